@@ -1,1 +1,3 @@
-fn main(){}
+//! The `gtop` program.
+
+fn main() {}

@@ -1,0 +1,66 @@
+//! What is known: one immutable [`Node`] each, folded from samples, published as one [`Fleet`].
+//!
+//! Readers take a snapshot and let go; it never changes under them. Knows nothing of how samples
+//! arrive.
+
+pub use board::{Board, FleetReader, Pace};
+pub use fold::Folding;
+pub use history::{History, Metric};
+pub use node::{Host, Node, Process, SourceState, Traffic};
+pub use totals::Totals;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::NodeName;
+
+mod board;
+mod fold;
+mod history;
+mod node;
+mod totals;
+
+/// All nodes watched, as known at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Fleet {
+    /// The nodes, in the order of the roster.
+    pub nodes: Arc<[Arc<Node>]>,
+    /// Nodes that turned out to be a machine watched under an earlier name already.
+    pub same_as: Arc<BTreeMap<NodeName, NodeName>>,
+}
+
+impl Fleet {
+    /// Makes a fleet and finds the machines that are watched twice.
+    ///
+    /// Two targets with equal boot id and host name are one node.
+    pub fn new(nodes: Arc<[Arc<Node>]>) -> Self {
+        let mut seen: BTreeMap<(Arc<str>, Arc<str>), &NodeName> = BTreeMap::new();
+        let mut same_as = BTreeMap::new();
+        for node in nodes.iter() {
+            let Some(hello) = &node.hello else { continue };
+            if hello.host.boot_id.is_empty() {
+                continue;
+            }
+            let machine = (Arc::clone(&hello.host.boot_id), Arc::clone(&hello.host.host_name));
+            match seen.get(&machine) {
+                Some(first) => {
+                    same_as.insert(node.name.clone(), (*first).clone());
+                }
+                None => {
+                    seen.insert(machine, &node.name);
+                }
+            }
+        }
+        Self { same_as: Arc::new(same_as), nodes }
+    }
+
+    /// Returns the node of this name.
+    pub fn node(&self, name: &NodeName) -> Option<&Arc<Node>> {
+        self.nodes.iter().find(|node| node.name == *name)
+    }
+
+    /// Returns each machine once, under its first name.
+    pub fn machines(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.nodes.iter().filter(|node| !self.same_as.contains_key(&node.name))
+    }
+}

@@ -1,0 +1,166 @@
+//! Where nodes are put as they change, and from where the whole fleet is published.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
+
+use crate::fleet::Fleet;
+use crate::fleet::node::Node;
+use crate::model::NodeName;
+
+/// How often a fleet is published at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// The least time between two publications.
+    pub usual: Duration,
+    /// The same when the node in focus changed.
+    pub in_focus: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { usual: Duration::from_millis(250), in_focus: Duration::from_millis(50) }
+    }
+}
+
+/// The nodes as they stand, written by one consumer each.
+#[derive(Debug)]
+pub struct Board {
+    standing: Mutex<Standing>,
+    changed: Notify,
+    published: watch::Sender<Fleet>,
+}
+
+#[derive(Debug)]
+struct Standing {
+    nodes: Vec<Arc<Node>>,
+    focus: Option<NodeName>,
+    is_urgent: bool,
+}
+
+/// Reads the newest published fleet.
+pub type FleetReader = watch::Receiver<Fleet>;
+
+impl Board {
+    /// Makes a board of nodes nothing is known of, in this order.
+    pub fn new(names: impl IntoIterator<Item = NodeName>, keep: Duration) -> Arc<Self> {
+        let nodes: Vec<Arc<Node>> =
+            names.into_iter().map(|name| Arc::new(Node::new(name, keep))).collect();
+        let (published, _) = watch::channel(Fleet::new(nodes.clone().into()));
+        Arc::new(Self {
+            standing: Mutex::new(Standing { nodes, focus: None, is_urgent: true }),
+            changed: Notify::new(),
+            published,
+        })
+    }
+
+    /// Returns a reader of what is published.
+    pub fn reader(&self) -> FleetReader {
+        self.published.subscribe()
+    }
+
+    /// Names the node somebody looks at closely.
+    pub fn focus(&self, node: Option<NodeName>) {
+        self.lock().focus = node;
+    }
+
+    /// Puts a node as it is now.
+    pub fn put(&self, node: Arc<Node>) {
+        let mut standing = self.lock();
+        if standing.focus.as_ref() == Some(&node.name) {
+            standing.is_urgent = true;
+        }
+        if let Some(place) = standing.nodes.iter_mut().find(|known| known.name == node.name) {
+            *place = node;
+        }
+        drop(standing);
+        self.changed.notify_one();
+    }
+
+    /// Publishes until dropped: at once after a quiet time, then at most at `pace`.
+    pub async fn publish(&self, pace: Pace) {
+        let mut last = None;
+        loop {
+            self.changed.notified().await;
+            while let Some(due) = self.due(last, pace) {
+                if due <= Instant::now() {
+                    break;
+                }
+                // A change of the node in focus moves the moment forward.
+                tokio::select! {
+                    () = sleep_until(due) => {}
+                    () = self.changed.notified() => {}
+                }
+            }
+            last = Some(Instant::now());
+            let nodes: Arc<[Arc<Node>]> = {
+                let mut standing = self.lock();
+                standing.is_urgent = false;
+                standing.nodes.as_slice().into()
+            };
+            self.published.send_replace(Fleet::new(nodes));
+        }
+    }
+
+    fn due(&self, last: Option<Instant>, pace: Pace) -> Option<Instant> {
+        let gap = if self.lock().is_urgent { pace.in_focus } else { pace.usual };
+        last.map(|last| last + gap)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Standing> {
+        // A panic elsewhere leaves whole nodes behind: each is put in one move.
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Link;
+
+    fn name(name: &str) -> NodeName {
+        NodeName::new(name).unwrap()
+    }
+
+    fn opening(node: &str, attempt: u32) -> Arc<Node> {
+        let mut node = Node::new(name(node), Duration::ZERO);
+        node.link = Link::Opening { attempt };
+        Arc::new(node)
+    }
+
+    async fn publications(focus: Option<NodeName>) -> usize {
+        let board = Board::new([name("a"), name("b")], Duration::ZERO);
+        board.focus(focus);
+        let mut reader = board.reader();
+        let mut count = 0;
+        let writing = async {
+            for attempt in 0..100 {
+                board.put(opening("a", attempt));
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let counting = async {
+            while reader.changed().await.is_ok() {
+                count += 1;
+            }
+        };
+        tokio::select! {
+            () = board.publish(Pace::default()) => {}
+            () = counting => {}
+            () = writing => {}
+        }
+        count
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hundred_changes_a_second_are_published_four_times() {
+        assert!((4..=6).contains(&publications(None).await));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_node_in_focus_is_published_twenty_times() {
+        assert!((18..=22).contains(&publications(Some(name("a"))).await));
+    }
+}

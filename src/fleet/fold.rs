@@ -1,0 +1,604 @@
+//! Folds what one node sends into what is known of it, and derives rates on the way.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fleet::history::Metric;
+use crate::fleet::node::{Node, Process, SourceState, Traffic};
+use crate::model::{
+    BackendReading, Bytes, Counter, CpuTicks, Device, DevicesReading, Hello, HostReading, Link,
+    NodeName, Percent, ProcessKey, ProcessStatics, ProcessesReading, Reading, Reason, Sample,
+    Source, SourceFault, UsesReading,
+};
+use crate::time::Timestamp;
+
+/// Two samples closer than this give no rates worth showing.
+const RATE_SPAN: Duration = Duration::from_millis(250);
+/// The interval of a source that did not say its own.
+const USUAL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// One node's state, and what is needed to derive rates from the next sample.
+#[derive(Debug)]
+pub struct Folding {
+    node: Arc<Node>,
+    before: Option<Before>,
+    ticks: BTreeMap<ProcessKey, Ticks>,
+    statics: BTreeMap<ProcessKey, Arc<ProcessStatics>>,
+    has_two_samples: bool,
+}
+
+/// The counters a rate is taken against.
+#[derive(Debug)]
+struct Before {
+    at: Timestamp,
+    cpu: Option<CpuTicks>,
+    network: Vec<Counter>,
+    infiniband: Vec<Counter>,
+    disks: Vec<Counter>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ticks {
+    at: Timestamp,
+    spent: u64,
+    percent: Reading<f32>,
+}
+
+impl Folding {
+    /// Begins with a node nothing is known of; its history keeps at least `keep`.
+    pub fn new(name: NodeName, keep: Duration) -> Self {
+        Self {
+            node: Arc::new(Node::new(name, keep)),
+            before: None,
+            ticks: BTreeMap::new(),
+            statics: BTreeMap::new(),
+            has_two_samples: false,
+        }
+    }
+
+    /// Returns what is known now.
+    pub fn node(&self) -> Arc<Node> {
+        Arc::clone(&self.node)
+    }
+
+    /// Takes a change of the connection. What was known stays, and grows old.
+    pub fn link(&mut self, link: Link) {
+        if link != Link::Up {
+            // The next session counts anew.
+            self.before = None;
+            self.ticks.clear();
+            self.statics.clear();
+            self.has_two_samples = false;
+        }
+        let node = Arc::make_mut(&mut self.node);
+        node.is_settled &= link == Link::Up;
+        node.link = link;
+    }
+
+    /// Takes what a probe says of itself.
+    pub fn hello(&mut self, hello: Hello) {
+        let node = Arc::make_mut(&mut self.node);
+        let is_another_boot =
+            node.hello.as_ref().is_some_and(|known| known.host.boot_id != hello.host.boot_id);
+        if is_another_boot {
+            *node = Node {
+                link: node.link.clone(),
+                ..Node::new(node.name.clone(), Duration::ZERO).with_history(node)
+            };
+        }
+        node.sources.retain(|state| {
+            hello.intervals.iter().any(|(source, _)| *source == state.source)
+                || state.taken_at.is_some()
+        });
+        for (source, interval) in &hello.intervals {
+            source_mut(node, source).interval = *interval;
+        }
+        for backend in &hello.backends {
+            let state = source_mut(node, &backend.source);
+            state.absent.clone_from(&backend.absent);
+        }
+        node.hello = Some(Arc::new(hello));
+    }
+
+    /// Takes one tick.
+    pub fn sample(&mut self, sample: Sample) {
+        if let Some((at, host)) = sample.host {
+            self.host(at, host);
+        }
+        let node = Arc::make_mut(&mut self.node);
+        if let Some((at, slow)) = sample.host_slow {
+            sampled(node, &Source::host_slow(), at);
+            node.host.slow.temperature.keep_newer(slow.temperature);
+            if !slow.space.is_empty() {
+                node.host.slow.space = slow.space;
+            }
+        }
+        for backend in sample.backends {
+            take_backend(node, backend);
+        }
+        for (source, fault) in sample.faults {
+            take_fault(node, &source, fault);
+        }
+        if let Some(processes) = sample.processes {
+            self.processes(processes);
+        }
+        self.settle();
+    }
+
+    fn host(&mut self, at: Timestamp, host: HostReading) {
+        let node = Arc::make_mut(&mut self.node);
+        sampled(node, &Source::host(), at);
+        let now = Before {
+            at,
+            cpu: host.cpu.get(),
+            network: host.network.clone(),
+            infiniband: host.infiniband.clone(),
+            disks: host.disks.clone(),
+        };
+        match &self.before {
+            Some(before) if at.since(before.at) < RATE_SPAN => {}
+            Some(before) => {
+                self.has_two_samples = true;
+                let span = at.since(before.at);
+                node.host.cpu = cpu_share(before.cpu, now.cpu);
+                node.host.network = rates(&before.network, &now.network, span);
+                node.host.infiniband = rates(&before.infiniband, &now.infiniband, span);
+                node.host.disks = rates(&before.disks, &now.disks, span);
+                self.before = Some(now);
+            }
+            None => {
+                node.host.cpu = Reading::Unknown(Reason::NeedsTwoSamples);
+                self.before = Some(now);
+            }
+        }
+        if let Some(share) = node.host.cpu.get() {
+            node.history.record(&Arc::from(""), Metric::Cpu, at, share.get());
+        }
+        keep_newer(&mut node.host.fast, host);
+    }
+
+    fn processes(&mut self, reading: ProcessesReading) {
+        let node = Arc::make_mut(&mut self.node);
+        let per_second = node.hello.as_ref().map_or(100, |hello| hello.host.ticks_per_second);
+        let mut list = Vec::with_capacity(reading.list.len());
+        let mut statics = BTreeMap::new();
+        let mut ticks = BTreeMap::new();
+        for process in reading.list {
+            let known = self.statics.get(&process.key).cloned();
+            let own = process.statics.map(Arc::new).or(known).unwrap_or_default();
+            statics.insert(process.key, Arc::clone(&own));
+            let load = self.process_load(process.key, process.cpu_ticks, reading.at, per_second);
+            if let Some(load) = load {
+                ticks.insert(process.key, load);
+            }
+            let waiting =
+                Reading::Unknown(process.cpu_ticks.reason().unwrap_or(Reason::NeedsTwoSamples));
+            list.push(Process {
+                key: process.key,
+                statics: own,
+                cpu_percent: load.map_or(waiting, |load| load.percent),
+                resident: process.resident,
+            });
+        }
+        (self.statics, self.ticks) = (statics, ticks);
+        Arc::make_mut(&mut self.node).processes = list;
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "a share for the screen"
+    )]
+    fn process_load(
+        &self,
+        key: ProcessKey,
+        ticks: Reading<u64>,
+        at: Timestamp,
+        per_second: u32,
+    ) -> Option<Ticks> {
+        let ticks = ticks.get()?;
+        let waiting = Reading::Unknown(Reason::NeedsTwoSamples);
+        let Some(before) = self.ticks.get(&key) else {
+            return Some(Ticks { at, spent: ticks, percent: waiting });
+        };
+        let span = at.since(before.at);
+        if span < RATE_SPAN {
+            return Some(*before);
+        }
+        let spent = ticks.saturating_sub(before.spent) as f64 / f64::from(per_second);
+        let percent = Reading::Known((spent / span.as_secs_f64() * 100.0) as f32);
+        Some(Ticks { at, spent: ticks, percent })
+    }
+
+    /// A picture is complete when rates are known and each backend gave an answer of some kind.
+    fn settle(&mut self) {
+        if self.node.is_settled || !self.has_two_samples {
+            return;
+        }
+        let backends = self.node.hello.iter().flat_map(|hello| &hello.backends);
+        let all_answered = backends.filter(|backend| backend.absent.is_none()).all(|backend| {
+            let state = self.node.source(&backend.source);
+            state.is_some_and(|state| {
+                state.taken_at.is_some() || state.fault.is_some() || state.absent.is_some()
+            })
+        });
+        if all_answered {
+            Arc::make_mut(&mut self.node).is_settled = true;
+        }
+    }
+}
+
+impl Node {
+    fn with_history(mut self, of: &Self) -> Self {
+        self.history = of.history.clone();
+        self
+    }
+}
+
+fn source_mut<'a>(node: &'a mut Node, source: &Source) -> &'a mut SourceState {
+    let known = node.sources.iter().position(|state| state.source == *source);
+    let place = known.unwrap_or_else(|| {
+        node.sources.push(SourceState {
+            source: source.clone(),
+            taken_at: None,
+            interval: USUAL_INTERVAL,
+            fault: None,
+            absent: None,
+        });
+        node.sources.len() - 1
+    });
+    #[expect(clippy::indexing_slicing, reason = "the place was found or made just now")]
+    &mut node.sources[place]
+}
+
+fn sampled(node: &mut Node, source: &Source, at: Timestamp) {
+    let state = source_mut(node, source);
+    state.taken_at = Some(at);
+    state.fault = None;
+    state.absent = None;
+}
+
+fn take_fault(node: &mut Node, source: &Source, fault: SourceFault) {
+    source_mut(node, source).fault = Some(fault);
+}
+
+fn take_backend(node: &mut Node, backend: BackendReading) {
+    if let Some(devices) = backend.devices {
+        sampled(node, &backend.source, devices.at);
+        take_devices(node, &backend.source, devices);
+    }
+    if let Some(uses) = backend.uses {
+        sampled(node, &backend.source.processes(), uses.at);
+        take_uses(node, &backend.source, uses);
+    }
+}
+
+fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading) {
+    let known = std::mem::take(&mut node.devices);
+    let sources = std::mem::take(&mut node.device_sources);
+    let (mine, others): (Vec<_>, Vec<_>) =
+        known.into_iter().zip(sources).partition(|(_, owner)| owner == source);
+    let mut mine: Vec<Device> = mine.into_iter().map(|(device, _)| device).collect();
+    let mut all = others;
+    for newer in reading.list {
+        let before = mine
+            .iter()
+            .position(|known| is_same(known, &newer))
+            .map(|place| mine.swap_remove(place));
+        all.push((merged(before, newer), source.clone()));
+    }
+    let gone = mine;
+    node.history.forget(|uuid| gone.iter().any(|device| &*device.uuid == uuid));
+    sort_devices(&mut all);
+    (node.devices, node.device_sources) = all.into_iter().unzip();
+    for device in &node.devices {
+        if let Some(share) = device.utilization.get().filter(|_| device.fault.is_none()) {
+            node.history.record(&device.uuid, Metric::Utilization, reading.at, share.get());
+        }
+        if let Some(share) = device.memory_share().filter(|_| device.fault.is_none()) {
+            node.history.record(&device.uuid, Metric::Memory, reading.at, share.get());
+        }
+    }
+}
+
+/// A lost device may have no UUID any more; then its place tells.
+fn is_same(known: &Device, newer: &Device) -> bool {
+    known.uuid == newer.uuid
+        || (newer.fault.is_some() && newer.pci.known().is_some_and(|pci| known.is_at(pci)))
+}
+
+fn merged(before: Option<Device>, newer: Device) -> Device {
+    let Some(mut device) = before else { return newer };
+    if newer.fault.is_some() {
+        // What it said before it was lost is no longer so; what it is stays.
+        return Device {
+            uuid: device.uuid,
+            index: device.index,
+            name: device.name,
+            pci: device.pci,
+            driver: device.driver,
+            fault: newer.fault,
+            ..Device::default()
+        };
+    }
+    device.keep_newer(newer);
+    device
+}
+
+/// Puts devices in the driver's order and each slice behind its device.
+fn sort_devices(devices: &mut [(Device, Source)]) {
+    let places: BTreeMap<Arc<str>, u32> = devices
+        .iter()
+        .filter(|(device, _)| device.parent.is_none())
+        .map(|(device, _)| (Arc::clone(&device.uuid), device.index.get().unwrap_or(u32::MAX)))
+        .collect();
+    devices.sort_by_cached_key(|(device, source)| {
+        let own = device.index.get().unwrap_or(u32::MAX);
+        let parent = device.parent.as_ref();
+        let place = parent.map_or(own, |parent| places.get(parent).copied().unwrap_or(u32::MAX));
+        (source.clone(), place, parent.cloned(), own, Arc::clone(&device.uuid))
+    });
+}
+
+fn take_uses(node: &mut Node, source: &Source, reading: UsesReading) {
+    let Node { uses, devices, device_sources, .. } = node;
+    let is_others = |uuid: &Arc<str>| {
+        devices
+            .iter()
+            .zip(device_sources.iter())
+            .any(|(device, owner)| device.uuid == *uuid && owner != source)
+    };
+    uses.retain(|used| is_others(&used.device));
+    uses.extend(reading.list);
+}
+
+fn keep_newer(host: &mut HostReading, newer: HostReading) {
+    host.cpu.keep_newer(newer.cpu);
+    host.load.keep_newer(newer.load);
+    host.memory_total.keep_newer(newer.memory_total);
+    host.memory_available.keep_newer(newer.memory_available);
+    host.swap_total.keep_newer(newer.swap_total);
+    host.swap_free.keep_newer(newer.swap_free);
+    host.pressure.cpu.keep_newer(newer.pressure.cpu);
+    host.pressure.memory.keep_newer(newer.pressure.memory);
+    host.pressure.io.keep_newer(newer.pressure.io);
+    host.uptime_seconds.keep_newer(newer.uptime_seconds);
+    host.network = newer.network;
+    host.infiniband = newer.infiniband;
+    host.disks = newer.disks;
+}
+
+fn cpu_share(before: Option<CpuTicks>, now: Option<CpuTicks>) -> Reading<Percent> {
+    let (Some(before), Some(now)) = (before, now) else {
+        return Reading::Unknown(Reason::NotAvailable);
+    };
+    let (Some(busy), Some(idle)) =
+        (now.busy.checked_sub(before.busy), now.idle.checked_sub(before.idle))
+    else {
+        return Reading::Unknown(Reason::NeedsTwoSamples);
+    };
+    Percent::of(busy, busy.saturating_add(idle))
+        .map_or(Reading::Unknown(Reason::NeedsTwoSamples), Reading::Known)
+}
+
+/// Bytes per second of each counter that stood before too and did not run backwards.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "bytes per second stay far below 2^53 and are not negative"
+)]
+fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Vec<Traffic> {
+    let per_second = |bytes: u64| Bytes((bytes as f64 / span.as_secs_f64()) as u64);
+    let rate = |counter: &Counter| {
+        let earlier = before.iter().find(|earlier| earlier.name == counter.name)?;
+        Some(Traffic {
+            name: Arc::clone(&counter.name),
+            inward: per_second(counter.inward.checked_sub(earlier.inward)?),
+            outward: per_second(counter.outward.checked_sub(earlier.outward)?),
+        })
+    };
+    now.iter().filter_map(rate).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{
+        BackendState, DeviceFault, DeviceUse, Freshness, HostFacts, ProcessReading, SourceFaultKind,
+    };
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_micros(millis * 1_000)
+    }
+
+    fn folding() -> Folding {
+        let mut folding = Folding::new(NodeName::new("gpu01").unwrap(), Duration::from_secs(300));
+        folding.link(Link::Up);
+        folding.hello(hello("boot-1"));
+        folding
+    }
+
+    fn hello(boot: &str) -> Hello {
+        Hello {
+            host: HostFacts { boot_id: boot.into(), ticks_per_second: 100, ..HostFacts::default() },
+            intervals: vec![
+                (Source::host(), Duration::from_secs(1)),
+                (smi(), Duration::from_secs(1)),
+            ],
+            backends: vec![BackendState { source: smi(), absent: None }],
+            ..Hello::default()
+        }
+    }
+
+    fn smi() -> Source {
+        Source::new("nvidia-smi")
+    }
+
+    fn host_at(millis: i64, busy: u64, idle: u64, received: u64) -> Sample {
+        let counter = Counter { name: "eth0".into(), inward: received, outward: 0 };
+        let host = HostReading {
+            cpu: Reading::Known(CpuTicks { busy, idle }),
+            network: vec![counter],
+            ..HostReading::default()
+        };
+        Sample { host: Some((at(millis), host)), ..Sample::default() }
+    }
+
+    fn devices_at(millis: i64, list: Vec<Device>) -> Sample {
+        let devices = Some(DevicesReading { at: at(millis), list });
+        Sample {
+            backends: vec![BackendReading { source: smi(), devices, uses: None }],
+            ..Sample::default()
+        }
+    }
+
+    fn device(uuid: &str, index: u32, share: f32) -> Device {
+        Device {
+            uuid: uuid.into(),
+            index: Reading::Known(index),
+            pci: Reading::Known(format!("00000000:{index:02X}:00.0").into()),
+            utilization: Reading::judged(Percent::new(share)),
+            ..Device::default()
+        }
+    }
+
+    #[test]
+    fn rates_need_two_samples_and_a_while_between() {
+        let mut folding = folding();
+        folding.sample(host_at(0, 100, 100, 1_000));
+        assert_eq!(folding.node().host.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
+        folding.sample(host_at(100, 110, 100, 1_500));
+        assert_eq!(folding.node().host.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
+        folding.sample(host_at(500, 130, 110, 2_000));
+        let node = folding.node();
+        assert_eq!(node.host.cpu.get().map(Percent::get), Some(75.0));
+        assert_eq!(node.host.network[0].inward, Bytes(2_000));
+    }
+
+    #[test]
+    fn counters_that_run_backwards_give_no_rate() {
+        let mut folding = folding();
+        folding.sample(host_at(0, 100, 100, 9_000));
+        folding.sample(host_at(1_000, 50, 200, 10));
+        assert_eq!(folding.node().host.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
+        assert_eq!(folding.node().host.network, []);
+    }
+
+    #[test]
+    fn a_node_is_settled_when_rates_and_every_backend_are_there() {
+        let mut folding = folding();
+        folding.sample(host_at(0, 1, 1, 0));
+        folding.sample(host_at(300, 2, 2, 0));
+        assert!(!folding.node().is_settled);
+        folding.sample(devices_at(300, vec![]));
+        assert!(folding.node().is_settled);
+        folding.link(Link::Opening { attempt: 1 });
+        assert!(!folding.node().is_settled);
+    }
+
+    #[test]
+    fn a_stuck_backend_settles_too_and_ages_while_the_host_is_fresh() {
+        let mut folding = folding();
+        folding.sample(devices_at(0, vec![device("GPU-1", 0, 50.0)]));
+        for second in 0..9 {
+            folding.sample(host_at(second * 1_000, 10, 10, 0));
+        }
+        let fault = SourceFault {
+            kind: SourceFaultKind::Stuck,
+            call: "nvidia-smi".into(),
+            message: "".into(),
+            lasting: Duration::from_secs(5),
+            at: at(8_000),
+        };
+        folding.sample(Sample { faults: vec![(smi(), fault)], ..Sample::default() });
+        let node = folding.node();
+        assert_eq!(node.host_freshness(at(8_000)), Freshness::Fresh);
+        assert_eq!(node.freshness(at(8_000)), Freshness::Stale(Duration::from_secs(8)));
+        assert!(node.source_fault().is_some());
+        folding.sample(devices_at(9_000, vec![device("GPU-1", 0, 51.0)]));
+        assert!(folding.node().source_fault().is_none());
+    }
+
+    #[test]
+    fn a_device_that_is_missing_is_gone_and_a_lost_one_keeps_its_name() {
+        let mut folding = folding();
+        folding.sample(devices_at(0, vec![device("GPU-b", 1, 5.0), device("GPU-a", 0, 5.0)]));
+        let uuids = |folding: &Folding| {
+            folding.node().devices.iter().map(|device| device.uuid.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(uuids(&folding), ["GPU-a", "GPU-b"]);
+        let lost = Device {
+            uuid: "0000:01:00.0".into(),
+            pci: Reading::Known("0000:01:00.0".into()),
+            fault: Some(DeviceFault::Lost),
+            ..Device::default()
+        };
+        folding.sample(devices_at(1_000, vec![device("GPU-a", 0, 5.0), lost]));
+        assert_eq!(uuids(&folding), ["GPU-a", "GPU-b"]);
+        assert_eq!(folding.node().devices[1].utilization.get(), None);
+        folding.sample(devices_at(2_000, vec![device("GPU-a", 0, 5.0)]));
+        assert_eq!(uuids(&folding), ["GPU-a"]);
+    }
+
+    #[test]
+    fn what_a_process_is_comes_once_and_its_load_comes_from_ticks() {
+        let mut folding = folding();
+        let key = ProcessKey { pid: 42, start_ticks: 7 };
+        let statics =
+            ProcessStatics { user: Reading::Known("ada".into()), ..ProcessStatics::default() };
+        let tick = |millis, ticks, statics| Sample {
+            processes: Some(ProcessesReading {
+                at: at(millis),
+                list: vec![ProcessReading {
+                    key,
+                    cpu_ticks: Reading::Known(ticks),
+                    resident: Reading::default(),
+                    statics,
+                }],
+            }),
+            ..Sample::default()
+        };
+        folding.sample(tick(0, 100, Some(statics)));
+        folding.sample(tick(1_000, 350, None));
+        let node = folding.node();
+        assert_eq!(node.processes[0].statics.user.known().map(|user| &**user), Some("ada"));
+        assert_eq!(node.processes[0].cpu_percent.get(), Some(250.0));
+    }
+
+    #[test]
+    fn another_boot_forgets_the_devices() {
+        let mut folding = folding();
+        folding.sample(devices_at(0, vec![device("GPU-a", 0, 5.0)]));
+        folding.hello(hello("boot-2"));
+        assert_eq!(folding.node().devices, []);
+        assert_eq!(folding.node().link, Link::Up);
+    }
+
+    #[test]
+    fn uses_are_replaced_as_a_whole() {
+        let mut folding = folding();
+        folding.sample(devices_at(0, vec![device("GPU-a", 0, 5.0)]));
+        let uses = |pids: &[u32]| {
+            let list = pids
+                .iter()
+                .map(|pid| DeviceUse {
+                    device: "GPU-a".into(),
+                    pid: *pid,
+                    memory: Reading::default(),
+                    sm: Reading::default(),
+                    driver_name: None,
+                })
+                .collect();
+            let uses = Some(UsesReading { at: at(1), list });
+            Sample {
+                backends: vec![BackendReading { source: smi(), devices: None, uses }],
+                ..Sample::default()
+            }
+        };
+        folding.sample(uses(&[1, 2]));
+        folding.sample(uses(&[2]));
+        assert_eq!(folding.node().uses_of("GPU-a").map(|used| used.pid).collect::<Vec<_>>(), [2]);
+    }
+}

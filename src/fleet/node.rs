@@ -1,0 +1,185 @@
+//! One node as known now.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fleet::history::History;
+use crate::model::{
+    Bytes, Device, DeviceUse, Fault, Freshness, Hello, HostReading, HostSlowReading, Link,
+    NodeName, Percent, ProcessKey, ProcessStatics, Reading, Source, SourceFault, stale_after,
+};
+use crate::time::Timestamp;
+
+/// One node as known at one moment.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its name, as the user gave it.
+    pub name: NodeName,
+    /// The state of the connection.
+    pub link: Link,
+    /// What its probe said of itself; kept when the connection is lost.
+    pub hello: Option<Arc<Hello>>,
+    /// Each source with its freshness and trouble.
+    pub sources: Vec<SourceState>,
+    /// The machine.
+    pub host: Host,
+    /// Its devices in the driver's order, slices after their device.
+    pub devices: Vec<Device>,
+    /// The source of each of `devices`, position by position.
+    pub device_sources: Vec<Source>,
+    /// Who uses which device.
+    pub uses: Vec<DeviceUse>,
+    /// The processes behind `uses`.
+    pub processes: Vec<Process>,
+    /// The last minutes, second by second.
+    pub history: History,
+    /// Rates are known: two samples at least 250 ms apart have come in this session.
+    pub is_settled: bool,
+}
+
+/// How new one source is, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceState {
+    /// The source.
+    pub source: Source,
+    /// When its last section was sampled.
+    pub taken_at: Option<Timestamp>,
+    /// How often it is sampled.
+    pub interval: Duration,
+    /// Why nothing has come since.
+    pub fault: Option<SourceFault>,
+    /// Why this node has no such source.
+    pub absent: Option<Arc<str>>,
+}
+
+/// The machine, with rates.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Host {
+    /// The last fast group.
+    pub fast: HostReading,
+    /// The last slow group.
+    pub slow: HostSlowReading,
+    /// Share of processor time spent working since the sample before.
+    pub cpu: Reading<Percent>,
+    /// Bytes per second of each network interface.
+    pub network: Vec<Traffic>,
+    /// Bytes per second of each InfiniBand port.
+    pub infiniband: Vec<Traffic>,
+    /// Bytes per second of each disk.
+    pub disks: Vec<Traffic>,
+}
+
+/// Bytes per second, in and out (or read and written).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traffic {
+    /// The interface, port or disk.
+    pub name: Arc<str>,
+    /// Received or read, per second.
+    pub inward: Bytes,
+    /// Sent or written, per second.
+    pub outward: Bytes,
+}
+
+/// A process that uses a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Process {
+    /// Identity.
+    pub key: ProcessKey,
+    /// What does not change.
+    pub statics: Arc<ProcessStatics>,
+    /// Processor time since the sample before; 100 is one processor, so it may be more.
+    pub cpu_percent: Reading<f32>,
+    /// Memory in use on the host.
+    pub resident: Reading<Bytes>,
+}
+
+impl SourceState {
+    /// Judges its freshness.
+    pub fn freshness(&self, now: Timestamp) -> Freshness {
+        Freshness::of(self.taken_at, now, stale_after(self.interval))
+    }
+}
+
+impl Node {
+    /// Makes a node nothing is known of.
+    pub fn new(name: NodeName, keep: Duration) -> Self {
+        Self {
+            name,
+            link: Link::Idle,
+            hello: None,
+            sources: Vec::new(),
+            host: Host::default(),
+            devices: Vec::new(),
+            device_sources: Vec::new(),
+            uses: Vec::new(),
+            processes: Vec::new(),
+            history: History::new(keep),
+            is_settled: false,
+        }
+    }
+
+    /// Returns why the node is down.
+    pub fn fault(&self) -> Option<&Fault> {
+        match &self.link {
+            Link::Down { fault, .. } => Some(fault),
+            Link::Idle | Link::Opening { .. } | Link::Up => None,
+        }
+    }
+
+    /// Returns what is known of a source.
+    pub fn source(&self, source: &Source) -> Option<&SourceState> {
+        self.sources.iter().find(|state| state.source == *source)
+    }
+
+    /// Judges the freshness of the host's fast group.
+    pub fn host_freshness(&self, now: Timestamp) -> Freshness {
+        self.source(&Source::host()).map_or(Freshness::Missing, |state| state.freshness(now))
+    }
+
+    /// Judges the freshness of the device at this position of `devices`.
+    pub fn device_freshness(&self, position: usize, now: Timestamp) -> Freshness {
+        let source = self.device_sources.get(position).and_then(|source| self.source(source));
+        source.map_or(Freshness::Missing, |state| state.freshness(now))
+    }
+
+    /// Judges the node as a whole: as fresh as the stalest of host and devices.
+    ///
+    /// A node that has shown devices is not fresh while they are stale, or sums would count them.
+    pub fn freshness(&self, now: Timestamp) -> Freshness {
+        let mut worst = self.host_freshness(now);
+        for position in 0..self.devices.len() {
+            worst = match (worst, self.device_freshness(position, now)) {
+                (Freshness::Missing, _) | (_, Freshness::Missing) => Freshness::Missing,
+                (Freshness::Stale(one), Freshness::Stale(other)) => {
+                    Freshness::Stale(one.max(other))
+                }
+                (Freshness::Stale(age), Freshness::Fresh)
+                | (Freshness::Fresh, Freshness::Stale(age)) => Freshness::Stale(age),
+                (Freshness::Fresh, Freshness::Fresh) => Freshness::Fresh,
+            };
+        }
+        worst
+    }
+
+    /// Returns when the oldest of host and device sources was sampled.
+    pub fn taken_at(&self) -> Option<Timestamp> {
+        let host = self.source(&Source::host()).and_then(|state| state.taken_at)?;
+        let devices = self.device_sources.iter().filter_map(|source| self.source(source)?.taken_at);
+        Some(devices.fold(host, Timestamp::min))
+    }
+
+    /// Returns the first source that is in trouble.
+    pub fn source_fault(&self) -> Option<(&Source, &SourceFault)> {
+        self.sources.iter().find_map(|state| Some((&state.source, state.fault.as_ref()?)))
+    }
+
+    /// Returns the processes of one device: who, and how much.
+    pub fn uses_of<'a>(&'a self, device: &'a str) -> impl Iterator<Item = &'a DeviceUse> {
+        self.uses.iter().filter(move |used| &*used.device == device)
+    }
+
+    /// Returns what is known of a process.
+    pub fn process(&self, pid: u32) -> Option<&Process> {
+        self.processes.iter().find(|process| process.key.pid == pid)
+    }
+}

@@ -1,0 +1,150 @@
+//! Sums and means over nodes that are fresh, and over no others.
+
+use crate::fleet::Fleet;
+use crate::fleet::node::Node;
+use crate::model::{Bytes, Device, Link, Percent, Watts};
+use crate::time::Timestamp;
+
+/// A device below this share does nothing worth the name.
+const ACTIVE_PERCENT: f32 = 5.0;
+
+/// Totals over a group of nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Nodes in the group.
+    pub nodes: usize,
+    /// Nodes whose numbers are fresh: the only ones in what follows.
+    pub fresh: usize,
+    /// Nodes that talked once and are stale now.
+    pub stale: usize,
+    /// Nodes without a session.
+    pub down: usize,
+    /// Devices of fresh nodes; slices count with their device.
+    pub devices: usize,
+    /// Devices at 5 % or more.
+    pub busy: usize,
+    /// Devices that hold a process and do nothing.
+    pub held: usize,
+    /// Devices nobody uses.
+    pub free: usize,
+    /// Devices the driver gives no numbers for.
+    pub faulty: usize,
+    /// Mean utilization of the devices that report it.
+    pub utilization: Option<Percent>,
+    /// Devices behind `utilization`.
+    pub utilization_devices: usize,
+    /// Memory in use on devices that report it.
+    pub memory_used: Option<Bytes>,
+    /// All memory of those devices.
+    pub memory_total: Option<Bytes>,
+    /// Power drawn by devices that report it.
+    pub power: Option<Watts>,
+    /// Limit of those devices.
+    pub power_limit: Option<Watts>,
+}
+
+impl Totals {
+    /// Sums up each machine of a fleet once.
+    pub fn of(fleet: &Fleet, now: Timestamp) -> Self {
+        Self::over(fleet.machines().map(|node| &**node), now)
+    }
+
+    /// Sums up some nodes.
+    pub fn over<'a>(nodes: impl IntoIterator<Item = &'a Node>, now: Timestamp) -> Self {
+        let mut totals = Self::default();
+        let mut sums = Sums::default();
+        for node in nodes {
+            totals.nodes += 1;
+            if matches!(node.link, Link::Down { .. }) {
+                totals.down += 1;
+            } else if node.freshness(now).is_fresh() {
+                totals.fresh += 1;
+                totals.add(node, &mut sums);
+            } else if node.taken_at().is_some() {
+                totals.stale += 1;
+            }
+        }
+        sums.close(&mut totals);
+        totals
+    }
+
+    /// Sums up the devices of one node as it was last known, fresh or not.
+    pub fn of_devices(node: &Node) -> Self {
+        let mut totals = Self { nodes: 1, ..Self::default() };
+        let mut sums = Sums::default();
+        totals.add(node, &mut sums);
+        sums.close(&mut totals);
+        totals
+    }
+
+    fn add(&mut self, node: &Node, sums: &mut Sums) {
+        for device in node.devices.iter().filter(|device| device.parent.is_none()) {
+            self.devices += 1;
+            if device.fault.is_some() {
+                self.faulty += 1;
+                continue;
+            }
+            sums.add(device);
+            let is_busy =
+                device.utilization.get().is_some_and(|share| share.get() >= ACTIVE_PERCENT);
+            let is_held = node.uses.iter().any(|used| {
+                used.device == device.uuid
+                    || node.devices.iter().any(|slice| {
+                        slice.uuid == used.device && slice.parent.as_ref() == Some(&device.uuid)
+                    })
+            });
+            if is_busy {
+                self.busy += 1;
+            } else if is_held {
+                self.held += 1;
+            } else {
+                self.free += 1;
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Sums {
+    utilization: f64,
+    utilization_devices: usize,
+    memory: Option<(u64, u64)>,
+    power: Option<(f32, f32)>,
+}
+
+impl Sums {
+    fn add(&mut self, device: &Device) {
+        if let Some(share) = device.utilization.get() {
+            self.utilization += f64::from(share.get());
+            self.utilization_devices += 1;
+        }
+        if let (Some(used), Some(total)) = (device.memory_used.get(), device.memory_total.get()) {
+            let (all_used, all) = self.memory.unwrap_or_default();
+            self.memory = Some((all_used.saturating_add(used.0), all.saturating_add(total.0)));
+        }
+        if let (Some(drawn), Some(limit)) = (device.power.get(), device.power_limit.get()) {
+            let (all_drawn, all) = self.power.unwrap_or_default();
+            self.power = Some((all_drawn + drawn.get(), all + limit.get()));
+        }
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "a mean of shares"
+    )]
+    fn close(self, totals: &mut Totals) {
+        totals.utilization_devices = self.utilization_devices;
+        if self.utilization_devices > 0 {
+            totals.utilization =
+                Percent::new((self.utilization / self.utilization_devices as f64) as f32);
+        }
+        if let Some((used, total)) = self.memory {
+            (totals.memory_used, totals.memory_total) = (Some(Bytes(used)), Some(Bytes(total)));
+        }
+        // A whole fleet may draw more than one device can.
+        if let Some((drawn, limit)) = self.power {
+            (totals.power, totals.power_limit) = (Watts::total(drawn), Watts::total(limit));
+        }
+    }
+}

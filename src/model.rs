@@ -1,0 +1,26 @@
+//! The nouns of gtop: ids, units, readings, devices, processes, freshness and faults.
+//!
+//! Knows nothing of JSON, SSH or screens. A value is judged once, where it comes in (`wire`), and
+//! from then on its type remembers the verdict.
+
+pub use device::{Device, DeviceFault, Throttle};
+pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind};
+pub use fresh::{Freshness, stale_after};
+pub use host::{Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Pressure, Space};
+pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
+pub use process::{DeviceUse, ProcessReading, ProcessStatics};
+pub use reading::{Reading, Reason};
+pub use sample::{
+    BackendReading, BackendState, DevicesReading, Hello, ProcessesReading, Sample, UsesReading,
+};
+pub use unit::{Bytes, Celsius, Megahertz, Percent, Watts};
+
+mod device;
+mod fault;
+mod fresh;
+mod host;
+mod id;
+mod process;
+mod reading;
+mod sample;
+mod unit;

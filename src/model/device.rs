@@ -1,0 +1,203 @@
+//! One accelerator: a GPU, a MIG slice, a TPU chip.
+
+use std::sync::Arc;
+
+use crate::model::reading::Reading;
+use crate::model::unit::{Bytes, Celsius, Megahertz, Percent, Watts};
+
+/// Why clocks are held down; bits as NVML defines them (`nvmlClocksEventReasons*` in `nvml.h`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Throttle(pub u64);
+
+impl Throttle {
+    const HW_SLOWDOWN: u64 = 0x08;
+    const SW_THERMAL: u64 = 0x20;
+    const HW_THERMAL: u64 = 0x40;
+    const HW_POWER_BRAKE: u64 = 0x80;
+    const SW_POWER_CAP: u64 = 0x04;
+
+    /// The hardware or the driver slows the device because it is hot.
+    pub const fn is_thermal(self) -> bool {
+        self.0 & (Self::HW_THERMAL | Self::SW_THERMAL) != 0
+    }
+
+    /// The power supply or the board slows the device (not the ordinary power limit).
+    pub const fn is_power_brake(self) -> bool {
+        self.0 & Self::HW_POWER_BRAKE != 0
+    }
+
+    /// The hardware slows the device for some reason.
+    pub const fn is_hardware_slowdown(self) -> bool {
+        self.0 & Self::HW_SLOWDOWN != 0
+    }
+
+    /// The device runs at its power limit, which is normal under full load.
+    pub const fn is_power_capped(self) -> bool {
+        self.0 & Self::SW_POWER_CAP != 0
+    }
+}
+
+/// Why a device gives no numbers at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceFault {
+    /// The driver lost it: "fallen off the bus".
+    Lost,
+    /// It needs a reset before it works again.
+    NeedsReset,
+    /// We may not use it.
+    NoPermission,
+    /// Something else, in the driver's words.
+    Other(Arc<str>),
+}
+
+/// What is known of one device. Every value may be unknown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Device {
+    /// Identity: the UUID, or the PCI id where the driver gives no UUID.
+    pub uuid: Arc<str>,
+    /// The device this one is a slice of.
+    pub parent: Option<Arc<str>>,
+    /// The number the driver shows; not an identity.
+    pub index: Reading<u32>,
+    /// Model name.
+    pub name: Reading<Arc<str>>,
+    /// PCI bus id.
+    pub pci: Reading<Arc<str>>,
+    /// Driver version.
+    pub driver: Reading<Arc<str>>,
+    /// Share of time the device ran anything.
+    pub utilization: Reading<Percent>,
+    /// Share of time its memory was read or written.
+    pub memory_utilization: Reading<Percent>,
+    /// Memory of the device.
+    pub memory_total: Reading<Bytes>,
+    /// Memory in use.
+    pub memory_used: Reading<Bytes>,
+    /// Memory free.
+    pub memory_free: Reading<Bytes>,
+    /// Memory the driver keeps for itself.
+    pub memory_reserved: Reading<Bytes>,
+    /// Temperature of the core.
+    pub temperature: Reading<Celsius>,
+    /// Temperature of the memory.
+    pub memory_temperature: Reading<Celsius>,
+    /// Power drawn.
+    pub power: Reading<Watts>,
+    /// Power it may draw.
+    pub power_limit: Reading<Watts>,
+    /// Clock of the multiprocessors.
+    pub sm_clock: Reading<Megahertz>,
+    /// Clock of the memory.
+    pub memory_clock: Reading<Megahertz>,
+    /// Highest clock of the multiprocessors.
+    pub sm_clock_max: Reading<Megahertz>,
+    /// Highest clock of the memory.
+    pub memory_clock_max: Reading<Megahertz>,
+    /// Intended fan speed.
+    pub fan: Reading<Percent>,
+    /// Performance state, 0 (fastest) to 15.
+    pub performance_state: Reading<u8>,
+    /// Why clocks are held down.
+    pub throttle: Reading<Throttle>,
+    /// Corrected memory errors since the driver was loaded.
+    pub ecc_corrected: Reading<u64>,
+    /// Uncorrected memory errors since the driver was loaded.
+    pub ecc_uncorrected: Reading<u64>,
+    /// The driver stays loaded when nobody uses the device.
+    pub persistence: Reading<bool>,
+    /// The device is split into MIG slices.
+    pub mig: Reading<bool>,
+    /// `PCIe` generation and lanes now.
+    pub pcie: Reading<(u8, u8)>,
+    /// `PCIe` generation and lanes at most.
+    pub pcie_max: Reading<(u8, u8)>,
+    /// Why it gives no numbers.
+    pub fault: Option<DeviceFault>,
+}
+
+impl Device {
+    /// Takes over what `newer` sampled and keeps the rest.
+    pub fn keep_newer(&mut self, newer: Self) {
+        let Self {
+            uuid,
+            parent,
+            index,
+            name,
+            pci,
+            driver,
+            utilization,
+            memory_utilization,
+            memory_total,
+            memory_used,
+            memory_free,
+            memory_reserved,
+            temperature,
+            memory_temperature,
+            power,
+            power_limit,
+            sm_clock,
+            memory_clock,
+            sm_clock_max,
+            memory_clock_max,
+            fan,
+            performance_state,
+            throttle,
+            ecc_corrected,
+            ecc_uncorrected,
+            persistence,
+            mig,
+            pcie,
+            pcie_max,
+            fault,
+        } = newer;
+        self.uuid = uuid;
+        self.parent = parent.or_else(|| self.parent.take());
+        self.index.keep_newer(index);
+        self.name.keep_newer(name);
+        self.pci.keep_newer(pci);
+        self.driver.keep_newer(driver);
+        self.utilization.keep_newer(utilization);
+        self.memory_utilization.keep_newer(memory_utilization);
+        self.memory_total.keep_newer(memory_total);
+        self.memory_used.keep_newer(memory_used);
+        self.memory_free.keep_newer(memory_free);
+        self.memory_reserved.keep_newer(memory_reserved);
+        self.temperature.keep_newer(temperature);
+        self.memory_temperature.keep_newer(memory_temperature);
+        self.power.keep_newer(power);
+        self.power_limit.keep_newer(power_limit);
+        self.sm_clock.keep_newer(sm_clock);
+        self.memory_clock.keep_newer(memory_clock);
+        self.sm_clock_max.keep_newer(sm_clock_max);
+        self.memory_clock_max.keep_newer(memory_clock_max);
+        self.fan.keep_newer(fan);
+        self.performance_state.keep_newer(performance_state);
+        self.throttle.keep_newer(throttle);
+        self.ecc_corrected.keep_newer(ecc_corrected);
+        self.ecc_uncorrected.keep_newer(ecc_uncorrected);
+        self.persistence.keep_newer(persistence);
+        self.mig.keep_newer(mig);
+        self.pcie.keep_newer(pcie);
+        self.pcie_max.keep_newer(pcie_max);
+        self.fault = fault;
+    }
+
+    /// Says whether the device sits at this PCI id.
+    ///
+    /// Only bus, device and function are compared: drivers write the domain in 4 or in 8 digits.
+    pub fn is_at(&self, pci: &str) -> bool {
+        let tail = |id: &str| id.split_once(':').map_or(id, |(_, tail)| tail).to_ascii_uppercase();
+        self.pci.known().is_some_and(|own| tail(own) == tail(pci))
+    }
+
+    /// Returns used memory as a share of all.
+    pub fn memory_share(&self) -> Option<Percent> {
+        Percent::of(self.memory_used.get()?.0, self.memory_total.get()?.0)
+    }
+
+    /// Returns power drawn as a share of the limit, at most 100.
+    pub fn power_share(&self) -> Option<Percent> {
+        let (drawn, limit) = (self.power.get()?.get(), self.power_limit.get()?.get());
+        if limit > 0.0 { Percent::new((drawn / limit * 100.0).min(100.0)) } else { None }
+    }
+}

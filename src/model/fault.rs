@@ -1,0 +1,226 @@
+//! Why a node or a source gives nothing, in our words and with a remedy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+/// The state of the connection to a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Link {
+    /// Nothing was tried yet.
+    #[default]
+    Idle,
+    /// A session is being opened.
+    Opening {
+        /// 1 for the first try.
+        attempt: u32,
+    },
+    /// The probe talks.
+    Up,
+    /// There is no session.
+    Down {
+        /// Why.
+        fault: Fault,
+        /// When it is tried again; `None` waits for the user.
+        retry_at: Option<Timestamp>,
+    },
+}
+
+/// Why there is no session with a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Which kind.
+    pub kind: FaultKind,
+    /// What makes this one particular, such as the methods a node offers. May be empty. Equal
+    /// faults of many nodes are shown once, so it must not name the node.
+    pub detail: Arc<str>,
+}
+
+/// The kinds of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FaultKind {
+    /// No address for the name.
+    NameNotFound,
+    /// No way to the address.
+    Unreachable,
+    /// Nobody listens.
+    Refused,
+    /// Some step took too long.
+    TimedOut,
+    /// The two sides have no algorithm in common, or the far side speaks no SSH.
+    KeyExchange,
+    /// The host key stands in no `known_hosts`.
+    HostKeyUnknown,
+    /// Another host key stands in `known_hosts`.
+    HostKeyChanged,
+    /// The host key is marked as revoked.
+    HostKeyRevoked,
+    /// The node did not let us in.
+    AuthenticationRefused,
+    /// The only usable key needs a passphrase.
+    KeyLocked,
+    /// `ssh_config` is broken or asks for what gtop cannot do.
+    Configuration,
+    /// The node opens no (more) channels.
+    ChannelRefused,
+    /// Neither Python nor `sh` started.
+    NoInterpreter,
+    /// The node stopped talking.
+    Silent,
+    /// What the node sent makes no sense.
+    BadReply,
+    /// The session ended.
+    SessionLost,
+}
+
+impl Fault {
+    /// Makes a fault.
+    pub fn new(kind: FaultKind, detail: impl Into<Arc<str>>) -> Self {
+        Self { kind, detail: detail.into() }
+    }
+
+    /// Returns the fault as one sentence: what, and the particulars.
+    pub fn sentence(&self) -> String {
+        if self.detail.is_empty() {
+            self.kind.label().to_owned()
+        } else {
+            format!("{}: {}", self.kind.label(), self.detail)
+        }
+    }
+}
+
+impl FaultKind {
+    /// Returns the fault in a few words.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::NameNotFound => "name not found",
+            Self::Unreachable => "unreachable",
+            Self::Refused => "connection refused",
+            Self::TimedOut => "timed out",
+            Self::KeyExchange => "no SSH agreement",
+            Self::HostKeyUnknown => "host key unknown",
+            Self::HostKeyChanged => "host key changed",
+            Self::HostKeyRevoked => "host key revoked",
+            Self::AuthenticationRefused => "authentication refused",
+            Self::KeyLocked => "key needs a passphrase",
+            Self::Configuration => "configuration",
+            Self::ChannelRefused => "channel refused",
+            Self::NoInterpreter => "no interpreter",
+            Self::Silent => "silent",
+            Self::BadReply => "bad reply",
+            Self::SessionLost => "session lost",
+        }
+    }
+
+    /// Returns what a person can do about it.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::NameNotFound => "check the spelling, or add a Host entry to ~/.ssh/config",
+            Self::Unreachable => "check the network and whether the node is up",
+            Self::Refused => "check that sshd runs there and that the port is right",
+            Self::TimedOut => {
+                "the node or the way to it hangs; try ssh by hand, or raise --connect-timeout"
+            }
+            Self::KeyExchange => "the server is too old or is no SSH server; try ssh -v by hand",
+            Self::HostKeyUnknown => "check the fingerprint and run: gtop trust HOST",
+            Self::HostKeyChanged => {
+                "ask the administrator; if the change is right, remove the old key with ssh-keygen -R"
+            }
+            Self::HostKeyRevoked => "do not connect; ask the administrator",
+            Self::AuthenticationRefused => "check the login name, and load your key with ssh-add",
+            Self::KeyLocked => {
+                "load it with ssh-add, or start gtop from a terminal and type the passphrase"
+            }
+            Self::Configuration => "correct ~/.ssh/config; ssh -G HOST shows what it says",
+            Self::ChannelRefused => {
+                "close other sessions to that node (MaxSessions), or ask the administrator"
+            }
+            Self::NoInterpreter => "see whether the login shell works: ssh HOST /bin/sh -c true",
+            Self::Silent => "look at the node; gtop connects again by itself",
+            Self::BadReply => "see what the login files print: ssh HOST true",
+            Self::SessionLost => "gtop connects again by itself",
+        }
+    }
+
+    /// Says whether trying again can help without anybody doing anything.
+    ///
+    /// Authentication and host keys are never tried again by themselves: many refused logins get a
+    /// whole login node penalised.
+    pub const fn retries_by_itself(self) -> bool {
+        !matches!(
+            self,
+            Self::HostKeyUnknown
+                | Self::HostKeyChanged
+                | Self::HostKeyRevoked
+                | Self::AuthenticationRefused
+                | Self::KeyLocked
+                | Self::Configuration
+        )
+    }
+}
+
+/// Why one source of a node gives nothing, while the node itself is up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceFault {
+    /// Which kind.
+    pub kind: SourceFaultKind,
+    /// The call that failed.
+    pub call: Arc<str>,
+    /// What the driver said, in its words; may be empty.
+    pub message: Arc<str>,
+    /// For how long, as the probe counted.
+    pub lasting: Duration,
+    /// When the probe said so.
+    pub at: Timestamp,
+}
+
+/// The kinds of source faults; the wire's error codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceFaultKind {
+    /// The call does not return.
+    Stuck,
+    /// The backend's program or library is not there.
+    NoLibrary,
+    /// The driver does not run.
+    NoDriver,
+    /// Driver and library are of different versions.
+    Mismatch,
+    /// Not allowed.
+    NoPermission,
+    /// A device is gone.
+    Lost,
+    /// The answer cannot be read.
+    Unreadable,
+    /// Anything else.
+    Failed,
+}
+
+impl SourceFaultKind {
+    /// Returns the fault in a few words.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Stuck => "stuck",
+            Self::NoLibrary => "not installed",
+            Self::NoDriver => "driver not running",
+            Self::Mismatch => "driver and library differ",
+            Self::NoPermission => "no permission",
+            Self::Lost => "device lost",
+            Self::Unreadable => "unreadable answer",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Returns what a person can do about it.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Stuck => "the driver hangs; a reset or reboot of the node is likely needed",
+            Self::NoLibrary => "no NVIDIA tools on this node; a CPU node needs none",
+            Self::NoDriver => "load the driver, or ask the administrator",
+            Self::Mismatch => "the driver was updated; reload it or reboot the node",
+            Self::NoPermission => "ask the administrator for access to the devices",
+            Self::Lost => "the device fell off the bus; reboot the node",
+            Self::Unreadable | Self::Failed => "run nvidia-smi there by hand",
+        }
+    }
+}

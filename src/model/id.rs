@@ -1,0 +1,164 @@
+//! What a thing is called: nodes, sources, processes, jobs.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The name of a node as the user gave it.
+///
+/// Holds only letters, digits and `. _ - : @ + [ ]`, at most 255 bytes, and does not begin with
+/// `-`: it may stand in a command line, a file and on the screen as it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeName(Arc<str>);
+
+/// Why a text cannot name a node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NodeNameError {
+    /// Nothing there.
+    #[error("an empty host name; give a host such as gpu01 or ada@gpu01:22")]
+    Empty,
+    /// Longer than a host name can be.
+    #[error("the host name {0:?}… is longer than 255 bytes")]
+    TooLong(String),
+    /// It would be read as an option by `ssh`.
+    #[error("the host name {0:?} begins with '-'; options go before hosts")]
+    Option(String),
+    /// It holds something no host name holds.
+    #[error(
+        "the host name {name:?} holds {letter:?}; a host is letters, digits and . _ - and may be written user@host:port"
+    )]
+    Letter {
+        /// The text.
+        name: String,
+        /// The first letter that is not allowed.
+        letter: char,
+    },
+}
+
+impl NodeName {
+    /// Judges a name.
+    pub fn new(name: &str) -> Result<Self, NodeNameError> {
+        if name.is_empty() {
+            return Err(NodeNameError::Empty);
+        }
+        if name.len() > 255 {
+            return Err(NodeNameError::TooLong(name.chars().take(32).collect()));
+        }
+        if name.starts_with('-') {
+            return Err(NodeNameError::Option(name.to_owned()));
+        }
+        let allowed =
+            |letter: &char| letter.is_ascii_alphanumeric() || "._-:@+[]".contains(*letter);
+        if let Some(letter) = name.chars().find(|letter| !allowed(letter)) {
+            return Err(NodeNameError::Letter { name: name.to_owned(), letter });
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// Returns the name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// What freshness belongs to: the host, one backend, or a slower group of either.
+///
+/// `host`, `host.slow`, `nvidia-smi`, `nvidia-smi.processes`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Source(Arc<str>);
+
+impl Source {
+    /// Makes a source of a name; what is not `a-z 0-9 . -` is left out, and the rest beyond 40 bytes.
+    pub fn new(name: &str) -> Self {
+        let allowed = |letter: &char| matches!(letter, 'a'..='z' | '0'..='9' | '.' | '-');
+        Self(name.chars().filter(allowed).take(40).collect::<String>().into())
+    }
+
+    /// Returns the source of the host's fast group.
+    pub fn host() -> Self {
+        Self::new("host")
+    }
+
+    /// Returns the source of the host's slow group.
+    pub fn host_slow() -> Self {
+        Self::new("host.slow")
+    }
+
+    /// Returns the source of the process list of this backend.
+    #[must_use]
+    pub fn processes(&self) -> Self {
+        Self::new(&format!("{}.processes", self.0))
+    }
+
+    /// Returns the name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// One OS process of one node, for as long as it lives: a pid alone is used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessKey {
+    /// Process id on the node.
+    pub pid: u32,
+    /// Start time in clock ticks since the node booted.
+    pub start_ticks: u64,
+}
+
+/// A scheduler's name for a unit of work, such as `8421`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(Arc<str>);
+
+impl JobId {
+    /// Makes a job id of at most 32 letters, digits, `_`, `+` or `.`; `None` for anything else.
+    pub fn new(id: &str) -> Option<Self> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'.');
+        (!id.is_empty() && id.len() <= 32 && id.bytes().all(allowed)).then(|| Self(id.into()))
+    }
+
+    /// Returns the id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_could_harm_are_refused_and_named() {
+        for good in ["gpu01", "ada@gpu01:2222", "10.0.0.1", "[::1]:22", "n_1.cluster-a"] {
+            assert_eq!(NodeName::new(good).unwrap().as_str(), good);
+        }
+        for bad in
+            ["", "-oProxyCommand=x", "a b", "a;b", "$(x)", "gpu\n", "gpü", "a'b", "a\\b", "a%b"]
+        {
+            assert!(NodeName::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(NodeName::new(&"a".repeat(256)).is_err());
+    }
+
+    #[test]
+    fn a_source_cannot_carry_control_characters() {
+        assert_eq!(Source::new("nv\x1b[31m-smi").as_str(), "nv31m-smi");
+        assert_eq!(Source::new("nvml").processes().as_str(), "nvml.processes");
+    }
+}

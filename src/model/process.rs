@@ -1,0 +1,50 @@
+//! OS processes that use a device.
+
+use std::sync::Arc;
+
+use crate::model::id::{JobId, ProcessKey};
+use crate::model::reading::Reading;
+use crate::model::unit::{Bytes, Percent};
+
+/// One process as the node's kernel shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcessReading {
+    /// Identity.
+    pub key: ProcessKey,
+    /// CPU time so far, in clock ticks.
+    pub cpu_ticks: Reading<u64>,
+    /// Memory in use on the host.
+    pub resident: Reading<Bytes>,
+    /// What does not change; sent once.
+    pub statics: Option<ProcessStatics>,
+}
+
+/// What does not change in a process's life.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProcessStatics {
+    /// Parent process.
+    pub parent_pid: Reading<u32>,
+    /// Owner's number.
+    pub uid: Reading<u32>,
+    /// Owner's name.
+    pub user: Reading<Arc<str>>,
+    /// Command line, without control characters.
+    pub command: Reading<Arc<str>>,
+    /// The scheduler's job it belongs to, read from its control group.
+    pub job: Option<JobId>,
+}
+
+/// One process's use of one device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceUse {
+    /// The device's identity.
+    pub device: Arc<str>,
+    /// Process id.
+    pub pid: u32,
+    /// Device memory it holds.
+    pub memory: Reading<Bytes>,
+    /// Share of time its kernels ran.
+    pub sm: Reading<Percent>,
+    /// What the driver calls it; stands in where the node hides its command line.
+    pub driver_name: Option<Arc<str>>,
+}

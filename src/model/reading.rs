@@ -1,0 +1,125 @@
+//! A value that is known, or unknown with a reason. Absent is never zero.
+
+/// A value as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading<T> {
+    /// The node told it, and it made sense.
+    Known(T),
+    /// It is not known, and this is why.
+    Unknown(Reason),
+}
+
+/// Why a value is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Nothing said anything about it yet.
+    NotSampled,
+    /// The device or driver does not have it.
+    NotSupported,
+    /// It exists but was not available when asked.
+    NotAvailable,
+    /// The driver reported an error for it.
+    DriverError,
+    /// We may not read it.
+    NoPermission,
+    /// What came was no value of this kind.
+    Malformed,
+    /// A second sample is needed first.
+    NeedsTwoSamples,
+}
+
+impl Reason {
+    /// Returns the reason in a few words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::NotSampled => "not sampled",
+            Self::NotSupported => "not supported",
+            Self::NotAvailable => "not available",
+            Self::DriverError => "driver error",
+            Self::NoPermission => "no permission",
+            Self::Malformed => "malformed",
+            Self::NeedsTwoSamples => "needs two samples",
+        }
+    }
+}
+
+impl<T> Default for Reading<T> {
+    fn default() -> Self {
+        Self::Unknown(Reason::NotSampled)
+    }
+}
+
+impl<T> Reading<T> {
+    /// Takes a judged value: `None` means it came and made no sense.
+    pub fn judged(value: Option<T>) -> Self {
+        value.map_or(Self::Unknown(Reason::Malformed), Self::Known)
+    }
+
+    /// Returns the value when it is known.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// Takes the value out when it is known.
+    pub fn into_known(self) -> Option<T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// Returns why it is not known.
+    pub const fn reason(&self) -> Option<Reason> {
+        match self {
+            Self::Known(_) => None,
+            Self::Unknown(reason) => Some(*reason),
+        }
+    }
+
+    /// Takes over `newer` unless that was not sampled.
+    pub fn keep_newer(&mut self, newer: Self) {
+        if !matches!(newer, Self::Unknown(Reason::NotSampled)) {
+            *self = newer;
+        }
+    }
+
+    /// Applies `change` to a known value.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Reading<U> {
+        match self {
+            Self::Known(value) => Reading::Known(change(value)),
+            Self::Unknown(reason) => Reading::Unknown(reason),
+        }
+    }
+
+    /// Applies `judge` to a known value; `None` makes it malformed.
+    pub fn and_then<U>(self, judge: impl FnOnce(T) -> Option<U>) -> Reading<U> {
+        match self {
+            Self::Known(value) => Reading::judged(judge(value)),
+            Self::Unknown(reason) => Reading::Unknown(reason),
+        }
+    }
+}
+
+impl<T: Copy> Reading<T> {
+    /// Returns the value when it is known, by value.
+    pub fn get(&self) -> Option<T> {
+        self.known().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_sampled_keeps_the_last_and_null_does_not() {
+        let mut value = Reading::Known(3);
+        value.keep_newer(Reading::default());
+        assert_eq!(value, Reading::Known(3));
+        value.keep_newer(Reading::Unknown(Reason::NotAvailable));
+        assert_eq!(value.reason(), Some(Reason::NotAvailable));
+    }
+}

@@ -1,0 +1,94 @@
+//! A decoded frame: what one node said at one moment, judged value by value.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::device::Device;
+use crate::model::fault::SourceFault;
+use crate::model::host::{HostFacts, HostReading, HostSlowReading};
+use crate::model::id::Source;
+use crate::model::process::{DeviceUse, ProcessReading};
+use crate::time::Timestamp;
+
+/// What a probe says of itself and its machine, first of all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Hello {
+    /// What runs there: `python 3.11.2`, `sh`.
+    pub probe: Arc<str>,
+    /// The machine.
+    pub host: HostFacts,
+    /// Each source with its effective interval.
+    pub intervals: Vec<(Source, Duration)>,
+    /// Each backend, and why it is absent.
+    pub backends: Vec<BackendState>,
+    /// Commands the probe understands.
+    pub commands: Vec<Arc<str>>,
+}
+
+/// One backend as announced by a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendState {
+    /// Its source.
+    pub source: Source,
+    /// Why it gives nothing; `None` when it works or starts.
+    pub absent: Option<Arc<str>>,
+}
+
+/// What came in one tick. What is `None` or empty was not sampled this time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// Counts up by one; a gap means frames were dropped.
+    pub number: u64,
+    /// It holds everything the probe knows.
+    pub is_complete: bool,
+    /// How long the probe worked for it.
+    pub took: Option<Duration>,
+    /// The host's fast group and when it was taken.
+    pub host: Option<(Timestamp, HostReading)>,
+    /// The host's slow group and when it was taken.
+    pub host_slow: Option<(Timestamp, HostSlowReading)>,
+    /// What each backend said.
+    pub backends: Vec<BackendReading>,
+    /// The processes that use devices.
+    pub processes: Option<ProcessesReading>,
+    /// Sources that failed.
+    pub faults: Vec<(Source, SourceFault)>,
+}
+
+/// What one backend said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackendReading {
+    /// The backend.
+    pub source: Source,
+    /// Its devices.
+    pub devices: Option<DevicesReading>,
+    /// Who uses them.
+    pub uses: Option<UsesReading>,
+}
+
+/// All devices of a backend at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DevicesReading {
+    /// When.
+    pub at: Timestamp,
+    /// The devices; one that is missing is gone.
+    pub list: Vec<Device>,
+}
+
+/// All uses of a backend's devices at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UsesReading {
+    /// When.
+    pub at: Timestamp,
+    /// The uses; one that is missing has ended.
+    pub list: Vec<DeviceUse>,
+}
+
+/// All processes that use a device at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcessesReading {
+    /// When.
+    pub at: Timestamp,
+    /// The processes; one that is missing has ended.
+    pub list: Vec<ProcessReading>,
+}

@@ -1,0 +1,122 @@
+//! Units as types: a number that passed its check once is right everywhere below.
+
+/// A share, 0 to 100.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Percent(f32);
+
+impl Percent {
+    /// Returns `None` when `value` is not a number between 0 and 100.
+    pub fn new(value: f32) -> Option<Self> {
+        (0.0..=100.0).contains(&value).then_some(Self(value))
+    }
+
+    /// Returns `part` of `whole`, at most 100; `None` when there is no whole.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "a share needs 7 digits at most"
+    )]
+    pub fn of(part: u64, whole: u64) -> Option<Self> {
+        (whole > 0).then(|| Self((part as f64 / whole as f64 * 100.0).min(100.0) as f32))
+    }
+
+    /// Returns the share, 0 to 100.
+    pub const fn get(self) -> f32 {
+        self.0
+    }
+}
+
+/// An amount of memory, traffic or storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// Bytes in one MiB.
+    pub const MIB: u64 = 1 << 20;
+
+    /// Returns `None` when the product does not fit.
+    pub fn from_mib(mib: u64) -> Option<Self> {
+        mib.checked_mul(Self::MIB).map(Self)
+    }
+
+    /// Returns whole MiB, rounded down.
+    pub const fn mib(self) -> u64 {
+        self.0 / Self::MIB
+    }
+}
+
+/// Electrical power.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Watts(f32);
+
+impl Watts {
+    /// Returns `None` when `value` is not a number between 0 and 100 000.
+    pub fn new(value: f32) -> Option<Self> {
+        (0.0..=100_000.0).contains(&value).then_some(Self(value))
+    }
+
+    /// Takes a sum over devices; `None` when it is no number.
+    pub fn total(value: f32) -> Option<Self> {
+        (value.is_finite() && value >= 0.0).then_some(Self(value))
+    }
+
+    /// Returns the power in watts.
+    pub const fn get(self) -> f32 {
+        self.0
+    }
+}
+
+/// A temperature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Celsius(f32);
+
+impl Celsius {
+    /// Returns `None` when `value` is not a number between -100 and 300.
+    pub fn new(value: f32) -> Option<Self> {
+        (-100.0..=300.0).contains(&value).then_some(Self(value))
+    }
+
+    /// Returns the temperature in degrees Celsius.
+    pub const fn get(self) -> f32 {
+        self.0
+    }
+}
+
+/// A clock rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Megahertz(u32);
+
+impl Megahertz {
+    /// Returns `None` above 100 000.
+    pub fn new(value: u32) -> Option<Self> {
+        (value <= 100_000).then_some(Self(value))
+    }
+
+    /// Returns the rate in MHz.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_outside_their_range_are_not_taken() {
+        assert_eq!(Percent::new(100.1), None);
+        assert_eq!(Percent::new(f32::NAN), None);
+        assert_eq!(Percent::new(55.5).map(Percent::get), Some(55.5));
+        assert_eq!(Watts::new(-1.0), None);
+        assert_eq!(Celsius::new(f32::INFINITY), None);
+        assert_eq!(Megahertz::new(4_000_000_000), None);
+        assert_eq!(Bytes::from_mib(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_share_of_nothing_is_no_share() {
+        assert_eq!(Percent::of(3, 0), None);
+        assert_eq!(Percent::of(1, 4).map(Percent::get), Some(25.0));
+        assert_eq!(Percent::of(5, 4).map(Percent::get), Some(100.0));
+    }
+}

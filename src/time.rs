@@ -1,0 +1,200 @@
+//! Time as an argument: timestamps, the clock that hands them out, and the offset of a node's clock.
+//!
+//! Everything below the wiring takes a [`Timestamp`] instead of asking for one, so that live, replay
+//! and tests are the same code.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A moment, in microseconds since 1970-01-01 UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// Makes a timestamp from microseconds since 1970-01-01 UTC.
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros)
+    }
+
+    /// Returns microseconds since 1970-01-01 UTC.
+    pub const fn as_micros(self) -> i64 {
+        self.0
+    }
+
+    /// Returns how long ago `earlier` was; nothing when it is later than `self`.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    /// Returns the moment `later` after this one.
+    #[must_use]
+    pub fn plus(self, later: Duration) -> Self {
+        Self(self.0.saturating_add(micros(later)))
+    }
+}
+
+fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Where timestamps come from.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    /// The wall clock as it stood at the start, moved on by a clock that never jumps.
+    System {
+        /// Wall clock minus monotonic clock, in microseconds, read once.
+        wall_offset: i64,
+    },
+    /// A clock that moves only when told; for tests.
+    Fixed(Arc<AtomicI64>),
+}
+
+impl Clock {
+    /// Takes the system's clock.
+    ///
+    /// The monotonic part counts time spent in suspend: what was sampled before a laptop slept is
+    /// old when it wakes.
+    pub fn system() -> Self {
+        Self::System { wall_offset: read(ClockId::Realtime) - read(ClockId::Boottime) }
+    }
+
+    /// Makes a clock that stands at `at` until [`Clock::advance`] moves it.
+    pub fn fixed(at: Timestamp) -> Self {
+        Self::Fixed(Arc::new(AtomicI64::new(at.0)))
+    }
+
+    /// Returns the present moment.
+    pub fn now(&self) -> Timestamp {
+        match self {
+            Self::System { wall_offset } => Timestamp(read(ClockId::Boottime) + wall_offset),
+            Self::Fixed(at) => Timestamp(at.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Moves a fixed clock on; the system's clock takes no orders.
+    pub fn advance(&self, by: Duration) {
+        if let Self::Fixed(at) = self {
+            at.fetch_add(micros(by), Ordering::Relaxed);
+        }
+    }
+}
+
+fn read(clock: ClockId) -> i64 {
+    let time = clock_gettime(clock);
+    time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
+}
+
+/// How far a node's probe clock stands from ours, learned from what arrives.
+///
+/// The smallest arrival − probe time seen in a session is the best estimate: a frame can be late,
+/// never early. Two clocks drift apart by up to some 50 parts per million, so the minimum is let
+/// up by twice that; without it a session of some days would call everything stale.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClockOffset(Option<Learned>);
+
+#[derive(Clone, Copy, Debug)]
+struct Learned {
+    micros: i64,
+    at: Timestamp,
+}
+
+/// Parts of ten thousand: 1/10 000 = 100 ppm.
+const DRIFT_DIVISOR: i64 = 10_000;
+
+impl ClockOffset {
+    /// Learns from a frame stamped `probe_seconds` that arrived at `arrival`.
+    pub fn learn(&mut self, probe_seconds: f64, arrival: Timestamp) {
+        let seen = arrival.0.saturating_sub(probe_micros(probe_seconds));
+        let micros = match self.0 {
+            None => seen,
+            Some(known) => {
+                let passed = arrival.0.saturating_sub(known.at.0).max(0);
+                seen.min(known.micros.saturating_add(passed / DRIFT_DIVISOR))
+            }
+        };
+        self.0 = Some(Learned { micros, at: arrival });
+    }
+
+    /// Returns the moment of our clock at which the probe's clock showed `probe_seconds`.
+    ///
+    /// `None` until something was learned. Never later than `not_after`.
+    pub fn moment(&self, probe_seconds: f64, not_after: Timestamp) -> Option<Timestamp> {
+        let learned = self.0?;
+        let moment = Timestamp(probe_micros(probe_seconds).saturating_add(learned.micros));
+        Some(moment.min(not_after))
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a float cast saturates, which is what we want"
+)]
+fn probe_micros(seconds: f64) -> i64 {
+    (seconds * 1e6) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn what_is_later_is_no_time_ago() {
+        assert_eq!(at(1).since(at(5)), Duration::ZERO);
+        assert_eq!(at(5).since(at(1)), Duration::from_secs(4));
+    }
+
+    #[test]
+    fn a_fixed_clock_moves_only_when_told() {
+        let clock = Clock::fixed(at(10));
+        assert_eq!(clock.now(), at(10));
+        clock.advance(Duration::from_secs(3));
+        assert_eq!(clock.now(), at(13));
+    }
+
+    #[test]
+    fn the_system_clock_is_near_the_wall_clock_and_never_goes_back() {
+        let clock = Clock::system();
+        let first = clock.now();
+        assert!(first.as_micros() > 1_700_000_000_000_000);
+        assert!(clock.now() >= first);
+    }
+
+    #[test]
+    fn a_frame_delayed_in_a_pipe_does_not_look_new() {
+        let mut offset = ClockOffset::default();
+        offset.learn(100.0, at(1000));
+        offset.learn(101.0, at(1009));
+        assert_eq!(
+            offset.moment(101.0, at(1009)),
+            Some(at(1001)).map(|t| t.plus(Duration::from_micros(900)))
+        );
+    }
+
+    #[test]
+    fn clocks_that_drift_apart_stay_in_step() {
+        let mut offset = ClockOffset::default();
+        let mut arrival = at(0);
+        for second in 0..200_000_i32 {
+            // our clock runs 50 ppm faster than the node's
+            arrival = Timestamp::from_micros(i64::from(second) * 1_000_050);
+            offset.learn(f64::from(second), arrival);
+        }
+        let sampled = offset.moment(199_999.0, arrival).unwrap();
+        assert!(arrival.since(sampled) < Duration::from_millis(10));
+    }
+
+    #[test]
+    fn nothing_is_sampled_in_the_future() {
+        let mut offset = ClockOffset::default();
+        offset.learn(100.0, at(1000));
+        assert_eq!(offset.moment(500.0, at(1001)), Some(at(1001)));
+        assert_eq!(ClockOffset::default().moment(1.0, at(1)), None);
+    }
+}

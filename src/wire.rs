@@ -1,0 +1,24 @@
+//! From bytes to samples, and the only judge of what comes in.
+//!
+//! A frame is byte 0x1E, `gtop1 `, one ASCII JSON object and a newline. [`FrameReader`] cuts frames
+//! out of whatever a login shell prints around them, [`Body`] is their JSON, and [`Lift`] turns a
+//! body into a [`crate::model::Sample`] in which every value is known, or unknown with a reason.
+//! Knows nothing of where the bytes came from.
+//!
+//! # Schema, version 1
+//!
+//! Times `at` are seconds of the probe's own monotonic clock. Bytes, ticks and milliwatts are
+//! integers. An absent key was not sampled this time; `null` was asked for and is not available;
+//! unknown keys are skipped. The structs of [`body`] are the schema.
+
+pub use body::Body;
+pub use frame::{Frame, FrameReader, MalformedFrame, Received, encode};
+pub use lift::{Lift, Lifted};
+pub use text::clean;
+
+pub mod body;
+mod csv;
+mod frame;
+mod given;
+mod lift;
+mod text;

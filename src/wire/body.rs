@@ -1,0 +1,446 @@
+//! The JSON of a frame, as structs: this file is the schema.
+//!
+//! Probes write it, the simulated fleet writes it through the same structs, and
+//! [`crate::wire::Lift`] reads it. Every key is optional unless it is named as needed.
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::wire::given::Given;
+
+/// What one frame holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// `t: hello`
+    Hello(Hello),
+    /// `t: sample`
+    Sample(Sample),
+    /// `t: error`
+    Error(SourceError),
+    /// `t: bye`
+    Bye(Bye),
+    /// A kind this version does not know.
+    Other,
+}
+
+/// The probe presents itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hello {
+    /// Schema version.
+    pub v: u32,
+    /// `python` or `sh`.
+    pub probe: String,
+    /// Version of the interpreter.
+    pub version: String,
+    /// Seconds of the probe's clock.
+    pub at: f64,
+    /// Host name of the machine.
+    pub host: String,
+    /// Boot id.
+    pub boot: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Architecture.
+    pub arch: String,
+    /// Logical processors.
+    pub cpus: u32,
+    /// Clock ticks a second.
+    pub tick: u32,
+    /// Bytes a memory page.
+    pub page: u32,
+    /// The probe's user number.
+    pub uid: u32,
+    /// The probe's user name.
+    pub user: String,
+    /// `hidepid` of `/proc`.
+    pub hidepid: u8,
+    /// Verbs it understands.
+    pub commands: Vec<String>,
+    /// Seconds by source.
+    pub intervals: std::collections::BTreeMap<String, f64>,
+    /// Backends and why they are absent.
+    pub backends: Vec<BackendState>,
+}
+
+/// One backend in a hello.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BackendState {
+    /// Such as `nvidia-smi`.
+    pub kind: String,
+    /// `starting` or `absent`.
+    pub state: String,
+    /// Why it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// One tick.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sample {
+    /// Counts up by one.
+    pub n: u64,
+    /// Seconds of the probe's clock.
+    pub at: f64,
+    /// Milliseconds the probe worked.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub took: Given<f64>,
+    /// It holds everything the probe knows.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub full: bool,
+    /// The host's fast group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
+    /// The host's slow group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_slow: Option<HostSlow>,
+    /// Backends that have something new.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub backends: Vec<Backend>,
+    /// Processes that use devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<Processes>,
+}
+
+/// The host's fast group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Host {
+    /// Seconds of the probe's clock.
+    pub at: f64,
+    /// Ticks since boot: user, nice, system, idle, iowait, irq, softirq, steal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Vec<u64>>,
+    /// Load averages over 1, 5, 15 minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<Vec<f64>>,
+    /// Bytes.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub memory_total: Given<u64>,
+    /// Bytes.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub memory_available: Given<u64>,
+    /// Bytes.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub swap_total: Given<u64>,
+    /// Bytes.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub swap_free: Given<u64>,
+    /// Pressure stall shares.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pressure: Option<Pressure>,
+    /// Seconds since boot.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub uptime: Given<f64>,
+    /// Physical network interfaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub net: Option<Vec<Traffic>>,
+    /// InfiniBand ports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub infiniband: Option<Vec<Traffic>>,
+    /// Whole disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Vec<Disk>>,
+}
+
+/// `some avg10` of `/proc/pressure`, percent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pressure {
+    /// Percent.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub cpu: Given<f64>,
+    /// Percent.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub memory: Given<f64>,
+    /// Percent.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub io: Given<f64>,
+}
+
+/// Byte counters of an interface or port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Traffic {
+    /// Name.
+    pub name: String,
+    /// Bytes received since boot.
+    pub rx: u64,
+    /// Bytes sent since boot.
+    pub tx: u64,
+}
+
+/// Byte counters of a disk.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Disk {
+    /// Name.
+    pub name: String,
+    /// Bytes read since boot.
+    pub read: u64,
+    /// Bytes written since boot.
+    pub write: u64,
+}
+
+/// The host's slow group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostSlow {
+    /// Seconds of the probe's clock.
+    pub at: f64,
+    /// Degrees Celsius.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub temperature: Given<f64>,
+    /// Local file systems.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub space: Option<Vec<Space>>,
+}
+
+/// One file system.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Space {
+    /// Where it is mounted.
+    pub path: String,
+    /// Bytes.
+    pub total: u64,
+    /// Bytes.
+    pub free: u64,
+}
+
+/// What one backend has to say: typed devices, or `nvidia-smi`'s text as it stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Backend {
+    /// Such as `nvidia-smi`.
+    pub kind: String,
+    /// Seconds of the probe's clock.
+    pub at: f64,
+    /// Answer of `nvidia-smi --query-gpu`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub csv: Option<Csv>,
+    /// Answer of `nvidia-smi --query-compute-apps`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apps: Option<Apps>,
+    /// Typed devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub devices: Option<Vec<Device>>,
+    /// Typed uses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uses: Option<Uses>,
+}
+
+/// Raw lines of `nvidia-smi --query-gpu=… --format=csv,noheader,nounits`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Csv {
+    /// What was asked for, in order.
+    pub columns: Vec<String>,
+    /// One line a device.
+    pub rows: Vec<String>,
+    /// Lines that are no rows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub noise: Vec<String>,
+}
+
+/// Raw lines of `--query-compute-apps=gpu_uuid,pid,used_memory,process_name`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Apps {
+    /// Seconds of the probe's clock.
+    pub at: f64,
+    /// One line a use.
+    pub rows: Vec<String>,
+}
+
+/// One device, typed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Device {
+    /// Identity; needed.
+    pub uuid: String,
+    /// The device it is a slice of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The driver's number.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub index: Given<u64>,
+    /// Model name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// PCI bus id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pci: Option<String>,
+    /// Driver version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// Percent.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub util: Given<f64>,
+    /// Percent.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub memory_util: Given<f64>,
+    /// Bytes.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub memory_total: Given<u64>,
+    /// Bytes.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub memory_used: Given<u64>,
+    /// Bytes.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub memory_free: Given<u64>,
+    /// Bytes.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub memory_reserved: Given<u64>,
+    /// Degrees Celsius.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub temperature: Given<f64>,
+    /// Degrees Celsius.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub temperature_memory: Given<f64>,
+    /// Milliwatts.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub power: Given<u64>,
+    /// Milliwatts.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub power_limit: Given<u64>,
+    /// MHz.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub clock_sm: Given<u64>,
+    /// MHz.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub clock_memory: Given<u64>,
+    /// MHz.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub clock_sm_max: Given<u64>,
+    /// MHz.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub clock_memory_max: Given<u64>,
+    /// Percent.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub fan: Given<f64>,
+    /// 0 to 15.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub pstate: Given<u64>,
+    /// NVML's bits.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub throttle: Given<u64>,
+    /// Corrected errors since the driver was loaded.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub ecc_corrected: Given<u64>,
+    /// Uncorrected errors since the driver was loaded.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub ecc_uncorrected: Given<u64>,
+    /// Split into MIG slices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mig: Option<bool>,
+    /// Why a key is `null`, by key.
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub lacks: std::collections::BTreeMap<String, String>,
+    /// `lost`, `reset`, `perm`, or words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+}
+
+/// Who uses the devices, typed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Uses {
+    /// Seconds of the probe's clock.
+    pub at: f64,
+    /// The uses.
+    pub list: Vec<Use>,
+}
+
+/// One process's use of one device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Use {
+    /// The device; needed.
+    pub device: String,
+    /// The process; needed.
+    pub pid: u32,
+    /// Bytes of device memory.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub memory: Given<u64>,
+    /// Percent.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub sm: Given<f64>,
+}
+
+/// The processes that use devices.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Processes {
+    /// Seconds of the probe's clock.
+    pub at: f64,
+    /// The processes.
+    pub list: Vec<Process>,
+}
+
+/// One process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Process {
+    /// Process id; needed.
+    pub pid: u32,
+    /// Start time in ticks since boot; needed.
+    pub start: u64,
+    /// CPU ticks so far.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub cpu: Given<u64>,
+    /// Bytes.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub rss: Given<u64>,
+    /// Parent. With the four below, sent once.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub ppid: Given<u64>,
+    /// Owner's number.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub uid: Given<u64>,
+    /// Owner's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Command line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Control group path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+}
+
+/// A source failed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SourceError {
+    /// Seconds of the probe's clock.
+    pub at: f64,
+    /// The source.
+    pub source: String,
+    /// `host` or `device`.
+    pub scope: String,
+    /// `stuck nolib nodriver mismatch perm lost parse failed`
+    pub code: String,
+    /// What was called.
+    pub call: String,
+    /// Seconds it has lasted.
+    #[serde(rename = "for", skip_serializing_if = "Given::is_absent")]
+    pub lasting: Given<f64>,
+    /// The driver's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+}
+
+/// The probe ends.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bye {
+    /// Seconds of the probe's clock.
+    pub at: f64,
+    /// Why.
+    pub why: String,
+}

@@ -1,0 +1,322 @@
+//! `nvidia-smi`'s CSV, judged: the one reader of its text, whichever probe sent it.
+//!
+//! Rows are read by position against the columns that were asked for, because newer drivers rename
+//! headers. Value rules: anything in brackets, `N/A`, `ERR!` and nothing at all are unknown, each
+//! with its reason, never zero.
+
+use std::sync::Arc;
+
+use crate::model::{
+    Bytes, Celsius, Device, DeviceFault, DeviceUse, Megahertz, Percent, Reading, Reason, Throttle,
+    Watts,
+};
+use crate::wire::body::{Apps, Csv};
+use crate::wire::text::clean_shared;
+
+/// Most devices of one node.
+pub(crate) const DEVICE_LIMIT: usize = 256;
+/// Most uses of one node's devices.
+pub(crate) const USE_LIMIT: usize = 4096;
+/// Longest name taken from a node.
+pub(crate) const NAME_LIMIT: usize = 96;
+
+/// Reads the rows and the complaints between them.
+pub(crate) fn devices(csv: &Csv) -> Vec<Device> {
+    let mut devices: Vec<Device> =
+        csv.rows.iter().take(DEVICE_LIMIT).filter_map(|row| device(&csv.columns, row)).collect();
+    for line in csv.noise.iter().take(DEVICE_LIMIT) {
+        complaint(&mut devices, line);
+    }
+    devices
+}
+
+/// Returns `None` when a row does not fit its columns or names no device.
+fn device(columns: &[String], row: &str) -> Option<Device> {
+    let cells: Vec<&str> = row.split(',').map(str::trim).collect();
+    if cells.len() != columns.len() {
+        return None;
+    }
+    let mut device = Device::default();
+    let mut uuid = None;
+    let (mut pcie, mut pcie_max) = ([Reading::default(); 2], [Reading::default(); 2]);
+    for (column, cell) in columns.iter().zip(cells) {
+        match column.as_str() {
+            "uuid" => uuid = text(cell).into_known(),
+            "index" => device.index = number(cell, |digits: u32| Some(digits)),
+            "name" => device.name = text(cell),
+            "pci.bus_id" => device.pci = text(cell),
+            "driver_version" => device.driver = text(cell),
+            "utilization.gpu" => device.utilization = number(cell, Percent::new),
+            "utilization.memory" => device.memory_utilization = number(cell, Percent::new),
+            "memory.total" => device.memory_total = number(cell, Bytes::from_mib),
+            "memory.used" => device.memory_used = number(cell, Bytes::from_mib),
+            "memory.free" => device.memory_free = number(cell, Bytes::from_mib),
+            "memory.reserved" => device.memory_reserved = number(cell, Bytes::from_mib),
+            "temperature.gpu" => device.temperature = number(cell, Celsius::new),
+            "temperature.memory" => device.memory_temperature = number(cell, Celsius::new),
+            "power.draw" => device.power = number(cell, Watts::new),
+            // The enforced limit is the one that holds; the other stands in where it is unknown.
+            "enforced.power.limit" => prefer(&mut device.power_limit, number(cell, Watts::new)),
+            "power.limit" => fill(&mut device.power_limit, number(cell, Watts::new)),
+            "clocks.current.sm" => device.sm_clock = number(cell, Megahertz::new),
+            "clocks.current.memory" => device.memory_clock = number(cell, Megahertz::new),
+            "clocks.max.sm" => device.sm_clock_max = number(cell, Megahertz::new),
+            "clocks.max.memory" => device.memory_clock_max = number(cell, Megahertz::new),
+            "fan.speed" => device.fan = number(cell, |share: f32| Percent::new(share.min(100.0))),
+            "pstate" => device.performance_state = performance_state(cell),
+            "clocks_throttle_reasons.active" => device.throttle = throttle(cell),
+            "ecc.errors.corrected.volatile.total" => device.ecc_corrected = number(cell, Some),
+            "ecc.errors.uncorrected.volatile.total" => device.ecc_uncorrected = number(cell, Some),
+            "persistence_mode" => device.persistence = switch(cell),
+            "mig.mode.current" => device.mig = switch(cell),
+            "pcie.link.gen.current" => pcie[0] = number(cell, Some),
+            "pcie.link.width.current" => pcie[1] = number(cell, Some),
+            "pcie.link.gen.max" => pcie_max[0] = number(cell, Some),
+            "pcie.link.width.max" => pcie_max[1] = number(cell, Some),
+            _ => {}
+        }
+    }
+    device.pcie = pair(pcie);
+    device.pcie_max = pair(pcie_max);
+    // A device without UUID is known by its place in the machine.
+    device.uuid = uuid.or_else(|| device.pci.known().cloned())?;
+    Some(device)
+}
+
+/// Reads lines such as `Unable to determine the device handle for GPU 0000:0B:00.0: GPU is lost.`
+/// and marks the device they speak of, adding it when it has no row.
+fn complaint(devices: &mut Vec<Device>, line: &str) {
+    let Some(place) = pci_id(line) else { return };
+    let said = line.to_ascii_lowercase();
+    let fault = if said.contains("lost") || said.contains("fallen off") {
+        DeviceFault::Lost
+    } else if said.contains("reset") {
+        DeviceFault::NeedsReset
+    } else {
+        DeviceFault::Other(clean_shared(line, 160))
+    };
+    let known = devices.iter_mut().find(|device| device.is_at(&place));
+    if let Some(device) = known {
+        device.fault = Some(fault);
+        return;
+    }
+    let pci: Arc<str> = place.into();
+    devices.push(Device {
+        uuid: Arc::clone(&pci),
+        pci: Reading::Known(pci),
+        fault: Some(fault),
+        ..Device::default()
+    });
+}
+
+/// Finds a PCI id such as `0000:0B:00.0` or `00000000:0B:00.0` in a line.
+fn pci_id(line: &str) -> Option<String> {
+    let is_part = |letter: char| letter.is_ascii_hexdigit() || letter == ':' || letter == '.';
+    line.split(|letter: char| !is_part(letter))
+        .map(|word| word.trim_matches(|letter| letter == ':' || letter == '.'))
+        .find(|word| word.matches(':').count() == 2 && word.contains('.') && word.len() >= 12)
+        .map(str::to_ascii_uppercase)
+}
+
+/// Reads `gpu_uuid, pid, used_memory, process_name`; the name comes last and may hold commas.
+pub(crate) fn uses(apps: &Apps) -> Vec<DeviceUse> {
+    apps.rows.iter().take(USE_LIMIT).filter_map(|row| device_use(row)).collect()
+}
+
+fn device_use(row: &str) -> Option<DeviceUse> {
+    let mut cells = row.splitn(4, ',').map(str::trim);
+    let device = text(cells.next()?).into_known()?;
+    let pid = cells.next()?.parse().ok()?;
+    let memory = number(cells.next()?, Bytes::from_mib);
+    let driver_name = cells.next().and_then(|name| text(name).into_known());
+    Some(DeviceUse { device, pid, memory, sm: Reading::default(), driver_name })
+}
+
+/// Says why a cell holds no value, `None` when it holds one.
+fn lacking(cell: &str) -> Option<Reason> {
+    match cell {
+        "" => Some(Reason::NotAvailable),
+        "N/A" | "[N/A]" => Some(Reason::NotSupported),
+        "ERR!" => Some(Reason::DriverError),
+        _ if !cell.starts_with('[') => None,
+        _ => {
+            let said = cell.to_ascii_lowercase();
+            Some(if said.contains("unknown error") || said.contains("gpu is lost") {
+                Reason::DriverError
+            } else if said.contains("permission") {
+                Reason::NoPermission
+            } else if said.contains("not supported")
+                || said.contains("deprecated")
+                || said.contains("function not found")
+            {
+                Reason::NotSupported
+            } else {
+                Reason::NotAvailable
+            })
+        }
+    }
+}
+
+fn text(cell: &str) -> Reading<Arc<str>> {
+    lacking(cell).map_or_else(|| Reading::Known(clean_shared(cell, NAME_LIMIT)), Reading::Unknown)
+}
+
+fn number<N: std::str::FromStr, T>(cell: &str, judge: impl FnOnce(N) -> Option<T>) -> Reading<T> {
+    lacking(cell)
+        .map_or_else(|| Reading::judged(cell.parse().ok().and_then(judge)), Reading::Unknown)
+}
+
+fn switch(cell: &str) -> Reading<bool> {
+    match cell {
+        "Enabled" => Reading::Known(true),
+        "Disabled" => Reading::Known(false),
+        _ => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+    }
+}
+
+fn performance_state(cell: &str) -> Reading<u8> {
+    match cell.strip_prefix('P') {
+        Some(digits) => number(digits, |state: u8| (state <= 15).then_some(state)),
+        None => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+    }
+}
+
+fn throttle(cell: &str) -> Reading<Throttle> {
+    match cell.strip_prefix("0x") {
+        Some(digits) => Reading::judged(u64::from_str_radix(digits, 16).ok().map(Throttle)),
+        None => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+    }
+}
+
+fn pair([first, second]: [Reading<u8>; 2]) -> Reading<(u8, u8)> {
+    match (first, second) {
+        (Reading::Known(first), Reading::Known(second)) => Reading::Known((first, second)),
+        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(reason),
+    }
+}
+
+fn prefer<T>(place: &mut Reading<T>, value: Reading<T>) {
+    if value.known().is_some() || place.known().is_none() {
+        *place = value;
+    }
+}
+
+fn fill<T>(place: &mut Reading<T>, value: Reading<T>) {
+    if place.known().is_none() {
+        *place = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(columns: &str, row: &str) -> Device {
+        let csv = Csv {
+            columns: columns.split(',').map(str::to_owned).collect(),
+            rows: vec![row.to_owned()],
+            noise: Vec::new(),
+        };
+        devices(&csv).pop().expect("a device")
+    }
+
+    #[test]
+    fn every_word_for_nothing_is_unknown_with_its_reason() {
+        for (cell, reason) in [
+            ("[N/A]", Reason::NotSupported),
+            ("N/A", Reason::NotSupported),
+            ("[Not Supported]", Reason::NotSupported),
+            ("[Requested functionality has been deprecated]", Reason::NotSupported),
+            ("[Function Not Found]", Reason::NotSupported),
+            ("[Unknown Error]", Reason::DriverError),
+            ("[GPU is lost]", Reason::DriverError),
+            ("ERR!", Reason::DriverError),
+            ("[Insufficient Permissions]", Reason::NoPermission),
+            ("", Reason::NotAvailable),
+            ("[Something new]", Reason::NotAvailable),
+            ("12 %", Reason::Malformed),
+            ("-1", Reason::Malformed),
+            ("101", Reason::Malformed),
+            ("NaN", Reason::Malformed),
+            ("inf", Reason::Malformed),
+            ("a[$(reboot)0]", Reason::Malformed),
+        ] {
+            let device = one("uuid,utilization.gpu", &format!("GPU-1, {cell}"));
+            assert_eq!(device.utilization, Reading::Unknown(reason), "{cell:?}");
+        }
+    }
+
+    #[test]
+    fn a_row_is_read_by_position() {
+        let device = one(
+            "index,uuid,name,pci.bus_id,memory.used,power.draw,power.limit,enforced.power.limit,clocks_throttle_reasons.active,pstate,mig.mode.current,pcie.link.gen.current,pcie.link.width.current",
+            "3, GPU-ab, NVIDIA H100 80GB HBM3, 00000000:1A:00.0, 69000, 655.25, 700.00, 650.00, 0x0000000000000040, P0, Enabled, 5, 16",
+        );
+        assert_eq!(device.index, Reading::Known(3));
+        assert_eq!(&*device.uuid, "GPU-ab");
+        assert_eq!(device.memory_used, Reading::Known(Bytes(69000 << 20)));
+        assert_eq!(device.power.get().map(Watts::get), Some(655.25));
+        assert_eq!(device.power_limit.get().map(Watts::get), Some(650.0));
+        assert!(device.throttle.get().is_some_and(Throttle::is_thermal));
+        assert_eq!(device.performance_state, Reading::Known(0));
+        assert_eq!(device.mig, Reading::Known(true));
+        assert_eq!(device.pcie, Reading::Known((5, 16)));
+        assert_eq!(device.temperature, Reading::default());
+    }
+
+    #[test]
+    fn a_row_that_does_not_fit_its_columns_is_no_device() {
+        let csv = Csv {
+            columns: vec!["uuid".into(), "index".into()],
+            rows: vec![
+                "GPU-1".into(),
+                "GPU-1, 2, 3".into(),
+                "No devices were found".into(),
+                "[N/A], 1".into(),
+            ],
+            noise: Vec::new(),
+        };
+        assert_eq!(devices(&csv), []);
+    }
+
+    #[test]
+    fn a_device_without_uuid_is_known_by_its_place() {
+        assert_eq!(&*one("uuid,pci.bus_id", "[N/A], 00000000:1A:00.0").uuid, "00000000:1A:00.0");
+    }
+
+    #[test]
+    fn a_lost_device_is_marked_whether_it_has_a_row_or_not() {
+        let csv = Csv {
+            columns: vec!["uuid".into(), "pci.bus_id".into()],
+            rows: vec!["GPU-1, 00000000:0B:00.0".into()],
+            noise: vec![
+                "Unable to determine the device handle for GPU 0000:0B:00.0: GPU is lost.  Reboot the system".into(),
+                "Unable to determine the device handle for GPU0: 0000:1C:00.0: Unknown Error".into(),
+                "nothing about a device".into(),
+            ],
+        };
+        let found = devices(&csv);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].fault, Some(DeviceFault::Lost));
+        assert_eq!(&*found[1].uuid, "0000:1C:00.0");
+        assert!(matches!(found[1].fault, Some(DeviceFault::Other(_))));
+    }
+
+    #[test]
+    fn a_process_name_may_hold_anything() {
+        let apps = Apps {
+            at: 0.0,
+            rows: vec![
+                "GPU-1, 4242, 69000, python, -c \x1b[2J, x".into(),
+                "GPU-1, 4243, [N/A], [Not Found]".into(),
+                "GPU-1, -5, 1, x".into(),
+                "junk".into(),
+            ],
+        };
+        let found = uses(&apps);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].driver_name.as_deref(), Some("python, -c  [2J, x"));
+        assert_eq!(found[1].memory, Reading::Unknown(Reason::NotSupported));
+        assert_eq!(found[1].driver_name, None);
+    }
+}

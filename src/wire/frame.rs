@@ -1,0 +1,293 @@
+//! Frames in a stream of bytes, among whatever else a login shell prints.
+
+use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+use std::borrow::Cow;
+
+use crate::wire::body::Body;
+use crate::wire::text::clean;
+
+/// What stands before the JSON of a frame.
+const SENTINEL: &[u8] = b"\x1egtop1 ";
+/// The longest line.
+const LINE_LIMIT: usize = 1 << 20;
+/// How much noise is kept for error messages.
+const NOISE_LIMIT: usize = 4096;
+
+/// One frame: its text as sent, and what it says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frame {
+    /// The JSON, as sent.
+    pub text: Bytes,
+    /// What it says.
+    pub body: Body,
+}
+
+/// A frame that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MalformedFrame {
+    /// No JSON of ours.
+    #[error("a frame that is no JSON of gtop's: {0}")]
+    NotJson(String),
+    /// A line without end.
+    #[error("a line of more than 1 MiB")]
+    TooLong,
+    /// From a probe of another age.
+    #[error("schema version {0}, where this gtop reads version 1")]
+    Version(u32),
+}
+
+/// What a stream yields.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Received {
+    /// A frame.
+    Frame(Box<Frame>),
+    /// Something that should have been one.
+    Malformed(MalformedFrame),
+}
+
+/// Cuts frames out of a stream.
+///
+/// A line may hold anything before the last sentinel: login files print what they like. The last
+/// 4 kB of such noise are kept. A line beyond 1 MiB is dropped to its end.
+#[derive(Debug, Default)]
+pub struct FrameReader {
+    waiting: BytesMut,
+    /// Bytes of `waiting` known to hold no newline.
+    scanned: usize,
+    /// Inside a line that was too long.
+    is_skipping: bool,
+    noise: Vec<u8>,
+}
+
+impl FrameReader {
+    /// Takes bytes as they come.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.waiting.extend_from_slice(bytes);
+    }
+
+    /// Takes the next frame, or `None` when more bytes are needed.
+    pub fn next_frame(&mut self) -> Option<Received> {
+        loop {
+            let Some(end) = self.end_of_line() else {
+                return self.drop_endless_line();
+            };
+            let line = self.waiting.split_to(end + 1).freeze();
+            self.scanned = 0;
+            let line = line.slice(..end);
+            if std::mem::take(&mut self.is_skipping) {
+                continue;
+            }
+            match rfind(&line, SENTINEL) {
+                Some(at) => {
+                    self.keep_noise(line.get(..at).unwrap_or_default());
+                    return Some(read(line.slice(at + SENTINEL.len()..)));
+                }
+                None => self.keep_noise(&line),
+            }
+        }
+    }
+
+    /// Returns the last noise as one clean line, empty when there was none.
+    pub fn noise(&self) -> String {
+        clean(&String::from_utf8_lossy(&self.noise), NOISE_LIMIT)
+    }
+
+    fn end_of_line(&mut self) -> Option<usize> {
+        let fresh = self.waiting.get(self.scanned..)?;
+        let end = fresh.iter().position(|byte| *byte == b'\n').map(|at| self.scanned + at);
+        self.scanned = end.unwrap_or(self.waiting.len());
+        end
+    }
+
+    fn drop_endless_line(&mut self) -> Option<Received> {
+        if self.waiting.len() <= LINE_LIMIT {
+            return None;
+        }
+        self.waiting.clear();
+        self.scanned = 0;
+        let is_news = !std::mem::replace(&mut self.is_skipping, true);
+        is_news.then_some(Received::Malformed(MalformedFrame::TooLong))
+    }
+
+    fn keep_noise(&mut self, bytes: &[u8]) {
+        let start = bytes.len().saturating_sub(NOISE_LIMIT);
+        self.noise.extend_from_slice(bytes.get(start..).unwrap_or_default());
+        if !bytes.is_empty() {
+            self.noise.push(b' ');
+        }
+        let excess = self.noise.len().saturating_sub(NOISE_LIMIT);
+        self.noise.drain(..excess);
+    }
+}
+
+/// Returns where `needle` last begins.
+fn rfind(line: &[u8], needle: &[u8]) -> Option<usize> {
+    let first = *needle.first()?;
+    let mut end = line.len();
+    while let Some(at) = line.get(..end)?.iter().rposition(|byte| *byte == first) {
+        if line.get(at..)?.starts_with(needle) {
+            return Some(at);
+        }
+        end = at;
+    }
+    None
+}
+
+#[derive(Deserialize)]
+struct Kind<'a> {
+    #[serde(borrow)]
+    t: Cow<'a, str>,
+}
+
+fn read(text: Bytes) -> Received {
+    match decode(&text) {
+        Ok(body) => Received::Frame(Box::new(Frame { text, body })),
+        Err(malformed) => Received::Malformed(malformed),
+    }
+}
+
+fn decode(text: &[u8]) -> Result<Body, MalformedFrame> {
+    let not_json =
+        |error: serde_json::Error| MalformedFrame::NotJson(clean(&error.to_string(), 120));
+    // The kind is looked up first, so that the rest is read straight into its struct.
+    let kind: Kind<'_> = serde_json::from_slice(text).map_err(not_json)?;
+    Ok(match &*kind.t {
+        "hello" => {
+            let hello: crate::wire::body::Hello = serde_json::from_slice(text).map_err(not_json)?;
+            if hello.v != 1 {
+                return Err(MalformedFrame::Version(hello.v));
+            }
+            Body::Hello(hello)
+        }
+        "sample" => Body::Sample(serde_json::from_slice(text).map_err(not_json)?),
+        "error" => Body::Error(serde_json::from_slice(text).map_err(not_json)?),
+        "bye" => Body::Bye(serde_json::from_slice(text).map_err(not_json)?),
+        _ => Body::Other,
+    })
+}
+
+/// Writes a body as a frame; for the simulated fleet. [`Body::Other`] has no frame and writes none.
+pub fn encode(body: &Body) -> Vec<u8> {
+    let (kind, json) = match body {
+        Body::Hello(hello) => ("hello", serde_json::to_string(hello)),
+        Body::Sample(sample) => ("sample", serde_json::to_string(sample)),
+        Body::Error(error) => ("error", serde_json::to_string(error)),
+        Body::Bye(bye) => ("bye", serde_json::to_string(bye)),
+        Body::Other => return Vec::new(),
+    };
+    // Structs of strings and finite numbers always become JSON; were one not to, nothing is sent.
+    let Ok(json) = json else { return Vec::new() };
+    let rest = json.strip_prefix('{').unwrap_or_default();
+    let mut frame = SENTINEL.to_vec();
+    frame.extend_from_slice(format!("{{\"t\":\"{kind}\",").as_bytes());
+    for letter in rest.chars() {
+        if letter.is_ascii() {
+            frame.push(letter as u8);
+        } else {
+            let mut units = [0; 2];
+            for unit in letter.encode_utf16(&mut units) {
+                frame.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
+            }
+        }
+    }
+    frame.push(b'\n');
+    frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::body::Bye;
+
+    fn bye(why: &str) -> String {
+        String::from_utf8(encode(&Body::Bye(Bye { at: 1.0, why: why.to_owned() }))).unwrap()
+    }
+
+    fn whys(chunks: &[&[u8]]) -> (Vec<String>, FrameReader) {
+        let mut reader = FrameReader::default();
+        let mut found = Vec::new();
+        for chunk in chunks {
+            reader.push(chunk);
+            while let Some(received) = reader.next_frame() {
+                found.push(match received {
+                    Received::Frame(frame) => {
+                        let Body::Bye(bye) = frame.body else { panic!("another body") };
+                        bye.why
+                    }
+                    Received::Malformed(malformed) => format!("Malformed({malformed})"),
+                });
+            }
+        }
+        (found, reader)
+    }
+
+    #[test]
+    fn frames_are_found_wherever_the_bytes_are_cut() {
+        let text = format!("Welcome\n{}{}", bye("a"), bye("ü"));
+        for cut in 0..text.len() {
+            let (front, back) = text.as_bytes().split_at(cut);
+            assert_eq!(whys(&[front, back]).0, ["a", "ü"]);
+        }
+    }
+
+    #[test]
+    fn a_banner_before_the_frame_is_noise() {
+        let glued = format!("\x1b[31mno newline{}", bye("a"));
+        let (found, reader) = whys(&[glued.as_bytes()]);
+        assert_eq!(found, ["a"]);
+        assert_eq!(reader.noise(), "[31mno newline");
+    }
+
+    #[test]
+    fn a_frame_cut_by_another_one_yields_the_other() {
+        let cut = format!("\x1egtop1 {{\"t\":\"sam{}", bye("b"));
+        assert_eq!(whys(&[cut.as_bytes()]).0, ["b"]);
+    }
+
+    #[test]
+    fn what_is_no_json_is_said_and_the_next_frame_is_read() {
+        for broken in ["{", "{}", "[]", "{\"t\":5}", "null", "{\"t\":\"sample\",\"n\":-1}", "\u{0}"]
+        {
+            let text = format!("\x1egtop1 {broken}\n{}", bye("next"));
+            let (found, _) = whys(&[text.as_bytes()]);
+            assert!(found[0].starts_with("Malformed("), "{broken}: {found:?}");
+            assert_eq!(found[1], "next");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_costs_bounded_memory_and_is_said_once() {
+        let mut reader = FrameReader::default();
+        let mut said = 0;
+        let endless = vec![b'x'; 100_000];
+        for _ in 0..64 {
+            reader.push(&endless);
+            said += usize::from(reader.next_frame().is_some());
+            assert!(reader.waiting.len() <= LINE_LIMIT + 100_000);
+        }
+        assert_eq!(said, 1);
+        reader.push(format!("\n{}", bye("after")).as_bytes());
+        assert!(matches!(reader.next_frame(), Some(Received::Frame(_))));
+    }
+
+    #[test]
+    fn a_probe_of_another_age_is_refused_and_an_unknown_kind_is_not() {
+        let text = "\x1egtop1 {\"t\":\"hello\",\"v\":2}\n\x1egtop1 {\"t\":\"weather\"}\n";
+        let mut reader = FrameReader::default();
+        reader.push(text.as_bytes());
+        assert_eq!(reader.next_frame(), Some(Received::Malformed(MalformedFrame::Version(2))));
+        let Some(Received::Frame(frame)) = reader.next_frame() else { panic!() };
+        assert_eq!(frame.body, Body::Other);
+    }
+
+    #[test]
+    fn noise_is_bounded() {
+        let mut reader = FrameReader::default();
+        for _ in 0..1000 {
+            reader.push(b"noise noise noise noise\n");
+            assert_eq!(reader.next_frame(), None);
+        }
+        assert!(reader.noise().len() <= NOISE_LIMIT);
+    }
+}

@@ -1,0 +1,169 @@
+//! One number as a frame gives it: absent, `null`, a number, or something that is none.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+use crate::model::{Reading, Reason};
+
+/// A number in a frame.
+///
+/// A value of the wrong kind spoils only itself, never the frame around it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Given<T> {
+    /// The key is not there.
+    #[default]
+    Absent,
+    /// The key is there and says `null`.
+    Null,
+    /// A number that fits.
+    Value(T),
+    /// Something else.
+    Wrong,
+}
+
+impl<T> Given<T> {
+    /// For `skip_serializing_if`.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+
+    /// Returns what is known; `lacking` is the reason behind a `null`.
+    pub(crate) fn reading(self, lacking: Reason) -> Reading<T> {
+        match self {
+            Self::Absent => Reading::Unknown(Reason::NotSampled),
+            Self::Null => Reading::Unknown(lacking),
+            Self::Value(value) => Reading::Known(value),
+            Self::Wrong => Reading::Unknown(Reason::Malformed),
+        }
+    }
+}
+
+impl<T> From<T> for Given<T> {
+    fn from(value: T) -> Self {
+        Self::Value(value)
+    }
+}
+
+/// The number types frames hold.
+pub trait Number: Sized {
+    /// From a whole number that is not negative.
+    fn of_u64(value: u64) -> Option<Self>;
+    /// From any other number.
+    fn of_f64(value: f64) -> Option<Self>;
+}
+
+impl Number for u64 {
+    fn of_u64(value: u64) -> Option<Self> {
+        Some(value)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to be whole and in range"
+    )]
+    fn of_f64(value: f64) -> Option<Self> {
+        let whole = value.fract() == 0.0 && (0.0..9e15).contains(&value);
+        whole.then_some(value as Self)
+    }
+}
+
+impl Number for f64 {
+    #[expect(clippy::cast_precision_loss, reason = "percentages and seconds are far below 2^53")]
+    fn of_u64(value: u64) -> Option<Self> {
+        Some(value as Self)
+    }
+
+    fn of_f64(value: f64) -> Option<Self> {
+        value.is_finite().then_some(value)
+    }
+}
+
+impl<T: Serialize> Serialize for Given<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Value(value) => value.serialize(serializer),
+            Self::Absent | Self::Null | Self::Wrong => serializer.serialize_none(),
+        }
+    }
+}
+
+impl<'de, T: Number> Deserialize<'de> for Given<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(GivenVisitor(PhantomData))
+    }
+}
+
+struct GivenVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Number> Visitor<'de> for GivenVisitor<T> {
+    type Value = Given<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number or null")
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(T::of_u64(value).map_or(Given::Wrong, Given::Value))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "negative whole numbers are small temperatures")]
+    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(T::of_f64(value as f64).map_or(Given::Wrong, Given::Value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
+        Ok(T::of_f64(value).map_or(Given::Wrong, Given::Value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Given::Null)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Given::Wrong)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(Given::Wrong)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Given::Wrong)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Given::Wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_the_wrong_kind_spoils_only_itself() {
+        let read = |text: &str| serde_json::from_str::<Vec<Given<u64>>>(text).unwrap();
+        assert_eq!(
+            read(r#"[1, null, "x", -1, 1.5, 2.0, {"a":[1]}, [1], true, 18446744073709551615]"#),
+            [
+                Given::Value(1),
+                Given::Null,
+                Given::Wrong,
+                Given::Wrong,
+                Given::Wrong,
+                Given::Value(2),
+                Given::Wrong,
+                Given::Wrong,
+                Given::Wrong,
+                Given::Value(u64::MAX)
+            ]
+        );
+        assert_eq!(serde_json::from_str::<Given<f64>>("-3").unwrap(), Given::Value(-3.0));
+    }
+}

@@ -1,0 +1,457 @@
+//! From a body to a sample: probe time becomes our time, words become types.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::{
+    BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, Device, DeviceFault,
+    DeviceUse, DevicesReading, Hello, HostFacts, HostReading, HostSlowReading, JobId, Megahertz,
+    Percent, Pressure, ProcessKey, ProcessReading, ProcessStatics, ProcessesReading, Reading,
+    Reason, Sample, Source, SourceFault, SourceFaultKind, Space, Throttle, UsesReading, Watts,
+};
+use crate::time::{ClockOffset, Timestamp};
+use crate::wire::body::{self, Body, Given};
+use crate::wire::csv::{self, DEVICE_LIMIT, NAME_LIMIT, USE_LIMIT};
+use crate::wire::text::clean_shared;
+
+/// Most interfaces, ports, disks or file systems of one node.
+const PART_LIMIT: usize = 64;
+/// Longest command line.
+const COMMAND_LIMIT: usize = 512;
+
+/// Lifts the bodies of one session; learns the node's clock as it goes.
+#[derive(Clone, Debug, Default)]
+pub struct Lift {
+    offset: ClockOffset,
+}
+
+/// A lifted body.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lifted {
+    /// The probe presented itself.
+    Hello(Hello),
+    /// A tick, or a source's failure.
+    Sample(Box<Sample>),
+    /// The probe ended, and why.
+    Bye(Arc<str>),
+}
+
+impl Lift {
+    /// Judges a body that arrived at `arrival`; `None` for a kind this version does not know.
+    pub fn body(&mut self, body: &Body, arrival: Timestamp) -> Option<Lifted> {
+        Some(match body {
+            Body::Hello(sent) => {
+                self.offset.learn(sent.at, arrival);
+                Lifted::Hello(hello(sent))
+            }
+            Body::Sample(sent) => {
+                self.offset.learn(sent.at, arrival);
+                Lifted::Sample(Box::new(self.sample(sent, arrival)))
+            }
+            Body::Error(sent) => {
+                self.offset.learn(sent.at, arrival);
+                let fault = self.source_fault(sent, arrival);
+                let faults = vec![(Source::new(&sent.source), fault)];
+                Lifted::Sample(Box::new(Sample { faults, ..Sample::default() }))
+            }
+            Body::Bye(sent) => Lifted::Bye(clean_shared(&sent.why, 120)),
+            Body::Other => return None,
+        })
+    }
+
+    fn moment(&self, probe_seconds: f64, arrival: Timestamp) -> Timestamp {
+        self.offset.moment(probe_seconds, arrival).unwrap_or(arrival)
+    }
+
+    fn sample(&self, sent: &body::Sample, arrival: Timestamp) -> Sample {
+        let took = match sent.took {
+            Given::Value(took) if (0.0..1e6).contains(&took) => {
+                Some(Duration::from_secs_f64(took / 1000.0))
+            }
+            Given::Value(_) | Given::Absent | Given::Null | Given::Wrong => None,
+        };
+        Sample {
+            number: sent.n,
+            is_complete: sent.full,
+            took,
+            host: sent.host.as_ref().map(|sent| (self.moment(sent.at, arrival), host(sent))),
+            host_slow: sent
+                .host_slow
+                .as_ref()
+                .map(|sent| (self.moment(sent.at, arrival), host_slow(sent))),
+            backends: sent
+                .backends
+                .iter()
+                .take(8)
+                .map(|sent| self.backend(sent, arrival))
+                .collect(),
+            processes: sent.processes.as_ref().map(|sent| ProcessesReading {
+                at: self.moment(sent.at, arrival),
+                list: sent.list.iter().take(USE_LIMIT).map(process).collect(),
+            }),
+            faults: Vec::new(),
+        }
+    }
+
+    fn backend(&self, sent: &body::Backend, arrival: Timestamp) -> BackendReading {
+        let list = match (&sent.csv, &sent.devices) {
+            (Some(text), _) => Some(csv::devices(text)),
+            (None, Some(typed)) => Some(
+                typed
+                    .iter()
+                    .take(DEVICE_LIMIT)
+                    .filter(|device| !device.uuid.is_empty())
+                    .map(device)
+                    .collect(),
+            ),
+            (None, None) => None,
+        };
+        let devices = list.map(|list| DevicesReading { at: self.moment(sent.at, arrival), list });
+        let uses = match (&sent.apps, &sent.uses) {
+            (Some(text), _) => {
+                Some(UsesReading { at: self.moment(text.at, arrival), list: csv::uses(text) })
+            }
+            (None, Some(typed)) => Some(UsesReading {
+                at: self.moment(typed.at, arrival),
+                list: typed.list.iter().take(USE_LIMIT).map(device_use).collect(),
+            }),
+            (None, None) => None,
+        };
+        BackendReading { source: Source::new(&sent.kind), devices, uses }
+    }
+
+    fn source_fault(&self, sent: &body::SourceError, arrival: Timestamp) -> SourceFault {
+        let kind = match sent.code.as_str() {
+            "stuck" => SourceFaultKind::Stuck,
+            "nolib" => SourceFaultKind::NoLibrary,
+            "nodriver" => SourceFaultKind::NoDriver,
+            "mismatch" => SourceFaultKind::Mismatch,
+            "perm" => SourceFaultKind::NoPermission,
+            "lost" => SourceFaultKind::Lost,
+            "parse" => SourceFaultKind::Unreadable,
+            _ => SourceFaultKind::Failed,
+        };
+        SourceFault {
+            kind,
+            call: clean_shared(&sent.call, NAME_LIMIT),
+            message: clean_shared(sent.message.as_deref().unwrap_or_default(), 200),
+            lasting: seconds(match sent.lasting {
+                Given::Value(lasting) => lasting,
+                Given::Absent | Given::Null | Given::Wrong => 0.0,
+            })
+            .unwrap_or_default(),
+            at: self.moment(sent.at, arrival),
+        }
+    }
+}
+
+fn seconds(value: f64) -> Option<Duration> {
+    (0.0..1e9).contains(&value).then(|| Duration::from_secs_f64(value))
+}
+
+fn hello(sent: &body::Hello) -> Hello {
+    let name = |text: &str| clean_shared(text, NAME_LIMIT);
+    Hello {
+        probe: clean_shared(format!("{} {}", sent.probe, sent.version).trim(), NAME_LIMIT),
+        host: HostFacts {
+            host_name: name(&sent.host),
+            boot_id: name(&sent.boot),
+            kernel: name(&sent.kernel),
+            architecture: name(&sent.arch),
+            cpus: sent.cpus,
+            ticks_per_second: if sent.tick == 0 { 100 } else { sent.tick },
+            hidepid: sent.hidepid,
+            user: name(&sent.user),
+        },
+        intervals: sent
+            .intervals
+            .iter()
+            .take(PART_LIMIT)
+            .filter_map(|(source, interval)| Some((Source::new(source), seconds(*interval)?)))
+            .collect(),
+        backends: sent
+            .backends
+            .iter()
+            .take(PART_LIMIT)
+            .map(|backend| BackendState {
+                source: Source::new(&backend.kind),
+                absent: (backend.state == "absent")
+                    .then(|| name(backend.why.as_deref().unwrap_or("no reason given"))),
+            })
+            .collect(),
+        commands: sent.commands.iter().take(PART_LIMIT).map(|verb| name(verb)).collect(),
+    }
+}
+
+fn host(sent: &body::Host) -> HostReading {
+    HostReading {
+        cpu: judged(sent.cpu.as_deref(), cpu_ticks),
+        load: judged(sent.load.as_deref(), load),
+        memory_total: bytes(sent.memory_total),
+        memory_available: bytes(sent.memory_available),
+        swap_total: bytes(sent.swap_total),
+        swap_free: bytes(sent.swap_free),
+        pressure: sent.pressure.map_or_else(Pressure::default, |sent| Pressure {
+            cpu: percent(sent.cpu),
+            memory: percent(sent.memory),
+            io: percent(sent.io),
+        }),
+        uptime_seconds: sent
+            .uptime
+            .reading(Reason::NotAvailable)
+            .and_then(|up| seconds(up).map(|up| up.as_secs())),
+        network: sent.net.as_deref().map(traffic).unwrap_or_default(),
+        infiniband: sent.infiniband.as_deref().map(traffic).unwrap_or_default(),
+        disks: sent.disk.as_deref().map(disks).unwrap_or_default(),
+    }
+}
+
+/// Judges a list that stands for one value; an absent key was not sampled.
+fn judged<S, T>(sent: Option<&[S]>, judge: impl FnOnce(&[S]) -> Option<T>) -> Reading<T> {
+    sent.map_or_else(Reading::default, |list| Reading::judged(judge(list)))
+}
+
+fn cpu_ticks(ticks: &[u64]) -> Option<CpuTicks> {
+    let &[user, nice, system, idle, iowait, irq, softirq, steal] = ticks else { return None };
+    let sum = |parts: &[u64]| parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part));
+    Some(CpuTicks {
+        busy: sum(&[user, nice, system, irq, softirq, steal])?,
+        idle: sum(&[idle, iowait])?,
+    })
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "checked to be small")]
+fn load(averages: &[f64]) -> Option<[f32; 3]> {
+    let &[one, five, fifteen] = averages else { return None };
+    let sane = [one, five, fifteen].iter().all(|load| (0.0..1e7).contains(load));
+    sane.then_some([one as f32, five as f32, fifteen as f32])
+}
+
+fn traffic(sent: &[body::Traffic]) -> Vec<Counter> {
+    let counter = |sent: &body::Traffic| Counter {
+        name: clean_shared(&sent.name, 32),
+        inward: sent.rx,
+        outward: sent.tx,
+    };
+    sent.iter().take(PART_LIMIT).map(counter).collect()
+}
+
+fn disks(sent: &[body::Disk]) -> Vec<Counter> {
+    let counter = |sent: &body::Disk| Counter {
+        name: clean_shared(&sent.name, 32),
+        inward: sent.read,
+        outward: sent.write,
+    };
+    sent.iter().take(PART_LIMIT).map(counter).collect()
+}
+
+fn host_slow(sent: &body::HostSlow) -> HostSlowReading {
+    let space = |sent: &body::Space| Space {
+        path: clean_shared(&sent.path, NAME_LIMIT),
+        total: Bytes(sent.total),
+        free: Bytes(sent.free),
+    };
+    HostSlowReading {
+        temperature: celsius(sent.temperature, Reason::NotAvailable),
+        space: sent.space.iter().flatten().take(PART_LIMIT).map(space).collect(),
+    }
+}
+
+fn device(sent: &body::Device) -> Device {
+    let lack = |key: &str| sent.lacks.get(key).map_or(Reason::NotAvailable, |why| lacking(why));
+    let name = |text: &Option<String>| {
+        text.as_deref()
+            .map_or_else(Reading::default, |text| Reading::Known(clean_shared(text, NAME_LIMIT)))
+    };
+    let share = |given: Given<f64>, key| {
+        given.reading(lack(key)).and_then(|share| Percent::new(single(share)))
+    };
+    let clock = |given: Given<u64>, key| {
+        given.reading(lack(key)).and_then(|rate| u32::try_from(rate).ok().and_then(Megahertz::new))
+    };
+    let power = |given: Given<u64>, key| {
+        given
+            .reading(lack(key))
+            .and_then(|milliwatts| u32::try_from(milliwatts).ok())
+            .and_then(|milliwatts| Watts::new(single(f64::from(milliwatts) / 1000.0)))
+    };
+    Device {
+        uuid: clean_shared(&sent.uuid, NAME_LIMIT),
+        parent: sent.parent.as_deref().map(|parent| clean_shared(parent, NAME_LIMIT)),
+        index: sent.index.reading(lack("index")).and_then(|index| u32::try_from(index).ok()),
+        name: name(&sent.name),
+        pci: name(&sent.pci),
+        driver: name(&sent.driver),
+        utilization: share(sent.util, "util"),
+        memory_utilization: share(sent.memory_util, "memory_util"),
+        memory_total: sent.memory_total.reading(lack("memory_total")).map(Bytes),
+        memory_used: sent.memory_used.reading(lack("memory_used")).map(Bytes),
+        memory_free: sent.memory_free.reading(lack("memory_free")).map(Bytes),
+        memory_reserved: sent.memory_reserved.reading(lack("memory_reserved")).map(Bytes),
+        temperature: celsius(sent.temperature, lack("temperature")),
+        memory_temperature: celsius(sent.temperature_memory, lack("temperature_memory")),
+        power: power(sent.power, "power"),
+        power_limit: power(sent.power_limit, "power_limit"),
+        sm_clock: clock(sent.clock_sm, "clock_sm"),
+        memory_clock: clock(sent.clock_memory, "clock_memory"),
+        sm_clock_max: clock(sent.clock_sm_max, "clock_sm_max"),
+        memory_clock_max: clock(sent.clock_memory_max, "clock_memory_max"),
+        fan: share(sent.fan, "fan"),
+        performance_state: sent
+            .pstate
+            .reading(lack("pstate"))
+            .and_then(|state| u8::try_from(state).ok().filter(|state| *state <= 15)),
+        throttle: sent.throttle.reading(lack("throttle")).map(Throttle),
+        ecc_corrected: sent.ecc_corrected.reading(lack("ecc_corrected")),
+        ecc_uncorrected: sent.ecc_uncorrected.reading(lack("ecc_uncorrected")),
+        mig: sent.mig.map_or_else(Reading::default, Reading::Known),
+        fault: sent.fault.as_deref().map(device_fault),
+        ..Device::default()
+    }
+}
+
+fn lacking(why: &str) -> Reason {
+    match why {
+        "not supported" => Reason::NotSupported,
+        "no permission" => Reason::NoPermission,
+        "driver error" => Reason::DriverError,
+        _ => Reason::NotAvailable,
+    }
+}
+
+fn device_fault(word: &str) -> DeviceFault {
+    match word {
+        "lost" => DeviceFault::Lost,
+        "reset" => DeviceFault::NeedsReset,
+        "perm" => DeviceFault::NoPermission,
+        _ => DeviceFault::Other(clean_shared(word, 160)),
+    }
+}
+
+fn device_use(sent: &body::Use) -> DeviceUse {
+    DeviceUse {
+        device: clean_shared(&sent.device, NAME_LIMIT),
+        pid: sent.pid,
+        memory: sent.memory.reading(Reason::NotAvailable).map(Bytes),
+        sm: percent(sent.sm),
+        driver_name: None,
+    }
+}
+
+fn process(sent: &body::Process) -> ProcessReading {
+    let is_new = sent.command.is_some() || sent.user.is_some() || !sent.uid.is_absent();
+    let name = |text: &Option<String>, limit| {
+        text.as_deref()
+            .map_or_else(Reading::default, |text| Reading::Known(clean_shared(text, limit)))
+    };
+    let small = |given: Given<u64>| {
+        given.reading(Reason::NotAvailable).and_then(|id| u32::try_from(id).ok())
+    };
+    let statics = is_new.then(|| ProcessStatics {
+        parent_pid: small(sent.ppid),
+        uid: small(sent.uid),
+        user: name(&sent.user, 64),
+        command: name(&sent.command, COMMAND_LIMIT),
+        job: sent.cgroup.as_deref().and_then(slurm_job),
+    });
+    ProcessReading {
+        key: ProcessKey { pid: sent.pid, start_ticks: sent.start },
+        cpu_ticks: sent.cpu.reading(Reason::NotAvailable),
+        resident: sent.rss.reading(Reason::NotAvailable).map(Bytes),
+        statics,
+    }
+}
+
+/// Reads the job out of a control group such as `/slurm/uid_1000/job_8421/step_0` or
+/// `/system.slice/gpu01_slurmstepd.scope/job_8421/step_batch/user/task_0`.
+fn slurm_job(cgroup: &str) -> Option<JobId> {
+    let (_, below) = cgroup.split_once("slurm")?;
+    below.split('/').find_map(|part| part.strip_prefix("job_")).and_then(JobId::new)
+}
+
+fn bytes(given: Given<u64>) -> Reading<Bytes> {
+    given.reading(Reason::NotAvailable).map(Bytes)
+}
+
+fn percent(given: Given<f64>) -> Reading<Percent> {
+    given.reading(Reason::NotAvailable).and_then(|share| Percent::new(single(share)))
+}
+
+fn celsius(given: Given<f64>, lacking: Reason) -> Reading<Celsius> {
+    given.reading(lacking).and_then(|degrees| Celsius::new(single(degrees)))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "units are judged after the cast")]
+fn single(value: f64) -> f32 {
+    value as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_read_from_every_shape_of_control_group() {
+        let job = |cgroup| slurm_job(cgroup).map(|job| job.to_string());
+        assert_eq!(job("/slurm/uid_1000/job_8421/step_0/task_0").as_deref(), Some("8421"));
+        assert_eq!(job("/slurm_node05/uid_2001/job_12/step_batch").as_deref(), Some("12"));
+        assert_eq!(
+            job("/system.slice/n1_slurmstepd.scope/job_1/step_0/user").as_deref(),
+            Some("1")
+        );
+        assert_eq!(job("/user.slice/user-1000.slice/job_5"), None);
+        assert_eq!(job("/slurm/uid_1/job_$(x)/step_0"), None);
+    }
+
+    #[test]
+    fn impossible_values_spoil_only_themselves() {
+        let sent = body::Host {
+            cpu: Some(vec![1, 2, 3]),
+            load: Some(vec![1.0, f64::MAX, 0.0]),
+            memory_total: Given::Value(1 << 40),
+            uptime: Given::Value(-5.0),
+            ..body::Host::default()
+        };
+        let host = host(&sent);
+        assert_eq!(host.cpu, Reading::Unknown(Reason::Malformed));
+        assert_eq!(host.load, Reading::Unknown(Reason::Malformed));
+        assert_eq!(host.uptime_seconds, Reading::Unknown(Reason::Malformed));
+        assert_eq!(host.memory_total, Reading::Known(Bytes(1 << 40)));
+        assert_eq!(host.swap_total, Reading::Unknown(Reason::NotSampled));
+    }
+
+    #[test]
+    fn a_lack_has_the_reason_the_probe_gave() {
+        let sent = body::Device {
+            uuid: "GPU-1".into(),
+            fan: Given::Null,
+            power: Given::Null,
+            pstate: Given::Value(77),
+            lacks: [("fan".to_owned(), "not supported".to_owned())].into(),
+            ..body::Device::default()
+        };
+        let device = device(&sent);
+        assert_eq!(device.fan, Reading::Unknown(Reason::NotSupported));
+        assert_eq!(device.power, Reading::Unknown(Reason::NotAvailable));
+        assert_eq!(device.performance_state, Reading::Unknown(Reason::Malformed));
+        assert_eq!(device.utilization, Reading::Unknown(Reason::NotSampled));
+    }
+
+    #[test]
+    fn data_that_waited_in_a_pipe_is_as_old_as_it_is() {
+        let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
+        let mut lift = Lift::default();
+        lift.body(&Body::Hello(body::Hello { at: 50.0, v: 1, ..body::Hello::default() }), at(1000));
+        let late = body::Sample {
+            n: 1,
+            at: 51.0,
+            host: Some(body::Host { at: 51.0, ..body::Host::default() }),
+            ..body::Sample::default()
+        };
+        let Some(Lifted::Sample(sample)) = lift.body(&Body::Sample(late), at(1021)) else {
+            panic!()
+        };
+        let taken = sample.host.unwrap().0;
+        assert_eq!(at(1021).since(taken).as_secs(), 19);
+    }
+}
