@@ -88,10 +88,10 @@ fn expand_one(part: &str, whole: &str) -> Result<Vec<String>, NodeSetError> {
         .collect())
 }
 
-fn expand_numbers(list: &str, set: &str) -> Result<Vec<String>, NodeSetError> {
+fn expand_numbers(text: &str, set: &str) -> Result<Vec<String>, NodeSetError> {
     let bad = |range: &str| NodeSetError::BadRange { set: set.to_owned(), range: range.to_owned() };
     let mut all = Vec::new();
-    for range in list.split(',') {
+    for range in text.split(',') {
         let (span, step) = match range.split_once('/') {
             Some((front, step)) => {
                 (front, number(step).filter(|step| *step > 0).ok_or_else(|| bad(range))?)

@@ -12,12 +12,14 @@
 //! unknown keys are skipped. The structs of [`body`] are the schema.
 
 pub use body::Body;
+pub use delivery::{Delivery, News};
 pub use frame::{Frame, FrameReader, MalformedFrame, Received, encode};
 pub use lift::{Lift, Lifted};
 pub use text::clean;
 
 pub mod body;
 mod csv;
+mod delivery;
 mod frame;
 mod given;
 mod lift;

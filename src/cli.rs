@@ -1,0 +1,263 @@
+//! What was typed: options, hosts, subcommands, and whether they make sense together.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+/// The command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gtop",
+    version,
+    about = "Watch every accelerator you use, on every node, live",
+    long_about = "Watch every accelerator you use, on every node, live, from one terminal.\n\n\
+        gtop reaches each node over SSH, as `ssh` would, and needs nothing installed there. Without \
+        hosts it watches this machine.",
+    after_help = "A subcommand word wins over a host: `gtop -- trust` watches the host trust.",
+    after_long_help = "EXAMPLES\n  \
+        gtop gpu01 gpu02 'gpu[03-16]'   watch these nodes\n  \
+        gtop -f hosts.txt               watch the nodes in a file, one a line\n  \
+        gtop                            watch this machine\n  \
+        gtop --demo                     see the program without a cluster\n  \
+        gtop --json gpu01 | jq .totals  one picture for a program\n  \
+        gtop trust gpu01                check and store the host key of a new node\n\n\
+        A subcommand word wins over a host: `gtop -- trust` watches the host trust.\n\n\
+        EXIT STATUS\n  \
+        0 at least one node answered, 1 none did, 2 the command line is wrong, 130 Ctrl-C"
+)]
+pub struct Cli {
+    /// Node to watch: [user@]host[:port], an ssh_config alias, or a set such as gpu[001-128,200]
+    #[arg(value_name = "HOST")]
+    pub hosts: Vec<String>,
+    /// What to do instead of watching
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Which nodes
+    #[command(flatten)]
+    pub nodes: Nodes,
+    /// How often
+    #[command(flatten)]
+    pub pace: Paces,
+    /// Printing instead of a screen
+    #[command(flatten)]
+    pub output: Output,
+    /// How nodes are reached
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// What gtop does besides watching.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show the host keys of new nodes and, after one yes, store them in `known_hosts`
+    Trust {
+        /// Node to trust
+        #[arg(value_name = "HOST")]
+        hosts: Vec<String>,
+    },
+}
+
+/// Which nodes are watched.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Nodes")]
+pub struct Nodes {
+    /// Read nodes from a file, one a line; # begins a comment, - is standard input
+    #[arg(short = 'f', long, value_name = "FILE", global = true)]
+    pub hosts_file: Option<PathBuf>,
+    /// Log in as this user, where the host does not say another
+    #[arg(short = 'l', long, alias = "username", value_name = "NAME", global = true, value_parser = login)]
+    pub login: Option<String>,
+    /// Watch this machine, also beside other hosts
+    #[arg(long)]
+    pub local: bool,
+    /// Watch a made-up fleet of NODES nodes (12 unless told)
+    #[arg(
+        long,
+        value_name = "NODES",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "12",
+        value_parser = clap::value_parser!(u16).range(1..=1000),
+        conflicts_with_all = ["hosts", "hosts_file", "local"]
+    )]
+    pub demo: Option<u16>,
+    /// What the made-up fleet is made from
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "demo")]
+    pub seed: u64,
+}
+
+/// How often things happen.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Pace")]
+pub struct Paces {
+    /// Sample every so many seconds, 0.05 to 3600
+    #[arg(short = 'i', long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub interval: Duration,
+    /// Draw new data at most every so many seconds, 0.02 to 3600
+    #[arg(long, value_name = "SECONDS", default_value = "0.25", value_parser = redraw)]
+    pub redraw: Duration,
+    /// Remember so many seconds, 10 to 86400
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = history)]
+    pub history: Duration,
+}
+
+/// Printing instead of a screen.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct Output {
+    /// Print one complete picture and end; the default when output is no terminal
+    #[arg(long)]
+    pub once: bool,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Go on printing, one picture an interval
+    #[arg(long, conflicts_with = "once")]
+    pub watch: bool,
+    /// Wait so long for a complete picture, 0.1 to 3600 seconds
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = deadline)]
+    pub deadline: Duration,
+    /// Write what happens to a file
+    #[arg(long, value_name = "FILE", global = true)]
+    pub log: Option<PathBuf>,
+}
+
+/// How nodes are reached.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Reach")]
+pub struct Reach {
+    /// Give up a connection attempt after so many seconds, 0.1 to 600
+    #[arg(long, value_name = "SECONDS", default_value = "10", global = true, value_parser = connect_timeout)]
+    pub connect_timeout: Duration,
+    /// Open at most so many connections at once
+    #[arg(long, value_name = "COUNT", default_value_t = 64, global = true, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub max_connecting: u16,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    seconds(text, 0.05, 3600.0)
+}
+
+fn redraw(text: &str) -> Result<Duration, String> {
+    seconds(text, 0.02, 3600.0)
+}
+
+fn history(text: &str) -> Result<Duration, String> {
+    seconds(text, 10.0, 86_400.0)
+}
+
+fn deadline(text: &str) -> Result<Duration, String> {
+    seconds(text, 0.1, 3600.0)
+}
+
+fn connect_timeout(text: &str) -> Result<Duration, String> {
+    seconds(text, 0.1, 600.0)
+}
+
+fn seconds(text: &str, least: f64, most: f64) -> Result<Duration, String> {
+    let advice = || {
+        format!(
+            "give seconds between {least} and {most}, such as {}",
+            if least < 1.0 { 0.5 } else { 60.0 }
+        )
+    };
+    let value: f64 = text.parse().map_err(|_: std::num::ParseFloatError| advice())?;
+    if (least..=most).contains(&value) { Ok(Duration::from_secs_f64(value)) } else { Err(advice()) }
+}
+
+fn login(text: &str) -> Result<String, String> {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-+@\\".contains(letter);
+    if text.is_empty() || text.starts_with('-') || !text.chars().all(allowed) {
+        return Err(
+            "a login name holds letters, digits and . _ - and does not begin with -".to_owned()
+        );
+    }
+    Ok(text.to_owned())
+}
+
+impl Cli {
+    /// Finds what clap's rules cannot: a host before a subcommand.
+    pub fn check(&self) -> Result<(), clap::Error> {
+        if self.command.is_some() && !self.hosts.is_empty() {
+            let hosts = self.hosts.join(" ");
+            return Err(<Self as clap::CommandFactory>::command().error(
+                clap::error::ErrorKind::ArgumentConflict,
+                format!(
+                    "{hosts} stands before a subcommand; put hosts after it, or write -- before hosts that are named like one"
+                ),
+            ));
+        }
+        if self.output.watch && !self.output.json {
+            return Err(<Self as clap::CommandFactory>::command().error(
+                clap::error::ErrorKind::MissingRequiredArgument,
+                "--watch goes with --json; without it gtop draws the screen",
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        let cli = Cli::try_parse_from(line.split_whitespace())?;
+        cli.check()?;
+        Ok(cli)
+    }
+
+    #[test]
+    fn the_declaration_holds_together() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn hosts_and_options_may_stand_in_any_order() {
+        let cli = parse("gtop gpu01 -i 0.5 gpu[02-03] --username ada").unwrap();
+        assert_eq!(cli.hosts, ["gpu01", "gpu[02-03]"]);
+        assert_eq!(cli.pace.interval, Duration::from_millis(500));
+        assert_eq!(cli.nodes.login.as_deref(), Some("ada"));
+    }
+
+    #[test]
+    fn a_subcommand_word_wins_and_a_dash_dash_makes_it_a_host() {
+        assert!(
+            matches!(parse("gtop trust gpu01").unwrap().command, Some(Command::Trust { hosts }) if hosts == ["gpu01"])
+        );
+        assert!(parse("gtop -l ada trust gpu01").unwrap().command.is_some());
+        let host = parse("gtop -- trust").unwrap();
+        assert!(host.command.is_none() && host.hosts == ["trust"]);
+    }
+
+    #[test]
+    fn an_optional_value_needs_an_equals_sign() {
+        assert_eq!(parse("gtop --demo").unwrap().nodes.demo, Some(12));
+        assert_eq!(parse("gtop --demo=3 --seed 7").unwrap().nodes.demo, Some(3));
+        assert!(parse("gtop --demo 3").is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_remedy() {
+        for (line, words) in [
+            ("gtop -i 0", "between 0.05 and 3600"),
+            ("gtop -i x", "between 0.05 and 3600"),
+            ("gtop -i NaN", "between 0.05 and 3600"),
+            ("gtop --history 1", "between 10 and 86400"),
+            ("gtop --demo=0", "1..=1000"),
+            ("gtop --seed 3", "--demo"),
+            ("gtop --login=-x", "does not begin with -"),
+            ("gtop -l a;b gpu01", "a login name holds"),
+            ("gtop --max-connecting 0", "1..=4096"),
+            ("gtop --watch gpu01", "--watch goes with --json"),
+            ("gtop --once --watch", "cannot be used with"),
+            ("gtop gpu01 trust gpu02", "stands before a subcommand"),
+            ("gtop --hsots-file x", "--hosts-file"),
+        ] {
+            let error = parse(line).expect_err(line);
+            assert!(error.to_string().contains(words), "{line}: {error}");
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The JSON snapshot.
+//!
+//! `{schema, at, source, nodes: [{name, link, fault, sources, host, devices, jobs}], jobs, totals}`;
+//! keys are field ids, what is unknown is `null` with its reason under `unknown` of the same object.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Value as Json, json};
+
+use crate::fields::{DEVICE, Field, HOST, PROCESS, Usage, Value};
+use crate::fleet::{Fleet, Node, SourceState, Totals, Traffic};
+use crate::model::{Device, DeviceFault, Link, Reason};
+use crate::time::Timestamp;
+
+/// Version of the snapshot's shape.
+const SCHEMA: u32 = 1;
+
+/// Writes one snapshot as one line; `source` says what is watched.
+pub fn write_json(
+    out: &mut impl Write,
+    fleet: &Fleet,
+    now: Timestamp,
+    source: &str,
+) -> io::Result<()> {
+    let snapshot = Snapshot { fleet, now, source };
+    serde_json::to_writer(&mut *out, &snapshot)?;
+    out.write_all(b"\n")
+}
+
+struct Snapshot<'a> {
+    fleet: &'a Fleet,
+    now: Timestamp,
+    source: &'a str,
+}
+
+impl Serialize for Snapshot<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let nodes: Vec<NodeJson<'_>> =
+            self.fleet.nodes.iter().map(|node| NodeJson { node, snapshot: self }).collect();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("schema", &SCHEMA)?;
+        map.serialize_entry("at", &rfc3339(self.now))?;
+        map.serialize_entry("source", self.source)?;
+        map.serialize_entry("nodes", &nodes)?;
+        map.serialize_entry("jobs", &jobs(self.fleet))?;
+        map.serialize_entry("totals", &totals(&Totals::of(self.fleet, self.now)))?;
+        map.end()
+    }
+}
+
+fn rfc3339(at: Timestamp) -> Option<String> {
+    jiff::Timestamp::from_microsecond(at.as_micros()).ok().map(|at| at.to_string())
+}
+
+struct NodeJson<'a> {
+    node: &'a Node,
+    snapshot: &'a Snapshot<'a>,
+}
+
+impl Serialize for NodeJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (node, now) = (self.node, self.snapshot.now);
+        let same_as = self.snapshot.fleet.same_as.get(&node.name);
+        let sources: Vec<Json> = node.sources.iter().map(|state| source(state, now)).collect();
+        let devices: Vec<DeviceJson<'_>> = node
+            .devices
+            .iter()
+            .enumerate()
+            .map(|(place, device)| DeviceJson { node, device, place, now })
+            .collect();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("name", node.name.as_str())?;
+        map.serialize_entry("link", link_word(&node.link))?;
+        map.serialize_entry("fault", &fault(&node.link, now))?;
+        map.serialize_entry("fresh", &node.freshness(now).is_fresh())?;
+        map.serialize_entry("same_as", &same_as.map(crate::model::NodeName::as_str))?;
+        map.serialize_entry("sources", &sources)?;
+        map.serialize_entry("host", &HostJson { node })?;
+        map.serialize_entry("devices", &devices)?;
+        map.serialize_entry("jobs", &jobs_of(node).keys().collect::<Vec<_>>())?;
+        map.end()
+    }
+}
+
+fn link_word(link: &Link) -> &'static str {
+    match link {
+        Link::Idle => "idle",
+        Link::Opening { .. } => "opening",
+        Link::Up => "up",
+        Link::Down { .. } => "down",
+    }
+}
+
+fn fault(link: &Link, now: Timestamp) -> Json {
+    let Link::Down { fault, retry_at } = link else { return Json::Null };
+    json!({
+        "kind": fault.kind.label(),
+        "detail": &*fault.detail,
+        "remedy": fault.kind.remedy(),
+        "retry_in_seconds": retry_at.map(|at| at.since(now).as_secs_f64()),
+    })
+}
+
+fn source(state: &SourceState, now: Timestamp) -> Json {
+    json!({
+        "id": state.source.as_str(),
+        "age_seconds": state.taken_at.map(|at| millis(now.since(at).as_secs_f64())),
+        "interval_seconds": state.interval.as_secs_f64(),
+        "fresh": state.freshness(now).is_fresh(),
+        "absent": state.absent.as_deref(),
+        "fault": state.fault.as_ref().map(|fault| json!({
+            "kind": fault.kind.label(),
+            "call": &*fault.call,
+            "message": &*fault.message,
+            "for_seconds": millis((fault.lasting + now.since(fault.at)).as_secs_f64()),
+            "remedy": fault.kind.remedy(),
+        })),
+    })
+}
+
+/// Seconds with three decimals.
+fn millis(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
+}
+
+struct HostJson<'a> {
+    node: &'a Node,
+}
+
+impl Serialize for HostJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let node = self.node;
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(hello) = &node.hello {
+            map.serialize_entry("host_name", &*hello.host.host_name)?;
+            map.serialize_entry("boot_id", &*hello.host.boot_id)?;
+            map.serialize_entry("kernel", &*hello.host.kernel)?;
+            map.serialize_entry("cpus", &hello.host.cpus)?;
+            map.serialize_entry("probe", &*hello.probe)?;
+        }
+        write_fields(&mut map, HOST, node)?;
+        map.serialize_entry("network", &traffic(&node.host.network, "receive", "transmit"))?;
+        map.serialize_entry("infiniband", &traffic(&node.host.infiniband, "receive", "transmit"))?;
+        map.serialize_entry("disks", &traffic(&node.host.disks, "read", "write"))?;
+        let space: Vec<Json> = node
+            .host
+            .slow
+            .space
+            .iter()
+            .map(|space| json!({"path": &*space.path, "total_bytes": space.total.0, "free_bytes": space.free.0}))
+            .collect();
+        map.serialize_entry("space", &space)?;
+        map.end()
+    }
+}
+
+fn traffic(list: &[Traffic], inward: &str, outward: &str) -> Vec<Json> {
+    let one = |traffic: &Traffic| {
+        json!({
+            "name": &*traffic.name,
+            format!("{inward}_bytes_per_second"): traffic.inward.0,
+            format!("{outward}_bytes_per_second"): traffic.outward.0,
+        })
+    };
+    list.iter().map(one).collect()
+}
+
+struct DeviceJson<'a> {
+    node: &'a Node,
+    device: &'a Device,
+    place: usize,
+    now: Timestamp,
+}
+
+impl Serialize for DeviceJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { node, device, place, now } = *self;
+        let processes: Vec<UsageJson> = Usage::of(node, device).map(UsageJson).collect();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("uuid", &*device.uuid)?;
+        map.serialize_entry("index", &device.index.get())?;
+        map.serialize_entry("parent", &device.parent.as_deref())?;
+        map.serialize_entry("fresh", &node.device_freshness(place, now).is_fresh())?;
+        map.serialize_entry("fault", &device.fault.as_ref().map(device_fault))?;
+        write_fields(&mut map, DEVICE, device)?;
+        map.serialize_entry("processes", &processes)?;
+        map.end()
+    }
+}
+
+fn device_fault(fault: &DeviceFault) -> &str {
+    match fault {
+        DeviceFault::Lost => "lost",
+        DeviceFault::NeedsReset => "needs reset",
+        DeviceFault::NoPermission => "no permission",
+        DeviceFault::Other(words) => words,
+    }
+}
+
+struct UsageJson(Usage);
+
+impl Serialize for UsageJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(usage) = self;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("pid", &usage.used.pid)?;
+        map.serialize_entry(
+            "start_ticks",
+            &usage.process.as_ref().map(|process| process.key.start_ticks),
+        )?;
+        write_fields(&mut map, PROCESS, usage)?;
+        map.end()
+    }
+}
+
+/// Writes each field by its id, and why the unknown ones are unknown.
+fn write_fields<T, M: SerializeMap>(
+    map: &mut M,
+    fields: &[Field<T>],
+    subject: &T,
+) -> Result<(), M::Error> {
+    let mut unknown: BTreeMap<&str, &str> = BTreeMap::new();
+    for field in fields {
+        match (field.read)(subject) {
+            Value::Unknown(reason) => {
+                unknown.insert(field.id, Reason::text(reason));
+                map.serialize_entry(field.id, &())?;
+            }
+            Value::Number(number) => map.serialize_entry(field.id, &number)?,
+            Value::Whole(number) => map.serialize_entry(field.id, &number)?,
+            Value::Text(text) => map.serialize_entry(field.id, &*text)?,
+            Value::Flag(flag) => map.serialize_entry(field.id, &flag)?,
+        }
+    }
+    map.serialize_entry("unknown", &unknown)
+}
+
+/// The jobs of a node with the devices each holds.
+fn jobs_of(node: &Node) -> BTreeMap<&str, Vec<&str>> {
+    let mut jobs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for used in &node.uses {
+        let job = node.process(used.pid).and_then(|process| process.statics.job.as_ref());
+        let Some(job) = job else { continue };
+        let devices = jobs.entry(job.as_str()).or_default();
+        if !devices.contains(&&*used.device) {
+            devices.push(&used.device);
+        }
+    }
+    jobs
+}
+
+fn jobs(fleet: &Fleet) -> Vec<Json> {
+    let mut all: BTreeMap<&str, Vec<Json>> = BTreeMap::new();
+    for node in fleet.machines() {
+        for (job, devices) in jobs_of(node) {
+            all.entry(job)
+                .or_default()
+                .push(json!({"node": node.name.as_str(), "devices": devices}));
+        }
+    }
+    all.into_iter().map(|(id, allocations)| json!({"id": id, "allocations": allocations})).collect()
+}
+
+fn totals(totals: &Totals) -> Json {
+    json!({
+        "nodes": totals.nodes,
+        "fresh": totals.fresh,
+        "stale": totals.stale,
+        "down": totals.down,
+        "known": totals.fresh + totals.stale,
+        "devices": totals.devices,
+        "devices_busy": totals.busy,
+        "devices_held": totals.held,
+        "devices_free": totals.free,
+        "devices_faulty": totals.faulty,
+        "utilization_percent": totals.utilization.map(crate::model::Percent::get),
+        "memory_used_bytes": totals.memory_used.map(|bytes| bytes.0),
+        "memory_total_bytes": totals.memory_total.map(|bytes| bytes.0),
+        "power_watts": totals.power.map(crate::model::Watts::get),
+        "power_limit_watts": totals.power_limit.map(crate::model::Watts::get),
+    })
+}

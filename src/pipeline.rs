@@ -1,0 +1,109 @@
+//! From deliveries to the fleet: one ordered stream and one consumer a node.
+//!
+//! Nothing is dropped here, and no node waits for another. Knows nothing of sessions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinSet;
+
+use crate::fleet::{Board, Folding};
+use crate::model::{Link, NodeName};
+use crate::wire::{Delivery, Lift, Lifted, News};
+
+/// How many deliveries of one node may wait. A full queue holds up that node's session, and then
+/// its probe drops ticks: nothing grows.
+const WAITING: usize = 16;
+
+/// The consumers of all nodes. Dropping it ends them.
+#[derive(Debug)]
+pub struct Pipeline {
+    board: Arc<Board>,
+    keep: Duration,
+    consumers: JoinSet<()>,
+}
+
+impl Pipeline {
+    /// Makes a pipeline that writes to `board` and keeps histories of `keep`.
+    pub fn new(board: Arc<Board>, keep: Duration) -> Self {
+        Self { board, keep, consumers: JoinSet::new() }
+    }
+
+    /// Starts the consumer of one node and returns where to send what happens there.
+    pub fn intake(&mut self, node: NodeName) -> Sender<Delivery> {
+        let (sender, receiver) = channel(WAITING);
+        let folding = Folding::new(node, self.keep);
+        self.consumers.spawn(consume(receiver, folding, Arc::clone(&self.board)));
+        sender
+    }
+}
+
+async fn consume(mut deliveries: Receiver<Delivery>, mut folding: Folding, board: Arc<Board>) {
+    let mut lift = Lift::default();
+    while let Some(delivery) = deliveries.recv().await {
+        match delivery.what {
+            News::Link(link) => {
+                if matches!(link, Link::Opening { .. }) {
+                    // Another session, another way: its delays say nothing of the last one's.
+                    lift = Lift::default();
+                }
+                folding.link(link);
+            }
+            News::Frame(frame) => match lift.body(&frame.body, delivery.at) {
+                Some(Lifted::Hello(hello)) => folding.hello(hello),
+                Some(Lifted::Sample(sample)) => folding.sample(*sample),
+                Some(Lifted::Bye(_)) | None => continue,
+            },
+        }
+        board.put(folding.node());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::Pace;
+    use crate::time::Timestamp;
+    use crate::wire::body::{Body, Hello, Host, Sample};
+    use crate::wire::{FrameReader, Received, encode};
+
+    fn delivery(node: &NodeName, second: i64, body: &Body) -> Delivery {
+        let mut reader = FrameReader::default();
+        reader.push(&encode(body));
+        let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
+        let at = Timestamp::from_micros(second * 1_000_000);
+        Delivery { node: node.clone(), at, what: News::Frame(frame) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_delivered_is_published() {
+        let node = NodeName::new("gpu01").unwrap();
+        let board = Board::new([node.clone()], Duration::from_secs(60));
+        let mut reader = board.reader();
+        let mut pipeline = Pipeline::new(Arc::clone(&board), Duration::from_secs(60));
+        let intake = pipeline.intake(node.clone());
+        let publisher = async move { board.publish(Pace::default()).await };
+        let hello = Body::Hello(Hello { v: 1, at: 10.0, host: "gpu01".into(), ..Hello::default() });
+        let host = Host { at: 11.0, memory_total: 5.into(), ..Host::default() };
+        let sample = Body::Sample(Sample { n: 1, at: 11.0, host: Some(host), ..Sample::default() });
+        let writing = async {
+            for delivery in [delivery(&node, 100, &hello), delivery(&node, 101, &sample)] {
+                intake.send(delivery).await.unwrap();
+            }
+            loop {
+                reader.changed().await.unwrap();
+                let fleet = reader.borrow_and_update().clone();
+                let known = fleet.node(&node).unwrap().host.fast.memory_total;
+                if known.get().is_some() {
+                    break fleet;
+                }
+            }
+        };
+        let fleet = tokio::select! {
+            () = publisher => unreachable!("publishes until dropped"),
+            fleet = writing => fleet,
+        };
+        assert_eq!(fleet.nodes.len(), 1);
+    }
+}

@@ -1,0 +1,25 @@
+//! What travels from a node's session to its consumer.
+
+use crate::model::{Link, NodeName};
+use crate::time::Timestamp;
+use crate::wire::frame::Frame;
+
+/// One thing that happened at one node.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// The node.
+    pub node: NodeName,
+    /// When it arrived here.
+    pub at: Timestamp,
+    /// What.
+    pub what: News,
+}
+
+/// What can happen at a node.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// The connection changed.
+    Link(Link),
+    /// A frame came.
+    Frame(Box<Frame>),
+}
