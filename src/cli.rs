@@ -177,17 +177,8 @@ fn login(text: &str) -> Result<String, String> {
 }
 
 impl Cli {
-    /// Finds what clap's rules cannot: a host before a subcommand.
+    /// Finds what clap's rules cannot say.
     pub fn check(&self) -> Result<(), clap::Error> {
-        if self.command.is_some() && !self.hosts.is_empty() {
-            let hosts = self.hosts.join(" ");
-            return Err(<Self as clap::CommandFactory>::command().error(
-                clap::error::ErrorKind::ArgumentConflict,
-                format!(
-                    "{hosts} stands before a subcommand; put hosts after it, or write -- before hosts that are named like one"
-                ),
-            ));
-        }
         if self.output.watch && !self.output.json {
             return Err(<Self as clap::CommandFactory>::command().error(
                 clap::error::ErrorKind::MissingRequiredArgument,
@@ -227,6 +218,7 @@ mod tests {
             matches!(parse("gtop trust gpu01").unwrap().command, Some(Command::Trust { hosts }) if hosts == ["gpu01"])
         );
         assert!(parse("gtop -l ada trust gpu01").unwrap().command.is_some());
+        assert_eq!(parse("gtop gpu01 trust").unwrap().hosts, ["gpu01", "trust"]);
         let host = parse("gtop -- trust").unwrap();
         assert!(host.command.is_none() && host.hosts == ["trust"]);
     }
@@ -252,7 +244,6 @@ mod tests {
             ("gtop --max-connecting 0", "1..=4096"),
             ("gtop --watch gpu01", "--watch goes with --json"),
             ("gtop --once --watch", "cannot be used with"),
-            ("gtop gpu01 trust gpu02", "stands before a subcommand"),
             ("gtop --hsots-file x", "--hosts-file"),
         ] {
             let error = parse(line).expect_err(line);

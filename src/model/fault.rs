@@ -35,6 +35,8 @@ pub struct Fault {
     /// What makes this one particular, such as the methods a node offers. May be empty. Equal
     /// faults of many nodes are shown once, so it must not name the node.
     pub detail: Arc<str>,
+    /// The whole story of this one node with its remedy, such as a fingerprint; may be empty.
+    pub particulars: Arc<str>,
 }
 
 /// The kinds of faults.
@@ -77,7 +79,19 @@ pub enum FaultKind {
 impl Fault {
     /// Makes a fault.
     pub fn new(kind: FaultKind, detail: impl Into<Arc<str>>) -> Self {
-        Self { kind, detail: detail.into() }
+        Self { kind, detail: detail.into(), particulars: "".into() }
+    }
+
+    /// Adds the whole story.
+    #[must_use]
+    pub fn with_particulars(mut self, particulars: impl Into<Arc<str>>) -> Self {
+        self.particulars = particulars.into();
+        self
+    }
+
+    /// Returns what a person can do about it: the whole story where there is one.
+    pub fn remedy(&self) -> &str {
+        if self.particulars.is_empty() { self.kind.remedy() } else { &self.particulars }
     }
 
     /// Returns the fault as one sentence: what, and the particulars.

@@ -1,0 +1,61 @@
+//! How long to wait before the next try.
+
+use std::time::Duration;
+
+/// The first wait.
+const FIRST: Duration = Duration::from_secs(1);
+/// The longest wait.
+const LONGEST: Duration = Duration::from_secs(60);
+/// A session that lasted so long was a good one.
+const GOOD: Duration = Duration::from_secs(30);
+
+/// Waits that double from 1 s to 60 s.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    next: Duration,
+}
+
+impl Backoff {
+    pub(crate) fn new() -> Self {
+        Self { next: FIRST }
+    }
+
+    /// Takes note of how long a session lasted.
+    pub(crate) fn after_session(&mut self, lasted: Duration) {
+        if lasted >= GOOD {
+            self.next = FIRST;
+        }
+    }
+
+    /// Returns the next wait, shortened by up to a half so that nodes that fell together do not
+    /// come back together. `chance` is any number.
+    pub(crate) fn next_wait(&mut self, chance: u8) -> Duration {
+        let whole = self.next;
+        self.next = (whole * 2).min(LONGEST);
+        whole - whole / 2 * u32::from(chance) / u32::from(u8::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_a_minute_and_begin_anew_after_a_good_session() {
+        let mut backoff = Backoff::new();
+        let waits: Vec<u64> = (0..8).map(|_| backoff.next_wait(0).as_secs()).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+        backoff.after_session(Duration::from_secs(29));
+        assert_eq!(backoff.next_wait(0).as_secs(), 60);
+        backoff.after_session(Duration::from_secs(30));
+        assert_eq!(backoff.next_wait(0).as_secs(), 1);
+    }
+
+    #[test]
+    fn chance_shortens_a_wait_by_at_most_a_half() {
+        for chance in 0..=255 {
+            let wait = Backoff::new().next_wait(chance);
+            assert!((500..=1000).contains(&wait.as_millis()), "{wait:?}");
+        }
+    }
+}

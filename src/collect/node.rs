@@ -1,0 +1,131 @@
+//! The life of one node: sessions, and the waits between them.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use tokio::sync::mpsc::Sender;
+use tokio::time::sleep;
+
+use crate::collect::backoff::Backoff;
+use crate::collect::session::{Ended, Session};
+use crate::collect::{Collector, Orders};
+use crate::model::{Fault, Link};
+use crate::transport::Target;
+use crate::wire::{Delivery, News};
+
+/// A connection that takes longer is waiting, not working: it gives its place to another, so that
+/// nodes that never answer do not keep those that would from being asked.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Watches one node until the orders say that sessions are to end.
+pub(super) async fn live(mut collector: Collector, target: Target, intake: Sender<Delivery>) {
+    let mut life = Life { target, intake };
+    let mut backoff = Backoff::new();
+    let mut attempt = 1;
+    loop {
+        let refreshed = collector.orders.borrow_and_update().refresh;
+        let Some((fault, lasted)) = life.try_once(&mut collector, attempt).await else { return };
+        if !lasted.is_zero() {
+            backoff.after_session(lasted);
+            attempt = 0;
+        }
+        attempt += 1;
+        log::info!("{}: {}", life.target.name, fault.sentence());
+        let wait = fault.kind.retries_by_itself().then(|| backoff.next_wait(chance()));
+        let retry_at = wait.map(|wait| collector.clock.now().plus(wait));
+        life.tell(&collector, Link::Down { fault, retry_at }).await;
+        if wait_for_retry(&mut collector, wait, refreshed).await.is_none() {
+            return;
+        }
+    }
+}
+
+struct Life {
+    target: Target,
+    intake: Sender<Delivery>,
+}
+
+impl Life {
+    /// Opens a session and stays with it. Returns why it ended and how long it was up, or `None`
+    /// when it was to end.
+    async fn try_once(&mut self, collector: &mut Collector, attempt: u32) -> Option<(Fault, Duration)> {
+        let opened = {
+            let mut orders = collector.orders.clone();
+            let mut opening = pin!(self.open(collector, attempt));
+            tokio::select! {
+                opened = &mut opening => opened,
+                () = until_ending(&mut orders) => return None,
+            }
+        };
+        let session = match opened {
+            Ok(session) => session,
+            Err(fault) => return Some((fault, Duration::ZERO)),
+        };
+        let began = collector.clock.now();
+        match session.run(&mut collector.orders, &collector.clock, &self.intake).await {
+            Ended::AsOrdered => None,
+            Ended::Fault(fault) => {
+                let lasted = collector.clock.now().since(began);
+                Some((fault, lasted.max(Duration::from_millis(1))))
+            }
+        }
+    }
+
+    async fn open(&self, collector: &Collector, attempt: u32) -> Result<Session, Fault> {
+        let permit = collector.permits.acquire().await;
+        self.tell(collector, Link::Opening { attempt }).await;
+        let interval = collector.orders.borrow().interval;
+        let mut opening = pin!(Session::open(&collector.transport, &self.target, interval));
+        tokio::select! {
+            opened = &mut opening => return opened,
+            () = sleep(PATIENCE) => drop(permit),
+        }
+        opening.await
+    }
+
+    async fn tell(&self, collector: &Collector, link: Link) {
+        let delivery = Delivery {
+            node: self.target.name.clone(),
+            at: collector.clock.now(),
+            what: News::Link(link),
+        };
+        // With nobody listening the program is ending.
+        _ = self.intake.send(delivery).await;
+    }
+}
+
+/// Waits for the moment of the next try, or for a refresh. Returns `None` when all is to end.
+async fn wait_for_retry(collector: &mut Collector, wait: Option<Duration>, refreshed: u64) -> Option<()> {
+    let mut due = pin!(async {
+        match wait {
+            Some(wait) => sleep(wait).await,
+            None => std::future::pending().await,
+        }
+    });
+    loop {
+        let Orders { refresh, is_ending, .. } = *collector.orders.borrow_and_update();
+        if is_ending {
+            return None;
+        }
+        if refresh != refreshed {
+            return Some(());
+        }
+        tokio::select! {
+            () = &mut due => return Some(()),
+            changed = collector.orders.changed() => changed.ok()?,
+        }
+    }
+}
+
+async fn until_ending(orders: &mut tokio::sync::watch::Receiver<Orders>) {
+    // An error means that nobody can order anything any more: that is the end too.
+    _ = orders.wait_for(|orders| orders.is_ending).await;
+}
+
+fn chance() -> u8 {
+    let mut byte = [0];
+    // Without randomness all nodes wait the whole time, which is no harm.
+    _ = getrandom(&mut byte, GetRandomFlags::empty());
+    byte[0]
+}

@@ -1,0 +1,323 @@
+//! One session: the probe is sent, talks, is kept alive and told what is wanted.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use tokio::sync::mpsc::Sender;
+use tokio::sync::watch;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until, timeout};
+
+use crate::collect::Orders;
+use crate::collect::fault::of_transport;
+use crate::model::{Fault, FaultKind, Link, NodeName};
+use crate::probe::{self, Command, Greeting, Settings};
+use crate::time::Clock;
+use crate::transport::{Channel, Exit, Output, Target, Transport};
+use crate::wire::{Body, Delivery, Frame, FrameReader, MalformedFrame, News, Received, clean};
+
+/// How long a login shell may take to start the loader.
+const GREETING_LIMIT: Duration = Duration::from_secs(10);
+/// How long the probe may take for its first frame; Python on a slow file system takes seconds.
+const HELLO_LIMIT: Duration = Duration::from_secs(30);
+/// The probe ends when it hears nothing for 30 s.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// How long a few bytes may take to leave; a link that takes longer is as good as dead.
+const SEND_LIMIT: Duration = Duration::from_secs(5);
+/// A probe that says nothing for so long, and for five intervals, is given up.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How often a node in focus is sampled.
+const FOCUS_INTERVAL: Duration = Duration::from_millis(250);
+/// So many frames in a row that cannot be read end the session.
+const MALFORMED_LIMIT: u32 = 20;
+/// How much a node may print on its error output before the rest is dropped.
+const COMPLAINT_LIMIT: usize = 1024;
+
+/// A node whose probe has presented itself.
+pub(super) struct Session {
+    node: NodeName,
+    channel: Channel,
+    reader: FrameReader,
+    hello: Box<Frame>,
+    /// The orders as the probe knows them.
+    interval: Duration,
+    in_focus: bool,
+    refresh: Option<u64>,
+    commands: u64,
+    expected: Option<u64>,
+    malformed: u32,
+}
+
+/// How a session ended.
+pub(super) enum Ended {
+    /// It was to end.
+    AsOrdered,
+    /// Something went wrong.
+    Fault(Fault),
+}
+
+impl Session {
+    /// Reaches a node, starts the probe and waits for its first frame.
+    pub(super) async fn open(transport: &Transport, target: &Target, interval: Duration) -> Result<Self, Fault> {
+        let nonce = nonce();
+        let settings = Settings { node: target.name.as_str(), interval };
+        let line = probe::launch_line(&nonce, &settings);
+        let step = |step| log::debug!("{}: {step}", target.name);
+        let mut channel = transport.open(target, &line, step).await.map_err(|fault| of_transport(&fault))?;
+        let greeting = greet(&mut channel, &nonce);
+        let interpreter = match timeout(GREETING_LIMIT, greeting).await {
+            Ok(greeted) => greeted?,
+            Err(_elapsed) => {
+                let detail = format!("the login shell did not start it within {} s", GREETING_LIMIT.as_secs());
+                return Err(Fault::new(FaultKind::NoInterpreter, detail));
+            }
+        };
+        // Only now: what answers is our loader, not a shell that would run the source as commands.
+        let source = probe::source(interpreter, &nonce, &settings);
+        channel.send(&source).await.map_err(|fault| of_transport(&fault))?;
+        let mut reader = FrameReader::default();
+        let hello = match timeout(HELLO_LIMIT, first_frame(&mut channel, &mut reader)).await {
+            Ok(frame) => frame?,
+            Err(_elapsed) => {
+                let detail = format!("the probe said nothing within {} s", HELLO_LIMIT.as_secs());
+                return Err(Fault::new(FaultKind::Silent, detail));
+            }
+        };
+        Ok(Self {
+            node: target.name.clone(),
+            channel,
+            reader,
+            hello,
+            interval,
+            in_focus: false,
+            refresh: None,
+            commands: 0,
+            expected: None,
+            malformed: 0,
+        })
+    }
+
+    /// Stays with the node until the session ends.
+    pub(super) async fn run(
+        mut self,
+        orders: &mut watch::Receiver<Orders>,
+        clock: &Clock,
+        intake: &Sender<Delivery>,
+    ) -> Ended {
+        let deliver = async |what| {
+            let delivery = Delivery { node: self.node.clone(), at: clock.now(), what };
+            // With nobody listening the program is ending.
+            _ = intake.send(delivery).await;
+        };
+        deliver(News::Link(Link::Up)).await;
+        deliver(News::Frame(self.hello.clone())).await;
+        let ended = self.stay(orders, clock, intake).await;
+        // The end of its input is what ends a probe at once.
+        self.channel.shutdown().await;
+        ended
+    }
+
+    async fn stay(
+        &mut self,
+        orders: &mut watch::Receiver<Orders>,
+        clock: &Clock,
+        intake: &Sender<Delivery>,
+    ) -> Ended {
+        let mut heartbeat = heartbeat();
+        let mut heard = Instant::now();
+        orders.mark_changed();
+        loop {
+            let silence = SILENCE.max(self.interval * 5);
+            tokio::select! {
+                output = self.channel.next() => {
+                    let Some(bytes) = (match self.judge(output) {
+                        Ok(bytes) => bytes,
+                        Err(fault) => return Ended::Fault(fault),
+                    }) else { continue };
+                    self.reader.push(&bytes);
+                    while let Some(received) = self.reader.next_frame() {
+                        let frame = match self.receive(received).await {
+                            Ok(Some(frame)) => frame,
+                            Ok(None) => continue,
+                            Err(fault) => return Ended::Fault(fault),
+                        };
+                        heard = Instant::now();
+                        let delivery = Delivery { node: self.node.clone(), at: clock.now(), what: News::Frame(frame) };
+                        if intake.send(delivery).await.is_err() {
+                            return Ended::AsOrdered;
+                        }
+                    }
+                }
+                _ = heartbeat.tick() => self.command(Command::Heartbeat).await,
+                changed = orders.changed() => {
+                    let now = orders.borrow_and_update().clone();
+                    if changed.is_err() || now.is_ending {
+                        return Ended::AsOrdered;
+                    }
+                    self.follow(&now).await;
+                }
+                () = sleep_until(heard + silence) => {
+                    return Ended::Fault(Fault::new(FaultKind::Silent, format!("nothing for {} s", silence.as_secs())));
+                }
+            }
+        }
+    }
+
+    /// Takes what the channel yields: bytes of frames, or the end.
+    fn judge(&self, output: Output) -> Result<Option<bytes::Bytes>, Fault> {
+        match output {
+            Output::Stdout(bytes) => Ok(Some(bytes)),
+            Output::Stderr(bytes) => {
+                log::debug!("{}: {}", self.node, clean(&String::from_utf8_lossy(&bytes), 200));
+                Ok(None)
+            }
+            Output::Exit(exit) => {
+                Err(Fault::new(FaultKind::SessionLost, format!("the probe ended: {}", exit_words(&exit))))
+            }
+            Output::Closed(fault) => Err(of_transport(&fault)),
+        }
+    }
+
+    /// Counts frames, and asks for a complete sample when one is missing.
+    async fn receive(&mut self, received: Received) -> Result<Option<Box<Frame>>, Fault> {
+        let frame = match received {
+            Received::Frame(frame) => frame,
+            Received::Malformed(MalformedFrame::Version(version)) => {
+                let detail = MalformedFrame::Version(version).to_string();
+                return Err(Fault::new(FaultKind::BadReply, detail));
+            }
+            Received::Malformed(malformed) => {
+                log::warn!("{}: {malformed}", self.node);
+                self.malformed += 1;
+                if self.malformed >= MALFORMED_LIMIT {
+                    return Err(Fault::new(FaultKind::BadReply, malformed.to_string()));
+                }
+                self.command(Command::Full).await;
+                return Ok(None);
+            }
+        };
+        self.malformed = 0;
+        if let Body::Sample(sample) = &frame.body {
+            let is_gap = self.expected.is_some_and(|expected| expected != sample.n);
+            self.expected = sample.n.checked_add(1);
+            if is_gap && !sample.full {
+                log::debug!("{}: samples were dropped before {}", self.node, sample.n);
+                self.command(Command::Full).await;
+            }
+        }
+        Ok(Some(frame))
+    }
+
+    /// Tells the probe what has changed in the orders.
+    async fn follow(&mut self, orders: &Orders) {
+        if orders.interval != self.interval {
+            self.interval = orders.interval;
+            self.command(Command::Interval(orders.interval)).await;
+        }
+        let in_focus = orders.focus.as_ref() == Some(&self.node);
+        if in_focus != self.in_focus {
+            self.in_focus = in_focus;
+            self.command(Command::Focus(in_focus.then_some(FOCUS_INTERVAL))).await;
+        }
+        // The first sample of a session is complete anyhow.
+        if self.refresh.replace(orders.refresh).is_some_and(|before| before != orders.refresh) {
+            self.command(Command::Full).await;
+        }
+    }
+
+    async fn command(&mut self, command: Command) {
+        self.commands += 1;
+        let line = probe::encode(self.commands, self.node.as_str(), &command);
+        match timeout(SEND_LIMIT, self.channel.send(line.as_bytes())).await {
+            Ok(Ok(())) => {}
+            // A session that cannot be written to ends by its own signs: silence or a close.
+            Ok(Err(fault)) => log::debug!("{}: {command:?} not sent: {fault}", self.node),
+            Err(_elapsed) => log::debug!("{}: {command:?} not sent in time", self.node),
+        }
+    }
+}
+
+fn heartbeat() -> Interval {
+    let mut heartbeat = interval(HEARTBEAT);
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    heartbeat
+}
+
+/// Waits until the loader announces itself, through whatever the login files print.
+async fn greet(channel: &mut Channel, nonce: &str) -> Result<probe::Interpreter, Fault> {
+    let mut greeting = Greeting::new(nonce);
+    let mut complaint = Vec::new();
+    loop {
+        match channel.next().await {
+            Output::Stdout(bytes) => {
+                if let Some(interpreter) = greeting.push(&bytes) {
+                    return Ok(interpreter);
+                }
+            }
+            Output::Stderr(bytes) => {
+                let room = COMPLAINT_LIMIT.saturating_sub(complaint.len());
+                complaint.extend(bytes.iter().take(room));
+            }
+            Output::Exit(exit) => {
+                let said = [greeting.noise(), String::from_utf8_lossy(&complaint).into_owned()].join(" ");
+                return Err(Fault::new(FaultKind::NoInterpreter, no_start(&exit, &said)));
+            }
+            Output::Closed(fault) => return Err(of_transport(&fault)),
+        }
+    }
+}
+
+fn no_start(exit: &Exit, said: &str) -> String {
+    let said = clean(said, 200);
+    let how = format!("the login shell ended first, {}", exit_words(exit));
+    if said.is_empty() { how } else { format!("{how}, after: {said}") }
+}
+
+fn exit_words(exit: &Exit) -> String {
+    match exit {
+        Exit::Status(status) => format!("exit status {status}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+    }
+}
+
+/// Waits for the probe's hello.
+async fn first_frame(channel: &mut Channel, reader: &mut FrameReader) -> Result<Box<Frame>, Fault> {
+    let mut complaint = Vec::new();
+    loop {
+        match channel.next().await {
+            Output::Stdout(bytes) => reader.push(&bytes),
+            Output::Stderr(bytes) => {
+                let room = COMPLAINT_LIMIT.saturating_sub(complaint.len());
+                complaint.extend(bytes.iter().take(room));
+            }
+            Output::Exit(exit) => {
+                let said = [reader.noise(), String::from_utf8_lossy(&complaint).into_owned()].join(" ");
+                let detail = format!("the probe ended at once, {}: {}", exit_words(&exit), clean(&said, 200));
+                return Err(Fault::new(FaultKind::BadReply, detail));
+            }
+            Output::Closed(fault) => return Err(of_transport(&fault)),
+        }
+        match reader.next_frame() {
+            Some(Received::Frame(frame)) if matches!(frame.body, Body::Hello(_)) => return Ok(frame),
+            Some(Received::Frame(_)) => {
+                return Err(Fault::new(FaultKind::BadReply, "the first frame is no hello"));
+            }
+            Some(Received::Malformed(malformed)) => {
+                return Err(Fault::new(FaultKind::BadReply, malformed.to_string()));
+            }
+            None => {}
+        }
+    }
+}
+
+/// Returns 32 hexadecimal digits nobody can have guessed.
+fn nonce() -> String {
+    let mut bytes = [0_u8; 16];
+    // Only noise that imitates an announcement could profit, and it cannot read ahead either.
+    _ = getrandom(&mut bytes, GetRandomFlags::empty());
+    let mut text = String::with_capacity(32);
+    for byte in bytes {
+        _ = write!(text, "{byte:02x}");
+    }
+    text
+}
