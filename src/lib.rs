@@ -1,10 +1,50 @@
-//! gtop shows every accelerator a person uses, on every node, live.
+//! gtop shows every accelerator a person uses, on every node, live, from one terminal, with nothing
+//! installed on the nodes.
+//!
+//! # The way of a sample
+//!
+//! ```text
+//! inventory ─▶ collect ─▶ transport ─▶ the probe on a node
+//!                 │ bytes back
+//!                 ▼
+//!               wire     frames ─▶ deliveries
+//!                 ▼
+//!             pipeline   lift, fold; one consumer a node
+//!                 ▼
+//!               fleet    immutable, published atomically ─▶ view ─▶ tui
+//!                                                        └▶ export
+//! ```
+//!
+//! # The rooms, bottom up
+//!
+//! A module imports only modules above it in this list; `tests/architecture.rs` enforces it.
+//!
+//! - [`time`]: timestamps, the clock, the offset of a node's clock
+//! - [`nodeset`]: `gpu[001-128,200]` to a list and back
+//! - [`model`]: ids, units, readings, devices, processes, freshness, faults
+//! - [`wire`]: bytes to samples; the only judge of incoming values
+//! - [`probe`]: the embedded scripts, the launch line, the commands they accept
+//! - [`fleet`]: what is known; folding, history, totals, publishing
+//! - [`fields`]: one declaration per metric
+//! - [`transport`]: reaches a node and runs one command there
+//! - [`inventory`]: who to watch
+//! - [`collect`]: one node's life
+//! - [`pipeline`]: deliveries to the fleet
+//! - [`export`]: one file per format
+//! - [`cli`]: what was typed
+//! - [`app`]: wiring, exit codes
+
+pub mod app;
 pub mod cli;
+pub mod collect;
 pub mod export;
 pub mod fields;
 pub mod fleet;
+pub mod inventory;
 pub mod model;
 pub mod nodeset;
 pub mod pipeline;
+pub mod probe;
 pub mod time;
+pub mod transport;
 pub mod wire;

@@ -1,0 +1,426 @@
+//! Reaches a node and runs one command there: over SSH, or on this machine.
+//!
+//! It knows neither what is run nor what it prints. Host keys are always checked
+//! against OpenSSH's files, strictly: `StrictHostKeyChecking no` and
+//! `accept-new` are not followed, so an unknown key is a fault until the user
+//! accepts it. Nothing is forwarded, no terminal is asked for, no password is
+//! sent.
+//!
+//! russh logs what it sends at the level `debug`, so its logging must stay above.
+
+mod agent;
+mod cable;
+mod channel;
+mod dial;
+mod fault;
+mod files;
+mod identity;
+mod known_hosts;
+mod local;
+mod login;
+mod session;
+mod ssh_config;
+mod trust;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use russh::keys::ssh_key::public::KeyData;
+use russh::keys::{PrivateKey, PublicKey, decode_secret_key};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+pub use crate::transport::channel::{Channel, Exit, Output};
+pub use crate::transport::fault::{Fault, HostKeyChange, Step};
+pub use crate::transport::known_hosts::Verdict;
+pub use crate::transport::ssh_config::Surroundings;
+pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
+
+use crate::transport::agent::Agent;
+use crate::transport::dial::{Deadline, Names, Place};
+use crate::transport::files::{FileCache, Stamp, lock};
+use crate::transport::identity::{Identity, KeyCache, KeyFile};
+use crate::transport::known_hosts::{HostKeys, KnownHosts};
+use crate::transport::local::Local;
+use crate::transport::login::Login;
+use crate::transport::session::Trust;
+use crate::transport::ssh_config::{Family, Keys, Question, Settings};
+
+/// How long connecting may take when nobody says otherwise.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long logging in may take; directory services of busy clusters are slow.
+const LOGIN_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long `ssh -G` may take.
+const CONFIGURATION_LIMIT: Duration = Duration::from_secs(10);
+
+/// Most targets that are looked at to find keys that need a passphrase.
+const SAMPLE: usize = 32;
+
+/// A node, as far as reaching it goes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// What the user typed and the screen shows.
+    pub name: String,
+    /// How to get there.
+    pub reach: Reach,
+}
+
+/// How to get to a node.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reach {
+    /// It is this machine.
+    Local,
+    /// By SSH.
+    Ssh(SshTarget),
+}
+
+/// A node that is reached by SSH.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SshTarget {
+    /// The name or alias to look up in the configuration.
+    pub host: String,
+    /// The user name there, when the target itself says so.
+    pub user: Option<String>,
+    /// The port, when the target itself says so.
+    pub port: Option<u16>,
+    /// Where everything else comes from.
+    pub profile: Profile,
+}
+
+/// Where addresses, keys and known hosts come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Profile {
+    /// The user's OpenSSH configuration and files.
+    System,
+    /// Fixed values; no file is read. For the demonstration and for tests.
+    Fixed(Arc<FixedProfile>),
+}
+
+/// An address with the one key to show and the one host key to believe.
+#[derive(Clone, PartialEq)]
+pub struct FixedProfile {
+    address: SocketAddr,
+    key: Arc<PrivateKey>,
+    host_key: KeyData,
+}
+
+impl FixedProfile {
+    /// Takes an OpenSSH private key and the public host key as texts.
+    pub fn new(address: SocketAddr, key: &str, host_key: &str) -> Result<Self, Fault> {
+        let bad = |what: &str| Fault::BadConfiguration { why: format!("{what} cannot be read") };
+        let key = decode_secret_key(key, None).map_err(|_unreadable| bad("the private key"))?;
+        let host_key = PublicKey::from_openssh(host_key);
+        let host_key = host_key.map_err(|_unreadable| bad("the host key"))?.key_data().clone();
+        Ok(Self { address, key: Arc::new(key), host_key })
+    }
+}
+
+impl fmt::Debug for FixedProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FixedProfile").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// What holds for every target.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How long name, TCP and key exchange may take together. When absent, the
+    /// configuration's `ConnectTimeout` or ten seconds.
+    pub connect_timeout: Option<Duration>,
+    /// The user name for targets that name none; wins over the configuration.
+    pub login: Option<String>,
+    /// The configuration file in place of the user's, as `ssh -F`.
+    pub config_file: Option<PathBuf>,
+    /// The program that reads the configuration.
+    pub ssh_program: PathBuf,
+    /// The environment the configuration refers to.
+    pub surroundings: Surroundings,
+}
+
+impl Options {
+    /// Returns the options for the user who runs this process.
+    pub fn of_this_process() -> Self {
+        Self {
+            connect_timeout: None,
+            login: None,
+            config_file: None,
+            ssh_program: PathBuf::from("ssh"),
+            surroundings: Surroundings::of_this_process(),
+        }
+    }
+}
+
+/// Reaches nodes, and remembers what it read to do so. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Transport(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    options: Options,
+    settings: Mutex<BTreeMap<Question, (ConfigurationStamps, Arc<Settings>)>>,
+    resolvers: Semaphore,
+    names: Names,
+    known_hosts: FileCache<Arc<KnownHosts>>,
+    keys: KeyCache,
+}
+
+/// The versions of the user's and the machine's configuration file.
+type ConfigurationStamps = [Option<Stamp>; 2];
+
+/// Everything one connection needs.
+struct Plan {
+    host: String,
+    port: u16,
+    family: Family,
+    connect_limit: Duration,
+    trust: Trust,
+    login: Login,
+}
+
+impl Transport {
+    /// Makes a transport that has read nothing yet.
+    pub fn new(options: Options) -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Self(Arc::new(Shared {
+            options,
+            settings: Mutex::default(),
+            resolvers: Semaphore::new(cores),
+            names: Names::default(),
+            known_hosts: FileCache::default(),
+            keys: KeyCache::default(),
+        }))
+    }
+
+    /// Reaches `target` and starts `command` there under the user's login shell, or
+    /// `/bin/sh` on this machine.
+    ///
+    /// `on_step` hears of every step as it begins. Giving up the wait leaves nothing
+    /// running.
+    pub async fn open(
+        &self,
+        target: &Target,
+        command: &str,
+        mut on_step: impl FnMut(Step),
+    ) -> Result<Channel, Fault> {
+        let Reach::Ssh(ssh) = &target.reach else {
+            on_step(Step::Connection);
+            return Ok(Channel::local(Local::start(command)?));
+        };
+        on_step(Step::Configuration);
+        let plan = self.plan(ssh).await?;
+        let connect_limit = Deadline::after(plan.connect_limit);
+        let stream = self.dial(&target.name, &plan, &connect_limit, &mut on_step).await?;
+        on_step(Step::KeyExchange);
+        let mut session = session::greet(stream, plan.trust, &connect_limit).await?;
+        on_step(Step::Login);
+        let login_limit = Deadline::after(LOGIN_LIMIT);
+        login_limit.bound(Step::Login, plan.login.run(&mut session)).await??;
+        on_step(Step::Command);
+        Channel::ssh(session, command, &login_limit).await
+    }
+
+    /// Asks a node for its host key without logging in.
+    pub async fn host_key(&self, target: &Target) -> Result<OfferedKey, Fault> {
+        let bad = |why: &str| Fault::BadConfiguration { why: why.to_owned() };
+        let Reach::Ssh(ssh) = &target.reach else {
+            return Err(bad("this machine has no host key to accept"));
+        };
+        let Profile::System = ssh.profile else {
+            return Err(bad("this node brings its own host key"));
+        };
+        let settings = self.settings(ssh).await?;
+        let plan = self.plan(ssh).await?;
+        let Trust::Known(keys) = &plan.trust else { return Err(bad("nothing to compare with")) };
+        let limit = Deadline::after(plan.connect_limit);
+        let stream = self.dial(&target.name, &plan, &limit, &mut |_| ()).await?;
+        let key = session::look(stream, &limit).await?;
+        trust::offered(&settings, keys, &key)
+    }
+
+    /// Returns the key files that need a passphrase to be of use, for the first
+    /// targets of the list.
+    ///
+    /// Files the agent holds are left out, and default files when there is another
+    /// key to show.
+    pub async fn locked_keys(&self, targets: &[Target]) -> Vec<PathBuf> {
+        let mut reads = JoinSet::new();
+        let systems = targets.iter().filter_map(|target| match &target.reach {
+            Reach::Ssh(ssh) if ssh.profile == Profile::System => Some(ssh.clone()),
+            Reach::Ssh(_) | Reach::Local => None,
+        });
+        for ssh in systems.take(SAMPLE) {
+            let transport = self.clone();
+            reads.spawn(async move { transport.settings(&ssh).await });
+        }
+        let mut sets = BTreeSet::new();
+        while let Some(read) = reads.join_next().await {
+            // A configuration that cannot be read is reported when its node is opened.
+            if let Ok(Ok(settings)) = read {
+                sets.insert(settings.keys.clone());
+            }
+        }
+        let mut locked = BTreeSet::new();
+        for Keys { files, are_chosen, agent, .. } in sets {
+            let held = Agent::public_keys(agent).await;
+            let identities = self.blocking(move |shared| shared.keys.load(&files)).await;
+            let identities = identities.unwrap_or_default();
+            let worth = identity::worth_asking(&identities, are_chosen, &held);
+            locked.extend(worth.into_iter().map(Path::to_owned));
+        }
+        locked.into_iter().collect()
+    }
+
+    /// Opens an encrypted key file for the rest of this process, or says that the
+    /// passphrase is wrong. The passphrase itself is not kept.
+    pub async fn unlock(&self, file: &Path, passphrase: String) -> Result<(), Fault> {
+        let file = file.to_owned();
+        self.blocking(move |shared| shared.keys.unlock(&file, &passphrase)).await?
+    }
+
+    async fn dial(
+        &self,
+        typed: &str,
+        plan: &Plan,
+        limit: &Deadline,
+        on_step: &mut impl FnMut(Step),
+    ) -> Result<tokio::net::TcpStream, Fault> {
+        on_step(Step::Name);
+        let place = Place { host: &plan.host, port: plan.port, family: plan.family, typed };
+        let addresses = limit.bound(Step::Name, self.0.names.look_up(place)).await??;
+        on_step(Step::Connection);
+        dial::connect(&addresses, limit).await
+    }
+
+    async fn plan(&self, ssh: &SshTarget) -> Result<Plan, Fault> {
+        let options = &self.0.options;
+        if let Profile::Fixed(fixed) = &ssh.profile {
+            return Ok(fixed_plan(fixed, ssh, options));
+        }
+        let settings = self.settings(ssh).await?;
+        let wanted = Arc::clone(&settings);
+        let (keys, identities) = self
+            .blocking(move |shared| {
+                (shared.host_keys(&wanted), shared.keys.load(&wanted.keys.files))
+            })
+            .await?;
+        let of_configuration = settings.connect_timeout.filter(|limit| !limit.is_zero());
+        Ok(Plan {
+            host: settings.host.clone(),
+            port: settings.port,
+            family: settings.family,
+            connect_limit: options.connect_timeout.or(of_configuration).unwrap_or(CONNECT_LIMIT),
+            trust: Trust::Known(keys),
+            login: Login {
+                user: settings.user.clone(),
+                identities,
+                only_these: settings.keys.only_these,
+                agent: settings.keys.agent.clone(),
+                keys_allowed: settings.keys.are_allowed,
+            },
+        })
+    }
+
+    /// Returns what the configuration says about a target, asking `ssh` when needed.
+    async fn settings(&self, ssh: &SshTarget) -> Result<Arc<Settings>, Fault> {
+        let question = Question {
+            host: ssh.host.clone(),
+            user: ssh.user.clone().or_else(|| self.0.options.login.clone()),
+            port: ssh.port,
+        };
+        question.check()?;
+        let stamps = self.blocking(Shared::configuration_stamps).await?;
+        if let Some((of, settings)) = lock(&self.0.settings).get(&question)
+            && *of == stamps
+        {
+            return Ok(Arc::clone(settings));
+        }
+        let settings = Arc::new(self.resolve(&question).await?);
+        lock(&self.0.settings).insert(question, (stamps, Arc::clone(&settings)));
+        Ok(settings)
+    }
+
+    async fn resolve(&self, question: &Question) -> Result<Settings, Fault> {
+        let options = &self.0.options;
+        let permit = self.0.resolvers.acquire().await.map_err(|_closed| ending())?;
+        let words = question.arguments(options.config_file.as_deref());
+        let limit = Deadline::after(CONFIGURATION_LIMIT);
+        let asked = local::answer(&options.ssh_program, words);
+        let answer = limit.bound(Step::Configuration, asked).await?;
+        drop(permit);
+        match answer {
+            Ok(answer) if answer.succeeded => {
+                question.settings(&answer.output, &options.surroundings)
+            }
+            Ok(answer) => {
+                let complaint = answer.complaint.lines().next().unwrap_or("ssh -G failed");
+                Err(Fault::BadConfiguration { why: fault::quote(complaint) })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                question.defaults(&options.surroundings)
+            }
+            Err(error) => Err(Fault::ProgramNotFound {
+                program: options.ssh_program.display().to_string(),
+                why: fault::reason(&error),
+            }),
+        }
+    }
+
+    /// Runs work on files where it may block.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Shared) -> T + Send + 'static,
+    ) -> Result<T, Fault> {
+        let shared = Arc::clone(&self.0);
+        let done = tokio::task::spawn_blocking(move || work(&shared)).await;
+        done.map_err(|_ended| ending())
+    }
+}
+
+impl Shared {
+    fn configuration_stamps(&self) -> ConfigurationStamps {
+        let own = self.options.surroundings.home.join(".ssh/config");
+        let own = self.options.config_file.as_deref().unwrap_or(&own);
+        [own, Path::new("/etc/ssh/ssh_config")].map(Stamp::of)
+    }
+
+    fn host_keys(&self, settings: &Settings) -> HostKeys {
+        let read = |path: &Path| {
+            // A file that is not there knows nobody.
+            let text = files::read(path).unwrap_or_default();
+            Arc::new(KnownHosts::parse(path, &text))
+        };
+        let paths = settings.user_known_hosts.iter().chain(&settings.global_known_hosts);
+        let files: Vec<_> = paths.map(|path| self.known_hosts.get(path, read)).collect();
+        HostKeys::gather(&files, settings.known_as.clone())
+    }
+}
+
+fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan {
+    let key = KeyFile::Open(Arc::clone(&fixed.key));
+    let user = ssh.user.as_ref().or(options.login.as_ref());
+    Plan {
+        host: fixed.address.ip().to_string(),
+        port: fixed.address.port(),
+        family: Family::Any,
+        connect_limit: options.connect_timeout.unwrap_or(CONNECT_LIMIT),
+        trust: Trust::Pinned(fixed.host_key.clone()),
+        login: Login {
+            user: user.unwrap_or(&options.surroundings.user).clone(),
+            identities: vec![Identity { path: PathBuf::from("fixed key"), file: key }],
+            only_these: true,
+            agent: None,
+            keys_allowed: true,
+        },
+    }
+}
+
+fn ending() -> Fault {
+    Fault::SessionLost { why: "gtop is ending".to_owned() }
+}

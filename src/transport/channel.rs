@@ -1,0 +1,262 @@
+//! One running command: its output, its input, its end.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use russh::client::Msg;
+use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Disconnect, Sig};
+use tokio::time::timeout;
+
+use crate::transport::dial::Deadline;
+use crate::transport::fault::{self, Fault, Step};
+use crate::transport::local::Local;
+use crate::transport::session::{self, Session};
+
+/// Longest wait for the other side to take what is sent.
+const SEND_LIMIT: Duration = Duration::from_secs(10);
+
+/// Longest wait for a command to end after its stdin was closed.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Most output that is kept while the command is being started.
+const MOST_EARLY: usize = 64;
+
+/// What a running command says next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Bytes it wrote to stdout, at most 32 KiB at once over SSH.
+    Stdout(Vec<u8>),
+    /// Bytes it wrote to stderr.
+    Stderr(Vec<u8>),
+    /// It ended. `Closed` follows.
+    Exit(Exit),
+    /// Nothing will come any more; the fault says why when it was not its own end.
+    Closed(Option<Fault>),
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exit {
+    /// With this status.
+    Status(u32),
+    /// By this signal, named without `SIG`.
+    Signal(String),
+}
+
+/// A running command on a node. Dropping it ends the connection, or the local process group.
+///
+/// What it says must be read: a full buffer stops the whole connection, by design.
+#[derive(Debug)]
+pub struct Channel(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Ssh(Box<Ssh>),
+    Local(Box<Local>),
+}
+
+impl Channel {
+    pub(super) fn local(process: Local) -> Self {
+        Self(Kind::Local(Box::new(process)))
+    }
+
+    pub(super) async fn ssh(
+        session: Session,
+        command: &str,
+        deadline: &Deadline,
+    ) -> Result<Self, Fault> {
+        let ssh = deadline.bound(Step::Command, Ssh::start(session, command)).await??;
+        Ok(Self(Kind::Ssh(Box::new(ssh))))
+    }
+
+    /// Waits for what comes next. Nothing is lost when the wait is given up.
+    ///
+    /// After the end it returns `Closed` at once, every time.
+    pub async fn next(&mut self) -> Output {
+        match &mut self.0 {
+            Kind::Ssh(ssh) => ssh.next().await,
+            Kind::Local(local) => local.next().await,
+        }
+    }
+
+    /// Writes all of `bytes` to the command's stdin, or fails within ten seconds.
+    ///
+    /// When the wait is given up, a part may have been written.
+    pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        let sending = async {
+            match &mut self.0 {
+                Kind::Ssh(ssh) => ssh.send(bytes).await,
+                Kind::Local(local) => local.send(bytes).await,
+            }
+        };
+        let stuck = || Fault::SessionLost { why: "the command does not read its input".to_owned() };
+        timeout(SEND_LIMIT, sending).await.map_err(|_elapsed| stuck())?
+    }
+
+    /// Closes the command's stdin.
+    pub async fn close_stdin(&mut self) -> Result<(), Fault> {
+        match &mut self.0 {
+            Kind::Ssh(ssh) => ssh.close_stdin().await,
+            Kind::Local(local) => {
+                local.close_stdin();
+                Ok(())
+            }
+        }
+    }
+
+    /// Closes stdin, gives the command two seconds to end, and takes leave.
+    pub async fn shutdown(self) {
+        match self.0 {
+            Kind::Ssh(ssh) => ssh.shutdown().await,
+            Kind::Local(local) => local.shutdown().await,
+        }
+    }
+
+    /// Returns the text the node shows before login, at most 4096 characters.
+    pub fn banner(&self) -> Option<String> {
+        match &self.0 {
+            Kind::Ssh(ssh) => ssh.session.seen.banner(),
+            Kind::Local(_) => None,
+        }
+    }
+}
+
+struct Ssh {
+    reader: ChannelReadHalf,
+    writer: ChannelWriteHalf<Msg>,
+    /// Output that came before the command was confirmed.
+    early: VecDeque<Output>,
+    session: Session,
+}
+
+impl std::fmt::Debug for Ssh {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ssh").finish_non_exhaustive()
+    }
+}
+
+impl Ssh {
+    async fn start(session: Session, command: &str) -> Result<Self, Fault> {
+        let channel = match session.handle.channel_open_session().await {
+            Ok(channel) => channel,
+            Err(russh::Error::ChannelOpenFailure(reason)) => {
+                return Err(Fault::ChannelRefused { why: refusal(&reason) });
+            }
+            Err(_) => return Err(Fault::Broken { step: Step::Command, why: session.seen.why() }),
+        };
+        let (reader, writer) = channel.split();
+        let mut ssh = Self { reader, writer, early: VecDeque::new(), session };
+        if ssh.writer.exec(true, command).await.is_err() {
+            return Err(ssh.broken());
+        }
+        // The answer comes first, but nothing keeps a node from talking at once.
+        while ssh.early.len() < MOST_EARLY {
+            match ssh.reader.wait().await {
+                None => return Err(ssh.broken()),
+                Some(ChannelMsg::Success) => return Ok(ssh),
+                Some(ChannelMsg::Failure) => return Err(Fault::CommandRefused),
+                Some(message) => ssh.early.extend(output(message)),
+            }
+        }
+        Ok(ssh)
+    }
+
+    fn broken(&self) -> Fault {
+        Fault::Broken { step: Step::Command, why: self.session.seen.why() }
+    }
+
+    async fn next(&mut self) -> Output {
+        if let Some(output) = self.early.pop_front() {
+            return output;
+        }
+        loop {
+            let Some(message) = self.reader.wait().await else {
+                let is_lost = self.session.seen.end().is_some();
+                let lost = || Fault::SessionLost { why: self.session.seen.why() };
+                return Output::Closed(is_lost.then(lost));
+            };
+            if let Some(output) = output(message) {
+                return output;
+            }
+        }
+    }
+
+    async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
+        let sent = self.writer.data_bytes(bytes.to_vec()).await;
+        sent.map_err(|error| self.lost(&error))
+    }
+
+    async fn close_stdin(&self) -> Result<(), Fault> {
+        self.writer.eof().await.map_err(|error| self.lost(&error))
+    }
+
+    fn lost(&self, error: &russh::Error) -> Fault {
+        let why = match self.session.seen.end() {
+            Some(_) => self.session.seen.why(),
+            None => session::describe(error),
+        };
+        Fault::SessionLost { why }
+    }
+
+    async fn shutdown(mut self: Box<Self>) {
+        let drained = async {
+            if self.close_stdin().await.is_ok() {
+                while !matches!(self.next().await, Output::Closed(_)) {}
+            }
+        };
+        timeout(FAREWELL, drained).await.ok();
+        let goodbye = async {
+            let handle = &mut self.session.handle;
+            // An end that is there already needs no good-bye.
+            if handle.disconnect(Disconnect::ByApplication, "", "").await.is_ok() {
+                handle.await.ok();
+            }
+        };
+        timeout(FAREWELL, goodbye).await.ok();
+    }
+}
+
+fn output(message: ChannelMsg) -> Option<Output> {
+    if let ChannelMsg::Data { data } = message {
+        return Some(Output::Stdout(data.into()));
+    }
+    if let ChannelMsg::ExtendedData { data, .. } = message {
+        return Some(Output::Stderr(data.into()));
+    }
+    if let ChannelMsg::ExitStatus { exit_status } = message {
+        return Some(Output::Exit(Exit::Status(exit_status)));
+    }
+    if let ChannelMsg::ExitSignal { signal_name, .. } = message {
+        return Some(Output::Exit(Exit::Signal(signal(signal_name))));
+    }
+    matches!(message, ChannelMsg::Close).then_some(Output::Closed(None))
+}
+
+fn signal(name: Sig) -> String {
+    match name {
+        Sig::Custom(name) => fault::clean(&name, 32),
+        name @ (Sig::ABRT
+        | Sig::ALRM
+        | Sig::FPE
+        | Sig::HUP
+        | Sig::ILL
+        | Sig::INT
+        | Sig::KILL
+        | Sig::PIPE
+        | Sig::QUIT
+        | Sig::SEGV
+        | Sig::TERM
+        | Sig::USR1) => format!("{name:?}"),
+    }
+}
+
+fn refusal(reason: &russh::ChannelOpenFailure) -> String {
+    use russh::ChannelOpenFailure as Failure;
+    match reason {
+        Failure::AdministrativelyProhibited => "prohibited there".to_owned(),
+        Failure::ConnectFailed => "open failed there".to_owned(),
+        Failure::UnknownChannelType => "it knows no sessions".to_owned(),
+        Failure::ResourceShortage => "it is short of resources".to_owned(),
+        Failure::Other { reason, .. } => fault::quote(reason),
+    }
+}

@@ -1,0 +1,408 @@
+//! Why a node cannot be reached, in words a tired person can act on.
+//!
+//! Every text that came from the other side is bounded and freed of control
+//! characters before it gets in here.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longest text taken from another machine or program into a fault.
+const LONGEST_QUOTE: usize = 200;
+
+/// What `open` is doing, and what a timeout interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Reads the configuration and the key files.
+    Configuration,
+    /// Looks up the addresses of the name.
+    Name,
+    /// Opens the TCP connection, or starts the local program.
+    Connection,
+    /// Waits for the first line of the SSH server.
+    Greeting,
+    /// Exchanges keys and checks the host key.
+    KeyExchange,
+    /// Proves who the user is.
+    Login,
+    /// Opens the channel and starts the command.
+    Command,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Configuration => "reading the ssh configuration",
+            Self::Name => "looking up the name",
+            Self::Connection => "connecting",
+            Self::Greeting => "waiting for the SSH greeting",
+            Self::KeyExchange => "exchanging keys",
+            Self::Login => "logging in",
+            Self::Command => "starting the command",
+        })
+    }
+}
+
+impl Step {
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Configuration => "try ssh -G by hand; a Match exec line may hang",
+            Self::Name => "check the name service",
+            Self::Connection => "the node may be down, or a firewall drops the packets",
+            Self::Greeting => "something listens there but does not answer; sshd may hang",
+            Self::KeyExchange => "the node may be overloaded, or the path loses large packets",
+            Self::Login => "the directory service of the node may hang",
+            Self::Command => "the node may be overloaded, or its file system hangs",
+        }
+    }
+}
+
+/// Why a node cannot be reached, or why its session ended.
+///
+/// The sentence does not name the node, so that equal faults of many nodes fold
+/// into one line; [`Fault::headline`] leaves out what differs from node to node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The name has no address.
+    #[error("{}not found ({why}); check the spelling, or set HostName in ~/.ssh/config", name_of(.host.as_deref()))]
+    NameNotFound {
+        /// The name that was looked up, when it is not what the user typed.
+        host: Option<String>,
+        /// What the name service says.
+        why: String,
+    },
+    /// The network has no way to the node.
+    #[error("no route to the node ({why}); check that it is up and on this network")]
+    Unreachable {
+        /// What the kernel says.
+        why: String,
+    },
+    /// Nothing listens on the port.
+    #[error(
+        "connection refused on port {port}; check that sshd runs there, or set Port in ~/.ssh/config"
+    )]
+    Refused {
+        /// The port that was tried.
+        port: u16,
+    },
+    /// A step took too long.
+    #[error("timed out {step} after {}; {}", seconds(.after), step.remedy())]
+    TimedOut {
+        /// The step that did not end.
+        step: Step,
+        /// How long it was given.
+        after: Duration,
+    },
+    /// The connection ended, or said something else, before the SSH greeting.
+    #[error(
+        "no SSH greeting on port {port} ({why}); sshd may be refusing new connections, or this is not an SSH port"
+    )]
+    NotSsh {
+        /// The port that was tried.
+        port: u16,
+        /// What came instead.
+        why: String,
+    },
+    /// The two sides have no algorithm in common.
+    #[error(
+        "no common {kind} algorithm (node offers {}; gtop knows {}); the sshd there is too old or locked down",
+        list(.theirs), list(.ours)
+    )]
+    NoCommonAlgorithm {
+        /// What kind of algorithm.
+        kind: &'static str,
+        /// What we offer.
+        ours: Vec<String>,
+        /// What the node offers.
+        theirs: Vec<String>,
+    },
+    /// No `known_hosts` file has a key of this host.
+    #[error(
+        "host key of {host} unknown ({algorithm} {fingerprint}); check it, then accept it with gtop trust"
+    )]
+    HostKeyUnknown {
+        /// The name a `known_hosts` file would hold.
+        host: String,
+        /// The kind of key the node shows.
+        algorithm: String,
+        /// Its fingerprint, as `ssh-keygen -l` prints it.
+        fingerprint: String,
+    },
+    /// The node shows another key than the one that is known.
+    #[error(transparent)]
+    HostKeyChanged(Box<HostKeyChange>),
+    /// The key of the node is marked `@revoked`.
+    #[error("host key of {host} ({algorithm} {fingerprint}) is revoked in {}:{line}; do not connect, ask the administrator", .file.display())]
+    HostKeyRevoked {
+        /// The name in the `known_hosts` file.
+        host: String,
+        /// The kind of key the node shows.
+        algorithm: String,
+        /// Its fingerprint.
+        fingerprint: String,
+        /// The file that revokes it.
+        file: PathBuf,
+        /// The line that revokes it, counted from 1.
+        line: usize,
+    },
+    /// The node does not let the user in.
+    #[error("authentication refused for {user} (node offers: {}; tried: {})", list(.offers), list(.tried))]
+    AuthenticationRefused {
+        /// The user name on the node.
+        user: String,
+        /// The methods the node would accept.
+        offers: Vec<String>,
+        /// The keys we showed, or why we showed none.
+        tried: Vec<String>,
+    },
+    /// The node took a key and wants another proof as well.
+    #[error("key accepted for {user}, but the node also wants {}, which gtop cannot do yet", list(.wants))]
+    MoreAuthentication {
+        /// The user name on the node.
+        user: String,
+        /// What the node wants next.
+        wants: Vec<String>,
+    },
+    /// The only key left is encrypted and nobody gave its passphrase.
+    #[error("{} is encrypted and has no passphrase here; run ssh-add {}", .file.display(), .file.display())]
+    KeyEncrypted {
+        /// The key file.
+        file: PathBuf,
+    },
+    /// The agent does not answer and there is no other key.
+    #[error("the ssh agent at {} does not answer ({why}) and there is no other key; start one, or set IdentityFile", .socket.display())]
+    AgentUnreachable {
+        /// Its socket.
+        socket: PathBuf,
+        /// What went wrong.
+        why: String,
+    },
+    /// The node refused the session channel.
+    #[error("node refused a session ({why}); MaxSessions of its sshd may be too low")]
+    ChannelRefused {
+        /// The reason it gave.
+        why: String,
+    },
+    /// The node refused to run the command.
+    #[error("node refused to run a command; the account there may be restricted")]
+    CommandRefused,
+    /// The configuration asks for something that is not built yet.
+    #[error("the ssh configuration asks for {option} ({value}), which gtop cannot do yet")]
+    NotSupported {
+        /// The option, spelt as in `ssh_config`.
+        option: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// The configuration, or the target itself, is wrong.
+    #[error("bad configuration: {why}")]
+    BadConfiguration {
+        /// What is wrong, in the words of `ssh` where it found it.
+        why: String,
+    },
+    /// The connection broke while it was being made.
+    #[error("connection lost while {step} ({why})")]
+    Broken {
+        /// The step it broke in.
+        step: Step,
+        /// What went wrong.
+        why: String,
+    },
+    /// The session broke after it had been open.
+    #[error("session lost ({why})")]
+    SessionLost {
+        /// What went wrong.
+        why: String,
+    },
+    /// The local program cannot be started.
+    #[error("cannot start {program} ({why}); check that it is installed")]
+    ProgramNotFound {
+        /// The program.
+        program: String,
+        /// What the kernel says.
+        why: String,
+    },
+}
+
+/// The key a node shows, and the other one it is known by.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "host key of {host} has changed: someone could be eavesdropping on you right now (man-in-the-middle attack), \
+     or the host key has just been changed; {}:{line} has {known}, the node shows {algorithm} {shown}; \
+     if that is right, remove the old one with ssh-keygen -f {} -R '{host}'", .file.display(), .file.display()
+)]
+pub struct HostKeyChange {
+    /// The name in the `known_hosts` file.
+    pub host: String,
+    /// The file with the old key.
+    pub file: PathBuf,
+    /// Its line, counted from 1.
+    pub line: usize,
+    /// The fingerprint of the key in the file.
+    pub known: String,
+    /// The kind of key the node shows.
+    pub algorithm: String,
+    /// The fingerprint of the key the node shows.
+    pub shown: String,
+}
+
+impl Fault {
+    /// Returns whether trying again later, without a person, makes sense.
+    ///
+    /// Network faults pass by themselves. Authentication, host keys and
+    /// configuration do not: another try could lock the account, or get this
+    /// machine's address penalised for everybody on it.
+    pub fn retries_by_itself(&self) -> bool {
+        match self {
+            Self::NameNotFound { .. }
+            | Self::Unreachable { .. }
+            | Self::Refused { .. }
+            | Self::TimedOut { .. }
+            | Self::NotSsh { .. }
+            | Self::ChannelRefused { .. }
+            | Self::Broken { .. }
+            | Self::SessionLost { .. } => true,
+            Self::NoCommonAlgorithm { .. }
+            | Self::HostKeyUnknown { .. }
+            | Self::HostKeyChanged(_)
+            | Self::HostKeyRevoked { .. }
+            | Self::AuthenticationRefused { .. }
+            | Self::MoreAuthentication { .. }
+            | Self::KeyEncrypted { .. }
+            | Self::AgentUnreachable { .. }
+            | Self::CommandRefused
+            | Self::NotSupported { .. }
+            | Self::BadConfiguration { .. }
+            | Self::ProgramNotFound { .. } => false,
+        }
+    }
+
+    /// Returns the few words that are the same for every node with this fault.
+    pub fn headline(&self) -> Cow<'static, str> {
+        match self {
+            Self::NameNotFound { .. } => "name not found".into(),
+            Self::Unreachable { .. } => "no route".into(),
+            Self::Refused { .. } => "connection refused".into(),
+            Self::TimedOut { step, .. } => format!("timed out {step}").into(),
+            Self::NotSsh { .. } => "no SSH greeting".into(),
+            Self::NoCommonAlgorithm { kind, .. } => format!("no common {kind} algorithm").into(),
+            Self::HostKeyUnknown { .. } => "host key unknown".into(),
+            Self::HostKeyChanged(_) => "host key changed".into(),
+            Self::HostKeyRevoked { .. } => "host key revoked".into(),
+            Self::AuthenticationRefused { offers, .. } => {
+                format!("authentication refused (node offers: {})", list(offers)).into()
+            }
+            Self::MoreAuthentication { wants, .. } => {
+                format!("node also wants {}", list(wants)).into()
+            }
+            Self::KeyEncrypted { .. } => "key is encrypted".into(),
+            Self::AgentUnreachable { .. } => "ssh agent does not answer".into(),
+            Self::ChannelRefused { .. } => "session refused".into(),
+            Self::CommandRefused => "command refused".into(),
+            Self::NotSupported { option, .. } => format!("needs {option}").into(),
+            Self::BadConfiguration { .. } => "bad configuration".into(),
+            Self::Broken { step, .. } => format!("connection lost while {step}").into(),
+            Self::SessionLost { .. } => "session lost".into(),
+            Self::ProgramNotFound { .. } => "program not found".into(),
+        }
+    }
+}
+
+/// Returns foreign text on one line, without control characters and bounded.
+pub(super) fn quote(text: &str) -> String {
+    clean(text.trim_matches(|c: char| c.is_whitespace() || is_unsafe(c)), LONGEST_QUOTE)
+}
+
+/// Returns `text` with control and invisible characters as spaces, at most
+/// `limit` characters of it.
+pub(super) fn clean(text: &str, limit: usize) -> String {
+    let mut kept: String =
+        text.chars().map(|c| if is_unsafe(c) { ' ' } else { c }).take(limit).collect();
+    if text.chars().nth(limit).is_some() {
+        kept.push('…');
+    }
+    kept
+}
+
+/// Returns what the operating system says, without Rust's error number.
+pub(super) fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(text);
+    let mut letters = quote(text).chars().collect::<Vec<_>>();
+    if let [first, second, ..] = letters.as_mut_slice()
+        && second.is_lowercase()
+    {
+        *first = first.to_ascii_lowercase();
+    }
+    letters.into_iter().collect()
+}
+
+fn is_unsafe(c: char) -> bool {
+    // Direction marks and zero-width characters can make one text look like another.
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+fn name_of(host: Option<&str>) -> String {
+    host.map_or_else(|| "name ".to_owned(), |host| format!("name {host} "))
+}
+
+fn list(words: &[String]) -> String {
+    if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+}
+
+fn seconds(time: &Duration) -> String {
+    if time.subsec_millis() == 0 {
+        return format!("{} s", time.as_secs());
+    }
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_cannot_reach_the_terminal_as_commands() {
+        assert_eq!(quote("hi\x1b[2Jthere\r\n"), "hi [2Jthere");
+        assert_eq!(quote("a\u{202e}b\u{9b}c\u{7f}"), "a b c");
+        assert_eq!(quote(&"x".repeat(300)).chars().count(), 201);
+    }
+
+    #[test]
+    fn a_sentence_has_no_capital_and_no_full_stop() {
+        let faults = [
+            Fault::NameNotFound { host: None, why: "name or service not known".to_owned() },
+            Fault::Refused { port: 22 },
+            Fault::TimedOut { step: Step::Greeting, after: Duration::from_secs(10) },
+            Fault::KeyEncrypted { file: PathBuf::from("/home/ada/.ssh/id_ed25519") },
+            Fault::CommandRefused,
+        ];
+        for fault in faults {
+            let text = fault.to_string();
+            assert!(!text.ends_with('.'), "{text}");
+            assert!(!text.starts_with(|c: char| c.is_uppercase()), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_what_passes_by_itself_is_retried() {
+        assert!(Fault::Refused { port: 22 }.retries_by_itself());
+        assert!(Fault::SessionLost { why: String::new() }.retries_by_itself());
+        let refused = Fault::AuthenticationRefused {
+            user: "ada".to_owned(),
+            offers: vec!["hostbased".to_owned(), "password".to_owned()],
+            tried: Vec::new(),
+        };
+        assert!(!refused.retries_by_itself());
+        assert_eq!(refused.headline(), "authentication refused (node offers: hostbased, password)");
+    }
+
+    #[test]
+    fn an_operating_system_error_reads_as_a_phrase() {
+        let error = std::io::Error::from_raw_os_error(113);
+        assert_eq!(reason(&error), "no route to host");
+    }
+}

@@ -1,0 +1,112 @@
+//! Files that are read again only when they have changed.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Largest file that is read; no key or `known_hosts` file comes near.
+const LARGEST: u64 = 16 * 1024 * 1024;
+
+/// What tells one version of a file from the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    seconds: i64,
+    nanoseconds: i64,
+    size: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    /// Returns the stamp of a file, `None` when there is none.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let about = std::fs::metadata(path).ok()?;
+        Some(Self {
+            seconds: about.mtime(),
+            nanoseconds: about.mtime_nsec(),
+            size: about.size(),
+            inode: about.ino(),
+        })
+    }
+}
+
+/// Values made from files, by path.
+#[derive(Debug)]
+pub(super) struct FileCache<T>(Mutex<BTreeMap<PathBuf, (Option<Stamp>, T)>>);
+
+impl<T> Default for FileCache<T> {
+    fn default() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+}
+
+impl<T: Clone> FileCache<T> {
+    /// Returns the value of a file, made anew when the file is another than last time.
+    pub(super) fn get(&self, path: &Path, make: impl FnOnce(&Path) -> T) -> T {
+        let stamp = Stamp::of(path);
+        let mut values = lock(&self.0);
+        if let Some((of, value)) = values.get(path)
+            && *of == stamp
+        {
+            return value.clone();
+        }
+        let value = make(path);
+        values.insert(path.to_owned(), (stamp, value.clone()));
+        value
+    }
+
+    /// Sets the value of a file as it is now.
+    pub(super) fn set(&self, path: &Path, value: T) {
+        let stamp = Stamp::of(path);
+        lock(&self.0).insert(path.to_owned(), (stamp, value));
+    }
+}
+
+/// Reads a text file; bytes that are no text become replacement characters.
+pub(super) fn read(path: &Path) -> std::io::Result<String> {
+    // Opening a pipe by that name would wait for a writer for ever.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(LARGEST).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Locks; a value whose other user panicked is still a whole value here.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_again_only_when_it_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        let cache = FileCache::default();
+        let mut reads = 0;
+        let mut get = || {
+            cache.get(&path, |path| {
+                reads += 1;
+                read(path).ok()
+            })
+        };
+        assert_eq!(get(), None);
+        std::fs::write(&path, "one").unwrap();
+        assert_eq!(get().as_deref(), Some("one"));
+        assert_eq!(get().as_deref(), Some("one"));
+        std::fs::write(&path, "three").unwrap();
+        assert_eq!(get().as_deref(), Some("three"));
+        assert_eq!(reads, 3);
+    }
+
+    #[test]
+    fn only_a_regular_file_is_read() {
+        assert!(read(Path::new("/dev/zero")).is_err());
+        assert!(read(Path::new("/")).is_err());
+    }
+}

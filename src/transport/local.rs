@@ -1,0 +1,204 @@
+//! Programs on this machine: the local node, and `ssh -G`.
+//!
+//! The only place that starts a program. Every child has a process group of its
+//! own, and the whole group ends when its owner lets go.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use crate::transport::channel::{Exit, Output};
+use crate::transport::fault::{self, Fault};
+
+/// Most bytes taken from a pipe at once.
+const CHUNK: usize = 16 * 1024;
+
+/// Most bytes taken from a program that is run to its end.
+const LONGEST_ANSWER: usize = 256 * 1024;
+
+/// Longest wait for a program that was asked to end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// A child whose whole process group is killed when it is dropped.
+#[derive(Debug)]
+struct Group(Child);
+
+impl Group {
+    fn start(mut command: Command) -> std::io::Result<Self> {
+        let command = command.process_group(0).kill_on_drop(true);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map(Self)
+    }
+
+    async fn wait(&mut self) -> std::io::Result<ExitStatus> {
+        self.0.wait().await
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The number is there only until the child was waited for; later it could be another's.
+        let id = self.0.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        if let Some(id) = id {
+            // The group may be gone already, which is what is wanted.
+            rustix::process::kill_process_group(id, Signal::KILL).ok();
+        }
+    }
+}
+
+/// What a program printed, and how it ended.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) succeeded: bool,
+    pub(super) output: String,
+    pub(super) complaint: String,
+}
+
+/// Runs a program to its end, with nothing on its stdin.
+///
+/// Output beyond a bound is left unread, and the program ended.
+pub(super) async fn answer(program: &Path, words: Vec<OsString>) -> std::io::Result<Answer> {
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::null());
+    let mut group = Group::start(command)?;
+    let output = group.0.stdout.take();
+    let complaint = group.0.stderr.take();
+    let (output, complaint) = tokio::join!(whole(output), whole(complaint));
+    Ok(Answer { output: output?, complaint: complaint?, succeeded: group.wait().await?.success() })
+}
+
+async fn whole(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
+    let Some(pipe) = pipe else { return Ok(String::new()) };
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(LONGEST_ANSWER).unwrap_or(u64::MAX);
+    pipe.take(limit).read_to_end(&mut bytes).await?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A command line that runs on this machine.
+#[derive(Debug)]
+pub(super) struct Local {
+    group: Group,
+    input: Option<ChildStdin>,
+    output: Option<ChildStdout>,
+    errors: Option<ChildStderr>,
+    output_buffer: Vec<u8>,
+    error_buffer: Vec<u8>,
+    is_over: bool,
+}
+
+impl Local {
+    /// Starts `line` under `/bin/sh`.
+    pub(super) fn start(line: &str) -> Result<Self, Fault> {
+        const SHELL: &str = "/bin/sh";
+        let mut command = Command::new(SHELL);
+        command.arg("-c").arg(line).stdin(Stdio::piped());
+        let mut group = Group::start(command).map_err(|error| Fault::ProgramNotFound {
+            program: SHELL.to_owned(),
+            why: fault::reason(&error),
+        })?;
+        Ok(Self {
+            input: group.0.stdin.take(),
+            output: group.0.stdout.take(),
+            errors: group.0.stderr.take(),
+            group,
+            output_buffer: Vec::new(),
+            error_buffer: Vec::new(),
+            is_over: false,
+        })
+    }
+
+    /// Waits for what comes next. Nothing is lost when the wait is given up.
+    pub(super) async fn next(&mut self) -> Output {
+        loop {
+            if self.is_over {
+                return Output::Closed(None);
+            }
+            if self.output.is_none() && self.errors.is_none() {
+                let status = self.group.wait().await;
+                self.is_over = true;
+                return match status {
+                    Ok(status) => Output::Exit(exit(status)),
+                    Err(error) => {
+                        Output::Closed(Some(Fault::SessionLost { why: fault::reason(&error) }))
+                    }
+                };
+            }
+            tokio::select! {
+                count = fill(&mut self.output, &mut self.output_buffer) => {
+                    if count == 0 {
+                        self.output = None;
+                    } else {
+                        return Output::Stdout(std::mem::take(&mut self.output_buffer));
+                    }
+                }
+                count = fill(&mut self.errors, &mut self.error_buffer) => {
+                    if count == 0 {
+                        self.errors = None;
+                    } else {
+                        return Output::Stderr(std::mem::take(&mut self.error_buffer));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes all of `bytes` to the program's stdin.
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        let lost = |why: String| Fault::SessionLost { why };
+        let Some(input) = &mut self.input else { return Err(lost("stdin is closed".to_owned())) };
+        input.write_all(bytes).await.map_err(|error| lost(fault::reason(&error)))
+    }
+
+    /// Closes the program's stdin.
+    pub(super) fn close_stdin(&mut self) {
+        self.input = None;
+    }
+
+    /// Closes stdin, waits a moment for the program to end, then ends it.
+    pub(super) async fn shutdown(mut self) {
+        self.close_stdin();
+        let drained = async { while !matches!(self.next().await, Output::Closed(_)) {} };
+        timeout(FAREWELL, drained).await.ok();
+    }
+}
+
+/// Reads a piece; 0 is the end. A pipe that is gone never answers.
+async fn fill(pipe: &mut Option<impl AsyncRead + Unpin>, buffer: &mut Vec<u8>) -> usize {
+    let Some(pipe) = pipe else { return std::future::pending().await };
+    buffer.reserve(CHUNK);
+    let limit = u64::try_from(CHUNK).unwrap_or(u64::MAX);
+    // A pipe that cannot be read has ended as far as anybody can tell.
+    pipe.take(limit).read_buf(buffer).await.unwrap_or(0)
+}
+
+fn exit(status: ExitStatus) -> Exit {
+    use std::os::unix::process::ExitStatusExt;
+    match status.signal() {
+        Some(number) => Exit::Signal(signal_name(number)),
+        None => Exit::Status(status.code().and_then(|code| u32::try_from(code).ok()).unwrap_or(1)),
+    }
+}
+
+/// Returns the name SSH would use, so that both transports speak alike.
+fn signal_name(number: i32) -> String {
+    const NAMES: [(Signal, &str); 10] = [
+        (Signal::HUP, "HUP"),
+        (Signal::INT, "INT"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::ILL, "ILL"),
+        (Signal::ABORT, "ABRT"),
+        (Signal::KILL, "KILL"),
+        (Signal::SEGV, "SEGV"),
+        (Signal::PIPE, "PIPE"),
+        (Signal::ALARM, "ALRM"),
+        (Signal::TERM, "TERM"),
+    ];
+    let known = NAMES.iter().find(|(signal, _)| signal.as_raw() == number);
+    known.map_or_else(|| number.to_string(), |(_, name)| (*name).to_owned())
+}

@@ -1,0 +1,247 @@
+//! Writes host keys the user has accepted into a `known_hosts` file.
+//!
+//! The file is replaced whole, so that a crash leaves the old one or the new
+//! one, and never half a line.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use russh::keys::PublicKey;
+use russh::keys::ssh_key::public::KeyData;
+
+use crate::transport::fault::Fault;
+use crate::transport::files::Stamp;
+use crate::transport::known_hosts::{self, HostKeys, Verdict};
+use crate::transport::ssh_config::{self, Settings};
+
+/// How often a file that changes under us is read again.
+const PATIENCE: usize = 5;
+
+/// A host key a node has shown, and what is known about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfferedKey {
+    /// The name a `known_hosts` file would hold.
+    pub host: String,
+    /// The kind of key, such as `ssh-ed25519`.
+    pub algorithm: String,
+    /// The fingerprint, as `ssh-keygen -l` prints it.
+    pub fingerprint: String,
+    /// What the files say about it.
+    pub known: Verdict,
+    /// What to write so that it is known.
+    pub entry: KnownHostEntry,
+}
+
+/// One line for a `known_hosts` file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownHostEntry {
+    /// The user's file, as the configuration names it.
+    pub file: PathBuf,
+    /// The line, without its end.
+    pub line: String,
+}
+
+/// Describes a key that `host` has shown.
+pub(super) fn offered(
+    settings: &Settings,
+    keys: &HostKeys,
+    key: &KeyData,
+) -> Result<OfferedKey, Fault> {
+    let bad = |why: &str| Fault::BadConfiguration { why: why.to_owned() };
+    let Some(file) = settings.user_known_hosts.first() else {
+        return Err(bad("UserKnownHostsFile is none, so there is no file to write"));
+    };
+    let host = &settings.known_as.full;
+    let bare = host.trim_start_matches('[').split("]:").next().unwrap_or_default();
+    ssh_config::check_host(bare)?;
+    let names = if settings.hash_known_hosts { hashed(host)? } else { host.clone() };
+    let public = PublicKey::new(key.clone(), "").to_openssh();
+    let public = public.map_err(|_unencodable| bad("the node's key cannot be written"))?;
+    Ok(OfferedKey {
+        host: host.clone(),
+        algorithm: key.algorithm().to_string(),
+        fingerprint: known_hosts::fingerprint(key),
+        known: keys.judge(key),
+        entry: KnownHostEntry { file: file.clone(), line: format!("{names} {}", public.trim()) },
+    })
+}
+
+/// Returns the name as `HashKnownHosts` wants it.
+fn hashed(host: &str) -> Result<String, Fault> {
+    let bad = |why: String| Fault::BadConfiguration { why };
+    let mut salt = [0; 20];
+    File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(&mut salt))
+        .map_err(|error| bad(format!("no random numbers ({error})")))?;
+    let hash = known_hosts::hash_name(&salt, host);
+    let hash = hash.ok_or_else(|| bad("the name cannot be hashed".to_owned()))?;
+    Ok(format!("|1|{}|{}", STANDARD.encode(salt), STANDARD.encode(hash)))
+}
+
+/// Adds lines to `known_hosts` files, and returns how many were new. Blocks.
+///
+/// Missing folders and files are made for the owner only. A file that is not the
+/// user's own, or not a regular file, is left alone.
+pub fn write_known_hosts(entries: &[KnownHostEntry]) -> io::Result<usize> {
+    let mut files: BTreeMap<&Path, Vec<&str>> = BTreeMap::new();
+    for entry in entries {
+        files.entry(&entry.file).or_default().push(&entry.line);
+    }
+    let mut added = 0;
+    for (file, lines) in files {
+        added += append(file, &lines).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", file.display()))
+        })?;
+    }
+    Ok(added)
+}
+
+fn append(file: &Path, lines: &[&str]) -> io::Result<usize> {
+    if let Some(folder) = file.parent().filter(|folder| !folder.exists()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    for _ in 0..PATIENCE {
+        // A link to a file elsewhere is the user's wish: the file it leads to is replaced.
+        let target = if file.is_symlink() { fs::canonicalize(file)? } else { file.to_owned() };
+        let stamp = Stamp::of(&target);
+        let (old, mode) = current(&target)?;
+        let (new, added) = with_lines(old, lines);
+        if added == 0 {
+            return Ok(0);
+        }
+        let draft = draft(&target, &new, mode)?;
+        // ssh may have added a line meanwhile.
+        if Stamp::of(&target) == stamp {
+            fs::rename(&draft, &target)?;
+            sync_folder(&target)?;
+            return Ok(added);
+        }
+        fs::remove_file(&draft)?;
+    }
+    Err(io::Error::other("the file keeps changing; try again"))
+}
+
+/// Returns the content and the permissions of a file that may be replaced.
+fn current(file: &Path) -> io::Result<(Vec<u8>, u32)> {
+    let about = match fs::symlink_metadata(file) {
+        Ok(about) => about,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0o600)),
+        Err(error) => return Err(error),
+    };
+    if !about.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    if about.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "belongs to another user"));
+    }
+    Ok((fs::read(file)?, about.mode() & 0o777))
+}
+
+/// Returns the content with the lines it lacks, and how many those are.
+fn with_lines(mut content: Vec<u8>, lines: &[&str]) -> (Vec<u8>, usize) {
+    let mut added = 0;
+    for line in lines {
+        let is_there = content.split(|byte| *byte == b'\n').any(|have| have == line.as_bytes());
+        if is_there {
+            continue;
+        }
+        if content.last().is_some_and(|last| *last != b'\n') {
+            content.push(b'\n');
+        }
+        content.extend_from_slice(line.as_bytes());
+        content.push(b'\n');
+        added += 1;
+    }
+    (content, added)
+}
+
+/// Writes the new content beside the file, safely on the disk.
+fn draft(file: &Path, content: &[u8], mode: u32) -> io::Result<PathBuf> {
+    let mut name = file.as_os_str().to_owned();
+    name.push(format!(".gtop-{}", std::process::id()));
+    let draft = PathBuf::from(name);
+    let open = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft);
+    let mut output = match open() {
+        // Left by an earlier process with our number.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(&draft)?;
+            open()?
+        }
+        opened => opened?,
+    };
+    let written = output
+        .write_all(content)
+        .and_then(|()| output.set_permissions(Permissions::from_mode(mode)))
+        .and_then(|()| output.sync_all());
+    if let Err(error) = written {
+        fs::remove_file(&draft)?;
+        return Err(error);
+    }
+    Ok(draft)
+}
+
+fn sync_folder(file: &Path) -> io::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(file: &Path, line: &str) -> KnownHostEntry {
+        KnownHostEntry { file: file.to_owned(), line: line.to_owned() }
+    }
+
+    #[test]
+    fn a_missing_folder_and_file_are_made_for_the_owner_only() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join(".ssh/known_hosts");
+        let added = write_known_hosts(&[entry(&file, "a k"), entry(&file, "b k")]).unwrap();
+        assert_eq!(added, 2);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "a k\nb k\n");
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(file.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn content_and_permissions_stay_and_the_last_line_is_ended() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("known_hosts");
+        fs::write(&file, "# mine\nold k").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(write_known_hosts(&[entry(&file, "new k")]).unwrap(), 1);
+        assert_eq!(write_known_hosts(&[entry(&file, "new k")]).unwrap(), 0);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\nold k\nnew k\n");
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o644);
+    }
+
+    #[test]
+    fn a_link_stays_a_link() {
+        let home = tempfile::tempdir().unwrap();
+        let (real, link) = (home.path().join("real"), home.path().join("known_hosts"));
+        fs::write(&real, "old k\n").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        write_known_hosts(&[entry(&link, "new k")]).unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&real).unwrap(), "old k\nnew k\n");
+    }
+
+    #[test]
+    fn a_link_to_nothing_or_to_a_device_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let link = home.path().join("known_hosts");
+        std::os::unix::fs::symlink(home.path().join("nowhere"), &link).unwrap();
+        assert!(write_known_hosts(&[entry(&link, "a k")]).is_err());
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        let error = write_known_hosts(&[entry(&link, "a k")]).unwrap_err();
+        assert!(error.to_string().ends_with("not a regular file"), "{error}");
+    }
+}

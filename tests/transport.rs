@@ -1,0 +1,947 @@
+//! The transport against a real sshd, ssh, ssh-agent and ssh-keygen on loopback.
+//!
+//! Every test brings its own folder, keys and server. Without an sshd the tests
+//! that need one say so and pass.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gtop::transport::{
+    Channel, Exit, Fault, FixedProfile, Options, Output, Profile, Reach, SshTarget, Step,
+    Surroundings, Target, Transport, Verdict, write_known_hosts,
+};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
+
+/// Every server of these tests; not 127.0.0.1, so that nobody's real entry matters.
+const ADDRESS: &str = "127.0.7.1";
+
+/// No wait of a test is longer than this, and none that passes comes near.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A folder with keys and configuration for one test.
+struct Lab {
+    folder: TempDir,
+    user: String,
+    agent: Option<PathBuf>,
+}
+
+/// A running server; it ends with the test.
+struct Sshd {
+    port: u16,
+    _child: Child,
+}
+
+impl Lab {
+    /// Returns `None` where the OpenSSH programs are not all there.
+    #[expect(clippy::print_stderr, reason = "a skipped test must say so")]
+    async fn new() -> Option<Self> {
+        for program in
+            ["/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen", "/usr/bin/ssh-agent"]
+        {
+            if !Path::new(program).exists() {
+                eprintln!("skipped: there is no {program}");
+                return None;
+            }
+        }
+        if rustix::process::geteuid().is_root() && !Path::new("/run/sshd").exists() {
+            eprintln!("skipped: sshd wants /run/sshd when it is started by root");
+            return None;
+        }
+        let user = run("id", &["-un"]).await.trim().to_owned();
+        let lab = Self { folder: tempfile::tempdir().unwrap(), user, agent: None };
+        lab.write("authorized", "");
+        lab.write("known", "");
+        lab.key("host_ed25519", &["-t", "ed25519"]).await;
+        lab.key("id", &["-t", "ed25519"]).await;
+        lab.authorize("id");
+        Some(lab)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Makes a key pair without a passphrase, unless the arguments give one.
+    async fn key(&self, name: &str, kind: &[&str]) {
+        let path = self.path(name);
+        let passphrase: &[&str] = if kind.contains(&"-N") { &[] } else { &["-N", ""] };
+        let words =
+            [&["-q", "-f", path.to_str().unwrap(), "-C", "test"], kind, passphrase].concat();
+        run("ssh-keygen", &words).await;
+    }
+
+    fn authorize(&self, name: &str) {
+        let public = self.text(&format!("{name}.pub"));
+        self.write("authorized", &format!("{}{public}", self.text("authorized")));
+    }
+
+    /// Starts a server with the host key of the lab and more configuration.
+    async fn sshd(&self, extra: &str) -> Sshd {
+        for _ in 0..5 {
+            if let Some(sshd) = self.try_sshd(extra).await {
+                self.write_config(sshd.port, "");
+                return sshd;
+            }
+        }
+        panic!("no sshd could be started");
+    }
+
+    async fn try_sshd(&self, extra: &str) -> Option<Sshd> {
+        let port = free_port().await;
+        let folder = self.folder.path().display();
+        // The first value of an option counts, so what a test wants comes first.
+        self.write(
+            "sshd_config",
+            &format!(
+                "{extra}\nListenAddress {ADDRESS}\nPort {port}\nHostKey {folder}/host_ed25519\nStrictModes no\n\
+                 AuthorizedKeysFile {folder}/authorized\nPidFile none\nUsePAM no\nPermitRootLogin yes\n\
+                 PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+            ),
+        );
+        let mut child = Command::new("/usr/sbin/sshd")
+            .args(["-D", "-e", "-f"])
+            .arg(self.path("sshd_config"))
+            .stderr(std::process::Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains("Server listening") {
+                // What it logs must be read, or it would stop at a full pipe.
+                tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+                return Some(Sshd { port, _child: child });
+            }
+        }
+        None
+    }
+
+    /// Writes the client's configuration for the alias `node`.
+    fn write_config(&self, port: u16, extra: &str) {
+        let folder = self.folder.path().display();
+        self.write(
+            "config",
+            &format!(
+                "{extra}\nHost node\nHostName {ADDRESS}\nPort {port}\nUser {}\nIdentityFile {folder}/id\n\
+                 UserKnownHostsFile {folder}/known\nGlobalKnownHostsFile {folder}/global\n\
+                 HashKnownHosts no\n",
+                self.user
+            ),
+        );
+    }
+
+    /// Makes the server's host key known.
+    fn trust(&self, sshd: &Sshd) {
+        let key = self.text("host_ed25519.pub");
+        self.write("known", &format!("[{ADDRESS}]:{} {key}", sshd.port));
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            connect_timeout: Some(PATIENCE),
+            login: None,
+            config_file: Some(self.path("config")),
+            ssh_program: PathBuf::from("ssh"),
+            surroundings: Surroundings {
+                home: self.folder.path().to_owned(),
+                user: self.user.clone(),
+                machine: "here".to_owned(),
+                agent: self.agent.clone(),
+            },
+        }
+    }
+
+    fn transport(&self) -> Transport {
+        Transport::new(self.options())
+    }
+
+    async fn open(&self, command: &str) -> Result<Channel, Fault> {
+        self.transport().open(&node(), command, |_| ()).await
+    }
+
+    /// Starts an agent; it ends with the test.
+    async fn start_agent(&mut self) -> Child {
+        let socket = self.path("agent");
+        let mut agent = Command::new("ssh-agent")
+            .arg("-D")
+            .arg("-a")
+            .arg(&socket)
+            .stdout(std::process::Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(agent.stdout.as_mut().unwrap());
+        output.read_line(&mut String::new()).await.unwrap();
+        self.agent = Some(socket);
+        agent
+    }
+
+    async fn add_to_agent(&self, name: &str) {
+        let added = Command::new("ssh-add")
+            .arg("-q")
+            .arg(self.path(name))
+            .env("SSH_AUTH_SOCK", self.agent.as_ref().unwrap())
+            .status();
+        assert!(added.await.unwrap().success());
+    }
+}
+
+fn node() -> Target {
+    system("node", None, None)
+}
+
+fn system(host: &str, user: Option<&str>, port: Option<u16>) -> Target {
+    let ssh = SshTarget {
+        host: host.to_owned(),
+        user: user.map(str::to_owned),
+        port,
+        profile: Profile::System,
+    };
+    Target { name: host.to_owned(), reach: Reach::Ssh(ssh) }
+}
+
+fn fixed(address: &str, key: &str, host_key: &str) -> Target {
+    let profile = FixedProfile::new(address.parse().unwrap(), key, host_key).unwrap();
+    let ssh = SshTarget {
+        host: "fixed".to_owned(),
+        user: None,
+        port: None,
+        profile: Profile::Fixed(Arc::new(profile)),
+    };
+    Target { name: "fixed".to_owned(), reach: Reach::Ssh(ssh) }
+}
+
+fn local() -> Target {
+    Target { name: "here".to_owned(), reach: Reach::Local }
+}
+
+async fn run(program: &str, words: &[&str]) -> String {
+    let output = Command::new(program).args(words).output().await.unwrap();
+    assert!(output.status.success(), "{program} {words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+async fn free_port() -> u16 {
+    let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Everything a command said, and how it ended.
+#[derive(Debug, Default, PartialEq)]
+struct Told {
+    stdout: String,
+    stderr: String,
+    exit: Option<Exit>,
+    lost: Option<Fault>,
+}
+
+async fn listen(channel: &mut Channel) -> Told {
+    let mut told = Told::default();
+    loop {
+        match tokio::time::timeout(PATIENCE, channel.next()).await.unwrap() {
+            Output::Stdout(bytes) => told.stdout.push_str(&String::from_utf8_lossy(&bytes)),
+            Output::Stderr(bytes) => told.stderr.push_str(&String::from_utf8_lossy(&bytes)),
+            Output::Exit(exit) => told.exit = Some(exit),
+            Output::Closed(lost) => {
+                told.lost = lost;
+                return told;
+            }
+        }
+    }
+}
+
+async fn says_hello(lab: &Lab) {
+    let mut channel = lab.open("echo hello").await.unwrap();
+    assert_eq!(listen(&mut channel).await.stdout, "hello\n");
+}
+
+// ---- commands ----
+
+#[tokio::test]
+async fn a_command_gets_stdin_and_reports_its_end() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let mut steps = Vec::new();
+    let (transport, node) = (lab.transport(), node());
+    let line = "cat; echo oops >&2; exit 7";
+    let mut channel = transport.open(&node, line, |step| steps.push(step)).await.unwrap();
+    channel.send(b"hel").await.unwrap();
+    channel.send(b"lo").await.unwrap();
+    channel.close_stdin().await.unwrap();
+    let told = listen(&mut channel).await;
+    assert_eq!((told.stdout.as_str(), told.stderr.as_str()), ("hello", "oops\n"));
+    assert_eq!((told.exit, told.lost), (Some(Exit::Status(7)), None));
+    assert_eq!(channel.next().await, Output::Closed(None));
+    assert_eq!(
+        steps,
+        [
+            Step::Configuration,
+            Step::Name,
+            Step::Connection,
+            Step::KeyExchange,
+            Step::Login,
+            Step::Command
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_signal_is_reported_by_its_name() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let mut channel = lab.open("kill -TERM $$").await.unwrap();
+    assert_eq!(listen(&mut channel).await.exit, Some(Exit::Signal("TERM".to_owned())));
+}
+
+#[tokio::test]
+async fn a_megabyte_arrives_whole() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let mut channel = lab.open("head -c 1000000 /dev/zero | tr '\\0' x").await.unwrap();
+    assert_eq!(listen(&mut channel).await.stdout.len(), 1_000_000);
+}
+
+#[tokio::test]
+async fn a_session_that_breaks_says_so() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let mut channel = lab.open("kill -9 $PPID; cat").await.unwrap();
+    let told = listen(&mut channel).await;
+    let lost = told.lost.unwrap();
+    assert!(matches!(lost, Fault::SessionLost { .. }), "{lost}");
+    assert!(lost.retries_by_itself());
+}
+
+#[tokio::test]
+async fn shutdown_lets_the_command_end_by_itself() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let done = lab.path("done");
+    let channel = lab.open(&format!("cat; echo yes > {}", done.display())).await.unwrap();
+    channel.shutdown().await;
+    assert_eq!(fs::read_to_string(done).unwrap(), "yes\n");
+}
+
+#[tokio::test]
+async fn the_banner_is_kept_without_control_characters() {
+    let Some(lab) = Lab::new().await else { return };
+    lab.write("banner", "Be nice\x1b[2J\nor else\n");
+    let sshd = lab.sshd(&format!("Banner {}", lab.path("banner").display())).await;
+    lab.trust(&sshd);
+    let channel = lab.open("true").await.unwrap();
+    let banner = channel.banner().unwrap();
+    assert!(banner.starts_with("Be nice"), "{banner:?}");
+    assert!(!banner.contains('\x1b') && banner.contains("or else"), "{banner:?}");
+}
+
+#[tokio::test]
+async fn a_node_without_room_for_sessions_refuses_the_channel() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("MaxSessions 0").await;
+    lab.trust(&sshd);
+    let fault = lab.open("true").await.unwrap_err();
+    assert!(matches!(fault, Fault::ChannelRefused { .. }), "{fault}");
+}
+
+// ---- keys ----
+
+#[tokio::test]
+async fn every_kind_of_key_opens_the_door() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let kinds: [&[&str]; 5] = [
+        &["-t", "ed25519"],
+        &["-t", "ecdsa", "-b", "256"],
+        &["-t", "ecdsa", "-b", "521"],
+        &["-t", "rsa", "-b", "2048"],
+        &["-t", "rsa", "-b", "2048", "-m", "PEM"],
+    ];
+    for (at, kind) in kinds.iter().enumerate() {
+        let name = format!("key{at}");
+        lab.key(&name, kind).await;
+        lab.write("authorized", &lab.text(&format!("{name}.pub")));
+        let file = lab.path(&name);
+        lab.write_config(
+            sshd.port,
+            &format!("IdentityFile {}\nIdentitiesOnly yes", file.display()),
+        );
+        let mut channel =
+            lab.open("echo in").await.unwrap_or_else(|fault| panic!("{kind:?}: {fault}"));
+        assert_eq!(listen(&mut channel).await.stdout, "in\n");
+    }
+}
+
+#[tokio::test]
+async fn an_encrypted_key_needs_its_passphrase_once() {
+    let Some(lab) = Lab::new().await else { return };
+    for (name, format) in [("locked", None), ("pem", Some("PEM")), ("pkcs8", Some("PKCS8"))] {
+        let mut kind = vec!["-t", "rsa", "-b", "2048", "-N", "open sesame"];
+        kind.extend(format.into_iter().flat_map(|format| ["-m", format]));
+        lab.key(name, &kind).await;
+        lab.write("authorized", &lab.text(&format!("{name}.pub")));
+        fs::rename(lab.path(name), lab.path("id")).unwrap();
+        fs::remove_file(lab.path("id.pub")).ok();
+        let sshd = lab.sshd("").await;
+        lab.trust(&sshd);
+
+        let transport = lab.transport();
+        let file = lab.path("id");
+        let fault = transport.open(&node(), "true", |_| ()).await.unwrap_err();
+        assert_eq!(fault, Fault::KeyEncrypted { file: file.clone() }, "{name}");
+        assert!(fault.to_string().contains("ssh-add"), "{fault}");
+        assert_eq!(transport.locked_keys(&[node()]).await, [file.clone()]);
+        let wrong = transport.unlock(&file, "open barley".to_owned()).await;
+        assert_eq!(wrong, Err(Fault::KeyEncrypted { file: file.clone() }), "{name}");
+        transport.unlock(&file, "open sesame".to_owned()).await.unwrap();
+        assert!(transport.locked_keys(&[node()]).await.is_empty());
+        for _ in 0..2 {
+            let mut channel = transport.open(&node(), "echo in", |_| ()).await.unwrap();
+            assert_eq!(listen(&mut channel).await.stdout, "in\n");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_agent_signs_for_a_locked_file() {
+    let Some(mut lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let _agent = lab.start_agent().await;
+    lab.add_to_agent("id").await;
+    // The private half is gone from the disk; the agent has it.
+    let path = lab.path("id");
+    run("ssh-keygen", &["-q", "-p", "-f", path.to_str().unwrap(), "-P", "", "-N", "secret"]).await;
+    says_hello(&lab).await;
+    lab.write_config(sshd.port, "IdentitiesOnly yes");
+    says_hello(&lab).await;
+    assert!(lab.transport().locked_keys(&[node()]).await.is_empty());
+}
+
+#[tokio::test]
+async fn rsa_in_the_agent_signs_with_sha2() {
+    let Some(mut lab) = Lab::new().await else { return };
+    lab.key("rsa", &["-t", "rsa", "-b", "2048"]).await;
+    lab.write("authorized", &lab.text("rsa.pub"));
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let _agent = lab.start_agent().await;
+    lab.add_to_agent("rsa").await;
+    says_hello(&lab).await;
+    // The agent's key is not one of those the configuration names.
+    lab.write_config(sshd.port, "IdentitiesOnly yes");
+    let fault = lab.open("true").await.unwrap_err();
+    assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
+}
+
+#[tokio::test]
+async fn an_agent_that_is_gone_does_not_matter_while_there_is_a_file() {
+    let Some(mut lab) = Lab::new().await else { return };
+    lab.agent = Some(lab.path("nowhere"));
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    says_hello(&lab).await;
+    fs::remove_file(lab.path("id")).unwrap();
+    let fault = lab.open("true").await.unwrap_err();
+    assert!(matches!(fault, Fault::AgentUnreachable { .. }), "{fault}");
+}
+
+#[tokio::test]
+async fn a_refusal_lists_what_the_node_offers_and_what_was_tried() {
+    let Some(lab) = Lab::new().await else { return };
+    lab.write("authorized", "");
+    let sshd = lab.sshd("KbdInteractiveAuthentication yes\nPasswordAuthentication yes").await;
+    lab.trust(&sshd);
+    let fault = lab.open("true").await.unwrap_err();
+    let Fault::AuthenticationRefused { user, offers, tried } = &fault else { panic!("{fault}") };
+    assert_eq!(user, &lab.user);
+    assert!(offers.contains(&"publickey".to_owned()), "{offers:?}");
+    assert!(offers.contains(&"password".to_owned()), "{offers:?}");
+    assert_eq!(tried, &[lab.path("id").display().to_string()]);
+    assert!(!fault.retries_by_itself());
+}
+
+#[tokio::test]
+async fn a_node_that_takes_no_keys_is_shown_none() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("PubkeyAuthentication no\nPasswordAuthentication yes").await;
+    lab.trust(&sshd);
+    let fault = lab.open("true").await.unwrap_err();
+    let Fault::AuthenticationRefused { offers, tried, .. } = &fault else { panic!("{fault}") };
+    assert_eq!(offers, &["password"]);
+    assert!(tried.is_empty(), "{tried:?}");
+}
+
+#[tokio::test]
+async fn at_most_five_keys_are_shown() {
+    let Some(mut lab) = Lab::new().await else { return };
+    lab.write("authorized", "");
+    let sshd = lab.sshd("MaxAuthTries 6").await;
+    lab.trust(&sshd);
+    let _agent = lab.start_agent().await;
+    for at in 0..8 {
+        let name = format!("key{at}");
+        lab.key(&name, &["-t", "ed25519"]).await;
+        lab.add_to_agent(&name).await;
+    }
+    let fault = lab.open("true").await.unwrap_err();
+    let Fault::AuthenticationRefused { tried, .. } = &fault else { panic!("{fault}") };
+    assert_eq!(tried.len(), 6, "{tried:?}");
+    assert!(tried.last().unwrap().contains("IdentitiesOnly"), "{tried:?}");
+}
+
+#[tokio::test]
+async fn a_node_that_hangs_up_on_too_many_keys_has_refused() {
+    let Some(mut lab) = Lab::new().await else { return };
+    lab.write("authorized", "");
+    let sshd = lab.sshd("MaxAuthTries 2").await;
+    lab.trust(&sshd);
+    let _agent = lab.start_agent().await;
+    for at in 0..4 {
+        let name = format!("key{at}");
+        lab.key(&name, &["-t", "ed25519"]).await;
+        lab.add_to_agent(&name).await;
+    }
+    let fault = lab.open("true").await.unwrap_err();
+    assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
+    assert!(fault.to_string().contains("Too many authentication failures"), "{fault}");
+}
+
+#[tokio::test]
+async fn a_second_proof_is_named() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd =
+        lab.sshd("AuthenticationMethods publickey,password\nPasswordAuthentication yes").await;
+    lab.trust(&sshd);
+    let fault = lab.open("true").await.unwrap_err();
+    let wants = vec!["password".to_owned()];
+    assert_eq!(fault, Fault::MoreAuthentication { user: lab.user.clone(), wants });
+}
+
+#[tokio::test]
+async fn a_key_that_others_can_read_is_not_used() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    fs::set_permissions(lab.path("id"), fs::Permissions::from_mode(0o644)).unwrap();
+    fs::remove_file(lab.path("id.pub")).unwrap();
+    let fault = lab.open("true").await.unwrap_err();
+    assert!(fault.to_string().contains("chmod 600"), "{fault}");
+}
+
+// ---- host keys ----
+
+#[tokio::test]
+async fn an_unknown_host_key_is_a_fault_with_its_fingerprint() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    let fault = lab.open("true").await.unwrap_err();
+    let listed = run("ssh-keygen", &["-lf", lab.path("host_ed25519.pub").to_str().unwrap()]).await;
+    let Fault::HostKeyUnknown { host, algorithm, fingerprint } = &fault else { panic!("{fault}") };
+    assert_eq!(
+        (host.as_str(), algorithm.as_str()),
+        (&*format!("[{ADDRESS}]:{}", sshd.port), "ssh-ed25519")
+    );
+    assert!(listed.contains(fingerprint), "{listed} {fingerprint}");
+    assert!(!fault.retries_by_itself());
+}
+
+#[tokio::test]
+async fn a_changed_host_key_names_both_keys_and_the_line() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    let other = lab.text("id.pub");
+    lab.write("known", &format!("# mine\n[{ADDRESS}]:{} {other}", sshd.port));
+    let fault = lab.open("true").await.unwrap_err();
+    let Fault::HostKeyChanged(change) = &fault else { panic!("{fault}") };
+    assert_eq!((change.file.clone(), change.line), (lab.path("known"), 2));
+    assert_ne!(change.known, change.shown);
+    assert!(fault.to_string().contains("man-in-the-middle"), "{fault}");
+}
+
+#[tokio::test]
+async fn a_revoked_host_key_is_refused_even_when_it_is_known() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    lab.write("global", &format!("@revoked * {}", lab.text("host_ed25519.pub")));
+    let fault = lab.open("true").await.unwrap_err();
+    assert!(matches!(fault, Fault::HostKeyRevoked { .. }), "{fault}");
+}
+
+#[tokio::test]
+async fn names_hashed_by_ssh_keygen_are_found() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    run("ssh-keygen", &["-q", "-H", "-f", lab.path("known").to_str().unwrap()]).await;
+    assert!(lab.text("known").starts_with("|1|"), "{}", lab.text("known"));
+    says_hello(&lab).await;
+}
+
+#[tokio::test]
+async fn a_host_known_without_its_port_is_known() {
+    let Some(lab) = Lab::new().await else { return };
+    let _sshd = lab.sshd("").await;
+    lab.write("known", &format!("{ADDRESS} {}", lab.text("host_ed25519.pub")));
+    says_hello(&lab).await;
+}
+
+#[tokio::test]
+async fn the_kind_of_key_that_is_known_is_asked_for_first() {
+    let Some(lab) = Lab::new().await else { return };
+    for (name, kind) in [("host_rsa", "rsa"), ("host_ecdsa", "ecdsa")] {
+        lab.key(name, &["-t", kind]).await;
+        let sshd = lab.sshd(&format!("HostKey {}", lab.path(name).display())).await;
+        let key = lab.text(&format!("{name}.pub"));
+        lab.write("known", &format!("[{ADDRESS}]:{} {key}", sshd.port));
+        says_hello(&lab).await;
+    }
+}
+
+#[tokio::test]
+async fn an_alias_for_the_host_key_is_followed() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.write("known", &format!("cluster-node {}", lab.text("host_ed25519.pub")));
+    lab.write_config(sshd.port, "Host node\nHostKeyAlias cluster-%n");
+    says_hello(&lab).await;
+}
+
+#[tokio::test]
+async fn what_trust_writes_is_what_ssh_accepts() {
+    let Some(lab) = Lab::new().await else { return };
+    for hash in ["no", "yes"] {
+        let sshd = lab.sshd("").await;
+        lab.write("known", "# no end of line");
+        lab.write_config(sshd.port, &format!("HashKnownHosts {hash}"));
+        let offered = lab.transport().host_key(&node()).await.unwrap();
+        assert_eq!(offered.known, Verdict::Unknown);
+        assert_eq!(offered.entry.file, lab.path("known"));
+        assert_eq!(offered.entry.line.starts_with("|1|"), hash == "yes", "{offered:?}");
+        assert_eq!(write_known_hosts(&[offered.entry.clone()]).unwrap(), 1);
+        says_hello(&lab).await;
+        let config = lab.path("config");
+        let strict =
+            ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "node", "echo", "ok"];
+        let words = [&["-F", config.to_str().unwrap()], &strict[..]].concat();
+        assert_eq!(run("ssh", &words).await, "ok\n");
+        assert_eq!(lab.transport().host_key(&node()).await.unwrap().known, Verdict::Known);
+    }
+}
+
+/// The same files, asked by the real ssh: where it refuses, so do we, and the reverse.
+#[tokio::test]
+async fn ssh_itself_judges_the_same() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.key("ecdsa", &["-t", "ecdsa"]).await;
+    let (name, port) = (format!("[{ADDRESS}]:{}", sshd.port), sshd.port);
+    let (good, bad, kind) =
+        (lab.text("host_ed25519.pub"), lab.text("id.pub"), lab.text("ecdsa.pub"));
+    let files = [
+        format!("{name} {good}"),
+        format!("{name} {bad}"),
+        format!("{name} {kind}"),
+        format!("{name} {kind}{name} {good}"),
+        format!("{name} {bad}{name} {good}"),
+        format!("{ADDRESS} {good}"),
+        format!("{ADDRESS} {bad}"),
+        format!("{ADDRESS} {bad}{name} {good}"),
+        format!("{name},!{name} {good}"),
+        format!("[127.0.*]:{port} {good}"),
+        format!("[127.0.7.?]:{port} {good}"),
+        format!("[127.0.7.?]:1{port} {good}"),
+        format!("* {good}"),
+        format!("@revoked * {good}{name} {good}"),
+        format!("@revoked {name} {good}{name} {good}"),
+        format!("@revoked {name} {bad}{name} {good}"),
+        format!("@revoked {ADDRESS} {good}{name} {good}"),
+        format!("@cert-authority * {good}"),
+        format!("@cert-authority * {bad}{name} {good}"),
+        format!("{name} ssh-ed25519 rubbish\n{name} {good}"),
+        format!("  {name}\t{good}"),
+        format!("#{name} {good}"),
+    ];
+    let config = lab.path("config");
+    for text in &files {
+        lab.write("known", text);
+        let asked = Command::new("ssh")
+            .args(["-F", config.to_str().unwrap(), "-o", "BatchMode=yes"])
+            .args(["-o", "StrictHostKeyChecking=yes", "-o", "UpdateHostKeys=no", "node", "true"])
+            .output();
+        let ssh_accepts = asked.await.unwrap().status.success();
+        let ours = lab.open("true").await;
+        assert_eq!(ours.is_ok(), ssh_accepts, "{text}: {:?}", ours.err());
+    }
+}
+
+// ---- the way there ----
+
+#[tokio::test]
+async fn a_port_where_nobody_listens_refuses() {
+    let Some(lab) = Lab::new().await else { return };
+    let port = free_port().await;
+    lab.write_config(port, "");
+    assert_eq!(lab.open("true").await.unwrap_err(), Fault::Refused { port });
+}
+
+#[tokio::test]
+async fn a_name_nobody_knows_is_not_found() {
+    let Some(lab) = Lab::new().await else { return };
+    lab.write_config(22, "");
+    let target = system("no-such-node.invalid", None, None);
+    let fault = lab.transport().open(&target, "true", |_| ()).await.unwrap_err();
+    assert!(matches!(fault, Fault::NameNotFound { host: None, .. }), "{fault}");
+}
+
+#[tokio::test]
+async fn no_common_key_exchange_lists_both_sides() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("KexAlgorithms diffie-hellman-group14-sha1").await;
+    lab.trust(&sshd);
+    let fault = lab.open("true").await.unwrap_err();
+    let Fault::NoCommonAlgorithm { kind, theirs, .. } = &fault else { panic!("{fault}") };
+    assert_eq!(*kind, "key exchange");
+    assert!(theirs.contains(&"diffie-hellman-group14-sha1".to_owned()), "{theirs:?}");
+}
+
+#[tokio::test]
+async fn every_key_exchange_that_is_offered_works() {
+    let Some(lab) = Lab::new().await else { return };
+    for kex in [
+        "curve25519-sha256",
+        "ecdh-sha2-nistp256",
+        "ecdh-sha2-nistp521",
+        "diffie-hellman-group14-sha256",
+        "diffie-hellman-group16-sha512",
+    ] {
+        let sshd = lab.sshd(&format!("KexAlgorithms {kex}")).await;
+        lab.trust(&sshd);
+        says_hello(&lab).await;
+    }
+}
+
+#[tokio::test]
+async fn a_jump_in_the_configuration_is_named() {
+    let Some(lab) = Lab::new().await else { return };
+    lab.write_config(22, "ProxyJump bastion");
+    let fault = lab.open("true").await.unwrap_err();
+    let value = "bastion".to_owned();
+    assert_eq!(fault, Fault::NotSupported { option: "ProxyJump", value });
+}
+
+#[tokio::test]
+async fn a_mistake_in_the_configuration_is_quoted() {
+    let Some(lab) = Lab::new().await else { return };
+    lab.write_config(22, "Hosst x");
+    let fault = lab.open("true").await.unwrap_err();
+    assert!(fault.to_string().contains("line 1: Bad configuration option: hosst"), "{fault}");
+    lab.write_config(22, "ProxyJump bastion");
+    let fault = lab.open("true").await.unwrap_err();
+    assert!(matches!(fault, Fault::NotSupported { .. }), "an edited file is read again: {fault}");
+}
+
+#[tokio::test]
+async fn without_an_ssh_program_the_defaults_hold() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    fs::create_dir(lab.path(".ssh")).unwrap();
+    fs::rename(lab.path("id"), lab.path(".ssh/id_ed25519")).unwrap();
+    lab.trust(&sshd);
+    fs::rename(lab.path("known"), lab.path(".ssh/known_hosts")).unwrap();
+    let ssh_program = lab.path("no-ssh-here");
+    let transport = Transport::new(Options { ssh_program, ..lab.options() });
+    let target = system(ADDRESS, None, Some(sshd.port));
+    let mut channel = transport.open(&target, "echo hello", |_| ()).await.unwrap();
+    assert_eq!(listen(&mut channel).await.stdout, "hello\n");
+}
+
+#[tokio::test]
+async fn a_fixed_profile_reads_no_file_and_believes_one_key() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    let address = format!("{ADDRESS}:{}", sshd.port);
+    let transport = Transport::new(Options {
+        config_file: Some(lab.path("none")),
+        ssh_program: lab.path("none"),
+        ..lab.options()
+    });
+    let target = fixed(&address, &lab.text("id"), &lab.text("host_ed25519.pub"));
+    let mut channel = transport.open(&target, "echo hello", |_| ()).await.unwrap();
+    assert_eq!(listen(&mut channel).await.stdout, "hello\n");
+    let target = fixed(&address, &lab.text("id"), &lab.text("id.pub"));
+    let fault = transport.open(&target, "true", |_| ()).await.unwrap_err();
+    assert!(matches!(fault, Fault::HostKeyUnknown { .. }), "{fault}");
+}
+
+// ---- servers that misbehave ----
+
+/// A server that says `greeting` to everybody and then nothing, whatever comes.
+async fn mute(greeting: &'static [u8]) -> (String, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let serve = async move {
+        let mut held = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            stream.write_all(greeting).await.ok();
+            held.push(stream);
+        }
+    };
+    (address, tokio::spawn(serve))
+}
+
+/// Opens a node that answers nothing, with little patience.
+async fn open_mute(lab: &Lab, address: &str) -> Fault {
+    let connect_timeout = Some(Duration::from_millis(300));
+    let transport = Transport::new(Options { connect_timeout, ..lab.options() });
+    let target = fixed(address, &lab.text("id"), &lab.text("host_ed25519.pub"));
+    transport.open(&target, "true", |_| ()).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_port_that_never_speaks_times_out_at_the_greeting() {
+    let Some(lab) = Lab::new().await else { return };
+    let (address, _server) = mute(b"").await;
+    let fault = open_mute(&lab, &address).await;
+    assert_eq!(fault, Fault::TimedOut { step: Step::Greeting, after: Duration::from_millis(300) });
+}
+
+#[tokio::test]
+async fn a_server_that_only_greets_times_out_at_the_key_exchange() {
+    let Some(lab) = Lab::new().await else { return };
+    let (address, _server) = mute(b"SSH-2.0-mute\r\n").await;
+    let fault = open_mute(&lab, &address).await;
+    assert!(matches!(fault, Fault::TimedOut { step: Step::KeyExchange, .. }), "{fault}");
+}
+
+#[tokio::test]
+async fn something_that_is_not_ssh_is_told_apart() {
+    let Some(lab) = Lab::new().await else { return };
+    for greeting in [b"SSH-1.5-old\r\n".as_slice(), b"HTTP/1.1 400 Bad Request\r\n\r\n"] {
+        let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.write_all(greeting).await.unwrap();
+            stream.shutdown().await.unwrap();
+            stream.read_to_end(&mut Vec::new()).await.ok();
+        };
+        let (fault, ()) = tokio::join!(open_mute(&lab, &address), serve);
+        assert!(matches!(fault, Fault::NotSsh { .. } | Fault::Broken { .. }), "{fault}");
+        assert!(fault.retries_by_itself());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_at_once_gave_no_greeting() {
+    let Some(lab) = Lab::new().await else { return };
+    let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let serve = async { drop(listener.accept().await.unwrap()) };
+    let (fault, ()) = tokio::join!(open_mute(&lab, &address), serve);
+    assert!(matches!(fault, Fault::NotSsh { .. }), "{fault}");
+}
+
+/// russh's own task cannot be told to stop in the key exchange; its cable is cut instead.
+#[tokio::test]
+async fn a_connection_that_is_given_up_leaves_nothing_behind() {
+    let Some(lab) = Lab::new().await else { return };
+    let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let transport = lab.transport();
+    let target = fixed(&address, &lab.text("id"), &lab.text("host_ed25519.pub"));
+    let metrics = tokio::runtime::Handle::current().metrics();
+    let before = metrics.num_alive_tasks();
+    for _ in 0..20 {
+        let mut stream = tokio::select! {
+            fault = transport.open(&target, "true", |_| ()) => panic!("{fault:?}"),
+            stream = greet_and_wait(&listener) => stream,
+        };
+        // The end of the stream is the proof that the descriptor is closed.
+        let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut Vec::new())).await;
+        end.unwrap().ok();
+    }
+    while metrics.num_alive_tasks() > before {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Accepts one connection and returns when the client is in its key exchange.
+async fn greet_and_wait(listener: &TcpListener) -> tokio::net::TcpStream {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    stream.write_all(b"SSH-2.0-mute\r\n").await.unwrap();
+    let mut client = BufReader::new(&mut stream);
+    client.read_line(&mut String::new()).await.unwrap();
+    client.read_exact(&mut [0; 256]).await.unwrap();
+    stream
+}
+
+// ---- this machine ----
+
+#[tokio::test]
+async fn a_local_command_gets_stdin_and_reports_its_end() {
+    let transport = Transport::new(Options::of_this_process());
+    let line = "cat; echo oops >&2; exit 7";
+    let mut channel = transport.open(&local(), line, |_| ()).await.unwrap();
+    channel.send(b"hello").await.unwrap();
+    channel.close_stdin().await.unwrap();
+    let told = listen(&mut channel).await;
+    assert_eq!((told.stdout.as_str(), told.stderr.as_str()), ("hello", "oops\n"));
+    assert_eq!((told.exit, told.lost), (Some(Exit::Status(7)), None));
+    assert!(channel.send(b"more").await.is_err());
+    assert_eq!(channel.banner(), None);
+}
+
+#[tokio::test]
+async fn a_local_command_and_its_children_end_with_the_channel() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    run("mkfifo", &[pipe.to_str().unwrap()]).await;
+    let mut reader = tokio::net::unix::pipe::OpenOptions::new().open_receiver(&pipe).unwrap();
+    let transport = Transport::new(Options::of_this_process());
+    let line = format!("exec 3>{}; (sleep 1000; sleep 1000) & echo ready; wait", pipe.display());
+    let mut channel = transport.open(&local(), &line, |_| ()).await.unwrap();
+    assert_eq!(channel.next().await, Output::Stdout(b"ready\n".to_vec()));
+    drop(channel);
+    // The pipe ends when the last process that holds it is gone.
+    let mut rest = Vec::new();
+    let end = tokio::time::timeout(PATIENCE, reader.read_to_end(&mut rest)).await;
+    assert_eq!(end.unwrap().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_local_command_is_ended_by_a_signal() {
+    let transport = Transport::new(Options::of_this_process());
+    let mut channel = transport.open(&local(), "kill -9 $$", |_| ()).await.unwrap();
+    assert_eq!(listen(&mut channel).await.exit, Some(Exit::Signal("KILL".to_owned())));
+}
+
+#[tokio::test]
+async fn local_shutdown_lets_the_command_end_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let done = folder.path().join("done");
+    let transport = Transport::new(Options::of_this_process());
+    let line = format!("cat; echo yes > {}", done.display());
+    transport.open(&local(), &line, |_| ()).await.unwrap().shutdown().await;
+    assert_eq!(fs::read_to_string(done).unwrap(), "yes\n");
+}
