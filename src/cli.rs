@@ -27,7 +27,7 @@ use clap::{Args, Parser, Subcommand};
         0 at least one node answered, 1 none did, 2 the command line is wrong, 130 Ctrl-C"
 )]
 pub struct Cli {
-    /// Node to watch: [user@]host[:port], an ssh_config alias, or a set such as gpu[001-128,200]
+    /// Node to watch: [user@]host[:port], an `ssh_config` alias, or a set such as gpu[001-128,200]
     #[arg(value_name = "HOST")]
     pub hosts: Vec<String>,
     /// What to do instead of watching
@@ -162,7 +162,7 @@ fn seconds(text: &str, least: f64, most: f64) -> Result<Duration, String> {
             if least < 1.0 { 0.5 } else { 60.0 }
         )
     };
-    let value: f64 = text.parse().map_err(|_: std::num::ParseFloatError| advice())?;
+    let value: f64 = text.parse().map_err(|_unreadable: std::num::ParseFloatError| advice())?;
     if (least..=most).contains(&value) { Ok(Duration::from_secs_f64(value)) } else { Err(advice()) }
 }
 

@@ -54,7 +54,12 @@ pub struct Collector {
 
 impl Collector {
     /// Makes a collector that opens at most `max_connecting` connections at once.
-    pub fn new(transport: Transport, clock: Clock, orders: watch::Receiver<Orders>, max_connecting: u16) -> Self {
+    pub fn new(
+        transport: Transport,
+        clock: Clock,
+        orders: watch::Receiver<Orders>,
+        max_connecting: u16,
+    ) -> Self {
         let permits = Arc::new(Semaphore::new(usize::from(max_connecting)));
         Self { transport, clock, orders, permits }
     }

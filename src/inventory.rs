@@ -102,7 +102,8 @@ impl Roster {
     fn add(&mut self, text: &str, place: &str) -> Result<(), InventoryError> {
         let names = nodeset::expand(text)
             .map_err(|source| InventoryError::NodeSet { place: place.to_owned(), source })?;
-        let mut known: BTreeSet<NodeName> = self.targets.iter().map(|target| target.name.clone()).collect();
+        let mut known: BTreeSet<NodeName> =
+            self.targets.iter().map(|target| target.name.clone()).collect();
         for name in names {
             let target = target(&name, place)?;
             if known.insert(target.name.clone()) {
@@ -199,7 +200,8 @@ mod tests {
     #[test]
     fn each_name_is_watched_once_in_the_order_given() {
         let roster = roster(&["gpu[02,01]", "gpu01", "login,gpu03"]).unwrap();
-        let names: Vec<_> = roster.targets.iter().map(|target| target.name.as_str().to_owned()).collect();
+        let names: Vec<_> =
+            roster.targets.iter().map(|target| target.name.as_str().to_owned()).collect();
         assert_eq!(names, ["gpu02", "gpu01", "login", "gpu03"]);
     }
 
@@ -236,6 +238,9 @@ mod tests {
         assert!(error.contains(":2: "), "{error}");
         std::fs::write(&path, "# nothing\n").unwrap();
         assert!(matches!(Roster::default().add_file(&path), Err(InventoryError::FileEmpty(_))));
-        assert!(matches!(Roster::default().add_file(folder.path()), Err(InventoryError::File { .. })));
+        assert!(matches!(
+            Roster::default().add_file(folder.path()),
+            Err(InventoryError::File { .. })
+        ));
     }
 }

@@ -24,11 +24,11 @@
 //! - [`model`]: ids, units, readings, devices, processes, freshness, faults
 //! - [`wire`]: bytes to samples; the only judge of incoming values
 //! - [`probe`]: the embedded scripts, the launch line, the commands they accept
-//! - [`fleet`]: what is known; folding, history, totals, publishing
-//! - [`fields`]: one declaration per metric
 //! - [`transport`]: reaches a node and runs one command there
 //! - [`inventory`]: who to watch
 //! - [`collect`]: one node's life
+//! - [`fleet`]: what is known; folding, history, totals, publishing
+//! - [`fields`]: one declaration per metric
 //! - [`pipeline`]: deliveries to the fleet
 //! - [`export`]: one file per format
 //! - [`cli`]: what was typed

@@ -35,6 +35,7 @@ use russh::keys::{PrivateKey, PublicKey, decode_secret_key};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::model::NodeName;
 pub use crate::transport::channel::{Channel, Exit, Output};
 pub use crate::transport::fault::{Fault, HostKeyChange, Step};
 pub use crate::transport::known_hosts::Verdict;
@@ -67,7 +68,7 @@ const SAMPLE: usize = 32;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     /// What the user typed and the screen shows.
-    pub name: String,
+    pub name: NodeName,
     /// How to get there.
     pub reach: Reach,
 }
@@ -216,7 +217,7 @@ impl Transport {
         on_step(Step::Configuration);
         let plan = self.plan(ssh).await?;
         let connect_limit = Deadline::after(plan.connect_limit);
-        let stream = self.dial(&target.name, &plan, &connect_limit, &mut on_step).await?;
+        let stream = self.dial(target.name.as_str(), &plan, &connect_limit, &mut on_step).await?;
         on_step(Step::KeyExchange);
         let mut session = session::greet(stream, plan.trust, &connect_limit).await?;
         on_step(Step::Login);
@@ -239,7 +240,7 @@ impl Transport {
         let plan = self.plan(ssh).await?;
         let Trust::Known(keys) = &plan.trust else { return Err(bad("nothing to compare with")) };
         let limit = Deadline::after(plan.connect_limit);
-        let stream = self.dial(&target.name, &plan, &limit, &mut |_| ()).await?;
+        let stream = self.dial(target.name.as_str(), &plan, &limit, &mut |_| ()).await?;
         let key = session::look(stream, &limit).await?;
         trust::offered(&settings, keys, &key)
     }

@@ -32,7 +32,7 @@ impl Backoff {
     pub(crate) fn next_wait(&mut self, chance: u8) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(LONGEST);
-        whole - whole / 2 * u32::from(chance) / u32::from(u8::MAX)
+        whole.saturating_sub(whole / 2 * u32::from(chance) / u32::from(u8::MAX))
     }
 }
 

@@ -15,7 +15,9 @@ pub fn of_transport(fault: &transport::Fault) -> Fault {
         From::Refused { port } => (FaultKind::Refused, format!("port {port}")),
         From::TimedOut { step, .. } => (FaultKind::TimedOut, step.to_string()),
         From::NotSsh { why, .. } => (FaultKind::KeyExchange, why.clone()),
-        From::NoCommonAlgorithm { kind, .. } => (FaultKind::KeyExchange, format!("no common {kind} algorithm")),
+        From::NoCommonAlgorithm { kind, .. } => {
+            (FaultKind::KeyExchange, format!("no common {kind} algorithm"))
+        }
         From::HostKeyUnknown { .. } => (FaultKind::HostKeyUnknown, String::new()),
         From::HostKeyChanged(_) => (FaultKind::HostKeyChanged, String::new()),
         From::HostKeyRevoked { .. } => (FaultKind::HostKeyRevoked, String::new()),
@@ -72,14 +74,22 @@ mod tests {
             From::Refused { port: 22 },
             From::ChannelRefused { why: String::new() },
             From::SessionLost { why: String::new() },
-            From::HostKeyUnknown { host: String::new(), algorithm: String::new(), fingerprint: String::new() },
+            From::HostKeyUnknown {
+                host: String::new(),
+                algorithm: String::new(),
+                fingerprint: String::new(),
+            },
             From::AuthenticationRefused { user: String::new(), offers: vec![], tried: vec![] },
             From::KeyEncrypted { file: "key".into() },
             From::NotSupported { option: "ProxyJump", value: String::new() },
             From::BadConfiguration { why: String::new() },
         ];
         for fault in faults {
-            assert_eq!(of_transport(&fault).kind.retries_by_itself(), fault.retries_by_itself(), "{fault:?}");
+            assert_eq!(
+                of_transport(&fault).kind.retries_by_itself(),
+                fault.retries_by_itself(),
+                "{fault:?}"
+            );
         }
     }
 }

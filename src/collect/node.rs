@@ -49,7 +49,11 @@ struct Life {
 impl Life {
     /// Opens a session and stays with it. Returns why it ended and how long it was up, or `None`
     /// when it was to end.
-    async fn try_once(&mut self, collector: &mut Collector, attempt: u32) -> Option<(Fault, Duration)> {
+    async fn try_once(
+        &mut self,
+        collector: &mut Collector,
+        attempt: u32,
+    ) -> Option<(Fault, Duration)> {
         let opened = {
             let mut orders = collector.orders.clone();
             let mut opening = pin!(self.open(collector, attempt));
@@ -91,12 +95,16 @@ impl Life {
             what: News::Link(link),
         };
         // With nobody listening the program is ending.
-        _ = self.intake.send(delivery).await;
+        drop(self.intake.send(delivery).await);
     }
 }
 
 /// Waits for the moment of the next try, or for a refresh. Returns `None` when all is to end.
-async fn wait_for_retry(collector: &mut Collector, wait: Option<Duration>, refreshed: u64) -> Option<()> {
+async fn wait_for_retry(
+    collector: &mut Collector,
+    wait: Option<Duration>,
+    refreshed: u64,
+) -> Option<()> {
     let mut due = pin!(async {
         match wait {
             Some(wait) => sleep(wait).await,
@@ -120,7 +128,7 @@ async fn wait_for_retry(collector: &mut Collector, wait: Option<Duration>, refre
 
 async fn until_ending(orders: &mut tokio::sync::watch::Receiver<Orders>) {
     // An error means that nobody can order anything any more: that is the end too.
-    _ = orders.wait_for(|orders| orders.is_ending).await;
+    drop(orders.wait_for(|orders| orders.is_ending).await);
 }
 
 fn chance() -> u8 {

@@ -13,7 +13,7 @@ use crate::collect::fault::of_transport;
 use crate::model::{Fault, FaultKind, Link, NodeName};
 use crate::probe::{self, Command, Greeting, Settings};
 use crate::time::Clock;
-use crate::transport::{Channel, Exit, Output, Target, Transport};
+use crate::transport::{self, Channel, Exit, Output, Target, Transport};
 use crate::wire::{Body, Delivery, Frame, FrameReader, MalformedFrame, News, Received, clean};
 
 /// How long a login shell may take to start the loader.
@@ -22,8 +22,6 @@ const GREETING_LIMIT: Duration = Duration::from_secs(10);
 const HELLO_LIMIT: Duration = Duration::from_secs(30);
 /// The probe ends when it hears nothing for 30 s.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// How long a few bytes may take to leave; a link that takes longer is as good as dead.
-const SEND_LIMIT: Duration = Duration::from_secs(5);
 /// A probe that says nothing for so long, and for five intervals, is given up.
 const SILENCE: Duration = Duration::from_secs(30);
 /// How often a node in focus is sampled.
@@ -58,17 +56,25 @@ pub(super) enum Ended {
 
 impl Session {
     /// Reaches a node, starts the probe and waits for its first frame.
-    pub(super) async fn open(transport: &Transport, target: &Target, interval: Duration) -> Result<Self, Fault> {
+    pub(super) async fn open(
+        transport: &Transport,
+        target: &Target,
+        interval: Duration,
+    ) -> Result<Self, Fault> {
         let nonce = nonce();
         let settings = Settings { node: target.name.as_str(), interval };
         let line = probe::launch_line(&nonce, &settings);
         let step = |step| log::debug!("{}: {step}", target.name);
-        let mut channel = transport.open(target, &line, step).await.map_err(|fault| of_transport(&fault))?;
+        let mut channel =
+            transport.open(target, &line, step).await.map_err(|fault| of_transport(&fault))?;
         let greeting = greet(&mut channel, &nonce);
         let interpreter = match timeout(GREETING_LIMIT, greeting).await {
             Ok(greeted) => greeted?,
             Err(_elapsed) => {
-                let detail = format!("the login shell did not start it within {} s", GREETING_LIMIT.as_secs());
+                let detail = format!(
+                    "the login shell did not start it within {} s",
+                    GREETING_LIMIT.as_secs()
+                );
                 return Err(Fault::new(FaultKind::NoInterpreter, detail));
             }
         };
@@ -104,13 +110,10 @@ impl Session {
         clock: &Clock,
         intake: &Sender<Delivery>,
     ) -> Ended {
-        let deliver = async |what| {
-            let delivery = Delivery { node: self.node.clone(), at: clock.now(), what };
-            // With nobody listening the program is ending.
-            _ = intake.send(delivery).await;
-        };
-        deliver(News::Link(Link::Up)).await;
-        deliver(News::Frame(self.hello.clone())).await;
+        for news in [News::Link(Link::Up), News::Frame(self.hello.clone())] {
+            // With nobody listening the program is ending, and `stay` finds out.
+            drop(intake.send(self.delivery(news, clock)).await);
+        }
         let ended = self.stay(orders, clock, intake).await;
         // The end of its input is what ends a probe at once.
         self.channel.shutdown().await;
@@ -142,7 +145,7 @@ impl Session {
                             Err(fault) => return Ended::Fault(fault),
                         };
                         heard = Instant::now();
-                        let delivery = Delivery { node: self.node.clone(), at: clock.now(), what: News::Frame(frame) };
+                        let delivery = self.delivery(News::Frame(frame), clock);
                         if intake.send(delivery).await.is_err() {
                             return Ended::AsOrdered;
                         }
@@ -163,18 +166,23 @@ impl Session {
         }
     }
 
+    fn delivery(&self, what: News, clock: &Clock) -> Delivery {
+        Delivery { node: self.node.clone(), at: clock.now(), what }
+    }
+
     /// Takes what the channel yields: bytes of frames, or the end.
-    fn judge(&self, output: Output) -> Result<Option<bytes::Bytes>, Fault> {
+    fn judge(&self, output: Output) -> Result<Option<Vec<u8>>, Fault> {
         match output {
             Output::Stdout(bytes) => Ok(Some(bytes)),
             Output::Stderr(bytes) => {
                 log::debug!("{}: {}", self.node, clean(&String::from_utf8_lossy(&bytes), 200));
                 Ok(None)
             }
-            Output::Exit(exit) => {
-                Err(Fault::new(FaultKind::SessionLost, format!("the probe ended: {}", exit_words(&exit))))
-            }
-            Output::Closed(fault) => Err(of_transport(&fault)),
+            Output::Exit(exit) => Err(Fault::new(
+                FaultKind::SessionLost,
+                format!("the probe ended: {}", exit_words(&exit)),
+            )),
+            Output::Closed(fault) => Err(closed(fault)),
         }
     }
 
@@ -228,11 +236,9 @@ impl Session {
     async fn command(&mut self, command: Command) {
         self.commands += 1;
         let line = probe::encode(self.commands, self.node.as_str(), &command);
-        match timeout(SEND_LIMIT, self.channel.send(line.as_bytes())).await {
-            Ok(Ok(())) => {}
+        if let Err(fault) = self.channel.send(line.as_bytes()).await {
             // A session that cannot be written to ends by its own signs: silence or a close.
-            Ok(Err(fault)) => log::debug!("{}: {command:?} not sent: {fault}", self.node),
-            Err(_elapsed) => log::debug!("{}: {command:?} not sent in time", self.node),
+            log::debug!("{}: {command:?} not sent: {fault}", self.node);
         }
     }
 }
@@ -259,10 +265,11 @@ async fn greet(channel: &mut Channel, nonce: &str) -> Result<probe::Interpreter,
                 complaint.extend(bytes.iter().take(room));
             }
             Output::Exit(exit) => {
-                let said = [greeting.noise(), String::from_utf8_lossy(&complaint).into_owned()].join(" ");
+                let said =
+                    [greeting.noise(), String::from_utf8_lossy(&complaint).into_owned()].join(" ");
                 return Err(Fault::new(FaultKind::NoInterpreter, no_start(&exit, &said)));
             }
-            Output::Closed(fault) => return Err(of_transport(&fault)),
+            Output::Closed(fault) => return Err(closed(fault)),
         }
     }
 }
@@ -271,6 +278,11 @@ fn no_start(exit: &Exit, said: &str) -> String {
     let said = clean(said, 200);
     let how = format!("the login shell ended first, {}", exit_words(exit));
     if said.is_empty() { how } else { format!("{how}, after: {said}") }
+}
+
+fn closed(fault: Option<transport::Fault>) -> Fault {
+    let unsaid = || Fault::new(FaultKind::SessionLost, "the node closed it");
+    fault.map_or_else(unsaid, |fault| of_transport(&fault))
 }
 
 fn exit_words(exit: &Exit) -> String {
@@ -291,14 +303,21 @@ async fn first_frame(channel: &mut Channel, reader: &mut FrameReader) -> Result<
                 complaint.extend(bytes.iter().take(room));
             }
             Output::Exit(exit) => {
-                let said = [reader.noise(), String::from_utf8_lossy(&complaint).into_owned()].join(" ");
-                let detail = format!("the probe ended at once, {}: {}", exit_words(&exit), clean(&said, 200));
+                let said =
+                    [reader.noise(), String::from_utf8_lossy(&complaint).into_owned()].join(" ");
+                let detail = format!(
+                    "the probe ended at once, {}: {}",
+                    exit_words(&exit),
+                    clean(&said, 200)
+                );
                 return Err(Fault::new(FaultKind::BadReply, detail));
             }
-            Output::Closed(fault) => return Err(of_transport(&fault)),
+            Output::Closed(fault) => return Err(closed(fault)),
         }
         match reader.next_frame() {
-            Some(Received::Frame(frame)) if matches!(frame.body, Body::Hello(_)) => return Ok(frame),
+            Some(Received::Frame(frame)) if matches!(frame.body, Body::Hello(_)) => {
+                return Ok(frame);
+            }
             Some(Received::Frame(_)) => {
                 return Err(Fault::new(FaultKind::BadReply, "the first frame is no hello"));
             }

@@ -1,0 +1,182 @@
+//! Wiring: from what was typed to a running watch, and to an exit code.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use tokio::runtime::{self, Runtime};
+
+use crate::app::print::Printing;
+use crate::app::watch::{Plan, Watch};
+use crate::cli::{Cli, Command};
+use crate::inventory::Roster;
+use crate::model::NodeName;
+use crate::nodeset;
+use crate::time::Clock;
+use crate::transport::{Options, Target, Transport};
+
+mod log;
+mod print;
+mod trust;
+mod watch;
+
+/// How the program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// As asked.
+    Done,
+    /// No node answered.
+    NobodyAnswered,
+    /// A command failed.
+    Failed,
+    /// By Ctrl-C.
+    Interrupted,
+    /// By SIGTERM.
+    Terminated,
+    /// By SIGHUP.
+    HungUp,
+}
+
+impl Ending {
+    /// Returns the exit code.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::NobodyAnswered | Self::Failed => 1,
+            Self::HungUp => 129,
+            Self::Interrupted => 130,
+            Self::Terminated => 143,
+        }
+    }
+}
+
+/// Does what was typed. Prints to `out`; complaints go to `err`.
+pub fn run(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
+    let ending = match start(cli, out, err) {
+        Ok(ending) => ending,
+        // Whoever reads us has read enough.
+        Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ending::Done,
+        Err(failure) => {
+            drop(writeln!(err, "gtop: {failure}"));
+            return ExitCode::from(failure.code());
+        }
+    };
+    ExitCode::from(ending.code())
+}
+
+/// Why the program could not start or go on.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Inventory(#[from] crate::inventory::InventoryError),
+    #[error("no host to trust; write gtop trust HOST")]
+    NoHost,
+    #[error("cannot write the log {path}: {source}")]
+    Log { path: String, source: io::Error },
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl Failure {
+    const fn code(&self) -> u8 {
+        match self {
+            Self::Inventory(_) | Self::NoHost => 2,
+            Self::Log { .. } | Self::Io(_) => 1,
+        }
+    }
+}
+
+fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending, Failure> {
+    let clock = Clock::system();
+    if let Some(path) = &cli.output.log {
+        let named = |source| Failure::Log { path: path.display().to_string(), source };
+        log::start(path, clock.clone()).map_err(named)?;
+    }
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let transport = Transport::new(Options {
+        connect_timeout: Some(cli.reach.connect_timeout),
+        login: cli.nodes.login.clone(),
+        ..Options::of_this_process()
+    });
+    if let Some(Command::Trust { hosts }) = &cli.command {
+        let roster = roster(cli, hosts)?;
+        if roster.targets.is_empty() {
+            return Err(Failure::NoHost);
+        }
+        let mut input = io::stdin().lock();
+        let trusting =
+            trust::trust(transport, roster.targets, cli.reach.max_connecting, &mut input, out);
+        return Ok(runtime.block_on(trusting)?);
+    }
+    watch(cli, &runtime, transport, clock, out, err)
+}
+
+fn roster(cli: &Cli, hosts: &[String]) -> Result<Roster, Failure> {
+    let mut roster = Roster::default();
+    roster.add_arguments(hosts)?;
+    if let Some(file) = &cli.nodes.hosts_file {
+        roster.add_file(file)?;
+    }
+    Ok(roster)
+}
+
+fn watch(
+    cli: &Cli,
+    runtime: &Runtime,
+    transport: Transport,
+    clock: Clock,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<Ending, Failure> {
+    let mut roster = roster(cli, &cli.hosts)?;
+    let title = title(&roster.targets);
+    if cli.nodes.local || roster.targets.is_empty() {
+        roster.add_local();
+    }
+    runtime.block_on(unlock_keys(&transport, &roster.targets, err))?;
+    let watch = Watch::start(Plan {
+        targets: roster.targets,
+        transport,
+        clock: clock.clone(),
+        interval: cli.pace.interval,
+        history: cli.pace.history,
+        max_connecting: cli.reach.max_connecting,
+    })?;
+    let printing = Printing { is_json: cli.output.json, source: &title, clock };
+    if cli.output.watch {
+        return Ok(runtime.block_on(printing.forever(&watch.fleet(), cli.pace.interval, out))?);
+    }
+    Ok(runtime.block_on(printing.once(&watch, cli.output.deadline, out))?)
+}
+
+/// Names what is watched: the folded hosts, or this machine.
+fn title(targets: &[Target]) -> String {
+    if targets.is_empty() {
+        return "this machine".to_owned();
+    }
+    nodeset::fold(targets.iter().map(|target| NodeName::as_str(&target.name)))
+}
+
+/// Asks once for the passphrases of keys that are of no use without.
+async fn unlock_keys(
+    transport: &Transport,
+    targets: &[Target],
+    err: &mut impl Write,
+) -> io::Result<()> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(());
+    }
+    for file in transport.locked_keys(targets).await {
+        for _ in 0..3 {
+            let prompt = format!("Passphrase of {} (empty to go on without): ", file.display());
+            let passphrase = rpassword::prompt_password(prompt)?;
+            if passphrase.is_empty() {
+                break;
+            }
+            match transport.unlock(&file, passphrase).await {
+                Ok(()) => break,
+                Err(fault) => writeln!(err, "gtop: {fault}")?,
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! `gtop trust`: shows the host keys of new nodes and stores them after one yes.
+
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::app::Ending;
+use crate::transport::{
+    Fault, HostKeyChange, KnownHostEntry, OfferedKey, Target, Transport, Verdict, write_known_hosts,
+};
+
+/// What asking one node for its key came to.
+type Asked = (Target, Result<OfferedKey, Fault>);
+
+/// Asks each node for its key, shows what is new, and stores it after a yes.
+pub(super) async fn trust(
+    transport: Transport,
+    targets: Vec<Target>,
+    max_connecting: u16,
+    input: &mut impl BufRead,
+    out: &mut impl Write,
+) -> io::Result<Ending> {
+    let asked = ask_all(transport, targets, max_connecting).await;
+    let mut news = Vec::new();
+    let mut has_failed = false;
+    for (target, answer) in asked {
+        let name = target.name;
+        match answer {
+            Ok(key) => match refusal(&key) {
+                Some(fault) => {
+                    has_failed = true;
+                    writeln!(out, "{name}: {fault}")?;
+                }
+                None if key.known == Verdict::Known => writeln!(out, "{name}: known already")?,
+                None => {
+                    writeln!(out, "{name}: {} {}", key.algorithm, key.fingerprint)?;
+                    news.push(key.entry);
+                }
+            },
+            Err(fault) => {
+                has_failed = true;
+                writeln!(out, "{name}: {fault}")?;
+            }
+        }
+    }
+    let ending = if has_failed { Ending::Failed } else { Ending::Done };
+    if news.is_empty() {
+        return Ok(ending);
+    }
+    store(&news, input, out).map(|stored| if stored { ending } else { Ending::Failed })
+}
+
+/// Returns why a key must not be stored.
+fn refusal(key: &OfferedKey) -> Option<Fault> {
+    let (host, algorithm) = (key.host.clone(), key.algorithm.clone());
+    match &key.known {
+        Verdict::Known | Verdict::Unknown => None,
+        Verdict::Changed { file, line, fingerprint } => {
+            Some(Fault::HostKeyChanged(Box::new(HostKeyChange {
+                host,
+                file: file.clone(),
+                line: *line,
+                known: fingerprint.clone(),
+                algorithm,
+                shown: key.fingerprint.clone(),
+            })))
+        }
+        Verdict::Revoked { file, line } => Some(Fault::HostKeyRevoked {
+            host,
+            algorithm,
+            fingerprint: key.fingerprint.clone(),
+            file: file.clone(),
+            line: *line,
+        }),
+    }
+}
+
+/// Stores keys after a yes. Returns whether they were stored.
+fn store(
+    news: &[KnownHostEntry],
+    input: &mut impl BufRead,
+    out: &mut impl Write,
+) -> io::Result<bool> {
+    let keys =
+        if news.len() == 1 { "this key".to_owned() } else { format!("these {} keys", news.len()) };
+    writeln!(
+        out,
+        "Compare with what the administrator published: whoever answers with a false key can read what you send."
+    )?;
+    write!(out, "Trust {keys}? [y/N] ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    input.read_line(&mut answer)?;
+    if !matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+        writeln!(out, "nothing stored")?;
+        return Ok(false);
+    }
+    write_known_hosts(news)?;
+    writeln!(out, "stored {keys}")?;
+    Ok(true)
+}
+
+async fn ask_all(transport: Transport, targets: Vec<Target>, max_connecting: u16) -> Vec<Asked> {
+    let permits = Arc::new(Semaphore::new(usize::from(max_connecting)));
+    let mut asking = JoinSet::new();
+    for (place, target) in targets.into_iter().enumerate() {
+        let (transport, permits) = (transport.clone(), Arc::clone(&permits));
+        asking.spawn(async move {
+            let _permit = permits.acquire().await;
+            let answer = transport.host_key(&target).await;
+            (place, (target, answer))
+        });
+    }
+    let mut asked = asking.join_all().await;
+    asked.sort_by_key(|(place, _)| *place);
+    asked.into_iter().map(|(_, asked)| asked).collect()
+}

@@ -1,0 +1,181 @@
+//! The rooms of gtop and the doors between them.
+//!
+//! Reads the sources; knows the table of modules, bottom up, and which crates belong to whom. A
+//! module that imports upward, or a crate that is used outside its room, fails here.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Bottom up: a module may import only what stands before it.
+#[rustfmt::skip]
+const MODULES: &[&str] = &[
+    "time", "nodeset", "model", "wire", "probe", "transport", "inventory", "collect", "fleet",
+    "fields", "insight", "record", "pipeline", "progress", "view", "export", "serve", "tui", "sim",
+    "doctor", "config", "cli", "app",
+];
+
+/// What a module must not import although it stands below.
+const APART: &[(&str, &[&str])] = &[
+    ("transport", &["wire", "probe", "fields"]),
+    ("inventory", &["wire", "probe", "fields"]),
+    ("probe", &["wire"]),
+    ("collect", &["fields", "inventory"]),
+    ("fleet", &["wire", "probe", "transport", "inventory", "collect"]),
+    ("pipeline", &["transport", "collect", "inventory", "probe"]),
+    ("view", &["wire", "probe", "transport", "inventory", "collect", "pipeline"]),
+    ("export", &["view", "transport", "collect", "probe"]),
+    ("tui", &["wire", "probe", "transport", "inventory", "collect", "pipeline", "export"]),
+    ("sim", &["tui", "view"]),
+    ("cli", &["tui", "view", "fleet", "transport", "wire", "collect", "sim"]),
+];
+
+/// Crates that only these modules may use.
+const OWNERS: &[(&str, &[&str])] = &[
+    ("russh", &["transport", "sim"]),
+    ("ratatui", &["tui"]),
+    ("crossterm", &["tui"]),
+    ("clap", &["cli", "main"]),
+    ("serde_json", &["wire", "record", "export", "serve", "doctor", "progress", "inventory"]),
+    ("serde", &["wire", "record", "export", "serve", "doctor", "progress", "inventory", "config"]),
+    ("rpassword", &["app"]),
+];
+
+struct Source {
+    /// The top-level module the file belongs to.
+    module: String,
+    path: PathBuf,
+    code: String,
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let inside = path.strip_prefix(&root).unwrap();
+            let first = inside.iter().next().unwrap().to_str().unwrap();
+            let module = first.trim_end_matches(".rs").to_owned();
+            let code = fs::read_to_string(&path).unwrap();
+            found.push(Source { module, path, code });
+        }
+    }
+    found
+}
+
+/// Lines that are code: no comments, no docs.
+fn code_lines(code: &str) -> impl Iterator<Item = (usize, &str)> {
+    code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+/// Every `crate::name` a line speaks of.
+fn imports(line: &str) -> impl Iterator<Item = &str> {
+    line.split("crate::").skip(1).map(|rest| {
+        let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        rest.split_at(end.unwrap_or(rest.len())).0
+    })
+}
+
+/// Whether a line names something of a crate.
+fn uses(line: &str, owned: &str) -> bool {
+    line.match_indices(&format!("{owned}::")).any(|(at, _)| {
+        let before = line.split_at(at).0.chars().next_back();
+        !before.is_some_and(|letter| letter.is_alphanumeric() || letter == '_')
+    })
+}
+
+fn place(module: &str) -> Option<usize> {
+    MODULES.iter().position(|known| *known == module)
+}
+
+#[test]
+fn no_module_imports_upward() {
+    let mut wrong = String::new();
+    for source in sources().iter().filter(|source| !["lib", "main"].contains(&&*source.module)) {
+        let own = place(&source.module)
+            .unwrap_or_else(|| panic!("{} is in no room of the table", source.path.display()));
+        let apart = APART
+            .iter()
+            .find(|(module, _)| *module == source.module)
+            .map_or(&[][..], |(_, list)| list);
+        for (number, line) in code_lines(&source.code) {
+            for name in imports(line).filter(|name| *name != source.module) {
+                let is_upward = place(name).is_some_and(|there| there > own);
+                if is_upward || apart.contains(&name) {
+                    writeln!(
+                        wrong,
+                        "{}:{}: {} must not import {name}",
+                        source.path.display(),
+                        number + 1,
+                        source.module
+                    )
+                    .unwrap();
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn each_crate_stays_in_its_room() {
+    let mut wrong = String::new();
+    for source in sources() {
+        for (number, line) in code_lines(&source.code) {
+            for (owned, rooms) in OWNERS {
+                if uses(line, owned) && !rooms.contains(&&*source.module) {
+                    writeln!(
+                        wrong,
+                        "{}:{}: {owned} belongs to {rooms:?}",
+                        source.path.display(),
+                        number + 1
+                    )
+                    .unwrap();
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    for source in sources() {
+        assert!(
+            source.code.starts_with("//! "),
+            "{} does not begin with //!",
+            source.path.display()
+        );
+    }
+}
+
+#[test]
+fn every_module_stands_on_the_map() {
+    let map = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
+    for source in sources().iter().filter(|source| !["lib", "main"].contains(&&*source.module)) {
+        assert!(
+            map.contains(&format!("[`{}`]", source.module)),
+            "{} is not on the map in lib.rs",
+            source.module
+        );
+    }
+}
+
+#[test]
+fn the_rules_themselves_are_enforced() {
+    // What the checks above look for is really found.
+    assert_eq!(
+        imports("use crate::fleet::Node; crate::tui::run()").collect::<Vec<_>>(),
+        ["fleet", "tui"]
+    );
+    assert!(place("tui") > place("fleet"));
+    assert!(uses("use russh::client;", "russh") && uses("(russh::client)", "russh"));
+    assert!(!uses("use not_russh::client;", "russh") && !uses("serde_json::x", "serde"));
+    assert_eq!(code_lines("// use crate::tui\nuse crate::time;").count(), 1);
+}
