@@ -255,6 +255,7 @@ impl Transport {
                 user: settings.user.clone(),
                 identities,
                 only_these: settings.keys.only_these,
+                are_chosen: settings.keys.are_chosen,
                 agent: settings.keys.agent.clone(),
                 keys_allowed: settings.keys.are_allowed,
             },
@@ -348,8 +349,9 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan 
         login: Login {
             user: user.unwrap_or(&options.surroundings.user).clone(),
             identities: vec![Identity { path: PathBuf::from("fixed key"), file: key }],
-            only_these: true,
+            are_chosen: true,
             agent: None,
+            only_these: true,
             keys_allowed: true,
         },
     }

@@ -267,6 +267,20 @@ async fn at_most_five_keys_are_shown() {
 }
 
 #[tokio::test]
+async fn a_chosen_file_is_shown_before_many_other_keys_of_the_agent() {
+    let Some(mut lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let _agent = lab.start_agent().await;
+    for at in 0..5 {
+        let name = format!("key{at}");
+        lab.key(&name, &["-t", "ed25519"]).await;
+        lab.add_to_agent(&name).await;
+    }
+    says_hello(&lab).await;
+}
+
+#[tokio::test]
 async fn a_node_that_hangs_up_on_too_many_keys_has_refused() {
     let Some(mut lab) = Lab::new().await else { return };
     lab.write("authorized", "");
@@ -642,6 +656,29 @@ async fn a_connection_that_is_given_up_leaves_nothing_behind() {
     while metrics.num_alive_tasks() > before {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn a_channel_that_is_dropped_leaves_nothing_behind() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let (transport, node) = (lab.transport(), node());
+    let metrics = tokio::runtime::Handle::current().metrics();
+    let before = metrics.num_alive_tasks();
+    for _ in 0..5 {
+        let channel = may_move_to_a_thread(transport.open(&node, "cat", |_| ())).await.unwrap();
+        assert!(metrics.num_alive_tasks() > before);
+        drop(channel);
+    }
+    while metrics.num_alive_tasks() > before {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Holds at compile time: a task on any runtime may open a node.
+fn may_move_to_a_thread<T: Send>(future: T) -> T {
+    future
 }
 
 /// Accepts one connection and returns when the client is in its key exchange.
