@@ -27,7 +27,7 @@ use clap::{Args, Parser, Subcommand};
         0 at least one node answered, 1 none did, 2 the command line is wrong, 130 Ctrl-C"
 )]
 pub struct Cli {
-    /// Node to watch: [user@]host[:port], an `ssh_config` alias, or a set such as gpu[001-128,200]
+    /// Node to watch: [user@]host[:port], an alias from ~/.ssh/config, or a set such as gpu[001-128,200]
     #[arg(value_name = "HOST")]
     pub hosts: Vec<String>,
     /// What to do instead of watching

@@ -9,6 +9,7 @@
 //! russh logs what it sends at the level `debug`, so its logging must stay above.
 
 mod agent;
+mod algorithms;
 mod cable;
 mod channel;
 mod dial;
@@ -20,26 +21,23 @@ mod local;
 mod login;
 mod session;
 mod ssh_config;
+mod target;
 mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use russh::keys::ssh_key::public::KeyData;
-use russh::keys::{PrivateKey, PublicKey, decode_secret_key};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::model::NodeName;
 pub use crate::transport::channel::{Channel, Exit, Output};
 pub use crate::transport::fault::{Fault, HostKeyChange, Step};
 pub use crate::transport::known_hosts::Verdict;
 pub use crate::transport::ssh_config::Surroundings;
+pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
 pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
 
 use crate::transport::agent::Agent;
@@ -63,71 +61,6 @@ const CONFIGURATION_LIMIT: Duration = Duration::from_secs(10);
 
 /// Most targets that are looked at to find keys that need a passphrase.
 const SAMPLE: usize = 32;
-
-/// A node, as far as reaching it goes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Target {
-    /// What the user typed and the screen shows.
-    pub name: NodeName,
-    /// How to get there.
-    pub reach: Reach,
-}
-
-/// How to get to a node.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Reach {
-    /// It is this machine.
-    Local,
-    /// By SSH.
-    Ssh(SshTarget),
-}
-
-/// A node that is reached by SSH.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SshTarget {
-    /// The name or alias to look up in the configuration.
-    pub host: String,
-    /// The user name there, when the target itself says so.
-    pub user: Option<String>,
-    /// The port, when the target itself says so.
-    pub port: Option<u16>,
-    /// Where everything else comes from.
-    pub profile: Profile,
-}
-
-/// Where addresses, keys and known hosts come from.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Profile {
-    /// The user's OpenSSH configuration and files.
-    System,
-    /// Fixed values; no file is read. For the demonstration and for tests.
-    Fixed(Arc<FixedProfile>),
-}
-
-/// An address with the one key to show and the one host key to believe.
-#[derive(Clone, PartialEq)]
-pub struct FixedProfile {
-    address: SocketAddr,
-    key: Arc<PrivateKey>,
-    host_key: KeyData,
-}
-
-impl FixedProfile {
-    /// Takes an OpenSSH private key and the public host key as texts.
-    pub fn new(address: SocketAddr, key: &str, host_key: &str) -> Result<Self, Fault> {
-        let bad = |what: &str| Fault::BadConfiguration { why: format!("{what} cannot be read") };
-        let key = decode_secret_key(key, None).map_err(|_unreadable| bad("the private key"))?;
-        let host_key = PublicKey::from_openssh(host_key);
-        let host_key = host_key.map_err(|_unreadable| bad("the host key"))?.key_data().clone();
-        Ok(Self { address, key: Arc::new(key), host_key })
-    }
-}
-
-impl fmt::Debug for FixedProfile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FixedProfile").field("address", &self.address).finish_non_exhaustive()
-    }
-}
 
 /// What holds for every target.
 #[derive(Debug, Clone)]
@@ -322,6 +255,7 @@ impl Transport {
                 user: settings.user.clone(),
                 identities,
                 only_these: settings.keys.only_these,
+                are_chosen: settings.keys.are_chosen,
                 agent: settings.keys.agent.clone(),
                 keys_allowed: settings.keys.are_allowed,
             },
@@ -415,8 +349,9 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan 
         login: Login {
             user: user.unwrap_or(&options.surroundings.user).clone(),
             identities: vec![Identity { path: PathBuf::from("fixed key"), file: key }],
-            only_these: true,
+            are_chosen: true,
             agent: None,
+            only_these: true,
             keys_allowed: true,
         },
     }

@@ -2,272 +2,25 @@
 //!
 //! Every test brings its own folder, keys and server. Without an sshd the tests
 //! that need one say so and pass.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+
+#[path = "transport/lab.rs"]
+mod lab;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::transport::{
-    Channel, Exit, Fault, FixedProfile, Options, Output, Profile, Reach, SshTarget, Step,
-    Surroundings, Target, Transport, Verdict, write_known_hosts,
-};
-use tempfile::TempDir;
+use gtop::transport::{Exit, Fault, Options, Output, Step, Transport, Verdict, write_known_hosts};
+use russh::server;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
-/// Every server of these tests; not 127.0.0.1, so that nobody's real entry matters.
-const ADDRESS: &str = "127.0.7.1";
-
-/// No wait of a test is longer than this, and none that passes comes near.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A folder with keys and configuration for one test.
-struct Lab {
-    folder: TempDir,
-    user: String,
-    agent: Option<PathBuf>,
-}
-
-/// A running server; it ends with the test.
-struct Sshd {
-    port: u16,
-    _child: Child,
-}
-
-impl Lab {
-    /// Returns `None` where the OpenSSH programs are not all there.
-    #[expect(clippy::print_stderr, reason = "a skipped test must say so")]
-    async fn new() -> Option<Self> {
-        for program in
-            ["/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen", "/usr/bin/ssh-agent"]
-        {
-            if !Path::new(program).exists() {
-                eprintln!("skipped: there is no {program}");
-                return None;
-            }
-        }
-        if rustix::process::geteuid().is_root() && !Path::new("/run/sshd").exists() {
-            eprintln!("skipped: sshd wants /run/sshd when it is started by root");
-            return None;
-        }
-        let user = run("id", &["-un"]).await.trim().to_owned();
-        let lab = Self { folder: tempfile::tempdir().unwrap(), user, agent: None };
-        lab.write("authorized", "");
-        lab.write("known", "");
-        lab.key("host_ed25519", &["-t", "ed25519"]).await;
-        lab.key("id", &["-t", "ed25519"]).await;
-        lab.authorize("id");
-        Some(lab)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn text(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap()
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).unwrap();
-    }
-
-    /// Makes a key pair without a passphrase, unless the arguments give one.
-    async fn key(&self, name: &str, kind: &[&str]) {
-        let path = self.path(name);
-        let passphrase: &[&str] = if kind.contains(&"-N") { &[] } else { &["-N", ""] };
-        let words =
-            [&["-q", "-f", path.to_str().unwrap(), "-C", "test"], kind, passphrase].concat();
-        run("ssh-keygen", &words).await;
-    }
-
-    fn authorize(&self, name: &str) {
-        let public = self.text(&format!("{name}.pub"));
-        self.write("authorized", &format!("{}{public}", self.text("authorized")));
-    }
-
-    /// Starts a server with the host key of the lab and more configuration.
-    async fn sshd(&self, extra: &str) -> Sshd {
-        for _ in 0..5 {
-            if let Some(sshd) = self.try_sshd(extra).await {
-                self.write_config(sshd.port, "");
-                return sshd;
-            }
-        }
-        panic!("no sshd could be started");
-    }
-
-    async fn try_sshd(&self, extra: &str) -> Option<Sshd> {
-        let port = free_port().await;
-        let folder = self.folder.path().display();
-        // The first value of an option counts, so what a test wants comes first.
-        self.write(
-            "sshd_config",
-            &format!(
-                "{extra}\nListenAddress {ADDRESS}\nPort {port}\nHostKey {folder}/host_ed25519\nStrictModes no\n\
-                 AuthorizedKeysFile {folder}/authorized\nPidFile none\nUsePAM no\nPermitRootLogin yes\n\
-                 PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
-            ),
-        );
-        let mut child = Command::new("/usr/sbin/sshd")
-            .args(["-D", "-e", "-f"])
-            .arg(self.path("sshd_config"))
-            .stderr(std::process::Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        while let Some(line) = lines.next_line().await.unwrap() {
-            if line.contains("Server listening") {
-                // What it logs must be read, or it would stop at a full pipe.
-                tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-                return Some(Sshd { port, _child: child });
-            }
-        }
-        None
-    }
-
-    /// Writes the client's configuration for the alias `node`.
-    fn write_config(&self, port: u16, extra: &str) {
-        let folder = self.folder.path().display();
-        self.write(
-            "config",
-            &format!(
-                "{extra}\nHost node\nHostName {ADDRESS}\nPort {port}\nUser {}\nIdentityFile {folder}/id\n\
-                 UserKnownHostsFile {folder}/known\nGlobalKnownHostsFile {folder}/global\n\
-                 HashKnownHosts no\n",
-                self.user
-            ),
-        );
-    }
-
-    /// Makes the server's host key known.
-    fn trust(&self, sshd: &Sshd) {
-        let key = self.text("host_ed25519.pub");
-        self.write("known", &format!("[{ADDRESS}]:{} {key}", sshd.port));
-    }
-
-    fn options(&self) -> Options {
-        Options {
-            connect_timeout: Some(PATIENCE),
-            login: None,
-            config_file: Some(self.path("config")),
-            ssh_program: PathBuf::from("ssh"),
-            surroundings: Surroundings {
-                home: self.folder.path().to_owned(),
-                user: self.user.clone(),
-                machine: "here".to_owned(),
-                agent: self.agent.clone(),
-            },
-        }
-    }
-
-    fn transport(&self) -> Transport {
-        Transport::new(self.options())
-    }
-
-    async fn open(&self, command: &str) -> Result<Channel, Fault> {
-        self.transport().open(&node(), command, |_| ()).await
-    }
-
-    /// Starts an agent; it ends with the test.
-    async fn start_agent(&mut self) -> Child {
-        let socket = self.path("agent");
-        let mut agent = Command::new("ssh-agent")
-            .arg("-D")
-            .arg("-a")
-            .arg(&socket)
-            .stdout(std::process::Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(agent.stdout.as_mut().unwrap());
-        output.read_line(&mut String::new()).await.unwrap();
-        self.agent = Some(socket);
-        agent
-    }
-
-    async fn add_to_agent(&self, name: &str) {
-        let added = Command::new("ssh-add")
-            .arg("-q")
-            .arg(self.path(name))
-            .env("SSH_AUTH_SOCK", self.agent.as_ref().unwrap())
-            .status();
-        assert!(added.await.unwrap().success());
-    }
-}
-
-fn node() -> Target {
-    system("node", None, None)
-}
-
-fn system(host: &str, user: Option<&str>, port: Option<u16>) -> Target {
-    let ssh = SshTarget {
-        host: host.to_owned(),
-        user: user.map(str::to_owned),
-        port,
-        profile: Profile::System,
-    };
-    Target { name: host.to_owned(), reach: Reach::Ssh(ssh) }
-}
-
-fn fixed(address: &str, key: &str, host_key: &str) -> Target {
-    let profile = FixedProfile::new(address.parse().unwrap(), key, host_key).unwrap();
-    let ssh = SshTarget {
-        host: "fixed".to_owned(),
-        user: None,
-        port: None,
-        profile: Profile::Fixed(Arc::new(profile)),
-    };
-    Target { name: "fixed".to_owned(), reach: Reach::Ssh(ssh) }
-}
-
-fn local() -> Target {
-    Target { name: "here".to_owned(), reach: Reach::Local }
-}
-
-async fn run(program: &str, words: &[&str]) -> String {
-    let output = Command::new(program).args(words).output().await.unwrap();
-    assert!(output.status.success(), "{program} {words:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-async fn free_port() -> u16 {
-    let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
-    listener.local_addr().unwrap().port()
-}
-
-/// Everything a command said, and how it ended.
-#[derive(Debug, Default, PartialEq)]
-struct Told {
-    stdout: String,
-    stderr: String,
-    exit: Option<Exit>,
-    lost: Option<Fault>,
-}
-
-async fn listen(channel: &mut Channel) -> Told {
-    let mut told = Told::default();
-    loop {
-        match tokio::time::timeout(PATIENCE, channel.next()).await.unwrap() {
-            Output::Stdout(bytes) => told.stdout.push_str(&String::from_utf8_lossy(&bytes)),
-            Output::Stderr(bytes) => told.stderr.push_str(&String::from_utf8_lossy(&bytes)),
-            Output::Exit(exit) => told.exit = Some(exit),
-            Output::Closed(lost) => {
-                told.lost = lost;
-                return told;
-            }
-        }
-    }
-}
-
-async fn says_hello(lab: &Lab) {
-    let mut channel = lab.open("echo hello").await.unwrap();
-    assert_eq!(listen(&mut channel).await.stdout, "hello\n");
-}
+use crate::lab::{
+    ADDRESS, Lab, PATIENCE, fixed, free_port, listen, local, node, run, says_hello, system,
+};
 
 // ---- commands ----
 
@@ -394,24 +147,28 @@ async fn every_kind_of_key_opens_the_door() {
 #[tokio::test]
 async fn an_encrypted_key_needs_its_passphrase_once() {
     let Some(lab) = Lab::new().await else { return };
-    for (name, format) in [("locked", None), ("pem", Some("PEM")), ("pkcs8", Some("PKCS8"))] {
-        let mut kind = vec!["-t", "rsa", "-b", "2048", "-N", "open sesame"];
-        kind.extend(format.into_iter().flat_map(|format| ["-m", format]));
-        lab.key(name, &kind).await;
-        lab.write("authorized", &lab.text(&format!("{name}.pub")));
-        fs::rename(lab.path(name), lab.path("id")).unwrap();
-        fs::remove_file(lab.path("id.pub")).ok();
+    let path = lab.path("id");
+    let path = path.to_str().unwrap();
+    fs::remove_file(path).unwrap();
+    lab.key("id", &["-t", "rsa", "-b", "2048"]).await;
+    lab.write("authorized", &lab.text("id.pub"));
+    fs::remove_file(lab.path("id.pub")).unwrap();
+    let mut old = "";
+    for format in ["RFC4716", "PEM", "PKCS8"] {
+        let new = ["-q", "-p", "-f", path, "-P", old, "-N", "open sesame", "-m", format];
+        run("ssh-keygen", &new).await;
+        old = "open sesame";
         let sshd = lab.sshd("").await;
         lab.trust(&sshd);
 
         let transport = lab.transport();
         let file = lab.path("id");
         let fault = transport.open(&node(), "true", |_| ()).await.unwrap_err();
-        assert_eq!(fault, Fault::KeyEncrypted { file: file.clone() }, "{name}");
+        assert_eq!(fault, Fault::KeyEncrypted { file: file.clone() }, "{format}");
         assert!(fault.to_string().contains("ssh-add"), "{fault}");
-        assert_eq!(transport.locked_keys(&[node()]).await, [file.clone()]);
+        assert_eq!(transport.locked_keys(&[node()]).await, std::slice::from_ref(&file));
         let wrong = transport.unlock(&file, "open barley".to_owned()).await;
-        assert_eq!(wrong, Err(Fault::KeyEncrypted { file: file.clone() }), "{name}");
+        assert_eq!(wrong, Err(Fault::KeyEncrypted { file: file.clone() }), "{format}");
         transport.unlock(&file, "open sesame".to_owned()).await.unwrap();
         assert!(transport.locked_keys(&[node()]).await.is_empty());
         for _ in 0..2 {
@@ -507,6 +264,20 @@ async fn at_most_five_keys_are_shown() {
     let Fault::AuthenticationRefused { tried, .. } = &fault else { panic!("{fault}") };
     assert_eq!(tried.len(), 6, "{tried:?}");
     assert!(tried.last().unwrap().contains("IdentitiesOnly"), "{tried:?}");
+}
+
+#[tokio::test]
+async fn a_chosen_file_is_shown_before_many_other_keys_of_the_agent() {
+    let Some(mut lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let _agent = lab.start_agent().await;
+    for at in 0..5 {
+        let name = format!("key{at}");
+        lab.key(&name, &["-t", "ed25519"]).await;
+        lab.add_to_agent(&name).await;
+    }
+    says_hello(&lab).await;
 }
 
 #[tokio::test]
@@ -638,7 +409,7 @@ async fn what_trust_writes_is_what_ssh_accepts() {
         assert_eq!(offered.known, Verdict::Unknown);
         assert_eq!(offered.entry.file, lab.path("known"));
         assert_eq!(offered.entry.line.starts_with("|1|"), hash == "yes", "{offered:?}");
-        assert_eq!(write_known_hosts(&[offered.entry.clone()]).unwrap(), 1);
+        assert_eq!(write_known_hosts(std::slice::from_ref(&offered.entry)).unwrap(), 1);
         says_hello(&lab).await;
         let config = lab.path("config");
         let strict =
@@ -687,7 +458,8 @@ async fn ssh_itself_judges_the_same() {
         lab.write("known", text);
         let asked = Command::new("ssh")
             .args(["-F", config.to_str().unwrap(), "-o", "BatchMode=yes"])
-            .args(["-o", "StrictHostKeyChecking=yes", "-o", "UpdateHostKeys=no", "node", "true"])
+            .args(["-o", "StrictHostKeyChecking=yes", "-o", "UpdateHostKeys=no"])
+            .args(["-o", "KexAlgorithms=curve25519-sha256", "node", "true"])
             .output();
         let ssh_accepts = asked.await.unwrap().status.success();
         let ours = lab.open("true").await;
@@ -886,6 +658,29 @@ async fn a_connection_that_is_given_up_leaves_nothing_behind() {
     }
 }
 
+#[tokio::test]
+async fn a_channel_that_is_dropped_leaves_nothing_behind() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let (transport, node) = (lab.transport(), node());
+    let metrics = tokio::runtime::Handle::current().metrics();
+    let before = metrics.num_alive_tasks();
+    for _ in 0..5 {
+        let channel = may_move_to_a_thread(transport.open(&node, "cat", |_| ())).await.unwrap();
+        assert!(metrics.num_alive_tasks() > before);
+        drop(channel);
+    }
+    while metrics.num_alive_tasks() > before {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Holds at compile time: a task on any runtime may open a node.
+fn may_move_to_a_thread<T: Send>(future: T) -> T {
+    future
+}
+
 /// Accepts one connection and returns when the client is in its key exchange.
 async fn greet_and_wait(listener: &TcpListener) -> tokio::net::TcpStream {
     let (mut stream, _) = listener.accept().await.unwrap();
@@ -894,6 +689,73 @@ async fn greet_and_wait(listener: &TcpListener) -> tokio::net::TcpStream {
     client.read_line(&mut String::new()).await.unwrap();
     client.read_exact(&mut [0; 256]).await.unwrap();
     stream
+}
+
+/// A node that, when a command is started, tries to open channels back to the client.
+struct Intruder(tokio::sync::mpsc::Sender<bool>);
+
+impl server::Handler for Intruder {
+    type Error = russh::Error;
+
+    async fn auth_none(&mut self, _user: &str) -> Result<server::Auth, russh::Error> {
+        Ok(server::Auth::Accept)
+    }
+
+    async fn channel_open_session(
+        &mut self,
+        _channel: russh::Channel<server::Msg>,
+        reply: server::ChannelOpenHandle,
+        _session: &mut server::Session,
+    ) -> Result<(), russh::Error> {
+        reply.accept().await;
+        Ok(())
+    }
+
+    async fn exec_request(
+        &mut self,
+        channel: russh::ChannelId,
+        _command: &[u8],
+        session: &mut server::Session,
+    ) -> Result<(), russh::Error> {
+        session.channel_success(channel)?;
+        let (handle, opened) = (session.handle(), self.0.clone());
+        tokio::spawn(async move {
+            opened.send(handle.channel_open_agent().await.is_ok()).await.unwrap();
+            opened.send(handle.channel_open_session().await.is_ok()).await.unwrap();
+            opened.send(handle.channel_open_x11("x", 1).await.is_ok()).await.unwrap();
+            let tunnel = handle.channel_open_forwarded_tcpip("x", 1, "y", 2).await;
+            opened.send(tunnel.is_ok()).await.unwrap();
+            let tunnel = handle.channel_open_direct_tcpip("x", 1, "y", 2).await;
+            opened.send(tunnel.is_ok()).await.unwrap();
+            let socket = handle.channel_open_forwarded_streamlocal("/x").await;
+            opened.send(socket.is_ok()).await.unwrap();
+            let socket = handle.channel_open_direct_streamlocal("/x").await;
+            opened.send(socket.is_ok()).await.unwrap();
+        });
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_node_cannot_open_anything_here() {
+    let Some(lab) = Lab::new().await else { return };
+    let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let host_key = russh::keys::load_secret_key(lab.path("host_ed25519"), None).unwrap();
+    let config = Arc::new(server::Config { keys: vec![host_key], ..server::Config::default() });
+    let (opened, mut answers) = tokio::sync::mpsc::channel(1);
+    let serve = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        server::run_stream(config, stream, Intruder(opened)).await.map(Some).unwrap()
+    };
+    let target = fixed(&address, &lab.text("id"), &lab.text("host_ed25519.pub"));
+    let transport = lab.transport();
+    let (channel, _server) = tokio::join!(transport.open(&target, "x", |_| ()), serve);
+    let _channel = channel.unwrap();
+    for attempt in 0..7 {
+        let answer = tokio::time::timeout(PATIENCE, answers.recv()).await.unwrap();
+        assert_eq!(answer, Some(false), "attempt {attempt}");
+    }
 }
 
 // ---- this machine ----

@@ -11,7 +11,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until, 
 use crate::collect::Orders;
 use crate::collect::fault::of_transport;
 use crate::model::{Fault, FaultKind, Link, NodeName};
-use crate::probe::{self, Command, Greeting, Settings};
+use crate::probe::{self, Command, Greeting, Interpreter, Progress, Settings};
 use crate::time::Clock;
 use crate::transport::{self, Channel, Exit, Output, Target, Transport};
 use crate::wire::{Body, Delivery, Frame, FrameReader, MalformedFrame, News, Received, clean};
@@ -20,8 +20,6 @@ use crate::wire::{Body, Delivery, Frame, FrameReader, MalformedFrame, News, Rece
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
 /// How long the probe may take for its first frame; Python on a slow file system takes seconds.
 const HELLO_LIMIT: Duration = Duration::from_secs(30);
-/// The probe ends when it hears nothing for 30 s.
-const HEARTBEAT: Duration = Duration::from_secs(10);
 /// A probe that says nothing for so long, and for five intervals, is given up.
 const SILENCE: Duration = Duration::from_secs(30);
 /// How often a node in focus is sampled.
@@ -62,26 +60,28 @@ impl Session {
         interval: Duration,
     ) -> Result<Self, Fault> {
         let nonce = nonce();
-        let settings = Settings { node: target.name.as_str(), interval };
-        let line = probe::launch_line(&nonce, &settings);
+        let settings = Settings { interval, ..Settings::new(target.name.as_str(), &nonce) };
+        let line = probe::launch_line(&nonce, probe::source(Interpreter::Python, &settings).len());
         let step = |step| log::debug!("{}: {step}", target.name);
         let mut channel =
             transport.open(target, &line, step).await.map_err(|fault| of_transport(&fault))?;
-        let greeting = greet(&mut channel, &nonce);
-        let interpreter = match timeout(GREETING_LIMIT, greeting).await {
-            Ok(greeted) => greeted?,
-            Err(_elapsed) => {
-                let detail = format!(
-                    "the login shell did not start it within {} s",
-                    GREETING_LIMIT.as_secs()
-                );
-                return Err(Fault::new(FaultKind::NoInterpreter, detail));
-            }
-        };
+        let mut greeting = Greeting::new(&nonce);
+        let (interpreter, rest) =
+            match timeout(GREETING_LIMIT, greet(&mut channel, &mut greeting)).await {
+                Ok(greeted) => greeted?,
+                Err(_elapsed) => {
+                    let how = format!(
+                        "the login shell did not start it within {} s",
+                        GREETING_LIMIT.as_secs()
+                    );
+                    return Err(Fault::new(FaultKind::NoInterpreter, after(how, greeting.noise())));
+                }
+            };
         // Only now: what answers is our loader, not a shell that would run the source as commands.
-        let source = probe::source(interpreter, &nonce, &settings);
+        let source = probe::source(interpreter, &settings);
         channel.send(&source).await.map_err(|fault| of_transport(&fault))?;
         let mut reader = FrameReader::default();
+        reader.push(&rest);
         let hello = match timeout(HELLO_LIMIT, first_frame(&mut channel, &mut reader)).await {
             Ok(frame) => frame?,
             Err(_elapsed) => {
@@ -244,20 +244,22 @@ impl Session {
 }
 
 fn heartbeat() -> Interval {
-    let mut heartbeat = interval(HEARTBEAT);
+    let mut heartbeat = interval(probe::HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     heartbeat
 }
 
 /// Waits until the loader announces itself, through whatever the login files print.
-async fn greet(channel: &mut Channel, nonce: &str) -> Result<probe::Interpreter, Fault> {
-    let mut greeting = Greeting::new(nonce);
+async fn greet(
+    channel: &mut Channel,
+    greeting: &mut Greeting,
+) -> Result<(Interpreter, Vec<u8>), Fault> {
     let mut complaint = Vec::new();
     loop {
         match channel.next().await {
             Output::Stdout(bytes) => {
-                if let Some(interpreter) = greeting.push(&bytes) {
-                    return Ok(interpreter);
+                if let Progress::Ready { interpreter, rest } = greeting.feed(&bytes) {
+                    return Ok((interpreter, rest));
                 }
             }
             Output::Stderr(bytes) => {
@@ -265,18 +267,18 @@ async fn greet(channel: &mut Channel, nonce: &str) -> Result<probe::Interpreter,
                 complaint.extend(bytes.iter().take(room));
             }
             Output::Exit(exit) => {
-                let said =
-                    [greeting.noise(), String::from_utf8_lossy(&complaint).into_owned()].join(" ");
-                return Err(Fault::new(FaultKind::NoInterpreter, no_start(&exit, &said)));
+                let said = [greeting.noise(), &complaint].concat();
+                let how = format!("the login shell ended first, {}", exit_words(&exit));
+                return Err(Fault::new(FaultKind::NoInterpreter, after(how, &said)));
             }
             Output::Closed(fault) => return Err(closed(fault)),
         }
     }
 }
 
-fn no_start(exit: &Exit, said: &str) -> String {
-    let said = clean(said, 200);
-    let how = format!("the login shell ended first, {}", exit_words(exit));
+/// Adds to what happened what was printed before, where there was anything.
+fn after(how: String, said: &[u8]) -> String {
+    let said = clean(&String::from_utf8_lossy(said), 200);
     if said.is_empty() { how } else { format!("{how}, after: {said}") }
 }
 
@@ -303,14 +305,9 @@ async fn first_frame(channel: &mut Channel, reader: &mut FrameReader) -> Result<
                 complaint.extend(bytes.iter().take(room));
             }
             Output::Exit(exit) => {
-                let said =
-                    [reader.noise(), String::from_utf8_lossy(&complaint).into_owned()].join(" ");
-                let detail = format!(
-                    "the probe ended at once, {}: {}",
-                    exit_words(&exit),
-                    clean(&said, 200)
-                );
-                return Err(Fault::new(FaultKind::BadReply, detail));
+                let how = format!("the probe ended at once, {}", exit_words(&exit));
+                let said = [reader.noise().as_bytes(), &complaint].concat();
+                return Err(Fault::new(FaultKind::BadReply, after(how, &said)));
             }
             Output::Closed(fault) => return Err(closed(fault)),
         }

@@ -82,3 +82,17 @@ impl Signer for Agent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_hangs_is_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("agent");
+        let _listener = tokio::net::UnixListener::bind(&socket).unwrap();
+        let fault = Agent::open(&socket).await.err().unwrap();
+        assert_eq!(fault, Fault::AgentUnreachable { socket, why: "it hangs".to_owned() });
+    }
+}

@@ -7,10 +7,11 @@ use russh::client::Msg;
 use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Disconnect, Sig};
 use tokio::time::timeout;
 
+use crate::transport::algorithms;
 use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, Fault, Step};
 use crate::transport::local::Local;
-use crate::transport::session::{self, Session};
+use crate::transport::session::Session;
 
 /// Longest wait for the other side to take what is sent.
 const SEND_LIMIT: Duration = Duration::from_secs(10);
@@ -126,6 +127,8 @@ struct Ssh {
     writer: ChannelWriteHalf<Msg>,
     /// Output that came before the command was confirmed.
     early: VecDeque<Output>,
+    /// Whether the node closed the channel in order.
+    is_closed: bool,
     session: Session,
 }
 
@@ -145,7 +148,7 @@ impl Ssh {
             Err(_) => return Err(Fault::Broken { step: Step::Command, why: session.seen.why() }),
         };
         let (reader, writer) = channel.split();
-        let mut ssh = Self { reader, writer, early: VecDeque::new(), session };
+        let mut ssh = Self { reader, writer, early: VecDeque::new(), is_closed: false, session };
         if ssh.writer.exec(true, command).await.is_err() {
             return Err(ssh.broken());
         }
@@ -169,16 +172,16 @@ impl Ssh {
         if let Some(output) = self.early.pop_front() {
             return output;
         }
-        loop {
+        while !self.is_closed {
             let Some(message) = self.reader.wait().await else {
-                let is_lost = self.session.seen.end().is_some();
-                let lost = || Fault::SessionLost { why: self.session.seen.why() };
-                return Output::Closed(is_lost.then(lost));
+                return Output::Closed(Some(Fault::SessionLost { why: self.session.seen.why() }));
             };
             if let Some(output) = output(message) {
+                self.is_closed = matches!(output, Output::Closed(_));
                 return output;
             }
         }
+        Output::Closed(None)
     }
 
     async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
@@ -193,7 +196,7 @@ impl Ssh {
     fn lost(&self, error: &russh::Error) -> Fault {
         let why = match self.session.seen.end() {
             Some(_) => self.session.seen.why(),
-            None => session::describe(error),
+            None => algorithms::describe(error),
         };
         Fault::SessionLost { why }
     }

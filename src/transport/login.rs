@@ -23,6 +23,8 @@ const MOST_KEYS: usize = 5;
 pub(super) struct Login {
     pub(super) user: String,
     pub(super) identities: Vec<Identity>,
+    /// Whether the user chose the identities, rather than OpenSSH's defaults.
+    pub(super) are_chosen: bool,
     pub(super) agent: Option<PathBuf>,
     /// Whether no other key of the agent may be shown.
     pub(super) only_these: bool,
@@ -109,6 +111,9 @@ impl Login {
     }
 
     /// Lists the keys to show: chosen ones the agent holds, its others, then files.
+    ///
+    /// When there are too many, chosen files go before keys that just happen to be
+    /// in the agent; ssh would never get to them.
     fn candidates(&self, agent: Option<&Agent>) -> Vec<Candidate> {
         let held = agent.map(|agent| agent.keys.as_slice()).unwrap_or_default();
         let is_ours = |key: &&PublicKey| {
@@ -116,7 +121,9 @@ impl Login {
         };
         let (ours, others): (Vec<_>, Vec<_>) = held.iter().partition(is_ours);
         let others = others.into_iter().filter(|_| !self.only_these);
-        let in_agent = ours.into_iter().chain(others).cloned().map(Candidate::InAgent);
+        let in_agent = |key: &PublicKey| Candidate::InAgent(key.clone());
+        let others: Vec<_> = others.map(in_agent).collect();
+        let mut candidates: Vec<_> = ours.into_iter().map(in_agent).collect();
         let files = self.identities.iter().filter_map(|identity| match &identity.file {
             KeyFile::Open(key) => {
                 let is_held =
@@ -127,7 +134,12 @@ impl Login {
                 None
             }
         });
-        in_agent.chain(files).collect()
+        let files: Vec<_> = files.collect();
+        let are_too_many = candidates.len() + others.len() + files.len() > MOST_KEYS;
+        let (second, third) =
+            if self.are_chosen && are_too_many { (files, others) } else { (others, files) };
+        candidates.extend(second.into_iter().chain(third));
+        candidates
     }
 
     async fn show(

@@ -1,15 +1,14 @@
 //! One SSH connection up to the point where the host key is accepted.
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
+use russh::Channel;
 use russh::client::{self, ChannelOpenHandle, DisconnectReason, Handle, Msg};
 use russh::keys::ssh_key::public::KeyData;
-use russh::keys::{Algorithm, EcdsaCurve, HashAlg, PublicKeyOrCertificate};
-use russh::{AlgorithmKind, Channel, Preferred, kex};
+use russh::keys::{Algorithm, PublicKeyOrCertificate};
 use tokio::net::TcpStream;
 
+use crate::transport::algorithms;
 use crate::transport::cable::{self, Holder};
 use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, Fault, HostKeyChange, Step};
@@ -18,31 +17,6 @@ use crate::transport::known_hosts::{self, HostKeys, Verdict};
 
 /// Longest greeting text that is kept.
 const LONGEST_BANNER: usize = 4096;
-
-/// Ours, because the defaults put key exchanges first that cost 600 ms of CPU each.
-const KEY_EXCHANGES: &[kex::Name] = &[
-    kex::MLKEM768X25519_SHA256,
-    kex::CURVE25519,
-    kex::CURVE25519_PRE_RFC_8731,
-    kex::ECDH_SHA2_NISTP256,
-    kex::ECDH_SHA2_NISTP384,
-    kex::ECDH_SHA2_NISTP521,
-    kex::DH_G14_SHA256,
-    kex::DH_G16_SHA512,
-    kex::EXTENSION_SUPPORT_AS_CLIENT,
-    // Without this name the protection against dropped packets (Terrapin) is off.
-    kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
-];
-
-/// Kinds of host key, the wanted first. No SHA-1, as in today's OpenSSH.
-const HOST_KEYS: [Algorithm; 6] = [
-    Algorithm::Ed25519,
-    Algorithm::Ecdsa { curve: EcdsaCurve::NistP256 },
-    Algorithm::Ecdsa { curve: EcdsaCurve::NistP384 },
-    Algorithm::Ecdsa { curve: EcdsaCurve::NistP521 },
-    Algorithm::Rsa { hash: Some(HashAlg::Sha512) },
-    Algorithm::Rsa { hash: Some(HashAlg::Sha256) },
-];
 
 /// What to do with the key the node shows.
 #[derive(Debug, Clone)]
@@ -53,6 +27,17 @@ pub(super) enum Trust {
     Pinned(KeyData),
     /// Note the key and go no further.
     Look,
+}
+
+impl Trust {
+    /// Returns the kinds of key the host is known by.
+    fn known_kinds(&self) -> Vec<Algorithm> {
+        match self {
+            Self::Known(keys) => keys.algorithms(),
+            Self::Pinned(key) => vec![key.algorithm()],
+            Self::Look => Vec::new(),
+        }
+    }
 }
 
 /// An open connection; dropping it ends it.
@@ -136,7 +121,7 @@ async fn meet(
 ) -> Result<Session, Fault> {
     let port = stream.peer_addr().map_or(0, |address| address.port());
     let (cable, holder) = cable::cable(stream);
-    let settings = Arc::new(settings(&trust));
+    let settings = Arc::new(algorithms::settings(&trust.known_kinds()));
     let client = Client { trust, seen: Arc::clone(&seen) };
     let connected =
         deadline.bound(Step::Greeting, client::connect_stream(settings, cable, client)).await;
@@ -144,44 +129,9 @@ async fn meet(
     match connected {
         Ok(Ok(handle)) => Ok(Session { handle, seen, _holder: holder }),
         Ok(Err(Stop::Fault(fault))) => Err(*fault),
-        Ok(Err(Stop::Broke(error))) => Err(handshake_fault(&error, step, port)),
+        Ok(Err(Stop::Broke(error))) => Err(algorithms::handshake_fault(&error, step, port)),
         Err(_missed) => Err(deadline.missed(step)),
     }
-}
-
-fn settings(trust: &Trust) -> client::Config {
-    client::Config {
-        preferred: Preferred {
-            kex: Cow::Borrowed(KEY_EXCHANGES),
-            key: Cow::Owned(host_key_order(trust)),
-            ..Preferred::DEFAULT
-        },
-        window_size: 256 * 1024,
-        channel_buffer_size: 16,
-        keepalive_interval: Some(Duration::from_secs(15)),
-        keepalive_max: 3,
-        inactivity_timeout: Some(Duration::from_secs(60)),
-        nodelay: true,
-        ..client::Config::default()
-    }
-}
-
-/// Puts the kinds of key the host is known by first, else it would show another kind.
-fn host_key_order(trust: &Trust) -> Vec<Algorithm> {
-    let known = match trust {
-        Trust::Known(keys) => keys.algorithms(),
-        Trust::Pinned(key) => vec![key.algorithm()],
-        Trust::Look => Vec::new(),
-    };
-    let is_known = |algorithm: &Algorithm| {
-        known.iter().any(|known| match (known, algorithm) {
-            (Algorithm::Rsa { .. }, Algorithm::Rsa { .. }) => true,
-            (known, algorithm) => known == algorithm,
-        })
-    };
-    let (mut first, rest): (Vec<_>, Vec<_>) = HOST_KEYS.into_iter().partition(is_known);
-    first.extend(rest);
-    first
 }
 
 /// Why the connection's task stopped by our own will or by accident.
@@ -276,7 +226,7 @@ impl client::Handler for Client {
                 (End::Dismissed(fault::quote(&words.message)), Ok(()))
             }
             DisconnectReason::Error(Stop::Broke(error)) => {
-                (End::Broke(describe(&error)), Err(Stop::Broke(error)))
+                (End::Broke(algorithms::describe(&error)), Err(Stop::Broke(error)))
             }
             DisconnectReason::Error(Stop::Fault(fault)) => {
                 (End::Broke(fault.to_string()), Err(Stop::Fault(fault)))
@@ -363,58 +313,4 @@ impl client::Handler for Client {
     ) -> Result<(), Stop> {
         Ok(())
     }
-}
-
-fn handshake_fault(error: &russh::Error, step: Step, port: u16) -> Fault {
-    if let russh::Error::NoCommonAlgo { kind, ours, theirs } = error {
-        return Fault::NoCommonAlgorithm {
-            kind: kind_name(kind),
-            ours: some(ours),
-            theirs: some(theirs),
-        };
-    }
-    let why = describe(error);
-    if step == Step::Greeting || matches!(error, russh::Error::Version) {
-        return Fault::NotSsh { port, why };
-    }
-    Fault::Broken { step, why }
-}
-
-/// Returns the names of algorithms from a list of any length and content.
-fn some(names: &[String]) -> Vec<String> {
-    names.iter().take(12).map(|name| fault::clean(name, 64)).collect()
-}
-
-fn kind_name(kind: &AlgorithmKind) -> &'static str {
-    match kind {
-        AlgorithmKind::Kex => "key exchange",
-        AlgorithmKind::Key => "host key",
-        AlgorithmKind::Cipher => "cipher",
-        AlgorithmKind::Compression => "compression",
-        AlgorithmKind::Mac => "MAC",
-    }
-}
-
-/// Returns the cause in our words where russh's would not help.
-pub(super) fn describe(error: &russh::Error) -> String {
-    use russh::Error;
-    if let Error::IO(error) = error
-        && error.kind() != std::io::ErrorKind::UnexpectedEof
-    {
-        return fault::reason(error);
-    }
-    if matches!(error, Error::HUP | Error::Disconnect | Error::IO(_)) {
-        return "node closed the connection".to_owned();
-    }
-    if matches!(error, Error::KeepaliveTimeout | Error::InactivityTimeout) {
-        return "node no longer answers".to_owned();
-    }
-    if matches!(error, Error::Version) {
-        return "it does not speak SSH 2".to_owned();
-    }
-    let text = fault::quote(&error.to_string());
-    let mut letters = text.chars();
-    letters
-        .next()
-        .map_or(text.clone(), |first| format!("{}{}", first.to_ascii_lowercase(), letters.as_str()))
 }

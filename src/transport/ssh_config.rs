@@ -189,7 +189,7 @@ impl Question {
                 files: raw_keys.iter().filter_map(|raw| tokens.path(raw)).collect(),
                 are_chosen: are_chosen(&raw_keys),
                 only_these: printed.is_yes("identitiesonly"),
-                are_allowed: !printed.is_no("pubkeyauthentication"),
+                are_allowed: printed.allows_public_keys(),
                 agent: match printed.first("identityagent") {
                     None | Some("SSH_AUTH_SOCK") => around.agent.clone(),
                     Some(raw) => tokens.agent(raw),
@@ -223,6 +223,12 @@ impl<'a> Printed<'a> {
 
     fn is_no(&self, option: &'a str) -> bool {
         matches!(self.first(option), Some("no" | "false"))
+    }
+
+    fn allows_public_keys(&self) -> bool {
+        let methods = self.first("preferredauthentications");
+        let is_wanted = methods.is_none_or(|list| list.split(',').any(|name| name == "publickey"));
+        is_wanted && !self.is_no("pubkeyauthentication")
     }
 
     fn refuse_what_is_not_supported(&self) -> Result<(), Fault> {
@@ -432,6 +438,9 @@ mod tests {
         assert_eq!(settings.family, Family::Version6);
         assert_eq!(settings.connect_timeout, Some(Duration::from_secs(3)));
         assert_eq!(read("connecttimeout none\n").unwrap().connect_timeout, None);
+        let allows = |extra| read(extra).unwrap().keys.are_allowed;
+        assert!(allows("") && allows("preferredauthentications password,publickey\n"));
+        assert!(!allows("preferredauthentications gssapi-with-mic,password\n"));
     }
 
     #[test]

@@ -56,6 +56,9 @@ pub(super) fn offered(
     let Some(file) = settings.user_known_hosts.first() else {
         return Err(bad("UserKnownHostsFile is none, so there is no file to write"));
     };
+    if file == Path::new("/dev/null") {
+        return Err(bad("UserKnownHostsFile is /dev/null, which cannot remember a host key"));
+    }
     let host = &settings.known_as.full;
     let bare = host.trim_start_matches('[').split("]:").next().unwrap_or_default();
     ssh_config::check_host(bare)?;

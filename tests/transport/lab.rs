@@ -1,0 +1,267 @@
+//! A private sshd, its keys and a client configuration, for one test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gtop::model::NodeName;
+use gtop::transport::{
+    Channel, Exit, Fault, FixedProfile, Options, Output, Profile, Reach, SshTarget, Surroundings,
+    Target, Transport,
+};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
+
+/// Every server of these tests; not 127.0.0.1, so that nobody's real entry matters.
+pub(crate) const ADDRESS: &str = "127.0.7.1";
+
+/// No wait of a test is longer than this, and none that passes comes near.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A folder with keys and configuration for one test.
+pub(crate) struct Lab {
+    pub(crate) folder: TempDir,
+    pub(crate) user: String,
+    pub(crate) agent: Option<PathBuf>,
+}
+
+/// A running server; it ends with the test.
+pub(crate) struct Sshd {
+    pub(crate) port: u16,
+    _child: Child,
+}
+
+impl Lab {
+    /// Returns `None` where the OpenSSH programs are not all there.
+    #[expect(clippy::print_stderr, reason = "a skipped test must say so")]
+    pub(crate) async fn new() -> Option<Self> {
+        for program in
+            ["/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen", "/usr/bin/ssh-agent"]
+        {
+            if !Path::new(program).exists() {
+                eprintln!("skipped: there is no {program}");
+                return None;
+            }
+        }
+        if rustix::process::geteuid().is_root() && !Path::new("/run/sshd").exists() {
+            eprintln!("skipped: sshd wants /run/sshd when it is started by root");
+            return None;
+        }
+        let user = run("id", &["-un"]).await.trim().to_owned();
+        let lab = Self { folder: tempfile::tempdir().unwrap(), user, agent: None };
+        lab.write("authorized", "");
+        lab.write("known", "");
+        lab.key("host_ed25519", &["-t", "ed25519"]).await;
+        lab.key("id", &["-t", "ed25519"]).await;
+        lab.authorize("id");
+        Some(lab)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Makes a key pair without a passphrase, unless the arguments give one.
+    pub(crate) async fn key(&self, name: &str, kind: &[&str]) {
+        let path = self.path(name);
+        let passphrase: &[&str] = if kind.contains(&"-N") { &[] } else { &["-N", ""] };
+        let words =
+            [&["-q", "-f", path.to_str().unwrap(), "-C", "test"], kind, passphrase].concat();
+        run("ssh-keygen", &words).await;
+    }
+
+    pub(crate) fn authorize(&self, name: &str) {
+        let public = self.text(&format!("{name}.pub"));
+        self.write("authorized", &format!("{}{public}", self.text("authorized")));
+    }
+
+    /// Starts a server with the host key of the lab and more configuration.
+    pub(crate) async fn sshd(&self, extra: &str) -> Sshd {
+        for _ in 0..5 {
+            if let Some(sshd) = self.try_sshd(extra).await {
+                self.write_config(sshd.port, "");
+                return sshd;
+            }
+        }
+        panic!("no sshd could be started");
+    }
+
+    pub(crate) async fn try_sshd(&self, extra: &str) -> Option<Sshd> {
+        let port = free_port().await;
+        let folder = self.folder.path().display();
+        // The first value of an option counts, so what a test wants comes first.
+        self.write(
+            "sshd_config",
+            &format!(
+                "{extra}\nListenAddress {ADDRESS}\nPort {port}\nHostKey {folder}/host_ed25519\nStrictModes no\n\
+                 AuthorizedKeysFile {folder}/authorized\nPidFile none\nUsePAM no\nPermitRootLogin yes\n\
+                 PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+            ),
+        );
+        let mut child = Command::new("/usr/sbin/sshd")
+            .args(["-D", "-e", "-f"])
+            .arg(self.path("sshd_config"))
+            .stderr(std::process::Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains("Server listening") {
+                // What it logs must be read, or it would stop at a full pipe.
+                tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+                return Some(Sshd { port, _child: child });
+            }
+        }
+        None
+    }
+
+    /// Writes the client's configuration for the alias `node`.
+    pub(crate) fn write_config(&self, port: u16, extra: &str) {
+        let folder = self.folder.path().display();
+        self.write(
+            "config",
+            &format!(
+                "{extra}\nHost node\nHostName {ADDRESS}\nPort {port}\nUser {}\nIdentityFile {folder}/id\n\
+                 UserKnownHostsFile {folder}/known\nGlobalKnownHostsFile {folder}/global\n\
+                 HashKnownHosts no\n",
+                self.user
+            ),
+        );
+    }
+
+    /// Makes the server's host key known.
+    pub(crate) fn trust(&self, sshd: &Sshd) {
+        let key = self.text("host_ed25519.pub");
+        self.write("known", &format!("[{ADDRESS}]:{} {key}", sshd.port));
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            connect_timeout: Some(PATIENCE),
+            login: None,
+            config_file: Some(self.path("config")),
+            ssh_program: PathBuf::from("ssh"),
+            surroundings: Surroundings {
+                home: self.folder.path().to_owned(),
+                user: self.user.clone(),
+                machine: "here".to_owned(),
+                agent: self.agent.clone(),
+            },
+        }
+    }
+
+    pub(crate) fn transport(&self) -> Transport {
+        Transport::new(self.options())
+    }
+
+    pub(crate) async fn open(&self, command: &str) -> Result<Channel, Fault> {
+        self.transport().open(&node(), command, |_| ()).await
+    }
+
+    /// Starts an agent; it ends with the test.
+    pub(crate) async fn start_agent(&mut self) -> Child {
+        let socket = self.path("agent");
+        let mut agent = Command::new("ssh-agent")
+            .arg("-D")
+            .arg("-a")
+            .arg(&socket)
+            .stdout(std::process::Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(agent.stdout.as_mut().unwrap());
+        output.read_line(&mut String::new()).await.unwrap();
+        self.agent = Some(socket);
+        agent
+    }
+
+    pub(crate) async fn add_to_agent(&self, name: &str) {
+        let added = Command::new("ssh-add")
+            .arg("-q")
+            .arg(self.path(name))
+            .env("SSH_AUTH_SOCK", self.agent.as_ref().unwrap())
+            .status();
+        assert!(added.await.unwrap().success());
+    }
+}
+
+pub(crate) fn node() -> Target {
+    system("node", None, None)
+}
+
+pub(crate) fn system(host: &str, user: Option<&str>, port: Option<u16>) -> Target {
+    let ssh = SshTarget {
+        host: host.to_owned(),
+        user: user.map(str::to_owned),
+        port,
+        profile: Profile::System,
+    };
+    Target { name: NodeName::new(host).unwrap(), reach: Reach::Ssh(ssh) }
+}
+
+pub(crate) fn fixed(address: &str, key: &str, host_key: &str) -> Target {
+    let profile = FixedProfile::new(address.parse().unwrap(), key, host_key).unwrap();
+    let ssh = SshTarget {
+        host: "fixed".to_owned(),
+        user: None,
+        port: None,
+        profile: Profile::Fixed(Arc::new(profile)),
+    };
+    Target { name: NodeName::new("fixed").unwrap(), reach: Reach::Ssh(ssh) }
+}
+
+pub(crate) fn local() -> Target {
+    Target { name: NodeName::new("here").unwrap(), reach: Reach::Local }
+}
+
+pub(crate) async fn run(program: &str, words: &[&str]) -> String {
+    let output = Command::new(program).args(words).output().await.unwrap();
+    assert!(output.status.success(), "{program} {words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+pub(crate) async fn free_port() -> u16 {
+    let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Everything a command said, and how it ended.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) exit: Option<Exit>,
+    pub(crate) lost: Option<Fault>,
+}
+
+pub(crate) async fn listen(channel: &mut Channel) -> Told {
+    let mut told = Told::default();
+    loop {
+        match tokio::time::timeout(PATIENCE, channel.next()).await.unwrap() {
+            Output::Stdout(bytes) => told.stdout.push_str(&String::from_utf8_lossy(&bytes)),
+            Output::Stderr(bytes) => told.stderr.push_str(&String::from_utf8_lossy(&bytes)),
+            Output::Exit(exit) => told.exit = Some(exit),
+            Output::Closed(lost) => {
+                told.lost = lost;
+                return told;
+            }
+        }
+    }
+}
+
+pub(crate) async fn says_hello(lab: &Lab) {
+    let mut channel = lab.open("echo hello").await.unwrap();
+    assert_eq!(listen(&mut channel).await.stdout, "hello\n");
+}
