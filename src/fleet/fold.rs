@@ -216,17 +216,21 @@ impl Folding {
         if self.node.is_settled || !self.has_two_samples {
             return;
         }
-        let backends = self.node.hello.iter().flat_map(|hello| &hello.backends);
-        let all_answered = backends.filter(|backend| backend.absent.is_none()).all(|backend| {
-            let state = self.node.source(&backend.source);
-            state.is_some_and(|state| {
-                state.taken_at.is_some() || state.fault.is_some() || state.absent.is_some()
-            })
-        });
-        if all_answered {
+        let Some(hello) = &self.node.hello else { return };
+        if hello.backends.iter().all(|backend| has_answered(&self.node, &backend.source)) {
             Arc::make_mut(&mut self.node).is_settled = true;
         }
     }
+}
+
+/// Whether a backend told its devices and who uses them, or why not.
+fn has_answered(node: &Node, backend: &Source) -> bool {
+    let Some(state) = node.source(backend) else { return false };
+    if state.fault.is_some() || state.absent.is_some() {
+        return true;
+    }
+    let has_uses = node.source(&backend.processes()).is_none_or(|uses| uses.taken_at.is_some());
+    state.taken_at.is_some() && has_uses
 }
 
 impl Node {
