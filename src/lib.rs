@@ -2,5 +2,6 @@
 pub mod fleet;
 pub mod model;
 pub mod nodeset;
+pub mod sim;
 pub mod time;
 pub mod wire;
