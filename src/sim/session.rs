@@ -63,7 +63,7 @@ async fn perform(site: Arc<Site>, call: Call, handle: Handle) -> Ending {
     let id = call.channel.id();
     let (ears, mouth) = call.channel.split();
     let (heard, input) = mpsc::channel(8);
-    // Room for hello, an error and a sample; a probe nobody reads drops what it has, as with a pipe.
+    // Room for hello, an error and a sample; a probe nobody reads drops its new frames.
     let (output, spoken) = mpsc::channel(4);
     let (hear, speak) = (hear(ears, heard), speak(&mouth, spoken));
     let play = site.stage.play(&call.line, input, output);
