@@ -5,15 +5,16 @@ use std::process::ExitCode;
 
 use tokio::runtime::{self, Runtime};
 
+use crate::app::demo::Demo;
 use crate::app::print::Printing;
 use crate::app::watch::{Plan, Watch};
 use crate::cli::{Cli, Command};
 use crate::inventory::Roster;
-use crate::model::NodeName;
 use crate::nodeset;
 use crate::time::Clock;
 use crate::transport::{Options, Target, Transport};
 
+mod demo;
 mod log;
 mod print;
 mod trust;
@@ -73,6 +74,8 @@ enum Failure {
     #[error("cannot write the log {path}: {source}")]
     Log { path: String, source: io::Error },
     #[error(transparent)]
+    Transport(#[from] crate::transport::Fault),
+    #[error(transparent)]
     Io(#[from] io::Error),
 }
 
@@ -80,7 +83,7 @@ impl Failure {
     const fn code(&self) -> u8 {
         match self {
             Self::Inventory(_) | Self::NoHost => 2,
-            Self::Log { .. } | Self::Io(_) => 1,
+            Self::Log { .. } | Self::Transport(_) | Self::Io(_) => 1,
         }
     }
 }
@@ -127,14 +130,17 @@ fn watch(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<Ending, Failure> {
-    let mut roster = roster(cli, &cli.hosts)?;
-    let title = title(&roster.targets);
-    if cli.nodes.local || roster.targets.is_empty() {
-        roster.add_local();
+    // Dropped after the watch: the nodes outlive those who look at them.
+    let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
+    let (targets, title) = match &demo {
+        Some(demo) => (demo.targets()?, demo.title()),
+        None => targets(cli)?,
+    };
+    if demo.is_none() {
+        runtime.block_on(unlock_keys(&transport, &targets, err))?;
     }
-    runtime.block_on(unlock_keys(&transport, &roster.targets, err))?;
     let watch = Watch::start(Plan {
-        targets: roster.targets,
+        targets,
         transport,
         clock: clock.clone(),
         interval: cli.pace.interval,
@@ -148,12 +154,19 @@ fn watch(
     Ok(runtime.block_on(printing.once(&watch, cli.output.deadline, out))?)
 }
 
-/// Names what is watched: the folded hosts, or this machine.
-fn title(targets: &[Target]) -> String {
-    if targets.is_empty() {
-        return "this machine".to_owned();
+/// Returns whom to watch, and what to call them: the folded hosts, or this machine.
+fn targets(cli: &Cli) -> Result<(Vec<Target>, String), Failure> {
+    let mut roster = roster(cli, &cli.hosts)?;
+    let mut title = nodeset::fold(roster.targets.iter().map(|target| target.name.as_str()));
+    if cli.nodes.local || roster.targets.is_empty() {
+        roster.add_local();
+        title = if title.is_empty() {
+            "this machine".to_owned()
+        } else {
+            format!("{title} and this machine")
+        };
     }
-    nodeset::fold(targets.iter().map(|target| NodeName::as_str(&target.name)))
+    Ok((roster.targets, title))
 }
 
 /// Asks once for the passphrases of keys that are of no use without.

@@ -31,6 +31,7 @@
 //! - [`fields`]: one declaration per metric
 //! - [`pipeline`]: deliveries to the fleet
 //! - [`export`]: one file per format
+//! - [`sim`]: the simulated fleet and its in-process SSH nodes
 //! - [`cli`]: what was typed
 //! - [`app`]: wiring, exit codes
 
@@ -45,6 +46,7 @@ pub mod model;
 pub mod nodeset;
 pub mod pipeline;
 pub mod probe;
+pub mod sim;
 pub mod time;
 pub mod transport;
 pub mod wire;

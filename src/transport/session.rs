@@ -23,8 +23,8 @@ const LONGEST_BANNER: usize = 4096;
 pub(super) enum Trust {
     /// Believe the `known_hosts` files.
     Known(HostKeys),
-    /// Believe this key only.
-    Pinned(KeyData),
+    /// Believe this key only; none at all when there is none.
+    Pinned(Option<KeyData>),
     /// Note the key and go no further.
     Look,
 }
@@ -34,7 +34,7 @@ impl Trust {
     fn known_kinds(&self) -> Vec<Algorithm> {
         match self {
             Self::Known(keys) => keys.algorithms(),
-            Self::Pinned(key) => vec![key.algorithm()],
+            Self::Pinned(key) => key.iter().map(KeyData::algorithm).collect(),
             Self::Look => Vec::new(),
         }
     }
@@ -159,13 +159,20 @@ impl Client {
         let shown = known_hosts::fingerprint(key);
         let keys = match &self.trust {
             Trust::Known(keys) => keys,
-            Trust::Pinned(pinned) if pinned == key => return Ok(true),
-            Trust::Pinned(_) => {
-                return Err(Fault::HostKeyUnknown {
+            Trust::Pinned(Some(pinned)) if pinned == key => return Ok(true),
+            Trust::Pinned(Some(pinned)) => {
+                return Err(Fault::HostKeyChanged(Box::new(HostKeyChange {
                     host: "this node".to_owned(),
+                    file: "the fixed profile".into(),
+                    line: 1,
+                    known: known_hosts::fingerprint(pinned),
                     algorithm,
-                    fingerprint: shown,
-                });
+                    shown,
+                })));
+            }
+            Trust::Pinned(None) => {
+                let host = "this node".to_owned();
+                return Err(Fault::HostKeyUnknown { host, algorithm, fingerprint: shown });
             }
             Trust::Look => return Ok(false),
         };

@@ -55,16 +55,18 @@ pub enum Profile {
 pub struct FixedProfile {
     pub(super) address: SocketAddr,
     pub(super) key: Arc<PrivateKey>,
-    pub(super) host_key: KeyData,
+    pub(super) host_key: Option<KeyData>,
 }
 
 impl FixedProfile {
-    /// Takes an OpenSSH private key and the public host key as texts.
-    pub fn new(address: SocketAddr, key: &str, host_key: &str) -> Result<Self, Fault> {
+    /// Takes an OpenSSH private key and the public host key as texts. Without a host key the node
+    /// is one nobody has seen before.
+    pub fn new(address: SocketAddr, key: &str, host_key: Option<&str>) -> Result<Self, Fault> {
         let bad = |what: &str| Fault::BadConfiguration { why: format!("{what} cannot be read") };
         let key = decode_secret_key(key, None).map_err(|_unreadable| bad("the private key"))?;
-        let host_key = PublicKey::from_openssh(host_key);
-        let host_key = host_key.map_err(|_unreadable| bad("the host key"))?.key_data().clone();
+        let host_key = host_key.map(PublicKey::from_openssh).transpose();
+        let host_key = host_key.map_err(|_unreadable| bad("the host key"))?;
+        let host_key = host_key.map(|key| key.key_data().clone());
         Ok(Self { address, key: Arc::new(key), host_key })
     }
 }

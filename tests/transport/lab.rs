@@ -212,7 +212,7 @@ pub(crate) fn system(host: &str, user: Option<&str>, port: Option<u16>) -> Targe
 }
 
 pub(crate) fn fixed(address: &str, key: &str, host_key: &str) -> Target {
-    let profile = FixedProfile::new(address.parse().unwrap(), key, host_key).unwrap();
+    let profile = FixedProfile::new(address.parse().unwrap(), key, Some(host_key)).unwrap();
     let ssh = SshTarget {
         host: "fixed".to_owned(),
         user: None,

@@ -1,0 +1,67 @@
+//! `--demo`: a made-up fleet behind real SSH servers on loopback, on a thread of its own.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use tokio::runtime;
+use tokio::sync::oneshot;
+
+use crate::sim::{Population, SimNode, serve};
+use crate::transport::{Fault, FixedProfile, Profile, Reach, SshTarget, Target};
+
+/// A made-up fleet that is being served. Dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Demo {
+    nodes: Vec<SimNode>,
+    /// Its end ends the servers.
+    _serving: oneshot::Sender<()>,
+}
+
+impl Demo {
+    /// Serves a fleet of so many nodes, made from `seed`.
+    pub(super) fn start(nodes: u16, seed: u64) -> io::Result<Self> {
+        let population = Population::demo(u32::from(nodes), seed);
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let (ready, started) = sync_channel(1);
+        let (serving, ended) = oneshot::channel::<()>();
+        thread::Builder::new().name("demo".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                let served = serve(&population).await;
+                let (nodes, served) = match served {
+                    Ok(served) => (Ok(served.nodes.clone()), Some(served)),
+                    Err(error) => (Err(error), None),
+                };
+                ready.send(nodes).ok();
+                if let Some(served) = served {
+                    ended.await.ok();
+                    served.stop().await;
+                }
+            });
+        })?;
+        let nodes = started.recv().map_err(io::Error::other)??;
+        Ok(Self { nodes, _serving: serving })
+    }
+
+    /// Returns what is served, ready to be watched.
+    pub(super) fn targets(&self) -> Result<Vec<Target>, Fault> {
+        self.nodes.iter().map(target).collect()
+    }
+
+    /// Says what is watched.
+    pub(super) fn title(&self) -> String {
+        format!("demo, {} made-up nodes", self.nodes.len())
+    }
+}
+
+fn target(node: &SimNode) -> Result<Target, Fault> {
+    let profile = FixedProfile::new(node.address, &node.client_key, node.host_key.as_deref())?;
+    let reach = Reach::Ssh(SshTarget {
+        host: node.name.as_str().to_owned(),
+        user: None,
+        port: None,
+        profile: Profile::Fixed(Arc::new(profile)),
+    });
+    Ok(Target { name: node.name.clone(), reach })
+}

@@ -1,0 +1,183 @@
+//! Numbers that look drawn and are not: each depends on nothing but a seed, a path and a moment.
+
+/// A place in the tree of all drawn numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    /// Begins a tree.
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(mix(seed))
+    }
+
+    /// Returns the branch called `name`.
+    pub(crate) const fn at(self, name: u64) -> Self {
+        Self(mix(self.0 ^ mix(name.wrapping_add(0x5851_f42d_4c95_7f2d))))
+    }
+
+    /// Returns 64 bits.
+    pub(crate) const fn bits(self) -> u64 {
+        mix(self.0)
+    }
+
+    /// Returns 32 bytes, for a key.
+    pub(crate) fn key(self) -> [u8; 32] {
+        let mut key = [0; 32];
+        for (place, chunk) in (0..).zip(key.chunks_exact_mut(8)) {
+            chunk.copy_from_slice(&self.at(place).bits().to_le_bytes());
+        }
+        key
+    }
+
+    /// Returns a number below `bound`; 0 when that is 0.
+    pub(crate) fn below(self, bound: u32) -> u32 {
+        let wide = (self.bits() >> 32) * u64::from(bound);
+        u32::try_from(wide >> 32).unwrap_or(0)
+    }
+
+    /// Returns a number from 0 up to, but not, 1.
+    pub(crate) fn share(self) -> f64 {
+        f64::from(self.below(u32::MAX)) / f64::from(u32::MAX)
+    }
+
+    /// Returns a number between two.
+    pub(crate) fn within(self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.share()
+    }
+
+    /// Picks one of a list.
+    pub(crate) fn pick<T>(self, list: &[T]) -> Option<&T> {
+        let bound = u32::try_from(list.len()).unwrap_or(u32::MAX);
+        list.get(usize::try_from(self.below(bound)).unwrap_or(0))
+    }
+
+    /// Returns a smooth curve from -1 to 1 that has forgotten itself after `span` seconds.
+    pub(crate) fn noise(self, t: f64, span: f64) -> f64 {
+        let place = t / span;
+        let knot = whole(place);
+        let knots = |step: u64| self.at(knot.wrapping_add(step)).within(-1.0, 1.0);
+        let way = place - place.floor();
+        let eased = way * way * (3.0 - 2.0 * way);
+        knots(0) + (knots(1) - knots(0)) * eased
+    }
+}
+
+/// Splitmix64's step.
+const fn mix(seed: u64) -> u64 {
+    let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Returns the whole part; 0 for what is negative or no number.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast from a float saturates, which is what is wanted"
+)]
+pub(crate) const fn whole(value: f64) -> u64 {
+    value as u64
+}
+
+/// Rounds to thousandths, as probes do.
+pub(crate) fn milli(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+/// Something that happens again and again for a while.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pulse {
+    pub(crate) period: f64,
+    pub(crate) width: f64,
+    pub(crate) phase: f64,
+}
+
+impl Pulse {
+    /// Says whether it happens at `t`.
+    pub(crate) fn is_on(self, t: f64) -> bool {
+        (t + self.phase).rem_euclid(self.period) < self.width
+    }
+
+    /// Returns for how many seconds it has happened from 0 to `t`.
+    pub(crate) fn seconds(self, t: f64) -> f64 {
+        let until = |moment: f64| {
+            (moment / self.period).floor() * self.width
+                + moment.rem_euclid(self.period).min(self.width)
+        };
+        until(t + self.phase) - until(self.phase)
+    }
+}
+
+/// A rate that swings around its mean and bursts now and then; its sum never runs backwards.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    /// Units per second.
+    pub(crate) mean: f64,
+    /// Share of the mean it swings by, 0 to 1.
+    pub(crate) swing: f64,
+    /// Seconds of one swing.
+    pub(crate) period: f64,
+    /// Units per second on top while the pulse is on.
+    pub(crate) burst: f64,
+    /// When it bursts.
+    pub(crate) pulse: Pulse,
+}
+
+impl Flow {
+    /// Returns the rate at `t`.
+    pub(crate) fn rate(&self, t: f64) -> f64 {
+        let turn = std::f64::consts::TAU * t / self.period;
+        let burst = if self.pulse.is_on(t) { self.burst } else { 0.0 };
+        self.mean * (1.0 + self.swing * turn.cos()) + burst
+    }
+
+    /// Returns what has flowed at `t` when `before` seconds of the mean had flowed at 0.
+    pub(crate) fn sum(&self, before: f64, t: f64) -> f64 {
+        let turn = std::f64::consts::TAU / self.period;
+        self.mean * (before + t + self.swing * (turn * t).sin() / turn)
+            + self.burst * self.pulse.seconds(t)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_differ_and_come_back() {
+        let tree = Chance::new(7);
+        assert_eq!(tree.at(1).bits(), Chance::new(7).at(1).bits());
+        assert_ne!(tree.at(1).bits(), tree.at(2).bits());
+        assert_ne!(tree.at(1).key(), Chance::new(8).at(1).key());
+        assert!((0..1000).all(|name| tree.at(name).below(5) < 5));
+        assert_eq!(tree.pick::<u8>(&[]), None);
+    }
+
+    #[test]
+    fn noise_is_smooth_and_bounded() {
+        let chance = Chance::new(3);
+        let mut before = chance.noise(0.0, 4.0);
+        for step in 1..4000_u32 {
+            let now = chance.noise(f64::from(step) * 0.05, 4.0);
+            assert!(now.abs() <= 1.0 && (now - before).abs() < 0.1);
+            before = now;
+        }
+    }
+
+    #[test]
+    fn a_sum_is_the_integral_of_its_rate() {
+        let flow = Flow {
+            mean: 10.0,
+            swing: 0.9,
+            period: 7.0,
+            burst: 30.0,
+            pulse: Pulse { period: 11.0, width: 3.0, phase: 5.0 },
+        };
+        let mut sum = flow.sum(100.0, 0.0);
+        for step in 0..20_000_u32 {
+            sum += flow.rate((f64::from(step) + 0.5) * 0.005) * 0.005;
+        }
+        assert!((sum - flow.sum(100.0, 100.0)).abs() < 1.0);
+    }
+}

@@ -1,0 +1,351 @@
+//! Simulated devices: what they are, and what they read at a moment.
+
+use std::collections::BTreeMap;
+
+use crate::sim::chance::{Chance, whole};
+use crate::sim::work::Work;
+use crate::wire::body::{Device, Given};
+
+const MIB: u64 = 1 << 20;
+const DRIVER: &str = "570.124.06";
+/// What the driver's bookkeeping takes of a device somebody uses, in MiB.
+const OVERHEAD: u64 = 4;
+
+const IDLE: u64 = 0x01;
+const POWER_CAP: u64 = 0x04;
+const SLOWDOWN: u64 = 0x08;
+const THERMAL: u64 = 0x40;
+const POWER_BRAKE: u64 = 0x80;
+
+/// A model of device.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) name: &'static str,
+    memory_mib: u64,
+    reserved_mib: u64,
+    idle_watts: f64,
+    limit_watts: f64,
+    clock: f64,
+    idle_clock: f64,
+    memory_clock: f64,
+    has_fan: bool,
+}
+
+pub(crate) const H100: Model = Model {
+    name: "NVIDIA H100 80GB HBM3",
+    memory_mib: 81_559,
+    reserved_mib: 551,
+    idle_watts: 72.0,
+    limit_watts: 700.0,
+    clock: 1980.0,
+    idle_clock: 345.0,
+    memory_clock: 2619.0,
+    has_fan: false,
+};
+pub(crate) const A100: Model = Model {
+    name: "NVIDIA A100-SXM4-80GB",
+    memory_mib: 81_920,
+    reserved_mib: 631,
+    idle_watts: 58.0,
+    limit_watts: 400.0,
+    clock: 1410.0,
+    idle_clock: 210.0,
+    memory_clock: 1593.0,
+    has_fan: false,
+};
+pub(crate) const A6000: Model = Model {
+    name: "NVIDIA RTX A6000",
+    memory_mib: 49_140,
+    reserved_mib: 454,
+    idle_watts: 21.0,
+    limit_watts: 300.0,
+    clock: 2100.0,
+    idle_clock: 210.0,
+    memory_clock: 8001.0,
+    has_fan: true,
+};
+
+/// The slices a device is split into: name and MiB.
+const SLICES: [(&str, u64); 3] =
+    [("MIG 3g.40gb", 40_192), ("MIG 2g.20gb", 19_968), ("MIG 1g.10gb", 9_728)];
+
+/// What is wrong with a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// Too hot.
+    Hot,
+    /// It lags behind its job.
+    Slow,
+    /// The driver lost it.
+    Lost,
+    /// Its memory fails.
+    Errors,
+}
+
+/// What a device is to others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Role {
+    Whole,
+    Split,
+    Slice { parent: String, name: String },
+}
+
+/// One device, or a slice of one.
+#[derive(Clone, Debug)]
+pub(crate) struct Gpu {
+    pub(crate) uuid: String,
+    pub(crate) chance: Chance,
+    /// Place of its work in the node's list.
+    pub(crate) work: usize,
+    model: &'static Model,
+    memory_mib: u64,
+    index: u32,
+    pci: String,
+    role: Role,
+    trouble: Option<Trouble>,
+}
+
+impl Gpu {
+    /// Makes the device of this number.
+    pub(crate) fn new(model: &'static Model, node: Chance, index: u32, work: usize) -> Self {
+        let chance = node.at(100 + u64::from(index));
+        Self {
+            uuid: format!("GPU-{}", uuid(chance)),
+            chance,
+            work,
+            model,
+            memory_mib: model.memory_mib,
+            index,
+            pci: format!("00000000:{:02X}:00.0", 0x0b + index * 0x11 % 0xf0),
+            role: Role::Whole,
+            trouble: None,
+        }
+    }
+
+    /// Puts something wrong with it.
+    pub(crate) fn with(mut self, trouble: Option<Trouble>) -> Self {
+        self.trouble = trouble;
+        self
+    }
+
+    /// Splits it: itself first, then its slices.
+    pub(crate) fn split(self) -> Vec<Self> {
+        let slice = |(index, (name, memory_mib)): (u32, &(&str, u64))| {
+            let chance = self.chance.at(200 + u64::from(index));
+            Self {
+                uuid: format!("MIG-{}", uuid(chance)),
+                chance,
+                memory_mib: *memory_mib,
+                index,
+                role: Role::Slice {
+                    parent: self.uuid.clone(),
+                    name: format!("{} {name}", self.model.name),
+                },
+                ..self.clone()
+            }
+        };
+        let slices: Vec<Self> = (0..).zip(&SLICES).map(slice).collect();
+        [vec![Self { role: Role::Split, ..self }], slices].concat()
+    }
+
+    /// Says whether a process can run on it: not on a whole that is split, nor on one that is lost.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.role != Role::Split && self.trouble != Some(Trouble::Lost)
+    }
+
+    /// Returns how much of its time it works at `t`, 0 to 100.
+    pub(crate) fn load(&self, work: &Work, t: f64) -> f64 {
+        match (self.trouble, &self.role) {
+            (Some(Trouble::Slow), _) => 13.0 + 4.0 * self.chance.noise(t, 4.0),
+            (_, Role::Split) => 0.8 * work.load(self.chance, t),
+            _ => work.load(self.chance, t),
+        }
+    }
+
+    /// Returns the MiB of its memory that processes hold at `t`.
+    pub(crate) fn held_mib(&self, work: &Work, t: f64) -> u64 {
+        let of = |mib: u64, chance| whole(float(mib) * work.memory(chance, t));
+        match self.role {
+            Role::Whole | Role::Slice { .. } => of(self.memory_mib, self.chance),
+            Role::Split => (0..)
+                .zip(&SLICES)
+                .map(|(index, (_, mib))| of(*mib, self.chance.at(200 + index)) + OVERHEAD)
+                .sum(),
+        }
+    }
+
+    /// Returns what it reads at `t`; what never changes only when `is_full`.
+    pub(crate) fn read(&self, work: &Work, t: f64, is_full: bool) -> Device {
+        let mut device = Device {
+            uuid: self.uuid.clone(),
+            index: u64::from(self.index).into(),
+            ..Device::default()
+        };
+        if let Role::Slice { parent, .. } = &self.role {
+            device.parent = Some(parent.clone());
+        }
+        if is_full {
+            self.tell_statics(&mut device);
+        }
+        if self.trouble == Some(Trouble::Lost) {
+            device.fault = Some("lost".to_owned());
+            return device;
+        }
+        self.tell_memory(&mut device, work, t);
+        match self.role {
+            Role::Slice { .. } if is_full => lack(&mut device, &SLICE_LACKS),
+            Role::Slice { .. } => {}
+            Role::Whole => {
+                let load = self.load(work, t);
+                device.util = load.round().into();
+                device.memory_util = (load * 0.55).round().into();
+                self.tell_board(&mut device, work, t);
+            }
+            Role::Split => {
+                self.tell_board(&mut device, work, t);
+                if is_full {
+                    lack(&mut device, &["util", "memory_util"]);
+                }
+            }
+        }
+        device
+    }
+
+    fn tell_statics(&self, device: &mut Device) {
+        let name = match &self.role {
+            Role::Slice { name, .. } => name.clone(),
+            Role::Whole | Role::Split => self.model.name.to_owned(),
+        };
+        device.name = Some(name);
+        device.pci = Some(self.pci.clone());
+        device.driver = Some(DRIVER.to_owned());
+        if self.trouble == Some(Trouble::Lost) || matches!(self.role, Role::Slice { .. }) {
+            return;
+        }
+        device.mig = Some(self.role == Role::Split);
+        device.power_limit = whole(self.model.limit_watts * 1000.0).into();
+        device.clock_sm_max = whole(self.model.clock).into();
+        device.clock_memory_max = whole(self.model.memory_clock).into();
+        if self.model.has_fan {
+            lack(device, &["temperature_memory"]);
+        } else {
+            lack(device, &["fan"]);
+        }
+    }
+
+    fn tell_memory(&self, device: &mut Device, work: &Work, t: f64) {
+        let reserved = match self.role {
+            Role::Slice { .. } => 0,
+            Role::Whole | Role::Split => self.model.reserved_mib,
+        };
+        let used = (self.held_mib(work, t) + OVERHEAD).min(self.memory_mib - reserved);
+        device.memory_total = (self.memory_mib * MIB).into();
+        device.memory_used = (used * MIB).into();
+        device.memory_free = ((self.memory_mib - reserved - used) * MIB).into();
+        device.memory_reserved = (reserved * MIB).into();
+    }
+
+    /// What belongs to the board: power, temperature, clocks, errors.
+    fn tell_board(&self, device: &mut Device, work: &Work, t: f64) {
+        let watts = self.watts(work, t);
+        let heat = self.heat(work, t);
+        device.power = whole(watts * 1000.0).into();
+        device.temperature = heat.round().into();
+        if self.model.has_fan {
+            device.fan = (20.0 + (heat - 30.0).max(0.0) * 1.2).clamp(0.0, 100.0).round().into();
+        } else {
+            device.temperature_memory = (heat + 6.0).round().into();
+        }
+        let is_busy = self.load(work, t) >= 1.0;
+        device.pstate = Given::Value(if is_busy { 0 } else { 8 });
+        device.clock_sm = whole(self.clock(is_busy, t)).into();
+        device.clock_memory = whole(self.model.memory_clock).into();
+        device.throttle = self.throttle(is_busy, watts).into();
+        let errors = self.trouble == Some(Trouble::Errors);
+        device.ecc_corrected = Given::Value(if errors { 412 + whole(t / 7.0) } else { 0 });
+        device.ecc_uncorrected = Given::Value(if errors { 2 } else { 0 });
+    }
+
+    fn watts(&self, work: &Work, t: f64) -> f64 {
+        let most = match self.trouble {
+            Some(Trouble::Hot) => 0.62,
+            Some(Trouble::Slow) => 0.9,
+            Some(Trouble::Lost | Trouble::Errors) | None => 1.0,
+        };
+        let share = (self.load(work, t) / 100.0).powf(0.8) * most;
+        let ripple = 1.0 + 0.012 * self.chance.at(5).noise(t, 0.8);
+        let span = self.model.limit_watts - self.model.idle_watts;
+        (self.model.idle_watts + span * share * 0.985) * ripple
+    }
+
+    /// The temperature follows the power of the last half minute.
+    fn heat(&self, work: &Work, t: f64) -> f64 {
+        let lags = [(0.0, 0.1), (6.0, 0.3), (14.0, 0.35), (26.0, 0.25)];
+        let mean: f64 = lags.iter().map(|(ago, part)| part * self.watts(work, t - ago)).sum();
+        let own = self.chance.at(6).within(28.0, 34.0);
+        let hot = if self.trouble == Some(Trouble::Hot) { 34.0 } else { 0.0 };
+        own + 34.0 * mean / self.model.limit_watts + hot
+    }
+
+    fn clock(&self, is_busy: bool, t: f64) -> f64 {
+        let steps = |clock: f64| (clock / 15.0).floor() * 15.0;
+        match self.trouble {
+            Some(Trouble::Hot) => steps(0.6 * self.model.clock + 60.0 * self.chance.noise(t, 6.0)),
+            Some(Trouble::Slow) => steps(0.45 * self.model.clock),
+            _ if is_busy => steps(self.model.clock * (0.985 + 0.015 * self.chance.noise(t, 3.0))),
+            Some(Trouble::Lost | Trouble::Errors) | None => self.model.idle_clock,
+        }
+    }
+
+    fn throttle(&self, is_busy: bool, watts: f64) -> u64 {
+        match self.trouble {
+            Some(Trouble::Hot) => SLOWDOWN | THERMAL,
+            Some(Trouble::Slow) => SLOWDOWN | POWER_BRAKE,
+            _ if watts > 0.97 * self.model.limit_watts => POWER_CAP,
+            _ if is_busy => 0,
+            Some(Trouble::Lost | Trouble::Errors) | None => IDLE,
+        }
+    }
+}
+
+const SLICE_LACKS: [&str; 6] =
+    ["util", "memory_util", "temperature", "power", "power_limit", "clock_sm"];
+
+/// Makes keys `null`, and says why.
+fn lack(device: &mut Device, keys: &[&str]) {
+    for key in keys {
+        match *key {
+            "util" => device.util = Given::Null,
+            "memory_util" => device.memory_util = Given::Null,
+            "temperature" => device.temperature = Given::Null,
+            "temperature_memory" => device.temperature_memory = Given::Null,
+            "power" => device.power = Given::Null,
+            "power_limit" => device.power_limit = Given::Null,
+            "clock_sm" => device.clock_sm = Given::Null,
+            _ => device.fan = Given::Null,
+        }
+    }
+    device.lacks.extend(
+        keys.iter()
+            .map(|key| ((*key).to_owned(), "not supported".to_owned()))
+            .collect::<BTreeMap<_, _>>(),
+    );
+}
+
+/// Returns the text of an identity.
+pub(crate) fn uuid(chance: Chance) -> String {
+    let (front, back) = (chance.at(10).bits(), chance.at(11).bits());
+    format!(
+        "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
+        front >> 32,
+        (front >> 16) & 0xffff,
+        front & 0xfff,
+        back >> 52,
+        back & 0xffff_ffff_ffff
+    )
+}
+
+#[expect(clippy::cast_precision_loss, reason = "MiB of one device are far below 2^53")]
+const fn float(mib: u64) -> f64 {
+    mib as f64
+}

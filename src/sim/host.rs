@@ -1,0 +1,172 @@
+//! The machine around the simulated devices: processors, memory, network, disks.
+
+use crate::sim::chance::{Chance, Flow, Pulse, milli, whole};
+use crate::sim::work::Work;
+use crate::wire::body::{Disk, Host, HostSlow, Pressure, Space, Traffic};
+
+const GIB: f64 = 1_073_741_824.0;
+/// Clock ticks a second.
+const TICK: f64 = 100.0;
+
+/// The parts of a node that are no devices.
+#[derive(Clone, Debug)]
+pub(crate) struct Metal {
+    chance: Chance,
+    cpus: u32,
+    memory_gib: f64,
+    memory_share: f64,
+    user: Flow,
+    system: Flow,
+    iowait: Flow,
+    nets: Vec<(&'static str, Flow, Flow)>,
+    ports: Vec<(&'static str, Flow, Flow)>,
+    disks: Vec<(&'static str, Flow, Flow)>,
+    has_scratch: bool,
+}
+
+impl Metal {
+    /// Makes a workstation or a server around the devices; `work` sets when it saves.
+    pub(crate) fn new(chance: Chance, is_small: bool, is_busy: bool, work: Option<&Work>) -> Self {
+        let chance = chance.at(50);
+        let cpus = if is_small { 64 } else { 192 };
+        let never = Pulse { period: 60.0, width: 0.0, phase: 0.0 };
+        let save = work.map_or(never, |work| work.checkpoint);
+        let flow = |name: u64, mean: f64, burst: f64| Flow {
+            mean: mean * chance.at(name).within(0.8, 1.2),
+            swing: 0.3,
+            period: chance.at(name + 1).within(40.0, 160.0),
+            burst,
+            pulse: save,
+        };
+        let load = |busy: f64, idle: f64| if is_busy { busy } else { idle };
+        let ticks = f64::from(cpus) * TICK;
+        let fabric = if is_busy { 21e9 } else { 2e3 };
+        let port = |name, place: u64| {
+            (name, flow(10 + 4 * place, fabric, 0.0), flow(12 + 4 * place, fabric, 0.0))
+        };
+        Self {
+            cpus,
+            memory_gib: if is_small { 251.5 } else { 2015.3 },
+            memory_share: load(chance.at(1).within(0.2, 0.3), chance.at(1).within(0.02, 0.08)),
+            user: flow(2, ticks * load(0.24, 0.006), 0.0),
+            system: flow(4, ticks * load(0.035, 0.002), 0.0),
+            iowait: flow(6, ticks * load(0.002, 0.0002), ticks * 0.05),
+            nets: vec![("eth0", flow(30, load(38e6, 9e3), 0.0), flow(32, load(21e6, 6e3), 180e6))],
+            ports: if is_small {
+                vec![]
+            } else {
+                let names = ["mlx5_0/1", "mlx5_1/1", "mlx5_2/1", "mlx5_3/1"];
+                (0..).zip(names).map(|(place, name)| port(name, place)).collect()
+            },
+            disks: vec![
+                ("nvme0n1", flow(34, load(2e6, 2e4), 0.0), flow(36, load(4e6, 9e4), 0.0)),
+                ("nvme1n1", flow(38, load(310e6, 1e3), 0.0), flow(40, load(9e6, 1e3), 2.1e9)),
+            ],
+            has_scratch: !is_small,
+            chance,
+        }
+    }
+
+    /// Returns its logical processors.
+    pub(crate) const fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// Returns the fast group at `t`, when its clock shows `at`.
+    pub(crate) fn fast(&self, at: f64, t: f64) -> Host {
+        let total = self.memory_gib * GIB;
+        let used = total * (self.memory_share + 0.01 * self.chance.at(60).noise(t, 45.0));
+        let busy = (self.user.rate(t) + self.system.rate(t)) / TICK;
+        let load = |span: f64, place: u64| {
+            milli((busy + 0.06 * busy * self.chance.at(place).noise(t, span)).max(0.0))
+        };
+        let traffic = |(name, rx, tx): &(&str, Flow, Flow)| Traffic {
+            name: (*name).to_owned(),
+            rx: sum(rx, at, t),
+            tx: sum(tx, at, t),
+        };
+        let disk = |(name, read, write): &(&str, Flow, Flow)| Disk {
+            name: (*name).to_owned(),
+            read: sum(read, at, t),
+            write: sum(write, at, t),
+        };
+        Host {
+            at,
+            cpu: Some(self.ticks(at, t)),
+            load: Some(vec![load(20.0, 61), load(90.0, 62), load(300.0, 63)]),
+            memory_total: whole(total).into(),
+            memory_available: whole(total - used).into(),
+            swap_total: whole(8.0 * GIB).into(),
+            swap_free: whole(8.0 * GIB - 3e6).into(),
+            pressure: Some(self.pressure(t)),
+            uptime: at.into(),
+            net: Some(self.nets.iter().map(traffic).collect()),
+            infiniband: (!self.ports.is_empty()).then(|| self.ports.iter().map(traffic).collect()),
+            disk: Some(self.disks.iter().map(disk).collect()),
+        }
+    }
+
+    /// Returns the slow group.
+    pub(crate) fn slow(&self, at: f64, t: f64) -> HostSlow {
+        let busy = (self.user.rate(t) + self.system.rate(t)) / TICK / f64::from(self.cpus);
+        let space = |path: &str, gib: f64, used: f64| Space {
+            path: path.to_owned(),
+            total: whole(gib * GIB),
+            free: whole(gib * GIB * (1.0 - used) - t.max(0.0) * 1e5),
+        };
+        let mut places = vec![space("/", 438.0, 0.37), space("/tmp", 126.0, 0.02)];
+        if self.has_scratch {
+            places.push(space("/scratch", 6_983.0, self.chance.at(64).within(0.3, 0.95)));
+        }
+        HostSlow {
+            at,
+            temperature: milli(38.0 + 60.0 * busy + self.chance.at(65).noise(t, 20.0)).into(),
+            space: Some(places),
+        }
+    }
+
+    /// user, nice, system, idle, iowait, irq, softirq, steal: together all processors' time.
+    fn ticks(&self, at: f64, t: f64) -> Vec<u64> {
+        let before = at - t;
+        let [user, system, iowait] =
+            [&self.user, &self.system, &self.iowait].map(|flow| flow.sum(before, t).max(0.0));
+        let softirq = system * 0.04;
+        let idle = at * f64::from(self.cpus) * TICK - user - system - iowait - softirq;
+        [user, 0.0, system, idle, iowait, 0.0, softirq, 0.0].map(whole).to_vec()
+    }
+
+    fn pressure(&self, t: f64) -> Pressure {
+        let some = |name: u64, mean: f64| {
+            milli((mean * (1.0 + self.chance.at(name).noise(t, 15.0))).clamp(0.0, 100.0))
+        };
+        let waits = 100.0 * self.iowait.rate(t) / (f64::from(self.cpus) * TICK);
+        Pressure {
+            cpu: some(66, 0.4).into(),
+            memory: 0.0.into(),
+            io: milli(waits.clamp(0.0, 100.0)).into(),
+        }
+    }
+}
+
+fn sum(flow: &Flow, at: f64, t: f64) -> u64 {
+    whole(flow.sum(at - t, t))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_never_busier_than_there_is_time() {
+        let metal = Metal::new(Chance::new(1), false, true, None);
+        let mut before = metal.ticks(200_000.0, 0.0);
+        for second in 1..600_u32 {
+            let now = metal.ticks(200_000.0 + f64::from(second), f64::from(second));
+            let spent: Vec<u64> = now.iter().zip(&before).map(|(now, then)| now - then).collect();
+            let all: u64 = spent.iter().sum();
+            assert!((19_195..=19_205).contains(&all), "{spent:?}");
+            assert!((20..80).contains(&(spent[0] * 100 / all)), "{spent:?}");
+            before = now;
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Keys of the simulated fleet, drawn from its seed. They guard nothing.
+
+use std::io;
+
+use russh::keys::ssh_key::LineEnding;
+use russh::keys::ssh_key::private::{Ed25519Keypair, KeypairData};
+use russh::keys::{PrivateKey, PublicKey};
+
+use crate::sim::chance::Chance;
+
+/// Makes the key at this place of the tree.
+pub(crate) fn key(chance: Chance) -> io::Result<PrivateKey> {
+    let pair = Ed25519Keypair::from_seed(&chance.key());
+    PrivateKey::new(KeypairData::Ed25519(pair), "gtop-demo").map_err(io::Error::other)
+}
+
+/// Writes a private key as OpenSSH does.
+pub(crate) fn private_text(key: &PrivateKey) -> io::Result<String> {
+    let text = key.to_openssh(LineEnding::LF).map_err(io::Error::other)?;
+    Ok(text.as_str().to_owned())
+}
+
+/// Writes a public key as one line of OpenSSH's.
+pub(crate) fn public_text(key: &PublicKey) -> io::Result<String> {
+    key.to_openssh().map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_always_gives_the_same_keys() {
+        let text = |seed| public_text(key(Chance::new(seed)).unwrap().public_key()).unwrap();
+        assert_eq!(text(1), text(1));
+        assert_ne!(text(1), text(2));
+        assert!(text(1).starts_with("ssh-ed25519 AAAA"));
+        let again = private_text(&key(Chance::new(1)).unwrap()).unwrap();
+        assert_eq!(
+            PrivateKey::from_openssh(&again).unwrap().public_key().key_data(),
+            key(Chance::new(1)).unwrap().public_key().key_data()
+        );
+    }
+}

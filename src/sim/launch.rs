@@ -1,0 +1,189 @@
+//! What a client says to a probe: the launch line, the source's header, and command lines.
+
+use std::time::Duration;
+
+/// Longest source a simulated node takes.
+const SOURCE_LIMIT: usize = 1 << 20;
+/// Longest command line.
+const LINE_LIMIT: usize = 4096;
+
+/// What a launch line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Launch {
+    /// Bytes of source that follow the announcement.
+    pub(crate) length: usize,
+    /// What to announce with.
+    pub(crate) nonce: String,
+}
+
+impl Launch {
+    /// Finds length and nonce in a launch line; `None` when it is no launch line.
+    ///
+    /// However the line is quoted, the two stand side by side: a decimal number, and a word of 16 or
+    /// more letters and digits.
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line
+            .split(|letter: char| !letter.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .collect();
+        words.iter().zip(words.iter().skip(1)).find_map(|(number, nonce)| {
+            let length = number.parse().ok().filter(|length| *length <= SOURCE_LIMIT)?;
+            (nonce.len() >= 16).then(|| Self { length, nonce: (*nonce).to_owned() })
+        })
+    }
+}
+
+/// The settings a source begins with.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Header {
+    /// The name the client has for the node; commands for another one are not ours.
+    pub(crate) node: String,
+    /// Seconds between two ticks.
+    pub(crate) interval: f64,
+    /// How long the probe lives without a heartbeat.
+    pub(crate) dead_man: Duration,
+}
+
+impl Header {
+    /// Reads `NODE="gpu01"`, `INTERVAL=1.0`, `DEADMAN=30`, one a line or side by side, quoted or not.
+    pub(crate) fn parse(source: &str) -> Self {
+        let value = |name: &str| {
+            let words = source.lines().take(16).flat_map(str::split_whitespace);
+            let mut values = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            values.next().map(|value| value.trim_matches(['"', '\'', ';']).to_owned())
+        };
+        let interval = value("INTERVAL").and_then(|text| text.parse().ok()).filter(|i| *i > 0.0);
+        let dead_man = value("DEADMAN").and_then(|text| text.parse().ok());
+        Self {
+            node: value("NODE").unwrap_or_default(),
+            interval: pace(interval.unwrap_or(1.0)),
+            dead_man: Duration::from_secs(dead_man.unwrap_or(30)),
+        }
+    }
+}
+
+/// Returns the seconds between two ticks that a probe grants.
+fn pace(seconds: f64) -> f64 {
+    seconds.clamp(0.05, 3600.0)
+}
+
+/// What a client tells a running probe.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Command {
+    /// It is still there.
+    Heartbeat,
+    /// Tick this often, in seconds.
+    Interval(f64),
+    /// Tick this often for now; `None` ends it.
+    Focus(Option<f64>),
+    /// Make the next sample complete.
+    Full,
+}
+
+impl Command {
+    /// Reads one line as the client writes it; `None` for another node's and for unknown verbs.
+    pub(crate) fn parse(line: &str, node: &str) -> Option<Self> {
+        let rest = line.strip_prefix("{\"id\":")?;
+        let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        let rest = rest.strip_prefix(",\"node\":\"")?.strip_prefix(node)?;
+        let rest = rest.strip_prefix("\",\"verb\":\"")?.strip_suffix('}')?;
+        let (verb, rest) = rest.split_once('"')?;
+        let seconds = || rest.strip_prefix(",\"seconds\":")?.parse().ok().filter(|s| *s >= 0.0);
+        match verb {
+            "heartbeat" => Some(Self::Heartbeat),
+            "full" => Some(Self::Full),
+            "interval" => seconds().filter(|s| *s > 0.0).map(|s| Self::Interval(pace(s))),
+            "focus" => seconds().map(|s: f64| Self::Focus((s > 0.0).then(|| pace(s)))),
+            _ => None,
+        }
+    }
+}
+
+/// Cuts lines out of bytes; one beyond 4 KiB is dropped to its end.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    waiting: Vec<u8>,
+}
+
+impl Lines {
+    /// Takes bytes as they come and returns the whole lines.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<String> {
+        self.waiting.extend_from_slice(bytes);
+        let Some(end) = self.waiting.iter().rposition(|byte| *byte == b'\n') else {
+            self.waiting.truncate(LINE_LIMIT + 1);
+            return Vec::new();
+        };
+        let rest = self.waiting.split_off(end + 1);
+        let whole = std::mem::replace(&mut self.waiting, rest);
+        let fits = |line: &&[u8]| (1..=LINE_LIMIT).contains(&line.len());
+        let lines = whole.split(|byte| *byte == b'\n').filter(fits);
+        lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONCE: &str = "8f3a0c11d2e44b7790ab";
+
+    #[test]
+    fn length_and_nonce_are_found_however_the_line_is_quoted() {
+        let wanted = Some(Launch { length: 20_481, nonce: NONCE.to_owned() });
+        for line in [
+            "exec /bin/sh -c 'for p in /usr/bin/python3 python;do exec $p -EsSu -c \"import sys;n=int(sys.argv[1]);os.write(1,(chr(10)+sys.argv[2]))\" 20481 NONCE;fi;done;n=$(printf \"\\012_\");echo \"${n}NONCE NOPY\";while IFS= read -r l;do [ \"$l\" = NONCE ]&&break;done'",
+            "python3 -c x 20481 NONCE",
+            "sh -c 'set -- 20481 \"NONCE\"; x'",
+        ] {
+            assert_eq!(Launch::parse(&line.replace("NONCE", NONCE)), wanted, "{line}");
+        }
+        assert_eq!(Launch::parse("uname -a"), None);
+        assert_eq!(Launch::parse(&format!("x 99999999999 {NONCE}")), None);
+    }
+
+    #[test]
+    fn the_header_of_both_probes_is_read() {
+        let header = |node: &str, interval, dead_man| Header {
+            node: node.to_owned(),
+            interval,
+            dead_man: Duration::from_secs(dead_man),
+        };
+        let wanted = header("ada@gpu01:22", 0.25, 7);
+        for source in [
+            "NODE=\"ada@gpu01:22\"\nINTERVAL=0.25\nDEADMAN=7\nimport os\n",
+            "NODE=ada@gpu01:22 INTERVAL=0.25 DEADMAN=7\n. x\n",
+            "NODE='ada@gpu01:22'; INTERVAL=0.25; DEADMAN=7\n",
+        ] {
+            assert_eq!(Header::parse(source), wanted, "{source}");
+        }
+        assert_eq!(Header::parse("import os\n"), header("", 1.0, 30));
+    }
+
+    #[test]
+    fn a_command_is_for_its_node_alone() {
+        let parse = |line: &str| Command::parse(line, "gpu01");
+        let line = |rest: &str| format!("{{\"id\":7,\"node\":\"gpu01\",\"verb\":{rest}}}");
+        assert_eq!(parse(&line("\"heartbeat\"")), Some(Command::Heartbeat));
+        assert_eq!(parse(&line("\"interval\",\"seconds\":2.0")), Some(Command::Interval(2.0)));
+        assert_eq!(parse(&line("\"interval\",\"seconds\":0.0001")), Some(Command::Interval(0.05)));
+        assert_eq!(parse(&line("\"focus\",\"seconds\":0.25")), Some(Command::Focus(Some(0.25))));
+        assert_eq!(parse(&line("\"focus\",\"seconds\":0")), Some(Command::Focus(None)));
+        assert_eq!(parse(&line("\"full\"")), Some(Command::Full));
+        for other in
+            ["\"dance\"", "\"focus\"", "\"interval\",\"seconds\":0", "\"focus\",\"seconds\":x"]
+        {
+            assert_eq!(parse(&line(other)), None, "{other}");
+        }
+        assert_eq!(parse("{\"id\":7,\"node\":\"gpu011\",\"verb\":\"full\"}"), None);
+        assert_eq!(parse("full"), None);
+    }
+
+    #[test]
+    fn lines_come_whole_however_they_are_cut() {
+        let mut lines = Lines::default();
+        assert!(lines.push(b"on").is_empty());
+        assert_eq!(lines.push(b"e\ntwo\nthr"), ["one", "two"]);
+        assert!(lines.push(&vec![b'x'; 100_000]).is_empty());
+        assert_eq!(lines.push(b"\nnext\n"), ["next"]);
+    }
+}

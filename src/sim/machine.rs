@@ -1,0 +1,331 @@
+//! One simulated node: a pure function of the seed, its place and the time.
+
+use std::collections::BTreeMap;
+
+use crate::model::NodeName;
+use crate::sim::chance::{Chance, milli, whole};
+use crate::sim::gpu::{A100, A6000, Gpu, H100, Trouble, uuid};
+use crate::sim::host::Metal;
+use crate::sim::part::{Part, Population};
+use crate::sim::work::{Kind, Life, Work, plan};
+use crate::wire::body::{
+    Backend, BackendState, Hello, Process, Processes, Sample, SourceError, Use, Uses,
+};
+
+/// The name of the simulated driver interface.
+pub const BACKEND: &str = "nvml";
+const MIB: u64 = 1 << 20;
+/// Clock ticks a second.
+const TICK: f64 = 100.0;
+
+/// One simulated node.
+///
+/// `t` is the fleet's time everywhere: seconds since it began. The node's own clock stands at its
+/// uptime, see [`Machine::clock`].
+#[derive(Clone, Debug)]
+pub struct Machine {
+    host: String,
+    chance: Chance,
+    boot: String,
+    uptime: f64,
+    metal: Metal,
+    works: Vec<Work>,
+    gpus: Vec<Gpu>,
+    slots: Vec<Slot>,
+}
+
+/// One process after another, always on the same devices.
+#[derive(Clone, Debug)]
+struct Slot {
+    work: usize,
+    number: u64,
+    chance: Chance,
+    /// Places in the list of devices, each with how many processes share it.
+    gpus: Vec<(usize, u64)>,
+}
+
+/// What a sample shall hold, besides the host's fast group.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ask {
+    /// Number of the sample.
+    pub number: u64,
+    /// When the sample before was taken: what began since is told in full.
+    pub since: f64,
+    /// Everything, with what never changes.
+    pub full: bool,
+    /// The host's slow group.
+    pub slow: bool,
+    /// What the driver says.
+    pub driver: Driver,
+}
+
+/// What the driver says to a tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Driver {
+    /// Nothing: it hangs.
+    Hangs,
+    /// How the devices are.
+    #[default]
+    Devices,
+    /// And who uses them.
+    DevicesAndUses,
+}
+
+impl Machine {
+    /// Makes the node at this place of a fleet.
+    pub fn new(population: &Population, node: u32, name: &NodeName) -> Self {
+        let chance = Chance::new(population.seed).at(1_000).at(u64::from(node));
+        let part = population.part(node);
+        let model = match part {
+            Part::Mig => &A100,
+            Part::Held | Part::Free => &A6000,
+            Part::Sweep | Part::Serving if chance.at(1).below(2) == 0 => &A100,
+            Part::Training
+            | Part::Throttled
+            | Part::Straggler
+            | Part::Failing
+            | Part::Serving
+            | Part::Sweep => &H100,
+        };
+        let plan = plan(population, node);
+        let works: Vec<Work> = plan.iter().map(|(work, _)| work.clone()).collect();
+        let owners = plan
+            .iter()
+            .enumerate()
+            .flat_map(|(work, (_, devices))| (0..*devices).map(move |_| work));
+        let split = population.devices.div_ceil(4);
+        let gpus: Vec<Gpu> = (0..)
+            .zip(owners)
+            .flat_map(|(index, work)| {
+                let gpu = Gpu::new(model, chance, index, work).with(trouble(
+                    part,
+                    index,
+                    population.devices,
+                ));
+                if part == Part::Mig && index < split { gpu.split() } else { vec![gpu] }
+            })
+            .collect();
+        let slots = slots(chance, population.processes, &works, &gpus);
+        let busy = works.iter().any(|work| !matches!(work.kind, Kind::Free | Kind::Held));
+        Self {
+            host: name.as_str().to_owned(),
+            chance,
+            boot: uuid(chance.at(2)),
+            uptime: chance.at(3).within(2.0 * 86_400.0, 60.0 * 86_400.0).round(),
+            metal: Metal::new(chance, model.name == A6000.name, busy, works.first()),
+            works,
+            gpus,
+            slots,
+        }
+    }
+
+    /// Makes the node as it is after it booted at `t`.
+    #[must_use]
+    pub fn rebooted(&self, t: f64) -> Self {
+        Self { boot: uuid(self.chance.at(4)), uptime: 30.0 - t, ..self.clone() }
+    }
+
+    /// Returns what the node's own clock shows at `t`: seconds since it booted.
+    pub fn clock(&self, t: f64) -> f64 {
+        milli(self.uptime + t)
+    }
+
+    /// Returns how the node's probe presents itself when it ticks every `pace` seconds.
+    pub fn hello(&self, t: f64, pace: f64) -> Hello {
+        let grid = |floor: f64| pace * (floor / pace - 0.05).ceil().max(1.0);
+        let processes = format!("{BACKEND}.processes");
+        Hello {
+            v: 1,
+            probe: "python".to_owned(),
+            version: "3.11.2".to_owned(),
+            at: self.clock(t),
+            host: self.host.clone(),
+            boot: self.boot.clone(),
+            kernel: "6.1.0-28-amd64".to_owned(),
+            arch: "x86_64".to_owned(),
+            cpus: self.metal.cpus(),
+            tick: 100,
+            page: 4096,
+            uid: 1001,
+            user: "ada".to_owned(),
+            hidepid: 0,
+            commands: ["heartbeat", "interval", "focus", "full"].map(str::to_owned).to_vec(),
+            intervals: BTreeMap::from([
+                ("host".to_owned(), pace),
+                ("host.slow".to_owned(), grid(10.0)),
+                (BACKEND.to_owned(), pace),
+                (processes, grid(2.0)),
+            ]),
+            backends: vec![BackendState {
+                kind: BACKEND.to_owned(),
+                state: "starting".to_owned(),
+                why: None,
+            }],
+        }
+    }
+
+    /// Returns one tick's sample.
+    pub fn sample(&self, t: f64, ask: Ask) -> Sample {
+        let at = self.clock(t);
+        let answers = ask.driver != Driver::Hangs;
+        let uses = ask.full || ask.driver == Driver::DevicesAndUses;
+        Sample {
+            n: ask.number,
+            at,
+            took: milli(1.4 + 0.6 * self.chance.at(5).noise(t, 0.7)).into(),
+            full: ask.full,
+            host: Some(self.metal.fast(at, t)),
+            host_slow: (ask.slow || ask.full).then(|| self.metal.slow(at, t)),
+            backends: if answers { vec![self.backend(at, t, ask.full, uses)] } else { vec![] },
+            processes: answers.then(|| Processes {
+                at,
+                list: self.slots.iter().map(|slot| self.process(slot, t, &ask)).collect(),
+            }),
+        }
+    }
+
+    /// Returns what the probe says when the driver has not answered for `lasting` seconds.
+    pub fn stuck(&self, t: f64, lasting: f64) -> SourceError {
+        SourceError {
+            at: self.clock(t),
+            source: BACKEND.to_owned(),
+            scope: "host".to_owned(),
+            code: "stuck".to_owned(),
+            call: "nvmlDeviceGetUtilizationRates".to_owned(),
+            lasting: milli(lasting).into(),
+            message: None,
+            device: None,
+        }
+    }
+
+    fn backend(&self, at: f64, t: f64, full: bool, uses: bool) -> Backend {
+        let read = |gpu: &Gpu| Some(gpu.read(self.works.get(gpu.work)?, t, full));
+        Backend {
+            kind: BACKEND.to_owned(),
+            at,
+            csv: None,
+            apps: None,
+            devices: Some(self.gpus.iter().filter_map(read).collect()),
+            uses: uses.then(|| Uses {
+                at,
+                list: self.slots.iter().flat_map(|slot| self.uses(slot, t)).collect(),
+            }),
+        }
+    }
+
+    fn uses<'a>(&'a self, slot: &'a Slot, t: f64) -> impl Iterator<Item = Use> + 'a {
+        let pid = self.pid(slot, self.life(slot, t));
+        slot.gpus.iter().filter_map(move |(place, sharing)| {
+            let gpu = self.gpus.get(*place)?;
+            let work = self.works.get(slot.work)?;
+            Some(Use {
+                device: gpu.uuid.clone(),
+                pid,
+                memory: (gpu.held_mib(work, t) / sharing * MIB).into(),
+                sm: (gpu.load(work, t) / float(*sharing)).round().into(),
+            })
+        })
+    }
+
+    fn process(&self, slot: &Slot, t: f64, ask: &Ask) -> Process {
+        let life = self.life(slot, t);
+        let age = (t - life.began).max(0.0);
+        let start = whole(((self.uptime + life.began) * TICK).max(3_000.0));
+        let gib = slot.chance.at(1).within(6.0, 40.0);
+        let loaded = (age / 10.0).min(1.0) + 0.01 * slot.chance.noise(t, 30.0);
+        let mut process = Process {
+            pid: self.pid(slot, life),
+            start,
+            cpu: whole(slot.chance.at(2).within(60.0, 160.0) * age).into(),
+            rss: (whole(gib * loaded * 262_144.0) * 4096).into(),
+            ..Process::default()
+        };
+        let Some(work) = self.works.get(slot.work) else { return process };
+        if ask.full || life.began > ask.since {
+            process.ppid = u64::from(self.first_pid() - 7).into();
+            process.uid = u64::from(work.owner.uid).into();
+            process.user = Some(work.owner.name.to_owned());
+            process.command = Some(work.command_line(life.generation));
+            process.cgroup = Some(work.cgroup());
+        }
+        process
+    }
+
+    fn life(&self, slot: &Slot, t: f64) -> Life {
+        let none = Life { generation: 0, began: 0.0, lasts: 0.0 };
+        self.works.get(slot.work).map_or(none, |work| work.life(slot.chance, t))
+    }
+
+    fn first_pid(&self) -> u32 {
+        self.chance.at(6).below(40_000) + 4_000
+    }
+
+    /// Pids count up from one generation to the next, and no two slots ever share one.
+    fn pid(&self, slot: &Slot, life: Life) -> u32 {
+        let steps = slot.number + life.generation % 10_000 * (count(self.slots.len()) + 3);
+        self.first_pid().saturating_add(u32::try_from(steps).unwrap_or(0))
+    }
+}
+
+fn trouble(part: Part, index: u32, devices: u32) -> Option<Trouble> {
+    let (place, trouble) = match part {
+        Part::Throttled => (devices / 2, Trouble::Hot),
+        Part::Straggler => (devices / 3, Trouble::Slow),
+        Part::Failing if index == devices / 4 => (index, Trouble::Errors),
+        Part::Failing => (devices - 1, Trouble::Lost),
+        Part::Training | Part::Mig | Part::Serving | Part::Sweep | Part::Held | Part::Free => {
+            return None;
+        }
+    };
+    (index == place).then_some(trouble)
+}
+
+/// Shares processes out: at least one for each work, on the devices of that work in turn.
+fn slots(chance: Chance, processes: u32, works: &[Work], gpus: &[Gpu]) -> Vec<Slot> {
+    let processes = usize::try_from(processes).unwrap_or(usize::MAX);
+    let is_used = |gpu: &Gpu| {
+        gpu.is_usable() && works.get(gpu.work).is_some_and(|work| work.kind != Kind::Free)
+    };
+    let all = gpus.iter().filter(|gpu| is_used(gpu)).count();
+    let mut slots = Vec::new();
+    for work in 0..works.len() {
+        let own: Vec<(usize, &Gpu)> =
+            gpus.iter().enumerate().filter(|(_, gpu)| gpu.work == work && is_used(gpu)).collect();
+        for (place, held) in share_out(processes * own.len() / all.max(1), own.len()) {
+            let number = count(slots.len());
+            let first = own.get(place).map_or(chance, |(_, gpu)| gpu.chance);
+            let gpus = held
+                .into_iter()
+                .filter_map(|(place, sharing)| Some((own.get(place)?.0, sharing)))
+                .collect();
+            slots.push(Slot {
+                work,
+                number,
+                chance: if place < own.len() { first } else { chance.at(900 + number) },
+                gpus,
+            });
+        }
+    }
+    slots
+}
+
+/// Deals `devices` out to `processes`, in turn until each of both has one; a device comes with how
+/// many share it.
+fn share_out(processes: usize, devices: usize) -> Vec<(usize, Vec<(usize, u64)>)> {
+    let processes = if devices == 0 { 0 } else { processes.max(1) };
+    let deals = processes.max(devices);
+    let held = |process: usize| {
+        let mine = (process..deals).step_by(processes.max(1)).map(|deal| deal % devices);
+        mine.map(|device| (device, count((deals - device).div_ceil(devices)))).collect()
+    };
+    (0..processes).map(|process| (process, held(process))).collect()
+}
+
+fn count(things: usize) -> u64 {
+    u64::try_from(things).unwrap_or(u64::MAX)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a handful of processes")]
+const fn float(count: u64) -> f64 {
+    count as f64
+}

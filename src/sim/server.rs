@@ -1,0 +1,179 @@
+//! Real SSH servers on loopback, one for each simulated node.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use russh::keys::PrivateKey;
+use russh::keys::ssh_key::public::KeyData;
+use russh::server::Config;
+use russh::{MethodKind, MethodSet, Preferred, cipher, kex};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::model::NodeName;
+use crate::sim::chance::Chance;
+use crate::sim::fault::Fault;
+use crate::sim::keys::{key, private_text, public_text};
+use crate::sim::machine::Machine;
+use crate::sim::part::Population;
+use crate::sim::session;
+use crate::sim::talk::Stage;
+
+/// A fleet that is being served. Dropping it ends every server and every session.
+#[derive(Debug)]
+pub struct Served {
+    /// The nodes, in order.
+    pub nodes: Vec<SimNode>,
+    servers: JoinSet<()>,
+    /// Ports that are taken, so that nobody else gets them, and do not listen.
+    closed: Vec<TcpSocket>,
+}
+
+/// How to reach one simulated node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SimNode {
+    /// Its name.
+    pub name: NodeName,
+    /// Where its SSH server listens.
+    pub address: SocketAddr,
+    /// The private key that is let in, as OpenSSH writes it. All nodes have the same.
+    pub client_key: String,
+    /// The host key the user knows, as one line of OpenSSH's; `None` when the user has never seen
+    /// this node.
+    pub host_key: Option<String>,
+}
+
+/// What the sessions of one node share.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) stage: Stage,
+    pub(crate) config: Arc<Config>,
+    /// The key that is let in.
+    pub(crate) client: KeyData,
+}
+
+/// Serves a fleet until the result is dropped.
+pub async fn serve(population: &Population) -> io::Result<Served> {
+    let seed = Chance::new(population.seed);
+    let client = key(seed.at(3))?;
+    let client_text = private_text(&client)?;
+    let mut served = Served { nodes: Vec::new(), servers: JoinSet::new(), closed: Vec::new() };
+    let began = Instant::now();
+    for (node, name) in (0..).zip(population.names()) {
+        let fault = population.faults.get(&node).copied();
+        let host_key = key(seed.at(4).at(u64::from(node)))?;
+        let known = match fault {
+            Some(Fault::UnknownHostKey) => None,
+            Some(Fault::ChangedHostKey) => Some(key(seed.at(5).at(u64::from(node)))?),
+            _ => Some(host_key.clone()),
+        };
+        let address = if fault == Some(Fault::RefusedPort) {
+            served.take_port()?
+        } else {
+            let site = Arc::new(Site {
+                stage: Stage {
+                    machine: Machine::new(population, node, &name),
+                    fault,
+                    began,
+                    chance: seed.at(6).at(u64::from(node)),
+                },
+                config: Arc::new(config(host_key, fault)),
+                client: client.public_key().key_data().clone(),
+            });
+            served.listen(site).await?
+        };
+        served.nodes.push(SimNode {
+            name,
+            address,
+            client_key: client_text.clone(),
+            host_key: known.map(|key| public_text(key.public_key())).transpose()?,
+        });
+    }
+    Ok(served)
+}
+
+impl Served {
+    /// Ends every server and every session, and waits until they have ended.
+    pub async fn stop(mut self) {
+        self.closed.clear();
+        self.servers.shutdown().await;
+    }
+
+    async fn listen(&mut self, site: Arc<Site>) -> io::Result<SocketAddr> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        self.servers.spawn(accept(listener, site));
+        Ok(address)
+    }
+
+    fn take_port(&mut self) -> io::Result<SocketAddr> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        let address = socket.local_addr()?;
+        self.closed.push(socket);
+        Ok(address)
+    }
+}
+
+async fn accept(listener: TcpListener, site: Arc<Site>) {
+    let mut sessions = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) if site.stage.fault == Some(Fault::SilentPort) => {
+                    sessions.spawn(stay_silent(stream));
+                }
+                Ok((stream, _)) => {
+                    sessions.spawn(session::run(Arc::clone(&site), stream));
+                }
+                // Out of descriptors: wait for some to come back.
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            },
+            Some(_) = sessions.join_next() => {}
+        }
+    }
+}
+
+/// Reads until the other side is tired of it.
+async fn stay_silent(stream: TcpStream) {
+    let mut dustbin = [0; 256];
+    while stream.readable().await.is_ok() {
+        match stream.try_read(&mut dustbin) {
+            Ok(0) => return,
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return,
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+/// Cheap handshakes: one curve, two fast ciphers, no waiting.
+fn config(host_key: PrivateKey, fault: Option<Fault>) -> Config {
+    let offered = if fault == Some(Fault::RefuseAuth) {
+        MethodKind::HostBased
+    } else {
+        MethodKind::PublicKey
+    };
+    Config {
+        methods: MethodSet::from(&[offered][..]),
+        auth_rejection_time: Duration::ZERO,
+        keys: vec![host_key],
+        channel_buffer_size: 8,
+        inactivity_timeout: None,
+        nodelay: true,
+        preferred: Preferred {
+            kex: vec![
+                kex::CURVE25519,
+                kex::CURVE25519_PRE_RFC_8731,
+                kex::EXTENSION_SUPPORT_AS_SERVER,
+                kex::EXTENSION_OPENSSH_STRICT_KEX_AS_SERVER,
+            ]
+            .into(),
+            cipher: vec![cipher::CHACHA20_POLY1305, cipher::AES_256_GCM].into(),
+            ..Preferred::DEFAULT
+        },
+        ..Config::default()
+    }
+}

@@ -1,0 +1,237 @@
+//! One SSH session of a simulated node: let the key in, run the command, cut the line on demand.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use russh::server::{
+    Auth, ChannelOpenHandle, Handle, Handler, Msg, PublicKeyOffer, Session, VerifiedPublicKey,
+    run_stream,
+};
+use russh::{Channel, ChannelId, ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Sig};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::sim::fault::Fault;
+use crate::sim::server::Site;
+use crate::sim::talk::Ending;
+
+/// How long a probe's last words may take.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Serves one connection until it ends. Dropping the future cuts the connection.
+pub(crate) async fn run(site: Arc<Site>, stream: TcpStream) {
+    if stream.set_nodelay(true).is_err() {
+        return;
+    }
+    // russh keeps the stream in a task of its own; this end of the wire reaches into it.
+    let (_cutter, cut) = oneshot::channel();
+    let (calls, mut called) = mpsc::channel(4);
+    let door = Door { site: Arc::clone(&site), channels: Vec::new(), calls };
+    let line = Line { stream, cut, is_cut: false };
+    let Ok(mut session) = run_stream(Arc::clone(&site.config), line, door).await else { return };
+    let handle = session.handle();
+    let mut commands = JoinSet::new();
+    loop {
+        tokio::select! {
+            _ = &mut session => return,
+            Some(call) = called.recv() => {
+                commands.spawn(perform(Arc::clone(&site), call, handle.clone()));
+            }
+            Some(ending) = commands.join_next() => {
+                if matches!(ending, Ok(Ending::Cut)) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// A command to run on a channel.
+struct Call {
+    channel: Channel<Msg>,
+    line: String,
+}
+
+async fn perform(site: Arc<Site>, call: Call, handle: Handle) -> Ending {
+    let id = call.channel.id();
+    let (ears, mouth) = call.channel.split();
+    let (heard, input) = mpsc::channel(8);
+    // Room for hello, an error and a sample; a probe nobody reads drops its new frames.
+    let (output, spoken) = mpsc::channel(4);
+    let (hear, speak) = (hear(ears, heard), speak(&mouth, spoken));
+    let play = site.stage.play(&call.line, input, output);
+    tokio::pin!(hear, speak, play);
+    let (mut is_hearing, mut is_speaking) = (true, true);
+    let ending = loop {
+        tokio::select! {
+            ending = &mut play => break ending,
+            () = &mut hear, if is_hearing => is_hearing = false,
+            () = &mut speak, if is_speaking => is_speaking = false,
+        }
+    };
+    match ending {
+        Ending::Left(status) => {
+            if is_speaking {
+                drop(timeout(LAST_WORDS, speak).await);
+            }
+            drop(mouth.exit_status(status).await);
+        }
+        Ending::Killed => {
+            let none = String::new();
+            let _ = handle.exit_signal_request(id, Sig::ALRM, false, none.clone(), none).await;
+        }
+        Ending::Cut => return ending,
+    }
+    drop(mouth.eof().await);
+    drop(mouth.close().await);
+    ending
+}
+
+/// Hands over what comes, until the client sends no more.
+async fn hear(mut ears: ChannelReadHalf, heard: mpsc::Sender<Bytes>) {
+    while let Some(message) = ears.wait().await {
+        if matches!(message, ChannelMsg::Eof | ChannelMsg::Close) {
+            return;
+        }
+        let ChannelMsg::Data { data } = message else { continue };
+        if heard.send(data).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn speak(mouth: &ChannelWriteHalf<Msg>, mut spoken: mpsc::Receiver<Bytes>) {
+    while let Some(bytes) = spoken.recv().await {
+        if mouth.data_bytes(bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Who may come in, and what for.
+struct Door {
+    site: Arc<Site>,
+    channels: Vec<Channel<Msg>>,
+    calls: mpsc::Sender<Call>,
+}
+
+impl Door {
+    fn knows(&self, key: &russh::keys::PublicKey) -> Auth {
+        let is_refused = self.site.stage.fault == Some(Fault::RefuseAuth);
+        if !is_refused && *key.key_data() == self.site.client {
+            Auth::Accept
+        } else {
+            Auth::reject()
+        }
+    }
+}
+
+impl Handler for Door {
+    type Error = russh::Error;
+
+    async fn auth_publickey_offered(
+        &mut self,
+        _user: &str,
+        offer: PublicKeyOffer<'_>,
+    ) -> Result<Auth, Self::Error> {
+        Ok(self.knows(offer.public_key))
+    }
+
+    async fn auth_publickey(
+        &mut self,
+        _user: &str,
+        key: VerifiedPublicKey<'_>,
+    ) -> Result<Auth, Self::Error> {
+        Ok(self.knows(key.public_key))
+    }
+
+    async fn channel_open_session(
+        &mut self,
+        channel: Channel<Msg>,
+        reply: ChannelOpenHandle,
+        _session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        // As many as an OpenSSH server lets stand open.
+        if self.channels.len() < 10 {
+            self.channels.push(channel);
+            reply.accept().await;
+        }
+        Ok(())
+    }
+
+    async fn exec_request(
+        &mut self,
+        id: ChannelId,
+        command: &[u8],
+        session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        if self.site.stage.fault == Some(Fault::NeverAnswerExec) {
+            return Ok(());
+        }
+        let Some(place) = self.channels.iter().position(|channel| channel.id() == id) else {
+            return session.channel_failure(id);
+        };
+        session.channel_success(id)?;
+        let channel = self.channels.swap_remove(place);
+        let line = String::from_utf8_lossy(command).into_owned();
+        if self.calls.send(Call { channel, line }).await.is_err() {
+            return Err(russh::Error::SendError);
+        }
+        Ok(())
+    }
+}
+
+/// A TCP stream that ends when its cutter is dropped.
+struct Line {
+    stream: TcpStream,
+    cut: oneshot::Receiver<()>,
+    is_cut: bool,
+}
+
+impl Line {
+    fn is_cut(&mut self, context: &mut Context<'_>) -> bool {
+        self.is_cut = self.is_cut || Pin::new(&mut self.cut).poll(context).is_ready();
+        self.is_cut
+    }
+}
+
+impl AsyncRead for Line {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.is_cut(context) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.is_cut(context) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

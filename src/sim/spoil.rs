@@ -1,0 +1,30 @@
+//! Frames as bad nodes send them.
+
+use crate::sim::fault::Fault;
+
+/// What login files print before anything else.
+pub(crate) const BANNER: &str = "\x1b[1;31m*** gpu cluster: maintenance on Friday ***\x1b[0m\n\
+     Last login: Thu Nov 20 09:12:44 2025\nmodules loaded: cuda/12.8 \x1b]0;login\x07% ";
+
+/// Returns the bytes that come instead of sample `number`'s frame.
+pub(crate) fn spoiled(fault: Option<Fault>, number: u64, mut frame: Vec<u8>) -> Vec<u8> {
+    match fault {
+        Some(Fault::CutFrame { number: cut }) if cut == number => {
+            frame.truncate(frame.len() / 2);
+            frame
+        }
+        Some(Fault::HugeLine { number: huge }) if huge == number => {
+            [vec![b'x'; 2 << 20], b"\n".to_vec(), frame].concat()
+        }
+        Some(Fault::Garbage) if number % 6 == 3 => {
+            b"\x1egtop1 {\"t\":\"sample\",\"n\":[}\n".to_vec()
+        }
+        Some(Fault::Garbage) if number.is_multiple_of(6) => {
+            b"\xff\xfe\x00\x1b[2J\x1b]52;c;aGk=\x07\n\x1egtop1 \xc3\x28\n".to_vec()
+        }
+        Some(Fault::BannerNoise) => {
+            [b"Broadcast message from root: \x07hi ".to_vec(), frame].concat()
+        }
+        _ => frame,
+    }
+}

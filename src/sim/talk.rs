@@ -1,0 +1,563 @@
+//! A simulated probe's side of one session: announce, take the source, tick, obey, end.
+//!
+//! Knows bytes in and bytes out; SSH is around it.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::sim::chance::Chance;
+use crate::sim::fault::Fault;
+use crate::sim::launch::{Command, Header, Launch, Lines};
+use crate::sim::machine::{Ask, Driver, Machine};
+use crate::sim::spoil::{BANNER, spoiled};
+use crate::wire::body::{Body, Bye};
+use crate::wire::encode;
+
+const SLOW: f64 = 10.0;
+const USES: f64 = 2.0;
+const FULL: f64 = 60.0;
+/// A call is reported as stuck after this, and again each [`STUCK_AGAIN`].
+const STUCK: f64 = 3.0;
+const STUCK_AGAIN: f64 = 2.0;
+
+/// One node as its sessions see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Stage {
+    /// The node.
+    pub(crate) machine: Machine,
+    /// What is wrong with it.
+    pub(crate) fault: Option<Fault>,
+    /// When the fleet began.
+    pub(crate) began: Instant,
+    /// Spreads the nodes' ticks over time.
+    pub(crate) chance: Chance,
+}
+
+/// How a session's command ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// By itself, with this status.
+    Left(u32),
+    /// By its alarm.
+    Killed,
+    /// The connection is cut.
+    Cut,
+}
+
+impl Stage {
+    fn now(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    fn instant(&self, t: f64) -> Instant {
+        self.began + Duration::try_from_secs_f64(t).unwrap_or_default()
+    }
+
+    /// Plays the command of this line until it ends.
+    pub(crate) async fn play(
+        &self,
+        line: &str,
+        mut input: mpsc::Receiver<Bytes>,
+        output: mpsc::Sender<Bytes>,
+    ) -> Ending {
+        let Some(launch) = Launch::parse(line) else {
+            say(&output, "sh: 1: not found\n").await;
+            return Ending::Left(127);
+        };
+        match self.fault {
+            Some(Fault::LoginEnds) => {
+                say(&output, "This account is closed for maintenance.\n").await;
+                return Ending::Left(0);
+            }
+            Some(Fault::NeverAnnounce) => return until_closed(&mut input).await,
+            Some(Fault::BannerNoise) => say(&output, BANNER).await,
+            _ => {}
+        }
+        let is_shell = self.fault == Some(Fault::NoPython);
+        let announcement = if is_shell { " NOPY\n" } else { "\n" };
+        say(&output, &format!("\n{}{announcement}", launch.nonce)).await;
+        let taken = if is_shell {
+            shell(&mut input, &launch).await
+        } else {
+            python(&mut input, &launch).await
+        };
+        let Some((source, rest)) = taken else { return Ending::Left(3) };
+        if self.fault == Some(Fault::Silent) {
+            return until_closed(&mut input).await;
+        }
+        let header = Header::parse(&String::from_utf8_lossy(&source));
+        let mut probe = Probe::new(self, header, output);
+        probe.told(&rest);
+        probe.run(input).await
+    }
+}
+
+async fn say(output: &mpsc::Sender<Bytes>, text: &str) {
+    // When nobody listens any more, the input ends too, and that ends the probe.
+    drop(output.send(Bytes::copy_from_slice(text.as_bytes())).await);
+}
+
+async fn until_closed(input: &mut mpsc::Receiver<Bytes>) -> Ending {
+    while input.recv().await.is_some() {}
+    Ending::Left(0)
+}
+
+/// Takes exactly the source, and what came behind it.
+async fn python(input: &mut mpsc::Receiver<Bytes>, launch: &Launch) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mut source = Vec::new();
+    while source.len() < launch.length {
+        source.extend_from_slice(&input.recv().await?);
+    }
+    let rest = source.split_off(launch.length);
+    Some((source, rest))
+}
+
+/// Takes lines up to the one that is the nonce, and what came behind it.
+async fn shell(input: &mut mpsc::Receiver<Bytes>, launch: &Launch) -> Option<(Vec<u8>, Vec<u8>)> {
+    let end = format!("\n{}\n", launch.nonce);
+    // The first line may be the nonce already.
+    let mut source = vec![b'\n'];
+    loop {
+        let found = source.windows(end.len()).position(|window| window == end.as_bytes());
+        if let Some(at) = found {
+            let rest = source.split_off(at + end.len());
+            return Some((source, rest));
+        }
+        if source.len() > 1 << 20 {
+            return None;
+        }
+        source.extend_from_slice(&input.recv().await?);
+    }
+}
+
+struct Probe<'a> {
+    stage: &'a Stage,
+    machine: Cow<'a, Machine>,
+    node: String,
+    output: mpsc::Sender<Bytes>,
+    lines: Lines,
+    began: f64,
+    interval: f64,
+    focus: Option<f64>,
+    /// The pace the last hello told.
+    announced: Option<f64>,
+    next: f64,
+    dead_man: Duration,
+    dies_at: Instant,
+    number: u64,
+    since: f64,
+    is_full_due: bool,
+    full_at: f64,
+    slow_at: f64,
+    uses_at: f64,
+    stuck_told_at: f64,
+}
+
+impl<'a> Probe<'a> {
+    fn new(stage: &'a Stage, header: Header, output: mpsc::Sender<Bytes>) -> Self {
+        let began = stage.now();
+        let machine = match stage.fault {
+            Some(Fault::Reboot { after }) if began >= after.as_secs_f64() => {
+                Cow::Owned(stage.machine.rebooted(after.as_secs_f64()))
+            }
+            _ => Cow::Borrowed(&stage.machine),
+        };
+        Self {
+            stage,
+            machine,
+            node: header.node,
+            output,
+            lines: Lines::default(),
+            began,
+            interval: header.interval,
+            focus: None,
+            announced: None,
+            next: began,
+            dead_man: header.dead_man,
+            dies_at: Instant::now() + header.dead_man,
+            number: 0,
+            since: f64::NEG_INFINITY,
+            is_full_due: true,
+            full_at: began + 1.0 + stage.chance.at(1).within(0.0, FULL),
+            slow_at: began,
+            uses_at: began,
+            stuck_told_at: f64::NEG_INFINITY,
+        }
+    }
+
+    fn pace(&self) -> f64 {
+        self.focus.unwrap_or(self.interval)
+    }
+
+    /// Ticks and obeys until the input ends, the alarm rings, or a fault strikes.
+    async fn run(&mut self, mut input: mpsc::Receiver<Bytes>) -> Ending {
+        loop {
+            let wake = self.stage.instant(self.next).min(self.dies_at);
+            tokio::select! {
+                biased;
+                bytes = input.recv() => match bytes {
+                    Some(bytes) => self.told(&bytes),
+                    None => return self.leave().await,
+                },
+                () = sleep_until(wake) => {
+                    if Instant::now() >= self.dies_at {
+                        return Ending::Killed;
+                    }
+                    if let Some(ending) = self.tick().await {
+                        return ending;
+                    }
+                    self.plan();
+                }
+            }
+        }
+    }
+
+    /// Obeys what is for this node.
+    fn told(&mut self, bytes: &[u8]) {
+        for line in self.lines.push(bytes) {
+            match Command::parse(&line, &self.node) {
+                Some(Command::Heartbeat) => self.dies_at = Instant::now() + self.dead_man,
+                Some(Command::Interval(seconds)) => self.interval = seconds,
+                Some(Command::Focus(seconds)) => self.focus = seconds,
+                Some(Command::Full) => self.is_full_due = true,
+                None => {}
+            }
+        }
+        self.next = self.next.min(self.stage.now() + self.pace());
+    }
+
+    /// The second tick comes soon, so that there are rates; then each keeps to the node's own grid.
+    fn plan(&mut self) {
+        let (now, pace) = (self.stage.now(), self.pace());
+        if self.number == 1 {
+            self.next = self.began + pace.min(0.3);
+            return;
+        }
+        let phase = self.stage.chance.at(2).share() * pace;
+        self.next = (((now - phase) / pace).floor() + 1.0) * pace + phase;
+        if self.next - now < 0.3 * pace {
+            self.next += pace;
+        }
+    }
+
+    /// One tick; `Some` when it was the last.
+    async fn tick(&mut self) -> Option<Ending> {
+        let t = self.stage.now();
+        let age = t - self.began;
+        let reached = |after: Duration| age >= after.as_secs_f64();
+        let mut sampled_at = t;
+        match self.stage.fault {
+            Some(Fault::DropSession { after }) if reached(after) => return Some(Ending::Cut),
+            Some(Fault::Reboot { after }) if (self.began..=t).contains(&after.as_secs_f64()) => {
+                return Some(Ending::Cut);
+            }
+            Some(Fault::StopTalking { after, lasting }) => {
+                let (talks, round) = (after.as_secs_f64(), (after + lasting).as_secs_f64());
+                if age.rem_euclid(round) >= talks {
+                    return None;
+                }
+            }
+            Some(Fault::LateClock { after, by }) if reached(after) => {
+                sampled_at = t - by.as_secs_f64();
+                if !reached(after + by) {
+                    return None;
+                }
+            }
+            _ => {}
+        }
+        self.present(t).await;
+        let is_stuck = self.complain(t).await;
+        self.sample(t, sampled_at, is_stuck).await
+    }
+
+    /// Sends a hello when there was none yet or the pace has changed.
+    async fn present(&mut self, t: f64) {
+        let pace = self.pace();
+        if self.announced == Some(pace) {
+            return;
+        }
+        self.announced = Some(pace);
+        let mut hello = self.machine.hello(t, pace);
+        match self.stage.fault {
+            Some(Fault::WrongVersion) => hello.v = 2,
+            Some(Fault::NoPython) => {
+                "sh".clone_into(&mut hello.probe);
+                "dash".clone_into(&mut hello.version);
+            }
+            _ => {}
+        }
+        drop(self.output.send(encode(&Body::Hello(hello)).into()).await);
+    }
+
+    /// Says whether the driver hangs, and tells so when that has lasted.
+    async fn complain(&mut self, t: f64) -> bool {
+        let Some(Fault::StuckBackend { after }) = self.stage.fault else { return false };
+        let lasting = t - self.began - after.as_secs_f64();
+        if lasting >= STUCK && t - self.stuck_told_at >= STUCK_AGAIN {
+            self.stuck_told_at = t;
+            let error = self.machine.stuck(t, lasting);
+            drop(self.output.send(encode(&Body::Error(error)).into()).await);
+        }
+        lasting >= 0.0
+    }
+
+    async fn sample(&mut self, t: f64, sampled_at: f64, is_stuck: bool) -> Option<Ending> {
+        self.number += 1;
+        if t >= self.full_at {
+            self.is_full_due = true;
+            self.full_at += FULL;
+        }
+        let ask = Ask {
+            number: self.number,
+            since: self.since,
+            full: self.is_full_due,
+            slow: t >= self.slow_at,
+            driver: match (is_stuck, t >= self.uses_at) {
+                (true, _) => Driver::Hangs,
+                (false, true) => Driver::DevicesAndUses,
+                (false, false) => Driver::Devices,
+            },
+        };
+        let frame = encode(&Body::Sample(self.machine.sample(sampled_at, ask)));
+        let sent = if self.stage.fault == Some(Fault::SlowFrames) {
+            self.dribble(&frame).await
+        } else {
+            // Never waits: when nobody reads, this tick is dropped and its number tells.
+            self.output.try_send(spoiled(self.stage.fault, self.number, frame).into())
+        };
+        match sent {
+            Ok(()) => {
+                self.since = sampled_at;
+                self.is_full_due = false;
+                if ask.slow || ask.full {
+                    self.slow_at = t + SLOW - 0.05;
+                }
+                if ask.full || ask.driver == Driver::DevicesAndUses {
+                    self.uses_at = t + USES - 0.05;
+                }
+                None
+            }
+            Err(TrySendError::Full(_)) => None,
+            Err(TrySendError::Closed(_)) => Some(Ending::Left(0)),
+        }
+    }
+
+    async fn dribble(&self, frame: &[u8]) -> Result<(), TrySendError<Bytes>> {
+        for piece in frame.chunks(frame.len().div_ceil(20).max(1)) {
+            let piece = Bytes::copy_from_slice(piece);
+            self.output.send(piece).await.map_err(|unsent| TrySendError::Closed(unsent.0))?;
+            sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
+    async fn leave(&self) -> Ending {
+        let at = self.machine.clock(self.stage.now());
+        let bye = Body::Bye(Bye { at, why: "stdin closed".to_owned() });
+        drop(self.output.send(encode(&bye).into()).await);
+        Ending::Left(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::NodeName;
+    use crate::sim::part::Population;
+    use crate::wire::{FrameReader, Received};
+
+    const NONCE: &str = "0123456789abcdef";
+
+    struct Listener {
+        frames: mpsc::Receiver<Bytes>,
+        voice: Option<mpsc::Sender<Bytes>>,
+        reader: FrameReader,
+        began: Instant,
+    }
+
+    fn at(stage: &Stage) -> Listener {
+        let (voice, input) = mpsc::channel(8);
+        let (output, frames) = mpsc::channel(4);
+        let source = "NODE=\"gpu01\"\nINTERVAL=1.0\n";
+        let line = format!("sh -c 'x {} {NONCE}'", source.len());
+        let began = Instant::now();
+        voice.try_send(Bytes::from_static(source.as_bytes())).unwrap();
+        let stage = stage.clone();
+        tokio::spawn(async move { stage.play(&line, input, output).await });
+        Listener { frames, voice: Some(voice), reader: FrameReader::default(), began }
+    }
+
+    fn stage(fault: Option<Fault>) -> Stage {
+        let population = Population::busy(1, 2, 2, 3);
+        let machine = Machine::new(&population, 0, &NodeName::new("gpu01").unwrap());
+        Stage { machine, fault, began: Instant::now(), chance: Chance::new(1) }
+    }
+
+    impl Listener {
+        async fn next(&mut self) -> Option<Body> {
+            loop {
+                match self.reader.next_frame() {
+                    Some(Received::Frame(frame)) => return Some(frame.body),
+                    Some(Received::Malformed(malformed)) => panic!("{malformed}"),
+                    None => self.reader.push(&self.frames.recv().await?),
+                }
+            }
+        }
+
+        fn tell(&self, rest: &str) {
+            let line = format!("{{\"id\":1,\"node\":\"gpu01\",\"verb\":{rest}}}\n");
+            self.voice.as_ref().unwrap().try_send(line.into()).unwrap();
+        }
+
+        /// What comes until then, each with its second.
+        async fn until(&mut self, seconds: f64) -> Vec<(f64, Body)> {
+            let mut heard = Vec::new();
+            let end = self.began + Duration::from_secs_f64(seconds);
+            while let Ok(Some(body)) = tokio::time::timeout_at(end, self.next()).await {
+                heard.push((self.began.elapsed().as_secs_f64(), body));
+            }
+            heard
+        }
+    }
+
+    fn samples(heard: &[(f64, Body)]) -> Vec<(f64, &crate::wire::body::Sample)> {
+        heard
+            .iter()
+            .filter_map(
+                |(at, body)| {
+                    if let Body::Sample(sample) = body { Some((*at, sample)) } else { None }
+                },
+            )
+            .collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_comes_at_once_the_second_soon_and_the_rest_on_a_grid() {
+        let mut probe = at(&stage(None));
+        let heard = probe.until(12.0).await;
+        assert!(matches!(heard[0].1, Body::Hello(_)));
+        let samples = samples(&heard);
+        let times: Vec<f64> = samples.iter().map(|(at, _)| *at).collect();
+        assert!(times[0] < 0.01 && (times[1] - 0.3).abs() < 0.01, "{times:?}");
+        assert!(times.windows(2).skip(2).all(|two| (two[1] - two[0] - 1.0).abs() < 0.01));
+        assert!(samples.iter().zip(1..).all(|((_, sample), n)| sample.n == n));
+        let full: Vec<u64> = samples.iter().filter(|(_, s)| s.full).map(|(_, s)| s.n).collect();
+        assert_eq!(full, [1]);
+        assert_eq!(samples.iter().filter(|(_, sample)| sample.host_slow.is_some()).count(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_minute_without_a_heartbeat_is_not_survived() {
+        let mut probe = at(&stage(None));
+        let last = probe.until(60.0).await.last().unwrap().0;
+        assert!((28.0..30.01).contains(&last), "{last}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn heartbeats_keep_it_alive_and_every_minute_is_complete() {
+        let mut probe = at(&stage(None));
+        let mut full = 0;
+        for beat in 1..=24 {
+            probe.tell("\"heartbeat\"");
+            let heard = probe.until(f64::from(beat) * 10.0).await;
+            full += samples(&heard).iter().filter(|(_, sample)| sample.full).count();
+        }
+        assert!((4..=5).contains(&full), "{full}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_obeys_and_says_its_new_pace() {
+        let mut probe = at(&stage(None));
+        probe.until(3.0).await;
+        probe.tell("\"focus\",\"seconds\":0.25");
+        let heard = probe.until(5.0).await;
+        let told =
+            |body: &Body| matches!(body, Body::Hello(hello) if hello.intervals["host"] < 0.3);
+        assert!(heard.iter().any(|(_, body)| told(body)));
+        assert!((7..=9).contains(&samples(&heard).len()));
+        probe.tell("\"focus\",\"seconds\":0");
+        probe.tell("\"interval\",\"seconds\":2.0");
+        probe.tell("\"full\"");
+        let heard = probe.until(11.0).await;
+        assert!((3..=4).contains(&samples(&heard).len()));
+        assert!(samples(&heard)[0].1.full);
+        // Another node's command.
+        let voice = probe.voice.as_ref().unwrap();
+        voice.try_send("{\"id\":1,\"node\":\"gpu02\",\"verb\":\"full\"}\n".into()).unwrap();
+        let heard = probe.until(16.0).await;
+        assert!(samples(&heard).iter().all(|(_, sample)| !sample.full));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_says_goodbye_when_its_input_closes() {
+        let mut probe = at(&stage(None));
+        probe.until(2.0).await;
+        probe.voice = None;
+        let heard = probe.until(3.0).await;
+        assert!(matches!(&heard.last().unwrap().1, Body::Bye(bye) if bye.why == "stdin closed"));
+        assert_eq!(probe.next().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ticks_nobody_reads_are_dropped_and_counted() {
+        let mut probe = at(&stage(None));
+        probe.until(2.0).await;
+        sleep(Duration::from_secs(10)).await;
+        let heard = probe.until(15.0).await;
+        let numbers: Vec<u64> = samples(&heard).iter().map(|(_, sample)| sample.n).collect();
+        assert!(numbers.windows(2).any(|two| two[1] - two[0] >= 5), "{numbers:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stuck_driver_is_told_while_the_host_goes_on() {
+        let fault = Fault::StuckBackend { after: Duration::from_secs(5) };
+        let mut probe = at(&stage(Some(fault)));
+        let heard = probe.until(15.0).await;
+        let errors: Vec<f64> = heard
+            .iter()
+            .filter(|(_, body)| matches!(body, Body::Error(error) if error.code == "stuck"))
+            .map(|(at, _)| *at)
+            .collect();
+        assert!((8.0..9.1).contains(&errors[0]) && errors.len() >= 3, "{errors:?}");
+        for (at, sample) in samples(&heard) {
+            assert_eq!(sample.backends.is_empty(), at > 5.0);
+            assert!(sample.host.is_some());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_stops_talking_and_comes_back() {
+        let (after, lasting) = (Duration::from_secs(4), Duration::from_secs(6));
+        let mut probe = at(&stage(Some(Fault::StopTalking { after, lasting })));
+        let heard = probe.until(16.0).await;
+        assert!(heard.iter().all(|(at, _)| at % 10.0 < 4.01));
+        assert!(heard.iter().any(|(at, _)| *at > 10.0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_late_is_as_old_as_its_clock_says() {
+        let (after, by) = (Duration::from_secs(3), Duration::from_secs(4));
+        let stage = stage(Some(Fault::LateClock { after, by }));
+        let mut probe = at(&stage);
+        for (at, sample) in samples(&probe.until(15.0).await) {
+            let age = stage.machine.clock(at) - sample.at;
+            assert!((age - if at < 3.0 { 0.0 } else { 4.0 }).abs() < 0.01, "{at}: {age}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_booted_has_another_boot_id_and_counts_from_zero() {
+        let stage = stage(Some(Fault::Reboot { after: Duration::from_secs(5) }));
+        let mut before = at(&stage);
+        let heard = before.until(60.0).await;
+        assert!(heard.last().unwrap().0 < 6.0);
+        let Body::Hello(first) = &heard[0].1 else { panic!() };
+        let Some(Body::Hello(second)) = at(&stage).next().await else { panic!() };
+        assert_ne!(first.boot, second.boot);
+        assert!(first.at > 86_400.0 && second.at < 120.0);
+    }
+}

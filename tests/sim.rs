@@ -1,0 +1,555 @@
+//! The simulated fleet: its frames obey the schema and make sense, and its nodes speak real SSH.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gtop::model::{NodeName, Reading, Reason};
+use gtop::sim::{Ask, BACKEND, Driver, Fault, Machine, Population, Served, SimNode, serve};
+use gtop::time::Timestamp;
+use gtop::wire::body::{Body, Given, Sample};
+use gtop::wire::{FrameReader, Lift, Lifted, MalformedFrame, Received, encode};
+use russh::client;
+use russh::keys::{PrivateKey, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};
+use russh::{Channel, ChannelMsg};
+
+mod schema;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn machines(population: &Population) -> Vec<Machine> {
+    let names = population.names();
+    (0..).zip(&names).map(|(node, name)| Machine::new(population, node, name)).collect()
+}
+
+fn everything(number: u64) -> Ask {
+    Ask { number, full: true, slow: true, driver: Driver::DevicesAndUses, ..Ask::default() }
+}
+
+fn known<T>(given: Given<T>) -> Option<T> {
+    if let Given::Value(value) = given { Some(value) } else { None }
+}
+
+/// Seconds of a fleet's life: the start in detail, then far ahead.
+fn moments() -> impl Iterator<Item = f64> {
+    (0..240_u32)
+        .map(|step| f64::from(step) * 0.7)
+        .chain((1..40).map(|hour| f64::from(hour) * 1801.3))
+}
+
+#[test]
+fn one_seed_gives_the_same_frames_and_another_seed_others() {
+    let frames = |seed| -> Vec<Vec<u8>> {
+        let all = machines(&Population::demo(12, seed));
+        let hello = all.iter().map(|machine| encode(&Body::Hello(machine.hello(3.0, 1.0))));
+        let samples = all.iter().flat_map(|machine| {
+            moments().map(|t| encode(&Body::Sample(machine.sample(t, everything(1)))))
+        });
+        hello.chain(samples).collect()
+    };
+    let first = frames(7);
+    assert!(first == frames(7));
+    assert!(first.iter().zip(frames(8)).all(|(one, other)| *one != other));
+}
+
+#[test]
+fn every_frame_obeys_the_schema() {
+    for machine in machines(&Population::demo(80, 3)) {
+        let check = |body| {
+            let frame = encode(&body);
+            if let Err(why) = schema::line(frame.strip_suffix(b"\n").unwrap()) {
+                panic!("{why}");
+            }
+        };
+        check(Body::Hello(machine.hello(0.0, 0.25)));
+        check(Body::Error(machine.stuck(9.0, 4.1234)));
+        check(Body::Sample(machine.sample(0.0, everything(1))));
+        for driver in [Driver::Hangs, Driver::Devices, Driver::DevicesAndUses] {
+            let ask = Ask { number: 2, since: 0.0, driver, ..Ask::default() };
+            check(Body::Sample(machine.sample(100.0, ask)));
+        }
+    }
+}
+
+#[test]
+fn the_schema_test_finds_what_is_wrong() {
+    let sample = r#"{"t":"sample","n":1,"at":1.5,"took":1.0"#;
+    let check = |json: &str| schema::line(format!("\x1egtop1 {json}").as_bytes());
+    assert!(check(&format!("{sample}}}")).is_ok());
+    for wrong in [
+        r#","colour":"red""#,
+        r#","host":{"at":1,"cpu":[1,2]}"#,
+        r#","backends":[{"kind":"nvml","at":1,"devices":[{"uuid":"a","util":101}]}]"#,
+        r#","backends":[{"kind":"nvml","at":1,"devices":[{"util":1}]}]"#,
+        r#","backends":[{"kind":"nvml","at":1,"devices":[{"uuid":"a","power":1.5}]}]"#,
+        r#","processes":{"at":1,"list":[{"pid":1}]}"#,
+    ] {
+        assert!(check(&format!("{sample}{wrong}}}")).is_err(), "{wrong}");
+    }
+    assert!(check("{\"t\":\"bye\",\"at\":1,\"why\":\"ü\"}").is_err());
+}
+
+/// Lifts a frame as the client does: through its bytes.
+fn lifted(body: &Body) -> gtop::model::Sample {
+    let mut reader = FrameReader::default();
+    reader.push(&encode(body));
+    let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
+    let lifted = Lift::default().body(&frame.body, Timestamp::from_micros(1));
+    let Some(Lifted::Sample(sample)) = lifted else { panic!("no sample") };
+    *sample
+}
+
+#[test]
+fn every_value_is_known_or_has_a_reason_and_none_is_malformed() {
+    for machine in machines(&Population::demo(60, 11)) {
+        for t in moments().step_by(9) {
+            let sample = lifted(&Body::Sample(machine.sample(t, everything(1))));
+            // Readings say why they are unknown; a value that was judged wrong shows here.
+            let text = format!("{sample:?}");
+            assert!(!text.contains(&format!("{:?}", Reason::Malformed)), "{text}");
+            let (_, host) = sample.host.unwrap();
+            assert!(host.memory_available.get().unwrap() < host.memory_total.get().unwrap());
+            assert!(host.cpu.get().is_some() && host.uptime_seconds.get().is_some());
+        }
+    }
+}
+
+#[test]
+fn devices_read_what_devices_read() {
+    for machine in machines(&Population::demo(60, 2)) {
+        for t in moments().step_by(5) {
+            let sample = lifted(&Body::Sample(machine.sample(t, everything(1))));
+            let backend = &sample.backends[0];
+            assert_eq!(backend.source.as_str(), BACKEND);
+            let devices = &backend.devices.as_ref().unwrap().list;
+            for device in devices.iter().filter(|device| device.fault.is_none()) {
+                let total = device.memory_total.get().unwrap().0;
+                let parts = [device.memory_used, device.memory_free, device.memory_reserved];
+                let parts: u64 = parts.iter().map(|part| part.get().unwrap().0).sum();
+                assert_eq!(parts, total);
+                if device.parent.is_some() {
+                    assert_eq!(device.power, Reading::Unknown(Reason::NotSupported));
+                    continue;
+                }
+                let power = device.power_share().unwrap().get();
+                assert!((3.0..=100.0).contains(&power), "{device:?}");
+                assert!((25.0..=98.0).contains(&device.temperature.get().unwrap().get()));
+                assert!(device.sm_clock.get().unwrap() <= device.sm_clock_max.get().unwrap());
+                let Some(load) = device.utilization.get() else { continue };
+                assert!(load.get() < 90.0 || power > 20.0, "{device:?}");
+                assert!(load.get() > 10.0 || power < 40.0, "{device:?}");
+            }
+            let uses = &backend.uses.as_ref().unwrap().list;
+            for used in uses {
+                assert!(devices.iter().any(|device| device.uuid == used.device));
+                let processes = &sample.processes.as_ref().unwrap().list;
+                assert!(processes.iter().any(|process| process.key.pid == used.pid));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_demo_shows_every_kind_of_device_and_owner() {
+    let mut text = String::new();
+    for machine in machines(&Population::demo(12, 1)) {
+        let frame = encode(&Body::Sample(machine.sample(30.0, everything(1))));
+        text.push_str(std::str::from_utf8(&frame).unwrap());
+    }
+    for sign in [
+        "H100",
+        "A100",
+        "A6000",
+        "MIG 3g.40gb",
+        "\"fault\":\"lost\"",
+        "\"throttle\":72",
+        "\"ecc_uncorrected\":2",
+        "\"util\":null",
+        "not supported",
+        "/slurm/uid_",
+        "/job_8421/",
+        "/user.slice/",
+    ] {
+        assert!(text.contains(sign), "{sign}");
+    }
+    let owners = ["ada", "grace", "alan", "barbara", "edsger", "katherine"];
+    let seen = owners.iter().filter(|owner| text.contains(&format!("\"user\":\"{owner}\"")));
+    assert!(seen.count() >= 3);
+}
+
+#[test]
+fn the_load_of_a_day_is_mixed_and_a_busy_fleet_is_busy() {
+    let mean = |population: &Population| {
+        let loads: Vec<f64> = machines(population)
+            .iter()
+            .flat_map(|machine| machine.sample(50.0, everything(1)).backends)
+            .flat_map(|backend| backend.devices.unwrap())
+            .filter_map(|device| known(device.util))
+            .collect();
+        let count = u32::try_from(loads.len()).unwrap();
+        loads.iter().sum::<f64>() / f64::from(count)
+    };
+    assert!((30.0..80.0).contains(&mean(&Population::demo(96, 4))));
+    assert!(mean(&Population::busy(96, 8, 5, 4)) > 85.0);
+}
+
+#[test]
+fn a_population_has_the_devices_and_processes_it_was_asked_for() {
+    for (devices, processes) in [(8, 5), (8, 8), (8, 20), (1, 1), (3, 0), (0, 4)] {
+        let machine = &machines(&Population::busy(2, devices, processes, 1))[1];
+        let sample = machine.sample(1.0, everything(1));
+        assert_eq!(sample.backends[0].devices.as_ref().unwrap().len(), devices as usize);
+        let expected = if devices == 0 { 0 } else { processes.max(1) as usize };
+        let pids: std::collections::BTreeSet<u32> =
+            sample.processes.unwrap().list.iter().map(|process| process.pid).collect();
+        assert_eq!(pids.len(), expected, "{devices} {processes}");
+        let uses = &sample.backends[0].uses.as_ref().unwrap().list;
+        assert_eq!(uses.len(), if devices == 0 { 0 } else { expected.max(devices as usize) });
+    }
+}
+
+/// Every counter of a sample, by name.
+fn counters(sample: &Sample) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    let host = sample.host.as_ref().unwrap();
+    for (place, ticks) in host.cpu.as_ref().unwrap().iter().enumerate() {
+        all.insert(format!("cpu {place}"), *ticks);
+    }
+    for port in host.net.iter().chain(&host.infiniband).flatten() {
+        all.insert(format!("{} rx", port.name), port.rx);
+        all.insert(format!("{} tx", port.name), port.tx);
+    }
+    for disk in host.disk.iter().flatten() {
+        all.insert(format!("{} read", disk.name), disk.read);
+        all.insert(format!("{} write", disk.name), disk.write);
+    }
+    for process in sample.processes.iter().flat_map(|processes| &processes.list) {
+        let spent = known(process.cpu).unwrap();
+        all.insert(format!("pid {} {}", process.pid, process.start), spent);
+    }
+    for device in sample.backends.iter().flat_map(|backend| backend.devices.iter().flatten()) {
+        if let Some(errors) = known(device.ecc_corrected) {
+            all.insert(format!("ecc {}", device.uuid), errors);
+        }
+    }
+    all
+}
+
+#[test]
+fn no_counter_runs_backwards() {
+    for machine in machines(&Population::demo(12, 9)) {
+        let soon = (1..400_u32).map(|step| f64::from(step) * 0.05);
+        let later = (20..600_u32).map(f64::from);
+        let mut before = counters(&machine.sample(0.0, everything(1)));
+        for t in soon.chain(later) {
+            let now = counters(&machine.sample(t, everything(1)));
+            for (name, value) in &now {
+                assert!(before.get(name).is_none_or(|then| then <= value), "{name}");
+            }
+            before = now;
+        }
+    }
+}
+
+// From here on: real sessions.
+
+/// Checks the host key as `SimNode` says.
+struct Trust(Option<PublicKey>);
+
+impl client::Handler for Trust {
+    type Error = russh::Error;
+
+    async fn check_server_key(
+        &mut self,
+        key: &PublicKeyOrCertificate,
+    ) -> Result<bool, Self::Error> {
+        let PublicKeyOrCertificate::PublicKey { key, .. } = key else { return Ok(false) };
+        Ok(self.0.as_ref().is_some_and(|known| known.key_data() == key.key_data()))
+    }
+}
+
+#[derive(Debug)]
+enum Refused {
+    Ssh(russh::Error),
+    Authentication(client::AuthResult),
+}
+
+async fn login(node: &SimNode) -> Result<client::Handle<Trust>, Refused> {
+    let known = node.host_key.as_deref().map(|line| PublicKey::from_openssh(line).unwrap());
+    let config = Arc::new(client::Config { nodelay: true, ..client::Config::default() });
+    let mut session =
+        client::connect(config, node.address, Trust(known)).await.map_err(Refused::Ssh)?;
+    let key = Arc::new(PrivateKey::from_openssh(&node.client_key).unwrap());
+    let answer = session
+        .authenticate_publickey("anybody", PrivateKeyWithHashAlg::new(key, None))
+        .await
+        .map_err(Refused::Ssh)?;
+    if answer.success() { Ok(session) } else { Err(Refused::Authentication(answer)) }
+}
+
+/// A session whose probe was asked to start.
+struct Live {
+    session: client::Handle<Trust>,
+    channel: Channel<client::Msg>,
+    reader: FrameReader,
+    before: Vec<u8>,
+}
+
+const NONCE: &str = "5e1f9a0c77d24b61";
+
+impl Live {
+    async fn exec(node: &SimNode, line: &str) -> Self {
+        let session = login(node).await.unwrap();
+        let channel = session.channel_open_session().await.unwrap();
+        channel.exec(true, line).await.unwrap();
+        Self { session, channel, reader: FrameReader::default(), before: Vec::new() }
+    }
+
+    async fn start(node: &SimNode) -> Self {
+        let source = format!("NODE=\"{}\"\nINTERVAL=0.05\nimport os\n", node.name);
+        let mut live = Self::exec(node, &launch(source.len())).await;
+        assert!(live.announced().await, "{:?}", String::from_utf8_lossy(&live.before));
+        live.say(source).await;
+        live
+    }
+
+    async fn say(&self, text: String) {
+        self.channel.data_bytes(text.into_bytes()).await.unwrap();
+    }
+
+    /// The next bytes of standard output; `None` when there come no more.
+    async fn bytes(&mut self) -> Option<bytes::Bytes> {
+        loop {
+            let message = tokio::time::timeout(PATIENCE, self.channel.wait()).await.unwrap()?;
+            if matches!(message, ChannelMsg::Close) {
+                return None;
+            }
+            if let ChannelMsg::Data { data } = message {
+                return Some(data);
+            }
+        }
+    }
+
+    /// Reads up to the nonce; what comes behind it goes to the reader.
+    async fn announced(&mut self) -> bool {
+        let mark = format!("\n{NONCE}");
+        while let Some(data) = self.bytes().await {
+            self.before.extend_from_slice(&data);
+            let text = String::from_utf8_lossy(&self.before);
+            if text.contains(&mark) && text.ends_with('\n') {
+                return true;
+            }
+        }
+        false
+    }
+
+    async fn next(&mut self) -> Option<Received> {
+        loop {
+            if let Some(received) = self.reader.next_frame() {
+                return Some(received);
+            }
+            let data = self.bytes().await?;
+            self.reader.push(&data);
+        }
+    }
+
+    /// The next `count` things, fewer when the session ends.
+    async fn take(&mut self, count: usize) -> Vec<Received> {
+        let mut all = Vec::new();
+        while all.len() < count {
+            let Some(received) = self.next().await else { break };
+            all.push(received);
+        }
+        all
+    }
+}
+
+fn launch(length: usize) -> String {
+    format!(
+        "exec /bin/sh -c 'for p in /usr/bin/python3 python3;do if $p -c \"import sys;sys.exit(sys.version_info<(3,6))\";then \
+         exec $p -ISu -c \"n=int(sys.argv[1])\" {length} {NONCE};fi;done;echo \"{NONCE} NOPY\"'"
+    )
+}
+
+fn body(received: &Received) -> Option<&Body> {
+    match received {
+        Received::Frame(frame) => Some(&frame.body),
+        Received::Malformed(_) => None,
+    }
+}
+
+fn numbers(received: &[Received]) -> Vec<u64> {
+    let number = |body: &Body| if let Body::Sample(sample) = body { Some(sample.n) } else { None };
+    received.iter().filter_map(|received| number(body(received)?)).collect()
+}
+
+async fn one(fault: Option<Fault>) -> (Served, SimNode) {
+    let mut population = Population::busy(1, 2, 2, 5);
+    if let Some(fault) = fault {
+        population = population.with(0, fault);
+    }
+    let served = serve(&population).await.unwrap();
+    let node = served.nodes.first().unwrap().clone();
+    (served, node)
+}
+
+#[tokio::test]
+async fn a_real_client_gets_hello_and_samples_and_a_goodbye() {
+    let (served, node) = one(None).await;
+    assert_eq!(node.name, NodeName::new("gpu01").unwrap());
+    let mut live = Live::start(&node).await;
+    let received = live.take(6).await;
+    assert!(matches!(body(&received[0]), Some(Body::Hello(hello)) if hello.host == "gpu01"));
+    assert_eq!(numbers(&received), [1, 2, 3, 4, 5]);
+    live.channel.eof().await.unwrap();
+    let rest = live.take(100).await;
+    assert!(matches!(body(rest.last().unwrap()), Some(Body::Bye(_))));
+    served.stop().await;
+    assert!(login(&node).await.is_err());
+}
+
+#[tokio::test]
+async fn every_node_of_a_demo_answers_as_its_part_says() {
+    let served = serve(&Population::demo(12, 1)).await.unwrap();
+    let mut answers = Vec::new();
+    for node in &served.nodes {
+        answers.push(match login(node).await {
+            Ok(_) => "up",
+            Err(Refused::Authentication(_)) => "authentication",
+            Err(Refused::Ssh(russh::Error::IO(_))) => "refused",
+            Err(Refused::Ssh(_)) => "ssh",
+        });
+    }
+    assert_eq!(answers[..10], ["up"; 10]);
+    assert_eq!(answers[10..], ["authentication", "refused"]);
+    let boots: std::collections::BTreeSet<String> =
+        machines(&Population::demo(12, 1)).iter().map(|m| m.hello(0.0, 1.0).boot).collect();
+    assert_eq!(boots.len(), 12);
+}
+
+#[tokio::test]
+async fn only_the_demo_key_is_let_in_and_only_a_launch_line_runs() {
+    let (_served, node) = one(None).await;
+    let other = serve(&Population::busy(1, 1, 1, 6)).await.unwrap();
+    let stranger = SimNode { client_key: other.nodes[0].client_key.clone(), ..node.clone() };
+    assert!(matches!(login(&stranger).await, Err(Refused::Authentication(_))));
+    let mut live = Live::exec(&node, "rm -rf /").await;
+    assert!(!live.announced().await);
+    assert_eq!(live.before, b"sh: 1: not found\n");
+}
+
+#[tokio::test]
+async fn a_node_that_refuses_says_what_it_offers() {
+    let (_served, node) = one(Some(Fault::RefuseAuth)).await;
+    let Err(Refused::Authentication(client::AuthResult::Failure { remaining_methods, .. })) =
+        login(&node).await
+    else {
+        panic!("let in")
+    };
+    assert_eq!(&remaining_methods[..], [russh::MethodKind::HostBased]);
+}
+
+#[tokio::test]
+async fn host_keys_are_unknown_or_changed_on_demand() {
+    let (_served, node) = one(Some(Fault::UnknownHostKey)).await;
+    assert_eq!(node.host_key, None);
+    assert!(matches!(login(&node).await, Err(Refused::Ssh(russh::Error::UnknownKey))));
+    let (_served, node) = one(Some(Fault::ChangedHostKey)).await;
+    assert!(node.host_key.is_some());
+    assert!(matches!(login(&node).await, Err(Refused::Ssh(russh::Error::UnknownKey))));
+}
+
+#[tokio::test]
+async fn a_login_shell_can_end_before_the_probe() {
+    let (_served, node) = one(Some(Fault::LoginEnds)).await;
+    let mut live = Live::exec(&node, &launch(10)).await;
+    assert!(!live.announced().await);
+    assert!(live.before.starts_with(b"This account is closed"));
+}
+
+#[tokio::test]
+async fn without_python_the_node_reads_sh() {
+    let (_served, node) = one(Some(Fault::NoPython)).await;
+    let mut live = Live::exec(&node, &launch(10)).await;
+    assert!(live.announced().await);
+    assert!(live.before.ends_with(b" NOPY\n"));
+    live.say(format!("NODE=gpu01 INTERVAL=0.05\nx=1\n{NONCE}\n")).await;
+    let received = live.take(3).await;
+    assert!(matches!(body(&received[0]), Some(Body::Hello(hello)) if hello.probe == "sh"));
+    assert_eq!(numbers(&received), [1, 2]);
+}
+
+#[tokio::test]
+async fn noise_stands_around_the_nonce_and_between_frames() {
+    let (_served, node) = one(Some(Fault::BannerNoise)).await;
+    let mut live = Live::start(&node).await;
+    assert!(live.before.len() > NONCE.len() + 40);
+    let received = live.take(5).await;
+    assert_eq!(numbers(&received), [1, 2, 3, 4]);
+    assert!(live.reader.noise().contains("Broadcast message"));
+}
+
+#[tokio::test]
+async fn frames_are_cut_spoiled_or_endless_on_demand() {
+    let (_served, node) = one(Some(Fault::CutFrame { number: 3 })).await;
+    assert_eq!(numbers(&Live::start(&node).await.take(5).await), [1, 2, 4, 5]);
+
+    let (_served, node) = one(Some(Fault::Garbage)).await;
+    let received = Live::start(&node).await.take(10).await;
+    assert_eq!(numbers(&received), [1, 2, 4, 5, 7, 8]);
+    assert_eq!(received.iter().filter(|received| body(received).is_none()).count(), 3);
+
+    let (_served, node) = one(Some(Fault::HugeLine { number: 2 })).await;
+    let received = Live::start(&node).await.take(6).await;
+    assert!(received.contains(&Received::Malformed(MalformedFrame::TooLong)));
+    assert_eq!(numbers(&received)[..2], [1, 2]);
+
+    let (_served, node) = one(Some(Fault::WrongVersion)).await;
+    let received = Live::start(&node).await.next().await;
+    assert_eq!(received, Some(Received::Malformed(MalformedFrame::Version(2))));
+
+    let (_served, node) = one(Some(Fault::SlowFrames)).await;
+    assert_eq!(numbers(&Live::start(&node).await.take(2).await), [1]);
+}
+
+#[tokio::test]
+async fn a_dropped_session_ends_without_a_goodbye_and_the_next_one_works() {
+    let after = Duration::from_millis(200);
+    let (_served, node) = one(Some(Fault::DropSession { after })).await;
+    for _ in 0..2 {
+        let mut live = Live::start(&node).await;
+        let received = live.take(1000).await;
+        assert!(numbers(&received).len() >= 2);
+        assert!(!received.iter().any(|received| matches!(body(received), Some(Body::Bye(_)))));
+        assert!(live.session.is_closed() || live.session.channel_open_session().await.is_err());
+    }
+}
+
+/// What never comes is waited for a moment; what should come within it would fail the test.
+async fn comes_soon(mut live: Live) -> bool {
+    tokio::time::timeout(Duration::from_millis(300), live.bytes()).await.is_ok()
+}
+
+#[tokio::test]
+async fn silence_is_kept_where_it_is_asked_for() {
+    let (_served, node) = one(Some(Fault::NeverAnswerExec)).await;
+    assert!(!comes_soon(Live::exec(&node, &launch(10)).await).await);
+    let (_served, node) = one(Some(Fault::NeverAnnounce)).await;
+    assert!(!comes_soon(Live::exec(&node, &launch(10)).await).await);
+    let (_served, node) = one(Some(Fault::Silent)).await;
+    assert!(!comes_soon(Live::start(&node).await).await);
+    let (_served, node) = one(Some(Fault::SilentPort)).await;
+    let connecting = tokio::time::timeout(Duration::from_millis(300), login(&node));
+    assert!(connecting.await.is_err());
+}
+
+#[tokio::test]
+async fn hundreds_of_nodes_are_served_by_one_process() {
+    let served = serve(&Population::demo(300, 1)).await.unwrap();
+    let ports: std::collections::BTreeSet<u16> =
+        served.nodes.iter().map(|node| node.address.port()).collect();
+    assert_eq!(ports.len(), 300);
+    let mut live = Live::start(&served.nodes[250]).await;
+    assert_eq!(numbers(&live.take(3).await), [1, 2]);
+}
