@@ -10,7 +10,6 @@ use crate::app::Ending;
 use crate::app::watch::Watch;
 use crate::export::{write_json, write_table};
 use crate::fleet::{Fleet, FleetReader};
-use crate::model::Link;
 use crate::time::Clock;
 
 /// How pictures are printed.
@@ -79,11 +78,7 @@ impl Printing<'_> {
 
 /// A picture is complete when every node has rates or is down.
 fn is_complete(fleet: &Fleet) -> bool {
-    fleet.nodes.iter().all(|node| match node.link {
-        Link::Up => node.is_settled,
-        Link::Down { .. } => true,
-        Link::Idle | Link::Opening { .. } => false,
-    })
+    fleet.nodes.iter().all(|node| node.is_settled || node.fault().is_some())
 }
 
 fn any_answered(fleet: &Fleet) -> bool {

@@ -73,7 +73,7 @@ impl Serialize for NodeJson<'_> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("name", node.name.as_str())?;
         map.serialize_entry("link", link_word(&node.link))?;
-        map.serialize_entry("fault", &fault(&node.link, now))?;
+        map.serialize_entry("fault", &fault(node, now))?;
         map.serialize_entry("fresh", &node.freshness(now).is_fresh())?;
         map.serialize_entry("same_as", &same_as.map(crate::model::NodeName::as_str))?;
         map.serialize_entry("sources", &sources)?;
@@ -93,13 +93,17 @@ fn link_word(link: &Link) -> &'static str {
     }
 }
 
-fn fault(link: &Link, now: Timestamp) -> Json {
-    let Link::Down { fault, retry_at } = link else { return Json::Null };
+fn fault(node: &Node, now: Timestamp) -> Json {
+    let Some(fault) = node.fault() else { return Json::Null };
+    let retry_at = match &node.link {
+        Link::Down { retry_at, .. } => *retry_at,
+        Link::Idle | Link::Opening { .. } | Link::Up => None,
+    };
     json!({
         "kind": fault.kind.label(),
         "detail": &*fault.detail,
-        "remedy": fault.kind.remedy(),
-        "retry_in_seconds": retry_at.map(|at| at.since(now).as_secs_f64()),
+        "remedy": fault.remedy(),
+        "retry_in_seconds": retry_at.map(|at| millis(at.since(now).as_secs_f64())),
     })
 }
 

@@ -28,13 +28,13 @@ pub fn write_table(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::R
 }
 
 fn node_line(node: &Node, now: Timestamp, same: Option<&str>) -> String {
-    let state = match &node.link {
-        Link::Down { fault, .. } => {
-            return format!("down: {}; {}", fault.sentence(), fault.kind.remedy());
-        }
-        Link::Idle => return "not tried yet".to_owned(),
+    if let Some(fault) = node.fault() {
+        return format!("down: {}; {}", fault.sentence(), fault.remedy());
+    }
+    let state = match node.link {
         Link::Opening { attempt } => return format!("connecting, attempt {attempt}"),
         Link::Up => "up",
+        Link::Idle | Link::Down { .. } => return "not tried yet".to_owned(),
     };
     let fast = &node.host.fast;
     let mut line = format!("{state:<4}  cpu {}", percent(node.host.cpu));

@@ -73,6 +73,11 @@ impl Folding {
         }
         let node = Arc::make_mut(&mut self.node);
         node.is_settled &= link == Link::Up;
+        match &link {
+            Link::Down { fault, .. } => node.last_fault = Some(fault.clone()),
+            Link::Up => node.last_fault = None,
+            Link::Idle | Link::Opening { .. } => {}
+        }
         node.link = link;
     }
 
@@ -410,7 +415,8 @@ fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Vec<Traffic> {
 mod tests {
     use super::*;
     use crate::model::{
-        BackendState, DeviceFault, DeviceUse, Freshness, HostFacts, ProcessReading, SourceFaultKind,
+        BackendState, DeviceFault, DeviceUse, Fault, FaultKind, Freshness, HostFacts,
+        ProcessReading, SourceFaultKind,
     };
 
     fn at(millis: i64) -> Timestamp {
@@ -578,6 +584,17 @@ mod tests {
         folding.hello(hello("boot-2"));
         assert_eq!(folding.node().devices, []);
         assert_eq!(folding.node().link, Link::Up);
+    }
+
+    #[test]
+    fn a_node_is_down_until_the_next_session_is_up() {
+        let mut folding = folding();
+        let fault = Fault::new(FaultKind::SessionLost, "");
+        folding.link(Link::Down { fault: fault.clone(), retry_at: None });
+        folding.link(Link::Opening { attempt: 2 });
+        assert_eq!(folding.node().fault(), Some(&fault));
+        folding.link(Link::Up);
+        assert_eq!(folding.node().fault(), None);
     }
 
     #[test]

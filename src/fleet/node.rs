@@ -17,6 +17,8 @@ pub struct Node {
     pub name: NodeName,
     /// The state of the connection.
     pub link: Link,
+    /// Why the last session ended or could not be opened; until the next one is up.
+    pub last_fault: Option<Fault>,
     /// What its probe said of itself; kept when the connection is lost.
     pub hello: Option<Arc<Hello>>,
     /// Each source with its freshness and trouble.
@@ -106,6 +108,7 @@ impl Node {
         Self {
             name,
             link: Link::Idle,
+            last_fault: None,
             hello: None,
             sources: Vec::new(),
             host: Host::default(),
@@ -118,11 +121,12 @@ impl Node {
         }
     }
 
-    /// Returns why the node is down.
+    /// Returns why the node is down; it stays down while another session is being opened.
     pub fn fault(&self) -> Option<&Fault> {
         match &self.link {
             Link::Down { fault, .. } => Some(fault),
-            Link::Idle | Link::Opening { .. } | Link::Up => None,
+            Link::Opening { .. } => self.last_fault.as_ref(),
+            Link::Idle | Link::Up => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::fleet::Fleet;
 use crate::fleet::node::Node;
-use crate::model::{Bytes, Device, Link, Percent, Watts};
+use crate::model::{Bytes, Device, Percent, Watts};
 use crate::time::Timestamp;
 
 /// A device below this share does nothing worth the name.
@@ -55,7 +55,7 @@ impl Totals {
         let mut sums = Sums::default();
         for node in nodes {
             totals.nodes += 1;
-            if matches!(node.link, Link::Down { .. }) {
+            if node.fault().is_some() {
                 totals.down += 1;
             } else if node.freshness(now).is_fresh() {
                 totals.fresh += 1;

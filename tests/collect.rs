@@ -1,0 +1,366 @@
+//! The life of a node, against simulated nodes behind real SSH servers: what each fault looks like,
+//! and that no node's fault reaches another.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where it goes wrong")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gtop::collect::{Collector, Orders};
+use gtop::fleet::{Board, Fleet, FleetReader, Node, Pace};
+use gtop::model::{Fault, FaultKind, Freshness, Link, NodeName, SourceFaultKind};
+use gtop::pipeline::Pipeline;
+use gtop::sim::{self, Population, Served, SimNode};
+use gtop::time::{Clock, Timestamp};
+use gtop::transport::{FixedProfile, Options, Profile, Reach, SshTarget, Target, Transport};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// How long anything may take on a busy machine before the test gives up.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A watch over a simulated fleet, in this runtime.
+struct Watched {
+    fleet: FleetReader,
+    orders: watch::Sender<Orders>,
+    clock: Clock,
+    served: Served,
+    tasks: JoinSet<()>,
+}
+
+fn target(node: &SimNode) -> Target {
+    let profile = FixedProfile::new(node.address, &node.client_key, node.host_key.as_deref());
+    let reach = Reach::Ssh(SshTarget {
+        host: node.name.as_str().to_owned(),
+        user: Some("ada".to_owned()),
+        port: None,
+        profile: Profile::Fixed(Arc::new(profile.unwrap())),
+    });
+    Target { name: node.name.clone(), reach }
+}
+
+async fn watch_fleet(population: &Population, interval: Duration) -> Watched {
+    let served = sim::serve(population).await.unwrap();
+    let clock = Clock::system();
+    let names: Vec<NodeName> = served.nodes.iter().map(|node| node.name.clone()).collect();
+    let keep = Duration::from_secs(60);
+    let board = Board::new(names, keep);
+    let mut pipeline = Pipeline::new(Arc::clone(&board), keep);
+    let intakes =
+        served.nodes.iter().map(|node| (target(node), pipeline.intake(node.name.clone())));
+    let intakes: Vec<(Target, mpsc::Sender<_>)> = intakes.collect();
+    let (orders, followed) = watch::channel(Orders::every(interval));
+    let options =
+        Options { connect_timeout: Some(Duration::from_secs(2)), ..Options::of_this_process() };
+    let collector = Collector::new(Transport::new(options), clock.clone(), followed, 64);
+    let fleet = board.reader();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let _pipeline = pipeline;
+        tokio::select! {
+            () = collector.run(intakes) => {}
+            () = board.publish(Pace { usual: Duration::ZERO, in_focus: Duration::ZERO }) => {}
+        }
+    });
+    Watched { fleet, orders, clock, served, tasks }
+}
+
+impl Watched {
+    /// Waits until the fleet looks as wanted.
+    async fn until(&mut self, what: &str, is_so: impl FnMut(&Fleet) -> bool) -> Fleet {
+        if let Ok(fleet) = timeout(PATIENCE, self.fleet.wait_for(is_so)).await {
+            return fleet.unwrap().clone();
+        }
+        let fleet = self.fleet.borrow();
+        let links: Vec<_> = fleet.nodes.iter().map(|node| (&node.name, &node.link)).collect();
+        panic!("waited in vain for {what}: {links:?}")
+    }
+
+    async fn until_node(
+        &mut self,
+        place: usize,
+        what: &str,
+        mut is_so: impl FnMut(&Node) -> bool,
+    ) -> Arc<Node> {
+        let fleet = self.until(what, |fleet| is_so(fleet.nodes.get(place).unwrap())).await;
+        Arc::clone(fleet.nodes.get(place).unwrap())
+    }
+
+    async fn end(mut self) {
+        self.orders.send_modify(|orders| orders.is_ending = true);
+        timeout(PATIENCE, self.tasks.join_next()).await.unwrap();
+        self.served.stop().await;
+    }
+}
+
+fn is_settled(node: &Node) -> bool {
+    node.link == Link::Up && node.is_settled
+}
+
+fn fault_of(node: &Node) -> Option<&Fault> {
+    node.fault()
+}
+
+fn busy(nodes: u32) -> Population {
+    Population::busy(nodes, 2, 2, 1)
+}
+
+#[tokio::test]
+async fn healthy_nodes_are_watched_and_let_go() {
+    let mut watched = watch_fleet(&busy(8), Duration::from_secs(1)).await;
+    let fleet =
+        watched.until("all nodes", |fleet| fleet.nodes.iter().all(|node| is_settled(node))).await;
+    for node in fleet.nodes.iter() {
+        assert_eq!(node.devices.len(), 2);
+        assert!(node.freshness(watched.clock.now()).is_fresh());
+        assert!(node.host.cpu.get().is_some());
+    }
+    watched.end().await;
+}
+
+/// Faults that end or prevent a session, what they are called, and a word of the detail.
+const FATAL: &[(sim::Fault, FaultKind, &str)] = &[
+    (sim::Fault::RefusedPort, FaultKind::Refused, "port"),
+    (sim::Fault::SilentPort, FaultKind::TimedOut, "greeting"),
+    (sim::Fault::RefuseAuth, FaultKind::AuthenticationRefused, "node offers: hostbased"),
+    (sim::Fault::UnknownHostKey, FaultKind::HostKeyUnknown, ""),
+    (sim::Fault::ChangedHostKey, FaultKind::HostKeyChanged, ""),
+    (sim::Fault::NeverAnswerExec, FaultKind::TimedOut, "starting the command"),
+    (sim::Fault::NeverAnnounce, FaultKind::NoInterpreter, "did not start it within 10 s"),
+    (sim::Fault::LoginEnds, FaultKind::NoInterpreter, "ended first"),
+    (sim::Fault::Silent, FaultKind::Silent, "nothing within 30 s"),
+    (sim::Fault::WrongVersion, FaultKind::BadReply, "version 2"),
+];
+
+/// Each fault on its own node of one fleet, with healthy nodes between.
+#[tokio::test]
+async fn every_fault_shows_on_its_node_and_on_no_other() {
+    let count = u32::try_from(FATAL.len()).unwrap();
+    let mut population = busy(count * 2);
+    for (place, (fault, _, _)) in (0..).zip(FATAL) {
+        population = population.with(place * 2, *fault);
+    }
+    let mut watched = watch_fleet(&population, Duration::from_secs(1)).await;
+    let healthy =
+        |fleet: &Fleet| fleet.nodes.iter().skip(1).step_by(2).all(|node| is_settled(node));
+    watched.until("the healthy nodes", healthy).await;
+    for (place, (fault, kind, detail)) in FATAL.iter().enumerate() {
+        let node = watched
+            .until_node(place * 2, &format!("{fault:?}"), |node| fault_of(node).is_some())
+            .await;
+        let shown = fault_of(&node).unwrap();
+        assert_eq!(shown.kind, *kind, "{fault:?}: {}", shown.sentence());
+        assert!(shown.detail.contains(detail), "{fault:?}: {}", shown.sentence());
+        if let Link::Down { retry_at, .. } = &node.link {
+            assert_eq!(retry_at.is_some(), kind.retries_by_itself(), "{fault:?}");
+        }
+        assert!(!shown.detail.contains(node.name.as_str()), "{fault:?} cannot fold");
+    }
+    let fleet = watched.fleet.borrow().clone();
+    assert!(healthy(&fleet), "a fault reached another node");
+    watched.end().await;
+}
+
+/// What 15 nodes do is the same whether the sixteenth answers or accepts and says nothing.
+#[tokio::test]
+async fn a_node_that_never_answers_changes_nothing_for_the_others() {
+    let mut settled = BTreeMap::new();
+    for is_silent in [false, true] {
+        let population =
+            if is_silent { busy(16).with(15, sim::Fault::SilentPort) } else { busy(16) };
+        let mut watched = watch_fleet(&population, Duration::from_millis(200)).await;
+        let before = watched.clock.now();
+        let others = |fleet: &Fleet| fleet.nodes.iter().take(15).all(|node| is_settled(node));
+        let fleet = watched.until("15 nodes", others).await;
+        settled.insert(is_silent, watched.clock.now().since(before));
+        if is_silent {
+            // The order of events is the proof: all were complete while the silent one was still tried.
+            assert_eq!(fleet.nodes.last().unwrap().link, Link::Opening { attempt: 1 });
+            let node =
+                watched.until_node(15, "the silent node", |node| fault_of(node).is_some()).await;
+            assert_eq!(fault_of(&node).unwrap().kind, FaultKind::TimedOut);
+            let fleet = watched.fleet.borrow().clone();
+            let now = watched.clock.now();
+            assert!(fleet.nodes.iter().take(15).all(|node| node.freshness(now).is_fresh()));
+        }
+        watched.end().await;
+    }
+    println!(
+        "15 nodes complete after {:?}, and after {:?} beside a silent one",
+        settled[&false], settled[&true]
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_frame_is_skipped_and_the_session_goes_on() {
+    let population = busy(4)
+        .with(0, sim::Fault::CutFrame { number: 3 })
+        .with(1, sim::Fault::Garbage)
+        .with(2, sim::Fault::HugeLine { number: 3 })
+        .with(3, sim::Fault::BannerNoise);
+    let mut watched = watch_fleet(&population, Duration::from_millis(100)).await;
+    watched.until("all nodes", |fleet| fleet.nodes.iter().all(|node| is_settled(node))).await;
+    let first = taken(&watched.fleet.borrow());
+    let is_later = |fleet: &Fleet| {
+        let now = taken(fleet);
+        first.iter().zip(&now).all(|(then, now)| now.since(*then) > Duration::from_secs(2))
+    };
+    let fleet = watched.until("two more seconds of every node", is_later).await;
+    for node in fleet.nodes.iter() {
+        assert_eq!(node.link, Link::Up, "{}", node.name);
+        assert_eq!(node.devices.len(), 2, "{}", node.name);
+    }
+    watched.end().await;
+}
+
+fn taken(fleet: &Fleet) -> Vec<Timestamp> {
+    fleet.nodes.iter().map(|node| node.taken_at().unwrap_or_default()).collect()
+}
+
+#[tokio::test]
+async fn a_node_without_python_is_watched_by_the_shell_probe() {
+    let mut watched =
+        watch_fleet(&busy(1).with(0, sim::Fault::NoPython), Duration::from_secs(1)).await;
+    watched.until_node(0, "the node", is_settled).await;
+    watched.end().await;
+}
+
+#[tokio::test]
+async fn a_lost_session_is_opened_again() {
+    let after = Duration::from_millis(1500);
+    let mut watched = watch_fleet(
+        &busy(1).with(0, sim::Fault::DropSession { after }),
+        Duration::from_millis(200),
+    )
+    .await;
+    watched.until_node(0, "the first session", is_settled).await;
+    let lost = watched.until_node(0, "the loss", |node| fault_of(node).is_some()).await;
+    assert_eq!(fault_of(&lost).unwrap().kind, FaultKind::SessionLost);
+    assert!(!lost.devices.is_empty(), "what was known is kept, and grows old");
+    watched.until_node(0, "the second session", is_settled).await;
+    watched.end().await;
+}
+
+#[tokio::test]
+async fn another_boot_is_another_machine() {
+    let after = Duration::from_millis(1500);
+    let mut watched =
+        watch_fleet(&busy(1).with(0, sim::Fault::Reboot { after }), Duration::from_millis(200))
+            .await;
+    let first = watched.until_node(0, "the first boot", is_settled).await;
+    let boot = first.hello.as_ref().unwrap().host.boot_id.clone();
+    let is_other =
+        |node: &Node| is_settled(node) && node.hello.as_ref().unwrap().host.boot_id != boot;
+    watched.until_node(0, "the second boot", is_other).await;
+    watched.end().await;
+}
+
+#[tokio::test]
+async fn a_refused_login_is_tried_again_only_when_asked() {
+    let mut watched =
+        watch_fleet(&busy(1).with(0, sim::Fault::RefuseAuth), Duration::from_secs(1)).await;
+    let node = watched.until_node(0, "the refusal", |node| fault_of(node).is_some()).await;
+    assert!(matches!(node.link, Link::Down { retry_at: None, .. }));
+    watched.orders.send_modify(|orders| orders.refresh += 1);
+    watched.until_node(0, "another try", |node| node.link == Link::Opening { attempt: 2 }).await;
+    watched.until_node(0, "the second refusal", |node| fault_of(node).is_some()).await;
+    watched.end().await;
+}
+
+#[tokio::test]
+async fn a_stuck_driver_is_shown_while_the_host_is_fresh() {
+    let after = Duration::from_secs(1);
+    let mut watched = watch_fleet(
+        &busy(1).with(0, sim::Fault::StuckBackend { after }),
+        Duration::from_millis(500),
+    )
+    .await;
+    watched.until_node(0, "the node", is_settled).await;
+    let node = watched.until_node(0, "the fault", |node| node.source_fault().is_some()).await;
+    let (_, fault) = node.source_fault().unwrap();
+    assert_eq!(fault.kind, SourceFaultKind::Stuck);
+    let clock = watched.clock.clone();
+    let is_split = |node: &Node| {
+        let now = clock.now();
+        node.host_freshness(now).is_fresh()
+            && matches!(node.device_freshness(0, now), Freshness::Stale(_))
+    };
+    watched.until_node(0, "stale devices beside a fresh host", is_split).await;
+    watched.end().await;
+}
+
+/// Data that waits on its way is as old as it is, within a second.
+#[tokio::test]
+async fn data_that_comes_late_is_shown_as_old_as_it_is() {
+    let (after, by) = (Duration::from_secs(2), Duration::from_secs(6));
+    let population = busy(2).with(0, sim::Fault::LateClock { after, by });
+    let mut watched = watch_fleet(&population, Duration::from_millis(200)).await;
+    watched.until("both nodes", |fleet| fleet.nodes.iter().all(|node| is_settled(node))).await;
+    let clock = watched.clock.clone();
+    let age = |node: &Node| clock.now().since(node.taken_at().unwrap());
+    let node =
+        watched.until_node(0, "the delay", |node| age(node) > Duration::from_millis(4500)).await;
+    assert!(matches!(node.freshness(clock.now()), Freshness::Stale(_)));
+    // Frames arrive again, each six seconds old.
+    let before = node.taken_at();
+    let node = watched.until_node(0, "late frames", |node| node.taken_at() > before).await;
+    let shown = age(&node);
+    assert!(
+        shown > by - Duration::from_secs(1) && shown < by + Duration::from_secs(2),
+        "{shown:?}"
+    );
+    let other = watched.fleet.borrow().nodes.last().unwrap().clone();
+    assert!(other.freshness(clock.now()).is_fresh());
+    watched.end().await;
+}
+
+#[tokio::test]
+async fn a_probe_that_goes_quiet_grows_stale_and_comes_back() {
+    let (after, lasting) = (Duration::from_secs(1), Duration::from_secs(5));
+    let population = busy(1).with(0, sim::Fault::StopTalking { after, lasting });
+    let mut watched = watch_fleet(&population, Duration::from_millis(200)).await;
+    watched.until_node(0, "the node", is_settled).await;
+    let before = watched.fleet.borrow().nodes.first().unwrap().taken_at().unwrap();
+    let clock = watched.clock.clone();
+    let node = watched
+        .until_node(0, "the return", |node| {
+            node.taken_at().unwrap().since(before) > Duration::from_secs(4)
+        })
+        .await;
+    assert_eq!(node.link, Link::Up);
+    assert!(node.freshness(clock.now()).is_fresh());
+    watched.end().await;
+}
+
+#[tokio::test]
+async fn one_place_for_connecting_is_enough_for_many_nodes() {
+    // The silent node gives its place away instead of keeping the others waiting.
+    let population = busy(6).with(0, sim::Fault::NeverAnnounce);
+    let served = sim::serve(&population).await.unwrap();
+    let clock = Clock::system();
+    let (orders, followed) = watch::channel(Orders::every(Duration::from_secs(1)));
+    let (intake, mut deliveries) = mpsc::channel(64);
+    let targets = served.nodes.iter().map(|node| (target(node), intake.clone())).collect();
+    let transport = Transport::new(Options::of_this_process());
+    let collector = Collector::new(transport, clock, followed, 1);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(collector.run(targets));
+    let mut up = 0;
+    while up < 5 {
+        let delivery = timeout(PATIENCE, deliveries.recv()).await.unwrap().unwrap();
+        if let gtop::wire::News::Link(link) = delivery.what {
+            assert!(
+                !matches!(link, Link::Down { .. }),
+                "{} gave up before the others were up",
+                delivery.node
+            );
+            up += usize::from(link == Link::Up);
+        }
+    }
+    orders.send_modify(|orders| orders.is_ending = true);
+    drop(deliveries);
+    timeout(PATIENCE, tasks.join_next()).await.unwrap();
+    served.stop().await;
+}
