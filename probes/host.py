@@ -1,0 +1,203 @@
+# Facts about the machine itself: identity once, counters each tick, and (in a child) what may be slow.
+SECTOR = 512
+MOST = 16           # interfaces, ports, disks
+LOCAL = ('ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'f2fs', 'jfs', 'reiserfs', 'bcachefs')
+
+
+def read(path, most=65536):
+    """The beginning of a small file, or nothing."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b''
+    try:
+        return os.read(fd, most)
+    except OSError:
+        return b''
+    finally:
+        os.close(fd)
+
+
+def text(path):
+    return read(path).decode('utf-8', 'replace').strip()
+
+
+def listing(path):
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+def number(path):
+    data = read(path, 64).strip()
+    return int(data) if data.isdigit() else None
+
+
+def mounts():
+    """(type, device, path, options) of every mount, oldest first."""
+    rows = []
+    for line in read('/proc/self/mounts', 1 << 20).split(b'\n'):
+        parts = line.split(b' ')
+        if len(parts) < 4:
+            continue
+        path = parts[1]
+        for code, byte in ((b'\\040', b' '), (b'\\011', b'\t'), (b'\\012', b'\n'), (b'\\134', b'\\')):
+            path = path.replace(code, byte)
+        rows.append((parts[2].decode('ascii', 'replace'), parts[0], path, parts[3]))
+    return rows
+
+
+def hidepid():
+    names = {b'off': 0, b'noaccess': 1, b'invisible': 2, b'ptraceable': 4}
+    found = 0
+    for kind, _, path, options in mounts():
+        if kind == 'proc' and path == b'/proc':
+            found = 0
+            for option in options.split(b','):
+                if option.startswith(b'hidepid='):
+                    value = option[8:]
+                    found = names.get(value, int(value) if value.isdigit() else 0)
+    return found
+
+
+def identity():
+    """The part of hello that never changes."""
+    name = os.uname()
+    return {'host': name.nodename, 'boot': text('/proc/sys/kernel/random/boot_id'), 'kernel': name.release,
+            'arch': name.machine, 'cpus': os.cpu_count() or 1, 'tick': os.sysconf('SC_CLK_TCK'),
+            'page': os.sysconf('SC_PAGE_SIZE'), 'uid': os.getuid(), 'hidepid': hidepid(),
+            'version': '%d.%d.%d' % sys.version_info[:3]}
+
+
+class Host:
+    """Counters and gauges, cheap enough for every tick; what exists is looked up again every 10 s."""
+
+    def __init__(self):
+        self.looked = None
+        self.nets = []
+        self.ports = []
+        self.disks = []
+
+    def look(self):
+        self.nets = [n for n in listing('/sys/class/net') if os.path.exists('/sys/class/net/%s/device' % n)][:MOST]
+        self.disks = [n for n in listing('/sys/block') if os.path.exists('/sys/block/%s/device' % n)
+                      and not n.startswith(('sr', 'fd', 'mtd'))][:MOST]
+        self.ports = [(d, p) for d in listing('/sys/class/infiniband')
+                      for p in listing('/sys/class/infiniband/%s/ports' % d)][:MOST]
+
+    def sample(self, now):
+        if self.looked is None or now - self.looked >= 10.0:
+            self.look()
+            self.looked = now
+        out = {'at': now}
+        out.update(self.cpu())
+        out.update(self.memory())
+        pressure = self.pressure()
+        if pressure:
+            out['pressure'] = pressure
+        out['net'] = self.net()
+        if self.ports:
+            out['infiniband'] = self.infiniband()
+        out['disk'] = self.disk()
+        return out
+
+    def cpu(self):
+        ticks = read('/proc/stat', 512).split(b'\n', 1)[0].split()[1:9]
+        out = {'cpu': [int(t) for t in ticks]} if len(ticks) == 8 else {}
+        load = read('/proc/loadavg', 128).split()
+        if len(load) >= 3:
+            out['load'] = [float(x) for x in load[:3]]
+        uptime = read('/proc/uptime', 64).split()
+        if uptime:
+            out['uptime'] = float(uptime[0])
+        return out
+
+    def memory(self):
+        names = {b'MemTotal': 'memory_total', b'MemAvailable': 'memory_available',
+                 b'SwapTotal': 'swap_total', b'SwapFree': 'swap_free'}
+        out = {}
+        for line in read('/proc/meminfo', 4096).split(b'\n'):
+            key, _, value = line.partition(b':')
+            if key in names:
+                out[names[key]] = int(value.split()[0]) * 1024
+        return out
+
+    def pressure(self):
+        out = {}
+        for name in ('cpu', 'memory', 'io'):
+            words = read('/proc/pressure/' + name, 256).split()
+            if len(words) > 1 and words[0] == b'some' and words[1].startswith(b'avg10='):
+                out[name] = float(words[1][6:])
+        return out
+
+    def net(self):
+        out = []
+        for line in read('/proc/net/dev').split(b'\n')[2:]:
+            name, _, rest = line.decode('ascii', 'replace').rpartition(':')
+            words = rest.split()
+            if name.strip() in self.nets and len(words) > 8:
+                out.append({'name': name.strip(), 'rx': int(words[0]), 'tx': int(words[8])})
+        return out
+
+    def infiniband(self):
+        out = []
+        for device, port in self.ports:
+            folder = '/sys/class/infiniband/%s/ports/%s/counters/port_' % (device, port)
+            received, sent = number(folder + 'rcv_data'), number(folder + 'xmit_data')
+            if received is not None and sent is not None:
+                out.append({'name': device + '/' + port, 'rx': received * 4, 'tx': sent * 4})
+        return out
+
+    def disk(self):
+        out = []
+        for line in read('/proc/diskstats').decode('ascii', 'replace').split('\n'):
+            words = line.split()
+            if len(words) > 9 and words[2] in self.disks:
+                out.append({'name': words[2], 'read': int(words[5]) * SECTOR, 'write': int(words[9]) * SECTOR})
+        return out
+
+
+def temperature():
+    """The hottest processor package in degrees, None when no sensor tells."""
+    found = []
+    for name in listing('/sys/class/hwmon'):
+        folder = '/sys/class/hwmon/' + name
+        if text(folder + '/name') in ('coretemp', 'k10temp', 'zenpower'):
+            value = number(folder + '/temp1_input')
+            if value is not None:
+                found.append(value / 1000.0)
+    return max(found) if found else None
+
+
+def places():
+    """Up to 8 mount points of local file systems, the ones people ask about first."""
+    first = [b'/', b'/tmp', b'/dev/shm', b'/scratch', b'/local', b'/var/tmp', b'/home', b'/data']
+    seen = {}
+    for kind, device, path, _ in mounts():
+        if kind in LOCAL or (kind == 'tmpfs' and path in (b'/tmp', b'/dev/shm')) or path == b'/':
+            # A later mount on the same path hides the earlier one.
+            seen[path] = (kind, device)
+        else:
+            seen.pop(path, None)
+    devices = {}
+    for path in sorted(seen, key=lambda p: (p not in first, first.index(p) if p in first else len(p), p)):
+        kind, device = seen[path]
+        if kind in LOCAL + ('tmpfs', 'overlay') and not path.startswith((b'/boot', b'/snap', b'/var/lib/')):
+            devices.setdefault(path if kind == 'tmpfs' else device, path)
+    return list(devices.values())[:8]
+
+
+def slow(duty):
+    """What may wait for a disk or a sensor bus."""
+    space = []
+    for path in places():
+        duty.call('statvfs ' + path.decode('utf-8', 'replace'))
+        try:
+            s = os.statvfs(path)
+        except OSError:
+            continue
+        space.append({'path': path.decode('utf-8', 'replace')[:256], 'total': s.f_blocks * s.f_frsize,
+                      'free': s.f_bavail * s.f_frsize})
+    duty.call('hwmon')
+    return {'at': time.monotonic(), 'temperature': temperature(), 'space': space}

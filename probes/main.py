@@ -1,0 +1,362 @@
+# The probe itself: one loop over stdin, the children and the clock.
+# A further kind of device is a class like NvidiaSmi in a file of its own, and an entry here.
+BACKENDS = (NvidiaSmi,)
+SLOW = 10.0
+FULL = 60.0
+FASTEST = 0.05
+AGAIN = 60.0        # how often an absent backend is looked for
+
+
+def serve(backend):
+    """What the child of one backend does."""
+    def run(duty):
+        driver = backend(duty)
+        why = driver.absent()
+        duty.report('state', why)
+        while why is None:
+            request = duty.next()
+            driver.sample(request[1])
+            duty.report('idle')
+    return run
+
+
+class Backend:
+    """The probe's view of one backend."""
+
+    def __init__(self, kind):
+        self.worker = Worker(kind.kind, serve(kind))
+        self.kind = kind.kind
+        self.why = None
+        self.floors = kind.floors
+        self.part = {}          # what has come and not been sent
+        self.last = {}          # the last of each section, for full samples; empty while in trouble
+
+
+class Probe:
+    def __init__(self):
+        self.out = Output(1)
+        self.commands = Commands(NODE)
+        self.host = Host()
+        self.lookup = Worker('host.slow', look_up)
+        self.processes = Processes(self.lookup)
+        self.backends = [Backend(kind) for kind in BACKENDS]
+        self.interval, self.focus = max(FASTEST, INTERVAL), 0.0
+        self.n = 0
+        self.errors = {}        # waiting to be sent, by source and call
+        self.hello_due = True
+        self.announced = None
+        self.full = True
+        self.slow, self.slow_last, self.slow_due = None, None, 0.0
+        self.identity = identity()
+        self.poll = select.poll()
+        self.poll.register(0, select.POLLIN)
+
+    def workers(self):
+        return [self.lookup] + [b.worker for b in self.backends]
+
+    def run(self):
+        now = time.monotonic()
+        for worker in self.workers():
+            self.begin(worker, now)
+        self.until(now + 0.2, self.workers())
+        self.lookup.ask(time.monotonic(), 'who', [], [os.getuid()])
+        self.until(time.monotonic() + 0.2, [self.lookup])
+        self.slow_ask(time.monotonic())
+        self.until(time.monotonic() + 0.05, [self.lookup])
+        self.started = time.monotonic()
+        self.full_at = self.started + 1 + sum(ord(c) * (i + 1) for i, c in enumerate(NODE)) % FULL
+        self.flow()
+        self.next = self.started
+        while True:
+            now = time.monotonic()
+            if now >= self.next:
+                self.tick(now)
+                self.plan(now)
+            self.trouble(time.monotonic())
+            self.flow()
+            self.pump(self.wake() - time.monotonic())
+
+    def pace(self):
+        """The present interval of the ticks."""
+        return self.focus or self.interval
+
+    def plan(self, now):
+        """The next tick: soon after the first one, so that there are rates, then on the grid."""
+        if self.n == 1:
+            self.next = self.started + min(0.3, self.pace())
+            return
+        pace = self.pace()
+        self.next = self.started + ((now - self.started) // pace + 1) * pace
+        if self.next - now < 0.3 * pace:
+            self.next += pace
+
+    def wake(self):
+        times = [self.next]
+        for worker in self.workers():
+            if worker.link is None:
+                times.append(worker.retry)
+            elif worker.busy:
+                times.append(worker.stuck_at())
+        if self.errors:
+            times.append(time.monotonic() + 0.2)
+        return min(times)
+
+    # -- what comes in
+
+    def begin(self, worker, now):
+        if worker.start(now):
+            self.poll.register(worker.link.source, select.POLLIN)
+
+    def pump(self, seconds):
+        """Waits for anything to happen, and deals with it."""
+        if self.out.rest:
+            self.poll.register(1, select.POLLOUT)
+        ready = self.poll.poll(max(0, int(seconds * 1000 + 0.999)))
+        if self.out.rest:
+            self.poll.unregister(1)
+        for fd, _ in ready:
+            if fd == 0:
+                self.told()
+            elif fd == 1:
+                self.out.flush()
+            else:
+                for worker in self.workers():
+                    if worker.link is not None and worker.link.source == fd:
+                        self.listen(worker)
+
+    def until(self, deadline, workers):
+        """Deals with what happens until the workers are done, or no longer than the deadline."""
+        while any(w.busy for w in workers):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            self.pump(left)
+
+    def told(self):
+        data = os.read(0, 65536)
+        if not data:
+            self.end('stdin closed')
+        for verb, seconds in self.commands.feed(data):
+            if verb == 'heartbeat':
+                signal.alarm(DEADMAN)
+                for worker in self.workers():
+                    worker.send('beat')
+            elif verb == 'full':
+                self.full = True
+            elif verb in ('interval', 'focus') and seconds is not None:
+                seconds = min(3600.0, max(FASTEST, seconds)) if seconds else 0.0
+                if verb == 'focus':
+                    self.focus = seconds
+                else:
+                    self.interval = seconds or self.interval
+                self.next = min(self.next, time.monotonic() + self.pace())
+
+    def listen(self, worker):
+        try:
+            for report in worker.link.receive():
+                self.heard(worker, report)
+        except EOFError:
+            self.poll.unregister(worker.link.source)
+            backend = self.backend(worker)
+            absent = backend is not None and backend.why is not None
+            if not absent:
+                self.error(worker.source, 'failed', worker.call, 0.0, 'the probe\'s child process ended')
+            worker.end()
+            worker.retry = time.monotonic() + (AGAIN if absent else SLOW)
+
+    def backend(self, worker):
+        for backend in self.backends:
+            if backend.worker is worker:
+                return backend
+        return None
+
+    def heard(self, worker, report):
+        what, backend = report[0], self.backend(worker)
+        if what == 'call':
+            worker.call, worker.since, worker.told = report[1], time.monotonic(), 0.0
+        elif what == 'idle':
+            worker.busy = False
+        elif what == 'state':
+            worker.busy = False
+            if backend is not None:
+                self.hello_due = self.hello_due or (backend.why is None) != (report[1] is None)
+                backend.why = report[1]
+        elif what == 'error':
+            self.error(worker.source, report[1], report[2], report[3], report[4])
+        elif what == 'floors':
+            backend.floors = report[1:]
+        elif what == 'part':
+            part, pids = report[1], report[2]
+            backend.part.update(part)
+            backend.last.update(part)
+            if pids is not None:
+                self.processes.pids[backend.kind] = pids
+            for key in [k for k in self.errors if k[0] == worker.source]:
+                del self.errors[key]
+        elif what == 'slow':
+            self.slow = self.slow_last = report[1]
+        elif what == 'who':
+            self.processes.heard(*report[1:])
+        elif what == 'name':
+            self.processes.names[report[1]] = report[2]
+
+    # -- what goes out
+
+    def error(self, source, code, call, seconds, message):
+        for backend in self.backends:
+            if backend.kind == source:
+                backend.last = {}
+        if source == self.lookup.source:
+            self.slow_last = None
+        frame = {'t': 'error', 'at': time.monotonic(), 'source': source,
+                 'scope': 'device' if code == 'lost' else 'host', 'code': code, 'call': call, 'for': float(seconds)}
+        if message:
+            frame['message'] = message
+        self.errors[(source, call)] = encode(frame)
+
+    def trouble(self, now):
+        """Reports calls that do not come back, and starts children that are due."""
+        for worker in self.workers():
+            seconds = worker.stuck(now)
+            if seconds is not None:
+                self.error(worker.source, 'stuck', worker.call, seconds, None)
+            worker.reap()
+            if worker.link is None and worker.pid == 0 and now >= worker.retry:
+                self.begin(worker, now)
+            elif worker.link is None and now >= worker.retry:
+                worker.retry = now + SLOW
+
+    def intervals(self):
+        """The effective seconds of each source: what it wants, on our grid."""
+        pace = self.pace()
+
+        def grid(floor):
+            return pace * max(1, -int(-(floor / pace - 0.05) // 1))
+        out = {'host': pace, 'host.slow': grid(SLOW)}
+        for backend in self.backends:
+            out[backend.kind] = grid(backend.floors[0])
+            out[backend.kind + '.processes'] = grid(backend.floors[1])
+        return out
+
+    def flow(self):
+        """Sends what waits besides samples: hello first, whenever what it says has changed."""
+        intervals = self.intervals()
+        if (self.hello_due or intervals != self.announced) and self.out.ready():
+            self.hello_due, self.announced = False, intervals
+            self.out.send(encode(self.hello(intervals)))
+        while self.errors and self.announced and self.out.ready():
+            key = min(self.errors)
+            self.out.send(self.errors.pop(key))
+
+    def hello(self, intervals):
+        me = self.identity
+        frame = {'t': 'hello', 'v': 1, 'probe': 'python', 'at': time.monotonic(), 'time': time.time()}
+        frame.update(me)
+        frame['user'] = self.processes.names.get(me['uid']) or os.environ.get('LOGNAME') or str(me['uid'])
+        frame['commands'] = ['heartbeat', 'interval', 'focus', 'full']
+        frame['intervals'] = intervals
+        frame['backends'] = [
+            {'kind': b.kind, 'state': 'starting'} if b.why is None else {'kind': b.kind, 'state': 'absent', 'why': b.why}
+            for b in self.backends]
+        return frame
+
+    def slow_ask(self, now):
+        if now >= self.slow_due and self.lookup.ask(now, 'slow'):
+            self.slow_due = now + SLOW
+
+    def tick(self, now):
+        """One sample; dropped whole when nobody reads, and the number tells."""
+        self.n += 1
+        if now >= self.full_at:
+            self.full = True
+            self.full_at += FULL * ((now - self.full_at) // FULL + 1)
+        if not self.out.ready() or self.announced is None:
+            return
+        pace = self.pace()
+        asked = [b.worker for b in self.backends if b.worker.ask(now, 'tick', pace)]
+        host = self.host.sample(now)
+        self.slow_ask(now)
+        self.until(now + min(0.25 * pace, 0.3), asked)
+        parts = self.parts()
+        if parts or (self.full and self.processes.pids):
+            if self.processes.read():
+                self.until(time.monotonic() + min(0.1 * pace, 0.05), [self.lookup])
+            processes = self.processes.section(time.monotonic(), self.full)
+        else:
+            processes = None
+        self.flow()
+        if not self.out.ready():
+            return
+        self.out.send(self.frame(now, host, parts, processes))
+        self.full = False
+        self.slow = None
+
+    def parts(self):
+        out = []
+        for backend in self.backends:
+            part = dict(backend.last, **backend.part) if self.full and backend.last else backend.part
+            backend.part = {}
+            if part:
+                out.append(dict(part, kind=backend.kind))
+        return out
+
+    def frame(self, began, host, parts, processes):
+        """The sample, made shorter if it would be longer than a reader takes."""
+        end = time.monotonic()
+        out = {'t': 'sample', 'n': self.n, 'at': end, 'took': (end - began) * 1000.0}
+        if self.full:
+            out['full'] = True
+        out['host'] = host
+        slow = self.slow_last if self.full else self.slow
+        if slow:
+            out['host_slow'] = slow
+        if parts:
+            out['backends'] = parts
+        if processes:
+            out['processes'] = processes
+        frame = encode(out)
+        for shed in ('processes', 'backends'):
+            if len(frame) >= FRAME - 64:
+                out.pop(shed, None)
+                frame = encode(out)
+        return frame
+
+    def end(self, why):
+        """Says goodbye if that is possible at once, and leaves nothing behind."""
+        for worker in self.workers():
+            worker.end()
+        deadline = time.monotonic() + 0.3
+        said = False
+        try:
+            while time.monotonic() < deadline and not said:
+                if self.out.ready():
+                    self.out.send(encode({'t': 'bye', 'at': time.monotonic(), 'why': why}))
+                    said = True
+                else:
+                    time.sleep(0.01)
+        except Closed:
+            pass
+        deadline = time.monotonic() + 0.5
+        while time.monotonic() < deadline and not all([w.reap() for w in self.workers()]):
+            time.sleep(0.005)
+        os._exit(0)
+
+
+def main():
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGALRM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    signal.alarm(DEADMAN)
+    try:
+        os.setpgid(0, 0)
+    except OSError:
+        pass
+    probe = Probe()
+    try:
+        probe.run()
+    except Closed:
+        probe.end('stdout closed')
+
+
+main()
