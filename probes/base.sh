@@ -1,0 +1,84 @@
+# shellcheck shell=sh
+# The probe for nodes without Python 3.6: POSIX sh (dash, bash, busybox, mksh) and one awk for each sample; the same
+# frames as the Python probe. NODE, INTERVAL and DEADMAN come from the settings line; `s` is this text itself.
+#
+#   watch   reads commands from stdin; re-arms the dead-man; at EOF ends everything
+#   main    one loop over a pipe, the bus, on which the others write short lines (each one write, so never torn):
+#           watch its commands, timers their ticks, jobs what they found. It alone writes frames.
+#   jobs    what can hang (nvidia-smi, df, user names), in the background, at most one of each kind.
+#
+# The bus needs no FIFO: main reads the pipe that watch writes to and opens its other end through /proc/self/fd.
+# Limits: a killed session ends with status 137; the clock is /proc/uptime (10 ms); when nobody reads, a frame under
+# way waits in write() and the ticks meanwhile are skipped; processes hidden by hidepid are left out; not more than
+# 100 kB of process rows; ticks faster than 1 s need a sleep(1) that takes fractions; non-ASCII text becomes `?`.
+LC_ALL=C
+export LC_ALL
+exec 2>/dev/null
+unset IFS
+
+# The group to end must hold us and nothing else. Not its leader means we may leave it.
+IFS= read -r line </proc/$$/stat
+# shellcheck disable=SC2086
+set -- ${line##*) }
+leader=$3
+if [ "$leader" != "$$" ] && [ -n "$s" ] && [ -z "$GTOP_SETSID" ] && command -v setsid >/dev/null; then
+    GTOP_SETSID=1
+    export GTOP_SETSID
+    exec setsid /bin/sh -c "$s"
+fi
+
+finish() {
+    if [ "$leader" = "$$" ]; then
+        kill -9 "-$$"
+    else
+        # shellcheck disable=SC2046
+        kill -9 $(descendants /proc/[0-9]*/stat) $$
+    fi
+    exit
+}
+
+descendants() {
+    awk -v root=$$ '
+        function below(p,  i) { for (i in parent) if (parent[i] == p) { print i; below(i) } }
+        BEGIN {
+            for (i = 1; i < ARGC; i++) {
+                if ((getline line < ARGV[i]) > 0) { n = split(line, part, ")"); split(part[n], f, " "); parent[line + 0] = f[2] }
+                close(ARGV[i])
+            }
+            below(root)
+        }' "$@" </dev/null
+}
+
+case $KSH_VERSION in
+*MIRBSD*) say() { print -r -- "$1"; } ;;     # its printf is another program
+*) say() { printf '%s\n' "$1"; } ;;
+esac
+rs=$(printf '\036')
+send() { say "${rs}gtop1 $1" || finish; }
+
+# The clock in hundredths of a second since the probe's start; `up` as the kernel prints it.
+IFS=' .' read -r base line </proc/uptime
+clock() {
+    read -r up line </proc/uptime
+    now=$(((${up%.*} - base) * 100 + 1${up#*.} - 100))
+}
+# Hundredths from seconds as written, and back.
+hundredths() {
+    case $1 in
+    *.*) f=${1#*.}00 cs=$((${1%%.*} * 100 + 1${f%"${f#??}"} - 100)) ;;
+    *) cs=$(($1 * 100)) ;;
+    esac
+    [ $cs -le 360000 ] || cs=360000
+    if [ $cs -gt 0 ] && [ $cs -lt "$fastest" ]; then cs=$fastest; fi
+}
+seconds() {
+    f=$(($1 % 100))
+    case $f in ?) f=0$f ;; esac
+    sec=$(($1 / 100)).$f
+}
+fastest=5
+sleep 0.01 || fastest=100
+nap() {     # hundredths, what to say then
+    if [ $fastest = 100 ]; then sec=$((($1 + 99) / 100)); else seconds "$1"; fi
+    { sleep "$sec"; echo "$2"; } >&4 </dev/null &
+}

@@ -1,0 +1,131 @@
+# shellcheck shell=sh
+# Frames: hello, and a sample by one awk.
+look() {    # what this machine has
+    nets='' disks='' ports=''
+    for path in /sys/class/net/*/device; do
+        name=${path#/sys/class/net/} name=${name%/device}
+        case $name in '*' | *[!A-Za-z0-9._:@-]*) ;; *) nets="$nets $name" ;; esac
+    done
+    for path in /sys/block/*/device; do
+        name=${path#/sys/block/} name=${name%/device}
+        case $name in '*' | sr* | fd* | mtd* | *[!A-Za-z0-9._:-]*) ;; *) disks="$disks $name" ;; esac
+    done
+    for path in /sys/class/infiniband/*/ports/*/counters; do
+        name=${path#/sys/class/infiniband/} name=${name%/counters}
+        case $name in '*'* | *[!A-Za-z0-9._:/-]*) ;; *) ports="$ports ${name%%/*}/${name##*/}" ;; esac
+    done
+}
+
+grid() {    # the seconds between what wants to come every $1 hundredths
+    k=$((($1 - pace / 20 + pace - 1) / pace))
+    [ $k -ge 1 ] || k=1
+    seconds $((k * pace))
+}
+
+hello() {
+    case $smi in '') state='"absent","why":"nvidia-smi not found"' ;; *) state='"starting"' ;; esac
+    seconds "$pace"; intervals="\"host\":$sec"
+    grid 1000; intervals="$intervals,\"host.slow\":$sec"
+    grid $every; intervals="$intervals,\"nvidia-smi\":$sec"
+    if [ $every -gt 200 ]; then grid $every; else grid 200; fi
+    intervals="$intervals,\"nvidia-smi.processes\":$sec"
+    frame=$(awk -v time="$(date +%s.%N)" -v uid="$uid" -v user="$user" -v arch="$arch" -v tick="$tick" -v page="$page" \
+        -v version="$version" -v state="$state" -v intervals="$intervals" "$quote"'
+        function first(file,  line) { line = ""; getline line < file; close(file); return line }
+        BEGIN {
+            while ((getline line < "/proc/stat") > 0 && line ~ /^cpu/) cpus++
+            while ((getline line < "/proc/mounts") > 0) {
+                split(line, f, " ")
+                if (f[2] != "/proc" || f[3] != "proc") continue
+                hide = 0
+                if (match(f[4], /hidepid=[a-z0-9]+/)) hide = substr(f[4], RSTART + 8, RLENGTH - 8)
+                if (hide == "noaccess") hide = 1; else if (hide == "invisible") hide = 2
+                else if (hide == "ptraceable") hide = 4; else if (hide == "off") hide = 0
+            }
+            if (time !~ /^[0-9]+\.[0-9]+$/) sub(/[^0-9].*/, "", time); else sub(/\..*/, substr(time, index(time, "."), 4), time)
+            split(first("/proc/uptime"), f, " ")
+            printf "{\"t\":\"hello\",\"v\":1,\"probe\":\"sh\",\"at\":%s,\"time\":%s,\"host\":%s", f[1], time, q(first("/proc/sys/kernel/hostname"))
+            printf ",\"boot\":%s,\"kernel\":%s,\"arch\":%s", q(first("/proc/sys/kernel/random/boot_id")), q(first("/proc/sys/kernel/osrelease")), q(arch)
+            printf ",\"cpus\":%d,\"tick\":%d,\"page\":%d,\"uid\":%d,\"user\":%s,\"hidepid\":%d,\"version\":%s", cpus - 1, tick, page, uid, q(user), hide + 0, q(version)
+            printf ",\"commands\":[\"heartbeat\",\"interval\",\"focus\",\"full\"],\"intervals\":{%s}", intervals
+            printf ",\"backends\":[{\"kind\":\"nvidia-smi\",\"state\":%s}]}", state
+        }' </dev/null)
+    send "$frame"
+}
+
+# The first line it prints is the pid:start of each process it found, then the frame.
+sample() {
+    awk -v n="$n" -v began="$began" -v full="$full" -v nets="$nets " -v disks="$disks " -v ports="$ports" -v page="$page" "$quote"'
+        function first(file,  line) { line = ""; getline line < file; close(file); return line }
+        function member(list, name) { return index(list, " " name " ") > 0 }
+        function add(list, one) { return list == "" ? one : list "," one }
+        function host(  out, line, f, i, k, v, list, count) {
+            split(first("/proc/uptime"), f, " ")
+            out = "\"at\":" f[1] ",\"uptime\":" f[1]
+            if (split(first("/proc/stat"), f, " ") >= 9) {
+                list = ""; for (i = 2; i <= 9; i++) list = add(list, f[i])
+                out = out ",\"cpu\":[" list "]"
+            }
+            if (split(first("/proc/loadavg"), f, " ") >= 3) out = out ",\"load\":[" f[1] "," f[2] "," f[3] "]"
+            count = 0
+            while (count < 4 && (getline line < "/proc/meminfo") > 0) {
+                split(line, f, " ")
+                k = f[1] == "MemTotal:" ? "memory_total" : f[1] == "MemAvailable:" ? "memory_available" : f[1] == "SwapTotal:" ? "swap_total" : f[1] == "SwapFree:" ? "swap_free" : ""
+                if (k != "") { count++; out = out ",\"" k "\":" sprintf("%.0f", f[2] * 1024) }
+            }
+            close("/proc/meminfo")
+            list = ""
+            for (i = split("cpu memory io", v, " "); i > 0; i--)
+                if (split(first("/proc/pressure/" v[i]), f, " ") > 1 && f[1] == "some") list = add(list, "\"" v[i] "\":" substr(f[2], 7))
+            if (list != "") out = out ",\"pressure\":{" list "}"
+            list = ""; count = 0
+            while ((getline line < "/proc/net/dev") > 0) {
+                if (!match(line, /:[^:]*$/)) continue
+                k = substr(line, 1, RSTART - 1); sub(/^ +/, "", k)
+                if (member(nets, k) && split(substr(line, RSTART + 1), f, " ") > 8 && count++ < 16) list = add(list, "{\"name\":" q(k) ",\"rx\":" f[1] ",\"tx\":" f[9] "}")
+            }
+            close("/proc/net/dev")
+            out = out ",\"net\":[" list "]"; list = ""
+            count = split(ports, v, " ")
+            for (i = 1; i <= count && i <= 16; i++) {
+                k = v[i]; sub(/\//, "/ports/", k); k = "/sys/class/infiniband/" k "/counters/port_"
+                line = first(k "rcv_data"); k = first(k "xmit_data")
+                if (line ~ /^[0-9]+$/ && k ~ /^[0-9]+$/) list = add(list, "{\"name\":" q(v[i]) sprintf(",\"rx\":%.0f,\"tx\":%.0f}", line * 4, k * 4))
+            }
+            if (list != "") out = out ",\"infiniband\":[" list "]"
+            list = ""; count = 0
+            while ((getline line < "/proc/diskstats") > 0)
+                if (split(line, f, " ") > 9 && member(disks, f[3]) && count++ < 16) list = add(list, "{\"name\":" q(f[3]) sprintf(",\"read\":%.0f,\"write\":%.0f}", f[6] * 512, f[10] * 512))
+            close("/proc/diskstats")
+            return out ",\"disk\":[" list "]"
+        }
+        function processes(pids,  count, pid, i, j, k, file, line, stat, part, f, list, fact, key, text) {
+            count = split(ENVIRON["facts"], text, "\n")
+            for (i = 1; i <= count; i++) { j = index(text[i], " "); if (j) fact[substr(text[i], 1, j - 1)] = substr(text[i], j + 2) }
+            count = split(pids, pid, " "); keys = ""
+            for (i = 1; i <= count; i++) {
+                file = "/proc/" pid[i] "/stat"; stat = ""
+                while ((getline line < file) > 0) stat = stat line
+                close(file)
+                k = split(stat, part, ")")
+                if (k < 2 || split(part[k], f, " ") < 22) continue
+                key = pid[i] ":" f[20]; keys = keys " " key
+                line = "{\"pid\":" pid[i] ",\"start\":" f[20] sprintf(",\"cpu\":%.0f,\"rss\":%.0f", f[12] + f[13], f[22] * page)
+                list = add(list, line (key in fact ? "," fact[key] : "}"))
+            }
+            return list
+        }
+        BEGIN {
+            body = ",\"host\":{" host() "}"
+            if (ENVIRON["slow"] != "") body = body ",\"host_slow\":" ENVIRON["slow"]
+            if (ENVIRON["csv"] != "") {
+                body = body ",\"backends\":[{\"kind\":\"nvidia-smi\",\"at\":" ENVIRON["csv_at"] ",\"csv\":" ENVIRON["csv"]
+                if (ENVIRON["apps"] != "") body = body ",\"apps\":{\"at\":" ENVIRON["apps_at"] ",\"rows\":[" substr(ENVIRON["apps"], 2) "]}"
+                list = processes(ENVIRON["pids"])
+                split(first("/proc/uptime"), f, " ")
+                body = body "}],\"processes\":{\"at\":" f[1] ",\"list\":[" list "]}"
+            }
+            split(first("/proc/uptime"), f, " ")
+            printf "%s\n{\"t\":\"sample\",\"n\":%d,\"at\":%s,\"took\":%d%s%s}\n", keys, n, f[1], (f[1] - began) * 1000, full == "" ? "" : ",\"full\":true", body
+        }' </dev/null
+}

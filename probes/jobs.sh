@@ -1,0 +1,132 @@
+# shellcheck shell=sh
+# Jobs: what can hang, in the background. Each writes lines to the bus and ends with `end KIND`.
+# Shared by every awk here: a JSON string, with what a terminal might obey left out.
+quote='function q(s,  o, c, i) {
+    gsub(/[\001-\037\177]/, "", s); gsub(/[^ -~]/, "?", s)
+    if (s !~ /["\\]/) return "\"" s "\""
+    for (i = 1; i <= length(s); i++) { c = substr(s, i, 1); if (c == "\"" || c == "\\") o = o "\\"; o = o c }
+    return "\"" o "\""
+}'
+
+fields=index,uuid,name,pci.bus_id,driver_version,persistence_mode,pstate,temperature.gpu,temperature.memory,utilization.gpu
+fields=$fields,utilization.memory,memory.total,memory.used,memory.free,power.draw,power.limit,enforced.power.limit
+fields=$fields,clocks.current.sm,clocks.current.memory,clocks.max.sm,clocks.max.memory,fan.speed
+fields=$fields,clocks_throttle_reasons.active,ecc.mode.current,ecc.errors.corrected.volatile.total
+fields=$fields,ecc.errors.uncorrected.volatile.total,ecc.errors.corrected.aggregate.total
+fields=$fields,ecc.errors.uncorrected.aggregate.total,retired_pages.pending,compute_mode,mig.mode.current
+fields=$fields,pcie.link.gen.current,pcie.link.width.current,pcie.link.gen.max,pcie.link.width.max
+
+find_smi() {
+    smi=$(command -v nvidia-smi)
+    for place in /usr/bin /usr/local/bin /usr/local/nvidia/bin /usr/lib/wsl/lib /run/current-system/sw/bin /opt/bin \
+        /home/kubernetes/bin/nvidia/bin; do
+        case $smi in /*) break ;; esac
+        [ ! -x $place/nvidia-smi ] || smi=$place/nvidia-smi
+    done
+    case $smi in /*) ;; *) smi= ;; esac
+}
+
+# Lines: `pid N` of nvidia-smi, `row` `noise` `drop` as it says them, `status N`.
+ask() {     # query|apps, option
+    {
+        "$smi" "$2" --format=csv,noheader,nounits 2>&1 </dev/null 4>&- &
+        echo "pid $!" >&4
+        wait $!
+        echo "status $?" >&4
+    } | head -c 1048577 | awk -v what="$1" -v option="$2" "$quote"'
+        BEGIN { commas = what == "apps" ? 3 : gsub(/,/, ",", option); left = 100000 }
+        {
+            bytes += length($0) + 1
+            sub(/^[ \t\r]+/, ""); sub(/[ \t\r]+$/, "")
+            if ($0 == "" || /^(index|gpu_uuid),/) next
+            if (/^Field "[a-zA-Z0-9_.]+" is not a valid/) { split($0, part, "\""); printf "drop %s\n", part[2]; fflush() }
+            found = gsub(/,/, ",")
+            if (found >= commas) {
+                row = q(substr($0, 1, 1024)); left -= length(row) + 1
+                if (rows < (what == "apps" ? 1024 : 64) && left > 0) { rows++; printf "row %s\n", row; fflush() }
+            } else if (noise++ < 8) { printf "noise %s\n", q(substr($0, 1, 200)); fflush() }
+        }
+        END { if (bytes > 1048576) print "flood" }'
+    echo "end $1"
+}
+
+slow() {
+    temperature=null
+    for hwmon in /sys/class/hwmon/*; do
+        read -r name <"$hwmon/name" || continue
+        read -r value <"$hwmon/temp1_input" || continue
+        case $name in coretemp | k10temp | zenpower) ;; *) continue ;; esac
+        if [ "$temperature" = null ] || [ "$value" -gt "$temperature" ]; then temperature=$value; fi
+    done
+    case $temperature in null) ;; *) temperature=$((temperature / 1000)).$((temperature / 100 % 10)) ;; esac
+    read -r at line </proc/uptime
+    places=$(awk '
+        function rank(p) { return index(" / /tmp /dev/shm /scratch /local /var/tmp /home /data ", " " p " ") }
+        { delete kind[$2]; kind[$2] = $3; device[$2] = $1 }
+        END {
+            for (p in kind) {
+                k = kind[p]
+                if (k !~ /^(ext[234]|xfs|btrfs|zfs|f2fs|jfs|reiserfs|bcachefs)$/ && !(k == "tmpfs" && p ~ /^\/(tmp|dev\/shm)$/) && !(k == "overlay" && p == "/")) continue
+                if (p !~ /^[A-Za-z0-9_.\/:@+,=-]+$/ || length(p) > 200 || p ~ /^\/(boot|snap|var\/lib\/)/) continue
+                printf "%d %s %s\n", rank(p) ? rank(p) : 999, p, k == "tmpfs" ? p : device[p]
+            }
+        }' /proc/mounts | sort -k1n -k2 | awk '!seen[$3]++ { print $2 }' | head -n 8)
+    # shellcheck disable=SC2086
+    [ -z "$places" ] || df -P -k $places | awk -v at="$at" -v temperature="$temperature" "$quote"'
+        NR > 1 && NF >= 6 {
+            out = out (out ? "," : "") "{\"path\":" q($NF) ",\"total\":" sprintf("%.0f", $(NF - 4) * 1024) ",\"free\":" sprintf("%.0f", $(NF - 2) * 1024) "}"
+        }
+        END { printf "slow {\"at\":%s,\"temperature\":%s,\"space\":[%s]}\n", at, temperature, out }'
+    echo 'end slow'
+}
+
+# `who PID:START {static facts}` for each pid; `user UID NAME` for names that were not known.
+who() {     # pids
+    for pid in "$@"; do
+        echo "$pid"
+        tr '\000-\037\177' ' ' <"/proc/$pid/cmdline"
+        echo
+    done | names=$names awk "$quote"'
+        function tell(pid) {
+            printf "who %s:%s {\"ppid\":%s,\"uid\":%s,\"user\":%s,\"command\":%s,\"cgroup\":%s}\n", pid, start[pid], ppid[pid],
+                uid[pid], q(uid[pid] in name ? name[uid[pid]] : uid[pid]), q(substr(command[pid], 1, 512)), q(substr(cgroup[pid], 1, 512))
+            fflush()
+        }
+        BEGIN {
+            n = split(ENVIRON["names"], known, " ")
+            for (i = 1; i <= n; i++) { split(known[i], part, ":"); name[part[1]] = part[2] }
+            while ((getline line < "/etc/passwd") > 0 && ++read < 5000) { split(line, part, ":"); if (!(part[3] in name)) name[part[3]] = part[1] }
+        }
+        NR % 2 { pid = $0; next }
+        {
+            sub(/ +$/, ""); command[pid] = $0
+            file = "/proc/" pid "/stat"; stat = ""
+            while ((getline line < file) > 0) stat = stat line
+            close(file)
+            n = split(stat, part, ")"); if (n < 2 || split(part[n], f, " ") < 22) next
+            ppid[pid] = f[2]; start[pid] = f[20]
+            if ($0 == "") { comm = substr(stat, index(stat, "(") + 1); command[pid] = "[" substr(comm, 1, length(comm) - length(part[n]) - 1) "]" }
+            file = "/proc/" pid "/status"; uid[pid] = "null"
+            while ((getline line < file) > 0) if (line ~ /^Uid:/) { split(line, f, /[ \t]+/); uid[pid] = f[2]; break }
+            close(file)
+            file = "/proc/" pid "/cgroup"; memory = 0
+            while ((getline line < file) > 0) {
+                p = line; sub(/^[^:]*:[^:]*:/, "", p); split(line, part, ":")
+                if (!(pid in cgroup) || p ~ /slurm/ || (("," part[2] ",") ~ /,memory,/ && p != "/" && !memory)) cgroup[pid] = p
+                if (("," part[2] ",") ~ /,memory,/ && p != "/") memory = 1
+            }
+            close(file)
+            tell(pid)
+            if (uid[pid] != "null" && !(uid[pid] in name) && !(uid[pid] in wanted)) wanted[uid[pid]] = 1
+        }
+        END {
+            for (u in wanted) {
+                if (asked++ >= 5) break
+                line = ""; order = "getent passwd " u; order | getline line; close(order)
+                split(line, part, ":"); if (part[1] == "" || part[1] ~ /[ :]/) part[1] = u
+                name[u] = part[1]; printf "user %s:%s\n", u, part[1]; fflush()
+                for (p in uid) if (uid[p] == u) tell(p)
+            }
+        }'
+    echo 'end who'
+}

@@ -1,0 +1,331 @@
+# shellcheck shell=sh
+# The loop: what is due, what has come, what is stuck. Last part of the sh probe; base.sh is the first and explains.
+emit() {    # one sample with what is there, and on to the next tick
+    clock
+    [ -n "$csv_new$full" ] || csv=''
+    [ -n "$apps_new$full" ] || apps=''
+    out=$(n=$n slow=$slow csv=$csv csv_at=$csv_at apps=$apps apps_at=$apps_at pids=$pids facts=$facts sample)
+    send "${out#*"$nl"}"
+    if [ -n "$csv" ]; then
+        # A pid that came back as another process is told again.
+        facts='' new=''
+        for key in ${out%%"$nl"*}; do
+            case " $told " in *" $key "*) ;; *) case " $asked " in *" ${key%:*} "*) ;; *) new="$new ${key%:*}" ;; esac ;; esac
+        done
+        told=" ${out%%"$nl"*} "
+        asked=''
+    fi
+    csv=$csv_last apps=$apps_last
+    csv_new='' apps_new='' slow='' full='' pending=''
+}
+
+plan() {    # the timer for the next tick; ticks that have passed meanwhile count as dropped
+    clock
+    if [ "$n" = 1 ] && [ "$now" -lt $((start + 30)) ] && [ "$pace" -ge 30 ]; then
+        due=$((start + 30))
+    else
+        last=$due
+        due=$((start + ((now - start) / pace + 1) * pace))
+        if [ "$n" -gt 2 ] && [ $((due - last)) -gt $((pace + pace / 2)) ]; then n=$((n + (due - last) / pace - 1)); fi
+        if [ $((due - now)) -lt $((pace * 3 / 10)) ]; then due=$((due + pace)); fi
+    fi
+    alight
+}
+
+alight() {  # the timer itself; it looks in every second while a job is under way
+    sequence=$((sequence + 1))
+    left=$((due - now))
+    if [ $left -gt 100 ] && [ -n "$smi_job$slow_job$who_job" ]; then left=100; fi
+    nap $left "tick $sequence"
+    timer=$!
+}
+
+job() {     # kind, then what to run
+    kind=$1
+    shift
+    "$@" >&4 </dev/null &
+    clock
+    case $kind in
+    smi) smi_job=$! smi_since=$now smi_told=0 rows='' noise='' drops='' flood='' late='' smi_pid='' status='' ;;
+    slow) slow_job=$! slow_since=$now slow_told=0 ;;
+    who) who_job=$! who_since=$now who_told=0 ;;
+    esac
+}
+
+error() {   # source, code, call, hundredths, message as JSON or nothing
+    seconds "$4"
+    clock
+    scope=host
+    [ "$2" != lost ] || scope=device
+    send "{\"t\":\"error\",\"at\":$up,\"source\":\"$1\",\"scope\":\"$scope\",\"code\":\"$2\",\"call\":\"$3\",\"for\":$sec${5:+,\"message\":$5}}"
+}
+
+stuck() {   # source, call, since, told: 0 when there is something to say
+    [ $((now - $3)) -ge 300 ] && [ $((now - $4)) -ge 195 ] || return 1
+    error "$1" stuck "$2" $((now - $3)) ''
+}
+
+patrol() {  # jobs that do not come back
+    clock
+    if [ -n "$smi_job" ]; then
+        if stuck nvidia-smi "nvidia-smi --query-$smi_call" "$smi_since" "$smi_told"; then smi_told=$now csv_last='' csv=$csv_last; fi
+        if [ $((now - smi_since)) -gt $smi_limit ] && [ -n "$smi_pid" ]; then late=1; kill -9 "$smi_pid"; fi
+    fi
+    if [ -n "$slow_job" ] && stuck host.slow df "$slow_since" "$slow_told"; then slow_told=$now; fi
+    if [ -n "$who_job" ] && stuck host.slow cmdline "$who_since" "$who_told"; then who_told=$now; fi
+}
+
+query() {
+    smi_call=gpu
+    job smi ask query "--query-gpu=$fields"
+}
+
+failed() {  # call: why nvidia-smi gave nothing
+    csv_last='' csv=''
+    first=${noise%%"$nl"*}
+    case $noise in
+    *'ersion mismatch'*) code=mismatch ;;
+    *"couldn't communicate with the NVIDIA driver"*) code=nodriver ;;
+    *"couldn't find libnvidia-ml"* | *'error while loading shared libraries'*) code=nolib ;;
+    *'nsufficient '[Pp]ermissions* | *'ermission denied'*) code=perm ;;
+    *'GPU is lost'* | *'nable to determine the device handle'*) code=lost ;;
+    *)
+        case $status in
+        4 | 126) code=perm ;; 9) code=nodriver ;; 12) code=nolib ;; 15) code=lost ;; 18) code=mismatch ;; 0) code=parse ;;
+        *) code=failed ;;
+        esac
+        ;;
+    esac
+    clock
+    if [ -n "$late" ]; then
+        error nvidia-smi stuck "--query-$1" $((now - smi_since)) "\"killed after $(((now - smi_since) / 100)) s\""
+    elif [ -n "$flood" ]; then
+        error nvidia-smi parse "--query-$1" 0 '"printed more than 1048576 bytes"'
+    else
+        error nvidia-smi $code "--query-$1" 0 "${first:-"\"exited with $status and printed nothing\""}"
+    fi
+    smi_due=$((now + 500))
+}
+
+answered() {    # nvidia-smi's device query has ended
+    wait "$smi_job"
+    smi_job='' smi_pid=''
+    if [ -n "$drops" ] && [ $tries -lt 8 ]; then
+        tries=$((tries + 1))
+        for field in $drops; do
+            fields=,$fields,
+            fields=${fields%%",$field,"*},${fields#*",$field,"}
+            fields=${fields#,} fields=${fields%,}
+        done
+        query
+        return
+    fi
+    tries=0
+    if [ -z "$rows" ] || [ -n "$late$flood" ]; then
+        failed gpu
+        return
+    fi
+    smi_limit=1000
+    old=$every every=100
+    case $rows in *', Disabled, P'*) case $fields in *,persistence_mode,pstate,*) every=500 ;; esac ;; esac
+    [ $every = $old ] || { smi_due=$((smi_due + every - old)); hello; }
+    columns="\"$fields\""
+    quoted=''
+    while :; do
+        case $columns in *,*) quoted="$quoted${columns%%,*}\",\"" columns=${columns#*,} ;; *) break ;; esac
+    done
+    list=''
+    while [ -n "$noise" ]; do list="$list,${noise%%"$nl"*}" noise=${noise#*"$nl"}; done
+    clock
+    csv="{\"columns\":[$quoted$columns],\"rows\":[${rows#,}],\"noise\":[${list#,}]}"
+    csv_last=$csv csv_at=$up csv_new=1
+    if [ "$now" -ge "$apps_due" ]; then
+        apps_due=$((now + 190))
+        [ $every -le 200 ] || apps_due=$((now + every - 10))
+        smi_call=compute-apps
+        job smi ask apps --query-compute-apps=gpu_uuid,pid,used_memory,process_name
+    fi
+}
+
+listed() {  # nvidia-smi's process query has ended
+    wait "$smi_job"
+    smi_job='' smi_pid=''
+    if [ "$status" != 0 ] || [ -n "$late$flood" ]; then
+        due_then=$smi_due
+        failed compute-apps
+        smi_due=$due_then
+        return
+    fi
+    clock
+    apps=",${rows#,}" apps_at=$up apps_new=1 pids=''
+    apps_last=$apps
+    while :; do
+        row=${rows#,\"*, }
+        [ "$row" != "$rows" ] || break
+        pid=${row%%,*}
+        case $pid in
+        '' | *[!0-9]* | 0*) ;;
+        *)
+            case "$pids " in
+            *" $pid "*) ;;
+            *)
+                pids="$pids $pid"
+                case "$told $new $asked " in *" $pid:"* | *" $pid "*) ;; *) new="$new $pid" ;; esac
+                ;;
+            esac
+            ;;
+        esac
+        case $rows in *'","'*) rows=",\"${rows#*'","'}" ;; *) break ;; esac
+    done
+}
+
+advance() { # starts what is due, and sends the waiting sample as soon as nothing it waits for is under way
+    if [ -z "$who_job" ] && [ -n "$new" ] && [ ${#facts} -lt 40000 ]; then
+        # shellcheck disable=SC2086
+        set -- $new
+        count=$#
+        [ $count -le 32 ] || count=32
+        turn='' new=''
+        for pid in "$@"; do
+            if [ $count -gt 0 ]; then turn="$turn $pid" count=$((count - 1)); else new="$new $pid"; fi
+        done
+        asked="$asked$turn"
+        # shellcheck disable=SC2086
+        job who who $turn
+    fi
+    if [ -n "$pending" ] && [ -z "$smi_job$who_job" ]; then emit; plan; fi
+}
+
+tick() {
+    clock
+    n=$((n + 1))
+    began=$up
+    pending=1
+    if [ "$now" -ge "$full_at" ]; then
+        full=1
+        full_at=$((full_at + ((now - full_at) / 6000 + 1) * 6000))
+    fi
+    # A full sample tells every process again.
+    [ -z "$full" ] || { new=$pids told='' asked=''; slow=$slow_last; }
+    if [ "$now" -ge "$slow_due" ] && [ -z "$slow_job" ]; then
+        slow_due=$((now + 1000 - pace / 20))
+        look
+        job slow slow
+    fi
+    if [ -z "$smi" ] && [ "$now" -ge "$smi_due" ]; then
+        smi_due=$((now + 6000))
+        find_smi
+        [ -z "$smi" ] || { smi_due=$now; hello; }
+    fi
+    slack=$((pace / 10))
+    [ $slack -le 5 ] || slack=5
+    if [ -n "$smi" ] && [ -z "$smi_job" ] && [ "$now" -ge $((smi_due - slack)) ]; then
+        smi_due=$((now + every))
+        query
+        wait_for=$((pace / 4))
+        [ $wait_for -le 30 ] || wait_for=30
+        nap $wait_for "late $n"
+        alarm=$!
+    elif [ -n "$smi_job" ] || [ -n "$who_job" ]; then
+        # Still at the last question: not worth a wait.
+        emit
+        plan
+    fi
+}
+
+retime() {  # hundredths became the pace
+    hello
+    kill "$timer"
+    wait "$timer"
+    [ -z "$pending" ] || return
+    clock
+    if [ $((due - now)) -gt "$pace" ]; then due=$((now + pace)); fi
+    [ "$due" -gt "$now" ] || due=$((now + 1))
+    alight
+}
+
+main() {
+    exec 4>/proc/self/fd/0 || finish
+    clock
+    if ! awk 'BEGIN { exit 0 }' </dev/null; then
+        error host failed awk 0 '"this node has neither python3 nor awk"'
+        finish
+    fi
+    trap finish PIPE
+    nl='
+'
+    uid=$(id -u) user=$(id -un) arch=$(uname -m) tick=$(getconf CLK_TCK) page=$(getconf PAGESIZE)
+    : "${tick:=100}" "${page:=4096}" "${user:=$uid}"
+    version=$(readlink "/proc/$$/exe")
+    version=${version##*/}
+    names=" $uid:$user"
+    n=0 sequence=0 every=100 tries=0 smi_limit=3000 smi_due=0 apps_due=0 slow_due=0 focus=0
+    smi_job='' who_job='' slow_job='' csv='' csv_last='' apps='' apps_last='' slow='' slow_last=''
+    csv_new='' apps_new='' pids='' told='' asked='' new='' facts='' pending='' full=1
+    # shellcheck disable=SC2153
+    hundredths "$INTERVAL"
+    [ $cs != 0 ] || cs=100
+    interval=$cs pace=$cs
+    clock
+    start=$now due=$now
+    full_at=$((now + 100 + (${#NODE} * 977 + $$) % 6000))
+    find_smi
+    look
+    hello
+    [ -n "$smi" ] || smi_due=6000
+    tick
+    advance
+    while read -r what rest; do
+        case $what in
+        tick)
+            if [ "$rest" = $sequence ]; then
+                wait "$timer"
+                clock
+                if [ "$now" -lt $((due - 2)) ]; then alight; else tick; fi
+            fi
+            ;;
+        late)
+            wait "$alarm"
+            if [ "$rest" = $n ] && [ -n "$pending" ]; then emit; plan; fi
+            ;;
+        row) rows="$rows,$rest" ;;
+        noise) noise="$noise$rest$nl" ;;
+        drop) case ",$fields," in *",$rest,"*) drops="$drops $rest" ;; esac ;;
+        flood) flood=1 ;;
+        pid) smi_pid=$rest ;;
+        status) status=$rest smi_pid='' ;;
+        slow) slow=$rest slow_last=$rest ;;
+        who)
+            # One environment string holds 128 kB; a turn of `who` stays below that.
+            [ ${#facts} -gt 120000 ] || facts="$facts$rest$nl"
+            ;;
+        user) names="$names $rest" ;;
+        end)
+            case $rest in
+            query) answered ;;
+            apps) listed ;;
+            slow) wait "$slow_job"; slow_job='' ;;
+            who) wait "$who_job"; who_job='' ;;
+            esac
+            ;;
+        interval) hundredths "$rest"; [ $cs = 0 ] || interval=$cs; [ $focus != 0 ] || pace=$interval; retime ;;
+        focus) hundredths "$rest"; focus=$cs pace=$interval; [ $cs = 0 ] || pace=$cs; retime ;;
+        full) full=1 ;;
+        eof)
+            clock
+            send "{\"t\":\"bye\",\"at\":$up,\"why\":\"stdin closed\"}"
+            finish
+            ;;
+        esac
+        advance
+        [ -z "$smi_job$slow_job$who_job" ] || patrol
+    done
+    finish
+}
+
+exec 3<&0
+trap finish TERM HUP INT
+# shellcheck disable=SC2317
+{ watch <&3 3<&- | { main 3<&-; finish; }; } &
+exec 3<&- </dev/null
+wait $!

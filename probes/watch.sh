@@ -1,0 +1,42 @@
+# shellcheck shell=sh
+# Commands from stdin, and the dead-man that each heartbeat re-arms.
+arm() {
+    old=$dead
+    (
+        trap 'kill $asleep; exit' TERM
+        sleep "$DEADMAN" &
+        asleep=$!
+        wait $asleep
+        finish
+    ) >/dev/null </dev/null &
+    dead=$!
+    if [ -n "$old" ]; then kill "$old"; wait "$old"; fi
+}
+
+watch() {
+    arm
+    while IFS= read -r line; do
+        [ ${#line} -le 4096 ] || continue
+        id=${line#'{"id":'}
+        id=${id%%,*}
+        case $id in '' | *[!0-9]*) continue ;; esac
+        rest=${line#"{\"id\":$id,\"node\":\"$NODE\",\"verb\":\""}
+        case $rest in
+        "$line") ;;
+        'heartbeat"}') arm ;;
+        'full"}') echo full ;;
+        'interval","seconds":'*'}' | 'focus","seconds":'*'}')
+            verb=${rest%%\"*}
+            value=${rest#*:}
+            value=${value%?}
+            case $value in
+            '' | *[!0-9.]* | *.*.* | 0[0-9]* | .* | *. | ?????????*) ;;
+            *) echo "$verb $value" ;;
+            esac
+            ;;
+        esac
+    done
+    echo eof
+    sleep 1
+    finish
+}

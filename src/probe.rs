@@ -1,0 +1,180 @@
+//! The probes: the scripts gtop runs on a node, how they are started, and the commands they accept.
+//!
+//! One script for `python3` (3.6 or newer), one for POSIX `sh` where there is none; both send the same
+//! frames. Must not know how a node is reached, nor read what a probe sends: that is `wire`'s.
+
+mod command;
+mod greeting;
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+pub use command::{Command, encode};
+pub use greeting::{Greeting, Progress};
+
+/// For how long a probe lives without a heartbeat.
+pub const DEADMAN: Duration = Duration::from_secs(30);
+
+/// How often to send [`Command::Heartbeat`].
+pub const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// The shortest time between two samples; anything shorter is taken for this.
+pub const FASTEST: Duration = Duration::from_millis(50);
+
+/// The Python probe, in the order in which its parts build on each other.
+const PYTHON: &[&str] = &[
+    include_str!("../probes/wire.py"),
+    include_str!("../probes/child.py"),
+    include_str!("../probes/host.py"),
+    include_str!("../probes/processes.py"),
+    include_str!("../probes/nvidia_smi.py"),
+    include_str!("../probes/main.py"),
+];
+
+/// The sh probe, likewise.
+const SHELL: &[&str] = &[
+    include_str!("../probes/base.sh"),
+    include_str!("../probes/watch.sh"),
+    include_str!("../probes/jobs.sh"),
+    include_str!("../probes/frames.sh"),
+    include_str!("../probes/probe.sh"),
+];
+
+/// What runs the probe on a node, as its loader announced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interpreter {
+    /// Python 3.6 or newer.
+    Python,
+    /// POSIX `sh`, because the node has no such Python.
+    Shell,
+}
+
+/// What one session tells its probe before the first sample.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings<'a> {
+    /// The node's name, which every command must carry.
+    pub node: &'a str,
+    /// The session's random word of letters and digits, as given to [`launch_line`].
+    pub nonce: &'a str,
+    /// The time between two samples.
+    pub interval: Duration,
+    /// How long the probe lives without a heartbeat, in whole seconds; [`DEADMAN`] outside tests.
+    pub deadman: Duration,
+}
+
+impl<'a> Settings<'a> {
+    /// Returns the settings of an ordinary session: a sample each second.
+    pub fn new(node: &'a str, nonce: &'a str) -> Self {
+        Self { node, nonce, interval: Duration::from_secs(1), deadman: DEADMAN }
+    }
+}
+
+/// Returns the command that starts a loader on a node, for any login shell; less than 1 KiB.
+///
+/// The loader takes the first Python that is new enough, announces itself (see [`Greeting`]), and only
+/// then reads what [`source`] returns: exactly `python_len` bytes when it is Python, otherwise lines up to
+/// one that is the nonce. Between its single quotes stands nothing that any login shell would touch.
+pub fn launch_line(nonce: &str, python_len: usize) -> String {
+    let nonce = plain(nonce);
+    let check = "import sys,_signal;sys.exit(sys.version_info<(3,6))";
+    let load = "import os,sys,_signal;_signal.alarm(30);n=int(sys.argv[1]);\
+                os.write(1,(chr(10)+sys.argv[2]+chr(10)).encode());b=os.read(0,n);\
+                exec(\\\"while len(b)<n:b+=os.read(0,n-len(b))or os._exit(3)\\\");exec(b)";
+    format!(
+        "exec /bin/sh -c 'for p in /usr/bin/python3 /usr/libexec/platform-python python3;do \
+         if $p -IS -c \"{check}\" </dev/null >/dev/null 2>&1;then \
+         exec $p -ISu -c \"{load}\" {python_len} {nonce};fi;done;\
+         n=$(printf \"\\012_\");n=${{n%_}};echo \"${{n}}{nonce} NOPY\";\
+         while IFS= read -r l||exit 3;do [ \"$l\" = {nonce} ]&&break;s=\"$s$l$n\";done;eval \"$s\"'"
+    )
+}
+
+/// Returns the script to send once the loader has announced `interpreter`, with its end mark for sh.
+pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Vec<u8> {
+    let node = plain(settings.node);
+    let interval = seconds(settings.interval.max(FASTEST));
+    let deadman = settings.deadman.as_secs().max(1);
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = match interpreter {
+        Interpreter::Python => {
+            writeln!(text, "NODE=\"{node}\"\nINTERVAL={interval}\nDEADMAN={deadman}")
+        }
+        Interpreter::Shell => writeln!(text, "NODE={node} INTERVAL={interval} DEADMAN={deadman}"),
+    };
+    let parts = match interpreter {
+        Interpreter::Python => PYTHON,
+        Interpreter::Shell => SHELL,
+    };
+    for line in parts.iter().flat_map(|part| part.lines()) {
+        // Indentation means nothing to sh, and sh reads what we send byte by byte.
+        let line = match interpreter {
+            Interpreter::Python => line,
+            Interpreter::Shell => line.trim_start(),
+        };
+        if !line.is_empty() && !line.trim_start().starts_with('#') {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    if interpreter == Interpreter::Shell {
+        text.push_str(&plain(settings.nonce));
+        text.push('\n');
+    }
+    text.into_bytes()
+}
+
+/// Leaves of a name only what means nothing to Python, sh and JSON; a validated name stays as it is.
+fn plain(name: &str) -> String {
+    name.chars().filter(|c| c.is_ascii_alphanumeric() || "._:@[]+-".contains(*c)).collect()
+}
+
+/// Returns a number of seconds as all readers take it: digits, a point, digits.
+fn seconds(time: Duration) -> String {
+    let millis = time.as_millis();
+    let fraction = format!("{:03}", millis % 1000);
+    let fraction = fraction.trim_end_matches('0');
+    format!("{}.{}", millis / 1000, if fraction.is_empty() { "0" } else { fraction })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_launch_line_is_short_and_safe_between_single_quotes() {
+        let line = launch_line("0123456789abcdef0123456789abcdef", 123_456);
+        assert!(line.len() < 1024, "{} bytes", line.len());
+        assert_eq!(line.matches('\'').count(), 2);
+        assert!(!line.contains(['\n', '!', '`']));
+    }
+
+    #[test]
+    fn sources_are_ascii_and_begin_with_their_settings() {
+        let settings = Settings::new("gpu[01]:22", "n0nce");
+        let python = String::from_utf8(source(Interpreter::Python, &settings)).unwrap();
+        let shell = String::from_utf8(source(Interpreter::Shell, &settings)).unwrap();
+        assert!(python.is_ascii() && shell.is_ascii());
+        assert!(python.starts_with("NODE=\"gpu[01]:22\"\nINTERVAL=1.0\nDEADMAN=30\n"));
+        assert!(shell.starts_with("NODE=gpu[01]:22 INTERVAL=1.0 DEADMAN=30\n"));
+        assert!(shell.ends_with("\nn0nce\n"));
+    }
+
+    #[test]
+    fn a_name_cannot_become_code() {
+        let settings = Settings::new("a\";import os#$(id)`id`\n'", "n;id");
+        let python = String::from_utf8(source(Interpreter::Python, &settings)).unwrap();
+        let shell = String::from_utf8(source(Interpreter::Shell, &settings)).unwrap();
+        assert!(python.starts_with("NODE=\"aimportosidid\"\n"));
+        assert!(shell.starts_with("NODE=aimportosidid INTERVAL"));
+        assert!(shell.ends_with("\nnid\n"));
+    }
+
+    #[test]
+    fn seconds_are_written_without_exponents() {
+        for (millis, text) in [(50, "0.05"), (250, "0.25"), (1000, "1.0"), (3_600_125, "3600.125")]
+        {
+            assert_eq!(seconds(Duration::from_millis(millis)), text);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The commands a probe accepts on its stdin, one JSON line each.
+//!
+//! Keys always stand in the same order and without spaces: the sh probe reads them by pattern.
+
+use std::time::Duration;
+
+use super::{plain, seconds};
+
+/// Something asked of a running probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Live on; without it the probe ends after [`DEADMAN`](super::DEADMAN).
+    Heartbeat,
+    /// Sample this often.
+    Interval(Duration),
+    /// Sample this often while somebody looks closely; `None` ends that.
+    Focus(Option<Duration>),
+    /// Make the next sample complete.
+    Full,
+}
+
+/// Returns the line to write, newline included; a probe ignores it unless `node` is its own name.
+pub fn encode(id: u64, node: &str, command: &Command) -> String {
+    let node = plain(node);
+    let verb = match command {
+        Command::Heartbeat => "\"heartbeat\"".to_owned(),
+        Command::Interval(time) => format!("\"interval\",\"seconds\":{}", seconds(*time)),
+        Command::Focus(Some(time)) => format!("\"focus\",\"seconds\":{}", seconds(*time)),
+        Command::Focus(None) => "\"focus\",\"seconds\":0".to_owned(),
+        Command::Full => "\"full\"".to_owned(),
+    };
+    format!("{{\"id\":{id},\"node\":\"{node}\",\"verb\":{verb}}}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_lines_with_their_keys_in_order() {
+        let quarter = Duration::from_millis(250);
+        for (command, line) in [
+            (Command::Heartbeat, r#"{"id":7,"node":"gpu[1]","verb":"heartbeat"}"#),
+            (Command::Full, r#"{"id":7,"node":"gpu[1]","verb":"full"}"#),
+            (
+                Command::Interval(Duration::from_secs(2)),
+                r#"{"id":7,"node":"gpu[1]","verb":"interval","seconds":2.0}"#,
+            ),
+            (
+                Command::Focus(Some(quarter)),
+                r#"{"id":7,"node":"gpu[1]","verb":"focus","seconds":0.25}"#,
+            ),
+            (Command::Focus(None), r#"{"id":7,"node":"gpu[1]","verb":"focus","seconds":0}"#),
+        ] {
+            assert_eq!(encode(7, "gpu[1]", &command), format!("{line}\n"));
+        }
+    }
+}
