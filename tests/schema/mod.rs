@@ -1,0 +1,297 @@
+//! The wire schema, version 1, as a strict judge for tests: whatever writes frames must pass it.
+//!
+//! The program's own reader is lenient, so that a newer or a broken probe costs one value and not a
+//! node; this is the other half: what our own probes and simulated nodes send must be exactly this.
+#![expect(
+    clippy::mod_module_files,
+    reason = "a folder that cargo must not take for a test of its own"
+)]
+
+use serde_json::Value;
+
+/// What a value must look like.
+enum Shape {
+    Flag,
+    /// ASCII escapes aside, text of at most so many characters, without controls.
+    Text(usize),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A whole number of at most this.
+    Count(u64),
+    /// A number between these.
+    Number(f64, f64),
+    /// This, or `null`.
+    Maybe(&'static Shape),
+    /// At most so many of these.
+    List(&'static Shape, usize),
+    /// Exactly so many of these.
+    Row(&'static Shape, usize),
+    /// Anything by name.
+    Map(&'static Shape),
+    /// These keys: those marked must be there, no others may.
+    Object(&'static [(&'static str, bool, Shape)]),
+}
+
+use Shape::{Count, Flag, List, Map, Maybe, Number, Object, Row, Text, Word};
+
+const MUST: bool = true;
+const MAY: bool = false;
+const PERCENT: Shape = Number(0.0, 100.0);
+const CLOCK: Shape = Number(0.0, 1e10);
+const BYTES: Shape = Count(1 << 53);
+const COUNTER: Shape = Count(u64::MAX);
+const LOAD: Shape = Number(0.0, 1e6);
+const MAYBE_PERCENT: Shape = Maybe(&PERCENT);
+const MAYBE_BYTES: Shape = Maybe(&BYTES);
+const MAYBE_CELSIUS: Shape = Maybe(&Number(-100.0, 300.0));
+const MAYBE_COUNT: Shape = Maybe(&COUNTER);
+const MAYBE_MEGAHERTZ: Shape = Maybe(&Count(100_000));
+const MAYBE_MILLIWATTS: Shape = Maybe(&Count(100_000_000));
+
+const BACKEND_STATE: Shape = Object(&[
+    ("kind", MUST, Text(32)),
+    ("state", MUST, Word(&["starting", "absent"])),
+    ("why", MAY, Text(200)),
+]);
+
+const HELLO: Shape = Object(&[
+    ("t", MUST, Word(&["hello"])),
+    ("v", MUST, Count(1)),
+    ("probe", MUST, Text(16)),
+    ("at", MUST, CLOCK),
+    ("time", MAY, Number(1e9, 1e11)),
+    ("host", MUST, Text(255)),
+    ("boot", MUST, Text(64)),
+    ("kernel", MUST, Text(128)),
+    ("arch", MUST, Text(32)),
+    ("cpus", MUST, Count(100_000)),
+    ("tick", MUST, Count(10_000)),
+    ("page", MUST, Count(1 << 24)),
+    ("uid", MUST, Count(u32::MAX as u64)),
+    ("user", MUST, Text(255)),
+    ("hidepid", MUST, Count(4)),
+    ("version", MUST, Text(64)),
+    ("commands", MUST, List(&Text(16), 16)),
+    ("intervals", MUST, Map(&Number(0.05, 36_000.0))),
+    ("backends", MUST, List(&BACKEND_STATE, 16)),
+]);
+
+const TRAFFIC: Shape =
+    Object(&[("name", MUST, Text(64)), ("rx", MUST, COUNTER), ("tx", MUST, COUNTER)]);
+const DISK: Shape =
+    Object(&[("name", MUST, Text(64)), ("read", MUST, COUNTER), ("write", MUST, COUNTER)]);
+const SPACE: Shape =
+    Object(&[("path", MUST, Text(256)), ("total", MUST, BYTES), ("free", MUST, BYTES)]);
+
+const HOST: Shape = Object(&[
+    ("at", MUST, CLOCK),
+    ("cpu", MAY, Row(&COUNTER, 8)),
+    ("load", MAY, Row(&LOAD, 3)),
+    ("memory_total", MAY, MAYBE_BYTES),
+    ("memory_available", MAY, MAYBE_BYTES),
+    ("swap_total", MAY, MAYBE_BYTES),
+    ("swap_free", MAY, MAYBE_BYTES),
+    (
+        "pressure",
+        MAY,
+        Object(&[
+            ("cpu", MAY, MAYBE_PERCENT),
+            ("memory", MAY, MAYBE_PERCENT),
+            ("io", MAY, MAYBE_PERCENT),
+        ]),
+    ),
+    ("uptime", MAY, Number(0.0, 1e10)),
+    ("net", MAY, List(&TRAFFIC, 16)),
+    ("infiniband", MAY, List(&TRAFFIC, 16)),
+    ("disk", MAY, List(&DISK, 16)),
+]);
+
+const DEVICE: Shape = Object(&[
+    ("uuid", MUST, Text(96)),
+    ("index", MAY, MAYBE_COUNT),
+    ("parent", MAY, Text(96)),
+    ("name", MAY, Text(96)),
+    ("pci", MAY, Text(32)),
+    ("util", MAY, MAYBE_PERCENT),
+    ("memory_util", MAY, MAYBE_PERCENT),
+    ("memory_total", MAY, MAYBE_BYTES),
+    ("memory_used", MAY, MAYBE_BYTES),
+    ("memory_free", MAY, MAYBE_BYTES),
+    ("memory_reserved", MAY, MAYBE_BYTES),
+    ("temperature", MAY, MAYBE_CELSIUS),
+    ("temperature_memory", MAY, MAYBE_CELSIUS),
+    ("power", MAY, MAYBE_MILLIWATTS),
+    ("power_limit", MAY, MAYBE_MILLIWATTS),
+    ("clock_sm", MAY, MAYBE_MEGAHERTZ),
+    ("clock_memory", MAY, MAYBE_MEGAHERTZ),
+    ("clock_sm_max", MAY, MAYBE_MEGAHERTZ),
+    ("clock_memory_max", MAY, MAYBE_MEGAHERTZ),
+    ("fan", MAY, MAYBE_PERCENT),
+    ("pstate", MAY, Maybe(&Count(15))),
+    ("throttle", MAY, MAYBE_COUNT),
+    ("ecc_corrected", MAY, MAYBE_COUNT),
+    ("ecc_uncorrected", MAY, MAYBE_COUNT),
+    ("driver", MAY, Text(64)),
+    ("mig", MAY, Flag),
+    ("lacks", MAY, Map(&Text(96))),
+    ("fault", MAY, Text(160)),
+]);
+
+const USE: Shape = Object(&[
+    ("device", MUST, Text(96)),
+    ("pid", MUST, Count(u32::MAX as u64)),
+    ("memory", MAY, MAYBE_BYTES),
+    ("sm", MAY, MAYBE_PERCENT),
+]);
+
+const BACKEND: Shape = Object(&[
+    ("kind", MUST, Text(32)),
+    ("at", MUST, CLOCK),
+    (
+        "csv",
+        MAY,
+        Object(&[
+            ("columns", MUST, List(&Text(64), 64)),
+            ("rows", MUST, List(&Text(1024), 64)),
+            ("noise", MAY, List(&Text(200), 8)),
+        ]),
+    ),
+    ("apps", MAY, Object(&[("at", MUST, CLOCK), ("rows", MUST, List(&Text(1024), 1024))])),
+    ("devices", MAY, List(&DEVICE, 256)),
+    ("uses", MAY, Object(&[("at", MUST, CLOCK), ("list", MUST, List(&USE, 4096))])),
+]);
+
+const PROCESS: Shape = Object(&[
+    ("pid", MUST, Count(u32::MAX as u64)),
+    ("start", MUST, COUNTER),
+    ("cpu", MAY, MAYBE_COUNT),
+    ("rss", MAY, MAYBE_BYTES),
+    ("ppid", MAY, MAYBE_COUNT),
+    ("uid", MAY, MAYBE_COUNT),
+    ("user", MAY, Maybe(&Text(255))),
+    ("command", MAY, Maybe(&Text(514))),
+    ("cgroup", MAY, Maybe(&Text(512))),
+]);
+
+const SAMPLE: Shape = Object(&[
+    ("t", MUST, Word(&["sample"])),
+    ("n", MUST, Count(1 << 53)),
+    ("at", MUST, CLOCK),
+    ("took", MAY, Number(0.0, 1e6)),
+    ("full", MAY, Flag),
+    ("host", MAY, HOST),
+    (
+        "host_slow",
+        MAY,
+        Object(&[
+            ("at", MUST, CLOCK),
+            ("temperature", MAY, MAYBE_CELSIUS),
+            ("space", MAY, List(&SPACE, 8)),
+        ]),
+    ),
+    ("backends", MAY, List(&BACKEND, 16)),
+    ("processes", MAY, Object(&[("at", MUST, CLOCK), ("list", MUST, List(&PROCESS, 1024))])),
+]);
+
+const CODES: &[&str] =
+    &["stuck", "nolib", "nodriver", "mismatch", "perm", "lost", "parse", "failed"];
+
+const ERROR: Shape = Object(&[
+    ("t", MUST, Word(&["error"])),
+    ("at", MUST, CLOCK),
+    ("source", MUST, Text(64)),
+    ("scope", MUST, Word(&["host", "device"])),
+    ("code", MUST, Word(CODES)),
+    ("call", MUST, Text(200)),
+    ("for", MAY, Number(0.0, 1e9)),
+    ("message", MAY, Text(200)),
+    ("device", MAY, Text(96)),
+]);
+
+const BYE: Shape =
+    Object(&[("t", MUST, Word(&["bye"])), ("at", MUST, CLOCK), ("why", MUST, Text(200))]);
+
+/// Judges one line as a probe writes it, without its newline, and returns the frame.
+pub(crate) fn line(line: &[u8]) -> Result<Value, String> {
+    if line.len() > (1 << 20) {
+        return Err(format!("a line of {} bytes", line.len()));
+    }
+    if let Some(byte) = line.iter().skip(1).find(|byte| !(b' '..=b'~').contains(*byte)) {
+        return Err(format!("byte {byte:#x} in {}", String::from_utf8_lossy(line)));
+    }
+    let json = line.strip_prefix(b"\x1egtop1 ").ok_or_else(|| {
+        format!("no frame: {}", String::from_utf8_lossy(line.get(..200).unwrap_or(line)))
+    })?;
+    let frame = serde_json::from_slice(json)
+        .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(json)))?;
+    self::frame(&frame).map_err(|error| format!("{error}: {frame}"))?;
+    Ok(frame)
+}
+
+/// Judges one frame.
+pub(crate) fn frame(frame: &Value) -> Result<(), String> {
+    let shape = match frame.get("t").and_then(Value::as_str) {
+        Some("hello") => &HELLO,
+        Some("sample") => &SAMPLE,
+        Some("error") => &ERROR,
+        Some("bye") => &BYE,
+        other => return Err(format!("a frame of kind {other:?}")),
+    };
+    judge(frame, shape).map_err(|(path, error)| format!("{path}: {error}"))
+}
+
+/// Where and why a value does not fit.
+type Misfit = (String, String);
+
+fn judge(value: &Value, shape: &Shape) -> Result<(), Misfit> {
+    let fits = match shape {
+        Flag => value.is_boolean(),
+        Text(most) => value.as_str().is_some_and(|text| {
+            text.chars().count() <= *most && !text.chars().any(char::is_control)
+        }),
+        Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
+        Count(most) => value.as_u64().is_some_and(|count| count <= *most),
+        Number(least, most) => {
+            value.as_f64().is_some_and(|number| (*least..=*most).contains(&number))
+        }
+        Maybe(shape) => return if value.is_null() { Ok(()) } else { judge(value, shape) },
+        List(shape, most) => return list(value, shape, 0, *most),
+        Row(shape, count) => return list(value, shape, *count, *count),
+        Map(shape) => {
+            let Some(map) = value.as_object() else { return misfit(value) };
+            return map.iter().try_for_each(|(key, value)| at(key, judge(value, shape)));
+        }
+        Object(keys) => return object(value, keys),
+    };
+    if fits { Ok(()) } else { misfit(value) }
+}
+
+fn list(value: &Value, shape: &Shape, least: usize, most: usize) -> Result<(), Misfit> {
+    let Some(list) = value.as_array().filter(|list| (least..=most).contains(&list.len())) else {
+        return misfit(value);
+    };
+    list.iter().enumerate().try_for_each(|(i, value)| at(&i.to_string(), judge(value, shape)))
+}
+
+fn object(value: &Value, keys: &[(&str, bool, Shape)]) -> Result<(), Misfit> {
+    let Some(object) = value.as_object() else { return misfit(value) };
+    for (key, needed, shape) in keys {
+        match object.get(*key) {
+            Some(value) => at(key, judge(value, shape))?,
+            None if *needed => return at(key, Err((String::new(), "is missing".to_owned()))),
+            None => {}
+        }
+    }
+    match object.keys().find(|key| !keys.iter().any(|(known, ..)| known == key)) {
+        Some(stranger) => at(stranger, Err((String::new(), "is no key of this".to_owned()))),
+        None => Ok(()),
+    }
+}
+
+fn at(key: &str, result: Result<(), Misfit>) -> Result<(), Misfit> {
+    result.map_err(|(path, error)| (format!(".{key}{path}"), error))
+}
+
+fn misfit(value: &Value) -> Result<(), Misfit> {
+    Err((String::new(), format!("{value} does not fit")))
+}
