@@ -99,11 +99,11 @@ failed() {  # call: why nvidia-smi gave nothing
     esac
     clock
     if [ -n "$late" ]; then
-        error nvidia-smi stuck "--query-$1" $((now - smi_since)) "\"killed after $(((now - smi_since) / 100)) s\""
+        error nvidia-smi stuck "nvidia-smi --query-$1" $((now - smi_since)) "\"killed after $(((now - smi_since) / 100)) s\""
     elif [ -n "$flood" ]; then
-        error nvidia-smi parse "--query-$1" 0 '"printed more than 1048576 bytes"'
+        error nvidia-smi parse "nvidia-smi --query-$1" 0 '"printed more than 1048576 bytes"'
     else
-        error nvidia-smi $code "--query-$1" 0 "${first:-"\"exited with $status and printed nothing\""}"
+        error nvidia-smi $code "nvidia-smi --query-$1" 0 "${first:-"\"exited with $status and printed nothing\""}"
     fi
     smi_due=$((now + 500))
 }

@@ -1,6 +1,13 @@
 //! The probes as real processes: under every login shell, Python and sh found here, against a stand-in
 //! nvidia-smi that fails in all the ways the real one does, and with every way for a session to end.
 #![expect(clippy::disallowed_methods, reason = "real processes against a real clock")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "all of this file is tests; a skip says why"
+)]
 
 mod schema;
 

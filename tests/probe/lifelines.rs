@@ -71,7 +71,7 @@ fn without_heartbeats_it_ends_even_when_nobody_reads() {
     for interpreter in BOTH {
         let deadman = Duration::from_secs(20);
         let interval = Duration::from_millis(50);
-        let setup = Setup { deadman, interval, ..Setup::new(interpreter) };
+        let setup = Setup { interval, deadman, ..Setup::new(interpreter) };
         let mut rig = setup.state(&gpus(32)).start_unread();
         rig.fill();
         assert!(rig.is_gone_within(PATIENCE), "{interpreter:?}: {:?}", rig.remains());

@@ -120,22 +120,17 @@ impl Setup {
     }
 
     fn command(&self, folder: &Path, source: &[u8]) -> Command {
-        let argv = match &self.program {
-            Some(program) => {
-                let script = folder.join("probe");
-                std::fs::write(
-                    &script,
-                    source.strip_suffix(format!("{NONCE}\n").as_bytes()).unwrap_or(source),
-                )
-                .unwrap();
-                program.iter().cloned().chain([script.display().to_string()]).collect::<Vec<_>>()
-            }
-            None => {
-                let line = probe::launch_line(NONCE, source.len());
-                let pythons = self.pythons.as_deref().unwrap_or(PYTHONS);
-                let line = line.replace(PYTHONS, pythons);
-                self.shell.iter().cloned().chain([line]).collect()
-            }
+        let argv: Vec<String> = if let Some(program) = &self.program {
+            let script = folder.join("probe");
+            let end = format!("{NONCE}\n");
+            let body = source.strip_suffix(end.as_bytes()).unwrap_or(source);
+            std::fs::write(&script, body).unwrap();
+            program.iter().cloned().chain([script.display().to_string()]).collect()
+        } else {
+            let line = probe::launch_line(NONCE, source.len());
+            assert!(line.contains(PYTHONS));
+            let line = line.replace(PYTHONS, self.pythons.as_deref().unwrap_or(PYTHONS));
+            self.shell.iter().cloned().chain([line]).collect()
         };
         let mut command = Command::new(&argv[0]);
         command.args(&argv[1..]);
