@@ -37,7 +37,8 @@ ask() {     # query|apps, option
         BEGIN { commas = what == "apps" ? 3 : gsub(/,/, ",", option); left = 100000 }
         {
             bytes += length($0) + 1
-            sub(/^[ \t\r]+/, ""); sub(/[ \t\r]+$/, "")
+            gsub(/[\001-\037\177]/, "")
+            sub(/^ +/, ""); sub(/ +$/, "")
             if ($0 == "" || /^(index|gpu_uuid),/) next
             if (/^Field "[a-zA-Z0-9_.]+" is not a valid/) { split($0, part, "\""); printf "drop %s\n", part[2]; fflush() }
             found = gsub(/,/, ",")

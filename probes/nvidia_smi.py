@@ -87,7 +87,7 @@ class NvidiaSmi:
         if not rows:
             code = smi_error(status, lines)
             said = noise[0] if noise else 'exited with %d and printed nothing' % status
-            self.duty.report('error', code, '--query-gpu', 0.0, said)
+            self.duty.report('error', code, 'nvidia-smi --query-gpu', 0.0, said)
             return False
         self.worked = True
         self.pace(rows)
@@ -113,7 +113,7 @@ class NvidiaSmi:
             return
         if status:
             said = lines[0][:SMI_NOISE_LINE] if lines else 'exited with %d and printed nothing' % status
-            self.duty.report('error', smi_error(status, lines), '--query-compute-apps', 0.0, said)
+            self.duty.report('error', smi_error(status, lines), 'nvidia-smi --query-compute-apps', 0.0, said)
             return
         rows = [line for line in lines if line.count(',') >= 3 and not line.startswith('gpu_uuid,')][:SMI_APP_ROWS]
         longest = min(SMI_LINE, SMI_APP_BYTES // max(1, len(rows)))
@@ -124,8 +124,8 @@ class NvidiaSmi:
 
     def ask(self, query, what):
         """(exit status, lines, whether it had to be ended); what made us end it is reported."""
-        name = query.rstrip('=')
-        self.duty.call('nvidia-smi ' + name)
+        name = 'nvidia-smi ' + query.rstrip('=')
+        self.duty.call(name)
         begun = time.monotonic()
         limit = 10.0 if self.worked else 30.0
         status, data, ended = self.run([self.path, query + what, '--format=csv,noheader,nounits'], begun + limit)
@@ -134,7 +134,7 @@ class NvidiaSmi:
         elif ended:
             took = time.monotonic() - begun
             self.duty.report('error', 'stuck', name, took, 'killed after %.0f s' % took)
-        lines = [line.strip() for line in data.decode('utf-8', 'replace').split('\n')]
+        lines = [''.join(filter(str.isprintable, line)).strip() for line in data.decode('utf-8', 'replace').split('\n')]
         return status, [line for line in lines if line], ended
 
     def run(self, argv, deadline):

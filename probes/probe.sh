@@ -7,13 +7,14 @@ emit() {    # one sample with what is there, and on to the next tick
     out=$(n=$n slow=$slow csv=$csv csv_at=$csv_at apps=$apps apps_at=$apps_at pids=$pids facts=$facts sample)
     send "${out#*"$nl"}"
     if [ -n "$csv" ]; then
-        # A pid that came back as another process is told again.
-        facts='' new=''
+        # Told is what `who` has answered; the others are asked about, as is a pid that is another process now.
+        before=$told told=' ' new='' facts=''
         for key in ${out%%"$nl"*}; do
-            case " $told " in *" $key "*) ;; *) case " $asked " in *" ${key%:*} "*) ;; *) new="$new ${key%:*}" ;; esac ;; esac
+            case "$before " in *" $key "*) told="$told$key " ;; *)
+                case " $asked " in *" ${key%:*} "*) ;; *) new="$new ${key%:*}" ;; esac
+                ;;
+            esac
         done
-        told=" ${out%%"$nl"*} "
-        asked=''
     fi
     csv=$csv_last apps=$apps_last
     csv_new='' apps_new='' slow='' full='' pending=''
@@ -98,11 +99,11 @@ failed() {  # call: why nvidia-smi gave nothing
     esac
     clock
     if [ -n "$late" ]; then
-        error nvidia-smi stuck "--query-$1" $((now - smi_since)) "\"killed after $(((now - smi_since) / 100)) s\""
+        error nvidia-smi stuck "nvidia-smi --query-$1" $((now - smi_since)) "\"killed after $(((now - smi_since) / 100)) s\""
     elif [ -n "$flood" ]; then
-        error nvidia-smi parse "--query-$1" 0 '"printed more than 1048576 bytes"'
+        error nvidia-smi parse "nvidia-smi --query-$1" 0 '"printed more than 1048576 bytes"'
     else
-        error nvidia-smi $code "--query-$1" 0 "${first:-"\"exited with $status and printed nothing\""}"
+        error nvidia-smi $code "nvidia-smi --query-$1" 0 "${first:-"\"exited with $status and printed nothing\""}"
     fi
     smi_due=$((now + 500))
 }
@@ -189,7 +190,7 @@ advance() { # starts what is due, and sends the waiting sample as soon as nothin
         for pid in "$@"; do
             if [ $count -gt 0 ]; then turn="$turn $pid" count=$((count - 1)); else new="$new $pid"; fi
         done
-        asked="$asked$turn"
+        asked=$turn
         # shellcheck disable=SC2086
         job who who $turn
     fi
@@ -206,7 +207,7 @@ tick() {
         full_at=$((full_at + ((now - full_at) / 6000 + 1) * 6000))
     fi
     # A full sample tells every process again.
-    [ -z "$full" ] || { new=$pids told='' asked=''; slow=$slow_last; }
+    [ -z "$full" ] || { new=$pids told=''; slow=$slow_last; }
     if [ "$now" -ge "$slow_due" ] && [ -z "$slow_job" ]; then
         slow_due=$((now + 1000 - pace / 20))
         look
@@ -297,7 +298,7 @@ main() {
         slow) slow=$rest slow_last=$rest ;;
         who)
             # One environment string holds 128 kB; a turn of `who` stays below that.
-            [ ${#facts} -gt 120000 ] || facts="$facts$rest$nl"
+            [ ${#facts} -gt 120000 ] || { facts="$facts$rest$nl" told="$told ${rest%% *} "; }
             ;;
         user) names="$names $rest" ;;
         end)
@@ -305,7 +306,7 @@ main() {
             query) answered ;;
             apps) listed ;;
             slow) wait "$slow_job"; slow_job='' ;;
-            who) wait "$who_job"; who_job='' ;;
+            who) wait "$who_job"; who_job='' asked='' ;;
             esac
             ;;
         interval) hundredths "$rest"; [ $cs = 0 ] || interval=$cs; [ $focus != 0 ] || pace=$interval; retime ;;

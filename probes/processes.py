@@ -16,17 +16,6 @@ def stat(pid):
     return data[data.find(b'(') + 1:end].decode('utf-8', 'replace'), fields
 
 
-def hidden(pid):
-    """Whether there is such a process although /proc does not show it."""
-    try:
-        os.kill(pid, 0)
-        return True
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-
-
 def command(pid):
     words = read('/proc/%d/cmdline' % pid, 4096).rstrip(b'\0').replace(b'\0', b' ')
     return words[:COMMAND].decode('utf-8', 'replace')
@@ -91,7 +80,7 @@ class Processes:
                 continue
             self.rows.append(row)
             key = (pid, row['start'])
-            if row['start'] is not None and self.statics.get(key, (None, None))[0] != row['comm']:
+            if self.statics.get(key, (None, None))[0] != row['comm']:
                 new.append((pid, row['start'], row['uid']))
             if row['uid'] not in self.names and row['uid'] not in users and row['uid'] is not None:
                 users.append(row['uid'])
@@ -103,15 +92,13 @@ class Processes:
         return self.lookup.ask(time.monotonic(), 'who', new[:128], users[:NEW_NAMES])
 
     def row(self, pid):
+        seen = stat(pid)
+        if seen is None:
+            return None         # gone, or hidden from us
         try:
             uid = os.stat('/proc/%d' % pid).st_uid
         except OSError:
             uid = None
-        seen = stat(pid)
-        if seen is None:
-            if uid is None and not hidden(pid):
-                return None
-            return {'pid': pid, 'start': None, 'cpu': None, 'rss': None, 'ppid': None, 'uid': uid, 'comm': None}
         comm, f = seen
         return {'pid': pid, 'start': int(f[19]), 'cpu': int(f[11]) + int(f[12]), 'rss': int(f[21]) * self.page,
                 'ppid': int(f[1]), 'uid': uid, 'comm': comm}
@@ -133,7 +120,7 @@ class Processes:
             if (full or self.told.get(key) != facts) and spent < STATICS:
                 self.told[key] = facts
                 one.update(facts)
-                spent += len(facts['command'] or '') + len(facts['cgroup'] or '') + 100
+                spent += len(facts['command']) + len(facts['cgroup'] or '') + 100
             elif full:
                 self.told.pop(key, None)        # too many for one frame: the rest follows
         return {'at': now, 'list': out}
@@ -142,4 +129,4 @@ class Processes:
         uid, comm = row['uid'], row['comm']
         _, words, group = self.statics.get((row['pid'], row['start']), (None, '', None))
         return {'ppid': row['ppid'], 'uid': uid, 'user': None if uid is None else self.names.get(uid, str(uid)),
-                'command': words or (None if comm is None else '[' + comm + ']'), 'cgroup': group}
+                'command': words or '[' + comm + ']', 'cgroup': group}

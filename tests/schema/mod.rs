@@ -2,10 +2,6 @@
 //!
 //! The program's own reader is lenient, so that a newer or a broken probe costs one value and not a
 //! node; this is the other half: what our own probes and simulated nodes send must be exactly this.
-#![expect(
-    clippy::mod_module_files,
-    reason = "a folder that cargo must not take for a test of its own"
-)]
 
 use serde_json::Value;
 
@@ -21,15 +17,15 @@ enum Shape {
     /// A number between these.
     Number(f64, f64),
     /// This, or `null`.
-    Maybe(&'static Shape),
+    Maybe(&'static Self),
     /// At most so many of these.
-    List(&'static Shape, usize),
+    List(&'static Self, usize),
     /// Exactly so many of these.
-    Row(&'static Shape, usize),
+    Row(&'static Self, usize),
     /// Anything by name.
-    Map(&'static Shape),
+    Map(&'static Self),
     /// These keys: those marked must be there, no others may.
-    Object(&'static [(&'static str, bool, Shape)]),
+    Object(&'static [(&'static str, bool, Self)]),
 }
 
 use Shape::{Count, Flag, List, Map, Maybe, Number, Object, Row, Text, Word};
@@ -212,7 +208,7 @@ const BYE: Shape =
     Object(&[("t", MUST, Word(&["bye"])), ("at", MUST, CLOCK), ("why", MUST, Text(200))]);
 
 /// Judges one line as a probe writes it, without its newline, and returns the frame.
-pub fn line(line: &[u8]) -> Result<Value, String> {
+pub(crate) fn line(line: &[u8]) -> Result<Value, String> {
     if line.len() > (1 << 20) {
         return Err(format!("a line of {} bytes", line.len()));
     }
@@ -229,7 +225,7 @@ pub fn line(line: &[u8]) -> Result<Value, String> {
 }
 
 /// Judges one frame.
-pub fn frame(frame: &Value) -> Result<(), String> {
+pub(crate) fn frame(frame: &Value) -> Result<(), String> {
     let shape = match frame.get("t").and_then(Value::as_str) {
         Some("hello") => &HELLO,
         Some("sample") => &SAMPLE,

@@ -1,0 +1,24 @@
+//! The probes as real processes: under every login shell, Python and sh found here, against a stand-in
+//! nvidia-smi that fails in all the ways the real one does, and with every way for a session to end.
+#![expect(clippy::disallowed_methods, reason = "real processes against a real clock")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "all of this file is tests; a skip says why"
+)]
+
+mod schema;
+
+#[path = "probe/rig.rs"]
+mod rig;
+
+#[path = "probe/faults.rs"]
+mod faults;
+#[path = "probe/launching.rs"]
+mod launching;
+#[path = "probe/lifelines.rs"]
+mod lifelines;
+#[path = "probe/sampling.rs"]
+mod sampling;

@@ -1,0 +1,175 @@
+//! nvidia-smi in all its moods: devices may become unknown, the host never does.
+
+use serde_json::Value;
+
+use crate::rig::{BOTH, Rig, Setup, gpus};
+
+/// The first nvidia-smi section.
+fn csv(rig: &mut Rig) -> Value {
+    rig.until("a section", |frame| {
+        let csv = &frame["backends"][0]["csv"];
+        csv.is_object().then(|| csv.clone())
+    })
+}
+
+#[test]
+fn a_hang_is_reported_as_stuck_while_the_host_goes_on() {
+    for interpreter in BOTH {
+        let mut rig = Setup::new(interpreter).state(&(gpus(2) + "fault query hang\n")).start();
+        let mut samples = 0;
+        let mut stuck = |rig: &mut Rig| {
+            rig.until("stuck", |frame| {
+                samples += u32::from(frame["t"] == "sample" && frame["host"].is_object());
+                (frame["t"] == "error").then(|| frame.clone())
+            })
+        };
+        let first = stuck(&mut rig);
+        assert_eq!((&first["code"], &first["scope"]), (&"stuck".into(), &"host".into()));
+        assert_eq!(first["source"], "nvidia-smi");
+        assert_eq!(first["call"], "nvidia-smi --query-gpu");
+        let second = stuck(&mut rig);
+        assert!(first["for"].as_f64().unwrap() >= 2.9, "{first}");
+        assert!(second["for"].as_f64() > first["for"].as_f64(), "{second}");
+        assert!(samples >= 5, "{samples}");
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_hang_of_the_process_query_leaves_the_devices_known() {
+    for interpreter in BOTH {
+        let mut rig = Setup::new(interpreter).state(&(gpus(2) + "fault apps hang\n")).start();
+        assert_eq!(csv(&mut rig)["rows"].as_array().unwrap().len(), 2);
+        let error = rig.error();
+        assert_eq!(error["call"], "nvidia-smi --query-compute-apps");
+        assert_eq!(error["code"], "stuck");
+        rig.finish();
+    }
+}
+
+#[test]
+fn every_failure_has_its_code_and_the_words_of_nvidia_smi() {
+    let cases = [
+        (
+            "9",
+            "nodriver",
+            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+        ),
+        ("12", "nolib", "NVIDIA-SMI couldn't find libnvidia-ml.so"),
+        ("18", "mismatch", "Failed to initialize NVML: Driver/library version mismatch"),
+        ("4", "perm", "Insufficient Permissions"),
+        ("6", "failed", "No devices were found"),
+        ("255", "failed", "Unknown Error"),
+        ("crash", "failed", "exited with 139 and printed nothing"),
+        ("empty", "parse", "exited with 0 and printed nothing"),
+        ("garbage", "parse", "!\"#$%&'()*+,-./0123456789"),
+        ("flood", "parse", "printed more than 1048576 bytes"),
+    ];
+    for interpreter in BOTH {
+        for (fault, code, words) in cases {
+            eprintln!("{interpreter:?}: {fault}");
+            let state = gpus(1) + "fault nvidia-smi " + fault + "\n";
+            let mut rig = Setup::new(interpreter).state(&state).start();
+            let error = rig.error();
+            assert_eq!(error["code"], code, "{interpreter:?} {error}");
+            let message = error["message"].as_str().unwrap();
+            assert!(message.contains(words), "{interpreter:?} {message}");
+            assert_eq!(error["source"], "nvidia-smi");
+            assert!(rig.sample()["host"].is_object());
+            rig.finish();
+        }
+    }
+}
+
+#[test]
+fn after_a_failure_the_devices_come_back() {
+    for interpreter in BOTH {
+        let mut rig = Setup::new(interpreter).state(&(gpus(2) + "fault nvidia-smi 9\n")).start();
+        assert_eq!(rig.error()["code"], "nodriver");
+        rig.set_state(&gpus(2));
+        assert_eq!(csv(&mut rig)["rows"].as_array().unwrap().len(), 2);
+        // And the other way round: a full sample must not bring back what is no longer so.
+        rig.set_state(&(gpus(2) + "fault nvidia-smi 18\n"));
+        assert_eq!(rig.error()["code"], "mismatch");
+        rig.command(gtop::probe::Command::Full);
+        let full = rig.until("full", |frame| (frame["full"] == true).then(|| frame.clone()));
+        assert!(full["backends"].is_null(), "{full}");
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_lost_device_does_not_hide_the_others() {
+    for interpreter in BOTH {
+        let mut rig = Setup::new(interpreter).state(&(gpus(2) + "gpu 2 lost\n")).start();
+        let section = csv(&mut rig);
+        assert_eq!(section["rows"].as_array().unwrap().len(), 2);
+        let noise = section["noise"][0].as_str().unwrap();
+        assert!(noise.contains("0000:3A:00.0: GPU is lost"), "{noise}");
+        rig.finish();
+        let mut rig = Setup::new(interpreter).state("gpu 0 lost\n").start();
+        let error = rig.error();
+        assert_eq!((&error["code"], &error["scope"]), (&"lost".into(), &"device".into()));
+        rig.finish();
+    }
+}
+
+#[test]
+fn fields_a_version_does_not_know_are_left_out() {
+    for interpreter in BOTH {
+        let state =
+            gpus(2) + "unknown index\nunknown mig.mode.current\nunknown pcie.link.width.max\n";
+        let mut rig = Setup::new(interpreter).state(&state).start();
+        let section = csv(&mut rig);
+        let columns = section["columns"].as_array().unwrap();
+        assert_eq!(columns.len(), 32, "{section}");
+        assert_eq!(columns[0], "uuid");
+        let row = section["rows"][0].as_str().unwrap();
+        assert_eq!(row.split(", ").count(), 32);
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_header_in_spite_of_noheader_is_no_device() {
+    for interpreter in BOTH {
+        let mut rig = Setup::new(interpreter).state(&(gpus(2) + "fault query header\n")).start();
+        assert_eq!(csv(&mut rig)["rows"].as_array().unwrap().len(), 2);
+        rig.finish();
+    }
+}
+
+#[test]
+fn without_persistence_the_driver_is_asked_less_often() {
+    for interpreter in BOTH {
+        let state = gpus(2) + "set 1 persistence_mode Disabled\n";
+        let mut rig = Setup::new(interpreter).state(&state).start();
+        let intervals = rig.until("slower", |frame| {
+            let intervals = frame["intervals"].as_object()?;
+            (intervals["nvidia-smi"] == 5.0).then(|| intervals.clone())
+        });
+        assert_eq!(intervals["nvidia-smi.processes"], 5.0);
+        assert_eq!(intervals["host"], 0.5);
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_node_without_nvidia_smi_says_so_and_shows_its_host() {
+    if ["/usr/bin", "/usr/local/bin"]
+        .iter()
+        .any(|folder| std::path::Path::new(folder).join("nvidia-smi").exists())
+    {
+        eprintln!("skipped: there is a real nvidia-smi here");
+        return;
+    }
+    for interpreter in BOTH {
+        let mut rig = Setup { state: None, ..Setup::new(interpreter) }.start();
+        let hello = rig.next().unwrap();
+        assert_eq!(hello["backends"][0]["state"], "absent");
+        assert_eq!(hello["backends"][0]["why"], "nvidia-smi not found");
+        let sample = rig.sample();
+        assert!(sample["host"].is_object() && sample["backends"].is_null());
+        rig.finish();
+    }
+}

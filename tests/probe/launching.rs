@@ -1,0 +1,160 @@
+//! The launch line under every login shell, with every interpreter, through every kind of noise.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use gtop::probe::Interpreter;
+
+use crate::rig::{BOTH, Rig, Setup, installed};
+
+fn login_shells() -> Vec<Vec<String>> {
+    let names = installed(&["sh", "bash", "dash", "zsh", "mksh", "tcsh", "fish"]);
+    let mut shells: Vec<Vec<String>> =
+        names.into_iter().map(|name| vec![name, "-c".into()]).collect();
+    if !installed(&["busybox"]).is_empty() {
+        shells.push(["busybox", "sh", "-c"].map(str::to_owned).to_vec());
+    }
+    shells
+}
+
+fn samples(mut rig: Rig, how: &str) {
+    let hello = rig.next().unwrap();
+    assert_eq!(hello["t"], "hello", "{how}");
+    let sample = rig.sample();
+    assert_eq!((&sample["n"], &sample["full"]), (&1.into(), &true.into()), "{how}");
+    rig.finish();
+}
+
+#[test]
+fn the_line_works_under_every_login_shell() {
+    for interpreter in BOTH {
+        for shell in login_shells() {
+            let how = format!("{shell:?} {interpreter:?}");
+            eprintln!("{how}");
+            samples(Setup { shell, ..Setup::new(interpreter) }.start(), &how);
+        }
+    }
+}
+
+/// Pythons of all ages, oldest first.
+fn pythons() -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::from("/usr/bin/python3"), "/usr/libexec/platform-python".into()];
+    if let Some(versions) =
+        std::env::home_dir().and_then(|home| home.join(".pyenv/versions").read_dir().ok())
+    {
+        found.extend(versions.filter_map(|entry| Some(entry.ok()?.path().join("bin/python"))));
+    }
+    found.retain(|python| python.is_file());
+    found.sort();
+    found
+}
+
+#[test]
+fn every_python_from_3_6_on_runs_the_probe_and_older_ones_are_passed_over() {
+    for python in pythons() {
+        let is_old = python.to_string_lossy().contains("/2.");
+        let interpreter = if is_old { Interpreter::Shell } else { Interpreter::Python };
+        let pythons = Some(python.display().to_string());
+        eprintln!("{}: {interpreter:?}", python.display());
+        let mut rig = Setup { pythons, ..Setup::new(interpreter) }.start();
+        let version = rig.next().unwrap()["version"].as_str().unwrap().to_owned();
+        assert_eq!(version.starts_with("3."), !is_old, "{version}");
+        assert_eq!(rig.sample()["n"], 1);
+        rig.finish();
+    }
+}
+
+fn script(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn a_broken_python_is_passed_over_and_eats_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let broken = script(folder.path(), "broken", "#!/bin/sh\ncat\necho no encodings\nexit 1\n");
+    let good = "#!/bin/sh\nexec /usr/bin/env python3 \"$@\"\n";
+    let good = script(folder.path(), "good", good);
+    let only_broken = Setup { pythons: Some(broken.clone()), ..Setup::new(Interpreter::Shell) };
+    samples(only_broken.start(), "broken");
+    let then_good =
+        Setup { pythons: Some(format!("{broken} {good}")), ..Setup::new(Interpreter::Python) };
+    samples(then_good.start(), "broken, then good");
+}
+
+#[test]
+fn every_sh_and_awk_runs_the_probe() {
+    let folder = tempfile::tempdir().unwrap();
+    for awk in installed(&["mawk", "gawk", "busybox", "original-awk"]) {
+        let place = folder.path().join(&awk);
+        std::fs::create_dir(&place).unwrap();
+        let where_is = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+            .map(|folder| folder.join(&awk))
+            .find(|program| program.is_file());
+        std::os::unix::fs::symlink(where_is.unwrap(), place.join("awk")).unwrap();
+        for shell in installed(&["dash", "bash", "busybox", "mksh"]) {
+            let how = format!("{shell} with {awk}");
+            eprintln!("{how}");
+            let mut program = vec![shell.clone()];
+            program.extend((shell == "busybox").then(|| "sh".to_owned()));
+            let setup = Setup {
+                program: Some(program),
+                path: Some(place.clone()),
+                ..Setup::new(Interpreter::Shell)
+            };
+            samples(setup.start(), &how);
+        }
+    }
+}
+
+#[test]
+fn what_login_files_print_comes_before_the_announcement() {
+    let home = tempfile::tempdir().unwrap();
+    let noise = "printf 'Welcome\\n\\033[1m5eed no newline'\n";
+    script(home.path(), "bash", noise);
+    script(home.path(), ".zshenv", noise);
+    script(home.path(), ".cshrc", "echo Welcome\necho -n no newline\n");
+    for interpreter in BOTH {
+        for shell in installed(&["bash", "zsh", "tcsh"]) {
+            let environment = vec![
+                ("BASH_ENV".to_owned(), home.path().join("bash").into()),
+                ("ZDOTDIR".to_owned(), home.path().into()),
+                ("HOME".to_owned(), home.path().into()),
+            ];
+            let how = format!("{shell} {interpreter:?}");
+            let shell = vec![shell, "-c".into()];
+            let rig = Setup { shell, environment, ..Setup::new(interpreter) }.start();
+            assert!(rig.noise.starts_with(b"Welcome\n"), "{how}");
+            assert!(rig.noise.ends_with(b"no newline"), "{how}");
+            samples(rig, &how);
+        }
+    }
+}
+
+#[test]
+fn a_login_file_that_reads_stdin_gets_no_source() {
+    let home = tempfile::tempdir().unwrap();
+    script(home.path(), "bash", &format!("cat >{}/eaten\n", home.path().display()));
+    let environment = vec![("BASH_ENV".to_owned(), home.path().join("bash").into())];
+    let shell = vec!["bash".to_owned(), "-c".to_owned()];
+    let mut rig = Setup { shell, environment, ..Setup::new(Interpreter::Python) }.start_loader();
+    rig.close();
+    // The reader got nothing; the loader finds its stdin closed, and ends as well.
+    assert_eq!(rig.greet(), Some(Interpreter::Python));
+    rig.finish();
+    assert_eq!(std::fs::read(home.path().join("eaten")).unwrap(), b"");
+}
+
+#[test]
+fn a_loader_whose_session_ends_early_runs_nothing() {
+    for interpreter in BOTH {
+        let mut rig = Setup::new(interpreter).start_loader();
+        assert_eq!(rig.greet(), Some(interpreter));
+        rig.write(b"import os;os.system('echo ran')\necho ran\n");
+        rig.close();
+        assert_eq!(rig.greet(), None);
+        rig.finish();
+    }
+}

@@ -1,0 +1,353 @@
+//! A probe on a bench: started as asked, its frames judged as they come, its remains looked for at the end.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gtop::probe::{self, Greeting, Interpreter, Progress, Settings};
+use serde_json::Value;
+
+use crate::schema;
+
+/// Longer than anything takes here, however busy the machine is.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const NODE: &str = "gpu[01]";
+pub(crate) const NONCE: &str = "5eed5eed5eed5eed5eed5eed5eed5eed";
+pub(crate) const BOTH: [Interpreter; 2] = [Interpreter::Python, Interpreter::Shell];
+
+/// The Pythons and the words by which the loader looks for them.
+const PYTHONS: &str = "/usr/bin/python3 /usr/libexec/platform-python python3";
+
+static SERIAL: AtomicU32 = AtomicU32::new(0);
+
+/// How a probe is to be started.
+pub(crate) struct Setup {
+    pub(crate) interpreter: Interpreter,
+    pub(crate) interval: Duration,
+    pub(crate) deadman: Duration,
+    /// The stub's state; `None` leaves nvidia-smi out of the path.
+    pub(crate) state: Option<String>,
+    /// What runs the script, `None` for the launch line under /bin/sh.
+    pub(crate) program: Option<Vec<String>>,
+    /// The login shell and its arguments before the launch line.
+    pub(crate) shell: Vec<String>,
+    /// What the loader tries instead of the usual Pythons.
+    pub(crate) pythons: Option<String>,
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) environment: Vec<(String, OsString)>,
+}
+
+impl Setup {
+    pub(crate) fn new(interpreter: Interpreter) -> Self {
+        Self {
+            interpreter,
+            interval: Duration::from_millis(500),
+            deadman: probe::DEADMAN,
+            state: Some(gpus(2)),
+            program: None,
+            shell: vec!["/bin/sh".into(), "-c".into()],
+            pythons: (interpreter == Interpreter::Shell).then(|| "no-such-python".to_owned()),
+            path: None,
+            environment: Vec::new(),
+        }
+    }
+
+    pub(crate) fn state(self, state: &str) -> Self {
+        Self { state: Some(state.to_owned()), ..self }
+    }
+
+    /// Starts it, sends the script, and reads its frames from then on.
+    pub(crate) fn start(self) -> Rig {
+        let mut rig = self.start_unread();
+        rig.read();
+        rig
+    }
+
+    /// Starts it and sends the script, but reads nothing after the announcement.
+    pub(crate) fn start_unread(self) -> Rig {
+        self.start_as(|command| command.process_group(0))
+    }
+
+    /// Starts it as a member of the tests' own process group.
+    pub(crate) fn start_in_our_group(self) -> Rig {
+        self.start_as(|command| command)
+    }
+
+    fn start_as(self, configure: fn(&mut Command) -> &mut Command) -> Rig {
+        let settings = Settings {
+            interval: self.interval,
+            deadman: self.deadman,
+            ..Settings::new(NODE, NONCE)
+        };
+        let source = probe::source(self.interpreter, &settings);
+        let mut rig = self.spawn(&source, configure);
+        if self.program.is_none() {
+            assert_eq!(rig.greet(), Some(self.interpreter));
+            rig.write(&source);
+        }
+        rig
+    }
+
+    /// Starts the loader and sends it nothing.
+    pub(crate) fn start_loader(self) -> Rig {
+        self.spawn(b"source that is never sent", |command| command.process_group(0))
+    }
+
+    fn spawn(&self, source: &[u8], configure: fn(&mut Command) -> &mut Command) -> Rig {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = self.command(folder.path(), source);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let marker = format!("{}-{serial}", std::process::id());
+        command.env("GTOP_TEST_MARKER", &marker);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = configure(&mut command).spawn().unwrap();
+        Rig {
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take(),
+            frames: channel().1,
+            child,
+            marker,
+            folder,
+            commands: 0,
+            noise: Vec::new(),
+        }
+    }
+
+    fn command(&self, folder: &Path, source: &[u8]) -> Command {
+        let argv: Vec<String> = if let Some(program) = &self.program {
+            let script = folder.join("probe");
+            let end = format!("{NONCE}\n");
+            let body = source.strip_suffix(end.as_bytes()).unwrap_or(source);
+            std::fs::write(&script, body).unwrap();
+            program.iter().cloned().chain([script.display().to_string()]).collect()
+        } else {
+            let line = probe::launch_line(NONCE, source.len());
+            assert!(line.contains(PYTHONS));
+            let line = line.replace(PYTHONS, self.pythons.as_deref().unwrap_or(PYTHONS));
+            self.shell.iter().cloned().chain([line]).collect()
+        };
+        let mut command = Command::new(&argv[0]);
+        command.args(&argv[1..]);
+        let state = folder.join("state");
+        if let Some(text) = &self.state {
+            std::fs::write(&state, text).unwrap();
+        }
+        command.env("NVML_STUB_STATE", &state);
+        let mut path =
+            self.path.clone().map(|path| path.display().to_string() + ":").unwrap_or_default();
+        if self.state.is_some() {
+            path += concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stubs:");
+        }
+        command.env("PATH", path + &std::env::var("PATH").unwrap());
+        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
+        command
+    }
+}
+
+/// The stub's state with so many devices at work.
+pub(crate) fn gpus(count: u32) -> String {
+    use std::fmt::Write as _;
+    let mut state = "driver 570.86.15 12080\n".to_owned();
+    for i in 0..count {
+        let (util, used) = (90 + i, 70_000 + i);
+        writeln!(state, "gpu {i} util={util} memutil=40 temp=61 power_mw=650120 used_mib={used}")
+            .unwrap();
+    }
+    state
+}
+
+/// A started probe; whatever is left of it dies with this.
+pub(crate) struct Rig {
+    pub(crate) child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    frames: Receiver<Result<Value, String>>,
+    marker: String,
+    folder: tempfile::TempDir,
+    commands: u64,
+    pub(crate) noise: Vec<u8>,
+}
+
+impl Rig {
+    /// Waits for the loader's announcement; `None` when the session ends without.
+    pub(crate) fn greet(&mut self) -> Option<Interpreter> {
+        let mut greeting = Greeting::new(NONCE);
+        let mut buffer = [0; 512];
+        loop {
+            let count = self.stdout.as_mut()?.read(&mut buffer).unwrap();
+            if count == 0 {
+                return None;
+            }
+            if let Progress::Ready { interpreter, rest } = greeting.feed(&buffer[..count]) {
+                assert!(rest.is_empty());
+                self.noise = greeting.noise().to_vec();
+                return Some(interpreter);
+            }
+        }
+    }
+
+    /// Starts to read frames.
+    pub(crate) fn read(&mut self) {
+        let (out, frames) = channel();
+        let stdout = self.stdout.take().unwrap();
+        thread::spawn(move || pump(stdout, &out));
+        self.frames = frames;
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+
+    pub(crate) fn command(&mut self, command: probe::Command) {
+        self.commands += 1;
+        let line = probe::encode(self.commands, NODE, &command);
+        self.write(line.as_bytes());
+    }
+
+    pub(crate) fn set_state(&self, state: &str) {
+        let next = self.folder.path().join("next");
+        std::fs::write(&next, state).unwrap();
+        std::fs::rename(next, self.folder.path().join("state")).unwrap();
+    }
+
+    /// The next frame, `None` at the end of the stream.
+    pub(crate) fn next(&mut self) -> Option<Value> {
+        match self.frames.recv_timeout(PATIENCE) {
+            Ok(frame) => Some(frame.unwrap()),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("no frame for {PATIENCE:?}"),
+        }
+    }
+
+    /// The first frame for which `choose` finds something, and what it finds.
+    pub(crate) fn until<T>(
+        &mut self,
+        what: &str,
+        mut choose: impl FnMut(&Value) -> Option<T>,
+    ) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        let mut last = Value::Null;
+        while let Some(frame) = self.next() {
+            if let Some(found) = choose(&frame) {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "no {what}; the last frame was {frame}");
+            last = frame;
+        }
+        panic!("the probe ended without {what}, after {last}");
+    }
+
+    pub(crate) fn sample(&mut self) -> Value {
+        self.until("sample", |frame| (frame["t"] == "sample").then(|| frame.clone()))
+    }
+
+    /// The next error of nvidia-smi.
+    pub(crate) fn error(&mut self) -> Value {
+        self.until("error", |frame| (frame["t"] == "error").then(|| frame.clone()))
+    }
+
+    /// Bytes that wait in the pipe.
+    pub(crate) fn unread(&self) -> u64 {
+        rustix::io::ioctl_fionread(self.stdout.as_ref().unwrap()).unwrap()
+    }
+
+    /// Waits until the pipe has been full for a while.
+    pub(crate) fn fill(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut before = 0;
+        let mut same = 0;
+        while same < 20 {
+            assert!(Instant::now() < deadline, "only {} bytes", self.unread());
+            thread::park_timeout(Duration::from_millis(50));
+            let now = self.unread();
+            same = if now == before && now > 32_768 { same + 1 } else { 0 };
+            before = now;
+        }
+    }
+
+    pub(crate) fn close_stdout(&mut self) {
+        self.stdout = None;
+    }
+
+    /// Closes stdin.
+    pub(crate) fn close(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Waits until no process of this probe is left.
+    pub(crate) fn is_gone_within(&mut self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        loop {
+            let ended = self.child.try_wait().unwrap().is_some();
+            if ended && self.remains().is_empty() {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            thread::park_timeout(Duration::from_millis(10));
+        }
+    }
+
+    /// Every process that was started by this probe, by the environment it inherited.
+    pub(crate) fn remains(&self) -> Vec<u32> {
+        let marker = format!("GTOP_TEST_MARKER={}\0", self.marker).into_bytes();
+        let all = std::fs::read_dir("/proc").unwrap();
+        let pids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+        let ours = |pid: &u32| {
+            let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environ.windows(marker.len()).any(|window| window == marker)
+        };
+        pids.filter(ours).collect()
+    }
+
+    /// Closes stdin and expects that nothing is left soon.
+    pub(crate) fn finish(mut self) {
+        self.close();
+        assert!(self.is_gone_within(PATIENCE), "left behind: {:?}", self.remains());
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        for pid in self.remains() {
+            let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+            if let Some(pid) = pid {
+                let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+        let _status = self.child.wait();
+    }
+}
+
+/// Reads lines to the end of the stream; the last one must be whole, too.
+fn pump(mut stdout: ChildStdout, out: &Sender<Result<Value, String>>) {
+    let mut waiting = Vec::new();
+    let mut buffer = vec![0; 65_536];
+    while let Ok(count @ 1..) = stdout.read(&mut buffer) {
+        waiting.extend_from_slice(&buffer[..count]);
+        while let Some(end) = waiting.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = waiting.drain(..=end).collect();
+            if out.send(schema::line(&line[..end])).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// What of these programs is installed, in words for the ones that are not.
+pub(crate) fn installed(programs: &[&str]) -> Vec<String> {
+    let path = std::env::var("PATH").unwrap();
+    let is_there =
+        |program: &&&str| path.split(':').any(|folder| Path::new(folder).join(program).is_file());
+    for absent in programs.iter().filter(|program| !is_there(program)) {
+        eprintln!("skipped: no {absent} here");
+    }
+    programs.iter().filter(is_there).map(|program| (*program).to_owned()).collect()
+}

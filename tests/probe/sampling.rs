@@ -1,0 +1,290 @@
+//! What frames say, against what is true.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command as Program, Stdio};
+use std::time::Duration;
+
+use gtop::probe::Command;
+use serde_json::Value;
+
+use crate::rig::{BOTH, NODE, Rig, Setup, gpus};
+
+/// A process that waits, by any name.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn named(name: &[u8]) -> Self {
+        let mut program = Program::new("sleep");
+        program
+            .arg0(OsStr::from_bytes(name))
+            .arg("1000")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        Self(program.spawn().unwrap())
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _killed = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+/// The first sample in which this process has its static facts.
+fn told(rig: &mut Rig, pid: u32) -> Value {
+    rig.until("static facts", |frame| {
+        let list = frame["processes"]["list"].as_array()?;
+        list.iter().find(|row| row["pid"] == pid && row["command"].is_string()).cloned()
+    })
+}
+
+#[test]
+fn hello_tells_what_the_machine_is() {
+    let name = |path: &str| std::fs::read_to_string(path).unwrap().trim().to_owned();
+    for interpreter in BOTH {
+        let mut rig = Setup::new(interpreter).start();
+        let hello = rig.next().unwrap();
+        assert_eq!(hello["host"], name("/proc/sys/kernel/hostname"));
+        assert_eq!(hello["boot"], name("/proc/sys/kernel/random/boot_id"));
+        assert_eq!(hello["kernel"], name("/proc/sys/kernel/osrelease"));
+        assert_eq!(hello["arch"], std::env::consts::ARCH);
+        assert_eq!(hello["uid"], rustix::process::getuid().as_raw());
+        assert_eq!(hello["backends"][0]["state"], "starting");
+        assert_eq!(hello["intervals"]["host"], 0.5);
+        assert_eq!(hello["intervals"]["nvidia-smi"], 1.0);
+        assert_eq!(hello["intervals"]["nvidia-smi.processes"], 2.0);
+        rig.finish();
+    }
+}
+
+#[test]
+fn samples_count_up_and_hold_the_host() {
+    for interpreter in BOTH {
+        let mut rig = Setup::new(interpreter).start();
+        let samples: Vec<Value> = (0..4).map(|_| rig.sample()).collect();
+        for (i, sample) in (1_u64..).zip(&samples) {
+            let host = &sample["host"];
+            for key in ["cpu", "load", "memory_total", "memory_available", "uptime", "net", "disk"]
+            {
+                assert!(!host[key].is_null(), "{interpreter:?} {key} in {sample}");
+            }
+            assert!(host["memory_available"].as_u64() <= host["memory_total"].as_u64());
+            // A slow machine may have let a tick pass, never have counted back.
+            assert!(sample["n"].as_u64().unwrap() >= i);
+        }
+        let idle = |sample: &Value| sample["host"]["cpu"][3].as_u64().unwrap();
+        assert!(idle(&samples[0]) <= idle(&samples[3]));
+        assert_eq!(samples[0]["full"], true);
+        assert!(samples[1]["full"].is_null());
+        rig.finish();
+    }
+}
+
+#[test]
+fn what_nvidia_smi_says_arrives_as_it_said_it() {
+    for interpreter in BOTH {
+        let first = Sleeper::named(b"first");
+        let state = gpus(2)
+            + &format!("proc 0 {} 70000\nnoise something odd\n", first.pid())
+            + "app GPU-x, 4000001, [N/A], /a,b \"c\" \\d\n"
+            + "set 0 power.draw [Unknown Error]\nset 1 fan.speed [Not Supported]\nset 1 pstate \nset * temperature.gpu ERR!\n";
+        let mut rig = Setup::new(interpreter).state(&state).start();
+        let backend = rig.until("processes of nvidia-smi", |frame| {
+            let backend = &frame["backends"][0];
+            (!backend["apps"].is_null()).then(|| backend.clone())
+        });
+        let columns: Vec<&str> = backend["csv"]["columns"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        assert_eq!(columns.len(), 35);
+        let rows: Vec<Vec<&str>> = backend["csv"]["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row.as_str().unwrap().split(", ").collect())
+            .collect();
+        let cell = |row: usize, column: &str| {
+            rows[row][columns.iter().position(|name| *name == column).unwrap()]
+        };
+        assert_eq!(rows.len(), 2);
+        assert_eq!(cell(0, "uuid"), "GPU-0abc0000-0000-4000-8000-000000000000");
+        assert_eq!((cell(0, "utilization.gpu"), cell(1, "utilization.gpu")), ("90", "91"));
+        assert_eq!((cell(0, "power.draw"), cell(1, "power.draw")), ("[Unknown Error]", "650.12"));
+        assert_eq!((cell(1, "fan.speed"), cell(1, "pstate")), ("[Not Supported]", ""));
+        assert_eq!(cell(0, "temperature.gpu"), "ERR!");
+        assert_eq!(backend["csv"]["noise"][0], "something odd");
+        let apps = backend["apps"]["rows"].as_array().unwrap();
+        let uuid = "GPU-0abc0000-0000-4000-8000-000000000000";
+        assert_eq!(apps[0], format!("{uuid}, {}, 70000, first", first.pid()));
+        assert_eq!(apps[1], "GPU-x, 4000001, [N/A], /a,b \"c\" \\d");
+        rig.finish();
+    }
+}
+
+#[test]
+fn processes_carry_their_facts_once_and_their_counters_always() {
+    for interpreter in BOTH {
+        let sleeper = Sleeper::named(b"python train.py");
+        let pid = sleeper.pid();
+        let mut rig =
+            Setup::new(interpreter).state(&(gpus(1) + &format!("proc 0 {pid} 9\n"))).start();
+        let row = told(&mut rig, pid);
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+        assert_eq!(row["start"].to_string(), fields[19]);
+        assert_eq!(row["ppid"], std::process::id());
+        assert_eq!(row["uid"], rustix::process::getuid().as_raw());
+        assert_eq!(row["command"], "python train.py 1000");
+        assert!(!row["cgroup"].as_str().unwrap().is_empty());
+        assert!(row["rss"].as_u64().unwrap() > 0);
+        // Once told, not again, until all is asked for.
+        let again = |frame: &Value| frame["processes"]["list"][0].as_object().cloned();
+        let bare = rig.until("another sample", again);
+        assert!(!bare.contains_key("command") && bare.contains_key("cpu"), "{bare:?}");
+        rig.command(Command::Full);
+        let full =
+            rig.until("a full sample", |frame| (frame["full"] == true).then(|| frame.clone()));
+        assert_eq!(full["processes"]["list"][0]["command"], "python train.py 1000", "{full}");
+        for key in ["host", "host_slow", "backends"] {
+            assert!(!full[key].is_null(), "no {key} in {full}");
+        }
+        assert!(!full["backends"][0]["apps"].is_null(), "{full}");
+        // Another process is told, the one that has gone is not there.
+        let next = Sleeper::named(b"next");
+        drop(sleeper);
+        rig.set_state(&(gpus(1) + &format!("proc 0 {} 9\n", next.pid())));
+        assert_eq!(told(&mut rig, next.pid())["command"], "next 1000");
+        rig.finish();
+    }
+}
+
+#[test]
+fn hostile_command_lines_come_out_as_plain_json() {
+    let names: [&[u8]; 4] = [
+        b"\"}\\\x1b]0;owned\x07\x1egtop1 {\"t\":\"bye\"}",
+        b"gr\xc3\xbc\xc3\x9fe \xff\xfe \xf0\x9f\x92\xa9 \xc2\x9b31m",
+        b"line\nbreak\r\ttab'$(id)`id`",
+        &[b'x'; 3000],
+    ];
+    for interpreter in BOTH {
+        let sleepers: Vec<Sleeper> = names.iter().map(|name| Sleeper::named(name)).collect();
+        let state = sleepers
+            .iter()
+            .fold(gpus(1), |state, sleeper| state + &format!("proc 0 {} 9\n", sleeper.pid()));
+        // The judge of every line refuses raw controls, and keys that are not ours.
+        let mut rig = Setup::new(interpreter).state(&state).start();
+        let frame = rig.until("all of them", |frame| {
+            let list = frame["processes"]["list"].as_array()?;
+            let is_told = list.len() == 4 && list.iter().all(|row| row["command"].is_string());
+            is_told.then(|| frame.clone())
+        });
+        let command = |i: usize| {
+            let list = frame["processes"]["list"].as_array().unwrap();
+            let row = list.iter().find(|row| row["pid"] == sleepers[i].pid()).unwrap();
+            row["command"].as_str().unwrap().to_owned()
+        };
+        assert!(command(0).starts_with("\"}\\"), "{}", command(0));
+        assert!(command(1).starts_with("gr"), "{}", command(1));
+        assert!(command(2).contains("'$(id)`id`"), "{}", command(2));
+        assert_eq!(command(3), "x".repeat(512));
+        rig.finish();
+    }
+}
+
+#[test]
+fn many_processes_are_all_told_sooner_or_later() {
+    for interpreter in BOTH {
+        let name = [b'n'; 400];
+        let sleepers: Vec<Sleeper> = (0..150).map(|_| Sleeper::named(&name)).collect();
+        let state = sleepers
+            .iter()
+            .fold(gpus(1), |state, sleeper| state + &format!("proc 0 {} 9\n", sleeper.pid()));
+        let mut rig = Setup::new(interpreter).state(&state).start();
+        let mut missing: Vec<u32> = sleepers.iter().map(Sleeper::pid).collect();
+        rig.until("all of them", |frame| {
+            for row in frame["processes"]["list"].as_array().into_iter().flatten() {
+                missing.retain(|pid| row["pid"] != *pid || row["command"].is_null());
+            }
+            missing.is_empty().then_some(())
+        });
+        rig.finish();
+    }
+}
+
+#[test]
+fn the_interval_and_the_focus_follow_commands() {
+    let announced =
+        |seconds: f64| move |frame: &Value| (frame["intervals"]["host"] == seconds).then_some(());
+    for interpreter in BOTH {
+        let interval = Duration::from_secs(600);
+        let mut rig = Setup { interval, ..Setup::new(interpreter) }.start();
+        rig.sample();
+        rig.sample();
+        // None would come for ten minutes.
+        rig.command(Command::Interval(Duration::from_millis(200)));
+        rig.until("the new interval", announced(0.2));
+        rig.sample();
+        rig.command(Command::Focus(Some(Duration::from_millis(100))));
+        rig.until("the focus", announced(0.1));
+        rig.sample();
+        rig.command(Command::Focus(None));
+        rig.until("the end of the focus", announced(0.2));
+        rig.sample();
+        rig.finish();
+    }
+}
+
+#[test]
+fn lines_that_are_no_command_for_this_node_are_ignored() {
+    let verb = "\"verb\":\"interval\",\"seconds\":0.25}\n";
+    let lines = [
+        format!("{{\"id\":1,\"node\":\"gpu02\",{verb}"),
+        format!("{{\"id\":1,\"node\":\"gpu1\",{verb}"),
+        format!("{{\"id\":x,\"node\":\"{NODE}\",{verb}"),
+        format!("{{\"id\":1,\"node\":\"{NODE}\",\"verb\":\"signal\",\"seconds\":0.25}}\n"),
+        format!("{{\"id\":1,\"node\":\"{NODE}\",\"verb\":\"interval\",\"seconds\":nan}}\n"),
+        format!("{{\"id\":1,\"node\":\"{NODE}\",\"verb\":\"interval\",\"seconds\":$(id)}}\n"),
+        format!("{{\"id\":1,\"node\":\"{NODE}\",\"verb\":\"interval\",\"seconds\":1.2.3}}\n"),
+        format!("{{\"id\":{},\"node\":\"{NODE}\",{verb}", "1".repeat(4096)),
+        "\n\0\x1b\u{7f}garbage`id`\n".to_owned(),
+        "x".repeat(10_000) + "\n",
+    ];
+    for interpreter in BOTH {
+        let mut rig = Setup::new(interpreter).start();
+        rig.sample();
+        for line in &lines {
+            rig.write(line.as_bytes());
+        }
+        // The first hello after them is the answer to this one.
+        rig.command(Command::Interval(Duration::from_millis(300)));
+        let announced = rig.until("hello", |frame| {
+            (frame["t"] == "hello").then(|| frame["intervals"]["host"].clone())
+        });
+        assert_eq!(announced, 0.3, "{interpreter:?}");
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_command_may_come_in_pieces() {
+    for interpreter in BOTH {
+        let mut rig = Setup::new(interpreter).start();
+        rig.sample();
+        for piece in ["{\"id\":1,\"no", "de\":\"gpu[01]\",\"verb\":\"fu", "ll\"}", "\n"] {
+            rig.sample();
+            rig.write(piece.as_bytes());
+        }
+        rig.until("a full sample", |frame| (frame["full"] == true).then_some(()));
+        rig.finish();
+    }
+}
