@@ -3,4 +3,6 @@ pub mod fleet;
 pub mod model;
 pub mod nodeset;
 pub mod time;
+pub mod tui;
+pub mod view;
 pub mod wire;
