@@ -25,8 +25,10 @@ mod panel;
 mod picture;
 mod processes;
 
-/// From this size on, the list and the selected node stand on one screen.
+/// From this size on, the list and the selected node stand on one screen, however long the list is.
 const SPLIT: (u16, usize) = (100, 34);
+/// Lines of a panel besides its devices.
+const PANEL: usize = 10;
 /// The most lines for what is wrong with the fleet.
 const TROUBLES: usize = 4;
 
@@ -111,7 +113,8 @@ fn body(
 
 /// The node list, what is wrong below it, and the selected node where there is room.
 fn fleet(picture: &Picture, navigation: &mut Navigation, width: u16, height: usize) -> Vec<Line> {
-    let is_split = width >= SPLIT.0 && height >= SPLIT.1;
+    let is_large = width >= SPLIT.0 && height >= SPLIT.1;
+    let is_split = is_large || list_share(picture, height) > picture.fleet.nodes.len();
     let has_detail = !is_split && height >= 8;
     let most = if height < 10 { 0 } else { (height / 6).min(TROUBLES) };
     let troubles = troubles(picture, width, most);
@@ -133,9 +136,12 @@ fn fleet(picture: &Picture, navigation: &mut Navigation, width: u16, height: usi
     lines
 }
 
-/// Lines of the list where it shares the screen with a panel: what it needs, half at most.
+/// Lines of the list where it shares the screen with a panel: all it needs if the panel of the
+/// largest node has room below, a third at least.
 fn list_share(picture: &Picture, room: usize) -> usize {
-    (picture.fleet.nodes.len() + 1).min(room / 2)
+    let all = picture.fleet.nodes.len() + 1;
+    let panel = PANEL + usize::from(picture.shape.devices.min(8));
+    all.min(room.saturating_sub(panel).max(room / 3))
 }
 
 fn troubles(picture: &Picture, width: u16, most: usize) -> Vec<Line> {

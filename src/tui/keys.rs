@@ -257,7 +257,7 @@ const BINDINGS: &[Binding] = &[
         written: "Ctrl-Z",
         place: Place::Everywhere,
         action: Action::Suspend,
-        help: "stop; fg goes on",
+        help: "suspend; fg goes on",
         hint: None,
     },
     Binding {
@@ -300,6 +300,11 @@ fn key(event: KeyEvent) -> Option<Key> {
 pub(crate) fn hints(view: View) -> Vec<(&'static str, &'static str)> {
     let here = BINDINGS.iter().filter(|binding| binding.place.holds(view));
     here.filter_map(|binding| binding.hint).collect()
+}
+
+/// Returns the same for the help page.
+pub(crate) fn help_hints() -> Vec<(&'static str, &'static str)> {
+    vec![("↑ ↓", "scroll"), ("Esc", "close")]
 }
 
 /// From this width on, help stands in two columns.

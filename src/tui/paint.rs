@@ -41,7 +41,12 @@ struct Brush<'a> {
 
 impl Brush<'_> {
     fn piece(&mut self, x: u16, width: u16, piece: &Piece) {
-        let style = self.look.style(piece.tone, self.ground);
+        // A filled block is heavier than a letter: what is old or low must not shine.
+        let tone = match (&piece.kind, piece.tone) {
+            (Kind::Bar(_) | Kind::Spark(_), Tone::Faint) => Tone::Low,
+            (_, tone) => tone,
+        };
+        let style = self.look.style(tone, self.ground);
         match &piece.kind {
             Kind::Text(text) => self.text(x, width, text, style),
             Kind::Bar(part) => self.bar(x, width, *part, style),

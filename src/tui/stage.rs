@@ -69,6 +69,10 @@ impl Stage {
 
     /// Takes a new fleet, or the same one a second later.
     pub fn show(&mut self, fleet: Fleet, now: Timestamp) {
+        if self.live.fleet.nodes.is_empty() && fleet.nodes.len() == 1 {
+            // A list of one says less than the one.
+            self.navigation.view = View::Node;
+        }
         self.live = Picture::new(fleet, now);
         if self.message.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.message = None;
@@ -191,7 +195,10 @@ impl Stage {
     pub fn draw(&mut self, now: Timestamp, buffer: &mut Buffer) {
         let area: Rect = buffer.area;
         let focus = self.focus();
-        let hints = keys::hints(self.navigation.view);
+        let hints = match self.help {
+            Some(_) => keys::help_hints(),
+            None => keys::hints(self.navigation.view),
+        };
         let help = self.help.map(|top| {
             let page = keys::help(area.width);
             let top = top.min(page.len().saturating_sub(1));

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::fleet::{Node, SourceState};
 use crate::model::{Device, Freshness, Link, Source, SourceFault, SourceFaultKind};
 use crate::time::Timestamp;
-use crate::view::line::Tone;
-use crate::view::number::{UNKNOWN, age, lasting};
+use crate::view::line::{Tone, UNKNOWN};
+use crate::view::number::{age, lasting};
 use crate::view::picture::{Picture, device_fault};
 
 /// How a node stands at one moment.
@@ -50,8 +50,20 @@ impl Standing {
 /// A few words with a meaning.
 pub(crate) type Note = (String, Tone);
 
-/// Returns what is to be said of a node, the most important first.
+/// Returns what is to be said of a node and its devices, the most important first.
 pub(crate) fn notes(picture: &Picture, node: &Node) -> Vec<Note> {
+    let mut notes = own_notes(picture, node);
+    if node.link == Link::Up {
+        notes.extend(device_notes(node));
+    }
+    if notes.is_empty() && is_free(node) {
+        notes.push(("free".to_owned(), Tone::Faint));
+    }
+    notes
+}
+
+/// Returns what is to be said of a node, its devices left out.
+pub(crate) fn own_notes(picture: &Picture, node: &Node) -> Vec<Note> {
     let now = picture.now;
     let mut notes = Vec::new();
     if let Some(first) = picture.fleet.same_as.get(&node.name) {
@@ -78,11 +90,7 @@ pub(crate) fn notes(picture: &Picture, node: &Node) -> Vec<Note> {
         notes.push((format!("stale {}", age(span)), Tone::Warn));
     }
     notes.extend(faults);
-    notes.extend(device_notes(node));
     notes.extend(backend_notes(node));
-    if notes.is_empty() && is_free(node) {
-        notes.push(("free".to_owned(), Tone::Faint));
-    }
     notes
 }
 
@@ -108,13 +116,19 @@ fn source_faults(node: &Node, now: Timestamp) -> Vec<Note> {
     node.sources.iter().filter_map(faulty).collect()
 }
 
-/// Says what is wrong with a source: `nvidia-smi stuck 12s`.
+/// Says what is wrong with a source: `stuck 12s: nvidia-smi`.
 pub(crate) fn source_fault(source: &Source, fault: &SourceFault, now: Timestamp) -> String {
     if fault.kind != SourceFaultKind::Stuck {
-        return format!("{source}: {}", fault.kind.label());
+        return format!("{}: {source}", fault.kind.label());
     }
     let span = fault.lasting.saturating_add(now.since(fault.at));
-    format!("{source} stuck {}", age(span))
+    format!("stuck {}: {source}", age(span))
+}
+
+/// Returns what a person can do about what is wrong with a node.
+pub(crate) fn remedy(node: &Node) -> Option<&'static str> {
+    let fault = node.fault().map(|fault| fault.kind.remedy());
+    fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
 }
 
 /// The flags of one device: what overrides every other colour.
@@ -140,7 +154,7 @@ pub(crate) fn flags(device: &Device) -> Vec<Note> {
     flags
 }
 
-/// Says each flag once with the devices that carry it: `!THERM 3,5`.
+/// Says each flag once with the devices that carry it: `#3,5 !THERM`.
 fn device_notes(node: &Node) -> Vec<Note> {
     let mut grouped: Vec<(Note, Vec<String>)> = Vec::new();
     for device in &node.devices {
@@ -158,7 +172,7 @@ fn device_notes(node: &Node) -> Vec<Note> {
     grouped.sort_by_key(|((_, tone), _)| *tone != Tone::Bad);
     grouped
         .into_iter()
-        .map(|((word, tone), labels)| (format!("{} {word}", labels.join(",")), tone))
+        .map(|((word, tone), labels)| (format!("#{} {word}", labels.join(",")), tone))
         .collect()
 }
 
@@ -191,7 +205,7 @@ pub(crate) fn backend_notes(node: &Node) -> Vec<Note> {
     if absent.is_empty() {
         absent.push("the probe knows no backend for this machine".to_owned());
     }
-    vec![(format!("no devices: {}", absent.join(", ")), Tone::Faint)]
+    vec![(format!("no devices ({})", absent.join(", ")), Tone::Faint)]
 }
 
 fn is_free(node: &Node) -> bool {

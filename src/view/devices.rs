@@ -7,9 +7,9 @@ use crate::model::{Bytes, Device, Link, Megahertz, Percent, Reading};
 use crate::time::Timestamp;
 use crate::view::condition::{Note, flags, label};
 use crate::view::host::track;
-use crate::view::line::{Line, Tone, width_of};
+use crate::view::line::{Line, Tone, UNKNOWN, width_of};
 use crate::view::navigation::{Navigation, Spot};
-use crate::view::number::{Thresholds, UNKNOWN, memory_pair, or_unknown, percent, share};
+use crate::view::number::{Thresholds, memory_pair, or_unknown, percent, share};
 
 /// Widths of the columns; 0 for one that has no room.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,7 +55,7 @@ pub(crate) fn lines(
     for place in navigation.devices.range(node.devices.len()) {
         let Some(device) = node.devices.get(place) else { continue };
         let is_fresh = node.link == Link::Up && node.device_freshness(place, now).is_fresh();
-        let line = columns.row(node, device, now);
+        let line = columns.row(node, place, now);
         let line = if is_fresh { line } else { line.faded() };
         lines.push(line.then(columns.said(&flags(device))).selected(on(device)));
     }
@@ -116,7 +116,7 @@ impl Columns {
         let own = |column: u16, part: u16| if column > 0 { part } else { 0 };
         let util = own(self.util, (room * 2 / 5).min(18));
         let memory = own(self.memory_bar, (room / 5).min(12));
-        let spark = own(self.spark, (room - util - memory).min(54));
+        let spark = own(self.spark, (room - util - memory).min(34));
         self.util += util;
         self.memory_bar += memory;
         self.spark += spark;
@@ -126,11 +126,11 @@ impl Columns {
     fn titles(&self) -> Line {
         let seconds = format!("{}s", self.spark);
         let unit = if self.is_mebibytes { "MiB" } else { "GiB" };
-        let clocks = if self.has_memory_clock { "SM/MEM MHz" } else { "MHz" };
+        let clocks = if self.has_memory_clock { "SM/MEM" } else { "MHz" };
         let mut line = Line::new().right("#", self.label, Tone::Faint);
         let columns = [
             ("NAME", self.name, false),
-            ("°C", self.heat, true),
+            ("TEMP", self.heat, true),
             ("UTIL", self.util.saturating_sub(4), false),
             ("%", if self.util > 0 { 4 } else { 0 }, true),
             ("MEM", self.memory_bar, false),
@@ -155,7 +155,9 @@ impl Columns {
         line
     }
 
-    fn row(&self, node: &Node, device: &Device, now: Timestamp) -> Line {
+    fn row(&self, node: &Node, place: usize, now: Timestamp) -> Line {
+        let Some(device) = node.devices.get(place) else { return Line::new() };
+        let source = node.device_sources.get(place);
         let util = share(device.utilization);
         let worst = flags(device).into_iter().map(|(_, tone)| tone).max();
         let tone = worst.unwrap_or_else(|| Thresholds::NODE.tone(util));
@@ -182,8 +184,8 @@ impl Columns {
             line = line.gap(self.gap).right(&self.clocks_text(device), self.clocks, Tone::Plain);
         }
         if self.spark > 0 {
-            let points =
-                track(node, &device.uuid, Metric::Utilization, now, usize::from(self.spark));
+            let subject = (&*device.uuid, Metric::Utilization);
+            let points = track(node, subject, source, now, usize::from(self.spark));
             line = line.gap(self.gap).spark(points, Tone::Mid);
         }
         line

@@ -77,21 +77,21 @@ fn sums(picture: &Picture, width: u16) -> Line {
     let count = |label: &str, count: usize| {
         Line::of(format!("{label} "), Tone::Faint).text(format!("{count:>digits$}"), Tone::Plain)
     };
-    let labels = if width >= 100 { ["DEVICES", "idle-held"] } else { ["DEV", "held"] };
+    let (first, gap) = if width >= 100 { ("DEVICES", 2) } else { ("DEV", 1) };
     let util = totals.utilization.map(crate::model::Percent::get);
     let mut utilization = Line::of("UTIL ", Tone::Faint)
         .right(&percent(util), 3, Tone::Strong)
-        .text("%", Tone::Faint);
+        .text(if util.is_some() { "%" } else { " " }, Tone::Faint);
     if width >= 130 {
         utilization = utilization.gap(1).bar(util, 12, Thresholds::FLEET.tone(util));
     }
     let mut groups = vec![
-        count(labels[0], totals.devices)
-            .gap(2)
+        count(first, totals.devices)
+            .gap(gap)
             .then(count("busy", totals.busy))
-            .gap(2)
-            .then(count(labels[1], totals.held))
-            .gap(2)
+            .gap(gap)
+            .then(count("held", totals.held))
+            .gap(gap)
             .then(count("free", totals.free)),
         utilization,
         Line::of("MEM ", Tone::Faint)

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use crate::fleet::{Metric, Node, Traffic};
-use crate::model::{Bytes, Percent, stale_after};
+use crate::model::{Bytes, Percent, Source, stale_after};
 use crate::time::Timestamp;
-use crate::view::line::{Line, Tone, flow};
-use crate::view::number::{
-    Thresholds, UNKNOWN, gib, lasting, memory_with_unit, percent, rate, share,
-};
+use crate::view::line::{Line, Tone, UNKNOWN, flow};
+use crate::view::number::{gib, lasting, memory_with_unit, percent, rate, share};
 
 /// Points of the processor's track.
 const CPU_POINTS: usize = 20;
+/// The most seconds a value holds in a track.
+const MOST_PATIENCE: usize = 60;
 /// A file system fuller than this is worth a word.
 const FULL_PERCENT: f32 = 90.0;
 
@@ -57,10 +57,10 @@ fn labelled(word: &str) -> Line {
 
 fn processors(node: &Node, now: Timestamp, points: usize) -> Line {
     let cpu = share(node.host.cpu);
-    let line = labelled("CPU").right(&percent(cpu), 3, Tone::Strong).text("% ", Tone::Faint).spark(
-        track(node, "", Metric::Cpu, now, points),
-        Thresholds::NODE.tone(cpu).min(Tone::Mid),
-    );
+    let line = labelled("CPU")
+        .right(&percent(cpu), 3, Tone::Strong)
+        .text("% ", Tone::Faint)
+        .spark(track(node, ("", Metric::Cpu), Some(&Source::host()), now, points), Tone::Mid);
     match node.hello.as_ref().map(|hello| hello.host.cpus) {
         Some(cpus) if cpus > 0 => line.text(format!(" of {cpus}"), Tone::Faint),
         _ => line,
@@ -126,14 +126,14 @@ fn fullest(node: &Node) -> Option<Line> {
 /// Returns the last seconds of a track; a value holds until it would count as stale.
 pub(crate) fn track(
     node: &Node,
-    subject: &str,
-    metric: Metric,
+    (subject, metric): (&str, Metric),
+    source: Option<&Source>,
     now: Timestamp,
     count: usize,
 ) -> Vec<Option<f32>> {
-    let slowest = node.sources.iter().map(|state| state.interval).max().unwrap_or_default();
-    let patience =
-        usize::try_from(stale_after(slowest.min(Duration::from_secs(20))).as_secs()).unwrap_or(3);
+    let state = source.and_then(|source| node.source(source));
+    let interval = state.map(|state| state.interval).unwrap_or_default();
+    let patience = usize::try_from(stale_after(interval).as_secs()).unwrap_or(3).min(MOST_PATIENCE);
     let points = node.history.last(subject, metric, now, count + patience);
     let mut held: Option<(f32, usize)> = None;
     let filled: Vec<_> = points

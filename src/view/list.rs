@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::fleet::{Node, Totals};
 use crate::model::{Device, NodeName, Percent, Watts};
-use crate::view::condition::{Note, Standing, notes};
-use crate::view::line::{Line, Mark, Tone};
+use crate::view::condition::{Note, Standing, notes, remedy};
+use crate::view::line::{Line, Mark, Tone, UNKNOWN};
 use crate::view::navigation::Navigation;
-use crate::view::number::{Thresholds, UNKNOWN, age, memory_pair, percent, share};
+use crate::view::number::{Thresholds, age, memory_pair, percent, share};
 use crate::view::picture::{Picture, Shape};
 
 /// Widths of the columns; 0 for one that has no room.
@@ -72,7 +72,7 @@ impl Columns {
         let memory = u16::try_from(whole * 2 + 1).unwrap_or(u16::MAX).max(7);
         let mut columns = Self {
             gap: if width >= 110 { 2 } else { 1 },
-            name: shape.name.clamp(4, (width / 4).clamp(4, 28)),
+            name: shape.name.clamp(4, (width / 6).clamp(4, 28)),
             memory_decimals: decimals,
             is_kilowatts: shape.power >= 2_000.0,
             ..Self::default()
@@ -157,13 +157,9 @@ fn row(picture: &Picture, node: &Node, columns: &Columns) -> Line {
     };
     let span = age(picture.now.since(taken_at));
     if standing == Standing::Down && columns.note < WIDE_NOTE {
-        let strip = strip(node, columns).faded();
-        return front
-            .then(strip)
-            .gap(columns.gap)
-            .then(said(&notes))
-            .text(" · ", Tone::Faint)
-            .text(format!("last {span} ago"), Tone::Faint);
+        let last = Line::of(format!(" · last {span} ago"), Tone::Faint);
+        let owners = owners(node, columns).faded().gap(columns.gap);
+        return front.then(owners).then(said(&notes)).then(last);
     }
     let numbers = numbers(node, columns);
     let numbers = if standing.is_fresh() { numbers } else { numbers.faded() };
@@ -230,8 +226,8 @@ fn device_mark(device: &Device) -> (Mark, Tone) {
     }
 }
 
-fn numbers(node: &Node, columns: &Columns) -> Line {
-    let totals = Totals::of_devices(node);
+/// Shows whose jobs run on which devices.
+fn owners(node: &Node, columns: &Columns) -> Line {
     let Columns { gap, .. } = *columns;
     let mut line = Line::new();
     if columns.job > 0 {
@@ -240,7 +236,13 @@ fn numbers(node: &Node, columns: &Columns) -> Line {
     if columns.user > 0 {
         line = line.gap(gap).left(&users(node), columns.user, Tone::Plain);
     }
-    line = line.then(strip(node, columns));
+    line.then(strip(node, columns))
+}
+
+fn numbers(node: &Node, columns: &Columns) -> Line {
+    let totals = Totals::of_devices(node);
+    let Columns { gap, .. } = *columns;
+    let mut line = owners(node, columns);
     let util = totals.utilization.map(Percent::get);
     if columns.util > 0 {
         line = line.gap(gap).bar(util, columns.util, Thresholds::FLEET.tone(util));
@@ -315,11 +317,7 @@ fn some<'a>(words: impl Iterator<Item = &'a str>) -> String {
 pub(crate) fn detail(picture: &Picture, name: &NodeName, width: u16) -> Line {
     let Some(node) = picture.fleet.node(name) else { return Line::new() };
     let front = Line::of(format!("{name}  "), Tone::Strong);
-    let remedy = node
-        .fault()
-        .map(|fault| fault.kind.remedy())
-        .or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()));
-    let back = match remedy {
+    let back = match remedy(node) {
         Some(remedy) => {
             said(&notes(picture, node)).text("  → ", Tone::Faint).text(remedy, Tone::Plain)
         }

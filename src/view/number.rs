@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use crate::model::{Bytes, Percent, Reading};
-use crate::view::line::Tone;
-
-/// What stands for a value that is not known.
-pub(crate) const UNKNOWN: &str = "–";
+use crate::view::line::{Tone, UNKNOWN};
 
 /// Bytes in one GiB.
 const GIB: f64 = 1_073_741_824.0;

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::Node;
-use crate::model::Link;
-use crate::view::condition::{Standing, notes};
-use crate::view::line::{Line, Tone};
+use crate::view::condition::{Standing, own_notes, remedy};
+use crate::view::line::{Line, Tone, cut};
 use crate::view::navigation::{Navigation, Spot, uses};
 use crate::view::number::age;
 use crate::view::picture::Picture;
@@ -14,8 +13,10 @@ use crate::view::{devices, host, processes};
 
 /// Rows the process table gets at least, where it is shown.
 const LEAST_PROCESSES: usize = 4;
-/// Rows the device table gets at least.
-const LEAST_DEVICES: usize = 3;
+/// Rows of devices that go before any process.
+const LEAST_DEVICES: usize = 8;
+/// Lines of the host, and how many when they are dear.
+const HOST: (usize, usize) = (3, 2);
 
 /// Returns the panel of a node in so many lines.
 pub(crate) fn lines(
@@ -28,7 +29,8 @@ pub(crate) fn lines(
     let mut lines = vec![title(picture, node, navigation, width)];
     lines.extend(reasons(picture, node).into_iter().map(|line| line.cut(width)));
     let room = height.saturating_sub(lines.len());
-    let host = host::lines(node, picture.now, width, if height < 24 { 2 } else { 3 });
+    let most = if Share::of(node, navigation, HOST.0, room).is_short { HOST.1 } else { HOST.0 };
+    let host = host::lines(node, picture.now, width, most);
     let share = Share::of(node, navigation, host.len(), room);
     if share.devices > 0 {
         lines.extend(devices::lines(node, picture.now, navigation, width, share.devices));
@@ -53,6 +55,8 @@ struct Share {
     /// Lines of the process table, its titles included.
     processes: usize,
     has_gap: bool,
+    /// Something got less than it wants.
+    is_short: bool,
 }
 
 impl Share {
@@ -62,12 +66,13 @@ impl Share {
         let is_shown = navigation.shows_processes && (all > 0 || !node.uses.is_empty());
         let wanted = if is_shown { uses(node).len() + 1 } else { 0 };
         let rest = room.saturating_sub(frame + host);
-        let reserved = wanted.min(LEAST_PROCESSES).min(rest.saturating_sub(LEAST_DEVICES));
+        let reserved = wanted.min(LEAST_PROCESSES).min(rest.saturating_sub(all.min(LEAST_DEVICES)));
         let devices = all.min(rest.saturating_sub(reserved));
         let rest = rest.saturating_sub(devices);
         let has_gap = rest > LEAST_PROCESSES;
         let processes = wanted.min(rest.saturating_sub(usize::from(has_gap)));
-        Self { devices, host, processes, has_gap }
+        let is_short = devices < all || processes < wanted;
+        Self { devices, host, processes, has_gap, is_short }
     }
 }
 
@@ -81,7 +86,8 @@ fn title(picture: &Picture, node: &Node, navigation: &Navigation, width: u16) ->
     }
     let place = navigation.place(picture) + 1;
     let right = Line::of(format!("{place}/{}", picture.fleet.nodes.len()), Tone::Faint).then(right);
-    Line::of(format!("{}  ", node.name), tone).then(identity(node)).against(right, width)
+    let name = cut(node.name.as_str(), width / 2);
+    Line::of(format!("{name}  "), tone).then(identity(node)).against(right, width)
 }
 
 /// Says what a node is: its devices, driver, jobs, probe.
@@ -110,22 +116,12 @@ pub(crate) fn identity(node: &Node) -> Line {
 
 /// Says what keeps a node from being fresh, and what helps.
 fn reasons(picture: &Picture, node: &Node) -> Vec<Line> {
-    let is_calm = node.link == Link::Up && Standing::of(node, picture.now).is_fresh();
-    let said = notes(picture, node);
-    let has_news = said.iter().any(|(_, tone)| *tone >= Tone::Warn);
-    if is_calm && !has_news && !node.devices.is_empty() {
-        return Vec::new();
-    }
     let mut line = Line::new();
-    for (place, (words, tone)) in said.iter().enumerate() {
+    for (place, (words, tone)) in own_notes(picture, node).iter().enumerate() {
         let sign = if place == 0 { "" } else { " · " };
         line = line.text(sign, Tone::Faint).text(words.as_str(), *tone);
     }
-    let remedy = node
-        .fault()
-        .map(|fault| fault.kind.remedy())
-        .or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()));
-    let remedy = remedy.map(|remedy| Line::of("→ ", Tone::Faint).text(remedy, Tone::Plain));
+    let remedy = remedy(node).map(|remedy| Line::of("→ ", Tone::Faint).text(remedy, Tone::Plain));
     std::iter::once(line).chain(remedy).filter(|line| line.width() > 0).collect()
 }
 

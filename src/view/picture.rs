@@ -156,7 +156,7 @@ impl Likeness {
         match self {
             Self::Down(kind, detail) if detail.is_empty() => kind.label().to_owned(),
             Self::Down(kind, detail) => format!("{}: {detail}", kind.label()),
-            Self::Source(label, source) => format!("{source} {label}"),
+            Self::Source(label, source) => format!("{label}: {source}"),
             Self::Lost(label) => format!("device {label}"),
             Self::Stale => "stale: nothing new arrives".to_owned(),
         }

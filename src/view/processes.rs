@@ -6,9 +6,9 @@ use crate::fleet::{Node, Process};
 use crate::model::{DeviceUse, Link, Reading};
 use crate::time::Timestamp;
 use crate::view::condition::label;
-use crate::view::line::{Line, Tone};
+use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::{Navigation, Spot, uses};
-use crate::view::number::{UNKNOWN, amount, or_unknown, percent, running, share};
+use crate::view::number::{amount, or_unknown, percent, running, share};
 
 /// Returns the titles and so many rows less one.
 pub(crate) fn lines(

@@ -78,7 +78,14 @@ impl Maker {
     }
 
     /// Gives a device a process.
-    pub fn process(mut self, device: usize, pid: u32, user: &str, job: &str, command: &str) -> Self {
+    pub fn process(
+        mut self,
+        device: usize,
+        pid: u32,
+        user: &str,
+        job: &str,
+        command: &str,
+    ) -> Self {
         let known = &self.devices[device];
         let sm = known.utilization;
         self.uses.push(DeviceUse {
@@ -173,13 +180,18 @@ impl Maker {
 
     fn sample(&self, at: Timestamp, second: i64, has_devices: bool) -> Sample {
         let passed = u64::try_from(SECONDS - second).unwrap();
-        let seed = self.name.bytes().fold(7_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
+        let seed =
+            self.name.bytes().fold(7_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
         let host = host(passed, seed, self.loads.first().copied().unwrap_or(3.0));
         let slow = HostSlowReading {
             temperature: Reading::Known(Celsius::new(47.0).unwrap()),
             space: vec![
                 Space { path: "/".into(), total: Bytes(400 << 30), free: Bytes(180 << 30) },
-                Space { path: "/scratch".into(), total: Bytes(7_000 << 30), free: Bytes(630 << 30) },
+                Space {
+                    path: "/scratch".into(),
+                    total: Bytes(7_000 << 30),
+                    free: Bytes(630 << 30),
+                },
             ],
         };
         let mut sample = Sample {
@@ -196,8 +208,16 @@ impl Maker {
         let list = self.devices.iter().zip(0..).map(|(device, place)| {
             let mut device = device.clone();
             if let Some(load) = device.utilization.get() {
-                let waver = if second == 0 { 0.0 } else { (noise(seed + passed * 64 + place) % 17) as f32 - 8.0 };
-                let load = if load.get() > 5.0 { (load.get() + waver).clamp(0.0, 100.0) } else { load.get() };
+                let waver = if second == 0 {
+                    0.0
+                } else {
+                    (noise(seed + passed * 64 + place) % 17) as f32 - 8.0
+                };
+                let load = if load.get() > 5.0 {
+                    (load.get() + waver).clamp(0.0, 100.0)
+                } else {
+                    load.get()
+                };
                 device.utilization = Reading::judged(Percent::new(load));
             }
             device
@@ -248,9 +268,13 @@ fn host(passed: u64, seed: u64, load: f32) -> HostReading {
         inward: passed * inward,
         outward: passed * outward,
     };
-    let busy: u64 = (0..=passed).map(|second| 2 + (load as u64) / 3 + noise(seed + second) % 9).sum();
+    let busy: u64 =
+        (0..=passed).map(|second| 2 + (load as u64) / 3 + noise(seed + second) % 9).sum();
     HostReading {
-        cpu: Reading::Known(CpuTicks { busy: busy * 64, idle: (passed * 100).saturating_sub(busy) * 64 }),
+        cpu: Reading::Known(CpuTicks {
+            busy: busy * 64,
+            idle: (passed * 100).saturating_sub(busy) * 64,
+        }),
         load: Reading::Known([share as f32 * 0.64, share as f32 * 0.6, share as f32 * 0.58]),
         memory_total: Reading::Known(Bytes(2_015 << 30)),
         memory_available: Reading::Known(Bytes(1_573 << 30)),
@@ -374,14 +398,24 @@ fn split(node: &str) -> Maker {
     let parent = maker.devices[0].clone();
     maker.devices.insert(1, slice(&parent, 0, 40, 31));
     maker.devices.insert(2, slice(&parent, 1, 20, 0));
-    maker.process(1, 900, "dave", "", "python serve.py --port 8000").process(3, 901, "dave", "", "vllm")
+    maker
+        .process(1, 900, "dave", "", "python serve.py --port 8000")
+        .process(3, 901, "dave", "", "vllm")
 }
 
 fn hostile(node: &str) -> Maker {
     Maker::new(node)
         .devices(&[50.0])
-        .change(0, |device| device.name = Reading::Known("名前のとても長い加速器 e\u{301}e\u{301}".into()))
-        .process(0, 4_194_303, "ユーザー名が長い", "", "日本語 コマンド 👩‍🚀 with emoji and 長い arguments that never end")
+        .change(0, |device| {
+            device.name = Reading::Known("名前のとても長い加速器 e\u{301}e\u{301}".into())
+        })
+        .process(
+            0,
+            4_194_303,
+            "ユーザー名が長い",
+            "",
+            "日本語 コマンド 👩 🚀 with emoji and 長い arguments that never end",
+        )
 }
 
 /// Sixteen nodes in sixteen states.
@@ -398,12 +432,11 @@ pub fn every_state() -> Fleet {
         split("gpu07").up().node(),
         busy("gpu08").up_to(102_000).down(FaultKind::SessionLost, "", Some(12)).node(),
         Maker::new("gpu09").link(Link::Opening { attempt: 3 }).node(),
-        Maker::new("login1").hello(&[("nvidia-smi", Some("nvidia-smi not found"))]).host_only().node(),
-        mixed("gpu11")
-            .up_to(14_000)
+        Maker::new("login1")
+            .hello(&[("nvidia-smi", Some("nvidia-smi not found"))])
             .host_only()
-            .source_fault(SourceFaultKind::Stuck, "")
             .node(),
+        mixed("gpu11").up_to(14_000).host_only().source_fault(SourceFaultKind::Stuck, "").node(),
         Maker::new("gpu12").hello(&[("nvidia-smi", None)]).host_only().node(),
         Maker::new("gpu13").node(),
         Maker::new("gpu14").down(FaultKind::HostKeyUnknown, "", None).node(),
