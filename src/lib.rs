@@ -30,7 +30,9 @@
 //! - [`fleet`]: what is known; folding, history, totals, publishing
 //! - [`fields`]: one declaration per metric
 //! - [`pipeline`]: deliveries to the fleet
+//! - [`view`]: rows and panels ready to draw; navigation
 //! - [`export`]: one file per format
+//! - [`tui`]: event loop, key table, theme, widgets
 //! - [`sim`]: the simulated fleet and its in-process SSH nodes
 //! - [`cli`]: what was typed
 //! - [`app`]: wiring, exit codes
@@ -49,4 +51,6 @@ pub mod probe;
 pub mod sim;
 pub mod time;
 pub mod transport;
+pub mod tui;
+pub mod view;
 pub mod wire;

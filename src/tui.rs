@@ -1,0 +1,277 @@
+//! The screen: the event loop, the key table, the theme, and how lines become cells.
+//!
+//! The one place that knows a terminal library. It must not know how nodes are reached or what they
+//! send: it reads fleets, and asks for things by [`Request`].
+
+pub use look::{Depth, Glyphs, Look, Theme};
+pub use stage::{Effect, Stage};
+
+use std::io;
+use std::time::Duration;
+
+use crossterm::event::{Event, EventStream, KeyEventKind};
+use futures_util::{FutureExt as _, StreamExt as _};
+use jiff::tz::TimeZone;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::fleet::FleetReader;
+use crate::model::NodeName;
+use crate::time::{Clock, Timestamp};
+use crate::tui::surface::Surface;
+use crate::tui::terminal::{PanicGuard, Terminal};
+
+mod keys;
+mod look;
+mod paint;
+mod stage;
+mod surface;
+mod terminal;
+
+/// What is shown, and whom to ask for more.
+#[derive(Debug)]
+pub struct Watching {
+    /// The fleet.
+    pub fleet: FleetReader,
+    /// Where moments come from.
+    pub clock: Clock,
+    /// The zone of the clock on the screen.
+    pub zone: TimeZone,
+    /// What is watched, in a few words.
+    pub title: String,
+    /// How often nodes sample.
+    pub interval: Duration,
+    /// The least time between two frames that no key asked for.
+    pub redraw: Duration,
+    /// Takes what the user asks for; requests are dropped while it is full.
+    pub requests: mpsc::Sender<Request>,
+}
+
+/// What the user asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A complete sample of every node, and a try of every node that is down, whatever the reason.
+    Refresh,
+    /// Faster samples of one node, and of no other; `None` for none.
+    Focus(Option<NodeName>),
+}
+
+/// How the screen ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The user quit.
+    Quit,
+    /// SIGINT, or Ctrl-C.
+    Interrupted,
+    /// SIGTERM.
+    Terminated,
+    /// SIGHUP, or the terminal is gone.
+    HangUp,
+}
+
+/// Shows the fleet until somebody ends it. The terminal is as before when this returns.
+///
+/// Belongs on the main thread, on a runtime of its own: a slow terminal stops it.
+pub async fn run(watching: Watching, look: Look) -> io::Result<Ending> {
+    let guard = PanicGuard::new();
+    let signals = Signals::new()?;
+    let terminal = Terminal::enter()?;
+    let ending = Screen::new(watching, look, terminal).drive(signals).await;
+    drop(guard);
+    Ok(ending)
+}
+
+/// The signals we take.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+    go_on: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+            go_on: signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
+        })
+    }
+
+    /// Waits for the next one; `None` when we were stopped and go on.
+    async fn next(&mut self) -> Option<Ending> {
+        tokio::select! {
+            _ = self.interrupt.recv() => Some(Ending::Interrupted),
+            _ = self.terminate.recv() => Some(Ending::Terminated),
+            _ = self.hang_up.recv() => Some(Ending::HangUp),
+            _ = self.go_on.recv() => None,
+        }
+    }
+}
+
+/// What woke the loop.
+enum Woken {
+    Key(Option<io::Result<Event>>),
+    Signal(Option<Ending>),
+    Fleet(bool),
+    Time,
+}
+
+/// The loop's state.
+struct Screen {
+    watching: Watching,
+    terminal: Terminal,
+    surface: Surface,
+    stage: Stage,
+    drawn_at: Timestamp,
+    /// A fleet came that is not drawn yet.
+    is_fleet_new: bool,
+    /// Nobody publishes any more.
+    is_fleet_closed: bool,
+    told_focus: Option<NodeName>,
+    /// Ctrl-Z has dealt with the continuation that is still to be reported.
+    has_gone_on: bool,
+}
+
+impl Screen {
+    fn new(watching: Watching, look: Look, terminal: Terminal) -> Self {
+        let (title, zone) = (watching.title.clone(), watching.zone.clone());
+        Self {
+            stage: Stage::new(title, watching.interval, zone, look),
+            watching,
+            terminal,
+            surface: Surface::new(),
+            drawn_at: Timestamp::default(),
+            is_fleet_new: true,
+            is_fleet_closed: false,
+            told_focus: None,
+            has_gone_on: false,
+        }
+    }
+
+    async fn drive(mut self, mut signals: Signals) -> Ending {
+        let mut events = EventStream::new();
+        loop {
+            // A terminal that takes nothing any more is gone.
+            if self.draw().is_err() {
+                return Ending::HangUp;
+            }
+            let woken = self.wait(&mut events, &mut signals).await;
+            if let Some(ending) = self.take(woken, &mut events) {
+                return ending;
+            }
+        }
+    }
+
+    /// Waits until there is something to draw.
+    async fn wait(&mut self, events: &mut EventStream, signals: &mut Signals) -> Woken {
+        loop {
+            let pause = self.pause();
+            let listens = !self.is_fleet_new && !self.is_fleet_closed;
+            let woken = tokio::select! {
+                event = events.next() => Woken::Key(event),
+                ending = signals.next() => Woken::Signal(ending),
+                changed = self.watching.fleet.changed(), if listens => Woken::Fleet(changed.is_ok()),
+                () = tokio::time::sleep(pause) => Woken::Time,
+            };
+            match woken {
+                Woken::Fleet(true) => self.is_fleet_new = true,
+                Woken::Fleet(false) => self.is_fleet_closed = true,
+                Woken::Key(_) | Woken::Signal(_) | Woken::Time => return woken,
+            }
+        }
+    }
+
+    /// Returns how long to wait: until the next second, and less when a new fleet is due.
+    fn pause(&self) -> Duration {
+        let now = self.watching.clock.now();
+        let micros = now.as_micros().rem_euclid(1_000_000);
+        let second = Duration::from_micros(u64::try_from(1_000_000 - micros).unwrap_or(1_000_000));
+        let fleet = self.watching.redraw.saturating_sub(now.since(self.drawn_at));
+        if self.is_fleet_new { fleet.min(second) } else { second }
+    }
+
+    /// Takes what woke us; keys that queued up meanwhile are taken before anything is drawn.
+    fn take(&mut self, woken: Woken, events: &mut EventStream) -> Option<Ending> {
+        match woken {
+            Woken::Signal(Some(ending)) => return Some(ending),
+            Woken::Signal(None) => {
+                if self.terminal.enter_again().is_err() {
+                    return Some(Ending::HangUp);
+                }
+                self.surface.forget();
+                if !std::mem::take(&mut self.has_gone_on) {
+                    self.ask(Request::Refresh);
+                }
+            }
+            Woken::Key(event) => {
+                let mut next = Some(event);
+                while let Some(event) = next {
+                    let Some(Ok(event)) = event else { return Some(Ending::HangUp) };
+                    if let Some(ending) = self.event(&event) {
+                        return Some(ending);
+                    }
+                    next = events.next().now_or_never();
+                }
+            }
+            Woken::Fleet(_) | Woken::Time => {}
+        }
+        self.tell_focus();
+        None
+    }
+
+    fn event(&mut self, event: &Event) -> Option<Ending> {
+        let Event::Key(key) = event else { return None };
+        if key.kind == KeyEventKind::Release {
+            return None;
+        }
+        match self.stage.press(*key, self.watching.clock.now()) {
+            Effect::Nothing => {}
+            Effect::Ask(request) => self.ask(request),
+            Effect::End(ending) => return Some(ending),
+            Effect::Redraw => self.surface.forget(),
+            Effect::Suspend => {
+                if self.terminal.suspend().is_err() {
+                    return Some(Ending::HangUp);
+                }
+                self.surface.forget();
+                self.has_gone_on = true;
+                self.ask(Request::Refresh);
+            }
+        }
+        None
+    }
+
+    fn ask(&self, request: Request) {
+        if let Err(error) = self.watching.requests.try_send(request) {
+            log::warn!("a request is dropped: {error}");
+        }
+    }
+
+    /// Tells which node is in focus when that has changed; tried again while nobody takes it.
+    fn tell_focus(&mut self) {
+        let wanted = self.stage.focus();
+        if wanted != self.told_focus
+            && self.watching.requests.try_send(Request::Focus(wanted.clone())).is_ok()
+        {
+            self.told_focus = wanted;
+        }
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        let now = self.watching.clock.now();
+        let is_second = now.as_micros().div_euclid(1_000_000)
+            != self.drawn_at.as_micros().div_euclid(1_000_000);
+        let is_due = now.since(self.drawn_at) >= self.watching.redraw;
+        if is_second || (self.is_fleet_new && is_due) {
+            let fleet = self.watching.fleet.borrow_and_update().clone();
+            self.stage.show(fleet, now);
+            self.is_fleet_new = false;
+            self.drawn_at = now;
+        }
+        let area = self.terminal.area()?;
+        let text = self.surface.frame(area, |buffer| self.stage.draw(now, buffer));
+        if text.is_empty() { Ok(()) } else { self.terminal.write(&text) }
+    }
+}

@@ -1,0 +1,224 @@
+//! Puts lines on a buffer of cells: tones become styles, bars and tracks become glyphs.
+
+use std::borrow::Cow;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use unicode_width::UnicodeWidthChar;
+
+use crate::tui::look::{Glyphs, Look};
+use crate::view::{Ground, Kind, Line, Mark, Piece, Tone};
+
+const EIGHTHS_ACROSS: [&str; 8] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+const EIGHTHS_UP: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+const ASCII_UP: [&str; 8] = ["_", ".", ":", "-", "=", "+", "*", "#"];
+const DIGITS: [&str; 10] = ["1", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+
+/// Puts lines from the top of an area downwards; what does not fit is left out.
+pub(crate) fn paint(lines: &[Line], look: Look, area: Rect, buffer: &mut Buffer) {
+    for (y, line) in (area.top()..area.bottom()).zip(lines) {
+        let row = Rect { y, height: 1, ..area };
+        if line.ground != Ground::Plain {
+            buffer.set_style(row, look.ground(line.ground));
+        }
+        let mut brush = Brush { look, ground: line.ground, buffer: &mut *buffer, row };
+        let mut x = row.left();
+        for piece in &line.pieces {
+            let width = piece.width.min(row.right().saturating_sub(x));
+            brush.piece(x, width, piece);
+            x += width;
+        }
+    }
+}
+
+struct Brush<'a> {
+    look: Look,
+    ground: Ground,
+    buffer: &'a mut Buffer,
+    row: Rect,
+}
+
+impl Brush<'_> {
+    fn piece(&mut self, x: u16, width: u16, piece: &Piece) {
+        // A filled block is heavier than a letter: what is old or low must not shine.
+        let tone = match (&piece.kind, piece.tone) {
+            (Kind::Bar(_) | Kind::Spark(_), Tone::Faint) => Tone::Low,
+            (_, tone) => tone,
+        };
+        let style = self.look.style(tone, self.ground);
+        match &piece.kind {
+            Kind::Text(text) => self.text(x, width, text, style),
+            Kind::Bar(part) => self.bar(x, width, *part, style),
+            Kind::Spark(points) => {
+                for (x, point) in (x..x + width).zip(points) {
+                    self.glyph(x, self.level(*point), style);
+                }
+            }
+            Kind::Strip(marks) => {
+                for (x, (mark, tone)) in (x..x + width).zip(marks) {
+                    self.glyph(x, self.mark(*mark), self.look.style(*tone, self.ground));
+                }
+            }
+            Kind::Rule => {
+                let glyph = if self.is_ascii() { "-" } else { "─" };
+                (x..x + width).for_each(|x| self.glyph(x, glyph, style));
+            }
+        }
+    }
+
+    fn is_ascii(&self) -> bool {
+        self.look.glyphs == Glyphs::Ascii
+    }
+
+    fn text(&mut self, x: u16, width: u16, text: &str, style: Style) {
+        let text = if self.is_ascii() { ascii(text) } else { Cow::Borrowed(text) };
+        self.buffer.set_stringn(x, self.row.y, text, usize::from(width), style);
+    }
+
+    fn glyph(&mut self, x: u16, glyph: &str, style: Style) {
+        self.buffer.set_stringn(x, self.row.y, glyph, 1, style);
+    }
+
+    fn bar(&mut self, x: u16, width: u16, part: Option<f32>, style: Style) {
+        let Some(part) = part else { return };
+        let full = self.look.track(self.ground).patch(style);
+        let eighths = eighths(part, width);
+        for (place, x) in (x..x + width).enumerate() {
+            let own = eighths.saturating_sub(place * 8).min(8);
+            let glyph = match (self.is_ascii(), own) {
+                (true, 4..) => "#",
+                (true, _) => ".",
+                (false, 8) => "█",
+                (false, own) => EIGHTHS_ACROSS.get(own).copied().unwrap_or(" "),
+            };
+            let is_track = self.is_ascii() && own < 4;
+            let style = if is_track { self.look.style(Tone::Faint, self.ground) } else { full };
+            self.glyph(x, glyph, style);
+        }
+    }
+
+    fn level(&self, point: Option<f32>) -> &'static str {
+        let Some(value) = point else { return " " };
+        let steps = if self.is_ascii() { &ASCII_UP } else { &EIGHTHS_UP };
+        steps.get(step(value, 8)).copied().unwrap_or(" ")
+    }
+
+    fn mark(&self, mark: Mark) -> &'static str {
+        match (mark, self.is_ascii()) {
+            (Mark::Level(value), true) => DIGITS.get(step(value, 10)).copied().unwrap_or(" "),
+            (Mark::Level(value), false) => EIGHTHS_UP.get(step(value, 8)).copied().unwrap_or(" "),
+            (Mark::Idle, true) => ".",
+            (Mark::Idle, false) => "·",
+            (Mark::Unknown, _) => "?",
+            (Mark::Broken, true) => "X",
+            (Mark::Broken, false) => "✗",
+            (Mark::More, _) => "+",
+        }
+    }
+}
+
+/// Returns the eighths of a column a bar fills; a little is never nothing.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float cast saturates, which is what we want"
+)]
+fn eighths(part: f32, width: u16) -> usize {
+    let all = usize::from(width) * 8;
+    let filled = (part / 100.0 * f32::from(width) * 8.0).round() as usize;
+    if part > 0.0 { filled.clamp(1, all.max(1)) } else { 0 }
+}
+
+/// Returns which of so many steps a share stands on.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float cast saturates, which is what we want"
+)]
+fn step(part: f32, steps: u8) -> usize {
+    let top = f32::from(steps - 1);
+    (part / 100.0 * f32::from(steps)).floor().clamp(0.0, top) as usize
+}
+
+/// Writes a text in ASCII, as wide as it was.
+fn ascii(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            _ if letter.is_ascii() => plain.push(letter),
+            '–' | '─' => plain.push('-'),
+            '…' => plain.push('~'),
+            '·' => plain.push('|'),
+            '×' => plain.push('x'),
+            '°' => plain.push('C'),
+            '✗' => plain.push('X'),
+            '→' => plain.push('>'),
+            '←' => plain.push('<'),
+            '↑' => plain.push('^'),
+            '↓' => plain.push('v'),
+            _ => plain.extend(std::iter::repeat_n('?', letter.width().unwrap_or(0))),
+        }
+    }
+    Cow::Owned(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::look::{Depth, Theme};
+
+    fn painted(line: Line, glyphs: Glyphs, width: u16) -> String {
+        let area = Rect::new(0, 0, width, 1);
+        let mut buffer = Buffer::empty(area);
+        let look = Look { theme: Theme::Mono, depth: Depth::Basic, glyphs };
+        paint(&[line], look, area, &mut buffer);
+        (0..width).map(|x| buffer[(x, 0)].symbol().to_owned()).collect()
+    }
+
+    #[test]
+    fn bars_fill_by_eighths_and_a_little_is_never_nothing() {
+        for (part, unicode, ascii) in [
+            (None, "    ", "    "),
+            (Some(0.0), "    ", "...."),
+            (Some(0.1), "▏   ", "...."),
+            (Some(50.0), "██  ", "##.."),
+            (Some(99.0), "████", "####"),
+            (Some(60.0), "██▍ ", "##.."),
+        ] {
+            let line = || Line::new().bar(part, 4, Tone::Mid);
+            assert_eq!(painted(line(), Glyphs::Unicode, 4), unicode, "{part:?}");
+            assert_eq!(painted(line(), Glyphs::Ascii, 4), ascii, "{part:?}");
+        }
+    }
+
+    #[test]
+    fn tracks_and_strips_show_gaps_and_faults() {
+        let spark = || Line::new().spark(vec![Some(0.0), None, Some(50.0), Some(100.0)], Tone::Mid);
+        assert_eq!(painted(spark(), Glyphs::Unicode, 4), "▁ ▅█");
+        assert_eq!(painted(spark(), Glyphs::Ascii, 4), "_ =#");
+        let marks = [Mark::Level(100.0), Mark::Idle, Mark::Unknown, Mark::Broken, Mark::More];
+        let strip =
+            || Line::new().strip(marks.iter().map(|mark| (*mark, Tone::Plain)).collect(), 5);
+        assert_eq!(painted(strip(), Glyphs::Unicode, 5), "█·?✗+");
+        assert_eq!(painted(strip(), Glyphs::Ascii, 5), "9.?X+");
+    }
+
+    #[test]
+    fn ascii_is_as_wide_as_what_it_stands_for() {
+        for (text, plain) in [("61°", "61C"), ("8× – …", "8x - ~"), ("日本e\u{301}", "????e")]
+        {
+            assert_eq!(ascii(text), plain);
+        }
+    }
+
+    #[test]
+    fn what_is_wider_than_the_row_is_left_out() {
+        let line = Line::of("日本語", Tone::Plain).bar(Some(100.0), 9, Tone::Mid);
+        assert_eq!(painted(line.clone(), Glyphs::Ascii, 8), "??????##");
+        assert_eq!(painted(line, Glyphs::Unicode, 1), " ");
+    }
+}

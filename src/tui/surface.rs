@@ -1,0 +1,220 @@
+//! What the terminal shows, and the fewest bytes that make it show something else.
+//!
+//! A login node is far away: moves are relative where that is shorter, and a style is only told when
+//! it changes what is seen.
+
+use std::fmt::Write as _;
+
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier};
+
+/// Begins and ends a change that the terminal shows at once.
+const BEGIN: &str = "\x1b[?2026h";
+const END: &str = "\x1b[?2026l";
+
+/// The cells on the screen and those to come.
+#[derive(Debug, Default)]
+pub(crate) struct Surface {
+    shown: Buffer,
+    next: Buffer,
+    is_unknown: bool,
+}
+
+impl Surface {
+    /// Makes a surface that knows nothing of what the terminal shows.
+    pub(crate) fn new() -> Self {
+        Self { is_unknown: true, ..Self::default() }
+    }
+
+    /// Forgets what the terminal shows.
+    pub(crate) fn forget(&mut self) {
+        self.is_unknown = true;
+    }
+
+    /// Draws a frame and returns what to write to the terminal; empty when nothing changed.
+    pub(crate) fn frame(&mut self, area: Rect, draw: impl FnOnce(&mut Buffer)) -> String {
+        let mut text = String::new();
+        if self.is_unknown || self.shown.area != area {
+            self.shown = Buffer::empty(area);
+            self.next = Buffer::empty(area);
+            text.push_str("\x1b[0m\x1b[2J");
+            self.is_unknown = false;
+        }
+        self.next.reset();
+        draw(&mut self.next);
+        let mut pen = Pen::default();
+        for (x, y, cell) in self.shown.diff(&self.next) {
+            pen.put(&mut text, x, y, cell);
+        }
+        pen.lift(&mut text);
+        std::mem::swap(&mut self.shown, &mut self.next);
+        if text.is_empty() { text } else { format!("{BEGIN}{text}{END}") }
+    }
+}
+
+/// Where the cursor stands and in which style it writes.
+#[derive(Debug, Default)]
+struct Pen {
+    at: Option<(u16, u16)>,
+    fg: Color,
+    bg: Color,
+    modifier: Modifier,
+}
+
+impl Pen {
+    fn put(&mut self, text: &mut String, x: u16, y: u16, cell: &Cell) {
+        self.go(text, x, y);
+        self.dress(text, cell);
+        text.push_str(cell.symbol());
+        // After a sign of uncertain width nobody knows where the cursor stands.
+        self.at = cell.symbol().is_ascii().then_some((x + 1, y)).or_else(|| {
+            let mut letters = cell.symbol().chars();
+            let is_block =
+                letters.next().is_some_and(|letter| ('\u{2010}'..'\u{2800}').contains(&letter));
+            (is_block && letters.next().is_none()).then_some((x + 1, y))
+        });
+    }
+
+    fn go(&self, text: &mut String, x: u16, y: u16) {
+        // Writing to a string cannot fail.
+        let told = match self.at {
+            Some((own, row)) if row == y && own == x => Ok(()),
+            Some((own, row)) if row == y && own < x => write!(text, "\x1b[{}C", x - own),
+            _ => write!(text, "\x1b[{};{}H", y + 1, x + 1),
+        };
+        debug_assert!(told.is_ok(), "a string takes everything");
+    }
+
+    fn dress(&mut self, text: &mut String, cell: &Cell) {
+        let mut codes: Vec<String> = Vec::new();
+        if cell.modifier != self.modifier {
+            codes.extend(self.modify(cell.modifier));
+        }
+        // A blank shows no foreground, unless it is reversed or underlined.
+        let is_blank = cell.symbol() == " "
+            && !cell.modifier.intersects(Modifier::REVERSED | Modifier::UNDERLINED);
+        if cell.fg != self.fg && !is_blank {
+            codes.push(colour(cell.fg, 30));
+            self.fg = cell.fg;
+        }
+        if cell.bg != self.bg {
+            codes.push(colour(cell.bg, 40));
+            self.bg = cell.bg;
+        }
+        if !codes.is_empty() {
+            text.push_str("\x1b[");
+            text.push_str(&codes.join(";"));
+            text.push('m');
+        }
+    }
+
+    /// Returns the codes for other modifiers; taking one away takes all away, colours too.
+    fn modify(&mut self, wanted: Modifier) -> Vec<String> {
+        let mut codes = Vec::new();
+        if !wanted.contains(self.modifier) {
+            codes.push("0".to_owned());
+            (self.fg, self.bg, self.modifier) = (Color::Reset, Color::Reset, Modifier::empty());
+        }
+        let known = [
+            (Modifier::BOLD, "1"),
+            (Modifier::DIM, "2"),
+            (Modifier::UNDERLINED, "4"),
+            (Modifier::REVERSED, "7"),
+        ];
+        let missing = wanted.difference(self.modifier);
+        let new = known.iter().filter(|(modifier, _)| missing.contains(*modifier));
+        codes.extend(new.map(|(_, code)| (*code).to_owned()));
+        self.modifier = wanted;
+        codes
+    }
+
+    fn lift(&self, text: &mut String) {
+        let is_plain = (self.fg, self.bg) == (Color::Reset, Color::Reset);
+        if !is_plain || !self.modifier.is_empty() {
+            text.push_str("\x1b[0m");
+        }
+    }
+}
+
+/// Returns the code of a colour; `base` is 30 for the foreground and 40 for the background.
+fn colour(colour: Color, base: u8) -> String {
+    let bright = base + 60;
+    let own = match colour {
+        Color::Reset => base + 9,
+        Color::Black => base,
+        Color::Red => base + 1,
+        Color::Green => base + 2,
+        Color::Yellow => base + 3,
+        Color::Blue => base + 4,
+        Color::Magenta => base + 5,
+        Color::Cyan => base + 6,
+        Color::Gray => base + 7,
+        Color::DarkGray => bright,
+        Color::LightRed => bright + 1,
+        Color::LightGreen => bright + 2,
+        Color::LightYellow => bright + 3,
+        Color::LightBlue => bright + 4,
+        Color::LightMagenta => bright + 5,
+        Color::LightCyan => bright + 6,
+        Color::White => bright + 7,
+        Color::Indexed(index) => return format!("{};5;{index}", base + 8),
+        Color::Rgb(red, green, blue) => return format!("{};2;{red};{green};{blue}", base + 8),
+    };
+    own.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::style::Style;
+
+    use super::*;
+
+    const AREA: Rect = Rect { x: 0, y: 0, width: 20, height: 2 };
+
+    fn style(buffer: &mut Buffer, x: u16, y: u16, text: &str, style: Style) {
+        buffer.set_string(x, y, text, style);
+    }
+
+    #[test]
+    fn nothing_new_writes_nothing() {
+        let mut surface = Surface::new();
+        let draw = |buffer: &mut Buffer| style(buffer, 0, 0, "ab", Style::new());
+        assert_eq!(surface.frame(AREA, draw), "\x1b[?2026h\x1b[0m\x1b[2J\x1b[1;1Hab\x1b[?2026l");
+        assert_eq!(surface.frame(AREA, draw), "");
+        surface.forget();
+        assert!(surface.frame(AREA, draw).contains("ab"));
+    }
+
+    #[test]
+    fn only_what_changed_is_written_with_short_moves() {
+        let mut surface = Surface::new();
+        let draw =
+            |text: &'static str| move |buffer: &mut Buffer| style(buffer, 0, 0, text, Style::new());
+        surface.frame(AREA, draw("a 10% b 20%"));
+        let bytes = surface.frame(AREA, draw("a 11% b 29%"));
+        assert_eq!(bytes, "\x1b[?2026h\x1b[1;4H1\x1b[5C9\x1b[?2026l");
+    }
+
+    #[test]
+    fn a_style_is_told_once_and_taken_back_at_the_end() {
+        let mut surface = Surface::new();
+        surface.frame(AREA, |_| {});
+        let bytes = surface.frame(AREA, |buffer| {
+            let green = Style::new().fg(Color::Indexed(78));
+            style(buffer, 0, 0, "██", green);
+            style(buffer, 2, 0, "!", green.add_modifier(Modifier::BOLD));
+            style(buffer, 3, 0, "x", Style::new().fg(Color::LightRed));
+        });
+        let expected = "\x1b[1;1H\x1b[38;5;78m██\x1b[1m!\x1b[0;91mx\x1b[0m";
+        assert_eq!(bytes, format!("\x1b[?2026h{expected}\x1b[?2026l"));
+    }
+
+    #[test]
+    fn after_a_wide_sign_the_place_is_told_anew() {
+        let mut surface = Surface::new();
+        surface.frame(AREA, |_| {});
+        let bytes = surface.frame(AREA, |buffer| style(buffer, 0, 0, "日x", Style::new()));
+        assert_eq!(bytes, "\x1b[?2026h\x1b[1;1H日\x1b[1;3Hx\x1b[?2026l");
+    }
+}

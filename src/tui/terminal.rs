@@ -1,0 +1,138 @@
+//! Takes the terminal and always gives it back: at the end, on an error, on a panic, when stopped.
+
+use std::io::{self, Write as _};
+use std::panic;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, ThreadId};
+
+use ratatui::layout::Rect;
+use rustix::process::{Signal, kill_current_process_group};
+use rustix::termios::tcgetwinsize;
+
+/// Other screen, no cursor, no wrapping: a sign wider than we think cannot push a line down.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[0m\x1b[2J";
+const LEAVE: &str = "\x1b[0m\x1b[2J\x1b[?7h\x1b[?25h\x1b[?1049l";
+/// Panics of other threads kept for the end.
+const KEPT_PANICS: usize = 8;
+
+/// The terminal is ours. One process has one terminal, and a panic hook must know.
+static IS_OURS: AtomicBool = AtomicBool::new(false);
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The terminal while it is ours; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Terminal(());
+
+impl Terminal {
+    /// Takes the terminal.
+    pub(crate) fn enter() -> io::Result<Self> {
+        take()?;
+        Ok(Self(()))
+    }
+
+    /// Takes the terminal again after we were stopped.
+    pub(crate) fn enter_again(&self) -> io::Result<()> {
+        let Self(()) = self;
+        take()
+    }
+
+    /// Gives the terminal back, stops the process group, and takes the terminal when it goes on.
+    pub(crate) fn suspend(&self) -> io::Result<()> {
+        give_back();
+        // The main thread gets it before this returns. In a group nobody could continue it does
+        // nothing, and we go on at once.
+        kill_current_process_group(Signal::TSTP)?;
+        self.enter_again()
+    }
+
+    /// Returns the size; an error when the terminal is gone.
+    pub(crate) fn area(&self) -> io::Result<Rect> {
+        let Self(()) = self;
+        let size = tcgetwinsize(io::stdout())?;
+        Ok(Rect::new(0, 0, size.ws_col, size.ws_row))
+    }
+
+    /// Writes a frame.
+    pub(crate) fn write(&self, text: &str) -> io::Result<()> {
+        let Self(()) = self;
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn take() -> io::Result<()> {
+    crossterm::terminal::enable_raw_mode()?;
+    IS_OURS.store(true, Ordering::SeqCst);
+    let mut out = io::stdout().lock();
+    out.write_all(ENTER.as_bytes())?;
+    out.flush()
+}
+
+/// Gives the terminal back if it is ours. What fails here fails because it is gone.
+fn give_back() {
+    if !IS_OURS.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    let mut out = io::stdout().lock();
+    let written = out.write_all(LEAVE.as_bytes()).and_then(|()| out.flush());
+    let cooked = crossterm::terminal::disable_raw_mode();
+    if let Err(error) = written.and(cooked) {
+        log::debug!("the terminal cannot be restored: {error}");
+    }
+}
+
+/// Shows panics on a terminal that is whole again; ends when dropped.
+pub(crate) struct PanicGuard(Arc<Hook>);
+
+type Hook = Box<dyn Fn(&panic::PanicHookInfo<'_>) + Send + Sync + 'static>;
+
+impl PanicGuard {
+    /// Begins. A panic of this thread restores the terminal first; those of others, which are
+    /// caught by whoever waits for them, are kept until the terminal is given back.
+    pub(crate) fn new() -> Self {
+        let usual: Arc<Hook> = Arc::new(panic::take_hook());
+        let (own, shown): (ThreadId, _) = (thread::current().id(), Arc::clone(&usual));
+        panic::set_hook(Box::new(move |panic| {
+            if thread::current().id() == own {
+                give_back();
+            }
+            if IS_OURS.load(Ordering::SeqCst) {
+                keep(panic.to_string());
+            } else {
+                shown(panic);
+            }
+        }));
+        Self(usual)
+    }
+}
+
+fn keep(panic: String) {
+    let mut kept = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
+    if kept.len() < KEPT_PANICS {
+        kept.push(panic);
+    }
+}
+
+impl Drop for PanicGuard {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            let usual = Arc::clone(&self.0);
+            panic::set_hook(Box::new(move |panic| usual(panic)));
+        }
+        let kept = std::mem::take(&mut *PANICS.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut out = io::stderr().lock();
+        for panic in kept {
+            if writeln!(out, "gtop: {panic}").is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! How a node stands, and the few words said about it in the list and over its panel.
+
+use std::time::Duration;
+
+use crate::fleet::{Node, SourceState};
+use crate::model::{Device, Freshness, Link, Source, SourceFault, SourceFaultKind};
+use crate::time::Timestamp;
+use crate::view::line::{Tone, UNKNOWN};
+use crate::view::number::{age, lasting};
+use crate::view::picture::{Picture, device_fault};
+
+/// How a node stands at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Its turn to connect has not come.
+    Waiting,
+    /// A session is being opened, for the so-manieth time.
+    Opening(u32),
+    /// The session is there, the first numbers are not.
+    Starting,
+    /// Its numbers are new.
+    Fresh,
+    /// Its numbers are this old.
+    Stale(Duration),
+    /// There is no session.
+    Down,
+}
+
+impl Standing {
+    /// Judges a node.
+    pub(crate) fn of(node: &Node, now: Timestamp) -> Self {
+        match &node.link {
+            Link::Idle => Self::Waiting,
+            Link::Opening { attempt } => Self::Opening(*attempt),
+            Link::Down { .. } => Self::Down,
+            Link::Up => match node.freshness(now) {
+                Freshness::Fresh => Self::Fresh,
+                Freshness::Stale(age) => Self::Stale(age),
+                Freshness::Missing => Self::Starting,
+            },
+        }
+    }
+
+    /// Says whether its numbers are new.
+    pub(crate) fn is_fresh(self) -> bool {
+        self == Self::Fresh
+    }
+}
+
+/// A few words with a meaning.
+pub(crate) type Note = (String, Tone);
+
+/// Returns what is to be said of a node and its devices, the most important first.
+pub(crate) fn notes(picture: &Picture, node: &Node) -> Vec<Note> {
+    let mut notes = own_notes(picture, node);
+    if node.link == Link::Up {
+        notes.extend(device_notes(node));
+    }
+    if notes.is_empty() && is_free(node) {
+        notes.push(("free".to_owned(), Tone::Faint));
+    }
+    notes
+}
+
+/// Returns what is to be said of a node, its devices left out.
+pub(crate) fn own_notes(picture: &Picture, node: &Node) -> Vec<Note> {
+    let now = picture.now;
+    let mut notes = Vec::new();
+    if let Some(first) = picture.fleet.same_as.get(&node.name) {
+        notes.push((format!("same machine as {first}"), Tone::Warn));
+    }
+    let standing = Standing::of(node, now);
+    match standing {
+        Standing::Waiting => notes.push(("waiting to connect".to_owned(), Tone::Faint)),
+        Standing::Opening(attempt) => notes.push((opening(attempt), Tone::Faint)),
+        Standing::Down => notes.extend(down(node, now)),
+        Standing::Starting if node.hello.is_none() => {
+            notes.push(("starting the probe".to_owned(), Tone::Faint));
+        }
+        Standing::Starting => notes.push(("waiting for the first sample".to_owned(), Tone::Faint)),
+        Standing::Stale(_) | Standing::Fresh => {}
+    }
+    if node.link != Link::Up {
+        return notes;
+    }
+    let faults = source_faults(node, now);
+    if let Standing::Stale(span) = standing
+        && faults.is_empty()
+    {
+        notes.push((format!("stale {}", age(span)), Tone::Warn));
+    }
+    notes.extend(faults);
+    notes.extend(backend_notes(node));
+    notes
+}
+
+fn opening(attempt: u32) -> String {
+    if attempt < 2 { "connecting".to_owned() } else { format!("connecting (attempt {attempt})") }
+}
+
+/// Returns why a node is down and when it is tried again.
+pub(crate) fn down(node: &Node, now: Timestamp) -> Vec<Note> {
+    let Link::Down { fault, retry_at } = &node.link else { return Vec::new() };
+    let next = match retry_at {
+        Some(at) if *at > now => format!("retry in {}", lasting(at.since(now))),
+        Some(_) => "retrying".to_owned(),
+        None => "F5 tries again".to_owned(),
+    };
+    vec![(fault.sentence(), Tone::Bad), (next, Tone::Faint)]
+}
+
+fn source_faults(node: &Node, now: Timestamp) -> Vec<Note> {
+    let faulty = |state: &SourceState| {
+        Some((source_fault(&state.source, state.fault.as_ref()?, now), Tone::Bad))
+    };
+    node.sources.iter().filter_map(faulty).collect()
+}
+
+/// Says what is wrong with a source: `stuck 12s: nvidia-smi`.
+pub(crate) fn source_fault(source: &Source, fault: &SourceFault, now: Timestamp) -> String {
+    if fault.kind != SourceFaultKind::Stuck {
+        return format!("{}: {source}", fault.kind.label());
+    }
+    let span = fault.lasting.saturating_add(now.since(fault.at));
+    format!("stuck {}: {source}", age(span))
+}
+
+/// Returns what a person can do about what is wrong with a node.
+pub(crate) fn remedy(node: &Node) -> Option<&'static str> {
+    let fault = node.fault().map(|fault| fault.kind.remedy());
+    fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
+}
+
+/// The flags of one device: what overrides every other colour.
+pub(crate) fn flags(device: &Device) -> Vec<Note> {
+    let mut flags = Vec::new();
+    if let Some(fault) = &device.fault {
+        flags.push((device_fault(fault).to_uppercase(), Tone::Bad));
+    }
+    if let Some(throttle) = device.throttle.get() {
+        if throttle.is_thermal() {
+            flags.push(("!THERM".to_owned(), Tone::Warn));
+        }
+        if throttle.is_power_brake() {
+            flags.push(("!PWR".to_owned(), Tone::Warn));
+        }
+        if throttle.is_hardware_slowdown() && !throttle.is_thermal() && !throttle.is_power_brake() {
+            flags.push(("!SLOW".to_owned(), Tone::Warn));
+        }
+    }
+    if let Some(errors) = device.ecc_uncorrected.get().filter(|errors| *errors > 0) {
+        flags.push((format!("ECC:{errors}"), Tone::Bad));
+    }
+    flags
+}
+
+/// Says each flag once with the devices that carry it: `#3,5 !THERM`.
+fn device_notes(node: &Node) -> Vec<Note> {
+    let mut grouped: Vec<(Note, Vec<String>)> = Vec::new();
+    for device in &node.devices {
+        for (flag, tone) in flags(device) {
+            // The count of errors differs from device to device; that there are some is the news.
+            let word = flag.split(':').next().unwrap_or_default().to_owned();
+            let word = if device.fault.is_some() { word.to_lowercase() } else { word };
+            let label = label(node, device);
+            match grouped.iter_mut().find(|((known, _), _)| *known == word) {
+                Some((_, labels)) => labels.push(label),
+                None => grouped.push(((word, tone), vec![label])),
+            }
+        }
+    }
+    grouped.sort_by_key(|((_, tone), _)| *tone != Tone::Bad);
+    grouped
+        .into_iter()
+        .map(|((word, tone), labels)| (format!("#{} {word}", labels.join(",")), tone))
+        .collect()
+}
+
+/// Returns the number a device is known by: `3`, and `3.1` for a slice.
+pub(crate) fn label(node: &Node, device: &Device) -> String {
+    let number = |device: &Device| {
+        device.index.get().map_or_else(|| UNKNOWN.to_owned(), |index| index.to_string())
+    };
+    let Some(parent) = &device.parent else { return number(device) };
+    let parent = node.devices.iter().find(|other| other.uuid == *parent);
+    format!("{}.{}", parent.map_or_else(|| UNKNOWN.to_owned(), number), number(device))
+}
+
+/// Says why a node shows no devices.
+pub(crate) fn backend_notes(node: &Node) -> Vec<Note> {
+    let Some(hello) = &node.hello else { return Vec::new() };
+    if !node.devices.is_empty() {
+        return Vec::new();
+    }
+    let states = hello.backends.iter().filter_map(|backend| node.source(&backend.source));
+    let mut absent = Vec::new();
+    for state in states {
+        match (&state.absent, &state.fault, state.taken_at) {
+            (Some(why), _, _) => absent.push(why.to_string()),
+            (None, None, None) => return vec![(format!("starting {}", state.source), Tone::Faint)],
+            (None, None, Some(_)) => absent.push(format!("{} lists none", state.source)),
+            (None, Some(_), _) => return Vec::new(),
+        }
+    }
+    if absent.is_empty() {
+        absent.push("the probe knows no backend for this machine".to_owned());
+    }
+    vec![(format!("no devices ({})", absent.join(", ")), Tone::Faint)]
+}
+
+fn is_free(node: &Node) -> bool {
+    let is_idle = |device: &Device| {
+        device.fault.is_none() && device.utilization.get().is_some_and(|share| share.get() < 5.0)
+    };
+    !node.devices.is_empty() && node.uses.is_empty() && node.devices.iter().all(is_idle)
+}

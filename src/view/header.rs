@@ -1,0 +1,145 @@
+//! The lines on top: what is watched, how much of it is fresh, and its sums.
+
+use crate::model::{NodeName, Watts};
+use crate::time::Timestamp;
+use crate::view::Setting;
+use crate::view::line::{Line, Tone};
+use crate::view::navigation::View;
+use crate::view::number::{Thresholds, age, interval, memory_with_unit, or_unknown, percent};
+use crate::view::picture::Picture;
+
+/// Returns so many header lines, three at most.
+pub(crate) fn lines(
+    picture: &Picture,
+    view: View,
+    setting: &Setting<'_>,
+    width: u16,
+    most: usize,
+) -> Vec<Line> {
+    let mut lines = vec![title(picture, setting, width)];
+    if most > 1 {
+        lines.push(sums(picture, width));
+    }
+    if most > 2 {
+        lines.push(tabs(view, setting, width));
+    }
+    lines.truncate(most);
+    lines
+}
+
+fn title(picture: &Picture, setting: &Setting<'_>, width: u16) -> Line {
+    let clock = Line::of(clock(picture.now, setting), Tone::Plain);
+    let every = Line::of(format!("every {}  ", interval(setting.interval)), Tone::Faint);
+    let own = Line::of("gtop", Tone::Accent).gap(2).text(setting.title, Tone::Strong);
+    let nodes = nodes(picture).gap(3);
+    let mut right = clock;
+    if width >= 100 {
+        right = every.then(right);
+    }
+    // The title gives way first, the clock last.
+    if width >= right.width().saturating_add(nodes.width()).saturating_add(12) {
+        right = nodes.then(right);
+    }
+    own.against(right, width)
+}
+
+fn clock(now: Timestamp, setting: &Setting<'_>) -> String {
+    jiff::Timestamp::from_microsecond(now.as_micros()).map_or_else(
+        |_| String::new(),
+        |moment| moment.to_zoned(setting.zone.clone()).strftime("%H:%M:%S").to_string(),
+    )
+}
+
+fn nodes(picture: &Picture) -> Line {
+    let totals = &picture.totals;
+    let digits = totals.nodes.to_string().len();
+    let tone = if totals.fresh == totals.nodes { Tone::Plain } else { Tone::Strong };
+    let word = if totals.nodes == 1 { "node" } else { "nodes" };
+    let mut line =
+        Line::of(format!("{:>digits$} of {} {word} fresh", totals.fresh, totals.nodes), tone);
+    let coming = totals.nodes.saturating_sub(totals.fresh + totals.stale + totals.down);
+    let parts = [
+        (coming, "coming", Tone::Faint),
+        (totals.stale, "stale", Tone::Warn),
+        (totals.down, "down", Tone::Bad),
+    ];
+    for (count, word, tone) in parts {
+        if count > 0 {
+            line = line.text(" · ", Tone::Faint).text(format!("{count} {word}"), tone);
+        }
+    }
+    line
+}
+
+fn sums(picture: &Picture, width: u16) -> Line {
+    let totals = &picture.totals;
+    let digits = totals.devices.to_string().len();
+    let count = |label: &str, count: usize| {
+        Line::of(format!("{label} "), Tone::Faint).text(format!("{count:>digits$}"), Tone::Plain)
+    };
+    let (first, gap) = if width >= 100 { ("DEVICES", 2) } else { ("DEV", 1) };
+    let util = totals.utilization.map(crate::model::Percent::get);
+    let mut utilization = Line::of("UTIL ", Tone::Faint)
+        .right(&percent(util), 3, Tone::Strong)
+        .text(if util.is_some() { "%" } else { " " }, Tone::Faint);
+    if width >= 130 {
+        utilization = utilization.gap(1).bar(util, 12, Thresholds::FLEET.tone(util));
+    }
+    let mut groups = vec![
+        count(first, totals.devices)
+            .gap(gap)
+            .then(count("busy", totals.busy))
+            .gap(gap)
+            .then(count("held", totals.held))
+            .gap(gap)
+            .then(count("free", totals.free)),
+        utilization,
+        Line::of("MEM ", Tone::Faint)
+            .text(memory_with_unit(totals.memory_used, totals.memory_total), Tone::Plain),
+        Line::of("POWER ", Tone::Faint).text(power(totals.power, totals.power_limit), Tone::Plain),
+    ];
+    if totals.faulty > 0 {
+        groups.insert(1, Line::of(format!("broken {}", totals.faulty), Tone::Bad));
+    }
+    let gap = if width >= 100 { 4 } else { 2 };
+    crate::view::line::flow(groups, gap, width, 1).pop().unwrap_or_default()
+}
+
+/// Writes power drawn and its limit in the unit that suits the limit.
+pub(crate) fn power(drawn: Option<Watts>, limit: Option<Watts>) -> String {
+    let Some(limit) = limit.map(Watts::get) else {
+        return or_unknown(None::<u8>, |_| String::new());
+    };
+    let drawn = drawn.map(Watts::get);
+    let (scale, unit, decimals) = match limit {
+        limit if limit >= 100_000.0 => (1_000.0, "kW", 0),
+        limit if limit >= 2_000.0 => (1_000.0, "kW", 1),
+        _ => (1.0, "W", 0),
+    };
+    let drawn = or_unknown(drawn, |drawn| format!("{:.decimals$}", drawn / scale));
+    format!("{drawn}/{:.decimals$} {unit}", limit / scale)
+}
+
+fn tabs(view: View, setting: &Setting<'_>, width: u16) -> Line {
+    let mut line = Line::new();
+    for (digit, name, own) in [("1", "Fleet", View::Fleet), ("3", "Node", View::Node)] {
+        let tone = if view == own { Tone::Accent } else { Tone::Faint };
+        line = line.text(format!("{digit} {name}"), tone).gap(3);
+    }
+    line.against(state(setting), width)
+}
+
+/// What is out of the ordinary: a message, fast focus, a frozen picture.
+fn state(setting: &Setting<'_>) -> Line {
+    let mut line = Line::new();
+    if let Some(message) = setting.message {
+        line = line.text(message, Tone::Plain);
+    }
+    if let Some(node) = setting.focus.map(NodeName::as_str) {
+        line = line.gap(2).text(format!("FOCUS {node}"), Tone::Accent);
+    }
+    if let Some(span) = setting.frozen {
+        line = line.gap(2).text(format!("FROZEN {}", age(span)), Tone::Warn);
+    }
+    line
+}

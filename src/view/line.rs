@@ -1,0 +1,336 @@
+//! The vocabulary of everything drawn: pieces with a tone, put together to lines.
+//!
+//! A tone says what a thing means; which colour that is, the theme says.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// What stands for a value that is not known.
+pub(crate) const UNKNOWN: &str = "–";
+
+/// What a piece means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tone {
+    /// Ordinary text.
+    #[default]
+    Plain,
+    /// Text of second rank: labels, units, what is old.
+    Faint,
+    /// What the eye should find without searching.
+    Strong,
+    /// The one accent: where one is, and what can be done.
+    Accent,
+    /// A low load.
+    Low,
+    /// A middling load.
+    Mid,
+    /// A high load, which is no trouble.
+    High,
+    /// Something to look at.
+    Warn,
+    /// Something broken.
+    Bad,
+}
+
+/// One device in a strip.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mark {
+    /// Works this much, 0 to 100.
+    Level(f32),
+    /// Does nothing.
+    Idle,
+    /// Says nothing of its load.
+    Unknown,
+    /// Gives no numbers.
+    Broken,
+    /// There are more than fit.
+    More,
+}
+
+/// What a piece shows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// Text, already cut or padded to its width.
+    Text(String),
+    /// A horizontal bar, 0 to 100; nothing when the share is unknown.
+    Bar(Option<f32>),
+    /// One column a point, 0 to 100, with gaps.
+    Spark(Vec<Option<f32>>),
+    /// One column a device, each in its own tone.
+    Strip(Vec<(Mark, Tone)>),
+    /// A thin horizontal line.
+    Rule,
+}
+
+/// A part of a line with a fixed width.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece {
+    /// What it shows.
+    pub kind: Kind,
+    /// What it means.
+    pub tone: Tone,
+    /// Columns it takes, always.
+    pub width: u16,
+}
+
+/// On what a line stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ground {
+    /// The screen.
+    #[default]
+    Plain,
+    /// The row one is on.
+    Selected,
+}
+
+/// One line of the screen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Line {
+    /// From left to right.
+    pub pieces: Vec<Piece>,
+    /// On what it stands.
+    pub ground: Ground,
+}
+
+impl Line {
+    /// Makes an empty line.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes a line of one text.
+    pub fn of(text: impl Into<String>, tone: Tone) -> Self {
+        Self::new().text(text, tone)
+    }
+
+    /// Adds text as wide as it is.
+    #[must_use]
+    pub fn text(self, text: impl Into<String>, tone: Tone) -> Self {
+        let text = text.into();
+        let width = width_of(&text);
+        self.piece(Kind::Text(text), tone, width)
+    }
+
+    /// Adds text at the left of so many columns.
+    #[must_use]
+    pub fn left(self, text: &str, width: u16, tone: Tone) -> Self {
+        let tone = if text == UNKNOWN { Tone::Faint } else { tone };
+        let text = cut(text, width);
+        let rest = width.saturating_sub(width_of(&text));
+        self.piece(Kind::Text(format!("{text}{}", blanks(rest))), tone, width)
+    }
+
+    /// Adds text at the right of so many columns.
+    #[must_use]
+    pub fn right(self, text: &str, width: u16, tone: Tone) -> Self {
+        let tone = if text == UNKNOWN { Tone::Faint } else { tone };
+        let text = cut(text, width);
+        let rest = width.saturating_sub(width_of(&text));
+        self.piece(Kind::Text(format!("{}{text}", blanks(rest))), tone, width)
+    }
+
+    /// Adds empty columns.
+    #[must_use]
+    pub fn gap(self, width: u16) -> Self {
+        if width == 0 {
+            return self;
+        }
+        self.piece(Kind::Text(blanks(width)), Tone::Plain, width)
+    }
+
+    /// Adds a bar.
+    #[must_use]
+    pub fn bar(self, share: Option<f32>, width: u16, tone: Tone) -> Self {
+        self.piece(Kind::Bar(share), tone, width)
+    }
+
+    /// Adds the last points of a track.
+    #[must_use]
+    pub fn spark(self, points: Vec<Option<f32>>, tone: Tone) -> Self {
+        let width = u16::try_from(points.len()).unwrap_or(u16::MAX);
+        self.piece(Kind::Spark(points), tone, width)
+    }
+
+    /// Adds one mark a device, padded to so many columns.
+    #[must_use]
+    pub fn strip(self, mut marks: Vec<(Mark, Tone)>, width: u16) -> Self {
+        let room = usize::from(width);
+        if marks.len() > room {
+            marks.truncate(room.saturating_sub(1));
+            marks.push((Mark::More, Tone::Faint));
+        }
+        self.piece(Kind::Strip(marks), Tone::Plain, width)
+    }
+
+    /// Adds a thin line.
+    #[must_use]
+    pub fn rule(self, width: u16) -> Self {
+        self.piece(Kind::Rule, Tone::Faint, width)
+    }
+
+    /// Adds all of another line.
+    #[must_use]
+    pub fn then(mut self, other: Self) -> Self {
+        self.pieces.extend(other.pieces);
+        self
+    }
+
+    /// Puts `other` at the right end of so many columns, cutting this one where they meet.
+    #[must_use]
+    pub fn against(self, other: Self, width: u16) -> Self {
+        let room = width.saturating_sub(other.width());
+        let own = if self.width() > room { self.cut(room.saturating_sub(1)) } else { self };
+        let gap = room.saturating_sub(own.width());
+        own.gap(gap).then(other).cut(width)
+    }
+
+    /// Cuts it to so many columns.
+    #[must_use]
+    pub fn cut(mut self, width: u16) -> Self {
+        let mut room = width;
+        for piece in &mut self.pieces {
+            if piece.width > room {
+                if let Kind::Text(text) = &mut piece.kind {
+                    *text = cut(text, room);
+                }
+                piece.width = room;
+            }
+            room -= piece.width;
+        }
+        self.pieces.retain(|piece| piece.width > 0);
+        self
+    }
+
+    /// Makes all of it second rank: its numbers are old.
+    #[must_use]
+    pub fn faded(mut self) -> Self {
+        for piece in &mut self.pieces {
+            piece.tone = Tone::Faint;
+            if let Kind::Strip(marks) = &mut piece.kind {
+                for (_, tone) in marks {
+                    *tone = Tone::Low;
+                }
+            }
+        }
+        self
+    }
+
+    /// Makes it the row one is on.
+    #[must_use]
+    pub fn selected(mut self, is_selected: bool) -> Self {
+        self.ground = if is_selected { Ground::Selected } else { Ground::Plain };
+        self
+    }
+
+    /// Returns the columns it takes.
+    pub fn width(&self) -> u16 {
+        self.pieces.iter().fold(0, |sum, piece| sum.saturating_add(piece.width))
+    }
+
+    fn piece(mut self, kind: Kind, tone: Tone, width: u16) -> Self {
+        self.pieces.push(Piece { kind, tone, width });
+        self
+    }
+}
+
+/// Lays items side by side, as many lines as needed, at most `most`; what does not fit is left out.
+pub(crate) fn flow(items: Vec<Line>, gap: u16, width: u16, most: usize) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for item in items {
+        let fits = |line: &Line| line.width().saturating_add(gap + item.width()) <= width;
+        if let Some(line) = lines.last_mut().filter(|line| fits(line)) {
+            *line = std::mem::take(line).gap(gap).then(item);
+        } else if lines.len() < most {
+            lines.push(item.cut(width));
+        } else {
+            break;
+        }
+    }
+    lines
+}
+
+/// Returns the columns a text takes.
+pub(crate) fn width_of(text: &str) -> u16 {
+    u16::try_from(text.width()).unwrap_or(u16::MAX)
+}
+
+/// Cuts a text to so many columns; `…` stands for what is left out.
+pub(crate) fn cut(text: &str, width: u16) -> String {
+    if width_of(text) <= width {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    let mut room = usize::from(width).saturating_sub(1);
+    for letter in text.chars() {
+        let own = letter.width().unwrap_or(0);
+        if own > room {
+            break;
+        }
+        room -= own;
+        kept.push(letter);
+    }
+    if width > 0 {
+        kept.push('…');
+    }
+    kept
+}
+
+fn blanks(width: u16) -> String {
+    " ".repeat(usize::from(width))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(line: &Line) -> String {
+        let own = |piece: &Piece| match &piece.kind {
+            Kind::Text(text) => text.clone(),
+            Kind::Bar(_) | Kind::Spark(_) | Kind::Strip(_) | Kind::Rule => "#".into(),
+        };
+        line.pieces.iter().map(own).collect()
+    }
+
+    #[test]
+    fn a_column_is_as_wide_as_it_says_whatever_stands_in_it() {
+        for (word, left, right) in [
+            ("ab", "ab  ", "  ab"),
+            ("abcdef", "abc…", "abc…"),
+            ("日本語", "日… ", " 日…"),
+            ("e\u{301}tude", "e\u{301}tu…", "e\u{301}tu…"),
+        ] {
+            assert_eq!(text(&Line::new().left(word, 4, Tone::Plain)), left);
+            assert_eq!(text(&Line::new().right(word, 4, Tone::Plain)), right);
+        }
+        assert_eq!(cut("abc", 0), "");
+    }
+
+    #[test]
+    fn two_ends_never_overlap() {
+        let line = |width| {
+            Line::of("left side", Tone::Plain).against(Line::of("right", Tone::Plain), width)
+        };
+        assert_eq!(text(&line(20)), "left side      right");
+        assert_eq!(text(&line(12)), "left … right");
+        assert_eq!(text(&line(3)), "ri…");
+        assert_eq!(text(&line(0)), "");
+    }
+
+    #[test]
+    fn items_flow_over_lines_and_stop_at_the_last() {
+        let items =
+            || ["aaa", "bbb", "ccc", "ddd"].map(|word| Line::of(word, Tone::Plain)).to_vec();
+        let lines =
+            |width, most| flow(items(), 1, width, most).iter().map(text).collect::<Vec<_>>();
+        assert_eq!(lines(7, 9), ["aaa bbb", "ccc ddd"]);
+        assert_eq!(lines(7, 1), ["aaa bbb"]);
+        assert_eq!(lines(2, 2), ["a…", "b…"]);
+    }
+
+    #[test]
+    fn a_strip_says_when_there_are_more_devices_than_columns() {
+        let line = Line::new().strip(vec![(Mark::Idle, Tone::Low); 20], 4);
+        let Kind::Strip(marks) = &line.pieces[0].kind else { panic!("no strip") };
+        assert_eq!(marks.len(), 4);
+        assert_eq!(marks[3].0, Mark::More);
+    }
+}

@@ -1,0 +1,330 @@
+//! Where one is: the view, the selected node, the cursor in its tables, and how far each is scrolled.
+//!
+//! What is selected is kept by identity; its place is found again in each frame.
+
+use std::sync::Arc;
+
+use crate::fleet::Node;
+use crate::model::NodeName;
+use crate::view::picture::Picture;
+
+/// The views.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum View {
+    /// All nodes.
+    #[default]
+    Fleet,
+    /// One node.
+    Node,
+}
+
+/// A move within a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// To the row above.
+    Up,
+    /// To the row below.
+    Down,
+    /// A page up.
+    PageUp,
+    /// A page down.
+    PageDown,
+    /// To the first row.
+    Home,
+    /// To the last row.
+    End,
+}
+
+impl Step {
+    /// Returns where a move from `place` leads in a list of `count`.
+    pub fn from(self, place: usize, count: usize, page: usize) -> usize {
+        let page = page.max(1);
+        let to = match self {
+            Self::Up => place.saturating_sub(1),
+            Self::Down => place.saturating_add(1),
+            Self::PageUp => place.saturating_sub(page),
+            Self::PageDown => place.saturating_add(page),
+            Self::Home => 0,
+            Self::End => count,
+        };
+        to.min(count.saturating_sub(1))
+    }
+}
+
+/// A row of a node's tables, by identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spot {
+    /// A device.
+    Device(Arc<str>),
+    /// A process on a device.
+    Use {
+        /// The device.
+        device: Arc<str>,
+        /// The process id.
+        pid: u32,
+        /// Its start, where known: a pid alone is used again.
+        start_ticks: Option<u64>,
+    },
+}
+
+/// Part of a list that is on the screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// The first row shown.
+    pub top: usize,
+    /// Rows shown at most.
+    pub rows: usize,
+}
+
+impl Window {
+    /// Fits the window into a list of `count`, with the row `wanted` in sight.
+    pub fn settle(&mut self, rows: usize, count: usize, wanted: Option<usize>) {
+        self.rows = rows;
+        if let Some(wanted) = wanted {
+            let least = wanted.saturating_add(1).saturating_sub(rows);
+            self.top = self.top.clamp(least, least.max(wanted));
+        }
+        self.top = self.top.min(count.saturating_sub(rows));
+    }
+
+    /// Returns the rows shown of a list of `count`.
+    pub fn range(self, count: usize) -> std::ops::Range<usize> {
+        let end = self.top.saturating_add(self.rows).min(count);
+        self.top.min(end)..end
+    }
+}
+
+/// Where one is.
+#[derive(Clone, Debug)]
+pub struct Navigation {
+    /// The view.
+    pub view: View,
+    /// The process table is shown.
+    pub shows_processes: bool,
+    /// The rows of the node list on the screen.
+    pub list: Window,
+    /// The rows of the device table on the screen.
+    pub devices: Window,
+    /// The rows of the process table on the screen.
+    pub uses: Window,
+    selected: Option<NodeName>,
+    cursor: Option<Spot>,
+}
+
+impl Default for Navigation {
+    fn default() -> Self {
+        Self {
+            view: View::Fleet,
+            shows_processes: true,
+            list: Window::default(),
+            devices: Window::default(),
+            uses: Window::default(),
+            selected: None,
+            cursor: None,
+        }
+    }
+}
+
+impl Navigation {
+    /// Returns the place of the selected node; that of the first when it is gone.
+    pub fn place(&self, picture: &Picture) -> usize {
+        self.selected.as_ref().and_then(|name| picture.position(name)).unwrap_or(0)
+    }
+
+    /// Returns the selected node; the first one when it is gone.
+    pub fn node<'a>(&self, picture: &'a Picture) -> Option<&'a Arc<Node>> {
+        picture.node_at(self.place(picture))
+    }
+
+    /// Selects a node by its name.
+    pub fn select(&mut self, name: NodeName) {
+        if self.selected.as_ref() != Some(&name) {
+            self.cursor = None;
+            self.devices = Window::default();
+            self.uses = Window::default();
+        }
+        self.selected = Some(name);
+    }
+
+    /// Moves the selection in the node list.
+    pub fn step_node(&mut self, picture: &Picture, step: Step) {
+        let to = step.from(self.place(picture), picture.fleet.nodes.len(), self.list.rows);
+        if let Some(node) = picture.node_at(to) {
+            self.select(node.name.clone());
+        }
+    }
+
+    /// Moves the cursor in the tables of the selected node, or scrolls its processes without one.
+    pub fn step_table(&mut self, picture: &Picture, step: Step) {
+        let Some(node) = self.node(picture) else { return };
+        let Some(at) = self.cursor_place(node) else {
+            let count = uses(node).len();
+            let scrolled = step.from(self.uses.top, count, self.uses.rows);
+            self.uses.top = scrolled.min(count.saturating_sub(self.uses.rows));
+            return;
+        };
+        let spots = self.spots(node);
+        let page = self.devices.rows.max(self.uses.rows);
+        self.cursor = spots.get(step.from(at, spots.len(), page)).cloned();
+    }
+
+    /// Puts the cursor into the tables of the selected node.
+    pub fn enter_table(&mut self, picture: &Picture) {
+        if self.cursor.is_none()
+            && let Some(node) = self.node(picture)
+        {
+            self.cursor = self.spots(node).first().cloned();
+        }
+    }
+
+    /// Takes the cursor out of the tables; says whether it was there.
+    pub fn leave_table(&mut self) -> bool {
+        self.cursor.take().is_some()
+    }
+
+    /// Returns the row under the cursor, as it stands now.
+    pub fn cursor(&self, node: &Node) -> Option<Spot> {
+        self.spots(node).get(self.cursor_place(node)?).cloned()
+    }
+
+    /// Finds the row under the cursor again; the first row when it is gone.
+    fn cursor_place(&self, node: &Node) -> Option<usize> {
+        let cursor = self.cursor.as_ref()?;
+        let spots = self.spots(node);
+        (!spots.is_empty()).then(|| spots.iter().position(|spot| spot == cursor).unwrap_or(0))
+    }
+
+    fn spots(&self, node: &Node) -> Vec<Spot> {
+        let devices = node.devices.iter().map(|device| Spot::Device(Arc::clone(&device.uuid)));
+        let uses = if self.shows_processes { uses(node) } else { Vec::new() };
+        devices.chain(uses.into_iter().map(|(_, spot)| spot)).collect()
+    }
+}
+
+/// Returns the uses of a node by their place in it, in the order of the process table: by device,
+/// and the one that holds most memory first.
+pub(crate) fn uses(node: &Node) -> Vec<(usize, Spot)> {
+    let device = |uuid: &str| node.devices.iter().position(|device| *device.uuid == *uuid);
+    let mut order: Vec<_> = node
+        .uses
+        .iter()
+        .enumerate()
+        .map(|(place, used)| {
+            let memory = used.memory.get().map_or(0, |bytes| bytes.0);
+            let known = device(&used.device).unwrap_or(usize::MAX);
+            ((known, std::cmp::Reverse(memory), used.pid), place, used)
+        })
+        .collect();
+    order.sort_by_key(|(key, place, _)| (*key, *place));
+    let spot = |(_, place, used): (_, usize, &crate::model::DeviceUse)| {
+        let start_ticks = node.process(used.pid).map(|process| process.key.start_ticks);
+        (place, Spot::Use { device: Arc::clone(&used.device), pid: used.pid, start_ticks })
+    };
+    order.into_iter().map(spot).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::Fleet;
+    use crate::model::{Bytes, Device, DeviceUse, Reading};
+    use crate::time::Timestamp;
+
+    fn picture(names: &[&str]) -> Picture {
+        let node = |name: &&str| {
+            let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+            node.devices = ["GPU-a", "GPU-b"]
+                .map(|uuid| Device { uuid: uuid.into(), ..Device::default() })
+                .to_vec();
+            Arc::new(node)
+        };
+        let nodes: Vec<_> = names.iter().map(node).collect();
+        Picture::new(Fleet::new(nodes.into()), Timestamp::default())
+    }
+
+    fn using(device: &str, pid: u32, gib: u64) -> DeviceUse {
+        DeviceUse {
+            device: device.into(),
+            pid,
+            memory: Reading::Known(Bytes(gib << 30)),
+            sm: Reading::default(),
+            driver_name: None,
+        }
+    }
+
+    fn selected(navigation: &Navigation, picture: &Picture) -> String {
+        navigation.node(picture).unwrap().name.to_string()
+    }
+
+    #[test]
+    fn another_node_does_not_slide_under_the_selection() {
+        let mut navigation = Navigation::default();
+        let before = picture(&["a", "b", "c"]);
+        navigation.step_node(&before, Step::End);
+        navigation.step_node(&before, Step::Up);
+        assert_eq!(selected(&navigation, &before), "b");
+        assert_eq!(selected(&navigation, &picture(&["x", "y", "b"])), "b");
+        assert_eq!(selected(&navigation, &picture(&["x", "y"])), "x");
+    }
+
+    #[test]
+    fn steps_stop_at_both_ends() {
+        for (step, place, to) in [
+            (Step::Up, 0, 0),
+            (Step::Down, 9, 9),
+            (Step::PageDown, 3, 8),
+            (Step::PageDown, 7, 9),
+            (Step::PageUp, 3, 0),
+            (Step::Home, 5, 0),
+            (Step::End, 5, 9),
+        ] {
+            assert_eq!(step.from(place, 10, 5), to, "{step:?} {place}");
+        }
+        assert_eq!(Step::End.from(3, 0, 0), 0);
+    }
+
+    #[test]
+    fn the_window_follows_what_is_wanted_and_never_shows_emptiness() {
+        for (top, rows, count, wanted, range) in [
+            (0, 5, 10, Some(7), 3..8),
+            (6, 5, 10, Some(2), 2..7),
+            (4, 5, 10, Some(6), 4..9),
+            (9, 5, 10, None, 5..10),
+            (9, 5, 3, Some(2), 0..3),
+            (3, 0, 10, Some(5), 6..6),
+            (0, 5, 0, Some(0), 0..0),
+        ] {
+            let mut window = Window { top, rows };
+            window.settle(rows, count, wanted);
+            assert_eq!(window.range(count), range, "{top} {rows} {count}");
+        }
+    }
+
+    #[test]
+    fn the_cursor_walks_devices_then_processes_and_stays_with_what_it_is_on() {
+        let mut pictured = picture(&["a"]);
+        let mut node = Node::clone(pictured.node_at(0).unwrap());
+        node.uses = vec![using("GPU-b", 7, 1), using("GPU-a", 9, 1), using("GPU-a", 8, 2)];
+        pictured.fleet = Fleet::new(vec![Arc::new(node.clone())].into());
+        let mut navigation = Navigation::default();
+        assert_eq!(navigation.cursor(&node), None);
+        navigation.enter_table(&pictured);
+        let mut seen = Vec::new();
+        for _ in 0..5 {
+            seen.push(match navigation.cursor(&node).unwrap() {
+                Spot::Device(uuid) => uuid.to_string(),
+                Spot::Use { pid, .. } => pid.to_string(),
+            });
+            navigation.step_table(&pictured, Step::Down);
+        }
+        assert_eq!(seen, ["GPU-a", "GPU-b", "8", "9", "7"]);
+        node.uses.retain(|used| used.pid != 8);
+        assert!(matches!(navigation.cursor(&node), Some(Spot::Use { pid: 7, .. })));
+        node.uses.clear();
+        assert!(matches!(navigation.cursor(&node), Some(Spot::Device(_))));
+        assert!(navigation.leave_table());
+        assert!(!navigation.leave_table());
+    }
+}

@@ -1,0 +1,204 @@
+//! Numbers as they stand on the screen: few digits, fixed width, never a zero for what is unknown.
+
+use std::time::Duration;
+
+use crate::model::{Bytes, Percent, Reading};
+use crate::view::line::{Tone, UNKNOWN};
+
+/// Bytes in one GiB.
+const GIB: f64 = 1_073_741_824.0;
+
+/// At which shares a load turns middling and high.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Thresholds {
+    middling: f32,
+    high: f32,
+}
+
+impl Thresholds {
+    /// Utilization and power of whole nodes.
+    pub(crate) const FLEET: Self = Self { middling: 10.0, high: 75.0 };
+    /// Memory of whole nodes.
+    pub(crate) const FLEET_MEMORY: Self = Self { middling: 10.0, high: 80.0 };
+    /// Anything of one device, as nvnodetop has it.
+    pub(crate) const NODE: Self = Self { middling: 60.0, high: 85.0 };
+
+    /// Returns what a share means; nothing in particular when it is unknown.
+    pub(crate) fn tone(self, share: Option<f32>) -> Tone {
+        match share {
+            None => Tone::Faint,
+            Some(share) if share >= self.high => Tone::High,
+            Some(share) if share >= self.middling => Tone::Mid,
+            Some(_) => Tone::Low,
+        }
+    }
+}
+
+/// Writes a known value, and `–` for an unknown one.
+pub(crate) fn or_unknown<T>(reading: Option<T>, write: impl FnOnce(T) -> String) -> String {
+    reading.map_or_else(|| UNKNOWN.to_owned(), write)
+}
+
+/// Writes a share without its sign.
+pub(crate) fn percent(share: Option<f32>) -> String {
+    or_unknown(share, |share| format!("{share:.0}"))
+}
+
+/// Returns a share as a plain number.
+pub(crate) fn share(reading: Reading<Percent>) -> Option<f32> {
+    reading.get().map(Percent::get)
+}
+
+/// Returns bytes as GiB.
+#[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
+pub(crate) fn gib(bytes: Bytes) -> f64 {
+    bytes.0 as f64 / GIB
+}
+
+/// Writes `used/total` in GiB.
+pub(crate) fn memory_pair(used: Option<Bytes>, total: Option<Bytes>, decimals: usize) -> String {
+    let write = |bytes| or_unknown(bytes, |bytes| format!("{:.decimals$}", gib(bytes)));
+    format!("{}/{}", write(used), write(total))
+}
+
+/// Writes `used/total` with the unit that suits the total.
+pub(crate) fn memory_with_unit(used: Option<Bytes>, total: Option<Bytes>) -> String {
+    let Some(total) = total else { return UNKNOWN.to_owned() };
+    let (scale, unit, decimals) = match gib(total) {
+        size if size >= 10_240.0 => (1024.0, "TiB", 1),
+        size if size >= 100.0 => (1.0, "GiB", 0),
+        _ => (1.0, "GiB", 1),
+    };
+    let used = or_unknown(used, |used| format!("{:.decimals$}", gib(used) / scale));
+    format!("{used}/{:.decimals$} {unit}", gib(total) / scale)
+}
+
+/// Writes one amount of memory in at most 6 columns.
+pub(crate) fn amount(bytes: Bytes) -> String {
+    match gib(bytes) {
+        size if size >= 1_000.0 => format!("{:.1}T", size / 1024.0),
+        size if size >= 1.0 => format!("{size:.1}G"),
+        size if size * 1024.0 >= 1.0 => format!("{:.0}M", size * 1024.0),
+        size => format!("{:.0}K", size * 1024.0 * 1024.0),
+    }
+}
+
+/// Writes bytes a second in at most 4 columns, in powers of 1000 as network people count.
+#[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+pub(crate) fn rate(bytes: u64) -> String {
+    let mut value = bytes as f64 / 1_000.0;
+    for unit in ["K", "M", "G", "T"] {
+        if value < 9.95 {
+            let text = format!("{value:.1}{unit}");
+            return if text == "0.0K" { "0".to_owned() } else { text };
+        }
+        if value < 999.5 {
+            return format!("{value:.0}{unit}");
+        }
+        value /= 1_000.0;
+    }
+    "lots".to_owned()
+}
+
+/// Writes how long ago something was: true within a second, and `1s` for all that is quite new.
+pub(crate) fn age(span: Duration) -> String {
+    let rounded = span.saturating_add(Duration::from_millis(500)).as_secs();
+    seconds(rounded.max(1))
+}
+
+/// Writes how long something lasts or will take, `0s` included.
+pub(crate) fn lasting(span: Duration) -> String {
+    seconds(span.saturating_add(Duration::from_millis(500)).as_secs())
+}
+
+fn seconds(all: u64) -> String {
+    let (days, hours, minutes, rest) = (all / 86_400, all / 3_600 % 24, all / 60 % 60, all % 60);
+    match all {
+        0..60 => format!("{rest}s"),
+        60..3_600 => format!("{minutes}m{rest:02}s"),
+        3_600..86_400 => format!("{hours}h{minutes:02}m"),
+        _ => format!("{days}d{hours:02}h"),
+    }
+}
+
+/// Writes an interval: `1s`, `0.25s`.
+pub(crate) fn interval(span: Duration) -> String {
+    format!("{}s", span.as_secs_f64())
+}
+
+/// Writes the time a process has run in at most 8 columns.
+pub(crate) fn running(span: Duration) -> String {
+    let all = span.as_secs();
+    let (hours, minutes, seconds) = (all / 3_600, all / 60 % 60, all % 60);
+    match hours {
+        0 => format!("{minutes}:{seconds:02}"),
+        1..100 => format!("{hours}:{minutes:02}:{seconds:02}"),
+        _ => format!("{}d{:02}h", hours / 24, hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unknown_is_a_dash_and_no_zero() {
+        assert_eq!(percent(None), "–");
+        assert_eq!(memory_pair(None, Some(Bytes(80 << 30)), 1), "–/80.0");
+        assert_eq!(memory_with_unit(None, None), "–");
+        assert_eq!(Thresholds::NODE.tone(None), Tone::Faint);
+    }
+
+    #[test]
+    fn ages_are_true_within_a_second_and_calm_when_new() {
+        for (millis, text) in [
+            (0, "1s"),
+            (999, "1s"),
+            (1_400, "1s"),
+            (1_600, "2s"),
+            (59_400, "59s"),
+            (102_000, "1m42s"),
+            (3_725_000, "1h02m"),
+            (273_600_000, "3d04h"),
+        ] {
+            assert_eq!(age(Duration::from_millis(millis)), text);
+        }
+        assert_eq!(lasting(Duration::from_millis(100)), "0s");
+    }
+
+    #[test]
+    fn amounts_and_rates_fit_their_columns() {
+        for (bytes, text) in [
+            (0, "0"),
+            (1_000, "1.0K"),
+            (999_499, "999K"),
+            (999_999, "1.0M"),
+            (11_100_000_000, "11G"),
+            (48_000_000_000, "48G"),
+            (u64::MAX, "lots"),
+        ] {
+            assert_eq!(rate(bytes), text);
+        }
+        for (bytes, text) in
+            [(0, "0K"), (512 << 20, "512M"), (77 << 30, "77.0G"), (2_000 << 30, "2.0T")]
+        {
+            assert_eq!(amount(Bytes(bytes)), text);
+        }
+        assert_eq!(memory_with_unit(Some(Bytes(5 << 40)), Some(Bytes(20 << 40))), "5.0/20.0 TiB");
+    }
+
+    #[test]
+    fn running_time_grows_into_days() {
+        for (seconds, text) in [(62, "1:02"), (97_928, "27:12:08"), (500_000, "5d18h")] {
+            assert_eq!(running(Duration::from_secs(seconds)), text);
+        }
+    }
+
+    #[test]
+    fn thresholds_hold_from_their_first_value() {
+        assert_eq!(Thresholds::FLEET.tone(Some(9.9)), Tone::Low);
+        assert_eq!(Thresholds::FLEET.tone(Some(10.0)), Tone::Mid);
+        assert_eq!(Thresholds::FLEET_MEMORY.tone(Some(79.0)), Tone::Mid);
+        assert_eq!(Thresholds::NODE.tone(Some(85.0)), Tone::High);
+    }
+}

@@ -1,0 +1,175 @@
+//! A fleet at one moment, with what every frame needs of it worked out once.
+//!
+//! At 5,000 nodes a frame touches only the rows it shows; sums, folded troubles and column widths
+//! are made here, once for each new fleet or second.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::fleet::{Fleet, Node, Totals};
+use crate::model::{DeviceFault, FaultKind, NodeName, SourceFaultKind};
+use crate::nodeset;
+use crate::time::Timestamp;
+use crate::view::condition::Standing;
+use crate::view::line::{Tone, width_of};
+use crate::view::number::gib;
+
+/// A fleet at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Picture {
+    /// The fleet.
+    pub fleet: Fleet,
+    /// The moment.
+    pub now: Timestamp,
+    /// Sums over its fresh nodes.
+    pub totals: Totals,
+    /// What is wrong, alike things together, the widest spread first.
+    pub troubles: Vec<Trouble>,
+    /// What the columns must hold.
+    pub shape: Shape,
+}
+
+/// One thing that is wrong with one or more nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trouble {
+    /// The nodes, folded: `gpu[01-40]`.
+    pub nodes: String,
+    /// How many.
+    pub count: usize,
+    /// What is wrong.
+    pub sentence: String,
+    /// What a person can do about it.
+    pub remedy: &'static str,
+    /// How bad it is.
+    pub tone: Tone,
+}
+
+/// What the columns of the node list must hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Shape {
+    /// The widest name.
+    pub name: u16,
+    /// The most devices of a node.
+    pub devices: u16,
+    /// The most device memory of a node, in GiB.
+    pub memory: f64,
+    /// The highest power limit of a node, in watts.
+    pub power: f32,
+    /// Some process belongs to a job.
+    pub has_jobs: bool,
+}
+
+impl Picture {
+    /// Takes a picture of a fleet.
+    pub fn new(fleet: Fleet, now: Timestamp) -> Self {
+        let totals = Totals::of(&fleet, now);
+        let troubles = troubles(&fleet, now);
+        let shape = Shape::of(&fleet);
+        Self { fleet, now, totals, troubles, shape }
+    }
+
+    /// Returns where in the list a node stands.
+    pub fn position(&self, name: &NodeName) -> Option<usize> {
+        self.fleet.nodes.iter().position(|node| node.name == *name)
+    }
+
+    /// Returns the node at a place of the list.
+    pub fn node_at(&self, place: usize) -> Option<&Arc<Node>> {
+        self.fleet.nodes.get(place)
+    }
+}
+
+impl Shape {
+    fn of(fleet: &Fleet) -> Self {
+        let mut shape = Self::default();
+        for node in fleet.nodes.iter() {
+            shape.name = shape.name.max(width_of(node.name.as_str()));
+            let (mut devices, mut memory, mut power) = (0_u16, 0.0, 0.0);
+            for device in node.devices.iter().filter(|device| device.parent.is_none()) {
+                devices = devices.saturating_add(1);
+                memory += device.memory_total.get().map_or(0.0, gib);
+                power += device.power_limit.get().map_or(0.0, crate::model::Watts::get);
+            }
+            shape.devices = shape.devices.max(devices);
+            shape.memory = shape.memory.max(memory);
+            shape.power = shape.power.max(power);
+            shape.has_jobs |= node.processes.iter().any(|process| process.statics.job.is_some());
+        }
+        shape
+    }
+}
+
+/// What makes two troubles alike.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Likeness {
+    Down(FaultKind, Arc<str>),
+    Source(&'static str, String),
+    Lost(String),
+    Stale,
+}
+
+fn troubles(fleet: &Fleet, now: Timestamp) -> Vec<Trouble> {
+    let mut alike: BTreeMap<Likeness, (Vec<&str>, &'static str)> = BTreeMap::new();
+    for node in fleet.nodes.iter() {
+        for (likeness, remedy) in likenesses(node, now) {
+            alike.entry(likeness).or_insert((Vec::new(), remedy)).0.push(node.name.as_str());
+        }
+    }
+    let mut all: Vec<Trouble> = alike
+        .into_iter()
+        .map(|(likeness, (names, remedy))| Trouble {
+            count: names.len(),
+            nodes: nodeset::fold(names),
+            tone: if likeness == Likeness::Stale { Tone::Warn } else { Tone::Bad },
+            sentence: likeness.sentence(),
+            remedy,
+        })
+        .collect();
+    all.sort_by_key(|trouble| (trouble.tone != Tone::Bad, std::cmp::Reverse(trouble.count)));
+    all
+}
+
+fn likenesses(node: &Node, now: Timestamp) -> Vec<(Likeness, &'static str)> {
+    if let Some(fault) = node.fault() {
+        let likeness = Likeness::Down(fault.kind, Arc::clone(&fault.detail));
+        return vec![(likeness, fault.kind.remedy())];
+    }
+    let mut all: Vec<_> = node
+        .sources
+        .iter()
+        .filter_map(|state| Some((&state.source, state.fault.as_ref()?)))
+        .map(|(source, fault)| {
+            (Likeness::Source(fault.kind.label(), source.to_string()), fault.kind.remedy())
+        })
+        .collect();
+    if all.is_empty() && matches!(Standing::of(node, now), Standing::Stale(_)) {
+        all.push((Likeness::Stale, "look at the node; gtop connects again by itself"));
+    }
+    if let Some(fault) = node.devices.iter().find_map(|device| device.fault.as_ref()) {
+        all.push((Likeness::Lost(device_fault(fault)), SourceFaultKind::Lost.remedy()));
+    }
+    all
+}
+
+impl Likeness {
+    fn sentence(&self) -> String {
+        match self {
+            Self::Down(kind, detail) if detail.is_empty() => kind.label().to_owned(),
+            Self::Down(kind, detail) => format!("{}: {detail}", kind.label()),
+            Self::Source(label, source) => format!("{label}: {source}"),
+            Self::Lost(label) => format!("device {label}"),
+            Self::Stale => "stale: nothing new arrives".to_owned(),
+        }
+    }
+}
+
+/// Returns why a device gives no numbers, in a few words.
+pub(crate) fn device_fault(fault: &DeviceFault) -> String {
+    match fault {
+        DeviceFault::Lost => "lost".to_owned(),
+        DeviceFault::NeedsReset => "needs a reset".to_owned(),
+        DeviceFault::NoPermission => "no permission".to_owned(),
+        DeviceFault::Other(words) if words.is_empty() => "broken".to_owned(),
+        DeviceFault::Other(words) => words.to_string(),
+    }
+}

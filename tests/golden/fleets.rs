@@ -1,0 +1,498 @@
+//! Made-up fleets: every state a node can be in, folded from samples as real ones are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gtop::fleet::{Fleet, Folding, Node};
+use gtop::model::{
+    BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, Device, DeviceFault,
+    DeviceUse, DevicesReading, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading,
+    JobId, Link, Megahertz, NodeName, Percent, Pressure, ProcessKey, ProcessReading,
+    ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source, SourceFault,
+    SourceFaultKind, Space, Throttle, UsesReading, Watts,
+};
+use gtop::time::Timestamp;
+
+/// The moment of all pictures: 2025-11-21 13:05:07 UTC.
+pub const NOW: Timestamp = Timestamp::from_micros(1_763_730_307_000_000);
+
+/// Seconds of samples a node has sent.
+const SECONDS: i64 = 75;
+
+fn ago(millis: i64) -> Timestamp {
+    Timestamp::from_micros(NOW.as_micros() - millis * 1_000)
+}
+
+fn name(text: &str) -> NodeName {
+    NodeName::new(text).unwrap()
+}
+
+fn smi() -> Source {
+    Source::new("nvidia-smi")
+}
+
+/// A number that looks like chance and is always the same.
+fn noise(seed: u64) -> u64 {
+    let mut value = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) >> 33
+}
+
+/// One node in the making.
+pub struct Maker {
+    name: String,
+    folding: Folding,
+    devices: Vec<Device>,
+    uses: Vec<DeviceUse>,
+    processes: Vec<ProcessReading>,
+    /// What each device does, in percent; it wavers by some points.
+    loads: Vec<f32>,
+    boot: String,
+    last_millis: i64,
+}
+
+impl Maker {
+    pub fn new(text: &str) -> Self {
+        Self {
+            name: text.to_owned(),
+            folding: Folding::new(name(text), Duration::from_secs(300)),
+            devices: Vec::new(),
+            uses: Vec::new(),
+            processes: Vec::new(),
+            loads: Vec::new(),
+            boot: format!("boot-of-{text}"),
+            last_millis: 400,
+        }
+    }
+
+    pub fn devices(mut self, loads: &[f32]) -> Self {
+        self.loads = loads.to_vec();
+        self.devices =
+            (0..).zip(loads).map(|(index, load)| h100(&self.name, index, *load)).collect();
+        self
+    }
+
+    pub fn change(mut self, index: usize, change: impl FnOnce(&mut Device)) -> Self {
+        change(&mut self.devices[index]);
+        self
+    }
+
+    /// Gives a device a process.
+    pub fn process(
+        mut self,
+        device: usize,
+        pid: u32,
+        user: &str,
+        job: &str,
+        command: &str,
+    ) -> Self {
+        let known = &self.devices[device];
+        let sm = known.utilization;
+        self.uses.push(DeviceUse {
+            device: Arc::clone(&known.uuid),
+            pid,
+            memory: known.memory_used,
+            sm,
+            driver_name: Some("python".into()),
+        });
+        self.processes.push(ProcessReading {
+            key: ProcessKey { pid, start_ticks: 100 * u64::from(pid) },
+            cpu_ticks: Reading::Known(0),
+            resident: Reading::Known(Bytes(u64::from(pid % 37 + 4) << 30)),
+            statics: Some(ProcessStatics {
+                parent_pid: Reading::Known(pid - 1),
+                uid: Reading::Known(1000),
+                user: Reading::Known(user.into()),
+                command: Reading::Known(command.into()),
+                job: JobId::new(job),
+            }),
+        });
+        self
+    }
+
+    /// Gives every device a process of one job.
+    pub fn job(mut self, user: &str, job: &str, command: &str) -> Self {
+        for device in 0..self.devices.len() {
+            let pid = 41_200 + u32::try_from(device).unwrap() * 11;
+            self = self.process(device, pid, user, job, command);
+        }
+        self
+    }
+
+    pub fn boot(mut self, boot: &str) -> Self {
+        boot.clone_into(&mut self.boot);
+        self
+    }
+
+    pub fn hello(mut self, backends: &[(&str, Option<&str>)]) -> Self {
+        self.folding.link(Link::Up);
+        let state = |(kind, absent): &(&str, Option<&str>)| BackendState {
+            source: Source::new(kind),
+            absent: absent.map(Into::into),
+        };
+        self.folding.hello(Hello {
+            probe: "python 3.11.2".into(),
+            host: HostFacts {
+                host_name: self.boot.as_str().into(),
+                boot_id: self.boot.as_str().into(),
+                kernel: "6.1.0-13-amd64".into(),
+                architecture: "x86_64".into(),
+                cpus: 64,
+                ticks_per_second: 100,
+                hidepid: 0,
+                user: "alice".into(),
+            },
+            intervals: vec![
+                (Source::host(), Duration::from_secs(1)),
+                (Source::host_slow(), Duration::from_secs(10)),
+                (smi(), Duration::from_secs(1)),
+                (smi().processes(), Duration::from_secs(2)),
+            ],
+            backends: backends.iter().map(state).collect(),
+            commands: Vec::new(),
+        });
+        self
+    }
+
+    /// Sends samples until so many milliseconds ago.
+    pub fn up_to(mut self, millis: i64) -> Self {
+        self = self.hello(&[("nvidia-smi", None)]);
+        self.last_millis = millis;
+        for second in (0..SECONDS).rev() {
+            let at = ago(millis + second * 1_000);
+            self.folding.sample(self.sample(at, second, true));
+        }
+        self
+    }
+
+    pub fn up(self) -> Self {
+        self.up_to(400)
+    }
+
+    /// Sends samples of the host alone, up to now.
+    pub fn host_only(mut self) -> Self {
+        for second in (0..SECONDS).rev() {
+            let sample = self.sample(ago(400 + second * 1_000), second, false);
+            self.folding.sample(sample);
+        }
+        self
+    }
+
+    fn sample(&self, at: Timestamp, second: i64, has_devices: bool) -> Sample {
+        let passed = u64::try_from(SECONDS - second).unwrap();
+        let seed =
+            self.name.bytes().fold(7_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
+        let host = host(passed, seed, self.loads.first().copied().unwrap_or(3.0));
+        let slow = HostSlowReading {
+            temperature: Reading::Known(Celsius::new(47.0).unwrap()),
+            space: vec![
+                Space { path: "/".into(), total: Bytes(400 << 30), free: Bytes(180 << 30) },
+                Space {
+                    path: "/scratch".into(),
+                    total: Bytes(7_000 << 30),
+                    free: Bytes(630 << 30),
+                },
+            ],
+        };
+        let mut sample = Sample {
+            number: passed,
+            is_complete: true,
+            took: None,
+            host: Some((at, host)),
+            host_slow: Some((at, slow)),
+            ..Sample::default()
+        };
+        if !has_devices {
+            return sample;
+        }
+        let list = self.devices.iter().zip(0..).map(|(device, place)| {
+            let mut device = device.clone();
+            if let Some(load) = device.utilization.get() {
+                let waver = if second == 0 {
+                    0.0
+                } else {
+                    (noise(seed + passed * 64 + place) % 17) as f32 - 8.0
+                };
+                let load = if load.get() > 5.0 {
+                    (load.get() + waver).clamp(0.0, 100.0)
+                } else {
+                    load.get()
+                };
+                device.utilization = Reading::judged(Percent::new(load));
+            }
+            device
+        });
+        let devices = DevicesReading { at, list: list.collect() };
+        let uses = UsesReading { at, list: self.uses.clone() };
+        sample.backends =
+            vec![BackendReading { source: smi(), devices: Some(devices), uses: Some(uses) }];
+        let processes = self.processes.iter().cloned().map(|mut process| {
+            process.cpu_ticks = Reading::Known(passed * (80 + u64::from(process.key.pid % 50)));
+            process
+        });
+        sample.processes = Some(ProcessesReading { at, list: processes.collect() });
+        sample
+    }
+
+    pub fn link(mut self, link: Link) -> Self {
+        self.folding.link(link);
+        self
+    }
+
+    pub fn down(self, kind: FaultKind, detail: &str, retry_in: Option<u64>) -> Self {
+        let retry_at = retry_in.map(|seconds| NOW.plus(Duration::from_secs(seconds)));
+        self.link(Link::Down { fault: Fault::new(kind, detail), retry_at })
+    }
+
+    pub fn source_fault(mut self, kind: SourceFaultKind, message: &str) -> Self {
+        let fault = SourceFault {
+            kind,
+            call: "nvidia-smi --query-gpu".into(),
+            message: message.into(),
+            lasting: Duration::from_secs(11),
+            at: ago(1_000),
+        };
+        self.folding.sample(Sample { faults: vec![(smi(), fault)], ..Sample::default() });
+        self
+    }
+
+    pub fn node(self) -> Arc<Node> {
+        self.folding.node()
+    }
+}
+
+fn host(passed: u64, seed: u64, load: f32) -> HostReading {
+    let share = 2 + (load as u64) / 3 + noise(seed + passed) % 9;
+    let counter = |name: &str, inward: u64, outward: u64| Counter {
+        name: name.into(),
+        inward: passed * inward,
+        outward: passed * outward,
+    };
+    let busy: u64 =
+        (0..=passed).map(|second| 2 + (load as u64) / 3 + noise(seed + second) % 9).sum();
+    HostReading {
+        cpu: Reading::Known(CpuTicks {
+            busy: busy * 64,
+            idle: (passed * 100).saturating_sub(busy) * 64,
+        }),
+        load: Reading::Known([share as f32 * 0.64, share as f32 * 0.6, share as f32 * 0.58]),
+        memory_total: Reading::Known(Bytes(2_015 << 30)),
+        memory_available: Reading::Known(Bytes(1_573 << 30)),
+        swap_total: Reading::Known(Bytes(8 << 30)),
+        swap_free: Reading::Known(Bytes(8 << 30)),
+        pressure: Pressure {
+            cpu: Reading::Known(Percent::new(0.4).unwrap()),
+            memory: Reading::Known(Percent::new(0.0).unwrap()),
+            io: Reading::Known(Percent::new(2.6).unwrap()),
+        },
+        uptime_seconds: Reading::Known(1_050_000 + passed),
+        network: vec![counter("eth0", 11_100_000, 940_000)],
+        infiniband: vec![
+            counter("mlx5_0/1", 24_000_000_000, 23_500_000_000),
+            counter("mlx5_1/1", 24_100_000_000, 23_400_000_000),
+        ],
+        disks: vec![counter("nvme0n1", 130_000_000, 4_200_000)],
+    }
+}
+
+fn h100(node: &str, index: u32, load: f32) -> Device {
+    let is_busy = load >= 5.0;
+    let used = if is_busy { 62_000 + u64::from(index) * 731 + load as u64 * 100 } else { 4 };
+    Device {
+        uuid: format!("GPU-{node}-{index}").into(),
+        index: Reading::Known(index),
+        name: Reading::Known("NVIDIA H100 80GB HBM3".into()),
+        pci: Reading::Known(format!("00000000:{:02X}:00.0", index * 16 + 10).into()),
+        driver: Reading::Known("570.124.06".into()),
+        utilization: Reading::judged(Percent::new(load)),
+        memory_utilization: Reading::judged(Percent::new(load * 0.6)),
+        memory_total: Reading::Known(Bytes(81_559 << 20)),
+        memory_used: Reading::Known(Bytes(used << 20)),
+        temperature: Reading::judged(Celsius::new(31.0 + load * 0.33 + (index % 3) as f32)),
+        memory_temperature: Reading::judged(Celsius::new(40.0 + load * 0.4)),
+        power: Reading::judged(Watts::new(71.0 + load * 6.1 + index as f32)),
+        power_limit: Reading::judged(Watts::new(700.0)),
+        sm_clock: Reading::judged(Megahertz::new(if is_busy { 1_980 } else { 345 })),
+        memory_clock: Reading::judged(Megahertz::new(2_619)),
+        sm_clock_max: Reading::judged(Megahertz::new(1_980)),
+        memory_clock_max: Reading::judged(Megahertz::new(2_619)),
+        fan: Reading::Unknown(Reason::NotSupported),
+        performance_state: Reading::Known(0),
+        throttle: Reading::Known(Throttle(0)),
+        ecc_corrected: Reading::Known(0),
+        ecc_uncorrected: Reading::Known(0),
+        persistence: Reading::Known(true),
+        mig: Reading::Known(false),
+        pcie: Reading::Known((5, 16)),
+        pcie_max: Reading::Known((5, 16)),
+        ..Device::default()
+    }
+}
+
+fn slice(parent: &Device, number: u32, gib: u64, used: u64) -> Device {
+    Device {
+        uuid: format!("MIG-{}-{number}", parent.uuid).into(),
+        parent: Some(Arc::clone(&parent.uuid)),
+        index: Reading::Known(number),
+        name: Reading::Known(format!("MIG {}g.{gib}gb", gib / 10).into()),
+        memory_total: Reading::Known(Bytes(gib << 30)),
+        memory_used: Reading::Known(Bytes(used << 30)),
+        utilization: Reading::Unknown(Reason::NotSupported),
+        temperature: Reading::Unknown(Reason::NotSupported),
+        power: Reading::Unknown(Reason::NotSupported),
+        power_limit: Reading::Unknown(Reason::NotSupported),
+        sm_clock: Reading::Unknown(Reason::NotSupported),
+        ..Device::default()
+    }
+}
+
+const TRAIN: &str = "/opt/conda/bin/python train.py --tp 8 --pp 4 --model llama-70b";
+
+pub fn busy(node: &str) -> Maker {
+    Maker::new(node)
+        .devices(&[97.0, 98.0, 97.0, 99.0, 97.0, 98.0, 98.0, 97.0])
+        .job("alice", "8421", TRAIN)
+}
+
+fn mixed(node: &str) -> Maker {
+    Maker::new(node)
+        .devices(&[55.0, 41.0, 63.0, 30.0, 0.0, 0.0, 0.0, 0.0])
+        .process(0, 5_120, "bob", "8430", "python eval.py --suite long --shots 5")
+        .process(1, 5_121, "bob", "8430", "python eval.py --suite long --shots 5")
+        .process(2, 7_044, "carol", "", "/home/carol/envs/x/bin/jupyter-lab --no-browser")
+        .process(3, 7_045, "carol", "", "ollama serve")
+}
+
+fn throttled(node: &str) -> Maker {
+    Maker::new(node)
+        .devices(&[97.0, 98.0, 97.0, 12.0, 97.0, 98.0, 98.0, 97.0])
+        .change(3, |device| {
+            device.throttle = Reading::Known(Throttle(0x40));
+            device.temperature = Reading::judged(Celsius::new(88.0));
+            device.sm_clock = Reading::judged(Megahertz::new(1_155));
+        })
+        .change(5, |device| device.throttle = Reading::Known(Throttle(0x80)))
+        .job("alice", "8421", TRAIN)
+}
+
+fn failing(node: &str) -> Maker {
+    Maker::new(node)
+        .devices(&[88.0, 91.0, 90.0, 0.0, 93.0, 90.0, 89.0, 92.0])
+        .change(3, |device| {
+            *device = Device {
+                fault: Some(DeviceFault::Lost),
+                uuid: Arc::clone(&device.uuid),
+                index: device.index,
+                name: device.name.clone(),
+                pci: device.pci.clone(),
+                ..Device::default()
+            };
+        })
+        .change(6, |device| device.ecc_uncorrected = Reading::Known(4))
+}
+
+fn split(node: &str) -> Maker {
+    let mut maker = Maker::new(node).devices(&[0.0, 35.0]);
+    maker.devices[0].utilization = Reading::Unknown(Reason::NotSupported);
+    maker.devices[0].mig = Reading::Known(true);
+    let parent = maker.devices[0].clone();
+    maker.devices.insert(1, slice(&parent, 0, 40, 31));
+    maker.devices.insert(2, slice(&parent, 1, 20, 0));
+    maker
+        .process(1, 900, "dave", "", "python serve.py --port 8000")
+        .process(3, 901, "dave", "", "vllm")
+}
+
+fn hostile(node: &str) -> Maker {
+    Maker::new(node)
+        .devices(&[50.0])
+        .change(0, |device| {
+            device.name = Reading::Known("名前のとても長い加速器 e\u{301}e\u{301}".into())
+        })
+        .process(
+            0,
+            4_194_303,
+            "ユーザー名が長い",
+            "",
+            "日本語 コマンド 👩 🚀 with emoji and 長い arguments that never end",
+        )
+}
+
+/// Sixteen nodes in sixteen states.
+pub fn every_state() -> Fleet {
+    let nodes = vec![
+        busy("gpu01").up().node(),
+        throttled("gpu02").up().node(),
+        Maker::new("gpu03").devices(&[0.0; 8]).up().node(),
+        mixed("gpu04").up_to(42_000).node(),
+        Maker::new("gpu05")
+            .down(FaultKind::AuthenticationRefused, "offers hostbased, gssapi", None)
+            .node(),
+        failing("gpu06").up().node(),
+        split("gpu07").up().node(),
+        busy("gpu08").up_to(102_000).down(FaultKind::SessionLost, "", Some(12)).node(),
+        Maker::new("gpu09").link(Link::Opening { attempt: 3 }).node(),
+        Maker::new("login1")
+            .hello(&[("nvidia-smi", Some("nvidia-smi not found"))])
+            .host_only()
+            .node(),
+        mixed("gpu11").up_to(14_000).host_only().source_fault(SourceFaultKind::Stuck, "").node(),
+        Maker::new("gpu12").hello(&[("nvidia-smi", None)]).host_only().node(),
+        Maker::new("gpu13").node(),
+        Maker::new("gpu14").down(FaultKind::HostKeyUnknown, "", None).node(),
+        Maker::new("gpu15").down(FaultKind::HostKeyUnknown, "", None).node(),
+        busy("gpu01.cluster").boot("boot-of-gpu01").up().node(),
+    ];
+    Fleet::new(nodes.into())
+}
+
+/// One node of each of the rarer kinds.
+pub fn rare() -> Fleet {
+    let nodes = vec![
+        hostile("node-with-a-very-long-name-that-does-not-fit.cluster.example.org").up().node(),
+        Maker::new("fresh").link(Link::Opening { attempt: 1 }).node(),
+        Maker::new("shaking-hands").link(Link::Up).node(),
+        Maker::new("broken")
+            .hello(&[("nvidia-smi", None)])
+            .host_only()
+            .source_fault(SourceFaultKind::NoDriver, "NVIDIA-SMI has failed")
+            .node(),
+        Maker::new("empty").devices(&[]).up().node(),
+        Maker::new("many").devices(&[80.0; 20]).up().node(),
+    ];
+    Fleet::new(nodes.into())
+}
+
+/// A quiet fleet of so many nodes.
+pub fn large(count: usize) -> Fleet {
+    let one = busy("gpu0001").up().node();
+    let own = |number: usize| {
+        let mut node = Node::clone(&one);
+        node.name = name(&format!("gpu{number:04}"));
+        node.hello = node.hello.map(|hello| {
+            let mut hello = Hello::clone(&hello);
+            hello.host.boot_id = format!("boot-{number}").into();
+            Arc::new(hello)
+        });
+        Arc::new(node)
+    };
+    Fleet::new((1..=count).map(own).collect::<Vec<_>>().into())
+}
+
+/// Only this machine.
+pub fn single() -> Fleet {
+    let mut maker = Maker::new("workstation").devices(&[34.0]).process(
+        0,
+        20_417,
+        "alice",
+        "",
+        "python finetune.py",
+    );
+    maker.devices[0].name = Reading::Known("NVIDIA GeForce RTX 4090".into());
+    maker.devices[0].memory_total = Reading::Known(Bytes(24_564 << 20));
+    maker.devices[0].memory_used = Reading::Known(Bytes(9_120 << 20));
+    maker.uses[0].memory = Reading::Known(Bytes(9_000 << 20));
+    maker.devices[0].power_limit = Reading::judged(Watts::new(450.0));
+    maker.devices[0].power = Reading::judged(Watts::new(187.0));
+    Fleet::new(vec![maker.up().node()].into())
+}

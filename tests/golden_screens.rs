@@ -1,0 +1,330 @@
+//! Golden screens: made-up fleets in each view, size and look, text and style.
+//!
+//! Each golden stands in `tests/golden/screens`: the text as a person sees it, then for each row the
+//! runs of equal style. `BLESS=1 cargo test --test golden_screens` writes them anew.
+
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    unreachable_pub,
+    reason = "made-up numbers are small"
+)]
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use gtop::fleet::Fleet;
+use gtop::model::NodeName;
+use gtop::tui::{Depth, Effect, Ending, Glyphs, Look, Request, Stage, Theme};
+use jiff::tz::{Offset, TimeZone};
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::Rect;
+
+#[path = "golden/fleets.rs"]
+mod fleets;
+
+use fleets::NOW;
+
+const DARK: Look = Look { theme: Theme::Dark, depth: Depth::Rich, glyphs: Glyphs::Unicode };
+const LIGHT: Look = Look { theme: Theme::Light, ..DARK };
+const MONO: Look = Look { theme: Theme::Mono, depth: Depth::Basic, glyphs: Glyphs::Unicode };
+const ASCII: Look = Look { theme: Theme::Mono, depth: Depth::Basic, glyphs: Glyphs::Ascii };
+
+const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
+
+fn stage(fleet: Fleet, look: Look) -> Stage {
+    let zone = TimeZone::fixed(Offset::constant(1));
+    let mut stage = Stage::new("gpu[01-16]".to_owned(), Duration::from_secs(1), zone, look);
+    stage.show(fleet, NOW);
+    stage
+}
+
+fn key(code: KeyCode) -> KeyEvent {
+    KeyEvent::new(code, KeyModifiers::NONE)
+}
+
+fn press(stage: &mut Stage, keys: &[KeyCode]) {
+    for code in keys {
+        stage.press(key(*code), NOW);
+        // Scrolling knows its page from the frame before.
+        draw(stage, 80, 24);
+    }
+}
+
+fn draw(stage: &mut Stage, width: u16, height: u16) -> Buffer {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+    stage.draw(NOW, &mut buffer);
+    buffer
+}
+
+fn row(buffer: &Buffer, y: u16) -> String {
+    let mut text = String::new();
+    let mut covered = 0;
+    for x in 0..buffer.area.width {
+        let symbol = buffer[(x, y)].symbol();
+        if covered > 0 {
+            covered -= 1;
+            continue;
+        }
+        covered = unicode_width::UnicodeWidthStr::width(symbol).saturating_sub(1);
+        text.push_str(symbol);
+    }
+    text.trim_end().to_owned()
+}
+
+fn text(buffer: &Buffer) -> Vec<String> {
+    (0..buffer.area.height).map(|y| row(buffer, y)).collect()
+}
+
+/// Writes the runs of equal style of each row: first column, foreground, background, modifiers.
+fn styles(buffer: &Buffer) -> String {
+    let style = |cell: &Cell| {
+        let colour = |colour: ratatui::style::Color| match colour {
+            ratatui::style::Color::Reset => "-".to_owned(),
+            ratatui::style::Color::Indexed(index) => index.to_string(),
+            named => format!("{named}"),
+        };
+        let mut text = format!("{}/{}", colour(cell.fg), colour(cell.bg));
+        if !cell.modifier.is_empty() {
+            write!(text, "/{:?}", cell.modifier).unwrap();
+        }
+        text
+    };
+    let mut all = String::new();
+    for y in 0..buffer.area.height {
+        let mut line = String::new();
+        let mut last = "-/-".to_owned();
+        for x in 0..buffer.area.width {
+            let own = style(&buffer[(x, y)]);
+            if own != last {
+                write!(line, " {x}:{own}").unwrap();
+                last = own;
+            }
+        }
+        if !line.is_empty() {
+            writeln!(all, "{y}{line}").unwrap();
+        }
+    }
+    all
+}
+
+fn check(golden: &str, buffer: &Buffer) {
+    let found = format!("{}\n--- styles\n{}", text(buffer).join("\n"), styles(buffer));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden/screens")
+        .join(format!("{golden}.txt"));
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &found).unwrap();
+        return;
+    }
+    let known = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = known.lines().zip(found.lines()).find(|(known, found)| known != found);
+    assert!(
+        known == found,
+        "{} is another screen now; look at it, then BLESS=1. First difference:\n{differs:#?}\n\n{found}",
+        path.display()
+    );
+}
+
+fn check_sizes(name: &str, fleet: &Fleet, keys: &[KeyCode], look: Look) {
+    for (width, height) in SIZES {
+        let mut stage = stage(fleet.clone(), look);
+        press(&mut stage, keys);
+        check(&format!("{name}-{width}x{height}"), &draw(&mut stage, width, height));
+    }
+}
+
+#[test]
+fn the_fleet_in_every_state() {
+    check_sizes("fleet", &fleets::every_state(), &[], DARK);
+    check_sizes("fleet-rare", &fleets::rare(), &[], DARK);
+    check_sizes("fleet-large", &fleets::large(300), &[KeyCode::End], DARK);
+    check_sizes("fleet-none", &Fleet::default(), &[], DARK);
+}
+
+#[test]
+fn the_fleet_in_every_look() {
+    for (name, look) in [("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
+        let fleet = fleets::every_state();
+        check_sizes(&format!("fleet-{name}"), &fleet, &[KeyCode::Down], look);
+    }
+    let basic = Look { depth: Depth::Basic, ..DARK };
+    let mut stage = stage(fleets::every_state(), basic);
+    check("fleet-basic-120x40", &draw(&mut stage, 120, 40));
+}
+
+/// Opens the node at this place of the list.
+fn open(place: usize) -> Vec<KeyCode> {
+    let mut keys = vec![KeyCode::Down; place];
+    keys.push(KeyCode::Enter);
+    keys
+}
+
+#[test]
+fn a_node_in_every_state() {
+    let fleet = fleets::every_state();
+    for (place, name) in [
+        (0, "busy"),
+        (1, "throttled"),
+        (3, "stale"),
+        (4, "refused"),
+        (5, "failing"),
+        (6, "slices"),
+        (7, "lost"),
+        (8, "connecting"),
+        (9, "no-devices"),
+        (10, "stuck"),
+        (11, "starting"),
+        (12, "waiting"),
+        (15, "twice"),
+    ] {
+        check_sizes(&format!("node-{name}"), &fleet, &open(place), DARK);
+    }
+    let rare = fleets::rare();
+    for (place, name) in [(0, "hostile"), (3, "no-driver"), (4, "empty"), (5, "many")] {
+        check_sizes(&format!("node-{name}"), &rare, &open(place), DARK);
+    }
+    check_sizes("node-single", &fleets::single(), &[], DARK);
+}
+
+#[test]
+fn a_node_in_every_look() {
+    for (name, look) in [("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
+        let fleet = fleets::every_state();
+        check_sizes(&format!("node-{name}"), &fleet, &open(1), look);
+    }
+}
+
+#[test]
+fn the_row_under_the_cursor_tells_more() {
+    let fleet = fleets::every_state();
+    let mut slices = open(6);
+    slices.extend([KeyCode::Enter, KeyCode::Down]);
+    check_sizes("cursor-device", &fleet, &slices, DARK);
+    let mut process = open(0);
+    process.extend([KeyCode::Enter, KeyCode::End]);
+    check_sizes("cursor-process", &fleet, &process, DARK);
+}
+
+#[test]
+fn help_and_what_is_out_of_the_ordinary() {
+    let fleet = fleets::every_state();
+    check_sizes("help", &fleet, &[KeyCode::Char('h')], DARK);
+    check_sizes("help-ascii", &fleet, &[KeyCode::Char('?')], ASCII);
+    let mut stage = stage(fleet, DARK);
+    press(&mut stage, &[KeyCode::Char('w'), KeyCode::Char('z'), KeyCode::F(5)]);
+    let mut buffer = Buffer::empty(Rect::new(0, 0, 120, 40));
+    stage.draw(NOW.plus(Duration::from_secs(12)), &mut buffer);
+    check("frozen-120x40", &buffer);
+}
+
+#[test]
+fn no_size_is_too_small_or_too_large() {
+    let keys = [
+        vec![],
+        open(1),
+        vec![KeyCode::End, KeyCode::Enter, KeyCode::Enter, KeyCode::End],
+        vec![KeyCode::Char('h')],
+    ];
+    for fleet in [fleets::every_state(), fleets::rare(), Fleet::default()] {
+        for keys in &keys {
+            let mut stage = stage(fleet.clone(), DARK);
+            press(&mut stage, keys);
+            for width in (1..30).chain([40, 59, 60, 79, 80, 99, 100, 131, 200, 333, 500]) {
+                for height in [1, 2, 3, 4, 5, 7, 8, 9, 11, 15, 24, 34, 50, 200] {
+                    draw(&mut stage, width, height);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_number_moves_when_it_changes() {
+    let columns = |buffer: &Buffer| -> Vec<usize> {
+        let titles = text(buffer).into_iter().find(|line| line.contains("NODE")).unwrap();
+        ["NODE", "DEVICES", "UTIL", "GiB", "CPU", "AGE", "NOTE"]
+            .iter()
+            .map(|title| titles.find(title).unwrap())
+            .collect()
+    };
+    let mut early = stage(fleets::every_state(), DARK);
+    let before = columns(&draw(&mut early, 120, 40));
+    early.show(fleets::every_state(), NOW.plus(Duration::from_secs(4_000)));
+    assert_eq!(columns(&draw(&mut early, 120, 40)), before);
+}
+
+#[test]
+fn what_is_unknown_is_never_zero() {
+    let mut stage = stage(fleets::every_state(), DARK);
+    press(&mut stage, &open(5));
+    let screen = text(&draw(&mut stage, 80, 24));
+    let lost = screen.iter().find(|line| line.contains("LOST")).unwrap();
+    assert!(!lost.contains(" 0 ") && lost.contains('–'), "{lost}");
+    let mut login = self::stage(fleets::every_state(), DARK);
+    press(&mut login, &open(9));
+    let screen = text(&draw(&mut login, 80, 24)).join("\n");
+    assert!(screen.contains("no devices (nvidia-smi not found)"), "{screen}");
+    assert!(screen.contains("CPU"), "{screen}");
+}
+
+#[test]
+fn ages_are_true_within_one_second() {
+    let mut stage = stage(fleets::every_state(), DARK);
+    for seconds in [0, 1, 17, 100] {
+        let now = NOW.plus(Duration::from_secs(seconds));
+        stage.show(fleets::every_state(), now);
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 160, 24));
+        stage.draw(now, &mut buffer);
+        let screen = text(&buffer);
+        let stale = screen.iter().find(|line| line.contains("gpu04")).unwrap();
+        let age = 42 + seconds;
+        let age =
+            if age < 60 { format!("{age}s") } else { format!("{}m{:02}s", age / 60, age % 60) };
+        assert!(stale.contains(&format!("stale {age}")), "{stale}");
+    }
+}
+
+#[test]
+fn keys_lead_to_what_the_table_says() {
+    let mut stage = stage(fleets::every_state(), DARK);
+    let ask = |stage: &mut Stage, code| stage.press(key(code), NOW);
+    assert_eq!(ask(&mut stage, KeyCode::F(5)), Effect::Ask(Request::Refresh));
+    assert_eq!(ask(&mut stage, KeyCode::Char('q')), Effect::End(Ending::Quit));
+    let control = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
+    assert_eq!(stage.press(control('c'), NOW), Effect::End(Ending::Interrupted));
+    assert_eq!(stage.press(control('z'), NOW), Effect::Suspend);
+    assert_eq!(stage.press(control('l'), NOW), Effect::Redraw);
+    assert_eq!(stage.focus(), None);
+    ask(&mut stage, KeyCode::Char('w'));
+    assert_eq!(stage.focus(), Some(NodeName::new("gpu01").unwrap()));
+    ask(&mut stage, KeyCode::Char('j'));
+    assert_eq!(stage.focus(), Some(NodeName::new("gpu02").unwrap()));
+    ask(&mut stage, KeyCode::Char('w'));
+    assert_eq!(stage.focus(), None);
+}
+
+#[test]
+fn help_closes_before_anything_else_happens() {
+    let mut stage = stage(fleets::every_state(), DARK);
+    stage.press(key(KeyCode::Char('h')), NOW);
+    assert!(text(&draw(&mut stage, 80, 24)).iter().any(|line| line.contains("Everywhere")));
+    assert_eq!(stage.press(key(KeyCode::Char('q')), NOW), Effect::Nothing);
+    assert!(!text(&draw(&mut stage, 80, 24)).iter().any(|line| line.contains("Everywhere")));
+}
+
+#[test]
+fn a_frozen_picture_stands_while_the_fleet_goes_on() {
+    let mut stage = stage(fleets::every_state(), DARK);
+    stage.press(key(KeyCode::Char('z')), NOW);
+    stage.show(fleets::large(3), NOW.plus(Duration::from_secs(9)));
+    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+    assert!(screen.contains("FROZEN") && screen.contains("gpu05"), "{screen}");
+    stage.press(key(KeyCode::Char('z')), NOW);
+    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+    assert!(!screen.contains("FROZEN") && screen.contains("gpu0003"), "{screen}");
+}
