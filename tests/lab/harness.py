@@ -45,6 +45,16 @@ def wait_for(what, condition, deadline=PATIENCE, pause=0.05):
         time.sleep(pause)
 
 
+def patient(arguments):
+    """Returns gtop's arguments with a connect timeout, unless they bring their own."""
+    own = "--connect-timeout" in arguments
+    return arguments if own else ("--connect-timeout", str(CONNECT_TIMEOUT), *arguments)
+
+
+class Refused(Exception):
+    """The lab cannot do that on this machine; the message says why."""
+
+
 class Lab:
     """A lab that lives as long as this object, and no longer than this process."""
 
@@ -73,8 +83,11 @@ class Lab:
 
     def __call__(self, *arguments, **options):
         """Runs a verb of the lab script and returns what it prints."""
-        options = {"check": True, "stdout": subprocess.PIPE, "text": True, "env": self.environment, **options}
-        return subprocess.run([sys.executable, SCRIPT, *map(str, arguments)], **options).stdout
+        options = {"capture_output": True, "text": True, "env": self.environment, **options}
+        done = subprocess.run([sys.executable, SCRIPT, *map(str, arguments)], check=False, **options)
+        if done.returncode != 0:
+            raise Refused(f"lab {' '.join(map(str, arguments))}: {done.stderr.strip()}")
+        return done.stdout
 
     def command(self, *arguments, home=None, user="alice", node=""):
         options = ["-H", home] if home else []
@@ -103,11 +116,14 @@ class Lab:
     def gpus(self, node, text):
         self("gpus", node, input=text)
 
+    def gpu_file(self, node):
+        """Returns what the node's nvidia-smi is told to report."""
+        return self.script.read(f"{self.root}/run/lab/nodes/{node}/gpus")
+
     def state_of(self, node):
-        """Returns what the node's nvidia-smi is told to report: a list of dicts, one a device."""
-        with open(f"{self.root}/run/lab/nodes/{node}/gpus", encoding="utf-8") as file:
-            lines = [line.split() for line in file if line.startswith("gpu ")]
-        return [dict(word.split("=", 1) for word in line[2:] if "=" in word) for line in lines]
+        """Returns the same, as a list of dicts, one a device."""
+        lines = [line.split() for line in self.gpu_file(node).splitlines() if line.startswith("gpu ")]
+        return [{"index": line[1], **dict(word.split("=", 1) for word in line[2:] if "=" in word)} for line in lines]
 
     def left(self, node):
         return self.script.left(node)
@@ -132,7 +148,7 @@ class Lab:
 
     def snapshot(self, *arguments, **options):
         """Returns one complete picture, parsed."""
-        done = self.gtop("--json", "--connect-timeout", str(CONNECT_TIMEOUT), *arguments, **options)
+        done = self.gtop("--json", *patient(arguments), **options)
         if not done.stdout:
             raise AssertionError(f"gtop --json printed nothing; exit code {done.returncode}: {done.stderr}")
         return Snapshot(json.loads(done.stdout))
@@ -191,7 +207,7 @@ class Node:
 
     @property
     def link(self):
-        return self.value["link"] if isinstance(self.value["link"], str) else json.dumps(self.value["link"])
+        return self.value["link"]
 
     @property
     def up(self):
@@ -199,35 +215,57 @@ class Node:
 
     @property
     def fault(self):
-        """Everything the node's record says about what is wrong, as text."""
-        fault = self.value.get("fault")
-        return fault if isinstance(fault, str) else json.dumps(fault) if fault else ""
+        """Why there is no session, as one sentence; empty when there is one."""
+        fault = self.value["fault"] or {}
+        return ": ".join(filter(None, (fault.get("kind"), fault.get("detail"))))
+
+    @property
+    def remedy(self):
+        return (self.value["fault"] or {}).get("remedy", "")
 
     @property
     def complaints(self):
-        """The node's fault and those of its sources, as text."""
-        return " ".join([self.fault, *(json.dumps(source) for source in self.value.get("sources") or [])])
+        """What is wrong with the node's sources and devices, as text."""
+        faults = [source.get("fault") or source.get("absent") for source in self.value["sources"]]
+        return json.dumps([fault for fault in faults + [device["fault"] for device in self.devices] if fault])
 
     @property
     def devices(self):
-        return self.value.get("devices") or []
+        return self.value["devices"]
 
     @property
     def host(self):
-        return self.value.get("host") or {}
+        return self.value["host"]
+
+    @property
+    def live(self):
+        return self.up and self.age("host") is not None
 
     def age(self, source):
         """Returns a source's age in seconds, or None when nothing of it has come yet."""
-        ages = [entry["age_seconds"] for entry in self.value.get("sources") or [] if entry["id"] == source]
+        ages = [entry["age_seconds"] for entry in self.value["sources"] if entry["id"] == source]
         return ages[0] if ages else None
 
 
-# What the stub is told (left) and what gtop must say (right).
+# What gtop must say (left) for what the stub is told (right); the stub makes up the constants.
 DEVICE_VALUES = {
+    "index": lambda gpu: int(gpu["index"]),
+    "uuid": lambda gpu: gpu["uuid"],
+    "name": lambda gpu: "NVIDIA H100 80GB HBM3",
+    "driver_version": lambda gpu: "570.86.15",
     "utilization_percent": lambda gpu: int(gpu["util"]),
+    "memory_utilization_percent": lambda gpu: int(gpu["memutil"]),
     "memory_used_bytes": lambda gpu: int(gpu["used_mib"]) << 20,
+    "memory_total_bytes": lambda gpu: 81559 << 20,
     "temperature_celsius": lambda gpu: int(gpu["temp"]),
+    "memory_temperature_celsius": lambda gpu: int(gpu["temp"]) + 8,
     "power_watts": lambda gpu: int(gpu["power_mw"]) / 1000,
+    "power_limit_watts": lambda gpu: 700,
+    "sm_clock_megahertz": lambda gpu: 1980,
+    "memory_clock_megahertz": lambda gpu: 2619,
+    "fan_percent": lambda gpu: None,
+    "performance_state": lambda gpu: 0,
+    "mig_enabled": lambda gpu: False,
 }
 
 
@@ -239,7 +277,8 @@ class Watch:
 
     def __init__(self, lab, arguments, home):
         self.lab, self.snapshots, self.errors = lab, [], tempfile.TemporaryFile("w+")
-        self.arguments = ["--json", "--watch", "--connect-timeout", str(CONNECT_TIMEOUT), *arguments]
+        self.arguments = ["--json", "--watch", *patient(arguments)]
+        self.nodes = [word for word in arguments if word.startswith("gpu")]
         self.started = time.time()
         self.process = subprocess.Popen(
             lab.command("gtop", *self.arguments, home=home), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors, text=True
@@ -258,8 +297,12 @@ class Watch:
         """Waits until a snapshot is as wanted, and returns it."""
 
         def attempt():
-            seen = self.latest()
-            return seen if seen and condition(seen) else None
+            ended, seen = self.process.poll() is not None, self.latest()
+            if seen and condition(seen):
+                return seen
+            if ended:
+                raise AssertionError(f"gtop ended; {what}; the last line: {self.describe()}")
+            return None
 
         return wait_for(lambda: f"{what}; the last line: {self.describe()}", attempt, deadline)
 
@@ -274,7 +317,7 @@ class Watch:
 
     def until_live(self, node, deadline=PATIENCE):
         """Waits until a node is up and has told about its host."""
-        return self.until(f"{node} live", lambda snapshot: snapshot.node(node).up and snapshot.node(node).host, deadline).node(node)
+        return self.until(f"{node} live", lambda snapshot: snapshot.node(node).live, deadline).node(node)
 
     def describe(self):
         self.errors.seek(0)
@@ -330,7 +373,7 @@ class Terminal:
 
     def gtop(self, *arguments):
         """Starts gtop at the prompt."""
-        self.arguments = ("--connect-timeout", str(CONNECT_TIMEOUT), *arguments)
+        self.arguments = patient(arguments)
         self.command("gtop " + " ".join(self.arguments))
 
     @property
@@ -339,13 +382,13 @@ class Terminal:
         return wait_for(lambda: f"gtop runs; on screen: {self.text()}", lambda: self.lab.find(*self.arguments))
 
     def text(self):
-        return self.tmux("capture-pane", "-p", "-t", "s")
+        return self.tmux("capture-pane", "-p", "-t", "s").rstrip("\n")
 
     def until(self, what, pattern, deadline=PATIENCE):
         """Waits until the screen matches, and returns it."""
 
         def attempt():
-            text = self.text().rstrip("\n")
+            text = self.text()
             return text if re.search(pattern, text, re.MULTILINE) else None
 
         return wait_for(lambda: f"{what}; on screen:\n{self.text()}", attempt, deadline)

@@ -59,7 +59,7 @@ class Cadence(LabCase):
 
 
 def live(node):
-    return node.up and node.host and len(node.devices) == Cadence.GPUS
+    return node.live and len(node.devices) == Cadence.GPUS
 
 
 def count_samples(snapshots, node):

@@ -103,8 +103,7 @@ class Clockwork:
 
     def __init__(self, lab, node):
         self.lab, self.node, self.history, self.stop = lab, node, [], threading.Event()
-        with open(f"{lab.root}/run/lab/nodes/{node}/gpus", encoding="utf-8") as file:
-            self.state = file.read()
+        self.state = lab.gpu_file(node)
         self.tick(0)
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()

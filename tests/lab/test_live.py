@@ -16,9 +16,7 @@ class Live(LabCase):
         for number, node in enumerate(cls.lab.nodes):
             alice, bob = int(cls.lab("train", node, "alice")), int(cls.lab("train", node, "bob"))
             uses = [(0, alice, 500 + number), (1, alice, 600 + number), (2, bob, 700 + number)]
-            with open(f"{cls.lab.root}/run/lab/nodes/{node}/gpus", encoding="utf-8") as file:
-                state = file.read()
-            cls.lab.gpus(node, state + "".join(f"proc {gpu} {pid} {mib} 50\n" for gpu, pid, mib in uses))
+            cls.lab.gpus(node, cls.lab.gpu_file(node) + "".join(f"proc {gpu} {pid} {mib} 50\n" for gpu, pid, mib in uses))
             cls.trainers[node] = [(gpu, pid, mib, "alice" if pid == alice else "bob") for gpu, pid, mib in uses]
 
     def test_json_says_value_by_value_what_the_nodes_say(self):
@@ -37,7 +35,11 @@ class Live(LabCase):
         self.assertEqual([device["uuid"] for device in node.devices], [gpu["uuid"] for gpu in told])
         for device, gpu in zip(node.devices, told):
             for key, want in DEVICE_VALUES.items():
-                self.assertAlmostEqual(device[key], want(gpu), places=2, msg=f"{key} of device {device['index']}")
+                value, message = want(gpu), f"{key} of device {device['index']}"
+                if isinstance(value, float):
+                    self.assertAlmostEqual(device[key], value, places=2, msg=message)
+                else:
+                    self.assertEqual(device[key], value, message)
 
     def same_processes(self, node, trainers):
         seen = sorted(
@@ -89,8 +91,7 @@ class Live(LabCase):
         terminal = self.lab.terminal((120, 40))
         terminal.gtop("gpu08")
         terminal.until("live", r"1 of 1 nodes?")
-        with open(f"{self.lab.root}/run/lab/nodes/gpu08/gpus", encoding="utf-8") as file:
-            state = file.read()
+        state = self.lab.gpu_file("gpu08")
         self.lab.gpus("gpu08", re.sub(r"\btemp=\d+", "temp=93", state))
         try:
             terminal.until("the new temperature", r"\b93\b")

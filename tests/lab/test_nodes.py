@@ -48,7 +48,7 @@ class Nodes(LabCase):
         """The node is up, its host is fresh, and something in its record gives the reason."""
         self.watch.until(
             f"{node} says {pattern}",
-            lambda snapshot: snapshot.node(node).up and snapshot.node(node).host and matches(pattern, snapshot.node(node)),
+            lambda snapshot: snapshot.node(node).live and re.search(pattern, snapshot.node(node).complaints, re.IGNORECASE),
         )
         self.stays_fresh(node)
 
@@ -66,7 +66,7 @@ class Nodes(LabCase):
 
     def same_devices(self, name):
         node = self.watch.until(f"devices of {name}", lambda snapshot: len(snapshot.node(name).devices) == 2).node(name)
-        self.assertTrue(node.host)
+        self.assertEqual(node.host["probe"], "sh")
         for device, gpu in zip(node.devices, self.lab.state_of(name)):
             self.assertEqual((device["uuid"], device["utilization_percent"]), (gpu["uuid"], int(gpu["util"])))
 
@@ -93,7 +93,7 @@ class Nodes(LabCase):
 
     def test_the_healthy_one_is_well_beside_them(self):
         node = self.watch.until_live("gpu01")
-        self.assertEqual(len(node.devices), 2)
+        self.assertEqual((len(node.devices), node.host["probe"]), (2, "python"))
         self.assertEqual(node.fault, "")
 
     def test_nothing_but_one_probe_runs_on_a_node(self):
@@ -102,11 +102,6 @@ class Nodes(LabCase):
         for name in self.lab.nodes:
             with self.subTest(name):
                 self.assertLessEqual(len(self.lab.left(name)), 6, self.lab.left(name))
-
-
-def matches(pattern, node):
-    text = node.complaints + " " + str(node.value.get("unknown", "")) + " " + str(node.value.get("errors", ""))
-    return re.search(pattern, text, re.IGNORECASE)
 
 
 if __name__ == "__main__":

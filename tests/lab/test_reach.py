@@ -32,7 +32,8 @@ class Reach(LabCase):
 
     def down(self, node, pattern):
         fault = self.watch.until_down(node, pattern)
-        self.assertLess(len(fault), 400, "a short reason")
+        self.assertLess(len(fault), 120, "a short reason")
+        self.assertTrue(self.watch.latest().node(node).remedy, "and what to do")
         for name in self.WELL:
             self.assertTrue(self.watch.until_live(name).devices, f"{name} is well beside {node}")
 

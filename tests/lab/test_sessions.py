@@ -77,7 +77,7 @@ class Sessions(LabCase):
 
 
 def fresh(node):
-    return node.up and node.age("host") is not None and node.age("host") < 2
+    return node.live and node.age("host") < 2
 
 
 if __name__ == "__main__":
