@@ -1,0 +1,138 @@
+"""Ages are true: a value was what the node really had at the time its age says, within a second."""
+
+import re
+import threading
+import time
+import unittest
+
+from harness import LabCase
+
+# The promise, in seconds.
+TRUE_WITHIN = 1.0
+# A sampling interval and a tick may lie between the value's change and its being seen.
+INTERVAL = 0.5
+
+
+class Freshness(LabCase):
+    NODES, GPUS = 5, 1
+    WELL, CUT_OFF, SLOW, STUCK, STOPPED = (f"gpu{number:02}" for number in range(1, 6))
+
+    @classmethod
+    def prepare(cls):
+        cls.watch = cls.lab.watch("--interval", str(INTERVAL), *cls.lab.nodes)
+        cls.clocks = [Clockwork(cls.lab, node) for node in cls.lab.nodes]
+        for clock in cls.clocks:
+            cls.addClassCleanup(clock.close)
+        for node in cls.lab.nodes:
+            cls.watch.until(f"{node} live", lambda snapshot, node=node: snapshot.node(node).devices)
+
+    def test_a_healthy_node_is_as_old_as_it_says(self):
+        self.look(self.WELL, 8)
+
+    def test_a_backlog_after_a_stall_does_not_look_new(self):
+        self.look(self.CUT_OFF, 3)
+        self.lab.fault("partition", self.CUT_OFF)
+        self.look(self.CUT_OFF, 12)
+        self.assertGreater(self.watch.latest().node(self.CUT_OFF).age("host"), 8)
+        self.lab.fault("heal", self.CUT_OFF)
+        self.look(self.CUT_OFF, 15)
+
+    def test_a_backlog_on_a_slow_link_does_not_look_new(self):
+        self.lab.fault("slow", self.SLOW, "6kbit")
+        self.look(self.SLOW, 15)
+        self.lab.fault("fast", self.SLOW)
+        self.look(self.SLOW, 10)
+
+    def test_a_stuck_backend_ages_while_its_host_is_fresh(self):
+        self.look(self.STUCK, 3)
+        began = time.time()
+        self.lab("smi", self.STUCK, "hang")
+        self.look(self.STUCK, 10)
+        node, arrived = self.watch.latest().node(self.STUCK), self.watch.latest().arrived
+        self.assertLess(node.age("host"), 2 * INTERVAL + TRUE_WITHIN)
+        self.assertAlmostEqual(node.age("nvidia-smi"), arrived - began, delta=TRUE_WITHIN + 2 * INTERVAL + 1)
+        self.lab("smi", self.STUCK, "stub")
+
+    def test_a_stopped_probe_ages(self):
+        self.look(self.STOPPED, 3)
+        began = time.time()
+        self.lab.fault("freeze", self.STOPPED, "alice")
+        self.look(self.STOPPED, 10)
+        node, arrived = self.watch.latest().node(self.STOPPED), self.watch.latest().arrived
+        self.assertAlmostEqual(node.age("host"), arrived - began, delta=TRUE_WITHIN + 2 * INTERVAL)
+        self.lab.fault("thaw", self.STOPPED, "alice")
+        self.look(self.STOPPED, 8)
+
+    def test_the_screen_says_the_same_age(self):
+        terminal = self.lab.terminal((140, 30))
+        terminal.gtop(self.WELL)
+        terminal.until("live", r"1 of 1 nodes?")
+        self.lab.fault("partition", self.WELL)
+        began = time.time()
+        try:
+            for _ in range(3):
+                shown = int(re.search(r"stale (\d+)s", terminal.until("stale", r"stale \d+s"))[1])
+                self.assertAlmostEqual(shown, time.time() - began, delta=TRUE_WITHIN + 1.5)
+                terminal.until("older", rf"stale (?!{shown}s)\d+s")
+        finally:
+            self.lab.fault("heal", self.WELL)
+        terminal.type("q")
+
+    def look(self, name, seconds):
+        """For a while, holds every value of a node against what the node had at the time its age says."""
+        clock = next(clock for clock in self.clocks if clock.node == name)
+        start = len(self.watch.snapshots)
+        end = time.time() + seconds
+        self.watch.until("a while", lambda snapshot: snapshot.arrived > end, seconds + 30)
+        for snapshot in self.watch.snapshots[start:]:
+            node = snapshot.node(name)
+            if not node.devices or node.age("nvidia-smi") is None:
+                continue
+            value, taken = node.devices[0]["utilization_percent"], snapshot.arrived - node.age("nvidia-smi")
+            if value is None:
+                continue  # nothing claimed
+            self.assertIn(
+                value,
+                clock.values(taken - TRUE_WITHIN, taken + TRUE_WITHIN),
+                f"{name} at {snapshot.arrived:.2f}, age {node.age('nvidia-smi')}: the value is of another time",
+            )
+
+
+class Clockwork:
+    """Gives a node another utilization every two seconds, and remembers when which one held."""
+
+    def __init__(self, lab, node):
+        self.lab, self.node, self.history, self.stop = lab, node, [], threading.Event()
+        self.state = lab.gpu_file(node)
+        self.tick(0)
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        step = 0
+        while not self.stop.wait(2):
+            step += 1
+            self.tick(step)
+
+    def tick(self, step):
+        value = step % 100
+        self.lab.gpus(self.node, re.sub(r"\butil=\d+", f"util={value}", self.state))
+        self.history.append((time.time(), value))
+
+    def values(self, start, end):
+        """Returns the values that held at some moment between two times."""
+        found = []
+        for number, (since, value) in enumerate(self.history):
+            until = self.history[number + 1][0] if number + 1 < len(self.history) else float("inf")
+            # The first value held before we looked.
+            if until >= start and (since <= end or number == 0):
+                found.append(value)
+        return found
+
+    def close(self):
+        self.stop.set()
+        self.thread.join()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,108 @@
+"""Nodes without Python, without nvidia-smi or with a bad one: host facts flow, the rest has a reason."""
+
+import os
+import re
+import unittest
+
+from harness import LabCase
+
+# What nvidia-smi prints on stdout when it fails with these codes, and what gtop must say about it.
+FAILURES = {
+    9: (
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
+        "Make sure that the latest NVIDIA driver is installed and running.",
+        r"driver",
+    ),
+    12: ("NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.", r"librar|libnvidia-ml"),
+    15: (
+        "Unable to determine the device handle for GPU0000:18:00.0: GPU is lost.  Reboot the system to recover this GPU",
+        r"lost",
+    ),
+    18: ("Failed to initialize NVML: Driver/library version mismatch", r"mismatch"),
+}
+
+
+class Nodes(LabCase):
+    NODES, GPUS = 12, 2
+    NO_PYTHON, PYTHON2, NO_SMI, HUNG, FLOOD, HUNG_SH, NO_PYTHON_NO_SMI = (f"gpu{number:02}" for number in range(2, 9))
+
+    @classmethod
+    def prepare(cls):
+        lab = cls.lab
+        lab("python", cls.NO_PYTHON, "none")
+        lab("python", cls.HUNG_SH, "none")
+        lab("python", cls.NO_PYTHON_NO_SMI, "none")
+        if os.environ.get("GTOP_PYTHON2"):
+            lab("python", cls.PYTHON2, "2")
+        for node in (cls.NO_SMI, cls.NO_PYTHON_NO_SMI):
+            lab("smi", node, "none")
+        for node in (cls.HUNG, cls.HUNG_SH):
+            lab("smi", node, "hang")
+        lab("smi", cls.FLOOD, "flood")
+        cls.failing = dict(zip(FAILURES, lab.nodes[8:]))
+        for code, node in cls.failing.items():
+            lab("smi", node, "fail", code, FAILURES[code][0])
+        cls.watch = lab.watch(*lab.nodes)
+
+    def says(self, node, pattern):
+        """The node is up, its host is fresh, and something in its record gives the reason."""
+        self.watch.until(
+            f"{node} says {pattern}",
+            lambda snapshot: snapshot.node(node).live and re.search(pattern, snapshot.node(node).complaints, re.IGNORECASE),
+        )
+        self.stays_fresh(node)
+
+    def stays_fresh(self, node):
+        before = len(self.watch.snapshots)
+        self.watch.until("time passes", lambda _: len(self.watch.snapshots) > before + 4)
+        self.assertLess(self.watch.latest().node(node).age("host"), 3)
+
+    def test_without_python_the_shell_probe_tells_the_same(self):
+        self.same_devices(self.NO_PYTHON)
+
+    @unittest.skipUnless(os.environ.get("GTOP_PYTHON2"), "no Python 2.7 on this machine (GTOP_PYTHON2)")
+    def test_python_2_alone_means_the_shell_probe(self):
+        self.same_devices(self.PYTHON2)
+
+    def same_devices(self, name):
+        node = self.watch.until(f"devices of {name}", lambda snapshot: len(snapshot.node(name).devices) == 2).node(name)
+        self.assertEqual(node.host["probe"], "sh")
+        for device, gpu in zip(node.devices, self.lab.state_of(name)):
+            self.assertEqual((device["uuid"], device["utilization_percent"]), (gpu["uuid"], int(gpu["util"])))
+
+    def test_a_node_without_nvidia_smi_is_up_and_has_no_devices(self):
+        for name in (self.NO_SMI, self.NO_PYTHON_NO_SMI):
+            with self.subTest(name):
+                node = self.watch.until_live(name)
+                self.assertEqual(node.devices, [])
+
+    def test_a_failing_nvidia_smi_is_said_with_its_own_words(self):
+        for code, (_, pattern) in FAILURES.items():
+            with self.subTest(code=code):
+                self.says(self.failing[code], pattern)
+
+    def test_a_hung_nvidia_smi_is_stuck_while_the_host_goes_on(self):
+        for name in (self.HUNG, self.HUNG_SH):
+            with self.subTest(name):
+                self.says(name, r"stuck")
+
+    def test_megabytes_from_nvidia_smi_do_not_matter(self):
+        node = self.watch.until_live(self.FLOOD)
+        self.assertEqual(node.devices, [])
+        self.stays_fresh(self.FLOOD)
+
+    def test_the_healthy_one_is_well_beside_them(self):
+        node = self.watch.until_live("gpu01")
+        self.assertEqual((len(node.devices), node.host["probe"]), (2, "python"))
+        self.assertEqual(node.fault, "")
+
+    def test_nothing_but_one_probe_runs_on_a_node(self):
+        """Hung or flooding calls do not pile up."""
+        self.stays_fresh(self.HUNG)
+        for name in self.lab.nodes:
+            with self.subTest(name):
+                self.assertLessEqual(len(self.lab.left(name)), 6, self.lab.left(name))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,82 @@
+"""Login shells and their start-up files, as people have them, on real sshd."""
+
+import os
+import unittest
+
+from harness import PATIENCE, LabCase
+
+BANNER = 'printf "\\033[1;31mWelcome\\033[0m to \\033[5mthe cluster\\033[0m\\nquota: 93%% used, no newline here: "\n'
+
+# (shell, start-up file, its text): the probe must get through.
+TALKATIVE = {
+    "bash with a banner": ("/bin/bash", ".bashrc", BANNER),
+    "bash that prints control characters": ("/bin/bash", ".bashrc", 'printf "\\036gtop1 {\\"t\\":\\n\\000\\377\\033]0;title\\007"\n'),
+    "bash that goes on printing": ("/bin/bash", ".bashrc", '(while printf "\\033[31mnoise\\n"; do sleep 0.2; done) 2>/dev/null &\n'),
+    "bash that prints much": ("/bin/bash", ".bashrc", "yes 'a line of a very long banner' | head -c 300000\n"),
+    "bash that complains": ("/bin/bash", ".bashrc", "no-such-module load cuda\nprintf 'lost: ' >&2\n"),
+    "zsh": ("/usr/bin/zsh", ".zshenv", BANNER),
+    "dash": ("/usr/bin/dash", ".profile", BANNER),
+    "mksh": ("/usr/bin/mksh", ".mkshrc", BANNER),
+    "tcsh": ("/usr/bin/tcsh", ".cshrc", BANNER),
+    "fish": ("/usr/bin/fish", ".config/fish/config.fish", BANNER),
+}
+# The same, where the shell never gets to our command: the node says so, and nothing of ours is run.
+DEAF = {
+    "bash that reads stdin": ("/bin/bash", ".bashrc", "read -r answer\n"),
+    "bash that reads all of stdin": ("/bin/bash", ".bashrc", "cat >/tmp/eaten\n"),
+    "bash that becomes zsh": ("/bin/bash", ".bashrc", "exec zsh\n"),
+    "bash that becomes dash": ("/bin/bash", ".bashrc", "exec dash\n"),
+    "bash that exits": ("/bin/bash", ".bashrc", "echo 'this is not a login node'; exit 0\n"),
+    "bash that fails": ("/bin/bash", ".bashrc", "echo 'account expired'; exit 1\n"),
+    "no such shell": ("/no/such/shell", ".bashrc", ""),
+}
+
+
+class Shells(LabCase):
+    NODES, GPUS = len(TALKATIVE) + len(DEAF) + 1, 1
+
+    @classmethod
+    def prepare(cls):
+        cls.where = dict(zip([*TALKATIVE, *DEAF], cls.lab.nodes[1:]))
+        for what, (shell, file, text) in {**TALKATIVE, **DEAF}.items():
+            cls.lab("shell", cls.where[what], shell)
+            cls.lab.put(cls.where[what], file, text)
+        cls.watch = cls.lab.watch(*cls.lab.nodes)
+
+    def test_noise_does_not_keep_the_probe_away(self):
+        for what, (shell, _, _) in TALKATIVE.items():
+            with self.subTest(what):
+                if not os.path.exists(shell):
+                    self.skipTest(f"{shell} is not installed")
+                node = self.watch.until_live(self.where[what])
+                self.assertEqual(len(node.devices), 1)
+
+    def test_a_shell_that_never_runs_the_probe_is_said_so(self):
+        for what in DEAF:
+            with self.subTest(what):
+                fault = self.watch.until_down(self.where[what], r"\w", deadline=PATIENCE)
+                self.assertNotIn("\\u001b", fault)
+        self.assertTrue(self.watch.latest().node("gpu01").up)
+
+    def test_what_the_shell_said_is_in_the_reason(self):
+        self.watch.until_down(self.where["bash that exits"], "this is not a login node")
+        self.watch.until_down(self.where["bash that fails"], "account expired")
+
+    def test_a_shell_that_reads_stdin_gets_nothing_of_ours(self):
+        self.watch.until_down(self.where["bash that reads all of stdin"], r"\w")
+        eaten = self.lab.run("cat", "/tmp/eaten", node=self.where["bash that reads all of stdin"]).stdout
+        self.assertEqual(eaten, "")
+
+    def test_the_terminal_is_not_touched_by_what_nodes_print(self):
+        nodes = [self.where["bash that prints control characters"], self.where["bash with a banner"]]
+        terminal = self.lab.terminal((100, 30))
+        terminal.gtop(*nodes)
+        terminal.until("live", r"2 of 2 nodes")
+        title = terminal.tmux("display-message", "-p", "-t", "s", "#{pane_title}").strip()
+        self.assertNotEqual(title, "title")
+        self.assertNotIn("Welcome", terminal.text())
+        terminal.type("q")
+
+
+if __name__ == "__main__":
+    unittest.main()
