@@ -7,8 +7,9 @@ use tokio::runtime::{self, Runtime};
 
 use crate::app::demo::Demo;
 use crate::app::print::Printing;
+use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Paces};
 use crate::inventory::Roster;
 use crate::nodeset;
 use crate::time::Clock;
@@ -17,6 +18,7 @@ use crate::transport::{Options, Target, Transport};
 mod demo;
 mod log;
 mod print;
+mod screen;
 mod trust;
 mod watch;
 
@@ -147,11 +149,18 @@ fn watch(
         history: cli.pace.history,
         max_connecting: cli.reach.max_connecting,
     })?;
-    let printing = Printing { is_json: cli.output.json, source: &title, clock };
-    if cli.output.watch {
-        return Ok(runtime.block_on(printing.forever(&watch.fleet(), cli.pace.interval, out))?);
-    }
-    Ok(runtime.block_on(printing.once(&watch, cli.output.deadline, out))?)
+    let printing = Printing { is_json: cli.output.json, source: &title, clock: clock.clone() };
+    let ending = if cli.output.watch {
+        runtime.block_on(printing.forever(&watch.fleet(), cli.pace.interval, out))?
+    } else if cli.output.once || cli.output.json || !io::stdout().is_terminal() {
+        runtime.block_on(printing.once(&watch, cli.output.deadline, out))?
+    } else {
+        let Paces { interval, redraw, .. } = cli.pace;
+        runtime.block_on(screen::show(&watch, Setting { title, clock, interval, redraw }))?
+    };
+    // A read of standard input may still be waiting, and must not hold up the end.
+    drop(watch);
+    Ok(ending)
 }
 
 /// Returns whom to watch, and what to call them: the folded hosts, or this machine.
