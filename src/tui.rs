@@ -5,12 +5,13 @@
 
 pub use look::{Depth, Glyphs, Look, Theme};
 pub use stage::{Effect, Stage};
+pub use surface::Surface;
 
 use std::io;
 use std::time::Duration;
 
 use crossterm::event::{Event, EventStream, KeyEventKind};
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::StreamExt as _;
 use jiff::tz::TimeZone;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -18,7 +19,6 @@ use tokio::sync::mpsc;
 use crate::fleet::FleetReader;
 use crate::model::NodeName;
 use crate::time::{Clock, Timestamp};
-use crate::tui::surface::Surface;
 use crate::tui::terminal::{PanicGuard, Terminal};
 
 mod keys;
@@ -87,6 +87,16 @@ struct Signals {
     terminate: Signal,
     hang_up: Signal,
     go_on: Signal,
+    resize: Signal,
+}
+
+/// What a signal means.
+enum Notice {
+    End(Ending),
+    /// We were stopped and go on.
+    GoOn,
+    /// The terminal has another size.
+    Resize,
 }
 
 impl Signals {
@@ -96,16 +106,18 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
             go_on: signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
+            resize: signal(SignalKind::window_change())?,
         })
     }
 
-    /// Waits for the next one; `None` when we were stopped and go on.
-    async fn next(&mut self) -> Option<Ending> {
+    /// Waits for the next one.
+    async fn next(&mut self) -> Notice {
         tokio::select! {
-            _ = self.interrupt.recv() => Some(Ending::Interrupted),
-            _ = self.terminate.recv() => Some(Ending::Terminated),
-            _ = self.hang_up.recv() => Some(Ending::HangUp),
-            _ = self.go_on.recv() => None,
+            _ = self.interrupt.recv() => Notice::End(Ending::Interrupted),
+            _ = self.terminate.recv() => Notice::End(Ending::Terminated),
+            _ = self.hang_up.recv() => Notice::End(Ending::HangUp),
+            _ = self.go_on.recv() => Notice::GoOn,
+            _ = self.resize.recv() => Notice::Resize,
         }
     }
 }
@@ -113,7 +125,7 @@ impl Signals {
 /// What woke the loop.
 enum Woken {
     Key(Option<io::Result<Event>>),
-    Signal(Option<Ending>),
+    Signal(Notice),
     Fleet(bool),
     Time,
 }
@@ -158,7 +170,7 @@ impl Screen {
                 return Ending::HangUp;
             }
             let woken = self.wait(&mut events, &mut signals).await;
-            if let Some(ending) = self.take(woken, &mut events) {
+            if let Some(ending) = self.take(woken, &mut events).await {
                 return ending;
             }
         }
@@ -171,7 +183,7 @@ impl Screen {
             let listens = !self.is_fleet_new && !self.is_fleet_closed;
             let woken = tokio::select! {
                 event = events.next() => Woken::Key(event),
-                ending = signals.next() => Woken::Signal(ending),
+                notice = signals.next() => Woken::Signal(notice),
                 changed = self.watching.fleet.changed(), if listens => Woken::Fleet(changed.is_ok()),
                 () = tokio::time::sleep(pause) => Woken::Time,
             };
@@ -193,10 +205,10 @@ impl Screen {
     }
 
     /// Takes what woke us; keys that queued up meanwhile are taken before anything is drawn.
-    fn take(&mut self, woken: Woken, events: &mut EventStream) -> Option<Ending> {
+    async fn take(&mut self, woken: Woken, events: &mut EventStream) -> Option<Ending> {
         match woken {
-            Woken::Signal(Some(ending)) => return Some(ending),
-            Woken::Signal(None) => {
+            Woken::Signal(Notice::End(ending)) => return Some(ending),
+            Woken::Signal(Notice::GoOn) => {
                 if self.terminal.enter_again().is_err() {
                     return Some(Ending::HangUp);
                 }
@@ -212,10 +224,15 @@ impl Screen {
                     if let Some(ending) = self.event(&event) {
                         return Some(ending);
                     }
-                    next = events.next().now_or_never();
+                    // The stream remembers the first waker it sees: it must be that of this task.
+                    next = tokio::select! {
+                        biased;
+                        event = events.next() => Some(event),
+                        () = std::future::ready(()) => None,
+                    };
                 }
             }
-            Woken::Fleet(_) | Woken::Time => {}
+            Woken::Signal(Notice::Resize) | Woken::Fleet(_) | Woken::Time => {}
         }
         self.tell_focus();
         None

@@ -158,18 +158,16 @@ fn troubles(picture: &Picture, width: u16, most: usize) -> Vec<Line> {
 }
 
 fn told(trouble: &Trouble, width: u16) -> Line {
-    let sign = if trouble.tone == Tone::Bad { "✗ " } else { "! " };
+    let sign = if trouble.tone == Tone::Bad { "✗" } else { "!" };
     // A long set of names must leave room for what is wrong with them.
     let names = line::cut(&trouble.nodes, width / 3);
-    let line = Line::of(sign, trouble.tone).text(names, Tone::Strong);
-    let line = if trouble.count > 1 {
-        line.text(format!(" ({})", trouble.count), Tone::Faint)
-    } else {
-        line
-    };
-    line.text(format!("  {}", trouble.sentence), trouble.tone)
-        .text("  → ", Tone::Faint)
-        .text(trouble.remedy, Tone::Faint)
+    let mut line = Line::of(sign, trouble.tone).gap(1).text(names, Tone::Strong);
+    if trouble.count > 1 {
+        line = line.text(format!(" ({})", trouble.count), Tone::Faint);
+    }
+    line.gap(2)
+        .text(trouble.sentence.as_str(), trouble.tone)
+        .text(format!("  → {}", trouble.remedy), Tone::Faint)
         .cut(width)
 }
 

@@ -3,12 +3,17 @@
 //! Each golden stands in `tests/golden/screens`: the text as a person sees it, then for each row the
 //! runs of equal style. `BLESS=1 cargo test --test golden_screens` writes them anew.
 
-#![allow(
+#![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    unreachable_pub,
     reason = "made-up numbers are small"
+)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    unreachable_pub,
+    reason = "a test that cannot go on fails"
 )]
 
 use std::fmt::Write as _;
@@ -18,10 +23,11 @@ use std::time::Duration;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop::fleet::Fleet;
 use gtop::model::NodeName;
-use gtop::tui::{Depth, Effect, Ending, Glyphs, Look, Request, Stage, Theme};
+use gtop::tui::{Depth, Effect, Ending, Glyphs, Look, Request, Stage, Surface, Theme};
 use jiff::tz::{Offset, TimeZone};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
+use ratatui::style::Color;
 
 #[path = "golden/fleets.rs"]
 mod fleets;
@@ -82,10 +88,9 @@ fn text(buffer: &Buffer) -> Vec<String> {
 /// Writes the runs of equal style of each row: first column, foreground, background, modifiers.
 fn styles(buffer: &Buffer) -> String {
     let style = |cell: &Cell| {
-        let colour = |colour: ratatui::style::Color| match colour {
-            ratatui::style::Color::Reset => "-".to_owned(),
-            ratatui::style::Color::Indexed(index) => index.to_string(),
-            named => format!("{named}"),
+        let colour = |colour: Color| match colour.to_string() {
+            name if name == "Reset" => "-".to_owned(),
+            name => name,
         };
         let mut text = format!("{}/{}", colour(cell.fg), colour(cell.bg));
         if !cell.modifier.is_empty() {
@@ -327,4 +332,25 @@ fn a_frozen_picture_stands_while_the_fleet_goes_on() {
     stage.press(key(KeyCode::Char('z')), NOW);
     let screen = text(&draw(&mut stage, 120, 40)).join("\n");
     assert!(!screen.contains("FROZEN") && screen.contains("gpu0003"), "{screen}");
+}
+
+/// Bytes the terminal is sent a second for 64 nodes × 8 devices that all change, at 200×50.
+const BYTES_A_SECOND: usize = 5_000;
+
+#[test]
+fn a_busy_fleet_costs_few_bytes_a_second() {
+    let name = |number| format!("gpu{number:02}");
+    let mut makers: Vec<_> = (1..=64).map(|number| fleets::busy(&name(number)).up()).collect();
+    let mut stage = stage(Fleet::default(), DARK);
+    let mut surface = Surface::new();
+    let area = Rect::new(0, 0, 200, 50);
+    let mut spent = Vec::new();
+    for second in 1..=10 {
+        let now = NOW.plus(Duration::from_secs(second));
+        stage.show(fleets::changing(&mut makers, second), now);
+        spent.push(surface.frame(area, |buffer| stage.draw(now, buffer)).len());
+    }
+    // The first frame draws everything.
+    let mean = spent[1..].iter().sum::<usize>() / (spent.len() - 1);
+    assert!(mean <= BYTES_A_SECOND, "{mean} of {spent:?}");
 }

@@ -82,7 +82,7 @@ impl Brush<'_> {
 
     fn bar(&mut self, x: u16, width: u16, part: Option<f32>, style: Style) {
         let Some(part) = part else { return };
-        let full = self.look.track(self.ground).patch(style);
+        let full = style.patch(self.look.track(self.ground));
         let eighths = eighths(part, width);
         for (place, x) in (x..x + width).enumerate() {
             let own = eighths.saturating_sub(place * 8).min(8);

@@ -15,7 +15,7 @@ const END: &str = "\x1b[?2026l";
 
 /// The cells on the screen and those to come.
 #[derive(Debug, Default)]
-pub(crate) struct Surface {
+pub struct Surface {
     shown: Buffer,
     next: Buffer,
     is_unknown: bool,
@@ -23,17 +23,17 @@ pub(crate) struct Surface {
 
 impl Surface {
     /// Makes a surface that knows nothing of what the terminal shows.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self { is_unknown: true, ..Self::default() }
     }
 
     /// Forgets what the terminal shows.
-    pub(crate) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.is_unknown = true;
     }
 
     /// Draws a frame and returns what to write to the terminal; empty when nothing changed.
-    pub(crate) fn frame(&mut self, area: Rect, draw: impl FnOnce(&mut Buffer)) -> String {
+    pub fn frame(&mut self, area: Rect, draw: impl FnOnce(&mut Buffer)) -> String {
         let mut text = String::new();
         if self.is_unknown || self.shown.area != area {
             self.shown = Buffer::empty(area);

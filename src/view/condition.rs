@@ -214,3 +214,114 @@ fn is_free(node: &Node) -> bool {
     };
     !node.devices.is_empty() && node.uses.is_empty() && node.devices.iter().all(is_idle)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::fleet::Fleet;
+    use crate::model::{DeviceFault, Fault, FaultKind, NodeName, Percent, Reading, Throttle};
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    fn node(link: Link) -> Node {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        node.link = link;
+        node
+    }
+
+    fn said(node: &Node) -> String {
+        let picture = Picture::new(Fleet::new(vec![Arc::new(node.clone())].into()), NOW);
+        let notes = notes(&picture, node);
+        notes.into_iter().map(|(words, _)| words).collect::<Vec<_>>().join(" · ")
+    }
+
+    fn source(node: &mut Node, taken_ago: Option<u64>, fault: Option<SourceFaultKind>) {
+        let at = |ago: u64| {
+            Timestamp::from_micros(NOW.as_micros() - i64::try_from(ago).unwrap() * 1_000_000)
+        };
+        let fault = fault.map(|kind| SourceFault {
+            kind,
+            call: "".into(),
+            message: "".into(),
+            lasting: Duration::from_secs(4),
+            at: at(2),
+        });
+        node.sources.push(SourceState {
+            source: if node.sources.is_empty() { Source::host() } else { Source::new("nvml") },
+            taken_at: taken_ago.map(at),
+            interval: Duration::from_secs(1),
+            fault,
+            absent: None,
+        });
+    }
+
+    #[test]
+    fn a_link_is_told_in_words_with_the_next_retry() {
+        let down = |kind, detail: &str, seconds: Option<u64>| Link::Down {
+            fault: Fault::new(kind, detail),
+            retry_at: seconds.map(|seconds| NOW.plus(Duration::from_secs(seconds))),
+        };
+        for (link, words) in [
+            (Link::Idle, "waiting to connect"),
+            (Link::Opening { attempt: 1 }, "connecting"),
+            (Link::Opening { attempt: 4 }, "connecting (attempt 4)"),
+            (Link::Up, "starting the probe"),
+            (down(FaultKind::Silent, "", Some(12)), "silent · retry in 12s"),
+            (down(FaultKind::Silent, "", Some(0)), "silent · retrying"),
+            (
+                down(FaultKind::AuthenticationRefused, "offers hostbased", None),
+                "authentication refused: offers hostbased · F5 tries again",
+            ),
+        ] {
+            assert_eq!(said(&node(link)), words);
+        }
+    }
+
+    #[test]
+    fn a_stuck_source_counts_on_and_stands_for_staleness() {
+        let mut stale = node(Link::Up);
+        source(&mut stale, Some(102), None);
+        assert_eq!(said(&stale), "stale 1m42s");
+        source(&mut stale, None, Some(SourceFaultKind::Stuck));
+        assert_eq!(said(&stale), "stuck 6s: nvml");
+    }
+
+    #[test]
+    fn flags_name_their_devices_and_what_is_broken_comes_first() {
+        let mut busy = node(Link::Up);
+        source(&mut busy, Some(0), None);
+        let throttled = |index, bits| Device {
+            index: Reading::Known(index),
+            throttle: Reading::Known(Throttle(bits)),
+            utilization: Reading::judged(Percent::new(50.0)),
+            ..Device::default()
+        };
+        let lost = Device {
+            index: Reading::Known(7),
+            fault: Some(DeviceFault::Lost),
+            ..Device::default()
+        };
+        busy.devices = vec![throttled(3, 0x40), throttled(5, 0x60), throttled(6, 0x08), lost];
+        busy.device_sources = vec![Source::host(); 4];
+        assert_eq!(said(&busy), "#7 lost · #3,5 !THERM · #6 !SLOW");
+    }
+
+    #[test]
+    fn the_ordinary_power_limit_is_no_flag() {
+        let device = Device { throttle: Reading::Known(Throttle(0x04)), ..Device::default() };
+        assert_eq!(flags(&device), []);
+    }
+
+    #[test]
+    fn a_node_nobody_uses_is_free_and_one_of_unknown_load_is_not() {
+        let mut idle = node(Link::Up);
+        source(&mut idle, Some(0), None);
+        idle.devices = vec![Device::default()];
+        idle.device_sources = vec![Source::host()];
+        assert_eq!(said(&idle), "");
+        idle.devices[0].utilization = Reading::judged(Percent::new(0.0));
+        assert_eq!(said(&idle), "free");
+    }
+}

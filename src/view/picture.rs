@@ -173,3 +173,43 @@ pub(crate) fn device_fault(fault: &DeviceFault) -> String {
         DeviceFault::Other(words) => words.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::{Fault, Link};
+
+    fn down(name: &str, kind: FaultKind, detail: &str) -> Arc<Node> {
+        let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+        node.link = Link::Down { fault: Fault::new(kind, detail), retry_at: None };
+        Arc::new(node)
+    }
+
+    #[test]
+    fn identical_faults_are_told_once_and_the_widest_spread_first() {
+        let refused = FaultKind::AuthenticationRefused;
+        let fleet = Fleet::new(
+            vec![
+                down("gpu01", FaultKind::Silent, ""),
+                down("gpu02", refused, "offers hostbased"),
+                down("gpu03", refused, "offers hostbased"),
+                down("gpu04", refused, "offers gssapi"),
+                down("gpu05", refused, "offers hostbased"),
+            ]
+            .into(),
+        );
+        let picture = Picture::new(fleet, Timestamp::default());
+        let told = |trouble: &Trouble| format!("{} {}", trouble.nodes, trouble.sentence);
+        assert_eq!(
+            picture.troubles.iter().map(told).collect::<Vec<_>>(),
+            [
+                "gpu[02-03,05] authentication refused: offers hostbased",
+                "gpu04 authentication refused: offers gssapi",
+                "gpu01 silent",
+            ]
+        );
+        assert_eq!(picture.troubles[0].remedy, refused.remedy());
+    }
+}

@@ -407,7 +407,7 @@ fn hostile(node: &str) -> Maker {
     Maker::new(node)
         .devices(&[50.0])
         .change(0, |device| {
-            device.name = Reading::Known("名前のとても長い加速器 e\u{301}e\u{301}".into())
+            device.name = Reading::Known("名前のとても長い加速器 e\u{301}e\u{301}".into());
         })
         .process(
             0,
@@ -495,4 +495,21 @@ pub fn single() -> Fleet {
     maker.devices[0].power_limit = Reading::judged(Watts::new(450.0));
     maker.devices[0].power = Reading::judged(Watts::new(187.0));
     Fleet::new(vec![maker.up().node()].into())
+}
+
+/// A working fleet whose every node changes each second, as of so many seconds after [`NOW`].
+pub fn changing(makers: &mut [Maker], second: u64) -> Fleet {
+    let at = NOW.plus(Duration::from_secs(second));
+    for (maker, own) in makers.iter_mut().zip(0..) {
+        let load = 20.0 + (noise(second * 97 + own) % 80) as f32;
+        for (device, place) in maker.devices.iter_mut().zip(0..) {
+            let waver = (noise(second * 31 + own * 8 + place) % 20) as f32;
+            device.utilization = Reading::judged(Percent::new((load + waver - 10.0).min(100.0)));
+            device.power = Reading::judged(Watts::new(80.0 + load * 6.0));
+            device.temperature = Reading::judged(Celsius::new(40.0 + waver));
+        }
+        let sample = maker.sample(at, -i64::try_from(second).unwrap(), true);
+        maker.folding.sample(sample);
+    }
+    Fleet::new(makers.iter().map(|maker| maker.folding.node()).collect::<Vec<_>>().into())
 }
