@@ -62,6 +62,10 @@ fn main() {
 /// Measures each size in a process of its own. Cargo adds words of its own, such as `--bench`.
 async fn all(words: &[&str]) {
     let asked: Vec<u32> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    if asked.is_empty() && !words.contains(&"--bench") {
+        // `cargo test --all-targets` runs benches too, and wants no measurement.
+        return print("measures only under: cargo bench --bench fleet");
+    }
     for nodes in if asked.is_empty() { &SIZES[..] } else { &asked } {
         let mut client = itself(&["--watch", &nodes.to_string()]).spawn().unwrap();
         assert!(client.wait().await.unwrap().success(), "the measurement of {nodes} nodes failed");
