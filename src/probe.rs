@@ -7,7 +7,14 @@ mod command;
 mod greeting;
 
 use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::LazyLock;
 use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 
 pub use command::{Command, encode};
 pub use greeting::{Greeting, Progress};
@@ -71,12 +78,12 @@ impl<'a> Settings<'a> {
 
 /// Returns the command that starts a loader on a node, for any login shell; less than 1 KiB.
 ///
-/// The loader takes the first Python that is new enough, announces itself (see [`Greeting`]), and only
+/// The loader takes the first Python that is new enough and has `zlib`, announces itself (see [`Greeting`]), and only
 /// then reads what [`source`] returns: exactly `python_len` bytes when it is Python, otherwise lines up to
 /// one that is the nonce. Between its single quotes stands nothing that any login shell would touch.
 pub fn launch_line(nonce: &str, python_len: usize) -> String {
     let nonce = plain(nonce);
-    let check = "import sys,_signal;sys.exit(sys.version_info<(3,6))";
+    let check = "import sys,_signal,binascii,zlib;sys.exit(sys.version_info<(3,6))";
     let load = "import os,sys,_signal;_signal.alarm(30);n=int(sys.argv[1]);\
                 os.write(1,(chr(10)+sys.argv[2]+chr(10)).encode());b=os.read(0,n);\
                 exec(\\\"while len(b)<n:b+=os.read(0,n-len(b))or os._exit(3)\\\");exec(b)";
@@ -88,6 +95,17 @@ pub fn launch_line(nonce: &str, python_len: usize) -> String {
          while IFS= read -r l||exit 3;do [ \"$l\" = {nonce} ]&&break;s=\"$s$l$n\";done;eval \"$s\"'"
     )
 }
+
+/// The Python parts without their comments, packed: what travels is a quarter of it, and a session that
+/// has to queue it on its way out holds no more than that.
+static PACKED: LazyLock<String> = LazyLock::new(|| {
+    let mut packer = ZlibEncoder::new(Vec::new(), Compression::best());
+    // Writing to a Vec cannot fail; were it to, the probe would not start and say so.
+    let packed = packer
+        .write_all(bare(PYTHON, Interpreter::Python).as_bytes())
+        .and_then(|()| packer.finish());
+    STANDARD.encode(packed.unwrap_or_default())
+});
 
 /// Returns the script to send once the loader has announced `interpreter`, with its end mark for sh.
 pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Vec<u8> {
@@ -102,10 +120,27 @@ pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Vec<u8> {
         }
         Interpreter::Shell => writeln!(text, "NODE={node} INTERVAL={interval} DEADMAN={deadman}"),
     };
-    let parts = match interpreter {
-        Interpreter::Python => PYTHON,
-        Interpreter::Shell => SHELL,
-    };
+    match interpreter {
+        Interpreter::Python => {
+            let unpack = "zlib.decompress(binascii.a2b_base64(";
+            let _ = writeln!(
+                text,
+                "import binascii,zlib\nexec(compile({unpack}\"{}\")),\"gtop\",\"exec\"))",
+                *PACKED
+            );
+        }
+        Interpreter::Shell => {
+            text.push_str(&bare(SHELL, interpreter));
+            text.push_str(&plain(settings.nonce));
+            text.push('\n');
+        }
+    }
+    text.into_bytes()
+}
+
+/// Joins parts and leaves out what is there for people.
+fn bare(parts: &[&str], interpreter: Interpreter) -> String {
+    let mut text = String::new();
     for line in parts.iter().flat_map(|part| part.lines()) {
         // Indentation means nothing to sh, and sh reads what we send byte by byte.
         let line = match interpreter {
@@ -117,11 +152,7 @@ pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Vec<u8> {
             text.push('\n');
         }
     }
-    if interpreter == Interpreter::Shell {
-        text.push_str(&plain(settings.nonce));
-        text.push('\n');
-    }
-    text.into_bytes()
+    text
 }
 
 /// Leaves of a name only what means nothing to Python, sh and JSON; a validated name stays as it is.

@@ -56,7 +56,8 @@ impl Life {
     ) -> Option<(Fault, Duration)> {
         let opened = {
             let mut orders = collector.orders.clone();
-            let mut opening = pin!(self.open(collector, attempt));
+            // Opening takes a large future, and a node opens seldom: it is kept no longer than that.
+            let mut opening = Box::pin(self.open(collector, attempt));
             tokio::select! {
                 opened = &mut opening => opened,
                 () = until_ending(&mut orders) => return None,
@@ -80,7 +81,7 @@ impl Life {
         let permit = collector.permits.acquire().await;
         self.tell(collector, Link::Opening { attempt }).await;
         let interval = collector.orders.borrow().interval;
-        let mut opening = pin!(Session::open(&collector.transport, &self.target, interval));
+        let mut opening = Box::pin(Session::open(&collector.transport, &self.target, interval));
         tokio::select! {
             opened = &mut opening => return opened,
             () = sleep(PATIENCE) => drop(permit),

@@ -1,5 +1,6 @@
 //! Where nodes are put as they change, and from where the whole fleet is published.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::fleet::Fleet;
 use crate::fleet::node::Node;
-use crate::model::NodeName;
+use crate::model::{Hello, NodeName};
 
 /// How often a fleet is published at most.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +37,10 @@ pub struct Board {
 #[derive(Debug)]
 struct Standing {
     nodes: Vec<Arc<Node>>,
+    places: BTreeMap<NodeName, usize>,
+    /// Which machines are watched twice; found anew only when a machine presented itself.
+    same_as: Arc<BTreeMap<NodeName, NodeName>>,
+    has_new_hello: bool,
     focus: Option<NodeName>,
     is_urgent: bool,
 }
@@ -48,12 +53,21 @@ impl Board {
     pub fn new(names: impl IntoIterator<Item = NodeName>, keep: Duration) -> Arc<Self> {
         let nodes: Vec<Arc<Node>> =
             names.into_iter().map(|name| Arc::new(Node::new(name, keep))).collect();
-        let (published, _) = watch::channel(Fleet::new(nodes.clone().into()));
-        Arc::new(Self {
-            standing: Mutex::new(Standing { nodes, focus: None, is_urgent: true }),
-            changed: Notify::new(),
-            published,
-        })
+        let fleet = Fleet::new(nodes.clone().into());
+        let standing = Standing {
+            places: nodes
+                .iter()
+                .enumerate()
+                .map(|(place, node)| (node.name.clone(), place))
+                .collect(),
+            same_as: Arc::clone(&fleet.same_as),
+            has_new_hello: false,
+            nodes,
+            focus: None,
+            is_urgent: true,
+        };
+        let (published, _) = watch::channel(fleet);
+        Arc::new(Self { standing: Mutex::new(standing), changed: Notify::new(), published })
     }
 
     /// Returns a reader of what is published.
@@ -68,14 +82,18 @@ impl Board {
 
     /// Puts a node as it is now.
     pub fn put(&self, node: Arc<Node>) {
-        let mut standing = self.lock();
+        let mut guard = self.lock();
+        let standing = &mut *guard;
         if standing.focus.as_ref() == Some(&node.name) {
             standing.is_urgent = true;
         }
-        if let Some(place) = standing.nodes.iter_mut().find(|known| known.name == node.name) {
+        let place =
+            standing.places.get(&node.name).and_then(|place| standing.nodes.get_mut(*place));
+        if let Some(place) = place {
+            standing.has_new_hello |= !is_same(place.hello.as_ref(), node.hello.as_ref());
             *place = node;
         }
-        drop(standing);
+        drop(guard);
         self.changed.notify_one();
     }
 
@@ -95,13 +113,20 @@ impl Board {
                 }
             }
             last = Some(Instant::now());
-            let nodes: Arc<[Arc<Node>]> = {
-                let mut standing = self.lock();
-                standing.is_urgent = false;
-                standing.nodes.as_slice().into()
-            };
-            self.published.send_replace(Fleet::new(nodes));
+            self.published.send_replace(self.fleet());
         }
+    }
+
+    fn fleet(&self) -> Fleet {
+        let mut standing = self.lock();
+        standing.is_urgent = false;
+        let nodes: Arc<[Arc<Node>]> = standing.nodes.as_slice().into();
+        if std::mem::take(&mut standing.has_new_hello) {
+            let fleet = Fleet::new(nodes);
+            standing.same_as = Arc::clone(&fleet.same_as);
+            return fleet;
+        }
+        Fleet { nodes, same_as: Arc::clone(&standing.same_as) }
     }
 
     fn due(&self, last: Option<Instant>, pace: Pace) -> Option<Instant> {
@@ -112,6 +137,14 @@ impl Board {
     fn lock(&self) -> std::sync::MutexGuard<'_, Standing> {
         // A panic elsewhere leaves whole nodes behind: each is put in one move.
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_same(one: Option<&Arc<Hello>>, other: Option<&Arc<Hello>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Folding {
     ticks: BTreeMap<ProcessKey, Ticks>,
     statics: BTreeMap<ProcessKey, Arc<ProcessStatics>>,
     has_two_samples: bool,
+    /// The subject of the host's own history.
+    host: Arc<str>,
 }
 
 /// The counters a rate is taken against.
@@ -54,6 +56,7 @@ impl Folding {
             ticks: BTreeMap::new(),
             statics: BTreeMap::new(),
             has_two_samples: false,
+            host: "".into(),
         }
     }
 
@@ -158,7 +161,7 @@ impl Folding {
             }
         }
         if let Some(share) = node.host.cpu.get() {
-            node.history.record(&Arc::from(""), Metric::Cpu, at, share.get());
+            node.history.record(&self.host, Metric::Cpu, at, share.get());
         }
         keep_newer(&mut node.host.fast, host);
     }

@@ -29,44 +29,60 @@ pub struct History {
     keep: usize,
     /// The second of the first point of the open chunk.
     base: i64,
-    tracks: Vec<Track>,
+    /// What is recorded; a track's place here is its place in every chunk.
+    tracks: Arc<Vec<Track>>,
+    /// Whole minutes, oldest first: of each track in turn its points. One that began later is
+    /// missing at the end.
+    frozen: Vec<Arc<Vec<f32>>>,
+    open: Arc<Vec<f32>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Track {
     /// The device; empty for the host.
     subject: Arc<str>,
     metric: Metric,
-    frozen: Vec<Arc<[f32; CHUNK]>>,
-    open: Arc<[f32; CHUNK]>,
 }
-
-const NOTHING: [f32; CHUNK] = [f32::NAN; CHUNK];
 
 impl History {
     /// Makes an empty history that keeps at least `keep`.
     pub fn new(keep: Duration) -> Self {
-        let chunks = usize::try_from(keep.as_secs()).unwrap_or(usize::MAX).div_ceil(CHUNK);
-        Self { keep: chunks, base: 0, tracks: Vec::new() }
+        let keep = usize::try_from(keep.as_secs()).unwrap_or(usize::MAX).div_ceil(CHUNK);
+        Self { keep, base: 0, tracks: Arc::default(), frozen: Vec::new(), open: Arc::default() }
     }
 
     /// Records a value for the second of `at`; what is older than the open minute is left out.
     pub fn record(&mut self, subject: &Arc<str>, metric: Metric, at: Timestamp, value: f32) {
         let second = at.as_micros().div_euclid(1_000_000);
         self.advance(second);
-        let Some(place) = usize::try_from(second - self.base).ok().filter(|place| *place < CHUNK)
+        let Some(point) = usize::try_from(second - self.base).ok().filter(|point| *point < CHUNK)
         else {
             return;
         };
-        let track = self.track(subject, metric);
-        if let Some(point) = Arc::make_mut(&mut track.open).get_mut(place) {
-            *point = value;
+        let place = self.place(subject, metric).unwrap_or_else(|| {
+            Arc::make_mut(&mut self.tracks).push(Track { subject: Arc::clone(subject), metric });
+            self.tracks.len() - 1
+        });
+        let open = Arc::make_mut(&mut self.open);
+        open.resize(self.tracks.len() * CHUNK, f32::NAN);
+        if let Some(slot) = open.get_mut(place * CHUNK + point) {
+            *slot = value;
         }
     }
 
     /// Forgets devices that `is_gone` names.
     pub fn forget(&mut self, is_gone: impl Fn(&str) -> bool) {
-        self.tracks.retain(|track| track.subject.is_empty() || !is_gone(&track.subject));
+        let is_kept = |track: &Track| track.subject.is_empty() || !is_gone(&track.subject);
+        if self.tracks.iter().all(is_kept) {
+            return;
+        }
+        let kept: Vec<bool> = self.tracks.iter().map(is_kept).collect();
+        for chunk in self.frozen.iter_mut().chain([&mut self.open]) {
+            let tracks = chunk.chunks(CHUNK).zip(&kept).filter(|(_, is_kept)| **is_kept);
+            *chunk = Arc::new(tracks.flat_map(|(points, _)| points).copied().collect());
+        }
+        self.tracks =
+            Arc::new(self.tracks.iter().filter(|track| is_kept(track)).cloned().collect());
     }
 
     /// Returns the `count` seconds up to `now`, oldest first; `None` where nothing was sampled.
@@ -77,63 +93,43 @@ impl History {
         now: Timestamp,
         count: usize,
     ) -> Vec<Option<f32>> {
-        let Some(track) =
-            self.tracks.iter().find(|track| *track.subject == *subject && track.metric == metric)
-        else {
-            return vec![None; count];
-        };
+        let Some(place) = self.place(subject, metric) else { return vec![None; count] };
         let now = now.as_micros().div_euclid(1_000_000);
         let first = now - i64::try_from(count).unwrap_or(0) + 1;
-        (first..=now).map(|second| self.point(track, second)).collect()
+        (first..=now).map(|second| self.point(place, second)).collect()
     }
 
-    fn point(&self, track: &Track, second: i64) -> Option<f32> {
-        let start = self.base - i64::try_from(track.frozen.len() * CHUNK).ok()?;
-        let place = usize::try_from(second - start).ok()?;
-        let chunk = track.frozen.get(place / CHUNK).unwrap_or(&track.open);
-        // Beyond the open chunk nothing is known yet.
-        if place / CHUNK > track.frozen.len() {
-            return None;
-        }
-        chunk.get(place % CHUNK).copied().filter(|value| !value.is_nan())
+    fn place(&self, subject: &str, metric: Metric) -> Option<usize> {
+        self.tracks.iter().position(|track| track.metric == metric && *track.subject == *subject)
     }
 
+    fn point(&self, place: usize, second: i64) -> Option<f32> {
+        let start = self.base - i64::try_from(self.frozen.len() * CHUNK).ok()?;
+        let point = usize::try_from(second - start).ok()?;
+        let chunk = match self.frozen.get(point / CHUNK) {
+            Some(chunk) => chunk,
+            None if point / CHUNK == self.frozen.len() => &self.open,
+            // Beyond the open chunk nothing is known yet.
+            None => return None,
+        };
+        chunk.get(place * CHUNK + point % CHUNK).copied().filter(|value| !value.is_nan())
+    }
+
+    /// Moves the open minute to the one that holds `second`.
     fn advance(&mut self, second: i64) {
-        if self.tracks.is_empty() {
-            self.base = second;
+        let chunk = i64::try_from(CHUNK).unwrap_or(i64::MAX);
+        let remembered =
+            chunk.saturating_mul(i64::try_from(self.keep.saturating_add(1)).unwrap_or(i64::MAX));
+        if self.tracks.is_empty() || second - self.base > remembered {
+            // Nothing is known, or nothing that is still remembered: begin anew.
+            *self = Self { keep: self.keep, base: second, ..Self::new(Duration::ZERO) };
         }
-        let kept = i64::try_from((self.keep + 1) * CHUNK).unwrap_or(i64::MAX);
-        if second - self.base > kept {
-            // Longer away than we remember: begin anew.
-            self.tracks.clear();
-            self.base = second;
+        while second - self.base >= chunk {
+            self.base += chunk;
+            self.frozen.push(std::mem::take(&mut self.open));
+            let excess = self.frozen.len().saturating_sub(self.keep);
+            self.frozen.drain(..excess);
         }
-        while second - self.base >= i64::try_from(CHUNK).unwrap_or(i64::MAX) {
-            self.base += i64::try_from(CHUNK).unwrap_or(i64::MAX);
-            for track in &mut self.tracks {
-                track.frozen.push(std::mem::replace(&mut track.open, Arc::new(NOTHING)));
-                let excess = track.frozen.len().saturating_sub(self.keep);
-                track.frozen.drain(..excess);
-            }
-        }
-    }
-
-    fn track(&mut self, subject: &Arc<str>, metric: Metric) -> &mut Track {
-        let known = self
-            .tracks
-            .iter()
-            .position(|track| track.subject == *subject && track.metric == metric);
-        let place = known.unwrap_or_else(|| {
-            self.tracks.push(Track {
-                subject: Arc::clone(subject),
-                metric,
-                frozen: Vec::new(),
-                open: Arc::new(NOTHING),
-            });
-            self.tracks.len() - 1
-        });
-        #[expect(clippy::indexing_slicing, reason = "the place was found or made just now")]
-        &mut self.tracks[place]
     }
 }
 
@@ -184,6 +180,17 @@ mod tests {
     #[test]
     fn a_device_that_was_never_seen_has_no_points() {
         assert_eq!(filled(0..9, 60).last("GPU-2", Metric::Memory, at(9), 2), [None, None]);
+    }
+
+    #[test]
+    fn a_device_that_is_gone_takes_only_its_own_points_along() {
+        let mut history = filled(0..100, 300);
+        history.record(&"GPU-2".into(), Metric::Utilization, at(99), 2.0);
+        history.record(&"".into(), Metric::Cpu, at(99), 3.0);
+        history.forget(|device| device == "GPU-1");
+        assert_eq!(history.last("GPU-1", Metric::Utilization, at(99), 1), [None]);
+        assert_eq!(history.last("GPU-2", Metric::Utilization, at(99), 2), [None, Some(2.0)]);
+        assert_eq!(history.last("", Metric::Cpu, at(99), 1), [Some(3.0)]);
     }
 
     #[test]
