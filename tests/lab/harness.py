@@ -3,15 +3,18 @@
 The shapes of gtop's JSON that tests rely on are named here, once.
 """
 
+import fcntl
 import importlib.machinery
 import importlib.util
 import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import unittest
@@ -127,6 +130,19 @@ class Lab:
 
     def left(self, node):
         return self.script.left(node)
+
+    def waiting(self, node):
+        """Returns how many bytes wait in the pipe between the node's probe and its sshd."""
+        everything = self.script.processes()
+        for pid in self.left(node):
+            parent = everything.get(pid, (0,))[0]
+            if everything.get(parent, (0, 0, [""]))[2][0].startswith("sshd: "):
+                pipe = os.open(f"/proc/{pid}/fd/1", os.O_RDONLY | os.O_NONBLOCK)
+                try:
+                    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
+                finally:
+                    os.close(pipe)
+        return 0
 
     def find(self, *arguments):
         """Returns the pid, as seen by this process, of the gtop that was started with these arguments."""
@@ -410,6 +426,12 @@ class Terminal:
         os.remove(target)
         flags = "#{alternate_on} #{mouse_any_flag} #{keypad_cursor_flag} #{cursor_flag}"
         return settings, self.tmux("display-message", "-p", "-t", "s", flags).strip()
+
+    def kill(self, pid):
+        """Ends a gtop for good, if it is still there."""
+        if pid == self.lab.find(*self.arguments):
+            os.kill(pid, signal.SIGKILL)
+            wait_for("gtop ended", lambda: pid != self.lab.find(*self.arguments))
 
     def close(self):
         subprocess.run(
