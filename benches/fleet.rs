@@ -39,6 +39,11 @@ const HISTORY: Duration = Duration::from_secs(300);
 const SETTLING: Duration = Duration::from_secs(30);
 /// How long is measured.
 const MEASURING: Duration = Duration::from_secs(30);
+/// How long the warm-up watches one node: code, runtime and screen are in memory then, and what is
+/// measured is what further nodes cost.
+const WARMING: Duration = Duration::from_secs(3);
+/// How often new data is drawn, as the program does unless told.
+const REDRAW: Duration = Duration::from_millis(500);
 /// The screen's cells.
 const WIDTH: u16 = 120;
 const HEIGHT: u16 = 40;
@@ -185,7 +190,7 @@ async fn measure(count: u32) {
         figures.samples,
     ));
     print(&format!(
-        "  client memory           {} KiB a node ({} MiB in all)",
+        "  client memory           {} KiB a further node ({} MiB in all)",
         figures.resident.saturating_sub(figures.resident_before) / u64::from(count),
         figures.resident / 1024,
     ));
@@ -197,6 +202,7 @@ async fn measure(count: u32) {
 
 /// Watches as the program does: sessions on a thread of their own, the screen here.
 async fn client(nodes: Vec<SimNode>) -> Figures {
+    warm_up(&nodes).await;
     let resident_before = resident();
     let began = Instant::now();
     let (orders, reader, sessions) = start(nodes);
@@ -217,6 +223,13 @@ async fn client(nodes: Vec<SimNode>) -> Figures {
     orders.send_modify(|orders| orders.is_ending = true);
     sessions.join().unwrap();
     figures
+}
+
+async fn warm_up(nodes: &[SimNode]) {
+    let (orders, reader, sessions) = start(nodes.iter().take(1).cloned().collect());
+    Viewer::new(reader).follow(Instant::now() + WARMING).await;
+    orders.send_modify(|orders| orders.is_ending = true);
+    sessions.join().unwrap();
 }
 
 fn start(nodes: Vec<SimNode>) -> (watch::Sender<Orders>, FleetReader, thread::JoinHandle<()>) {
@@ -292,7 +305,9 @@ impl Viewer {
     }
 
     async fn follow(&mut self, until: Instant) {
-        while timeout_at(until, self.look()).await.is_ok() {}
+        while timeout_at(until, self.look()).await.is_ok() {
+            tokio::time::sleep(REDRAW).await;
+        }
     }
 
     /// Waits for the next fleet and draws it.

@@ -95,7 +95,7 @@ pub struct Paces {
     #[arg(short = 'i', long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub interval: Duration,
     /// Draw new data at most every so many seconds, 0.02 to 3600
-    #[arg(long, value_name = "SECONDS", default_value = "0.25", value_parser = redraw)]
+    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = redraw)]
     pub redraw: Duration,
     /// Remember so many seconds, 10 to 86400
     #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = history)]

@@ -286,11 +286,11 @@ fn ages_are_true_within_one_second() {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 160, 24));
         stage.draw(now, &mut buffer);
         let screen = text(&buffer);
-        let stale = screen.iter().find(|line| line.contains("gpu04")).unwrap();
+        let aged = screen.iter().find(|line| line.contains("gpu04")).unwrap();
         let age = 42 + seconds;
         let age =
             if age < 60 { format!("{age}s") } else { format!("{}m{:02}s", age / 60, age % 60) };
-        assert!(stale.contains(&format!("stale {age}")), "{stale}");
+        assert!(aged.contains(&format!("stale {age}")), "{aged}");
     }
 }
 

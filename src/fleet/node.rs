@@ -151,15 +151,21 @@ impl Node {
     /// A node that has shown devices is not fresh while they are stale, or sums would count them.
     pub fn freshness(&self, now: Timestamp) -> Freshness {
         let mut worst = self.host_freshness(now);
-        for position in 0..self.devices.len() {
-            worst = match (worst, self.device_freshness(position, now)) {
+        let mut judged: Option<&Source> = None;
+        for source in &self.device_sources {
+            // Neighbours mostly come from the same source.
+            if judged.replace(source) == Some(source) {
+                continue;
+            }
+            let next = self.source(source).map_or(Freshness::Missing, |state| state.freshness(now));
+            worst = match (worst, next) {
                 (Freshness::Missing, _) | (_, Freshness::Missing) => Freshness::Missing,
                 (Freshness::Stale(one), Freshness::Stale(other)) => {
                     Freshness::Stale(one.max(other))
                 }
-                (Freshness::Stale(age), Freshness::Fresh)
-                | (Freshness::Fresh, Freshness::Stale(age)) => Freshness::Stale(age),
-                (Freshness::Fresh, Freshness::Fresh) => Freshness::Fresh,
+                (stale @ Freshness::Stale(_), Freshness::Fresh) | (Freshness::Fresh, stale) => {
+                    stale
+                }
             };
         }
         worst

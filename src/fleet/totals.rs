@@ -1,5 +1,7 @@
 //! Sums and means over nodes that are fresh, and over no others.
 
+use std::sync::Arc;
+
 use crate::fleet::Fleet;
 use crate::fleet::node::Node;
 use crate::model::{Bytes, Device, Percent, Watts};
@@ -87,21 +89,24 @@ impl Totals {
             sums.add(device);
             let is_busy =
                 device.utilization.get().is_some_and(|share| share.get() >= ACTIVE_PERCENT);
-            let is_held = node.uses.iter().any(|used| {
-                used.device == device.uuid
-                    || node.devices.iter().any(|slice| {
-                        slice.uuid == used.device && slice.parent.as_ref() == Some(&device.uuid)
-                    })
-            });
             if is_busy {
                 self.busy += 1;
-            } else if is_held {
+            } else if is_held(node, device) {
                 self.held += 1;
             } else {
                 self.free += 1;
             }
         }
     }
+}
+
+/// Whether a process holds a device or one of its slices.
+fn is_held(node: &Node, device: &Device) -> bool {
+    let is_slice = |uuid| {
+        let slice = node.devices.iter().find(|slice| slice.uuid == uuid);
+        slice.is_some_and(|slice| slice.parent.as_ref() == Some(&device.uuid))
+    };
+    node.uses.iter().any(|used| used.device == device.uuid || is_slice(Arc::clone(&used.device)))
 }
 
 #[derive(Default)]

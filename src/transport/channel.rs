@@ -16,6 +16,9 @@ use crate::transport::session::Session;
 /// Longest wait for the other side to take what is sent.
 const SEND_LIMIT: Duration = Duration::from_secs(10);
 
+/// Most bytes handed on at once.
+const PIECE: usize = 2048;
+
 /// Longest wait for a command to end after its stdin was closed.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -185,8 +188,14 @@ impl Ssh {
     }
 
     async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
-        let sent = self.writer.data_bytes(bytes.to_vec()).await;
-        sent.map_err(|error| self.lost(&error))
+        // russh's outgoing buffer keeps the size of the most it ever held, for every node: so it is
+        // given little at a time, and the time to pass that on.
+        for piece in bytes.chunks(PIECE) {
+            let sent = self.writer.data_bytes(piece.to_vec()).await;
+            sent.map_err(|error| self.lost(&error))?;
+            tokio::task::yield_now().await;
+        }
+        Ok(())
     }
 
     async fn close_stdin(&self) -> Result<(), Fault> {
