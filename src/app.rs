@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{self, Runtime};
 
 use crate::app::demo::Demo;
@@ -90,7 +91,15 @@ impl Failure {
     }
 }
 
+/// Raises the limit of open files as far as this user may: each node takes one.
+fn allow_many_nodes() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it cannot be raised, nodes beyond it say so.
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).ok();
+}
+
 fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending, Failure> {
+    allow_many_nodes();
     let clock = Clock::system();
     if let Some(path) = &cli.output.log {
         let named = |source| Failure::Log { path: path.display().to_string(), source };
