@@ -33,7 +33,8 @@ class Cadence(LabCase):
         self.assertIsNotNone(silent["fault"], "the silent node's timeout was seen")
         self.assertLess(silent["complete"], silent["fault"], "all fifteen had told everything before the sixteenth timed out")
         for node in others:
-            self.assertLess(silent["oldest"][node], LATE, f"{node} keeps its cadence ({healthy['oldest'][node]:.2f} s without the silent one)")
+            message = f"{node} keeps its cadence; {healthy['oldest'][node]:.2f} s without the silent one"
+            self.assertLess(silent["oldest"][node], LATE, message)
         # From the first moment to well after the timeout: as much is seen as without the silent one.
         self.assertAlmostEqual(silent["pictures"], healthy["pictures"], delta=2)
 
