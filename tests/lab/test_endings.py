@@ -69,6 +69,18 @@ class Endings(LabCase):
         os.kill(pid, signal.SIGCONT)
         self.gone(started)
 
+    def test_a_suspended_gtop_can_be_ended(self):
+        # As shells do at logout: a signal, and a second one to let it be seen, from the background.
+        terminal = self.start()
+        pid = terminal.pid
+        terminal.type("C-z")
+        terminal.until("the shell", r"(?i)stopped[\s\S]*ready> *$")
+        started = time.monotonic()
+        terminal.command("kill %1")
+        self.gone(started)
+        wait_for("gtop itself ended", lambda: not os.path.exists(f"/proc/{pid}"), GONE)
+        self.assertEqual(terminal.modes(), self.before)
+
     def test_a_call_that_cannot_be_killed_does_not_keep_the_probe(self):
         terminal = self.start()
         try:

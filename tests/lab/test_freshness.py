@@ -19,10 +19,10 @@ class Freshness(LabCase):
 
     @classmethod
     def prepare(cls):
-        cls.watch = cls.lab.watch("--interval", str(INTERVAL), *cls.lab.nodes)
         cls.clocks = [Clockwork(cls.lab, node) for node in cls.lab.nodes]
         for clock in cls.clocks:
             cls.addClassCleanup(clock.close)
+        cls.watch = cls.lab.watch("--interval", str(INTERVAL), *cls.lab.nodes)
         for node in cls.lab.nodes:
             cls.watch.until(f"{node} live", lambda snapshot, node=node: snapshot.node(node).devices)
 
@@ -124,8 +124,7 @@ class Clockwork:
         found = []
         for number, (since, value) in enumerate(self.history):
             until = self.history[number + 1][0] if number + 1 < len(self.history) else float("inf")
-            # The first value held before we looked.
-            if until >= start and (since <= end or number == 0):
+            if until >= start and since <= end:
                 found.append(value)
         return found
 
