@@ -305,7 +305,7 @@ impl Viewer {
     }
 
     async fn follow(&mut self, until: Instant) {
-        while timeout_at(until, self.look()).await.is_ok() {
+        while Instant::now() < until && timeout_at(until, self.look()).await.is_ok() {
             tokio::time::sleep(REDRAW).await;
         }
     }

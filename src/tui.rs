@@ -287,6 +287,9 @@ impl Screen {
             self.is_fleet_new = false;
             self.drawn_at = now;
         }
+        if !self.terminal.is_ours() {
+            return Ok(());
+        }
         let area = self.terminal.area()?;
         let text = self.surface.frame(area, |buffer| self.stage.draw(now, buffer));
         if text.is_empty() { Ok(()) } else { self.terminal.write(&text) }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
 use ratatui::layout::Rect;
-use rustix::process::{Signal, kill_current_process_group};
-use rustix::termios::tcgetwinsize;
+use rustix::process::{Signal, getpgrp, kill_current_process_group};
+use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp, tcgetwinsize};
 
 /// Other screen, no cursor, no wrapping: a sign wider than we think cannot push a line down.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[0m\x1b[2J";
@@ -31,10 +31,19 @@ impl Terminal {
         Ok(Self(()))
     }
 
-    /// Takes the terminal again after we were stopped.
+    /// Takes the terminal again after we were stopped, if we were brought to the foreground.
+    ///
+    /// In the background it is somebody else's: whoever touches it there is stopped at once, and
+    /// could not even be ended.
     pub(crate) fn enter_again(&self) -> io::Result<()> {
         let Self(()) = self;
-        take()
+        if is_in_foreground() { take() } else { Ok(()) }
+    }
+
+    /// Says whether the terminal is ours to draw on.
+    pub(crate) fn is_ours(&self) -> bool {
+        let Self(()) = self;
+        IS_OURS.load(Ordering::SeqCst) && is_in_foreground()
     }
 
     /// Gives the terminal back, stops the process group, and takes the terminal when it goes on.
@@ -68,6 +77,11 @@ impl Drop for Terminal {
     }
 }
 
+/// A terminal that cannot tell is taken for ours.
+fn is_in_foreground() -> bool {
+    tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
+}
+
 fn take() -> io::Result<()> {
     crossterm::terminal::enable_raw_mode()?;
     IS_OURS.store(true, Ordering::SeqCst);
@@ -77,16 +91,28 @@ fn take() -> io::Result<()> {
 }
 
 /// Gives the terminal back if it is ours. What fails here fails because it is gone.
+///
+/// Somebody who stopped us without asking has set the modes of the terminal already, and we may not
+/// touch them from the background; only the other screen is left to leave.
 fn give_back() {
     if !IS_OURS.swap(false, Ordering::SeqCst) {
         return;
     }
+    let is_foreground = is_in_foreground();
+    if !is_foreground && stops_writers() {
+        return;
+    }
     let mut out = io::stdout().lock();
     let written = out.write_all(LEAVE.as_bytes()).and_then(|()| out.flush());
-    let cooked = crossterm::terminal::disable_raw_mode();
+    let cooked = if is_foreground { crossterm::terminal::disable_raw_mode() } else { Ok(()) };
     if let Err(error) = written.and(cooked) {
         log::debug!("the terminal cannot be restored: {error}");
     }
+}
+
+/// Whether the terminal stops whoever writes from the background (`stty tostop`).
+fn stops_writers() -> bool {
+    tcgetattr(io::stdin()).is_ok_and(|modes| modes.local_modes.contains(LocalModes::TOSTOP))
 }
 
 /// Shows panics on a terminal that is whole again; ends when dropped.
