@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::fleet::{Node, SourceState};
-use crate::model::{Device, Freshness, Link, Source, SourceFault, SourceFaultKind};
+use crate::model::{Device, Fault, Freshness, Link, Source, SourceFault, SourceFaultKind};
 use crate::time::Timestamp;
 use crate::view::line::{Tone, UNKNOWN};
 use crate::view::number::{age, lasting};
@@ -31,6 +31,8 @@ impl Standing {
     pub(crate) fn of(node: &Node, now: Timestamp) -> Self {
         match &node.link {
             Link::Idle => Self::Waiting,
+            // Down until the next session is up: the reason must stay readable.
+            Link::Opening { .. } | Link::Down { .. } if node.fault().is_some() => Self::Down,
             Link::Opening { attempt } => Self::Opening(*attempt),
             Link::Down { .. } => Self::Down,
             Link::Up => match node.freshness(now) {
@@ -100,11 +102,14 @@ fn opening(attempt: u32) -> String {
 
 /// Returns why a node is down and when it is tried again.
 pub(crate) fn down(node: &Node, now: Timestamp) -> Vec<Note> {
-    let Link::Down { fault, retry_at } = &node.link else { return Vec::new() };
-    let next = match retry_at {
-        Some(at) if *at > now => format!("retry in {}", lasting(at.since(now))),
-        Some(_) => "retrying".to_owned(),
-        None => "F5 tries again".to_owned(),
+    let Some(fault) = node.fault() else { return Vec::new() };
+    let next = match &node.link {
+        Link::Opening { attempt } => opening(*attempt),
+        Link::Down { retry_at: Some(at), .. } if *at > now => {
+            format!("retry in {}", lasting(at.since(now)))
+        }
+        Link::Down { retry_at: None, .. } => "F5 tries again".to_owned(),
+        Link::Down { .. } | Link::Idle | Link::Up => "retrying".to_owned(),
     };
     vec![(fault.sentence(), Tone::Bad), (next, Tone::Faint)]
 }
@@ -126,6 +131,12 @@ pub(crate) fn source_fault(source: &Source, fault: &SourceFault, now: Timestamp)
 }
 
 /// Returns what a person can do about what is wrong with a node.
+pub(crate) fn whole_story(node: &Node) -> Option<&str> {
+    let fault = node.fault().map(Fault::remedy);
+    fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
+}
+
+/// The same in a few words.
 pub(crate) fn remedy(node: &Node) -> Option<&'static str> {
     let fault = node.fault().map(|fault| fault.kind.remedy());
     fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
@@ -221,7 +232,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
-    use crate::model::{DeviceFault, Fault, FaultKind, NodeName, Percent, Reading, Throttle};
+    use crate::model::{DeviceFault, FaultKind, NodeName, Percent, Reading, Throttle};
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 
@@ -277,6 +288,21 @@ mod tests {
         ] {
             assert_eq!(said(&node(link)), words);
         }
+    }
+
+    #[test]
+    fn the_reason_stays_while_the_next_session_is_opened() {
+        let mut node = node(Link::Opening { attempt: 3 });
+        node.last_fault = Some(Fault::new(FaultKind::SessionLost, "reset"));
+        assert_eq!(said(&node), "session lost: reset · connecting (attempt 3)");
+    }
+
+    #[test]
+    fn a_changed_key_is_told_in_full_where_there_is_room() {
+        let fault = Fault::new(FaultKind::HostKeyChanged, "").with_particulars("eavesdropping");
+        let node = node(Link::Down { fault, retry_at: None });
+        assert_eq!(whole_story(&node), Some("eavesdropping"));
+        assert_eq!(remedy(&node), Some(FaultKind::HostKeyChanged.remedy()));
     }
 
     #[test]

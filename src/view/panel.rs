@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::Node;
-use crate::view::condition::{Standing, own_notes, remedy};
-use crate::view::line::{Line, Tone, cut};
+use crate::view::condition::{Standing, own_notes, whole_story};
+use crate::view::line::{Line, Tone, cut, width_of};
 use crate::view::navigation::{Navigation, Spot, uses};
 use crate::view::number::age;
 use crate::view::picture::Picture;
@@ -27,7 +27,7 @@ pub(crate) fn lines(
     height: usize,
 ) -> Vec<Line> {
     let mut lines = vec![title(picture, node, navigation, width)];
-    lines.extend(reasons(picture, node).into_iter().map(|line| line.cut(width)));
+    lines.extend(reasons(picture, node, width));
     let room = height.saturating_sub(lines.len());
     let most = if Share::of(node, navigation, HOST.0, room).is_short { HOST.1 } else { HOST.0 };
     let host = host::lines(node, picture.now, width, most);
@@ -115,14 +115,34 @@ pub(crate) fn identity(node: &Node) -> Line {
 }
 
 /// Says what keeps a node from being fresh, and what helps.
-fn reasons(picture: &Picture, node: &Node) -> Vec<Line> {
+fn reasons(picture: &Picture, node: &Node, width: u16) -> Vec<Line> {
     let mut line = Line::new();
     for (place, (words, tone)) in own_notes(picture, node).iter().enumerate() {
         let sign = if place == 0 { "" } else { " · " };
         line = line.text(sign, Tone::Faint).text(words.as_str(), *tone);
     }
-    let remedy = remedy(node).map(|remedy| Line::of("→ ", Tone::Faint).text(remedy, Tone::Plain));
-    std::iter::once(line).chain(remedy).filter(|line| line.width() > 0).collect()
+    let story = whole_story(node).map(|story| wrapped(story, width.saturating_sub(2)));
+    let story = story.into_iter().flatten().enumerate().map(|(place, words)| {
+        Line::of(if place == 0 { "→ " } else { "  " }, Tone::Faint).text(words, Tone::Plain)
+    });
+    let lines = std::iter::once(line).chain(story).filter(|line| line.width() > 0);
+    lines.map(|line| line.cut(width)).collect()
+}
+
+/// Breaks words into lines of at most `width`, and no more than a person reads.
+fn wrapped(words: &str, width: u16) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if width_of(line) + 1 + width_of(word) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.truncate(8);
+    lines
 }
 
 /// Says more of the row under the cursor.
