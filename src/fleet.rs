@@ -15,9 +15,11 @@ use std::sync::Arc;
 use crate::model::NodeName;
 
 mod board;
+mod devices;
 mod fold;
 mod history;
 mod node;
+mod rates;
 mod totals;
 
 /// All nodes watched, as known at one moment.

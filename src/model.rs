@@ -13,6 +13,7 @@ pub use reading::{Reading, Reason};
 pub use sample::{
     BackendReading, BackendState, DevicesReading, Hello, ProcessesReading, Sample, UsesReading,
 };
+pub use text::{clean, clean_shared, is_hostile};
 pub use unit::{Bytes, Celsius, Megahertz, Percent, Watts};
 
 mod device;
@@ -23,4 +24,5 @@ mod id;
 mod process;
 mod reading;
 mod sample;
+mod text;
 mod unit;

@@ -15,7 +15,6 @@ pub use body::Body;
 pub use delivery::{Delivery, News};
 pub use frame::{Frame, FrameReader, MalformedFrame, Received, encode};
 pub use lift::{Lift, Lifted};
-pub use text::clean;
 
 pub mod body;
 mod csv;
@@ -23,4 +22,3 @@ mod delivery;
 mod frame;
 mod given;
 mod lift;
-mod text;

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use log::{LevelFilter, Log, Metadata, Record};
 
+use crate::model::clean;
 use crate::time::Clock;
-use crate::wire::clean;
 
 /// Writes to one file. russh writes what it sends at its lower levels, so only its warnings count.
 struct FileLog {

@@ -10,11 +10,11 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until, 
 
 use crate::collect::Orders;
 use crate::collect::fault::of_transport;
-use crate::model::{Fault, FaultKind, Link, NodeName};
+use crate::model::{Fault, FaultKind, Link, NodeName, clean};
 use crate::probe::{self, Command, Greeting, Interpreter, Progress, Settings};
 use crate::time::Clock;
 use crate::transport::{self, Channel, Exit, Output, Target, Transport};
-use crate::wire::{Body, Delivery, Frame, FrameReader, MalformedFrame, News, Received, clean};
+use crate::wire::{Body, Delivery, Frame, FrameReader, MalformedFrame, News, Received};
 
 /// How long a login shell may take to start the loader.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);

@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fleet::devices::take_backend;
 use crate::fleet::history::Metric;
-use crate::fleet::node::{Node, Process, SourceState, Traffic};
+use crate::fleet::node::{Node, Process};
+use crate::fleet::rates::{cpu_share, rates};
 use crate::model::{
-    BackendReading, Bytes, Counter, CpuTicks, Device, DevicesReading, Hello, HostReading, Link,
-    NodeName, Percent, ProcessKey, ProcessStatics, ProcessesReading, Reading, Reason, Sample,
-    Source, SourceFault, UsesReading,
+    Counter, CpuTicks, Hello, HostReading, Link, NodeName, ProcessKey, ProcessStatics,
+    ProcessesReading, Reading, Reason, Sample, Source,
 };
 use crate::time::Timestamp;
 
 /// Two samples closer than this give no rates worth showing.
 const RATE_SPAN: Duration = Duration::from_millis(250);
-/// The interval of a source that did not say its own.
-const USUAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One node's state, and what is needed to derive rates from the next sample.
 #[derive(Debug)]
@@ -92,7 +91,8 @@ impl Folding {
         if is_another_boot {
             *node = Node {
                 link: node.link.clone(),
-                ..Node::new(node.name.clone(), Duration::ZERO).with_history(node)
+                history: node.history.clone(),
+                ..Node::new(node.name.clone(), Duration::ZERO)
             };
         }
         node.sources.retain(|state| {
@@ -100,10 +100,10 @@ impl Folding {
                 || state.taken_at.is_some()
         });
         for (source, interval) in &hello.intervals {
-            source_mut(node, source).interval = *interval;
+            node.source_mut(source).interval = *interval;
         }
         for backend in &hello.backends {
-            let state = source_mut(node, &backend.source);
+            let state = node.source_mut(&backend.source);
             state.absent.clone_from(&backend.absent);
         }
         node.hello = Some(Arc::new(hello));
@@ -116,7 +116,7 @@ impl Folding {
         }
         let node = Arc::make_mut(&mut self.node);
         if let Some((at, slow)) = sample.host_slow {
-            sampled(node, &Source::host_slow(), at);
+            node.sampled(&Source::host_slow(), at);
             node.host.slow.temperature.keep_newer(slow.temperature);
             if !slow.space.is_empty() {
                 node.host.slow.space = slow.space;
@@ -126,7 +126,7 @@ impl Folding {
             take_backend(node, backend);
         }
         for (source, fault) in sample.faults {
-            take_fault(node, &source, fault);
+            node.source_mut(&source).fault = Some(fault);
         }
         if let Some(processes) = sample.processes {
             self.processes(processes);
@@ -136,7 +136,7 @@ impl Folding {
 
     fn host(&mut self, at: Timestamp, host: HostReading) {
         let node = Arc::make_mut(&mut self.node);
-        sampled(node, &Source::host(), at);
+        node.sampled(&Source::host(), at);
         let now = Before {
             at,
             cpu: host.cpu.get(),
@@ -241,130 +241,6 @@ fn has_answered(node: &Node, backend: &Source) -> bool {
     state.taken_at.is_some() && has_uses
 }
 
-impl Node {
-    fn with_history(mut self, of: &Self) -> Self {
-        self.history = of.history.clone();
-        self
-    }
-}
-
-fn source_mut<'a>(node: &'a mut Node, source: &Source) -> &'a mut SourceState {
-    let known = node.sources.iter().position(|state| state.source == *source);
-    let place = known.unwrap_or_else(|| {
-        node.sources.push(SourceState {
-            source: source.clone(),
-            taken_at: None,
-            interval: USUAL_INTERVAL,
-            fault: None,
-            absent: None,
-        });
-        node.sources.len() - 1
-    });
-    #[expect(clippy::indexing_slicing, reason = "the place was found or made just now")]
-    &mut node.sources[place]
-}
-
-fn sampled(node: &mut Node, source: &Source, at: Timestamp) {
-    let state = source_mut(node, source);
-    state.taken_at = Some(at);
-    state.fault = None;
-    state.absent = None;
-}
-
-fn take_fault(node: &mut Node, source: &Source, fault: SourceFault) {
-    source_mut(node, source).fault = Some(fault);
-}
-
-fn take_backend(node: &mut Node, backend: BackendReading) {
-    if let Some(devices) = backend.devices {
-        sampled(node, &backend.source, devices.at);
-        take_devices(node, &backend.source, devices);
-    }
-    if let Some(uses) = backend.uses {
-        sampled(node, &backend.source.processes(), uses.at);
-        take_uses(node, &backend.source, uses);
-    }
-}
-
-fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading) {
-    let known = std::mem::take(&mut node.devices);
-    let sources = std::mem::take(&mut node.device_sources);
-    let (mine, others): (Vec<_>, Vec<_>) =
-        known.into_iter().zip(sources).partition(|(_, owner)| owner == source);
-    let mut mine: Vec<Device> = mine.into_iter().map(|(device, _)| device).collect();
-    let mut all = others;
-    for newer in reading.list {
-        let before = mine
-            .iter()
-            .position(|known| is_same(known, &newer))
-            .map(|place| mine.swap_remove(place));
-        all.push((merged(before, newer), source.clone()));
-    }
-    let gone = mine;
-    node.history.forget(|uuid| gone.iter().any(|device| &*device.uuid == uuid));
-    sort_devices(&mut all);
-    (node.devices, node.device_sources) = all.into_iter().unzip();
-    for device in &node.devices {
-        if let Some(share) = device.utilization.get().filter(|_| device.fault.is_none()) {
-            node.history.record(&device.uuid, Metric::Utilization, reading.at, share.get());
-        }
-        if let Some(share) = device.memory_share().filter(|_| device.fault.is_none()) {
-            node.history.record(&device.uuid, Metric::Memory, reading.at, share.get());
-        }
-    }
-}
-
-/// A lost device may have no UUID any more; then its place tells.
-fn is_same(known: &Device, newer: &Device) -> bool {
-    known.uuid == newer.uuid
-        || (newer.fault.is_some() && newer.pci.known().is_some_and(|pci| known.is_at(pci)))
-}
-
-fn merged(before: Option<Device>, newer: Device) -> Device {
-    let Some(mut device) = before else { return newer };
-    if newer.fault.is_some() {
-        // What it said before it was lost is no longer so; what it is stays.
-        return Device {
-            uuid: device.uuid,
-            index: device.index,
-            name: device.name,
-            pci: device.pci,
-            driver: device.driver,
-            fault: newer.fault,
-            ..Device::default()
-        };
-    }
-    device.keep_newer(newer);
-    device
-}
-
-/// Puts devices in the driver's order and each slice behind its device.
-fn sort_devices(devices: &mut [(Device, Source)]) {
-    let places: BTreeMap<Arc<str>, u32> = devices
-        .iter()
-        .filter(|(device, _)| device.parent.is_none())
-        .map(|(device, _)| (Arc::clone(&device.uuid), device.index.get().unwrap_or(u32::MAX)))
-        .collect();
-    devices.sort_by_cached_key(|(device, source)| {
-        let own = device.index.get().unwrap_or(u32::MAX);
-        let parent = device.parent.as_ref();
-        let place = parent.map_or(own, |parent| places.get(parent).copied().unwrap_or(u32::MAX));
-        (source.clone(), place, parent.cloned(), own, Arc::clone(&device.uuid))
-    });
-}
-
-fn take_uses(node: &mut Node, source: &Source, reading: UsesReading) {
-    let Node { uses, devices, device_sources, .. } = node;
-    let is_others = |uuid: &Arc<str>| {
-        devices
-            .iter()
-            .zip(device_sources.iter())
-            .any(|(device, owner)| device.uuid == *uuid && owner != source)
-    };
-    uses.retain(|used| is_others(&used.device));
-    uses.extend(reading.list);
-}
-
 fn keep_newer(host: &mut HostReading, newer: HostReading) {
     host.cpu.keep_newer(newer.cpu);
     host.load.keep_newer(newer.load);
@@ -381,45 +257,13 @@ fn keep_newer(host: &mut HostReading, newer: HostReading) {
     host.disks = newer.disks;
 }
 
-fn cpu_share(before: Option<CpuTicks>, now: Option<CpuTicks>) -> Reading<Percent> {
-    let (Some(before), Some(now)) = (before, now) else {
-        return Reading::Unknown(Reason::NotAvailable);
-    };
-    let (Some(busy), Some(idle)) =
-        (now.busy.checked_sub(before.busy), now.idle.checked_sub(before.idle))
-    else {
-        return Reading::Unknown(Reason::NeedsTwoSamples);
-    };
-    Percent::of(busy, busy.saturating_add(idle))
-        .map_or(Reading::Unknown(Reason::NeedsTwoSamples), Reading::Known)
-}
-
-/// Bytes per second of each counter that stood before too and did not run backwards.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "bytes per second stay far below 2^53 and are not negative"
-)]
-fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Vec<Traffic> {
-    let per_second = |bytes: u64| Bytes((bytes as f64 / span.as_secs_f64()) as u64);
-    let rate = |counter: &Counter| {
-        let earlier = before.iter().find(|earlier| earlier.name == counter.name)?;
-        Some(Traffic {
-            name: Arc::clone(&counter.name),
-            inward: per_second(counter.inward.checked_sub(earlier.inward)?),
-            outward: per_second(counter.outward.checked_sub(earlier.outward)?),
-        })
-    };
-    now.iter().filter_map(rate).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{
-        BackendState, DeviceFault, DeviceUse, Fault, FaultKind, Freshness, HostFacts,
-        ProcessReading, SourceFaultKind,
+        BackendReading, BackendState, Bytes, Device, DeviceFault, DeviceUse, DevicesReading, Fault,
+        FaultKind, Freshness, HostFacts, Percent, ProcessReading, SourceFault, SourceFaultKind,
+        UsesReading,
     };
 
     fn at(millis: i64) -> Timestamp {

@@ -10,6 +10,9 @@ use crate::model::{
 };
 use crate::time::Timestamp;
 
+/// The interval of a source that did not say its own.
+const USUAL_INTERVAL: Duration = Duration::from_secs(1);
+
 /// One node as known at one moment.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -133,6 +136,31 @@ impl Node {
     /// Returns what is known of a source.
     pub fn source(&self, source: &Source) -> Option<&SourceState> {
         self.sources.iter().find(|state| state.source == *source)
+    }
+
+    /// Returns what is known of a source, to be written; a new one begins here.
+    pub(super) fn source_mut(&mut self, source: &Source) -> &mut SourceState {
+        let known = self.sources.iter().position(|state| state.source == *source);
+        let place = known.unwrap_or_else(|| {
+            self.sources.push(SourceState {
+                source: source.clone(),
+                taken_at: None,
+                interval: USUAL_INTERVAL,
+                fault: None,
+                absent: None,
+            });
+            self.sources.len() - 1
+        });
+        #[expect(clippy::indexing_slicing, reason = "the place was found or made just now")]
+        &mut self.sources[place]
+    }
+
+    /// Takes note that a section of a source was sampled: whatever was wrong with it is over.
+    pub(super) fn sampled(&mut self, source: &Source, at: Timestamp) {
+        let state = self.source_mut(source);
+        state.taken_at = Some(at);
+        state.fault = None;
+        state.absent = None;
     }
 
     /// Judges the freshness of the host's fast group.

@@ -8,6 +8,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::model::is_hostile;
+
 /// Longest text taken from another machine or program into a fault.
 const LONGEST_QUOTE: usize = 200;
 
@@ -311,14 +313,14 @@ impl Fault {
 
 /// Returns foreign text on one line, without control characters and bounded.
 pub(super) fn quote(text: &str) -> String {
-    clean(text.trim_matches(|c: char| c.is_whitespace() || is_unsafe(c)), LONGEST_QUOTE)
+    clean(text.trim_matches(|c: char| c.is_whitespace() || is_hostile(c)), LONGEST_QUOTE)
 }
 
 /// Returns `text` with control and invisible characters as spaces, at most
 /// `limit` characters of it.
 pub(super) fn clean(text: &str, limit: usize) -> String {
     let mut kept: String =
-        text.chars().map(|c| if is_unsafe(c) { ' ' } else { c }).take(limit).collect();
+        text.chars().map(|c| if is_hostile(c) { ' ' } else { c }).take(limit).collect();
     if text.chars().nth(limit).is_some() {
         kept.push('…');
     }
@@ -337,12 +339,6 @@ pub(super) fn reason(error: &std::io::Error) -> String {
         *first = first.to_ascii_lowercase();
     }
     letters.into_iter().collect()
-}
-
-fn is_unsafe(c: char) -> bool {
-    // Direction marks and zero-width characters can make one text look like another.
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 fn name_of(host: Option<&str>) -> String {

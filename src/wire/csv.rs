@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
+use crate::model::clean_shared;
 use crate::model::{
     Bytes, Celsius, Device, DeviceFault, DeviceUse, Megahertz, Percent, Reading, Reason, Throttle,
     Watts,
 };
 use crate::wire::body::{Apps, Csv};
-use crate::wire::text::clean_shared;
 
 /// Most devices of one node.
 pub(crate) const DEVICE_LIMIT: usize = 256;

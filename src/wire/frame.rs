@@ -4,8 +4,8 @@ use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 use std::borrow::Cow;
 
+use crate::model::clean;
 use crate::wire::body::Body;
-use crate::wire::text::clean;
 
 /// What stands before the JSON of a frame.
 const SENTINEL: &[u8] = b"\x1egtop1 ";

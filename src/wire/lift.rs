@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::model::clean_shared;
 use crate::model::{
     BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, Device, DeviceFault,
     DeviceUse, DevicesReading, Hello, HostFacts, HostReading, HostSlowReading, JobId, Megahertz,
@@ -12,7 +13,6 @@ use crate::model::{
 use crate::time::{ClockOffset, Timestamp};
 use crate::wire::body::{self, Body, Given};
 use crate::wire::csv::{self, DEVICE_LIMIT, NAME_LIMIT, USE_LIMIT};
-use crate::wire::text::clean_shared;
 
 /// Most interfaces, ports, disks or file systems of one node.
 const PART_LIMIT: usize = 64;

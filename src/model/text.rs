@@ -13,7 +13,7 @@ pub fn clean(text: &str, limit: usize) -> String {
 }
 
 /// [`clean`], shared.
-pub(crate) fn clean_shared(text: &str, limit: usize) -> Arc<str> {
+pub fn clean_shared(text: &str, limit: usize) -> Arc<str> {
     // Nearly everything is harmless already: one look, one copy.
     let harmless = |byte: u8| (0x21..0x7f).contains(&byte);
     if text.len() <= limit && text.bytes().all(harmless) {
@@ -22,7 +22,8 @@ pub(crate) fn clean_shared(text: &str, limit: usize) -> Arc<str> {
     clean(text, limit).into()
 }
 
-fn is_hostile(letter: char) -> bool {
+/// Says whether a character can move a cursor, hide text or reorder it.
+pub fn is_hostile(letter: char) -> bool {
     letter.is_control()
         || matches!(
             letter,

@@ -1,0 +1,100 @@
+//! Folds what a backend says of its devices and their users: what is missing is gone, what is lost
+//! keeps its name, what is partly told keeps the rest.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::fleet::history::Metric;
+use crate::fleet::node::Node;
+use crate::model::{BackendReading, Device, DevicesReading, Source, UsesReading};
+
+/// Takes what one backend said.
+pub(super) fn take_backend(node: &mut Node, backend: BackendReading) {
+    if let Some(devices) = backend.devices {
+        node.sampled(&backend.source, devices.at);
+        take_devices(node, &backend.source, devices);
+    }
+    if let Some(uses) = backend.uses {
+        node.sampled(&backend.source.processes(), uses.at);
+        take_uses(node, &backend.source, uses);
+    }
+}
+
+fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading) {
+    let known = std::mem::take(&mut node.devices);
+    let sources = std::mem::take(&mut node.device_sources);
+    let (mine, others): (Vec<_>, Vec<_>) =
+        known.into_iter().zip(sources).partition(|(_, owner)| owner == source);
+    let mut mine: Vec<Device> = mine.into_iter().map(|(device, _)| device).collect();
+    let mut all = others;
+    for newer in reading.list {
+        let before = mine
+            .iter()
+            .position(|known| is_same(known, &newer))
+            .map(|place| mine.swap_remove(place));
+        all.push((merged(before, newer), source.clone()));
+    }
+    let gone = mine;
+    node.history.forget(|uuid| gone.iter().any(|device| &*device.uuid == uuid));
+    sort_devices(&mut all);
+    (node.devices, node.device_sources) = all.into_iter().unzip();
+    for device in &node.devices {
+        if let Some(share) = device.utilization.get().filter(|_| device.fault.is_none()) {
+            node.history.record(&device.uuid, Metric::Utilization, reading.at, share.get());
+        }
+        if let Some(share) = device.memory_share().filter(|_| device.fault.is_none()) {
+            node.history.record(&device.uuid, Metric::Memory, reading.at, share.get());
+        }
+    }
+}
+
+/// A lost device may have no UUID any more; then its place tells.
+fn is_same(known: &Device, newer: &Device) -> bool {
+    known.uuid == newer.uuid
+        || (newer.fault.is_some() && newer.pci.known().is_some_and(|pci| known.is_at(pci)))
+}
+
+fn merged(before: Option<Device>, newer: Device) -> Device {
+    let Some(mut device) = before else { return newer };
+    if newer.fault.is_some() {
+        // What it said before it was lost is no longer so; what it is stays.
+        return Device {
+            uuid: device.uuid,
+            index: device.index,
+            name: device.name,
+            pci: device.pci,
+            driver: device.driver,
+            fault: newer.fault,
+            ..Device::default()
+        };
+    }
+    device.keep_newer(newer);
+    device
+}
+
+/// Puts devices in the driver's order and each slice behind its device.
+fn sort_devices(devices: &mut [(Device, Source)]) {
+    let places: BTreeMap<Arc<str>, u32> = devices
+        .iter()
+        .filter(|(device, _)| device.parent.is_none())
+        .map(|(device, _)| (Arc::clone(&device.uuid), device.index.get().unwrap_or(u32::MAX)))
+        .collect();
+    devices.sort_by_cached_key(|(device, source)| {
+        let own = device.index.get().unwrap_or(u32::MAX);
+        let parent = device.parent.as_ref();
+        let place = parent.map_or(own, |parent| places.get(parent).copied().unwrap_or(u32::MAX));
+        (source.clone(), place, parent.cloned(), own, Arc::clone(&device.uuid))
+    });
+}
+
+fn take_uses(node: &mut Node, source: &Source, reading: UsesReading) {
+    let Node { uses, devices, device_sources, .. } = node;
+    let is_others = |uuid: &Arc<str>| {
+        devices
+            .iter()
+            .zip(device_sources.iter())
+            .any(|(device, owner)| device.uuid == *uuid && owner != source)
+    };
+    uses.retain(|used| is_others(&used.device));
+    uses.extend(reading.list);
+}
