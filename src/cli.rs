@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, or a set such as gpu[001-128,200]";
+
 /// The command line.
 #[derive(Debug, Parser)]
 #[command(
@@ -27,8 +29,8 @@ use clap::{Args, Parser, Subcommand};
         0 at least one node answered, 1 none did, 2 the command line is wrong, 130 Ctrl-C"
 )]
 pub struct Cli {
-    /// Node to watch: [user@]host[:port], an alias from ~/.ssh/config, or a set such as gpu[001-128,200]
-    #[arg(value_name = "HOST")]
+    /// The nodes to watch
+    #[arg(value_name = "HOST", help = HOST_HELP)]
     pub hosts: Vec<String>,
     /// What to do instead of watching
     #[command(subcommand)]
