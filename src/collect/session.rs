@@ -34,7 +34,8 @@ pub(super) struct Session {
     node: NodeName,
     channel: Channel,
     reader: FrameReader,
-    hello: Box<Frame>,
+    /// The first frame, until it is delivered: it keeps all the bytes it came with.
+    hello: Option<Box<Frame>>,
     /// The orders as the probe knows them.
     interval: Duration,
     in_focus: bool,
@@ -93,7 +94,7 @@ impl Session {
             node: target.name.clone(),
             channel,
             reader,
-            hello,
+            hello: Some(hello),
             interval,
             in_focus: false,
             refresh: None,
@@ -110,7 +111,8 @@ impl Session {
         clock: &Clock,
         intake: &Sender<Delivery>,
     ) -> Ended {
-        for news in [News::Link(Link::Up), News::Frame(self.hello.clone())] {
+        let hello = self.hello.take().map(News::Frame);
+        for news in [Some(News::Link(Link::Up)), hello].into_iter().flatten() {
             // With nobody listening the program is ending, and `stay` finds out.
             drop(intake.send(self.delivery(news, clock)).await);
         }

@@ -1,15 +1,15 @@
 //! The last minutes of a node, one point a second.
 //!
-//! All tracks of a node share one time base. Whole minutes are frozen and shared between snapshots;
-//! only the open minute is ever copied.
+//! All tracks of a node share one time base. Whole chunks are frozen and shared between snapshots;
+//! only the open one is ever copied, and so it is short.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// Points in a frozen chunk.
-const CHUNK: usize = 60;
+/// Points of a track in a chunk.
+const CHUNK: usize = 15;
 
 /// What a track records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct History {
     base: i64,
     /// What is recorded; a track's place here is its place in every chunk.
     tracks: Arc<Vec<Track>>,
-    /// Whole minutes, oldest first: of each track in turn its points. One that began later is
+    /// Whole chunks, oldest first: of each track in turn its points. One that began later is
     /// missing at the end.
     frozen: Vec<Arc<Vec<f32>>>,
     open: Arc<Vec<f32>>,
@@ -51,7 +51,7 @@ impl History {
         Self { keep, base: 0, tracks: Arc::default(), frozen: Vec::new(), open: Arc::default() }
     }
 
-    /// Records a value for the second of `at`; what is older than the open minute is left out.
+    /// Records a value for the second of `at`; what is older than the open chunk is left out.
     pub fn record(&mut self, subject: &Arc<str>, metric: Metric, at: Timestamp, value: f32) {
         let second = at.as_micros().div_euclid(1_000_000);
         self.advance(second);
@@ -115,7 +115,7 @@ impl History {
         chunk.get(place * CHUNK + point % CHUNK).copied().filter(|value| !value.is_nan())
     }
 
-    /// Moves the open minute to the one that holds `second`.
+    /// Moves the open chunk to the one that holds `second`.
     fn advance(&mut self, second: i64) {
         let chunk = i64::try_from(CHUNK).unwrap_or(i64::MAX);
         let remembered =
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_kept_is_dropped_in_whole_minutes() {
+    fn what_is_older_than_kept_is_dropped_in_whole_chunks() {
         let history = filled(0..1000, 300);
         let last = history.last("GPU-1", Metric::Utilization, at(999), 1000);
         let known = last.iter().flatten().count();
