@@ -107,7 +107,7 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
     }
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let transport = Transport::new(Options {
-        connect_timeout: Some(cli.reach.connect_timeout),
+        connect_timeout: cli.reach.connect_timeout,
         login: cli.nodes.login.clone(),
         ..Options::of_this_process()
     });

@@ -129,9 +129,9 @@ pub struct Output {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reach")]
 pub struct Reach {
-    /// Give up a connection attempt after so many seconds, 0.1 to 600
-    #[arg(long, value_name = "SECONDS", default_value = "10", global = true, value_parser = connect_timeout)]
-    pub connect_timeout: Duration,
+    /// Give up a connection attempt after so many seconds, 0.1 to 600; else as ssh would, or 10
+    #[arg(long, value_name = "SECONDS", global = true, value_parser = connect_timeout)]
+    pub connect_timeout: Option<Duration>,
     /// Open at most so many connections at once
     #[arg(long, value_name = "COUNT", default_value_t = 64, global = true, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub max_connecting: u16,

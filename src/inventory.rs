@@ -17,6 +17,7 @@ const FILE_LIMIT: u64 = 16 << 20;
 pub struct Roster {
     /// Who to watch.
     pub targets: Vec<Target>,
+    names: BTreeSet<NodeName>,
 }
 
 /// Why hosts cannot be read.
@@ -79,34 +80,33 @@ impl Roster {
     /// Adds the lines of a file; `-` is standard input.
     pub fn add_file(&mut self, path: &Path) -> Result<(), InventoryError> {
         let text = read(path)?;
-        let before = self.targets.len();
         for (number, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
             let place = format!("{}:{}: ", path.display(), number + 1);
             line.split_whitespace().try_for_each(|host| self.add(host, &place))?;
         }
-        if self.targets.len() == before && self.targets.is_empty() {
+        if self.targets.is_empty() {
             return Err(InventoryError::FileEmpty(path.to_owned()));
         }
         Ok(())
     }
 
-    /// Adds this machine under its own name.
+    /// Adds this machine under its own name, or as `localhost` where that is a host's already.
     pub fn add_local(&mut self) {
         let system = rustix::system::uname();
-        let name = system.nodename().to_str().ok().and_then(|name| NodeName::new(name).ok());
-        let name = name.or_else(|| NodeName::new("localhost").ok());
+        let own = system.nodename().to_str().ok();
+        let names = own.into_iter().chain(["localhost", "this-machine"]);
+        let name = names.filter_map(|name| NodeName::new(name).ok());
+        let name = name.into_iter().find(|name| self.names.insert(name.clone()));
         self.targets.extend(name.map(|name| Target { name, reach: Reach::Local }));
     }
 
     fn add(&mut self, text: &str, place: &str) -> Result<(), InventoryError> {
         let names = nodeset::expand(text)
             .map_err(|source| InventoryError::NodeSet { place: place.to_owned(), source })?;
-        let mut known: BTreeSet<NodeName> =
-            self.targets.iter().map(|target| target.name.clone()).collect();
         for name in names {
             let target = target(&name, place)?;
-            if known.insert(target.name.clone()) {
+            if self.names.insert(target.name.clone()) {
                 self.targets.push(target);
             }
         }
@@ -203,6 +203,18 @@ mod tests {
         let names: Vec<_> =
             roster.targets.iter().map(|target| target.name.as_str().to_owned()).collect();
         assert_eq!(names, ["gpu02", "gpu01", "login", "gpu03"]);
+    }
+
+    #[test]
+    fn this_machine_has_a_name_of_its_own() {
+        let mut roster = Roster::default();
+        roster.add_local();
+        let own = roster.targets[0].name.as_str().to_owned();
+        let mut both = Roster::default();
+        both.add_arguments(&[own]).unwrap();
+        both.add_local();
+        assert_eq!(both.targets.len(), 2);
+        assert_ne!(both.targets[0].name, both.targets[1].name);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::app::Ending;
@@ -31,6 +31,7 @@ impl Printing<'_> {
         deadline: Duration,
         out: &mut impl Write,
     ) -> io::Result<Ending> {
+        let mut signals = Signals::new()?;
         let mut fleet = watch.fleet();
         let waiting = async {
             // When nothing is published any more there is nothing to wait for.
@@ -38,7 +39,7 @@ impl Printing<'_> {
         };
         tokio::select! {
             _late = timeout(deadline, waiting) => {}
-            ending = until_signal() => return ending,
+            ending = signals.next() => return Ok(ending),
         }
         let fleet = watch.fleet().borrow().clone();
         self.print(&fleet, out)?;
@@ -52,13 +53,14 @@ impl Printing<'_> {
         every: Duration,
         out: &mut impl Write,
     ) -> io::Result<Ending> {
+        let mut signals = Signals::new()?;
         let mut tick = interval(every);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         tick.tick().await;
         loop {
             tokio::select! {
                 _ = tick.tick() => {}
-                ending = until_signal() => return ending,
+                ending = signals.next() => return Ok(ending),
             }
             let now = fleet.borrow().clone();
             self.print(&now, out)?;
@@ -67,11 +69,14 @@ impl Printing<'_> {
 
     fn print(&self, fleet: &Fleet, out: &mut impl Write) -> io::Result<()> {
         let now = self.clock.now();
+        // One write: standard output breaks what it gets in pieces into many.
+        let mut picture = Vec::new();
         if self.is_json {
-            write_json(out, fleet, now, self.source)?;
+            write_json(&mut picture, fleet, now, self.source)?;
         } else {
-            write_table(out, fleet, now)?;
+            write_table(&mut picture, fleet, now)?;
         }
+        out.write_all(&picture)?;
         out.flush()
     }
 }
@@ -85,13 +90,27 @@ fn any_answered(fleet: &Fleet) -> bool {
     fleet.nodes.iter().any(|node| node.taken_at().is_some())
 }
 
-async fn until_signal() -> io::Result<Ending> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
-    Ok(tokio::select! {
-        _ = interrupt.recv() => Ending::Interrupted,
-        _ = terminate.recv() => Ending::Terminated,
-        _ = hang_up.recv() => Ending::HungUp,
-    })
+/// The signals that end a printing, taken once: one that comes while a picture is written waits.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Ending {
+        tokio::select! {
+            _ = self.interrupt.recv() => Ending::Interrupted,
+            _ = self.terminate.recv() => Ending::Terminated,
+            _ = self.hang_up.recv() => Ending::HungUp,
+        }
+    }
 }
