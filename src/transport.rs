@@ -48,7 +48,7 @@ use crate::transport::known_hosts::{HostKeys, KnownHosts};
 use crate::transport::local::Local;
 use crate::transport::login::Login;
 use crate::transport::session::Trust;
-use crate::transport::ssh_config::{Family, Keys, Question, Settings};
+use crate::transport::ssh_config::{Family, Keys, Question, Route, Settings};
 
 /// How long connecting may take when nobody says otherwise.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -238,6 +238,17 @@ impl Transport {
             return Ok(fixed_plan(fixed, ssh, options));
         }
         let settings = self.settings(ssh).await?;
+        match &settings.route {
+            Route::Direct => {}
+            Route::Jumps(hops) => {
+                let value = hops.iter().map(|hop| hop.host.as_str()).collect::<Vec<_>>().join(",");
+                return Err(Fault::NotSupported { option: "ProxyJump", value });
+            }
+            Route::Command(command) => {
+                let value = fault::quote(command);
+                return Err(Fault::NotSupported { option: "ProxyCommand", value });
+            }
+        }
         let wanted = Arc::clone(&settings);
         let (keys, identities) = self
             .blocking(move |shared| {

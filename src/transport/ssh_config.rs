@@ -35,11 +35,73 @@ pub(super) struct Settings {
     pub(super) family: Family,
     /// Set only when the configuration sets it.
     pub(super) connect_timeout: Option<Duration>,
+    /// The local address to connect from.
+    pub(super) bind_address: Option<String>,
+    /// The network interface to connect from.
+    pub(super) bind_interface: Option<String>,
+    pub(super) route: Route,
+    pub(super) alive: Alive,
     pub(super) keys: Keys,
+    /// Names of the authentication methods that may be used, the preferred first.
+    pub(super) methods: Vec<String>,
+    pub(super) algorithms: Algorithms,
+    pub(super) host_key_check: HostKeyCheck,
+    /// The file of `RevokedHostKeys`.
+    pub(super) revoked_host_keys: Option<PathBuf>,
     /// The first of these is where a new host key is written.
     pub(super) user_known_hosts: Vec<PathBuf>,
     pub(super) global_known_hosts: Vec<PathBuf>,
     pub(super) hash_known_hosts: bool,
+}
+
+/// How bytes get to the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Route {
+    /// By a TCP connection.
+    Direct,
+    /// Through these hosts, the nearest first.
+    Jumps(Vec<Hop>),
+    /// Through the standard input and output of this command, tokens expanded.
+    Command(String),
+}
+
+/// One host on the way to another, to be looked up in the configuration itself.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Hop {
+    pub(super) host: String,
+    pub(super) user: Option<String>,
+    pub(super) port: Option<u16>,
+}
+
+/// When a silent server counts as gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Alive {
+    /// How often to ask, when the configuration says so.
+    pub(super) interval: Option<Duration>,
+    /// So many questions without an answer end the connection.
+    pub(super) most: usize,
+}
+
+/// The names of the algorithms to offer, the preferred first; all that are known when empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Algorithms {
+    pub(super) key_exchanges: Vec<String>,
+    pub(super) ciphers: Vec<String>,
+    pub(super) macs: Vec<String>,
+    pub(super) host_keys: Vec<String>,
+    /// For signatures with the user's key.
+    pub(super) signatures: Vec<String>,
+    /// For signatures of certificate authorities.
+    pub(super) authority_signatures: Vec<String>,
+}
+
+/// What `StrictHostKeyChecking` says about keys nobody has seen before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HostKeyCheck {
+    Yes,
+    Ask,
+    AcceptNew,
+    No,
 }
 
 /// Which keys may be shown.
@@ -47,6 +109,8 @@ pub(super) struct Settings {
 pub(super) struct Keys {
     /// Files in the order to try them.
     pub(super) files: Vec<PathBuf>,
+    /// The files of `CertificateFile`.
+    pub(super) certificates: Vec<PathBuf>,
     /// Whether the user chose them, rather than OpenSSH's defaults.
     pub(super) are_chosen: bool,
     /// Whether no other key of the agent may be shown.
@@ -158,7 +222,6 @@ impl Question {
         let missing = |option| Fault::BadConfiguration {
             why: format!("ssh -G names no {option} for {}", self.host),
         };
-        printed.refuse_what_is_not_supported()?;
         let host = printed.first("hostname").ok_or_else(|| missing("hostname"))?;
         check_host(host)?;
         let user = printed.first("user").unwrap_or(&around.user);
@@ -170,6 +233,7 @@ impl Question {
         let alias = printed.first("hostkeyalias").and_then(|raw| tokens.expand(raw));
         alias.as_deref().map_or(Ok(()), check_host)?;
         tokens.key = alias.as_deref().unwrap_or(&self.host);
+        let route = printed.route(&tokens)?;
         let raw_keys: Vec<&str> = printed.all("identityfile").collect();
         Ok(Settings {
             host: host.to_owned(),
@@ -185,8 +249,25 @@ impl Question {
                 .first("connecttimeout")
                 .and_then(|text| text.parse().ok())
                 .map(Duration::from_secs),
+            bind_address: printed.first("bindaddress").map(str::to_owned),
+            bind_interface: printed.first("bindinterface").map(str::to_owned),
+            route,
+            alive: printed.alive(),
+            methods: printed.methods(),
+            algorithms: printed.algorithms(),
+            host_key_check: match printed.first("stricthostkeychecking") {
+                Some("yes" | "true") => HostKeyCheck::Yes,
+                Some("accept-new") => HostKeyCheck::AcceptNew,
+                Some("no" | "off" | "false") => HostKeyCheck::No,
+                _ => HostKeyCheck::Ask,
+            },
+            revoked_host_keys: printed.first("revokedhostkeys").and_then(|raw| tokens.path(raw)),
             keys: Keys {
                 files: raw_keys.iter().filter_map(|raw| tokens.path(raw)).collect(),
+                certificates: printed
+                    .all("certificatefile")
+                    .filter_map(|raw| tokens.path(raw))
+                    .collect(),
                 are_chosen: are_chosen(&raw_keys),
                 only_these: printed.is_yes("identitiesonly"),
                 are_allowed: printed.allows_public_keys(),
@@ -231,13 +312,81 @@ impl<'a> Printed<'a> {
         is_wanted && !self.is_no("pubkeyauthentication")
     }
 
-    fn refuse_what_is_not_supported(&self) -> Result<(), Fault> {
-        for (name, option) in [("proxyjump", "ProxyJump"), ("proxycommand", "ProxyCommand")] {
-            if let Some(value) = self.first(name).filter(|value| *value != "none") {
-                return Err(Fault::NotSupported { option, value: fault::quote(value) });
-            }
+    /// Returns the methods that are preferred and not switched off.
+    fn methods(&self) -> Vec<String> {
+        let preferred = self
+            .first("preferredauthentications")
+            .unwrap_or("gssapi-with-mic,hostbased,publickey,keyboard-interactive,password");
+        let is_on = |method: &&str| match *method {
+            "gssapi-with-mic" => self.is_yes("gssapiauthentication"),
+            "hostbased" => self.is_yes("hostbasedauthentication"),
+            "publickey" => !self.is_no("pubkeyauthentication"),
+            "keyboard-interactive" => !self.is_no("kbdinteractiveauthentication"),
+            "password" => !self.is_no("passwordauthentication"),
+            _ => false,
+        };
+        preferred.split(',').filter(is_on).map(str::to_owned).collect()
+    }
+
+    fn alive(&self) -> Alive {
+        let number = |option| self.first(option).and_then(|text| text.parse().ok());
+        let interval = number("serveraliveinterval").filter(|seconds| *seconds > 0);
+        let most = number("serveralivecountmax").and_then(|count| usize::try_from(count).ok());
+        Alive { interval: interval.map(Duration::from_secs), most: most.unwrap_or(3) }
+    }
+
+    fn algorithms(&self) -> Algorithms {
+        let list = |option| {
+            let names = self.first(option).into_iter().flat_map(|names| names.split(','));
+            names.map(str::to_owned).collect()
+        };
+        Algorithms {
+            key_exchanges: list("kexalgorithms"),
+            ciphers: list("ciphers"),
+            macs: list("macs"),
+            host_keys: list("hostkeyalgorithms"),
+            signatures: list("pubkeyacceptedalgorithms"),
+            authority_signatures: list("casignaturealgorithms"),
         }
-        Ok(())
+    }
+
+    fn route(&self, tokens: &Tokens<'_>) -> Result<Route, Fault> {
+        let chosen = |option| self.first(option).filter(|value| *value != "none");
+        if let Some(jumps) = chosen("proxyjump") {
+            let hops: Result<Vec<_>, _> = jumps.split(',').map(Hop::parse).collect();
+            return hops.map(Route::Jumps);
+        }
+        let Some(command) = chosen("proxycommand") else { return Ok(Route::Direct) };
+        let why = || format!("ProxyCommand {} cannot be expanded", fault::quote(command));
+        let expanded = tokens.expand(command);
+        expanded.map(Route::Command).ok_or_else(|| Fault::BadConfiguration { why: why() })
+    }
+}
+
+impl Hop {
+    /// Reads `[user@]host[:port]` or `ssh://[user@]host[:port]`.
+    fn parse(text: &str) -> Result<Self, Fault> {
+        let wrong = || Fault::BadConfiguration {
+            why: format!("ProxyJump names {}, which is no host", fault::quote(text)),
+        };
+        let place = text.trim().strip_prefix("ssh://").unwrap_or(text.trim());
+        let (user, place) = match place.rsplit_once('@') {
+            Some((user, place)) => (Some(user.to_owned()), place),
+            None => (None, place),
+        };
+        let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, "")) => (host, None),
+            Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or_else(wrong)?)),
+            None if place.matches(':').count() == 1 => {
+                place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port)))
+            }
+            None => (place, None),
+        };
+        let port = port.map(str::parse).transpose().map_err(|_not_a_port| wrong())?;
+        let hop = Self { host: host.to_owned(), user, port };
+        check_host(&hop.host)?;
+        hop.user.as_deref().map_or(Ok(()), check_user)?;
+        Ok(hop)
     }
 }
 
@@ -444,15 +593,26 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_is_refused_by_its_name() {
-        let fault = read("proxyjump bastion\n").unwrap_err();
+    fn a_route_is_direct_or_by_jumps_or_by_a_command() {
+        let route = |extra| read(extra).unwrap().route;
+        assert_eq!(route("proxyjump none\nproxycommand none\n"), Route::Direct);
+        assert_eq!(route("proxycommand nc %h %p\n"), Route::Command("nc n1.site 2222".to_owned()));
+        let hop = |host: &str, user: Option<&str>, port| Hop {
+            host: host.to_owned(),
+            user: user.map(str::to_owned),
+            port,
+        };
         assert_eq!(
-            fault.to_string(),
-            "the ssh configuration asks for ProxyJump (bastion), which gtop cannot do yet"
+            route("proxyjump bastion,ada@[fe80::1]:7,ssh://b@c:22\n"),
+            Route::Jumps(vec![
+                hop("bastion", None, None),
+                hop("fe80::1", Some("ada"), Some(7)),
+                hop("c", Some("b"), Some(22)),
+            ])
         );
-        assert!(!fault.retries_by_itself());
-        assert!(read("proxycommand none\n").is_ok());
-        assert!(read("proxycommand nc %h %p\n").is_err());
+        for wrong in ["a b", "-x", "a:b", "[a]b", "x;y"] {
+            assert!(read(&format!("proxyjump {wrong}\n")).is_err(), "{wrong}");
+        }
     }
 
     #[test]
