@@ -336,9 +336,9 @@ fn cpu() -> Duration {
     Duration::from_nanos(spent.sum())
 }
 
-/// KiB in memory.
+/// KiB in memory that no file backs.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.split_whitespace().next().unwrap().parse().unwrap()
 }

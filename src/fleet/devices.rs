@@ -30,10 +30,10 @@ fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading) {
     }
     for device in &node.devices {
         if let Some(share) = device.utilization.get().filter(|_| device.fault.is_none()) {
-            node.history.record(&device.uuid, Metric::Utilization, reading.at, share.get());
+            node.history.record(&device.uuid, Metric::Utilization, reading.at, share);
         }
         if let Some(share) = device.memory_share().filter(|_| device.fault.is_none()) {
-            node.history.record(&device.uuid, Metric::Memory, reading.at, share.get());
+            node.history.record(&device.uuid, Metric::Memory, reading.at, share);
         }
     }
 }

@@ -168,7 +168,7 @@ impl Folding {
             }
         }
         if let Some(share) = node.host.cpu.get() {
-            node.history.record(&self.host, Metric::Cpu, at, share.get());
+            node.history.record(&self.host, Metric::Cpu, at, share);
         }
         keep_newer(&mut node.host.fast, host);
     }
