@@ -30,25 +30,27 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 pub use crate::transport::channel::{Channel, Exit, Output};
 pub use crate::transport::fault::{Fault, HostKeyChange, Step};
 pub use crate::transport::known_hosts::Verdict;
-pub use crate::transport::ssh_config::Surroundings;
+pub use crate::transport::ssh_config::{EffectiveOption, Origin, Surroundings};
 pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
 pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
 
 use crate::transport::agent::Agent;
 use crate::transport::dial::{Deadline, Names, Place};
-use crate::transport::files::{FileCache, Stamp, lock};
+use crate::transport::files::{FileCache, lock};
 use crate::transport::identity::{Identity, KeyCache, KeyFile};
 use crate::transport::known_hosts::{HostKeys, KnownHosts};
 use crate::transport::local::Local;
 use crate::transport::login::Login;
 use crate::transport::session::Trust;
-use crate::transport::ssh_config::{Family, Keys, Question, Route, Settings};
+use crate::transport::ssh_config::{
+    Configuration, Family, Keys, LookUps, Question, Reading, Route, Settings, Stop,
+};
 
 /// How long connecting may take when nobody says otherwise.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -72,7 +74,7 @@ pub struct Options {
     pub login: Option<String>,
     /// The configuration file in place of the user's, as `ssh -F`.
     pub config_file: Option<PathBuf>,
-    /// The program that reads the configuration.
+    /// The program that is asked where only it can tell what the configuration says.
     pub ssh_program: PathBuf,
     /// The environment the configuration refers to.
     pub surroundings: Surroundings,
@@ -98,15 +100,14 @@ pub struct Transport(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     options: Options,
-    settings: Mutex<BTreeMap<Question, (ConfigurationStamps, Arc<Settings>)>>,
-    resolvers: Semaphore,
+    configuration: Configuration,
+    /// What is known of hosts, and of which reading of the files.
+    settings: Mutex<BTreeMap<Question, (u64, Arc<Settings>)>>,
+    resolvers: Arc<Semaphore>,
     names: Names,
     known_hosts: FileCache<Arc<KnownHosts>>,
     keys: KeyCache,
 }
-
-/// The versions of the user's and the machine's configuration file.
-type ConfigurationStamps = [Option<Stamp>; 2];
 
 /// Everything one connection needs.
 struct Plan {
@@ -124,8 +125,9 @@ impl Transport {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Self(Arc::new(Shared {
             options,
+            configuration: Configuration::default(),
             settings: Mutex::default(),
-            resolvers: Semaphore::new(cores),
+            resolvers: Arc::new(Semaphore::new(cores)),
             names: Names::default(),
             known_hosts: FileCache::default(),
             keys: KeyCache::default(),
@@ -273,26 +275,75 @@ impl Transport {
         })
     }
 
-    /// Returns what the configuration says about a target, asking `ssh` when needed.
-    async fn settings(&self, ssh: &SshTarget) -> Result<Arc<Settings>, Fault> {
-        let question = Question {
+    /// Returns every option of the configuration that holds for a target, and where it was set.
+    pub async fn explain(&self, target: &Target) -> Result<Vec<EffectiveOption>, Fault> {
+        let Reach::Ssh(ssh) = &target.reach else { return Ok(Vec::new()) };
+        let Profile::System = ssh.profile else { return Ok(Vec::new()) };
+        let question = self.question(ssh);
+        question.check()?;
+        let found = self.read(&question, Shared::every_option).await?.1;
+        let around = &self.0.options.surroundings;
+        match found {
+            Err(Stop::Foreign { at, what }) => {
+                let text = self.ask_ssh(&question, &at, &what).await?;
+                Ok(question.options_of_ssh(&text, around))
+            }
+            found => found.map_err(stopped),
+        }
+    }
+
+    fn question(&self, ssh: &SshTarget) -> Question {
+        Question {
             host: ssh.host.clone(),
             user: ssh.user.clone().or_else(|| self.0.options.login.clone()),
             port: ssh.port,
-        };
-        question.check()?;
-        let stamps = self.blocking(Shared::configuration_stamps).await?;
-        if let Some((of, settings)) = lock(&self.0.settings).get(&question)
-            && *of == stamps
-        {
-            return Ok(Arc::clone(settings));
         }
-        let settings = Arc::new(self.resolve(&question).await?);
-        lock(&self.0.settings).insert(question, (stamps, Arc::clone(&settings)));
+    }
+
+    /// Returns what the configuration says about a target, asking `ssh` when needed.
+    async fn settings(&self, ssh: &SshTarget) -> Result<Arc<Settings>, Fault> {
+        let question = self.question(ssh);
+        question.check()?;
+        let (version, found) = self.read(&question, Shared::known_or_read).await?;
+        let settings = match found {
+            Ok(settings) => settings,
+            Err(Stop::Foreign { at, what }) => {
+                let text = self.ask_ssh(&question, &at, &what).await?;
+                Arc::new(question.of_ssh(&text, &self.0.options.surroundings)?)
+            }
+            Err(stop) => return Err(stopped(stop)),
+        };
+        lock(&self.0.settings).insert(question, (version, Arc::clone(&settings)));
         Ok(settings)
     }
 
-    async fn resolve(&self, question: &Question) -> Result<Settings, Fault> {
+    /// Answers from the files. Names are looked up only when the files ask for it.
+    async fn read<T: Send + 'static>(
+        &self,
+        question: &Question,
+        answer: fn(&Shared, &Reading, &Question, LookUps) -> Result<T, Stop>,
+    ) -> Result<(u64, Result<T, Stop>), Fault> {
+        let limit = Deadline::after(CONFIGURATION_LIMIT);
+        let read = |look_ups, permit: Option<OwnedSemaphorePermit>| {
+            let question = question.clone();
+            let read = self.blocking(move |shared| {
+                let reading = shared.configuration();
+                let found = answer(shared, &reading, &question, look_ups);
+                drop(permit);
+                (reading.version, found)
+            });
+            limit.bound(Step::Configuration, read)
+        };
+        let first = read(LookUps::Not, None).await??;
+        let Err(Stop::Names) = first.1 else { return Ok(first) };
+        // The permit goes along: a lookup cannot be stopped, only not started.
+        let permit = Arc::clone(&self.0.resolvers).acquire_owned();
+        let permit = limit.bound(Step::Configuration, permit).await?;
+        read(LookUps::Now, Some(permit.map_err(|_closed| ending())?)).await?
+    }
+
+    /// Returns what `ssh -G` prints, because a line of the files means nothing to gtop.
+    async fn ask_ssh(&self, question: &Question, at: &Origin, what: &str) -> Result<String, Fault> {
         let options = &self.0.options;
         let permit = self.0.resolvers.acquire().await.map_err(|_closed| ending())?;
         let words = question.arguments(options.config_file.as_deref());
@@ -301,15 +352,13 @@ impl Transport {
         let answer = limit.bound(Step::Configuration, asked).await?;
         drop(permit);
         match answer {
-            Ok(answer) if answer.succeeded => {
-                question.settings(&answer.output, &options.surroundings)
-            }
+            Ok(answer) if answer.succeeded => Ok(answer.output),
             Ok(answer) => {
                 let complaint = answer.complaint.lines().next().unwrap_or("ssh -G failed");
                 Err(Fault::BadConfiguration { why: fault::quote(complaint) })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                question.defaults(&options.surroundings)
+                Err(stopped(Stop::Foreign { at: at.clone(), what: what.to_owned() }))
             }
             Err(error) => Err(Fault::ProgramNotFound {
                 program: options.ssh_program.display().to_string(),
@@ -317,7 +366,6 @@ impl Transport {
             }),
         }
     }
-
     /// Runs work on files where it may block.
     async fn blocking<T: Send + 'static>(
         &self,
@@ -330,10 +378,32 @@ impl Transport {
 }
 
 impl Shared {
-    fn configuration_stamps(&self) -> ConfigurationStamps {
-        let own = self.options.surroundings.home.join(".ssh/config");
-        let own = self.options.config_file.as_deref().unwrap_or(&own);
-        [own, Path::new("/etc/ssh/ssh_config")].map(Stamp::of)
+    fn configuration(&self) -> Arc<Reading> {
+        let options = &self.options;
+        self.configuration.current(&options.surroundings.home, options.config_file.as_deref())
+    }
+
+    fn known_or_read(
+        &self,
+        reading: &Reading,
+        question: &Question,
+        look_ups: LookUps,
+    ) -> Result<Arc<Settings>, Stop> {
+        if let Some((version, settings)) = lock(&self.settings).get(question)
+            && *version == reading.version
+        {
+            return Ok(Arc::clone(settings));
+        }
+        reading.settings(question, &self.options.surroundings, look_ups).map(Arc::new)
+    }
+
+    fn every_option(
+        &self,
+        reading: &Reading,
+        question: &Question,
+        look_ups: LookUps,
+    ) -> Result<Vec<EffectiveOption>, Stop> {
+        reading.options(question, &self.options.surroundings, look_ups)
     }
 
     fn host_keys(&self, settings: &Settings) -> HostKeys {
@@ -366,6 +436,18 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan 
             keys_allowed: true,
         },
     }
+}
+
+/// Says why the files do not answer by themselves.
+fn stopped(stop: Stop) -> Fault {
+    let why = match stop {
+        Stop::Wrong(fault) => return fault,
+        Stop::Foreign { at, what } => {
+            format!("{at}: {what}: only the ssh program can tell, and it is not installed")
+        }
+        Stop::Names => "names could not be looked up".to_owned(),
+    };
+    Fault::BadConfiguration { why: fault::clean(&why, 400) }
 }
 
 fn ending() -> Fault {
