@@ -95,6 +95,13 @@ impl Answers {
         self.0.contains_key(option)
     }
 
+    /// Leaves an option without a value, not even the one that holds when nothing is set.
+    pub(super) fn clear(&mut self, option: &str) {
+        if let Some(answer) = self.0.get_mut(option) {
+            answer.values.clear();
+        }
+    }
+
     pub(super) fn remove(&mut self, option: &str) {
         self.0.remove(option);
     }

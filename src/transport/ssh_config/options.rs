@@ -116,7 +116,7 @@ const OPTIONS: &[Known] = &[
     option("knownhostscommand", Kind::Command, ""),
     option("localcommand", Kind::Command, ""),
     option("localforward", Kind::Anything, ""),
-    option("loglevel", Kind::Choice(&[("quiet", "QUIET"), ("fatal", "FATAL"), ("error", "ERROR"), ("info", "INFO"), ("verbose", "VERBOSE"), ("debug", "DEBUG"), ("debug1", "DEBUG"), ("debug2", "DEBUG2"), ("debug3", "DEBUG3")]), "INFO"),
+    option("loglevel", Kind::Choice(&[("silent", "SILENT"), ("quiet", "SILENT"), ("fatal", "FATAL"), ("error", "ERROR"), ("info", "INFO"), ("verbose", "VERBOSE"), ("debug", "DEBUG"), ("debug1", "DEBUG"), ("debug2", "DEBUG2"), ("debug3", "DEBUG3")]), "INFO"),
     option("logverbose", Kind::Anything, ""),
     option("macs", Kind::Algorithms(&names::MACS), ""),
     option("nohostauthenticationforlocalhost", FLAG, "no"),

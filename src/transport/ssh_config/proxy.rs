@@ -99,7 +99,8 @@ pub(super) fn printed(text: &str) -> Option<String> {
     if text.eq_ignore_ascii_case("none") {
         return Some(NO_JUMP.to_owned());
     }
-    let text = text.split('#').next()?.trim_end();
+    // OpenSSH cuts it at the first blank.
+    let text = text.split(['#', ' ', '\t', '\r', '\n', '\u{b}', '\u{c}']).next()?;
     for hop in text.split(',') {
         Hop::split(hop)?;
     }
@@ -127,7 +128,8 @@ mod tests {
         for (text, want) in [
             ("None", Some("")),
             ("a", Some("a")),
-            ("a , b", Some("a , b")),
+            ("a , b", Some("a")),
+            ("a, b", None),
             ("a # b", Some("a")),
             ("10.0.0.1:22", Some("[10.0.0.1]:22")),
             ("ssh://b@c:22", Some("b@c:22")),

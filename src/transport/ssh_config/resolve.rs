@@ -60,6 +60,13 @@ pub(super) fn resolve(
     let host = canonical(name, &answers, has_address)?;
     if tree.wants_final || !answers.or_default("canonicalizehostname").eq("false") {
         rename(&mut answers, &host);
+        // Whatever decides about the name cannot change once there is one.
+        for option in ["canonicalizefallbacklocal", "canonicalizehostname", "canonicalizemaxdots"] {
+            if !answers.has(option) {
+                let default = answers.or_default(option).to_owned();
+                answers.put(option, vec![default], None);
+            }
+        }
         let mut pass =
             Pass { question, around, host: &host, is_final: true, answers: &mut answers };
         pass.files(files)?;
@@ -346,13 +353,11 @@ fn canonical(
 
 /// Puts defaults in, takes out what was only there to be first, and refuses what `ssh` would.
 fn finish(answers: &mut Answers, question: &Question, around: &Surroundings) -> Result<(), Stop> {
-    for option in CLEARED {
-        if answers.first(option).is_some_and(|value| value.eq_ignore_ascii_case("none")) {
-            answers.remove(option);
-        }
-    }
     if answers.first("proxyjump") == Some(NO_JUMP) {
         answers.remove("proxyjump");
+    }
+    if answers.has("proxyjump") && answers.has("proxyusefdpass") {
+        answers.put("proxyusefdpass", vec!["no".to_owned()], None);
     }
     let user = answers.first("user").unwrap_or(&around.user).to_owned();
     let refusal = answers.iter().find_map(|(name, answer)| {
@@ -381,6 +386,11 @@ fn finish(answers: &mut Answers, question: &Question, around: &Surroundings) -> 
     if let Some(alias) = answers.get("hostkeyalias").cloned() {
         let lower = alias.values.iter().map(|value| value.to_ascii_lowercase()).collect();
         answers.put("hostkeyalias", lower, alias.origin);
+    }
+    for option in CLEARED {
+        if answers.first(option).is_some_and(|value| value.eq_ignore_ascii_case("none")) {
+            answers.clear(option);
+        }
     }
     if !answers.has("identityfile") {
         let keys = DEFAULT_KEYS.map(|name| format!("~/.ssh/{name}"));

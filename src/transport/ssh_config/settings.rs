@@ -87,6 +87,7 @@ pub(super) fn effective(
     let tokens = Tokens::of(answers, question, around);
     let effective = options::all().filter_map(|known| {
         let (values, origin) = match answers.get(known.name) {
+            Some(answer) if answer.values.is_empty() => return None,
             Some(answer) => (answer.values.clone(), answer.origin.clone()),
             None if known.default.is_empty() => return None,
             None => (vec![known.default.to_owned()], None),
