@@ -448,4 +448,49 @@ mod tests {
             assert!(read(&format!("proxyjump {wrong}\n")).is_err(), "{wrong}");
         }
     }
+
+    #[test]
+    fn what_only_the_ssh_program_can_follow_is_named() {
+        for (extra, want) in [
+            ("", &[][..]),
+            ("knownhostscommand /bin/k %H\n", &["KnownHostsCommand"]),
+            ("pkcs11provider none\nsecuritykeyprovider internal\n", &[]),
+            (
+                "pkcs11provider /p\nsecuritykeyprovider /s\n",
+                &["PKCS11Provider", "SecurityKeyProvider"],
+            ),
+            ("verifyhostkeydns true\ntunnel point-to-point\n", &["VerifyHostKeyDNS", "Tunnel"]),
+            ("verifyhostkeydns ask\ntunnel false\n", &[]),
+            ("proxyusefdpass yes\n", &[]),
+            ("proxyusefdpass yes\nproxycommand x\n", &["ProxyUseFdpass"]),
+            ("gssapiauthentication yes\n", &[]),
+            (
+                "gssapiauthentication yes\npreferredauthentications gssapi-with-mic\n",
+                &["GSSAPIAuthentication"],
+            ),
+            (
+                "hostbasedauthentication yes\npreferredauthentications gssapi-with-mic,hostbased\n",
+                &["HostbasedAuthentication"],
+            ),
+            (
+                "hostbasedauthentication yes\ngssapiauthentication yes\npubkeyauthentication no\n\
+                 passwordauthentication no\nkbdinteractiveauthentication no\n",
+                &["GSSAPIAuthentication", "HostbasedAuthentication"],
+            ),
+        ] {
+            assert_eq!(read(extra).unwrap().needs_ssh, want, "{extra}");
+        }
+    }
+
+    #[test]
+    fn old_names_of_options_are_understood_from_ssh_too() {
+        let settings = read("pubkeyacceptedkeytypes ssh-ed25519,rsa-sha2-256\n").unwrap();
+        assert_eq!(settings.algorithms.signatures, ["ssh-ed25519", "rsa-sha2-256"]);
+    }
+
+    #[test]
+    fn the_shell_of_a_proxy_command_sees_to_its_variables() {
+        let route = read("proxycommand nc ${PROXY:-gate} %h %%\n").unwrap().route;
+        assert_eq!(route, Route::Command("nc ${PROXY:-gate} n1.site %".to_owned()));
+    }
 }
