@@ -203,3 +203,19 @@ async fn what_only_ssh_can_tell_is_asked() {
         assert_eq!(found.values, [port], "{host}");
     }
 }
+
+#[tokio::test]
+async fn a_changed_include_is_noticed_while_gtop_runs() {
+    let home = Home::of(&Case::text("hosts: n1\n--- config\nInclude d/*\n--- .ssh/d/a\nPort 1\n"));
+    let place = Place { home: home.path(), chosen: Some(&home.path().join("config")) };
+    let transport = oracle::transport(&place, "/no/ssh/here");
+    let target = oracle::target(&case::Asked::read("n1"));
+    for (file, text, want) in
+        [("a", "Port 1", "1"), ("a", "Port 22222", "22222"), ("A", "Port 3", "3")]
+    {
+        fs::write(home.path().join(".ssh/d").join(file), text).unwrap();
+        let found = transport.explain(&target).await.unwrap();
+        let port = found.iter().find(|option| option.name == "port").unwrap();
+        assert_eq!(port.values, [want], "{file}");
+    }
+}

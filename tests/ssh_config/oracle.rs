@@ -214,15 +214,23 @@ pub(crate) async fn ask(
     place: &Place<'_>,
     ssh: &str,
 ) -> Result<Vec<EffectiveOption>, Fault> {
+    transport(place, ssh).explain(&target(asked)).await
+}
+
+/// Makes a transport that has read nothing yet.
+pub(crate) fn transport(place: &Place<'_>, ssh: &str) -> Transport {
     let own = Surroundings::of_this_process();
     let user = if own.user.is_empty() { "root".to_owned() } else { own.user.clone() };
-    let options = Options {
+    Transport::new(Options {
         ssh_program: PathBuf::from(ssh),
         config_file: place.chosen.map(Path::to_owned),
         surroundings: Surroundings { home: place.home.to_owned(), user, ..own },
         ..Options::of_this_process()
-    };
-    let target = Target {
+    })
+}
+
+pub(crate) fn target(asked: &Asked) -> Target {
+    Target {
         name: NodeName::new("node").unwrap(),
         reach: Reach::Ssh(SshTarget {
             host: asked.host.clone(),
@@ -230,6 +238,5 @@ pub(crate) async fn ask(
             port: asked.port,
             profile: Profile::System,
         }),
-    };
-    Transport::new(options).explain(&target).await
+    }
 }
