@@ -28,7 +28,7 @@ pub(super) async fn trust(
     for (target, answer) in asked {
         let name = target.name;
         match answer {
-            Ok(OfferedKey { refusal: Some(fault), .. }) => {
+            Err(fault) | Ok(OfferedKey { refusal: Some(fault), .. }) => {
                 has_failed = true;
                 writeln!(out, "{name}: {fault}")?;
             }
@@ -46,10 +46,6 @@ pub(super) async fn trust(
                     news.push(key.entry);
                 }
             },
-            Err(fault) => {
-                has_failed = true;
-                writeln!(out, "{name}: {fault}")?;
-            }
         }
     }
     let ending = if has_failed { Ending::Failed } else { Ending::Done };

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use russh::keys::ssh_key::certificate::CertType;
-use russh::keys::ssh_key::public::KeyData;
+use russh::keys::ssh_key::public::{KeyData, RsaPublicKey};
 use russh::keys::{Algorithm, Certificate, HashAlg};
 
 use crate::time::Timestamp;
@@ -114,7 +114,7 @@ pub(super) fn is_signed(certificate: &Certificate) -> bool {
 
 /// Returns the bits of an RSA key that is too short to be believed.
 pub(super) fn is_too_short(key: &KeyData) -> Option<u32> {
-    key.rsa().map(|key| key.key_size()).filter(|bits| *bits < SHORTEST_RSA)
+    key.rsa().map(RsaPublicKey::key_size).filter(|bits| *bits < SHORTEST_RSA)
 }
 
 /// Returns the kind of a key as the server's list of algorithms names it, whatever the hash.

@@ -152,7 +152,10 @@ impl Judge {
             // As in OpenSSH, what is said of the host without its port comes last.
             Certified::Stolen(verdict) => match self.known.judge(key) {
                 Verdict::Known => judged(Verdict::Known, None),
-                _ => judged(verdict, None),
+                Verdict::Certified { .. }
+                | Verdict::Unknown
+                | Verdict::Changed { .. }
+                | Verdict::Revoked { .. } => judged(verdict, None),
             },
         }
     }

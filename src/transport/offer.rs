@@ -64,7 +64,7 @@ impl Offer {
         };
         let (mut order, rest): (Vec<_>, Vec<_>) = wanted.into_iter().partition(goes_first);
         order.extend(rest);
-        Self::in_order(order)
+        Self::in_order(&order)
     }
 
     /// Returns the offer for a host whose one key is known.
@@ -79,7 +79,7 @@ impl Offer {
     ///
     /// A certificate that should go behind a plain key is left out: whoever has it has the plain
     /// key as well, and without a known authority that is what counts.
-    fn in_order(order: Vec<Wanted>) -> Self {
+    fn in_order(order: &[Wanted]) -> Self {
         let plain = order.iter().position(|wanted| !wanted.is_certificate).unwrap_or(order.len());
         let is_plain_too = |kind: &Algorithm| {
             order.iter().any(|other| !other.is_certificate && other.kind == *kind)
@@ -136,18 +136,16 @@ mod tests {
         let known = HostKeys::gather(&[file], HostName::new("n1", 22, None));
         let names: Vec<_> = names.split_terminator(',').map(str::to_owned).collect();
         let Offer { certificates, keys } = Offer::new(&names, &known);
-        let join = |kinds: &[Algorithm]| {
-            let names = kinds.iter().map(|kind| match kind {
-                Algorithm::Ed25519 => "ed",
-                Algorithm::Ecdsa { curve: EcdsaCurve::NistP256 } => "ec",
-                Algorithm::Ecdsa { .. } => "EC",
-                Algorithm::Rsa { hash: Some(HashAlg::Sha512) } => "rsa",
-                Algorithm::Rsa { hash: Some(_) } => "RSA",
-                Algorithm::Rsa { hash: None } => "sha1",
-                _ => "?",
-            });
-            names.collect::<Vec<_>>().join(" ")
+        let short = |kind: &Algorithm| match kind.as_str() {
+            "ssh-ed25519" => "ed",
+            "ecdsa-sha2-nistp256" => "ec",
+            "ecdsa-sha2-nistp384" | "ecdsa-sha2-nistp521" => "EC",
+            "rsa-sha2-512" => "rsa",
+            "rsa-sha2-256" => "RSA",
+            "ssh-rsa" => "sha1",
+            other => panic!("{other}"),
         };
+        let join = |kinds: &[Algorithm]| kinds.iter().map(short).collect::<Vec<_>>().join(" ");
         (join(&certificates), join(&keys))
     }
 
