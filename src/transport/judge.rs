@@ -255,3 +255,241 @@ impl Judgement {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use russh::keys::ssh_key::certificate::{Builder, CertType};
+    use russh::keys::ssh_key::private::Ed25519Keypair;
+    use russh::keys::{PrivateKey, PublicKey};
+
+    use super::*;
+    use crate::transport::known_hosts::{HostName, KnownHosts};
+    use crate::transport::ssh_config::{Question, Surroundings};
+
+    /// The moment of every judgement, in seconds.
+    const NOW: u64 = 1_000_000;
+
+    fn secret(seed: u8) -> PrivateKey {
+        Ed25519Keypair::from_seed(&[seed; 32]).into()
+    }
+
+    fn public(seed: u8) -> PublicKey {
+        PublicKey::new(secret(seed).public_key().key_data().clone(), "")
+    }
+
+    /// The node's key.
+    const NODE: u8 = 1;
+    const OTHER: u8 = 2;
+    /// The authority.
+    const CA: u8 = 3;
+    const CA2: u8 = 4;
+
+    /// What sets a certificate apart from a good one.
+    #[derive(Clone, Copy, Default)]
+    struct Odd {
+        is_for_users: bool,
+        starts: Option<u64>,
+        ends: Option<u64>,
+        name: Option<&'static str>,
+        option: Option<&'static str>,
+        signer: Option<u8>,
+    }
+
+    fn certificate(odd: Odd) -> Certificate {
+        let (starts, ends) = (odd.starts.unwrap_or(NOW), odd.ends.unwrap_or(NOW + 1));
+        let mut builder = Builder::new([0; 16], public(NODE), starts, ends).unwrap();
+        builder.cert_type(if odd.is_for_users { CertType::User } else { CertType::Host }).unwrap();
+        match odd.name.unwrap_or("n1") {
+            "" => builder.all_principals_valid().unwrap(),
+            name => builder.valid_principal(name).unwrap(),
+        };
+        if let Some(option) = odd.option {
+            builder.critical_option(option, "").unwrap();
+        }
+        builder.sign(&secret(odd.signer.unwrap_or(CA))).unwrap()
+    }
+
+    /// A judge over `n1` with these lines, a list of revoked keys and a configuration.
+    fn judge(lines: &str, revoked: &str, change: impl Fn(&mut Settings)) -> Judge {
+        let fill = |text: &str| {
+            let marks = [("<A>", NODE), ("<B>", OTHER), ("<CA>", CA), ("<CA2>", CA2)];
+            marks.iter().fold(text.to_owned(), |text, (mark, seed)| {
+                text.replace(mark, &public(*seed).to_openssh().unwrap())
+            })
+        };
+        let around = Surroundings {
+            home: "/none".into(),
+            user: "ada".to_owned(),
+            machine: "here".to_owned(),
+            agent: None,
+        };
+        let question = Question { host: "n1".to_owned(), user: None, port: None };
+        let mut settings = question.defaults(&around).unwrap();
+        change(&mut settings);
+        let file = Arc::new(KnownHosts::parse(Path::new("/k"), &fill(lines)));
+        let known = HostKeys::gather(&[file], HostName::new("n1", 22, None));
+        let list = Revoked::parse(fill(revoked).as_bytes()).unwrap();
+        let revoked = Some((PathBuf::from("/r"), Arc::new(list)));
+        Judge::new(Arc::new(settings), known, revoked)
+    }
+
+    fn verdict(judge: &Judge, shown: &PublicKeyOrCertificate) -> &'static str {
+        let now = Timestamp::from_micros(i64::try_from(NOW).unwrap() * 1_000_000);
+        match judge.judge(shown, now).map(|judgement| judgement.verdict) {
+            Ok(Verdict::Known) => "known",
+            Ok(Verdict::Certified { .. }) => "certified",
+            Ok(Verdict::Unknown) => "unknown",
+            Ok(Verdict::Changed { .. }) => "changed",
+            Ok(Verdict::Revoked { .. }) => "revoked",
+            Err(Fault::NoCommonAlgorithm { .. }) => "not agreed",
+            Err(_) => "refused",
+        }
+    }
+
+    #[test]
+    fn a_certificate_counts_only_without_any_flaw() {
+        let cases = [
+            (Odd::default(), "certified"),
+            (Odd { is_for_users: true, ..Odd::default() }, "unknown"),
+            (Odd { starts: Some(NOW + 1), ends: Some(NOW + 2), ..Odd::default() }, "unknown"),
+            (Odd { starts: Some(0), ends: Some(NOW), ..Odd::default() }, "unknown"),
+            (Odd { starts: Some(0), ends: Some(u64::MAX), ..Odd::default() }, "certified"),
+            (Odd { name: Some("n2"), ..Odd::default() }, "unknown"),
+            (Odd { name: Some("N1"), ..Odd::default() }, "unknown"),
+            (Odd { name: Some("*"), ..Odd::default() }, "unknown"),
+            (Odd { name: Some(""), ..Odd::default() }, "unknown"),
+            (Odd { option: Some("force-command"), ..Odd::default() }, "unknown"),
+            (Odd { signer: Some(CA2), ..Odd::default() }, "unknown"),
+        ];
+        for (at, (odd, want)) in cases.into_iter().enumerate() {
+            let shown = certificate(odd).into();
+            let of = |lines| verdict(&judge(lines, "", |_| ()), &shown);
+            assert_eq!(of("@cert-authority n1 <CA>"), want, "case {at}");
+            // The key itself may be known all the same, and nothing else is.
+            if want == "unknown" {
+                assert_eq!(of("@cert-authority n1 <CA>\nn1 <A>"), "known", "case {at}");
+                assert_eq!(of("@cert-authority n1 <CA>\nn1 <B>"), "changed", "case {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flaw_is_told() {
+        let court = judge("@cert-authority n1 <CA>", "", |_| ());
+        let shown = certificate(Odd { name: Some("n\u{1b}[2J2"), ..Odd::default() }).into();
+        let judgement = court.judge(&shown, Timestamp::from_micros(1_000_000_000_000)).unwrap();
+        let fault = judgement.fault("n1").unwrap();
+        assert!(matches!(fault, Fault::HostCertificateRefused { .. }), "{fault}");
+        assert!(fault.to_string().contains("is for other names (n [2J2)"), "{fault}");
+    }
+
+    #[test]
+    fn an_authority_counts_only_where_the_files_name_it() {
+        let shown = certificate(Odd::default()).into();
+        let of = |lines| verdict(&judge(lines, "", |_| ()), &shown);
+        assert_eq!(of("@cert-authority * <CA>"), "certified");
+        assert_eq!(of("@cert-authority *,!n1 <CA>"), "unknown");
+        assert_eq!(of("@cert-authority n2 <CA>"), "unknown");
+        assert_eq!(of("@cert-authority n1 <CA2>"), "unknown");
+        assert_eq!(of("n1 <CA>"), "changed");
+        assert_eq!(of("@revoked n1 <CA>\n@cert-authority n1 <CA>\nn1 <A>"), "revoked");
+        assert_eq!(of("@revoked n1 <A>\n@cert-authority n1 <CA>\nn1 <A>"), "revoked");
+    }
+
+    #[test]
+    fn a_signature_must_be_true_and_of_a_kind_that_is_allowed() {
+        let lines = "@cert-authority n1 <CA>\nn1 <A>";
+        let good = certificate(Odd::default());
+        // The last bytes are the signature's.
+        let mut bytes = good.to_bytes().unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        let forged = Certificate::from_bytes(&bytes).unwrap();
+        assert_eq!(verdict(&judge(lines, "", |_| ()), &forged.into()), "refused");
+        let of = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+            let change = |settings: &mut Settings| {
+                settings.algorithms.authority_signatures.clone_from(&names);
+            };
+            verdict(&judge("@cert-authority n1 <CA>", "", change), &good.clone().into())
+        };
+        assert_eq!(of(&["ssh-ed25519"]), "certified");
+        assert_eq!(of(&["rsa-sha2-512", "ecdsa-sha2-nistp256"]), "unknown");
+    }
+
+    #[test]
+    fn a_list_of_revoked_keys_is_asked_first() {
+        let (plain, signed) = (public(NODE).into(), certificate(Odd::default()).into());
+        let lines = "n1 <A>\n@cert-authority n1 <CA>";
+        for (list, plain_want, signed_want) in [
+            ("", "known", "certified"),
+            ("<B>", "known", "certified"),
+            ("<A>", "revoked", "revoked"),
+            ("<CA>", "known", "revoked"),
+        ] {
+            let judge = judge(lines, list, |_| ());
+            assert_eq!(verdict(&judge, &plain), plain_want, "{list}");
+            assert_eq!(verdict(&judge, &signed), signed_want, "{list}");
+        }
+    }
+
+    #[test]
+    fn a_kind_that_was_not_asked_for_is_refused() {
+        let only = |name: &str| {
+            let names = vec![name.to_owned()];
+            judge("n1 <A>\n@cert-authority n1 <CA>", "", |settings| {
+                settings.algorithms.host_keys.clone_from(&names);
+            })
+        };
+        let (plain, signed) = (public(NODE).into(), certificate(Odd::default()).into());
+        assert_eq!(verdict(&only("ecdsa-sha2-nistp256"), &plain), "not agreed");
+        assert_eq!(verdict(&only("ssh-ed25519"), &signed), "not agreed");
+        assert_eq!(verdict(&only("ssh-ed25519-cert-v01@openssh.com"), &plain), "not agreed");
+        // A modulus of 768 bits.
+        let short = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAYQDBCzBVep/E6Q4zWH2ix+wRNluApcrvFDleg6jN8hc8YYar0PUaP2SJrtP4HUJnjLHW+yBFao+02f4jSG2St9wBJktwlbrfBClOc5i94gcsUXabwOUKL1R5nsPoDTJXfBE=";
+        let short = PublicKey::from_openssh(short).unwrap();
+        let lines = "n1 ".to_owned() + &short.to_openssh().unwrap();
+        assert_eq!(verdict(&judge(&lines, "", |_| ()), &short.into()), "not agreed");
+    }
+
+    #[tokio::test]
+    async fn only_what_ssh_lets_in_is_let_in() {
+        use HostKeyCheck::{AcceptNew, Ask, No, Yes};
+        let admitted = async |lines: &str, check| {
+            let judge = judge(lines, "", |settings| {
+                settings.host_key_check = check;
+                settings.user_known_hosts = vec!["/dev/null".into()];
+            });
+            let trust = Trust::Known(Arc::new(judge));
+            let judgement = trust.judge(&public(NODE).into()).unwrap();
+            trust.admit(judgement).await.is_ok_and(|goes_on| goes_on)
+        };
+        for (lines, wants) in [
+            ("n1 <A>", [true, true, true, true]),
+            ("", [false, false, true, true]),
+            ("n1 <B>", [false, false, false, true]),
+            ("@revoked n1 <A>", [false; 4]),
+            ("@revoked n1 <A>\nn1 <A>", [false; 4]),
+            ("*,!n1 <A>", [false, false, true, true]),
+        ] {
+            for (check, want) in [Yes, Ask, AcceptNew, No].into_iter().zip(wants) {
+                assert_eq!(admitted(lines, check).await, want, "{lines} {check:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn looking_never_goes_on_and_a_pinned_key_is_the_only_one() {
+        let goes_on = async |trust: Trust| {
+            let judgement = trust.judge(&public(NODE).into()).unwrap();
+            trust.admit(judgement).await
+        };
+        let known = Arc::new(judge("n1 <A>", "", |_| ()));
+        assert_eq!(goes_on(Trust::Look(known)).await, Ok(false));
+        let pinned = |seed| Trust::Pinned(Some(public(seed).key_data().clone()));
+        assert_eq!(goes_on(pinned(NODE)).await, Ok(true));
+        assert!(matches!(goes_on(pinned(OTHER)).await, Err(Fault::HostKeyChanged(_))));
+        assert!(matches!(goes_on(Trust::Pinned(None)).await, Err(Fault::HostKeyUnknown { .. })));
+    }
+}

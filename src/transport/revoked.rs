@@ -62,7 +62,8 @@ impl Revoked {
         Self::parse(&bytes).map(Arc::new).map_err(|why| refusal(&why))
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self, String> {
+    /// Reads the content of a list.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         if let Some(krl) = Krl::parse(bytes) {
             return krl.map(|krl| Self(List::Krl(Box::new(krl)))).map_err(str::to_owned);
         }
