@@ -286,6 +286,15 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_windows_stay_as_they_are() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("known_hosts");
+        fs::write(&file, "# mine\r\nold k\r\n").unwrap();
+        assert_eq!(write_known_hosts(&[entry(&file, "new k")]).unwrap(), 1);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\r\nold k\r\nnew k\n");
+    }
+
+    #[test]
     fn a_link_stays_a_link() {
         let home = tempfile::tempdir().unwrap();
         let (real, link) = (home.path().join("real"), home.path().join("known_hosts"));

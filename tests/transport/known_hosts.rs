@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use gtop::transport::Fault;
+use gtop::transport::{Fault, Verdict};
 use tokio::process::Command;
+use tokio::task::JoinSet;
 
-use crate::lab::{ADDRESS, Lab, Sshd, listen, run};
+use crate::lab::{ADDRESS, Lab, Sshd, listen, node, run, system};
 
 /// One arrangement of files and options.
 struct Case {
@@ -512,4 +513,66 @@ async fn the_list_of_revoked_keys_is_read_as_ssh_reads_it() {
             assert_eq!([court.ssh().await, gtop], [want; 2], "{server:?} {bytes:?} {why}");
         }
     }
+}
+
+#[tokio::test]
+async fn many_new_nodes_at_once_lose_no_line_and_double_none() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("MaxStartups 500").await;
+    for hash in ["no", "yes"] {
+        lab.write("known", "# mine\nother ssh-ed25519 rubbish\n");
+        let options = format!("Host n*\nHostKeyAlias %n\nHashKnownHosts {hash}");
+        lab.write_config(sshd.port, &format!("StrictHostKeyChecking accept-new\n{options}"));
+        let config = lab.text("config").replace("Host node", "Host n*");
+        lab.write("config", &config);
+        let transport = lab.transport();
+        let mut opening = JoinSet::new();
+        // Some nodes twice, under one name, and ssh at the same time.
+        for at in (0..64).chain(0..16) {
+            let transport = transport.clone();
+            let target = system(&format!("n{at}"), None, None);
+            opening.spawn(async move { transport.open(&target, "true", |_| ()).await.is_ok() });
+        }
+        let path = lab.path("config");
+        for at in 64..68 {
+            let mut ssh = Command::new("ssh");
+            ssh.args(["-F", path.to_str().unwrap(), "-o", "BatchMode=yes"]);
+            ssh.args(["-o", "KexAlgorithms=curve25519-sha256"]);
+            ssh.args(["-o", &format!("HostKeyAlias=n{at}"), &format!("n{at}"), "true"]);
+            opening.spawn(async move { ssh.output().await.unwrap().status.success() });
+        }
+        assert!(opening.join_all().await.into_iter().all(|is_open| is_open));
+        let known = lab.text("known");
+        assert!(known.starts_with("# mine\nother ssh-ed25519 rubbish\n"), "{known}");
+        assert_eq!(known.lines().count(), 2 + 64 + 4, "{known}");
+        let known = lab.path("known");
+        for at in 0..68 {
+            let words = ["-F", &format!("n{at}"), "-f", known.to_str().unwrap()];
+            let found = run("ssh-keygen", &words).await;
+            assert_eq!(found.lines().filter(|line| !line.starts_with('#')).count(), 1, "{found}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn trust_says_what_is_known_already_and_by_what() {
+    let Some(court) = Court::new(&["good", "expired"]).await else { return };
+    let look = async |server, known| {
+        court.arrange(&Case { server, known, ..NONE });
+        court.lab.transport().host_key(&node()).await.unwrap()
+    };
+    let authority = "@cert-authority * <CA>";
+    assert_eq!(look("", "<N> <G>").await.known, Verdict::Known);
+    // Known by another kind of key: that one is asked for.
+    let other = look("", "<N> <E>").await;
+    assert_eq!((other.known, &*other.algorithm), (Verdict::Known, "ecdsa-sha2-nistp256"));
+    let certified = look("good", authority).await;
+    let file = court.lab.path("known");
+    assert_eq!(certified.known, Verdict::Certified { file, line: 1 });
+    let expired = look("expired", authority).await;
+    assert_eq!((expired.known, expired.refusal), (Verdict::Unknown, None));
+    assert_eq!(expired.flaw.as_deref(), Some("has expired"));
+    assert!(matches!(look("", "<N> <X>").await.refusal, Some(Fault::HostKeyChanged(_))));
+    let revoked = look("", "@revoked * <G>").await;
+    assert!(matches!(revoked.refusal, Some(Fault::HostKeyRevoked { .. })), "{revoked:?}");
 }
