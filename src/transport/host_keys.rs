@@ -202,6 +202,8 @@ mod tests {
             ("n*,!n1 <A>", "n2", 22, "known"),
             ("!n1,n* <A>", "n1", 22, "unknown"),
             ("!n1 <A>", "n2", 22, "unknown"),
+            ("n1,!n1 <A>", "n1", 22, "unknown"),
+            ("n1,!n2 <A>", "n1", 22, "known"),
             ("@revoked * <A>\nn1 <A>", "n1", 22, "revoked"),
             ("n1 <A>\n@revoked n1 <A>", "n1", 22, "revoked"),
             ("@revoked\tn1\t<A>", "n1", 22, "revoked"),

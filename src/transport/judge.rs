@@ -313,7 +313,7 @@ mod tests {
 
     /// A judge over `n1` with these lines, a list of revoked keys and a configuration.
     fn judge(lines: &str, revoked: &str, change: impl Fn(&mut Settings)) -> Judge {
-        let fill = |text: &str| {
+        let spelt = |text: &str| {
             let marks = [("<A>", NODE), ("<B>", OTHER), ("<CA>", CA), ("<CA2>", CA2)];
             marks.iter().fold(text.to_owned(), |text, (mark, seed)| {
                 text.replace(mark, &public(*seed).to_openssh().unwrap())
@@ -328,9 +328,9 @@ mod tests {
         let question = Question { host: "n1".to_owned(), user: None, port: None };
         let mut settings = question.defaults(&around).unwrap();
         change(&mut settings);
-        let file = Arc::new(KnownHosts::parse(Path::new("/k"), &fill(lines)));
+        let file = Arc::new(KnownHosts::parse(Path::new("/k"), &spelt(lines)));
         let known = HostKeys::gather(&[file], HostName::new("n1", 22, None));
-        let list = Revoked::parse(fill(revoked).as_bytes()).unwrap();
+        let list = Revoked::parse(spelt(revoked).as_bytes()).unwrap();
         let revoked = Some((PathBuf::from("/r"), Arc::new(list)));
         Judge::new(Arc::new(settings), known, revoked)
     }

@@ -67,7 +67,8 @@ struct Line {
 
 #[derive(Debug)]
 struct HashedName {
-    salt: [u8; HASH_LENGTH],
+    /// Ready to take a name; half of the work is done with the salt.
+    salted: Hmac<Sha1>,
     hash: [u8; HASH_LENGTH],
 }
 
@@ -161,24 +162,27 @@ impl HashedName {
     fn parse(text: &str) -> Option<Self> {
         let (salt, hash) = text.strip_prefix(HASHED)?.split_once('|')?;
         let decode = |text: &str| STANDARD.decode(text).ok()?.try_into().ok();
-        Some(Self { salt: decode(salt)?, hash: decode(hash)? })
+        Some(Self { salted: salted(decode(salt)?)?, hash: decode(hash)? })
     }
 
     fn is(&self, name: &str) -> bool {
-        hash_name(&self.salt, name) == Some(self.hash)
+        hash_name(self.salted.clone(), name) == self.hash
     }
 }
 
 /// Returns the name as `HashKnownHosts` wants it written.
 pub(super) fn hashed(salt: [u8; HASH_LENGTH], name: &str) -> Option<String> {
-    let hash = hash_name(&salt, name)?;
+    let hash = hash_name(salted(salt)?, name);
     Some(format!("{HASHED}{}|{}", STANDARD.encode(salt), STANDARD.encode(hash)))
 }
 
-fn hash_name(salt: &[u8], name: &str) -> Option<[u8; HASH_LENGTH]> {
-    let mut mac = Hmac::<Sha1>::new_from_slice(salt).ok()?;
-    mac.update(name.as_bytes());
-    Some(mac.finalize().into_bytes().into())
+fn salted(salt: [u8; HASH_LENGTH]) -> Option<Hmac<Sha1>> {
+    Hmac::new_from_slice(&salt).ok()
+}
+
+fn hash_name(mut salted: Hmac<Sha1>, name: &str) -> [u8; HASH_LENGTH] {
+    salted.update(name.as_bytes());
+    salted.finalize().into_bytes().into()
 }
 
 /// Returns the fingerprint as `ssh-keygen -l` prints it.

@@ -212,6 +212,7 @@ const PLAIN: &[(&str, &str, &str)] = &[
     ("negated", "*,!<N>,!<H> <G>", "unknown"),
     ("negated first", "!<N>,!<H>,* <G>", "unknown"),
     ("negated by a pattern", "<N>,!*:<P> <G>", "unknown"),
+    ("named and negated", "<N>,!<N> <G>", "unknown"),
     ("only negated", "!other <G>", "unknown"),
     ("negated for another", "*,!other <G>", "in"),
     ("negated, but in another line", "*,!<N> <W>\n<N> <G>", "in"),
