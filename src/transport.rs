@@ -1,24 +1,28 @@
 //! Reaches a node and runs one command there: over SSH, or on this machine.
 //!
-//! It knows neither what is run nor what it prints. Host keys are always checked
-//! against OpenSSH's files, strictly: `StrictHostKeyChecking no` and
-//! `accept-new` are not followed, so an unknown key is a fault until the user
-//! accepts it. Nothing is forwarded, no terminal is asked for, no password is
-//! sent.
+//! It knows neither what is run nor what it prints. Host keys are judged as `ssh`
+//! judges them, by the same files and `StrictHostKeyChecking`; a key `ssh` would
+//! ask about is a fault until the user accepts it. Nothing is forwarded, no
+//! terminal is asked for, no password is sent.
 //!
 //! russh logs what it sends at the level `debug`, so its logging must stay above.
 
 mod agent;
 mod algorithms;
 mod cable;
+mod certificate;
 mod channel;
 mod dial;
 mod fault;
 mod files;
+mod host_keys;
 mod identity;
+mod judge;
 mod known_hosts;
 mod local;
 mod login;
+mod offer;
+mod revoked;
 mod session;
 mod settings;
 mod ssh_config;
@@ -35,7 +39,7 @@ use tokio::task::JoinSet;
 
 pub use crate::transport::channel::{Channel, Exit, Output};
 pub use crate::transport::fault::{Fault, HostKeyChange, Step};
-pub use crate::transport::known_hosts::Verdict;
+pub use crate::transport::host_keys::Verdict;
 pub use crate::transport::ssh_config::{EffectiveOption, Origin, Surroundings};
 pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
 pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
@@ -43,11 +47,13 @@ pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts}
 use crate::transport::agent::Agent;
 use crate::transport::dial::{Deadline, Names, Place};
 use crate::transport::files::FileCache;
+use crate::transport::host_keys::HostKeys;
 use crate::transport::identity::{Identity, KeyCache, KeyFile};
-use crate::transport::known_hosts::{HostKeys, KnownHosts};
+use crate::transport::judge::{Judge, Trust};
+use crate::transport::known_hosts::KnownHosts;
 use crate::transport::local::Local;
 use crate::transport::login::Login;
-use crate::transport::session::Trust;
+use crate::transport::revoked::Revoked;
 use crate::transport::ssh_config::{Configuration, Family, Keys, Question, Route, Settings};
 
 /// How long connecting may take when nobody says otherwise.
@@ -100,7 +106,8 @@ struct Shared {
     settings: Mutex<BTreeMap<Question, (u64, Arc<Settings>)>>,
     resolvers: Arc<Semaphore>,
     names: Names,
-    known_hosts: FileCache<Arc<KnownHosts>>,
+    known_hosts: FileCache<Result<Arc<KnownHosts>, Fault>>,
+    revoked: FileCache<Result<Arc<Revoked>, Fault>>,
     keys: KeyCache,
 }
 
@@ -125,6 +132,7 @@ impl Transport {
             resolvers: Arc::new(Semaphore::new(cores)),
             names: Names::default(),
             known_hosts: FileCache::default(),
+            revoked: FileCache::default(),
             keys: KeyCache::default(),
         }))
     }
@@ -166,13 +174,12 @@ impl Transport {
         let Profile::System = ssh.profile else {
             return Err(bad("this node brings its own host key"));
         };
-        let settings = self.settings(ssh).await?;
         let plan = self.plan(ssh).await?;
-        let Trust::Known(keys) = &plan.trust else { return Err(bad("nothing to compare with")) };
+        let Trust::Known(judge) = &plan.trust else { return Err(bad("nothing to compare with")) };
         let limit = Deadline::after(plan.connect_limit);
         let stream = self.dial(target.name.as_str(), &plan, &limit, &mut |_| ()).await?;
-        let key = session::look(stream, &limit).await?;
-        trust::offered(&settings, keys, &key)
+        let judgement = session::look(stream, Arc::clone(judge), &limit).await?;
+        trust::offered(&judge.settings, judgement)
     }
 
     /// Returns the key files that need a passphrase to be of use, for the first
@@ -247,10 +254,8 @@ impl Transport {
             }
         }
         let wanted = Arc::clone(&settings);
-        let (keys, identities) = self
-            .blocking(move |shared| {
-                (shared.host_keys(&wanted), shared.keys.load(&wanted.keys.files))
-            })
+        let (judge, identities) = self
+            .blocking(move |shared| (shared.judge(&wanted), shared.keys.load(&wanted.keys.files)))
             .await?;
         let of_configuration = settings.connect_timeout.filter(|limit| !limit.is_zero());
         Ok(Plan {
@@ -258,7 +263,7 @@ impl Transport {
             port: settings.port,
             family: settings.family,
             connect_limit: options.connect_timeout.or(of_configuration).unwrap_or(CONNECT_LIMIT),
-            trust: Trust::Known(keys),
+            trust: Trust::Known(Arc::new(judge?)),
             login: Login {
                 user: settings.user.clone(),
                 identities,
@@ -282,15 +287,16 @@ impl Transport {
 }
 
 impl Shared {
-    fn host_keys(&self, settings: &Settings) -> HostKeys {
-        let read = |path: &Path| {
-            // A file that is not there knows nobody.
-            let text = files::read(path).unwrap_or_default();
-            Arc::new(KnownHosts::parse(path, &text))
-        };
+    fn judge(&self, settings: &Arc<Settings>) -> Result<Judge, Fault> {
         let paths = settings.user_known_hosts.iter().chain(&settings.global_known_hosts);
-        let files: Vec<_> = paths.map(|path| self.known_hosts.get(path, read)).collect();
-        HostKeys::gather(&files, settings.known_as.clone())
+        let files: Result<Vec<_>, _> =
+            paths.map(|path| self.known_hosts.get(path, KnownHosts::read)).collect();
+        let revoked = settings.revoked_host_keys.as_ref().map(|path| {
+            let list = self.revoked.get(path, Revoked::read);
+            list.map(|list| (path.clone(), list))
+        });
+        let known = HostKeys::gather(&files?, settings.known_as.clone());
+        Ok(Judge::new(Arc::clone(settings), known, revoked.transpose()?))
     }
 }
 

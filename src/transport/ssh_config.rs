@@ -94,6 +94,8 @@ pub(super) struct Settings {
     pub(super) methods: Vec<String>,
     pub(super) algorithms: Algorithms,
     pub(super) host_key_check: HostKeyCheck,
+    /// Bits that RSA keys must have, on both sides.
+    pub(super) least_rsa_bits: u32,
     /// The file of `RevokedHostKeys`.
     pub(super) revoked_host_keys: Option<PathBuf>,
     /// The first of these is where a new host key is written.

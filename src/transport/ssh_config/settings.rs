@@ -26,11 +26,11 @@ pub(super) fn of(
     around: &Surroundings,
 ) -> Result<Settings, Fault> {
     let tokens = Tokens::of(answers, question, around);
-    let alias = answers.first("hostkeyalias").and_then(|raw| tokens.expand(raw));
+    // ssh takes it as it is written, tokens and all.
+    let alias = answers.first("hostkeyalias");
     check_host(tokens.host)?;
     check_user(tokens.user)?;
-    alias.as_deref().map_or(Ok(()), check_host)?;
-    let tokens = Tokens { key: alias.as_deref().unwrap_or(&question.host), ..tokens };
+    alias.map_or(Ok(()), check_host)?;
     let route = route(answers, &tokens)?;
     let files = |option| {
         let raw = answers.all(option).iter();
@@ -40,7 +40,7 @@ pub(super) fn of(
         host: tokens.host.to_owned(),
         port: tokens.port,
         user: tokens.user.to_owned(),
-        known_as: HostName::new(tokens.host, tokens.port, alias.as_deref()),
+        known_as: HostName::new(tokens.host, tokens.port, alias),
         family: Family::of(answers),
         connect_timeout: answers
             .first("connecttimeout")
@@ -59,6 +59,10 @@ pub(super) fn of(
             Some("no" | "off" | "false") => HostKeyCheck::No,
             _ => HostKeyCheck::Ask,
         },
+        least_rsa_bits: answers
+            .first("requiredrsasize")
+            .and_then(|bits| bits.parse().ok())
+            .unwrap_or_default(),
         revoked_host_keys: answers.first("revokedhostkeys").and_then(|raw| tokens.path(raw)),
         keys: Keys {
             files: files("identityfile"),
@@ -377,7 +381,7 @@ mod tests {
     #[test]
     fn the_known_name_follows_port_and_alias() {
         assert_eq!(read("").unwrap().known_as.full, "[n1.site]:2222");
-        assert_eq!(read("hostkeyalias Lab-%h\n").unwrap().known_as.full, "lab-n1.site");
+        assert_eq!(read("hostkeyalias Lab-%h\n").unwrap().known_as.full, "lab-%h");
         assert_eq!(defaults("N1").known_as.full, "n1");
     }
 
