@@ -45,6 +45,24 @@ pub struct Watching {
     pub redraw: Duration,
     /// Takes what the user asks for; requests are dropped while it is full.
     pub requests: mpsc::Sender<Request>,
+    /// What needs the terminal for itself for a while.
+    pub asides: mpsc::Receiver<Aside>,
+}
+
+/// Something that needs the terminal for itself, such as a question to the user.
+pub struct Aside(Box<dyn FnOnce() + Send>);
+
+impl Aside {
+    /// Makes an aside of what is to be done meanwhile.
+    pub fn new(work: impl FnOnce() + Send + 'static) -> Self {
+        Self(Box::new(work))
+    }
+}
+
+impl std::fmt::Debug for Aside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Aside")
+    }
 }
 
 /// What the user asks for.
@@ -127,6 +145,7 @@ enum Woken {
     Key(Option<io::Result<Event>>),
     Signal(Notice),
     Fleet(bool),
+    Aside(Aside),
     Time,
 }
 
@@ -184,13 +203,14 @@ impl Screen {
             let woken = tokio::select! {
                 event = events.next() => Woken::Key(event),
                 notice = signals.next() => Woken::Signal(notice),
+                Some(aside) = self.watching.asides.recv() => Woken::Aside(aside),
                 changed = self.watching.fleet.changed(), if listens => Woken::Fleet(changed.is_ok()),
                 () = tokio::time::sleep(pause) => Woken::Time,
             };
             match woken {
                 Woken::Fleet(true) => self.is_fleet_new = true,
                 Woken::Fleet(false) => self.is_fleet_closed = true,
-                Woken::Key(_) | Woken::Signal(_) | Woken::Time => return woken,
+                Woken::Key(_) | Woken::Signal(_) | Woken::Aside(_) | Woken::Time => return woken,
             }
         }
     }
@@ -231,6 +251,14 @@ impl Screen {
                         () = std::future::ready(()) => None,
                     };
                 }
+            }
+            Woken::Aside(aside) => {
+                // Who else reads keys must stop first; what was read goes with it.
+                *events = EventStream::new();
+                if self.terminal.stand_aside(aside.0).is_err() {
+                    return Some(Ending::HangUp);
+                }
+                self.surface.forget();
             }
             Woken::Signal(Notice::Resize) | Woken::Fleet(_) | Woken::Time => {}
         }

@@ -44,6 +44,8 @@ pub(super) struct Settings {
     pub(super) keys: Keys,
     /// Names of the authentication methods that may be used, the preferred first.
     pub(super) methods: Vec<String>,
+    /// How often a person may be asked for one proof; never in `BatchMode`.
+    pub(super) prompts: u32,
     pub(super) algorithms: Algorithms,
     pub(super) host_key_check: HostKeyCheck,
     /// The file of `RevokedHostKeys`.
@@ -254,6 +256,7 @@ impl Question {
             route,
             alive: printed.alive(),
             methods: printed.methods(),
+            prompts: printed.prompts(),
             algorithms: printed.algorithms(),
             host_key_check: match printed.first("stricthostkeychecking") {
                 Some("yes" | "true") => HostKeyCheck::Yes,
@@ -326,6 +329,13 @@ impl<'a> Printed<'a> {
             _ => false,
         };
         preferred.split(',').filter(is_on).map(str::to_owned).collect()
+    }
+
+    fn prompts(&self) -> u32 {
+        if self.is_yes("batchmode") {
+            return 0;
+        }
+        self.first("numberofpasswordprompts").and_then(|text| text.parse().ok()).unwrap_or(3)
     }
 
     fn alive(&self) -> Alive {

@@ -55,6 +55,17 @@ impl Terminal {
         self.enter_again()
     }
 
+    /// Gives the terminal back, does some work on it, and takes it again. In the background the
+    /// work is dropped instead.
+    pub(crate) fn stand_aside(&self, work: impl FnOnce()) -> io::Result<()> {
+        if !self.is_ours() {
+            return Ok(());
+        }
+        give_back();
+        work();
+        self.enter_again()
+    }
+
     /// Returns the size; an error when the terminal is gone.
     pub(crate) fn area(&self) -> io::Result<Rect> {
         let Self(()) = self;
