@@ -24,6 +24,8 @@ pub(super) enum KeyFile {
     Open(Arc<PrivateKey>),
     /// Needs a passphrase. The public half is known for most formats.
     Locked(Option<KeyData>),
+    /// Is encrypted in a form of long ago that gtop cannot open; an agent can.
+    Sealed(Option<KeyData>),
     /// Only the public half is here; an agent may hold the other.
     Public(KeyData),
     /// Signs only together with a security key, which an agent can talk to.
@@ -39,7 +41,7 @@ impl KeyFile {
     pub(super) fn public(&self) -> Option<&KeyData> {
         match self {
             Self::Open(key) => Some(key.public_key().key_data()),
-            Self::Locked(public) => public.as_ref(),
+            Self::Locked(public) | Self::Sealed(public) => public.as_ref(),
             Self::Public(public) | Self::Token(public) => Some(public),
             Self::Unusable(_) | Self::Absent => None,
         }
@@ -127,7 +129,9 @@ fn opened(key: PrivateKey) -> KeyFile {
 fn read_certificate(path: &Path) -> Option<Arc<Certificate>> {
     let text = files::read(path).ok()?;
     let line = text.lines().find(|line| !line.trim().is_empty())?;
-    let certificate = Certificate::from_openssh(line).ok()?;
+    let mut certificate = Certificate::from_openssh(line).ok()?;
+    // The agent's copy of the same has another.
+    certificate.set_comment("");
     certificate.cert_type().is_user().then(|| Arc::new(certificate))
 }
 
@@ -163,7 +167,13 @@ fn read(path: &Path) -> KeyFile {
         return KeyFile::Locked(Some(key.public_key().key_data().clone()));
     }
     if text.contains("ENCRYPTED") {
-        return KeyFile::Locked(public());
+        let is_old = text.contains("Proc-Type: 4,ENCRYPTED");
+        let is_read = text.contains("BEGIN RSA") && text.contains("DEK-Info: AES-128-CBC,");
+        return if is_old && !is_read {
+            KeyFile::Sealed(public())
+        } else {
+            KeyFile::Locked(public())
+        };
     }
     public().map_or(KeyFile::Unusable("is no private key gtop knows"), KeyFile::Public)
 }

@@ -139,10 +139,10 @@ struct Course<'a> {
 #[derive(Clone, Copy)]
 enum RsaHashes {
     Unasked,
-    /// It says nothing, or knows the hashes of today.
-    Modern,
-    /// It knows SHA-1 only.
-    Outdated,
+    /// It says nothing.
+    Unsaid,
+    /// This is the best it knows, SHA-1 when nothing.
+    Best(Option<HashAlg>),
 }
 
 impl Course<'_> {
@@ -258,13 +258,16 @@ impl Course<'_> {
             let asking = self.session.handle.best_supported_rsa_hash();
             let asked = self.limit.bound(Step::Login, asking).await?;
             self.rsa = match asked.map_err(|_gone| self.ended())? {
-                Some(None) => RsaHashes::Outdated,
-                Some(Some(_)) | None => RsaHashes::Modern,
+                Some(best) => RsaHashes::Best(best),
+                None => RsaHashes::Unsaid,
             };
         }
         Ok(match self.rsa {
-            RsaHashes::Outdated => allowed.contains(&None).then_some(None),
-            RsaHashes::Modern | RsaHashes::Unasked => allowed.first().copied(),
+            // Whoever knows one knows the older ones.
+            RsaHashes::Best(best) => {
+                allowed.iter().find(|hash| rank(**hash) <= rank(best)).copied()
+            }
+            RsaHashes::Unsaid | RsaHashes::Unasked => allowed.first().copied(),
         })
     }
 
@@ -397,6 +400,15 @@ async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> Keys
         most: MOST_KEYS,
     });
     Keys { waiting: candidates.into(), shown: Vec::new(), agent, agent_fault, skipped, locked }
+}
+
+/// Orders the hashes of RSA signatures, SHA-1 lowest.
+fn rank(hash: Option<HashAlg>) -> u8 {
+    match hash {
+        None => 0,
+        Some(HashAlg::Sha256) => 1,
+        Some(_) => 2,
+    }
 }
 
 fn names(methods: &MethodSet) -> Vec<String> {

@@ -21,6 +21,9 @@ const OUTDATED: [&str; 4] =
 /// Why an encrypted file nobody opened is not shown.
 const LOCKED: &str = "encrypted; ssh-add it";
 
+/// The same for one that gtop could not open with its passphrase either.
+const SEALED: &str = "encrypted in an old form; rewrite it with ssh-keygen -p, or ssh-add it";
+
 /// What there is to choose from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stock<'a> {
@@ -160,7 +163,12 @@ fn file_entries<'a>(stock: Stock<'a>, selection: &mut Selection) -> Vec<Entry<'a
             KeyFile::Absent => {}
             KeyFile::Unusable(why) => selection.skipped.push(format!("{path} ({why})")),
             KeyFile::Locked(None) => selection.skipped.push(format!("{path} ({LOCKED})")),
-            KeyFile::Open(_) | KeyFile::Locked(_) | KeyFile::Public(_) | KeyFile::Token(_) => {
+            KeyFile::Sealed(None) => selection.skipped.push(format!("{path} ({SEALED})")),
+            KeyFile::Open(_)
+            | KeyFile::Locked(_)
+            | KeyFile::Sealed(_)
+            | KeyFile::Public(_)
+            | KeyFile::Token(_) => {
                 entries.extend(identity.file.public().map(|key| Entry {
                     name: path.clone(),
                     proof: Proof::Key(key.clone()),
@@ -288,6 +296,7 @@ impl Entry<'_> {
             (Proof::Key(_), None, Some(file)) => match file {
                 KeyFile::Open(key) => Hand::File(Arc::clone(key)),
                 KeyFile::Locked(_) => return Err(LOCKED),
+                KeyFile::Sealed(_) => return Err(SEALED),
                 KeyFile::Token(_) => return Err("needs its security key; ssh-add it"),
                 KeyFile::Public(_) => return Err("only its public half is here"),
                 KeyFile::Unusable(why) => return Err(why),
