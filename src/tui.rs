@@ -8,6 +8,8 @@ pub use stage::{Effect, Stage};
 pub use surface::Surface;
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossterm::event::{Event, EventStream, KeyEventKind};
@@ -50,11 +52,12 @@ pub struct Watching {
 }
 
 /// Something that needs the terminal for itself, such as a question to the user.
-pub struct Aside(Box<dyn FnOnce() + Send>);
+pub struct Aside(Box<dyn FnOnce(&AtomicBool) + Send>);
 
 impl Aside {
-    /// Makes an aside of what is to be done meanwhile.
-    pub fn new(work: impl FnOnce() + Send + 'static) -> Self {
+    /// Makes an aside of what is to be done meanwhile, on a thread that may wait. It is to end
+    /// soon after what it is given turns true.
+    pub fn new(work: impl FnOnce(&AtomicBool) + Send + 'static) -> Self {
         Self(Box::new(work))
     }
 }
@@ -189,7 +192,16 @@ impl Screen {
                 return Ending::HangUp;
             }
             let woken = self.wait(&mut events, &mut signals).await;
-            if let Some(ending) = self.take(woken, &mut events).await {
+            let ending = if let Woken::Aside(aside) = woken {
+                // Who reads keys here must stop first, and who does later waits for that.
+                drop(events);
+                let ending = self.stand_aside(aside, &mut signals).await;
+                events = EventStream::new();
+                ending
+            } else {
+                self.take(woken, &mut events).await
+            };
+            if let Some(ending) = ending {
                 return ending;
             }
         }
@@ -252,18 +264,40 @@ impl Screen {
                     };
                 }
             }
-            Woken::Aside(aside) => {
-                // Who else reads keys must stop first; what was read goes with it.
-                *events = EventStream::new();
-                if self.terminal.stand_aside(aside.0).is_err() {
-                    return Some(Ending::HangUp);
-                }
-                self.surface.forget();
-            }
-            Woken::Signal(Notice::Resize) | Woken::Fleet(_) | Woken::Time => {}
+            Woken::Signal(Notice::Resize) | Woken::Fleet(_) | Woken::Aside(_) | Woken::Time => {}
         }
         self.tell_focus();
         None
+    }
+
+    /// Leaves the terminal to somebody else until they are done, or until a signal ends both. In
+    /// the background, where nobody may use the terminal, the aside is dropped.
+    async fn stand_aside(&mut self, aside: Aside, signals: &mut Signals) -> Option<Ending> {
+        if !self.terminal.is_ours() {
+            return None;
+        }
+        self.terminal.leave();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&is_over);
+        let mut work = tokio::task::spawn_blocking(move || (aside.0)(&told));
+        let mut ending = None;
+        loop {
+            tokio::select! {
+                // A panic in it is shown when the screen ends.
+                _done = &mut work => break,
+                notice = signals.next(), if ending.is_none() => {
+                    if let Notice::End(end) = notice {
+                        is_over.store(true, Ordering::Relaxed);
+                        ending = Some(end);
+                    }
+                }
+            }
+        }
+        self.surface.forget();
+        if ending.is_none() && self.terminal.enter_again().is_err() {
+            return Some(Ending::HangUp);
+        }
+        ending
     }
 
     fn event(&mut self, event: &Event) -> Option<Ending> {

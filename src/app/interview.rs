@@ -1,11 +1,12 @@
 //! Puts the questions of nodes to the person at the terminal, one node after the other.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tokio::sync::mpsc::Receiver;
 
-use crate::app::terminal::{self, Typed};
+use crate::app::terminal::{Ask, Typed};
 use crate::transport::{Inquiry, Interview, Secret};
 
 /// How long to wait for nodes that may ask before the screen comes on.
@@ -65,7 +66,7 @@ impl Interviewer {
             if inquiries.is_empty() {
                 break;
             }
-            mood = put(inquiries, out)?;
+            mood = put(inquiries, &AtomicBool::new(false), out)?;
         }
         self.close();
         Ok(mood)
@@ -107,11 +108,15 @@ pub(super) fn is_at_terminal() -> bool {
 }
 
 /// Puts the questions of some nodes, one after the other.
-pub(super) fn put(inquiries: Vec<Inquiry>, out: &mut impl Write) -> io::Result<Mood> {
+pub(super) fn put(
+    inquiries: Vec<Inquiry>,
+    is_over: &AtomicBool,
+    out: &mut impl Write,
+) -> io::Result<Mood> {
     let mut waiting = inquiries.len();
     for inquiry in inquiries {
         waiting = waiting.saturating_sub(1);
-        let mood = put_one(inquiry, waiting, out)?;
+        let mood = put_one(inquiry, waiting, is_over, out)?;
         if mood != Mood::Patient {
             return Ok(mood);
         }
@@ -120,7 +125,12 @@ pub(super) fn put(inquiries: Vec<Inquiry>, out: &mut impl Write) -> io::Result<M
 }
 
 /// Puts one node's question. An empty answer skips the node.
-fn put_one(inquiry: Inquiry, waiting: usize, out: &mut impl Write) -> io::Result<Mood> {
+fn put_one(
+    inquiry: Inquiry,
+    waiting: usize,
+    is_over: &AtomicBool,
+    out: &mut impl Write,
+) -> io::Result<Mood> {
     if !inquiry.is_wanted() {
         return Ok(Mood::Patient);
     }
@@ -136,7 +146,8 @@ fn put_one(inquiry: Inquiry, waiting: usize, out: &mut impl Write) -> io::Result
     }
     let mut answers: Vec<Secret> = Vec::with_capacity(inquiry.prompts.len());
     for prompt in &inquiry.prompts {
-        match terminal::ask(&format!("{who}: {} ", prompt.text), prompt.is_shown, out)? {
+        let line = Ask { prompt: format!("{who}: {} ", prompt.text), is_shown: prompt.is_shown };
+        match line.put(is_over, out)? {
             Typed::Line(answer) if answer.expose().is_empty() => return Ok(Mood::Patient),
             Typed::Line(answer) => answers.push(answer),
             Typed::End => return Ok(Mood::Tired),

@@ -98,8 +98,8 @@ async fn hear(mut interviewer: Interviewer, again: &Notify, asides: mpsc::Sender
                 break;
             }
             let (tell, told) = oneshot::channel();
-            let aside = Aside::new(move || {
-                let mood = interview::put(inquiries, &mut io::stderr());
+            let aside = Aside::new(move |is_over| {
+                let mood = interview::put(inquiries, is_over, &mut io::stderr());
                 // Nobody listens when the screen ends.
                 tell.send(mood.unwrap_or(Mood::Tired)).ok();
             });

@@ -4,7 +4,10 @@
 //! and not the program with a terminal that no longer echoes. What is typed is wiped.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
@@ -25,33 +28,70 @@ pub(super) enum Typed {
     Interrupt,
 }
 
-/// Shows a prompt on `out` and reads a line from the terminal at standard input. A shown line is
-/// echoed letter by letter, a hidden one not at all.
-pub(super) fn ask(prompt: &str, is_shown: bool, out: &mut impl Write) -> io::Result<Typed> {
-    let quiet = Quiet::begin()?;
-    out.write_all(prompt.as_bytes())?;
-    out.flush()?;
-    let mut line = Line::default();
-    let typed = loop {
-        let mut byte = [0];
-        let ended = match rustix::io::read(io::stdin(), &mut byte) {
-            Ok(0) => Some(Typed::Interrupt),
-            Ok(_) => line.take(byte[0]),
-            Err(rustix::io::Errno::INTR) => None,
-            Err(error) => return Err(error.into()),
+/// One line to ask for.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub(super) prompt: String,
+    /// Whether the line is echoed, letter by letter.
+    pub(super) is_shown: bool,
+}
+
+impl Ask {
+    /// Shows the prompt on `out` and reads a line from the terminal at standard input; interrupted
+    /// when `is_over` turns true.
+    pub(super) fn put(&self, is_over: &AtomicBool, out: &mut impl Write) -> io::Result<Typed> {
+        let quiet = Quiet::begin()?;
+        out.write_all(self.prompt.as_bytes())?;
+        out.flush()?;
+        let mut line = Line::default();
+        let typed = loop {
+            let ended = if is_over.load(Ordering::Relaxed) {
+                Some(Typed::Interrupt)
+            } else {
+                match read_byte()? {
+                    Read::Nothing => None,
+                    Read::Byte(byte) => line.take(byte),
+                    Read::End => Some(Typed::Interrupt),
+                }
+            };
+            if self.is_shown {
+                out.write_all(line.echo().as_bytes())?;
+                out.flush()?;
+            }
+            if let Some(typed) = ended {
+                break typed;
+            }
         };
-        byte.zeroize();
-        if is_shown {
-            out.write_all(line.echo().as_bytes())?;
-            out.flush()?;
-        }
-        if let Some(typed) = ended {
-            break typed;
-        }
-    };
-    drop(quiet);
-    out.write_all(b"\n")?;
-    Ok(typed)
+        drop(quiet);
+        out.write_all(b"\n")?;
+        Ok(typed)
+    }
+}
+
+enum Read {
+    /// Nothing was typed for a while.
+    Nothing,
+    Byte(u8),
+    /// The terminal is gone.
+    End,
+}
+
+/// Waits a little for a byte from the terminal.
+fn read_byte() -> io::Result<Read> {
+    let stdin = io::stdin();
+    let wait = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&wait)) {
+        Ok(0) | Err(Errno::INTR) => return Ok(Read::Nothing),
+        Ok(_) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut byte = [0];
+    match rustix::io::read(&stdin, &mut byte) {
+        Ok(0) => Ok(Read::End),
+        Ok(_) => Ok(Read::Byte(std::mem::take(&mut byte[0]))),
+        Err(Errno::INTR) => Ok(Read::Nothing),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The terminal while it neither echoes nor edits; as before when dropped.

@@ -1,9 +1,10 @@
 //! Asks for the passphrases of keys that are of no use without, once, before anything else.
 
 use std::io::{self, Write};
+use std::sync::atomic::AtomicBool;
 
 use crate::app::interview::{Mood, is_at_terminal};
-use crate::app::terminal::{self, Typed};
+use crate::app::terminal::{Ask, Typed};
 use crate::transport::{Target, Transport};
 
 /// So many tries a file has, as with ssh.
@@ -21,7 +22,8 @@ pub(super) async fn unlock_keys(
     for file in transport.locked_keys(targets).await {
         for _ in 0..TRIES {
             let prompt = format!("Passphrase of {} (empty to go on without): ", file.display());
-            let passphrase = match terminal::ask(&prompt, false, out)? {
+            let asking = Ask { prompt, is_shown: false };
+            let passphrase = match asking.put(&AtomicBool::new(false), out)? {
                 Typed::Line(passphrase) if passphrase.expose().is_empty() => break,
                 Typed::Line(passphrase) => passphrase,
                 Typed::End => return Ok(Mood::Tired),

@@ -255,7 +255,7 @@ pub enum Silence {
     #[error("and there is no terminal to answer it; start gtop from one, or log in with a key")]
     NoTerminal,
     /// Questions are not put at the moment.
-    #[error("while the screen is on; press F5 to be asked, or start gtop again")]
+    #[error("after those of the start were put; press F5 to be asked, or start gtop again")]
     Shut,
     /// The user skipped it.
     #[error("that was skipped; press F5 to be asked again, or start gtop again")]

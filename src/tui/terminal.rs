@@ -55,15 +55,10 @@ impl Terminal {
         self.enter_again()
     }
 
-    /// Gives the terminal back, does some work on it, and takes it again. In the background the
-    /// work is dropped instead.
-    pub(crate) fn stand_aside(&self, work: impl FnOnce()) -> io::Result<()> {
-        if !self.is_ours() {
-            return Ok(());
-        }
+    /// Gives the terminal back until it is entered again.
+    pub(crate) fn leave(&self) {
+        let Self(()) = self;
         give_back();
-        work();
-        self.enter_again()
     }
 
     /// Returns the size; an error when the terminal is gone.
