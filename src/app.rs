@@ -179,9 +179,9 @@ fn watch(
         max_connecting: cli.reach.max_connecting,
     })?;
     if let Some(interviewer) = &mut interviewer
-        && runtime.block_on(interviewer.before_all(nodes, err))? == Mood::Interrupted
+        && let Some(ending) = runtime.block_on(interviewer.before_all(nodes))?
     {
-        return Ok(Ending::Interrupted);
+        return Ok(ending);
     }
     let printing = Printing { is_json: cli.output.json, source: &title, clock: clock.clone() };
     let ending = if cli.output.watch {

@@ -1,11 +1,14 @@
 //! Puts the questions of nodes to the person at the terminal, one node after the other.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc::Receiver;
 
+use crate::app::Ending;
+use crate::app::print::Signals;
 use crate::app::terminal::{Ask, Typed};
 use crate::transport::{Inquiry, Interview, Secret};
 
@@ -54,22 +57,38 @@ impl Interviewer {
     }
 
     /// Asks on this terminal until so many nodes are past their login, or the others take too long.
-    /// No questions are taken after that. Says whether the person wants out of the program.
-    pub(super) async fn before_all(
-        &mut self,
-        nodes: usize,
-        out: &mut impl Write,
-    ) -> io::Result<Mood> {
-        let mut mood = Mood::Patient;
-        while mood == Mood::Patient {
-            let inquiries = self.next(nodes, PATIENCE).await;
+    /// No questions are taken after that. Says how gtop ends when the person, or a signal, wants it
+    /// to.
+    pub(super) async fn before_all(&mut self, nodes: usize) -> io::Result<Option<Ending>> {
+        let mut signals = Signals::new()?;
+        let ending = loop {
+            let inquiries = tokio::select! {
+                inquiries = self.next(nodes, PATIENCE) => inquiries,
+                ending = signals.next() => break Some(ending),
+            };
             if inquiries.is_empty() {
-                break;
+                break None;
             }
-            mood = put(inquiries, &AtomicBool::new(false), out)?;
-        }
+            let is_over = Arc::new(AtomicBool::new(false));
+            let told = Arc::clone(&is_over);
+            let putting = move || put(inquiries, &told, &mut io::stderr());
+            let mut put = tokio::task::spawn_blocking(putting);
+            let mood = tokio::select! {
+                mood = &mut put => mood,
+                ending = signals.next() => {
+                    is_over.store(true, Ordering::Relaxed);
+                    drop(put.await);
+                    break Some(ending);
+                }
+            };
+            match mood.map_err(io::Error::other)?? {
+                Mood::Patient => {}
+                Mood::Tired => break None,
+                Mood::Interrupted => break Some(Ending::Interrupted),
+            }
+        };
         self.close();
-        Ok(mood)
+        Ok(ending)
     }
 
     /// Waits for the next questions after somebody asked to try again; none when there will be no

@@ -294,6 +294,14 @@ class Login(unittest.TestCase):
         self.assertNotIn("\x1b[?1049h", gtop.text(), "the screen never came")
         self.assertNotIn(WRONG, gtop.text())
 
+    def test_a_signal_ends_a_question_before_the_screen(self):
+        for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+            gtop = self.gtop("asks1")
+            gtop.until(r"root@asks1: Password: ")
+            gtop.process.send_signal(number)
+            self.assertEqual(gtop.end(), code)
+            self.assertEqual(termios.tcgetattr(gtop.slave)[:4], gtop.before[:4])
+
     def test_a_signal_ends_a_question_of_the_screen_and_the_terminal_is_as_it_was(self):
         gtop = self.gtop("asks1")
         gtop.answer(r"root@asks1: Password: ", "")
