@@ -21,12 +21,12 @@ mod known_hosts;
 mod local;
 mod login;
 mod session;
+mod settings;
 mod ssh_config;
 mod target;
 mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -39,28 +39,25 @@ pub use crate::transport::channel::{Channel, Exit, Output};
 pub use crate::transport::fault::{Fault, HostKeyChange, Silence, Step};
 pub use crate::transport::interview::{Inquiry, Interview, Prompt, Secret};
 pub use crate::transport::known_hosts::Verdict;
-pub use crate::transport::ssh_config::Surroundings;
+pub use crate::transport::ssh_config::{EffectiveOption, Origin, Surroundings};
 pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
 pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
 
 use crate::transport::agent::Agents;
 use crate::transport::dial::{Deadline, Names, Place};
-use crate::transport::files::{FileCache, Stamp, lock};
+use crate::transport::files::FileCache;
 use crate::transport::identity::{Identity, KeyCache, KeyFile};
 use crate::transport::known_hosts::{HostKeys, KnownHosts};
 use crate::transport::local::Local;
 use crate::transport::login::Login;
 use crate::transport::session::Trust;
-use crate::transport::ssh_config::{Family, Question, Route, Settings};
+use crate::transport::ssh_config::{Configuration, Family, Question, Route, Settings};
 
 /// How long connecting may take when nobody says otherwise.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long logging in may take; directory services of busy clusters are slow.
 const LOGIN_LIMIT: Duration = Duration::from_secs(30);
-
-/// How long `ssh -G` may take.
-const CONFIGURATION_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long targets are looked at to find keys that need a passphrase.
 const LOOKING_LIMIT: Duration = Duration::from_secs(3);
@@ -75,7 +72,7 @@ pub struct Options {
     pub login: Option<String>,
     /// The configuration file in place of the user's, as `ssh -F`.
     pub config_file: Option<PathBuf>,
-    /// The program that reads the configuration.
+    /// The program that is asked where only it can tell what the configuration says.
     pub ssh_program: PathBuf,
     /// The environment the configuration refers to.
     pub surroundings: Surroundings,
@@ -104,16 +101,15 @@ pub struct Transport(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     options: Options,
-    settings: Mutex<BTreeMap<Question, (ConfigurationStamps, Arc<Settings>)>>,
-    resolvers: Semaphore,
+    configuration: Configuration,
+    /// What is known of hosts, and of which reading of the files.
+    settings: Mutex<BTreeMap<Question, (u64, Arc<Settings>)>>,
+    resolvers: Arc<Semaphore>,
     names: Names,
     known_hosts: FileCache<Arc<KnownHosts>>,
     keys: KeyCache,
     agents: Agents,
 }
-
-/// The versions of the user's and the machine's configuration file.
-type ConfigurationStamps = [Option<Stamp>; 2];
 
 /// Everything one connection needs.
 struct Plan {
@@ -131,8 +127,9 @@ impl Transport {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Self(Arc::new(Shared {
             options,
+            configuration: Configuration::default(),
             settings: Mutex::default(),
-            resolvers: Semaphore::new(cores),
+            resolvers: Arc::new(Semaphore::new(cores)),
             names: Names::default(),
             known_hosts: FileCache::default(),
             keys: KeyCache::default(),
@@ -303,51 +300,6 @@ impl Transport {
         })
     }
 
-    /// Returns what the configuration says about a target, asking `ssh` when needed.
-    async fn settings(&self, ssh: &SshTarget) -> Result<Arc<Settings>, Fault> {
-        let question = Question {
-            host: ssh.host.clone(),
-            user: ssh.user.clone().or_else(|| self.0.options.login.clone()),
-            port: ssh.port,
-        };
-        question.check()?;
-        let stamps = self.blocking(Shared::configuration_stamps).await?;
-        if let Some((of, settings)) = lock(&self.0.settings).get(&question)
-            && *of == stamps
-        {
-            return Ok(Arc::clone(settings));
-        }
-        let settings = Arc::new(self.resolve(&question).await?);
-        lock(&self.0.settings).insert(question, (stamps, Arc::clone(&settings)));
-        Ok(settings)
-    }
-
-    async fn resolve(&self, question: &Question) -> Result<Settings, Fault> {
-        let options = &self.0.options;
-        let permit = self.0.resolvers.acquire().await.map_err(|_closed| ending())?;
-        let words = question.arguments(options.config_file.as_deref());
-        let limit = Deadline::after(CONFIGURATION_LIMIT);
-        let asked = local::answer(&options.ssh_program, words);
-        let answer = limit.bound(Step::Configuration, asked).await?;
-        drop(permit);
-        match answer {
-            Ok(answer) if answer.succeeded => {
-                question.settings(&answer.output, &options.surroundings)
-            }
-            Ok(answer) => {
-                let complaint = answer.complaint.lines().next().unwrap_or("ssh -G failed");
-                Err(Fault::BadConfiguration { why: fault::quote(complaint) })
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                question.defaults(&options.surroundings)
-            }
-            Err(error) => Err(Fault::ProgramNotFound {
-                program: options.ssh_program.display().to_string(),
-                why: fault::reason(&error),
-            }),
-        }
-    }
-
     /// Runs work on files where it may block.
     async fn blocking<T: Send + 'static>(
         &self,
@@ -360,12 +312,6 @@ impl Transport {
 }
 
 impl Shared {
-    fn configuration_stamps(&self) -> ConfigurationStamps {
-        let own = self.options.surroundings.home.join(".ssh/config");
-        let own = self.options.config_file.as_deref().unwrap_or(&own);
-        [own, Path::new("/etc/ssh/ssh_config")].map(Stamp::of)
-    }
-
     fn host_keys(&self, settings: &Settings) -> HostKeys {
         let read = |path: &Path| {
             // A file that is not there knows nobody.

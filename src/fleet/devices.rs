@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::fleet::history::Metric;
 use crate::fleet::node::Node;
-use crate::model::{BackendReading, Device, DevicesReading, Source, UsesReading};
+use crate::model::{BackendReading, Device, DevicesReading, Reading, Source, UsesReading};
 
 /// Takes what one backend said.
 pub(super) fn take_backend(node: &mut Node, backend: BackendReading) {
@@ -21,13 +21,45 @@ pub(super) fn take_backend(node: &mut Node, backend: BackendReading) {
 }
 
 fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading) {
+    if are_as_before(node, source, &reading.list) {
+        for (device, newer) in node.devices.iter_mut().zip(reading.list) {
+            device.keep_newer(newer);
+        }
+    } else {
+        rearrange(node, source, reading.list);
+    }
+    for device in &node.devices {
+        if let Some(share) = device.utilization.get().filter(|_| device.fault.is_none()) {
+            node.history.record(&device.uuid, Metric::Utilization, reading.at, share);
+        }
+        if let Some(share) = device.memory_share().filter(|_| device.fault.is_none()) {
+            node.history.record(&device.uuid, Metric::Memory, reading.at, share);
+        }
+    }
+}
+
+/// Says whether the same devices have come in the same order, none of them lost: almost always.
+fn are_as_before(node: &Node, source: &Source, list: &[Device]) -> bool {
+    let is_in_place = |(known, newer): (&Device, &Device)| {
+        known.uuid == newer.uuid
+            && newer.fault.is_none()
+            && (newer.index == known.index || newer.index == Reading::default())
+            && (newer.parent == known.parent || newer.parent.is_none())
+    };
+    node.devices.len() == list.len()
+        && node.device_sources.iter().all(|owner| owner == source)
+        && node.devices.iter().zip(list).all(is_in_place)
+}
+
+/// Puts what has come among the devices of other sources, in order, and forgets what is gone.
+fn rearrange(node: &mut Node, source: &Source, list: Vec<Device>) {
     let known = std::mem::take(&mut node.devices);
     let sources = std::mem::take(&mut node.device_sources);
     let (mine, others): (Vec<_>, Vec<_>) =
-        known.into_iter().zip(sources).partition(|(_, owner)| owner == source);
+        known.into_iter().zip(sources.iter().cloned()).partition(|(_, owner)| owner == source);
     let mut mine: Vec<Device> = mine.into_iter().map(|(device, _)| device).collect();
     let mut all = others;
-    for newer in reading.list {
+    for newer in list {
         let before = mine
             .iter()
             .position(|known| is_same(known, &newer))
@@ -37,15 +69,8 @@ fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading) {
     let gone = mine;
     node.history.forget(|uuid| gone.iter().any(|device| &*device.uuid == uuid));
     sort_devices(&mut all);
-    (node.devices, node.device_sources) = all.into_iter().unzip();
-    for device in &node.devices {
-        if let Some(share) = device.utilization.get().filter(|_| device.fault.is_none()) {
-            node.history.record(&device.uuid, Metric::Utilization, reading.at, share.get());
-        }
-        if let Some(share) = device.memory_share().filter(|_| device.fault.is_none()) {
-            node.history.record(&device.uuid, Metric::Memory, reading.at, share.get());
-        }
-    }
+    let (devices, sources): (_, Vec<_>) = all.into_iter().unzip();
+    (node.devices, node.device_sources) = (devices, sources.into());
 }
 
 /// A lost device may have no UUID any more; then its place tells.
@@ -95,6 +120,6 @@ fn take_uses(node: &mut Node, source: &Source, reading: UsesReading) {
             .zip(device_sources.iter())
             .any(|(device, owner)| device.uuid == *uuid && owner != source)
     };
-    uses.retain(|used| is_others(&used.device));
-    uses.extend(reading.list);
+    let others = uses.iter().filter(|used| is_others(&used.device)).cloned();
+    *uses = others.chain(reading.list).collect();
 }

@@ -27,7 +27,7 @@ pub(super) fn cpu_share(before: Option<CpuTicks>, now: Option<CpuTicks>) -> Read
     clippy::cast_sign_loss,
     reason = "bytes per second stay far below 2^53 and are not negative"
 )]
-pub(super) fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Vec<Traffic> {
+pub(super) fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Arc<[Traffic]> {
     let per_second = |bytes: u64| Bytes((bytes as f64 / span.as_secs_f64()) as u64);
     let rate = |counter: &Counter| {
         let earlier = before.iter().find(|earlier| earlier.name == counter.name)?;

@@ -43,7 +43,7 @@ pub(super) fn settings(known: &[Algorithm]) -> client::Config {
         },
         window_size: 256 * 1024,
         // Each session keeps a buffer for the largest packet it ever read.
-        maximum_packet_size: 8 * 1024,
+        maximum_packet_size: 4 * 1024,
         channel_buffer_size: 16,
         keepalive_interval: Some(Duration::from_secs(15)),
         keepalive_max: 3,

@@ -14,6 +14,8 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 pub(super) struct Stamp {
     seconds: i64,
     nanoseconds: i64,
+    /// When owner or permissions changed, too.
+    changed: (i64, i64),
     size: u64,
     inode: u64,
 }
@@ -25,6 +27,7 @@ impl Stamp {
         Some(Self {
             seconds: about.mtime(),
             nanoseconds: about.mtime_nsec(),
+            changed: (about.ctime(), about.ctime_nsec()),
             size: about.size(),
             inode: about.ino(),
         })
