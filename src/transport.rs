@@ -17,6 +17,7 @@ mod fault;
 mod files;
 mod host_keys;
 mod identity;
+mod interview;
 mod judge;
 mod known_hosts;
 mod local;
@@ -36,15 +37,17 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 pub use crate::transport::channel::{Channel, Exit, Output};
-pub use crate::transport::fault::{Fault, HostKeyChange, Step};
+pub use crate::transport::fault::{Fault, HostKeyChange, Silence, Step};
 pub use crate::transport::host_keys::Verdict;
+pub use crate::transport::interview::{Inquiry, Interview, Prompt, Secret};
 pub use crate::transport::ssh_config::{EffectiveOption, Origin, Surroundings};
 pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
 pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
 
-use crate::transport::agent::Agent;
+use crate::transport::agent::Agents;
 use crate::transport::dial::{Deadline, Names, Place};
 use crate::transport::files::FileCache;
 use crate::transport::host_keys::HostKeys;
@@ -54,7 +57,7 @@ use crate::transport::known_hosts::KnownHosts;
 use crate::transport::local::Local;
 use crate::transport::login::Login;
 use crate::transport::revoked::Revoked;
-use crate::transport::ssh_config::{Configuration, Family, Keys, Question, Route, Settings};
+use crate::transport::ssh_config::{Configuration, Family, Question, Route, Settings};
 
 /// How long connecting may take when nobody says otherwise.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -62,8 +65,8 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// How long logging in may take; directory services of busy clusters are slow.
 const LOGIN_LIMIT: Duration = Duration::from_secs(30);
 
-/// Most targets that are looked at to find keys that need a passphrase.
-const SAMPLE: usize = 32;
+/// How long targets are looked at to find keys that need a passphrase.
+const LOOKING_LIMIT: Duration = Duration::from_secs(3);
 
 /// What holds for every target.
 #[derive(Debug, Clone)]
@@ -79,6 +82,8 @@ pub struct Options {
     pub ssh_program: PathBuf,
     /// The environment the configuration refers to.
     pub surroundings: Surroundings,
+    /// How nodes may ask a person something, when there is one.
+    pub interview: Option<Interview>,
 }
 
 impl Options {
@@ -90,6 +95,7 @@ impl Options {
             config_file: None,
             ssh_program: PathBuf::from("ssh"),
             surroundings: Surroundings::of_this_process(),
+            interview: None,
         }
     }
 }
@@ -109,6 +115,7 @@ struct Shared {
     known_hosts: FileCache<Result<Arc<KnownHosts>, Fault>>,
     revoked: FileCache<Result<Arc<Revoked>, Fault>>,
     keys: KeyCache,
+    agents: Agents,
 }
 
 /// Everything one connection needs.
@@ -134,6 +141,7 @@ impl Transport {
             known_hosts: FileCache::default(),
             revoked: FileCache::default(),
             keys: KeyCache::default(),
+            agents: Agents::default(),
         }))
     }
 
@@ -153,14 +161,17 @@ impl Transport {
             return Ok(Channel::local(Local::start(command)?));
         };
         on_step(Step::Configuration);
+        let interview = self.0.options.interview.as_ref();
+        let at_the_door = interview.map(|interview| interview.at_the_door(target.name.clone()));
         let plan = self.plan(ssh).await?;
         let connect_limit = Deadline::after(plan.connect_limit);
         let stream = self.dial(target.name.as_str(), &plan, &connect_limit, &mut on_step).await?;
         on_step(Step::KeyExchange);
         let mut session = session::greet(stream, plan.trust, &connect_limit).await?;
         on_step(Step::Login);
-        let login_limit = Deadline::after(LOGIN_LIMIT);
-        login_limit.bound(Step::Login, plan.login.run(&mut session)).await??;
+        let mut login_limit = Deadline::after(LOGIN_LIMIT);
+        plan.login.run(&mut session, &mut login_limit).await?;
+        drop(at_the_door);
         on_step(Step::Command);
         Channel::ssh(session, command, &login_limit).await
     }
@@ -182,8 +193,8 @@ impl Transport {
         trust::offered(&judge.settings, judgement)
     }
 
-    /// Returns the key files that need a passphrase to be of use, for the first
-    /// targets of the list.
+    /// Returns the key files that need a passphrase to be of use. Targets whose configuration
+    /// takes longer than three seconds to find do not count.
     ///
     /// Files the agent holds are left out, and default files when there is another
     /// key to show.
@@ -193,21 +204,31 @@ impl Transport {
             Reach::Ssh(ssh) if ssh.profile == Profile::System => Some(ssh.clone()),
             Reach::Ssh(_) | Reach::Local => None,
         });
-        for ssh in systems.take(SAMPLE) {
+        for ssh in systems {
             let transport = self.clone();
             reads.spawn(async move { transport.settings(&ssh).await });
         }
         let mut sets = BTreeSet::new();
-        while let Some(read) = reads.join_next().await {
-            // A configuration that cannot be read is reported when its node is opened.
-            if let Ok(Ok(settings)) = read {
-                sets.insert(settings.keys.clone());
+        let looking = async {
+            while let Some(read) = reads.join_next().await {
+                // A configuration that cannot be read is reported when its node is opened.
+                if let Ok(Ok(settings)) = read
+                    && settings.prompts > 0
+                {
+                    sets.insert(settings.keys.clone());
+                }
             }
-        }
+        };
+        // What was found until then counts.
+        timeout(LOOKING_LIMIT, looking).await.ok();
         let mut locked = BTreeSet::new();
-        for Keys { files, are_chosen, agent, .. } in sets {
-            let held = Agent::public_keys(agent).await;
-            let identities = self.blocking(move |shared| shared.keys.load(&files)).await;
+        for keys in sets {
+            let held = match &keys.agent {
+                Some(socket) => self.0.agents.at(socket).public_keys().await,
+                None => Vec::new(),
+            };
+            let are_chosen = keys.are_chosen;
+            let identities = self.blocking(move |shared| shared.keys.load(&keys.files)).await;
             let identities = identities.unwrap_or_default();
             let worth = identity::worth_asking(&identities, are_chosen, &held);
             locked.extend(worth.into_iter().map(Path::to_owned));
@@ -217,8 +238,8 @@ impl Transport {
 
     /// Opens an encrypted key file for the rest of this process, or says that the
     /// passphrase is wrong. The passphrase itself is not kept.
-    pub async fn unlock(&self, file: &Path, passphrase: String) -> Result<(), Fault> {
-        let file = file.to_owned();
+    pub async fn unlock(&self, file: &Path, passphrase: impl Into<Secret>) -> Result<(), Fault> {
+        let (file, passphrase) = (file.to_owned(), passphrase.into());
         self.blocking(move |shared| shared.keys.unlock(&file, &passphrase)).await?
     }
 
@@ -254,8 +275,14 @@ impl Transport {
             }
         }
         let wanted = Arc::clone(&settings);
-        let (judge, identities) = self
-            .blocking(move |shared| (shared.judge(&wanted), shared.keys.load(&wanted.keys.files)))
+        let (judge, identities, certificates) = self
+            .blocking(move |shared| {
+                (
+                    shared.judge(&wanted),
+                    shared.keys.load(&wanted.keys.files),
+                    shared.keys.load_certificates(&wanted.keys.certificates),
+                )
+            })
             .await?;
         let of_configuration = settings.connect_timeout.filter(|limit| !limit.is_zero());
         Ok(Plan {
@@ -266,11 +293,16 @@ impl Transport {
             trust: Trust::Known(Arc::new(judge?)),
             login: Login {
                 user: settings.user.clone(),
+                place: ssh.host.clone(),
+                methods: settings.methods.clone(),
                 identities,
+                certificates,
                 only_these: settings.keys.only_these,
                 are_chosen: settings.keys.are_chosen,
-                agent: settings.keys.agent.clone(),
-                keys_allowed: settings.keys.are_allowed,
+                agent: settings.keys.agent.as_deref().map(|socket| self.0.agents.at(socket)),
+                algorithms: settings.algorithms.signatures.clone(),
+                prompts: settings.prompts,
+                interview: options.interview.clone(),
             },
         })
     }
@@ -311,11 +343,20 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan 
         trust: Trust::Pinned(fixed.host_key.clone()),
         login: Login {
             user: user.unwrap_or(&options.surroundings.user).clone(),
-            identities: vec![Identity { path: PathBuf::from("fixed key"), file: key }],
+            place: ssh.host.clone(),
+            methods: vec!["publickey".to_owned()],
+            identities: vec![Identity {
+                path: PathBuf::from("fixed key"),
+                file: key,
+                certificate: None,
+            }],
+            certificates: Vec::new(),
             are_chosen: true,
             agent: None,
             only_these: true,
-            keys_allowed: true,
+            algorithms: Vec::new(),
+            prompts: 0,
+            interview: None,
         },
     }
 }

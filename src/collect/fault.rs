@@ -30,6 +30,10 @@ pub fn of_transport(fault: &transport::Fault) -> Fault {
         From::MoreAuthentication { wants, .. } => {
             (FaultKind::AuthenticationRefused, format!("node also wants {}", list(wants)))
         }
+        From::PasswordOnly { .. } => {
+            (FaultKind::AuthenticationRefused, "node takes only a password".to_owned())
+        }
+        From::Unanswered { .. } => (FaultKind::Question, String::new()),
         From::KeyEncrypted { file } => (FaultKind::KeyLocked, file.display().to_string()),
         From::AgentUnreachable { .. } => {
             (FaultKind::AuthenticationRefused, "the ssh agent does not answer".to_owned())
@@ -83,6 +87,12 @@ mod tests {
                 fingerprint: String::new(),
             },
             From::AuthenticationRefused { user: String::new(), offers: vec![], tried: vec![] },
+            From::PasswordOnly { user: String::new() },
+            From::Unanswered {
+                user: String::new(),
+                tried: vec![],
+                why: transport::Silence::NoTerminal,
+            },
             From::KeyEncrypted { file: "key".into() },
             From::NotSupported { option: "ProxyJump", value: String::new() },
             From::BadConfiguration { why: String::new() },

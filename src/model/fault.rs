@@ -60,6 +60,8 @@ pub enum FaultKind {
     HostKeyRevoked,
     /// The node did not let us in.
     AuthenticationRefused,
+    /// The node asks something that nobody answered.
+    Question,
     /// The only usable key needs a passphrase.
     KeyLocked,
     /// `ssh_config` is broken or asks for what gtop cannot do.
@@ -117,6 +119,7 @@ impl FaultKind {
             Self::HostKeyChanged => "host key changed",
             Self::HostKeyRevoked => "host key revoked",
             Self::AuthenticationRefused => "authentication refused",
+            Self::Question => "asks a question",
             Self::KeyLocked => "key needs a passphrase",
             Self::Configuration => "configuration",
             Self::ChannelRefused => "channel refused",
@@ -143,6 +146,7 @@ impl FaultKind {
             }
             Self::HostKeyRevoked => "do not connect; ask the administrator",
             Self::AuthenticationRefused => "check the login name, and load your key with ssh-add",
+            Self::Question => "press F5 to be asked, or start gtop again from a terminal",
             Self::KeyLocked => {
                 "load it with ssh-add, or start gtop from a terminal and type the passphrase"
             }
@@ -168,6 +172,7 @@ impl FaultKind {
                 | Self::HostKeyChanged
                 | Self::HostKeyRevoked
                 | Self::AuthenticationRefused
+                | Self::Question
                 | Self::KeyLocked
                 | Self::Configuration
         )

@@ -38,6 +38,11 @@ impl Deadline {
         timeout_at(self.at, work).await.map_err(|_elapsed| self.missed(step))
     }
 
+    /// Moves the deadline by time that does not count.
+    pub(super) fn put_off(&mut self, by: Duration) {
+        self.at += by;
+    }
+
     pub(super) fn missed(&self, step: Step) -> Fault {
         Fault::TimedOut { step, after: self.given }
     }

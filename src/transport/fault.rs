@@ -173,13 +173,34 @@ pub enum Fault {
         /// The keys we showed, or why we showed none.
         tried: Vec<String>,
     },
-    /// The node took a key and wants another proof as well.
-    #[error("key accepted for {user}, but the node also wants {}, which gtop cannot do yet", list(.wants))]
+    /// The node took a proof and wants another that gtop does not give.
+    #[error(
+        "login of {user} accepted so far, but the node also wants {}, which gtop does not give; try --ssh-binary with a ControlMaster connection",
+        list(.wants)
+    )]
     MoreAuthentication {
         /// The user name on the node.
         user: String,
         /// What the node wants next.
         wants: Vec<String>,
+    },
+    /// The node takes passwords and nothing else.
+    #[error(
+        "node takes only a password for {user}, and gtop sends none; set up a key with ssh-copy-id, or use --ssh-binary with a ControlMaster connection"
+    )]
+    PasswordOnly {
+        /// The user name on the node.
+        user: String,
+    },
+    /// The node asks something that nobody answered.
+    #[error("node asks {user} a question ({}) {why}", tried_words(.tried))]
+    Unanswered {
+        /// The user name on the node.
+        user: String,
+        /// What was shown before.
+        tried: Vec<String>,
+        /// Why nobody answered.
+        why: Silence,
     },
     /// The only key left is encrypted and nobody gave its passphrase.
     #[error("{} is encrypted and has no passphrase here; run ssh-add {}", .file.display(), .file.display())]
@@ -242,6 +263,32 @@ pub enum Fault {
     },
 }
 
+/// Why nobody answered a node's question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Silence {
+    /// There is nobody to ask.
+    #[error("and there is no terminal to answer it; start gtop from one, or log in with a key")]
+    NoTerminal,
+    /// Questions are not put at the moment.
+    #[error("after those of the start were put; press F5 to be asked, or start gtop again")]
+    Shut,
+    /// The host key is not the known one, and was let pass by the configuration.
+    #[error("and shows a changed host key; check that key, then correct known_hosts")]
+    ChangedKey,
+    /// The user skipped it.
+    #[error("that was skipped; press F5 to be asked again, or start gtop again")]
+    Skipped,
+    /// The node did not wait, or broke.
+    #[error("and hung up before the end; press F5 to be asked again, or start gtop again")]
+    TooLate,
+    /// It asks so many things at once.
+    #[error("with {0} parts, which no login needs; try ssh by hand")]
+    TooMany(usize),
+    /// It never stops asking.
+    #[error("again and again; try ssh by hand")]
+    Endless,
+}
+
 /// The key a node shows, and the other one it is known by.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -287,6 +334,8 @@ impl Fault {
             | Self::HostKeyRevoked { .. }
             | Self::AuthenticationRefused { .. }
             | Self::MoreAuthentication { .. }
+            | Self::PasswordOnly { .. }
+            | Self::Unanswered { .. }
             | Self::KeyEncrypted { .. }
             | Self::AgentUnreachable { .. }
             | Self::CommandRefused
@@ -315,6 +364,8 @@ impl Fault {
             Self::MoreAuthentication { wants, .. } => {
                 format!("node also wants {}", list(wants)).into()
             }
+            Self::PasswordOnly { .. } => "node takes only a password".into(),
+            Self::Unanswered { .. } => "node asks a question".into(),
             Self::KeyEncrypted { .. } => "key is encrypted".into(),
             Self::AgentUnreachable { .. } => "ssh agent does not answer".into(),
             Self::ChannelRefused { .. } => "session refused".into(),
@@ -368,6 +419,13 @@ fn after_colon(line: Option<usize>) -> String {
 
 fn list(words: &[String]) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+}
+
+fn tried_words(tried: &[String]) -> String {
+    if tried.is_empty() {
+        return "keyboard-interactive".to_owned();
+    }
+    format!("keyboard-interactive, after {}", tried.join("; "))
 }
 
 fn seconds(time: &Duration) -> String {

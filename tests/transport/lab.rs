@@ -159,6 +159,7 @@ impl Lab {
                 machine: "here".to_owned(),
                 agent: self.agent.clone(),
             },
+            interview: None,
         }
     }
 
