@@ -10,11 +10,11 @@ use crate::app::demo::Demo;
 use crate::app::print::Printing;
 use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
-use crate::cli::{Cli, Command, Paces};
+use crate::cli::{Cli, Command, How, Paces};
 use crate::inventory::Roster;
 use crate::nodeset;
 use crate::time::Clock;
-use crate::transport::{Options, Target, Transport};
+use crate::transport::{Choice, Options, Target, Transport};
 
 mod demo;
 mod log;
@@ -106,11 +106,7 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
         log::start(path, clock.clone()).map_err(named)?;
     }
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let transport = Transport::new(Options {
-        connect_timeout: cli.reach.connect_timeout,
-        login: cli.nodes.login.clone(),
-        ..Options::of_this_process()
-    });
+    let transport = Transport::new(options(cli));
     if let Some(Command::Trust { hosts }) = &cli.command {
         let roster = roster(cli, hosts)?;
         if roster.targets.is_empty() {
@@ -122,6 +118,23 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
         return Ok(runtime.block_on(trusting)?);
     }
     watch(cli, &runtime, transport, clock, out, err)
+}
+
+fn options(cli: &Cli) -> Options {
+    let usual = Options::of_this_process();
+    Options {
+        connect_timeout: cli.reach.connect_timeout,
+        login: cli.nodes.login.clone(),
+        ssh_program: cli.reach.ssh_binary.clone().unwrap_or(usual.ssh_program),
+        choice: match cli.reach.how() {
+            How::Auto => Choice::Auto,
+            How::Native => Choice::Native,
+            How::Ssh => Choice::Ssh,
+        },
+        // Where it cannot be told, programs still notice the end of their input.
+        leash: std::env::current_exe().ok(),
+        ..usual
+    }
 }
 
 fn roster(cli: &Cli, hosts: &[String]) -> Result<Roster, Failure> {

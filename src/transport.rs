@@ -11,18 +11,26 @@
 mod agent;
 mod algorithms;
 mod cable;
+mod carrier;
 mod channel;
+mod choice;
+mod complaint;
 mod dial;
 mod fault;
 mod files;
+mod gateway;
 mod identity;
 mod known_hosts;
 mod local;
 mod login;
+mod proxy;
+mod route;
 mod session;
 mod ssh_config;
+mod system;
 mod target;
 mod trust;
+mod tunnel;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -34,21 +42,28 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 pub use crate::transport::channel::{Channel, Exit, Output};
-pub use crate::transport::fault::{Fault, HostKeyChange, Step};
+pub use crate::transport::choice::Choice;
+pub use crate::transport::fault::{Cause, Fault, HostKeyChange, Step};
 pub use crate::transport::known_hosts::Verdict;
+pub use crate::transport::local::{LEASH, NOT_STARTED, become_leashed};
 pub use crate::transport::ssh_config::Surroundings;
 pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
 pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
 
 use crate::transport::agent::Agent;
-use crate::transport::dial::{Deadline, Names, Place};
+use crate::transport::algorithms::Terms;
+use crate::transport::choice::{Methods, Remembered};
+use crate::transport::dial::{Deadline, Names, Origin};
 use crate::transport::files::{FileCache, Stamp, lock};
+use crate::transport::gateway::Gateways;
 use crate::transport::identity::{Identity, KeyCache, KeyFile};
 use crate::transport::known_hosts::{HostKeys, KnownHosts};
-use crate::transport::local::Local;
+use crate::transport::local::{Leash, Local};
 use crate::transport::login::Login;
+use crate::transport::route::Way;
 use crate::transport::session::Trust;
-use crate::transport::ssh_config::{Family, Keys, Question, Route, Settings};
+use crate::transport::ssh_config::{Family, Keys, Question, Settings};
+use crate::transport::system::Call;
 
 /// How long connecting may take when nobody says otherwise.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -72,8 +87,12 @@ pub struct Options {
     pub login: Option<String>,
     /// The configuration file in place of the user's, as `ssh -F`.
     pub config_file: Option<PathBuf>,
-    /// The program that reads the configuration.
+    /// The ssh program: it reads the configuration, and reaches nodes that gtop itself cannot.
     pub ssh_program: PathBuf,
+    /// What speaks SSH.
+    pub choice: Choice,
+    /// The gtop that keeps programs from outliving this process; see [`LEASH`].
+    pub leash: Option<PathBuf>,
     /// The environment the configuration refers to.
     pub surroundings: Surroundings,
 }
@@ -86,6 +105,8 @@ impl Options {
             login: None,
             config_file: None,
             ssh_program: PathBuf::from("ssh"),
+            choice: Choice::Auto,
+            leash: None,
             surroundings: Surroundings::of_this_process(),
         }
     }
@@ -101,6 +122,8 @@ struct Shared {
     settings: Mutex<BTreeMap<Question, (ConfigurationStamps, Arc<Settings>)>>,
     resolvers: Semaphore,
     names: Names,
+    gateways: Gateways,
+    remembered: Remembered,
     known_hosts: FileCache<Arc<KnownHosts>>,
     keys: KeyCache,
 }
@@ -113,6 +136,8 @@ struct Plan {
     host: String,
     port: u16,
     family: Family,
+    way: Way,
+    terms: Terms,
     connect_limit: Duration,
     trust: Trust,
     login: Login,
@@ -127,6 +152,8 @@ impl Transport {
             settings: Mutex::default(),
             resolvers: Semaphore::new(cores),
             names: Names::default(),
+            gateways: Gateways::default(),
+            remembered: Remembered::default(),
             known_hosts: FileCache::default(),
             keys: KeyCache::default(),
         }))
@@ -147,17 +174,85 @@ impl Transport {
             on_step(Step::Connection);
             return Ok(Channel::local(Local::start(command)?));
         };
+        if let Profile::Fixed(fixed) = &ssh.profile {
+            let plan = fixed_plan(fixed, ssh, &self.0.options);
+            return Box::pin(self.native(target, plan, command, on_step)).await;
+        }
         on_step(Step::Configuration);
-        let plan = self.plan(ssh).await?;
-        let connect_limit = Deadline::after(plan.connect_limit);
-        let stream = self.dial(target.name.as_str(), &plan, &connect_limit, &mut on_step).await?;
-        on_step(Step::KeyExchange);
-        let mut session = session::greet(stream, plan.trust, &connect_limit).await?;
-        on_step(Step::Login);
-        let login_limit = Deadline::after(LOGIN_LIMIT);
-        login_limit.bound(Step::Login, plan.login.run(&mut session)).await??;
+        let question = self.question(ssh);
+        let settings = self.settings_of(question.clone()).await?;
+        let choice = self.0.options.choice;
+        let known = self.0.remembered.get(&question).filter(|_| choice == Choice::Auto);
+        let known = if choice == Choice::Ssh { Some(Methods::new()) } else { known };
+        if let Some(methods) = known {
+            return self.by_program(&question, &settings, command, &methods, on_step).await;
+        }
+        let plan = self.plan(&question, &settings).await;
+        let fault = match plan {
+            Ok(plan) => match Box::pin(self.native(target, plan, command, &mut on_step)).await {
+                Ok(channel) => return Ok(channel),
+                Err(fault) => fault,
+            },
+            Err(fault) => fault,
+        };
+        let has_token = self.has_token(&settings).await?;
+        match choice::beyond(&fault, &settings, has_token) {
+            Some(methods) if choice == Choice::Auto => {
+                match self.by_program(&question, &settings, command, &methods, on_step).await {
+                    Ok(channel) => {
+                        self.0.remembered.put(question, methods);
+                        Ok(channel)
+                    }
+                    Err(program) => Err(choice::both(fault, program)),
+                }
+            }
+            Some(_) | None => Err(fault),
+        }
+    }
+
+    /// Starts a command by our own SSH.
+    async fn native(
+        &self,
+        target: &Target,
+        plan: Plan,
+        command: &str,
+        mut on_step: impl FnMut(Step),
+    ) -> Result<Channel, Fault> {
+        let (session, limit) = self.log_in(target.name.as_str(), plan, &mut on_step).await?;
         on_step(Step::Command);
-        Channel::ssh(session, command, &login_limit).await
+        Channel::ssh(session, command, &limit).await
+    }
+
+    /// Starts a command by the ssh program.
+    async fn by_program(
+        &self,
+        question: &Question,
+        settings: &Settings,
+        command: &str,
+        methods: &[String],
+        mut on_step: impl FnMut(Step),
+    ) -> Result<Channel, Fault> {
+        on_step(Step::Connection);
+        let options = &self.0.options;
+        let connect_limit = connect_limit(options, settings);
+        let call = Call {
+            program: &options.ssh_program,
+            leash: Leash(options.leash.as_deref()),
+            question,
+            settings,
+            file: options.config_file.as_deref(),
+            connect_limit,
+            limit: connect_limit + LOGIN_LIMIT,
+            methods,
+        };
+        Ok(Channel::system(Box::pin(call.open(command)).await?))
+    }
+
+    /// Returns whether a key of the user's is on a token, where only the ssh program can use it.
+    async fn has_token(&self, settings: &Arc<Settings>) -> Result<bool, Fault> {
+        let files = settings.keys.files.clone();
+        let identities = self.blocking(move |shared| shared.keys.load(&files)).await?;
+        Ok(identities.iter().any(Identity::is_on_a_token))
     }
 
     /// Asks a node for its host key without logging in.
@@ -169,12 +264,12 @@ impl Transport {
         let Profile::System = ssh.profile else {
             return Err(bad("this node brings its own host key"));
         };
-        let settings = self.settings(ssh).await?;
-        let plan = self.plan(ssh).await?;
+        let question = self.question(ssh);
+        let settings = self.settings_of(question.clone()).await?;
+        let plan = self.plan(&question, &settings).await?;
         let Trust::Known(keys) = &plan.trust else { return Err(bad("nothing to compare with")) };
-        let limit = Deadline::after(plan.connect_limit);
-        let stream = self.dial(target.name.as_str(), &plan, &limit, &mut |_| ()).await?;
-        let key = session::look(stream, &limit).await?;
+        let (line, limit) = self.dial(target.name.as_str(), &plan, &mut |_| ()).await?;
+        let key = session::look(line, &plan.terms, &limit).await?;
         trust::offered(&settings, keys, &key)
     }
 
@@ -218,49 +313,30 @@ impl Transport {
         self.blocking(move |shared| shared.keys.unlock(&file, &passphrase)).await?
     }
 
-    async fn dial(
-        &self,
-        typed: &str,
-        plan: &Plan,
-        limit: &Deadline,
-        on_step: &mut impl FnMut(Step),
-    ) -> Result<tokio::net::TcpStream, Fault> {
-        on_step(Step::Name);
-        let place = Place { host: &plan.host, port: plan.port, family: plan.family, typed };
-        let addresses = limit.bound(Step::Name, self.0.names.look_up(place)).await??;
-        on_step(Step::Connection);
-        dial::connect(&addresses, limit).await
+    async fn plan(&self, question: &Question, settings: &Arc<Settings>) -> Result<Plan, Fault> {
+        let way = self.way(question, settings).await?;
+        self.plan_by(settings, way).await
     }
 
-    async fn plan(&self, ssh: &SshTarget) -> Result<Plan, Fault> {
-        let options = &self.0.options;
-        if let Profile::Fixed(fixed) = &ssh.profile {
-            return Ok(fixed_plan(fixed, ssh, options));
+    /// Returns what one connection needs, on a way that is known.
+    async fn plan_by(&self, settings: &Arc<Settings>, way: Way) -> Result<Plan, Fault> {
+        if !settings.needs_ssh.is_empty() {
+            return Err(Fault::OnlySsh { options: settings.needs_ssh.join(", ") });
         }
-        let settings = self.settings(ssh).await?;
-        match &settings.route {
-            Route::Direct => {}
-            Route::Jumps(hops) => {
-                let value = hops.iter().map(|hop| hop.host.as_str()).collect::<Vec<_>>().join(",");
-                return Err(Fault::NotSupported { option: "ProxyJump", value });
-            }
-            Route::Command(command) => {
-                let value = fault::quote(command);
-                return Err(Fault::NotSupported { option: "ProxyCommand", value });
-            }
-        }
-        let wanted = Arc::clone(&settings);
+        let terms = Terms::of(settings)?;
+        let wanted = Arc::clone(settings);
         let (keys, identities) = self
             .blocking(move |shared| {
                 (shared.host_keys(&wanted), shared.keys.load(&wanted.keys.files))
             })
             .await?;
-        let of_configuration = settings.connect_timeout.filter(|limit| !limit.is_zero());
         Ok(Plan {
             host: settings.host.clone(),
             port: settings.port,
             family: settings.family,
-            connect_limit: options.connect_timeout.or(of_configuration).unwrap_or(CONNECT_LIMIT),
+            way,
+            terms,
+            connect_limit: connect_limit(&self.0.options, settings),
             trust: Trust::Known(keys),
             login: Login {
                 user: settings.user.clone(),
@@ -275,11 +351,18 @@ impl Transport {
 
     /// Returns what the configuration says about a target, asking `ssh` when needed.
     async fn settings(&self, ssh: &SshTarget) -> Result<Arc<Settings>, Fault> {
-        let question = Question {
+        self.settings_of(self.question(ssh)).await
+    }
+
+    fn question(&self, ssh: &SshTarget) -> Question {
+        Question {
             host: ssh.host.clone(),
             user: ssh.user.clone().or_else(|| self.0.options.login.clone()),
             port: ssh.port,
-        };
+        }
+    }
+
+    async fn settings_of(&self, question: Question) -> Result<Arc<Settings>, Fault> {
         question.check()?;
         let stamps = self.blocking(Shared::configuration_stamps).await?;
         if let Some((of, settings)) = lock(&self.0.settings).get(&question)
@@ -355,6 +438,8 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan 
         host: fixed.address.ip().to_string(),
         port: fixed.address.port(),
         family: Family::Any,
+        way: Way::Direct(Origin::default()),
+        terms: Terms::default(),
         connect_limit: options.connect_timeout.unwrap_or(CONNECT_LIMIT),
         trust: Trust::Pinned(fixed.host_key.clone()),
         login: Login {
@@ -366,6 +451,11 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan 
             keys_allowed: true,
         },
     }
+}
+
+fn connect_limit(options: &Options, settings: &Settings) -> Duration {
+    let of_configuration = settings.connect_timeout.filter(|limit| !limit.is_zero());
+    options.connect_timeout.or(of_configuration).unwrap_or(CONNECT_LIMIT)
 }
 
 fn ending() -> Fault {

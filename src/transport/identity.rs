@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use russh::keys::ssh_key::public::KeyData;
-use russh::keys::{PrivateKey, PublicKey, decode_secret_key};
+use russh::keys::{Algorithm, PrivateKey, PublicKey, decode_secret_key};
 
 use crate::transport::fault::Fault;
 use crate::transport::files::{self, FileCache};
@@ -48,6 +48,14 @@ impl KeyFile {
 pub(super) struct Identity {
     pub(super) path: PathBuf,
     pub(super) file: KeyFile,
+}
+
+impl Identity {
+    /// Returns whether the key is on a FIDO token, which only the ssh program can ask to sign.
+    pub(super) fn is_on_a_token(&self) -> bool {
+        let algorithm = self.file.public().map(KeyData::algorithm);
+        matches!(algorithm, Some(Algorithm::SkEd25519 | Algorithm::SkEcdsaSha2NistP256))
+    }
 }
 
 /// The key files read so far, opened ones included.

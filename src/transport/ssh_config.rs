@@ -52,6 +52,8 @@ pub(super) struct Settings {
     pub(super) user_known_hosts: Vec<PathBuf>,
     pub(super) global_known_hosts: Vec<PathBuf>,
     pub(super) hash_known_hosts: bool,
+    /// Options that are set and that only the ssh program can follow, by name.
+    pub(super) needs_ssh: Vec<String>,
 }
 
 /// How bytes get to the host.
@@ -279,6 +281,7 @@ impl Question {
             user_known_hosts: tokens.paths(printed.first("userknownhostsfile")),
             global_known_hosts: tokens.paths(printed.first("globalknownhostsfile")),
             hash_known_hosts: printed.is_yes("hashknownhosts"),
+            needs_ssh: Vec::new(),
         })
     }
 }

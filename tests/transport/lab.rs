@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use gtop::model::NodeName;
 use gtop::transport::{
-    Channel, Exit, Fault, FixedProfile, Options, Output, Profile, Reach, SshTarget, Surroundings,
-    Target, Transport,
+    Channel, Choice, Exit, Fault, FixedProfile, Options, Output, Profile, Reach, SshTarget,
+    Surroundings, Target, Transport,
 };
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -153,6 +153,8 @@ impl Lab {
             login: None,
             config_file: Some(self.path("config")),
             ssh_program: PathBuf::from("ssh"),
+            choice: Choice::Native,
+            leash: Some(PathBuf::from(env!("CARGO_BIN_EXE_gtop"))),
             surroundings: Surroundings {
                 home: self.folder.path().to_owned(),
                 user: self.user.clone(),

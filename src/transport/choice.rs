@@ -1,0 +1,144 @@
+//! Which of the ways of speaking SSH a node gets.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use crate::transport::fault::Fault;
+use crate::transport::files::lock;
+use crate::transport::ssh_config::{Question, Settings};
+
+/// Methods the ssh program knows and gtop does not.
+const LACKING: [&str; 3] = ["hostbased", "gssapi-with-mic", "gssapi-keyex"];
+
+/// What speaks SSH.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// gtop itself, and the ssh program for nodes that need it.
+    #[default]
+    Auto,
+    /// gtop itself.
+    Native,
+    /// The ssh program.
+    Ssh,
+}
+
+/// The methods the ssh program may use to log in; all when empty.
+///
+/// It must not show the same keys again: a server counts them, and some penalize the address.
+pub(super) type Methods = Vec<String>;
+
+/// The nodes that were reached by the ssh program after gtop itself could not; for the life of the
+/// process.
+#[derive(Debug, Default)]
+pub(super) struct Remembered(Mutex<BTreeMap<Question, Methods>>);
+
+impl Remembered {
+    pub(super) fn get(&self, question: &Question) -> Option<Methods> {
+        lock(&self.0).get(question).cloned()
+    }
+
+    pub(super) fn put(&self, question: Question, methods: Methods) {
+        lock(&self.0).insert(question, methods);
+    }
+}
+
+/// Returns with which methods the ssh program could get further than gtop did, when it could.
+pub(super) fn beyond(fault: &Fault, settings: &Settings, has_token: bool) -> Option<Methods> {
+    let is_lacking = |method: &&String| {
+        LACKING.contains(&method.as_str()) || (has_token && method.as_str() == "publickey")
+    };
+    let allowed: Vec<String> = settings.methods.iter().filter(is_lacking).cloned().collect();
+    let offered = |offers: &[String]| -> Vec<String> {
+        allowed.iter().filter(|method| offers.contains(method)).cloned().collect()
+    };
+    let root = fault.root();
+    let is_beyond_gtop = matches!(
+        root,
+        Fault::OnlySsh { .. } | Fault::NoKnownAlgorithm { .. } | Fault::NoCommonAlgorithm { .. }
+    );
+    if is_beyond_gtop {
+        return Some(Methods::new());
+    }
+    // One method is not enough there, so all of them may be needed.
+    if let Fault::MoreAuthentication { wants, .. } = root {
+        return (!offered(wants).is_empty()).then(Methods::new);
+    }
+    let methods = if let Fault::AuthenticationRefused { offers, .. } = root {
+        offered(offers)
+    } else if matches!(root, Fault::KeyEncrypted { .. } | Fault::AgentUnreachable { .. }) {
+        // What the node offers was not heard; somebody who set up hostbased means it.
+        allowed.into_iter().filter(|method| method == "hostbased").collect()
+    } else {
+        return None;
+    };
+    // Which of them a gateway needs is for its own configuration to say.
+    let is_of_a_gateway = matches!(fault, Fault::ByWayOf { .. });
+    (!methods.is_empty()).then(|| if is_of_a_gateway { Methods::new() } else { methods })
+}
+
+/// Returns what to say when neither gtop nor the ssh program got in.
+pub(super) fn both(native: Fault, program: Fault) -> Fault {
+    match (native, program) {
+        (native, Fault::ProgramNotFound { .. }) => native,
+        (
+            Fault::AuthenticationRefused { user, offers, mut tried },
+            Fault::AuthenticationRefused { .. },
+        ) => {
+            tried.push("the ssh program".to_owned());
+            Fault::AuthenticationRefused { user, offers, tried }
+        }
+        (_, program) => program,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::ssh_config::Surroundings;
+
+    fn settings(methods: &str) -> Settings {
+        let question = Question { host: "gpu01".to_owned(), user: None, port: None };
+        let around = Surroundings {
+            home: "/home/ada".into(),
+            user: "ada".to_owned(),
+            machine: "here".to_owned(),
+            agent: None,
+        };
+        let methods = methods.split(',').map(str::to_owned).collect();
+        Settings { methods, ..question.defaults(&around).unwrap() }
+    }
+
+    fn refused(offers: &str) -> Fault {
+        let offers = offers.split(',').map(str::to_owned).collect();
+        Fault::AuthenticationRefused { user: "ada".to_owned(), offers, tried: Vec::new() }
+    }
+
+    #[test]
+    fn only_what_gtop_lacks_and_both_sides_allow_is_tried_by_ssh() {
+        let all = settings("gssapi-with-mic,hostbased,publickey,password");
+        let methods = |fault: &Fault, settings: &Settings| beyond(fault, settings, false);
+        assert_eq!(methods(&refused("hostbased"), &all), Some(vec!["hostbased".to_owned()]));
+        let both = Some(vec!["gssapi-with-mic".to_owned(), "hostbased".to_owned()]);
+        assert_eq!(methods(&refused("publickey,hostbased,gssapi-with-mic"), &all), both);
+        assert_eq!(methods(&refused("publickey,password"), &all), None);
+        assert_eq!(methods(&refused("hostbased"), &settings("publickey")), None);
+        assert_eq!(methods(&Fault::Refused { port: 22 }, &all), None);
+        let lacking = Fault::OnlySsh { options: "VerifyHostKeyDNS".to_owned() };
+        assert_eq!(methods(&lacking, &all), Some(Vec::new()));
+        let at_gateway = refused("hostbased").by_way_of("bastion");
+        assert_eq!(methods(&at_gateway, &all), Some(Vec::new()));
+        assert_eq!(
+            beyond(&refused("publickey"), &all, true),
+            Some(vec!["publickey".to_owned()]),
+            "a key on a token"
+        );
+    }
+
+    #[test]
+    fn a_refusal_by_both_is_one_refusal() {
+        let fault = both(refused("hostbased"), refused("hostbased"));
+        assert!(fault.to_string().contains("tried: the ssh program"), "{fault}");
+        let absent = Fault::ProgramNotFound { program: "ssh".to_owned(), why: String::new() };
+        assert_eq!(both(refused("hostbased"), absent), refused("hostbased"));
+    }
+}
