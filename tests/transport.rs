@@ -6,6 +6,10 @@
 
 #[path = "transport/lab.rs"]
 mod lab;
+#[path = "transport/program.rs"]
+mod program;
+#[path = "transport/ways.rs"]
+mod ways;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

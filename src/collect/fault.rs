@@ -53,7 +53,7 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
             (FaultKind::Unreachable, format!("gateway {gateway} cannot reach it: {why}"))
         }
         From::GatewayForbids { gateway, why } => {
-            (FaultKind::ChannelRefused, format!("gateway {gateway} does not forward to it: {why}"))
+            (FaultKind::Configuration, format!("gateway {gateway} does not forward to it: {why}"))
         }
         From::ProxyCommandFailed { why, .. } => {
             (FaultKind::SessionLost, format!("ProxyCommand: {why}"))

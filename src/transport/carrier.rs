@@ -35,14 +35,24 @@ impl Carrier {
         match self {
             Self::Network => fault,
             Self::Gateway(trunk) => trunk.end().unwrap_or(fault),
-            Self::Program(complaints) => match complaints.last_words().await {
-                Some(why) => Fault::ProxyCommandFailed { command: complaints.command.clone(), why },
-                None if has_no_greeting(&fault) => Fault::ProxyCommandFailed {
+            Self::Program(complaints) => {
+                let words = complaints.last_words().await;
+                let failed = |why: String| Fault::ProxyCommandFailed {
                     command: complaints.command.clone(),
-                    why: "no SSH greeting comes out of it".to_owned(),
-                },
-                None => fault,
-            },
+                    why,
+                };
+                match (fault, words) {
+                    // It did lead there, so its words may be about anything.
+                    (Fault::SessionLost { why }, Some(words)) => {
+                        Fault::SessionLost { why: format!("{why}; ProxyCommand says: {words}") }
+                    }
+                    (_, Some(words)) => failed(words),
+                    (fault, None) if has_no_greeting(&fault) => {
+                        failed("no SSH greeting comes out of it".to_owned())
+                    }
+                    (fault, None) => fault,
+                }
+            }
         }
     }
 }

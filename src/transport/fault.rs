@@ -354,7 +354,6 @@ impl Fault {
             | Self::NotSsh { .. }
             | Self::ChannelRefused { .. }
             | Self::GatewayCannotReach { .. }
-            | Self::GatewayForbids { .. }
             | Self::ProxyCommandFailed { .. }
             | Self::SshProgram { cause: Cause::Other, .. }
             | Self::Broken { .. }
@@ -369,6 +368,7 @@ impl Fault {
             | Self::KeyEncrypted { .. }
             | Self::AgentUnreachable { .. }
             | Self::CommandRefused
+            | Self::GatewayForbids { .. }
             | Self::OnlySsh { .. }
             | Self::NoKnownAlgorithm { .. }
             | Self::SshProgram { .. }

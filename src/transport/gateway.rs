@@ -59,7 +59,6 @@ impl Gateways {
             way,
             turns: Semaphore::new(1),
             standing: Mutex::default(),
-            tunnels: Mutex::default(),
         });
         known.push(Arc::clone(&gateway));
         gateway
@@ -76,7 +75,6 @@ pub(super) struct Gateway {
     /// Who may open a session with it.
     pub(super) turns: Semaphore,
     standing: Mutex<Standing>,
-    tunnels: Mutex<JoinSet<()>>,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -124,6 +122,7 @@ impl Gateway {
             gateway: self.name.clone(),
             session,
             load: Mutex::new(Load { seats: 0, carried: 0, most: usize::MAX }),
+            tunnels: Mutex::default(),
         });
         let mut standing = lock(&self.standing);
         standing.pause = None;
@@ -147,9 +146,10 @@ impl Gateway {
     /// Opens a channel to `place` on a session.
     pub(super) async fn connect(&self, seat: Seat, place: &Place) -> Result<Tunnel, Refusal> {
         let (asker, answer) = oneshot::channel();
+        let trunk = Arc::clone(&seat.trunk);
         let working = carry(seat, place.clone(), asker);
         {
-            let mut tunnels = lock(&self.tunnels);
+            let mut tunnels = lock(&trunk.tunnels);
             while tunnels.try_join_next().is_some() {}
             tunnels.spawn(working);
         }
@@ -182,6 +182,8 @@ pub(super) struct Trunk {
     gateway: String,
     session: Session,
     load: Mutex<Load>,
+    /// The work of each tunnel; it keeps the session until the tunnel is closed.
+    tunnels: Mutex<JoinSet<()>>,
 }
 
 struct Load {

@@ -27,7 +27,6 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 pub(super) struct Proxy {
     input: ChildStdin,
     output: ChildStdout,
-    _listening: JoinSet<()>,
     _group: Group,
 }
 
@@ -36,6 +35,12 @@ pub(super) struct Proxy {
 pub(super) struct Complaints {
     /// The command line that was run.
     pub(super) command: String,
+    heard: Arc<Heard>,
+    _listening: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Heard {
     bytes: Mutex<VecDeque<u8>>,
     is_over: watch::Sender<bool>,
 }
@@ -44,13 +49,15 @@ impl Complaints {
     /// Returns the last line the program wrote, when it wrote any.
     pub(super) async fn last_words(&self) -> Option<String> {
         // What has ended has nothing to add; what goes on may never say anything.
-        timeout(LAST_WORDS, self.is_over.subscribe().wait_for(|is_over| *is_over)).await.ok();
-        let bytes: Vec<u8> = lock(&self.bytes).iter().copied().collect();
+        timeout(LAST_WORDS, self.heard.is_over.subscribe().wait_for(|is_over| *is_over)).await.ok();
+        let bytes: Vec<u8> = lock(&self.heard.bytes).iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         let mut lines = text.lines().rev().map(fault::quote);
         lines.find(|line| !line.is_empty())
     }
+}
 
+impl Heard {
     async fn listen(&self, mut errors: ChildStderr) {
         let mut piece = [0; 512];
         while let Ok(count @ 1..) = errors.read(&mut piece).await {
@@ -66,15 +73,14 @@ impl Complaints {
 /// Starts a command and returns its stream, and where to read its complaints.
 pub(super) fn start(command: &str, leash: Leash<'_>) -> Result<(Proxy, Arc<Complaints>), Fault> {
     let Plumbing { input, output, errors, group } = Plumbing::start(command, leash)?;
-    let complaints = Arc::new(Complaints {
-        command: fault::quote(command),
-        bytes: Mutex::default(),
-        is_over: watch::Sender::new(false),
-    });
-    let listener = Arc::clone(&complaints);
+    let heard = Arc::new(Heard { bytes: Mutex::default(), is_over: watch::Sender::new(false) });
+    let listener = Arc::clone(&heard);
+    // It outlives the stream: the last words come when that has ended.
     let mut listening = JoinSet::new();
     listening.spawn(async move { listener.listen(errors).await });
-    Ok((Proxy { input, output, _listening: listening, _group: group }, complaints))
+    let command = fault::quote(command);
+    let complaints = Arc::new(Complaints { command, heard, _listening: listening });
+    Ok((Proxy { input, output, _group: group }, complaints))
 }
 
 impl AsyncRead for Proxy {

@@ -134,10 +134,12 @@ impl Transport {
         let place = (plan.host.clone(), plan.port);
         let forbidden = |why| Fault::GatewayForbids { gateway: gateway.name.clone(), why };
         let mut turn = None;
+        // Keeps a session while it is asked again.
+        let mut held = Vec::new();
         loop {
             let seat = self.seat(gateway, turn.is_some()).await?;
-            // Holds the session while it is asked again.
             let trunk = Arc::clone(&seat.trunk);
+            held.push(Arc::clone(&trunk));
             let limit = Deadline::after(plan.connect_limit);
             let asked = limit.bound(Step::Connection, gateway.connect(seat, &place));
             let why = match asked.await? {

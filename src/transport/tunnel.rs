@@ -65,21 +65,21 @@ impl Pump {
                 _ = &mut self.let_go => break,
             };
             match message {
-                Some(ChannelMsg::Data { data }) => {
-                    match timeout(STALL, self.inlet.write_all(&data)).await {
+                Some(ChannelMsg::Data { data }) => tokio::select! {
+                    taken = timeout(STALL, self.inlet.write_all(&data)) => match taken {
                         Ok(Ok(())) => {}
-                        // Nobody reads any more, or not soon enough.
                         Ok(Err(_)) | Err(_) => break,
-                    }
-                }
+                    },
+                    _ = &mut self.let_go => break,
+                },
                 Some(ChannelMsg::Eof | ChannelMsg::Close) | None => break,
                 Some(_) => {}
             }
         }
         self.state.is_over.store(true, Ordering::Release);
         self.state.writer.wake();
-        // The reader gets what is in the buffer, and then the end.
-        drop(self.inlet);
+        // The reader gets what is in the buffer, and then the end; or it is gone.
+        self.inlet.shutdown().await.ok();
         // A session that is gone has no channel to close.
         self.channel.close().await.ok();
     }
@@ -118,5 +118,117 @@ impl AsyncWrite for Tunnel {
             return Poll::Ready(Ok(()));
         }
         self.outgoing.as_mut().poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use russh::keys::ssh_key::private::{Ed25519Keypair, KeypairData};
+    use russh::keys::{PrivateKey, PublicKeyOrCertificate};
+    use russh::{client, server};
+    use tokio::io::{AsyncReadExt, duplex};
+
+    use super::*;
+
+    struct Anybody;
+
+    impl client::Handler for Anybody {
+        type Error = russh::Error;
+
+        async fn check_server_key(
+            &mut self,
+            _: &PublicKeyOrCertificate,
+        ) -> Result<bool, russh::Error> {
+            Ok(true)
+        }
+    }
+
+    /// Sends without end on the channel to port 1, and back what comes on others.
+    struct Gateway;
+
+    impl server::Handler for Gateway {
+        type Error = russh::Error;
+
+        async fn auth_none(&mut self, _: &str) -> Result<server::Auth, russh::Error> {
+            Ok(server::Auth::Accept)
+        }
+
+        async fn channel_open_direct_tcpip(
+            &mut self,
+            channel: Channel<server::Msg>,
+            _: &str,
+            port: u32,
+            _: &str,
+            _: u32,
+            reply: server::ChannelOpenHandle,
+            _: &mut server::Session,
+        ) -> Result<(), russh::Error> {
+            reply.accept().await;
+            let mut stream = channel.into_stream();
+            tokio::spawn(async move {
+                if port == 1 {
+                    while stream.write_all(&[b'y'; 4096]).await.is_ok() {}
+                    return;
+                }
+                let (mut reader, mut writer) = tokio::io::split(stream);
+                tokio::io::copy(&mut reader, &mut writer).await.ok();
+            });
+            Ok(())
+        }
+    }
+
+    async fn connected() -> client::Handle<Anybody> {
+        let (near, far) = duplex(64 * 1024);
+        let pair = Ed25519Keypair::from_seed(&[7; 32]);
+        let key = PrivateKey::new(KeypairData::Ed25519(pair), "").unwrap();
+        let config = server::Config { keys: vec![key], ..server::Config::default() };
+        let serving = server::run_stream(Arc::new(config), far, Gateway);
+        let serving = tokio::spawn(async move { serving.await.unwrap().await });
+        let config =
+            Arc::new(client::Config { channel_buffer_size: 16, ..client::Config::default() });
+        let mut handle = client::connect_stream(config, near, Anybody).await.unwrap();
+        drop(serving);
+        assert!(handle.authenticate_none("ada").await.unwrap().success());
+        handle
+    }
+
+    async fn open(handle: &client::Handle<Anybody>, port: u32) -> Tunnel {
+        let channel = handle.channel_open_direct_tcpip("n1", port, "here", 0).await.unwrap();
+        let (tunnel, pump) = tunnel(channel);
+        tokio::spawn(pump.run());
+        tunnel
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_stops_loses_its_channel_and_nobody_else_does() {
+        let handle = connected().await;
+        let mut stopped = open(&handle, 1).await;
+        let mut well = open(&handle, 2).await;
+        for _ in 0..2000 {
+            well.write_all(b"ping").await.unwrap();
+            let mut answer = [0; 4];
+            well.read_exact(&mut answer).await.unwrap();
+            assert_eq!(&answer, b"ping");
+        }
+        let mut rest = Vec::new();
+        stopped.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest.len(), BUFFER, "what was in the buffer, and then the end");
+        assert!(stopped.write_all(b"x").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_tunnel_that_is_let_go_is_closed() {
+        let handle = connected().await;
+        let metrics = tokio::runtime::Handle::current().metrics();
+        let before = metrics.num_alive_tasks();
+        let mut tunnel = open(&handle, 2).await;
+        tunnel.write_all(b"ping").await.unwrap();
+        tunnel.read_exact(&mut [0; 4]).await.unwrap();
+        assert!(metrics.num_alive_tasks() > before);
+        drop(tunnel);
+        // The far side of the channel ends too.
+        while metrics.num_alive_tasks() > before {
+            tokio::task::yield_now().await;
+        }
     }
 }
