@@ -52,18 +52,17 @@ pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts}
 
 use crate::transport::agent::Agent;
 use crate::transport::algorithms::Terms;
-use crate::transport::choice::{Methods, Remembered};
+use crate::transport::choice::Remembered;
 use crate::transport::dial::{Deadline, Names, Origin};
 use crate::transport::files::{FileCache, Stamp, lock};
 use crate::transport::gateway::Gateways;
 use crate::transport::identity::{Identity, KeyCache, KeyFile};
 use crate::transport::known_hosts::{HostKeys, KnownHosts};
-use crate::transport::local::{Leash, Local};
+use crate::transport::local::Local;
 use crate::transport::login::Login;
 use crate::transport::route::Way;
 use crate::transport::session::Trust;
 use crate::transport::ssh_config::{Family, Keys, Question, Settings};
-use crate::transport::system::Call;
 
 /// How long connecting may take when nobody says otherwise.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -178,36 +177,7 @@ impl Transport {
             let plan = fixed_plan(fixed, ssh, &self.0.options);
             return Box::pin(self.native(target, plan, command, on_step)).await;
         }
-        on_step(Step::Configuration);
-        let question = self.question(ssh);
-        let settings = self.settings_of(question.clone()).await?;
-        let choice = self.0.options.choice;
-        let known = self.0.remembered.get(&question).filter(|_| choice == Choice::Auto);
-        let known = if choice == Choice::Ssh { Some(Methods::new()) } else { known };
-        if let Some(methods) = known {
-            return self.by_program(&question, &settings, command, &methods, on_step).await;
-        }
-        let plan = self.plan(&question, &settings).await;
-        let fault = match plan {
-            Ok(plan) => match Box::pin(self.native(target, plan, command, &mut on_step)).await {
-                Ok(channel) => return Ok(channel),
-                Err(fault) => fault,
-            },
-            Err(fault) => fault,
-        };
-        let has_token = self.has_token(&settings).await?;
-        match choice::beyond(&fault, &settings, has_token) {
-            Some(methods) if choice == Choice::Auto => {
-                match self.by_program(&question, &settings, command, &methods, on_step).await {
-                    Ok(channel) => {
-                        self.0.remembered.put(question, methods);
-                        Ok(channel)
-                    }
-                    Err(program) => Err(choice::both(fault, program)),
-                }
-            }
-            Some(_) | None => Err(fault),
-        }
+        self.by_choice(target, ssh, command, on_step).await
     }
 
     /// Starts a command by our own SSH.
@@ -221,38 +191,6 @@ impl Transport {
         let (session, limit) = self.log_in(target.name.as_str(), plan, &mut on_step).await?;
         on_step(Step::Command);
         Channel::ssh(session, command, &limit).await
-    }
-
-    /// Starts a command by the ssh program.
-    async fn by_program(
-        &self,
-        question: &Question,
-        settings: &Settings,
-        command: &str,
-        methods: &[String],
-        mut on_step: impl FnMut(Step),
-    ) -> Result<Channel, Fault> {
-        on_step(Step::Connection);
-        let options = &self.0.options;
-        let connect_limit = connect_limit(options, settings);
-        let call = Call {
-            program: &options.ssh_program,
-            leash: Leash(options.leash.as_deref()),
-            question,
-            settings,
-            file: options.config_file.as_deref(),
-            connect_limit,
-            limit: connect_limit + LOGIN_LIMIT,
-            methods,
-        };
-        Ok(Channel::system(Box::pin(call.open(command)).await?))
-    }
-
-    /// Returns whether a key of the user's is on a token, where only the ssh program can use it.
-    async fn has_token(&self, settings: &Arc<Settings>) -> Result<bool, Fault> {
-        let files = settings.keys.files.clone();
-        let identities = self.blocking(move |shared| shared.keys.load(&files)).await?;
-        Ok(identities.iter().any(Identity::is_on_a_token))
     }
 
     /// Asks a node for its host key without logging in.
@@ -276,9 +214,12 @@ impl Transport {
     /// Returns the key files that need a passphrase to be of use, for the first
     /// targets of the list.
     ///
-    /// Files the agent holds are left out, and default files when there is another
+    /// Gateways on the way count too. Files the agent holds are left out, and default files when there is another
     /// key to show.
     pub async fn locked_keys(&self, targets: &[Target]) -> Vec<PathBuf> {
+        if self.0.options.choice == Choice::Ssh {
+            return Vec::new();
+        }
         let mut reads = JoinSet::new();
         let systems = targets.iter().filter_map(|target| match &target.reach {
             Reach::Ssh(ssh) if ssh.profile == Profile::System => Some(ssh.clone()),
@@ -286,13 +227,13 @@ impl Transport {
         });
         for ssh in systems.take(SAMPLE) {
             let transport = self.clone();
-            reads.spawn(async move { transport.settings(&ssh).await });
+            reads.spawn(async move { transport.settings_on_the_way(&ssh).await });
         }
         let mut sets = BTreeSet::new();
         while let Some(read) = reads.join_next().await {
             // A configuration that cannot be read is reported when its node is opened.
             if let Ok(Ok(settings)) = read {
-                sets.insert(settings.keys.clone());
+                sets.extend(settings.iter().map(|settings| settings.keys.clone()));
             }
         }
         let mut locked = BTreeSet::new();
@@ -349,11 +290,6 @@ impl Transport {
         })
     }
 
-    /// Returns what the configuration says about a target, asking `ssh` when needed.
-    async fn settings(&self, ssh: &SshTarget) -> Result<Arc<Settings>, Fault> {
-        self.settings_of(self.question(ssh)).await
-    }
-
     fn question(&self, ssh: &SshTarget) -> Question {
         Question {
             host: ssh.host.clone(),
@@ -362,6 +298,7 @@ impl Transport {
         }
     }
 
+    /// Returns what the configuration says about a host, asking `ssh` when needed.
     async fn settings_of(&self, question: Question) -> Result<Arc<Settings>, Fault> {
         question.check()?;
         let stamps = self.blocking(Shared::configuration_stamps).await?;

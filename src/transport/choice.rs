@@ -1,11 +1,17 @@
 //! Which of the ways of speaking SSH a node gets.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use crate::transport::fault::Fault;
+use crate::transport::channel::Channel;
+use crate::transport::fault::{Fault, Step};
 use crate::transport::files::lock;
+use crate::transport::identity::Identity;
+use crate::transport::local::Leash;
 use crate::transport::ssh_config::{Question, Settings};
+use crate::transport::system::Call;
+use crate::transport::target::{SshTarget, Target};
+use crate::transport::{LOGIN_LIMIT, Transport, connect_limit};
 
 /// Methods the ssh program knows and gtop does not.
 const LACKING: [&str; 3] = ["hostbased", "gssapi-with-mic", "gssapi-keyex"];
@@ -39,6 +45,79 @@ impl Remembered {
 
     pub(super) fn put(&self, question: Question, methods: Methods) {
         lock(&self.0).insert(question, methods);
+    }
+}
+
+impl Transport {
+    /// Starts a command on a node of the user's configuration.
+    pub(super) async fn by_choice(
+        &self,
+        target: &Target,
+        ssh: &SshTarget,
+        command: &str,
+        mut on_step: impl FnMut(Step),
+    ) -> Result<Channel, Fault> {
+        on_step(Step::Configuration);
+        let question = self.question(ssh);
+        let settings = self.settings_of(question.clone()).await?;
+        let choice = self.0.options.choice;
+        let known = match choice {
+            Choice::Auto => self.0.remembered.get(&question),
+            Choice::Native => None,
+            Choice::Ssh => Some(Methods::new()),
+        };
+        if let Some(methods) = known {
+            return self.by_program(&question, &settings, command, &methods, on_step).await;
+        }
+        let native = async {
+            let plan = self.plan(&question, &settings).await?;
+            self.native(target, plan, command, &mut on_step).await
+        };
+        let fault = match Box::pin(native).await {
+            Err(fault) if choice == Choice::Auto => fault,
+            ended => return ended,
+        };
+        let has_token = self.has_token(&settings).await?;
+        let Some(methods) = beyond(&fault, &settings, has_token) else { return Err(fault) };
+        match self.by_program(&question, &settings, command, &methods, on_step).await {
+            Ok(channel) => {
+                self.0.remembered.put(question, methods);
+                Ok(channel)
+            }
+            Err(program) => Err(both(fault, program)),
+        }
+    }
+
+    /// Starts a command by the ssh program.
+    async fn by_program(
+        &self,
+        question: &Question,
+        settings: &Settings,
+        command: &str,
+        methods: &[String],
+        mut on_step: impl FnMut(Step),
+    ) -> Result<Channel, Fault> {
+        on_step(Step::Connection);
+        let options = &self.0.options;
+        let connect_limit = connect_limit(options, settings);
+        let call = Call {
+            program: &options.ssh_program,
+            leash: Leash(options.leash.as_deref()),
+            question,
+            settings,
+            file: options.config_file.as_deref(),
+            connect_limit,
+            limit: connect_limit + LOGIN_LIMIT,
+            methods,
+        };
+        Ok(Channel::system(Box::pin(call.open(command)).await?))
+    }
+
+    /// Returns whether a key of the user's is on a token, where only the ssh program can use it.
+    async fn has_token(&self, settings: &Arc<Settings>) -> Result<bool, Fault> {
+        let files = settings.keys.files.clone();
+        let identities = self.blocking(move |shared| shared.keys.load(&files)).await?;
+        Ok(identities.iter().any(Identity::is_on_a_token))
     }
 }
 

@@ -176,7 +176,7 @@ impl<'a> Said<'a> {
 }
 
 /// Returns a message with a small letter first, to stand within a sentence.
-fn phrase(text: &str) -> String {
+pub(super) fn phrase(text: &str) -> String {
     let text = fault::quote(text);
     let mut letters = text.chars();
     match letters.next() {

@@ -1,5 +1,6 @@
 //! From a host name to an open TCP connection.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,7 +155,12 @@ impl Beginning {
         }
         if let Some(interface) = &self.interface {
             let named = unusable(format!("BindInterface {}", fault::quote(interface)));
-            socket.bind_device(Some(interface.as_bytes())).map_err(named)?;
+            let bound = socket.bind_device(Some(interface.as_bytes()));
+            // Older kernels keep this from users; ssh looks for the interface's address.
+            if bound.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
+                return Err(Fault::OnlySsh { options: "BindInterface".to_owned() });
+            }
+            bound.map_err(named)?;
         }
         Ok(socket)
     }
@@ -190,7 +196,7 @@ pub(super) async fn connect(
 }
 
 fn connection_fault(error: &std::io::Error, port: u16) -> Fault {
-    if error.kind() == std::io::ErrorKind::ConnectionRefused {
+    if error.kind() == ErrorKind::ConnectionRefused {
         return Fault::Refused { port };
     }
     Fault::Unreachable { why: fault::reason(error) }

@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use crate::transport::complaint;
 use crate::transport::fault::Fault;
 use crate::transport::files::lock;
 use crate::transport::route::Way;
@@ -42,12 +43,11 @@ pub(super) type Place = (String, u16);
 pub(super) struct Gateways(Mutex<Vec<Arc<Gateway>>>);
 
 impl Gateways {
-    /// Returns the gateway with these settings that is reached this way; there is one of each.
+    /// Returns the gateway with these settings that is reached this way; there is one of each,
+    /// whatever it is called.
     pub(super) fn get(&self, name: &str, settings: Arc<Settings>, way: Way) -> Arc<Gateway> {
         let mut known = lock(&self.0);
-        let is_it = |gateway: &&Arc<Gateway>| {
-            gateway.name == name && gateway.settings == settings && gateway.way == way
-        };
+        let is_it = |gateway: &&Arc<Gateway>| gateway.settings == settings && gateway.way == way;
         if let Some(gateway) = known.iter().find(is_it) {
             return Arc::clone(gateway);
         }
@@ -67,7 +67,7 @@ impl Gateways {
 
 /// One gateway with its sessions.
 pub(super) struct Gateway {
-    /// As `ProxyJump` names it.
+    /// As `ProxyJump` names it, the first time.
     pub(super) name: String,
     pub(super) settings: Arc<Settings>,
     /// How it is reached itself.
@@ -298,7 +298,7 @@ async fn carry(
 
 fn refusal(error: &russh::Error, seen: &Seen) -> Refusal {
     let russh::Error::ChannelOpenFailure(reason) = error else { return Refusal::Gone };
-    let words = seen.refusal();
+    let words = seen.refusal().map(|words| complaint::phrase(&words));
     let or = |usual: &str| words.clone().unwrap_or_else(|| usual.to_owned());
     match reason {
         ChannelOpenFailure::ConnectFailed => Refusal::Unreachable(or("connect failed there")),

@@ -10,7 +10,7 @@ use crate::transport::gateway::{Gateway, Refusal, Seat, Trunk};
 use crate::transport::local::Leash;
 use crate::transport::ssh_config::{Hop, Question, Route, Settings};
 use crate::transport::tunnel::Tunnel;
-use crate::transport::{LOGIN_LIMIT, Plan, Transport, proxy, session};
+use crate::transport::{LOGIN_LIMIT, Plan, SshTarget, Transport, proxy, session};
 
 /// Most gateways on the way to one host.
 const MOST_HOPS: usize = 16;
@@ -89,6 +89,22 @@ impl Transport {
         Ok(gateways.into_iter().rev().fold(way, |way, (hop, settings)| {
             Way::Through(self.0.gateways.get(&hop.host, settings, way))
         }))
+    }
+
+    /// Returns the settings of a target and of every gateway on the way to it.
+    pub(super) async fn settings_on_the_way(
+        &self,
+        ssh: &SshTarget,
+    ) -> Result<Vec<Arc<Settings>>, Fault> {
+        let question = self.question(ssh);
+        let settings = self.settings_of(question.clone()).await?;
+        let mut way = self.way(&question, &settings).await?;
+        let mut all = vec![settings];
+        while let Way::Through(gateway) = way {
+            all.push(Arc::clone(&gateway.settings));
+            way = gateway.way.clone();
+        }
+        Ok(all)
     }
 
     /// Opens a line to the host of a plan. The time for what follows begins when a gateway is

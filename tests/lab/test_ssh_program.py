@@ -52,6 +52,7 @@ class Program(LabCase):
         for node in nodes:
             one, other = native.node(node), program.node(node)
             self.assertEqual((one.value["transport"], other.value["transport"]), ("native", "ssh"))
+            self.assertEqual(one.devices, other.devices, node)
             self.assertEqual(steady(one.value), steady(other.value), node)
             self.assertTrue(one.devices)
 
