@@ -31,9 +31,13 @@ const MOST_FORBIDDEN: usize = 4096;
 const ABANDONED: Duration = Duration::from_secs(20);
 
 /// How long a gateway is left alone after it could not be reached: at first, and at most. Nodes
-/// that ask meanwhile get the same answer.
+/// that ask meanwhile wait for the next try together.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
+
+/// How long everybody gets the same answer from a gateway that refused us: only a person can mend
+/// that, and every try counts there.
+const REFUSAL: Duration = Duration::from_secs(5);
 
 /// Where a gateway is to connect to.
 pub(super) type Place = (String, u16);
@@ -86,10 +90,18 @@ impl std::fmt::Debug for Gateway {
 #[derive(Default)]
 struct Standing {
     trunks: Vec<Weak<Trunk>>,
-    /// The last failure to open a session, for how long it stands, and until when.
-    pause: Option<(Fault, Duration, Instant)>,
+    /// The last failure to open a session, when there was no success since.
+    failure: Option<Failure>,
     /// Where the gateway has refused to connect to although it was asked for nothing else.
     forbidden: BTreeSet<Place>,
+}
+
+/// A failure to open a session.
+struct Failure {
+    fault: Fault,
+    at: Instant,
+    /// How long the gateway is left alone.
+    pause: Duration,
 }
 
 impl Gateway {
@@ -102,18 +114,27 @@ impl Gateway {
         trunks.iter().find_map(Seat::take)
     }
 
-    /// Fails while the last failure still stands, or when there are sessions enough.
-    pub(super) fn may_open(&self) -> Result<(), Fault> {
+    /// Returns until when somebody who asked at this time must wait before a session may be opened.
+    ///
+    /// Fails when that was tried since, or when there are sessions enough: one try is for all who
+    /// asked before it.
+    pub(super) fn may_open(&self, asked: Instant) -> Result<Option<Instant>, Fault> {
         let standing = lock(&self.standing);
-        match &standing.pause {
-            Some((fault, _, until)) if Instant::now() < *until => return Err(fault.clone()),
-            Some(_) | None => {}
+        if let Some(Failure { fault, at, pause }) = &standing.failure {
+            let until = *at + *pause;
+            let is_over = until <= Instant::now();
+            if *at >= asked || !(is_over || fault.retries_by_itself()) {
+                return Err(fault.clone());
+            }
+            if !is_over {
+                return Ok(Some(until));
+            }
         }
         if standing.trunks.len() >= MOST_TRUNKS {
             let why = "it takes no more connections".to_owned();
             return Err(Fault::ChannelRefused { why }.by_way_of(&self.name));
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Takes in a new session.
@@ -125,7 +146,7 @@ impl Gateway {
             tunnels: Mutex::default(),
         });
         let mut standing = lock(&self.standing);
-        standing.pause = None;
+        standing.failure = None;
         standing.trunks.push(Arc::downgrade(&trunk));
         trunk
     }
@@ -134,12 +155,12 @@ impl Gateway {
     pub(super) fn failed(&self, fault: Fault) -> Fault {
         let fault = fault.by_way_of(&self.name);
         let mut standing = lock(&self.standing);
-        let wait = match &standing.pause {
-            // What a person has to mend may be mended soon.
-            Some((_, last, _)) if fault.retries_by_itself() => (*last * 2).min(LONGEST_PAUSE),
-            Some(_) | None => PAUSE,
+        let pause = match &standing.failure {
+            _ if !fault.retries_by_itself() => REFUSAL,
+            Some(last) => (last.pause * 2).min(LONGEST_PAUSE),
+            None => PAUSE,
         };
-        standing.pause = Some((fault.clone(), wait, Instant::now() + wait));
+        standing.failure = Some(Failure { fault: fault.clone(), at: Instant::now(), pause });
         fault
     }
 
@@ -260,6 +281,16 @@ pub(super) enum Refusal {
     Shortage(String),
     /// Its session is over.
     Gone,
+}
+
+impl Refusal {
+    /// Returns what the gateway said.
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Unreachable(words) | Self::Forbidden(words) | Self::Shortage(words) => words,
+            Self::Gone => "connection closed".to_owned(),
+        }
+    }
 }
 
 /// Opens one tunnel, does its work, and closes it.

@@ -3,6 +3,8 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use tokio::time::{Instant, sleep_until};
+
 use crate::transport::carrier::{Carrier, Line};
 use crate::transport::dial::{self, Deadline, Origin, Place};
 use crate::transport::fault::{Fault, Step};
@@ -158,7 +160,7 @@ impl Transport {
             held.push(Arc::clone(&trunk));
             let limit = Deadline::after(plan.connect_limit);
             let asked = limit.bound(Step::Connection, gateway.connect(seat, &place));
-            let why = match asked.await? {
+            let refusal = match asked.await? {
                 Ok(tunnel) => return Ok((line(tunnel, plan.port, trunk), limit)),
                 Err(Refusal::Unreachable(why)) => {
                     let gateway = gateway.name.clone();
@@ -174,7 +176,7 @@ impl Transport {
                 Err(Refusal::Forbidden(why)) if gateway.forbids(&place) => {
                     return Err(forbidden(why));
                 }
-                Err(Refusal::Forbidden(why) | Refusal::Shortage(why)) => why,
+                Err(refusal) => refusal,
             };
             if trunk.is_full() {
                 continue;
@@ -184,22 +186,38 @@ impl Transport {
                 turn = gateway.turns.acquire().await.ok();
                 continue;
             }
-            gateway.forbid(&place);
-            return Err(forbidden(why));
+            if matches!(refusal, Refusal::Forbidden(_)) {
+                gateway.forbid(&place);
+                return Err(forbidden(refusal.words()));
+            }
+            // That passes.
+            let why = refusal.words();
+            return Err(Fault::ChannelRefused { why }.by_way_of(&gateway.name));
         }
     }
 
     /// Takes a seat in a session with a gateway; opens one when there is none with room.
     async fn seat(&self, gateway: &Arc<Gateway>, has_turn: bool) -> Result<Seat, Fault> {
-        if let Some(seat) = gateway.seat() {
-            return Ok(seat);
+        let asked = Instant::now();
+        loop {
+            if let Some(seat) = gateway.seat() {
+                return Ok(seat);
+            }
+            // Whoever comes first opens it for all who wait here.
+            let turn = if has_turn { None } else { gateway.turns.acquire().await.ok() };
+            if let Some(seat) = gateway.seat() {
+                return Ok(seat);
+            }
+            let Some(until) = gateway.may_open(asked)? else {
+                return self.first_seat(gateway).await;
+            };
+            drop(turn);
+            sleep_until(until).await;
         }
-        // Whoever comes first opens it for all who wait here.
-        let _turn = if has_turn { None } else { gateway.turns.acquire().await.ok() };
-        if let Some(seat) = gateway.seat() {
-            return Ok(seat);
-        }
-        gateway.may_open()?;
+    }
+
+    /// Opens a session with a gateway and takes a seat in it.
+    async fn first_seat(&self, gateway: &Arc<Gateway>) -> Result<Seat, Fault> {
         let session = self.open_gateway(gateway).await;
         let trunk = gateway.opened(session.map_err(|fault| gateway.failed(fault))?);
         let lost = || Fault::SessionLost { why: String::new() }.by_way_of(&gateway.name);

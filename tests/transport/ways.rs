@@ -303,7 +303,8 @@ async fn a_gateway_that_is_down_is_tried_once_for_all_and_not_at_every_wish() {
         () = counting => {}
         () = asking => {}
     }
-    assert!(tries <= 2, "{tries}");
+    // Those who ask late, because their configuration was read late, share the next try.
+    assert!((2..=5).contains(&tries), "{tries} tries for 64 wishes");
 }
 
 #[tokio::test]
@@ -352,6 +353,7 @@ async fn a_megabyte_comes_through_a_gateway_whole() {
 struct Narrow {
     most: usize,
     carried: usize,
+    reason: russh::ChannelOpenFailure,
 }
 
 impl server::Handler for Narrow {
@@ -376,7 +378,7 @@ impl server::Handler for Narrow {
         _session: &mut server::Session,
     ) -> Result<(), russh::Error> {
         if self.carried >= self.most {
-            reply.reject(russh::ChannelOpenFailure::AdministrativelyProhibited).await;
+            reply.reject(self.reason.clone()).await;
             return Ok(());
         }
         self.carried += 1;
@@ -390,37 +392,76 @@ impl server::Handler for Narrow {
     }
 }
 
-#[tokio::test]
-async fn a_gateway_with_little_room_gets_more_sessions() {
-    let Some(lab) = Lab::new().await else { return };
-    let far = lab.sshd(CROWDED).await;
+/// Starts narrow gateways behind one port; each session that is opened is told.
+async fn narrow(lab: &Lab, narrow: Narrow) -> (u16, tokio::sync::mpsc::Receiver<()>) {
     let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let host_key = russh::keys::load_secret_key(lab.path("host_ed25519"), None).unwrap();
     let config = Arc::new(server::Config { keys: vec![host_key], ..server::Config::default() });
-    let (counted, mut count) = tokio::sync::mpsc::channel(64);
+    let (opened, sessions) = tokio::sync::mpsc::channel(64);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            counted.send(()).await.unwrap();
-            let narrow = Narrow { most: 4, carried: 0 };
-            let session = server::run_stream(Arc::clone(&config), stream, narrow).await.unwrap();
-            tokio::spawn(session);
+            opened.send(()).await.unwrap();
+            let session = server::run_stream(Arc::clone(&config), stream, narrow.clone());
+            tokio::spawn(session.await.unwrap());
         }
     });
-    write_hosts(&lab, &[("bastion", port, ""), ("n*", far.port, "ProxyJump bastion")]);
-    let key = lab.text("host_ed25519.pub");
-    lab.write("known", &format!("[{ADDRESS}]:{port} {key}[{ADDRESS}]:{} {key}", far.port));
+    (port, sessions)
+}
+
+#[tokio::test]
+async fn a_gateway_with_little_room_gets_more_sessions() {
+    use russh::ChannelOpenFailure::{AdministrativelyProhibited, ResourceShortage};
+    let Some(lab) = Lab::new().await else { return };
+    let far = lab.sshd(CROWDED).await;
+    for reason in [AdministrativelyProhibited, ResourceShortage] {
+        let (port, mut sessions) = narrow(&lab, Narrow { most: 4, carried: 0, reason }).await;
+        write_hosts(&lab, &[("bastion", port, ""), ("n*", far.port, "ProxyJump bastion")]);
+        let key = lab.text("host_ed25519.pub");
+        lab.write("known", &format!("[{ADDRESS}]:{port} {key}[{ADDRESS}]:{} {key}", far.port));
+        let transport = lab.transport();
+        let nodes = open_all(&transport, 12).await;
+        let mut nodes: Vec<Channel> = nodes.into_values().map(Result::unwrap).collect();
+        for channel in &mut nodes {
+            answers(channel).await;
+        }
+        let mut count = 0;
+        while sessions.try_recv().is_ok() {
+            count += 1;
+        }
+        assert_eq!(count, 3);
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_short_of_everything_is_tried_again_later() {
+    let Some(lab) = Lab::new().await else { return };
+    let reason = russh::ChannelOpenFailure::ResourceShortage;
+    let (port, _sessions) = narrow(&lab, Narrow { most: 0, carried: 0, reason }).await;
+    write_hosts(&lab, &[("bastion", port, ""), ("node", 1, "ProxyJump bastion")]);
+    lab.write("known", &format!("[{ADDRESS}]:{port} {}", lab.text("host_ed25519.pub")));
+    let fault = lab.open("true").await.unwrap_err();
+    assert!(matches!(fault.root(), Fault::ChannelRefused { .. }), "{fault}");
+    assert!(fault.retries_by_itself());
+}
+
+#[tokio::test]
+async fn a_gateway_by_two_names_is_one() {
+    let Some(lab) = Lab::new().await else { return };
+    let (bastion, far) = (lab.sshd("").await, lab.sshd("").await);
+    let hosts = [
+        ("bastion gateway", bastion.port, ""),
+        ("n1", far.port, "ProxyJump bastion"),
+        ("n2", far.port, "ProxyJump gateway"),
+    ];
+    write_hosts(&lab, &hosts);
+    trust_all(&lab, &[&bastion, &far]);
     let transport = lab.transport();
-    let mut nodes: Vec<Channel> =
-        open_all(&transport, 12).await.into_values().map(Result::unwrap).collect();
+    let mut nodes = [cat(&transport, "n1").await, cat(&transport, "n2").await];
     for channel in &mut nodes {
         answers(channel).await;
     }
-    let mut sessions = 0;
-    while count.try_recv().is_ok() {
-        sessions += 1;
-    }
-    assert_eq!(sessions, 3);
+    assert_eq!(bastion.logged("Accepted publickey"), 1);
 }
 
 // ---- commands ----
