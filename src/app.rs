@@ -11,11 +11,11 @@ use crate::app::interview::{Interviewer, Mood};
 use crate::app::print::Printing;
 use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
-use crate::cli::{Cli, Command, Paces};
+use crate::cli::{Cli, Command, How, Paces};
 use crate::inventory::Roster;
 use crate::nodeset;
 use crate::time::Clock;
-use crate::transport::{Options, Reach, Target, Transport};
+use crate::transport::{Choice, Options, Reach, Target, Transport};
 
 mod demo;
 mod interview;
@@ -111,12 +111,8 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
     }
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let interviewer = Interviewer::at_this_terminal();
-    let transport = Transport::new(Options {
-        interview: interviewer.as_ref().map(Interviewer::interview),
-        connect_timeout: cli.reach.connect_timeout,
-        login: cli.nodes.login.clone(),
-        ..Options::of_this_process()
-    });
+    let interview = interviewer.as_ref().map(Interviewer::interview);
+    let transport = Transport::new(Options { interview, ..options(cli) });
     if let Some(Command::Trust { hosts }) = &cli.command {
         let roster = roster(cli, hosts)?;
         if roster.targets.is_empty() {
@@ -136,6 +132,23 @@ struct Means {
     /// The person at the terminal, when there is one.
     interviewer: Option<Interviewer>,
     clock: Clock,
+}
+
+fn options(cli: &Cli) -> Options {
+    let usual = Options::of_this_process();
+    Options {
+        connect_timeout: cli.reach.connect_timeout,
+        login: cli.nodes.login.clone(),
+        ssh_program: cli.reach.ssh_binary.clone().unwrap_or(usual.ssh_program),
+        choice: match cli.reach.how() {
+            How::Auto => Choice::Auto,
+            How::Native => Choice::Native,
+            How::Ssh => Choice::Ssh,
+        },
+        // Where it cannot be told, programs still notice the end of their input.
+        leash: std::env::current_exe().ok(),
+        ..usual
+    }
 }
 
 fn roster(cli: &Cli, hosts: &[String]) -> Result<Roster, Failure> {

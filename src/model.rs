@@ -4,7 +4,7 @@
 //! from then on its type remembers the verdict.
 
 pub use device::{Device, DeviceFault, Throttle};
-pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind};
+pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind, Via};
 pub use fresh::{Freshness, stale_after};
 pub use host::{Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Pressure, Space};
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};

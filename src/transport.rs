@@ -10,11 +10,15 @@
 mod agent;
 mod algorithms;
 mod cable;
+mod carrier;
 mod certificate;
 mod channel;
+mod choice;
+mod complaint;
 mod dial;
 mod fault;
 mod files;
+mod gateway;
 mod host_keys;
 mod identity;
 mod interview;
@@ -23,12 +27,16 @@ mod known_hosts;
 mod local;
 mod login;
 mod offer;
+mod proxy;
 mod revoked;
+mod route;
 mod session;
 mod settings;
 mod ssh_config;
+mod system;
 mod target;
 mod trust;
+mod tunnel;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -40,16 +48,21 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 pub use crate::transport::channel::{Channel, Exit, Output};
-pub use crate::transport::fault::{Fault, HostKeyChange, Silence, Step};
+pub use crate::transport::choice::Choice;
+pub use crate::transport::fault::{Cause, Fault, HostKeyChange, Silence, Step};
 pub use crate::transport::host_keys::Verdict;
 pub use crate::transport::interview::{Inquiry, Interview, Prompt, Secret};
+pub use crate::transport::local::{LEASH, NOT_STARTED, become_leashed};
 pub use crate::transport::ssh_config::{EffectiveOption, Origin, Surroundings};
 pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
 pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
 
 use crate::transport::agent::Agents;
-use crate::transport::dial::{Deadline, Names, Place};
+use crate::transport::algorithms::Terms;
+use crate::transport::choice::Remembered;
+use crate::transport::dial::Names;
 use crate::transport::files::FileCache;
+use crate::transport::gateway::Gateways;
 use crate::transport::host_keys::HostKeys;
 use crate::transport::identity::{Identity, KeyCache, KeyFile};
 use crate::transport::judge::{Judge, Trust};
@@ -57,7 +70,8 @@ use crate::transport::known_hosts::KnownHosts;
 use crate::transport::local::Local;
 use crate::transport::login::Login;
 use crate::transport::revoked::Revoked;
-use crate::transport::ssh_config::{Configuration, Family, Question, Route, Settings};
+use crate::transport::route::Way;
+use crate::transport::ssh_config::{Configuration, Family, Question, Settings};
 
 /// How long connecting may take when nobody says otherwise.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -78,8 +92,13 @@ pub struct Options {
     pub login: Option<String>,
     /// The configuration file in place of the user's, as `ssh -F`.
     pub config_file: Option<PathBuf>,
-    /// The program that is asked where only it can tell what the configuration says.
+    /// The ssh program: it is asked where only it can tell what the configuration says, and reaches
+    /// nodes that gtop itself cannot.
     pub ssh_program: PathBuf,
+    /// What speaks SSH.
+    pub choice: Choice,
+    /// The gtop that keeps programs from outliving this process; see [`LEASH`].
+    pub leash: Option<PathBuf>,
     /// The environment the configuration refers to.
     pub surroundings: Surroundings,
     /// How nodes may ask a person something, when there is one.
@@ -94,6 +113,8 @@ impl Options {
             login: None,
             config_file: None,
             ssh_program: PathBuf::from("ssh"),
+            choice: Choice::Auto,
+            leash: None,
             surroundings: Surroundings::of_this_process(),
             interview: None,
         }
@@ -112,6 +133,8 @@ struct Shared {
     settings: Mutex<BTreeMap<Question, (u64, Arc<Settings>)>>,
     resolvers: Arc<Semaphore>,
     names: Names,
+    gateways: Gateways,
+    remembered: Remembered,
     known_hosts: FileCache<Result<Arc<KnownHosts>, Fault>>,
     revoked: FileCache<Result<Arc<Revoked>, Fault>>,
     keys: KeyCache,
@@ -123,6 +146,8 @@ struct Plan {
     host: String,
     port: u16,
     family: Family,
+    way: Way,
+    terms: Terms,
     connect_limit: Duration,
     trust: Trust,
     login: Login,
@@ -138,6 +163,8 @@ impl Transport {
             settings: Mutex::default(),
             resolvers: Arc::new(Semaphore::new(cores)),
             names: Names::default(),
+            gateways: Gateways::default(),
+            remembered: Remembered::default(),
             known_hosts: FileCache::default(),
             revoked: FileCache::default(),
             keys: KeyCache::default(),
@@ -160,20 +187,27 @@ impl Transport {
             on_step(Step::Connection);
             return Ok(Channel::local(Local::start(command)?));
         };
-        on_step(Step::Configuration);
+        if let Profile::Fixed(fixed) = &ssh.profile {
+            let plan = fixed_plan(fixed, ssh, &self.0.options);
+            return Box::pin(self.native(target, plan, command, on_step)).await;
+        }
+        self.by_choice(target, ssh, command, on_step).await
+    }
+
+    /// Starts a command by our own SSH.
+    async fn native(
+        &self,
+        target: &Target,
+        plan: Plan,
+        command: &str,
+        mut on_step: impl FnMut(Step),
+    ) -> Result<Channel, Fault> {
         let interview = self.0.options.interview.as_ref();
         let at_the_door = interview.map(|interview| interview.at_the_door(target.name.clone()));
-        let plan = self.plan(ssh).await?;
-        let connect_limit = Deadline::after(plan.connect_limit);
-        let stream = self.dial(target.name.as_str(), &plan, &connect_limit, &mut on_step).await?;
-        on_step(Step::KeyExchange);
-        let mut session = session::greet(stream, plan.trust, &connect_limit).await?;
-        on_step(Step::Login);
-        let mut login_limit = Deadline::after(LOGIN_LIMIT);
-        plan.login.run(&mut session, &mut login_limit).await?;
+        let (session, limit) = self.log_in(target.name.as_str(), plan, &mut on_step).await?;
         drop(at_the_door);
         on_step(Step::Command);
-        Channel::ssh(session, command, &login_limit).await
+        Channel::ssh(session, command, &limit).await
     }
 
     /// Asks a node for its host key without logging in.
@@ -185,20 +219,24 @@ impl Transport {
         let Profile::System = ssh.profile else {
             return Err(bad("this node brings its own host key"));
         };
-        let plan = self.plan(ssh).await?;
+        let question = self.question(ssh);
+        let settings = self.settings_of(question.clone()).await?;
+        let plan = self.plan(&question, &settings).await?;
         let Trust::Known(judge) = &plan.trust else { return Err(bad("nothing to compare with")) };
-        let limit = Deadline::after(plan.connect_limit);
-        let stream = self.dial(target.name.as_str(), &plan, &limit, &mut |_| ()).await?;
-        let judgement = session::look(stream, Arc::clone(judge), &limit).await?;
+        let (line, limit) = self.dial(target.name.as_str(), &plan, &mut |_| ()).await?;
+        let judgement = session::look(line, Arc::clone(judge), &plan.terms, &limit).await?;
         trust::offered(&judge.settings, judgement)
     }
 
     /// Returns the key files that need a passphrase to be of use. Targets whose configuration
     /// takes longer than three seconds to find do not count.
     ///
-    /// Files the agent holds are left out, and default files when there is another
+    /// Gateways on the way count too. Files the agent holds are left out, and default files when there is another
     /// key to show.
     pub async fn locked_keys(&self, targets: &[Target]) -> Vec<PathBuf> {
+        if self.0.options.choice == Choice::Ssh {
+            return Vec::new();
+        }
         let mut reads = JoinSet::new();
         let systems = targets.iter().filter_map(|target| match &target.reach {
             Reach::Ssh(ssh) if ssh.profile == Profile::System => Some(ssh.clone()),
@@ -206,17 +244,15 @@ impl Transport {
         });
         for ssh in systems {
             let transport = self.clone();
-            reads.spawn(async move { transport.settings(&ssh).await });
+            reads.spawn(async move { transport.settings_on_the_way(&ssh).await });
         }
         let mut sets = BTreeSet::new();
         let looking = async {
             while let Some(read) = reads.join_next().await {
                 // A configuration that cannot be read is reported when its node is opened.
-                if let Ok(Ok(settings)) = read
-                    && settings.prompts > 0
-                {
-                    sets.insert(settings.keys.clone());
-                }
+                let settings = read.ok().and_then(Result::ok).unwrap_or_default();
+                let asks = settings.iter().filter(|settings| settings.prompts > 0);
+                sets.extend(asks.map(|settings| settings.keys.clone()));
             }
         };
         // What was found until then counts.
@@ -243,38 +279,23 @@ impl Transport {
         self.blocking(move |shared| shared.keys.unlock(&file, &passphrase)).await?
     }
 
-    async fn dial(
-        &self,
-        typed: &str,
-        plan: &Plan,
-        limit: &Deadline,
-        on_step: &mut impl FnMut(Step),
-    ) -> Result<tokio::net::TcpStream, Fault> {
-        on_step(Step::Name);
-        let place = Place { host: &plan.host, port: plan.port, family: plan.family, typed };
-        let addresses = limit.bound(Step::Name, self.0.names.look_up(place)).await??;
-        on_step(Step::Connection);
-        dial::connect(&addresses, limit).await
+    async fn plan(&self, question: &Question, settings: &Arc<Settings>) -> Result<Plan, Fault> {
+        let way = self.way(question, settings).await?;
+        self.plan_by(&question.host, settings, way).await
     }
 
-    async fn plan(&self, ssh: &SshTarget) -> Result<Plan, Fault> {
-        let options = &self.0.options;
-        if let Profile::Fixed(fixed) = &ssh.profile {
-            return Ok(fixed_plan(fixed, ssh, options));
+    /// Returns what one connection needs, on a way that is known.
+    async fn plan_by(
+        &self,
+        place: &str,
+        settings: &Arc<Settings>,
+        way: Way,
+    ) -> Result<Plan, Fault> {
+        if !settings.needs_ssh.is_empty() {
+            return Err(Fault::OnlySsh { options: settings.needs_ssh.join(", ") });
         }
-        let settings = self.settings(ssh).await?;
-        match &settings.route {
-            Route::Direct => {}
-            Route::Jumps(hops) => {
-                let value = hops.iter().map(|hop| hop.host.as_str()).collect::<Vec<_>>().join(",");
-                return Err(Fault::NotSupported { option: "ProxyJump", value });
-            }
-            Route::Command(command) => {
-                let value = fault::quote(command);
-                return Err(Fault::NotSupported { option: "ProxyCommand", value });
-            }
-        }
-        let wanted = Arc::clone(&settings);
+        let terms = Terms::of(settings)?;
+        let wanted = Arc::clone(settings);
         let (judge, identities, certificates) = self
             .blocking(move |shared| {
                 (
@@ -284,16 +305,17 @@ impl Transport {
                 )
             })
             .await?;
-        let of_configuration = settings.connect_timeout.filter(|limit| !limit.is_zero());
         Ok(Plan {
             host: settings.host.clone(),
             port: settings.port,
             family: settings.family,
-            connect_limit: options.connect_timeout.or(of_configuration).unwrap_or(CONNECT_LIMIT),
+            way,
+            terms,
+            connect_limit: connect_limit(&self.0.options, settings),
             trust: Trust::Known(Arc::new(judge?)),
             login: Login {
                 user: settings.user.clone(),
-                place: ssh.host.clone(),
+                place: place.to_owned(),
                 methods: settings.methods.clone(),
                 identities,
                 certificates,
@@ -302,7 +324,7 @@ impl Transport {
                 agent: settings.keys.agent.as_deref().map(|socket| self.0.agents.at(socket)),
                 algorithms: settings.algorithms.signatures.clone(),
                 prompts: settings.prompts,
-                interview: options.interview.clone(),
+                interview: self.0.options.interview.clone(),
             },
         })
     }
@@ -339,6 +361,8 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan 
         host: fixed.address.ip().to_string(),
         port: fixed.address.port(),
         family: Family::Any,
+        way: Way::Direct(dial::Origin::default()),
+        terms: Terms::default(),
         connect_limit: options.connect_timeout.unwrap_or(CONNECT_LIMIT),
         trust: Trust::Pinned(fixed.host_key.clone()),
         login: Login {
@@ -359,6 +383,11 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan 
             interview: None,
         },
     }
+}
+
+fn connect_limit(options: &Options, settings: &Settings) -> Duration {
+    let of_configuration = settings.connect_timeout.filter(|limit| !limit.is_zero());
+    options.connect_timeout.or(of_configuration).unwrap_or(CONNECT_LIMIT)
 }
 
 fn ending() -> Fault {

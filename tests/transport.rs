@@ -8,6 +8,10 @@
 mod known_hosts;
 #[path = "transport/lab.rs"]
 mod lab;
+#[path = "transport/program.rs"]
+mod program;
+#[path = "transport/ways.rs"]
+mod ways;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -467,23 +471,15 @@ async fn every_key_exchange_that_is_offered_works() {
 }
 
 #[tokio::test]
-async fn a_jump_in_the_configuration_is_named() {
-    let Some(lab) = Lab::new().await else { return };
-    lab.write_config(22, "ProxyJump bastion");
-    let fault = lab.open("true").await.unwrap_err();
-    let value = "bastion".to_owned();
-    assert_eq!(fault, Fault::NotSupported { option: "ProxyJump", value });
-}
-
-#[tokio::test]
 async fn a_mistake_in_the_configuration_is_quoted() {
     let Some(lab) = Lab::new().await else { return };
     lab.write_config(22, "Hosst x");
     let fault = lab.open("true").await.unwrap_err();
     assert!(fault.to_string().contains("line 1: Bad configuration option: hosst"), "{fault}");
-    lab.write_config(22, "ProxyJump bastion");
+    let port = free_port().await;
+    lab.write_config(port, "");
     let fault = lab.open("true").await.unwrap_err();
-    assert!(matches!(fault, Fault::NotSupported { .. }), "an edited file is read again: {fault}");
+    assert_eq!(fault, Fault::Refused { port }, "an edited file is read again");
 }
 
 #[tokio::test]

@@ -27,6 +27,28 @@ pub enum Link {
     },
 }
 
+/// How a node is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// By gtop's own SSH.
+    Native,
+    /// By the ssh program.
+    SshProgram,
+    /// It is this machine.
+    Local,
+}
+
+impl Via {
+    /// Returns the word programs see.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::SshProgram => "ssh",
+            Self::Local => "local",
+        }
+    }
+}
+
 /// Why there is no session with a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {

@@ -65,6 +65,14 @@ pub(super) struct CertificateFile {
     pub(super) certificate: Option<Arc<Certificate>>,
 }
 
+impl Identity {
+    /// Returns whether the key is on a FIDO token, which only the ssh program can ask to sign.
+    pub(super) fn is_on_a_token(&self) -> bool {
+        let algorithm = self.file.public().map(KeyData::algorithm);
+        matches!(algorithm, Some(Algorithm::SkEd25519 | Algorithm::SkEcdsaSha2NistP256))
+    }
+}
+
 /// The key files read so far, opened ones included.
 #[derive(Debug, Default)]
 pub(super) struct KeyCache {
