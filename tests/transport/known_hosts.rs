@@ -522,8 +522,10 @@ async fn many_new_nodes_at_once_lose_no_line_and_double_none() {
     let sshd = lab.sshd("MaxStartups 500").await;
     for hash in ["no", "yes"] {
         lab.write("known", "# mine\nother ssh-ed25519 rubbish\n");
-        let options = format!("Host n*\nHostKeyAlias %n\nHashKnownHosts {hash}");
-        lab.write_config(sshd.port, &format!("StrictHostKeyChecking accept-new\n{options}"));
+        let alias = |at| format!("Host n{at}\nHostKeyAlias n{at}\n");
+        let aliases: String = (0..64).map(alias).collect();
+        let options = format!("StrictHostKeyChecking accept-new\nHashKnownHosts {hash}");
+        lab.write_config(sshd.port, &format!("{options}\n{aliases}"));
         let config = lab.text("config").replace("Host node", "Host n*");
         lab.write("config", &config);
         let transport = lab.transport();

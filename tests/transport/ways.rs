@@ -189,7 +189,15 @@ async fn a_gateway_that_refuses_is_asked_once_for_all() {
         assert!(fault.to_string().starts_with("by way of bastion: authentication"), "{fault}");
         assert!(!fault.retries_by_itself());
     }
-    assert_eq!(bastion.logged("Connection closed by authenticating"), 1);
+    // The server writes it down when it notices.
+    let closed = "Connection closed by authenticating";
+    let noticing = async {
+        while bastion.logged(closed) == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(10), noticing).await.is_ok());
+    assert_eq!(bastion.logged(closed), 1);
 }
 
 #[tokio::test]
