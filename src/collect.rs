@@ -85,7 +85,7 @@ impl Collector {
     /// Watches nodes until the orders say that sessions are to end, and until they have.
     ///
     /// Each target comes with where to send what happens there.
-    pub async fn run(self, targets: Vec<(Target, Sender<Delivery>)>) {
+    pub async fn run(self, targets: Vec<(Target, Sender<Box<Delivery>>)>) {
         let mut lives = JoinSet::new();
         for (target, intake) in targets {
             lives.spawn(node::live(self.clone(), target, intake));

@@ -30,8 +30,9 @@ impl Pipeline {
         Self { board, keep, consumers: JoinSet::new() }
     }
 
-    /// Starts the consumer of one node and returns where to send what happens there.
-    pub fn intake(&mut self, node: NodeName) -> Sender<Delivery> {
+    /// Starts the consumer of one node and returns where to send what happens there; in boxes, since
+    /// a queue has room for dozens.
+    pub fn intake(&mut self, node: NodeName) -> Sender<Box<Delivery>> {
         let (sender, receiver) = channel(WAITING);
         let folding = Folding::new(node, self.keep);
         self.consumers.spawn(consume(receiver, folding, Arc::clone(&self.board)));
@@ -39,10 +40,11 @@ impl Pipeline {
     }
 }
 
-async fn consume(mut deliveries: Receiver<Delivery>, mut folding: Folding, board: Arc<Board>) {
+async fn consume(mut deliveries: Receiver<Box<Delivery>>, mut folding: Folding, board: Arc<Board>) {
     let mut lift = Lift::default();
     while let Some(delivery) = deliveries.recv().await {
-        match delivery.what {
+        let Delivery { at, what, .. } = *delivery;
+        match what {
             News::Link(link) => {
                 if matches!(link, Link::Opening { .. }) {
                     // Another session, another way: its delays say nothing of the last one's.
@@ -51,7 +53,7 @@ async fn consume(mut deliveries: Receiver<Delivery>, mut folding: Folding, board
                 folding.link(link);
             }
             News::Via(via) => folding.via(via),
-            News::Frame(frame) => match lift.body(&frame.body, delivery.at) {
+            News::Frame(frame) => match lift.body(&frame.body, at) {
                 Some(Lifted::Hello(hello)) => folding.hello(hello),
                 Some(Lifted::Sample(sample)) => folding.sample(*sample),
                 Some(Lifted::Bye(_)) | None => continue,
@@ -90,7 +92,7 @@ mod tests {
         let sample = Body::Sample(Sample { n: 1, at: 11.0, host: Some(host), ..Sample::default() });
         let writing = async {
             for delivery in [delivery(&node, 100, &hello), delivery(&node, 101, &sample)] {
-                intake.send(delivery).await.unwrap();
+                intake.send(Box::new(delivery)).await.unwrap();
             }
             loop {
                 reader.changed().await.unwrap();

@@ -19,7 +19,7 @@ use crate::wire::{Delivery, News};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Watches one node until the orders say that sessions are to end.
-pub(super) async fn live(mut collector: Collector, target: Target, intake: Sender<Delivery>) {
+pub(super) async fn live(mut collector: Collector, target: Target, intake: Sender<Box<Delivery>>) {
     let mut life = Life { target, intake };
     let mut backoff = Backoff::new();
     let mut attempt = 1;
@@ -43,7 +43,7 @@ pub(super) async fn live(mut collector: Collector, target: Target, intake: Sende
 
 struct Life {
     target: Target,
-    intake: Sender<Delivery>,
+    intake: Sender<Box<Delivery>>,
 }
 
 impl Life {
@@ -96,7 +96,7 @@ impl Life {
             what: News::Link(link),
         };
         // With nobody listening the program is ending.
-        drop(self.intake.send(delivery).await);
+        drop(self.intake.send(Box::new(delivery)).await);
     }
 }
 

@@ -109,7 +109,7 @@ impl Session {
         mut self,
         orders: &mut watch::Receiver<Orders>,
         clock: &Clock,
-        intake: &Sender<Delivery>,
+        intake: &Sender<Box<Delivery>>,
     ) -> Ended {
         let hello = self.hello.take().map(News::Frame);
         let via = News::Via(self.channel.via());
@@ -127,7 +127,7 @@ impl Session {
         &mut self,
         orders: &mut watch::Receiver<Orders>,
         clock: &Clock,
-        intake: &Sender<Delivery>,
+        intake: &Sender<Box<Delivery>>,
     ) -> Ended {
         let mut heartbeat = heartbeat();
         let mut heard = Instant::now();
@@ -169,8 +169,8 @@ impl Session {
         }
     }
 
-    fn delivery(&self, what: News, clock: &Clock) -> Delivery {
-        Delivery { node: self.node.clone(), at: clock.now(), what }
+    fn delivery(&self, what: News, clock: &Clock) -> Box<Delivery> {
+        Box::new(Delivery { node: self.node.clone(), at: clock.now(), what })
     }
 
     /// Takes what the channel yields: bytes of frames, or the end.
