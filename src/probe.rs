@@ -35,6 +35,9 @@ const PYTHON: &[&str] = &[
     include_str!("../probes/host.py"),
     include_str!("../probes/processes.py"),
     include_str!("../probes/nvidia_smi.py"),
+    include_str!("../probes/nvml_library.py"),
+    include_str!("../probes/nvml_device.py"),
+    include_str!("../probes/nvml.py"),
     include_str!("../probes/main.py"),
 ];
 

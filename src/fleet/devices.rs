@@ -6,10 +6,14 @@ use std::sync::Arc;
 
 use crate::fleet::history::Metric;
 use crate::fleet::node::Node;
+use crate::fleet::rates::rate_device;
 use crate::model::{BackendReading, Device, DevicesReading, Source, UsesReading};
 
 /// Takes what one backend said.
 pub(super) fn take_backend(node: &mut Node, backend: BackendReading) {
+    if let Some(at) = backend.slow_at {
+        node.sampled(&backend.source.slow(), at);
+    }
     if let Some(devices) = backend.devices {
         node.sampled(&backend.source, devices.at);
         take_devices(node, &backend.source, devices);
@@ -32,7 +36,9 @@ fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading) {
             .iter()
             .position(|known| is_same(known, &newer))
             .map(|place| mine.swap_remove(place));
-        all.push((merged(before, newer), source.clone()));
+        let mut device = merged(before, newer);
+        rate_device(&mut device, reading.at);
+        all.push((device, source.clone()));
     }
     let gone = mine;
     node.history.forget(|uuid| gone.iter().any(|device| &*device.uuid == uuid));
@@ -64,6 +70,7 @@ fn merged(before: Option<Device>, newer: Device) -> Device {
             name: device.name,
             pci: device.pci,
             driver: device.driver,
+            statics: device.statics,
             fault: newer.fault,
             ..Device::default()
         };

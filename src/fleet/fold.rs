@@ -7,15 +7,12 @@ use std::time::Duration;
 use crate::fleet::devices::take_backend;
 use crate::fleet::history::Metric;
 use crate::fleet::node::{Node, Process};
-use crate::fleet::rates::{cpu_share, rates};
+use crate::fleet::rates::{RATE_SPAN, cpu_share, rates};
 use crate::model::{
     Counter, CpuTicks, Hello, HostReading, Link, NodeName, ProcessKey, ProcessStatics,
-    ProcessesReading, Reading, Reason, Sample, Source,
+    ProcessesReading, Reading, Reason, Sample, Source, SourceFaultKind,
 };
 use crate::time::Timestamp;
-
-/// Two samples closer than this give no rates worth showing.
-const RATE_SPAN: Duration = Duration::from_millis(250);
 
 /// One node's state, and what is needed to derive rates from the next sample.
 #[derive(Debug)]
@@ -95,10 +92,7 @@ impl Folding {
                 ..Node::new(node.name.clone(), Duration::ZERO)
             };
         }
-        node.sources.retain(|state| {
-            hello.intervals.iter().any(|(source, _)| *source == state.source)
-                || state.taken_at.is_some()
-        });
+        forget_sources(node, &hello);
         for (source, interval) in &hello.intervals {
             node.source_mut(source).interval = *interval;
         }
@@ -231,10 +225,23 @@ impl Folding {
     }
 }
 
+/// A source the probe no longer has is gone with its devices: another backend tells them now.
+fn forget_sources(node: &mut Node, hello: &Hello) {
+    let is_told = |source: &Source| hello.intervals.iter().any(|(told, _)| told == source);
+    node.sources.retain(|state| is_told(&state.source));
+    let mut sources = node.device_sources.iter();
+    node.devices.retain(|_| sources.next().is_none_or(is_told));
+    node.device_sources.retain(is_told);
+    let devices = &node.devices;
+    node.uses.retain(|used| devices.iter().any(|device| device.uuid == used.device));
+}
+
 /// Whether a backend told its devices and who uses them, or why not.
 fn has_answered(node: &Node, backend: &Source) -> bool {
     let Some(state) = node.source(backend) else { return false };
-    if state.fault.is_some() || state.absent.is_some() {
+    let is_starting =
+        state.fault.as_ref().is_some_and(|fault| fault.kind == SourceFaultKind::Starting);
+    if (state.fault.is_some() && !is_starting) || state.absent.is_some() {
         return true;
     }
     let has_uses = node.source(&backend.processes()).is_none_or(|uses| uses.taken_at.is_some());
@@ -262,8 +269,7 @@ mod tests {
     use super::*;
     use crate::model::{
         BackendReading, BackendState, Bytes, Device, DeviceFault, DeviceUse, DevicesReading, Fault,
-        FaultKind, Freshness, HostFacts, Percent, ProcessReading, SourceFault, SourceFaultKind,
-        UsesReading,
+        FaultKind, Freshness, HostFacts, Percent, ProcessReading, SourceFault, UsesReading,
     };
 
     fn at(millis: i64) -> Timestamp {
@@ -284,7 +290,7 @@ mod tests {
                 (Source::host(), Duration::from_secs(1)),
                 (smi(), Duration::from_secs(1)),
             ],
-            backends: vec![BackendState { source: smi(), absent: None }],
+            backends: vec![BackendState { source: smi(), absent: None, driver: None }],
             ..Hello::default()
         }
     }
@@ -306,7 +312,7 @@ mod tests {
     fn devices_at(millis: i64, list: Vec<Device>) -> Sample {
         let devices = Some(DevicesReading { at: at(millis), list });
         Sample {
-            backends: vec![BackendReading { source: smi(), devices, uses: None }],
+            backends: vec![BackendReading { source: smi(), slow_at: None, devices, uses: None }],
             ..Sample::default()
         }
     }
@@ -451,17 +457,16 @@ mod tests {
         let uses = |pids: &[u32]| {
             let list = pids
                 .iter()
-                .map(|pid| DeviceUse {
-                    device: "GPU-a".into(),
-                    pid: *pid,
-                    memory: Reading::default(),
-                    sm: Reading::default(),
-                    driver_name: None,
-                })
+                .map(|pid| DeviceUse { device: "GPU-a".into(), pid: *pid, ..DeviceUse::default() })
                 .collect();
             let uses = Some(UsesReading { at: at(1), list });
             Sample {
-                backends: vec![BackendReading { source: smi(), devices: None, uses }],
+                backends: vec![BackendReading {
+                    source: smi(),
+                    slow_at: None,
+                    devices: None,
+                    uses,
+                }],
                 ..Sample::default()
             }
         };

@@ -129,7 +129,7 @@ fn device_use(row: &str) -> Option<DeviceUse> {
     let pid = cells.next()?.parse().ok()?;
     let memory = number(cells.next()?, Bytes::from_mib);
     let driver_name = cells.next().and_then(|name| text(name).into_known());
-    Some(DeviceUse { device, pid, memory, sm: Reading::default(), driver_name })
+    Some(DeviceUse { device, pid, memory, driver_name, ..DeviceUse::default() })
 }
 
 /// Says why a cell holds no value, `None` when it holds one.

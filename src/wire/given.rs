@@ -1,4 +1,4 @@
-//! One number as a frame gives it: absent, `null`, a number, or something that is none.
+//! One value as a frame gives it: absent, `null`, a number or a flag, or something that is none.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,7 +8,7 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::model::{Reading, Reason};
 
-/// A number in a frame.
+/// A number or a flag in a frame.
 ///
 /// A value of the wrong kind spoils only itself, never the frame around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -18,7 +18,7 @@ pub enum Given<T> {
     Absent,
     /// The key is there and says `null`.
     Null,
-    /// A number that fits.
+    /// A value that fits.
     Value(T),
     /// Something else.
     Wrong,
@@ -47,15 +47,29 @@ impl<T> From<T> for Given<T> {
     }
 }
 
-/// The number types frames hold.
-pub trait Number: Sized {
+/// The plain types frames hold.
+pub trait Plain: Sized {
     /// From a whole number that is not negative.
-    fn of_u64(value: u64) -> Option<Self>;
+    fn of_u64(_: u64) -> Option<Self> {
+        None
+    }
     /// From any other number.
-    fn of_f64(value: f64) -> Option<Self>;
+    fn of_f64(_: f64) -> Option<Self> {
+        None
+    }
+    /// From `true` or `false`.
+    fn of_bool(_: bool) -> Option<Self> {
+        None
+    }
 }
 
-impl Number for u64 {
+impl Plain for bool {
+    fn of_bool(value: bool) -> Option<Self> {
+        Some(value)
+    }
+}
+
+impl Plain for u64 {
     fn of_u64(value: u64) -> Option<Self> {
         Some(value)
     }
@@ -71,7 +85,7 @@ impl Number for u64 {
     }
 }
 
-impl Number for f64 {
+impl Plain for f64 {
     #[expect(clippy::cast_precision_loss, reason = "percentages and seconds are far below 2^53")]
     fn of_u64(value: u64) -> Option<Self> {
         Some(value as Self)
@@ -91,7 +105,7 @@ impl<T: Serialize> Serialize for Given<T> {
     }
 }
 
-impl<'de, T: Number> Deserialize<'de> for Given<T> {
+impl<'de, T: Plain> Deserialize<'de> for Given<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(GivenVisitor(PhantomData))
     }
@@ -99,11 +113,11 @@ impl<'de, T: Number> Deserialize<'de> for Given<T> {
 
 struct GivenVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Number> Visitor<'de> for GivenVisitor<T> {
+impl<'de, T: Plain> Visitor<'de> for GivenVisitor<T> {
     type Value = Given<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number or null")
+        f.write_str("a number, a flag or null")
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
@@ -123,8 +137,8 @@ impl<'de, T: Number> Visitor<'de> for GivenVisitor<T> {
         Ok(Given::Null)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Given::Wrong)
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(T::of_bool(value).map_or(Given::Wrong, Given::Value))
     }
 
     fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
@@ -165,5 +179,7 @@ mod tests {
             ]
         );
         assert_eq!(serde_json::from_str::<Given<f64>>("-3").unwrap(), Given::Value(-3.0));
+        let flags = serde_json::from_str::<[Given<bool>; 3]>("[true, 1, null]").unwrap();
+        assert_eq!(flags, [Given::Value(true), Given::Wrong, Given::Null]);
     }
 }
