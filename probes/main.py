@@ -180,7 +180,8 @@ class Probe:
             self.poll.unregister(worker.link.source)
             backend = self.backend(worker)
             absent = backend is not None and backend.why is not None
-            if not absent:
+            # What made it end it may have said itself.
+            if not absent and (worker.source, worker.call) not in self.errors:
                 self.error(worker.source, 'failed', worker.call, 0.0, 'the probe\'s child process ended')
             worker.end()
             worker.retry = time.monotonic() + (AGAIN if absent else SLOW)

@@ -18,6 +18,8 @@ SLOW_FIELDS = (
     ('retired_single', 29, 0, 1, 418), ('retired_double', 30, 0, 1, 418), ('retired_pending', 31, 0, 1, 418),
     ('recovery', 230, 0, 1, 560))
 FLAGS = ('mig', 'display', 'persistence', 'ecc_mode', 'remap_pending', 'remap_failed', 'retired_pending')
+# What a slice has no answer of its own for.
+OF_THE_DEVICE = ('util', 'memory_util', 'temperature', 'power', 'power_limit', 'clock_sm', 'encoder', 'decoder')
 LINKS = 64
 # nvmlEventType*: Xid, uncorrected memory error, page retirement, poison, device unavailable, recovery action.
 EVENTS = 0xfc0a
@@ -177,6 +179,7 @@ class Slice(Part):
         Part.__init__(self, library, handle, index, '%d.%d' % (device.index, index))
         self.parent = device.uuid
         self.fast = [self.memory()]
+        self.values.update((key, Lack('not supported')) for key in OF_THE_DEVICE)
         name = library.words('nvmlDeviceGetName', handle)
         self.values['name'] = name if name and 'MIG' in name else self.describe(name or 'GPU')
         instance = library.number('nvmlDeviceGetGpuInstanceId', handle)
@@ -199,7 +202,7 @@ class Slice(Part):
     def head(self):
         return Part.head(self) + ',"parent":' + quote(self.parent)
 
-    def sample(self, now, is_slow):
+    def sample(self, now):
         self.round(self.fast)
         self.measure(now)
 

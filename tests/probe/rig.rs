@@ -246,11 +246,11 @@ impl Rig {
     /// The same, beginning with a frame that was taken already.
     pub(crate) fn until_or<T>(
         &mut self,
-        first: Value,
+        first: &Value,
         what: &str,
         mut choose: impl FnMut(&Value) -> Option<T>,
     ) -> T {
-        choose(&first).unwrap_or_else(|| self.until(what, choose))
+        choose(first).unwrap_or_else(|| self.until(what, choose))
     }
 
     /// What a hello says of a backend once it is in this state.

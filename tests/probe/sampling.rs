@@ -57,7 +57,7 @@ fn hello_tells_what_the_machine_is() {
         assert_eq!(hello["arch"], std::env::consts::ARCH);
         assert_eq!(hello["uid"], rustix::process::getuid().as_raw());
         assert_eq!(hello["intervals"]["host"], 0.5);
-        let intervals = rig.until_or(hello, "nvidia-smi", |frame| {
+        let intervals = rig.until_or(&hello, "nvidia-smi", |frame| {
             let is_told = frame["intervals"]["nvidia-smi"].is_number();
             is_told.then(|| frame["intervals"].clone())
         });
