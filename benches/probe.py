@@ -8,6 +8,7 @@ own work included; memory is the proportional set size of all of them; forks are
 probe ticks, less those of an equally long time without it, and by strace where there is one.
 """
 import argparse
+import base64
 import glob
 import json
 import os
@@ -16,8 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# In the order of src/probe.rs, compiled piece by piece as there.
 PARTS = ('wire', 'child', 'host', 'processes', 'nvidia_smi', 'nvml_library', 'nvml_device', 'nvml', 'main')
 TICK = os.sysconf('SC_CLK_TCK')
 
@@ -33,14 +36,14 @@ def scenario(devices, pids):
     lines = ['driver 570.133.20 12080']
     for i in range(devices):
         lines.append(
-            'gpu %d util=97 memutil=5%d temp=6%d memtemp=7%d power_mw=638250+7 power_avg_mw=638000+3 power_now_mw=639123+5 '
-            'limit_default_mw=700000 limit_min_mw=200000 limit_max_mw=700000 energy_mj=912345670+638250 '
-            'used_mib=70000 bar1_total_mib=131072 bar1_used_mib=1 clk_sm=1900+3 clk_gr=1900+3 clk_video=1275 '
-            'throttle=4 t_shutdown=92 t_slowdown=89 pcie_tx=9123456789+1234567 pcie_rx=8123456789+2345678 pcie_replays=0 '
-            'nvlinks=18 nvlink_tx_kib=8123456789+90000000 nvlink_rx_kib=7123456789+80000000 held_power=55123456789+400000000 '
-            'held_sync_boost=0 held_thermal=0 remap_corrected=0 remap_uncorrected=0 remap_pending=0 remap_failed=0 '
-            'recovery=0 fabric=3 gpm_graphics=97 gpm_sm=81 gpm_occupancy=33 gpm_tensor=44 gpm_dram=55 gpm_fp64=0 '
-            'gpm_fp32=9 gpm_fp16=1' % (i, i % 10, i % 10, i % 10))
+            'gpu %d util=90%%10 memutil=50%%20 temp=60%%3 memtemp=70%%3 power_mw=638250%%40000 power_avg_mw=638000%%40000 '
+            'power_now_mw=639123%%40000 limit_default_mw=700000 limit_min_mw=200000 limit_max_mw=700000 '
+            'energy_mj=912345670+638250 used_mib=70000 bar1_total_mib=131072 bar1_used_mib=1 clk_sm=1900%%80 clk_gr=1900%%80 '
+            'clk_video=1275 throttle=4 t_shutdown=92 t_slowdown=89 pcie_tx=9123456789+1234567 pcie_rx=8123456789+2345678 '
+            'pcie_replays=0 nvlinks=18 nvlink_tx_kib=8123456789+90000000 nvlink_rx_kib=7123456789+80000000 '
+            'held_power=55123456789+400000000 held_sync_boost=0 held_thermal=0 remap_corrected=0 remap_uncorrected=0 '
+            'remap_pending=0 remap_failed=0 recovery=0 fabric=3 gpm_graphics=90%%10 gpm_sm=70%%20 gpm_occupancy=30%%20 '
+            'gpm_tensor=40%%20 gpm_dram=50%%20 gpm_fp64=0 gpm_fp32=9%%5 gpm_fp16=1%%2' % i)
     for place, pid in enumerate(pids):
         lines.append('proc %d %d 13800 sm=%d mem=%d' % (place % devices, pid, 10 + place, place))
     return '\n'.join(lines) + '\n'
@@ -107,13 +110,16 @@ def main():
 
 
 def run(options, folder, pids):
-    source = 'NODE="bench"\nINTERVAL=%r\nDEADMAN=30\n' % options.interval
-    for part in PARTS:
-        source += open(os.path.join(ROOT, 'probes', part + '.py')).read()
+    pieces = ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in PARTS)
+    pieces = '\n'.join(line for line in pieces.split('\n') if line and not line.lstrip().startswith('#'))
+    packed = base64.b64encode(zlib.compress(pieces.replace('\nclass ', '\n\fclass ').encode(), 9)).decode()
+    source = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
+              '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n'
+              'while _p:exec(compile(_p.pop(0),"gtop","exec",0,False,2))\n' % (options.interval, packed))
     path, state, trace = [os.path.join(folder, name) for name in ('probe.py', 'state', 'trace')]
     open(path, 'w').write(source)
     open(state, 'w').write(scenario(options.devices, pids))
-    command = [options.python, '-ISu', path]
+    command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
     if options.strace:
         command = [shutil.which('strace'), '-f', '-qq', '-e', 'trace=fork,vfork,clone,clone3', '-o', trace] + command
     environment = dict(os.environ, LD_LIBRARY_PATH=folder, NVML_STUB_STATE=state)

@@ -412,6 +412,9 @@ def main():
         os.setpgid(0, 0)
     except OSError:
         pass
+    import gc
+    if hasattr(gc, 'freeze'):
+        gc.freeze()         # what the children share with us stays shared
     probe = Probe()
     try:
         probe.run()

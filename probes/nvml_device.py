@@ -4,8 +4,8 @@ EVERY_LINK = 0xffffffff
 KIB = 1024
 # (key, field id, scope id, factor, first driver that has it): ids were shuffled before that.
 FAST_FIELDS = (
-    ('temperature_memory', 82, 0, 1, 418), ('energy', 83, 0, 1, 418), ('power_average', 185, 0, 1, 525),
-    ('power_instant', 186, 0, 1, 525), ('held_power', 74, 0, 1, 418), ('held_sync_boost', 76, 0, 1, 418),
+    ('temperature_memory', 82, 0, 1, 418), ('power_instant', 186, 0, 1, 525),
+    ('held_power', 74, 0, 1, 418), ('held_sync_boost', 76, 0, 1, 418),
     ('held_thermal', 269, 0, 1, 570), ('held_hw_thermal', 270, 0, 1, 580), ('held_power_brake', 271, 0, 1, 580),
     ('pcie_tx', 197, 0, 1, 560), ('pcie_rx', 198, 0, 1, 560),
     ('nvlink_tx', 138, EVERY_LINK, KIB, 450), ('nvlink_rx', 139, EVERY_LINK, KIB, 450))
@@ -13,7 +13,7 @@ FAST_FIELDS = (
 INSTEAD = {'held_thermal': ('held_thermal', 75, 0, 1, 418), 'nvlink_tx': ('nvlink_tx', 202, EVERY_LINK, 1, 560),
            'nvlink_rx': ('nvlink_rx', 204, EVERY_LINK, 1, 560)}
 SLOW_FIELDS = (
-    ('nvlinks', 91, 0, 1, 418), ('pcie_replays', 94, 0, 1, 418), ('remapped_corrected', 142, 0, 1, 450),
+    ('energy', 83, 0, 1, 418), ('power_average', 185, 0, 1, 525), ('nvlinks', 91, 0, 1, 418), ('pcie_replays', 94, 0, 1, 418), ('remapped_corrected', 142, 0, 1, 450),
     ('remapped_uncorrected', 143, 0, 1, 450), ('remap_pending', 144, 0, 1, 450), ('remap_failed', 145, 0, 1, 450),
     ('retired_single', 29, 0, 1, 418), ('retired_double', 30, 0, 1, 418), ('retired_pending', 31, 0, 1, 418),
     ('recovery', 230, 0, 1, 560))
@@ -107,11 +107,11 @@ class Part:
         if code in self.troubles:
             raise Trouble(code)
         if code:
-            found = {key: Lack(REFUSALS.get(code, 'driver error')) for key, _ in Gpm.metrics}
+            self.values['activity'] = Lack(REFUSALS.get(code, 'driver error'))
             if code in REFUSALS:
                 self.gpm = None
-        for key, value in found.items():
-            self.values[key] = Lack('not supported') if value is None else value
+        elif found:
+            self.values['activity'] = found
 
     def start_gpm(self, place, handle, instance=None):
         gpm = Gpm(self.library, handle, place, instance)
@@ -119,12 +119,11 @@ class Part:
         if why is None:
             self.gpm = gpm
         else:
-            for key, _ in Gpm.metrics:
-                self.values[key] = Lack(why)
+            self.values['activity'] = Lack(why)
 
     def text(self, full):
         """What is new, as JSON; a value that stands still is not sent again before all of them are."""
-        out, lacks, sent = [self.head()], [], self.sent
+        out, lacks, sent = [self.head(full)], [], self.sent
         for key, value in self.values.items():
             if not full and sent.get(key) == value:
                 continue
@@ -141,8 +140,10 @@ class Part:
             out.append('"lacks":{' + ','.join(lacks) + '}')
         return '{' + ','.join(out) + '}'
 
-    def head(self):
-        return '"uuid":%s,"index":%d' % (quote(self.uuid), self.index)
+    def head(self, full):
+        """Who it is; a sample that is not full names it and no more."""
+        text = '"uuid":' + quote(self.uuid)
+        return text + ',"index":%d' % self.index if full or not self.sent else text
 
 
 class Trouble(Exception):
@@ -199,8 +200,8 @@ class Slice(Part):
         part = '%dc.' % out[7] if out[7] < out[6] else ''
         return '%s MIG %s%dg.%dgb' % (name, part, out[6], (out[8] + 512) // 1024)
 
-    def head(self):
-        return Part.head(self) + ',"parent":' + quote(self.parent)
+    def head(self, full):
+        return Part.head(self, full) + ',"parent":' + quote(self.parent)
 
     def sample(self, now):
         self.round(self.fast)
@@ -272,10 +273,8 @@ class Gpu(Part):
             self.ask('temperature', 'nvmlDeviceGetTemperature', c.c_uint(), c.c_uint(0), otherwise=self.ask(
                 (None, None, 'temperature'), 'nvmlDeviceGetTemperatureV', (c.c_int * 3)(), word=0x0100000c)),
             self.ask('power', 'nvmlDeviceGetPowerUsage', c.c_uint()),
-            self.ask('clock_graphics', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(0)),
             self.ask('clock_sm', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(1)),
             self.ask('clock_memory', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(2)),
-            self.ask('clock_video', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(3)),
             self.ask('pstate', 'nvmlDeviceGetPerformanceState', c.c_uint()),
             self.ask('throttle', 'nvmlDeviceGetCurrentClocksThrottleReasons', c.c_ulonglong(), otherwise=self.ask(
                 'throttle', 'nvmlDeviceGetCurrentClocksEventReasons', c.c_ulonglong())),
@@ -293,6 +292,8 @@ class Gpu(Part):
                   for key, kind, since in (('ecc_corrected', 0, 0), ('ecc_uncorrected', 1, 0),
                                            ('ecc_corrected_total', 0, 1), ('ecc_uncorrected_total', 1, 1))]
         return errors + [
+            self.ask('clock_graphics', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(0)),
+            self.ask('clock_video', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(3)),
             self.ask('fan', 'nvmlDeviceGetFanSpeed', c.c_uint()),
             self.ask('power_limit', 'nvmlDeviceGetEnforcedPowerLimit', c.c_uint(), otherwise=self.ask(
                 'power_limit', 'nvmlDeviceGetPowerManagementLimit', c.c_uint())),

@@ -211,8 +211,8 @@ class ProcessList:
 class Gpm:
     """Activity counters of Hopper and newer: two snapshots make one set of percentages."""
 
-    metrics = (('graphics_active', 1), ('sm_active', 2), ('sm_occupancy', 3), ('tensor_active', 5),
-               ('dram_active', 10), ('fp64_active', 11), ('fp32_active', 12), ('fp16_active', 13))
+    # In the order in which they are told: graphics, SM, occupancy, any tensor, DRAM, FP64, FP32, FP16.
+    metrics = (1, 2, 3, 5, 10, 11, 12, 13)
     head = struct.Struct('=IIQQ')
     entry = struct.Struct('=IId')
 
@@ -241,9 +241,9 @@ class Gpm:
         return None
 
     def read(self, now):
-        """(answer, {key: value or None}); nothing until there are two snapshots more than 0.1 s apart."""
+        """(answer, [value or None]); nothing until there are two snapshots more than 0.1 s apart."""
         if self.taken is not None and now - self.taken < 0.11:
-            return OK, {}
+            return OK, []
         library, (before, last) = self.library, self.samples
         if self.instance is None:
             name, arguments = 'nvmlGpmSampleGet', (self.handle, before)
@@ -251,29 +251,26 @@ class Gpm:
             name, arguments = 'nvmlGpmMigSampleGet', (self.handle, library.c.c_uint(self.instance), before)
         function = library.function(name)
         if function is None:
-            return NO_FUNCTION, {}
+            return NO_FUNCTION, []
         library.announce(library.label(name, self.place))
         code = function(*arguments)
         if code:
-            return code, {}
+            return code, []
         self.samples = [last, before]
         is_first, self.taken = self.taken is None, now
-        return (OK, {}) if is_first else self.judge(last, before)
+        return (OK, []) if is_first else self.judge(last, before)
 
     def judge(self, first, second):
         library = self.library
         self.head.pack_into(self.buffer, 0, 1, len(self.metrics), first.value, second.value)
-        for i, (_, number) in enumerate(self.metrics):
+        for i, number in enumerate(self.metrics):
             self.entry.pack_into(self.buffer, 24 + 40 * i, number, 0, 0.0)
         library.announce(library.label('nvmlGpmMetricsGet', self.place))
         code = library.function('nvmlGpmMetricsGet')(self.buffer)
         if code:
-            return code, {}
-        out = {}
-        for i, (key, _) in enumerate(self.metrics):
-            _, answer, value = self.entry.unpack_from(self.buffer, 24 + 40 * i)
-            out[key] = None if answer or value != value else round(value, 1)
-        return OK, out
+            return code, []
+        found = [self.entry.unpack_from(self.buffer, 24 + 40 * i) for i in range(len(self.metrics))]
+        return OK, [None if answer else round(value, 1) for _, answer, value in found]
 
     def free(self):
         for sample in self.samples:

@@ -47,6 +47,9 @@ impl<T> From<T> for Given<T> {
     }
 }
 
+/// Longest list of numbers that is one value.
+const LONGEST: usize = 8;
+
 /// The plain types frames hold.
 pub trait Plain: Sized {
     /// From a whole number that is not negative.
@@ -60,6 +63,17 @@ pub trait Plain: Sized {
     /// From `true` or `false`.
     fn of_bool(_: bool) -> Option<Self> {
         None
+    }
+    /// From a list of numbers.
+    fn of_list(_: &[Given<f64>]) -> Option<Self> {
+        None
+    }
+}
+
+/// So many numbers that come together.
+impl<const N: usize> Plain for [Given<f64>; N] {
+    fn of_list(list: &[Given<f64>]) -> Option<Self> {
+        list.try_into().ok()
     }
 }
 
@@ -146,8 +160,14 @@ impl<'de, T: Plain> Visitor<'de> for GivenVisitor<T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Given::Wrong)
+        let mut list = Vec::new();
+        while let Some(given) = seq.next_element::<Given<f64>>()? {
+            // A longer list than anything holds is read to its end and forgotten.
+            if list.len() <= LONGEST {
+                list.push(given);
+            }
+        }
+        Ok(T::of_list(&list).map_or(Given::Wrong, Given::Value))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
@@ -180,6 +200,10 @@ mod tests {
         );
         assert_eq!(serde_json::from_str::<Given<f64>>("-3").unwrap(), Given::Value(-3.0));
         let flags = serde_json::from_str::<[Given<bool>; 3]>("[true, 1, null]").unwrap();
+        let list = serde_json::from_str::<Given<[Given<f64>; 2]>>("[1, null]").unwrap();
+        assert_eq!(list, Given::Value([Given::Value(1.0), Given::Null]));
+        let long = serde_json::from_str::<Given<[Given<f64>; 2]>>("[1, null, [3]]").unwrap();
+        assert_eq!(long, Given::Wrong);
         assert_eq!(flags, [Given::Value(true), Given::Wrong, Given::Null]);
     }
 }

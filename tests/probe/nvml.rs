@@ -35,7 +35,7 @@ fn when(rig: &mut Rig, what: &str, is_so: impl Fn(&[Value]) -> bool) -> Vec<Valu
 
 #[test]
 fn the_first_sample_tells_all_and_the_next_only_what_has_changed() {
-    let Some(mut rig) = started(&(gpus(2) + "gpu 0 energy_mj=5+1000000\n")) else { return };
+    let Some(mut rig) = started(&(gpus(2) + "gpu 0 pcie_tx=5+1000000\n")) else { return };
     let ready = rig.backend("nvml", "ready");
     assert_eq!((&ready["driver"], &ready["devices"]), (&"570.86.15".into(), &2.into()));
     let first = when(&mut rig, "devices", |_| true);
@@ -44,7 +44,7 @@ fn the_first_sample_tells_all_and_the_next_only_what_has_changed() {
     let second = when(&mut rig, "devices", |_| true);
     let third = when(&mut rig, "devices", |_| true);
     for device in [&second[0], &third[0]] {
-        assert!(device["energy"].is_u64() && device["util"].is_null(), "{device}");
+        assert!(device["pcie_tx"].is_u64() && device["util"].is_null(), "{device}");
     }
     rig.set_state(&gpus(3));
     when(&mut rig, "a change", |devices| devices.len() == 3 && devices[2]["util"] == 92);

@@ -16,8 +16,8 @@
 //                                 something that happens, told to who has registered, once for each content of the file
 //   fault FUNCTION[@N] HOW        HOW: an nvmlReturn_t, hang, or slow MICROSECONDS; FUNCTION nvml stands for all
 //   at SECONDS LINE               LINE holds from so many seconds after the file was written
-// A value is a number, BASE+RATE (grows by RATE a second from when the file was written), ~ (not supported) or
-// !CODE (the call for it fails so).
+// A value is a number, BASE+RATE (grows by RATE a second from when the file was written), BASE%SPAN (wanders up to
+// SPAN above BASE), ~ (not supported) or !CODE (the call for it fails so).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static const char DEFAULTS[] =
 typedef struct {
     enum { NONE, NUMBER, CODE } kind;
     double base, rate;
-    u64 whole;
+    u64 whole, span;
 } Value;
 
 typedef struct {
@@ -93,10 +93,10 @@ static double seconds(clockid_t clock, struct timespec since) {
 }
 
 static Value parse(const char *text) {
-    Value value = {NUMBER, 0, 0, 0};
+    Value value = {.kind = NUMBER};
     char *end;
     if (*text == '~' || *text == '!')
-        return (Value){CODE, *text == '~' ? NOT_SUPPORTED : atof(text + 1), 0, 0};
+        return (Value){.kind = CODE, .base = *text == '~' ? NOT_SUPPORTED : atof(text + 1)};
     value.whole = strtoull(text, &end, 0);
     if (*text == '-' || *end == '.')
         value.base = strtod(text, &end);
@@ -104,6 +104,8 @@ static Value parse(const char *text) {
         value.base = (double)value.whole;
     if (*end == '+')
         value.rate = atof(end + 1);
+    if (*end == '%')
+        value.span = strtoull(end + 1, NULL, 10);
     return value;
 }
 
@@ -273,6 +275,16 @@ static int trip(const char *function, int gpu) {
     return SUCCESS;
 }
 
+// Another number in each tenth of a second.
+static u64 wander(const Value *value) {
+    struct timespec now;
+    if (!value->span)
+        return 0;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    u64 mixed = ((u64)now.tv_sec * 10 + (u64)now.tv_nsec / 100000000) * 0x9e3779b97f4a7c15ull + (u64)(size_t)value;
+    return (mixed >> 32) % (value->span + 1);
+}
+
 static int number(const Device *device, int key, u64 *out) {
     const Value *value = &device->values[key];
     if (value->kind == NONE)
@@ -281,7 +293,7 @@ static int number(const Device *device, int key, u64 *out) {
         return (int)value->base;
     *out = value->rate || value->base != (double)value->whole
                ? (u64)(long long)(value->base + value->rate * seconds(CLOCK_REALTIME, written))
-               : value->whole;
+               : value->whole + wander(value);
     return SUCCESS;
 }
 
@@ -721,7 +733,7 @@ API nvmlGpmMetricsGet(Metrics *out) {
             if (metrics[k].id != out->metrics[i].id || value->kind == NONE)
                 continue;
             out->metrics[i].code = value->kind == CODE ? (int)value->base : SUCCESS;
-            out->metrics[i].value = value->base;
+            out->metrics[i].value = value->base + (double)wander(value);
         }
     }
     return SUCCESS;

@@ -253,30 +253,10 @@ pub struct Device {
     /// How many there were.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub xids: Given<u64>,
-    /// Percent of time anything ran; with the seven below, measured by the hardware.
+    /// Percent, measured by the hardware: time anything ran, multiprocessors busy, warps of those there could
+    /// be, time the tensor cores worked, bandwidth of the memory, time in double, single and half precision.
     #[serde(skip_serializing_if = "Given::is_absent")]
-    pub graphics_active: Given<f64>,
-    /// Percent of multiprocessors busy.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub sm_active: Given<f64>,
-    /// Percent of the warps there could be.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub sm_occupancy: Given<f64>,
-    /// Percent of time the tensor cores worked.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub tensor_active: Given<f64>,
-    /// Percent of the memory's bandwidth.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub dram_active: Given<f64>,
-    /// Percent of time, double precision.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub fp64_active: Given<f64>,
-    /// Percent of time, single precision.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub fp32_active: Given<f64>,
-    /// Percent of time, half precision.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub fp16_active: Given<f64>,
+    pub activity: Given<[Given<f64>; 8]>,
     /// Of a slice: its GPU instance.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub gpu_instance: Given<u64>,

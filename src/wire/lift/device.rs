@@ -59,6 +59,18 @@ impl Judge<'_> {
         self.small(given, key).and_then(watts)
     }
 
+    /// One of the hardware's own measurements: the device has all of them or none, but for single ones.
+    fn activity(&self, place: usize) -> Reading<Percent> {
+        let list = match self.0.activity {
+            Given::Value(list) => list,
+            Given::Absent => return Reading::default(),
+            Given::Null => return Reading::Unknown(self.lack("activity")),
+            Given::Wrong => return Reading::Unknown(Reason::Malformed),
+        };
+        let given = list.get(place).copied().unwrap_or_default();
+        given.reading(Reason::NotSupported).and_then(|share| Percent::new(single(share)))
+    }
+
     /// Two small numbers that mean something only together.
     fn pair(&self, given: [Given<u64>; 2], keys: [&str; 2]) -> Reading<(u8, u8)> {
         let [first, second] = given;
@@ -148,6 +160,7 @@ fn statics(judge: &Judge<'_>) -> DeviceStatics {
 
 fn details(judge: &Judge<'_>) -> DeviceDetails {
     let sent = judge.0;
+    let active = |place: usize| judge.activity(place);
     DeviceDetails {
         encoder: judge.share(sent.encoder, "encoder"),
         decoder: judge.share(sent.decoder, "decoder"),
@@ -179,14 +192,14 @@ fn details(judge: &Judge<'_>) -> DeviceDetails {
         recovery: judge.state(sent.recovery, "recovery", Recovery::new),
         xid: judge.small(sent.xid, "xid"),
         xids: judge.count(sent.xids, "xids"),
-        graphics_active: judge.share(sent.graphics_active, "graphics_active"),
-        sm_active: judge.share(sent.sm_active, "sm_active"),
-        sm_occupancy: judge.share(sent.sm_occupancy, "sm_occupancy"),
-        tensor_active: judge.share(sent.tensor_active, "tensor_active"),
-        dram_active: judge.share(sent.dram_active, "dram_active"),
-        fp64_active: judge.share(sent.fp64_active, "fp64_active"),
-        fp32_active: judge.share(sent.fp32_active, "fp32_active"),
-        fp16_active: judge.share(sent.fp16_active, "fp16_active"),
+        graphics_active: active(0),
+        sm_active: active(1),
+        sm_occupancy: active(2),
+        tensor_active: active(3),
+        dram_active: active(4),
+        fp64_active: active(5),
+        fp32_active: active(6),
+        fp16_active: active(7),
         links: links(sent.links.as_deref()),
     }
 }
