@@ -45,7 +45,7 @@ def scenario(devices, pids):
             'remap_pending=0 remap_failed=0 recovery=0 fabric=3 gpm_graphics=90%%10 gpm_sm=70%%20 gpm_occupancy=30%%20 '
             'gpm_tensor=40%%20 gpm_dram=50%%20 gpm_fp64=0 gpm_fp32=9%%5 gpm_fp16=1%%2' % i)
     for place, pid in enumerate(pids):
-        lines.append('proc %d %d 13800 sm=%d mem=%d' % (place % devices, pid, 10 + place, place))
+        lines.append('proc %d %d 13800 sm=%d%%30 mem=%d' % (place % devices, pid, 10 + place, place))
     return '\n'.join(lines) + '\n'
 
 

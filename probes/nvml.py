@@ -4,6 +4,7 @@ MOST_DEVICES = 64
 MOST_SLICES = 16
 MOST_USES = 4096
 MOST_EVENTS = 32
+USE_KEYS = ('memory', 'kind', 'sm', 'mem', 'enc', 'dec')
 XID = 8
 
 
@@ -24,7 +25,8 @@ class Nvml:
         self.facts = {}
         self.lists = None
         self.events = None
-        self.uses = None
+        self.uses = {}                  # (device, pid) -> what was told of it
+        self.uses_at = 0.0
 
     def absent(self):
         """Why this backend cannot be used here, None when it can."""
@@ -129,15 +131,15 @@ class Nvml:
     def report(self, now, full, is_slow, rows):
         pids = None
         if rows is not None:
-            self.uses = '{"at":%.3f,"list":[%s]}' % (now, ','.join([text for _, text in rows[:MOST_USES]]))
-            pids = sorted(set(pid for pid, _ in rows))
+            rows = rows[:MOST_USES]
+            self.uses_at, pids = now, sorted(set(row[1] for row in rows))
         part, texts = {'at': now}, {}
         if is_slow or full:
             part['slow'] = self.slow_at
         parts = [part for gpu in self.gpus for part in [gpu] + list(gpu.slices)]
         texts['devices'] = '[' + ','.join([one.text(full) for one in parts]) + ']'
-        if self.uses and (rows is not None or full):
-            texts['uses'] = self.uses
+        if rows is not None or (full and self.uses_at):
+            texts['uses'] = self.uses_text(rows, full)
         self.duty.report('part', part, pids, texts)
 
     def round(self, now, is_slow, is_listing):
@@ -215,7 +217,7 @@ class Nvml:
     # -- processes
 
     def uses_of(self, part):
-        """(pid, JSON) of every process that uses it."""
+        """(device, pid, (memory, kind, SM, memory, encoder, decoder)) of every process that uses it."""
         found = {}
         for kind, letter, quiet in (('Compute', 'C', None), ('Graphics', 'G', 'has_quiet_graphics'),
                                     ('MPSCompute', 'C', 'has_quiet_mps')):
@@ -234,17 +236,26 @@ class Nvml:
                     held = memory if held is None else held if memory is None else max(held, memory)
                     found[pid] = held, letters if letter in letters else letters + '+' + letter
         shares = self.shares(part, found)
-        out = []
-        for pid, (memory, letters) in found.items():
-            device = '"device":%s,' % quote(part.uuid) if not out else ''
-            words = device, pid, 'null' if memory is None else memory
-            if shares is None:
-                text = '{%s"pid":%d,"memory":%s,"sm":null' % words
-            else:
-                text = '{%s"pid":%d,"memory":%s,"sm":%d,"mem":%d,"enc":%d,"dec":%d' % (
-                    words + shares.get(pid, (0, 0, 0, 0)))
-            out.append((pid, text + ',"kind":"%s"}' % letters[1:]))
-        return out
+        return [(part.uuid, pid, (memory, letters[1:]) + (
+            (None,) * 4 if shares is None else shares.get(pid, (0, 0, 0, 0))))
+                for pid, (memory, letters) in found.items()]
+
+    def uses_text(self, rows, full):
+        """The uses as JSON; of one that was told before only what has changed, of its device only the first time."""
+        if rows is None:
+            rows = [key + (values,) for key, values in self.uses.items()]
+        told, out, device = {}, [], None
+        for uuid, pid, values in rows:
+            before = None if full else self.uses.get((uuid, pid))
+            told[uuid, pid] = values
+            text = '{"pid":%d' % pid if uuid == device else '{"device":%s,"pid":%d' % (quote(uuid), pid)
+            device = uuid
+            for place, key in enumerate(USE_KEYS):
+                if before is None or before[place] != values[place]:
+                    text += ',"%s":%s' % (key, encode(values[place]))
+            out.append(text + '}')
+        self.uses = told
+        return '{"at":%.3f,"list":[%s]}' % (self.uses_at, ','.join(out))
 
     def shares(self, part, found):
         """{pid: (sm, memory, encoder, decoder)} of what ran lately; None where nobody can tell."""

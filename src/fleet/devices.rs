@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::fleet::history::Metric;
 use crate::fleet::node::Node;
 use crate::fleet::rates::rate_device;
-use crate::model::{BackendReading, Device, DevicesReading, Source, UsesReading};
+use crate::model::{BackendReading, Device, DeviceUse, DevicesReading, Source, UsesReading};
 
 /// Takes what one backend said.
 pub(super) fn take_backend(node: &mut Node, backend: BackendReading) {
@@ -102,6 +102,16 @@ fn take_uses(node: &mut Node, source: &Source, reading: UsesReading) {
             .zip(device_sources.iter())
             .any(|(device, owner)| device.uuid == *uuid && owner != source)
     };
-    uses.retain(|used| is_others(&used.device));
-    uses.extend(reading.list);
+    let (kept, mine): (Vec<_>, Vec<_>) =
+        std::mem::take(uses).into_iter().partition(|used| is_others(&used.device));
+    let key = |used: &DeviceUse| (Arc::clone(&used.device), used.pid);
+    let mut before: BTreeMap<_, _> = mine.into_iter().map(|used| (key(&used), used)).collect();
+    *uses = kept;
+    uses.extend(reading.list.into_iter().map(|newer| match before.remove(&key(&newer)) {
+        Some(mut used) => {
+            used.keep_newer(newer);
+            used
+        }
+        None => newer,
+    }));
 }

@@ -88,3 +88,28 @@ pub struct DeviceUse {
     /// What the driver calls it; stands in where the node hides its command line.
     pub driver_name: Option<Arc<str>>,
 }
+
+impl DeviceUse {
+    /// Takes over what `newer` tells and keeps the rest.
+    pub fn keep_newer(&mut self, newer: Self) {
+        let Self {
+            device,
+            pid,
+            memory,
+            sm,
+            memory_utilization,
+            encoder,
+            decoder,
+            kind,
+            driver_name,
+        } = newer;
+        (self.device, self.pid) = (device, pid);
+        self.memory.keep_newer(memory);
+        self.sm.keep_newer(sm);
+        self.memory_utilization.keep_newer(memory_utilization);
+        self.encoder.keep_newer(encoder);
+        self.decoder.keep_newer(decoder);
+        self.kind.keep_newer(kind);
+        self.driver_name = driver_name.or_else(|| self.driver_name.take());
+    }
+}

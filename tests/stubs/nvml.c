@@ -10,7 +10,8 @@
 //   slice N I key=value ... [name=NAME TO THE END]
 //                                 a MIG slice of device N: total_mib used_mib reserved_mib gi ci gi_slices gpm_* uuid
 //   proc N PID MIB [key=value ...]
-//                                 a process on device N: sm mem enc dec, type=C|G|CG|M, slice=I; MIB may be -
+//                                 a process on device N: sm (also as BASE%SPAN) mem enc dec, type=C|G|CG|M, slice=I;
+//                                 MIB may be -
 //   stale N PID SM                a row of the process samples that is garbage: an old process, an absurd share
 //   xid N CODE | event N TYPE DATA
 //                                 something that happens, told to who has registered, once for each content of the file
@@ -71,7 +72,7 @@ typedef struct {
     char uuid[96], name[96], capability[16];
 } Device;
 
-typedef struct { u32 gpu, pid, sm, mem, enc, dec; int slice; u64 bytes; char type[4]; int is_stale; } Use;
+typedef struct { u32 gpu, pid, sm, span, mem, enc, dec; int slice; u64 bytes; char type[4]; int is_stale; } Use;
 typedef struct { char function[64]; int gpu, code; u32 micros; } Fault;
 typedef struct { u32 gpu; u64 type, data; } Event;
 
@@ -180,7 +181,7 @@ static void take_use(char *line) {
             continue;
         *value++ = 0;
         u32 number = (u32)strtoul(value, NULL, 10);
-        if (!strcmp(word, "sm")) use->sm = number;
+        if (!strcmp(word, "sm")) use->sm = number, use->span = strchr(value, '%') ? (u32)atoi(strchr(value, '%') + 1) : 0;
         else if (!strcmp(word, "mem")) use->mem = number;
         else if (!strcmp(word, "enc")) use->enc = number;
         else if (!strcmp(word, "dec")) use->dec = number;
@@ -652,7 +653,9 @@ API nvmlDeviceGetProcessUtilization(Device *x, Shares *out, u32 *count, u64 sinc
     const u64 stamp = (u64)now.tv_sec * 1000000 + (u64)now.tv_nsec / 1000;
     for (int i = 0; i < use_count; i++)
         if (uses[i].gpu == x->index)
-            *out++ = (Shares){uses[i].pid, uses[i].is_stale ? ~0ull : stamp, uses[i].sm, uses[i].mem, uses[i].enc, uses[i].dec};
+            *out++ = (Shares){uses[i].pid, uses[i].is_stale ? ~0ull : stamp,
+                              uses[i].sm + (u32)((stamp / 100000 * 2654435761u + (u64)i * 97) >> 7) % (uses[i].span + 1),
+                              uses[i].mem, uses[i].enc, uses[i].dec};
     return SUCCESS;
 }
 

@@ -281,7 +281,7 @@ pub struct Uses {
     pub list: Vec<Use>,
 }
 
-/// One process's use of one device.
+/// One process's use of one device; what has not changed since the last list may be left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Use {
