@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 /// What the stand-ins take for granted.
-const DEFAULTS: &str = "util=0 memutil=0 temp=35 memtemp=43 power_mw=70000 limit_mw=700000 \
+const DEFAULTS: &str = "util=0 memutil=0 temp=35 power_mw=70000 limit_mw=700000 \
     limit_requested_mw=700000 used_mib=0 total_mib=81559 reserved_mib=600 clk_gr=1980 clk_sm=1980 \
     clk_mem=2619 clk_gr_max=1980 clk_sm_max=1980 clk_mem_max=2619 pstate=0 throttle=0 persistence=1 \
     compute_mode=0 display=0 ecc_mode=1 ecc_cv=0 ecc_uv=0 ecc_ca=0 ecc_ua=0 pcie_gen=5 \
@@ -157,7 +157,13 @@ pub(crate) fn devices(scenario: &str) -> Vec<Device> {
         let keys = words
             .filter_map(|word| word.split_once('='))
             .map(|(key, value)| (key.to_owned(), value.to_owned()));
-        Some(Device { name: name.to_owned(), keys: keys.collect() })
+        let mut keys: BTreeMap<String, String> = keys.collect();
+        if !keys.contains_key("memtemp") {
+            let own = &keys["temp"];
+            let warmer = own.parse().map_or_else(|_| own.clone(), |own: u32| (own + 8).to_string());
+            keys.insert("memtemp".to_owned(), warmer);
+        }
+        Some(Device { name: name.to_owned(), keys })
     };
     scenario.lines().filter_map(line).collect()
 }

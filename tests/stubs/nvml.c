@@ -6,7 +6,8 @@
 // the stand-in for nvidia-smi reads the same file (see there for what only it knows):
 //   driver VERSION CUDA           the version of the driver, and of CUDA as NVML gives it: 12080 is 12.8
 //   gpu N [key=value ...] [lost] [name=NAME TO THE END]
-//                                 a device; the keys are those of KEYS below, and uuid, capability
+//                                 a device; the keys are those of KEYS below, and uuid, capability; memtemp is temp
+//                                 and 8 more unless it is told
 //   slice N I key=value ... [name=NAME TO THE END]
 //                                 a MIG slice of device N: total_mib used_mib reserved_mib gi ci gi_slices gpm_* uuid
 //   proc N PID MIB [key=value ...]
@@ -55,7 +56,7 @@ static const char *const key_names[] = {KEYS(AS_NAME)};
 
 // What a device is unless its line says otherwise; the same in the stand-in for nvidia-smi.
 static const char DEFAULTS[] =
-    "util=0 memutil=0 temp=35 memtemp=43 power_mw=70000 limit_mw=700000 limit_requested_mw=700000 used_mib=0 "
+    "util=0 memutil=0 temp=35 power_mw=70000 limit_mw=700000 limit_requested_mw=700000 used_mib=0 "
     "total_mib=81559 reserved_mib=600 clk_gr=1980 clk_sm=1980 clk_mem=2619 clk_gr_max=1980 clk_sm_max=1980 "
     "clk_mem_max=2619 pstate=0 throttle=0 persistence=1 compute_mode=0 display=0 ecc_mode=1 ecc_cv=0 ecc_uv=0 ecc_ca=0 "
     "ecc_ua=0 pcie_gen=5 pcie_width=16 pcie_gen_max=5 pcie_width_max=16 mig=0 enc=0 dec=0";
@@ -288,6 +289,11 @@ static u64 wander(const Value *value) {
 
 static int number(const Device *device, int key, u64 *out) {
     const Value *value = &device->values[key];
+    if (value->kind == NONE && key == K_memtemp && !device->is_slice) {
+        int code = number(device, K_temp, out);
+        *out += 8;
+        return code;
+    }
     if (value->kind == NONE)
         return NOT_SUPPORTED;
     if (value->kind == CODE)
