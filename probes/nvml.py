@@ -4,6 +4,7 @@ MOST_DEVICES = 64
 MOST_SLICES = 16
 MOST_USES = 4096
 MOST_EVENTS = 32
+RESTARTS = 3
 USE_KEYS = ('memory', 'kind', 'sm', 'mem', 'enc', 'dec')
 XID = 8
 
@@ -20,7 +21,7 @@ class Nvml:
         self.duty = duty
         self.library = Library(duty.page)
         self.due = self.list_due = self.slow_due = self.slow_at = 0.0
-        self.samples_taken = 0
+        self.samples_taken = self.restarts = 0
         self.gpus = []
         self.facts = {}
         self.lists = None
@@ -125,6 +126,7 @@ class Nvml:
             rows = self.round(now, is_slow, is_listing)
         except Trouble:
             return self.restart()
+        self.restarts = 0
         self.report(now, full, is_slow, rows)
         return None
 
@@ -207,9 +209,10 @@ class Nvml:
         self.duty.report('state', None, self.facts)
 
     def restart(self):
-        """The library was shut down under us, by a reloaded driver: begins anew once, or ends."""
+        """The library was shut down under us, by a reloaded driver: begins anew, or ends."""
         self.library.call('nvmlShutdown')
-        why = self.library.initialize()
+        self.restarts += 1
+        why = self.library.initialize() if self.restarts <= RESTARTS else 'NVML: uninitialized again and again'
         if why is None:
             self.again()
         return why
@@ -232,11 +235,11 @@ class Nvml:
                 setattr(part, quiet, True)
             for pid, memory in rows:
                 if pid:
-                    held, letters = found.get(pid, (None, ''))
+                    held, letters = found.get(pid, (None, ()))
                     held = memory if held is None else held if memory is None else max(held, memory)
-                    found[pid] = held, letters if letter in letters else letters + '+' + letter
+                    found[pid] = held, letters if letter in letters else letters + (letter,)
         shares = self.shares(part, found)
-        return [(part.uuid, pid, (memory, letters[1:]) + (
+        return [(part.uuid, pid, (memory, '+'.join(sorted(letters))) + (
             (None,) * 4 if shares is None else shares.get(pid, (0, 0, 0, 0))))
                 for pid, (memory, letters) in found.items()]
 

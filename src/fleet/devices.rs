@@ -115,3 +115,126 @@ fn take_uses(node: &mut Node, source: &Source, reading: UsesReading) {
         None => newer,
     }));
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::Folding;
+    use crate::model::{
+        BackendState, Hello, Link, NodeName, Percent, Reading, Sample, SourceFault,
+        SourceFaultKind, UseKind,
+    };
+    use crate::time::Timestamp;
+
+    fn nvml() -> Source {
+        Source::new("nvml")
+    }
+
+    /// A node whose probe has these backends, each with the reason it is absent.
+    fn hello(backends: &[(&Source, Option<&str>)]) -> Hello {
+        let state = |(source, absent): &(&Source, Option<&str>)| BackendState {
+            source: (*source).clone(),
+            absent: absent.map(Into::into),
+            driver: None,
+        };
+        Hello {
+            intervals: backends
+                .iter()
+                .map(|(source, _)| ((*source).clone(), Duration::from_secs(1)))
+                .collect(),
+            backends: backends.iter().map(state).collect(),
+            ..Hello::default()
+        }
+    }
+
+    fn folding(hello: Hello) -> Folding {
+        let mut folding = Folding::new(NodeName::new("gpu01").unwrap(), Duration::from_secs(60));
+        folding.link(Link::Up);
+        folding.hello(hello);
+        folding
+    }
+
+    fn said(source: &Source, uuid: &str, list: Vec<DeviceUse>) -> Sample {
+        let at = Timestamp::from_micros(1_000_000);
+        let device = Device { uuid: uuid.into(), ..Device::default() };
+        Sample {
+            backends: vec![BackendReading {
+                source: source.clone(),
+                slow_at: Some(at),
+                devices: Some(DevicesReading { at, list: vec![device] }),
+                uses: Some(UsesReading { at, list }),
+            }],
+            ..Sample::default()
+        }
+    }
+
+    #[test]
+    fn a_use_keeps_what_the_next_list_leaves_out() {
+        let mut folding = folding(hello(&[(&nvml(), None)]));
+        let told = DeviceUse {
+            device: "GPU-a".into(),
+            pid: 7,
+            kind: Reading::Known(UseKind::Compute),
+            sm: Reading::judged(Percent::new(5.0)),
+            ..DeviceUse::default()
+        };
+        let next = DeviceUse {
+            device: "GPU-a".into(),
+            pid: 7,
+            sm: Reading::judged(Percent::new(9.0)),
+            ..DeviceUse::default()
+        };
+        folding.sample(said(&nvml(), "GPU-a", vec![told.clone()]));
+        folding.sample(said(&nvml(), "GPU-a", vec![next.clone()]));
+        assert_eq!(folding.node().uses, [DeviceUse { sm: next.sm, ..told }]);
+        folding.sample(said(&nvml(), "GPU-a", vec![]));
+        folding.sample(said(&nvml(), "GPU-a", vec![next.clone()]));
+        assert_eq!(folding.node().uses, [next]);
+    }
+
+    #[test]
+    fn a_backend_that_takes_over_leaves_nothing_of_the_one_before() {
+        let smi = Source::new("nvidia-smi");
+        let mut folding = folding(hello(&[(&nvml(), Some("not found")), (&smi, None)]));
+        let used = DeviceUse { device: "GPU-a".into(), pid: 7, ..DeviceUse::default() };
+        folding.sample(said(&smi, "GPU-a", vec![used]));
+        assert_eq!(folding.node().devices.len(), 1);
+        folding.hello(hello(&[(&nvml(), None)]));
+        let node = folding.node();
+        assert!(node.devices.is_empty() && node.device_sources.is_empty() && node.uses.is_empty());
+        assert!(node.source(&smi).is_none());
+        folding.sample(said(&nvml(), "GPU-a", vec![]));
+        assert_eq!(folding.node().device_sources, [nvml()]);
+        assert!(folding.node().source(&nvml().slow()).is_some());
+    }
+
+    #[test]
+    fn a_driver_that_is_being_loaded_has_not_answered() {
+        let trouble = |kind| {
+            let fault = SourceFault {
+                kind,
+                call: "nvmlInit_v2".into(),
+                message: "".into(),
+                lasting: Duration::from_secs(4),
+                at: Timestamp::default(),
+            };
+            Sample { faults: vec![(nvml(), fault)], ..Sample::default() }
+        };
+        let host = |second: i64| Sample {
+            host: Some((
+                Timestamp::from_micros(second * 1_000_000),
+                crate::model::HostReading::default(),
+            )),
+            ..Sample::default()
+        };
+        let mut folding = folding(hello(&[(&nvml(), None)]));
+        folding.sample(host(1));
+        folding.sample(host(2));
+        folding.sample(trouble(SourceFaultKind::Starting));
+        assert!(!folding.node().is_settled);
+        folding.sample(trouble(SourceFaultKind::Stuck));
+        assert!(folding.node().is_settled);
+    }
+}

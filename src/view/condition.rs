@@ -317,6 +317,10 @@ mod tests {
         assert_eq!(said(&stale), "stale 1m42s");
         source(&mut stale, None, Some(SourceFaultKind::Stuck));
         assert_eq!(said(&stale), "stuck 6s: nvml");
+        let mut new = node(Link::Up);
+        source(&mut new, Some(0), None);
+        source(&mut new, None, Some(SourceFaultKind::Starting));
+        assert_eq!(said(&new), "starting nvml (6s)");
     }
 
     #[test]

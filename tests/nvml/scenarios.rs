@@ -85,7 +85,7 @@ fn check_uses(scenario: &str, node: &Value) {
             "memory_utilization_percent": share("mem"),
             "encoder_percent": share("enc"),
             "decoder_percent": share("dec"),
-            "kind": match kind { "CG" => "C+G", "M" => "C", kind => kind },
+            "kind": match kind { "CG" | "GM" => "C+G", "M" => "C", kind => kind },
         });
         said.insert((gpu.parse().unwrap(), pid.parse().unwrap()), facts);
     }
@@ -283,6 +283,7 @@ fn mixed() -> String {
      proc 0 4000003 300 sm=2 type=CG\n\
      proc 0 4000004 400 sm=3 type=M\n\
      proc 0 4000005 - sm=4\n\
+     proc 0 4000006 60 type=GM\n\
      stale 0 4000001 2147483632\nstale 0 4009999 17\n"
         .to_owned()
 }

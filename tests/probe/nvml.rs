@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use gtop::probe::{Command, Interpreter};
 use serde_json::Value;
 
+use crate::launching::pythons;
 use crate::library;
 use crate::rig::{PATIENCE, Rig, Setup, gpus};
 
@@ -204,5 +205,32 @@ fn a_library_that_cannot_be_used_leaves_the_field_to_nvidia_smi() {
         let rows = frame["backends"][0]["csv"]["rows"].as_array()?;
         (rows.len() == 2).then_some(())
     });
+    rig.finish();
+}
+
+#[test]
+fn every_python_from_3_6_on_reads_the_library() {
+    for python in pythons().iter().filter(|python| !python.to_string_lossy().contains("/2.")) {
+        eprintln!("{}", python.display());
+        let state = gpus(1)
+            + "gpu 0 pcie_tx=5+1000000 nvlinks=2 nvlink_tx_kib=8 nvlink_rx_kib=9 gpm_sm=7\n\
+             proc 0 4000001 5 sm=3\n";
+        let Some(setup) = setup(&state) else { return };
+        let mut rig = Setup { pythons: Some(python.display().to_string()), ..setup }.start();
+        let first = when(&mut rig, "devices", |_| true);
+        assert_eq!((&first[0]["util"], &first[0]["links"][1][0]), (&90.into(), &4096.into()));
+        when(&mut rig, "activity", |devices| devices[0]["activity"][1] == 7.0);
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_library_that_was_shut_down_is_begun_anew_and_not_for_ever() {
+    let Some(mut rig) = started(&gpus(1)) else { return };
+    when(&mut rig, "devices", |_| true);
+    rig.set_state(&(gpus(1) + "fault nvmlDeviceGetPowerUsage 1\n"));
+    let absent = rig.backend("nvml", "absent");
+    assert_eq!(absent["why"], "NVML: uninitialized again and again");
+    rig.until("nvidia-smi", |frame| frame["backends"][0]["csv"]["rows"].is_array().then_some(()));
     rig.finish();
 }
