@@ -238,8 +238,9 @@ fn start(nodes: Vec<SimNode>) -> (watch::Sender<Orders>, FleetReader, thread::Jo
     let (orders, followed) = watch::channel(Orders::every(INTERVAL));
     let targets: Vec<Target> = nodes.into_iter().map(target).collect();
     let sessions = thread::spawn(move || {
-        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(run(targets, board, followed));
+        let transport = Transport::new(Options::of_this_process());
+        let collector = Collector::new(transport, Clock::system(), followed, 64);
+        collector.runtime().unwrap().block_on(run(targets, collector, board));
     });
     (orders, reader, sessions)
 }
@@ -256,7 +257,7 @@ fn target(node: SimNode) -> Target {
     Target { name: node.name, reach }
 }
 
-async fn run(targets: Vec<Target>, board: Arc<Board>, orders: watch::Receiver<Orders>) {
+async fn run(targets: Vec<Target>, collector: Collector, board: Arc<Board>) {
     let mut pipeline = Pipeline::new(Arc::clone(&board), HISTORY);
     let targets = targets
         .into_iter()
@@ -265,8 +266,6 @@ async fn run(targets: Vec<Target>, board: Arc<Board>, orders: watch::Receiver<Or
             (target, intake)
         })
         .collect();
-    let transport = Transport::new(Options::of_this_process());
-    let collector = Collector::new(transport, Clock::system(), orders, 64);
     tokio::select! {
         () = collector.run(targets) => {}
         () = board.publish(Pace::default()) => {}
@@ -337,9 +336,9 @@ fn cpu() -> Duration {
     Duration::from_nanos(spent.sum())
 }
 
-/// KiB in memory.
+/// KiB in memory that no file backs.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.split_whitespace().next().unwrap().parse().unwrap()
 }

@@ -4,13 +4,16 @@
 
 pub use fault::of_transport;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::{self, Runtime};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use crate::collect::rest::Rest;
 use crate::model::NodeName;
 use crate::time::Clock;
 use crate::transport::{Target, Transport};
@@ -19,6 +22,7 @@ use crate::wire::Delivery;
 mod backoff;
 mod fault;
 mod node;
+mod rest;
 mod session;
 
 /// What is wanted of all nodes; each node's task follows changes.
@@ -50,6 +54,7 @@ pub struct Collector {
     orders: watch::Receiver<Orders>,
     /// Connections being opened.
     permits: Arc<Semaphore>,
+    max_connecting: usize,
 }
 
 impl Collector {
@@ -60,8 +65,21 @@ impl Collector {
         orders: watch::Receiver<Orders>,
         max_connecting: u16,
     ) -> Self {
-        let permits = Arc::new(Semaphore::new(usize::from(max_connecting)));
-        Self { transport, clock, orders, permits }
+        let max_connecting = usize::from(max_connecting);
+        let permits = Arc::new(Semaphore::new(max_connecting));
+        Self { transport, clock, orders, permits, max_connecting }
+    }
+
+    /// Makes the runtime for the one thread that holds all sessions: SSH work is many small
+    /// pieces, and one thread does it with less than two would.
+    pub fn runtime(&self) -> io::Result<Runtime> {
+        let rest = Rest {
+            orders: self.orders.clone(),
+            permits: Arc::clone(&self.permits),
+            most: self.max_connecting,
+        };
+        let mut builder = runtime::Builder::new_current_thread();
+        builder.enable_all().on_thread_park(move || rest.take()).build()
     }
 
     /// Watches nodes until the orders say that sessions are to end, and until they have.

@@ -1,31 +1,35 @@
 //! Reaches a node and runs one command there: over SSH, or on this machine.
 //!
-//! It knows neither what is run nor what it prints. Host keys are always checked
-//! against OpenSSH's files, strictly: `StrictHostKeyChecking no` and
-//! `accept-new` are not followed, so an unknown key is a fault until the user
-//! accepts it. Nothing is forwarded, no terminal is asked for, no password is
-//! sent.
+//! It knows neither what is run nor what it prints. Host keys are judged as `ssh`
+//! judges them, by the same files and `StrictHostKeyChecking`; a key `ssh` would
+//! ask about is a fault until the user accepts it. Nothing is forwarded, no
+//! terminal is asked for, no password is sent.
 //!
 //! russh logs what it sends at the level `debug`, so its logging must stay above.
 
 mod agent;
 mod algorithms;
 mod cable;
+mod certificate;
 mod channel;
 mod dial;
 mod fault;
 mod files;
+mod host_keys;
 mod identity;
+mod judge;
 mod known_hosts;
 mod local;
 mod login;
+mod offer;
+mod revoked;
 mod session;
+mod settings;
 mod ssh_config;
 mod target;
 mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,29 +39,28 @@ use tokio::task::JoinSet;
 
 pub use crate::transport::channel::{Channel, Exit, Output};
 pub use crate::transport::fault::{Fault, HostKeyChange, Step};
-pub use crate::transport::known_hosts::Verdict;
-pub use crate::transport::ssh_config::Surroundings;
+pub use crate::transport::host_keys::Verdict;
+pub use crate::transport::ssh_config::{EffectiveOption, Origin, Surroundings};
 pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
 pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
 
 use crate::transport::agent::Agent;
 use crate::transport::dial::{Deadline, Names, Place};
-use crate::transport::files::{FileCache, Stamp, lock};
+use crate::transport::files::FileCache;
+use crate::transport::host_keys::HostKeys;
 use crate::transport::identity::{Identity, KeyCache, KeyFile};
-use crate::transport::known_hosts::{HostKeys, KnownHosts};
+use crate::transport::judge::{Judge, Trust};
+use crate::transport::known_hosts::KnownHosts;
 use crate::transport::local::Local;
 use crate::transport::login::Login;
-use crate::transport::session::Trust;
-use crate::transport::ssh_config::{Family, Keys, Question, Route, Settings};
+use crate::transport::revoked::Revoked;
+use crate::transport::ssh_config::{Configuration, Family, Keys, Question, Route, Settings};
 
 /// How long connecting may take when nobody says otherwise.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long logging in may take; directory services of busy clusters are slow.
 const LOGIN_LIMIT: Duration = Duration::from_secs(30);
-
-/// How long `ssh -G` may take.
-const CONFIGURATION_LIMIT: Duration = Duration::from_secs(10);
 
 /// Most targets that are looked at to find keys that need a passphrase.
 const SAMPLE: usize = 32;
@@ -72,7 +75,7 @@ pub struct Options {
     pub login: Option<String>,
     /// The configuration file in place of the user's, as `ssh -F`.
     pub config_file: Option<PathBuf>,
-    /// The program that reads the configuration.
+    /// The program that is asked where only it can tell what the configuration says.
     pub ssh_program: PathBuf,
     /// The environment the configuration refers to.
     pub surroundings: Surroundings,
@@ -98,15 +101,15 @@ pub struct Transport(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     options: Options,
-    settings: Mutex<BTreeMap<Question, (ConfigurationStamps, Arc<Settings>)>>,
-    resolvers: Semaphore,
+    configuration: Configuration,
+    /// What is known of hosts, and of which reading of the files.
+    settings: Mutex<BTreeMap<Question, (u64, Arc<Settings>)>>,
+    resolvers: Arc<Semaphore>,
     names: Names,
-    known_hosts: FileCache<Arc<KnownHosts>>,
+    known_hosts: FileCache<Result<Arc<KnownHosts>, Fault>>,
+    revoked: FileCache<Result<Arc<Revoked>, Fault>>,
     keys: KeyCache,
 }
-
-/// The versions of the user's and the machine's configuration file.
-type ConfigurationStamps = [Option<Stamp>; 2];
 
 /// Everything one connection needs.
 struct Plan {
@@ -124,10 +127,12 @@ impl Transport {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Self(Arc::new(Shared {
             options,
+            configuration: Configuration::default(),
             settings: Mutex::default(),
-            resolvers: Semaphore::new(cores),
+            resolvers: Arc::new(Semaphore::new(cores)),
             names: Names::default(),
             known_hosts: FileCache::default(),
+            revoked: FileCache::default(),
             keys: KeyCache::default(),
         }))
     }
@@ -169,13 +174,12 @@ impl Transport {
         let Profile::System = ssh.profile else {
             return Err(bad("this node brings its own host key"));
         };
-        let settings = self.settings(ssh).await?;
         let plan = self.plan(ssh).await?;
-        let Trust::Known(keys) = &plan.trust else { return Err(bad("nothing to compare with")) };
+        let Trust::Known(judge) = &plan.trust else { return Err(bad("nothing to compare with")) };
         let limit = Deadline::after(plan.connect_limit);
         let stream = self.dial(target.name.as_str(), &plan, &limit, &mut |_| ()).await?;
-        let key = session::look(stream, &limit).await?;
-        trust::offered(&settings, keys, &key)
+        let judgement = session::look(stream, Arc::clone(judge), &limit).await?;
+        trust::offered(&judge.settings, judgement)
     }
 
     /// Returns the key files that need a passphrase to be of use, for the first
@@ -250,10 +254,8 @@ impl Transport {
             }
         }
         let wanted = Arc::clone(&settings);
-        let (keys, identities) = self
-            .blocking(move |shared| {
-                (shared.host_keys(&wanted), shared.keys.load(&wanted.keys.files))
-            })
+        let (judge, identities) = self
+            .blocking(move |shared| (shared.judge(&wanted), shared.keys.load(&wanted.keys.files)))
             .await?;
         let of_configuration = settings.connect_timeout.filter(|limit| !limit.is_zero());
         Ok(Plan {
@@ -261,7 +263,7 @@ impl Transport {
             port: settings.port,
             family: settings.family,
             connect_limit: options.connect_timeout.or(of_configuration).unwrap_or(CONNECT_LIMIT),
-            trust: Trust::Known(keys),
+            trust: Trust::Known(Arc::new(judge?)),
             login: Login {
                 user: settings.user.clone(),
                 identities,
@@ -271,51 +273,6 @@ impl Transport {
                 keys_allowed: settings.keys.are_allowed,
             },
         })
-    }
-
-    /// Returns what the configuration says about a target, asking `ssh` when needed.
-    async fn settings(&self, ssh: &SshTarget) -> Result<Arc<Settings>, Fault> {
-        let question = Question {
-            host: ssh.host.clone(),
-            user: ssh.user.clone().or_else(|| self.0.options.login.clone()),
-            port: ssh.port,
-        };
-        question.check()?;
-        let stamps = self.blocking(Shared::configuration_stamps).await?;
-        if let Some((of, settings)) = lock(&self.0.settings).get(&question)
-            && *of == stamps
-        {
-            return Ok(Arc::clone(settings));
-        }
-        let settings = Arc::new(self.resolve(&question).await?);
-        lock(&self.0.settings).insert(question, (stamps, Arc::clone(&settings)));
-        Ok(settings)
-    }
-
-    async fn resolve(&self, question: &Question) -> Result<Settings, Fault> {
-        let options = &self.0.options;
-        let permit = self.0.resolvers.acquire().await.map_err(|_closed| ending())?;
-        let words = question.arguments(options.config_file.as_deref());
-        let limit = Deadline::after(CONFIGURATION_LIMIT);
-        let asked = local::answer(&options.ssh_program, words);
-        let answer = limit.bound(Step::Configuration, asked).await?;
-        drop(permit);
-        match answer {
-            Ok(answer) if answer.succeeded => {
-                question.settings(&answer.output, &options.surroundings)
-            }
-            Ok(answer) => {
-                let complaint = answer.complaint.lines().next().unwrap_or("ssh -G failed");
-                Err(Fault::BadConfiguration { why: fault::quote(complaint) })
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                question.defaults(&options.surroundings)
-            }
-            Err(error) => Err(Fault::ProgramNotFound {
-                program: options.ssh_program.display().to_string(),
-                why: fault::reason(&error),
-            }),
-        }
     }
 
     /// Runs work on files where it may block.
@@ -330,21 +287,16 @@ impl Transport {
 }
 
 impl Shared {
-    fn configuration_stamps(&self) -> ConfigurationStamps {
-        let own = self.options.surroundings.home.join(".ssh/config");
-        let own = self.options.config_file.as_deref().unwrap_or(&own);
-        [own, Path::new("/etc/ssh/ssh_config")].map(Stamp::of)
-    }
-
-    fn host_keys(&self, settings: &Settings) -> HostKeys {
-        let read = |path: &Path| {
-            // A file that is not there knows nobody.
-            let text = files::read(path).unwrap_or_default();
-            Arc::new(KnownHosts::parse(path, &text))
-        };
+    fn judge(&self, settings: &Arc<Settings>) -> Result<Judge, Fault> {
         let paths = settings.user_known_hosts.iter().chain(&settings.global_known_hosts);
-        let files: Vec<_> = paths.map(|path| self.known_hosts.get(path, read)).collect();
-        HostKeys::gather(&files, settings.known_as.clone())
+        let files: Result<Vec<_>, _> =
+            paths.map(|path| self.known_hosts.get(path, KnownHosts::read)).collect();
+        let revoked = settings.revoked_host_keys.as_ref().map(|path| {
+            let list = self.revoked.get(path, Revoked::read);
+            list.map(|list| (path.clone(), list))
+        });
+        let known = HostKeys::gather(&files?, settings.known_as.clone());
+        Ok(Judge::new(Arc::clone(settings), known, revoked.transpose()?))
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::app::Ending;
 use crate::transport::{
-    Fault, HostKeyChange, KnownHostEntry, OfferedKey, Target, Transport, Verdict, write_known_hosts,
+    Fault, KnownHostEntry, OfferedKey, Target, Transport, Verdict, write_known_hosts,
 };
 
 /// What asking one node for its key came to.
@@ -28,21 +28,24 @@ pub(super) async fn trust(
     for (target, answer) in asked {
         let name = target.name;
         match answer {
-            Ok(key) => match refusal(&key) {
-                Some(fault) => {
-                    has_failed = true;
-                    writeln!(out, "{name}: {fault}")?;
-                }
-                None if key.known == Verdict::Known => writeln!(out, "{name}: known already")?,
-                None => {
-                    writeln!(out, "{name}: {} {}", key.algorithm, key.fingerprint)?;
-                    news.push(key.entry);
-                }
-            },
-            Err(fault) => {
+            Err(fault) | Ok(OfferedKey { refusal: Some(fault), .. }) => {
                 has_failed = true;
                 writeln!(out, "{name}: {fault}")?;
             }
+            Ok(key) => match &key.known {
+                Verdict::Known => writeln!(out, "{name}: known already")?,
+                Verdict::Certified { file, line } => {
+                    let file = file.display();
+                    writeln!(out, "{name}: known already, by the authority in {file}:{line}")?;
+                }
+                Verdict::Unknown | Verdict::Changed { .. } | Verdict::Revoked { .. } => {
+                    let OfferedKey { algorithm, fingerprint, flaw, .. } = &key;
+                    let flaw = flaw.as_ref().map(|flaw| format!(" (its certificate {flaw})"));
+                    let flaw = flaw.unwrap_or_default();
+                    writeln!(out, "{name}: {algorithm} {fingerprint}{flaw}")?;
+                    news.push(key.entry);
+                }
+            },
         }
     }
     let ending = if has_failed { Ending::Failed } else { Ending::Done };
@@ -50,31 +53,6 @@ pub(super) async fn trust(
         return Ok(ending);
     }
     store(&news, input, out).map(|stored| if stored { ending } else { Ending::Failed })
-}
-
-/// Returns why a key must not be stored.
-fn refusal(key: &OfferedKey) -> Option<Fault> {
-    let (host, algorithm) = (key.host.clone(), key.algorithm.clone());
-    match &key.known {
-        Verdict::Known | Verdict::Unknown => None,
-        Verdict::Changed { file, line, fingerprint } => {
-            Some(Fault::HostKeyChanged(Box::new(HostKeyChange {
-                host,
-                file: file.clone(),
-                line: *line,
-                known: fingerprint.clone(),
-                algorithm,
-                shown: key.fingerprint.clone(),
-            })))
-        }
-        Verdict::Revoked { file, line } => Some(Fault::HostKeyRevoked {
-            host,
-            algorithm,
-            fingerprint: key.fingerprint.clone(),
-            file: file.clone(),
-            line: *line,
-        }),
-    }
 }
 
 /// Stores keys after a yes. Returns whether they were stored.

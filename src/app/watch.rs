@@ -1,7 +1,6 @@
 //! Everything that watches, on a thread of its own: sessions, pipeline, publishing.
 //!
-//! SSH work is many small pieces; one thread does it with less than two would, and the screen never
-//! waits for it.
+//! The screen never waits for it.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +8,6 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use tokio::runtime;
 use tokio::sync::watch;
 
 use crate::collect::{Collector, Orders};
@@ -55,9 +53,11 @@ impl Watch {
         let (orders, followed) = watch::channel(Orders::every(plan.interval));
         let (ending, ended) = channel();
         let published = Arc::clone(&board);
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let Plan { targets, transport, clock, history, max_connecting, .. } = plan;
+        let collector = Collector::new(transport, clock, followed, max_connecting);
+        let runtime = collector.runtime()?;
         thread::Builder::new().name("sessions".to_owned()).spawn(move || {
-            runtime.block_on(run(plan, published, followed));
+            runtime.block_on(run(targets, collector, published, history));
             // A name service that hangs must not hold up the end.
             runtime.shutdown_background();
             // Nobody may be waiting any more.
@@ -91,17 +91,15 @@ impl Drop for Watch {
     }
 }
 
-async fn run(plan: Plan, board: Arc<Board>, orders: watch::Receiver<Orders>) {
-    let mut pipeline = Pipeline::new(Arc::clone(&board), plan.history);
-    let targets = plan
-        .targets
+async fn run(targets: Vec<Target>, collector: Collector, board: Arc<Board>, history: Duration) {
+    let mut pipeline = Pipeline::new(Arc::clone(&board), history);
+    let targets = targets
         .into_iter()
         .map(|target| {
             let intake = pipeline.intake(target.name.clone());
             (target, intake)
         })
         .collect();
-    let collector = Collector::new(plan.transport, plan.clock, orders, plan.max_connecting);
     tokio::select! {
         () = collector.run(targets) => {}
         () = board.publish(Pace::default()) => {}

@@ -19,6 +19,9 @@ pub fn of_transport(fault: &transport::Fault) -> Fault {
             (FaultKind::KeyExchange, format!("no common {kind} algorithm"))
         }
         From::HostKeyUnknown { .. } => (FaultKind::HostKeyUnknown, String::new()),
+        From::HostCertificateRefused { why, .. } => {
+            (FaultKind::HostKeyUnknown, format!("certificate {why}"))
+        }
         From::HostKeyChanged(_) => (FaultKind::HostKeyChanged, String::new()),
         From::HostKeyRevoked { .. } => (FaultKind::HostKeyRevoked, String::new()),
         From::AuthenticationRefused { offers, .. } => {

@@ -23,7 +23,7 @@ const HELLO_LIMIT: Duration = Duration::from_secs(30);
 /// A probe that says nothing for so long, and for five intervals, is given up.
 const SILENCE: Duration = Duration::from_secs(30);
 /// How often a node in focus is sampled.
-const FOCUS_INTERVAL: Duration = Duration::from_millis(250);
+pub(super) const FOCUS_INTERVAL: Duration = Duration::from_millis(250);
 /// So many frames in a row that cannot be read end the session.
 const MALFORMED_LIMIT: u32 = 20;
 /// How much a node may print on its error output before the rest is dropped.

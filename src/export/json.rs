@@ -263,7 +263,7 @@ fn write_fields<T: 'static, M: SerializeMap>(
 /// The jobs of a node with the devices each holds.
 fn jobs_of(node: &Node) -> BTreeMap<&str, Vec<&str>> {
     let mut jobs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for used in &node.uses {
+    for used in node.uses.iter() {
         let job = node.process(used.pid).and_then(|process| process.statics.job.as_ref());
         let Some(job) = job else { continue };
         let devices = jobs.entry(job.as_str()).or_default();

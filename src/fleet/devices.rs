@@ -7,7 +7,10 @@ use std::sync::Arc;
 use crate::fleet::history::Metric;
 use crate::fleet::node::Node;
 use crate::fleet::rates::rate_device;
-use crate::model::{BackendReading, Device, DeviceUse, DevicesReading, Source, UsesReading};
+use crate::model::{
+    BackendReading, Device, DeviceUse, DevicesReading, Reading, Source, UsesReading,
+};
+use crate::time::Timestamp;
 
 /// Takes what one backend said.
 pub(super) fn take_backend(node: &mut Node, backend: BackendReading) {
@@ -25,33 +28,59 @@ pub(super) fn take_backend(node: &mut Node, backend: BackendReading) {
 }
 
 fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading) {
+    if are_as_before(node, source, &reading.list) {
+        for (device, newer) in node.devices.iter_mut().zip(reading.list) {
+            device.keep_newer(newer);
+            rate_device(device, reading.at);
+        }
+    } else {
+        rearrange(node, source, reading.at, reading.list);
+    }
+    for device in &node.devices {
+        if let Some(share) = device.utilization.get().filter(|_| device.fault.is_none()) {
+            node.history.record(&device.uuid, Metric::Utilization, reading.at, share);
+        }
+        if let Some(share) = device.memory_share().filter(|_| device.fault.is_none()) {
+            node.history.record(&device.uuid, Metric::Memory, reading.at, share);
+        }
+    }
+}
+
+/// Says whether the same devices have come in the same order, none of them lost: almost always.
+fn are_as_before(node: &Node, source: &Source, list: &[Device]) -> bool {
+    let is_in_place = |(known, newer): (&Device, &Device)| {
+        known.uuid == newer.uuid
+            && newer.fault.is_none()
+            && (newer.index == known.index || newer.index == Reading::default())
+            && (newer.parent == known.parent || newer.parent.is_none())
+    };
+    node.devices.len() == list.len()
+        && node.device_sources.iter().all(|owner| owner == source)
+        && node.devices.iter().zip(list).all(is_in_place)
+}
+
+/// Puts what has come among the devices of other sources, in order, and forgets what is gone.
+fn rearrange(node: &mut Node, source: &Source, at: Timestamp, list: Vec<Device>) {
     let known = std::mem::take(&mut node.devices);
     let sources = std::mem::take(&mut node.device_sources);
     let (mine, others): (Vec<_>, Vec<_>) =
-        known.into_iter().zip(sources).partition(|(_, owner)| owner == source);
+        known.into_iter().zip(sources.iter().cloned()).partition(|(_, owner)| owner == source);
     let mut mine: Vec<Device> = mine.into_iter().map(|(device, _)| device).collect();
     let mut all = others;
-    for newer in reading.list {
+    for newer in list {
         let before = mine
             .iter()
             .position(|known| is_same(known, &newer))
             .map(|place| mine.swap_remove(place));
         let mut device = merged(before, newer);
-        rate_device(&mut device, reading.at);
+        rate_device(&mut device, at);
         all.push((device, source.clone()));
     }
     let gone = mine;
     node.history.forget(|uuid| gone.iter().any(|device| &*device.uuid == uuid));
     sort_devices(&mut all);
-    (node.devices, node.device_sources) = all.into_iter().unzip();
-    for device in &node.devices {
-        if let Some(share) = device.utilization.get().filter(|_| device.fault.is_none()) {
-            node.history.record(&device.uuid, Metric::Utilization, reading.at, share.get());
-        }
-        if let Some(share) = device.memory_share().filter(|_| device.fault.is_none()) {
-            node.history.record(&device.uuid, Metric::Memory, reading.at, share.get());
-        }
-    }
+    let (devices, sources): (_, Vec<_>) = all.into_iter().unzip();
+    (node.devices, node.device_sources) = (devices, sources.into());
 }
 
 /// A lost device may have no UUID any more; then its place tells.
@@ -102,18 +131,19 @@ fn take_uses(node: &mut Node, source: &Source, reading: UsesReading) {
             .zip(device_sources.iter())
             .any(|(device, owner)| device.uuid == *uuid && owner != source)
     };
-    let (kept, mine): (Vec<_>, Vec<_>) =
-        std::mem::take(uses).into_iter().partition(|used| is_others(&used.device));
-    let key = |used: &DeviceUse| (Arc::clone(&used.device), used.pid);
-    let mut before: BTreeMap<_, _> = mine.into_iter().map(|used| (key(&used), used)).collect();
-    *uses = kept;
-    uses.extend(reading.list.into_iter().map(|newer| match before.remove(&key(&newer)) {
-        Some(mut used) => {
+    let (others, mine): (Vec<&DeviceUse>, Vec<&DeviceUse>) =
+        uses.iter().partition(|used| is_others(&used.device));
+    let before: BTreeMap<_, _> =
+        mine.into_iter().map(|used| ((&*used.device, used.pid), used)).collect();
+    let merged = |newer: DeviceUse| match before.get(&(&*newer.device, newer.pid)) {
+        Some(known) => {
+            let mut used = (*known).clone();
             used.keep_newer(newer);
             used
         }
         None => newer,
-    }));
+    };
+    *uses = others.into_iter().cloned().chain(reading.list.into_iter().map(merged)).collect();
 }
 
 #[cfg(test)]
@@ -123,10 +153,8 @@ mod tests {
     use super::*;
     use crate::fleet::Folding;
     use crate::model::{
-        BackendState, Hello, Link, NodeName, Percent, Reading, Sample, SourceFault,
-        SourceFaultKind, UseKind,
+        BackendState, Hello, Link, NodeName, Percent, Sample, SourceFault, SourceFaultKind, UseKind,
     };
-    use crate::time::Timestamp;
 
     fn nvml() -> Source {
         Source::new("nvml")
@@ -188,10 +216,10 @@ mod tests {
         };
         folding.sample(said(&nvml(), "GPU-a", vec![told.clone()]));
         folding.sample(said(&nvml(), "GPU-a", vec![next.clone()]));
-        assert_eq!(folding.node().uses, [DeviceUse { sm: next.sm, ..told }]);
+        assert_eq!(*folding.node().uses, [DeviceUse { sm: next.sm, ..told }]);
         folding.sample(said(&nvml(), "GPU-a", vec![]));
         folding.sample(said(&nvml(), "GPU-a", vec![next.clone()]));
-        assert_eq!(folding.node().uses, [next]);
+        assert_eq!(*folding.node().uses, [next]);
     }
 
     #[test]
@@ -206,7 +234,7 @@ mod tests {
         assert!(node.devices.is_empty() && node.device_sources.is_empty() && node.uses.is_empty());
         assert!(node.source(&smi).is_none());
         folding.sample(said(&nvml(), "GPU-a", vec![]));
-        assert_eq!(folding.node().device_sources, [nvml()]);
+        assert_eq!(*folding.node().device_sources, [nvml()]);
         assert!(folding.node().source(&nvml().slow()).is_some());
     }
 

@@ -1,6 +1,5 @@
 //! Folds what one node sends into what is known of it, and derives rates on the way.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use crate::fleet::history::Metric;
 use crate::fleet::node::{Node, Process};
 use crate::fleet::rates::{RATE_SPAN, cpu_share, rates};
 use crate::model::{
-    Counter, CpuTicks, Hello, HostReading, Link, NodeName, ProcessKey, ProcessStatics,
+    Counter, CpuTicks, DeviceUse, Hello, HostReading, Link, NodeName, ProcessKey, ProcessStatics,
     ProcessesReading, Reading, Reason, Sample, Source, SourceFaultKind,
 };
 use crate::time::Timestamp;
@@ -19,8 +18,8 @@ use crate::time::Timestamp;
 pub struct Folding {
     node: Arc<Node>,
     before: Option<Before>,
-    ticks: BTreeMap<ProcessKey, Ticks>,
-    statics: BTreeMap<ProcessKey, Arc<ProcessStatics>>,
+    /// The processes of the last sample, in order of their keys.
+    seen: Vec<Seen>,
     has_two_samples: bool,
     /// The subject of the host's own history.
     host: Arc<str>,
@@ -31,14 +30,24 @@ pub struct Folding {
 struct Before {
     at: Timestamp,
     cpu: Option<CpuTicks>,
-    network: Vec<Counter>,
-    infiniband: Vec<Counter>,
-    disks: Vec<Counter>,
+    network: Arc<[Counter]>,
+    infiniband: Arc<[Counter]>,
+    disks: Arc<[Counter]>,
 }
 
+/// What is to be remembered of a process until the next sample.
+#[derive(Debug)]
+struct Seen {
+    key: ProcessKey,
+    statics: Arc<ProcessStatics>,
+    load: Option<Load>,
+}
+
+/// How much a process worked.
 #[derive(Clone, Copy, Debug)]
-struct Ticks {
+struct Load {
     at: Timestamp,
+    /// Clock ticks of processor time so far.
     spent: u64,
     percent: Reading<f32>,
 }
@@ -49,8 +58,7 @@ impl Folding {
         Self {
             node: Arc::new(Node::new(name, keep)),
             before: None,
-            ticks: BTreeMap::new(),
-            statics: BTreeMap::new(),
+            seen: Vec::new(),
             has_two_samples: false,
             host: "".into(),
         }
@@ -66,8 +74,7 @@ impl Folding {
         if link != Link::Up {
             // The next session counts anew.
             self.before = None;
-            self.ticks.clear();
-            self.statics.clear();
+            self.seen.clear();
             self.has_two_samples = false;
         }
         let node = Arc::make_mut(&mut self.node);
@@ -134,9 +141,9 @@ impl Folding {
         let now = Before {
             at,
             cpu: host.cpu.get(),
-            network: host.network.clone(),
-            infiniband: host.infiniband.clone(),
-            disks: host.disks.clone(),
+            network: Arc::clone(&host.network),
+            infiniband: Arc::clone(&host.infiniband),
+            disks: Arc::clone(&host.disks),
         };
         match &self.before {
             Some(before) if at.since(before.at) < RATE_SPAN => {}
@@ -155,62 +162,40 @@ impl Folding {
             }
         }
         if let Some(share) = node.host.cpu.get() {
-            node.history.record(&self.host, Metric::Cpu, at, share.get());
+            node.history.record(&self.host, Metric::Cpu, at, share);
         }
         keep_newer(&mut node.host.fast, host);
     }
 
     fn processes(&mut self, reading: ProcessesReading) {
-        let node = Arc::make_mut(&mut self.node);
-        let per_second = node.hello.as_ref().map_or(100, |hello| hello.host.ticks_per_second);
+        let per_second = self.node.hello.as_ref().map_or(100, |hello| hello.host.ticks_per_second);
+        let mut seen = Vec::with_capacity(reading.list.len());
         let mut list = Vec::with_capacity(reading.list.len());
-        let mut statics = BTreeMap::new();
-        let mut ticks = BTreeMap::new();
         for process in reading.list {
-            let known = self.statics.get(&process.key).cloned();
-            let own = process.statics.map(Arc::new).or(known).unwrap_or_default();
-            statics.insert(process.key, Arc::clone(&own));
-            let load = self.process_load(process.key, process.cpu_ticks, reading.at, per_second);
-            if let Some(load) = load {
-                ticks.insert(process.key, load);
-            }
+            let before = self.seen(process.key);
+            let known = before.map(|before| Arc::clone(&before.statics));
+            let statics = process.statics.map(Arc::new).or(known).unwrap_or_default();
+            let load = process.cpu_ticks.get().map(|ticks| {
+                load(before.and_then(|before| before.load), ticks, reading.at, per_second)
+            });
             let waiting =
                 Reading::Unknown(process.cpu_ticks.reason().unwrap_or(Reason::NeedsTwoSamples));
             list.push(Process {
                 key: process.key,
-                statics: own,
+                statics: Arc::clone(&statics),
                 cpu_percent: load.map_or(waiting, |load| load.percent),
                 resident: process.resident,
             });
+            seen.push(Seen { key: process.key, statics, load });
         }
-        (self.statics, self.ticks) = (statics, ticks);
-        Arc::make_mut(&mut self.node).processes = list;
+        seen.sort_unstable_by_key(|process| process.key);
+        self.seen = seen;
+        Arc::make_mut(&mut self.node).processes = list.into();
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "a share for the screen"
-    )]
-    fn process_load(
-        &self,
-        key: ProcessKey,
-        ticks: Reading<u64>,
-        at: Timestamp,
-        per_second: u32,
-    ) -> Option<Ticks> {
-        let ticks = ticks.get()?;
-        let waiting = Reading::Unknown(Reason::NeedsTwoSamples);
-        let Some(before) = self.ticks.get(&key) else {
-            return Some(Ticks { at, spent: ticks, percent: waiting });
-        };
-        let span = at.since(before.at);
-        if span < RATE_SPAN {
-            return Some(*before);
-        }
-        let spent = ticks.saturating_sub(before.spent) as f64 / f64::from(per_second);
-        let percent = Reading::Known((spent / span.as_secs_f64() * 100.0) as f32);
-        Some(Ticks { at, spent: ticks, percent })
+    fn seen(&self, key: ProcessKey) -> Option<&Seen> {
+        let place = self.seen.binary_search_by_key(&key, |process| process.key).ok()?;
+        self.seen.get(place)
     }
 
     /// A picture is complete when rates are known and each backend gave an answer of some kind.
@@ -229,11 +214,35 @@ impl Folding {
 fn forget_sources(node: &mut Node, hello: &Hello) {
     let is_told = |source: &Source| hello.intervals.iter().any(|(told, _)| told == source);
     node.sources.retain(|state| is_told(&state.source));
+    if node.device_sources.iter().all(is_told) {
+        return;
+    }
     let mut sources = node.device_sources.iter();
     node.devices.retain(|_| sources.next().is_none_or(is_told));
-    node.device_sources.retain(is_told);
+    node.device_sources =
+        node.device_sources.iter().filter(|source| is_told(source)).cloned().collect();
     let devices = &node.devices;
-    node.uses.retain(|used| devices.iter().any(|device| device.uuid == used.device));
+    let is_known = |used: &&DeviceUse| devices.iter().any(|device| device.uuid == used.device);
+    node.uses = node.uses.iter().filter(is_known).cloned().collect();
+}
+
+/// Returns the load of a process that has spent `ticks` so far.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "a share for the screen"
+)]
+fn load(before: Option<Load>, ticks: u64, at: Timestamp, per_second: u32) -> Load {
+    let Some(before) = before else {
+        return Load { at, spent: ticks, percent: Reading::Unknown(Reason::NeedsTwoSamples) };
+    };
+    let span = at.since(before.at);
+    if span < RATE_SPAN {
+        return before;
+    }
+    let spent = ticks.saturating_sub(before.spent) as f64 / f64::from(per_second);
+    let percent = Reading::Known((spent / span.as_secs_f64() * 100.0) as f32);
+    Load { at, spent: ticks, percent }
 }
 
 /// Whether a backend told its devices and who uses them, or why not.
@@ -268,8 +277,8 @@ fn keep_newer(host: &mut HostReading, newer: HostReading) {
 mod tests {
     use super::*;
     use crate::model::{
-        BackendReading, BackendState, Bytes, Device, DeviceFault, DeviceUse, DevicesReading, Fault,
-        FaultKind, Freshness, HostFacts, Percent, ProcessReading, SourceFault, UsesReading,
+        BackendReading, BackendState, Bytes, Device, DeviceFault, DevicesReading, Fault, FaultKind,
+        Freshness, HostFacts, Percent, ProcessReading, SourceFault, UsesReading,
     };
 
     fn at(millis: i64) -> Timestamp {
@@ -303,7 +312,7 @@ mod tests {
         let counter = Counter { name: "eth0".into(), inward: received, outward: 0 };
         let host = HostReading {
             cpu: Reading::Known(CpuTicks { busy, idle }),
-            network: vec![counter],
+            network: [counter].into(),
             ..HostReading::default()
         };
         Sample { host: Some((at(millis), host)), ..Sample::default() }
@@ -346,7 +355,7 @@ mod tests {
         folding.sample(host_at(0, 100, 100, 9_000));
         folding.sample(host_at(1_000, 50, 200, 10));
         assert_eq!(folding.node().host.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
-        assert_eq!(folding.node().host.network, []);
+        assert!(folding.node().host.network.is_empty());
     }
 
     #[test]

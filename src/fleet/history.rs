@@ -1,15 +1,20 @@
 //! The last minutes of a node, one point a second.
 //!
+//! A point is a share in hundredths of a percent: two bytes, since there are many of them.
 //! All tracks of a node share one time base. Whole chunks are frozen and shared between snapshots;
 //! only the open one is ever copied, and so it is short.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::model::Percent;
 use crate::time::Timestamp;
 
 /// Points of a track in a chunk.
 const CHUNK: usize = 15;
+
+/// The point of a second in which nothing was sampled.
+const NOTHING: u16 = u16::MAX;
 
 /// What a track records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +38,8 @@ pub struct History {
     tracks: Arc<Vec<Track>>,
     /// Whole chunks, oldest first: of each track in turn its points. One that began later is
     /// missing at the end.
-    frozen: Vec<Arc<Vec<f32>>>,
-    open: Arc<Vec<f32>>,
+    frozen: Vec<Arc<[u16]>>,
+    open: Arc<[u16]>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -51,8 +56,8 @@ impl History {
         Self { keep, base: 0, tracks: Arc::default(), frozen: Vec::new(), open: Arc::default() }
     }
 
-    /// Records a value for the second of `at`; what is older than the open chunk is left out.
-    pub fn record(&mut self, subject: &Arc<str>, metric: Metric, at: Timestamp, value: f32) {
+    /// Records a share for the second of `at`; what is older than the open chunk is left out.
+    pub fn record(&mut self, subject: &Arc<str>, metric: Metric, at: Timestamp, share: Percent) {
         let second = at.as_micros().div_euclid(1_000_000);
         self.advance(second);
         let Some(point) = usize::try_from(second - self.base).ok().filter(|point| *point < CHUNK)
@@ -63,10 +68,13 @@ impl History {
             Arc::make_mut(&mut self.tracks).push(Track { subject: Arc::clone(subject), metric });
             self.tracks.len() - 1
         });
-        let open = Arc::make_mut(&mut self.open);
-        open.resize(self.tracks.len() * CHUNK, f32::NAN);
-        if let Some(slot) = open.get_mut(place * CHUNK + point) {
-            *slot = value;
+        let room = self.tracks.len() * CHUNK;
+        if self.open.len() < room {
+            let missing = std::iter::repeat_n(NOTHING, room - self.open.len());
+            self.open = self.open.iter().copied().chain(missing).collect();
+        }
+        if let Some(slot) = Arc::make_mut(&mut self.open).get_mut(place * CHUNK + point) {
+            *slot = hundredths(share);
         }
     }
 
@@ -79,7 +87,7 @@ impl History {
         let kept: Vec<bool> = self.tracks.iter().map(is_kept).collect();
         for chunk in self.frozen.iter_mut().chain([&mut self.open]) {
             let tracks = chunk.chunks(CHUNK).zip(&kept).filter(|(_, is_kept)| **is_kept);
-            *chunk = Arc::new(tracks.flat_map(|(points, _)| points).copied().collect());
+            *chunk = tracks.flat_map(|(points, _)| points).copied().collect();
         }
         self.tracks =
             Arc::new(self.tracks.iter().filter(|track| is_kept(track)).cloned().collect());
@@ -112,7 +120,8 @@ impl History {
             // Beyond the open chunk nothing is known yet.
             None => return None,
         };
-        chunk.get(place * CHUNK + point % CHUNK).copied().filter(|value| !value.is_nan())
+        let point = chunk.get(place * CHUNK + point % CHUNK).copied();
+        point.filter(|point| *point != NOTHING).map(|point| f32::from(point) / 100.0)
     }
 
     /// Moves the open chunk to the one that holds `second`.
@@ -133,6 +142,15 @@ impl History {
     }
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share is between 0 and 100"
+)]
+fn hundredths(share: Percent) -> u16 {
+    (share.get() * 100.0).round() as u16
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,12 +159,16 @@ mod tests {
         Timestamp::from_micros(second * 1_000_000)
     }
 
+    /// Counts the seconds of a hundred.
+    fn percent(second: i64) -> Percent {
+        Percent::of(u64::try_from(second % 100).unwrap(), 100).unwrap()
+    }
+
     fn filled(seconds: std::ops::Range<i64>, keep: u64) -> History {
         let mut history = History::new(Duration::from_secs(keep));
         let subject: Arc<str> = "GPU-1".into();
         for second in seconds {
-            #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-            history.record(&subject, Metric::Utilization, at(second), second as f32);
+            history.record(&subject, Metric::Utilization, at(second), percent(second));
         }
         history
     }
@@ -155,16 +177,29 @@ mod tests {
     fn one_point_a_second_however_often_it_is_asked() {
         let history = filled(1000..1010, 300);
         let last = history.last("GPU-1", Metric::Utilization, at(1009), 3);
-        assert_eq!(last, [Some(1007.0), Some(1008.0), Some(1009.0)]);
+        assert_eq!(last, [Some(7.0), Some(8.0), Some(9.0)]);
         assert_eq!(history.last("GPU-1", Metric::Utilization, at(1009), 3), last);
+    }
+
+    #[test]
+    fn a_share_is_kept_to_the_hundredth() {
+        for share in [0.0, 0.004, 33.33, 99.99, 100.0] {
+            let mut history = History::new(Duration::ZERO);
+            let subject = "GPU-1".into();
+            history.record(&subject, Metric::Memory, at(5), Percent::new(share).unwrap());
+            let [Some(kept)] = history.last("GPU-1", Metric::Memory, at(5), 1)[..] else {
+                panic!("{share} is not kept")
+            };
+            assert!((kept - share).abs() <= 0.005, "{kept} {share}");
+        }
     }
 
     #[test]
     fn a_gap_stays_a_gap() {
         let mut history = filled(1000..1003, 300);
-        history.record(&"GPU-1".into(), Metric::Utilization, at(1100), 7.0);
+        history.record(&"GPU-1".into(), Metric::Utilization, at(1100), percent(7));
         let last = history.last("GPU-1", Metric::Utilization, at(1101), 101);
-        assert_eq!(last[..3], [Some(1001.0), Some(1002.0), None]);
+        assert_eq!(last[..3], [Some(1.0), Some(2.0), None]);
         assert_eq!(last[98..], [None, Some(7.0), None]);
     }
 
@@ -174,7 +209,7 @@ mod tests {
         let last = history.last("GPU-1", Metric::Utilization, at(999), 1000);
         let known = last.iter().flatten().count();
         assert!((300..=420).contains(&known), "{known}");
-        assert_eq!(last[999], Some(999.0));
+        assert_eq!(last[999], Some(99.0));
     }
 
     #[test]
@@ -185,8 +220,8 @@ mod tests {
     #[test]
     fn a_device_that_is_gone_takes_only_its_own_points_along() {
         let mut history = filled(0..100, 300);
-        history.record(&"GPU-2".into(), Metric::Utilization, at(99), 2.0);
-        history.record(&"".into(), Metric::Cpu, at(99), 3.0);
+        history.record(&"GPU-2".into(), Metric::Utilization, at(99), percent(2));
+        history.record(&"".into(), Metric::Cpu, at(99), percent(3));
         history.forget(|device| device == "GPU-1");
         assert_eq!(history.last("GPU-1", Metric::Utilization, at(99), 1), [None]);
         assert_eq!(history.last("GPU-2", Metric::Utilization, at(99), 2), [None, Some(2.0)]);
@@ -196,7 +231,7 @@ mod tests {
     #[test]
     fn a_long_absence_begins_anew() {
         let mut history = filled(0..100, 60);
-        history.record(&"GPU-1".into(), Metric::Utilization, at(1_000_000), 1.0);
+        history.record(&"GPU-1".into(), Metric::Utilization, at(1_000_000), percent(1));
         let last = history.last("GPU-1", Metric::Utilization, at(1_000_000), 60);
         assert_eq!(last.iter().flatten().count(), 1);
     }

@@ -14,6 +14,8 @@ use crate::time::Timestamp;
 const USUAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One node as known at one moment.
+///
+/// Snapshots live side by side; lists that are replaced whole are shared between them.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Its name, as the user gave it.
@@ -31,11 +33,11 @@ pub struct Node {
     /// Its devices in the driver's order, slices after their device.
     pub devices: Vec<Device>,
     /// The source of each of `devices`, position by position.
-    pub device_sources: Vec<Source>,
+    pub device_sources: Arc<[Source]>,
     /// Who uses which device.
-    pub uses: Vec<DeviceUse>,
+    pub uses: Arc<[DeviceUse]>,
     /// The processes behind `uses`.
-    pub processes: Vec<Process>,
+    pub processes: Arc<[Process]>,
     /// The last minutes, second by second.
     pub history: History,
     /// Rates are known: two samples at least 250 ms apart have come in this session.
@@ -67,11 +69,11 @@ pub struct Host {
     /// Share of processor time spent working since the sample before.
     pub cpu: Reading<Percent>,
     /// Bytes per second of each network interface.
-    pub network: Vec<Traffic>,
+    pub network: Arc<[Traffic]>,
     /// Bytes per second of each InfiniBand port.
-    pub infiniband: Vec<Traffic>,
+    pub infiniband: Arc<[Traffic]>,
     /// Bytes per second of each disk.
-    pub disks: Vec<Traffic>,
+    pub disks: Arc<[Traffic]>,
 }
 
 /// Bytes per second, in and out (or read and written).
@@ -116,9 +118,9 @@ impl Node {
             sources: Vec::new(),
             host: Host::default(),
             devices: Vec::new(),
-            device_sources: Vec::new(),
-            uses: Vec::new(),
-            processes: Vec::new(),
+            device_sources: Arc::default(),
+            uses: Arc::default(),
+            processes: Arc::default(),
             history: History::new(keep),
             is_settled: false,
         }
@@ -180,7 +182,7 @@ impl Node {
     pub fn freshness(&self, now: Timestamp) -> Freshness {
         let mut worst = self.host_freshness(now);
         let mut judged: Option<&Source> = None;
-        for source in &self.device_sources {
+        for source in self.device_sources.iter() {
             // Neighbours mostly come from the same source.
             if judged.replace(source) == Some(source) {
                 continue;

@@ -29,7 +29,7 @@ pub(super) fn cpu_share(before: Option<CpuTicks>, now: Option<CpuTicks>) -> Read
 }
 
 /// Bytes per second of each counter that stood before too and did not run backwards.
-pub(super) fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Vec<Traffic> {
+pub(super) fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Arc<[Traffic]> {
     let per_second = |bytes: u64| each_second(bytes, span);
     let rate = |counter: &Counter| {
         let earlier = before.iter().find(|earlier| earlier.name == counter.name)?;

@@ -88,11 +88,11 @@ pub struct HostReading {
     /// Seconds since boot.
     pub uptime_seconds: Reading<u64>,
     /// Physical network interfaces.
-    pub network: Vec<Counter>,
+    pub network: Arc<[Counter]>,
     /// InfiniBand ports.
-    pub infiniband: Vec<Counter>,
+    pub infiniband: Arc<[Counter]>,
     /// Whole disks.
-    pub disks: Vec<Counter>,
+    pub disks: Arc<[Counter]>,
 }
 
 /// The slow group of a host, sampled every 10 s.
@@ -101,5 +101,5 @@ pub struct HostSlowReading {
     /// Temperature of the hottest processor package.
     pub temperature: Reading<Celsius>,
     /// Local file systems.
-    pub space: Vec<Space>,
+    pub space: Arc<[Space]>,
 }

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use russh::keys::{Algorithm, EcdsaCurve, HashAlg};
 use russh::{AlgorithmKind, Preferred, client, kex};
 
 use crate::transport::fault::{self, Fault, Step};
+use crate::transport::offer::Offer;
 
 /// Ours, because the defaults put key exchanges first that cost 600 ms of CPU each.
 const KEY_EXCHANGES: &[kex::Name] = &[
@@ -23,27 +23,18 @@ const KEY_EXCHANGES: &[kex::Name] = &[
     kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
 ];
 
-/// Kinds of host key, the wanted first. No SHA-1, as in today's OpenSSH.
-const HOST_KEYS: [Algorithm; 6] = [
-    Algorithm::Ed25519,
-    Algorithm::Ecdsa { curve: EcdsaCurve::NistP256 },
-    Algorithm::Ecdsa { curve: EcdsaCurve::NistP384 },
-    Algorithm::Ecdsa { curve: EcdsaCurve::NistP521 },
-    Algorithm::Rsa { hash: Some(HashAlg::Sha512) },
-    Algorithm::Rsa { hash: Some(HashAlg::Sha256) },
-];
-
-/// Returns russh's settings for a host that is known by these kinds of key.
-pub(super) fn settings(known: &[Algorithm]) -> client::Config {
+/// Returns russh's settings for a host that is asked for these kinds of key.
+pub(super) fn settings(offer: Offer) -> client::Config {
     client::Config {
         preferred: Preferred {
             kex: Cow::Borrowed(KEY_EXCHANGES),
-            key: Cow::Owned(host_key_order(known)),
+            key: Cow::Owned(offer.keys),
+            host_key_certificates: Cow::Owned(offer.certificates),
             ..Preferred::DEFAULT
         },
         window_size: 256 * 1024,
         // Each session keeps a buffer for the largest packet it ever read.
-        maximum_packet_size: 8 * 1024,
+        maximum_packet_size: 4 * 1024,
         channel_buffer_size: 16,
         keepalive_interval: Some(Duration::from_secs(15)),
         keepalive_max: 3,
@@ -51,19 +42,6 @@ pub(super) fn settings(known: &[Algorithm]) -> client::Config {
         nodelay: true,
         ..client::Config::default()
     }
-}
-
-/// Puts the kinds of key the host is known by first, else it would show another kind.
-fn host_key_order(known: &[Algorithm]) -> Vec<Algorithm> {
-    let is_known = |algorithm: &Algorithm| {
-        known.iter().any(|known| match (known, algorithm) {
-            (Algorithm::Rsa { .. }, Algorithm::Rsa { .. }) => true,
-            (known, algorithm) => known == algorithm,
-        })
-    };
-    let (mut first, rest): (Vec<_>, Vec<_>) = HOST_KEYS.into_iter().partition(is_known);
-    first.extend(rest);
-    first
 }
 
 /// Says why a connection broke before the host key was accepted.
@@ -126,18 +104,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_kinds_come_first_and_nothing_is_lost() {
-        let p521 = Algorithm::Ecdsa { curve: EcdsaCurve::NistP521 };
-        let order = host_key_order(&[Algorithm::Rsa { hash: None }, p521.clone()]);
-        assert_eq!(order.first(), Some(&p521));
-        assert!(order[1..3].iter().all(|kind| kind.clone().is_rsa()));
-        assert_eq!(order.len(), HOST_KEYS.len());
-        assert!(!order.contains(&Algorithm::Rsa { hash: None }), "SHA-1 is never offered");
-    }
-
-    #[test]
     fn a_dead_handshake_always_ends_and_packets_cannot_be_dropped() {
-        let settings = settings(&[]);
+        let settings = settings(Offer::pinned(None));
         assert!(settings.inactivity_timeout.is_some());
         assert!(settings.preferred.kex.contains(&kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT));
         assert!(!settings.preferred.kex.contains(&kex::DH_GEX_SHA256));

@@ -131,11 +131,26 @@ pub enum Fault {
         /// Its fingerprint, as `ssh-keygen -l` prints it.
         fingerprint: String,
     },
+    /// The certificate of the node does not count, and its key is not known by itself.
+    #[error(
+        "certificate of {host} {why}, and its key ({algorithm} {fingerprint}) is not known by itself; \
+         ask the administrator for a new certificate, or accept the key with gtop trust"
+    )]
+    HostCertificateRefused {
+        /// The name a `known_hosts` file would hold.
+        host: String,
+        /// What is wrong with it, to be read behind "certificate".
+        why: String,
+        /// The kind of key the node shows.
+        algorithm: String,
+        /// Its fingerprint.
+        fingerprint: String,
+    },
     /// The node shows another key than the one that is known.
     #[error(transparent)]
     HostKeyChanged(Box<HostKeyChange>),
     /// The key of the node is marked `@revoked`.
-    #[error("host key of {host} ({algorithm} {fingerprint}) is revoked in {}:{line}; do not connect, ask the administrator", .file.display())]
+    #[error("host key of {host} ({algorithm} {fingerprint}) is revoked in {}{}; do not connect, ask the administrator", .file.display(), after_colon(*.line))]
     HostKeyRevoked {
         /// The name in the `known_hosts` file.
         host: String,
@@ -145,8 +160,8 @@ pub enum Fault {
         fingerprint: String,
         /// The file that revokes it.
         file: PathBuf,
-        /// The line that revokes it, counted from 1.
-        line: usize,
+        /// The line that revokes it, counted from 1, when the file has lines.
+        line: Option<usize>,
     },
     /// The node does not let the user in.
     #[error("authentication refused for {user} (node offers: {}; tried: {})", list(.offers), list(.tried))]
@@ -241,7 +256,7 @@ pub struct HostKeyChange {
     pub file: PathBuf,
     /// Its line, counted from 1.
     pub line: usize,
-    /// The fingerprint of the key in the file.
+    /// The kind and the fingerprint of the key in the file.
     pub known: String,
     /// The kind of key the node shows.
     pub algorithm: String,
@@ -267,6 +282,7 @@ impl Fault {
             | Self::SessionLost { .. } => true,
             Self::NoCommonAlgorithm { .. }
             | Self::HostKeyUnknown { .. }
+            | Self::HostCertificateRefused { .. }
             | Self::HostKeyChanged(_)
             | Self::HostKeyRevoked { .. }
             | Self::AuthenticationRefused { .. }
@@ -290,6 +306,7 @@ impl Fault {
             Self::NotSsh { .. } => "no SSH greeting".into(),
             Self::NoCommonAlgorithm { kind, .. } => format!("no common {kind} algorithm").into(),
             Self::HostKeyUnknown { .. } => "host key unknown".into(),
+            Self::HostCertificateRefused { .. } => "host certificate refused".into(),
             Self::HostKeyChanged(_) => "host key changed".into(),
             Self::HostKeyRevoked { .. } => "host key revoked".into(),
             Self::AuthenticationRefused { offers, .. } => {
@@ -343,6 +360,10 @@ pub(super) fn reason(error: &std::io::Error) -> String {
 
 fn name_of(host: Option<&str>) -> String {
     host.map_or_else(|| "name ".to_owned(), |host| format!("name {host} "))
+}
+
+fn after_colon(line: Option<usize>) -> String {
+    line.map_or_else(String::new, |line| format!(":{line}"))
 }
 
 fn list(words: &[String]) -> String {

@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Largest file that is read; no key or `known_hosts` file comes near.
-const LARGEST: u64 = 16 * 1024 * 1024;
+const LARGEST: u64 = 64 * 1024 * 1024;
 
 /// What tells one version of a file from the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     seconds: i64,
     nanoseconds: i64,
+    /// When owner or permissions changed, too.
+    changed: (i64, i64),
     size: u64,
     inode: u64,
 }
@@ -25,6 +27,7 @@ impl Stamp {
         Some(Self {
             seconds: about.mtime(),
             nanoseconds: about.mtime_nsec(),
+            changed: (about.ctime(), about.ctime_nsec()),
             size: about.size(),
             inode: about.ino(),
         })
@@ -65,13 +68,21 @@ impl<T: Clone> FileCache<T> {
 
 /// Reads a text file; bytes that are no text become replacement characters.
 pub(super) fn read(path: &Path) -> std::io::Result<String> {
+    read_bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Reads a file whole, or not at all.
+pub(super) fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     // Opening a pipe by that name would wait for a writer for ever.
     if !std::fs::metadata(path)?.is_file() {
         return Err(std::io::Error::other("not a regular file"));
     }
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(LARGEST).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    std::fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "larger than 64 MiB"));
+    }
+    Ok(bytes)
 }
 
 /// Locks; a value whose other user panicked is still a whole value here.

@@ -1,115 +1,202 @@
-//! What OpenSSH's `known_hosts` files say about the key a node shows.
+//! OpenSSH's `known_hosts` files: what their lines say, and which lines are about a host.
 //!
-//! The rules are OpenSSH's: names may be plain, patterns, negated or hashed,
-//! `@revoked` wins over everything, and a host known by another key only has
-//! changed. `@cert-authority` lines are not used yet; they can only make a key
-//! unknown, never known.
+//! Names may be plain, patterns, negated or hashed. A line that cannot be read is skipped, as
+//! OpenSSH does; a file that is too large is refused whole, because half of it could miss a
+//! `@revoked` line. A file is read once and indexed: a plain name is found by a look-up, a
+//! pattern by trying it, a hashed name only by hashing once for every line.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
-use russh::keys::ssh_key::known_hosts::HostPatterns;
 use russh::keys::ssh_key::public::KeyData;
-use russh::keys::{Algorithm, HashAlg, PublicKey};
+use russh::keys::{HashAlg, PublicKey};
 use sha1::Sha1;
 
-/// What the files say about one key of one host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// The key is the host's.
-    Known,
-    /// The host is in no file.
-    Unknown,
-    /// The host is known, by other keys only.
-    Changed {
-        /// The file with the other key.
-        file: PathBuf,
-        /// Its line, counted from 1.
-        line: usize,
-        /// The fingerprint of the key in the file.
-        fingerprint: String,
-    },
-    /// The key is marked as stolen.
-    Revoked {
-        /// The file that says so.
-        file: PathBuf,
-        /// Its line, counted from 1.
-        line: usize,
-    },
+use crate::transport::fault::Fault;
+use crate::transport::files;
+
+/// What begins a hashed name.
+const HASHED: &str = "|1|";
+
+/// Length of the salt and of the hash of a name, in bytes.
+const HASH_LENGTH: usize = 20;
+
+/// What a line says about its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// It is a key of the host.
+    Host,
+    /// It signs certificates of the host.
+    Authority,
+    /// It must never be believed.
+    Revoked,
 }
 
-/// One parsed `known_hosts` file.
+/// A line about the host that was asked for.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) file: PathBuf,
+    /// Counted from 1.
+    pub(super) line: usize,
+    pub(super) mark: Mark,
+    pub(super) key: KeyData,
+}
+
+/// One `known_hosts` file.
 #[derive(Debug, Default)]
 pub(super) struct KnownHosts {
     path: PathBuf,
     lines: Vec<Line>,
+    by_name: BTreeMap<Box<str>, Vec<usize>>,
+    /// Lists of names of which one at least is a pattern or negated.
+    patterns: Vec<(Box<str>, usize)>,
+    hashes: Vec<(HashedName, usize)>,
 }
 
+/// A line; its key is not decoded before somebody asks for the host.
 #[derive(Debug)]
 struct Line {
     number: usize,
-    revoked: bool,
-    names: HostPatterns,
-    key: KeyData,
+    mark: Mark,
+    key: Box<str>,
+}
+
+#[derive(Debug)]
+struct HashedName {
+    /// Ready to take a name; half of the work is done with the salt.
+    salted: Hmac<Sha1>,
+    hash: [u8; HASH_LENGTH],
 }
 
 impl KnownHosts {
-    /// Reads every line that can be read; the others are skipped, as OpenSSH does.
-    pub(super) fn parse(path: &Path, text: &str) -> Self {
-        let lines = text.lines().enumerate().filter_map(|(at, line)| Line::parse(at + 1, line));
-        Self { path: path.to_owned(), lines: lines.collect() }
+    /// Reads a file; one that is not there, or not for us to read, knows nobody.
+    pub(super) fn read(path: &Path) -> Result<Arc<Self>, Fault> {
+        match files::read(path) {
+            Ok(text) => Ok(Arc::new(Self::parse(path, &text))),
+            Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+                let why = format!("{}: {error}", path.display());
+                Err(Fault::BadConfiguration { why })
+            }
+            Err(_unreadable) => Ok(Arc::new(Self::parse(path, ""))),
+        }
     }
-}
 
-impl Line {
-    fn parse(number: usize, line: &str) -> Option<Self> {
+    /// Reads every line that can be read.
+    pub(super) fn parse(path: &Path, text: &str) -> Self {
+        let mut file = Self { path: path.to_owned(), ..Self::default() };
+        for (at, line) in text.lines().enumerate() {
+            // A line that says nothing, or nothing that can be understood.
+            let _: Option<()> = file.add(at + 1, line);
+        }
+        file
+    }
+
+    fn add(&mut self, number: usize, line: &str) -> Option<()> {
         let mut words = line.split([' ', '\t']).filter(|word| !word.is_empty());
         let mut names = words.next()?;
-        let mut revoked = false;
-        if names.starts_with('@') {
-            match names {
-                "@revoked" => revoked = true,
-                // An authority's key is not a host's key, and an unknown marker could mean anything.
-                _ => return None,
-            }
-            names = words.next()?;
-        }
         if names.starts_with('#') {
             return None;
         }
+        let mut mark = Mark::Host;
+        if names.starts_with('@') {
+            mark = match names {
+                "@revoked" => Mark::Revoked,
+                "@cert-authority" if !is_lost_on_openssh(line) => Mark::Authority,
+                // An unknown marker could mean anything.
+                _ => return None,
+            };
+            names = words.next()?;
+        }
         let (kind, key) = (words.next()?, words.next()?);
-        let key = PublicKey::from_openssh(&format!("{kind} {key}")).ok()?;
-        Some(Self { number, revoked, names: names.parse().ok()?, key: key.key_data().clone() })
-    }
-
-    fn is_about(&self, name: &str) -> bool {
-        match &self.names {
-            HostPatterns::HashedName { salt, hash } => hash_name(salt, name) == Some(*hash),
-            HostPatterns::Patterns(patterns) => {
-                let mut found = false;
-                for pattern in patterns {
-                    if let Some(pattern) = pattern.strip_prefix('!') {
-                        if is_match(pattern, name) {
-                            return false;
-                        }
-                    } else {
-                        found = found || is_match(pattern, name);
-                    }
-                }
-                found
+        let at = self.lines.len();
+        if names.starts_with('|') {
+            self.hashes.push((HashedName::parse(names)?, at));
+        } else if names.contains(['*', '?', '!']) {
+            self.patterns.push((names.into(), at));
+        } else {
+            for name in names.split(',') {
+                self.by_name.entry(name.to_ascii_lowercase().into()).or_default().push(at);
             }
         }
+        let key = format!("{kind} {key}").into_boxed_str();
+        self.lines.push(Line { number, mark, key });
+        Some(())
+    }
+
+    /// Returns the lines about a host, in their order. The name is in lower case.
+    pub(super) fn about(&self, name: &str) -> Vec<Entry> {
+        let mut found = self.by_name.get(name).cloned().unwrap_or_default();
+        let matching = self.patterns.iter().filter(|(names, _)| is_listed(names, name));
+        found.extend(matching.map(|(_, at)| *at));
+        found.extend(self.hashes.iter().filter(|(hashed, _)| hashed.is(name)).map(|(_, at)| *at));
+        found.sort_unstable();
+        // A line may name the host twice.
+        found.dedup();
+        let lines = found.into_iter().filter_map(|at| self.lines.get(at));
+        lines.filter_map(|line| self.entry(line)).collect()
+    }
+
+    fn entry(&self, line: &Line) -> Option<Entry> {
+        let key = PublicKey::from_openssh(&line.key).ok()?;
+        Some(Entry {
+            file: self.path.clone(),
+            line: line.number,
+            mark: line.mark,
+            key: key.key_data().clone(),
+        })
     }
 }
 
-/// The name a host goes by in `known_hosts` files.
+/// Returns whether OpenSSH takes the marker for an unknown one: it looks for a blank behind it,
+/// and for a tab only when there is no blank in the whole line.
+fn is_lost_on_openssh(line: &str) -> bool {
+    let rest = line.trim_start_matches([' ', '\t']);
+    rest.find('\t').is_some_and(|tab| rest.find(' ').is_some_and(|blank| tab < blank))
+}
+
+impl HashedName {
+    fn parse(text: &str) -> Option<Self> {
+        let (salt, hash) = text.strip_prefix(HASHED)?.split_once('|')?;
+        let decode = |text: &str| STANDARD.decode(text).ok()?.try_into().ok();
+        Some(Self { salted: salted(decode(salt)?)?, hash: decode(hash)? })
+    }
+
+    fn is(&self, name: &str) -> bool {
+        hash_name(self.salted.clone(), name) == self.hash
+    }
+}
+
+/// Returns the name as `HashKnownHosts` wants it written.
+pub(super) fn hashed(salt: [u8; HASH_LENGTH], name: &str) -> Option<String> {
+    let hash = hash_name(salted(salt)?, name);
+    Some(format!("{HASHED}{}|{}", STANDARD.encode(salt), STANDARD.encode(hash)))
+}
+
+fn salted(salt: [u8; HASH_LENGTH]) -> Option<Hmac<Sha1>> {
+    Hmac::new_from_slice(&salt).ok()
+}
+
+fn hash_name(mut salted: Hmac<Sha1>, name: &str) -> [u8; HASH_LENGTH] {
+    salted.update(name.as_bytes());
+    salted.finalize().into_bytes().into()
+}
+
+/// Returns the fingerprint as `ssh-keygen -l` prints it.
+pub(super) fn fingerprint(key: &KeyData) -> String {
+    key.fingerprint(HashAlg::Sha256).to_string()
+}
+
+/// The name a host goes by in `known_hosts` files and in certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostName {
     /// `host`, `[host]:port` when the port is not 22, or the alias.
     pub(super) full: String,
     /// The host alone, to be tried when `full` is in no file.
-    portless: Option<String>,
+    pub(super) portless: Option<String>,
 }
 
 impl HostName {
@@ -122,94 +209,27 @@ impl HostName {
             (None, port) => Self { full: format!("[{host}]:{port}"), portless: Some(host) },
         }
     }
-}
 
-/// Everything the files say about one host.
-#[derive(Debug, Clone)]
-pub(super) struct HostKeys {
-    /// The name they were looked up by.
-    pub(super) name: HostName,
-    full: Vec<Entry>,
-    portless: Vec<Entry>,
-}
-
-#[derive(Debug, Clone)]
-struct Entry {
-    file: PathBuf,
-    line: usize,
-    revoked: bool,
-    key: KeyData,
-}
-
-impl HostKeys {
-    /// Collects the lines about a host from all files, the user's first.
-    pub(super) fn gather(files: &[Arc<KnownHosts>], name: HostName) -> Self {
-        let full = lines_about(files, &name.full);
-        let portless =
-            name.portless.as_deref().map(|host| lines_about(files, host)).unwrap_or_default();
-        Self { name, full, portless }
-    }
-
-    /// Judges a key the host has just proved to hold.
-    pub(super) fn judge(&self, key: &KeyData) -> Verdict {
-        let verdict = judge(&self.full, key);
-        if verdict != Verdict::Unknown {
-            return verdict;
-        }
-        // Another server on another port of the same host may well have another key.
-        let portless = judge(&self.portless, key);
-        if matches!(portless, Verdict::Changed { .. }) { Verdict::Unknown } else { portless }
-    }
-
-    /// Returns the kinds of keys the host is known by, so that they are asked for first.
-    pub(super) fn algorithms(&self) -> Vec<Algorithm> {
-        let entries = if self.full.is_empty() { &self.portless } else { &self.full };
-        let keys = entries.iter().filter(|entry| !entry.revoked);
-        keys.map(|entry| entry.key.algorithm()).collect()
+    /// Returns the name a certificate must be for; certificates know no ports.
+    pub(super) fn principal(&self) -> &str {
+        self.portless.as_deref().unwrap_or(&self.full)
     }
 }
 
-fn lines_about(files: &[Arc<KnownHosts>], name: &str) -> Vec<Entry> {
-    let mut found = Vec::new();
-    for file in files {
-        for line in file.lines.iter().filter(|line| line.is_about(name)) {
-            found.push(Entry {
-                file: file.path.clone(),
-                line: line.number,
-                revoked: line.revoked,
-                key: line.key.clone(),
-            });
+/// Returns whether a list of patterns is about a name: one of them must match, none of the
+/// negated ones may.
+fn is_listed(patterns: &str, name: &str) -> bool {
+    let mut found = false;
+    for pattern in patterns.split(',') {
+        if let Some(pattern) = pattern.strip_prefix('!') {
+            if is_match(pattern, name) {
+                return false;
+            }
+        } else {
+            found = found || is_match(pattern, name);
         }
     }
     found
-}
-
-fn judge(entries: &[Entry], key: &KeyData) -> Verdict {
-    if let Some(entry) = entries.iter().find(|entry| entry.revoked && entry.key == *key) {
-        return Verdict::Revoked { file: entry.file.clone(), line: entry.line };
-    }
-    let mut valid = entries.iter().filter(|entry| !entry.revoked).peekable();
-    let Some(first) = valid.peek().copied() else { return Verdict::Unknown };
-    if valid.any(|entry| entry.key == *key) {
-        return Verdict::Known;
-    }
-    Verdict::Changed {
-        file: first.file.clone(),
-        line: first.line,
-        fingerprint: fingerprint(&first.key),
-    }
-}
-
-/// Returns the fingerprint as `ssh-keygen -l` prints it.
-pub(super) fn fingerprint(key: &KeyData) -> String {
-    key.fingerprint(HashAlg::Sha256).to_string()
-}
-
-/// Returns the hash OpenSSH writes in place of a name.
-pub(super) fn hash_name(salt: &[u8], name: &str) -> Option<[u8; 20]> {
-    let mut mac = Hmac::<Sha1>::new_from_slice(salt).ok()?;
-    mac.update(name.as_bytes());
-    Some(mac.finalize().into_bytes().into())
 }
 
 /// Matches a pattern with `*` and `?` against a lower-case name.
@@ -244,128 +264,63 @@ fn is_match(pattern: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    const A: &str =
+    const KEY: &str =
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQTtWTVzd2t27+t0DEHBPW7iOD23TUiYLio";
-    const B: &str =
-        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIN+Wjn4+4Fcvl2JlKpggT+wCRxpSvtqqpVrQrKN1/A22";
-    const E: &str = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBEmKSENjQEezOmxkZMy7opKgwFB9nkt5YRrYMjNuG5N87uRgg6CLrbo5wAdT/y6v0mKV0U2w0WZ2YB/++Tpockg=";
 
-    fn key(text: &str) -> KeyData {
-        PublicKey::from_openssh(text).unwrap().key_data().clone()
-    }
-
-    fn word(verdict: &Verdict) -> &'static str {
-        match verdict {
-            Verdict::Known => "known",
-            Verdict::Unknown => "unknown",
-            Verdict::Changed { .. } => "changed",
-            Verdict::Revoked { .. } => "revoked",
-        }
-    }
-
-    /// Judges key A for `host` at `port`, as OpenSSH would with these lines.
-    fn ask(text: &str, host: &str, port: u16, alias: Option<&str>) -> Verdict {
-        let text = text.replace("<A>", A).replace("<B>", B).replace("<E>", E);
-        let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));
-        HostKeys::gather(&[file], HostName::new(host, port, alias)).judge(&key(A))
+    /// Returns the numbers of the lines about `name`.
+    fn lines(text: &str, name: &str) -> Vec<usize> {
+        let file = KnownHosts::parse(Path::new("/k"), &text.replace("<A>", KEY));
+        file.about(name).iter().map(|entry| entry.line).collect()
     }
 
     #[test]
-    fn the_files_mean_what_they_mean_to_openssh() {
-        let cases: &[(&str, &str, u16, &str)] = &[
-            ("n1 <A>", "n1", 22, "known"),
-            ("n1 <A> a comment # with a hash", "n1", 22, "known"),
-            ("n1 <B>", "n1", 22, "changed"),
-            ("n2 <A>", "n1", 22, "unknown"),
-            ("", "n1", 22, "unknown"),
-            ("# n1 <A>", "n1", 22, "unknown"),
-            ("#n1 <A>", "n1", 22, "unknown"),
-            ("n1,10.0.0.1 <A>", "10.0.0.1", 22, "known"),
-            ("N1 <A>", "n1", 22, "known"),
-            ("n1 <A>", "N1", 22, "known"),
-            ("n1\t<A>", "n1", 22, "known"),
-            ("  n1   <A>", "n1", 22, "known"),
-            ("n1 <B>\nn1 <A>", "n1", 22, "known"),
-            ("n1 <A>\nn1 <B>", "n1", 22, "known"),
-            // OpenSSH calls a host changed when it is known by keys of other kinds only.
-            ("n1 <E>", "n1", 22, "changed"),
-            ("n1 <E>\nn1 <A>", "n1", 22, "known"),
-            ("*.x <A>", "a.x", 22, "known"),
-            ("n? <A>", "n1", 22, "known"),
-            ("n? <A>", "n12", 22, "unknown"),
-            ("*a*b* <A>", "xaaxbx", 22, "known"),
-            ("n*,!n1 <A>", "n1", 22, "unknown"),
-            ("n*,!n1 <A>", "n2", 22, "known"),
-            ("!n1,n* <A>", "n1", 22, "unknown"),
-            ("!n1 <A>", "n2", 22, "unknown"),
-            ("@revoked * <A>\nn1 <A>", "n1", 22, "revoked"),
-            ("n1 <A>\n@revoked n1 <A>", "n1", 22, "revoked"),
-            ("@revoked\tn1\t<A>", "n1", 22, "revoked"),
-            ("@revoked n2 <A>\nn1 <A>", "n1", 22, "known"),
-            ("@revoked n1 <B>\nn1 <A>", "n1", 22, "known"),
-            ("@revoked n1 <B>", "n1", 22, "unknown"),
-            ("@cert-authority * <A>", "n1", 22, "unknown"),
-            ("@cert-authority * <B>\nn1 <A>", "n1", 22, "known"),
-            ("@strange n1 <A>", "n1", 22, "unknown"),
-            ("[n1]:2222 <A>", "n1", 2222, "known"),
-            ("[n1]:2222 <B>", "n1", 2222, "changed"),
-            ("[n1]:2222 <A>", "n1", 22, "unknown"),
-            ("[*]:2222 <A>", "n1", 2222, "known"),
-            ("n1 <A>", "n1", 2222, "known"),
-            ("n1 <B>", "n1", 2222, "unknown"),
-            ("@revoked n1 <A>", "n1", 2222, "revoked"),
-            ("n1 ssh-ed25519 broken\nn1 <A>", "n1", 22, "known"),
-            ("n1 1024 35 1234567\nn1 <A>", "n1", 22, "known"),
-            ("n1\nn1 ssh-ed25519\nn1 <A>", "n1", 22, "known"),
-            ("fe80::1 <A>", "fe80::1", 22, "known"),
-        ];
-        for (text, host, port, want) in cases {
-            let verdict = ask(text, host, *port, None);
-            assert_eq!(word(&verdict), *want, "{host}:{port} with {text:?}");
+    fn lines_are_found_by_name_pattern_and_hash_in_their_order() {
+        let hashed = hashed([7; HASH_LENGTH], "n1").unwrap();
+        let text =
+            format!("n* <A>\nx,N1,n1 <A>\n{hashed} <A>\nn2 <A>\n*,!n1 <A>\n# n1 <A>\nn1 <A>");
+        assert_eq!(lines(&text, "n1"), [1, 2, 3, 7]);
+        assert_eq!(lines(&text, "n2"), [1, 4, 5]);
+        assert_eq!(lines(&text, "x"), [2, 5]);
+    }
+
+    #[test]
+    fn a_hashed_name_is_the_one_ssh_keygen_writes() {
+        // Written by ssh-keygen -H.
+        let line = "|1|JfKTdBh7rNbXkVAQCRp4OQoPfmI=|USECr3SWf1JUPsms5AqfD5QfxkM= <A>";
+        assert_eq!(hashed(*b"12345678901234567890", "n1").unwrap().len(), "|1||".len() + 56);
+        assert_eq!(lines(line, "closenet"), [1]);
+        assert!(lines(line, "opennet").is_empty());
+        for broken in ["|1|bad|bad <A>", "|1|bad <A>", "|2|a|b <A>", "|1|AAAA|AAAA <A>"] {
+            assert!(lines(broken, "n1").is_empty(), "{broken}");
         }
     }
 
     #[test]
-    fn an_alias_replaces_the_name_at_every_port() {
-        assert_eq!(ask("cluster <A>", "n1", 2222, Some("Cluster")), Verdict::Known);
-        assert_eq!(ask("n1 <A>", "n1", 22, Some("cluster")), Verdict::Unknown);
-    }
-
-    #[test]
-    fn a_hashed_name_is_found() {
-        // Written by ssh-keygen -H for the name closenet.
-        let hash = hash_name(b"12345678901234567890", "closenet").unwrap();
-        let names = HostPatterns::HashedName { salt: b"12345678901234567890".to_vec(), hash };
-        let line = format!("{} <A>", names.to_string());
-        assert_eq!(ask(&line, "closenet", 22, None), Verdict::Known);
-        assert_eq!(ask(&line, "opennet", 22, None), Verdict::Unknown);
-        assert_eq!(ask("|1|bad|bad <A>", "closenet", 22, None), Verdict::Unknown);
-    }
-
-    #[test]
-    fn a_change_names_the_file_and_the_line() {
-        let Verdict::Changed { file, line, fingerprint } = ask("\n# x\nn1 <B>", "n1", 22, None)
-        else {
-            panic!("not changed");
+    fn a_marker_before_a_tab_makes_nothing_weaker() {
+        let marks = |line: &str| {
+            let file = KnownHosts::parse(Path::new("/k"), &line.replace("<A>", KEY));
+            file.about("n1").iter().map(|entry| entry.mark).collect::<Vec<_>>()
         };
-        assert_eq!((file, line), (PathBuf::from("/k"), 3));
-        assert!(fingerprint.starts_with("SHA256:"), "{fingerprint}");
+        assert_eq!(marks("@revoked\tn1 <A>"), [Mark::Revoked]);
+        assert_eq!(marks("@cert-authority\tn1 <A>"), []);
+        assert_eq!(marks("@cert-authority n1\t<A>"), [Mark::Authority]);
+        assert_eq!(
+            marks(&format!("@cert-authority\tn1\t{}", KEY.replace(' ', "\t"))),
+            [Mark::Authority]
+        );
+        assert_eq!(marks("@strange n1 <A>"), []);
+        assert_eq!(marks("@revoked @revoked n1 <A>"), []);
     }
 
     #[test]
-    fn keys_of_several_files_count_together() {
-        let user = Arc::new(KnownHosts::parse(Path::new("/u"), &format!("n1 {B}")));
-        let global = Arc::new(KnownHosts::parse(Path::new("/g"), &format!("n1 {A}")));
-        let keys = HostKeys::gather(&[user, global], HostName::new("n1", 22, None));
-        assert_eq!(keys.judge(&key(A)), Verdict::Known);
-        assert_eq!(keys.judge(&key(B)), Verdict::Known);
-    }
-
-    #[test]
-    fn known_kinds_are_listed_without_the_revoked() {
-        let file =
-            Arc::new(KnownHosts::parse(Path::new("/k"), &format!("n1 {E}\n@revoked n1 {A}")));
-        let keys = HostKeys::gather(&[file], HostName::new("n1", 22, None));
-        assert_eq!(keys.algorithms(), [key(E).algorithm()]);
+    fn no_text_makes_it_stumble() {
+        for text in
+            ["", "\n\n", "@", "@revoked", "n1", "n1 x", ",,, <A>", "| <A>", "! <A>", "\0 \0 \0"]
+        {
+            lines(text, "n1");
+            lines(text, "");
+        }
+        assert!(lines("n1,,n2 <A>", "n2") == [1]);
+        assert!(!is_match("*a*b*c*", &"ab".repeat(2000)));
     }
 }

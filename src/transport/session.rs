@@ -4,41 +4,18 @@ use std::sync::{Arc, Mutex};
 
 use russh::Channel;
 use russh::client::{self, ChannelOpenHandle, DisconnectReason, Handle, Msg};
-use russh::keys::ssh_key::public::KeyData;
-use russh::keys::{Algorithm, PublicKeyOrCertificate};
+use russh::keys::PublicKeyOrCertificate;
 use tokio::net::TcpStream;
 
 use crate::transport::algorithms;
 use crate::transport::cable::{self, Holder};
 use crate::transport::dial::Deadline;
-use crate::transport::fault::{self, Fault, HostKeyChange, Step};
+use crate::transport::fault::{self, Fault, Step};
 use crate::transport::files::lock;
-use crate::transport::known_hosts::{self, HostKeys, Verdict};
+use crate::transport::judge::{Judge, Judgement, Trust};
 
 /// Longest greeting text that is kept.
 const LONGEST_BANNER: usize = 4096;
-
-/// What to do with the key the node shows.
-#[derive(Debug, Clone)]
-pub(super) enum Trust {
-    /// Believe the `known_hosts` files.
-    Known(HostKeys),
-    /// Believe this key only; none at all when there is none.
-    Pinned(Option<KeyData>),
-    /// Note the key and go no further.
-    Look,
-}
-
-impl Trust {
-    /// Returns the kinds of key the host is known by.
-    fn known_kinds(&self) -> Vec<Algorithm> {
-        match self {
-            Self::Known(keys) => keys.algorithms(),
-            Self::Pinned(key) => key.iter().map(KeyData::algorithm).collect(),
-            Self::Look => Vec::new(),
-        }
-    }
-}
 
 /// An open connection; dropping it ends it.
 pub(super) struct Session {
@@ -50,7 +27,7 @@ pub(super) struct Session {
 /// What the connection's own task has met, for those outside it.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    key: Mutex<Option<KeyData>>,
+    judgement: Mutex<Option<Judgement>>,
     banner: Mutex<String>,
     end: Mutex<Option<End>>,
 }
@@ -65,9 +42,9 @@ pub(super) enum End {
 }
 
 impl Seen {
-    /// Returns the key the node showed.
-    pub(super) fn key(&self) -> Option<KeyData> {
-        lock(&self.key).clone()
+    /// Returns what is to be said about the key the node showed.
+    pub(super) fn judgement(&self) -> Option<Judgement> {
+        lock(&self.judgement).clone()
     }
 
     /// Returns the text sshd shows before login, without control characters.
@@ -101,11 +78,15 @@ pub(super) async fn greet(
 }
 
 /// Does the same to learn the host key only; the node sees a connection that ends.
-pub(super) async fn look(stream: TcpStream, deadline: &Deadline) -> Result<KeyData, Fault> {
+pub(super) async fn look(
+    stream: TcpStream,
+    judge: Arc<Judge>,
+    deadline: &Deadline,
+) -> Result<Judgement, Fault> {
     let seen = Arc::<Seen>::default();
-    let met = meet(stream, Trust::Look, Arc::clone(&seen), deadline).await;
-    match (seen.key(), met) {
-        (Some(key), _) => Ok(key),
+    let met = meet(stream, Trust::Look(judge), Arc::clone(&seen), deadline).await;
+    match (seen.judgement(), met) {
+        (Some(judgement), _) => Ok(judgement),
         (None, Err(fault)) => Err(fault),
         (None, Ok(_session)) => {
             Err(Fault::Broken { step: Step::KeyExchange, why: "no host key shown".to_owned() })
@@ -121,7 +102,7 @@ async fn meet(
 ) -> Result<Session, Fault> {
     let port = stream.peer_addr().map_or(0, |address| address.port());
     let (cable, holder) = cable::cable(stream);
-    let settings = Arc::new(algorithms::settings(&trust.known_kinds()));
+    let settings = Arc::new(algorithms::settings(trust.offer()));
     let client = Client { trust, seen: Arc::clone(&seen) };
     let connected =
         deadline.bound(Step::Greeting, client::connect_stream(settings, cable, client)).await;
@@ -153,61 +134,14 @@ pub(super) struct Client {
     seen: Arc<Seen>,
 }
 
-impl Client {
-    fn judge(&self, key: &KeyData) -> Result<bool, Fault> {
-        let algorithm = key.algorithm().to_string();
-        let shown = known_hosts::fingerprint(key);
-        let keys = match &self.trust {
-            Trust::Known(keys) => keys,
-            Trust::Pinned(Some(pinned)) if pinned == key => return Ok(true),
-            Trust::Pinned(Some(pinned)) => {
-                return Err(Fault::HostKeyChanged(Box::new(HostKeyChange {
-                    host: "this node".to_owned(),
-                    file: "the fixed profile".into(),
-                    line: 1,
-                    known: known_hosts::fingerprint(pinned),
-                    algorithm,
-                    shown,
-                })));
-            }
-            Trust::Pinned(None) => {
-                let host = "this node".to_owned();
-                return Err(Fault::HostKeyUnknown { host, algorithm, fingerprint: shown });
-            }
-            Trust::Look => return Ok(false),
-        };
-        let host = keys.name.full.clone();
-        match keys.judge(key) {
-            Verdict::Known => Ok(true),
-            Verdict::Unknown => Err(Fault::HostKeyUnknown { host, algorithm, fingerprint: shown }),
-            Verdict::Changed { file, line, fingerprint } => {
-                Err(Fault::HostKeyChanged(Box::new(HostKeyChange {
-                    host,
-                    file,
-                    line,
-                    known: fingerprint,
-                    algorithm,
-                    shown,
-                })))
-            }
-            Verdict::Revoked { file, line } => {
-                Err(Fault::HostKeyRevoked { host, algorithm, fingerprint: shown, file, line })
-            }
-        }
-    }
-}
-
 impl client::Handler for Client {
     type Error = Stop;
 
     async fn check_server_key(&mut self, shown: &PublicKeyOrCertificate) -> Result<bool, Stop> {
-        let key = match shown {
-            PublicKeyOrCertificate::PublicKey { key, .. } => key.key_data(),
-            // Not asked for, so nothing that a node may send.
-            PublicKeyOrCertificate::Certificate(_) => return Ok(false),
-        };
-        *lock(&self.seen.key) = Some(key.clone());
-        self.judge(key).map_err(|fault| Stop::Fault(Box::new(fault)))
+        let fault = |fault| Stop::Fault(Box::new(fault));
+        let judgement = self.trust.judge(shown).map_err(fault)?;
+        *lock(&self.seen.judgement) = Some(judgement.clone());
+        self.trust.admit(judgement).await.map_err(fault)
     }
 
     async fn auth_banner(

@@ -1,22 +1,25 @@
-//! Writes host keys the user has accepted into a `known_hosts` file.
+//! Writes host keys into a `known_hosts` file: those the user has accepted, and those
+//! `StrictHostKeyChecking` accepts unseen.
 //!
-//! The file is replaced whole, so that a crash leaves the old one or the new
-//! one, and never half a line.
+//! For the user's yes the file is replaced whole, so that a crash leaves the old one or the new
+//! one, and never half a line. What is accepted unseen comes from many nodes at once and beside
+//! other programs, so it is added at the end as `ssh` does it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use russh::keys::PublicKey;
 use russh::keys::ssh_key::public::KeyData;
 
-use crate::transport::fault::Fault;
-use crate::transport::files::Stamp;
-use crate::transport::known_hosts::{self, HostKeys, Verdict};
+use crate::transport::fault::{self, Fault};
+use crate::transport::files::{Stamp, lock};
+use crate::transport::host_keys::Verdict;
+use crate::transport::judge::Judgement;
+use crate::transport::known_hosts::{self, KnownHosts, Mark};
 use crate::transport::ssh_config::{self, Settings};
 
 /// How often a file that changes under us is read again.
@@ -33,6 +36,10 @@ pub struct OfferedKey {
     pub fingerprint: String,
     /// What the files say about it.
     pub known: Verdict,
+    /// Why the key must not be stored.
+    pub refusal: Option<Fault>,
+    /// What is wrong with the certificate around the key, to be read behind "certificate".
+    pub flaw: Option<String>,
     /// What to write so that it is known.
     pub entry: KnownHostEntry,
 }
@@ -46,13 +53,24 @@ pub struct KnownHostEntry {
     pub line: String,
 }
 
-/// Describes a key that `host` has shown.
-pub(super) fn offered(
-    settings: &Settings,
-    keys: &HostKeys,
-    key: &KeyData,
-) -> Result<OfferedKey, Fault> {
-    let bad = |why: &str| Fault::BadConfiguration { why: why.to_owned() };
+/// Describes a key that a host has shown.
+pub(super) fn offered(settings: &Settings, judgement: Judgement) -> Result<OfferedKey, Fault> {
+    let host = settings.known_as.full.clone();
+    let fault = judgement.fault(&host);
+    let Judgement { key, verdict, flaw } = judgement;
+    Ok(OfferedKey {
+        algorithm: key.algorithm().to_string(),
+        fingerprint: known_hosts::fingerprint(&key),
+        refusal: fault.filter(|_| verdict != Verdict::Unknown),
+        known: verdict,
+        flaw: flaw.map(|flaw| flaw.to_string()),
+        entry: entry(settings, &key)?,
+        host,
+    })
+}
+
+/// Returns the line that makes a key known.
+fn entry(settings: &Settings, key: &KeyData) -> Result<KnownHostEntry, Fault> {
     let Some(file) = settings.user_known_hosts.first() else {
         return Err(bad("UserKnownHostsFile is none, so there is no file to write"));
     };
@@ -65,25 +83,60 @@ pub(super) fn offered(
     let names = if settings.hash_known_hosts { hashed(host)? } else { host.clone() };
     let public = PublicKey::new(key.clone(), "").to_openssh();
     let public = public.map_err(|_unencodable| bad("the node's key cannot be written"))?;
-    Ok(OfferedKey {
-        host: host.clone(),
-        algorithm: key.algorithm().to_string(),
-        fingerprint: known_hosts::fingerprint(key),
-        known: keys.judge(key),
-        entry: KnownHostEntry { file: file.clone(), line: format!("{names} {}", public.trim()) },
-    })
+    Ok(KnownHostEntry { file: file.clone(), line: format!("{names} {}", public.trim()) })
+}
+
+fn bad(why: &str) -> Fault {
+    Fault::BadConfiguration { why: why.to_owned() }
 }
 
 /// Returns the name as `HashKnownHosts` wants it.
 fn hashed(host: &str) -> Result<String, Fault> {
-    let bad = |why: String| Fault::BadConfiguration { why };
     let mut salt = [0; 20];
     File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut salt))
-        .map_err(|error| bad(format!("no random numbers ({error})")))?;
-    let hash = known_hosts::hash_name(&salt, host);
-    let hash = hash.ok_or_else(|| bad("the name cannot be hashed".to_owned()))?;
-    Ok(format!("|1|{}|{}", STANDARD.encode(salt), STANDARD.encode(hash)))
+        .map_err(|error| bad(&format!("no random numbers ({error})")))?;
+    known_hosts::hashed(salt, host).ok_or_else(|| bad("the name cannot be hashed"))
+}
+
+/// Held while a file is written, so that no two tasks of this process add the same line.
+static WRITING: Mutex<()> = Mutex::new(());
+
+/// Adds an unknown key to the first file of the user, as `ssh` does: at its end, in one piece, so
+/// that neither another gtop nor an `ssh` at the same time loses a line. Blocks.
+pub(super) fn remember(settings: &Settings, key: &KeyData) -> Result<(), Fault> {
+    // Whoever names this file wants nothing to be remembered.
+    if settings.user_known_hosts.first().is_none_or(|file| file == Path::new("/dev/null")) {
+        return Ok(());
+    }
+    let KnownHostEntry { file, line } = entry(settings, key)?;
+    let public = line.split_once(' ').map_or("", |(_, public)| public);
+    let _writing = lock(&WRITING);
+    let done = add(&file, &line, |content| {
+        let lines = content.lines().filter(|line| line.contains(public));
+        let lines = KnownHosts::parse(&file, &lines.collect::<Vec<_>>().join("\n"));
+        let mut entries = lines.about(&settings.known_as.full).into_iter();
+        entries.any(|entry| entry.mark == Mark::Host && entry.key == *key)
+    });
+    done.map_err(|error| bad(&format!("{}: {}", file.display(), fault::reason(&error))))
+}
+
+fn add(file: &Path, line: &str, is_there: impl Fn(&str) -> bool) -> io::Result<()> {
+    make_folder(file)?;
+    // Opening a pipe by that name would wait for a reader for ever.
+    if fs::metadata(file).is_ok_and(|about| !about.is_file()) {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let open = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(file);
+    let mut file = open?;
+    let mut content = Vec::new();
+    file.read_to_end(&mut content)?;
+    if is_there(&String::from_utf8_lossy(&content)) {
+        return Ok(());
+    }
+    let is_open = content.last().is_some_and(|last| *last != b'\n');
+    let before = if is_open { "\n" } else { "" };
+    file.write_all(format!("{before}{line}\n").as_bytes())
 }
 
 /// Adds lines to `known_hosts` files, and returns how many were new. Blocks.
@@ -104,10 +157,17 @@ pub fn write_known_hosts(entries: &[KnownHostEntry]) -> io::Result<usize> {
     Ok(added)
 }
 
-fn append(file: &Path, lines: &[&str]) -> io::Result<usize> {
-    if let Some(folder) = file.parent().filter(|folder| !folder.exists()) {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+/// Makes the folder of a file, for the owner only, when it is missing.
+fn make_folder(file: &Path) -> io::Result<()> {
+    match file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
+        Some(folder) => DirBuilder::new().recursive(true).mode(0o700).create(folder),
+        None => Ok(()),
     }
+}
+
+fn append(file: &Path, lines: &[&str]) -> io::Result<usize> {
+    let _writing = lock(&WRITING);
+    make_folder(file)?;
     for _ in 0..PATIENCE {
         // A link to a file elsewhere is the user's wish: the file it leads to is replaced.
         let target = if file.is_symlink() { fs::canonicalize(file)? } else { file.to_owned() };
@@ -223,6 +283,15 @@ mod tests {
         assert_eq!(write_known_hosts(&[entry(&file, "new k")]).unwrap(), 0);
         assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\nold k\nnew k\n");
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o644);
+    }
+
+    #[test]
+    fn lines_of_windows_stay_as_they_are() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("known_hosts");
+        fs::write(&file, "# mine\r\nold k\r\n").unwrap();
+        assert_eq!(write_known_hosts(&[entry(&file, "new k")]).unwrap(), 1);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\r\nold k\r\nnew k\n");
     }
 
     #[test]

@@ -339,7 +339,7 @@ mod tests {
             ..Device::default()
         };
         busy.devices = vec![throttled(3, 0x40), throttled(5, 0x60), throttled(6, 0x08), lost];
-        busy.device_sources = vec![Source::host(); 4];
+        busy.device_sources = vec![Source::host(); 4].into();
         assert_eq!(said(&busy), "#7 lost · #3,5 !THERM · #6 !SLOW");
     }
 
@@ -354,7 +354,7 @@ mod tests {
         let mut idle = node(Link::Up);
         source(&mut idle, Some(0), None);
         idle.devices = vec![Device::default()];
-        idle.device_sources = vec![Source::host()];
+        idle.device_sources = vec![Source::host()].into();
         assert_eq!(said(&idle), "");
         idle.devices[0].utilization = Reading::judged(Percent::new(0.0));
         assert_eq!(said(&idle), "free");

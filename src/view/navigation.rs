@@ -305,7 +305,7 @@ mod tests {
     fn the_cursor_walks_devices_then_processes_and_stays_with_what_it_is_on() {
         let mut pictured = picture(&["a"]);
         let mut node = Node::clone(pictured.node_at(0).unwrap());
-        node.uses = vec![using("GPU-b", 7, 1), using("GPU-a", 9, 1), using("GPU-a", 8, 2)];
+        node.uses = vec![using("GPU-b", 7, 1), using("GPU-a", 9, 1), using("GPU-a", 8, 2)].into();
         pictured.fleet = Fleet::new(vec![Arc::new(node.clone())].into());
         let mut navigation = Navigation::default();
         assert_eq!(navigation.cursor(&node), None);
@@ -319,9 +319,9 @@ mod tests {
             navigation.step_table(&pictured, Step::Down);
         }
         assert_eq!(seen, ["GPU-a", "GPU-b", "8", "9", "7"]);
-        node.uses.retain(|used| used.pid != 8);
+        node.uses = node.uses.iter().filter(|used| used.pid != 8).cloned().collect();
         assert!(matches!(navigation.cursor(&node), Some(Spot::Use { pid: 7, .. })));
-        node.uses.clear();
+        node.uses = Arc::default();
         assert!(matches!(navigation.cursor(&node), Some(Spot::Device(_))));
         assert!(navigation.leave_table());
         assert!(!navigation.leave_table());

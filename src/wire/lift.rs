@@ -245,7 +245,7 @@ fn load(averages: &[f64]) -> Option<[f32; 3]> {
     sane.then_some([one as f32, five as f32, fifteen as f32])
 }
 
-fn traffic(sent: &[body::Traffic]) -> Vec<Counter> {
+fn traffic(sent: &[body::Traffic]) -> Arc<[Counter]> {
     let counter = |sent: &body::Traffic| Counter {
         name: clean_shared(&sent.name, 32),
         inward: sent.rx,
@@ -254,7 +254,7 @@ fn traffic(sent: &[body::Traffic]) -> Vec<Counter> {
     sent.iter().take(PART_LIMIT).map(counter).collect()
 }
 
-fn disks(sent: &[body::Disk]) -> Vec<Counter> {
+fn disks(sent: &[body::Disk]) -> Arc<[Counter]> {
     let counter = |sent: &body::Disk| Counter {
         name: clean_shared(&sent.name, 32),
         inward: sent.read,

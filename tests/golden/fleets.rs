@@ -194,7 +194,8 @@ impl Maker {
                     total: Bytes(7_000 << 30),
                     free: Bytes(630 << 30),
                 },
-            ],
+            ]
+            .into(),
         };
         let mut sample = Sample {
             number: passed,
@@ -292,12 +293,13 @@ fn host(passed: u64, seed: u64, load: f32) -> HostReading {
             io: Reading::Known(Percent::new(2.6).unwrap()),
         },
         uptime_seconds: Reading::Known(1_050_000 + passed),
-        network: vec![counter("eth0", 11_100_000, 940_000)],
+        network: vec![counter("eth0", 11_100_000, 940_000)].into(),
         infiniband: vec![
             counter("mlx5_0/1", 24_000_000_000, 23_500_000_000),
             counter("mlx5_1/1", 24_100_000_000, 23_400_000_000),
-        ],
-        disks: vec![counter("nvme0n1", 130_000_000, 4_200_000)],
+        ]
+        .into(),
+        disks: vec![counter("nvme0n1", 130_000_000, 4_200_000)].into(),
     }
 }
 

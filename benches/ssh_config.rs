@@ -1,0 +1,83 @@
+//! What finding the settings of 1,000 hosts costs, beside what `ssh -G` costs.
+//!
+//! `cargo bench --bench ssh_config`. One file has a block for every host; the other has a few
+//! patterns, an Include and a `Match final`, as a site would write it.
+#![expect(clippy::unwrap_used, reason = "a measurement that fails says so and ends")]
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use gtop::model::NodeName;
+use gtop::transport::{Options, Profile, Reach, SshTarget, Surroundings, Target, Transport};
+use tokio::process::Command;
+use tokio::time::Instant;
+
+const HOSTS: u32 = 1000;
+/// So many hosts are asked of `ssh -G`.
+const ASKED: u32 = 100;
+const ROUNDS: usize = 7;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut each = String::new();
+    for host in 0..HOSTS {
+        writeln!(
+            each,
+            "Host n{host:04}\n  HostName n{host:04}.site\n  Port {}\n  User ada",
+            2000 + host
+        )
+        .unwrap();
+    }
+    let site = "Include more.conf\nHost n* !n0000\n  User ada\n  ProxyJump gate\n\
+                Match final all\n  Ciphers aes256-gcm@openssh.com,aes128-ctr\n";
+    let mut out = std::io::stdout().lock();
+    for (name, text) in [("a block each", each.as_str()), ("a few patterns", site)] {
+        let file = folder.path().join("config");
+        std::fs::write(&file, text).unwrap();
+        let mut ours = Vec::new();
+        for _ in 0..ROUNDS {
+            ours.push(read(folder.path(), &file).await);
+        }
+        ours.sort_by(f64::total_cmp);
+        let theirs = ask(&file).await;
+        let median = ours.get(ROUNDS / 2).unwrap();
+        writeln!(
+            out,
+            "{name}: {HOSTS} hosts in {median:.1} ms ({:.4} ms each); ssh -G {theirs:.2} ms each",
+            median / f64::from(HOSTS)
+        )
+        .unwrap();
+    }
+}
+
+/// Returns the milliseconds for all hosts, files included.
+async fn read(home: &Path, file: &Path) -> f64 {
+    let transport = Transport::new(Options {
+        config_file: Some(file.to_owned()),
+        ssh_program: "/no/ssh".into(),
+        surroundings: Surroundings { home: home.to_owned(), ..Surroundings::of_this_process() },
+        ..Options::of_this_process()
+    });
+    let begin = Instant::now();
+    for host in 0..HOSTS {
+        let host = format!("n{host:04}");
+        let name = NodeName::new(&host).unwrap();
+        let profile = Profile::System;
+        let reach = Reach::Ssh(SshTarget { host, user: None, port: None, profile });
+        assert!(!transport.explain(&Target { name, reach }).await.unwrap().is_empty());
+    }
+    begin.elapsed().as_secs_f64() * 1e3
+}
+
+/// Returns the milliseconds `ssh -G` takes for one host.
+async fn ask(file: &Path) -> f64 {
+    let begin = Instant::now();
+    for host in 0..ASKED {
+        let mut command = Command::new("ssh");
+        command.args(["-T", "-G", "-F"]).arg(file).arg(format!("n{host:04}"));
+        command.output().await.unwrap();
+    }
+    begin.elapsed().as_secs_f64() * 1e3 / f64::from(ASKED)
+}

@@ -1,0 +1,126 @@
+//! Whether a host's certificate is good, once a `@cert-authority` line names its signer.
+//!
+//! The rules are those of OpenSSH 9.2, but for one in which later versions are stricter: a
+//! certificate without any name is for no host. Names are compared whole, without patterns, as
+//! OpenSSH 9.2 does.
+
+use std::fmt;
+
+use russh::keys::ssh_key::certificate::CertType;
+use russh::keys::ssh_key::public::{KeyData, RsaPublicKey};
+use russh::keys::{Algorithm, Certificate, HashAlg};
+
+use crate::time::Timestamp;
+use crate::transport::fault;
+
+/// Signatures that count when the configuration names none; no SHA-1.
+const SIGNATURES: [&str; 8] = [
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+    "rsa-sha2-512",
+    "rsa-sha2-256",
+];
+
+/// RSA keys below this are never believed, in bits; what OpenSSH asks for by itself.
+const SHORTEST_RSA: u32 = 1024;
+
+/// Why a certificate does not count. Its key may still be known by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Flaw {
+    ForUsers,
+    NotYetValid,
+    Expired,
+    OtherNames(String),
+    NoNames,
+    CriticalOptions(String),
+    Signature(String),
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ForUsers => f.write_str("is not for hosts"),
+            Self::NotYetValid => f.write_str("is not valid yet"),
+            Self::Expired => f.write_str("has expired"),
+            Self::OtherNames(names) => write!(f, "is for other names ({names})"),
+            Self::NoNames => f.write_str("names no host"),
+            Self::CriticalOptions(names) => write!(f, "has critical options ({names})"),
+            Self::Signature(algorithm) => {
+                write!(f, "is signed with {algorithm}, which CASignatureAlgorithms leaves out")
+            }
+        }
+    }
+}
+
+/// Checks a certificate for one host name at one moment. An empty list of `signatures` means
+/// OpenSSH's own.
+pub(super) fn check(
+    certificate: &Certificate,
+    name: &str,
+    now: Timestamp,
+    signatures: &[String],
+) -> Result<(), Flaw> {
+    if certificate.cert_type() != CertType::Host {
+        return Err(Flaw::ForUsers);
+    }
+    let now = u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0);
+    if now < certificate.valid_after() {
+        return Err(Flaw::NotYetValid);
+    }
+    if now >= certificate.valid_before() {
+        return Err(Flaw::Expired);
+    }
+    let names = certificate.valid_principals();
+    if names.is_empty() {
+        return Err(Flaw::NoNames);
+    }
+    if !names.iter().any(|principal| principal == name) {
+        return Err(Flaw::OtherNames(list(names.iter())));
+    }
+    if !certificate.critical_options().is_empty() {
+        return Err(Flaw::CriticalOptions(list(certificate.critical_options().keys())));
+    }
+    let algorithm = certificate.signature().algorithm();
+    let is_allowed = if signatures.is_empty() {
+        SIGNATURES.contains(&algorithm.as_str())
+    } else {
+        signatures.iter().any(|allowed| allowed == algorithm.as_str())
+    };
+    if !is_allowed {
+        return Err(Flaw::Signature(fault::clean(algorithm.as_str(), 64)));
+    }
+    Ok(())
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    let names: Vec<_> = names.take(5).map(String::as_str).collect();
+    fault::quote(&names.join(", "))
+}
+
+/// Returns whether the signature is the one of the key the certificate names as its signer.
+///
+/// Whether that signer may be believed is another question.
+pub(super) fn is_signed(certificate: &Certificate) -> bool {
+    let signer = certificate.signature_key().fingerprint(HashAlg::Sha256);
+    // Any moment at which the certificate holds; the present one is checked apart.
+    let moment = certificate.valid_after();
+    let is_never_valid = moment >= certificate.valid_before();
+    is_never_valid || certificate.validate_at(moment, [&signer]).is_ok()
+}
+
+/// Returns the bits of an RSA key that is too short to be believed when it is to have `least`.
+pub(super) fn is_too_short(key: &KeyData, least: u32) -> Option<u32> {
+    key.rsa().map(RsaPublicKey::key_size).filter(|bits| *bits < least.max(SHORTEST_RSA))
+}
+
+/// Returns the kind of a key as the server's list of algorithms names it, whatever the hash.
+pub(super) fn is_kind(key: &KeyData, algorithm: &Algorithm) -> bool {
+    match (key.algorithm(), algorithm) {
+        (Algorithm::Rsa { .. }, Algorithm::Rsa { .. }) => true,
+        (have, wanted) => have == *wanted,
+    }
+}

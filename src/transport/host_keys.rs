@@ -1,0 +1,272 @@
+//! Everything the `known_hosts` files say about one host, and what follows for its key.
+//!
+//! The rules are those of OpenSSH's `check_host_key`: `@revoked` wins over everything, a
+//! certificate counts when a `@cert-authority` line of the host names its signer, and a host
+//! known by another key only has changed. A host at another port than 22 is looked up without
+//! its port only when the full name says nothing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use russh::keys::ssh_key::public::KeyData;
+use russh::keys::{Algorithm, Certificate};
+
+use crate::transport::known_hosts::{self, Entry, HostName, KnownHosts, Mark};
+
+/// What the files say about one key of one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The key is the host's.
+    Known,
+    /// An authority that signs for the host vouches for the key.
+    Certified {
+        /// The file that names the authority.
+        file: PathBuf,
+        /// Its line, counted from 1.
+        line: usize,
+    },
+    /// The host is in no file.
+    Unknown,
+    /// The host is known, by other keys only.
+    Changed {
+        /// The file with the other key.
+        file: PathBuf,
+        /// Its line, counted from 1.
+        line: usize,
+        /// The kind and the fingerprint of the key in the file.
+        known: String,
+    },
+    /// The key, or the authority that signed it, is marked as stolen.
+    Revoked {
+        /// The file that says so.
+        file: PathBuf,
+        /// Its line, counted from 1, when the file has lines.
+        line: Option<usize>,
+    },
+}
+
+/// What the files say about the signer of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Authority {
+    /// It may sign for the host.
+    Trusted { file: PathBuf, line: usize },
+    /// It, or the key it signed, is marked as stolen.
+    Revoked { file: PathBuf, line: usize },
+    /// No line names it.
+    Unknown,
+}
+
+/// The lines about one host.
+#[derive(Debug, Clone)]
+pub(super) struct HostKeys {
+    /// The name they were looked up by.
+    pub(super) name: HostName,
+    full: Vec<Entry>,
+    portless: Vec<Entry>,
+}
+
+impl HostKeys {
+    /// Collects the lines about a host from all files, the user's first.
+    pub(super) fn gather(files: &[Arc<KnownHosts>], name: HostName) -> Self {
+        let about = |name: &str| files.iter().flat_map(|file| file.about(name)).collect();
+        let full = about(&name.full);
+        let portless = name.portless.as_deref().map(about).unwrap_or_default();
+        Self { name, full, portless }
+    }
+
+    /// Judges a key the host has just proved to hold.
+    pub(super) fn judge(&self, key: &KeyData) -> Verdict {
+        let verdict = judge(&self.full, key);
+        if verdict != Verdict::Unknown {
+            return verdict;
+        }
+        // Another server on another port of the same host may well have another key.
+        let portless = judge(&self.portless, key);
+        if matches!(portless, Verdict::Changed { .. }) { Verdict::Unknown } else { portless }
+    }
+
+    /// Judges the signer of a certificate, by the name with its port and by the one without.
+    pub(super) fn authorities(&self, certificate: &Certificate) -> [Authority; 2] {
+        [authority(&self.full, certificate), authority(&self.portless, certificate)]
+    }
+
+    /// Returns whether the host is known by a plain key of this kind.
+    pub(super) fn has(&self, kind: &Algorithm) -> bool {
+        let is_same = |entry: &&Entry| match (entry.key.algorithm(), kind) {
+            (Algorithm::Rsa { .. }, Algorithm::Rsa { .. }) => true,
+            (have, kind) => have == *kind,
+        };
+        let first = self.full.iter().filter(|entry| entry.mark == Mark::Host).find(is_same);
+        first.is_some_and(|entry| revocation(&self.full, &entry.key).is_none())
+    }
+
+    /// Returns whether an authority signs for the host.
+    pub(super) fn has_authority(&self) -> bool {
+        self.full.iter().any(|entry| entry.mark == Mark::Authority)
+    }
+}
+
+fn revocation<'a>(entries: &'a [Entry], key: &KeyData) -> Option<&'a Entry> {
+    entries.iter().find(|entry| entry.mark == Mark::Revoked && entry.key == *key)
+}
+
+fn judge(entries: &[Entry], key: &KeyData) -> Verdict {
+    if let Some(entry) = revocation(entries, key) {
+        return Verdict::Revoked { file: entry.file.clone(), line: Some(entry.line) };
+    }
+    let mut valid = entries.iter().filter(|entry| entry.mark == Mark::Host).peekable();
+    let Some(first) = valid.peek().copied() else { return Verdict::Unknown };
+    if valid.any(|entry| entry.key == *key) {
+        return Verdict::Known;
+    }
+    Verdict::Changed {
+        file: first.file.clone(),
+        line: first.line,
+        known: format!("{} {}", first.key.algorithm(), known_hosts::fingerprint(&first.key)),
+    }
+}
+
+fn authority(entries: &[Entry], certificate: &Certificate) -> Authority {
+    let signer = certificate.signature_key();
+    let stolen = revocation(entries, certificate.public_key());
+    if let Some(Entry { file, line, .. }) = stolen.or_else(|| revocation(entries, signer)) {
+        return Authority::Revoked { file: file.clone(), line: *line };
+    }
+    let named = |entry: &&Entry| entry.mark == Mark::Authority && entry.key == *signer;
+    match entries.iter().find(named) {
+        Some(Entry { file, line, .. }) => Authority::Trusted { file: file.clone(), line: *line },
+        None => Authority::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use russh::keys::PublicKey;
+
+    use super::*;
+
+    const A: &str =
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQTtWTVzd2t27+t0DEHBPW7iOD23TUiYLio";
+    const B: &str =
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIN+Wjn4+4Fcvl2JlKpggT+wCRxpSvtqqpVrQrKN1/A22";
+    const E: &str = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBEmKSENjQEezOmxkZMy7opKgwFB9nkt5YRrYMjNuG5N87uRgg6CLrbo5wAdT/y6v0mKV0U2w0WZ2YB/++Tpockg=";
+
+    fn key(text: &str) -> KeyData {
+        PublicKey::from_openssh(text).unwrap().key_data().clone()
+    }
+
+    fn word(verdict: &Verdict) -> &'static str {
+        match verdict {
+            Verdict::Known => "known",
+            Verdict::Certified { .. } => "certified",
+            Verdict::Unknown => "unknown",
+            Verdict::Changed { .. } => "changed",
+            Verdict::Revoked { .. } => "revoked",
+        }
+    }
+
+    /// Judges key A for `host` at `port`, as OpenSSH would with these lines.
+    fn ask(text: &str, host: &str, port: u16, alias: Option<&str>) -> Verdict {
+        let text = text.replace("<A>", A).replace("<B>", B).replace("<E>", E);
+        let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));
+        HostKeys::gather(&[file], HostName::new(host, port, alias)).judge(&key(A))
+    }
+
+    #[test]
+    fn the_files_mean_what_they_mean_to_openssh() {
+        let cases: &[(&str, &str, u16, &str)] = &[
+            ("n1 <A>", "n1", 22, "known"),
+            ("n1 <A> a comment # with a hash", "n1", 22, "known"),
+            ("n1 <B>", "n1", 22, "changed"),
+            ("n2 <A>", "n1", 22, "unknown"),
+            ("", "n1", 22, "unknown"),
+            ("# n1 <A>", "n1", 22, "unknown"),
+            ("#n1 <A>", "n1", 22, "unknown"),
+            ("n1,10.0.0.1 <A>", "10.0.0.1", 22, "known"),
+            ("N1 <A>", "n1", 22, "known"),
+            ("n1 <A>", "N1", 22, "known"),
+            ("n1\t<A>", "n1", 22, "known"),
+            ("  n1   <A>", "n1", 22, "known"),
+            ("n1 <B>\nn1 <A>", "n1", 22, "known"),
+            ("n1 <A>\nn1 <B>", "n1", 22, "known"),
+            // OpenSSH calls a host changed when it is known by keys of other kinds only.
+            ("n1 <E>", "n1", 22, "changed"),
+            ("n1 <E>\nn1 <A>", "n1", 22, "known"),
+            ("*.x <A>", "a.x", 22, "known"),
+            ("n? <A>", "n1", 22, "known"),
+            ("n? <A>", "n12", 22, "unknown"),
+            ("*a*b* <A>", "xaaxbx", 22, "known"),
+            ("n*,!n1 <A>", "n1", 22, "unknown"),
+            ("n*,!n1 <A>", "n2", 22, "known"),
+            ("!n1,n* <A>", "n1", 22, "unknown"),
+            ("!n1 <A>", "n2", 22, "unknown"),
+            ("n1,!n1 <A>", "n1", 22, "unknown"),
+            ("n1,!n2 <A>", "n1", 22, "known"),
+            ("@revoked * <A>\nn1 <A>", "n1", 22, "revoked"),
+            ("n1 <A>\n@revoked n1 <A>", "n1", 22, "revoked"),
+            ("@revoked\tn1\t<A>", "n1", 22, "revoked"),
+            ("@revoked n2 <A>\nn1 <A>", "n1", 22, "known"),
+            ("@revoked n1 <B>\nn1 <A>", "n1", 22, "known"),
+            ("@revoked n1 <B>", "n1", 22, "unknown"),
+            ("@cert-authority * <A>", "n1", 22, "unknown"),
+            ("@cert-authority * <B>\nn1 <A>", "n1", 22, "known"),
+            ("@strange n1 <A>", "n1", 22, "unknown"),
+            ("[n1]:2222 <A>", "n1", 2222, "known"),
+            ("[n1]:2222 <B>", "n1", 2222, "changed"),
+            ("[n1]:2222 <A>", "n1", 22, "unknown"),
+            ("[*]:2222 <A>", "n1", 2222, "known"),
+            ("n1 <A>", "n1", 2222, "known"),
+            ("n1 <B>", "n1", 2222, "unknown"),
+            ("@revoked n1 <A>", "n1", 2222, "revoked"),
+            ("n1 ssh-ed25519 broken\nn1 <A>", "n1", 22, "known"),
+            ("n1 1024 35 1234567\nn1 <A>", "n1", 22, "known"),
+            ("n1\nn1 ssh-ed25519\nn1 <A>", "n1", 22, "known"),
+            ("fe80::1 <A>", "fe80::1", 22, "known"),
+        ];
+        for (text, host, port, want) in cases {
+            let verdict = ask(text, host, *port, None);
+            assert_eq!(word(&verdict), *want, "{host}:{port} with {text:?}");
+        }
+    }
+
+    #[test]
+    fn an_alias_replaces_the_name_at_every_port() {
+        assert_eq!(ask("cluster <A>", "n1", 2222, Some("Cluster")), Verdict::Known);
+        assert_eq!(ask("n1 <A>", "n1", 22, Some("cluster")), Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_change_names_the_file_and_the_line() {
+        let Verdict::Changed { file, line, known } = ask("\n# x\nn1 <B>", "n1", 22, None) else {
+            panic!("not changed");
+        };
+        assert_eq!((file, line), (PathBuf::from("/k"), 3));
+        assert!(known.starts_with("ssh-ed25519 SHA256:"), "{known}");
+    }
+
+    #[test]
+    fn keys_of_several_files_count_together() {
+        let user = Arc::new(KnownHosts::parse(Path::new("/u"), &format!("n1 {B}")));
+        let global = Arc::new(KnownHosts::parse(Path::new("/g"), &format!("n1 {A}")));
+        let keys = HostKeys::gather(&[user, global], HostName::new("n1", 22, None));
+        assert_eq!(keys.judge(&key(A)), Verdict::Known);
+        assert_eq!(keys.judge(&key(B)), Verdict::Known);
+    }
+
+    #[test]
+    fn a_kind_that_is_only_revoked_is_not_known() {
+        let of = |text: &str| {
+            let text = text.replace("<A>", A).replace("<B>", B).replace("<E>", E);
+            let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));
+            let keys = HostKeys::gather(&[file], HostName::new("n1", 2222, None));
+            [keys.has(&Algorithm::Ed25519), keys.has(&key(E).algorithm()), keys.has_authority()]
+        };
+        assert_eq!(of("[n1]:2222 <E>\n@revoked [n1]:2222 <A>"), [false, true, false]);
+        assert_eq!(of("[n1]:2222 <A>\n@revoked [n1]:2222 <A>"), [false, false, false]);
+        // As in OpenSSH, the name without its port decides no order.
+        assert_eq!(of("n1 <E>"), [false, false, false]);
+        assert_eq!(of("@cert-authority [*]:2222 <A>"), [false, false, true]);
+    }
+}

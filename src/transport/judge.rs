@@ -1,0 +1,498 @@
+//! Whether to believe the key a node shows: what the files say, and what
+//! `StrictHostKeyChecking` makes of it.
+//!
+//! The verdict is the one of OpenSSH's `ssh` with the same configuration:
+//!
+//! - `RevokedHostKeys` is asked first and refuses whatever else is said.
+//! - A certificate counts when an authority the files name for the host signed it and it is good;
+//!   if not, its key is judged like a plain one, as in OpenSSH.
+//! - A known key, or one with a good certificate, is believed.
+//! - A key that is unknown is refused with `yes` and `ask`: the question `ssh` would ask is
+//!   `gtop trust`. With `accept-new` and `no` it is written to the first `UserKnownHostsFile` and
+//!   believed; when it cannot be written that is a warning in the log and no more, so
+//!   `UserKnownHostsFile /dev/null` works as it does with `ssh`.
+//! - A key that has changed is refused, but for `no`, with which `ssh` connects and sends no
+//!   password. gtop sends no password to any node, so it connects as well, and warns in the log.
+//!
+//! In these points gtop is stricter than OpenSSH: a key or an authority marked `@revoked` is
+//! refused with `no` as well; a certificate without names is for nobody, as in later versions
+//! than 9.2; localhost is
+//! checked like any other host; `VerifyHostKeyDNS` is not followed. Addresses are not looked up
+//! beside names: `CheckHostIP` is off in OpenSSH too.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use russh::keys::ssh_key::public::KeyData;
+use russh::keys::{Certificate, PublicKeyOrCertificate};
+
+use crate::time::{Clock, Timestamp};
+use crate::transport::certificate::{self, Flaw};
+use crate::transport::fault::{Fault, HostKeyChange};
+use crate::transport::host_keys::{Authority, HostKeys, Verdict};
+use crate::transport::known_hosts;
+use crate::transport::offer::Offer;
+use crate::transport::revoked::Revoked;
+use crate::transport::ssh_config::{HostKeyCheck, Settings};
+use crate::transport::trust;
+
+/// What to do with the key a node shows.
+#[derive(Debug, Clone)]
+pub(super) enum Trust {
+    /// Believe the files.
+    Known(Arc<Judge>),
+    /// Believe this key only; none at all when there is none.
+    Pinned(Option<KeyData>),
+    /// Note what the files say and go no further.
+    Look(Arc<Judge>),
+}
+
+/// Everything that decides about the keys of one host.
+#[derive(Debug)]
+pub(super) struct Judge {
+    pub(super) settings: Arc<Settings>,
+    known: HostKeys,
+    /// The list of `RevokedHostKeys`, and its file.
+    revoked: Option<(PathBuf, Arc<Revoked>)>,
+    offer: Offer,
+}
+
+/// What is to be said about a key a node has shown.
+#[derive(Debug, Clone)]
+pub(super) struct Judgement {
+    pub(super) key: KeyData,
+    pub(super) verdict: Verdict,
+    /// Why the certificate around the key does not count.
+    pub(super) flaw: Option<Flaw>,
+}
+
+impl Trust {
+    /// Returns the kinds of key to ask for.
+    pub(super) fn offer(&self) -> Offer {
+        match self {
+            Self::Known(judge) | Self::Look(judge) => judge.offer.clone(),
+            Self::Pinned(key) => Offer::pinned(key.as_ref()),
+        }
+    }
+
+    /// Judges what a node shows.
+    pub(super) fn judge(&self, shown: &PublicKeyOrCertificate) -> Result<Judgement, Fault> {
+        match self {
+            Self::Known(judge) | Self::Look(judge) => judge.judge(shown, Clock::system().now()),
+            Self::Pinned(pinned) => Ok(judge_pinned(pinned.as_ref(), shown)),
+        }
+    }
+
+    /// Returns whether to go on after a judgement, or why not. An unknown key that is believed is
+    /// written down.
+    pub(super) async fn admit(&self, judgement: Judgement) -> Result<bool, Fault> {
+        let judge = match self {
+            Self::Look(_) => return Ok(false),
+            Self::Known(judge) => judge,
+            Self::Pinned(_) => {
+                let fault = judgement.fault("this node");
+                return fault.map_or(Ok(true), Err);
+            }
+        };
+        let host = &judge.known.name.full;
+        let Some(fault) = judgement.fault(host) else { return Ok(true) };
+        match (&judgement.verdict, judge.settings.host_key_check) {
+            (Verdict::Unknown, HostKeyCheck::AcceptNew | HostKeyCheck::No) => {
+                let settings = Arc::clone(&judge.settings);
+                let key = judgement.key.clone();
+                let done = tokio::task::spawn_blocking(move || trust::remember(&settings, &key));
+                if let Ok(Err(fault)) = done.await {
+                    log::warn!("{host}: the host key is believed but not stored: {fault}");
+                }
+                Ok(true)
+            }
+            (Verdict::Changed { .. }, HostKeyCheck::No) => {
+                log::warn!("{fault}; StrictHostKeyChecking no connects all the same");
+                Ok(true)
+            }
+            _ => Err(fault),
+        }
+    }
+}
+
+impl Judge {
+    pub(super) fn new(
+        settings: Arc<Settings>,
+        known: HostKeys,
+        revoked: Option<(PathBuf, Arc<Revoked>)>,
+    ) -> Self {
+        let offer = Offer::new(&settings.algorithms.host_keys, &known);
+        Self { settings, known, revoked, offer }
+    }
+
+    fn judge(&self, shown: &PublicKeyOrCertificate, now: Timestamp) -> Result<Judgement, Fault> {
+        let (key, around) = match shown {
+            PublicKeyOrCertificate::PublicKey { key, .. } => (key.key_data(), None),
+            PublicKeyOrCertificate::Certificate(around) => (around.public_key(), Some(around)),
+        };
+        self.check_kind(key, around)?;
+        if let Some(around) = around.filter(|around| !certificate::is_signed(around)) {
+            return Err(Fault::HostCertificateRefused {
+                host: self.known.name.full.clone(),
+                why: "has a false signature".to_owned(),
+                algorithm: around.algorithm().to_string(),
+                fingerprint: known_hosts::fingerprint(key),
+            });
+        }
+        let judged = |verdict, flaw| Ok(Judgement { key: key.clone(), verdict, flaw });
+        if let Some((file, revoked)) = &self.revoked
+            && around.map_or_else(|| revoked.has_key(key), |around| revoked.has_certificate(around))
+        {
+            return judged(Verdict::Revoked { file: file.clone(), line: None }, None);
+        }
+        let Some(around) = around else { return judged(self.known.judge(key), None) };
+        match self.judge_certificate(around, now) {
+            Certified::Yes(verdict) => judged(verdict, None),
+            Certified::No(flaw) => judged(self.known.judge(key), flaw),
+            // As in OpenSSH, what is said of the host without its port comes last.
+            Certified::Stolen(verdict) => match self.known.judge(key) {
+                Verdict::Known => judged(Verdict::Known, None),
+                Verdict::Certified { .. }
+                | Verdict::Unknown
+                | Verdict::Changed { .. }
+                | Verdict::Revoked { .. } => judged(verdict, None),
+            },
+        }
+    }
+
+    fn judge_certificate(&self, around: &Certificate, now: Timestamp) -> Certified {
+        let [full, portless] = self.known.authorities(around);
+        let name = self.known.name.principal();
+        let check = |file, line| {
+            let signatures = &self.settings.algorithms.authority_signatures;
+            match certificate::check(around, name, now, signatures) {
+                Ok(()) => Certified::Yes(Verdict::Certified { file, line }),
+                Err(flaw) => Certified::No(Some(flaw)),
+            }
+        };
+        let revoked = |file, line| Verdict::Revoked { file, line: Some(line) };
+        match (full, portless) {
+            (Authority::Revoked { file, line }, _) => Certified::Yes(revoked(file, line)),
+            (Authority::Trusted { file, line }, _)
+            | (Authority::Unknown, Authority::Trusted { file, line }) => check(file, line),
+            (Authority::Unknown, Authority::Revoked { file, line }) => {
+                Certified::Stolen(revoked(file, line))
+            }
+            (Authority::Unknown, Authority::Unknown) => Certified::No(None),
+        }
+    }
+
+    /// A node must show what was agreed upon, and nothing that is too weak.
+    fn check_kind(&self, key: &KeyData, around: Option<&Certificate>) -> Result<(), Fault> {
+        let short = [Some(key), around.map(Certificate::signature_key)];
+        let short = short
+            .into_iter()
+            .flatten()
+            .find_map(|key| certificate::is_too_short(key, self.settings.least_rsa_bits));
+        let theirs = match short {
+            Some(bits) => format!("an RSA key of {bits} bits"),
+            None if self.offer.includes(key, around.is_some()) => return Ok(()),
+            None => key.algorithm().to_string(),
+        };
+        Err(Fault::NoCommonAlgorithm {
+            kind: "host key",
+            ours: self.offer.keys.iter().map(ToString::to_string).collect(),
+            theirs: vec![theirs],
+        })
+    }
+}
+
+/// What a certificate is worth.
+enum Certified {
+    /// It decides.
+    Yes(Verdict),
+    /// It does not count, for a reason that is worth telling.
+    No(Option<Flaw>),
+    /// It decides unless its key is known by itself.
+    Stolen(Verdict),
+}
+
+fn judge_pinned(pinned: Option<&KeyData>, shown: &PublicKeyOrCertificate) -> Judgement {
+    let key = shown.public_key().key_data().clone();
+    let verdict = match pinned {
+        Some(pinned) if *pinned == key => Verdict::Known,
+        Some(pinned) => Verdict::Changed {
+            file: "the fixed profile".into(),
+            line: 1,
+            known: known_hosts::fingerprint(pinned),
+        },
+        None => Verdict::Unknown,
+    };
+    Judgement { key, verdict, flaw: None }
+}
+
+impl Judgement {
+    /// Returns what is wrong with the key; nothing when the host has proved to be itself.
+    pub(super) fn fault(&self, host: &str) -> Option<Fault> {
+        let host = host.to_owned();
+        let (algorithm, fingerprint) =
+            (self.key.algorithm().to_string(), known_hosts::fingerprint(&self.key));
+        Some(match &self.verdict {
+            Verdict::Known | Verdict::Certified { .. } => return None,
+            Verdict::Unknown => match &self.flaw {
+                None => Fault::HostKeyUnknown { host, algorithm, fingerprint },
+                Some(flaw) => {
+                    let why = flaw.to_string();
+                    Fault::HostCertificateRefused { host, why, algorithm, fingerprint }
+                }
+            },
+            Verdict::Changed { file, line, known } => {
+                Fault::HostKeyChanged(Box::new(HostKeyChange {
+                    host,
+                    file: file.clone(),
+                    line: *line,
+                    known: known.clone(),
+                    algorithm,
+                    shown: fingerprint,
+                }))
+            }
+            Verdict::Revoked { file, line } => {
+                let (file, line) = (file.clone(), *line);
+                Fault::HostKeyRevoked { host, algorithm, fingerprint, file, line }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use russh::keys::ssh_key::certificate::{Builder, CertType};
+    use russh::keys::ssh_key::private::Ed25519Keypair;
+    use russh::keys::{PrivateKey, PublicKey};
+
+    use super::*;
+    use crate::transport::known_hosts::{HostName, KnownHosts};
+    use crate::transport::ssh_config::{Question, Surroundings};
+
+    /// The moment of every judgement, in seconds.
+    const NOW: u64 = 1_000_000;
+
+    fn secret(seed: u8) -> PrivateKey {
+        Ed25519Keypair::from_seed(&[seed; 32]).into()
+    }
+
+    fn public(seed: u8) -> PublicKey {
+        PublicKey::new(secret(seed).public_key().key_data().clone(), "")
+    }
+
+    /// The node's key.
+    const NODE: u8 = 1;
+    const OTHER: u8 = 2;
+    /// The authority.
+    const CA: u8 = 3;
+    const CA2: u8 = 4;
+
+    /// What sets a certificate apart from a good one.
+    #[derive(Clone, Copy, Default)]
+    struct Odd {
+        is_for_users: bool,
+        starts: Option<u64>,
+        ends: Option<u64>,
+        name: Option<&'static str>,
+        option: Option<&'static str>,
+        signer: Option<u8>,
+    }
+
+    fn certificate(odd: Odd) -> Certificate {
+        let (starts, ends) = (odd.starts.unwrap_or(NOW), odd.ends.unwrap_or(NOW + 1));
+        let mut builder = Builder::new([0; 16], public(NODE), starts, ends).unwrap();
+        builder.cert_type(if odd.is_for_users { CertType::User } else { CertType::Host }).unwrap();
+        match odd.name.unwrap_or("n1") {
+            "" => builder.all_principals_valid().unwrap(),
+            name => builder.valid_principal(name).unwrap(),
+        };
+        if let Some(option) = odd.option {
+            builder.critical_option(option, "").unwrap();
+        }
+        builder.sign(&secret(odd.signer.unwrap_or(CA))).unwrap()
+    }
+
+    /// A judge over `n1` with these lines, a list of revoked keys and a configuration.
+    fn judge(lines: &str, revoked: &str, change: impl Fn(&mut Settings)) -> Judge {
+        let spelt = |text: &str| {
+            let marks = [("<A>", NODE), ("<B>", OTHER), ("<CA>", CA), ("<CA2>", CA2)];
+            marks.iter().fold(text.to_owned(), |text, (mark, seed)| {
+                text.replace(mark, &public(*seed).to_openssh().unwrap())
+            })
+        };
+        let around = Surroundings {
+            home: "/none".into(),
+            user: "ada".to_owned(),
+            machine: "here".to_owned(),
+            agent: None,
+        };
+        let question = Question { host: "n1".to_owned(), user: None, port: None };
+        let mut settings = question.of_ssh("hostname n1\nuser ada\nport 22\n", &around).unwrap();
+        change(&mut settings);
+        let file = Arc::new(KnownHosts::parse(Path::new("/k"), &spelt(lines)));
+        let known = HostKeys::gather(&[file], HostName::new("n1", 22, None));
+        let list = Revoked::parse(spelt(revoked).as_bytes()).unwrap();
+        let revoked = Some((PathBuf::from("/r"), Arc::new(list)));
+        Judge::new(Arc::new(settings), known, revoked)
+    }
+
+    fn verdict(judge: &Judge, shown: &PublicKeyOrCertificate) -> &'static str {
+        let now = Timestamp::from_micros(i64::try_from(NOW).unwrap() * 1_000_000);
+        match judge.judge(shown, now).map(|judgement| judgement.verdict) {
+            Ok(Verdict::Known) => "known",
+            Ok(Verdict::Certified { .. }) => "certified",
+            Ok(Verdict::Unknown) => "unknown",
+            Ok(Verdict::Changed { .. }) => "changed",
+            Ok(Verdict::Revoked { .. }) => "revoked",
+            Err(Fault::NoCommonAlgorithm { .. }) => "not agreed",
+            Err(_) => "refused",
+        }
+    }
+
+    #[test]
+    fn a_certificate_counts_only_without_any_flaw() {
+        let cases = [
+            (Odd::default(), "certified"),
+            (Odd { is_for_users: true, ..Odd::default() }, "unknown"),
+            (Odd { starts: Some(NOW + 1), ends: Some(NOW + 2), ..Odd::default() }, "unknown"),
+            (Odd { starts: Some(0), ends: Some(NOW), ..Odd::default() }, "unknown"),
+            (Odd { starts: Some(0), ends: Some(u64::MAX), ..Odd::default() }, "certified"),
+            (Odd { name: Some("n2"), ..Odd::default() }, "unknown"),
+            (Odd { name: Some("N1"), ..Odd::default() }, "unknown"),
+            (Odd { name: Some("*"), ..Odd::default() }, "unknown"),
+            (Odd { name: Some(""), ..Odd::default() }, "unknown"),
+            (Odd { option: Some("force-command"), ..Odd::default() }, "unknown"),
+            (Odd { signer: Some(CA2), ..Odd::default() }, "unknown"),
+        ];
+        for (at, (odd, want)) in cases.into_iter().enumerate() {
+            let shown = certificate(odd).into();
+            let of = |lines| verdict(&judge(lines, "", |_| ()), &shown);
+            assert_eq!(of("@cert-authority n1 <CA>"), want, "case {at}");
+            // The key itself may be known all the same, and nothing else is.
+            if want == "unknown" {
+                assert_eq!(of("@cert-authority n1 <CA>\nn1 <A>"), "known", "case {at}");
+                assert_eq!(of("@cert-authority n1 <CA>\nn1 <B>"), "changed", "case {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flaw_is_told() {
+        let court = judge("@cert-authority n1 <CA>", "", |_| ());
+        let shown = certificate(Odd { name: Some("n\u{1b}[2J2"), ..Odd::default() }).into();
+        let judgement = court.judge(&shown, Timestamp::from_micros(1_000_000_000_000)).unwrap();
+        let fault = judgement.fault("n1").unwrap();
+        assert!(matches!(fault, Fault::HostCertificateRefused { .. }), "{fault}");
+        assert!(fault.to_string().contains("is for other names (n [2J2)"), "{fault}");
+    }
+
+    #[test]
+    fn an_authority_counts_only_where_the_files_name_it() {
+        let shown = certificate(Odd::default()).into();
+        let of = |lines| verdict(&judge(lines, "", |_| ()), &shown);
+        assert_eq!(of("@cert-authority * <CA>"), "certified");
+        assert_eq!(of("@cert-authority *,!n1 <CA>"), "unknown");
+        assert_eq!(of("@cert-authority n2 <CA>"), "unknown");
+        assert_eq!(of("@cert-authority n1 <CA2>"), "unknown");
+        assert_eq!(of("n1 <CA>"), "changed");
+        assert_eq!(of("@revoked n1 <CA>\n@cert-authority n1 <CA>\nn1 <A>"), "revoked");
+        assert_eq!(of("@revoked n1 <A>\n@cert-authority n1 <CA>\nn1 <A>"), "revoked");
+    }
+
+    #[test]
+    fn a_signature_must_be_true_and_of_a_kind_that_is_allowed() {
+        let lines = "@cert-authority n1 <CA>\nn1 <A>";
+        let good = certificate(Odd::default());
+        // The last bytes are the signature's.
+        let mut bytes = good.to_bytes().unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        let forged = Certificate::from_bytes(&bytes).unwrap();
+        assert_eq!(verdict(&judge(lines, "", |_| ()), &forged.into()), "refused");
+        let of = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+            let change = |settings: &mut Settings| {
+                settings.algorithms.authority_signatures.clone_from(&names);
+            };
+            verdict(&judge("@cert-authority n1 <CA>", "", change), &good.clone().into())
+        };
+        assert_eq!(of(&["ssh-ed25519"]), "certified");
+        assert_eq!(of(&["rsa-sha2-512", "ecdsa-sha2-nistp256"]), "unknown");
+    }
+
+    #[test]
+    fn a_list_of_revoked_keys_is_asked_first() {
+        let (plain, signed) = (public(NODE).into(), certificate(Odd::default()).into());
+        let lines = "n1 <A>\n@cert-authority n1 <CA>";
+        for (list, plain_want, signed_want) in [
+            ("", "known", "certified"),
+            ("<B>", "known", "certified"),
+            ("<A>", "revoked", "revoked"),
+            ("<CA>", "known", "revoked"),
+        ] {
+            let judge = judge(lines, list, |_| ());
+            assert_eq!(verdict(&judge, &plain), plain_want, "{list}");
+            assert_eq!(verdict(&judge, &signed), signed_want, "{list}");
+        }
+    }
+
+    #[test]
+    fn a_kind_that_was_not_asked_for_is_refused() {
+        let only = |name: &str| {
+            let names = vec![name.to_owned()];
+            judge("n1 <A>\n@cert-authority n1 <CA>", "", |settings| {
+                settings.algorithms.host_keys.clone_from(&names);
+            })
+        };
+        let (plain, signed) = (public(NODE).into(), certificate(Odd::default()).into());
+        assert_eq!(verdict(&only("ecdsa-sha2-nistp256"), &plain), "not agreed");
+        assert_eq!(verdict(&only("ssh-ed25519"), &signed), "not agreed");
+        assert_eq!(verdict(&only("ssh-ed25519-cert-v01@openssh.com"), &plain), "not agreed");
+        // A modulus of 768 bits.
+        let short = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAYQDBCzBVep/E6Q4zWH2ix+wRNluApcrvFDleg6jN8hc8YYar0PUaP2SJrtP4HUJnjLHW+yBFao+02f4jSG2St9wBJktwlbrfBClOc5i94gcsUXabwOUKL1R5nsPoDTJXfBE=";
+        let short = PublicKey::from_openssh(short).unwrap();
+        let lines = "n1 ".to_owned() + &short.to_openssh().unwrap();
+        assert_eq!(verdict(&judge(&lines, "", |_| ()), &short.into()), "not agreed");
+    }
+
+    #[tokio::test]
+    async fn only_what_ssh_lets_in_is_let_in() {
+        use HostKeyCheck::{AcceptNew, Ask, No, Yes};
+        let admitted = async |lines: &str, check| {
+            let judge = judge(lines, "", |settings| {
+                settings.host_key_check = check;
+                settings.user_known_hosts = vec!["/dev/null".into()];
+            });
+            let trust = Trust::Known(Arc::new(judge));
+            let judgement = trust.judge(&public(NODE).into()).unwrap();
+            trust.admit(judgement).await.is_ok_and(|goes_on| goes_on)
+        };
+        for (lines, wants) in [
+            ("n1 <A>", [true, true, true, true]),
+            ("", [false, false, true, true]),
+            ("n1 <B>", [false, false, false, true]),
+            ("@revoked n1 <A>", [false; 4]),
+            ("@revoked n1 <A>\nn1 <A>", [false; 4]),
+            ("*,!n1 <A>", [false, false, true, true]),
+        ] {
+            for (check, want) in [Yes, Ask, AcceptNew, No].into_iter().zip(wants) {
+                assert_eq!(admitted(lines, check).await, want, "{lines} {check:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn looking_never_goes_on_and_a_pinned_key_is_the_only_one() {
+        let goes_on = async |trust: Trust| {
+            let judgement = trust.judge(&public(NODE).into()).unwrap();
+            trust.admit(judgement).await
+        };
+        let known = Arc::new(judge("n1 <A>", "", |_| ()));
+        assert_eq!(goes_on(Trust::Look(known)).await, Ok(false));
+        let pinned = |seed| Trust::Pinned(Some(public(seed).key_data().clone()));
+        assert_eq!(goes_on(pinned(NODE)).await, Ok(true));
+        assert!(matches!(goes_on(pinned(OTHER)).await, Err(Fault::HostKeyChanged(_))));
+        assert!(matches!(goes_on(Trust::Pinned(None)).await, Err(Fault::HostKeyUnknown { .. })));
+    }
+}

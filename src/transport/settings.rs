@@ -1,0 +1,155 @@
+//! Which settings hold for a target: the files are asked first, `ssh -G` where they cannot tell.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::transport::dial::Deadline;
+use crate::transport::fault::{self, Fault, Step};
+use crate::transport::files::lock;
+use crate::transport::ssh_config::{
+    EffectiveOption, LookUps, Origin, Question, Reading, Settings, Stop,
+};
+use crate::transport::target::{Profile, Reach, SshTarget, Target};
+use crate::transport::{Shared, Transport, ending, local};
+
+/// How long the files, the names in them, or `ssh -G` may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+impl Transport {
+    /// Returns every option of the configuration that holds for a target, and where it was set.
+    pub async fn explain(&self, target: &Target) -> Result<Vec<EffectiveOption>, Fault> {
+        let Reach::Ssh(ssh) = &target.reach else { return Ok(Vec::new()) };
+        let Profile::System = ssh.profile else { return Ok(Vec::new()) };
+        let question = self.question(ssh);
+        question.check()?;
+        let found = self.read(&question, Shared::every_option).await?.1;
+        let around = &self.0.options.surroundings;
+        match found {
+            Err(Stop::Foreign { at, what }) => {
+                let text = self.ask_ssh(&question, &at, &what).await?;
+                Ok(question.options_of_ssh(&text, around))
+            }
+            found => found.map_err(stopped),
+        }
+    }
+
+    fn question(&self, ssh: &SshTarget) -> Question {
+        Question {
+            host: ssh.host.clone(),
+            user: ssh.user.clone().or_else(|| self.0.options.login.clone()),
+            port: ssh.port,
+        }
+    }
+
+    /// Returns what the configuration says about a target, asking `ssh` when needed.
+    pub(super) async fn settings(&self, ssh: &SshTarget) -> Result<Arc<Settings>, Fault> {
+        let question = self.question(ssh);
+        question.check()?;
+        let (version, found) = self.read(&question, Shared::known_or_read).await?;
+        let settings = match found {
+            Ok(settings) => settings,
+            Err(Stop::Foreign { at, what }) => {
+                let text = self.ask_ssh(&question, &at, &what).await?;
+                Arc::new(question.of_ssh(&text, &self.0.options.surroundings)?)
+            }
+            Err(stop) => return Err(stopped(stop)),
+        };
+        lock(&self.0.settings).insert(question, (version, Arc::clone(&settings)));
+        Ok(settings)
+    }
+
+    /// Answers from the files. Names are looked up only when the files ask for it.
+    async fn read<T: Send + 'static>(
+        &self,
+        question: &Question,
+        answer: fn(&Shared, &Reading, &Question, LookUps) -> Result<T, Stop>,
+    ) -> Result<(u64, Result<T, Stop>), Fault> {
+        let limit = Deadline::after(LIMIT);
+        let read = |look_ups, permit: Option<OwnedSemaphorePermit>| {
+            let question = question.clone();
+            let read = self.blocking(move |shared| {
+                let reading = shared.configuration();
+                let found = answer(shared, &reading, &question, look_ups);
+                drop(permit);
+                (reading.version, found)
+            });
+            limit.bound(Step::Configuration, read)
+        };
+        let first = read(LookUps::Not, None).await??;
+        let Err(Stop::Names) = first.1 else { return Ok(first) };
+        // The permit goes along: a lookup cannot be stopped, only not started.
+        let permit = Arc::clone(&self.0.resolvers).acquire_owned();
+        let permit = limit.bound(Step::Configuration, permit).await?;
+        read(LookUps::Now, Some(permit.map_err(|_closed| ending())?)).await?
+    }
+
+    /// Returns what `ssh -G` prints, because a line of the files means nothing to gtop.
+    async fn ask_ssh(&self, question: &Question, at: &Origin, what: &str) -> Result<String, Fault> {
+        let options = &self.0.options;
+        let permit = self.0.resolvers.acquire().await.map_err(|_closed| ending())?;
+        let words = question.arguments(options.config_file.as_deref());
+        let limit = Deadline::after(LIMIT);
+        let asked = local::answer(&options.ssh_program, words);
+        let answer = limit.bound(Step::Configuration, asked).await?;
+        drop(permit);
+        match answer {
+            Ok(answer) if answer.succeeded => Ok(answer.output),
+            Ok(answer) => {
+                let complaint = answer.complaint.lines().next().unwrap_or("ssh -G failed");
+                Err(Fault::BadConfiguration { why: fault::quote(complaint) })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(stopped(Stop::Foreign { at: at.clone(), what: what.to_owned() }))
+            }
+            Err(error) => Err(Fault::ProgramNotFound {
+                program: options.ssh_program.display().to_string(),
+                why: fault::reason(&error),
+            }),
+        }
+    }
+}
+
+impl Shared {
+    fn configuration(&self) -> Arc<Reading> {
+        let options = &self.options;
+        self.configuration.current(&options.surroundings.home, options.config_file.as_deref())
+    }
+
+    fn known_or_read(
+        &self,
+        reading: &Reading,
+        question: &Question,
+        look_ups: LookUps,
+    ) -> Result<Arc<Settings>, Stop> {
+        if let Some((version, settings)) = lock(&self.settings).get(question)
+            && *version == reading.version
+        {
+            return Ok(Arc::clone(settings));
+        }
+        reading.settings(question, &self.options.surroundings, look_ups).map(Arc::new)
+    }
+
+    fn every_option(
+        &self,
+        reading: &Reading,
+        question: &Question,
+        look_ups: LookUps,
+    ) -> Result<Vec<EffectiveOption>, Stop> {
+        reading.options(question, &self.options.surroundings, look_ups)
+    }
+}
+
+/// Says why the files do not answer by themselves.
+fn stopped(stop: Stop) -> Fault {
+    let why = match stop {
+        Stop::Wrong(fault) => return fault,
+        Stop::Foreign { at, what } => {
+            format!("{at}: {what}: only the ssh program can tell, and it is not installed")
+        }
+        Stop::Names => "names could not be looked up".to_owned(),
+    };
+    Fault::BadConfiguration { why: fault::clean(&why, 400) }
+}

@@ -1,0 +1,176 @@
+//! File names with wildcards, as `Include` takes them.
+
+use std::path::{Path, PathBuf};
+
+/// Most names one pattern may stand for.
+const MOST: usize = 4096;
+
+/// Finds the files a pattern stands for, in the order of their bytes.
+///
+/// `on_look` hears of every folder and file whose presence the answer depends on.
+pub(super) fn find(pattern: &str, mut on_look: impl FnMut(&Path)) -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::from(if pattern.starts_with('/') { "/" } else { "" })];
+    let parts: Vec<&str> = pattern.split('/').filter(|part| !part.is_empty()).collect();
+    let Some((last, folders)) = parts.split_last() else { return found };
+    for part in folders {
+        found = step(&found, part, &mut on_look);
+    }
+    let mut files = step(&found, last, &mut on_look);
+    for file in &files {
+        on_look(file);
+    }
+    // Also a link that leads nowhere is there.
+    files.retain(|file| file.symlink_metadata().is_ok());
+    if pattern.ends_with('/') {
+        files.retain(|file| file.is_dir());
+    }
+    files
+}
+
+/// Goes one name further down.
+fn step(folders: &[PathBuf], part: &str, on_look: &mut impl FnMut(&Path)) -> Vec<PathBuf> {
+    if !part.contains(['*', '?', '[']) {
+        let name = part.replace('\\', "");
+        return folders.iter().map(|folder| folder.join(&name)).collect();
+    }
+    let pattern: Vec<char> = part.chars().collect();
+    let mut found = Vec::new();
+    for folder in folders {
+        on_look(folder);
+        let Ok(entries) = std::fs::read_dir(folder) else { continue };
+        let names = entries.flatten().map(|entry| entry.file_name());
+        let mut names: Vec<_> = names
+            .filter(|name| {
+                let name = name.to_string_lossy();
+                let is_hidden = name.starts_with('.') && !part.starts_with('.');
+                !is_hidden && fits(&name.chars().collect::<Vec<_>>(), &pattern)
+            })
+            .take(MOST)
+            .collect();
+        names.sort();
+        found.extend(names.into_iter().map(|name| folder.join(name)));
+        found.truncate(MOST);
+    }
+    found
+}
+
+fn fits(name: &[char], pattern: &[char]) -> bool {
+    let (mut name, mut pattern) = (name, pattern);
+    // Where to go on when the last star has to stand for one letter more.
+    let mut retry: Option<(&[char], &[char])> = None;
+    loop {
+        if let Some(('*', after)) = split(pattern) {
+            retry = Some((name, after));
+            pattern = after;
+            continue;
+        }
+        if name.is_empty() && pattern.is_empty() {
+            return true;
+        }
+        if let Some((letter, rest)) = split(name)
+            && let Some(after) = one(letter, pattern)
+        {
+            (name, pattern) = (rest, after);
+            continue;
+        }
+        let Some((from, after)) = retry else { return false };
+        let Some((_, rest)) = split(from) else { return false };
+        retry = Some((rest, after));
+        (name, pattern) = (rest, after);
+    }
+}
+
+fn split(letters: &[char]) -> Option<(char, &[char])> {
+    letters.split_first().map(|(first, rest)| (*first, rest))
+}
+
+/// Matches one letter; returns what follows in the pattern.
+fn one(letter: char, pattern: &[char]) -> Option<&[char]> {
+    let (first, after) = split(pattern)?;
+    match first {
+        '?' => Some(after),
+        '\\' => split(after).and_then(|(kept, after)| (kept == letter).then_some(after)),
+        '[' => match set(letter, after) {
+            Some((true, after)) => Some(after),
+            Some((false, _)) => None,
+            // A bracket that is never closed is only a bracket.
+            None => (letter == '[').then_some(after),
+        },
+        first => (first == letter).then_some(after),
+    }
+}
+
+/// Judges a letter by `[…]`, whose `[` is gone; `None` when it is never closed.
+fn set(letter: char, text: &[char]) -> Option<(bool, &[char])> {
+    let (is_negated, mut text) = match split(text)? {
+        ('!' | '^', after) => (true, after),
+        _ => (false, text),
+    };
+    let mut is_in = false;
+    let mut is_first = true;
+    loop {
+        let (low, after) = split(text)?;
+        if low == ']' && !is_first {
+            return Some((is_in != is_negated, after));
+        }
+        is_first = false;
+        match after {
+            ['-', high, rest @ ..] if *high != ']' => {
+                is_in |= (low..=*high).contains(&letter);
+                text = rest;
+            }
+            after => {
+                is_in |= low == letter;
+                text = after;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fit_patterns() {
+        let chars = |text: &str| text.chars().collect::<Vec<_>>();
+        for (name, pattern, want) in [
+            ("10-site.conf", "*.conf", true),
+            ("10-site.conf", "[0-9][0-9]-*", true),
+            ("a", "[!a]", false),
+            ("b", "[^a]", true),
+            ("]", "[]]", true),
+            ("[", "[", true),
+            ("-", "[a-]", true),
+            ("a*", r"a\*", true),
+            ("ab", r"a\*", false),
+            ("config.d", "conf??.d", true),
+            ("", "*", true),
+        ] {
+            assert_eq!(fits(&chars(name), &chars(pattern)), want, "{name} {pattern}");
+        }
+    }
+
+    #[test]
+    fn files_are_found_in_order_and_hidden_ones_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["b.conf", "a.conf", ".c.conf", "d.txt"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        std::fs::create_dir(folder.path().join("sub")).unwrap();
+        std::fs::write(folder.path().join("sub/x"), "").unwrap();
+        let find = |pattern: &str| {
+            let mut looked = 0;
+            let pattern = format!("{}/{pattern}", folder.path().display());
+            let found = find(&pattern, |_| looked += 1);
+            assert!(looked > 0, "{pattern}");
+            let names = found.iter().map(|path| path.strip_prefix(folder.path()).unwrap());
+            names.map(|name| name.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(find("*.conf"), ["a.conf", "b.conf"]);
+        assert_eq!(find(".*.conf"), [".c.conf"]);
+        assert_eq!(find("a.conf"), ["a.conf"]);
+        assert_eq!(find("*/x"), ["sub/x"]);
+        assert!(find("none").is_empty() && find("none/*").is_empty());
+    }
+}

@@ -1,0 +1,424 @@
+//! One line of a configuration file, judged as far as that can be done without knowing the host.
+
+use crate::transport::ssh_config::names::{Names, Wrong};
+use crate::transport::ssh_config::options::{self, Keyword, Kind, Known};
+use crate::transport::ssh_config::proxy;
+use crate::transport::ssh_config::value;
+use crate::transport::ssh_config::words;
+
+/// What a line says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Parsed {
+    Nothing,
+    /// From here on for these hosts only.
+    Host(Vec<Pattern>),
+    /// From here on only where all of this is so.
+    Match(Vec<Criterion>),
+    /// Names of files, with wildcards.
+    Include(Vec<String>),
+    /// An option and its values, as `ssh -G` prints them.
+    Set(&'static Known, Vec<String>),
+    /// A keyword nobody here knows, in lower case.
+    Unknown(String),
+}
+
+/// A pattern for the names of hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pattern {
+    pub(super) text: String,
+    pub(super) is_negated: bool,
+}
+
+/// One condition of a `Match` line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Criterion {
+    pub(super) test: Test,
+    pub(super) is_negated: bool,
+}
+
+/// What a condition looks at; the texts are lists of patterns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Test {
+    All,
+    /// `final` and `canonical`: the files are read for the second time.
+    Again {
+        /// Whether the word asks for that second time.
+        is_wanted: bool,
+    },
+    Host(String),
+    OriginalHost(String),
+    User(String),
+    LocalUser(String),
+    Tagged(String),
+    SessionType(String),
+    Command(String),
+    /// Only the `ssh` program can tell.
+    Foreign(&'static str),
+}
+
+/// Why a line cannot be used.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Mistake {
+    /// No version of OpenSSH would take it.
+    Wrong(String),
+    /// Another version may know what it means.
+    Strange(String),
+}
+
+fn wrong<T>(why: impl Into<String>) -> Result<T, Mistake> {
+    Err(Mistake::Wrong(why.into()))
+}
+
+/// Reads a line, without its end.
+pub(super) fn line(text: &str) -> Result<Parsed, Mistake> {
+    // The text of a line ends at a NUL byte, as in C.
+    let text = text.split('\0').next().unwrap_or_default();
+    let is_blank = |c| matches!(c, ' ' | '\t' | '\r' | '\n' | '\u{c}');
+    let mut rest = match text.trim_end_matches(is_blank) {
+        "" => text.get(..1),
+        trimmed => Some(trimmed),
+    };
+    let mut word = words::next_word(&mut rest);
+    if word.as_deref() == Some("") {
+        word = words::next_word(&mut rest);
+    }
+    let Some(word) = word.filter(|word| !word.is_empty() && !word.starts_with('#')) else {
+        return Ok(Parsed::Nothing);
+    };
+    let word = word.to_ascii_lowercase();
+    let rest = rest.unwrap_or_default().trim_start_matches([' ', '\t', '\r', '\n']);
+    if rest.is_empty() {
+        return wrong(format!("no argument after keyword \"{word}\""));
+    }
+    let keyword = options::keyword(&word);
+    let Some(arguments) = words::arguments(rest) else { return wrong("invalid quotes") };
+    let has_empty = arguments.iter().any(String::is_empty);
+    match keyword {
+        Keyword::Unknown => Ok(Parsed::Unknown(word)),
+        Keyword::Gone => Ok(Parsed::Nothing),
+        Keyword::Host | Keyword::Include if has_empty => {
+            wrong(format!("keyword {word} empty argument"))
+        }
+        Keyword::Host => Ok(Parsed::Host(arguments.into_iter().map(pattern).collect())),
+        Keyword::Match => criteria(rest).map(Parsed::Match),
+        Keyword::Include => Ok(Parsed::Include(arguments)),
+        Keyword::Sets(known) => {
+            Ok(Parsed::Set(known, Arguments { word: &word, rest, all: arguments }.read(known)?))
+        }
+    }
+}
+
+fn pattern(text: String) -> Pattern {
+    match text.strip_prefix('!') {
+        Some(rest) => Pattern { text: rest.to_owned(), is_negated: true },
+        None => Pattern { text, is_negated: false },
+    }
+}
+
+/// Reads the conditions of a `Match` line.
+fn criteria(text: &str) -> Result<Vec<Criterion>, Mistake> {
+    let mut rest = Some(text);
+    let mut criteria = Vec::new();
+    while let Some(word) = words::next_word(&mut rest) {
+        if word.is_empty() || word.starts_with('#') {
+            break;
+        }
+        let (name, is_negated) = match word.strip_prefix('!') {
+            Some(name) => (name.to_ascii_lowercase(), true),
+            None => (word.to_ascii_lowercase(), false),
+        };
+        if name == "all" {
+            let next = words::next_word(&mut rest).unwrap_or_default();
+            if criteria.len() > 1 || !(next.is_empty() || next.starts_with('#')) {
+                return wrong("'all' cannot be combined with other Match attributes");
+            }
+            criteria.push(Criterion { test: Test::All, is_negated });
+            return Ok(criteria);
+        }
+        let looks_at = match name.as_str() {
+            "final" => Test::Again { is_wanted: true },
+            "canonical" => Test::Again { is_wanted: false },
+            _ => test(&name, &mut rest)?,
+        };
+        criteria.push(Criterion { test: looks_at, is_negated });
+    }
+    if criteria.is_empty() {
+        return wrong("one or more attributes required for Match");
+    }
+    Ok(criteria)
+}
+
+fn test(name: &str, rest: &mut Option<&str>) -> Result<Test, Mistake> {
+    let make = match name {
+        "host" => Test::Host,
+        "originalhost" => Test::OriginalHost,
+        "user" => Test::User,
+        "localuser" => Test::LocalUser,
+        "tagged" => Test::Tagged,
+        "sessiontype" => Test::SessionType,
+        "command" => Test::Command,
+        "exec" => |_command| Test::Foreign("exec"),
+        "localnetwork" => |_networks| Test::Foreign("localnetwork"),
+        "version" => |_patterns| Test::Foreign("version"),
+        _ => return Err(Mistake::Strange(format!("unsupported Match attribute {name}"))),
+    };
+    let may_be_empty = matches!(name, "tagged" | "command");
+    match words::next_word(rest) {
+        Some(list) if !list.starts_with('#') && (may_be_empty || !list.is_empty()) => {
+            Ok(make(list.into_owned()))
+        }
+        _ => wrong(format!("missing Match criteria for {name}")),
+    }
+}
+
+/// What stands after a keyword.
+struct Arguments<'a> {
+    /// The keyword as it was written, in lower case.
+    word: &'a str,
+    rest: &'a str,
+    all: Vec<String>,
+}
+
+impl Arguments<'_> {
+    fn read(self, option: &Known) -> Result<Vec<String>, Mistake> {
+        match option.kind {
+            Kind::Anything => Ok(vec![self.rest.to_owned()]),
+            Kind::Command => {
+                let command = self.rest.trim_start_matches([' ', '\t', '\r', '\n', '=']);
+                Ok(vec![command.to_owned()])
+            }
+            Kind::Jump => {
+                let text = self.rest.trim_start_matches([' ', '\t', '\r', '\n', '=']);
+                let jump = proxy::printed(text);
+                jump.map(|jump| vec![jump])
+                    .ok_or_else(|| Mistake::Wrong(format!("invalid ProxyJump \"{text}\"")))
+            }
+            Kind::Words(most) => self.words(most),
+            Kind::Domains => self.domains(),
+            Kind::Aliases => self.aliases(),
+            Kind::Sent => {
+                let is_wrong = |name: &String| name.is_empty() || name.contains('=');
+                if self.all.iter().any(is_wrong) {
+                    return wrong("invalid environment name");
+                }
+                Ok(self.all)
+            }
+            Kind::Variables => {
+                if !self.all.iter().all(|pair| pair.contains('=')) {
+                    return wrong("invalid SetEnv");
+                }
+                Ok(self.all)
+            }
+            Kind::Choice(_)
+            | Kind::Seconds
+            | Kind::Number
+            | Kind::Port
+            | Kind::Text
+            | Kind::Algorithms(_)
+            | Kind::Files
+            | Kind::Agent => self.single(option),
+        }
+    }
+
+    fn single(mut self, option: &Known) -> Result<Vec<String>, Mistake> {
+        let extra = self.all.len() > 1;
+        if self.all.is_empty() {
+            return wrong("missing argument");
+        }
+        let text = self.all.swap_remove(0);
+        if text.is_empty() {
+            return wrong("missing argument");
+        }
+        let values = match option.kind {
+            Kind::Choice(words) => choice(words, &text)?,
+            Kind::Seconds if text == "none" => Vec::new(),
+            Kind::Seconds => match value::seconds(&text) {
+                Some(seconds) => vec![seconds.to_string()],
+                None => return wrong("invalid time value"),
+            },
+            Kind::Number => match value::number(&text) {
+                Some(number) => vec![number.to_string()],
+                None => return wrong(format!("'{text}' is no number")),
+            },
+            Kind::Port => match value::port(&text) {
+                Some(port) => vec![port.to_string()],
+                None => return wrong(format!("bad port '{text}'")),
+            },
+            Kind::Algorithms(names) => algorithms(names, self.word, &text)?,
+            Kind::Agent => vec![agent(text)?],
+            Kind::Text
+            | Kind::Files
+            | Kind::Command
+            | Kind::Jump
+            | Kind::Words(_)
+            | Kind::Domains
+            | Kind::Aliases
+            | Kind::Sent
+            | Kind::Variables
+            | Kind::Anything => vec![text],
+        };
+        if extra {
+            return wrong(format!("keyword {} extra arguments at end of line", self.word));
+        }
+        Ok(values)
+    }
+
+    fn check_none(&self) -> Result<(), Mistake> {
+        let word = self.word;
+        if self.all.iter().any(String::is_empty) {
+            return wrong(format!("keyword {word} empty argument"));
+        }
+        if self.all.len() > 1 && self.all.iter().any(|text| text.eq_ignore_ascii_case("none")) {
+            return wrong(format!("keyword {word} \"none\" argument must appear alone"));
+        }
+        Ok(())
+    }
+
+    fn words(self, most: usize) -> Result<Vec<String>, Mistake> {
+        self.check_none()?;
+        if self.all.len() > most {
+            return wrong(format!("too many {} entries", self.word));
+        }
+        Ok(match self.all.as_slice() {
+            [alone] if alone.eq_ignore_ascii_case("none") => vec!["none".to_owned()],
+            _ => self.all,
+        })
+    }
+
+    fn domains(self) -> Result<Vec<String>, Mistake> {
+        self.check_none()?;
+        if self.all.len() > 32 {
+            return wrong("too many hostname suffixes");
+        }
+        self.all.iter().map(|text| value::domain(text).map_err(Mistake::Wrong)).collect()
+    }
+
+    fn aliases(self) -> Result<Vec<String>, Mistake> {
+        let alone = self.all.len() == 1;
+        let rules = self.all.into_iter().map(|text| {
+            if text.eq_ignore_ascii_case("none") {
+                let why = "CanonicalizePermittedCNAMEs \"none\" argument must appear alone";
+                return if alone { Ok("none".to_owned()) } else { wrong(why) };
+            }
+            if text == "*" {
+                return Ok("*:*".to_owned());
+            }
+            match text.split_once(':') {
+                Some((_, targets)) if !targets.is_empty() => Ok(text.to_ascii_lowercase()),
+                _ => wrong(format!("invalid permitted CNAME \"{text}\"")),
+            }
+        });
+        rules.collect()
+    }
+}
+
+fn choice(words: &[(&str, &str)], text: &str) -> Result<Vec<String>, Mistake> {
+    let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
+    let strange = || Mistake::Strange(format!("unsupported option \"{text}\""));
+    found.map(|(_, printed)| vec![(*printed).to_owned()]).ok_or_else(strange)
+}
+
+/// An empty result is a list that leaves nothing; that matters only where it takes effect.
+fn algorithms(names: &Names, word: &str, text: &str) -> Result<Vec<String>, Mistake> {
+    match names.assemble(text) {
+        Ok(names) => Ok(names),
+        Err(Wrong::Empty) => Ok(Vec::new()),
+        Err(Wrong::Unknown) => Err(Mistake::Strange(format!("bad {word} '{text}'"))),
+    }
+}
+
+fn agent(text: String) -> Result<String, Mistake> {
+    if !value::variables_are_set(&text) {
+        return wrong(format!("invalid environment expansion {text}"));
+    }
+    let name = text.strip_prefix('$').filter(|name| !name.starts_with('{'));
+    match name {
+        Some(name) if !value::is_variable(name) => {
+            wrong(format!("invalid environment name {text}"))
+        }
+        _ => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(text: &str) -> (&'static str, Vec<String>) {
+        match line(text) {
+            Ok(Parsed::Set(known, values)) => (known.name, values),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn blank_lines_and_comments_say_nothing() {
+        for text in ["", " ", "\t \r", "# x", "  #Port 22", "\0Port 22", "UseRoaming no"] {
+            assert_eq!(line(text), Ok(Parsed::Nothing), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn values_are_kept_as_ssh_prints_them() {
+        for (text, name, value) in [
+            ("  port=2222", "port", "2222"),
+            ("PORT 22\r", "port", "22"),
+            ("KeepAlive No", "tcpkeepalive", "no"),
+            ("ConnectTimeout 1m30", "connecttimeout", "90"),
+            ("ProxyCommand = nc \"%h\" # no comment", "proxycommand", "nc \"%h\" # no comment"),
+            ("User \"a b\" # comment", "user", "a b"),
+            ("StrictHostKeyChecking OFF", "stricthostkeychecking", "false"),
+            ("ProxyJump a,ada@[::1]:7", "proxyjump", "a,ada@[::1]:7"),
+            ("Port 22\0 nonsense", "port", "22"),
+        ] {
+            assert_eq!(set(text), (name, vec![value.to_owned()]), "{text}");
+        }
+        assert_eq!(set("ConnectTimeout none").1, Vec::<String>::new());
+        assert_eq!(set("UserKnownHostsFile a \"b c\"").1, ["a", "b c"]);
+    }
+
+    #[test]
+    fn mistakes_are_told_from_what_is_only_strange() {
+        for text in [
+            "Port",
+            "Port 0",
+            "Port abc",
+            "Port 22 23",
+            "Host \"a",
+            "Host \"\"",
+            "Match",
+            "Match all x",
+            "Match host",
+            "ConnectTimeout x",
+            "UserKnownHostsFile none a",
+            "SetEnv a",
+            "SendEnv a=b",
+            "IdentityAgent ${GTOP_NO_SUCH_VARIABLE}",
+            "IdentityAgent $a-b",
+            "CanonicalDomains a..b",
+            "ProxyJump a:b",
+            "IdentityFile \"\"",
+        ] {
+            assert!(matches!(line(text), Err(Mistake::Wrong(_))), "{text}: {:?}", line(text));
+        }
+        for text in ["Match nobody x", "Ciphers rot13", "Compression perhaps"] {
+            assert!(matches!(line(text), Err(Mistake::Strange(_))), "{text}");
+        }
+        assert_eq!(line("Hosst x"), Ok(Parsed::Unknown("hosst".to_owned())));
+    }
+
+    #[test]
+    fn what_later_versions_match_on_is_read() {
+        for text in [
+            "Match tagged x",
+            "Match tagged \"\"",
+            "Match sessiontype exec",
+            "Match command \"git *\"",
+            "Match version OpenSSH_*",
+            "Match localnetwork 10.0.0.0/8",
+            "Match host=n1 !user root",
+        ] {
+            assert!(matches!(line(text), Ok(Parsed::Match(_))), "{text}");
+        }
+    }
+}

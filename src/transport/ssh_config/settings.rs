@@ -1,0 +1,500 @@
+//! From options as OpenSSH spells them to what a connection needs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hmac::digest::Digest;
+use sha1::Sha1;
+
+use crate::transport::fault::{self, Fault};
+use crate::transport::known_hosts::HostName;
+use crate::transport::ssh_config::answers::Answers;
+use crate::transport::ssh_config::options::{self, Kind};
+use crate::transport::ssh_config::{
+    Algorithms, Alive, DEFAULT_KEYS, EffectiveOption, Family, Hop, HostKeyCheck, Keys, Origin,
+    Question, Route, Settings, Surroundings, check_host, check_user,
+};
+
+/// The methods OpenSSH tries when nothing is configured.
+const METHODS: &str = "gssapi-with-mic,hostbased,publickey,keyboard-interactive,password";
+
+/// Makes the settings of one host; `~`, tokens and variables in the values are expanded.
+pub(super) fn of(
+    answers: &Answers,
+    question: &Question,
+    around: &Surroundings,
+) -> Result<Settings, Fault> {
+    let tokens = Tokens::of(answers, question, around);
+    // ssh takes it as it is written, tokens and all.
+    let alias = answers.first("hostkeyalias");
+    check_host(tokens.host)?;
+    check_user(tokens.user)?;
+    alias.map_or(Ok(()), check_host)?;
+    let route = route(answers, &tokens)?;
+    let files = |option| {
+        let raw = answers.all(option).iter();
+        raw.filter_map(|raw| tokens.path(raw)).collect::<Vec<PathBuf>>()
+    };
+    Ok(Settings {
+        host: tokens.host.to_owned(),
+        port: tokens.port,
+        user: tokens.user.to_owned(),
+        known_as: HostName::new(tokens.host, tokens.port, alias),
+        family: Family::of(answers),
+        connect_timeout: answers
+            .first("connecttimeout")
+            .and_then(|text| text.parse().ok())
+            .map(Duration::from_secs),
+        bind_address: answers.first("bindaddress").map(str::to_owned),
+        bind_interface: answers.first("bindinterface").map(str::to_owned),
+        needs_ssh: needs_ssh(answers, &route),
+        route,
+        alive: alive(answers),
+        methods: methods(answers),
+        algorithms: algorithms(answers),
+        host_key_check: match answers.first("stricthostkeychecking") {
+            Some("yes" | "true") => HostKeyCheck::Yes,
+            Some("accept-new") => HostKeyCheck::AcceptNew,
+            Some("no" | "off" | "false") => HostKeyCheck::No,
+            _ => HostKeyCheck::Ask,
+        },
+        least_rsa_bits: answers
+            .first("requiredrsasize")
+            .and_then(|bits| bits.parse().ok())
+            .unwrap_or_default(),
+        revoked_host_keys: answers.first("revokedhostkeys").and_then(|raw| tokens.path(raw)),
+        keys: Keys {
+            files: files("identityfile"),
+            certificates: files("certificatefile"),
+            are_chosen: are_chosen(answers),
+            only_these: answers.is_yes("identitiesonly"),
+            are_allowed: allows_public_keys(answers),
+            agent: match answers.first("identityagent") {
+                None | Some("SSH_AUTH_SOCK") => around.agent.clone(),
+                Some(raw) => tokens.agent(raw),
+            },
+        },
+        user_known_hosts: files("userknownhostsfile"),
+        global_known_hosts: files("globalknownhostsfile"),
+        hash_known_hosts: answers.is_yes("hashknownhosts"),
+        origins: origins(answers),
+    })
+}
+
+/// Returns every option that holds, with the values `ssh -G` would print.
+pub(super) fn effective(
+    answers: &Answers,
+    question: &Question,
+    around: &Surroundings,
+) -> Vec<EffectiveOption> {
+    let tokens = Tokens::of(answers, question, around);
+    let effective = options::all().filter_map(|known| {
+        let (values, origin) = match answers.get(known.name) {
+            Some(answer) if answer.values.is_empty() => return None,
+            Some(answer) => (answer.values.clone(), answer.origin.clone()),
+            None if known.default.is_empty() => return None,
+            None => (vec![known.default.to_owned()], None),
+        };
+        let values = values.into_iter().map(|value| match known.name {
+            "identityagent" | "userknownhostsfile" if value != "SSH_AUTH_SOCK" => {
+                tokens.expand_home(&value).unwrap_or(value)
+            }
+            _ => value,
+        });
+        let values: Vec<String> = values.collect();
+        let values = if matches!(known.kind, Kind::Words(_) | Kind::Domains | Kind::Aliases) {
+            vec![values.join(" ")]
+        } else if matches!(known.kind, Kind::Algorithms(_)) {
+            vec![values.join(",")]
+        } else {
+            values
+        };
+        Some(EffectiveOption { name: known.name, values, origin })
+    });
+    effective.collect()
+}
+
+fn origins(answers: &Answers) -> BTreeMap<&'static str, Origin> {
+    let set = answers.iter().filter_map(|(name, answer)| Some((name, answer.origin.clone()?)));
+    set.collect()
+}
+
+fn allows_public_keys(answers: &Answers) -> bool {
+    let methods = answers.first("preferredauthentications");
+    let is_wanted = methods.is_none_or(|list| list.split(',').any(|name| name == "publickey"));
+    is_wanted && !answers.is_no("pubkeyauthentication")
+}
+
+/// Returns the methods that are preferred and not switched off.
+fn methods(answers: &Answers) -> Vec<String> {
+    let preferred = answers.first("preferredauthentications").unwrap_or(METHODS);
+    let is_on = |method: &&str| match *method {
+        "gssapi-with-mic" => answers.is_yes("gssapiauthentication"),
+        "hostbased" => answers.is_yes("hostbasedauthentication"),
+        "publickey" => !answers.is_no("pubkeyauthentication"),
+        "keyboard-interactive" => !answers.is_no("kbdinteractiveauthentication"),
+        "password" => !answers.is_no("passwordauthentication"),
+        _ => false,
+    };
+    preferred.split(',').filter(is_on).map(str::to_owned).collect()
+}
+
+/// Names the options in effect that nothing but the `ssh` program can follow.
+fn needs_ssh(answers: &Answers, route: &Route) -> Vec<String> {
+    let methods = methods(answers);
+    let only = |method: &str| !methods.is_empty() && methods.iter().all(|one| one == method);
+    let own_provider = |value: &str| !matches!(value, "internal" | "$SSH_SK_PROVIDER");
+    let is_foreign = |method: &String| matches!(method.as_str(), "gssapi-with-mic" | "hostbased");
+    let both = methods.len() > 1 && methods.iter().all(is_foreign);
+    let passes_socket = answers.is_yes("proxyusefdpass") && matches!(route, Route::Command(_));
+    let needs = [
+        ("KnownHostsCommand", answers.chosen("knownhostscommand").is_some()),
+        ("PKCS11Provider", answers.chosen("pkcs11provider").is_some()),
+        ("SecurityKeyProvider", answers.chosen("securitykeyprovider").is_some_and(own_provider)),
+        ("VerifyHostKeyDNS", answers.is_yes("verifyhostkeydns")),
+        ("Tunnel", !matches!(answers.or_default("tunnel"), "false" | "no")),
+        ("ProxyUseFdpass", passes_socket),
+        ("GSSAPIAuthentication", both || only("gssapi-with-mic")),
+        ("HostbasedAuthentication", both || only("hostbased")),
+    ];
+    needs.iter().filter(|(_, is_so)| *is_so).map(|(name, _)| (*name).to_owned()).collect()
+}
+
+fn alive(answers: &Answers) -> Alive {
+    let number = |option| answers.first(option).and_then(|text| text.parse().ok());
+    let interval = number("serveraliveinterval").filter(|seconds| *seconds > 0);
+    let most = number("serveralivecountmax").and_then(|count| usize::try_from(count).ok());
+    Alive { interval: interval.map(Duration::from_secs), most: most.unwrap_or(3) }
+}
+
+fn algorithms(answers: &Answers) -> Algorithms {
+    let list = |option| answers.all(option).to_vec();
+    Algorithms {
+        key_exchanges: list("kexalgorithms"),
+        ciphers: list("ciphers"),
+        macs: list("macs"),
+        host_keys: list("hostkeyalgorithms"),
+        signatures: list("pubkeyacceptedalgorithms"),
+        authority_signatures: list("casignaturealgorithms"),
+    }
+}
+
+fn route(answers: &Answers, tokens: &Tokens<'_>) -> Result<Route, Fault> {
+    if let Some(jumps) = answers.chosen("proxyjump") {
+        let hops: Result<Vec<_>, _> = jumps.split(',').map(Hop::parse).collect();
+        return hops.map(Route::Jumps);
+    }
+    let Some(command) = answers.chosen("proxycommand") else { return Ok(Route::Direct) };
+    let why = || format!("ProxyCommand {} cannot be expanded", fault::quote(command));
+    let expanded = tokens.expand_percent(command);
+    expanded.map(Route::Command).ok_or_else(|| Fault::BadConfiguration { why: why() })
+}
+
+/// Returns whether the keys are not just those OpenSSH has built in.
+fn are_chosen(answers: &Answers) -> bool {
+    let Some(answer) = answers.get("identityfile") else { return true };
+    let is_default =
+        |raw: &String| raw.strip_prefix("~/.ssh/").is_some_and(|name| DEFAULT_KEYS.contains(&name));
+    // A short list of default names was written by somebody.
+    answer.origin.is_some() || answer.values.len() < 4 || !answer.values.iter().all(is_default)
+}
+
+/// The values of `%` tokens for one host.
+pub(super) struct Tokens<'a> {
+    question: &'a Question,
+    around: &'a Surroundings,
+    host: &'a str,
+    user: &'a str,
+    port: u16,
+    key: &'a str,
+}
+
+impl<'a> Tokens<'a> {
+    pub(super) fn of(
+        answers: &'a Answers,
+        question: &'a Question,
+        around: &'a Surroundings,
+    ) -> Self {
+        Self {
+            question,
+            around,
+            host: answers.first("hostname").unwrap_or(&question.host),
+            user: answers.first("user").unwrap_or(&around.user),
+            port: answers.first("port").and_then(|port| port.parse().ok()).unwrap_or(22),
+            key: answers.first("hostkeyalias").unwrap_or(&question.host),
+        }
+    }
+
+    /// Expands `%` tokens and `${VARIABLES}`; `None` when one of them means nothing here.
+    pub(super) fn expand(&self, raw: &str) -> Option<String> {
+        let mut text = String::new();
+        let mut rest = raw.chars();
+        while let Some(c) = rest.next() {
+            match c {
+                '%' => text.push_str(&self.token(rest.next()?)?),
+                '$' if rest.as_str().starts_with('{') => {
+                    let (name, after) = rest.as_str().strip_prefix('{')?.split_once('}')?;
+                    text.push_str(&std::env::var(name).ok()?);
+                    rest = after.chars();
+                }
+                c => text.push(c),
+            }
+        }
+        Some(text)
+    }
+
+    /// Expands `%` tokens only; the shell that runs a command sees to its variables.
+    fn expand_percent(&self, raw: &str) -> Option<String> {
+        let mut text = String::new();
+        let mut rest = raw.chars();
+        while let Some(c) = rest.next() {
+            match c {
+                '%' => text.push_str(&self.token(rest.next()?)?),
+                c => text.push(c),
+            }
+        }
+        Some(text)
+    }
+
+    fn expand_home(&self, raw: &str) -> Option<String> {
+        let home = self.around.home.to_string_lossy();
+        match raw.strip_prefix('~') {
+            Some("") => self.expand(&format!("{home}/")),
+            Some(rest) if rest.starts_with('/') => {
+                self.expand(&format!("{home}/{}", rest.trim_start_matches('/')))
+            }
+            _ => self.expand(raw),
+        }
+    }
+
+    fn token(&self, letter: char) -> Option<String> {
+        let machine = &self.around.machine;
+        Some(match letter {
+            '%' => "%".to_owned(),
+            'h' => self.host.to_owned(),
+            'r' => self.user.to_owned(),
+            'p' => self.port.to_string(),
+            'n' => self.question.host.clone(),
+            'k' => self.key.to_owned(),
+            'u' => self.around.user.clone(),
+            'd' => self.around.home.to_str()?.to_owned(),
+            'i' => rustix::process::getuid().as_raw().to_string(),
+            'l' => machine.clone(),
+            'L' => machine.split('.').next()?.to_owned(),
+            'j' => String::new(),
+            'C' => self.connection_hash(),
+            _ => return None,
+        })
+    }
+
+    fn connection_hash(&self) -> String {
+        let text = format!("{}{}{}{}", self.around.machine, self.host, self.port, self.user);
+        let words = Sha1::digest(text.as_bytes());
+        words.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect()
+    }
+
+    /// Returns a file name with `~` and tokens expanded; `None` for `none`.
+    fn path(&self, raw: &str) -> Option<PathBuf> {
+        let raw = raw.trim_matches('"');
+        if raw == "none" || raw.is_empty() {
+            return None;
+        }
+        let text = self.expand(raw)?;
+        Some(match text.strip_prefix("~/") {
+            Some(rest) => self.around.home.join(rest.trim_start_matches('/')),
+            None => self.around.home.join(text),
+        })
+    }
+
+    fn agent(&self, raw: &str) -> Option<PathBuf> {
+        match raw.strip_prefix('$') {
+            Some(name) if !name.starts_with('{') => std::env::var_os(name).map(PathBuf::from),
+            _ => self.path(raw),
+        }
+    }
+}
+
+fn hex_digit(value: u8) -> char {
+    char::from_digit(u32::from(value), 16).unwrap_or('0')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::transport::ssh_config::read::{Places, Tree};
+    use crate::transport::ssh_config::resolve;
+
+    fn around() -> Surroundings {
+        Surroundings {
+            home: PathBuf::from("/home/ada"),
+            user: "ada".to_owned(),
+            machine: "login1.site".to_owned(),
+            agent: Some(PathBuf::from("/run/agent")),
+        }
+    }
+
+    fn question(host: &str) -> Question {
+        Question { host: host.to_owned(), user: None, port: None }
+    }
+
+    /// Reads no file at all.
+    fn defaults(host: &str) -> Settings {
+        let (asked, around) = (question(host), around());
+        let chosen = Some(Path::new("none"));
+        let tree = Tree::read(Places { home: &around.home, chosen, machine: &[] });
+        let answers = resolve::resolve(&tree, &asked, &around, None).unwrap();
+        of(&answers, &asked, &around).unwrap()
+    }
+
+    fn read(extra: &str) -> Result<Settings, Fault> {
+        let text = format!("user root\nhostname n1.site\nport 2222\n{extra}");
+        question("n1").of_ssh(&text, &around())
+    }
+
+    #[test]
+    fn tokens_and_tildes_are_expanded() {
+        let cases = [
+            ("~/.ssh/id_%h_%r", "/home/ada/.ssh/id_n1.site_root"),
+            ("%d/keys/%u-%p", "/home/ada/keys/ada-2222"),
+            ("/k/%n.%k.%%", "/k/n1.n1.%"),
+            ("/k/%L/%l", "/k/login1/login1.site"),
+            ("relative", "/home/ada/relative"),
+            ("\"/with space/key\"", "/with space/key"),
+            ("${HOME}", &std::env::var("HOME").unwrap_or_default()),
+        ];
+        for (raw, want) in cases {
+            let settings = read(&format!("identityfile {raw}\n")).unwrap();
+            assert_eq!(settings.keys.files, [PathBuf::from(want)], "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_token_nobody_knows_drops_the_file() {
+        assert!(read("identityfile /k/%Z\n").unwrap().keys.files.is_empty());
+        assert!(read("identityfile none\n").unwrap().keys.files.is_empty());
+        assert!(read("identityfile ${GTOP_NO_SUCH_VARIABLE}\n").unwrap().keys.files.is_empty());
+    }
+
+    #[test]
+    fn the_known_name_follows_port_and_alias() {
+        assert_eq!(read("").unwrap().known_as.full, "[n1.site]:2222");
+        assert_eq!(read("hostkeyalias Lab-%h\n").unwrap().known_as.full, "lab-%h");
+        assert_eq!(defaults("N1").known_as.full, "n1");
+    }
+
+    #[test]
+    fn the_agent_is_the_configured_one() {
+        let agent = |extra| read(extra).unwrap().keys.agent;
+        assert_eq!(agent(""), Some(PathBuf::from("/run/agent")));
+        assert_eq!(agent("identityagent SSH_AUTH_SOCK\n"), Some(PathBuf::from("/run/agent")));
+        assert_eq!(agent("identityagent ~/a.sock\n"), Some(PathBuf::from("/home/ada/a.sock")));
+        assert_eq!(agent("identityagent none\n"), None);
+        assert_eq!(agent("identityagent $GTOP_NO_SUCH_VARIABLE\n"), None);
+    }
+
+    #[test]
+    fn lists_of_files_keep_spaces_inside_names() {
+        let settings = read("globalknownhostsfile /tmp/a b /x\nuserknownhostsfile ~/k none\n");
+        let settings = settings.unwrap();
+        assert_eq!(settings.global_known_hosts, [Path::new("/tmp/a b"), Path::new("/x")]);
+        assert_eq!(settings.user_known_hosts, [Path::new("/home/ada/k none")]);
+        assert!(read("userknownhostsfile none\n").unwrap().user_known_hosts.is_empty());
+    }
+
+    #[test]
+    fn default_keys_are_not_a_choice() {
+        let defaults = defaults("n1");
+        assert!(!defaults.keys.are_chosen);
+        assert_eq!(defaults.keys.files[3], Path::new("/home/ada/.ssh/id_ed25519"));
+        assert!(read("identityfile ~/.ssh/id_ed25519\n").unwrap().keys.are_chosen);
+        assert!(read("identityfile ~/.ssh/id_lab\n").unwrap().keys.are_chosen);
+    }
+
+    #[test]
+    fn flags_and_numbers_are_read() {
+        let settings = read(
+            "identitiesonly yes\nPubkeyAuthentication false\naddressfamily inet6\n\
+             connecttimeout 3\nhashknownhosts yes\n",
+        );
+        let settings = settings.unwrap();
+        assert!(settings.keys.only_these && settings.hash_known_hosts);
+        assert!(!settings.keys.are_allowed);
+        assert_eq!(settings.family, Family::Version6);
+        assert_eq!(settings.connect_timeout, Some(Duration::from_secs(3)));
+        assert_eq!(read("connecttimeout none\n").unwrap().connect_timeout, None);
+        let allows = |extra| read(extra).unwrap().keys.are_allowed;
+        assert!(allows("") && allows("preferredauthentications password,publickey\n"));
+        assert!(!allows("preferredauthentications gssapi-with-mic,password\n"));
+    }
+
+    #[test]
+    fn a_route_is_direct_or_by_jumps_or_by_a_command() {
+        let route = |extra| read(extra).unwrap().route;
+        assert_eq!(route("proxyjump none\nproxycommand none\n"), Route::Direct);
+        assert_eq!(route("proxycommand nc %h %p\n"), Route::Command("nc n1.site 2222".to_owned()));
+        let hop = |host: &str, user: Option<&str>, port| Hop {
+            host: host.to_owned(),
+            user: user.map(str::to_owned),
+            port,
+        };
+        assert_eq!(
+            route("proxyjump bastion,ada@[fe80::1]:7,ssh://b@c:22\n"),
+            Route::Jumps(vec![
+                hop("bastion", None, None),
+                hop("fe80::1", Some("ada"), Some(7)),
+                hop("c", Some("b"), Some(22)),
+            ])
+        );
+        for wrong in ["a b", "-x", "a:b", "[a]b", "x;y"] {
+            assert!(read(&format!("proxyjump {wrong}\n")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_only_the_ssh_program_can_follow_is_named() {
+        for (extra, want) in [
+            ("", &[][..]),
+            ("knownhostscommand /bin/k %H\n", &["KnownHostsCommand"]),
+            ("pkcs11provider none\nsecuritykeyprovider internal\n", &[]),
+            (
+                "pkcs11provider /p\nsecuritykeyprovider /s\n",
+                &["PKCS11Provider", "SecurityKeyProvider"],
+            ),
+            ("verifyhostkeydns true\ntunnel point-to-point\n", &["VerifyHostKeyDNS", "Tunnel"]),
+            ("verifyhostkeydns ask\ntunnel false\n", &[]),
+            ("proxyusefdpass yes\n", &[]),
+            ("proxyusefdpass yes\nproxycommand x\n", &["ProxyUseFdpass"]),
+            ("gssapiauthentication yes\n", &[]),
+            (
+                "gssapiauthentication yes\npreferredauthentications gssapi-with-mic\n",
+                &["GSSAPIAuthentication"],
+            ),
+            (
+                "hostbasedauthentication yes\npreferredauthentications gssapi-with-mic,hostbased\n",
+                &["HostbasedAuthentication"],
+            ),
+            (
+                "hostbasedauthentication yes\ngssapiauthentication yes\npubkeyauthentication no\n\
+                 passwordauthentication no\nkbdinteractiveauthentication no\n",
+                &["GSSAPIAuthentication", "HostbasedAuthentication"],
+            ),
+        ] {
+            assert_eq!(read(extra).unwrap().needs_ssh, want, "{extra}");
+        }
+    }
+
+    #[test]
+    fn old_names_of_options_are_understood_from_ssh_too() {
+        let settings = read("pubkeyacceptedkeytypes ssh-ed25519,rsa-sha2-256\n").unwrap();
+        assert_eq!(settings.algorithms.signatures, ["ssh-ed25519", "rsa-sha2-256"]);
+    }
+
+    #[test]
+    fn the_shell_of_a_proxy_command_sees_to_its_variables() {
+        let route = read("proxycommand nc ${PROXY:-gate} %h %%\n").unwrap().route;
+        assert_eq!(route, Route::Command("nc ${PROXY:-gate} n1.site %".to_owned()));
+    }
+}
