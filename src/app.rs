@@ -7,20 +7,24 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{self, Runtime};
 
 use crate::app::demo::Demo;
+use crate::app::interview::{Interviewer, Mood};
 use crate::app::print::Printing;
 use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
-use crate::cli::{Cli, Command, Paces};
+use crate::cli::{Cli, Command, How, Paces};
 use crate::inventory::Roster;
 use crate::nodeset;
 use crate::time::Clock;
-use crate::transport::{Options, Target, Transport};
+use crate::transport::{Choice, Options, Reach, Target, Transport};
 
 mod demo;
+mod interview;
 mod log;
 mod print;
 mod screen;
+mod terminal;
 mod trust;
+mod unlock;
 mod watch;
 
 /// How the program ended.
@@ -106,11 +110,9 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
         log::start(path, clock.clone()).map_err(named)?;
     }
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let transport = Transport::new(Options {
-        connect_timeout: cli.reach.connect_timeout,
-        login: cli.nodes.login.clone(),
-        ..Options::of_this_process()
-    });
+    let interviewer = Interviewer::at_this_terminal();
+    let interview = interviewer.as_ref().map(Interviewer::interview);
+    let transport = Transport::new(Options { interview, ..options(cli) });
     if let Some(Command::Trust { hosts }) = &cli.command {
         let roster = roster(cli, hosts)?;
         if roster.targets.is_empty() {
@@ -121,7 +123,32 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
             trust::trust(transport, roster.targets, cli.reach.max_connecting, &mut input, out);
         return Ok(runtime.block_on(trusting)?);
     }
-    watch(cli, &runtime, transport, clock, out, err)
+    watch(cli, &runtime, Means { transport, interviewer, clock }, out, err)
+}
+
+/// What a watch works with.
+struct Means {
+    transport: Transport,
+    /// The person at the terminal, when there is one.
+    interviewer: Option<Interviewer>,
+    clock: Clock,
+}
+
+fn options(cli: &Cli) -> Options {
+    let usual = Options::of_this_process();
+    Options {
+        connect_timeout: cli.reach.connect_timeout,
+        login: cli.nodes.login.clone(),
+        ssh_program: cli.reach.ssh_binary.clone().unwrap_or(usual.ssh_program),
+        choice: match cli.reach.how() {
+            How::Auto => Choice::Auto,
+            How::Native => Choice::Native,
+            How::Ssh => Choice::Ssh,
+        },
+        // Where it cannot be told, programs still notice the end of their input.
+        leash: std::env::current_exe().ok(),
+        ..usual
+    }
 }
 
 fn roster(cli: &Cli, hosts: &[String]) -> Result<Roster, Failure> {
@@ -136,20 +163,26 @@ fn roster(cli: &Cli, hosts: &[String]) -> Result<Roster, Failure> {
 fn watch(
     cli: &Cli,
     runtime: &Runtime,
-    transport: Transport,
-    clock: Clock,
+    means: Means,
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<Ending, Failure> {
+    let Means { transport, mut interviewer, clock } = means;
     // Dropped after the watch: the nodes outlive those who look at them.
     let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
     let (targets, title) = match &demo {
         Some(demo) => (demo.targets()?, demo.title()),
         None => targets(cli)?,
     };
-    if demo.is_none() {
-        runtime.block_on(unlock_keys(&transport, &targets, err))?;
+    if demo.is_none()
+        && runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted
+    {
+        return Ok(Ending::Interrupted);
     }
+    // Nobody asks anything in a demonstration, nor this machine itself.
+    let nodes = targets.iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).count();
+    interviewer = interviewer.filter(|_| demo.is_none() && nodes > 0);
+    interviewer.iter().for_each(Interviewer::open);
     let watch = Watch::start(Plan {
         targets,
         transport,
@@ -158,6 +191,11 @@ fn watch(
         history: cli.pace.history,
         max_connecting: cli.reach.max_connecting,
     })?;
+    if let Some(interviewer) = &mut interviewer
+        && let Some(ending) = runtime.block_on(interviewer.before_all(nodes))?
+    {
+        return Ok(ending);
+    }
     let printing = Printing { is_json: cli.output.json, source: &title, clock: clock.clone() };
     let ending = if cli.output.watch {
         runtime.block_on(printing.forever(&watch.fleet(), cli.pace.interval, out))?
@@ -165,7 +203,8 @@ fn watch(
         runtime.block_on(printing.once(&watch, cli.output.deadline, out))?
     } else {
         let Paces { interval, redraw, .. } = cli.pace;
-        runtime.block_on(screen::show(&watch, Setting { title, clock, interval, redraw }))?
+        let setting = Setting { title, clock, interval, redraw };
+        runtime.block_on(screen::show(&watch, setting, interviewer))?
     };
     // A read of standard input may still be waiting, and must not hold up the end.
     drop(watch);
@@ -185,29 +224,4 @@ fn targets(cli: &Cli) -> Result<(Vec<Target>, String), Failure> {
         };
     }
     Ok((roster.targets, title))
-}
-
-/// Asks once for the passphrases of keys that are of no use without.
-async fn unlock_keys(
-    transport: &Transport,
-    targets: &[Target],
-    err: &mut impl Write,
-) -> io::Result<()> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Ok(());
-    }
-    for file in transport.locked_keys(targets).await {
-        for _ in 0..3 {
-            let prompt = format!("Passphrase of {} (empty to go on without): ", file.display());
-            let passphrase = rpassword::prompt_password(prompt)?;
-            if passphrase.is_empty() {
-                break;
-            }
-            match transport.unlock(&file, passphrase).await {
-                Ok(()) => break,
-                Err(fault) => writeln!(err, "gtop: {fault}")?,
-            }
-        }
-    }
-    Ok(())
 }

@@ -135,6 +135,38 @@ pub struct Reach {
     /// Open at most so many connections at once
     #[arg(long, value_name = "COUNT", default_value_t = 64, global = true, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub max_connecting: u16,
+    /// What speaks SSH: gtop itself, the ssh program, or gtop and where that cannot the program
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = How::Auto, global = true)]
+    pub transport: How,
+    /// Reach nodes by the ssh program, one process a node; PROGRAM unless it is ssh
+    #[arg(
+        long,
+        alias = "ssh",
+        value_name = "PROGRAM",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "ssh",
+        global = true
+    )]
+    pub ssh_binary: Option<PathBuf>,
+}
+
+/// What speaks SSH.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum How {
+    /// gtop itself, and the ssh program for nodes that need it
+    Auto,
+    /// gtop itself
+    Native,
+    /// The ssh program
+    Ssh,
+}
+
+impl Reach {
+    /// Returns what speaks SSH; naming the program is wanting it.
+    pub fn how(&self) -> How {
+        if self.ssh_binary.is_some() { How::Ssh } else { self.transport }
+    }
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -187,6 +219,12 @@ impl Cli {
                 "--watch goes with --json; without it gtop draws the screen",
             ));
         }
+        if self.reach.ssh_binary.is_some() && self.reach.transport == How::Native {
+            return Err(<Self as clap::CommandFactory>::command().error(
+                clap::error::ErrorKind::ArgumentConflict,
+                "--ssh-binary wants the ssh program and --transport native does not",
+            ));
+        }
         Ok(())
     }
 }
@@ -233,6 +271,22 @@ mod tests {
     }
 
     #[test]
+    fn naming_the_ssh_program_is_wanting_it() {
+        let how = |line: &str| {
+            let reach = parse(line).unwrap().reach;
+            (reach.how(), reach.ssh_binary)
+        };
+        assert_eq!(how("gtop gpu01"), (How::Auto, None));
+        assert_eq!(how("gtop --transport native gpu01"), (How::Native, None));
+        assert_eq!(how("gtop --transport ssh gpu01"), (How::Ssh, None));
+        for line in ["gtop --ssh gpu01", "gtop --ssh-binary gpu01"] {
+            assert_eq!(how(line), (How::Ssh, Some("ssh".into())), "{line}");
+        }
+        let named = Some("/opt/bin/ssh".into());
+        assert_eq!(how("gtop --ssh-binary=/opt/bin/ssh gpu01"), (How::Ssh, named));
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_its_remedy() {
         for (line, words) in [
             ("gtop -i 0", "between 0.05 and 3600"),
@@ -245,6 +299,8 @@ mod tests {
             ("gtop -l a;b gpu01", "a login name holds"),
             ("gtop --max-connecting 0", "1..=4096"),
             ("gtop --watch gpu01", "--watch goes with --json"),
+            ("gtop --transport native --ssh gpu01", "--transport native"),
+            ("gtop --transport rsh gpu01", "auto"),
             ("gtop --once --watch", "cannot be used with"),
             ("gtop --hsots-file x", "--hosts-file"),
         ] {

@@ -5,8 +5,15 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use gtop::cli::Cli;
+use gtop::transport;
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == transport::LEASH) {
+        let complaint = transport::become_leashed(words);
+        drop(writeln!(io::stderr(), "{complaint}"));
+        return ExitCode::from(transport::NOT_STARTED);
+    }
     let cli = match Cli::try_parse().and_then(|cli| cli.check().map(|()| cli)) {
         Ok(cli) => cli,
         Err(error) => {

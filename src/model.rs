@@ -5,7 +5,7 @@
 
 pub use details::{DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics, LinkCounters};
 pub use device::{Device, DeviceFault, Throttle};
-pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind};
+pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind, Via};
 pub use fresh::{Freshness, stale_after};
 pub use health::{ComputeMode, FabricHealth, FabricState, Recovery};
 pub use host::{Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Pressure, Space};

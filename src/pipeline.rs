@@ -50,6 +50,7 @@ async fn consume(mut deliveries: Receiver<Delivery>, mut folding: Folding, board
                 }
                 folding.link(link);
             }
+            News::Via(via) => folding.via(via),
             News::Frame(frame) => match lift.body(&frame.body, delivery.at) {
                 Some(Lifted::Hello(hello)) => folding.hello(hello),
                 Some(Lifted::Sample(sample)) => folding.sample(*sample),

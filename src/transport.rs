@@ -10,24 +10,33 @@
 mod agent;
 mod algorithms;
 mod cable;
+mod carrier;
 mod certificate;
 mod channel;
+mod choice;
+mod complaint;
 mod dial;
 mod fault;
 mod files;
+mod gateway;
 mod host_keys;
 mod identity;
+mod interview;
 mod judge;
 mod known_hosts;
 mod local;
 mod login;
 mod offer;
+mod proxy;
 mod revoked;
+mod route;
 mod session;
 mod settings;
 mod ssh_config;
+mod system;
 mod target;
 mod trust;
+mod tunnel;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -36,17 +45,24 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 pub use crate::transport::channel::{Channel, Exit, Output};
-pub use crate::transport::fault::{Fault, HostKeyChange, Step};
+pub use crate::transport::choice::Choice;
+pub use crate::transport::fault::{Cause, Fault, HostKeyChange, Silence, Step};
 pub use crate::transport::host_keys::Verdict;
+pub use crate::transport::interview::{Inquiry, Interview, Prompt, Secret};
+pub use crate::transport::local::{LEASH, NOT_STARTED, become_leashed};
 pub use crate::transport::ssh_config::{EffectiveOption, Origin, Surroundings};
 pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
 pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
 
-use crate::transport::agent::Agent;
-use crate::transport::dial::{Deadline, Names, Place};
+use crate::transport::agent::Agents;
+use crate::transport::algorithms::Terms;
+use crate::transport::choice::Remembered;
+use crate::transport::dial::Names;
 use crate::transport::files::FileCache;
+use crate::transport::gateway::Gateways;
 use crate::transport::host_keys::HostKeys;
 use crate::transport::identity::{Identity, KeyCache, KeyFile};
 use crate::transport::judge::{Judge, Trust};
@@ -54,7 +70,8 @@ use crate::transport::known_hosts::KnownHosts;
 use crate::transport::local::Local;
 use crate::transport::login::Login;
 use crate::transport::revoked::Revoked;
-use crate::transport::ssh_config::{Configuration, Family, Keys, Question, Route, Settings};
+use crate::transport::route::Way;
+use crate::transport::ssh_config::{Configuration, Family, Question, Settings};
 
 /// How long connecting may take when nobody says otherwise.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -62,8 +79,8 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// How long logging in may take; directory services of busy clusters are slow.
 const LOGIN_LIMIT: Duration = Duration::from_secs(30);
 
-/// Most targets that are looked at to find keys that need a passphrase.
-const SAMPLE: usize = 32;
+/// How long targets are looked at to find keys that need a passphrase.
+const LOOKING_LIMIT: Duration = Duration::from_secs(3);
 
 /// What holds for every target.
 #[derive(Debug, Clone)]
@@ -75,10 +92,17 @@ pub struct Options {
     pub login: Option<String>,
     /// The configuration file in place of the user's, as `ssh -F`.
     pub config_file: Option<PathBuf>,
-    /// The program that is asked where only it can tell what the configuration says.
+    /// The ssh program: it is asked where only it can tell what the configuration says, and reaches
+    /// nodes that gtop itself cannot.
     pub ssh_program: PathBuf,
+    /// What speaks SSH.
+    pub choice: Choice,
+    /// The gtop that keeps programs from outliving this process; see [`LEASH`].
+    pub leash: Option<PathBuf>,
     /// The environment the configuration refers to.
     pub surroundings: Surroundings,
+    /// How nodes may ask a person something, when there is one.
+    pub interview: Option<Interview>,
 }
 
 impl Options {
@@ -89,7 +113,10 @@ impl Options {
             login: None,
             config_file: None,
             ssh_program: PathBuf::from("ssh"),
+            choice: Choice::Auto,
+            leash: None,
             surroundings: Surroundings::of_this_process(),
+            interview: None,
         }
     }
 }
@@ -106,9 +133,12 @@ struct Shared {
     settings: Mutex<BTreeMap<Question, (u64, Arc<Settings>)>>,
     resolvers: Arc<Semaphore>,
     names: Names,
+    gateways: Gateways,
+    remembered: Remembered,
     known_hosts: FileCache<Result<Arc<KnownHosts>, Fault>>,
     revoked: FileCache<Result<Arc<Revoked>, Fault>>,
     keys: KeyCache,
+    agents: Agents,
 }
 
 /// Everything one connection needs.
@@ -116,6 +146,8 @@ struct Plan {
     host: String,
     port: u16,
     family: Family,
+    way: Way,
+    terms: Terms,
     connect_limit: Duration,
     trust: Trust,
     login: Login,
@@ -131,9 +163,12 @@ impl Transport {
             settings: Mutex::default(),
             resolvers: Arc::new(Semaphore::new(cores)),
             names: Names::default(),
+            gateways: Gateways::default(),
+            remembered: Remembered::default(),
             known_hosts: FileCache::default(),
             revoked: FileCache::default(),
             keys: KeyCache::default(),
+            agents: Agents::default(),
         }))
     }
 
@@ -152,17 +187,27 @@ impl Transport {
             on_step(Step::Connection);
             return Ok(Channel::local(Local::start(command)?));
         };
-        on_step(Step::Configuration);
-        let plan = self.plan(ssh).await?;
-        let connect_limit = Deadline::after(plan.connect_limit);
-        let stream = self.dial(target.name.as_str(), &plan, &connect_limit, &mut on_step).await?;
-        on_step(Step::KeyExchange);
-        let mut session = session::greet(stream, plan.trust, &connect_limit).await?;
-        on_step(Step::Login);
-        let login_limit = Deadline::after(LOGIN_LIMIT);
-        login_limit.bound(Step::Login, plan.login.run(&mut session)).await??;
+        if let Profile::Fixed(fixed) = &ssh.profile {
+            let plan = fixed_plan(fixed, ssh, &self.0.options);
+            return Box::pin(self.native(target, plan, command, on_step)).await;
+        }
+        self.by_choice(target, ssh, command, on_step).await
+    }
+
+    /// Starts a command by our own SSH.
+    async fn native(
+        &self,
+        target: &Target,
+        plan: Plan,
+        command: &str,
+        mut on_step: impl FnMut(Step),
+    ) -> Result<Channel, Fault> {
+        let interview = self.0.options.interview.as_ref();
+        let at_the_door = interview.map(|interview| interview.at_the_door(target.name.clone()));
+        let (session, limit) = self.log_in(target.name.as_str(), plan, &mut on_step).await?;
+        drop(at_the_door);
         on_step(Step::Command);
-        Channel::ssh(session, command, &login_limit).await
+        Channel::ssh(session, command, &limit).await
     }
 
     /// Asks a node for its host key without logging in.
@@ -174,40 +219,52 @@ impl Transport {
         let Profile::System = ssh.profile else {
             return Err(bad("this node brings its own host key"));
         };
-        let plan = self.plan(ssh).await?;
+        let question = self.question(ssh);
+        let settings = self.settings_of(question.clone()).await?;
+        let plan = self.plan(&question, &settings).await?;
         let Trust::Known(judge) = &plan.trust else { return Err(bad("nothing to compare with")) };
-        let limit = Deadline::after(plan.connect_limit);
-        let stream = self.dial(target.name.as_str(), &plan, &limit, &mut |_| ()).await?;
-        let judgement = session::look(stream, Arc::clone(judge), &limit).await?;
+        let (line, limit) = self.dial(target.name.as_str(), &plan, &mut |_| ()).await?;
+        let judgement = session::look(line, Arc::clone(judge), &plan.terms, &limit).await?;
         trust::offered(&judge.settings, judgement)
     }
 
-    /// Returns the key files that need a passphrase to be of use, for the first
-    /// targets of the list.
+    /// Returns the key files that need a passphrase to be of use. Targets whose configuration
+    /// takes longer than three seconds to find do not count.
     ///
-    /// Files the agent holds are left out, and default files when there is another
+    /// Gateways on the way count too. Files the agent holds are left out, and default files when there is another
     /// key to show.
     pub async fn locked_keys(&self, targets: &[Target]) -> Vec<PathBuf> {
+        if self.0.options.choice == Choice::Ssh {
+            return Vec::new();
+        }
         let mut reads = JoinSet::new();
         let systems = targets.iter().filter_map(|target| match &target.reach {
             Reach::Ssh(ssh) if ssh.profile == Profile::System => Some(ssh.clone()),
             Reach::Ssh(_) | Reach::Local => None,
         });
-        for ssh in systems.take(SAMPLE) {
+        for ssh in systems {
             let transport = self.clone();
-            reads.spawn(async move { transport.settings(&ssh).await });
+            reads.spawn(async move { transport.settings_on_the_way(&ssh).await });
         }
         let mut sets = BTreeSet::new();
-        while let Some(read) = reads.join_next().await {
-            // A configuration that cannot be read is reported when its node is opened.
-            if let Ok(Ok(settings)) = read {
-                sets.insert(settings.keys.clone());
+        let looking = async {
+            while let Some(read) = reads.join_next().await {
+                // A configuration that cannot be read is reported when its node is opened.
+                let settings = read.ok().and_then(Result::ok).unwrap_or_default();
+                let asks = settings.iter().filter(|settings| settings.prompts > 0);
+                sets.extend(asks.map(|settings| settings.keys.clone()));
             }
-        }
+        };
+        // What was found until then counts.
+        timeout(LOOKING_LIMIT, looking).await.ok();
         let mut locked = BTreeSet::new();
-        for Keys { files, are_chosen, agent, .. } in sets {
-            let held = Agent::public_keys(agent).await;
-            let identities = self.blocking(move |shared| shared.keys.load(&files)).await;
+        for keys in sets {
+            let held = match &keys.agent {
+                Some(socket) => self.0.agents.at(socket).public_keys().await,
+                None => Vec::new(),
+            };
+            let are_chosen = keys.are_chosen;
+            let identities = self.blocking(move |shared| shared.keys.load(&keys.files)).await;
             let identities = identities.unwrap_or_default();
             let worth = identity::worth_asking(&identities, are_chosen, &held);
             locked.extend(worth.into_iter().map(Path::to_owned));
@@ -217,60 +274,57 @@ impl Transport {
 
     /// Opens an encrypted key file for the rest of this process, or says that the
     /// passphrase is wrong. The passphrase itself is not kept.
-    pub async fn unlock(&self, file: &Path, passphrase: String) -> Result<(), Fault> {
-        let file = file.to_owned();
+    pub async fn unlock(&self, file: &Path, passphrase: impl Into<Secret>) -> Result<(), Fault> {
+        let (file, passphrase) = (file.to_owned(), passphrase.into());
         self.blocking(move |shared| shared.keys.unlock(&file, &passphrase)).await?
     }
 
-    async fn dial(
-        &self,
-        typed: &str,
-        plan: &Plan,
-        limit: &Deadline,
-        on_step: &mut impl FnMut(Step),
-    ) -> Result<tokio::net::TcpStream, Fault> {
-        on_step(Step::Name);
-        let place = Place { host: &plan.host, port: plan.port, family: plan.family, typed };
-        let addresses = limit.bound(Step::Name, self.0.names.look_up(place)).await??;
-        on_step(Step::Connection);
-        dial::connect(&addresses, limit).await
+    async fn plan(&self, question: &Question, settings: &Arc<Settings>) -> Result<Plan, Fault> {
+        let way = self.way(question, settings).await?;
+        self.plan_by(&question.host, settings, way).await
     }
 
-    async fn plan(&self, ssh: &SshTarget) -> Result<Plan, Fault> {
-        let options = &self.0.options;
-        if let Profile::Fixed(fixed) = &ssh.profile {
-            return Ok(fixed_plan(fixed, ssh, options));
+    /// Returns what one connection needs, on a way that is known.
+    async fn plan_by(
+        &self,
+        place: &str,
+        settings: &Arc<Settings>,
+        way: Way,
+    ) -> Result<Plan, Fault> {
+        if !settings.needs_ssh.is_empty() {
+            return Err(Fault::OnlySsh { options: settings.needs_ssh.join(", ") });
         }
-        let settings = self.settings(ssh).await?;
-        match &settings.route {
-            Route::Direct => {}
-            Route::Jumps(hops) => {
-                let value = hops.iter().map(|hop| hop.host.as_str()).collect::<Vec<_>>().join(",");
-                return Err(Fault::NotSupported { option: "ProxyJump", value });
-            }
-            Route::Command(command) => {
-                let value = fault::quote(command);
-                return Err(Fault::NotSupported { option: "ProxyCommand", value });
-            }
-        }
-        let wanted = Arc::clone(&settings);
-        let (judge, identities) = self
-            .blocking(move |shared| (shared.judge(&wanted), shared.keys.load(&wanted.keys.files)))
+        let terms = Terms::of(settings)?;
+        let wanted = Arc::clone(settings);
+        let (judge, identities, certificates) = self
+            .blocking(move |shared| {
+                (
+                    shared.judge(&wanted),
+                    shared.keys.load(&wanted.keys.files),
+                    shared.keys.load_certificates(&wanted.keys.certificates),
+                )
+            })
             .await?;
-        let of_configuration = settings.connect_timeout.filter(|limit| !limit.is_zero());
         Ok(Plan {
             host: settings.host.clone(),
             port: settings.port,
             family: settings.family,
-            connect_limit: options.connect_timeout.or(of_configuration).unwrap_or(CONNECT_LIMIT),
+            way,
+            terms,
+            connect_limit: connect_limit(&self.0.options, settings),
             trust: Trust::Known(Arc::new(judge?)),
             login: Login {
                 user: settings.user.clone(),
+                place: place.to_owned(),
+                methods: settings.methods.clone(),
                 identities,
+                certificates,
                 only_these: settings.keys.only_these,
                 are_chosen: settings.keys.are_chosen,
-                agent: settings.keys.agent.clone(),
-                keys_allowed: settings.keys.are_allowed,
+                agent: settings.keys.agent.as_deref().map(|socket| self.0.agents.at(socket)),
+                algorithms: settings.algorithms.signatures.clone(),
+                prompts: settings.prompts,
+                interview: self.0.options.interview.clone(),
             },
         })
     }
@@ -307,17 +361,33 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan 
         host: fixed.address.ip().to_string(),
         port: fixed.address.port(),
         family: Family::Any,
+        way: Way::Direct(dial::Origin::default()),
+        terms: Terms::default(),
         connect_limit: options.connect_timeout.unwrap_or(CONNECT_LIMIT),
         trust: Trust::Pinned(fixed.host_key.clone()),
         login: Login {
             user: user.unwrap_or(&options.surroundings.user).clone(),
-            identities: vec![Identity { path: PathBuf::from("fixed key"), file: key }],
+            place: ssh.host.clone(),
+            methods: vec!["publickey".to_owned()],
+            identities: vec![Identity {
+                path: PathBuf::from("fixed key"),
+                file: key,
+                certificate: None,
+            }],
+            certificates: Vec::new(),
             are_chosen: true,
             agent: None,
             only_these: true,
-            keys_allowed: true,
+            algorithms: Vec::new(),
+            prompts: 0,
+            interview: None,
         },
     }
+}
+
+fn connect_limit(options: &Options, settings: &Settings) -> Duration {
+    let of_configuration = settings.connect_timeout.filter(|limit| !limit.is_zero());
+    options.connect_timeout.or(of_configuration).unwrap_or(CONNECT_LIMIT)
 }
 
 fn ending() -> Fault {

@@ -8,10 +8,11 @@ pub use stage::{Effect, Stage};
 pub use surface::Surface;
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crossterm::event::{Event, EventStream, KeyEventKind};
-use futures_util::StreamExt as _;
+use crossterm::event::{Event, KeyEventKind};
 use jiff::tz::TimeZone;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -19,8 +20,10 @@ use tokio::sync::mpsc;
 use crate::fleet::FleetReader;
 use crate::model::NodeName;
 use crate::time::{Clock, Timestamp};
+use crate::tui::keyboard::Keyboard;
 use crate::tui::terminal::{PanicGuard, Terminal};
 
+mod keyboard;
 mod keys;
 mod look;
 mod paint;
@@ -45,6 +48,25 @@ pub struct Watching {
     pub redraw: Duration,
     /// Takes what the user asks for; requests are dropped while it is full.
     pub requests: mpsc::Sender<Request>,
+    /// What needs the terminal for itself for a while.
+    pub asides: mpsc::Receiver<Aside>,
+}
+
+/// Something that needs the terminal for itself, such as a question to the user.
+pub struct Aside(Box<dyn FnOnce(&AtomicBool) + Send>);
+
+impl Aside {
+    /// Makes an aside of what is to be done meanwhile, on a thread that may wait. It is to end
+    /// soon after what it is given turns true.
+    pub fn new(work: impl FnOnce(&AtomicBool) + Send + 'static) -> Self {
+        Self(Box::new(work))
+    }
+}
+
+impl std::fmt::Debug for Aside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Aside")
+    }
 }
 
 /// What the user asks for.
@@ -127,6 +149,7 @@ enum Woken {
     Key(Option<io::Result<Event>>),
     Signal(Notice),
     Fleet(bool),
+    Aside(Aside),
     Time,
 }
 
@@ -163,34 +186,45 @@ impl Screen {
     }
 
     async fn drive(mut self, mut signals: Signals) -> Ending {
-        let mut events = EventStream::new();
+        let Ok(mut keyboard) = Keyboard::open() else { return Ending::HangUp };
         loop {
             // A terminal that takes nothing any more is gone.
             if self.draw().is_err() {
                 return Ending::HangUp;
             }
-            let woken = self.wait(&mut events, &mut signals).await;
-            if let Some(ending) = self.take(woken, &mut events).await {
+            let woken = self.wait(&mut keyboard, &mut signals).await;
+            let ending = if let Woken::Aside(aside) = woken {
+                // Only one may read the terminal.
+                drop(keyboard);
+                let ending = self.stand_aside(aside, &mut signals).await;
+                let Ok(again) = Keyboard::open() else { return Ending::HangUp };
+                keyboard = again;
+                ending
+            } else {
+                self.take(woken, &mut keyboard)
+            };
+            if let Some(ending) = ending {
                 return ending;
             }
         }
     }
 
     /// Waits until there is something to draw.
-    async fn wait(&mut self, events: &mut EventStream, signals: &mut Signals) -> Woken {
+    async fn wait(&mut self, keyboard: &mut Keyboard, signals: &mut Signals) -> Woken {
         loop {
             let pause = self.pause();
             let listens = !self.is_fleet_new && !self.is_fleet_closed;
             let woken = tokio::select! {
-                event = events.next() => Woken::Key(event),
+                event = keyboard.next() => Woken::Key(event),
                 notice = signals.next() => Woken::Signal(notice),
+                Some(aside) = self.watching.asides.recv() => Woken::Aside(aside),
                 changed = self.watching.fleet.changed(), if listens => Woken::Fleet(changed.is_ok()),
                 () = tokio::time::sleep(pause) => Woken::Time,
             };
             match woken {
                 Woken::Fleet(true) => self.is_fleet_new = true,
                 Woken::Fleet(false) => self.is_fleet_closed = true,
-                Woken::Key(_) | Woken::Signal(_) | Woken::Time => return woken,
+                Woken::Key(_) | Woken::Signal(_) | Woken::Aside(_) | Woken::Time => return woken,
             }
         }
     }
@@ -205,7 +239,7 @@ impl Screen {
     }
 
     /// Takes what woke us; keys that queued up meanwhile are taken before anything is drawn.
-    async fn take(&mut self, woken: Woken, events: &mut EventStream) -> Option<Ending> {
+    fn take(&mut self, woken: Woken, keyboard: &mut Keyboard) -> Option<Ending> {
         match woken {
             Woken::Signal(Notice::End(ending)) => return Some(ending),
             Woken::Signal(Notice::GoOn) => {
@@ -224,18 +258,43 @@ impl Screen {
                     if let Some(ending) = self.event(&event) {
                         return Some(ending);
                     }
-                    // The stream remembers the first waker it sees: it must be that of this task.
-                    next = tokio::select! {
-                        biased;
-                        event = events.next() => Some(event),
-                        () = std::future::ready(()) => None,
-                    };
+                    next = keyboard.waiting().map(Some);
                 }
             }
-            Woken::Signal(Notice::Resize) | Woken::Fleet(_) | Woken::Time => {}
+            Woken::Signal(Notice::Resize) | Woken::Fleet(_) | Woken::Aside(_) | Woken::Time => {}
         }
         self.tell_focus();
         None
+    }
+
+    /// Leaves the terminal to somebody else until they are done, or until a signal ends both. In
+    /// the background, where nobody may use the terminal, the aside is dropped.
+    async fn stand_aside(&mut self, aside: Aside, signals: &mut Signals) -> Option<Ending> {
+        if !self.terminal.is_ours() {
+            return None;
+        }
+        self.terminal.leave();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&is_over);
+        let mut work = tokio::task::spawn_blocking(move || (aside.0)(&told));
+        let mut ending = None;
+        loop {
+            tokio::select! {
+                // A panic in it is shown when the screen ends.
+                _done = &mut work => break,
+                notice = signals.next(), if ending.is_none() => {
+                    if let Notice::End(end) = notice {
+                        is_over.store(true, Ordering::Relaxed);
+                        ending = Some(end);
+                    }
+                }
+            }
+        }
+        self.surface.forget();
+        if ending.is_none() && self.terminal.enter_again().is_err() {
+            return Some(Ending::HangUp);
+        }
+        ending
     }
 
     fn event(&mut self, event: &Event) -> Option<Ending> {

@@ -40,7 +40,6 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("clap", &["cli", "main"]),
     ("serde_json", &["wire", "record", "export", "serve", "doctor", "progress", "inventory"]),
     ("serde", &["wire", "record", "export", "serve", "doctor", "progress", "inventory", "config"]),
-    ("rpassword", &["app"]),
 ];
 
 struct Source {

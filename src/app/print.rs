@@ -90,15 +90,16 @@ fn any_answered(fleet: &Fleet) -> bool {
     fleet.nodes.iter().any(|node| node.taken_at().is_some())
 }
 
-/// The signals that end a printing, taken once: one that comes while a picture is written waits.
-struct Signals {
+/// The signals that end gtop, taken once: one that comes while a picture is written waits.
+#[derive(Debug)]
+pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
 }
 
 impl Signals {
-    fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
@@ -106,7 +107,7 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Ending {
+    pub(super) async fn next(&mut self) -> Ending {
         tokio::select! {
             _ = self.interrupt.recv() => Ending::Interrupted,
             _ = self.terminate.recv() => Ending::Terminated,

@@ -4,12 +4,13 @@ use std::io;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::app::Ending;
+use crate::app::interview::{self, Interviewer, Mood};
 use crate::app::watch::Watch;
 use crate::time::Clock;
-use crate::tui::{self, Look, Request, Watching};
+use crate::tui::{self, Aside, Look, Request, Watching};
 
 /// How many requests may wait; a user does not type faster.
 const REQUESTS: usize = 16;
@@ -28,8 +29,16 @@ pub(super) struct Setting {
 }
 
 /// Shows the watch until the user ends it.
-pub(super) async fn show(watch: &Watch, setting: Setting) -> io::Result<Ending> {
+///
+/// Nodes that ask something are given a hearing when the user tries nodes again, and then the
+/// screen stands aside.
+pub(super) async fn show(
+    watch: &Watch,
+    setting: Setting,
+    interviewer: Option<Interviewer>,
+) -> io::Result<Ending> {
     let (requests, mut asked) = mpsc::channel(REQUESTS);
+    let (asides, standing_aside) = mpsc::channel(1);
     let watching = Watching {
         fleet: watch.fleet(),
         clock: setting.clock,
@@ -38,20 +47,36 @@ pub(super) async fn show(watch: &Watch, setting: Setting) -> io::Result<Ending> 
         interval: setting.interval,
         redraw: setting.redraw,
         requests,
+        asides: standing_aside,
     };
     let look = Look::from_environment(|name| std::env::var(name).ok());
+    let interview = interviewer.as_ref().map(Interviewer::interview);
+    let tried_again = Notify::new();
     let serving = async {
         while let Some(request) = asked.recv().await {
             match request {
-                Request::Refresh => watch.refresh(),
+                Request::Refresh => {
+                    if let Some(interview) = &interview {
+                        interview.set_open(true);
+                    }
+                    tried_again.notify_one();
+                    watch.refresh();
+                }
                 Request::Focus(node) => watch.focus(node),
             }
+        }
+        std::future::pending().await
+    };
+    let hearing = async {
+        if let Some(interviewer) = interviewer {
+            hear(interviewer, &tried_again, asides).await;
         }
         std::future::pending().await
     };
     let ending = tokio::select! {
         ending = tui::run(watching, look) => ending?,
         ending = serving => ending,
+        ending = hearing => ending,
     };
     Ok(match ending {
         tui::Ending::Quit => Ending::Done,
@@ -59,4 +84,33 @@ pub(super) async fn show(watch: &Watch, setting: Setting) -> io::Result<Ending> 
         tui::Ending::Terminated => Ending::Terminated,
         tui::Ending::HangUp => Ending::HungUp,
     })
+}
+
+/// Gives nodes a hearing each time the user tries them again, with the screen standing aside for
+/// their questions. Ends when the screen does.
+async fn hear(mut interviewer: Interviewer, again: &Notify, asides: mpsc::Sender<Aside>) {
+    loop {
+        again.notified().await;
+        interviewer.open();
+        loop {
+            let inquiries = interviewer.second_chance().await;
+            if inquiries.is_empty() {
+                break;
+            }
+            let (tell, told) = oneshot::channel();
+            let aside = Aside::new(move |is_over| {
+                let mood = interview::put(inquiries, is_over, &mut io::stderr());
+                // Nobody listens when the screen ends.
+                tell.send(mood.unwrap_or(Mood::Tired)).ok();
+            });
+            if asides.send(aside).await.is_err() {
+                return;
+            }
+            // Without a word the screen could not stand aside.
+            if told.await != Ok(Mood::Patient) {
+                interviewer.close();
+                break;
+            }
+        }
+    }
 }

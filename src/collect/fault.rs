@@ -1,15 +1,20 @@
 //! What went wrong on the way to a node, in the words of the model.
 
 use crate::model::{Fault, FaultKind};
-use crate::transport;
+use crate::transport::{self, Cause};
 
 /// Turns a fault of the transport into one of the model.
 ///
 /// The detail holds what nodes with the same fault share, so that they fold into one line; the
 /// particulars hold the whole sentence.
 pub fn of_transport(fault: &transport::Fault) -> Fault {
+    let (kind, detail) = kind_and_detail(fault);
+    Fault::new(kind, detail).with_particulars(fault.to_string())
+}
+
+fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
     use transport::Fault as From;
-    let (kind, detail) = match fault {
+    match fault {
         From::NameNotFound { .. } => (FaultKind::NameNotFound, String::new()),
         From::Unreachable { why } => (FaultKind::Unreachable, why.clone()),
         From::Refused { port } => (FaultKind::Refused, format!("port {port}")),
@@ -30,21 +35,49 @@ pub fn of_transport(fault: &transport::Fault) -> Fault {
         From::MoreAuthentication { wants, .. } => {
             (FaultKind::AuthenticationRefused, format!("node also wants {}", list(wants)))
         }
+        From::PasswordOnly { .. } => {
+            (FaultKind::AuthenticationRefused, "node takes only a password".to_owned())
+        }
+        From::Unanswered { .. } => (FaultKind::Question, String::new()),
         From::KeyEncrypted { file } => (FaultKind::KeyLocked, file.display().to_string()),
         From::AgentUnreachable { .. } => {
             (FaultKind::AuthenticationRefused, "the ssh agent does not answer".to_owned())
         }
         From::ChannelRefused { why } => (FaultKind::ChannelRefused, why.clone()),
         From::CommandRefused => (FaultKind::ChannelRefused, "no command may be run".to_owned()),
-        From::NotSupported { option, .. } => {
-            (FaultKind::Configuration, format!("{option} is not supported yet"))
+        From::OnlySsh { options } => {
+            (FaultKind::Configuration, format!("only the ssh program can do {options}"))
         }
+        From::NoKnownAlgorithm { option, .. } => {
+            (FaultKind::Configuration, format!("{option} names nothing gtop has"))
+        }
+        From::ByWayOf { gateway, fault } => {
+            let (kind, detail) = kind_and_detail(fault);
+            let by_way_of = format!("by way of {gateway}");
+            (kind, if detail.is_empty() { by_way_of } else { format!("{by_way_of}, {detail}") })
+        }
+        From::GatewayCannotReach { gateway, why } => {
+            (FaultKind::Unreachable, format!("gateway {gateway} cannot reach it: {why}"))
+        }
+        From::GatewayForbids { gateway, why } => {
+            (FaultKind::Configuration, format!("gateway {gateway} does not forward to it: {why}"))
+        }
+        From::ProxyCommandFailed { why, .. } => {
+            (FaultKind::SessionLost, format!("ProxyCommand: {why}"))
+        }
+        From::SshProgram { cause, says } => match cause {
+            Cause::HostKeyUnknown => (FaultKind::HostKeyUnknown, String::new()),
+            Cause::HostKeyRevoked => (FaultKind::HostKeyRevoked, String::new()),
+            Cause::Configuration => (FaultKind::Configuration, says.clone()),
+            Cause::Other => (FaultKind::SessionLost, format!("ssh says: {says}")),
+        },
         From::BadConfiguration { why } => (FaultKind::Configuration, why.clone()),
         From::Broken { step, .. } => (FaultKind::SessionLost, step.to_string()),
         From::SessionLost { why } => (FaultKind::SessionLost, why.clone()),
-        From::ProgramNotFound { program, .. } => (FaultKind::NoInterpreter, program.clone()),
-    };
-    Fault::new(kind, detail).with_particulars(fault.to_string())
+        From::ProgramNotFound { program, .. } => {
+            (FaultKind::Configuration, format!("cannot start {program}"))
+        }
+    }
 }
 
 fn list(words: &[String]) -> String {
@@ -69,6 +102,20 @@ mod tests {
     }
 
     #[test]
+    fn a_fault_of_a_gateway_is_one_fault_of_all_nodes_behind_it() {
+        let refused = transport::Fault::AuthenticationRefused {
+            user: "ada".to_owned(),
+            offers: vec!["password".to_owned()],
+            tried: vec![],
+        };
+        let sentence = of_transport(&refused.by_way_of("bastion")).sentence();
+        assert_eq!(sentence, "authentication refused: by way of bastion, node offers: password");
+        let unknown = transport::Fault::NameNotFound { host: None, why: String::new() };
+        let sentence = of_transport(&unknown.by_way_of("bastion")).sentence();
+        assert_eq!(sentence, "name not found: by way of bastion");
+    }
+
+    #[test]
     fn both_sides_agree_on_what_is_tried_again() {
         use transport::Fault as From;
         let faults = [
@@ -83,8 +130,22 @@ mod tests {
                 fingerprint: String::new(),
             },
             From::AuthenticationRefused { user: String::new(), offers: vec![], tried: vec![] },
+            From::PasswordOnly { user: String::new() },
+            From::Unanswered {
+                user: String::new(),
+                tried: vec![],
+                why: transport::Silence::NoTerminal,
+            },
             From::KeyEncrypted { file: "key".into() },
-            From::NotSupported { option: "ProxyJump", value: String::new() },
+            From::OnlySsh { options: String::new() },
+            From::NoKnownAlgorithm { option: "Ciphers", known: vec![] },
+            From::Refused { port: 22 }.by_way_of("bastion"),
+            From::KeyEncrypted { file: "key".into() }.by_way_of("bastion"),
+            From::GatewayCannotReach { gateway: "bastion".to_owned(), why: String::new() },
+            From::GatewayForbids { gateway: "bastion".to_owned(), why: String::new() },
+            From::ProxyCommandFailed { command: String::new(), why: String::new() },
+            From::SshProgram { cause: Cause::Other, says: String::new() },
+            From::SshProgram { cause: Cause::HostKeyUnknown, says: String::new() },
             From::BadConfiguration { why: String::new() },
         ];
         for fault in faults {

@@ -112,7 +112,8 @@ impl Session {
         intake: &Sender<Delivery>,
     ) -> Ended {
         let hello = self.hello.take().map(News::Frame);
-        for news in [Some(News::Link(Link::Up)), hello].into_iter().flatten() {
+        let via = News::Via(self.channel.via());
+        for news in [Some(via), Some(News::Link(Link::Up)), hello].into_iter().flatten() {
             // With nobody listening the program is ending, and `stay` finds out.
             drop(intake.send(self.delivery(news, clock)).await);
         }

@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 
 use crate::fields::{Field, HOST, PROCESS, Usage, Value, of_device};
 use crate::fleet::{Fleet, Node, SourceState, Totals, Traffic};
-use crate::model::{Device, DeviceFault, Link, LinkCounters, Reason};
+use crate::model::{Device, DeviceFault, Link, LinkCounters, Reason, Via};
 use crate::time::Timestamp;
 
 /// Version of the snapshot's shape.
@@ -74,6 +74,7 @@ impl Serialize for NodeJson<'_> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("name", node.name.as_str())?;
         map.serialize_entry("link", link_word(&node.link))?;
+        map.serialize_entry("transport", &node.via.map(Via::word))?;
         map.serialize_entry("fault", &fault(node, now))?;
         map.serialize_entry("fresh", &node.freshness(now).is_fresh())?;
         map.serialize_entry("same_as", &same_as.map(crate::model::NodeName::as_str))?;

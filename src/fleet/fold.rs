@@ -9,7 +9,7 @@ use crate::fleet::node::{Node, Process};
 use crate::fleet::rates::{RATE_SPAN, cpu_share, rates};
 use crate::model::{
     Counter, CpuTicks, DeviceUse, Hello, HostReading, Link, NodeName, ProcessKey, ProcessStatics,
-    ProcessesReading, Reading, Reason, Sample, Source, SourceFaultKind,
+    ProcessesReading, Reading, Reason, Sample, Source, SourceFaultKind, Via,
 };
 use crate::time::Timestamp;
 
@@ -87,6 +87,11 @@ impl Folding {
         node.link = link;
     }
 
+    /// Takes how the node is reached.
+    pub fn via(&mut self, via: Via) {
+        Arc::make_mut(&mut self.node).via = Some(via);
+    }
+
     /// Takes what a probe says of itself.
     pub fn hello(&mut self, hello: Hello) {
         let node = Arc::make_mut(&mut self.node);
@@ -95,6 +100,7 @@ impl Folding {
         if is_another_boot {
             *node = Node {
                 link: node.link.clone(),
+                via: node.via,
                 history: node.history.clone(),
                 ..Node::new(node.name.clone(), Duration::ZERO)
             };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::fleet::history::History;
 use crate::model::{
     Bytes, Device, DeviceUse, Fault, Freshness, Hello, HostReading, HostSlowReading, Link,
-    NodeName, Percent, ProcessKey, ProcessStatics, Reading, Source, SourceFault, stale_after,
+    NodeName, Percent, ProcessKey, ProcessStatics, Reading, Source, SourceFault, Via, stale_after,
 };
 use crate::time::Timestamp;
 
@@ -22,6 +22,8 @@ pub struct Node {
     pub name: NodeName,
     /// The state of the connection.
     pub link: Link,
+    /// How it was reached last.
+    pub via: Option<Via>,
     /// Why the last session ended or could not be opened; until the next one is up.
     pub last_fault: Option<Fault>,
     /// What its probe said of itself; kept when the connection is lost.
@@ -113,6 +115,7 @@ impl Node {
         Self {
             name,
             link: Link::Idle,
+            via: None,
             last_fault: None,
             hello: None,
             sources: Vec::new(),

@@ -27,6 +27,28 @@ pub enum Link {
     },
 }
 
+/// How a node is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// By gtop's own SSH.
+    Native,
+    /// By the ssh program.
+    SshProgram,
+    /// It is this machine.
+    Local,
+}
+
+impl Via {
+    /// Returns the word programs see.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::SshProgram => "ssh",
+            Self::Local => "local",
+        }
+    }
+}
+
 /// Why there is no session with a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -60,6 +82,8 @@ pub enum FaultKind {
     HostKeyRevoked,
     /// The node did not let us in.
     AuthenticationRefused,
+    /// The node asks something that nobody answered.
+    Question,
     /// The only usable key needs a passphrase.
     KeyLocked,
     /// `ssh_config` is broken or asks for what gtop cannot do.
@@ -117,6 +141,7 @@ impl FaultKind {
             Self::HostKeyChanged => "host key changed",
             Self::HostKeyRevoked => "host key revoked",
             Self::AuthenticationRefused => "authentication refused",
+            Self::Question => "asks a question",
             Self::KeyLocked => "key needs a passphrase",
             Self::Configuration => "configuration",
             Self::ChannelRefused => "channel refused",
@@ -143,6 +168,7 @@ impl FaultKind {
             }
             Self::HostKeyRevoked => "do not connect; ask the administrator",
             Self::AuthenticationRefused => "check the login name, and load your key with ssh-add",
+            Self::Question => "press F5 to be asked, or start gtop again from a terminal",
             Self::KeyLocked => {
                 "load it with ssh-add, or start gtop from a terminal and type the passphrase"
             }
@@ -168,6 +194,7 @@ impl FaultKind {
                 | Self::HostKeyChanged
                 | Self::HostKeyRevoked
                 | Self::AuthenticationRefused
+                | Self::Question
                 | Self::KeyLocked
                 | Self::Configuration
         )

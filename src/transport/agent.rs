@@ -1,85 +1,168 @@
 //! The ssh agent, with a bound on every wait: an agent that hangs must not hang a node.
+//!
+//! What one login learned of an agent holds for the next ones for a while, so that a thousand nodes
+//! do not each wait for one that hangs; and few ask it at once, because some serve one at a time.
 
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use russh::keys::agent::AgentIdentity;
 use russh::keys::agent::client::AgentClient;
+use russh::keys::agent::{AgentIdentity, AgentSessionBinding};
 use russh::keys::ssh_key::public::KeyData;
-use russh::keys::{HashAlg, PublicKey};
-use russh::{SendError, Signer};
+use russh::keys::{Error, HashAlg};
 use tokio::net::UnixStream;
-use tokio::time::timeout;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
 
 use crate::transport::fault::{self, Fault};
+use crate::transport::files::lock;
 
-/// Longest wait for the agent to answer anything.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest wait for the agent to say which keys it holds.
+const LISTING: Duration = Duration::from_secs(3);
+
+/// Longest wait for a signature: somebody may have to confirm it, or to touch a token.
+const SIGNING: Duration = Duration::from_secs(20);
+
+/// For how long an agent that hangs is left alone.
+const GRUDGE: Duration = Duration::from_secs(30);
+
+/// How many logins may wait for one agent at once.
+const AT_ONCE: usize = 8;
 
 /// Most keys of an agent that are looked at.
-const MOST_KEYS: usize = 64;
+const MOST_KEYS: usize = 256;
+
+/// The agents by their sockets.
+#[derive(Debug, Default)]
+pub(super) struct Agents(Mutex<BTreeMap<PathBuf, Arc<Door>>>);
+
+impl Agents {
+    /// Returns the way to the agent at a socket.
+    pub(super) fn at(&self, socket: &Path) -> Arc<Door> {
+        let mut doors = lock(&self.0);
+        let door = doors.entry(socket.to_owned()).or_insert_with(|| Arc::new(Door::new(socket)));
+        Arc::clone(door)
+    }
+}
+
+/// The way to one agent.
+#[derive(Debug)]
+pub(super) struct Door {
+    socket: PathBuf,
+    places: Semaphore,
+    /// When it was found to hang.
+    hung_at: Mutex<Option<Instant>>,
+}
+
+impl Door {
+    fn new(socket: &Path) -> Self {
+        let places = Semaphore::new(AT_ONCE);
+        Self { socket: socket.to_owned(), places, hung_at: Mutex::default() }
+    }
+
+    /// Connects and lists the keys, for use with one session where one is given.
+    pub(super) async fn open(
+        self: &Arc<Self>,
+        binding: Option<&AgentSessionBinding>,
+    ) -> Result<Agent, Fault> {
+        let listed = self.bound(LISTING, list(&self.socket, binding)).await;
+        let (client, mut keys) = listed.map_err(|why| self.unreachable(why))?;
+        keys.truncate(MOST_KEYS);
+        Ok(Agent { client, door: Arc::clone(self), keys })
+    }
+
+    /// Returns the public halves it can sign for; none when it cannot be reached.
+    pub(super) async fn public_keys(self: &Arc<Self>) -> Vec<KeyData> {
+        let keys = self.open(None).await.map(|agent| agent.keys).unwrap_or_default();
+        keys.iter().map(|identity| identity.public_key().key_data().clone()).collect()
+    }
+
+    fn unreachable(&self, why: String) -> Fault {
+        Fault::AgentUnreachable { socket: self.socket.clone(), why }
+    }
+
+    /// Does one piece of work with the agent, unless it is known to hang.
+    async fn bound<T>(
+        &self,
+        limit: Duration,
+        work: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, String> {
+        let hangs = || "it hangs".to_owned();
+        let place = self.places.acquire().await;
+        if self.has_grudge() {
+            return Err(hangs());
+        }
+        let done = timeout(limit, work).await;
+        drop(place);
+        *lock(&self.hung_at) = done.is_err().then(Instant::now);
+        done.unwrap_or_else(|_elapsed| Err(hangs()))
+    }
+
+    fn has_grudge(&self) -> bool {
+        lock(&self.hung_at).is_some_and(|at| at.elapsed() < GRUDGE)
+    }
+}
+
+async fn list(
+    socket: &Path,
+    binding: Option<&AgentSessionBinding>,
+) -> Result<(AgentClient<UnixStream>, Vec<AgentIdentity>), String> {
+    let stream = UnixStream::connect(socket).await.map_err(|error| fault::reason(&error))?;
+    let mut client = AgentClient::connect(stream);
+    if let Some(binding) = binding {
+        // Keys that may be used for some hosts only show themselves after this. Most agents do
+        // not know it, and say so.
+        match client.bind_session(binding, false).await {
+            Ok(()) | Err(Error::AgentFailure) => {}
+            Err(error) => return Err(describe(&error)),
+        }
+    }
+    let identities = client.request_identities().await.map_err(|error| describe(&error))?;
+    Ok((client, identities))
+}
+
+fn describe(error: &Error) -> String {
+    let Error::IO(error) = error else { return fault::quote(&error.to_string()) };
+    if error.kind() == ErrorKind::UnexpectedEof {
+        return "it closed the connection".to_owned();
+    }
+    fault::reason(error)
+}
 
 /// An agent that answered once.
 pub(super) struct Agent {
     client: AgentClient<UnixStream>,
-    /// The keys it holds, certificates left out.
-    pub(super) keys: Vec<PublicKey>,
+    door: Arc<Door>,
+    /// The keys and certificates it holds, in its order.
+    pub(super) keys: Vec<AgentIdentity>,
 }
 
 impl Agent {
-    /// Connects and lists the keys.
-    pub(super) async fn open(socket: &Path) -> Result<Self, Fault> {
-        let unreachable = |why: String| Fault::AgentUnreachable { socket: socket.to_owned(), why };
-        let listed = timeout(PATIENCE, list(socket)).await;
-        let Ok(listed) = listed else { return Err(unreachable("it hangs".to_owned())) };
-        let (client, identities) = listed.map_err(unreachable)?;
-        let keys = identities.into_iter().filter_map(|identity| match identity {
-            AgentIdentity::PublicKey { key, .. } => Some(key),
-            AgentIdentity::Certificate { .. } => None,
-        });
-        Ok(Self { client, keys: keys.take(MOST_KEYS).collect() })
-    }
-
-    /// Returns the public halves it can sign for; none when it cannot be reached.
-    pub(super) async fn public_keys(socket: Option<PathBuf>) -> Vec<KeyData> {
-        let Some(socket) = socket else { return Vec::new() };
-        let agent = Self::open(&socket).await;
-        let keys = agent.map(|agent| agent.keys).unwrap_or_default();
-        keys.iter().map(|key| key.key_data().clone()).collect()
-    }
-}
-
-async fn list(socket: &Path) -> Result<(AgentClient<UnixStream>, Vec<AgentIdentity>), String> {
-    let stream = UnixStream::connect(socket).await.map_err(|error| fault::reason(&error))?;
-    let mut client = AgentClient::connect(stream);
-    let identities = client.request_identities().await;
-    let identities = identities.map_err(|error| fault::quote(&error.to_string()))?;
-    Ok((client, identities))
-}
-
-/// The agent did not sign.
-#[derive(Debug)]
-pub(super) struct NotSigned;
-
-impl From<SendError> for NotSigned {
-    fn from(_: SendError) -> Self {
-        Self
-    }
-}
-
-impl Signer for Agent {
-    type Error = NotSigned;
-
-    async fn auth_sign(
+    /// Returns `bytes` with the signature of `key` behind them, or why there is none.
+    pub(super) async fn sign(
         &mut self,
         key: &AgentIdentity,
         hash: Option<HashAlg>,
         bytes: Vec<u8>,
-    ) -> Result<Vec<u8>, NotSigned> {
-        match timeout(PATIENCE, self.client.sign_request(key, hash, bytes)).await {
-            Ok(Ok(signature)) => Ok(signature),
-            Ok(Err(_)) | Err(_) => Err(NotSigned),
-        }
+    ) -> Result<Vec<u8>, &'static str> {
+        let signing = async {
+            let signed = self.client.sign_request(key, hash, bytes).await;
+            // An answer that says no is an answer: only silence makes an agent one that hangs.
+            Ok(signed.map_err(|error| {
+                if matches!(error, Error::AgentFailure) {
+                    "the agent refused to sign"
+                } else if matches!(error, Error::IO(_)) {
+                    "the agent is gone"
+                } else {
+                    "the agent did not sign"
+                }
+            }))
+        };
+        let signed = self.door.bound(SIGNING, signing).await;
+        signed.unwrap_or(Err("the agent hangs"))
     }
 }
 
@@ -88,11 +171,41 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_agent_that_hangs_is_given_up() {
+    async fn an_agent_that_hangs_is_given_up_once_for_all() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("agent");
         let _listener = tokio::net::UnixListener::bind(&socket).unwrap();
-        let fault = Agent::open(&socket).await.err().unwrap();
-        assert_eq!(fault, Fault::AgentUnreachable { socket, why: "it hangs".to_owned() });
+        let door = Agents::default().at(&socket);
+        let began = Instant::now();
+        let mut logins = tokio::task::JoinSet::new();
+        for _ in 0..100 {
+            let door = Arc::clone(&door);
+            logins.spawn(async move { door.open(None).await.err() });
+        }
+        while let Some(fault) = logins.join_next().await {
+            let fault = fault.unwrap().unwrap();
+            let why = "it hangs".to_owned();
+            assert_eq!(fault, Fault::AgentUnreachable { socket: socket.clone(), why });
+        }
+        assert_eq!(began.elapsed(), LISTING);
+        assert!(door.open(None).await.is_err());
+        assert_eq!(began.elapsed(), LISTING);
+        // It gets another chance.
+        tokio::time::advance(GRUDGE).await;
+        assert!(door.open(None).await.is_err());
+        assert!(began.elapsed() > LISTING + GRUDGE);
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_ends_in_the_middle_is_told_from_one_that_hangs() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("agent");
+        let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+        let door = Agents::default().at(&socket);
+        let ending = async { drop(listener.accept().await) };
+        let (opened, ()) = tokio::join!(door.open(None), ending);
+        let Some(Fault::AgentUnreachable { why, .. }) = opened.err() else { panic!("it answered") };
+        assert_ne!(why, "it hangs");
+        assert!(!door.has_grudge());
     }
 }

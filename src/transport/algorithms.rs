@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use russh::{AlgorithmKind, Preferred, client, kex};
+use russh::{AlgorithmKind, Preferred, cipher, client, compression, kex, mac};
 
 use crate::transport::fault::{self, Fault, Step};
 use crate::transport::offer::Offer;
+use crate::transport::ssh_config::{Alive, Settings};
 
 /// Ours, because the defaults put key exchanges first that cost 600 ms of CPU each.
 const KEY_EXCHANGES: &[kex::Name] = &[
@@ -23,22 +24,123 @@ const KEY_EXCHANGES: &[kex::Name] = &[
     kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
 ];
 
+/// What OpenSSH offers for the key exchange unless told, in every version since 7.4; what was
+/// added or dropped since is left out.
+const CORE_KEY_EXCHANGES: [&str; 9] = [
+    "curve25519-sha256",
+    "curve25519-sha256@libssh.org",
+    "ecdh-sha2-nistp256",
+    "ecdh-sha2-nistp384",
+    "ecdh-sha2-nistp521",
+    "diffie-hellman-group-exchange-sha256",
+    "diffie-hellman-group16-sha512",
+    "diffie-hellman-group18-sha512",
+    "diffie-hellman-group14-sha256",
+];
+
+/// How often a silent server is asked whether it is there, when nobody says otherwise.
+const ALIVE: Alive = Alive { interval: None, most: 3 };
+
+/// The same as a time.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// A connection on which nothing comes for so long is over, however it looks.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// What is offered to one host besides the kinds of its key, and when it counts as gone.
+#[derive(Debug, Clone)]
+pub(super) struct Terms {
+    key_exchanges: Cow<'static, [kex::Name]>,
+    ciphers: Cow<'static, [cipher::Name]>,
+    macs: Cow<'static, [mac::Name]>,
+    alive: Alive,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            key_exchanges: Cow::Borrowed(KEY_EXCHANGES),
+            ciphers: Preferred::DEFAULT.cipher,
+            macs: Preferred::DEFAULT.mac,
+            alive: ALIVE,
+        }
+    }
+}
+
+impl Terms {
+    /// Returns the terms the configuration sets, or says which option leaves nothing to offer.
+    pub(super) fn of(settings: &Settings) -> Result<Self, Fault> {
+        let usual = Self::default();
+        let wanted = &settings.algorithms;
+        let mut key_exchanges = usual.key_exchanges;
+        if !is_usual(&wanted.key_exchanges) {
+            let is_real = |name: &kex::Name| *name != kex::NONE;
+            let mut chosen =
+                known("KexAlgorithms", &wanted.key_exchanges, kex::ALL_KEX_ALGORITHMS, is_real)?;
+            // Neither is an algorithm: they stand in this list because there is no other.
+            chosen.push(kex::EXTENSION_SUPPORT_AS_CLIENT);
+            chosen.push(kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT);
+            key_exchanges = Cow::Owned(chosen);
+        }
+        let mut ciphers = usual.ciphers;
+        if !wanted.ciphers.is_empty() {
+            let is_real = |name: &cipher::Name| *name != cipher::NONE && *name != cipher::CLEAR;
+            ciphers = Cow::Owned(known("Ciphers", &wanted.ciphers, cipher::ALL_CIPHERS, is_real)?);
+        }
+        let mut macs = usual.macs;
+        if !wanted.macs.is_empty() {
+            let is_real = |name: &mac::Name| *name != mac::NONE;
+            macs = Cow::Owned(known("MACs", &wanted.macs, mac::ALL_MAC_ALGORITHMS, is_real)?);
+        }
+        Ok(Self { key_exchanges, ciphers, macs, alive: settings.alive.clone() })
+    }
+}
+
+/// Returns whether a list is the one OpenSSH has built in, whatever its version.
+fn is_usual(names: &[String]) -> bool {
+    let of_a_version = |name: &&String| {
+        name.starts_with("sntrup") || name.starts_with("mlkem") || name.ends_with("-sha1")
+    };
+    names.is_empty() || names.iter().filter(|name| !of_a_version(name)).eq(&CORE_KEY_EXCHANGES)
+}
+
+/// Returns the algorithms of a list that russh has, in its order.
+fn known<T: AsRef<str> + Copy>(
+    option: &'static str,
+    wanted: &[String],
+    all: &[&'static T],
+    is_real: impl Fn(&T) -> bool,
+) -> Result<Vec<T>, Fault> {
+    let ours: Vec<T> = all.iter().map(|name| **name).filter(is_real).collect();
+    let find = |name: &String| ours.iter().find(|known| known.as_ref() == name).copied();
+    let found: Vec<T> = wanted.iter().filter_map(find).collect();
+    if found.is_empty() {
+        let known = ours.iter().map(|name| name.as_ref().to_owned()).collect();
+        return Err(Fault::NoKnownAlgorithm { option, known });
+    }
+    Ok(found)
+}
+
 /// Returns russh's settings for a host that is asked for these kinds of key.
-pub(super) fn settings(offer: Offer) -> client::Config {
+pub(super) fn settings(offer: Offer, terms: &Terms) -> client::Config {
+    let alive_interval = terms.alive.interval.unwrap_or(ALIVE_INTERVAL);
     client::Config {
         preferred: Preferred {
-            kex: Cow::Borrowed(KEY_EXCHANGES),
+            kex: terms.key_exchanges.clone(),
             key: Cow::Owned(offer.keys),
             host_key_certificates: Cow::Owned(offer.certificates),
-            ..Preferred::DEFAULT
+            cipher: terms.ciphers.clone(),
+            mac: terms.macs.clone(),
+            compression: Cow::Borrowed(&[compression::NONE]),
         },
         window_size: 256 * 1024,
         // Each session keeps a buffer for the largest packet it ever read.
         maximum_packet_size: 4 * 1024,
         channel_buffer_size: 16,
-        keepalive_interval: Some(Duration::from_secs(15)),
-        keepalive_max: 3,
-        inactivity_timeout: Some(Duration::from_secs(60)),
+        keepalive_interval: Some(alive_interval),
+        // None at all would be without end for russh.
+        keepalive_max: terms.alive.most.max(1),
+        inactivity_timeout: Some(SILENCE.max(alive_interval.saturating_mul(2))),
         nodelay: true,
         ..client::Config::default()
     }
@@ -103,9 +205,40 @@ pub(super) fn describe(error: &russh::Error) -> String {
 mod tests {
     use super::*;
 
+    fn words(list: &str) -> Vec<String> {
+        list.split(',').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_list_of_openssh_itself_is_no_choice() {
+        let core = CORE_KEY_EXCHANGES.join(",");
+        assert!(is_usual(&[]));
+        assert!(is_usual(&words(&core)));
+        assert!(is_usual(&words(&format!("sntrup761x25519-sha512@openssh.com,{core}"))));
+        assert!(is_usual(&words(&format!("{core},diffie-hellman-group14-sha1"))));
+        assert!(!is_usual(&words("curve25519-sha256")));
+        assert!(!is_usual(&words("ecdh-sha2-nistp256,curve25519-sha256")));
+    }
+
+    #[test]
+    fn the_order_of_a_list_holds_and_unknown_names_are_left_out() {
+        let all = kex::ALL_KEX_ALGORITHMS;
+        let wanted = words("sntrup761x25519-sha512,ecdh-sha2-nistp384,curve25519-sha256,none");
+        let found = known("KexAlgorithms", &wanted, all, |name| *name != kex::NONE).unwrap();
+        assert_eq!(found, [kex::ECDH_SHA2_NISTP384, kex::CURVE25519]);
+        let fault =
+            known("MACs", &words("umac-64@openssh.com,none"), mac::ALL_MAC_ALGORITHMS, |name| {
+                *name != mac::NONE
+            });
+        let Err(Fault::NoKnownAlgorithm { option: "MACs", known }) = fault else {
+            panic!("{fault:?}")
+        };
+        assert!(known.contains(&"hmac-sha2-256".to_owned()) && !known.contains(&"none".to_owned()));
+    }
+
     #[test]
     fn a_dead_handshake_always_ends_and_packets_cannot_be_dropped() {
-        let settings = settings(Offer::pinned(None));
+        let settings = settings(Offer::pinned(None), &Terms::default());
         assert!(settings.inactivity_timeout.is_some());
         assert!(settings.preferred.kex.contains(&kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT));
         assert!(!settings.preferred.kex.contains(&kex::DH_GEX_SHA256));

@@ -1,4 +1,4 @@
-//! A TCP connection that can be cut from outside.
+//! A connection that can be cut from outside.
 //!
 //! russh runs a connection in a task of its own, which cannot be told anything
 //! during the key exchange. Cutting the cable under it ends the task at once, so
@@ -12,12 +12,15 @@ use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+
+/// What a session of SSH runs over: TCP, a channel of another session, the pipes of a program.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// The end russh holds.
-#[derive(Debug)]
 pub(super) struct Cable {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     state: Arc<State>,
 }
 
@@ -34,7 +37,7 @@ struct State {
 }
 
 /// Wraps a connection.
-pub(super) fn cable(stream: TcpStream) -> (Cable, Holder) {
+pub(super) fn cable(stream: Box<dyn Stream>) -> (Cable, Holder) {
     let state = Arc::new(State::default());
     (Cable { stream, state: Arc::clone(&state) }, Holder(state))
 }
@@ -105,7 +108,7 @@ impl AsyncWrite for Cable {
 mod tests {
     use super::*;
     use tokio::io::AsyncReadExt;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     #[tokio::test]
     async fn a_reader_wakes_up_when_the_cable_is_cut() {
@@ -113,7 +116,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (stream, _peer) =
             tokio::try_join!(TcpStream::connect(address), listener.accept()).unwrap();
-        let (mut cable, holder) = cable(stream);
+        let (mut cable, holder) = cable(Box::new(stream));
         let mut buffer = [0; 1];
         let (read, ()) = tokio::join!(cable.read(&mut buffer), async { drop(holder) });
         assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);

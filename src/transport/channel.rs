@@ -7,11 +7,13 @@ use russh::client::Msg;
 use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Disconnect, Sig};
 use tokio::time::timeout;
 
+use crate::model::Via;
 use crate::transport::algorithms;
 use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, Fault, Step};
 use crate::transport::local::Local;
 use crate::transport::session::Session;
+use crate::transport::system::System;
 
 /// Longest wait for the other side to take what is sent.
 const SEND_LIMIT: Duration = Duration::from_secs(10);
@@ -57,11 +59,16 @@ pub struct Channel(Kind);
 enum Kind {
     Ssh(Box<Ssh>),
     Local(Box<Local>),
+    System(Box<System>),
 }
 
 impl Channel {
     pub(super) fn local(process: Local) -> Self {
         Self(Kind::Local(Box::new(process)))
+    }
+
+    pub(super) fn system(process: System) -> Self {
+        Self(Kind::System(Box::new(process)))
     }
 
     pub(super) async fn ssh(
@@ -80,6 +87,7 @@ impl Channel {
         match &mut self.0 {
             Kind::Ssh(ssh) => ssh.next().await,
             Kind::Local(local) => local.next().await,
+            Kind::System(system) => system.next().await,
         }
     }
 
@@ -91,6 +99,7 @@ impl Channel {
             match &mut self.0 {
                 Kind::Ssh(ssh) => ssh.send(bytes).await,
                 Kind::Local(local) => local.send(bytes).await,
+                Kind::System(system) => system.send(bytes).await,
             }
         };
         let stuck = || Fault::SessionLost { why: "the command does not read its input".to_owned() };
@@ -105,6 +114,10 @@ impl Channel {
                 local.close_stdin();
                 Ok(())
             }
+            Kind::System(system) => {
+                system.close_stdin();
+                Ok(())
+            }
         }
     }
 
@@ -113,6 +126,7 @@ impl Channel {
         match self.0 {
             Kind::Ssh(ssh) => ssh.shutdown().await,
             Kind::Local(local) => local.shutdown().await,
+            Kind::System(system) => system.shutdown().await,
         }
     }
 
@@ -120,7 +134,16 @@ impl Channel {
     pub fn banner(&self) -> Option<String> {
         match &self.0 {
             Kind::Ssh(ssh) => ssh.session.seen.banner(),
-            Kind::Local(_) => None,
+            Kind::Local(_) | Kind::System(_) => None,
+        }
+    }
+
+    /// Returns how the node is reached.
+    pub fn via(&self) -> Via {
+        match &self.0 {
+            Kind::Ssh(_) => Via::Native,
+            Kind::Local(_) => Via::Local,
+            Kind::System(_) => Via::SshProgram,
         }
     }
 }
@@ -148,17 +171,20 @@ impl Ssh {
             Err(russh::Error::ChannelOpenFailure(reason)) => {
                 return Err(Fault::ChannelRefused { why: refusal(&reason) });
             }
-            Err(_) => return Err(Fault::Broken { step: Step::Command, why: session.seen.why() }),
+            Err(_) => {
+                let fault = Fault::Broken { step: Step::Command, why: session.seen.why() };
+                return Err(session.carrier.blame(fault).await);
+            }
         };
         let (reader, writer) = channel.split();
         let mut ssh = Self { reader, writer, early: VecDeque::new(), is_closed: false, session };
         if ssh.writer.exec(true, command).await.is_err() {
-            return Err(ssh.broken());
+            return Err(ssh.broken().await);
         }
         // The answer comes first, but nothing keeps a node from talking at once.
         while ssh.early.len() < MOST_EARLY {
             match ssh.reader.wait().await {
-                None => return Err(ssh.broken()),
+                None => return Err(ssh.broken().await),
                 Some(ChannelMsg::Success) => return Ok(ssh),
                 Some(ChannelMsg::Failure) => return Err(Fault::CommandRefused),
                 Some(message) => ssh.early.extend(output(message)),
@@ -167,8 +193,9 @@ impl Ssh {
         Ok(ssh)
     }
 
-    fn broken(&self) -> Fault {
-        Fault::Broken { step: Step::Command, why: self.session.seen.why() }
+    async fn broken(&self) -> Fault {
+        let fault = Fault::Broken { step: Step::Command, why: self.session.seen.why() };
+        self.session.carrier.blame(fault).await
     }
 
     async fn next(&mut self) -> Output {
@@ -177,7 +204,8 @@ impl Ssh {
         }
         while !self.is_closed {
             let Some(message) = self.reader.wait().await else {
-                return Output::Closed(Some(Fault::SessionLost { why: self.session.seen.why() }));
+                let fault = Fault::SessionLost { why: self.session.seen.why() };
+                return Output::Closed(Some(self.session.carrier.blame(fault).await));
             };
             if let Some(output) = output(message) {
                 self.is_closed = matches!(output, Output::Closed(_));
@@ -192,22 +220,27 @@ impl Ssh {
         // given little at a time, and the time to pass that on.
         for piece in bytes.chunks(PIECE) {
             let sent = self.writer.data_bytes(piece.to_vec()).await;
-            sent.map_err(|error| self.lost(&error))?;
+            if let Err(error) = sent {
+                return Err(self.lost(&error).await);
+            }
             tokio::task::yield_now().await;
         }
         Ok(())
     }
 
     async fn close_stdin(&self) -> Result<(), Fault> {
-        self.writer.eof().await.map_err(|error| self.lost(&error))
+        match self.writer.eof().await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.lost(&error).await),
+        }
     }
 
-    fn lost(&self, error: &russh::Error) -> Fault {
+    async fn lost(&self, error: &russh::Error) -> Fault {
         let why = match self.session.seen.end() {
             Some(_) => self.session.seen.why(),
             None => algorithms::describe(error),
         };
-        Fault::SessionLost { why }
+        self.session.carrier.blame(Fault::SessionLost { why }).await
     }
 
     async fn shutdown(mut self: Box<Self>) {

@@ -1,10 +1,11 @@
 //! From a host name to an open TCP connection.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -36,6 +37,11 @@ impl Deadline {
         work: impl Future<Output = T>,
     ) -> Result<T, Fault> {
         timeout_at(self.at, work).await.map_err(|_elapsed| self.missed(step))
+    }
+
+    /// Moves the deadline by time that does not count.
+    pub(super) fn put_off(&mut self, by: Duration) {
+        self.at += by;
     }
 
     pub(super) fn missed(&self, step: Step) -> Fault {
@@ -105,15 +111,83 @@ impl Names {
     }
 }
 
+/// Where connections from here begin, as `BindAddress` and `BindInterface` say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) address: Option<String>,
+    pub(super) interface: Option<String>,
+}
+
+/// The same with its addresses looked up.
+#[derive(Debug, Default)]
+pub(super) struct Beginning {
+    addresses: Vec<SocketAddr>,
+    interface: Option<String>,
+}
+
+impl Origin {
+    /// Looks up the address to begin at.
+    pub(super) async fn resolve(&self, names: &Names) -> Result<Beginning, Fault> {
+        let mut beginning = Beginning { addresses: Vec::new(), interface: self.interface.clone() };
+        // As with ssh, the address wins.
+        if let Some(address) = self.address.as_deref() {
+            let place = Place { host: address, port: 0, family: Family::Any, typed: address };
+            let found = names.look_up(place).await;
+            let why = format!("BindAddress {} has no address", fault::quote(address));
+            beginning.addresses = found.map_err(|_unknown| Fault::BadConfiguration { why })?;
+            beginning.interface = None;
+        }
+        Ok(beginning)
+    }
+}
+
+impl Beginning {
+    /// Returns a socket that begins here.
+    fn socket(&self, to: &SocketAddr) -> Result<TcpSocket, Fault> {
+        let unusable = |what: String| {
+            move |error: std::io::Error| Fault::BadConfiguration {
+                why: format!("{what} cannot be used ({})", fault::reason(&error)),
+            }
+        };
+        let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+        let socket = socket.map_err(|error| Fault::Unreachable { why: fault::reason(&error) })?;
+        if !self.addresses.is_empty() {
+            let fits = |address: &&SocketAddr| address.is_ipv4() == to.is_ipv4();
+            let why = "BindAddress is of another family than the node's address".to_owned();
+            let from = self.addresses.iter().find(fits).ok_or(Fault::BadConfiguration { why })?;
+            let named = unusable(format!("BindAddress {}", from.ip()));
+            socket.bind(*from).map_err(named)?;
+        }
+        if let Some(interface) = &self.interface {
+            let named = unusable(format!("BindInterface {}", fault::quote(interface)));
+            let bound = socket.bind_device(Some(interface.as_bytes()));
+            // Older kernels keep this from users; ssh looks for the interface's address.
+            if bound.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
+                return Err(Fault::OnlySsh { options: "BindInterface".to_owned() });
+            }
+            bound.map_err(named)?;
+        }
+        Ok(socket)
+    }
+}
+
 /// Connects to the first address that answers; every address gets its share of the time.
 pub(super) async fn connect(
     addresses: &[SocketAddr],
+    beginning: &Beginning,
     deadline: &Deadline,
 ) -> Result<TcpStream, Fault> {
     let mut last = deadline.missed(Step::Connection);
     for (tried, address) in addresses.iter().enumerate() {
         let waiting = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
-        match timeout(deadline.left() / waiting, TcpStream::connect(address)).await {
+        let socket = match beginning.socket(address) {
+            Ok(socket) => socket,
+            Err(fault) => {
+                last = fault;
+                continue;
+            }
+        };
+        match timeout(deadline.left() / waiting, socket.connect(*address)).await {
             Ok(Ok(stream)) => {
                 // Not being able to only costs a little time.
                 stream.set_nodelay(true).ok();
@@ -127,7 +201,7 @@ pub(super) async fn connect(
 }
 
 fn connection_fault(error: &std::io::Error, port: u16) -> Fault {
-    if error.kind() == std::io::ErrorKind::ConnectionRefused {
+    if error.kind() == ErrorKind::ConnectionRefused {
         return Fault::Refused { port };
     }
     Fault::Unreachable { why: fault::reason(error) }
@@ -155,9 +229,34 @@ mod tests {
         let open = listener.local_addr().unwrap();
         let closed = SocketAddr::new("127.0.0.2".parse().unwrap(), open.port());
         let deadline = Deadline::after(Duration::from_secs(10));
-        let stream = connect(&[closed, open], &deadline).await.unwrap();
+        let anywhere = Beginning::default();
+        let stream = connect(&[closed, open], &anywhere, &deadline).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), open);
-        let fault = connect(&[closed], &deadline).await.unwrap_err();
+        let fault = connect(&[closed], &anywhere, &deadline).await.unwrap_err();
         assert_eq!(fault, Fault::Refused { port: open.port() });
+    }
+
+    #[tokio::test]
+    async fn a_connection_begins_where_it_is_told_to() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let open = listener.local_addr().unwrap();
+        let deadline = Deadline::after(Duration::from_secs(10));
+        let begin = async |address: Option<&str>, interface: Option<&str>| {
+            let origin = Origin {
+                address: address.map(str::to_owned),
+                interface: interface.map(str::to_owned),
+            };
+            let beginning = origin.resolve(&Names::default()).await?;
+            connect(&[open], &beginning, &deadline).await
+        };
+        let stream = begin(Some("127.0.0.3"), None).await.unwrap();
+        assert_eq!(stream.local_addr().unwrap().ip(), "127.0.0.3".parse::<IpAddr>().unwrap());
+        begin(None, Some("lo")).await.unwrap();
+        for (address, interface) in
+            [(Some("192.0.2.1"), None), (Some("::1"), None), (None, Some("nosuch0"))]
+        {
+            let fault = begin(address, interface).await.unwrap_err();
+            assert!(matches!(fault, Fault::BadConfiguration { .. }), "{fault}");
+        }
     }
 }

@@ -173,13 +173,34 @@ pub enum Fault {
         /// The keys we showed, or why we showed none.
         tried: Vec<String>,
     },
-    /// The node took a key and wants another proof as well.
-    #[error("key accepted for {user}, but the node also wants {}, which gtop cannot do yet", list(.wants))]
+    /// The node took a proof and wants another that gtop does not give.
+    #[error(
+        "login of {user} accepted so far, but the node also wants {}, which gtop does not give; try --ssh-binary with a ControlMaster connection",
+        list(.wants)
+    )]
     MoreAuthentication {
         /// The user name on the node.
         user: String,
         /// What the node wants next.
         wants: Vec<String>,
+    },
+    /// The node takes passwords and nothing else.
+    #[error(
+        "node takes only a password for {user}, and gtop sends none; set up a key with ssh-copy-id, or use --ssh-binary with a ControlMaster connection"
+    )]
+    PasswordOnly {
+        /// The user name on the node.
+        user: String,
+    },
+    /// The node asks something that nobody answered.
+    #[error("node asks {user} a question ({}) {why}", tried_words(.tried))]
+    Unanswered {
+        /// The user name on the node.
+        user: String,
+        /// What was shown before.
+        tried: Vec<String>,
+        /// Why nobody answered.
+        why: Silence,
     },
     /// The only key left is encrypted and nobody gave its passphrase.
     #[error("{} is encrypted and has no passphrase here; run ssh-add {}", .file.display(), .file.display())]
@@ -204,13 +225,70 @@ pub enum Fault {
     /// The node refused to run the command.
     #[error("node refused to run a command; the account there may be restricted")]
     CommandRefused,
-    /// The configuration asks for something that is not built yet.
-    #[error("the ssh configuration asks for {option} ({value}), which gtop cannot do yet")]
-    NotSupported {
+    /// The configuration asks for something that only the ssh program can do.
+    #[error(
+        "the ssh configuration asks for {options}, which only the ssh program can do; \
+         use --transport auto or --transport ssh"
+    )]
+    OnlySsh {
+        /// The options, spelt as in `ssh_config`.
+        options: String,
+    },
+    /// An option names algorithms, and none of them is one gtop has.
+    #[error(
+        "{option} in the ssh configuration names nothing gtop has (it has {}); \
+         use --transport auto or --transport ssh", list(.known)
+    )]
+    NoKnownAlgorithm {
         /// The option, spelt as in `ssh_config`.
         option: &'static str,
-        /// Its value.
-        value: String,
+        /// What gtop has.
+        known: Vec<String>,
+    },
+    /// Something is wrong with a gateway, not with the node behind it.
+    #[error("by way of {gateway}: {fault}")]
+    ByWayOf {
+        /// The gateway, as `ProxyJump` names it.
+        gateway: String,
+        /// What is wrong there.
+        fault: Box<Self>,
+    },
+    /// The gateway is well and cannot connect to the node.
+    #[error(
+        "gateway {gateway} cannot reach it: {why}; check that the node is up and that sshd runs there"
+    )]
+    GatewayCannotReach {
+        /// The gateway, as `ProxyJump` names it.
+        gateway: String,
+        /// What the gateway says.
+        why: String,
+    },
+    /// The gateway does not forward connections, not to this node, or no more of them.
+    #[error(
+        "gateway {gateway} does not forward to it: {why}; its sshd may have AllowTcpForwarding no \
+         or a PermitOpen list"
+    )]
+    GatewayForbids {
+        /// The gateway, as `ProxyJump` names it.
+        gateway: String,
+        /// What the gateway says.
+        why: String,
+    },
+    /// The command of `ProxyCommand` does not lead to the node.
+    #[error("ProxyCommand does not lead there: {why}; run it by hand: {command}")]
+    ProxyCommandFailed {
+        /// The command, tokens expanded.
+        command: String,
+        /// What it printed, or how it ended.
+        why: String,
+    },
+    /// The ssh program cannot reach the node, for a reason it gives.
+    #[error("{}: ssh says: {says}; {}", cause.words(), cause.remedy())]
+    SshProgram {
+        /// Which kind of reason.
+        cause: Cause,
+        /// The line that says so.
+        says: String,
     },
     /// The configuration, or the target itself, is wrong.
     #[error("bad configuration: {why}")]
@@ -240,6 +318,65 @@ pub enum Fault {
         /// What the kernel says.
         why: String,
     },
+}
+
+/// Why nobody answered a node's question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Silence {
+    /// There is nobody to ask.
+    #[error("and there is no terminal to answer it; start gtop from one, or log in with a key")]
+    NoTerminal,
+    /// Questions are not put at the moment.
+    #[error("after those of the start were put; press F5 to be asked, or start gtop again")]
+    Shut,
+    /// The host key is not the known one, and was let pass by the configuration.
+    #[error("and shows a changed host key; check that key, then correct known_hosts")]
+    ChangedKey,
+    /// The user skipped it.
+    #[error("that was skipped; press F5 to be asked again, or start gtop again")]
+    Skipped,
+    /// The node did not wait, or broke.
+    #[error("and hung up before the end; press F5 to be asked again, or start gtop again")]
+    TooLate,
+    /// It asks so many things at once.
+    #[error("with {0} parts, which no login needs; try ssh by hand")]
+    TooMany(usize),
+    /// It never stops asking.
+    #[error("again and again; try ssh by hand")]
+    Endless,
+}
+
+/// What the ssh program can fail at, where it does not say more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// It knows no key of the host.
+    HostKeyUnknown,
+    /// It knows the key as revoked.
+    HostKeyRevoked,
+    /// It cannot read its configuration.
+    Configuration,
+    /// Anything else.
+    Other,
+}
+
+impl Cause {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::HostKeyUnknown => "host key unknown",
+            Self::HostKeyRevoked => "host key revoked",
+            Self::Configuration => "bad configuration",
+            Self::Other => "the ssh program ended",
+        }
+    }
+
+    const fn remedy(self) -> &'static str {
+        match self {
+            Self::HostKeyUnknown => "check it, then accept it with gtop trust, or with ssh by hand",
+            Self::HostKeyRevoked => "do not connect, ask the administrator",
+            Self::Configuration => "correct it; ssh -G shows what it says",
+            Self::Other => "try the same ssh by hand",
+        }
+    }
 }
 
 /// The key a node shows, and the other one it is known by.
@@ -278,8 +415,12 @@ impl Fault {
             | Self::TimedOut { .. }
             | Self::NotSsh { .. }
             | Self::ChannelRefused { .. }
+            | Self::GatewayCannotReach { .. }
+            | Self::ProxyCommandFailed { .. }
+            | Self::SshProgram { cause: Cause::Other, .. }
             | Self::Broken { .. }
             | Self::SessionLost { .. } => true,
+            Self::ByWayOf { fault, .. } => fault.retries_by_itself(),
             Self::NoCommonAlgorithm { .. }
             | Self::HostKeyUnknown { .. }
             | Self::HostCertificateRefused { .. }
@@ -287,13 +428,30 @@ impl Fault {
             | Self::HostKeyRevoked { .. }
             | Self::AuthenticationRefused { .. }
             | Self::MoreAuthentication { .. }
+            | Self::PasswordOnly { .. }
+            | Self::Unanswered { .. }
             | Self::KeyEncrypted { .. }
             | Self::AgentUnreachable { .. }
             | Self::CommandRefused
-            | Self::NotSupported { .. }
+            | Self::GatewayForbids { .. }
+            | Self::OnlySsh { .. }
+            | Self::NoKnownAlgorithm { .. }
+            | Self::SshProgram { .. }
             | Self::BadConfiguration { .. }
             | Self::ProgramNotFound { .. } => false,
         }
+    }
+
+    /// Returns the fault itself, whichever gateway it happened at.
+    pub fn root(&self) -> &Self {
+        let Self::ByWayOf { fault, .. } = self else { return self };
+        fault.root()
+    }
+
+    /// Returns the same fault as one of a gateway.
+    #[must_use]
+    pub fn by_way_of(self, gateway: &str) -> Self {
+        Self::ByWayOf { gateway: gateway.to_owned(), fault: Box::new(self) }
     }
 
     /// Returns the few words that are the same for every node with this fault.
@@ -315,11 +473,25 @@ impl Fault {
             Self::MoreAuthentication { wants, .. } => {
                 format!("node also wants {}", list(wants)).into()
             }
+            Self::PasswordOnly { .. } => "node takes only a password".into(),
+            Self::Unanswered { .. } => "node asks a question".into(),
             Self::KeyEncrypted { .. } => "key is encrypted".into(),
             Self::AgentUnreachable { .. } => "ssh agent does not answer".into(),
             Self::ChannelRefused { .. } => "session refused".into(),
             Self::CommandRefused => "command refused".into(),
-            Self::NotSupported { option, .. } => format!("needs {option}").into(),
+            Self::OnlySsh { options } => format!("needs ssh for {options}").into(),
+            Self::NoKnownAlgorithm { option, .. } => format!("no known {option}").into(),
+            Self::ByWayOf { gateway, fault } => {
+                format!("by way of {gateway}: {}", fault.headline()).into()
+            }
+            Self::GatewayCannotReach { gateway, .. } => {
+                format!("gateway {gateway} cannot reach it").into()
+            }
+            Self::GatewayForbids { gateway, .. } => {
+                format!("gateway {gateway} does not forward to it").into()
+            }
+            Self::ProxyCommandFailed { .. } => "ProxyCommand failed".into(),
+            Self::SshProgram { cause, .. } => cause.words().into(),
             Self::BadConfiguration { .. } => "bad configuration".into(),
             Self::Broken { step, .. } => format!("connection lost while {step}").into(),
             Self::SessionLost { .. } => "session lost".into(),
@@ -368,6 +540,13 @@ fn after_colon(line: Option<usize>) -> String {
 
 fn list(words: &[String]) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+}
+
+fn tried_words(tried: &[String]) -> String {
+    if tried.is_empty() {
+        return "keyboard-interactive".to_owned();
+    }
+    format!("keyboard-interactive, after {}", tried.join("; "))
 }
 
 fn seconds(time: &Duration) -> String {

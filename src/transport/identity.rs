@@ -1,4 +1,4 @@
-//! The user's key files: which can be used, which need a passphrase.
+//! The user's key files and certificates: which can be used, which need a passphrase.
 //!
 //! A passphrase is used at once and forgotten; only the key it opens is kept,
 //! in memory. The files are read on threads that may block.
@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use russh::keys::ssh_key::public::KeyData;
-use russh::keys::{PrivateKey, PublicKey, decode_secret_key};
+use russh::keys::{Algorithm, Certificate, PrivateKey, PublicKey, decode_secret_key};
 
 use crate::transport::fault::Fault;
 use crate::transport::files::{self, FileCache};
+use crate::transport::interview::Secret;
 
 /// Access that nobody but the owner of a private key may have.
 const OTHERS: u32 = 0o077;
@@ -23,8 +24,12 @@ pub(super) enum KeyFile {
     Open(Arc<PrivateKey>),
     /// Needs a passphrase. The public half is known for most formats.
     Locked(Option<KeyData>),
+    /// Is encrypted in a form of long ago that gtop cannot open; an agent can.
+    Sealed(Option<KeyData>),
     /// Only the public half is here; an agent may hold the other.
     Public(KeyData),
+    /// Signs only together with a security key, which an agent can talk to.
+    Token(KeyData),
     /// Exists and is of no use.
     Unusable(&'static str),
     /// Does not exist.
@@ -36,8 +41,8 @@ impl KeyFile {
     pub(super) fn public(&self) -> Option<&KeyData> {
         match self {
             Self::Open(key) => Some(key.public_key().key_data()),
-            Self::Locked(public) => public.as_ref(),
-            Self::Public(public) => Some(public),
+            Self::Locked(public) | Self::Sealed(public) => public.as_ref(),
+            Self::Public(public) | Self::Token(public) => Some(public),
             Self::Unusable(_) | Self::Absent => None,
         }
     }
@@ -48,27 +53,101 @@ impl KeyFile {
 pub(super) struct Identity {
     pub(super) path: PathBuf,
     pub(super) file: KeyFile,
+    /// The user certificate in `NAME-cert.pub` beside it.
+    pub(super) certificate: Option<Arc<Certificate>>,
+}
+
+/// A file with a certificate.
+#[derive(Debug, Clone)]
+pub(super) struct CertificateFile {
+    pub(super) path: PathBuf,
+    /// `None` when no user certificate can be read from it.
+    pub(super) certificate: Option<Arc<Certificate>>,
+}
+
+impl Identity {
+    /// Returns whether the key is on a FIDO token, which only the ssh program can ask to sign.
+    pub(super) fn is_on_a_token(&self) -> bool {
+        let algorithm = self.file.public().map(KeyData::algorithm);
+        matches!(algorithm, Some(Algorithm::SkEd25519 | Algorithm::SkEcdsaSha2NistP256))
+    }
 }
 
 /// The key files read so far, opened ones included.
 #[derive(Debug, Default)]
-pub(super) struct KeyCache(FileCache<KeyFile>);
+pub(super) struct KeyCache {
+    keys: FileCache<KeyFile>,
+    certificates: FileCache<Option<Arc<Certificate>>>,
+}
 
 impl KeyCache {
-    /// Reads key files. Blocks.
+    /// Reads key files and the certificates beside them. Blocks.
     pub(super) fn load(&self, paths: &[PathBuf]) -> Vec<Identity> {
-        let load = |path: &PathBuf| Identity { path: path.clone(), file: self.0.get(path, read) };
+        paths.iter().map(|path| self.identity(path)).collect()
+    }
+
+    fn identity(&self, path: &Path) -> Identity {
+        let path = path.to_owned();
+        if let Some(certificate) = self.certificate(&path) {
+            // A certificate where a key should be: the key it is for may be elsewhere.
+            return Identity { path, file: KeyFile::Absent, certificate: Some(certificate) };
+        }
+        let (file, certificate) =
+            (self.keys.get(&path, read), self.certificate(&beside(&path, "-cert")));
+        Identity { path, file, certificate }
+    }
+
+    /// Reads files with certificates. Blocks.
+    pub(super) fn load_certificates(&self, paths: &[PathBuf]) -> Vec<CertificateFile> {
+        let load = |path: &PathBuf| CertificateFile {
+            path: path.clone(),
+            certificate: self.certificate(path),
+        };
         paths.iter().map(load).collect()
     }
 
+    /// Reads a certificate from a file of this name, or of this name and `.pub`, as ssh does.
+    fn certificate(&self, path: &Path) -> Option<Arc<Certificate>> {
+        let get = |path: &Path| self.certificates.get(path, read_certificate);
+        get(path).or_else(|| get(&beside(path, ".pub")))
+    }
+
     /// Opens an encrypted key for the rest of the process. Blocks for about 0.1 s.
-    pub(super) fn unlock(&self, path: &Path, passphrase: &str) -> Result<(), Fault> {
+    pub(super) fn unlock(&self, path: &Path, passphrase: &Secret) -> Result<(), Fault> {
         let encrypted = || Fault::KeyEncrypted { file: path.to_owned() };
         let text = files::read(path).map_err(|_unreadable| encrypted())?;
-        let key = decode_secret_key(&text, Some(passphrase)).map_err(|_wrong| encrypted())?;
-        self.0.set(path, KeyFile::Open(Arc::new(key)));
+        let key = decode_secret_key(&text, Some(passphrase.expose()));
+        self.keys.set(path, opened(key.map_err(|_wrong| encrypted())?));
         Ok(())
     }
+}
+
+/// Returns what a private key without a passphrase is good for.
+fn opened(key: PrivateKey) -> KeyFile {
+    let algorithm = key.algorithm();
+    if matches!(algorithm, Algorithm::SkEcdsaSha2NistP256 | Algorithm::SkEd25519) {
+        return KeyFile::Token(key.public_key().key_data().clone());
+    }
+    if algorithm == Algorithm::Dsa {
+        return KeyFile::Unusable("is a DSA key, which is too weak");
+    }
+    KeyFile::Open(Arc::new(key))
+}
+
+fn read_certificate(path: &Path) -> Option<Arc<Certificate>> {
+    let text = files::read(path).ok()?;
+    let line = text.lines().find(|line| !line.trim().is_empty())?;
+    let mut certificate = Certificate::from_openssh(line).ok()?;
+    // The agent's copy of the same has another.
+    certificate.set_comment("");
+    certificate.cert_type().is_user().then(|| Arc::new(certificate))
+}
+
+/// Returns a path with more letters at its end.
+fn beside(path: &Path, more: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(more);
+    PathBuf::from(name)
 }
 
 fn read(path: &Path) -> KeyFile {
@@ -88,7 +167,7 @@ fn read(path: &Path) -> KeyFile {
         return public().map_or(KeyFile::Unusable(why), KeyFile::Public);
     }
     if let Ok(key) = decode_secret_key(&text, None) {
-        return KeyFile::Open(Arc::new(key));
+        return opened(key);
     }
     if let Ok(key) = PrivateKey::from_openssh(&text)
         && key.is_encrypted()
@@ -96,21 +175,26 @@ fn read(path: &Path) -> KeyFile {
         return KeyFile::Locked(Some(key.public_key().key_data().clone()));
     }
     if text.contains("ENCRYPTED") {
-        return KeyFile::Locked(public());
+        let is_old = text.contains("Proc-Type: 4,ENCRYPTED");
+        let is_read = text.contains("BEGIN RSA") && text.contains("DEK-Info: AES-128-CBC,");
+        return if is_old && !is_read {
+            KeyFile::Sealed(public())
+        } else {
+            KeyFile::Locked(public())
+        };
     }
     public().map_or(KeyFile::Unusable("is no private key gtop knows"), KeyFile::Public)
 }
 
 /// Reads the file beside a private key that holds its public half.
 fn public_half(path: &Path) -> Option<KeyData> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".pub");
-    parse_public(&files::read(Path::new(&name)).ok()?)
+    parse_public(&files::read(&beside(path, ".pub")).ok()?)
 }
 
 fn parse_public(text: &str) -> Option<KeyData> {
     let line = text.lines().find(|line| !line.trim().is_empty())?;
-    Some(PublicKey::from_openssh(line).ok()?.key_data().clone())
+    let key = PublicKey::from_openssh(line).ok()?.key_data().clone();
+    key.certificate().is_none().then_some(key)
 }
 
 /// Returns the key files a passphrase would help with.
@@ -140,7 +224,7 @@ mod tests {
     const PUBLIC: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQTtWTVzd2t27+t0DEHBPW7iOD23TUiYLio a comment";
 
     fn identity(name: &str, file: KeyFile) -> Identity {
-        Identity { path: PathBuf::from(name), file }
+        Identity { path: PathBuf::from(name), file, certificate: None }
     }
 
     fn key() -> KeyData {

@@ -1,9 +1,9 @@
-//! Programs on this machine: the local node, and `ssh -G`.
+//! Programs on this machine: the local node, `ssh -G`, and the ways to a node that are programs.
 //!
 //! The only place that starts a program. Every child has a process group of its
 //! own, and the whole group ends when its owner lets go.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -27,11 +27,17 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A child whose whole process group is killed when it is dropped.
 #[derive(Debug)]
-struct Group(Child);
+pub(super) struct Group(Child);
 
 impl Group {
     fn start(mut command: Command) -> std::io::Result<Self> {
         let command = command.process_group(0).kill_on_drop(true);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map(Self)
+    }
+
+    /// Starts a program that a leash has put into a session of its own.
+    fn start_leashed(mut command: Command) -> std::io::Result<Self> {
+        let command = command.kill_on_drop(true);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map(Self)
     }
 
@@ -48,6 +54,53 @@ impl Drop for Group {
             // The group may be gone already, which is what is wanted.
             rustix::process::kill_process_group(id, Signal::KILL).ok();
         }
+    }
+}
+
+/// Keeps a program from outliving gtop, and from asking anything at the terminal.
+///
+/// The child first runs gtop again, which asks the kernel for a signal at the death of its parent,
+/// leaves the terminal behind and then becomes the program. Without a gtop to run, the program
+/// only has a process group of its own, and the end of its input to notice.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leash<'a>(pub(super) Option<&'a Path>);
+
+/// The first word of the command line that makes gtop a leash; the number of its parent and the
+/// program with its arguments follow.
+pub const LEASH: &str = "__leash";
+
+/// What the leash exits with, as a shell does, when it cannot become the program.
+pub const NOT_STARTED: u8 = 127;
+
+/// Does what a leash does; `words` follow [`LEASH`] on the command line. Returns only when it
+/// fails, with what to say.
+pub fn become_leashed(mut words: impl Iterator<Item = OsString>) -> String {
+    use std::os::unix::process::CommandExt;
+    let parent = words.next().and_then(|word| word.to_str()?.parse().ok());
+    let (Some(parent), Some(program)) = (parent.and_then(Pid::from_raw), words.next()) else {
+        return "gtop: a leash needs the number of its parent and a program".to_owned();
+    };
+    // Without either the program still has the end of its input to notice.
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).ok();
+    rustix::process::setsid().ok();
+    // The parent may have died before the kernel knew that it matters.
+    if rustix::process::getppid() != Some(parent) {
+        return "gtop: it is gone".to_owned();
+    }
+    let error = Command::new(&program).args(words).as_std_mut().exec();
+    format!("gtop: cannot start {}: {}", program.to_string_lossy(), fault::reason(&error))
+}
+
+impl Leash<'_> {
+    fn start(self, program: &OsStr, words: &[OsString]) -> std::io::Result<Group> {
+        let mut command = Command::new(self.0.map_or(program, Path::as_os_str));
+        if self.0.is_some() {
+            command.arg(LEASH).arg(std::process::id().to_string()).arg(program);
+        }
+        command.args(words).stdin(Stdio::piped());
+        // The messages are read, in English; nothing is ever asked in a window.
+        command.env("LC_ALL", "C").env("SSH_ASKPASS_REQUIRE", "never");
+        if self.0.is_some() { Group::start_leashed(command) } else { Group::start(command) }
     }
 }
 
@@ -98,11 +151,18 @@ impl Local {
         const SHELL: &str = "/bin/sh";
         let mut command = Command::new(SHELL);
         command.arg("-c").arg(line).stdin(Stdio::piped());
-        let mut group = Group::start(command).map_err(|error| Fault::ProgramNotFound {
-            program: SHELL.to_owned(),
-            why: fault::reason(&error),
-        })?;
-        Ok(Self {
+        let group = Group::start(command);
+        group.map(Self::of).map_err(|error| not_started(OsStr::new(SHELL), &error))
+    }
+
+    /// Starts a program that ends with gtop.
+    pub(super) fn run(program: &Path, words: &[OsString], leash: Leash<'_>) -> Result<Self, Fault> {
+        let group = leash.start(program.as_os_str(), words);
+        group.map(Self::of).map_err(|error| not_started(program.as_os_str(), &error))
+    }
+
+    fn of(mut group: Group) -> Self {
+        Self {
             input: group.0.stdin.take(),
             output: group.0.stdout.take(),
             errors: group.0.stderr.take(),
@@ -110,7 +170,7 @@ impl Local {
             output_buffer: Vec::new(),
             error_buffer: Vec::new(),
             is_over: false,
-        })
+        }
     }
 
     /// Waits for what comes next. Nothing is lost when the wait is given up.
@@ -165,6 +225,37 @@ impl Local {
         self.close_stdin();
         let drained = async { while !matches!(self.next().await, Output::Closed(_)) {} };
         timeout(FAREWELL, drained).await.ok();
+    }
+}
+
+fn not_started(program: &OsStr, error: &std::io::Error) -> Fault {
+    Fault::ProgramNotFound {
+        program: program.to_string_lossy().into_owned(),
+        why: fault::reason(error),
+    }
+}
+
+/// A program whose standard input and output are a way to a host.
+#[derive(Debug)]
+pub(super) struct Plumbing {
+    pub(super) input: ChildStdin,
+    pub(super) output: ChildStdout,
+    pub(super) errors: ChildStderr,
+    pub(super) group: Group,
+}
+
+impl Plumbing {
+    /// Starts `line` as ssh starts a `ProxyCommand`: the user's shell becomes it.
+    pub(super) fn start(line: &str, leash: Leash<'_>) -> Result<Self, Fault> {
+        let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+        let shell = shell.unwrap_or_else(|| "/bin/sh".into());
+        let words = ["-c".into(), format!("exec {line}").into()];
+        let mut group = leash.start(&shell, &words).map_err(|error| not_started(&shell, &error))?;
+        let child = &mut group.0;
+        match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
+            (Some(input), Some(output), Some(errors)) => Ok(Self { input, output, errors, group }),
+            (..) => Err(not_started(&shell, &std::io::ErrorKind::BrokenPipe.into())),
+        }
     }
 }
 

@@ -1,267 +1,413 @@
-//! Proves who the user is, with public keys only.
+//! Proves who the user is, as ssh does: keys first, then answers of a person.
 //!
-//! Keys are shown in OpenSSH's order and at most five of them, because a server
-//! counts every refused key and hangs up at the sixth. A password is never sent.
+//! Methods come in the order of `PreferredAuthentications`, among what the node offers; a proof
+//! that is accepted but not enough is followed by the next. At most five keys are refused before
+//! gtop gives up, because a server counts them and hangs up at the sixth. A password is never sent.
 
-use std::path::PathBuf;
+mod candidates;
+mod questions;
+mod signer;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use russh::client::AuthResult;
-use russh::keys::{HashAlg, PrivateKey, PrivateKeyWithHashAlg, PublicKey};
+use russh::keys::HashAlg;
+use russh::keys::agent::AgentSessionBinding;
 use russh::{MethodKind, MethodSet};
 
-use crate::transport::agent::Agent;
-use crate::transport::fault::{Fault, Step};
-use crate::transport::identity::{Identity, KeyFile};
+use crate::time::Clock;
+use crate::transport::agent::{Agent, Door};
+use crate::transport::dial::Deadline;
+use crate::transport::fault::{Fault, Silence, Step};
+use crate::transport::identity::{CertificateFile, Identity};
+use crate::transport::interview::Interview;
+use crate::transport::login::candidates::{Candidate, Hand, Proof, Selection, Stock};
+use crate::transport::login::signer::Signing;
 use crate::transport::session::{End, Session};
 
-/// Most keys shown to one node.
+/// Most keys one node may refuse.
 const MOST_KEYS: usize = 5;
 
 /// Who wants in, and with what.
 #[derive(Debug)]
 pub(super) struct Login {
     pub(super) user: String,
+    /// What the user calls the node.
+    pub(super) place: String,
+    /// Names of the methods that may be used, the preferred first.
+    pub(super) methods: Vec<String>,
     pub(super) identities: Vec<Identity>,
+    pub(super) certificates: Vec<CertificateFile>,
     /// Whether the user chose the identities, rather than OpenSSH's defaults.
     pub(super) are_chosen: bool,
-    pub(super) agent: Option<PathBuf>,
+    pub(super) agent: Option<Arc<Door>>,
     /// Whether no other key of the agent may be shown.
     pub(super) only_these: bool,
-    /// False when the configuration forbids public keys.
-    pub(super) keys_allowed: bool,
+    /// Names of the algorithms to sign with; those of today when empty.
+    pub(super) algorithms: Vec<String>,
+    /// How often a person may be asked for one proof.
+    pub(super) prompts: u32,
+    /// How to ask a person, when there is one.
+    pub(super) interview: Option<Interview>,
 }
 
-/// One key to show.
-enum Candidate {
-    /// The agent signs.
-    InAgent(PublicKey),
-    /// We sign.
-    File(PathBuf, Arc<PrivateKey>),
-}
-
-impl Candidate {
-    fn is_rsa(&self) -> bool {
-        let algorithm = match self {
-            Self::InAgent(key) => key.algorithm(),
-            Self::File(_, key) => key.algorithm(),
-        };
-        algorithm.is_rsa()
+impl Login {
+    /// Returns whether gtop can do a method, and may.
+    fn knows(&self, method: &str) -> bool {
+        let is_known = ["publickey", "keyboard-interactive"].contains(&method);
+        is_known && self.methods.iter().any(|allowed| allowed == method)
     }
 
-    fn name(&self) -> String {
-        match self {
-            Self::InAgent(key) => format!("agent {}", key.fingerprint(HashAlg::Sha256)),
-            Self::File(path, _) => path.display().to_string(),
-        }
+    /// Logs in, or says why not. The deadline moves on by the time a person takes to answer.
+    pub(super) async fn run(
+        &self,
+        session: &mut Session,
+        limit: &mut Deadline,
+    ) -> Result<(), Fault> {
+        let course = Course {
+            login: self,
+            session,
+            limit,
+            offers: MethodSet::empty(),
+            tried: Vec::new(),
+            keys: None,
+            refusals: 0,
+            rsa: RsaHashes::Unasked,
+            exchanges: 0,
+            was_asked: false,
+            spent: MethodSet::empty(),
+            silence: None,
+            accepted: 0,
+        };
+        course.run().await
     }
 }
 
 /// What one attempt came to.
-enum Attempt {
+enum Answer {
     In,
+    /// Accepted, and not enough.
+    Partly,
     Refused,
-    /// The key was not shown, or could not sign.
-    Skipped(&'static str),
 }
 
-/// What happened so far.
-struct Tally {
+/// The methods gtop knows.
+enum Method {
+    Keys,
+    Questions,
+}
+
+/// The keys to show, and the agent that signs for some.
+struct Keys {
+    /// Not yet shown since the node last accepted something.
+    waiting: VecDeque<Candidate>,
+    /// Shown since then.
+    shown: Vec<Candidate>,
+    agent: Option<Agent>,
+    agent_fault: Option<Fault>,
+    skipped: Vec<String>,
+    locked: Vec<std::path::PathBuf>,
+}
+
+/// One login on its way.
+struct Course<'a> {
+    login: &'a Login,
+    session: &'a mut Session,
+    limit: &'a mut Deadline,
+    /// What the node offered last.
     offers: MethodSet,
+    /// What was shown, in words.
     tried: Vec<String>,
+    /// Read when keys are first wanted.
+    keys: Option<Keys>,
+    /// How many keys the node refused.
+    refusals: usize,
+    rsa: RsaHashes,
+    /// How many exchanges of questions there were.
+    exchanges: u32,
+    was_asked: bool,
+    /// Methods with nothing left to try.
+    spent: MethodSet,
+    /// Why a question has no answer.
+    silence: Option<Silence>,
+    /// How many proofs the node accepted.
+    accepted: usize,
 }
 
-impl Login {
-    /// Logs in, or says why not.
-    pub(super) async fn run(&self, session: &mut Session) -> Result<(), Fault> {
-        let first = session.handle.authenticate_none(&self.user).await;
-        let mut tally = Tally { offers: MethodSet::empty(), tried: Vec::new() };
-        if let Attempt::In = self.weigh(first, session, &mut tally)? {
-            return Ok(());
-        }
-        if !self.keys_allowed {
-            tally.tried.push("nothing, PubkeyAuthentication is off".to_owned());
-            return Err(self.refused(&tally));
-        }
-        if !tally.offers.contains(&MethodKind::PublicKey) {
-            return Err(self.refused(&tally));
-        }
-        let (mut agent, agent_fault) = self.open_agent().await;
-        let candidates = self.candidates(agent.as_ref());
-        for candidate in candidates.iter().take(MOST_KEYS) {
-            match self.show(candidate, session, agent.as_mut(), &mut tally).await? {
-                Attempt::In => return Ok(()),
-                Attempt::Refused => tally.tried.push(candidate.name()),
-                Attempt::Skipped(why) => tally.tried.push(format!("{} ({why})", candidate.name())),
+/// What the node says of signatures with RSA keys.
+#[derive(Clone, Copy)]
+enum RsaHashes {
+    Unasked,
+    /// It says nothing.
+    Unsaid,
+    /// This is the best it knows, SHA-1 when nothing.
+    Best(Option<HashAlg>),
+}
+
+impl Course<'_> {
+    async fn run(mut self) -> Result<(), Fault> {
+        let first = self.session.handle.authenticate_none(&self.login.user);
+        let first = self.limit.bound(Step::Login, first).await?;
+        let mut answer = self.weigh(first, None)?;
+        loop {
+            match answer {
+                Answer::In => return Ok(()),
+                Answer::Partly => self.begin_anew(),
+                Answer::Refused => {}
             }
-        }
-        if candidates.len() > MOST_KEYS {
-            let left = candidates.len() - MOST_KEYS;
-            tally.tried.push(format!("not {left} more keys; set IdentitiesOnly"));
-        }
-        Err(self.out_of_keys(tally, candidates.is_empty(), agent_fault))
-    }
-
-    async fn open_agent(&self) -> (Option<Agent>, Option<Fault>) {
-        let Some(socket) = &self.agent else { return (None, None) };
-        match Agent::open(socket).await {
-            Ok(agent) => (Some(agent), None),
-            Err(fault) => (None, Some(fault)),
+            answer = match self.next_method() {
+                Some(Method::Keys) => self.show_next_key().await?,
+                Some(Method::Questions) => self.answer_questions().await?,
+                None => return Err(self.give_up()),
+            };
         }
     }
 
-    /// Lists the keys to show: chosen ones the agent holds, its others, then files.
-    ///
-    /// When there are too many, chosen files go before keys that just happen to be
-    /// in the agent; ssh would never get to them.
-    fn candidates(&self, agent: Option<&Agent>) -> Vec<Candidate> {
-        let held = agent.map(|agent| agent.keys.as_slice()).unwrap_or_default();
-        let is_ours = |key: &&PublicKey| {
-            self.identities.iter().any(|identity| identity.file.public() == Some(key.key_data()))
+    /// Returns the first preferred method that the node offers and that is not used up.
+    fn next_method(&self) -> Option<Method> {
+        let is_open = |kind| self.offers.contains(&kind) && !self.spent.contains(&kind);
+        self.login.methods.iter().find_map(|name| match name.as_str() {
+            "publickey" => is_open(MethodKind::PublicKey).then_some(Method::Keys),
+            "keyboard-interactive" => {
+                is_open(MethodKind::KeyboardInteractive).then_some(Method::Questions)
+            }
+            _ => None,
+        })
+    }
+
+    /// Every key may be shown again, the one just accepted last.
+    fn begin_anew(&mut self) {
+        if let Some(keys) = &mut self.keys {
+            keys.waiting.extend(keys.shown.drain(..));
+        }
+    }
+
+    async fn show_next_key(&mut self) -> Result<Answer, Fault> {
+        if self.keys.is_none() {
+            let reading = read_keys(self.login, self.session.handle.agent_session_binding());
+            self.keys = Some(self.limit.bound(Step::Login, reading).await?);
+        }
+        let is_enough = self.refusals >= MOST_KEYS;
+        let next =
+            self.keys.as_mut().filter(|_| !is_enough).and_then(|keys| keys.waiting.pop_front());
+        let Some(candidate) = next else {
+            self.spent.push(MethodKind::PublicKey);
+            return Ok(Answer::Refused);
         };
-        let (ours, others): (Vec<_>, Vec<_>) = held.iter().partition(is_ours);
-        let others = others.into_iter().filter(|_| !self.only_these);
-        let in_agent = |key: &PublicKey| Candidate::InAgent(key.clone());
-        let others: Vec<_> = others.map(in_agent).collect();
-        let mut candidates: Vec<_> = ours.into_iter().map(in_agent).collect();
-        let files = self.identities.iter().filter_map(|identity| match &identity.file {
-            KeyFile::Open(key) => {
-                let is_held =
-                    held.iter().any(|held| held.key_data() == key.public_key().key_data());
-                (!is_held).then(|| Candidate::File(identity.path.clone(), Arc::clone(key)))
-            }
-            KeyFile::Locked(_) | KeyFile::Public(_) | KeyFile::Unusable(_) | KeyFile::Absent => {
-                None
-            }
-        });
-        let files: Vec<_> = files.collect();
-        let are_too_many = candidates.len() + others.len() + files.len() > MOST_KEYS;
-        let (second, third) =
-            if self.are_chosen && are_too_many { (files, others) } else { (others, files) };
-        candidates.extend(second.into_iter().chain(third));
-        candidates
+        let answer = self.show(&candidate).await?;
+        if let Some(keys) = &mut self.keys {
+            keys.shown.push(candidate);
+        }
+        Ok(answer)
     }
 
-    async fn show(
-        &self,
+    async fn show(&mut self, candidate: &Candidate) -> Result<Answer, Fault> {
+        let allowed = candidate.proof.hashes(&self.login.algorithms);
+        let Some(hash) = self.hash(candidate, &allowed).await? else {
+            self.skip(candidate, "node knows no hash for it that is allowed");
+            return Ok(Answer::Refused);
+        };
+        let agent = self.keys.as_mut().and_then(|keys| keys.agent.as_mut());
+        let mut signing = Signing { hand: &candidate.hand, agent };
+        let (user, handle) = (self.login.user.as_str(), &mut self.session.handle);
+        let shown = async {
+            match &candidate.proof {
+                Proof::Key(_) => {
+                    let key = candidate.public_key();
+                    handle.authenticate_publickey_with(user, key, hash, &mut signing).await
+                }
+                Proof::Certificate(certificate) => {
+                    let certificate = certificate.as_ref().clone();
+                    handle
+                        .authenticate_certificate_with(user, certificate, hash, &mut signing)
+                        .await
+                }
+            }
+        };
+        match self.limit.bound(Step::Login, shown).await? {
+            Ok(result) => {
+                let answer = self.weigh(Ok(result), Some(&candidate.name))?;
+                self.refusals += usize::from(matches!(answer, Answer::Refused));
+                Ok(answer)
+            }
+            Err(_not_signed) if self.session.handle.is_closed() => Err(self.ended()),
+            Err(not_signed) => {
+                self.skip(candidate, not_signed.0);
+                Ok(Answer::Refused)
+            }
+        }
+    }
+
+    fn skip(&mut self, candidate: &Candidate, why: &str) {
+        let is_agents = matches!(candidate.hand, Hand::Agent(_)) && !why.starts_with("the agent");
+        let by = if is_agents { " of the agent" } else { "" };
+        self.tried.push(format!("not {}{by} ({why})", candidate.name));
+    }
+
+    /// Returns the hash to sign with, one that both sides allow; nothing for keys that need none.
+    async fn hash(
+        &mut self,
         candidate: &Candidate,
-        session: &mut Session,
-        agent: Option<&mut Agent>,
-        tally: &mut Tally,
-    ) -> Result<Attempt, Fault> {
-        let mut hash = None;
-        if candidate.is_rsa() {
-            match session.handle.best_supported_rsa_hash().await {
-                // SHA-1 only: OpenSSH would not sign with it either.
-                Ok(Some(None)) => {
-                    return Ok(Attempt::Skipped("node knows only ssh-rsa with SHA-1"));
-                }
-                Ok(Some(best)) => hash = best,
-                Ok(None) => hash = Some(HashAlg::Sha512),
-                Err(error) => return self.weigh(Err(error), session, tally),
-            }
+        allowed: &[Option<HashAlg>],
+    ) -> Result<Option<Option<HashAlg>>, Fault> {
+        if !candidate.proof.is_rsa() {
+            return Ok(allowed.first().copied());
         }
-        match (candidate, agent) {
-            (Candidate::File(_, key), _) => {
-                let key = PrivateKeyWithHashAlg::new(Arc::clone(key), hash);
-                let result = session.handle.authenticate_publickey(&self.user, key).await;
-                self.weigh(result, session, tally)
-            }
-            (Candidate::InAgent(key), Some(agent)) => {
-                let asked = session.handle.authenticate_publickey_with(
-                    &self.user,
-                    key.clone(),
-                    hash,
-                    agent,
-                );
-                match asked.await {
-                    Ok(result) => self.weigh(Ok(result), session, tally),
-                    Err(_not_signed) if session.handle.is_closed() => {
-                        Err(self.ended(session, tally))
-                    }
-                    Err(_not_signed) => Ok(Attempt::Skipped("the agent did not sign")),
-                }
-            }
-            (Candidate::InAgent(_), None) => Ok(Attempt::Skipped("the agent is gone")),
+        if let RsaHashes::Unasked = self.rsa {
+            let asking = self.session.handle.best_supported_rsa_hash();
+            let asked = self.limit.bound(Step::Login, asking).await?;
+            self.rsa = match asked.map_err(|_gone| self.ended())? {
+                Some(best) => RsaHashes::Best(best),
+                None => RsaHashes::Unsaid,
+            };
         }
+        Ok(match self.rsa {
+            // Whoever knows one knows the older ones.
+            RsaHashes::Best(best) => {
+                allowed.iter().find(|hash| rank(**hash) <= rank(best)).copied()
+            }
+            RsaHashes::Unsaid | RsaHashes::Unasked => allowed.first().copied(),
+        })
     }
 
     /// Reads the node's answer to one attempt.
     fn weigh(
-        &self,
+        &mut self,
         result: Result<AuthResult, russh::Error>,
-        session: &Session,
-        tally: &mut Tally,
-    ) -> Result<Attempt, Fault> {
+        what: Option<&str>,
+    ) -> Result<Answer, Fault> {
         match result {
-            Ok(AuthResult::Success) => Ok(Attempt::In),
-            // russh says the same when the connection is gone.
-            Ok(AuthResult::Failure { remaining_methods, .. })
-                if remaining_methods.is_empty() && session.handle.is_closed() =>
-            {
-                Err(self.ended(session, tally))
+            Ok(AuthResult::Success) => Ok(Answer::In),
+            Ok(AuthResult::Failure { remaining_methods, partial_success }) => {
+                let what = what.unwrap_or_default().to_owned();
+                self.failure(remaining_methods, partial_success, what)
             }
-            Ok(AuthResult::Failure { remaining_methods, partial_success: true }) => {
-                let wants = names(&remaining_methods);
-                Err(Fault::MoreAuthentication { user: self.user.clone(), wants })
-            }
-            Ok(AuthResult::Failure { remaining_methods, partial_success: false }) => {
-                tally.offers = remaining_methods;
-                Ok(Attempt::Refused)
-            }
-            Err(_) => Err(self.ended(session, tally)),
+            Err(_) => Err(self.ended()),
         }
+    }
+
+    /// Takes note of a failure, or of a success that is not enough.
+    fn failure(
+        &mut self,
+        remaining: MethodSet,
+        is_accepted: bool,
+        what: String,
+    ) -> Result<Answer, Fault> {
+        // russh says the same when the connection is gone.
+        if remaining.is_empty() && self.session.handle.is_closed() {
+            return Err(self.ended());
+        }
+        self.offers = remaining;
+        if is_accepted {
+            self.accepted += 1;
+            if self.accepted > MOST_KEYS {
+                return Err(self.refused(Some("more proofs than any login needs".to_owned())));
+            }
+            self.tried.push(format!("{what} (accepted, but not enough)"));
+            return Ok(Answer::Partly);
+        }
+        if !what.is_empty() {
+            self.tried.push(what);
+        }
+        Ok(Answer::Refused)
     }
 
     /// The connection ended during login: a node that says why has refused us.
-    fn ended(&self, session: &Session, tally: &Tally) -> Fault {
-        match session.seen.end() {
+    fn ended(&self) -> Fault {
+        match self.session.seen.end() {
             Some(End::Dismissed(words)) => {
-                let mut tried = tally.tried.clone();
-                tried.push(format!("until the node said: {words}"));
-                Fault::AuthenticationRefused {
-                    user: self.user.clone(),
-                    offers: names(&tally.offers),
-                    tried,
-                }
+                self.refused(Some(format!("until the node said: {words}")))
             }
+            // A person was asked: doing that again is not for gtop to decide.
+            _ if self.was_asked => self.unanswered(Silence::TooLate),
             Some(End::Broke(_)) | None => {
-                Fault::Broken { step: Step::Login, why: session.seen.why() }
+                Fault::Broken { step: Step::Login, why: self.session.seen.why() }
             }
         }
     }
 
-    fn out_of_keys(&self, mut tally: Tally, had_none: bool, agent_fault: Option<Fault>) -> Fault {
-        let locked =
-            self.identities.iter().find(|identity| matches!(identity.file, KeyFile::Locked(_)));
-        if let Some(identity) = locked {
-            if had_none {
-                return Fault::KeyEncrypted { file: identity.path.clone() };
+    /// Nothing is left to try.
+    fn give_up(mut self) -> Fault {
+        if !self.login.methods.iter().any(|name| name == "publickey") {
+            self.tried.push("no key, PubkeyAuthentication is off".to_owned());
+        }
+        let keys = self.keys.take();
+        let had_none = self.refusals == 0 && self.accepted == 0;
+        if let Some(Keys { waiting, skipped, locked, agent_fault, .. }) = keys {
+            if had_none && let Some(file) = locked.into_iter().next() {
+                return Fault::KeyEncrypted { file };
             }
-            tally
-                .tried
-                .push(format!("not {}, which is encrypted (ssh-add it)", identity.path.display()));
-        }
-        if had_none && let Some(fault) = agent_fault {
-            return fault;
-        }
-        if had_none {
-            tally.tried.push("no key to show".to_owned());
-            for identity in &self.identities {
-                if let KeyFile::Unusable(why) = identity.file {
-                    tally.tried.push(format!("{} {why}", identity.path.display()));
+            match agent_fault {
+                Some(fault) if had_none && self.silence.is_none() => return fault,
+                Some(Fault::AgentUnreachable { why, .. }) => {
+                    self.tried.push(format!("not the ssh agent ({why})"));
                 }
+                _ => {}
+            }
+            self.tried.extend(skipped.into_iter().take(MOST_KEYS).map(|key| format!("not {key}")));
+            if !waiting.is_empty() && self.refusals >= MOST_KEYS {
+                self.tried.push(format!("not {} more keys; set IdentitiesOnly", waiting.len()));
+            }
+            if self.tried.is_empty() {
+                self.tried.push("no key to show".to_owned());
             }
         }
-        self.refused(&tally)
+        let wants = names(&self.offers);
+        let can_go_on = wants.iter().any(|method| self.login.knows(method));
+        let user = self.login.user.clone();
+        match self.silence {
+            Some(why) if had_none || self.accepted > 0 => self.unanswered(why),
+            Some(_) => self.refused(Some("nobody was asked its questions".to_owned())),
+            None if self.accepted > 0 && !can_go_on => Fault::MoreAuthentication { user, wants },
+            None if wants == ["password"] => Fault::PasswordOnly { user },
+            None => self.refused(None),
+        }
     }
 
-    fn refused(&self, tally: &Tally) -> Fault {
+    fn unanswered(&self, why: Silence) -> Fault {
+        Fault::Unanswered { user: self.login.user.clone(), tried: self.tried.clone(), why }
+    }
+
+    fn refused(&self, last: Option<String>) -> Fault {
+        let mut tried = self.tried.clone();
+        tried.extend(last);
         Fault::AuthenticationRefused {
-            user: self.user.clone(),
-            offers: names(&tally.offers),
-            tried: tally.tried.clone(),
+            user: self.login.user.clone(),
+            offers: names(&self.offers),
+            tried,
         }
+    }
+}
+
+async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> Keys {
+    let (mut agent, mut agent_fault) = (None, None);
+    if let Some(door) = &login.agent {
+        match door.open(binding).await {
+            Ok(opened) => agent = Some(opened),
+            Err(fault) => agent_fault = Some(fault),
+        }
+    }
+    let Selection { candidates, skipped, locked } = candidates::select(Stock {
+        identities: &login.identities,
+        certificates: &login.certificates,
+        held: agent.as_ref().map(|agent| agent.keys.as_slice()).unwrap_or_default(),
+        only_these: login.only_these,
+        are_chosen: login.are_chosen,
+        algorithms: &login.algorithms,
+        user: &login.user,
+        now: Clock::system().now(),
+        most: MOST_KEYS,
+    });
+    Keys { waiting: candidates.into(), shown: Vec::new(), agent, agent_fault, skipped, locked }
+}
+
+/// Orders the hashes of RSA signatures, SHA-1 lowest.
+fn rank(hash: Option<HashAlg>) -> u8 {
+    match hash {
+        None => 0,
+        Some(HashAlg::Sha256) => 1,
+        Some(_) => 2,
     }
 }
 

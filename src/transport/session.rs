@@ -1,18 +1,22 @@
 //! One SSH connection up to the point where the host key is accepted.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use russh::Channel;
 use russh::client::{self, ChannelOpenHandle, DisconnectReason, Handle, Msg};
 use russh::keys::PublicKeyOrCertificate;
-use tokio::net::TcpStream;
+use russh::{Channel, ChannelId, ChannelOpenFailure};
 
-use crate::transport::algorithms;
+use crate::transport::algorithms::{self, Terms};
 use crate::transport::cable::{self, Holder};
+use crate::transport::carrier::{Carrier, Line};
 use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, Fault, Step};
 use crate::transport::files::lock;
 use crate::transport::judge::{Judge, Judgement, Trust};
+
+/// Most refusals of channels that are kept until somebody asks.
+const MOST_REFUSALS: usize = 64;
 
 /// Longest greeting text that is kept.
 const LONGEST_BANNER: usize = 4096;
@@ -21,6 +25,8 @@ const LONGEST_BANNER: usize = 4096;
 pub(super) struct Session {
     pub(super) handle: Handle<Client>,
     pub(super) seen: Arc<Seen>,
+    /// What it runs over; a gateway stays open as long as this.
+    pub(super) carrier: Carrier,
     _holder: Holder,
 }
 
@@ -30,6 +36,7 @@ pub(super) struct Seen {
     judgement: Mutex<Option<Judgement>>,
     banner: Mutex<String>,
     end: Mutex<Option<End>>,
+    refusals: Mutex<VecDeque<String>>,
 }
 
 /// How a connection ended.
@@ -58,6 +65,11 @@ impl Seen {
         lock(&self.end).clone()
     }
 
+    /// Takes what the node said when it refused a channel; refusals are asked for as they come.
+    pub(super) fn refusal(&self) -> Option<String> {
+        lock(&self.refusals).pop_front().filter(|words| !words.is_empty())
+    }
+
     /// Returns why the connection ended, in words.
     pub(super) fn why(&self) -> String {
         match self.end() {
@@ -70,21 +82,23 @@ impl Seen {
 
 /// Greets the node, exchanges keys and judges its host key.
 pub(super) async fn greet(
-    stream: TcpStream,
+    line: Line,
     trust: Trust,
+    terms: &Terms,
     deadline: &Deadline,
 ) -> Result<Session, Fault> {
-    meet(stream, trust, Arc::default(), deadline).await
+    meet(line, trust, terms, Arc::default(), deadline).await
 }
 
 /// Does the same to learn the host key only; the node sees a connection that ends.
 pub(super) async fn look(
-    stream: TcpStream,
+    line: Line,
     judge: Arc<Judge>,
+    terms: &Terms,
     deadline: &Deadline,
 ) -> Result<Judgement, Fault> {
     let seen = Arc::<Seen>::default();
-    let met = meet(stream, Trust::Look(judge), Arc::clone(&seen), deadline).await;
+    let met = meet(line, Trust::Look(judge), terms, Arc::clone(&seen), deadline).await;
     match (seen.judgement(), met) {
         (Some(judgement), _) => Ok(judgement),
         (None, Err(fault)) => Err(fault),
@@ -95,24 +109,26 @@ pub(super) async fn look(
 }
 
 async fn meet(
-    stream: TcpStream,
+    line: Line,
     trust: Trust,
+    terms: &Terms,
     seen: Arc<Seen>,
     deadline: &Deadline,
 ) -> Result<Session, Fault> {
-    let port = stream.peer_addr().map_or(0, |address| address.port());
+    let Line { stream, port, carrier } = line;
     let (cable, holder) = cable::cable(stream);
-    let settings = Arc::new(algorithms::settings(trust.offer()));
+    let settings = Arc::new(algorithms::settings(trust.offer(), terms));
     let client = Client { trust, seen: Arc::clone(&seen) };
     let connected =
         deadline.bound(Step::Greeting, client::connect_stream(settings, cable, client)).await;
     let step = if holder.has_spoken() { Step::KeyExchange } else { Step::Greeting };
-    match connected {
-        Ok(Ok(handle)) => Ok(Session { handle, seen, _holder: holder }),
-        Ok(Err(Stop::Fault(fault))) => Err(*fault),
-        Ok(Err(Stop::Broke(error))) => Err(algorithms::handshake_fault(&error, step, port)),
-        Err(_missed) => Err(deadline.missed(step)),
-    }
+    let fault = match connected {
+        Ok(Ok(handle)) => return Ok(Session { handle, seen, carrier, _holder: holder }),
+        Ok(Err(Stop::Fault(fault))) => *fault,
+        Ok(Err(Stop::Broke(error))) => algorithms::handshake_fault(&error, step, port),
+        Err(_missed) => deadline.missed(step),
+    };
+    Err(carrier.blame(fault).await)
 }
 
 /// Why the connection's task stopped by our own will or by accident.
@@ -175,6 +191,22 @@ impl client::Handler for Client {
         };
         *lock(&self.seen.end) = Some(end);
         result
+    }
+
+    async fn channel_open_failure(
+        &mut self,
+        _channel: ChannelId,
+        _reason: ChannelOpenFailure,
+        description: &str,
+        _language: &str,
+        _session: &mut client::Session,
+    ) -> Result<(), Stop> {
+        let mut refusals = lock(&self.seen.refusals);
+        if refusals.len() >= MOST_REFUSALS {
+            refusals.pop_front();
+        }
+        refusals.push_back(fault::quote(description));
+        Ok(())
     }
 
     // A node may open nothing here: gtop forwards neither ports, nor X11, nor an agent.

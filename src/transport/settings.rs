@@ -36,7 +36,7 @@ impl Transport {
         }
     }
 
-    fn question(&self, ssh: &SshTarget) -> Question {
+    pub(super) fn question(&self, ssh: &SshTarget) -> Question {
         Question {
             host: ssh.host.clone(),
             user: ssh.user.clone().or_else(|| self.0.options.login.clone()),
@@ -44,9 +44,8 @@ impl Transport {
         }
     }
 
-    /// Returns what the configuration says about a target, asking `ssh` when needed.
-    pub(super) async fn settings(&self, ssh: &SshTarget) -> Result<Arc<Settings>, Fault> {
-        let question = self.question(ssh);
+    /// Returns what the configuration says about a host, asking `ssh` when needed.
+    pub(super) async fn settings_of(&self, question: Question) -> Result<Arc<Settings>, Fault> {
         question.check()?;
         let (version, found) = self.read(&question, Shared::known_or_read).await?;
         let settings = match found {

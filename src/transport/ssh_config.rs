@@ -92,6 +92,8 @@ pub(super) struct Settings {
     pub(super) keys: Keys,
     /// Names of the authentication methods that may be used, the preferred first.
     pub(super) methods: Vec<String>,
+    /// How often a person may be asked for one proof; never in `BatchMode`.
+    pub(super) prompts: u32,
     pub(super) algorithms: Algorithms,
     pub(super) host_key_check: HostKeyCheck,
     /// Bits that RSA keys must have, on both sides.
@@ -201,8 +203,6 @@ pub(super) struct Keys {
     pub(super) are_chosen: bool,
     /// Whether no other key of the agent may be shown.
     pub(super) only_these: bool,
-    /// Whether any key may be shown at all.
-    pub(super) are_allowed: bool,
     pub(super) agent: Option<PathBuf>,
 }
 

@@ -55,6 +55,12 @@ impl Terminal {
         self.enter_again()
     }
 
+    /// Gives the terminal back until it is entered again.
+    pub(crate) fn leave(&self) {
+        let Self(()) = self;
+        give_back();
+    }
+
     /// Returns the size; an error when the terminal is gone.
     pub(crate) fn area(&self) -> io::Result<Rect> {
         let Self(()) = self;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::Node;
+use crate::model::Via;
 use crate::view::condition::{Standing, own_notes, whole_story};
 use crate::view::line::{Line, Tone, cut, width_of};
 use crate::view::navigation::{Navigation, Spot, uses};
@@ -107,6 +108,10 @@ pub(crate) fn identity(node: &Node) -> Line {
         node.processes.iter().filter_map(|process| process.statics.job.as_ref()).collect();
     for job in jobs.iter().take(3) {
         line = line.text(format!("job {job}  "), Tone::Faint);
+    }
+    // Usual ways go without saying; this one costs a process.
+    if node.via == Some(Via::SshProgram) {
+        line = line.text("by the ssh program  ", Tone::Faint);
     }
     match &node.hello {
         Some(hello) => line.text(format!("{}  {}", hello.probe, hello.host.kernel), Tone::Faint),

@@ -1,6 +1,6 @@
 //! What travels from a node's session to its consumer.
 
-use crate::model::{Link, NodeName};
+use crate::model::{Link, NodeName, Via};
 use crate::time::Timestamp;
 use crate::wire::frame::Frame;
 
@@ -20,6 +20,8 @@ pub struct Delivery {
 pub enum News {
     /// The connection changed.
     Link(Link),
+    /// A session is there, and this is how.
+    Via(Via),
     /// A frame came.
     Frame(Box<Frame>),
 }

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gtop::model::NodeName;
 use gtop::transport::{
-    Channel, Exit, Fault, FixedProfile, Options, Output, Profile, Reach, SshTarget, Surroundings,
-    Target, Transport,
+    Channel, Choice, Exit, Fault, FixedProfile, Options, Output, Profile, Reach, SshTarget,
+    Surroundings, Target, Transport,
 };
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -31,7 +31,26 @@ pub(crate) struct Lab {
 /// A running server; it ends with the test.
 pub(crate) struct Sshd {
     pub(crate) port: u16,
-    _child: Child,
+    child: Child,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Sshd {
+    /// Returns how many of the lines it logged contain these words.
+    pub(crate) fn logged(&self, words: &str) -> usize {
+        self.log.lock().unwrap().iter().filter(|line| line.contains(words)).count()
+    }
+
+    /// Ends all its sessions; the server itself goes on.
+    pub(crate) fn cut(&self) {
+        let own = self.child.id().unwrap();
+        let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap();
+        for child in children.split_whitespace() {
+            let pid = rustix::process::Pid::from_raw(child.parse().unwrap()).unwrap();
+            // It may have ended meanwhile.
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
+        }
+    }
 }
 
 impl Lab {
@@ -120,8 +139,14 @@ impl Lab {
         while let Some(line) = lines.next_line().await.unwrap() {
             if line.contains("Server listening") {
                 // What it logs must be read, or it would stop at a full pipe.
-                tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-                return Some(Sshd { port, _child: child });
+                let log = Arc::new(Mutex::new(Vec::new()));
+                let logged = Arc::clone(&log);
+                tokio::spawn(async move {
+                    while let Ok(Some(line)) = lines.next_line().await {
+                        logged.lock().unwrap().push(line);
+                    }
+                });
+                return Some(Sshd { port, child, log });
             }
         }
         None
@@ -153,12 +178,15 @@ impl Lab {
             login: None,
             config_file: Some(self.path("config")),
             ssh_program: PathBuf::from("ssh"),
+            choice: Choice::Native,
+            leash: Some(PathBuf::from(env!("CARGO_BIN_EXE_gtop"))),
             surroundings: Surroundings {
                 home: self.folder.path().to_owned(),
                 user: self.user.clone(),
                 machine: "here".to_owned(),
                 agent: self.agent.clone(),
             },
+            interview: None,
         }
     }
 

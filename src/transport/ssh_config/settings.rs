@@ -52,6 +52,7 @@ pub(super) fn of(
         route,
         alive: alive(answers),
         methods: methods(answers),
+        prompts: prompts(answers),
         algorithms: algorithms(answers),
         host_key_check: match answers.first("stricthostkeychecking") {
             Some("yes" | "true") => HostKeyCheck::Yes,
@@ -69,7 +70,6 @@ pub(super) fn of(
             certificates: files("certificatefile"),
             are_chosen: are_chosen(answers),
             only_these: answers.is_yes("identitiesonly"),
-            are_allowed: allows_public_keys(answers),
             agent: match answers.first("identityagent") {
                 None | Some("SSH_AUTH_SOCK") => around.agent.clone(),
                 Some(raw) => tokens.agent(raw),
@@ -120,10 +120,11 @@ fn origins(answers: &Answers) -> BTreeMap<&'static str, Origin> {
     set.collect()
 }
 
-fn allows_public_keys(answers: &Answers) -> bool {
-    let methods = answers.first("preferredauthentications");
-    let is_wanted = methods.is_none_or(|list| list.split(',').any(|name| name == "publickey"));
-    is_wanted && !answers.is_no("pubkeyauthentication")
+fn prompts(answers: &Answers) -> u32 {
+    if answers.is_yes("batchmode") {
+        return 0;
+    }
+    answers.or_default("numberofpasswordprompts").parse().unwrap_or(3)
 }
 
 /// Returns the methods that are preferred and not switched off.
@@ -421,13 +422,13 @@ mod tests {
         );
         let settings = settings.unwrap();
         assert!(settings.keys.only_these && settings.hash_known_hosts);
-        assert!(!settings.keys.are_allowed);
+        assert!(!settings.methods.contains(&"publickey".to_owned()));
         assert_eq!(settings.family, Family::Version6);
         assert_eq!(settings.connect_timeout, Some(Duration::from_secs(3)));
         assert_eq!(read("connecttimeout none\n").unwrap().connect_timeout, None);
-        let allows = |extra| read(extra).unwrap().keys.are_allowed;
-        assert!(allows("") && allows("preferredauthentications password,publickey\n"));
-        assert!(!allows("preferredauthentications gssapi-with-mic,password\n"));
+        let prompts = |extra| read(extra).unwrap().prompts;
+        assert_eq!((prompts(""), prompts("numberofpasswordprompts 1\n")), (3, 1));
+        assert_eq!(prompts("batchmode yes\nnumberofpasswordprompts 1\n"), 0);
     }
 
     #[test]

@@ -1,0 +1,178 @@
+//! Puts the questions of nodes to the person at the terminal, one node after the other.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::mpsc::Receiver;
+
+use crate::app::Ending;
+use crate::app::print::Signals;
+use crate::app::terminal::{Ask, Typed};
+use crate::transport::{Inquiry, Interview, Secret};
+
+/// How long to wait for nodes that may ask before the screen comes on.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long questions are taken after somebody asked to try again.
+const SECOND_CHANCE: Duration = Duration::from_secs(3);
+
+/// What became of the person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mood {
+    /// Goes on.
+    Patient,
+    /// Wants no more questions.
+    Tired,
+    /// Wants out.
+    Interrupted,
+}
+
+/// The person at the terminal, for nodes that ask something.
+#[derive(Debug)]
+pub(super) struct Interviewer {
+    interview: Interview,
+    inquiries: Receiver<Inquiry>,
+}
+
+impl Interviewer {
+    /// Returns nobody where there is no terminal to ask on.
+    pub(super) fn at_this_terminal() -> Option<Self> {
+        if !is_at_terminal() {
+            return None;
+        }
+        let (interview, inquiries) = Interview::new();
+        Some(Self { interview, inquiries })
+    }
+
+    /// Returns where logins put their questions.
+    pub(super) fn interview(&self) -> Interview {
+        self.interview.clone()
+    }
+
+    /// Takes questions from now on.
+    pub(super) fn open(&self) {
+        self.interview.set_open(true);
+    }
+
+    /// Asks on this terminal until so many nodes are past their login, or the others take too long.
+    /// No questions are taken after that. Says how gtop ends when the person, or a signal, wants it
+    /// to.
+    pub(super) async fn before_all(&mut self, nodes: usize) -> io::Result<Option<Ending>> {
+        let mut signals = Signals::new()?;
+        let ending = loop {
+            let inquiries = tokio::select! {
+                inquiries = self.next(nodes, PATIENCE) => inquiries,
+                ending = signals.next() => break Some(ending),
+            };
+            if inquiries.is_empty() {
+                break None;
+            }
+            let is_over = Arc::new(AtomicBool::new(false));
+            let told = Arc::clone(&is_over);
+            let putting = move || put(inquiries, &told, &mut io::stderr());
+            let mut put = tokio::task::spawn_blocking(putting);
+            let mood = tokio::select! {
+                mood = &mut put => mood,
+                ending = signals.next() => {
+                    is_over.store(true, Ordering::Relaxed);
+                    drop(put.await);
+                    break Some(ending);
+                }
+            };
+            match mood.map_err(io::Error::other)?? {
+                Mood::Patient => {}
+                Mood::Tired => break None,
+                Mood::Interrupted => break Some(Ending::Interrupted),
+            }
+        };
+        self.close();
+        Ok(ending)
+    }
+
+    /// Waits for the next questions after somebody asked to try again; none when there will be no
+    /// more, and then none are taken.
+    pub(super) async fn second_chance(&mut self) -> Vec<Inquiry> {
+        let inquiries = self.next(usize::MAX, SECOND_CHANCE).await;
+        if inquiries.is_empty() {
+            self.close();
+        }
+        inquiries
+    }
+
+    /// Takes no more questions.
+    pub(super) fn close(&self) {
+        self.interview.set_open(false);
+    }
+
+    /// Waits for questions and returns all that wait by then.
+    async fn next(&mut self, nodes: usize, patience: Duration) -> Vec<Inquiry> {
+        let first = tokio::select! {
+            biased;
+            inquiry = self.inquiries.recv() => inquiry,
+            () = self.interview.quiet(nodes, patience) => None,
+        };
+        let mut inquiries: Vec<_> = first.into_iter().collect();
+        while let Ok(inquiry) = self.inquiries.try_recv() {
+            inquiries.push(inquiry);
+        }
+        inquiries
+    }
+}
+
+/// Whether somebody can be asked: a terminal to read from and one to write to.
+pub(super) fn is_at_terminal() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Puts the questions of some nodes, one after the other.
+pub(super) fn put(
+    inquiries: Vec<Inquiry>,
+    is_over: &AtomicBool,
+    out: &mut impl Write,
+) -> io::Result<Mood> {
+    let mut waiting = inquiries.len();
+    for inquiry in inquiries {
+        waiting = waiting.saturating_sub(1);
+        let mood = put_one(inquiry, waiting, is_over, out)?;
+        if mood != Mood::Patient {
+            return Ok(mood);
+        }
+    }
+    Ok(Mood::Patient)
+}
+
+/// Puts one node's question. An empty answer skips the node.
+fn put_one(
+    inquiry: Inquiry,
+    waiting: usize,
+    is_over: &AtomicBool,
+    out: &mut impl Write,
+) -> io::Result<Mood> {
+    if !inquiry.is_wanted() {
+        return Ok(Mood::Patient);
+    }
+    let more = match waiting {
+        0 => String::new(),
+        1 => ", 1 more node asks".to_owned(),
+        count => format!(", {count} more nodes ask"),
+    };
+    let who = &inquiry.who;
+    writeln!(out, "{who} asks before it lets you in (Enter skips it, Ctrl-D all{more})")?;
+    for line in &inquiry.instruction {
+        writeln!(out, "{who}: {line}")?;
+    }
+    let mut answers: Vec<Secret> = Vec::with_capacity(inquiry.prompts.len());
+    for prompt in &inquiry.prompts {
+        let line = Ask { prompt: format!("{who}: {} ", prompt.text), is_shown: prompt.is_shown };
+        match line.put(is_over, out)? {
+            Typed::Line(answer) if answer.expose().is_empty() => return Ok(Mood::Patient),
+            Typed::Line(answer) => answers.push(answer),
+            Typed::End => return Ok(Mood::Tired),
+            Typed::Interrupt => return Ok(Mood::Interrupted),
+        }
+    }
+    inquiry.answer(answers);
+    Ok(Mood::Patient)
+}

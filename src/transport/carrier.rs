@@ -1,0 +1,73 @@
+//! What carries a session's bytes, and what to say when that is to blame.
+
+use std::sync::Arc;
+
+use crate::transport::cable::Stream;
+use crate::transport::fault::{Fault, Step};
+use crate::transport::gateway::Trunk;
+use crate::transport::proxy::Complaints;
+
+/// A way to a host that is open, before any SSH is spoken on it.
+pub(super) struct Line {
+    pub(super) stream: Box<dyn Stream>,
+    /// The port of the host.
+    pub(super) port: u16,
+    pub(super) carrier: Carrier,
+}
+
+/// Who carries the bytes.
+#[derive(Clone)]
+pub(super) enum Carrier {
+    /// The network.
+    Network,
+    /// A gateway, whose session lives as long as this.
+    Gateway(Arc<Trunk>),
+    /// A `ProxyCommand`.
+    Program(Arc<Complaints>),
+}
+
+impl Carrier {
+    /// Says of a fault whose it really is: a host cannot answer by a way that is gone.
+    pub(super) async fn blame(&self, fault: Fault) -> Fault {
+        if !is_of_the_way(&fault) {
+            return fault;
+        }
+        match self {
+            Self::Network => fault,
+            Self::Gateway(trunk) => trunk.end().unwrap_or(fault),
+            Self::Program(complaints) => {
+                let words = complaints.last_words().await;
+                let failed = |why: String| Fault::ProxyCommandFailed {
+                    command: complaints.command.clone(),
+                    why,
+                };
+                match (fault, words) {
+                    // It did lead there, so its words may be about anything.
+                    (Fault::SessionLost { why }, Some(words)) => {
+                        Fault::SessionLost { why: format!("{why}; ProxyCommand says: {words}") }
+                    }
+                    (_, Some(words)) => failed(words),
+                    (fault, None) if has_no_greeting(&fault) => {
+                        failed("no SSH greeting comes out of it".to_owned())
+                    }
+                    (fault, None) => fault,
+                }
+            }
+        }
+    }
+}
+
+/// Returns whether a fault may come from the way to the host as well as from the host.
+fn is_of_the_way(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::NotSsh { .. }
+            | Fault::Broken { .. }
+            | Fault::SessionLost { .. }
+            | Fault::TimedOut { step: Step::Greeting | Step::KeyExchange, .. }
+    )
+}
+
+fn has_no_greeting(fault: &Fault) -> bool {
+    matches!(fault, Fault::NotSsh { .. } | Fault::TimedOut { step: Step::Greeting, .. })
+}

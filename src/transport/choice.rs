@@ -1,0 +1,226 @@
+//! Which of the ways of speaking SSH a node gets.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use crate::transport::channel::Channel;
+use crate::transport::fault::{Fault, Step};
+use crate::transport::files::lock;
+use crate::transport::identity::Identity;
+use crate::transport::local::Leash;
+use crate::transport::ssh_config::{Question, Settings};
+use crate::transport::system::Call;
+use crate::transport::target::{SshTarget, Target};
+use crate::transport::{LOGIN_LIMIT, Transport, connect_limit};
+
+/// Methods the ssh program knows and gtop does not.
+const LACKING: [&str; 3] = ["hostbased", "gssapi-with-mic", "gssapi-keyex"];
+
+/// What speaks SSH.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// gtop itself, and the ssh program for nodes that need it.
+    #[default]
+    Auto,
+    /// gtop itself.
+    Native,
+    /// The ssh program.
+    Ssh,
+}
+
+/// The methods the ssh program may use to log in; all when empty.
+///
+/// It must not show the same keys again: a server counts them, and some penalize the address.
+pub(super) type Methods = Vec<String>;
+
+/// The nodes that were reached by the ssh program after gtop itself could not; for the life of the
+/// process.
+#[derive(Debug, Default)]
+pub(super) struct Remembered(Mutex<BTreeMap<Question, Methods>>);
+
+impl Remembered {
+    pub(super) fn get(&self, question: &Question) -> Option<Methods> {
+        lock(&self.0).get(question).cloned()
+    }
+
+    pub(super) fn put(&self, question: Question, methods: Methods) {
+        lock(&self.0).insert(question, methods);
+    }
+}
+
+impl Transport {
+    /// Starts a command on a node of the user's configuration.
+    pub(super) async fn by_choice(
+        &self,
+        target: &Target,
+        ssh: &SshTarget,
+        command: &str,
+        mut on_step: impl FnMut(Step),
+    ) -> Result<Channel, Fault> {
+        on_step(Step::Configuration);
+        let question = self.question(ssh);
+        let settings = self.settings_of(question.clone()).await?;
+        let choice = self.0.options.choice;
+        let known = match choice {
+            Choice::Auto => self.0.remembered.get(&question),
+            Choice::Native => None,
+            Choice::Ssh => Some(Methods::new()),
+        };
+        if let Some(methods) = known {
+            return self.by_program(&question, &settings, command, &methods, on_step).await;
+        }
+        let native = async {
+            let plan = self.plan(&question, &settings).await?;
+            self.native(target, plan, command, &mut on_step).await
+        };
+        let fault = match Box::pin(native).await {
+            Err(fault) if choice == Choice::Auto => fault,
+            ended => return ended,
+        };
+        let has_token = self.has_token(&settings).await?;
+        let Some(methods) = beyond(&fault, &settings, has_token) else { return Err(fault) };
+        match self.by_program(&question, &settings, command, &methods, on_step).await {
+            Ok(channel) => {
+                self.0.remembered.put(question, methods);
+                Ok(channel)
+            }
+            Err(program) => Err(both(fault, program)),
+        }
+    }
+
+    /// Starts a command by the ssh program.
+    async fn by_program(
+        &self,
+        question: &Question,
+        settings: &Settings,
+        command: &str,
+        methods: &[String],
+        mut on_step: impl FnMut(Step),
+    ) -> Result<Channel, Fault> {
+        on_step(Step::Connection);
+        let options = &self.0.options;
+        let connect_limit = connect_limit(options, settings);
+        let call = Call {
+            program: &options.ssh_program,
+            leash: Leash(options.leash.as_deref()),
+            question,
+            settings,
+            file: options.config_file.as_deref(),
+            connect_limit,
+            limit: connect_limit + LOGIN_LIMIT,
+            methods,
+        };
+        Ok(Channel::system(Box::pin(call.open(command)).await?))
+    }
+
+    /// Returns whether a key of the user's is on a token, where only the ssh program can use it.
+    async fn has_token(&self, settings: &Arc<Settings>) -> Result<bool, Fault> {
+        let files = settings.keys.files.clone();
+        let identities = self.blocking(move |shared| shared.keys.load(&files)).await?;
+        Ok(identities.iter().any(Identity::is_on_a_token))
+    }
+}
+
+/// Returns with which methods the ssh program could get further than gtop did, when it could.
+pub(super) fn beyond(fault: &Fault, settings: &Settings, has_token: bool) -> Option<Methods> {
+    let is_lacking = |method: &&String| {
+        LACKING.contains(&method.as_str()) || (has_token && method.as_str() == "publickey")
+    };
+    let allowed: Vec<String> = settings.methods.iter().filter(is_lacking).cloned().collect();
+    let offered = |offers: &[String]| -> Vec<String> {
+        allowed.iter().filter(|method| offers.contains(method)).cloned().collect()
+    };
+    let root = fault.root();
+    let is_beyond_gtop = matches!(
+        root,
+        Fault::OnlySsh { .. } | Fault::NoKnownAlgorithm { .. } | Fault::NoCommonAlgorithm { .. }
+    );
+    if is_beyond_gtop {
+        return Some(Methods::new());
+    }
+    // One method is not enough there, so all of them may be needed.
+    if let Fault::MoreAuthentication { wants, .. } = root {
+        return (!offered(wants).is_empty()).then(Methods::new);
+    }
+    let methods = if let Fault::AuthenticationRefused { offers, .. } = root {
+        offered(offers)
+    } else if matches!(root, Fault::KeyEncrypted { .. } | Fault::AgentUnreachable { .. }) {
+        // What the node offers was not heard; somebody who set up hostbased means it.
+        allowed.into_iter().filter(|method| method == "hostbased").collect()
+    } else {
+        return None;
+    };
+    // Which of them a gateway needs is for its own configuration to say.
+    let is_of_a_gateway = matches!(fault, Fault::ByWayOf { .. });
+    (!methods.is_empty()).then(|| if is_of_a_gateway { Methods::new() } else { methods })
+}
+
+/// Returns what to say when neither gtop nor the ssh program got in.
+pub(super) fn both(native: Fault, program: Fault) -> Fault {
+    match (native, program) {
+        (native, Fault::ProgramNotFound { .. }) => native,
+        (
+            Fault::AuthenticationRefused { user, offers, mut tried },
+            Fault::AuthenticationRefused { .. },
+        ) => {
+            tried.push("the ssh program".to_owned());
+            Fault::AuthenticationRefused { user, offers, tried }
+        }
+        (_, program) => program,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::ssh_config::Surroundings;
+
+    fn settings(methods: &str) -> Settings {
+        let question = Question { host: "gpu01".to_owned(), user: None, port: None };
+        let around = Surroundings {
+            home: "/home/ada".into(),
+            user: "ada".to_owned(),
+            machine: "here".to_owned(),
+            agent: None,
+        };
+        let methods = methods.split(',').map(str::to_owned).collect();
+        Settings {
+            methods,
+            ..question.of_ssh("hostname gpu01\nuser ada\nport 22\n", &around).unwrap()
+        }
+    }
+
+    fn refused(offers: &str) -> Fault {
+        let offers = offers.split(',').map(str::to_owned).collect();
+        Fault::AuthenticationRefused { user: "ada".to_owned(), offers, tried: Vec::new() }
+    }
+
+    #[test]
+    fn only_what_gtop_lacks_and_both_sides_allow_is_tried_by_ssh() {
+        let all = settings("gssapi-with-mic,hostbased,publickey,password");
+        let methods = |fault: &Fault, settings: &Settings| beyond(fault, settings, false);
+        assert_eq!(methods(&refused("hostbased"), &all), Some(vec!["hostbased".to_owned()]));
+        let both = Some(vec!["gssapi-with-mic".to_owned(), "hostbased".to_owned()]);
+        assert_eq!(methods(&refused("publickey,hostbased,gssapi-with-mic"), &all), both);
+        assert_eq!(methods(&refused("publickey,password"), &all), None);
+        assert_eq!(methods(&refused("hostbased"), &settings("publickey")), None);
+        assert_eq!(methods(&Fault::Refused { port: 22 }, &all), None);
+        let lacking = Fault::OnlySsh { options: "VerifyHostKeyDNS".to_owned() };
+        assert_eq!(methods(&lacking, &all), Some(Vec::new()));
+        let at_gateway = refused("hostbased").by_way_of("bastion");
+        assert_eq!(methods(&at_gateway, &all), Some(Vec::new()));
+        assert_eq!(
+            beyond(&refused("publickey"), &all, true),
+            Some(vec!["publickey".to_owned()]),
+            "a key on a token"
+        );
+    }
+
+    #[test]
+    fn a_refusal_by_both_is_one_refusal() {
+        let fault = both(refused("hostbased"), refused("hostbased"));
+        assert!(fault.to_string().contains("tried: the ssh program"), "{fault}");
+        let absent = Fault::ProgramNotFound { program: "ssh".to_owned(), why: String::new() };
+        assert_eq!(both(refused("hostbased"), absent), refused("hostbased"));
+    }
+}

@@ -1,0 +1,341 @@
+//! Gateways: hosts that carry connections to others (`ProxyJump`).
+//!
+//! All nodes behind a gateway share one session with it, opened once however many ask at the same
+//! moment and closed when the last of them is gone. Only a gateway that takes no more channels on
+//! one session gets another.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use russh::ChannelOpenFailure;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use crate::transport::complaint;
+use crate::transport::fault::Fault;
+use crate::transport::files::lock;
+use crate::transport::route::Way;
+use crate::transport::session::{Seen, Session};
+use crate::transport::ssh_config::Settings;
+use crate::transport::tunnel::{Tunnel, tunnel};
+
+/// Most sessions with one gateway.
+const MOST_TRUNKS: usize = 16;
+
+/// Most places that are remembered as forbidden.
+const MOST_FORBIDDEN: usize = 4096;
+
+/// How long a channel that nobody waits for any more may take to open, to be closed again.
+const ABANDONED: Duration = Duration::from_secs(20);
+
+/// How long a gateway is left alone after it could not be reached: at first, and at most. Nodes
+/// that ask meanwhile wait for the next try together.
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(16);
+
+/// How long everybody gets the same answer from a gateway that refused us: only a person can mend
+/// that, and every try counts there.
+const REFUSAL: Duration = Duration::from_secs(5);
+
+/// Where a gateway is to connect to.
+pub(super) type Place = (String, u16);
+
+/// All gateways in use.
+#[derive(Debug, Default)]
+pub(super) struct Gateways(Mutex<Vec<Arc<Gateway>>>);
+
+impl Gateways {
+    /// Returns the gateway with these settings that is reached this way; there is one of each,
+    /// whatever it is called.
+    pub(super) fn get(&self, name: &str, settings: Arc<Settings>, way: Way) -> Arc<Gateway> {
+        let mut known = lock(&self.0);
+        let is_it = |gateway: &&Arc<Gateway>| gateway.settings == settings && gateway.way == way;
+        if let Some(gateway) = known.iter().find(is_it) {
+            return Arc::clone(gateway);
+        }
+        // An edited configuration makes others of them.
+        known.retain(|gateway| Arc::strong_count(gateway) > 1);
+        let gateway = Arc::new(Gateway {
+            name: name.to_owned(),
+            settings,
+            way,
+            turns: Semaphore::new(1),
+            standing: Mutex::default(),
+        });
+        known.push(Arc::clone(&gateway));
+        gateway
+    }
+}
+
+/// One gateway with its sessions.
+pub(super) struct Gateway {
+    /// As `ProxyJump` names it, the first time.
+    pub(super) name: String,
+    pub(super) settings: Arc<Settings>,
+    /// How it is reached itself.
+    pub(super) way: Way,
+    /// Who may open a session with it.
+    pub(super) turns: Semaphore,
+    standing: Mutex<Standing>,
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gateway").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct Standing {
+    trunks: Vec<Weak<Trunk>>,
+    /// The last failure to open a session, when there was no success since.
+    failure: Option<Failure>,
+    /// Where the gateway has refused to connect to although it was asked for nothing else.
+    forbidden: BTreeSet<Place>,
+}
+
+/// A failure to open a session.
+struct Failure {
+    fault: Fault,
+    at: Instant,
+    /// How long the gateway is left alone.
+    pause: Duration,
+}
+
+impl Gateway {
+    /// Takes a seat in a session that is open and has room.
+    pub(super) fn seat(&self) -> Option<Seat> {
+        let mut standing = lock(&self.standing);
+        standing.trunks.retain(|trunk| trunk.upgrade().is_some_and(|trunk| trunk.end().is_none()));
+        let trunks: Vec<_> = standing.trunks.iter().filter_map(Weak::upgrade).collect();
+        drop(standing);
+        trunks.iter().find_map(Seat::take)
+    }
+
+    /// Returns until when somebody who asked at this time must wait before a session may be opened.
+    ///
+    /// Fails when that was tried since, or when there are sessions enough: one try is for all who
+    /// asked before it.
+    pub(super) fn may_open(&self, asked: Instant) -> Result<Option<Instant>, Fault> {
+        let standing = lock(&self.standing);
+        if let Some(Failure { fault, at, pause }) = &standing.failure {
+            let until = *at + *pause;
+            let is_over = until <= Instant::now();
+            if *at >= asked || !(is_over || fault.retries_by_itself()) {
+                return Err(fault.clone());
+            }
+            if !is_over {
+                return Ok(Some(until));
+            }
+        }
+        if standing.trunks.len() >= MOST_TRUNKS {
+            let why = "it takes no more connections".to_owned();
+            return Err(Fault::ChannelRefused { why }.by_way_of(&self.name));
+        }
+        Ok(None)
+    }
+
+    /// Takes in a new session.
+    pub(super) fn opened(&self, session: Session) -> Arc<Trunk> {
+        let trunk = Arc::new(Trunk {
+            gateway: self.name.clone(),
+            session,
+            load: Mutex::new(Load { seats: 0, carried: 0, most: usize::MAX }),
+            tunnels: Mutex::default(),
+        });
+        let mut standing = lock(&self.standing);
+        standing.failure = None;
+        standing.trunks.push(Arc::downgrade(&trunk));
+        trunk
+    }
+
+    /// Takes note that no session could be opened, and returns why as a fault of the gateway.
+    pub(super) fn failed(&self, fault: Fault) -> Fault {
+        let fault = fault.by_way_of(&self.name);
+        let mut standing = lock(&self.standing);
+        let pause = match &standing.failure {
+            _ if !fault.retries_by_itself() => REFUSAL,
+            Some(last) => (last.pause * 2).min(LONGEST_PAUSE),
+            None => PAUSE,
+        };
+        standing.failure = Some(Failure { fault: fault.clone(), at: Instant::now(), pause });
+        fault
+    }
+
+    /// Opens a channel to `place` on a session.
+    pub(super) async fn connect(&self, seat: Seat, place: &Place) -> Result<Tunnel, Refusal> {
+        let (asker, answer) = oneshot::channel();
+        let trunk = Arc::clone(&seat.trunk);
+        let working = carry(seat, place.clone(), asker);
+        {
+            let mut tunnels = lock(&trunk.tunnels);
+            while tunnels.try_join_next().is_some() {}
+            tunnels.spawn(working);
+        }
+        let answer = answer.await.unwrap_or(Err(Refusal::Gone));
+        if answer.is_ok() {
+            lock(&self.standing).forbidden.remove(place);
+        }
+        answer
+    }
+
+    /// Returns whether the gateway is known to forbid this place alone.
+    pub(super) fn forbids(&self, place: &Place) -> bool {
+        lock(&self.standing).forbidden.contains(place)
+    }
+
+    /// Takes note that the gateway forbids this place: it was not for lack of room.
+    pub(super) fn forbid(&self, place: &Place) {
+        let mut standing = lock(&self.standing);
+        if standing.forbidden.len() < MOST_FORBIDDEN {
+            standing.forbidden.insert(place.clone());
+        }
+        for trunk in standing.trunks.iter().filter_map(Weak::upgrade) {
+            lock(&trunk.load).most = usize::MAX;
+        }
+    }
+}
+
+/// A session with a gateway; it ends when the last tunnel and the last seat are gone.
+pub(super) struct Trunk {
+    gateway: String,
+    session: Session,
+    load: Mutex<Load>,
+    /// The work of each tunnel; it keeps the session until the tunnel is closed.
+    tunnels: Mutex<JoinSet<()>>,
+}
+
+struct Load {
+    /// Tunnels that are open or asked for.
+    seats: usize,
+    /// Tunnels that are open.
+    carried: usize,
+    /// How many seats there are, as far as known.
+    most: usize,
+}
+
+impl Trunk {
+    /// Returns why the session has ended, once it has.
+    pub(super) fn end(&self) -> Option<Fault> {
+        let seen: &Seen = &self.session.seen;
+        let is_over = self.session.handle.is_closed() || seen.end().is_some();
+        is_over.then(|| Fault::SessionLost { why: seen.why() }.by_way_of(&self.gateway))
+    }
+}
+
+/// The right to one tunnel of a session.
+pub(super) struct Seat {
+    pub(super) trunk: Arc<Trunk>,
+    is_carried: bool,
+}
+
+impl Seat {
+    /// Takes a seat when there is one.
+    pub(super) fn take(trunk: &Arc<Trunk>) -> Option<Self> {
+        let mut load = lock(&trunk.load);
+        if load.seats >= load.most {
+            return None;
+        }
+        load.seats += 1;
+        Some(Self { trunk: Arc::clone(trunk), is_carried: false })
+    }
+
+    fn carry(&mut self) {
+        self.is_carried = true;
+        lock(&self.trunk.load).carried += 1;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut load = lock(&self.trunk.load);
+        load.seats -= 1;
+        if self.is_carried {
+            load.carried -= 1;
+        }
+    }
+}
+
+impl Trunk {
+    /// Takes note that the gateway takes no more channels on this session, which it can only mean
+    /// when it has taken some. Returns whether it has.
+    pub(super) fn is_full(&self) -> bool {
+        let mut load = lock(&self.load);
+        if load.carried > 0 {
+            load.most = load.carried;
+        }
+        load.carried > 0
+    }
+}
+
+/// Why a gateway opened no channel.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// It tried, and the place did not answer.
+    Unreachable(String),
+    /// It does not do that, or not any more.
+    Forbidden(String),
+    /// It cannot now.
+    Shortage(String),
+    /// Its session is over.
+    Gone,
+}
+
+impl Refusal {
+    /// Returns what the gateway said.
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Unreachable(words) | Self::Forbidden(words) | Self::Shortage(words) => words,
+            Self::Gone => "connection closed".to_owned(),
+        }
+    }
+}
+
+/// Opens one tunnel, does its work, and closes it.
+async fn carry(
+    mut seat: Seat,
+    (host, port): Place,
+    mut asker: oneshot::Sender<Result<Tunnel, Refusal>>,
+) {
+    let trunk = Arc::clone(&seat.trunk);
+    let handle = &trunk.session.handle;
+    let mut opening =
+        Box::pin(handle.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0));
+    let opened = tokio::select! {
+        opened = &mut opening => opened,
+        // A channel that opens later must be closed, or it would stay for the life of the session.
+        () = asker.closed() => match timeout(ABANDONED, &mut opening).await {
+            Ok(opened) => opened,
+            Err(_elapsed) => return,
+        },
+    };
+    drop(opening);
+    let channel = match opened {
+        Ok(channel) => channel,
+        Err(error) => {
+            // Nobody may be waiting any more.
+            asker.send(Err(refusal(&error, &trunk.session.seen))).ok();
+            return;
+        }
+    };
+    seat.carry();
+    let (tunnel, pump) = tunnel(channel);
+    // A tunnel nobody takes ends at once, and the pump closes it.
+    asker.send(Ok(tunnel)).ok();
+    pump.run().await;
+}
+
+fn refusal(error: &russh::Error, seen: &Seen) -> Refusal {
+    let russh::Error::ChannelOpenFailure(reason) = error else { return Refusal::Gone };
+    let words = seen.refusal().map(|words| complaint::phrase(&words));
+    let or = |usual: &str| words.clone().unwrap_or_else(|| usual.to_owned());
+    match reason {
+        ChannelOpenFailure::ConnectFailed => Refusal::Unreachable(or("connect failed there")),
+        ChannelOpenFailure::ResourceShortage => Refusal::Shortage(or("short of resources")),
+        ChannelOpenFailure::AdministrativelyProhibited
+        | ChannelOpenFailure::UnknownChannelType
+        | ChannelOpenFailure::Other { .. } => Refusal::Forbidden(or("prohibited there")),
+    }
+}

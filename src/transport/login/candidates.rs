@@ -1,0 +1,316 @@
+//! Which keys and certificates are shown, in which order, and who signs for them.
+//!
+//! The order is that of ssh: certificates of the configuration, then what the agent holds of the
+//! configured files, then its other keys, then the files. What cannot be shown is left out with
+//! the reason.
+
+use std::sync::Arc;
+
+use russh::keys::agent::AgentIdentity;
+use russh::keys::ssh_key::public::KeyData;
+use russh::keys::{Algorithm, Certificate, HashAlg, PrivateKey, PublicKey};
+
+use crate::time::Timestamp;
+use crate::transport::fault;
+use crate::transport::identity::{CertificateFile, Identity, KeyFile};
+
+/// Signature algorithms that count only when the configuration names them.
+const OUTDATED: [&str; 4] =
+    ["ssh-rsa", "ssh-dss", "ssh-rsa-cert-v01@openssh.com", "ssh-dss-cert-v01@openssh.com"];
+
+/// Why an encrypted file nobody opened is not shown.
+const LOCKED: &str = "encrypted; ssh-add it";
+
+/// The same for one that gtop could not open with its passphrase either.
+const SEALED: &str = "encrypted in an old form; rewrite it with ssh-keygen -p, or ssh-add it";
+
+/// What there is to choose from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stock<'a> {
+    pub(super) identities: &'a [Identity],
+    pub(super) certificates: &'a [CertificateFile],
+    /// What the agent holds, in its order.
+    pub(super) held: &'a [AgentIdentity],
+    /// Whether nothing else of the agent may be shown.
+    pub(super) only_these: bool,
+    /// Whether the user chose the files.
+    pub(super) are_chosen: bool,
+    /// Names of the algorithms to sign with; those of today when empty.
+    pub(super) algorithms: &'a [String],
+    /// Who wants in.
+    pub(super) user: &'a str,
+    pub(super) now: Timestamp,
+    /// So many may be shown to one node.
+    pub(super) most: usize,
+}
+
+/// What is shown to the node.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Proof {
+    Key(KeyData),
+    Certificate(Arc<Certificate>),
+}
+
+/// Who signs.
+#[derive(Debug, Clone)]
+pub(super) enum Hand {
+    /// The agent, with this key of its.
+    Agent(Box<AgentIdentity>),
+    File(Arc<PrivateKey>),
+}
+
+/// One key or certificate to show.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    /// What people call it: a file, a fingerprint, the id of a certificate.
+    pub(super) name: String,
+    pub(super) proof: Proof,
+    pub(super) hand: Hand,
+}
+
+/// The keys to show, and why the others are not shown.
+#[derive(Debug, Default)]
+pub(super) struct Selection {
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) skipped: Vec<String>,
+    /// The encrypted files nobody opened.
+    pub(super) locked: Vec<std::path::PathBuf>,
+}
+
+impl Proof {
+    fn key(&self) -> &KeyData {
+        match self {
+            Self::Key(key) => key,
+            Self::Certificate(certificate) => certificate.public_key(),
+        }
+    }
+
+    pub(super) fn is_rsa(&self) -> bool {
+        matches!(self.key(), KeyData::Rsa(_))
+    }
+
+    /// Returns the hashes an RSA key may sign with, the preferred first; one nothing for any other
+    /// kind of key that may sign. None at all when it may not.
+    pub(super) fn hashes(&self, algorithms: &[String]) -> Vec<Option<HashAlg>> {
+        let name = |hash| {
+            let algorithm =
+                if self.is_rsa() { Algorithm::Rsa { hash } } else { self.key().algorithm() };
+            match self {
+                Self::Key(_) => algorithm.as_str().to_owned(),
+                Self::Certificate(_) => algorithm.to_certificate_type(),
+            }
+        };
+        let hashes: &[Option<HashAlg>] = if self.is_rsa() {
+            &[Some(HashAlg::Sha512), Some(HashAlg::Sha256), None]
+        } else {
+            &[None]
+        };
+        let place = |name: &str| match algorithms {
+            [] => (!OUTDATED.contains(&name)).then_some(0),
+            listed => listed.iter().position(|listed| listed == name),
+        };
+        let mut allowed: Vec<_> =
+            hashes.iter().filter_map(|hash| Some((place(&name(*hash))?, *hash))).collect();
+        allowed.sort_by_key(|(place, _)| *place);
+        allowed.into_iter().map(|(_, hash)| hash).collect()
+    }
+}
+
+/// A key or certificate before it is known whether anybody can sign for it.
+struct Entry<'a> {
+    name: String,
+    proof: Proof,
+    /// The file of the key, where it came from one.
+    file: Option<&'a KeyFile>,
+    /// The agent's own, where it holds exactly this.
+    held: Option<&'a AgentIdentity>,
+}
+
+/// Chooses and orders.
+pub(super) fn select(stock: Stock<'_>) -> Selection {
+    let mut selection = Selection::default();
+    let files = file_entries(stock, &mut selection);
+    let (first, mut ours, others, files) = in_order(stock, files);
+    let are_too_many = first.len() + ours.len() + others.len() + files.len() > stock.most;
+    // ssh would come to the files last, and with so many keys not at all.
+    let (second, third) =
+        if stock.are_chosen && are_too_many { (files, others) } else { (others, files) };
+    let mut entries = first;
+    entries.append(&mut ours);
+    entries.extend(second.into_iter().chain(third));
+    for entry in entries {
+        match entry.candidate(stock) {
+            Ok(candidate) if selection.has(&candidate.proof) => {}
+            Ok(candidate) => selection.candidates.push(candidate),
+            Err(why) => selection.skipped.push(format!("{} ({why})", entry.name)),
+        }
+    }
+    selection
+}
+
+impl Selection {
+    fn has(&self, proof: &Proof) -> bool {
+        self.candidates.iter().any(|candidate| candidate.proof == *proof)
+    }
+}
+
+/// Lists what the files hold, each key before its certificate.
+fn file_entries<'a>(stock: Stock<'a>, selection: &mut Selection) -> Vec<Entry<'a>> {
+    let mut entries = Vec::new();
+    for identity in stock.identities {
+        let path = identity.path.display().to_string();
+        match &identity.file {
+            KeyFile::Absent => {}
+            KeyFile::Unusable(why) => selection.skipped.push(format!("{path} ({why})")),
+            KeyFile::Locked(None) => selection.skipped.push(format!("{path} ({LOCKED})")),
+            KeyFile::Sealed(None) => selection.skipped.push(format!("{path} ({SEALED})")),
+            KeyFile::Open(_)
+            | KeyFile::Locked(_)
+            | KeyFile::Sealed(_)
+            | KeyFile::Public(_)
+            | KeyFile::Token(_) => {
+                entries.extend(identity.file.public().map(|key| Entry {
+                    name: path.clone(),
+                    proof: Proof::Key(key.clone()),
+                    file: Some(&identity.file),
+                    held: None,
+                }));
+            }
+        }
+        if matches!(&identity.file, KeyFile::Locked(public) if !stock.holds(public.as_ref())) {
+            selection.locked.push(identity.path.clone());
+        }
+        // With certificates of its own the configuration wants no others.
+        if let Some(certificate) = &identity.certificate
+            && stock.certificates.is_empty()
+        {
+            entries.push(stock.certificate_entry(&path, certificate));
+        }
+    }
+    entries
+}
+
+type Ordered<'a> = (Vec<Entry<'a>>, Vec<Entry<'a>>, Vec<Entry<'a>>, Vec<Entry<'a>>);
+
+/// Returns configured certificates, configured keys the agent holds, its others, the files.
+fn in_order<'a>(stock: Stock<'a>, mut files: Vec<Entry<'a>>) -> Ordered<'a> {
+    let certificates = stock.certificates.iter().filter_map(|file| {
+        let path = file.path.display().to_string();
+        Some(stock.certificate_entry(&path, file.certificate.as_ref()?))
+    });
+    let (mut ours, mut others) = (Vec::new(), Vec::new());
+    for held in stock.held {
+        let proof = proof_of(held);
+        if let Some(at) = files.iter().position(|entry| entry.proof == proof) {
+            let entry = files.remove(at);
+            let name = format!("{} in the agent", entry.name);
+            ours.push(Entry { name, held: Some(held), ..entry });
+        } else if !stock.only_these {
+            let name = match &proof {
+                Proof::Key(key) => format!("agent {}", key.fingerprint(HashAlg::Sha256)),
+                Proof::Certificate(certificate) => stock.certificate_name("agent", certificate),
+            };
+            others.push(Entry { name, proof, file: None, held: Some(held) });
+        }
+    }
+    (certificates.collect(), ours, others, files)
+}
+
+fn proof_of(held: &AgentIdentity) -> Proof {
+    match held {
+        AgentIdentity::PublicKey { key, .. } => Proof::Key(key.key_data().clone()),
+        AgentIdentity::Certificate { certificate, .. } => {
+            Proof::Certificate(Arc::new(certificate.clone()))
+        }
+    }
+}
+
+impl<'a> Stock<'a> {
+    fn certificate_entry(self, place: &str, certificate: &Arc<Certificate>) -> Entry<'a> {
+        Entry {
+            name: self.certificate_name(place, certificate),
+            proof: Proof::Certificate(Arc::clone(certificate)),
+            file: None,
+            held: None,
+        }
+    }
+
+    /// Names a certificate, with what will keep it from being accepted. It is shown all the same:
+    /// the node is the judge, and its clock may differ.
+    fn certificate_name(self, place: &str, certificate: &Certificate) -> String {
+        let now = u64::try_from(self.now.as_micros() / 1_000_000).unwrap_or(0);
+        let principals = certificate.valid_principals();
+        let flaw = if certificate.valid_before() <= now {
+            ", expired".to_owned()
+        } else if certificate.valid_after() > now {
+            ", not valid yet".to_owned()
+        } else if !principals.is_empty() && !principals.iter().any(|name| name == self.user) {
+            format!(", for {}", fault::clean(&principals.join(" "), 64))
+        } else {
+            String::new()
+        };
+        format!("{place} certificate '{}'{flaw}", fault::clean(certificate.key_id(), 64))
+    }
+
+    /// Returns whether the agent holds a key.
+    fn holds(self, key: Option<&KeyData>) -> bool {
+        key.is_some_and(|key| self.plain(key).is_some())
+    }
+
+    /// Returns the agent's plain key.
+    fn plain(self, wanted: &KeyData) -> Option<&'a AgentIdentity> {
+        let is_it = |held: &&AgentIdentity| match held {
+            AgentIdentity::PublicKey { key, .. } => key.key_data() == wanted,
+            AgentIdentity::Certificate { .. } => false,
+        };
+        self.held.iter().find(is_it)
+    }
+
+    /// Returns who can sign for a certificate: the agent, or the file of its key.
+    fn signer(self, certificate: &Certificate) -> Option<Hand> {
+        let wanted = certificate.public_key();
+        if let Some(held) = self.plain(wanted) {
+            return Some(Hand::Agent(Box::new(held.clone())));
+        }
+        let files = self.identities.iter().map(|identity| &identity.file);
+        let mut opened = files.filter(|file| file.public() == Some(wanted));
+        opened.find_map(|file| {
+            let KeyFile::Open(key) = file else { return None };
+            Some(Hand::File(Arc::clone(key)))
+        })
+    }
+}
+
+impl Entry<'_> {
+    /// Returns this with who signs for it, or why it is not shown.
+    fn candidate(&self, stock: Stock<'_>) -> Result<Candidate, &'static str> {
+        if self.proof.hashes(stock.algorithms).is_empty() {
+            return Err("its kind is not in PubkeyAcceptedAlgorithms");
+        }
+        let hand = match (&self.proof, self.held, self.file) {
+            (Proof::Certificate(certificate), held, _) => {
+                let own = || held.map(|held| Hand::Agent(Box::new(held.clone())));
+                stock.signer(certificate).or_else(own).ok_or("its private key is not here")?
+            }
+            (Proof::Key(_), Some(held), _) => Hand::Agent(Box::new(held.clone())),
+            (Proof::Key(_), None, Some(file)) => match file {
+                KeyFile::Open(key) => Hand::File(Arc::clone(key)),
+                KeyFile::Locked(_) => return Err(LOCKED),
+                KeyFile::Sealed(_) => return Err(SEALED),
+                KeyFile::Token(_) => return Err("needs its security key; ssh-add it"),
+                KeyFile::Public(_) => return Err("only its public half is here"),
+                KeyFile::Unusable(why) => return Err(why),
+                KeyFile::Absent => return Err("is gone"),
+            },
+            (Proof::Key(_), None, None) => return Err("nobody signs for it"),
+        };
+        Ok(Candidate { name: self.name.clone(), proof: self.proof.clone(), hand })
+    }
+}
+
+impl Candidate {
+    /// Returns the public key as the node gets it.
+    pub(super) fn public_key(&self) -> PublicKey {
+        PublicKey::from(self.proof.key().clone())
+    }
+}

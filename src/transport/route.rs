@@ -1,0 +1,259 @@
+//! From a configuration to an open line: directly, through gateways, or by a command.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::transport::carrier::{Carrier, Line};
+use crate::transport::dial::{self, Deadline, Origin, Place};
+use crate::transport::fault::{Fault, Step};
+use crate::transport::gateway::{Gateway, Refusal, Seat, Trunk};
+use crate::transport::local::Leash;
+use crate::transport::ssh_config::{Hop, Question, Route, Settings};
+use crate::transport::tunnel::Tunnel;
+use crate::transport::{LOGIN_LIMIT, Plan, SshTarget, Transport, proxy, session};
+
+/// Most gateways on the way to one host.
+const MOST_HOPS: usize = 16;
+
+/// How bytes get to a host, with every gateway on the way looked up.
+#[derive(Debug, Clone)]
+pub(super) enum Way {
+    /// By a TCP connection from here.
+    Direct(Origin),
+    /// Through a command.
+    Command(String),
+    /// Through this gateway, which has a way of its own.
+    Through(Arc<Gateway>),
+}
+
+impl PartialEq for Way {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Direct(one), Self::Direct(other)) => one == other,
+            (Self::Command(one), Self::Command(other)) => one == other,
+            (Self::Through(one), Self::Through(other)) => Arc::ptr_eq(one, other),
+            (Self::Direct(_) | Self::Command(_) | Self::Through(_), _) => false,
+        }
+    }
+}
+
+impl Way {
+    /// Returns the way that needs no gateway, as the settings of its first host say.
+    fn begin(settings: &Settings) -> Self {
+        match &settings.route {
+            Route::Command(command) => Self::Command(command.clone()),
+            Route::Direct | Route::Jumps(_) => Self::Direct(Origin {
+                address: settings.bind_address.clone(),
+                interface: settings.bind_interface.clone(),
+            }),
+        }
+    }
+}
+
+impl Hop {
+    fn question(&self) -> Question {
+        Question { host: self.host.clone(), user: self.user.clone(), port: self.port }
+    }
+}
+
+impl Transport {
+    /// Looks up every gateway on the way to a host.
+    ///
+    /// Each is a host of the configuration like any other, but for its own `ProxyJump`: that holds
+    /// only for the first one of a list, since the list says how the others are reached.
+    pub(super) async fn way(
+        &self,
+        asked: &Question,
+        settings: &Arc<Settings>,
+    ) -> Result<Way, Fault> {
+        let mut gateways: Vec<(Hop, Arc<Settings>)> = Vec::new();
+        let mut names = vec![asked.host.to_ascii_lowercase()];
+        let mut first = Arc::clone(settings);
+        while let Route::Jumps(hops) = &first.route {
+            let Some(nearest) = hops.first() else { break };
+            let name = nearest.host.to_ascii_lowercase();
+            let is_circle = names.contains(&name) && nearest.port.is_none();
+            names.push(name);
+            if is_circle || gateways.len() + hops.len() > MOST_HOPS {
+                let why = format!("ProxyJump leads in a circle: {}", names.join(", "));
+                return Err(Fault::BadConfiguration { why });
+            }
+            for hop in hops.iter().rev() {
+                let found = self.settings_of(hop.question()).await;
+                gateways.push((hop.clone(), found.map_err(|fault| fault.by_way_of(&hop.host))?));
+            }
+            let Some((_, nearest)) = gateways.last() else { break };
+            first = Arc::clone(nearest);
+        }
+        let way = Way::begin(&first);
+        Ok(gateways.into_iter().rev().fold(way, |way, (hop, settings)| {
+            Way::Through(self.0.gateways.get(&hop.host, settings, way))
+        }))
+    }
+
+    /// Returns the settings of a target and of every gateway on the way to it.
+    pub(super) async fn settings_on_the_way(
+        &self,
+        ssh: &SshTarget,
+    ) -> Result<Vec<Arc<Settings>>, Fault> {
+        let question = self.question(ssh);
+        let settings = self.settings_of(question.clone()).await?;
+        let mut way = self.way(&question, &settings).await?;
+        let mut all = vec![settings];
+        while let Way::Through(gateway) = way {
+            all.push(Arc::clone(&gateway.settings));
+            way = gateway.way.clone();
+        }
+        Ok(all)
+    }
+
+    /// Opens a line to the host of a plan. The time for what follows begins when a gateway is
+    /// there, since waiting for one is none of the host's doing.
+    pub(super) async fn dial(
+        &self,
+        typed: &str,
+        plan: &Plan,
+        on_step: &mut impl FnMut(Step),
+    ) -> Result<(Line, Deadline), Fault> {
+        let origin = match &plan.way {
+            Way::Direct(origin) => origin,
+            Way::Command(command) => {
+                on_step(Step::Connection);
+                let leash = Leash(self.0.options.leash.as_deref());
+                let (program, complaints) = proxy::start(command, leash)?;
+                let carrier = Carrier::Program(complaints);
+                let line = Line { stream: Box::new(program), port: plan.port, carrier };
+                return Ok((line, Deadline::after(plan.connect_limit)));
+            }
+            Way::Through(gateway) => {
+                on_step(Step::Connection);
+                return self.through(gateway, plan).await;
+            }
+        };
+        on_step(Step::Name);
+        let limit = Deadline::after(plan.connect_limit);
+        let place = Place { host: &plan.host, port: plan.port, family: plan.family, typed };
+        let addresses = limit.bound(Step::Name, self.0.names.look_up(place)).await??;
+        on_step(Step::Connection);
+        let origin = limit.bound(Step::Name, origin.resolve(&self.0.names)).await??;
+        let stream = dial::connect(&addresses, &origin, &limit).await?;
+        let line = Line { stream: Box::new(stream), port: plan.port, carrier: Carrier::Network };
+        Ok((line, limit))
+    }
+
+    /// Opens a line through a gateway.
+    async fn through(
+        &self,
+        gateway: &Arc<Gateway>,
+        plan: &Plan,
+    ) -> Result<(Line, Deadline), Fault> {
+        let place = (plan.host.clone(), plan.port);
+        let forbidden = |why| Fault::GatewayForbids { gateway: gateway.name.clone(), why };
+        let mut turn = None;
+        // Keeps a session while it is asked again.
+        let mut held = Vec::new();
+        loop {
+            let seat = self.seat(gateway, turn.is_some()).await?;
+            let trunk = Arc::clone(&seat.trunk);
+            held.push(Arc::clone(&trunk));
+            let limit = Deadline::after(plan.connect_limit);
+            let asked = limit.bound(Step::Connection, gateway.connect(seat, &place));
+            let refusal = match asked.await? {
+                Ok(tunnel) => return Ok((line(tunnel, plan.port, trunk), limit)),
+                Err(Refusal::Unreachable(why)) => {
+                    let gateway = gateway.name.clone();
+                    return Err(Fault::GatewayCannotReach { gateway, why });
+                }
+                Err(Refusal::Gone) => {
+                    let lost = || {
+                        let why = "connection closed".to_owned();
+                        Fault::SessionLost { why }.by_way_of(&gateway.name)
+                    };
+                    return Err(trunk.end().unwrap_or_else(lost));
+                }
+                Err(Refusal::Forbidden(why)) if gateway.forbids(&place) => {
+                    return Err(forbidden(why));
+                }
+                Err(refusal) => refusal,
+            };
+            if trunk.is_full() {
+                continue;
+            }
+            if turn.is_none() {
+                // Many may have asked at once, and refusals overtake consents: one by one, then.
+                turn = gateway.turns.acquire().await.ok();
+                continue;
+            }
+            if matches!(refusal, Refusal::Forbidden(_)) {
+                gateway.forbid(&place);
+                return Err(forbidden(refusal.words()));
+            }
+            // That passes.
+            let why = refusal.words();
+            return Err(Fault::ChannelRefused { why }.by_way_of(&gateway.name));
+        }
+    }
+
+    /// Takes a seat in a session with a gateway; opens one when there is none with room.
+    async fn seat(&self, gateway: &Arc<Gateway>, has_turn: bool) -> Result<Seat, Fault> {
+        let asked = Instant::now();
+        loop {
+            if let Some(seat) = gateway.seat() {
+                return Ok(seat);
+            }
+            // Whoever comes first opens it for all who wait here.
+            let turn = if has_turn { None } else { gateway.turns.acquire().await.ok() };
+            if let Some(seat) = gateway.seat() {
+                return Ok(seat);
+            }
+            let Some(until) = gateway.may_open(asked)? else {
+                return self.first_seat(gateway).await;
+            };
+            drop(turn);
+            sleep_until(until).await;
+        }
+    }
+
+    /// Opens a session with a gateway and takes a seat in it.
+    async fn first_seat(&self, gateway: &Arc<Gateway>) -> Result<Seat, Fault> {
+        let session = self.open_gateway(gateway).await;
+        let trunk = gateway.opened(session.map_err(|fault| gateway.failed(fault))?);
+        let lost = || Fault::SessionLost { why: String::new() }.by_way_of(&gateway.name);
+        Seat::take(&trunk).ok_or_else(lost)
+    }
+
+    /// Logs in to a gateway, which may itself be behind another.
+    fn open_gateway<'a>(
+        &'a self,
+        gateway: &'a Arc<Gateway>,
+    ) -> Pin<Box<dyn Future<Output = Result<session::Session, Fault>> + Send + 'a>> {
+        Box::pin(async move {
+            let plan = self.plan_by(&gateway.name, &gateway.settings, gateway.way.clone()).await?;
+            self.log_in(&gateway.name, plan, &mut |_| ()).await.map(|(session, _)| session)
+        })
+    }
+
+    /// Opens a session for a plan, up to the point where commands may be run.
+    pub(super) async fn log_in(
+        &self,
+        typed: &str,
+        plan: Plan,
+        on_step: &mut impl FnMut(Step),
+    ) -> Result<(session::Session, Deadline), Fault> {
+        let (line, limit) = self.dial(typed, &plan, on_step).await?;
+        on_step(Step::KeyExchange);
+        let mut session = session::greet(line, plan.trust, &plan.terms, &limit).await?;
+        on_step(Step::Login);
+        let mut limit = Deadline::after(LOGIN_LIMIT);
+        match plan.login.run(&mut session, &mut limit).await {
+            Ok(()) => Ok((session, limit)),
+            Err(fault) => Err(session.carrier.clone().blame(fault).await),
+        }
+    }
+}
+
+fn line(tunnel: Tunnel, port: u16, trunk: Arc<Trunk>) -> Line {
+    Line { stream: Box::new(tunnel), port, carrier: Carrier::Gateway(trunk) }
+}

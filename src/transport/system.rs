@@ -1,0 +1,223 @@
+//! The system's `ssh` as the way to a node: one long-lived process for each.
+//!
+//! It does whatever the user's ssh does, hosts behind Kerberos included, at the price of a process.
+//! It never asks anything: what it would ask about is a fault. A master connection the user has
+//! open is used, and none is made.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::transport::channel::{Exit, Output};
+use crate::transport::complaint::{self, Said};
+use crate::transport::dial::Deadline;
+use crate::transport::fault::{self, Fault, Step};
+use crate::transport::local::{Leash, Local, NOT_STARTED};
+use crate::transport::ssh_config::{Question, Settings};
+
+/// Most of its complaints that are kept: a changed host key takes fifteen lines.
+const LONGEST_COMPLAINT: usize = 4096;
+
+/// What ssh exits with when it was ssh that failed, and not the command.
+const OWN_FAILURE: u32 = 255;
+
+/// Options that keep ssh to the one thing it is wanted for. The first value of an option counts, so
+/// these win over the configuration.
+const OPTIONS: [&str; 13] = [
+    "BatchMode=yes",
+    "ClearAllForwardings=yes",
+    "ForwardX11=no",
+    "ForwardAgent=no",
+    "Tunnel=no",
+    "PermitLocalCommand=no",
+    "RequestTTY=no",
+    "ControlMaster=no",
+    "EscapeChar=none",
+    "Compression=no",
+    "NumberOfPasswordPrompts=0",
+    // Less would hide why it failed, more would say too much.
+    "LogLevel=INFO",
+    "VisualHostKey=no",
+];
+
+/// How ssh is to be called.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub(super) program: &'a Path,
+    pub(super) leash: Leash<'a>,
+    pub(super) question: &'a Question,
+    pub(super) settings: &'a Settings,
+    /// The configuration file, as `-F`.
+    pub(super) file: Option<&'a Path>,
+    pub(super) connect_limit: Duration,
+    /// How long all of it may take until the command says something.
+    pub(super) limit: Duration,
+    /// The methods that may be used to log in; all when empty.
+    pub(super) methods: &'a [String],
+}
+
+/// A running `ssh`.
+#[derive(Debug)]
+pub(super) struct System {
+    local: Local,
+    /// Output that came while it was waited for the first.
+    early: VecDeque<Output>,
+    complaint: Vec<u8>,
+    typed: String,
+    port: u16,
+    user: String,
+    connect_limit: Duration,
+    /// Nothing more will come.
+    is_over: bool,
+    /// Why, when it was not the command's own end.
+    lost: Option<Fault>,
+}
+
+impl Call<'_> {
+    /// Starts ssh and waits until the command says something: ssh does not tell when it is in.
+    pub(super) async fn open(self, command: &str) -> Result<System, Fault> {
+        let limit = Deadline::after(self.limit);
+        let opened = limit.bound(Step::Login, self.try_once(command, false)).await?;
+        match opened {
+            // An older ssh does not know the option that switches this off, so it is not given
+            // to those that do not need it.
+            Err(Fault::SshProgram { says, .. }) if says.contains("remote command") => {
+                limit.bound(Step::Login, self.try_once(command, true)).await?
+            }
+            opened => opened,
+        }
+    }
+
+    async fn try_once(self, command: &str, has_another_command: bool) -> Result<System, Fault> {
+        let words = self.words(command, has_another_command);
+        let mut system = System {
+            local: Local::run(self.program, &words, self.leash)?,
+            early: VecDeque::new(),
+            complaint: Vec::new(),
+            typed: self.question.host.clone(),
+            port: self.settings.port,
+            user: self.settings.user.clone(),
+            connect_limit: self.connect_limit,
+            is_over: false,
+            lost: None,
+        };
+        system.first().await.map(|()| system)
+    }
+
+    fn words(self, command: &str, has_another_command: bool) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["-T".into()];
+        if let Some(file) = self.file {
+            words.extend(["-F".into(), file.into()]);
+        }
+        let seconds = self.connect_limit.as_secs_f64().ceil().max(1.0);
+        let mut options: Vec<String> = OPTIONS.iter().map(|option| (*option).to_owned()).collect();
+        options.push(format!("ConnectTimeout={seconds:.0}"));
+        if !self.methods.is_empty() {
+            options.push(format!("PreferredAuthentications={}", self.methods.join(",")));
+        }
+        if has_another_command {
+            options.push("RemoteCommand=none".to_owned());
+        }
+        words.extend(options.into_iter().flat_map(|option| ["-o".into(), option.into()]));
+        if let Some(user) = &self.question.user {
+            words.extend(["-l".into(), user.into()]);
+        }
+        if let Some(port) = self.question.port {
+            words.extend(["-p".into(), port.to_string().into()]);
+        }
+        words.extend(["--".into(), (&self.question.host).into(), command.into()]);
+        words
+    }
+}
+
+impl System {
+    /// Waits for the first output of the command.
+    async fn first(&mut self) -> Result<(), Fault> {
+        loop {
+            let output = self.following().await;
+            match output {
+                Output::Stderr(_) => continue,
+                Output::Closed(Some(fault)) => return Err(fault),
+                Output::Stdout(_) | Output::Exit(_) | Output::Closed(None) => {}
+            }
+            self.early.push_back(output);
+            return Ok(());
+        }
+    }
+
+    /// Waits for what comes next. Nothing is lost when the wait is given up.
+    pub(super) async fn next(&mut self) -> Output {
+        match self.early.pop_front() {
+            Some(output) => output,
+            None => self.following().await,
+        }
+    }
+
+    async fn following(&mut self) -> Output {
+        if self.is_over {
+            return Output::Closed(self.lost.clone());
+        }
+        let output = self.local.next().await;
+        match &output {
+            Output::Stderr(bytes) => {
+                self.complaint.extend(bytes);
+                let surplus = self.complaint.len().saturating_sub(LONGEST_COMPLAINT);
+                self.complaint.drain(..surplus);
+                return output;
+            }
+            Output::Exit(exit) => self.lost = self.own_failure(exit),
+            Output::Closed(fault) => self.lost.clone_from(fault),
+            Output::Stdout(_) => return output,
+        }
+        let is_of_the_command = matches!(output, Output::Exit(_)) && self.lost.is_none();
+        if is_of_the_command {
+            return output;
+        }
+        self.is_over = true;
+        Output::Closed(self.lost.clone())
+    }
+
+    /// Returns why ssh itself failed, when it was not the command that ended so.
+    fn own_failure(&self, exit: &Exit) -> Option<Fault> {
+        match exit {
+            Exit::Status(OWN_FAILURE) => Some(self.fault()),
+            Exit::Status(status) if *status == u32::from(NOT_STARTED) => self.not_started(),
+            Exit::Status(_) => None,
+            Exit::Signal(name) => {
+                let why = format!("the ssh program was ended by SIG{name}");
+                Some(Fault::SessionLost { why })
+            }
+        }
+    }
+
+    fn words(&self) -> String {
+        String::from_utf8_lossy(&self.complaint).into_owned()
+    }
+
+    /// The leash could not become ssh.
+    fn not_started(&self) -> Option<Fault> {
+        let words = self.words();
+        let line = words.lines().find_map(|line| line.strip_prefix("gtop: cannot start "))?;
+        let (program, why) = line.rsplit_once(": ")?;
+        Some(Fault::ProgramNotFound { program: fault::quote(program), why: fault::quote(why) })
+    }
+
+    fn fault(&self) -> Fault {
+        let Self { typed, port, user, connect_limit, .. } = self;
+        let text = &self.words();
+        complaint::fault(&Said { text, typed, port: *port, user, limit: *connect_limit })
+    }
+
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        self.local.send(bytes).await
+    }
+
+    pub(super) fn close_stdin(&mut self) {
+        self.local.close_stdin();
+    }
+
+    pub(super) async fn shutdown(self) {
+        self.local.shutdown().await;
+    }
+}

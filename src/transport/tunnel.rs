@@ -1,0 +1,234 @@
+//! A connection through a gateway: one channel of the gateway's session.
+//!
+//! russh hands out what arrives on all channels of a session in one go: a channel whose reader has
+//! stopped would stop all the others. So each channel is emptied into a bounded buffer of its own,
+//! and a reader that leaves that buffer full for too long loses its channel.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::task::AtomicWaker;
+use russh::client::Msg;
+use russh::{Channel, ChannelMsg};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, SimplexStream, simplex};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// What may wait to be read. A probe's sample is 2 KiB; the longest frame is 1 MiB.
+const BUFFER: usize = 256 * 1024;
+
+/// How long a reader may leave its buffer full: meanwhile the others behind the gateway wait too.
+const STALL: Duration = Duration::from_secs(3);
+
+/// The end a session runs over. Dropping it closes the channel.
+pub(super) struct Tunnel {
+    incoming: ReadHalf<SimplexStream>,
+    outgoing: Pin<Box<dyn AsyncWrite + Send>>,
+    state: Arc<State>,
+    _held: oneshot::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_over: AtomicBool,
+    writer: AtomicWaker,
+}
+
+/// Does the work of one tunnel until it ends, and then closes the channel.
+pub(super) struct Pump {
+    channel: Channel<Msg>,
+    inlet: tokio::io::WriteHalf<SimplexStream>,
+    state: Arc<State>,
+    let_go: oneshot::Receiver<()>,
+}
+
+/// Makes a tunnel of an open channel; the pump must run for it to work.
+pub(super) fn tunnel(channel: Channel<Msg>) -> (Tunnel, Pump) {
+    let (incoming, inlet) = simplex(BUFFER);
+    let outgoing = Box::pin(channel.make_writer());
+    let state = Arc::new(State::default());
+    let (held, let_go) = oneshot::channel();
+    let pump = Pump { channel, inlet, state: Arc::clone(&state), let_go };
+    (Tunnel { incoming, outgoing, state, _held: held }, pump)
+}
+
+impl Pump {
+    /// Passes on what arrives until either side has enough.
+    pub(super) async fn run(mut self) {
+        loop {
+            let message = tokio::select! {
+                message = self.channel.wait() => message,
+                _ = &mut self.let_go => break,
+            };
+            match message {
+                Some(ChannelMsg::Data { data }) => tokio::select! {
+                    taken = timeout(STALL, self.inlet.write_all(&data)) => match taken {
+                        Ok(Ok(())) => {}
+                        Ok(Err(_)) | Err(_) => break,
+                    },
+                    _ = &mut self.let_go => break,
+                },
+                Some(ChannelMsg::Eof | ChannelMsg::Close) | None => break,
+                Some(_) => {}
+            }
+        }
+        self.state.is_over.store(true, Ordering::Release);
+        self.state.writer.wake();
+        // The reader gets what is in the buffer, and then the end; or it is gone.
+        self.inlet.shutdown().await.ok();
+        // A session that is gone has no channel to close.
+        self.channel.close().await.ok();
+    }
+}
+
+impl AsyncRead for Tunnel {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.incoming).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Tunnel {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.state.writer.register(context.waker());
+        // russh would wait for room without end when the gateway is gone.
+        if self.state.is_over.load(Ordering::Acquire) {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        self.outgoing.as_mut().poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.outgoing.as_mut().poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.state.is_over.load(Ordering::Acquire) {
+            return Poll::Ready(Ok(()));
+        }
+        self.outgoing.as_mut().poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use russh::keys::ssh_key::private::{Ed25519Keypair, KeypairData};
+    use russh::keys::{PrivateKey, PublicKeyOrCertificate};
+    use russh::{client, server};
+    use tokio::io::{AsyncReadExt, duplex};
+
+    use super::*;
+
+    struct Anybody;
+
+    impl client::Handler for Anybody {
+        type Error = russh::Error;
+
+        async fn check_server_key(
+            &mut self,
+            _: &PublicKeyOrCertificate,
+        ) -> Result<bool, russh::Error> {
+            Ok(true)
+        }
+    }
+
+    /// Sends without end on the channel to port 1, and back what comes on others.
+    struct Gateway;
+
+    impl server::Handler for Gateway {
+        type Error = russh::Error;
+
+        async fn auth_none(&mut self, _: &str) -> Result<server::Auth, russh::Error> {
+            Ok(server::Auth::Accept)
+        }
+
+        async fn channel_open_direct_tcpip(
+            &mut self,
+            channel: Channel<server::Msg>,
+            _: &str,
+            port: u32,
+            _: &str,
+            _: u32,
+            reply: server::ChannelOpenHandle,
+            _: &mut server::Session,
+        ) -> Result<(), russh::Error> {
+            reply.accept().await;
+            let mut stream = channel.into_stream();
+            tokio::spawn(async move {
+                if port == 1 {
+                    while stream.write_all(&[b'y'; 4096]).await.is_ok() {}
+                    return;
+                }
+                let (mut reader, mut writer) = tokio::io::split(stream);
+                tokio::io::copy(&mut reader, &mut writer).await.ok();
+            });
+            Ok(())
+        }
+    }
+
+    async fn connected() -> client::Handle<Anybody> {
+        let (near, far) = duplex(64 * 1024);
+        let pair = Ed25519Keypair::from_seed(&[7; 32]);
+        let key = PrivateKey::new(KeypairData::Ed25519(pair), "").unwrap();
+        let config = server::Config { keys: vec![key], ..server::Config::default() };
+        let serving = server::run_stream(Arc::new(config), far, Gateway);
+        let serving = tokio::spawn(async move { serving.await.unwrap().await });
+        let config =
+            Arc::new(client::Config { channel_buffer_size: 16, ..client::Config::default() });
+        let mut handle = client::connect_stream(config, near, Anybody).await.unwrap();
+        drop(serving);
+        assert!(handle.authenticate_none("ada").await.unwrap().success());
+        handle
+    }
+
+    async fn open(handle: &client::Handle<Anybody>, port: u32) -> Tunnel {
+        let channel = handle.channel_open_direct_tcpip("n1", port, "here", 0).await.unwrap();
+        let (tunnel, pump) = tunnel(channel);
+        tokio::spawn(pump.run());
+        tunnel
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_stops_loses_its_channel_and_nobody_else_does() {
+        let handle = connected().await;
+        let mut stopped = open(&handle, 1).await;
+        let mut well = open(&handle, 2).await;
+        for _ in 0..2000 {
+            well.write_all(b"ping").await.unwrap();
+            let mut answer = [0; 4];
+            well.read_exact(&mut answer).await.unwrap();
+            assert_eq!(&answer, b"ping");
+        }
+        let mut rest = Vec::new();
+        stopped.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest.len(), BUFFER, "what was in the buffer, and then the end");
+        assert!(stopped.write_all(b"x").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_tunnel_that_is_let_go_is_closed() {
+        let handle = connected().await;
+        let metrics = tokio::runtime::Handle::current().metrics();
+        let before = metrics.num_alive_tasks();
+        let mut tunnel = open(&handle, 2).await;
+        tunnel.write_all(b"ping").await.unwrap();
+        tunnel.read_exact(&mut [0; 4]).await.unwrap();
+        assert!(metrics.num_alive_tasks() > before);
+        drop(tunnel);
+        // The far side of the channel ends too.
+        while metrics.num_alive_tasks() > before {
+            tokio::task::yield_now().await;
+        }
+    }
+}

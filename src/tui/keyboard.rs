@@ -1,0 +1,105 @@
+//! Keys as they are pressed, read on a thread of their own.
+//!
+//! The terminal library loops for ever on a terminal that is gone. Here that costs a thread that
+//! ends with the process, never the screen: who draws finds out by itself.
+
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc as blocking;
+use std::thread;
+use std::time::Duration;
+
+use crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::sync::mpsc;
+
+/// How many events may wait; more stay with the terminal.
+const WAITING: usize = 64;
+
+/// Longest wait for the thread to let go of the terminal.
+const LETTING_GO: Duration = Duration::from_secs(1);
+
+/// The keys of the terminal until this is dropped; then the terminal is free to be read by others.
+#[derive(Debug)]
+pub(super) struct Keyboard {
+    events: mpsc::Receiver<io::Result<Event>>,
+    /// Closed to end the thread.
+    stop: Option<OwnedFd>,
+    stopped: blocking::Receiver<()>,
+}
+
+impl Keyboard {
+    /// Begins to read.
+    pub(super) fn open() -> io::Result<Self> {
+        let tty = tty()?;
+        let (stopping, stop) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (sender, events) = mpsc::channel(WAITING);
+        let (ended, stopped) = blocking::channel::<()>();
+        thread::Builder::new().name("keys".to_owned()).spawn(move || {
+            if let Err(error) = read(tty.as_ref(), &stopping, &sender) {
+                // Without the screen nobody needs to know.
+                sender.blocking_send(Err(error)).ok();
+            }
+            drop(ended);
+        })?;
+        Ok(Self { events, stop: Some(stop), stopped })
+    }
+
+    /// Waits for the next event; an error, or none, when the terminal is gone.
+    pub(super) async fn next(&mut self) -> Option<io::Result<Event>> {
+        self.events.recv().await
+    }
+
+    /// Returns an event that has come already.
+    pub(super) fn waiting(&mut self) -> Option<io::Result<Event>> {
+        self.events.try_recv().ok()
+    }
+}
+
+impl Drop for Keyboard {
+    fn drop(&mut self) {
+        self.stop.take();
+        self.events.close();
+        // It ends now, or hangs on a terminal that is gone.
+        self.stopped.recv_timeout(LETTING_GO).ok();
+    }
+}
+
+/// Opens the terminal the library reads from, when that is not standard input.
+fn tty() -> io::Result<Option<File>> {
+    if io::stdin().is_terminal() { Ok(None) } else { File::open("/dev/tty").map(Some) }
+}
+
+/// Hands on events until told to stop, or until the terminal is gone.
+fn read(
+    tty: Option<&File>,
+    stopping: &OwnedFd,
+    events: &mpsc::Sender<io::Result<Event>>,
+) -> io::Result<()> {
+    let stdin = io::stdin();
+    let tty: BorrowedFd<'_> = tty.map_or_else(|| stdin.as_fd(), AsFd::as_fd);
+    loop {
+        let mut watched =
+            [PollFd::from_borrowed_fd(tty, PollFlags::IN), PollFd::new(stopping, PollFlags::IN)];
+        match poll(&mut watched, None) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        let [tty, stop] = watched.map(|watched| watched.revents());
+        if !stop.is_empty() {
+            return Ok(());
+        }
+        if tty.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        while event::poll(Duration::ZERO)? {
+            if events.blocking_send(Ok(event::read()?)).is_err() {
+                return Ok(());
+            }
+        }
+    }
+}

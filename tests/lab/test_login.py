@@ -1,0 +1,382 @@
+"""Questions of nodes, put to a person at a terminal: real sshd with PAM, a real gtop in a pseudo-terminal.
+
+The servers run on loopback in a mount namespace of their own, where a folder of this test lies over
+/etc/pam.d: nothing of this machine is changed, and nothing is left.
+"""
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import termios
+import time
+import unittest
+
+from harness import PATIENCE, wait_for
+
+GTOP = os.environ["GTOP"]
+CODE = "sesame-7319"
+WRONG = "barley-4242"
+ADDRESS = "127.0.89.1"
+
+# What PAM asks: the answer goes to a script, on its standard input, with a NUL behind it.
+PAM = """\
+auth required pam_exec.so expose_authtok quiet {folder}/check
+auth required pam_permit.so
+account required pam_permit.so
+session required pam_permit.so
+"""
+CHECK = """\
+#!/bin/sh
+given=$(tr -d '\\000')
+echo x >> {folder}/asked
+[ "$given" = {code} ]
+"""
+
+# By their names: what each node wants.
+NODES = {
+    "both": "AuthenticationMethods publickey,keyboard-interactive",
+    "asks1": "AuthenticationMethods keyboard-interactive",
+    "asks2": "AuthenticationMethods keyboard-interactive",
+    "asks3": "AuthenticationMethods keyboard-interactive",
+    "key": "AuthenticationMethods publickey",
+    "password": "AuthenticationMethods password\nPasswordAuthentication yes",
+    "locked": "AuthenticationMethods publickey\nAuthorizedKeysFile {folder}/locked.pub",
+}
+
+SSHD_CONFIG = """\
+{wants}
+ListenAddress {address}:{port}
+HostKey {folder}/hostkey
+AuthorizedKeysFile {folder}/id.pub
+PidFile none
+StrictModes no
+UsePAM yes
+PermitRootLogin yes
+PasswordAuthentication no
+KbdInteractiveAuthentication yes
+"""
+
+CONFIG = """\
+Host *
+  HostName {address}
+  User root
+  IdentitiesOnly yes
+  UserKnownHostsFile {folder}/known
+  GlobalKnownHostsFile /dev/null
+"""
+
+
+def why_not():
+    """Says why these tests cannot run here, if they cannot."""
+    if os.geteuid() != 0:
+        return "only root can lay its own PAM configuration over the system's"
+    if not any(os.path.exists(f"{place}/security/pam_exec.so") for place in ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/lib64")):
+        return "pam_exec is not installed"
+    if subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode != 0:
+        return "no mount namespace can be made"
+    return None
+
+
+class Terminal:
+    """gtop with a terminal as its input and error output, and as its output unless that is a pipe."""
+
+    def __init__(self, arguments, environment, is_screen=True):
+        master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (40, 120))
+        self.master, self.seen, self.printed = master, b"", b""
+        self.before = termios.tcgetattr(slave)
+        self.slave = slave
+        self.process = subprocess.Popen(
+            [GTOP, *arguments], env=environment, stdin=slave, stderr=slave, stdout=slave if is_screen else subprocess.PIPE,
+            start_new_session=True,
+        )  # fmt: skip
+
+    def read(self, patience=0.1):
+        if select.select([self.master], [], [], patience)[0]:
+            try:
+                self.seen += os.read(self.master, 65536)
+            except OSError:
+                pass  # nobody holds the other end any more
+
+    def until(self, pattern, times=1):
+        """Waits until what was shown matches so often."""
+        end = time.monotonic() + PATIENCE
+        while len(re.findall(pattern, self.text())) < times:
+            if time.monotonic() > end:
+                raise AssertionError(f"{pattern!r} x{times} did not come: {self.text()!r}")
+            self.read()
+
+    def text(self):
+        return self.seen.decode("utf-8", "replace")
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def answer(self, prompt, text, times=1):
+        """Types a line once the prompt is there and takes input."""
+        self.until(prompt, times)
+        wait_for("a terminal that waits for a hidden line", lambda: not termios.tcgetattr(self.slave)[3] & termios.ECHO)
+        self.type(text + "\r")
+
+    def end(self):
+        """Waits for the end of gtop and returns its exit code."""
+        end = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < end:
+            self.read()
+            if self.process.stdout and select.select([self.process.stdout], [], [], 0)[0]:
+                self.printed += os.read(self.process.stdout.fileno(), 65536)
+        self.read()
+        if self.process.stdout:
+            self.printed += self.process.stdout.read()
+        return self.process.wait(1)
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.end()
+        if self.process.stdout:
+            self.process.stdout.close()
+        self.vanish()
+
+    def vanish(self):
+        """The terminal goes away, as when its window is closed."""
+        for side in self.slave, self.master:
+            if side is not None:
+                os.close(side)
+        self.slave = self.master = None
+
+
+@unittest.skipIf(why_not(), why_not())
+class Login(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="gtop-login.")
+
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        os.chmod(cls.folder, 0o755)
+        os.makedirs("/run/sshd", exist_ok=True)
+        for name, words in (("hostkey", []), ("id", []), ("locked", ["-N", "open sesame", "-a", "1"])):
+            words = words or ["-N", ""]
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-f", f"{cls.folder}/{name}", *words], check=True)
+        cls.write("check", CHECK.format(folder=cls.folder, code=CODE), 0o755)
+        os.makedirs(f"{cls.folder}/pam.d")
+        # OpenSSH asks PAM under the name it was started by.
+        cls.write("pam.d/gtop-test-sshd", PAM.format(folder=cls.folder))
+        cls.write("pam.d/other", "auth required pam_deny.so\naccount required pam_deny.so\n")
+        os.symlink("/usr/sbin/sshd", f"{cls.folder}/gtop-test-sshd")
+        cls.serve()
+
+    @classmethod
+    def serve(cls):
+        config, known, commands = CONFIG.format(folder=cls.folder, address=ADDRESS), "", []
+        with open(f"{cls.folder}/hostkey.pub", encoding="utf-8") as file:
+            key = file.read()
+        for number, (name, wants) in enumerate(NODES.items()):
+            port = 23100 + number
+            text = SSHD_CONFIG.format(folder=cls.folder, address=ADDRESS, port=port, wants=wants.format(folder=cls.folder))
+            cls.write(f"sshd.{name}", text)
+            identity = "locked" if name == "locked" else "id"
+            config += f"Host {name}\n  Port {port}\n  IdentityFile {cls.folder}/{identity}\n"
+            known += f"[{ADDRESS}]:{port} {key}"
+            commands.append(f"{cls.folder}/gtop-test-sshd -D -e -f {cls.folder}/sshd.{name} 2>{cls.folder}/log.{name} &")
+        cls.write("known", known)
+        os.makedirs(f"{cls.folder}/home/.ssh", mode=0o700)
+        cls.write("home/.ssh/config", config)
+        os.makedirs(f"{cls.folder}/bin")
+        cls.write("bin/ssh", f'#!/bin/sh\nexec {shutil.which("ssh")} -F {cls.folder}/home/.ssh/config "$@"\n', 0o755)
+        # The servers end with the shell that waits for them.
+        script = f"mount --bind {cls.folder}/pam.d /etc/pam.d && {' '.join(commands)} wait"
+        servers = subprocess.Popen(["unshare", "-m", "--propagation", "private", "sh", "-c", script], start_new_session=True)
+        cls.addClassCleanup(servers.wait)
+        cls.addClassCleanup(os.killpg, servers.pid, signal.SIGTERM)
+        for name in NODES:
+            wait_for(f"the sshd of {name}", lambda name=name: "listening" in cls.read(f"log.{name}"))
+
+    @classmethod
+    def write(cls, name, text, mode=0o644):
+        with open(f"{cls.folder}/{name}", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(f"{cls.folder}/{name}", mode)
+
+    @classmethod
+    def read(cls, name):
+        try:
+            with open(f"{cls.folder}/{name}", encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def environment(self):
+        path = f"{self.folder}/bin:{os.environ['PATH']}"
+        return {"HOME": f"{self.folder}/home", "USER": "root", "PATH": path, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+
+    def gtop(self, *arguments, is_screen=True):
+        terminal = Terminal(arguments, self.environment(), is_screen)
+        self.addCleanup(terminal.close)
+        return terminal
+
+    def once(self, *arguments):
+        """One picture without a terminal."""
+        done = subprocess.run([GTOP, "--json", *arguments], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+        return {node["name"]: node for node in json.loads(done.stdout)["nodes"]}
+
+    def asked(self):
+        return len(self.read("asked"))
+
+    def test_a_key_and_an_answer_open_the_door_after_a_wrong_one(self):
+        log = f"{self.folder}/gtop.log"
+        gtop = self.gtop("--json", "--log", log, "both", "key", is_screen=False)
+        gtop.answer(r"root@both: Password: ", WRONG)
+        gtop.answer(r"root@both: Password: ", CODE, times=2)
+        self.assertEqual(gtop.end(), 0)
+        nodes = {node["name"]: node["link"] for node in json.loads(gtop.printed)["nodes"]}
+        self.assertEqual(nodes, {"both": "up", "key": "up"}, gtop.text() + gtop.printed.decode())
+        for place in (gtop.text(), gtop.printed.decode(), self.read("gtop.log")):
+            self.assertTrue(place)
+            self.assertNotIn(CODE, place)
+            self.assertNotIn(WRONG, place)
+
+    def test_the_answer_is_nowhere_while_the_screen_is_on(self):
+        log = f"{self.folder}/screen.log"
+        gtop = self.gtop("--log", log, "asks1")
+        gtop.answer(r"root@asks1: Password: ", CODE)
+        gtop.until(r"\x1b\[\?1049h")
+        gtop.until(r"asks1")
+        process = f"/proc/{gtop.process.pid}"
+        for name in ("environ", "cmdline"):
+            with open(f"{process}/{name}", "rb") as file:
+                self.assertNotIn(CODE.encode(), file.read())
+        gtop.type("q")
+        self.assertEqual(gtop.end(), 0)
+        self.assertNotIn(CODE, gtop.text())
+        self.assertNotIn(CODE, self.read("screen.log"))
+
+    def test_nodes_ask_one_after_the_other_and_may_be_skipped(self):
+        gtop = self.gtop("--json", "asks1", "asks2", "asks3", "key", is_screen=False)
+        # In any order: the first is answered, the second skipped, then it is enough.
+        gtop.answer(r"root@asks\d: Password: ", CODE)
+        gtop.answer(r"root@asks\d: Password: ", "", times=2)
+        gtop.until(r"root@asks\d: Password: ", times=3)
+        gtop.type("\x04")
+        self.assertEqual(gtop.end(), 0)
+        nodes = json.loads(gtop.printed)["nodes"]
+        self.assertEqual([node["link"] for node in nodes].count("up"), 2, nodes)
+        faults = [node["fault"]["kind"] for node in nodes if node["fault"]]
+        self.assertEqual(faults, ["asks a question"] * 2)
+
+    def test_the_screen_stands_aside_when_a_node_is_tried_again(self):
+        gtop = self.gtop("asks1", "asks2")
+        gtop.answer(r"root@asks\d: Password: ", "")
+        gtop.answer(r"root@asks\d: Password: ", "", times=2)
+        gtop.until(r"\x1b\[\?1049h")
+        gtop.until(r"asks a question")
+        asked = self.asked()
+        time.sleep(2)
+        gtop.read()
+        self.assertEqual(len(re.findall("Password: ", gtop.text())), 2, "nobody is asked again by itself")
+        gtop.type("\x1b[15~")  # F5
+        gtop.answer(r"root@asks\d: Password: ", CODE, times=3)
+        gtop.answer(r"root@asks\d: Password: ", CODE, times=4)
+        wait_for("both answers", lambda: self.asked() >= asked + 2)
+        # The screen comes back, and both nodes are up: on one machine, which it says.
+        gtop.until(r"(?s)Password: .*Password: .*Password: .*Password: .*\x1b\[\?1049h.*same machine as asks")
+        gtop.type("q")
+        self.assertEqual(gtop.end(), 0)
+        self.assertNotIn(CODE, gtop.text())
+
+    def test_an_interrupt_ends_gtop_and_leaves_the_terminal_as_it_was(self):
+        gtop = self.gtop("asks1")
+        gtop.until(r"root@asks1: Password: ")
+        wait_for("a terminal without echo", lambda: not termios.tcgetattr(gtop.slave)[3] & termios.ECHO)
+        gtop.type(WRONG + "\x03")
+        self.assertEqual(gtop.end(), 130)
+        self.assertEqual(termios.tcgetattr(gtop.slave)[:4], gtop.before[:4])
+        self.assertNotIn("\x1b[?1049h", gtop.text(), "the screen never came")
+        self.assertNotIn(WRONG, gtop.text())
+
+    def test_a_signal_ends_a_question_before_the_screen(self):
+        for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+            gtop = self.gtop("asks1")
+            gtop.until(r"root@asks1: Password: ")
+            gtop.process.send_signal(number)
+            self.assertEqual(gtop.end(), code)
+            self.assertEqual(termios.tcgetattr(gtop.slave)[:4], gtop.before[:4])
+
+    def test_a_signal_ends_a_question_of_the_screen_and_the_terminal_is_as_it_was(self):
+        gtop = self.gtop("asks1")
+        gtop.answer(r"root@asks1: Password: ", "")
+        gtop.until(r"asks a question")
+        gtop.type("\x1b[15~")
+        gtop.until(r"root@asks1: Password: ", times=2)
+        gtop.process.send_signal(signal.SIGTERM)
+        self.assertEqual(gtop.end(), 143)
+        self.assertEqual(termios.tcgetattr(gtop.slave)[:4], gtop.before[:4])
+
+    def test_a_terminal_that_vanishes_ends_gtop_whatever_it_does(self):
+        def at_once(gtop):
+            gtop.until(r"root@asks1: Password: ")
+
+        def on_the_screen(gtop):
+            gtop.answer(r"root@asks1: Password: ", "")
+            gtop.until(r"asks a question")
+
+        def standing_aside(gtop):
+            on_the_screen(gtop)
+            gtop.type("\x1b[15~")
+            gtop.until(r"root@asks1: Password: ", times=2)
+
+        def back_again(gtop):
+            standing_aside(gtop)
+            gtop.answer(r"root@asks1: Password: ", "", times=2)
+            gtop.until(r"(?s)\x1b\[\?1049h.*\x1b\[\?1049h.*asks a question")
+
+        for moment in at_once, on_the_screen, standing_aside, back_again:
+            with self.subTest(moment.__name__):
+                gtop = self.gtop("asks1")
+                moment(gtop)
+                gtop.vanish()
+                try:
+                    self.assertIn(gtop.process.wait(10), (1, 129, 130))
+                except subprocess.TimeoutExpired:
+                    gtop.process.kill()
+                    raise
+
+    def test_without_a_terminal_the_fault_says_what_to_do(self):
+        asked = self.asked()
+        nodes = self.once("asks1", "both", "password", "key")
+        self.assertEqual(nodes["key"]["link"], "up")
+        for name in ("asks1", "both"):
+            fault = nodes[name]["fault"]
+            self.assertEqual(fault["kind"], "asks a question", fault)
+            self.assertIn("no terminal", fault["remedy"])
+        fault = nodes["password"]["fault"]
+        self.assertEqual(fault["kind"], "authentication refused")
+        self.assertIn("only a password", fault["detail"])
+        self.assertIn("ssh-copy-id", fault["remedy"])
+        self.assertEqual(self.asked(), asked, "no node was made to ask")
+
+    def test_a_passphrase_has_three_tries(self):
+        prompt = rf"Passphrase of {self.folder}/locked \(empty to go on without\): "
+        gtop = self.gtop("--json", "locked", "key", is_screen=False)
+        for times in (1, 2, 3):
+            gtop.answer(prompt, WRONG, times)
+        self.assertEqual(gtop.end(), 0)
+        links = {node["name"]: node for node in json.loads(gtop.printed)["nodes"]}
+        self.assertEqual(links["locked"]["fault"]["kind"], "key needs a passphrase")
+        self.assertEqual(links["key"]["link"], "up")
+        gtop = self.gtop("--json", "locked", is_screen=False)
+        gtop.answer(prompt, WRONG)
+        gtop.answer(prompt, "open sesame", 2)
+        self.assertEqual(gtop.end(), 0)
+        self.assertEqual(json.loads(gtop.printed)["nodes"][0]["link"], "up")
+        self.assertNotIn("open sesame", gtop.text())
+
+
+if __name__ == "__main__":
+    unittest.main()

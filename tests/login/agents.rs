@@ -1,0 +1,345 @@
+//! Logging in by the agent: a real one, and made-up ones that hang, end or hold a security key.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gtop::transport::Fault;
+use russh::keys::signature::Signer as _;
+use russh::keys::ssh_key::private::Ed25519Keypair;
+use russh::keys::ssh_key::public::{Ed25519PublicKey, SkEd25519};
+use russh::keys::{HashAlg, PublicKey};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::process::Command;
+use tokio::task::JoinSet;
+
+use crate::lab::{Lab, node, says_hello};
+use crate::{LONG, refusal};
+
+async fn ssh_add(lab: &Lab, words: &[&str]) {
+    let mut adding = Command::new("ssh-add");
+    adding.arg("-q").args(words).env("SSH_AUTH_SOCK", lab.agent.as_ref().unwrap());
+    let output = adding.env_remove("DISPLAY").output().await.unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+}
+
+#[tokio::test]
+async fn a_public_half_on_disk_chooses_the_key_of_the_agent() {
+    let Some(mut lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let _agent = lab.start_agent().await;
+    for at in 0..8 {
+        let name = format!("other{at}");
+        lab.key(&name, &["-t", "ed25519"]).await;
+        lab.add_to_agent(&name).await;
+    }
+    lab.add_to_agent("id").await;
+    fs::remove_file(lab.path("id")).unwrap();
+    lab.write_config(sshd.port, "IdentitiesOnly yes");
+    says_hello(&lab).await;
+    let public = format!("IdentityFile {}", lab.path("id.pub").display());
+    lab.write_config(sshd.port, &format!("{public}\nIdentitiesOnly yes"));
+    says_hello(&lab).await;
+    // Chosen keys come before all others even when the others may be shown too.
+    lab.write_config(sshd.port, "");
+    says_hello(&lab).await;
+}
+
+#[tokio::test]
+async fn the_agent_of_the_configuration_wins_and_may_be_none() {
+    let Some(mut lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let _agent = lab.start_agent().await;
+    lab.add_to_agent("id").await;
+    fs::remove_file(lab.path("id")).unwrap();
+    fs::remove_file(lab.path("id.pub")).unwrap();
+    says_hello(&lab).await;
+    lab.write_config(sshd.port, "IdentityAgent none");
+    let tried = refusal(&lab.open("true").await.unwrap_err());
+    assert_eq!(tried, ["no key to show"]);
+    let socket = lab.agent.take().unwrap();
+    lab.write_config(sshd.port, &format!("IdentityAgent {}", socket.display()));
+    says_hello(&lab).await;
+    lab.agent = Some(lab.path("nowhere"));
+    says_hello(&lab).await;
+}
+
+#[tokio::test]
+async fn of_fifty_keys_five_are_shown_and_the_rest_is_said() {
+    let Some(mut lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let _agent = lab.start_agent().await;
+    for at in 0..50 {
+        let name = format!("key{at}");
+        lab.key(&name, &["-t", "ed25519"]).await;
+        lab.add_to_agent(&name).await;
+    }
+    // The chosen file is shown first, where ssh would be sent away before it came to it.
+    says_hello(&lab).await;
+    lab.write("authorized", "");
+    let tried = refusal(&lab.open("true").await.unwrap_err());
+    assert_eq!(tried.len(), 6, "{tried:?}");
+    assert_eq!(tried[0], lab.path("id").display().to_string());
+    assert!(tried[1].starts_with("agent SHA256:"), "{tried:?}");
+    assert_eq!(tried[5], "not 46 more keys; set IdentitiesOnly");
+}
+
+#[tokio::test]
+async fn an_agent_that_refuses_to_sign_is_passed_over() {
+    let Some(mut lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let _agent = lab.start_agent().await;
+    lab.key("asks", &["-t", "ed25519"]).await;
+    lab.authorize("asks");
+    // It asks somebody before it signs, and there is nobody.
+    ssh_add(&lab, &["-c", lab.path("asks").to_str().unwrap()]).await;
+    says_hello(&lab).await;
+    fs::remove_file(lab.path("id")).unwrap();
+    fs::remove_file(lab.path("id.pub")).unwrap();
+    let tried = refusal(&lab.open("true").await.unwrap_err());
+    assert!(tried[0].ends_with("(the agent refused to sign)"), "{tried:?}");
+}
+
+#[tokio::test]
+async fn a_key_that_is_good_for_some_hosts_only_is_used_there() {
+    let Some(mut lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let _agent = lab.start_agent().await;
+    let known = lab.path("known");
+    let place = format!("[{}]:{}", crate::lab::ADDRESS, sshd.port);
+    // ssh-add looks up hosts by their names alone.
+    lab.write("known_to_add", &lab.text("known").replace(&place, "there"));
+    let (adding, id) = (lab.path("known_to_add"), lab.path("id"));
+    let words = ["-H", adding.to_str().unwrap(), "-h", "there", id.to_str().unwrap()];
+    ssh_add(&lab, &words).await;
+    fs::remove_file(&id).unwrap();
+    assert!(known.exists());
+    says_hello(&lab).await;
+    // At another host the agent does not even show it.
+    lab.key("host_other", &["-t", "ed25519"]).await;
+    fs::copy(lab.path("host_other"), lab.path("host_ed25519")).unwrap();
+    fs::copy(lab.path("host_other.pub"), lab.path("host_ed25519.pub")).unwrap();
+    let other = lab.sshd("").await;
+    lab.trust(&other);
+    let tried = refusal(&lab.open("true").await.unwrap_err());
+    assert!(tried.iter().all(|tried| tried.starts_with("not ")), "{tried:?}");
+}
+
+#[tokio::test]
+async fn one_agent_serves_many_logins_at_once() {
+    let Some(mut lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("MaxStartups 200").await;
+    lab.trust(&sshd);
+    let _agent = lab.start_agent().await;
+    lab.add_to_agent("id").await;
+    fs::remove_file(lab.path("id")).unwrap();
+    let transport = lab.transport();
+    let mut logins = JoinSet::new();
+    for _ in 0..40 {
+        let transport = transport.clone();
+        logins.spawn(async move { transport.open(&node(), "true", |_| ()).await.map(drop) });
+    }
+    while let Some(login) = logins.join_next().await {
+        login.unwrap().unwrap();
+    }
+}
+
+// ---- agents that do not behave ----
+
+/// A made-up agent; it ends with the test.
+struct FakeAgent {
+    /// How often somebody connected.
+    calls: Arc<AtomicUsize>,
+    _serving: JoinSet<()>,
+}
+
+impl FakeAgent {
+    /// Serves each connection with `serve`.
+    fn start<F: Future<Output = ()> + Send + 'static>(
+        lab: &mut Lab,
+        serve: impl Fn(UnixStream) -> F + Send + 'static,
+    ) -> Self {
+        let socket: PathBuf = lab.path("fake-agent");
+        let listener = UnixListener::bind(&socket).unwrap();
+        lab.agent = Some(socket);
+        let calls = Arc::new(AtomicUsize::new(0));
+        let (counted, mut serving) = (Arc::clone(&calls), JoinSet::new());
+        serving.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                counted.fetch_add(1, Ordering::Relaxed);
+                connections.spawn(serve(stream));
+            }
+        });
+        Self { calls, _serving: serving }
+    }
+}
+
+/// Reads one request: its kind and the rest of it.
+async fn request(stream: &mut UnixStream) -> Option<(u8, Vec<u8>)> {
+    let length = stream.read_u32().await.ok()?;
+    let mut bytes = vec![0; usize::try_from(length).unwrap()];
+    stream.read_exact(&mut bytes).await.ok()?;
+    let kind = *bytes.first()?;
+    Some((kind, bytes.split_off(1)))
+}
+
+async fn reply(stream: &mut UnixStream, bytes: &[u8]) {
+    stream.write_u32(u32::try_from(bytes.len()).unwrap()).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+}
+
+fn string(bytes: &[u8]) -> Vec<u8> {
+    [&u32::try_from(bytes.len()).unwrap().to_be_bytes(), bytes].concat()
+}
+
+const FAILURE: [u8; 1] = [5];
+const REQUEST_IDENTITIES: u8 = 11;
+const IDENTITIES: u8 = 12;
+const SIGN_REQUEST: u8 = 13;
+const SIGNED: u8 = 14;
+
+#[tokio::test]
+async fn an_agent_that_hangs_is_waited_for_once_and_not_by_every_node() {
+    let Some(mut lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("MaxStartups 200").await;
+    lab.trust(&sshd);
+    let agent = FakeAgent::start(&mut lab, |stream| async move {
+        let _stream = stream;
+        std::future::pending::<()>().await;
+    });
+    let transport = lab.transport();
+    let mut logins = JoinSet::new();
+    for _ in 0..40 {
+        let transport = transport.clone();
+        logins.spawn(async move { transport.open(&node(), "true", |_| ()).await.map(drop) });
+    }
+    while let Some(login) = logins.join_next().await {
+        // The file gets them in all the same.
+        login.unwrap().unwrap();
+    }
+    assert!(agent.calls.load(Ordering::Relaxed) <= 8, "{:?}", agent.calls);
+    lab.write("authorized", "");
+    let tried = refusal(&transport.open(&node(), "true", |_| ()).await.unwrap_err());
+    assert_eq!(
+        tried,
+        [lab.path("id").display().to_string(), "not the ssh agent (it hangs)".into()]
+    );
+    fs::remove_file(lab.path("id")).unwrap();
+    fs::remove_file(lab.path("id.pub")).unwrap();
+    let fault = transport.open(&node(), "true", |_| ()).await.unwrap_err();
+    assert!(matches!(fault, Fault::AgentUnreachable { .. }), "{fault}");
+}
+
+#[tokio::test]
+async fn an_agent_that_ends_before_it_signs_is_passed_over() {
+    let Some(mut lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    lab.key("lost", &["-t", "ed25519"]).await;
+    lab.authorize("lost");
+    let public = PublicKey::from_openssh(&lab.text("lost.pub")).unwrap().to_bytes().unwrap();
+    let listing =
+        [&[IDENTITIES, 0, 0, 0, 1][..], &string(&public), &string(b"caf\xc3\xa9")].concat();
+    let _agent = FakeAgent::start(&mut lab, move |mut stream| {
+        let listing = listing.clone();
+        async move {
+            while let Some((kind, _)) = request(&mut stream).await {
+                match kind {
+                    REQUEST_IDENTITIES => reply(&mut stream, &listing).await,
+                    SIGN_REQUEST => return,
+                    _ => reply(&mut stream, &FAILURE).await,
+                }
+            }
+        }
+    });
+    says_hello(&lab).await;
+    lab.write("authorized", &lab.text("lost.pub"));
+    let tried = refusal(&lab.open("true").await.unwrap_err());
+    assert!(tried[0].ends_with("(the agent is gone)"), "{tried:?}");
+    assert_eq!(tried[1], lab.path("id").display().to_string());
+}
+
+#[tokio::test]
+async fn an_agent_that_talks_nonsense_is_left_alone() {
+    let Some(mut lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let answers: [&[u8]; 4] =
+        [b"", &[IDENTITIES, 0xff, 0xff, 0xff, 0xff], &[IDENTITIES, 0, 0, 0, 1, 9], &[99, 1, 2]];
+    for answer in answers {
+        fs::remove_file(lab.path("fake-agent")).ok();
+        let _agent = FakeAgent::start(&mut lab, move |mut stream| async move {
+            while let Some((kind, _)) = request(&mut stream).await {
+                let answer = if kind == REQUEST_IDENTITIES { answer } else { &FAILURE[..] };
+                reply(&mut stream, answer).await;
+            }
+        });
+        let opened = tokio::time::timeout(LONG, lab.open("true")).await.unwrap();
+        opened.unwrap_or_else(|fault| panic!("{answer:?}: {fault}"));
+    }
+}
+
+/// What a security key does: it signs for an application, and counts.
+struct SecurityKey {
+    pair: Ed25519Keypair,
+    public: PublicKey,
+}
+
+impl SecurityKey {
+    fn new() -> Self {
+        let pair = Ed25519Keypair::from_seed(&[7; 32]);
+        let public = SkEd25519::new(Ed25519PublicKey(pair.public.0), "ssh:");
+        Self {
+            public: PublicKey::from(russh::keys::ssh_key::public::KeyData::SkEd25519(public)),
+            pair,
+        }
+    }
+
+    /// Signs as PROTOCOL.u2f of OpenSSH says.
+    fn sign(&self, message: &[u8]) -> Vec<u8> {
+        let presence_and_count = [1, 0, 0, 0, 42];
+        let hash = |bytes: &[u8]| HashAlg::Sha256.digest(bytes);
+        let signed = [&hash(b"ssh:")[..], &presence_and_count, &hash(message)].concat();
+        let signature = self.pair.sign(&signed);
+        let kind = string(b"sk-ssh-ed25519@openssh.com");
+        let blob = [&kind[..], &string(signature.as_bytes()), &presence_and_count].concat();
+        [&[SIGNED][..], &string(&blob)].concat()
+    }
+}
+
+#[tokio::test]
+async fn a_security_key_signs_by_the_agent() {
+    let Some(mut lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let key = Arc::new(SecurityKey::new());
+    lab.write("authorized", &format!("{}\n", key.public.to_openssh().unwrap()));
+    let _agent = FakeAgent::start(&mut lab, move |mut stream| {
+        let key = Arc::clone(&key);
+        async move {
+            let public = string(&key.public.to_bytes().unwrap());
+            let listing = [&[IDENTITIES, 0, 0, 0, 1][..], &public, &string(b"token")].concat();
+            while let Some((kind, rest)) = request(&mut stream).await {
+                match kind {
+                    REQUEST_IDENTITIES => reply(&mut stream, &listing).await,
+                    SIGN_REQUEST => {
+                        // The key, then what to sign, then flags.
+                        let message = &rest[public.len() + 4..rest.len() - 4];
+                        reply(&mut stream, &key.sign(message)).await;
+                    }
+                    _ => reply(&mut stream, &FAILURE).await,
+                }
+            }
+        }
+    });
+    says_hello(&lab).await;
+}

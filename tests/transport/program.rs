@@ -1,0 +1,308 @@
+//! The ssh program as the way to a node, by wish or by need.
+
+use std::fs;
+use std::path::PathBuf;
+
+use gtop::model::Via;
+use gtop::transport::{Cause, Choice, Exit, Fault, Options, Transport};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+use tokio::process::Command;
+
+use crate::lab::{ADDRESS, Lab, PATIENCE, free_port, listen, node, run, system};
+
+fn transport(lab: &Lab, choice: Choice) -> Transport {
+    Transport::new(Options { choice, ..lab.options() })
+}
+
+/// Runs a command on the node by the ssh program.
+async fn by_program(lab: &Lab, command: &str) -> Result<String, Fault> {
+    let mut channel = transport(lab, Choice::Ssh).open(&node(), command, |_| ()).await?;
+    assert_eq!(channel.via(), Via::SshProgram);
+    Ok(listen(&mut channel).await.stdout)
+}
+
+#[tokio::test]
+async fn a_command_gets_stdin_and_reports_its_end() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let transport = transport(&lab, Choice::Ssh);
+    let line = "echo; cat; echo oops >&2; exit 7";
+    let mut channel = transport.open(&node(), line, |_| ()).await.unwrap();
+    channel.send(b"hel").await.unwrap();
+    channel.send(b"lo ~.").await.unwrap();
+    channel.close_stdin().await.unwrap();
+    let told = listen(&mut channel).await;
+    assert_eq!((told.stdout.as_str(), told.stderr.as_str()), ("\nhello ~.", "oops\n"));
+    assert_eq!((told.exit, told.lost), (Some(Exit::Status(7)), None));
+    assert!(channel.send(b"more").await.is_err());
+}
+
+#[tokio::test]
+async fn a_command_that_says_nothing_has_run_all_the_same() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    assert_eq!(by_program(&lab, "true").await.unwrap(), "");
+}
+
+#[tokio::test]
+async fn what_ssh_says_becomes_the_same_faults() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    let fault = by_program(&lab, "true").await.unwrap_err();
+    assert!(matches!(fault, Fault::SshProgram { cause: Cause::HostKeyUnknown, .. }), "{fault}");
+    assert!(!fault.retries_by_itself());
+
+    lab.write("known", &format!("[{ADDRESS}]:{} {}", sshd.port, lab.text("id.pub")));
+    let fault = by_program(&lab, "true").await.unwrap_err();
+    let Fault::HostKeyChanged(change) = &fault else { panic!("{fault}") };
+    assert_eq!((change.file.clone(), change.line), (lab.path("known"), 1));
+    let listed = run("ssh-keygen", &["-lf", lab.path("host_ed25519.pub").to_str().unwrap()]).await;
+    assert!(listed.contains(&change.shown), "{listed} {change:?}");
+
+    lab.write("known", &format!("@revoked * {}", lab.text("host_ed25519.pub")));
+    let fault = by_program(&lab, "true").await.unwrap_err();
+    assert!(matches!(fault, Fault::SshProgram { cause: Cause::HostKeyRevoked, .. }), "{fault}");
+
+    let port = free_port().await;
+    lab.write_config(port, "");
+    assert_eq!(by_program(&lab, "true").await.unwrap_err(), Fault::Refused { port });
+
+    lab.write_config(port, "Host node\nHostName nosuch.invalid");
+    let fault = by_program(&lab, "true").await.unwrap_err();
+    let Fault::NameNotFound { host, .. } = &fault else { panic!("{fault}") };
+    assert_eq!(host.as_deref(), Some("nosuch.invalid"));
+
+    let sshd = lab.sshd("KexAlgorithms diffie-hellman-group14-sha1").await;
+    lab.trust(&sshd);
+    let fault = by_program(&lab, "true").await.unwrap_err();
+    let Fault::NoCommonAlgorithm { kind: "key exchange", theirs, .. } = &fault else {
+        panic!("{fault}")
+    };
+    assert!(theirs.contains(&"diffie-hellman-group14-sha1".to_owned()), "{theirs:?}");
+
+    let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
+    lab.write_config(listener.local_addr().unwrap().port(), "");
+    let serve = async { drop(listener.accept().await.unwrap()) };
+    let (opened, ()) = tokio::join!(by_program(&lab, "true"), serve);
+    let fault = opened.unwrap_err();
+    assert!(matches!(fault, Fault::NotSsh { .. }), "{fault}");
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_password_is_explained_and_nothing_is_asked() {
+    let Some(lab) = Lab::new().await else { return };
+    let methods = "PubkeyAuthentication no\nPasswordAuthentication yes\n\
+                   KbdInteractiveAuthentication yes\nUsePAM yes";
+    let sshd = lab.sshd(methods).await;
+    lab.trust(&sshd);
+    let fault = by_program(&lab, "true").await.unwrap_err();
+    let Fault::AuthenticationRefused { user, offers, .. } = &fault else { panic!("{fault}") };
+    assert_eq!((user, offers.contains(&"password".to_owned())), (&lab.user, true), "{offers:?}");
+    assert!(!fault.retries_by_itself());
+}
+
+#[tokio::test]
+async fn a_missing_program_is_named() {
+    let Some(lab) = Lab::new().await else { return };
+    lab.write_config(22, "");
+    for leash in [lab.options().leash, None] {
+        let ssh_program = PathBuf::from("/no/such/ssh");
+        let options = Options { ssh_program, leash, choice: Choice::Ssh, ..lab.options() };
+        let fault = Transport::new(options).open(&node(), "true", |_| ()).await.unwrap_err();
+        let Fault::ProgramNotFound { program, why } = &fault else { panic!("{fault}") };
+        assert_eq!((program.as_str(), why.as_str()), ("/no/such/ssh", "no such file or directory"));
+    }
+}
+
+#[tokio::test]
+async fn a_port_that_never_speaks_ends_ssh_too() {
+    let Some(lab) = Lab::new().await else { return };
+    let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
+    lab.write_config(listener.local_addr().unwrap().port(), "");
+    let connect_timeout = Some(std::time::Duration::from_millis(700));
+    let options = Options { connect_timeout, choice: Choice::Ssh, ..lab.options() };
+    let fault = Transport::new(options).open(&node(), "true", |_| ()).await.unwrap_err();
+    assert!(matches!(fault, Fault::TimedOut { .. }), "{fault}");
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut Vec::new())).await;
+    end.unwrap().ok();
+}
+
+#[tokio::test]
+async fn a_configuration_meant_for_people_does_not_get_in_the_way() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let trace = lab.path("trace");
+    lab.write_config(
+        sshd.port,
+        &format!(
+            "Host node\nRemoteCommand tmux attach\nRequestTTY force\nForwardX11 yes\nForwardAgent yes\n\
+             LocalForward {} /nowhere\nPermitLocalCommand yes\nLocalCommand touch {}\nEscapeChar ~\n\
+             ControlMaster auto\nControlPath {}\nControlPersist yes\nLogLevel QUIET",
+            lab.path("forward").display(),
+            trace.display(),
+            lab.path("master").display(),
+        ),
+    );
+    let said = by_program(&lab, "tty; echo $SSH_AUTH_SOCK$DISPLAY").await.unwrap();
+    assert_eq!(said, "not a tty\n\n");
+    for name in ["forward", "trace", "master"] {
+        assert!(!lab.path(name).exists(), "{name}");
+    }
+    let port = free_port().await;
+    lab.write_config(port, "LogLevel QUIET");
+    assert_eq!(by_program(&lab, "true").await.unwrap_err(), Fault::Refused { port });
+}
+
+#[tokio::test]
+async fn a_master_connection_of_the_user_is_used() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let path = lab.path("master");
+    lab.write_config(sshd.port, &format!("ControlPath {}", path.display()));
+    let mut master = Command::new("ssh")
+        .arg("-F")
+        .arg(lab.path("config"))
+        .args(["-o", "BatchMode=yes", "-N", "-M", "node"])
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    while !path.exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    for _ in 0..3 {
+        assert_eq!(by_program(&lab, "echo hello").await.unwrap(), "hello\n");
+    }
+    assert_eq!(sshd.logged("Accepted publickey"), 1);
+    // It is the user's: it is not ended with what went through it.
+    assert!(master.try_wait().unwrap().is_none());
+}
+
+#[tokio::test]
+async fn it_ends_when_its_channel_does() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let pipe = lab.path("pipe");
+    run("mkfifo", &[pipe.to_str().unwrap()]).await;
+    let mut reader = tokio::net::unix::pipe::OpenOptions::new().open_receiver(&pipe).unwrap();
+    let line = format!("exec 3>{}; echo ready; cat", pipe.display());
+    let channel = transport(&lab, Choice::Ssh).open(&node(), &line, |_| ()).await.unwrap();
+    drop(channel);
+    let end = tokio::time::timeout(PATIENCE, reader.read_to_end(&mut Vec::new())).await;
+    assert_eq!(end.unwrap().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_leashed_program_ends_with_its_parent_and_has_no_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    run("mkfifo", &[pipe.to_str().unwrap()]).await;
+    let mut reader = tokio::net::unix::pipe::OpenOptions::new().open_receiver(&pipe).unwrap();
+    // Its input stays open: only the leash can end it.
+    let line = format!(
+        "exec 3>{pipe} && {} __leash $$ sh -c 'ps -o sid=,pid= -p $$ >&3; exec sleep 1000' & wait",
+        env!("CARGO_BIN_EXE_gtop"),
+        pipe = pipe.display(),
+    );
+    let mut parent = Command::new("sh").args(["-c", &line]).kill_on_drop(true).spawn().unwrap();
+    let mut said = String::new();
+    while !said.contains('\n') {
+        let mut piece = [0; 64];
+        // Until the writer is there, a pipe seems to have ended.
+        let count = reader.read(&mut piece).await.unwrap();
+        said.push_str(&String::from_utf8_lossy(&piece[..count]));
+        tokio::task::yield_now().await;
+    }
+    let numbers: Vec<&str> = said.split_whitespace().collect();
+    assert_eq!(numbers[0], numbers[1], "a session of its own");
+    parent.kill().await.unwrap();
+    let end = tokio::time::timeout(PATIENCE, reader.read_to_end(&mut Vec::new())).await;
+    assert_eq!(end.unwrap().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_leash_without_its_parent_starts_nothing() {
+    let ran = Command::new(env!("CARGO_BIN_EXE_gtop"))
+        .args(["__leash", "1", "echo", "started"])
+        .output()
+        .await
+        .unwrap();
+    assert_eq!((ran.status.code(), ran.stdout.as_slice()), (Some(127), b"".as_slice()));
+}
+
+// ---- by need ----
+
+#[tokio::test]
+async fn auto_is_native_as_long_as_that_works() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    let channel = transport(&lab, Choice::Auto).open(&node(), "true", |_| ()).await.unwrap();
+    assert_eq!(channel.via(), Via::Native);
+    // A refused key is not shown a second time by the program.
+    lab.write("authorized", "");
+    let fault = transport(&lab, Choice::Auto).open(&node(), "true", |_| ()).await.unwrap_err();
+    assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
+    assert!(!fault.to_string().contains("the ssh program"), "{fault}");
+}
+
+#[tokio::test]
+async fn auto_takes_the_program_for_algorithms_only_that_has_and_remembers_it() {
+    let Some(lab) = Lab::new().await else { return };
+    let kex = "sntrup761x25519-sha512@openssh.com";
+    let configured = format!("KexAlgorithms {kex}");
+    for (of_server, of_client) in [("", configured.as_str()), (configured.as_str(), "")] {
+        let sshd = lab.sshd(of_server).await;
+        lab.trust(&sshd);
+        lab.write_config(sshd.port, of_client);
+        let transport = transport(&lab, Choice::Auto);
+        for _ in 0..2 {
+            let channel = transport.open(&node(), "echo hello", |_| ()).await.unwrap();
+            assert_eq!(channel.via(), Via::SshProgram, "{of_server}/{of_client}");
+        }
+        // Of the server's two refusals of ours one is spared.
+        let refusals = sshd.logged("Unable to negotiate");
+        assert_eq!(refusals, usize::from(of_client.is_empty()), "{of_server}/{of_client}");
+        let fault = lab.open("true").await.unwrap_err();
+        assert!(!fault.retries_by_itself(), "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn names_that_could_be_options_or_commands_reach_no_program() {
+    let Some(lab) = Lab::new().await else { return };
+    let trace = lab.path("trace");
+    lab.write(
+        "config",
+        "Host bad\n ProxyJump -oProxyCommand=x\nHost worse\n ProxyJump a,$(touch\n",
+    );
+    for host in ["bad", "worse"] {
+        for choice in [Choice::Native, Choice::Auto, Choice::Ssh] {
+            let (transport, target) = (transport(&lab, choice), system(host, None, None));
+            let fault = transport.open(&target, "true", |_| ()).await.unwrap_err();
+            assert!(!fault.retries_by_itself(), "{fault}");
+        }
+    }
+    let host = format!("$(touch {})", trace.display());
+    let ssh = gtop::transport::SshTarget {
+        host,
+        user: None,
+        port: None,
+        profile: gtop::transport::Profile::System,
+    };
+    let target = gtop::transport::Target {
+        name: gtop::model::NodeName::new("x").unwrap(),
+        reach: gtop::transport::Reach::Ssh(ssh),
+    };
+    for choice in [Choice::Native, Choice::Auto, Choice::Ssh] {
+        let fault = transport(&lab, choice).open(&target, "true", |_| ()).await.unwrap_err();
+        assert!(matches!(fault, Fault::BadConfiguration { .. }), "{fault}");
+    }
+    assert!(!trace.exists() && fs::read_dir(lab.folder.path()).is_ok());
+}
