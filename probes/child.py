@@ -4,6 +4,7 @@
 # signal. Each child leads a process group of its own, with whatever it starts; it ends that group when its
 # pipe closes, and an alarm of its own, re-armed by the probe's beat, ends it when it is stuck in a call.
 import marshal
+import struct
 
 try:
     import _signal as signal    # the module `signal` costs as much as the rest of the start
@@ -11,6 +12,7 @@ except ImportError:
     import signal
 
 GRACE = 3           # a child outlives its parent's alarm by this much, so that one clears up for the other
+STAMP = struct.Struct('d88s')
 
 
 def end_group(group):
@@ -18,6 +20,18 @@ def end_group(group):
         os.killpg(group, signal.SIGKILL)
     except OSError:
         pass
+
+
+class Page:
+    """What a child is calling and since when, where its parent reads it even while the call does not return."""
+
+    def __init__(self):
+        import mmap
+        self.memory = mmap.mmap(-1, 4096)
+
+    def read(self):
+        since, call = STAMP.unpack_from(self.memory)
+        return since, call.rstrip(b'\0').decode('ascii', 'replace')
 
 
 class Link:
@@ -57,8 +71,10 @@ class Link:
 class Duty:
     """The child's side: requests in, reports out, and a watch on the probe while it waits for anything."""
 
-    def __init__(self, link):
+    def __init__(self, link, page):
         self.link = link
+        self.page = page
+        self.farewell = None    # what to do before the end, if there is time for it
         self.requests = []
         self.poll = select.poll()
         self.poll.register(link.source, select.POLLIN)
@@ -81,8 +97,13 @@ class Duty:
                     else:
                         self.requests.append(request)
             except EOFError:
-                end_group(0)
+                self.end()
         return other in seen
+
+    def end(self):
+        if self.farewell is not None:
+            self.farewell()
+        end_group(0)
 
     def next(self):
         while not self.requests:
@@ -93,7 +114,7 @@ class Duty:
         try:
             self.link.send(value)
         except OSError:
-            end_group(0)
+            self.end()
 
     def call(self, name):
         """Says what is about to be tried, so that the probe can name it if it never comes back."""
@@ -103,9 +124,11 @@ class Duty:
 class Worker:
     """The probe's side of one child."""
 
-    def __init__(self, source, serve):
+    def __init__(self, source, serve, page=None):
         self.source = source
         self.serve = serve
+        self.page = page
+        self.is_ready = False   # it has said what it is
         self.pid = 0
         self.link = None
         self.busy = False
@@ -135,6 +158,7 @@ class Worker:
         os.set_blocking(down[1], False)
         self.link = Link(up[0], down[1])
         self.busy = True        # until it has said what it is
+        self.is_ready = False
         self.call = 'start'
         self.since = now
         self.told = 0.0
@@ -156,7 +180,7 @@ class Worker:
                         os.close(fd)
                     except OSError:
                         pass
-            duty = Duty(Link(source, sink))
+            duty = Duty(Link(source, sink), self.page)
             try:
                 self.serve(duty)
             except Exception as trouble:
@@ -186,19 +210,36 @@ class Worker:
 
     def stuck(self, now):
         """For how long the present call has lasted, once that is worth an error (after 3 s, then every 2 s)."""
+        self.look()
         if self.link is None or not self.busy or now < self.stuck_at():
             return None
         self.told = now
         return now - self.since
 
+    def look(self):
+        """Learns the present call from the child's page: one that follows another is a new one."""
+        if self.page is None or not self.busy:
+            return
+        since, call = self.page.read()
+        if call and since >= self.since:
+            self.call = call
+            if self.is_ready and since > self.since:
+                self.since, self.told = since, 0.0
+
     def stuck_at(self):
         return self.told + 2.0 if self.told else self.since + 3.0
 
-    def end(self):
+    def kill(self):
         """Kills the child with all it started."""
+        if self.pid:
+            end_group(self.pid)
+
+    def end(self, gently=False):
+        """Ends the child; gently, it may still take its leave of a driver."""
         if self.link is None:
             return
-        end_group(self.pid)
+        if not gently:
+            self.kill()
         self.link.close()
         self.link = None
         self.busy = False

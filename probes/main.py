@@ -1,10 +1,12 @@
 # The probe itself: one loop over stdin, the children and the clock.
-# A further kind of device is a class like NvidiaSmi in a file of its own, and an entry here.
-BACKENDS = (NvidiaSmi,)
+# A further kind of device is a class like NvidiaSmi in a file of its own, and an entry here. Of one entry's
+# kinds the first that works is used; the next is tried when it is absent.
+BACKENDS = ((Nvml, NvidiaSmi),)
 SLOW = 10.0
 FULL = 60.0
 FASTEST = 0.05
 AGAIN = 60.0        # how often an absent backend is looked for
+STARTING = 60.0     # a driver that is being loaded takes its time; after this it is stuck
 
 
 def serve(backend):
@@ -12,11 +14,12 @@ def serve(backend):
     def run(duty):
         driver = backend(duty)
         why = driver.absent()
-        duty.report('state', why)
+        duty.farewell = driver.farewell
+        duty.report('state', why, driver.facts)
         while why is None:
-            request = duty.next()
-            driver.sample(request[1])
+            why = driver.sample(*duty.next()[1:])
             duty.report('idle')
+        duty.report('state', why, None)
     return run
 
 
@@ -24,12 +27,19 @@ class Backend:
     """The probe's view of one backend."""
 
     def __init__(self, kind):
-        self.worker = Worker(kind.kind, serve(kind))
+        self.worker = Worker(kind.kind, serve(kind), Page() if kind.tells_all else None)
         self.kind = kind.kind
         self.why = None
+        self.facts = None       # what it says of itself, once it works
         self.floors = kind.floors
+        self.focused = kind.focused
+        self.tells_all = kind.tells_all
+        self.is_behind = False  # something it said was not sent: all of it is asked for
         self.part = {}          # what has come and not been sent
         self.last = {}          # the last of each section, for full samples; empty while in trouble
+
+    def floor(self, focus):
+        return self.focused if focus and self.focused else self.floors[0]
 
 
 class Probe:
@@ -39,7 +49,8 @@ class Probe:
         self.host = Host()
         self.lookup = Worker('host.slow', look_up)
         self.processes = Processes(self.lookup)
-        self.backends = [Backend(kind) for kind in BACKENDS]
+        self.families = [[Backend(kind) for kind in kinds] for kinds in BACKENDS]
+        self.backends = [backend for family in self.families for backend in family]
         self.interval, self.focus = max(FASTEST, INTERVAL), 0.0
         self.n = 0
         self.errors = {}        # waiting to be sent, by source and call
@@ -51,14 +62,24 @@ class Probe:
         self.poll = select.poll()
         self.poll.register(0, select.POLLIN)
 
+    def used(self):
+        """The backends in use: of each family up to the first that is not absent."""
+        out = []
+        for family in self.families:
+            for backend in family:
+                out.append(backend)
+                if backend.why is None:
+                    break
+        return out
+
     def workers(self):
-        return [self.lookup] + [b.worker for b in self.backends]
+        return [self.lookup] + [b.worker for b in self.used()]
 
     def run(self):
         now = time.monotonic()
         for worker in self.workers():
             self.begin(worker, now)
-        self.until(now + 0.2, self.workers())
+        self.until(now + 0.2)
         self.lookup.ask(time.monotonic(), 'who', [], [os.getuid()])
         self.until(time.monotonic() + 0.2, [self.lookup])
         self.slow_ask(time.monotonic())
@@ -124,9 +145,9 @@ class Probe:
                     if worker.link is not None and worker.link.source == fd:
                         self.listen(worker)
 
-    def until(self, deadline, workers):
+    def until(self, deadline, workers=None):
         """Deals with what happens until the workers are done, or no longer than the deadline."""
-        while any(w.busy for w in workers):
+        while any(w.busy for w in (self.workers() if workers is None else workers)):
             left = deadline - time.monotonic()
             if left <= 0:
                 return
@@ -159,7 +180,8 @@ class Probe:
             self.poll.unregister(worker.link.source)
             backend = self.backend(worker)
             absent = backend is not None and backend.why is not None
-            if not absent:
+            # What made it end it may have said itself.
+            if not absent and (worker.source, worker.call) not in self.errors:
                 self.error(worker.source, 'failed', worker.call, 0.0, 'the probe\'s child process ended')
             worker.end()
             worker.retry = time.monotonic() + (AGAIN if absent else SLOW)
@@ -177,18 +199,20 @@ class Probe:
         elif what == 'idle':
             worker.busy = False
         elif what == 'state':
-            worker.busy = False
+            worker.busy = worker.busy and worker.is_ready
+            worker.is_ready = True
             if backend is not None:
-                self.hello_due = self.hello_due or (backend.why is None) != (report[1] is None)
-                backend.why = report[1]
+                self.state(backend, report[1], report[2])
         elif what == 'error':
             self.error(worker.source, report[1], report[2], report[3], report[4])
         elif what == 'floors':
             backend.floors = report[1:]
         elif what == 'part':
             part, pids = report[1], report[2]
+            part.update((key, Raw(value)) for key, value in report[3].items())
             backend.part.update(part)
-            backend.last.update(part)
+            if not backend.tells_all:
+                backend.last.update(part)
             if pids is not None:
                 self.processes.pids[backend.kind] = pids
             for key in [k for k in self.errors if k[0] == worker.source]:
@@ -199,6 +223,20 @@ class Probe:
             self.processes.heard(*report[1:])
         elif what == 'name':
             self.processes.names[report[1]] = report[2]
+
+    def state(self, backend, why, facts):
+        """What a backend has become; where it is absent the next of its family takes over, and gives back."""
+        self.hello_due = self.hello_due or (backend.why, backend.facts) != (why, facts)
+        backend.why, backend.facts = why, facts
+        used = self.used()
+        for other in self.backends:
+            if other not in used and other.worker.link is not None:
+                self.poll.unregister(other.worker.link.source)
+                other.worker.end()
+                other.part, other.last, other.why, other.facts = {}, {}, None, None
+                self.processes.pids.pop(other.kind, None)
+            elif other in used and other.worker.pid == 0 and other.why is None:
+                self.begin(other.worker, time.monotonic())
 
     # -- what goes out
 
@@ -216,11 +254,13 @@ class Probe:
 
     def trouble(self, now):
         """Reports calls that do not come back, and starts children that are due."""
+        for worker in [self.lookup] + [backend.worker for backend in self.backends]:
+            worker.reap()
         for worker in self.workers():
             seconds = worker.stuck(now)
             if seconds is not None:
-                self.error(worker.source, 'stuck', worker.call, seconds, None)
-            worker.reap()
+                is_starting = not worker.is_ready and seconds < STARTING
+                self.error(worker.source, 'starting' if is_starting else 'stuck', worker.call, seconds, None)
             if worker.link is None and worker.pid == 0 and now >= worker.retry:
                 self.begin(worker, now)
             elif worker.link is None and now >= worker.retry:
@@ -233,9 +273,10 @@ class Probe:
         def grid(floor):
             return pace * max(1, -int(-(floor / pace - 0.05) // 1))
         out = {'host': pace, 'host.slow': grid(SLOW)}
-        for backend in self.backends:
-            out[backend.kind] = grid(backend.floors[0])
-            out[backend.kind + '.processes'] = grid(backend.floors[1])
+        for backend in self.used():
+            out[backend.kind] = grid(backend.floor(self.focus))
+            for floor, group in zip(backend.floors[1:], ('.processes', '.slow')):
+                out[backend.kind + group] = grid(floor)
         return out
 
     def flow(self):
@@ -255,10 +296,13 @@ class Probe:
         frame['user'] = self.processes.names.get(me['uid']) or os.environ.get('LOGNAME') or str(me['uid'])
         frame['commands'] = ['heartbeat', 'interval', 'focus', 'full']
         frame['intervals'] = intervals
-        frame['backends'] = [
-            {'kind': b.kind, 'state': 'starting'} if b.why is None else {'kind': b.kind, 'state': 'absent', 'why': b.why}
-            for b in self.backends]
+        frame['backends'] = [self.standing(backend) for backend in self.used()]
         return frame
+
+    def standing(self, backend):
+        if backend.why is not None:
+            return {'kind': backend.kind, 'state': 'absent', 'why': backend.why}
+        return dict(backend.facts or {}, kind=backend.kind, state='ready' if backend.facts else 'starting')
 
     def slow_ask(self, now):
         if now >= self.slow_due and self.lookup.ask(now, 'slow'):
@@ -273,12 +317,19 @@ class Probe:
         if not self.out.ready() or self.announced is None:
             return
         pace = self.pace()
-        asked = [b.worker for b in self.backends if b.worker.ask(now, 'tick', pace)]
+        asked = []
+        for backend in self.used():
+            full = self.full or backend.is_behind
+            if backend.part and backend.tells_all:
+                backend.is_behind = full        # what came too late for the last sample goes with this one
+            elif backend.worker.ask(now, 'tick', pace, backend.floor(self.focus), full):
+                backend.is_behind = False
+                asked.append(backend.worker)
         host = self.host.sample(now)
         self.slow_ask(now)
         self.until(now + min(0.25 * pace, 0.3), asked)
         parts = self.parts()
-        if parts or (self.full and self.processes.pids):
+        if any('uses' in part or 'apps' in part for part in parts) or (self.full and self.processes.pids):
             if self.processes.read():
                 self.until(time.monotonic() + min(0.1 * pace, 0.05), [self.lookup])
             processes = self.processes.section(time.monotonic(), self.full)
@@ -286,10 +337,15 @@ class Probe:
             processes = None
         self.flow()
         if not self.out.ready():
+            self.behind()
             return
         self.out.send(self.frame(now, host, parts, processes))
         self.full = False
         self.slow = None
+
+    def behind(self):
+        for backend in self.backends:
+            backend.is_behind = True
 
     def parts(self):
         out = []
@@ -318,13 +374,14 @@ class Probe:
         for shed in ('processes', 'backends'):
             if len(frame) >= FRAME - 64:
                 out.pop(shed, None)
+                self.behind()
                 frame = encode(out)
         return frame
 
     def end(self, why):
         """Says goodbye if that is possible at once, and leaves nothing behind."""
         for worker in self.workers():
-            worker.end()
+            worker.end(gently=not worker.told)
         deadline = time.monotonic() + 0.3
         said = False
         try:
@@ -336,9 +393,12 @@ class Probe:
                     time.sleep(0.01)
         except Closed:
             pass
-        deadline = time.monotonic() + 0.5
-        while time.monotonic() < deadline and not all([w.reap() for w in self.workers()]):
-            time.sleep(0.005)
+        for seconds in (0.5, 0.5):
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline and not all([w.reap() for w in self.workers()]):
+                time.sleep(0.005)
+            for worker in self.workers():
+                worker.kill()
         os._exit(0)
 
 
@@ -352,6 +412,9 @@ def main():
         os.setpgid(0, 0)
     except OSError:
         pass
+    import gc
+    if hasattr(gc, 'freeze'):
+        gc.freeze()         # what the children share with us stays shared
     probe = Probe()
     try:
         probe.run()

@@ -40,6 +40,9 @@ class NvidiaSmi:
 
     kind = 'nvidia-smi'
     floors = (1.0, 2.0)     # seconds between device queries, between process queries
+    focused = None
+    tells_all = False
+    facts = None
 
     def __init__(self, duty):
         self.duty = duty
@@ -58,15 +61,18 @@ class NvidiaSmi:
                 return None
         return 'nvidia-smi not found'
 
-    def sample(self, interval):
+    def farewell(self):
+        pass
+
+    def sample(self, interval, _floor, _full):
         now = time.monotonic()
         slack = min(0.1 * interval, 0.05)       # the tick that asks is never exactly on time
         if now < self.due - slack:
-            return
+            return None
         self.due = now + self.every
         if not self.devices():
             self.due = time.monotonic() + SMI_AGAIN
-            return
+            return None
         if now >= self.apps_due - slack:
             self.apps_due = now + self.floors[1]
             self.apps()
@@ -92,7 +98,7 @@ class NvidiaSmi:
         self.worked = True
         self.pace(rows)
         part = {'at': time.monotonic(), 'csv': {'columns': self.fields, 'rows': rows, 'noise': noise}}
-        self.duty.report('part', part, None)
+        self.duty.report('part', part, None, {})
         return True
 
     def pace(self, rows):
@@ -120,7 +126,8 @@ class NvidiaSmi:
         rows = [line[:longest] for line in rows]
         pids = [word for word in (row.split(',')[1].strip() for row in rows) if word.isdigit() and len(word) < 10]
         at = time.monotonic()
-        self.duty.report('part', {'at': at, 'apps': {'at': at, 'rows': rows}}, sorted(set(int(p) for p in pids) - {0}))
+        pids = sorted(set(int(pid) for pid in pids) - {0})
+        self.duty.report('part', {'at': at, 'apps': {'at': at, 'rows': rows}}, pids, {})
 
     def ask(self, query, what):
         """(exit status, lines, whether it had to be ended); what made us end it is reported."""

@@ -38,6 +38,10 @@ def quote(text):
     return '"' + ''.join(out) + '"'
 
 
+class Raw(str):
+    """What is JSON already."""
+
+
 def encode(value):
     """JSON of None, bool, int, finite float, str, list and dict; a float that is no number is null."""
     if value is None:
@@ -53,6 +57,8 @@ def encode(value):
         return str(value)
     if kind is float:
         return repr(round(value, 3)) if value - value == 0 else 'null'
+    if kind is Raw:
+        return value
     if kind is dict:
         return '{' + ','.join([quote(k) + ':' + encode(v) for k, v in value.items()]) + '}'
     return '[' + ','.join([encode(v) for v in value]) + ']'

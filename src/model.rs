@@ -3,22 +3,27 @@
 //! Knows nothing of JSON, SSH or screens. A value is judged once, where it comes in (`wire`), and
 //! from then on its type remembers the verdict.
 
+pub use details::{DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics, LinkCounters};
 pub use device::{Device, DeviceFault, Throttle};
 pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind, Via};
 pub use fresh::{Freshness, stale_after};
+pub use health::{ComputeMode, FabricHealth, FabricState, Recovery};
 pub use host::{Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Pressure, Space};
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
-pub use process::{DeviceUse, ProcessReading, ProcessStatics};
+pub use process::{DeviceUse, ProcessReading, ProcessStatics, UseKind};
 pub use reading::{Reading, Reason};
 pub use sample::{
-    BackendReading, BackendState, DevicesReading, Hello, ProcessesReading, Sample, UsesReading,
+    BackendReading, BackendState, DevicesReading, DriverFacts, Hello, ProcessesReading, Sample,
+    UsesReading,
 };
 pub use text::{clean, clean_shared, is_hostile};
 pub use unit::{Bytes, Celsius, Megahertz, Percent, Watts};
 
+mod details;
 mod device;
 mod fault;
 mod fresh;
+mod health;
 mod host;
 mod id;
 mod process;

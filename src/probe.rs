@@ -35,6 +35,9 @@ const PYTHON: &[&str] = &[
     include_str!("../probes/host.py"),
     include_str!("../probes/processes.py"),
     include_str!("../probes/nvidia_smi.py"),
+    include_str!("../probes/nvml_library.py"),
+    include_str!("../probes/nvml_device.py"),
+    include_str!("../probes/nvml.py"),
     include_str!("../probes/main.py"),
 ];
 
@@ -122,10 +125,12 @@ pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Vec<u8> {
     };
     match interpreter {
         Interpreter::Python => {
-            let unpack = "zlib.decompress(binascii.a2b_base64(";
+            // Piece by piece: compiling all at once would leave a peak of memory behind for good.
             let _ = writeln!(
                 text,
-                "import binascii,zlib\nexec(compile({unpack}\"{}\")),\"gtop\",\"exec\"))",
+                "import binascii,zlib\n\
+                 _p=zlib.decompress(binascii.a2b_base64(\"{}\")).split(b\"\\f\")\n\
+                 while _p:exec(compile(_p.pop(0),\"gtop\",\"exec\",0,False,2))",
                 *PACKED
             );
         }
@@ -148,6 +153,9 @@ fn bare(parts: &[&str], interpreter: Interpreter) -> String {
             Interpreter::Shell => line.trim_start(),
         };
         if !line.is_empty() && !line.trim_start().starts_with('#') {
+            if interpreter == Interpreter::Python && line.starts_with("class ") {
+                text.push('\x0c');
+            }
             text.push_str(line);
             text.push('\n');
         }

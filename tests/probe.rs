@@ -1,5 +1,5 @@
 //! The probes as real processes: under every login shell, Python and sh found here, against a stand-in
-//! nvidia-smi that fails in all the ways the real one does, and with every way for a session to end.
+//! nvidia-smi and NVML that fail in all the ways the real ones do, and with every way for a session to end.
 #![expect(clippy::disallowed_methods, reason = "real processes against a real clock")]
 #![expect(
     clippy::unwrap_used,
@@ -11,6 +11,8 @@
 
 mod schema;
 
+#[path = "stubs/library.rs"]
+mod library;
 #[path = "probe/rig.rs"]
 mod rig;
 
@@ -20,5 +22,7 @@ mod faults;
 mod launching;
 #[path = "probe/lifelines.rs"]
 mod lifelines;
+#[path = "probe/nvml.rs"]
+mod nvml;
 #[path = "probe/sampling.rs"]
 mod sampling;

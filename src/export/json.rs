@@ -9,9 +9,9 @@ use std::io::{self, Write};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
-use crate::fields::{DEVICE, Field, HOST, PROCESS, Usage, Value};
+use crate::fields::{Field, HOST, PROCESS, Usage, Value, of_device};
 use crate::fleet::{Fleet, Node, SourceState, Totals, Traffic};
-use crate::model::{Device, DeviceFault, Link, Reason, Via};
+use crate::model::{Device, DeviceFault, Link, LinkCounters, Reason, Via};
 use crate::time::Timestamp;
 
 /// Version of the snapshot's shape.
@@ -63,7 +63,8 @@ impl Serialize for NodeJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (node, now) = (self.node, self.snapshot.now);
         let same_as = self.snapshot.fleet.same_as.get(&node.name);
-        let sources: Vec<Json> = node.sources.iter().map(|state| source(state, now)).collect();
+        let sources: Vec<Json> =
+            node.sources.iter().map(|state| source(node, state, now)).collect();
         let devices: Vec<DeviceJson<'_>> = node
             .devices
             .iter()
@@ -108,13 +109,22 @@ fn fault(node: &Node, now: Timestamp) -> Json {
     })
 }
 
-fn source(state: &SourceState, now: Timestamp) -> Json {
+fn source(node: &Node, state: &SourceState, now: Timestamp) -> Json {
+    let backends = node.hello.iter().flat_map(|hello| &hello.backends);
+    let driver = backends
+        .filter(|backend| backend.source == state.source)
+        .find_map(|backend| backend.driver.as_deref());
     json!({
         "id": state.source.as_str(),
         "age_seconds": state.taken_at.map(|at| millis(now.since(at).as_secs_f64())),
         "interval_seconds": state.interval.as_secs_f64(),
         "fresh": state.freshness(now).is_fresh(),
         "absent": state.absent.as_deref(),
+        "driver": driver.map(|driver| json!({
+            "version": driver.version.as_deref(),
+            "library": driver.library.as_deref(),
+            "cuda": driver.cuda.as_deref(),
+        })),
         "fault": state.fault.as_ref().map(|fault| json!({
             "kind": fault.kind.label(),
             "call": &*fault.call,
@@ -189,10 +199,19 @@ impl Serialize for DeviceJson<'_> {
         map.serialize_entry("parent", &device.parent.as_deref())?;
         map.serialize_entry("fresh", &node.device_freshness(place, now).is_fresh())?;
         map.serialize_entry("fault", &device.fault.as_ref().map(device_fault))?;
-        write_fields(&mut map, DEVICE, device)?;
+        write_fields(&mut map, of_device(), device)?;
+        map.serialize_entry("links", &links(device))?;
         map.serialize_entry("processes", &processes)?;
         map.end()
     }
+}
+
+/// The counters of each `NVLink`.
+fn links(device: &Device) -> Vec<Json> {
+    let known = device.details.as_ref().and_then(|details| details.links.known());
+    let one =
+        |link: &LinkCounters| json!({"transmit_bytes": link.sent, "receive_bytes": link.received});
+    known.iter().flat_map(|links| links.iter()).map(one).collect()
 }
 
 fn device_fault(fault: &DeviceFault) -> &str {
@@ -221,9 +240,9 @@ impl Serialize for UsageJson {
 }
 
 /// Writes each field by its id, and why the unknown ones are unknown.
-fn write_fields<T, M: SerializeMap>(
+fn write_fields<T: 'static, M: SerializeMap>(
     map: &mut M,
-    fields: &[Field<T>],
+    fields: impl IntoIterator<Item = &'static Field<T>>,
     subject: &T,
 ) -> Result<(), M::Error> {
     let mut unknown: BTreeMap<&str, &str> = BTreeMap::new();

@@ -6,10 +6,17 @@ use std::sync::Arc;
 
 use crate::fleet::history::Metric;
 use crate::fleet::node::Node;
-use crate::model::{BackendReading, Device, DevicesReading, Reading, Source, UsesReading};
+use crate::fleet::rates::rate_device;
+use crate::model::{
+    BackendReading, Device, DeviceUse, DevicesReading, Reading, Source, UsesReading,
+};
+use crate::time::Timestamp;
 
 /// Takes what one backend said.
 pub(super) fn take_backend(node: &mut Node, backend: BackendReading) {
+    if let Some(at) = backend.slow_at {
+        node.sampled(&backend.source.slow(), at);
+    }
     if let Some(devices) = backend.devices {
         node.sampled(&backend.source, devices.at);
         take_devices(node, &backend.source, devices);
@@ -24,9 +31,10 @@ fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading) {
     if are_as_before(node, source, &reading.list) {
         for (device, newer) in node.devices.iter_mut().zip(reading.list) {
             device.keep_newer(newer);
+            rate_device(device, reading.at);
         }
     } else {
-        rearrange(node, source, reading.list);
+        rearrange(node, source, reading.at, reading.list);
     }
     for device in &node.devices {
         if let Some(share) = device.utilization.get().filter(|_| device.fault.is_none()) {
@@ -52,7 +60,7 @@ fn are_as_before(node: &Node, source: &Source, list: &[Device]) -> bool {
 }
 
 /// Puts what has come among the devices of other sources, in order, and forgets what is gone.
-fn rearrange(node: &mut Node, source: &Source, list: Vec<Device>) {
+fn rearrange(node: &mut Node, source: &Source, at: Timestamp, list: Vec<Device>) {
     let known = std::mem::take(&mut node.devices);
     let sources = std::mem::take(&mut node.device_sources);
     let (mine, others): (Vec<_>, Vec<_>) =
@@ -64,7 +72,9 @@ fn rearrange(node: &mut Node, source: &Source, list: Vec<Device>) {
             .iter()
             .position(|known| is_same(known, &newer))
             .map(|place| mine.swap_remove(place));
-        all.push((merged(before, newer), source.clone()));
+        let mut device = merged(before, newer);
+        rate_device(&mut device, at);
+        all.push((device, source.clone()));
     }
     let gone = mine;
     node.history.forget(|uuid| gone.iter().any(|device| &*device.uuid == uuid));
@@ -89,6 +99,7 @@ fn merged(before: Option<Device>, newer: Device) -> Device {
             name: device.name,
             pci: device.pci,
             driver: device.driver,
+            statics: device.statics,
             fault: newer.fault,
             ..Device::default()
         };
@@ -120,6 +131,138 @@ fn take_uses(node: &mut Node, source: &Source, reading: UsesReading) {
             .zip(device_sources.iter())
             .any(|(device, owner)| device.uuid == *uuid && owner != source)
     };
-    let others = uses.iter().filter(|used| is_others(&used.device)).cloned();
-    *uses = others.chain(reading.list).collect();
+    let (others, mine): (Vec<&DeviceUse>, Vec<&DeviceUse>) =
+        uses.iter().partition(|used| is_others(&used.device));
+    let before: BTreeMap<_, _> =
+        mine.into_iter().map(|used| ((&*used.device, used.pid), used)).collect();
+    let merged = |newer: DeviceUse| match before.get(&(&*newer.device, newer.pid)) {
+        Some(known) => {
+            let mut used = (*known).clone();
+            used.keep_newer(newer);
+            used
+        }
+        None => newer,
+    };
+    *uses = others.into_iter().cloned().chain(reading.list.into_iter().map(merged)).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::Folding;
+    use crate::model::{
+        BackendState, Hello, Link, NodeName, Percent, Sample, SourceFault, SourceFaultKind, UseKind,
+    };
+
+    fn nvml() -> Source {
+        Source::new("nvml")
+    }
+
+    /// A node whose probe has these backends, each with the reason it is absent.
+    fn hello(backends: &[(&Source, Option<&str>)]) -> Hello {
+        let state = |(source, absent): &(&Source, Option<&str>)| BackendState {
+            source: (*source).clone(),
+            absent: absent.map(Into::into),
+            driver: None,
+        };
+        Hello {
+            intervals: backends
+                .iter()
+                .map(|(source, _)| ((*source).clone(), Duration::from_secs(1)))
+                .collect(),
+            backends: backends.iter().map(state).collect(),
+            ..Hello::default()
+        }
+    }
+
+    fn folding(hello: Hello) -> Folding {
+        let mut folding = Folding::new(NodeName::new("gpu01").unwrap(), Duration::from_secs(60));
+        folding.link(Link::Up);
+        folding.hello(hello);
+        folding
+    }
+
+    fn said(source: &Source, uuid: &str, list: Vec<DeviceUse>) -> Sample {
+        let at = Timestamp::from_micros(1_000_000);
+        let device = Device { uuid: uuid.into(), ..Device::default() };
+        Sample {
+            backends: vec![BackendReading {
+                source: source.clone(),
+                slow_at: Some(at),
+                devices: Some(DevicesReading { at, list: vec![device] }),
+                uses: Some(UsesReading { at, list }),
+            }],
+            ..Sample::default()
+        }
+    }
+
+    #[test]
+    fn a_use_keeps_what_the_next_list_leaves_out() {
+        let mut folding = folding(hello(&[(&nvml(), None)]));
+        let told = DeviceUse {
+            device: "GPU-a".into(),
+            pid: 7,
+            kind: Reading::Known(UseKind::Compute),
+            sm: Reading::judged(Percent::new(5.0)),
+            ..DeviceUse::default()
+        };
+        let next = DeviceUse {
+            device: "GPU-a".into(),
+            pid: 7,
+            sm: Reading::judged(Percent::new(9.0)),
+            ..DeviceUse::default()
+        };
+        folding.sample(said(&nvml(), "GPU-a", vec![told.clone()]));
+        folding.sample(said(&nvml(), "GPU-a", vec![next.clone()]));
+        assert_eq!(*folding.node().uses, [DeviceUse { sm: next.sm, ..told }]);
+        folding.sample(said(&nvml(), "GPU-a", vec![]));
+        folding.sample(said(&nvml(), "GPU-a", vec![next.clone()]));
+        assert_eq!(*folding.node().uses, [next]);
+    }
+
+    #[test]
+    fn a_backend_that_takes_over_leaves_nothing_of_the_one_before() {
+        let smi = Source::new("nvidia-smi");
+        let mut folding = folding(hello(&[(&nvml(), Some("not found")), (&smi, None)]));
+        let used = DeviceUse { device: "GPU-a".into(), pid: 7, ..DeviceUse::default() };
+        folding.sample(said(&smi, "GPU-a", vec![used]));
+        assert_eq!(folding.node().devices.len(), 1);
+        folding.hello(hello(&[(&nvml(), None)]));
+        let node = folding.node();
+        assert!(node.devices.is_empty() && node.device_sources.is_empty() && node.uses.is_empty());
+        assert!(node.source(&smi).is_none());
+        folding.sample(said(&nvml(), "GPU-a", vec![]));
+        assert_eq!(*folding.node().device_sources, [nvml()]);
+        assert!(folding.node().source(&nvml().slow()).is_some());
+    }
+
+    #[test]
+    fn a_driver_that_is_being_loaded_has_not_answered() {
+        let trouble = |kind| {
+            let fault = SourceFault {
+                kind,
+                call: "nvmlInit_v2".into(),
+                message: "".into(),
+                lasting: Duration::from_secs(4),
+                at: Timestamp::default(),
+            };
+            Sample { faults: vec![(nvml(), fault)], ..Sample::default() }
+        };
+        let host = |second: i64| Sample {
+            host: Some((
+                Timestamp::from_micros(second * 1_000_000),
+                crate::model::HostReading::default(),
+            )),
+            ..Sample::default()
+        };
+        let mut folding = folding(hello(&[(&nvml(), None)]));
+        folding.sample(host(1));
+        folding.sample(host(2));
+        folding.sample(trouble(SourceFaultKind::Starting));
+        assert!(!folding.node().is_settled);
+        folding.sample(trouble(SourceFaultKind::Stuck));
+        assert!(folding.node().is_settled);
+    }
 }

@@ -6,15 +6,12 @@ use std::time::Duration;
 use crate::fleet::devices::take_backend;
 use crate::fleet::history::Metric;
 use crate::fleet::node::{Node, Process};
-use crate::fleet::rates::{cpu_share, rates};
+use crate::fleet::rates::{RATE_SPAN, cpu_share, rates};
 use crate::model::{
-    Counter, CpuTicks, Hello, HostReading, Link, NodeName, ProcessKey, ProcessStatics,
-    ProcessesReading, Reading, Reason, Sample, Source, Via,
+    Counter, CpuTicks, DeviceUse, Hello, HostReading, Link, NodeName, ProcessKey, ProcessStatics,
+    ProcessesReading, Reading, Reason, Sample, Source, SourceFaultKind, Via,
 };
 use crate::time::Timestamp;
-
-/// Two samples closer than this give no rates worth showing.
-const RATE_SPAN: Duration = Duration::from_millis(250);
 
 /// One node's state, and what is needed to derive rates from the next sample.
 #[derive(Debug)]
@@ -108,10 +105,7 @@ impl Folding {
                 ..Node::new(node.name.clone(), Duration::ZERO)
             };
         }
-        node.sources.retain(|state| {
-            hello.intervals.iter().any(|(source, _)| *source == state.source)
-                || state.taken_at.is_some()
-        });
+        forget_sources(node, &hello);
         for (source, interval) in &hello.intervals {
             node.source_mut(source).interval = *interval;
         }
@@ -222,6 +216,22 @@ impl Folding {
     }
 }
 
+/// A source the probe no longer has is gone with its devices: another backend tells them now.
+fn forget_sources(node: &mut Node, hello: &Hello) {
+    let is_told = |source: &Source| hello.intervals.iter().any(|(told, _)| told == source);
+    node.sources.retain(|state| is_told(&state.source));
+    if node.device_sources.iter().all(is_told) {
+        return;
+    }
+    let mut sources = node.device_sources.iter();
+    node.devices.retain(|_| sources.next().is_none_or(is_told));
+    node.device_sources =
+        node.device_sources.iter().filter(|source| is_told(source)).cloned().collect();
+    let devices = &node.devices;
+    let is_known = |used: &&DeviceUse| devices.iter().any(|device| device.uuid == used.device);
+    node.uses = node.uses.iter().filter(is_known).cloned().collect();
+}
+
 /// Returns the load of a process that has spent `ticks` so far.
 #[expect(
     clippy::cast_precision_loss,
@@ -244,7 +254,9 @@ fn load(before: Option<Load>, ticks: u64, at: Timestamp, per_second: u32) -> Loa
 /// Whether a backend told its devices and who uses them, or why not.
 fn has_answered(node: &Node, backend: &Source) -> bool {
     let Some(state) = node.source(backend) else { return false };
-    if state.fault.is_some() || state.absent.is_some() {
+    let is_starting =
+        state.fault.as_ref().is_some_and(|fault| fault.kind == SourceFaultKind::Starting);
+    if (state.fault.is_some() && !is_starting) || state.absent.is_some() {
         return true;
     }
     let has_uses = node.source(&backend.processes()).is_none_or(|uses| uses.taken_at.is_some());
@@ -271,9 +283,8 @@ fn keep_newer(host: &mut HostReading, newer: HostReading) {
 mod tests {
     use super::*;
     use crate::model::{
-        BackendReading, BackendState, Bytes, Device, DeviceFault, DeviceUse, DevicesReading, Fault,
-        FaultKind, Freshness, HostFacts, Percent, ProcessReading, SourceFault, SourceFaultKind,
-        UsesReading,
+        BackendReading, BackendState, Bytes, Device, DeviceFault, DevicesReading, Fault, FaultKind,
+        Freshness, HostFacts, Percent, ProcessReading, SourceFault, UsesReading,
     };
 
     fn at(millis: i64) -> Timestamp {
@@ -294,7 +305,7 @@ mod tests {
                 (Source::host(), Duration::from_secs(1)),
                 (smi(), Duration::from_secs(1)),
             ],
-            backends: vec![BackendState { source: smi(), absent: None }],
+            backends: vec![BackendState { source: smi(), absent: None, driver: None }],
             ..Hello::default()
         }
     }
@@ -316,7 +327,7 @@ mod tests {
     fn devices_at(millis: i64, list: Vec<Device>) -> Sample {
         let devices = Some(DevicesReading { at: at(millis), list });
         Sample {
-            backends: vec![BackendReading { source: smi(), devices, uses: None }],
+            backends: vec![BackendReading { source: smi(), slow_at: None, devices, uses: None }],
             ..Sample::default()
         }
     }
@@ -461,17 +472,16 @@ mod tests {
         let uses = |pids: &[u32]| {
             let list = pids
                 .iter()
-                .map(|pid| DeviceUse {
-                    device: "GPU-a".into(),
-                    pid: *pid,
-                    memory: Reading::default(),
-                    sm: Reading::default(),
-                    driver_name: None,
-                })
+                .map(|pid| DeviceUse { device: "GPU-a".into(), pid: *pid, ..DeviceUse::default() })
                 .collect();
             let uses = Some(UsesReading { at: at(1), list });
             Sample {
-                backends: vec![BackendReading { source: smi(), devices: None, uses }],
+                backends: vec![BackendReading {
+                    source: smi(),
+                    slow_at: None,
+                    devices: None,
+                    uses,
+                }],
                 ..Sample::default()
             }
         };

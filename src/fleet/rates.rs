@@ -4,7 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::node::Traffic;
-use crate::model::{Bytes, Counter, CpuTicks, Percent, Reading, Reason};
+use crate::model::{
+    Bytes, Counter, CpuTicks, Device, DeviceCounters, DeviceRates, Percent, Reading, Reason,
+};
+use crate::time::Timestamp;
+
+/// Two samples closer than this give no rates worth showing.
+pub(super) const RATE_SPAN: Duration = Duration::from_millis(250);
+/// Two samples further apart say nothing about now.
+const LONGEST_SPAN: Duration = Duration::from_secs(90);
 
 /// The share of processor time spent working between two samples.
 pub(super) fn cpu_share(before: Option<CpuTicks>, now: Option<CpuTicks>) -> Reading<Percent> {
@@ -21,14 +29,8 @@ pub(super) fn cpu_share(before: Option<CpuTicks>, now: Option<CpuTicks>) -> Read
 }
 
 /// Bytes per second of each counter that stood before too and did not run backwards.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "bytes per second stay far below 2^53 and are not negative"
-)]
 pub(super) fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Arc<[Traffic]> {
-    let per_second = |bytes: u64| Bytes((bytes as f64 / span.as_secs_f64()) as u64);
+    let per_second = |bytes: u64| each_second(bytes, span);
     let rate = |counter: &Counter| {
         let earlier = before.iter().find(|earlier| earlier.name == counter.name)?;
         Some(Traffic {
@@ -38,4 +40,122 @@ pub(super) fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Arc<
         })
     };
     now.iter().filter_map(rate).collect()
+}
+
+/// Makes rates of a device's counters, once enough time lies between them.
+///
+/// A counter that was left out of a sample stands still, so the device as merged holds what it is.
+pub(super) fn rate_device(device: &mut Device, at: Timestamp) {
+    let Some(counters) = &device.counters else { return };
+    let before = device.rates.as_deref();
+    let span = before.map_or(Duration::ZERO, |before| at.since(before.at));
+    if before.is_some() && span < RATE_SPAN {
+        return;
+    }
+    let base = before.filter(|_| span <= LONGEST_SPAN).map(|before| &before.base);
+    device.rates = Some(Arc::new(device_rates(base, counters, span, at)));
+}
+
+fn device_rates(
+    base: Option<&DeviceCounters>,
+    now: &DeviceCounters,
+    span: Duration,
+    at: Timestamp,
+) -> DeviceRates {
+    let moved = |read: fn(&DeviceCounters) -> Reading<u64>| {
+        let waiting = Reading::Unknown(Reason::NeedsTwoSamples);
+        let Some(now) = read(now).get() else { return read(now) };
+        let earlier = base.and_then(|base| read(base).get());
+        earlier.and_then(|earlier| now.checked_sub(earlier)).map_or(waiting, Reading::Known)
+    };
+    let per_second = |read| moved(read).map(|bytes| each_second(bytes, span));
+    let share = |read| moved(read).map(|held| share_of(held, span));
+    DeviceRates {
+        at,
+        pcie_received: per_second(|counters| counters.pcie_received),
+        pcie_sent: per_second(|counters| counters.pcie_sent),
+        nvlink_received: per_second(|counters| counters.nvlink_received),
+        nvlink_sent: per_second(|counters| counters.nvlink_sent),
+        held_power: share(|counters| counters.held_power),
+        held_thermal: share(|counters| counters.held_thermal),
+        held_sync_boost: share(|counters| counters.held_sync_boost),
+        held_hardware_thermal: share(|counters| counters.held_hardware_thermal),
+        held_power_brake: share(|counters| counters.held_power_brake),
+        base: now.clone(),
+    }
+}
+
+/// Nanoseconds as a share of a span that is never empty.
+fn share_of(nanoseconds: u64, span: Duration) -> Percent {
+    let whole = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(1);
+    Percent::of(nanoseconds, whole).unwrap_or_default()
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "bytes per second stay far below 2^53 and are not negative"
+)]
+fn each_second(bytes: u64, span: Duration) -> Bytes {
+    Bytes((bytes as f64 / span.as_secs_f64()) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_micros(millis * 1_000)
+    }
+
+    fn counted(received: u64, held: u64) -> Option<Arc<DeviceCounters>> {
+        DeviceCounters {
+            pcie_received: Reading::Known(received),
+            held_power: Reading::Known(held),
+            held_thermal: Reading::Unknown(Reason::NotSupported),
+            ..DeviceCounters::default()
+        }
+        .shared()
+    }
+
+    #[test]
+    fn counters_become_rates_once_enough_time_lies_between_them() {
+        let mut device = Device { counters: counted(1_000, 0), ..Device::default() };
+        rate_device(&mut device, at(0));
+        let first = device.rates.clone().unwrap();
+        assert_eq!(first.pcie_received, Reading::Unknown(Reason::NeedsTwoSamples));
+        assert_eq!(first.held_thermal, Reading::Unknown(Reason::NotSupported));
+        device.counters = counted(1_500, 50_000_000);
+        rate_device(&mut device, at(100));
+        assert_eq!(device.rates.as_ref(), Some(&first));
+        device.counters = counted(3_000, 250_000_000);
+        rate_device(&mut device, at(500));
+        let rates = device.rates.clone().unwrap();
+        assert_eq!(rates.pcie_received, Reading::Known(Bytes(4_000)));
+        assert_eq!(rates.held_power.get().map(Percent::get), Some(50.0));
+    }
+
+    #[test]
+    fn a_counter_that_was_left_out_stands_still_and_one_that_began_anew_is_not_known() {
+        let mut device = Device { counters: counted(1_000, 10), ..Device::default() };
+        rate_device(&mut device, at(0));
+        rate_device(&mut device, at(1_000));
+        let rates = device.rates.clone().unwrap();
+        assert_eq!(rates.pcie_received, Reading::Known(Bytes(0)));
+        device.counters = counted(0, 10);
+        rate_device(&mut device, at(2_000));
+        let rates = device.rates.clone().unwrap();
+        assert_eq!(rates.pcie_received, Reading::Unknown(Reason::NeedsTwoSamples));
+    }
+
+    #[test]
+    fn a_long_silence_is_no_rate() {
+        let mut device = Device { counters: counted(1_000, 10), ..Device::default() };
+        rate_device(&mut device, at(0));
+        device.counters = counted(9_000, 10);
+        rate_device(&mut device, at(600_000));
+        let rates = device.rates.clone().unwrap();
+        assert_eq!(rates.pcie_received, Reading::Unknown(Reason::NeedsTwoSamples));
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::model::details::{DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics};
 use crate::model::reading::Reading;
 use crate::model::unit::{Bytes, Celsius, Megahertz, Percent, Watts};
 
@@ -15,6 +16,28 @@ impl Throttle {
     const HW_THERMAL: u64 = 0x40;
     const HW_POWER_BRAKE: u64 = 0x80;
     const SW_POWER_CAP: u64 = 0x04;
+
+    /// Each bit in words; idleness is no reason to name.
+    const REASONS: [(u64, &'static str); 8] = [
+        (0x02, "clock setting"),
+        (Self::SW_POWER_CAP, "power cap"),
+        (Self::HW_SLOWDOWN, "hardware slowdown"),
+        (0x10, "sync boost"),
+        (Self::SW_THERMAL, "software thermal"),
+        (Self::HW_THERMAL, "hardware thermal"),
+        (Self::HW_POWER_BRAKE, "power brake"),
+        (0x100, "display clock"),
+    ];
+
+    /// Returns the reasons in words, `none` when there is none.
+    pub fn text(self) -> String {
+        let words: Vec<&str> = Self::REASONS
+            .into_iter()
+            .filter(|(bit, _)| self.0 & bit != 0)
+            .map(|(_, words)| words)
+            .collect();
+        if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+    }
 
     /// The hardware or the driver slows the device because it is hot.
     pub const fn is_thermal(self) -> bool {
@@ -111,6 +134,14 @@ pub struct Device {
     pub pcie: Reading<(u8, u8)>,
     /// `PCIe` generation and lanes at most.
     pub pcie_max: Reading<(u8, u8)>,
+    /// What does not change, beyond what stands here.
+    pub statics: Option<Arc<DeviceStatics>>,
+    /// What changes, beyond what stands here.
+    pub details: Option<Arc<DeviceDetails>>,
+    /// Ever growing counters.
+    pub counters: Option<Arc<DeviceCounters>>,
+    /// What became of the counters between two samples.
+    pub rates: Option<Arc<DeviceRates>>,
     /// Why it gives no numbers.
     pub fault: Option<DeviceFault>,
 }
@@ -148,6 +179,10 @@ impl Device {
             mig,
             pcie,
             pcie_max,
+            statics,
+            details,
+            counters,
+            rates,
             fault,
         } = newer;
         self.uuid = uuid;
@@ -179,6 +214,10 @@ impl Device {
         self.mig.keep_newer(mig);
         self.pcie.keep_newer(pcie);
         self.pcie_max.keep_newer(pcie_max);
+        DeviceStatics::merge(&mut self.statics, statics);
+        DeviceDetails::merge(&mut self.details, details);
+        DeviceCounters::merge(&mut self.counters, counters);
+        self.rates = rates.or_else(|| self.rates.take());
         self.fault = fault;
     }
 

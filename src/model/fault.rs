@@ -219,6 +219,8 @@ pub struct SourceFault {
 /// The kinds of source faults; the wire's error codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceFaultKind {
+    /// The driver is being loaded.
+    Starting,
     /// The call does not return.
     Stuck,
     /// The backend's program or library is not there.
@@ -241,6 +243,7 @@ impl SourceFaultKind {
     /// Returns the fault in a few words.
     pub const fn label(self) -> &'static str {
         match self {
+            Self::Starting => "starting",
             Self::Stuck => "stuck",
             Self::NoLibrary => "not installed",
             Self::NoDriver => "driver not running",
@@ -255,6 +258,7 @@ impl SourceFaultKind {
     /// Returns what a person can do about it.
     pub const fn remedy(self) -> &'static str {
         match self {
+            Self::Starting => "without persistence mode the driver is loaded anew each time",
             Self::Stuck => "the driver hangs; a reset or reboot of the node is likely needed",
             Self::NoLibrary => "no NVIDIA tools on this node; a CPU node needs none",
             Self::NoDriver => "load the driver, or ask the administrator",

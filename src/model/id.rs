@@ -95,6 +95,12 @@ impl Source {
         Self::new(&format!("{}.processes", self.0))
     }
 
+    /// Returns the source of the slow group of this backend.
+    #[must_use]
+    pub fn slow(&self) -> Self {
+        Self::new(&format!("{}.slow", self.0))
+    }
+
     /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -32,6 +32,19 @@ pub struct BackendState {
     pub source: Source,
     /// Why it gives nothing; `None` when it works or starts.
     pub absent: Option<Arc<str>>,
+    /// What it says of its driver, once it works.
+    pub driver: Option<Arc<DriverFacts>>,
+}
+
+/// What a backend says of its driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DriverFacts {
+    /// Version of the driver.
+    pub version: Option<Arc<str>>,
+    /// Version of its library.
+    pub library: Option<Arc<str>>,
+    /// Highest version of CUDA it knows.
+    pub cuda: Option<Arc<str>>,
 }
 
 /// What came in one tick. What is `None` or empty was not sampled this time.
@@ -60,6 +73,8 @@ pub struct Sample {
 pub struct BackendReading {
     /// The backend.
     pub source: Source,
+    /// When its slow group was sampled, if it was.
+    pub slow_at: Option<Timestamp>,
     /// Its devices.
     pub devices: Option<DevicesReading>,
     /// Who uses them.

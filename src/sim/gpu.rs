@@ -222,7 +222,7 @@ impl Gpu {
         if self.trouble == Some(Trouble::Lost) || matches!(self.role, Role::Slice { .. }) {
             return;
         }
-        device.mig = Some(self.role == Role::Split);
+        device.mig = Given::Value(self.role == Role::Split);
         device.power_limit = whole(self.model.limit_watts * 1000.0).into();
         device.clock_sm_max = whole(self.model.clock).into();
         device.clock_memory_max = whole(self.model.memory_clock).into();

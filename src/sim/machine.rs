@@ -159,7 +159,7 @@ impl Machine {
             backends: vec![BackendState {
                 kind: BACKEND.to_owned(),
                 state: "starting".to_owned(),
-                why: None,
+                ..BackendState::default()
             }],
         }
     }
@@ -203,13 +203,12 @@ impl Machine {
         Backend {
             kind: BACKEND.to_owned(),
             at,
-            csv: None,
-            apps: None,
             devices: Some(self.gpus.iter().filter_map(read).collect()),
             uses: uses.then(|| Uses {
                 at,
                 list: self.slots.iter().flat_map(|slot| self.uses(slot, t)).collect(),
             }),
+            ..Backend::default()
         }
     }
 
@@ -223,6 +222,7 @@ impl Machine {
                 pid,
                 memory: (gpu.held_mib(work, t) / sharing * MIB).into(),
                 sm: (gpu.load(work, t) / float(*sharing)).round().into(),
+                ..Use::default()
             })
         })
     }

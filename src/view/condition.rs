@@ -116,18 +116,23 @@ pub(crate) fn down(node: &Node, now: Timestamp) -> Vec<Note> {
 
 fn source_faults(node: &Node, now: Timestamp) -> Vec<Note> {
     let faulty = |state: &SourceState| {
-        Some((source_fault(&state.source, state.fault.as_ref()?, now), Tone::Bad))
+        let fault = state.fault.as_ref()?;
+        let tone = if fault.kind == SourceFaultKind::Starting { Tone::Faint } else { Tone::Bad };
+        Some((source_fault(&state.source, fault, now), tone))
     };
     node.sources.iter().filter_map(faulty).collect()
 }
 
 /// Says what is wrong with a source: `stuck 12s: nvidia-smi`.
 pub(crate) fn source_fault(source: &Source, fault: &SourceFault, now: Timestamp) -> String {
-    if fault.kind != SourceFaultKind::Stuck {
-        return format!("{}: {source}", fault.kind.label());
+    let span = age(fault.lasting.saturating_add(now.since(fault.at)));
+    if fault.kind == SourceFaultKind::Stuck {
+        return format!("stuck {span}: {source}");
     }
-    let span = fault.lasting.saturating_add(now.since(fault.at));
-    format!("stuck {}: {source}", age(span))
+    if fault.kind == SourceFaultKind::Starting {
+        return format!("starting {source} ({span})");
+    }
+    format!("{}: {source}", fault.kind.label())
 }
 
 /// Returns what a person can do about what is wrong with a node.
@@ -312,6 +317,10 @@ mod tests {
         assert_eq!(said(&stale), "stale 1m42s");
         source(&mut stale, None, Some(SourceFaultKind::Stuck));
         assert_eq!(said(&stale), "stuck 6s: nvml");
+        let mut new = node(Link::Up);
+        source(&mut new, Some(0), None);
+        source(&mut new, None, Some(SourceFaultKind::Starting));
+        assert_eq!(said(&new), "starting nvml (6s)");
     }
 
     #[test]

@@ -249,8 +249,7 @@ mod tests {
             device: device.into(),
             pid,
             memory: Reading::Known(Bytes(gib << 30)),
-            sm: Reading::default(),
-            driver_name: None,
+            ..DeviceUse::default()
         }
     }
 

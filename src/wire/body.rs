@@ -6,6 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 pub use crate::wire::given::Given;
+pub use device::{Device, Use, Uses};
+
+mod device;
 
 /// What one frame holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,11 +71,26 @@ pub struct Hello {
 pub struct BackendState {
     /// Such as `nvidia-smi`.
     pub kind: String,
-    /// `starting` or `absent`.
+    /// `starting`, `ready` or `absent`.
     pub state: String,
     /// Why it is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Version of the driver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// Version of the driver's library.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library: Option<String>,
+    /// Highest version of CUDA the driver knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cuda: Option<String>,
+    /// Devices found.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub devices: Given<u64>,
+    /// Slices of them found.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub slices: Given<u64>,
 }
 
 /// One tick.
@@ -217,6 +235,9 @@ pub struct Backend {
     pub kind: String,
     /// Seconds of the probe's clock.
     pub at: f64,
+    /// Seconds of the probe's clock when the slow group was read, whenever `devices` hold it.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub slow: Given<f64>,
     /// Answer of `nvidia-smi --query-gpu`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csv: Option<Csv>,
@@ -252,121 +273,6 @@ pub struct Apps {
     pub at: f64,
     /// One line a use.
     pub rows: Vec<String>,
-}
-
-/// One device, typed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Device {
-    /// Identity; needed.
-    pub uuid: String,
-    /// The device it is a slice of.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parent: Option<String>,
-    /// The driver's number.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub index: Given<u64>,
-    /// Model name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// PCI bus id.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pci: Option<String>,
-    /// Driver version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub driver: Option<String>,
-    /// Percent.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub util: Given<f64>,
-    /// Percent.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory_util: Given<f64>,
-    /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory_total: Given<u64>,
-    /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory_used: Given<u64>,
-    /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory_free: Given<u64>,
-    /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory_reserved: Given<u64>,
-    /// Degrees Celsius.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub temperature: Given<f64>,
-    /// Degrees Celsius.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub temperature_memory: Given<f64>,
-    /// Milliwatts.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub power: Given<u64>,
-    /// Milliwatts.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub power_limit: Given<u64>,
-    /// MHz.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub clock_sm: Given<u64>,
-    /// MHz.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub clock_memory: Given<u64>,
-    /// MHz.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub clock_sm_max: Given<u64>,
-    /// MHz.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub clock_memory_max: Given<u64>,
-    /// Percent.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub fan: Given<f64>,
-    /// 0 to 15.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub pstate: Given<u64>,
-    /// NVML's bits.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub throttle: Given<u64>,
-    /// Corrected errors since the driver was loaded.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub ecc_corrected: Given<u64>,
-    /// Uncorrected errors since the driver was loaded.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub ecc_uncorrected: Given<u64>,
-    /// Split into MIG slices.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mig: Option<bool>,
-    /// Why a key is `null`, by key.
-    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
-    pub lacks: std::collections::BTreeMap<String, String>,
-    /// `lost`, `reset`, `perm`, or words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fault: Option<String>,
-}
-
-/// Who uses the devices, typed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Uses {
-    /// Seconds of the probe's clock.
-    pub at: f64,
-    /// The uses.
-    pub list: Vec<Use>,
-}
-
-/// One process's use of one device.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Use {
-    /// The device; needed.
-    pub device: String,
-    /// The process; needed.
-    pub pid: u32,
-    /// Bytes of device memory.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory: Given<u64>,
-    /// Percent.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub sm: Given<f64>,
 }
 
 /// The processes that use devices.
@@ -420,7 +326,7 @@ pub struct SourceError {
     pub source: String,
     /// `host` or `device`.
     pub scope: String,
-    /// `stuck nolib nodriver mismatch perm lost parse failed`
+    /// `starting stuck nolib nodriver mismatch perm lost parse failed`
     pub code: String,
     /// What was called.
     pub call: String,

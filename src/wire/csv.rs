@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use crate::model::clean_shared;
 use crate::model::{
-    Bytes, Celsius, Device, DeviceFault, DeviceUse, Megahertz, Percent, Reading, Reason, Throttle,
-    Watts,
+    Bytes, Celsius, ComputeMode, Device, DeviceDetails, DeviceFault, DeviceUse, Megahertz, Percent,
+    Reading, Reason, Throttle, Watts,
 };
 use crate::wire::body::{Apps, Csv};
 
@@ -37,6 +37,7 @@ fn device(columns: &[String], row: &str) -> Option<Device> {
         return None;
     }
     let mut device = Device::default();
+    let mut details = DeviceDetails::default();
     let mut uuid = None;
     let (mut pcie, mut pcie_max) = ([Reading::default(); 2], [Reading::default(); 2]);
     for (column, cell) in columns.iter().zip(cells) {
@@ -67,6 +68,15 @@ fn device(columns: &[String], row: &str) -> Option<Device> {
             "clocks_throttle_reasons.active" => device.throttle = throttle(cell),
             "ecc.errors.corrected.volatile.total" => device.ecc_corrected = number(cell, Some),
             "ecc.errors.uncorrected.volatile.total" => device.ecc_uncorrected = number(cell, Some),
+            "ecc.errors.corrected.aggregate.total" => {
+                details.ecc_corrected_total = number(cell, Some);
+            }
+            "ecc.errors.uncorrected.aggregate.total" => {
+                details.ecc_uncorrected_total = number(cell, Some);
+            }
+            "ecc.mode.current" => details.ecc_enabled = switch(cell),
+            "retired_pages.pending" => details.retirement_pending = switch(cell),
+            "compute_mode" => details.compute_mode = compute_mode(cell),
             "persistence_mode" => device.persistence = switch(cell),
             "mig.mode.current" => device.mig = switch(cell),
             "pcie.link.gen.current" => pcie[0] = number(cell, Some),
@@ -76,6 +86,7 @@ fn device(columns: &[String], row: &str) -> Option<Device> {
             _ => {}
         }
     }
+    device.details = details.shared();
     device.pcie = pair(pcie);
     device.pcie_max = pair(pcie_max);
     // A device without UUID is known by its place in the machine.
@@ -129,7 +140,7 @@ fn device_use(row: &str) -> Option<DeviceUse> {
     let pid = cells.next()?.parse().ok()?;
     let memory = number(cells.next()?, Bytes::from_mib);
     let driver_name = cells.next().and_then(|name| text(name).into_known());
-    Some(DeviceUse { device, pid, memory, sm: Reading::default(), driver_name })
+    Some(DeviceUse { device, pid, memory, driver_name, ..DeviceUse::default() })
 }
 
 /// Says why a cell holds no value, `None` when it holds one.
@@ -168,8 +179,18 @@ fn number<N: std::str::FromStr, T>(cell: &str, judge: impl FnOnce(N) -> Option<T
 
 fn switch(cell: &str) -> Reading<bool> {
     match cell {
-        "Enabled" => Reading::Known(true),
-        "Disabled" => Reading::Known(false),
+        "Enabled" | "Yes" => Reading::Known(true),
+        "Disabled" | "No" => Reading::Known(false),
+        _ => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+    }
+}
+
+fn compute_mode(cell: &str) -> Reading<ComputeMode> {
+    match cell {
+        "Default" => Reading::Known(ComputeMode::Shared),
+        "Exclusive_Thread" => Reading::Known(ComputeMode::ExclusiveThread),
+        "Prohibited" => Reading::Known(ComputeMode::Prohibited),
+        "Exclusive_Process" => Reading::Known(ComputeMode::ExclusiveProcess),
         _ => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
     }
 }

@@ -1,4 +1,4 @@
-//! One number as a frame gives it: absent, `null`, a number, or something that is none.
+//! One value as a frame gives it: absent, `null`, a number or a flag, or something that is none.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,7 +8,7 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::model::{Reading, Reason};
 
-/// A number in a frame.
+/// A number or a flag in a frame.
 ///
 /// A value of the wrong kind spoils only itself, never the frame around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -18,7 +18,7 @@ pub enum Given<T> {
     Absent,
     /// The key is there and says `null`.
     Null,
-    /// A number that fits.
+    /// A value that fits.
     Value(T),
     /// Something else.
     Wrong,
@@ -47,15 +47,43 @@ impl<T> From<T> for Given<T> {
     }
 }
 
-/// The number types frames hold.
-pub trait Number: Sized {
+/// Longest list of numbers that is one value.
+const LONGEST: usize = 8;
+
+/// The plain types frames hold.
+pub trait Plain: Sized {
     /// From a whole number that is not negative.
-    fn of_u64(value: u64) -> Option<Self>;
+    fn of_u64(_: u64) -> Option<Self> {
+        None
+    }
     /// From any other number.
-    fn of_f64(value: f64) -> Option<Self>;
+    fn of_f64(_: f64) -> Option<Self> {
+        None
+    }
+    /// From `true` or `false`.
+    fn of_bool(_: bool) -> Option<Self> {
+        None
+    }
+    /// From a list of numbers.
+    fn of_list(_: &[Given<f64>]) -> Option<Self> {
+        None
+    }
 }
 
-impl Number for u64 {
+/// So many numbers that come together.
+impl<const N: usize> Plain for [Given<f64>; N] {
+    fn of_list(list: &[Given<f64>]) -> Option<Self> {
+        list.try_into().ok()
+    }
+}
+
+impl Plain for bool {
+    fn of_bool(value: bool) -> Option<Self> {
+        Some(value)
+    }
+}
+
+impl Plain for u64 {
     fn of_u64(value: u64) -> Option<Self> {
         Some(value)
     }
@@ -71,7 +99,7 @@ impl Number for u64 {
     }
 }
 
-impl Number for f64 {
+impl Plain for f64 {
     #[expect(clippy::cast_precision_loss, reason = "percentages and seconds are far below 2^53")]
     fn of_u64(value: u64) -> Option<Self> {
         Some(value as Self)
@@ -91,7 +119,7 @@ impl<T: Serialize> Serialize for Given<T> {
     }
 }
 
-impl<'de, T: Number> Deserialize<'de> for Given<T> {
+impl<'de, T: Plain> Deserialize<'de> for Given<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(GivenVisitor(PhantomData))
     }
@@ -99,11 +127,11 @@ impl<'de, T: Number> Deserialize<'de> for Given<T> {
 
 struct GivenVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Number> Visitor<'de> for GivenVisitor<T> {
+impl<'de, T: Plain> Visitor<'de> for GivenVisitor<T> {
     type Value = Given<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number or null")
+        f.write_str("a number, a flag or null")
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
@@ -123,8 +151,8 @@ impl<'de, T: Number> Visitor<'de> for GivenVisitor<T> {
         Ok(Given::Null)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Given::Wrong)
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(T::of_bool(value).map_or(Given::Wrong, Given::Value))
     }
 
     fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
@@ -132,8 +160,14 @@ impl<'de, T: Number> Visitor<'de> for GivenVisitor<T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Given::Wrong)
+        let mut list = Vec::new();
+        while let Some(given) = seq.next_element::<Given<f64>>()? {
+            // A longer list than anything holds is read to its end and forgotten.
+            if list.len() <= LONGEST {
+                list.push(given);
+            }
+        }
+        Ok(T::of_list(&list).map_or(Given::Wrong, Given::Value))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
@@ -165,5 +199,11 @@ mod tests {
             ]
         );
         assert_eq!(serde_json::from_str::<Given<f64>>("-3").unwrap(), Given::Value(-3.0));
+        let flags = serde_json::from_str::<[Given<bool>; 3]>("[true, 1, null]").unwrap();
+        let list = serde_json::from_str::<Given<[Given<f64>; 2]>>("[1, null]").unwrap();
+        assert_eq!(list, Given::Value([Given::Value(1.0), Given::Null]));
+        let long = serde_json::from_str::<Given<[Given<f64>; 2]>>("[1, null, [3]]").unwrap();
+        assert_eq!(long, Given::Wrong);
+        assert_eq!(flags, [Given::Value(true), Given::Wrong, Given::Null]);
     }
 }

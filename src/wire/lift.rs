@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use crate::model::clean_shared;
 use crate::model::{
-    BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, Device, DeviceFault,
-    DeviceUse, DevicesReading, Hello, HostFacts, HostReading, HostSlowReading, JobId, Megahertz,
-    Percent, Pressure, ProcessKey, ProcessReading, ProcessStatics, ProcessesReading, Reading,
-    Reason, Sample, Source, SourceFault, SourceFaultKind, Space, Throttle, UsesReading, Watts,
+    BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, DevicesReading, DriverFacts,
+    Hello, HostFacts, HostReading, HostSlowReading, JobId, Percent, Pressure, ProcessKey,
+    ProcessReading, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source, SourceFault,
+    SourceFaultKind, Space, UsesReading,
 };
 use crate::time::{ClockOffset, Timestamp};
 use crate::wire::body::{self, Body, Given};
 use crate::wire::csv::{self, DEVICE_LIMIT, NAME_LIMIT, USE_LIMIT};
+
+mod device;
 
 /// Most interfaces, ports, disks or file systems of one node.
 const PART_LIMIT: usize = 64;
@@ -101,7 +103,7 @@ impl Lift {
                     .iter()
                     .take(DEVICE_LIMIT)
                     .filter(|device| !device.uuid.is_empty())
-                    .map(device)
+                    .map(device::device)
                     .collect(),
             ),
             (None, None) => None,
@@ -113,15 +115,20 @@ impl Lift {
             }
             (None, Some(typed)) => Some(UsesReading {
                 at: self.moment(typed.at, arrival),
-                list: typed.list.iter().take(USE_LIMIT).map(device_use).collect(),
+                list: device::uses(&typed.list),
             }),
             (None, None) => None,
         };
-        BackendReading { source: Source::new(&sent.kind), devices, uses }
+        let slow_at = match sent.slow {
+            Given::Value(at) => Some(self.moment(at, arrival)),
+            Given::Absent | Given::Null | Given::Wrong => None,
+        };
+        BackendReading { source: Source::new(&sent.kind), slow_at, devices, uses }
     }
 
     fn source_fault(&self, sent: &body::SourceError, arrival: Timestamp) -> SourceFault {
         let kind = match sent.code.as_str() {
+            "starting" => SourceFaultKind::Starting,
             "stuck" => SourceFaultKind::Stuck,
             "nolib" => SourceFaultKind::NoLibrary,
             "nodriver" => SourceFaultKind::NoDriver,
@@ -177,10 +184,21 @@ fn hello(sent: &body::Hello) -> Hello {
                 source: Source::new(&backend.kind),
                 absent: (backend.state == "absent")
                     .then(|| name(backend.why.as_deref().unwrap_or("no reason given"))),
+                driver: driver_facts(backend),
             })
             .collect(),
         commands: sent.commands.iter().take(PART_LIMIT).map(|verb| name(verb)).collect(),
     }
+}
+
+fn driver_facts(sent: &body::BackendState) -> Option<Arc<DriverFacts>> {
+    let name = |text: &Option<String>| text.as_deref().map(|text| clean_shared(text, NAME_LIMIT));
+    let facts = DriverFacts {
+        version: name(&sent.driver),
+        library: name(&sent.library),
+        cuda: name(&sent.cuda),
+    };
+    (facts != DriverFacts::default()).then(|| Arc::new(facts))
 }
 
 fn host(sent: &body::Host) -> HostReading {
@@ -254,87 +272,6 @@ fn host_slow(sent: &body::HostSlow) -> HostSlowReading {
     HostSlowReading {
         temperature: celsius(sent.temperature, Reason::NotAvailable),
         space: sent.space.iter().flatten().take(PART_LIMIT).map(space).collect(),
-    }
-}
-
-fn device(sent: &body::Device) -> Device {
-    let lack = |key: &str| sent.lacks.get(key).map_or(Reason::NotAvailable, |why| lacking(why));
-    let name = |text: &Option<String>| {
-        text.as_deref()
-            .map_or_else(Reading::default, |text| Reading::Known(clean_shared(text, NAME_LIMIT)))
-    };
-    let share = |given: Given<f64>, key| {
-        given.reading(lack(key)).and_then(|share| Percent::new(single(share)))
-    };
-    let clock = |given: Given<u64>, key| {
-        given.reading(lack(key)).and_then(|rate| u32::try_from(rate).ok().and_then(Megahertz::new))
-    };
-    let power = |given: Given<u64>, key| {
-        given
-            .reading(lack(key))
-            .and_then(|milliwatts| u32::try_from(milliwatts).ok())
-            .and_then(|milliwatts| Watts::new(single(f64::from(milliwatts) / 1000.0)))
-    };
-    Device {
-        uuid: clean_shared(&sent.uuid, NAME_LIMIT),
-        parent: sent.parent.as_deref().map(|parent| clean_shared(parent, NAME_LIMIT)),
-        index: sent.index.reading(lack("index")).and_then(|index| u32::try_from(index).ok()),
-        name: name(&sent.name),
-        pci: name(&sent.pci),
-        driver: name(&sent.driver),
-        utilization: share(sent.util, "util"),
-        memory_utilization: share(sent.memory_util, "memory_util"),
-        memory_total: sent.memory_total.reading(lack("memory_total")).map(Bytes),
-        memory_used: sent.memory_used.reading(lack("memory_used")).map(Bytes),
-        memory_free: sent.memory_free.reading(lack("memory_free")).map(Bytes),
-        memory_reserved: sent.memory_reserved.reading(lack("memory_reserved")).map(Bytes),
-        temperature: celsius(sent.temperature, lack("temperature")),
-        memory_temperature: celsius(sent.temperature_memory, lack("temperature_memory")),
-        power: power(sent.power, "power"),
-        power_limit: power(sent.power_limit, "power_limit"),
-        sm_clock: clock(sent.clock_sm, "clock_sm"),
-        memory_clock: clock(sent.clock_memory, "clock_memory"),
-        sm_clock_max: clock(sent.clock_sm_max, "clock_sm_max"),
-        memory_clock_max: clock(sent.clock_memory_max, "clock_memory_max"),
-        fan: share(sent.fan, "fan"),
-        performance_state: sent
-            .pstate
-            .reading(lack("pstate"))
-            .and_then(|state| u8::try_from(state).ok().filter(|state| *state <= 15)),
-        throttle: sent.throttle.reading(lack("throttle")).map(Throttle),
-        ecc_corrected: sent.ecc_corrected.reading(lack("ecc_corrected")),
-        ecc_uncorrected: sent.ecc_uncorrected.reading(lack("ecc_uncorrected")),
-        mig: sent.mig.map_or_else(Reading::default, Reading::Known),
-        fault: sent.fault.as_deref().map(device_fault),
-        ..Device::default()
-    }
-}
-
-fn lacking(why: &str) -> Reason {
-    match why {
-        "not supported" => Reason::NotSupported,
-        "no permission" => Reason::NoPermission,
-        "driver error" => Reason::DriverError,
-        _ => Reason::NotAvailable,
-    }
-}
-
-fn device_fault(word: &str) -> DeviceFault {
-    match word {
-        "lost" => DeviceFault::Lost,
-        "reset" => DeviceFault::NeedsReset,
-        "perm" => DeviceFault::NoPermission,
-        _ => DeviceFault::Other(clean_shared(word, 160)),
-    }
-}
-
-fn device_use(sent: &body::Use) -> DeviceUse {
-    DeviceUse {
-        device: clean_shared(&sent.device, NAME_LIMIT),
-        pid: sent.pid,
-        memory: sent.memory.reading(Reason::NotAvailable).map(Bytes),
-        sm: percent(sent.sm),
-        driver_name: None,
     }
 }
 
@@ -418,23 +355,6 @@ mod tests {
         assert_eq!(host.uptime_seconds, Reading::Unknown(Reason::Malformed));
         assert_eq!(host.memory_total, Reading::Known(Bytes(1 << 40)));
         assert_eq!(host.swap_total, Reading::Unknown(Reason::NotSampled));
-    }
-
-    #[test]
-    fn a_lack_has_the_reason_the_probe_gave() {
-        let sent = body::Device {
-            uuid: "GPU-1".into(),
-            fan: Given::Null,
-            power: Given::Null,
-            pstate: Given::Value(77),
-            lacks: [("fan".to_owned(), "not supported".to_owned())].into(),
-            ..body::Device::default()
-        };
-        let device = device(&sent);
-        assert_eq!(device.fan, Reading::Unknown(Reason::NotSupported));
-        assert_eq!(device.power, Reading::Unknown(Reason::NotAvailable));
-        assert_eq!(device.performance_state, Reading::Unknown(Reason::Malformed));
-        assert_eq!(device.utilization, Reading::Unknown(Reason::NotSampled));
     }
 
     #[test]

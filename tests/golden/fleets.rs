@@ -94,6 +94,7 @@ impl Maker {
             memory: known.memory_used,
             sm,
             driver_name: Some("python".into()),
+            ..DeviceUse::default()
         });
         self.processes.push(ProcessReading {
             key: ProcessKey { pid, start_ticks: 100 * u64::from(pid) },
@@ -129,6 +130,7 @@ impl Maker {
         let state = |(kind, absent): &(&str, Option<&str>)| BackendState {
             source: Source::new(kind),
             absent: absent.map(Into::into),
+            driver: None,
         };
         self.folding.hello(Hello {
             probe: "python 3.11.2".into(),
@@ -225,8 +227,12 @@ impl Maker {
         });
         let devices = DevicesReading { at, list: list.collect() };
         let uses = UsesReading { at, list: self.uses.clone() };
-        sample.backends =
-            vec![BackendReading { source: smi(), devices: Some(devices), uses: Some(uses) }];
+        sample.backends = vec![BackendReading {
+            source: smi(),
+            slow_at: None,
+            devices: Some(devices),
+            uses: Some(uses),
+        }];
         let processes = self.processes.iter().cloned().map(|mut process| {
             process.cpu_ticks = Reading::Known(passed * (80 + u64::from(process.key.pid % 50)));
             process

@@ -165,9 +165,8 @@ fn a_node_without_nvidia_smi_says_so_and_shows_its_host() {
     }
     for interpreter in BOTH {
         let mut rig = Setup { state: None, ..Setup::new(interpreter) }.start();
-        let hello = rig.next().unwrap();
-        assert_eq!(hello["backends"][0]["state"], "absent");
-        assert_eq!(hello["backends"][0]["why"], "nvidia-smi not found");
+        let state = rig.backend("nvidia-smi", "absent");
+        assert_eq!(state["why"], "nvidia-smi not found");
         let sample = rig.sample();
         assert!(sample["host"].is_object() && sample["backends"].is_null());
         rig.finish();

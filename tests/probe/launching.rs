@@ -37,7 +37,7 @@ fn the_line_works_under_every_login_shell() {
 }
 
 /// Pythons of all ages, oldest first.
-fn pythons() -> Vec<PathBuf> {
+pub(crate) fn pythons() -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from("/usr/bin/python3"), "/usr/libexec/platform-python".into()];
     if let Some(versions) =
         std::env::home_dir().and_then(|home| home.join(".pyenv/versions").read_dir().ok())

@@ -243,6 +243,25 @@ impl Rig {
         panic!("the probe ended without {what}, after {last}");
     }
 
+    /// The same, beginning with a frame that was taken already.
+    pub(crate) fn until_or<T>(
+        &mut self,
+        first: &Value,
+        what: &str,
+        mut choose: impl FnMut(&Value) -> Option<T>,
+    ) -> T {
+        choose(first).unwrap_or_else(|| self.until(what, choose))
+    }
+
+    /// What a hello says of a backend once it is in this state.
+    pub(crate) fn backend(&mut self, kind: &str, state: &str) -> Value {
+        self.until(&format!("{kind} {state}"), |frame| {
+            let backends = frame["backends"].as_array()?;
+            let found = backends.iter().find(|backend| backend["kind"] == kind)?;
+            (found["state"] == state).then(|| found.clone())
+        })
+    }
+
     pub(crate) fn sample(&mut self) -> Value {
         self.until("sample", |frame| (frame["t"] == "sample").then(|| frame.clone()))
     }

@@ -40,14 +40,20 @@ const LOAD: Shape = Number(0.0, 1e6);
 const MAYBE_PERCENT: Shape = Maybe(&PERCENT);
 const MAYBE_BYTES: Shape = Maybe(&BYTES);
 const MAYBE_CELSIUS: Shape = Maybe(&Number(-100.0, 300.0));
+const MAYBE_FLAG: Shape = Maybe(&Flag);
 const MAYBE_COUNT: Shape = Maybe(&COUNTER);
 const MAYBE_MEGAHERTZ: Shape = Maybe(&Count(100_000));
 const MAYBE_MILLIWATTS: Shape = Maybe(&Count(100_000_000));
 
 const BACKEND_STATE: Shape = Object(&[
     ("kind", MUST, Text(32)),
-    ("state", MUST, Word(&["starting", "absent"])),
+    ("state", MUST, Word(&["starting", "ready", "absent"])),
     ("why", MAY, Text(200)),
+    ("driver", MAY, Text(96)),
+    ("library", MAY, Text(96)),
+    ("cuda", MAY, Text(96)),
+    ("devices", MAY, Count(256)),
+    ("slices", MAY, Count(4096)),
 ]);
 
 const HELLO: Shape = Object(&[
@@ -122,27 +128,91 @@ const DEVICE: Shape = Object(&[
     ("clock_memory", MAY, MAYBE_MEGAHERTZ),
     ("clock_sm_max", MAY, MAYBE_MEGAHERTZ),
     ("clock_memory_max", MAY, MAYBE_MEGAHERTZ),
-    ("fan", MAY, MAYBE_PERCENT),
+    // The speed a fan should have may be beyond its full speed.
+    ("fan", MAY, Maybe(&Number(0.0, 1000.0))),
     ("pstate", MAY, Maybe(&Count(15))),
     ("throttle", MAY, MAYBE_COUNT),
     ("ecc_corrected", MAY, MAYBE_COUNT),
     ("ecc_uncorrected", MAY, MAYBE_COUNT),
     ("driver", MAY, Text(64)),
-    ("mig", MAY, Flag),
+    ("encoder", MAY, MAYBE_PERCENT),
+    ("decoder", MAY, MAYBE_PERCENT),
+    ("power_average", MAY, MAYBE_MILLIWATTS),
+    ("power_instant", MAY, MAYBE_MILLIWATTS),
+    ("power_limit_requested", MAY, MAYBE_MILLIWATTS),
+    ("power_limit_default", MAY, MAYBE_MILLIWATTS),
+    ("power_limit_min", MAY, MAYBE_MILLIWATTS),
+    ("power_limit_max", MAY, MAYBE_MILLIWATTS),
+    ("energy", MAY, MAYBE_COUNT),
+    ("clock_graphics", MAY, MAYBE_MEGAHERTZ),
+    ("clock_video", MAY, MAYBE_MEGAHERTZ),
+    ("clock_graphics_max", MAY, MAYBE_MEGAHERTZ),
+    ("clock_video_max", MAY, MAYBE_MEGAHERTZ),
+    ("temperature_margin", MAY, MAYBE_CELSIUS),
+    ("temperature_slowdown", MAY, MAYBE_CELSIUS),
+    ("temperature_shutdown", MAY, MAYBE_CELSIUS),
+    ("display", MAY, MAYBE_FLAG),
+    ("persistence", MAY, MAYBE_FLAG),
+    ("compute_mode", MAY, Maybe(&Count(15))),
+    ("ecc_mode", MAY, MAYBE_FLAG),
+    ("ecc_corrected_total", MAY, MAYBE_COUNT),
+    ("ecc_uncorrected_total", MAY, MAYBE_COUNT),
+    ("retired_single", MAY, MAYBE_COUNT),
+    ("retired_double", MAY, MAYBE_COUNT),
+    ("retired_pending", MAY, MAYBE_FLAG),
+    ("remapped_corrected", MAY, MAYBE_COUNT),
+    ("remapped_uncorrected", MAY, MAYBE_COUNT),
+    ("remap_pending", MAY, MAYBE_FLAG),
+    ("remap_failed", MAY, MAYBE_FLAG),
+    ("pcie_generation", MAY, MAYBE_COUNT),
+    ("pcie_lanes", MAY, MAYBE_COUNT),
+    ("pcie_generation_max", MAY, MAYBE_COUNT),
+    ("pcie_lanes_max", MAY, MAYBE_COUNT),
+    ("pcie_rx", MAY, MAYBE_COUNT),
+    ("pcie_tx", MAY, MAYBE_COUNT),
+    ("pcie_replays", MAY, MAYBE_COUNT),
+    ("nvlinks", MAY, MAYBE_COUNT),
+    ("nvlink_rx", MAY, MAYBE_COUNT),
+    ("nvlink_tx", MAY, MAYBE_COUNT),
+    ("links", MAY, List(&Row(&MAYBE_COUNT, 2), 64)),
+    ("held_power", MAY, MAYBE_COUNT),
+    ("held_thermal", MAY, MAYBE_COUNT),
+    ("held_sync_boost", MAY, MAYBE_COUNT),
+    ("held_hw_thermal", MAY, MAYBE_COUNT),
+    ("held_power_brake", MAY, MAYBE_COUNT),
+    ("bar1_total", MAY, MAYBE_BYTES),
+    ("bar1_used", MAY, MAYBE_BYTES),
+    ("bar1_free", MAY, MAYBE_BYTES),
+    ("numa_node", MAY, MAYBE_COUNT),
+    ("capability", MAY, Text(16)),
+    ("fabric", MAY, Maybe(&Count(15))),
+    ("fabric_health", MAY, MAYBE_COUNT),
+    ("recovery", MAY, Maybe(&Count(15))),
+    ("xid", MAY, MAYBE_COUNT),
+    ("xids", MAY, MAYBE_COUNT),
+    ("activity", MAY, Maybe(&Row(&MAYBE_PERCENT, 8))),
+    ("gpu_instance", MAY, MAYBE_COUNT),
+    ("compute_instance", MAY, MAYBE_COUNT),
+    ("mig", MAY, MAYBE_FLAG),
     ("lacks", MAY, Map(&Text(96))),
     ("fault", MAY, Text(160)),
 ]);
 
 const USE: Shape = Object(&[
-    ("device", MUST, Text(96)),
+    ("device", MAY, Text(96)),
     ("pid", MUST, Count(u32::MAX as u64)),
     ("memory", MAY, MAYBE_BYTES),
     ("sm", MAY, MAYBE_PERCENT),
+    ("mem", MAY, MAYBE_PERCENT),
+    ("enc", MAY, MAYBE_PERCENT),
+    ("dec", MAY, MAYBE_PERCENT),
+    ("kind", MAY, Word(&["C", "G", "C+G"])),
 ]);
 
 const BACKEND: Shape = Object(&[
     ("kind", MUST, Text(32)),
     ("at", MUST, CLOCK),
+    ("slow", MAY, CLOCK),
     (
         "csv",
         MAY,
@@ -190,7 +260,7 @@ const SAMPLE: Shape = Object(&[
 ]);
 
 const CODES: &[&str] =
-    &["stuck", "nolib", "nodriver", "mismatch", "perm", "lost", "parse", "failed"];
+    &["starting", "stuck", "nolib", "nodriver", "mismatch", "perm", "lost", "parse", "failed"];
 
 const ERROR: Shape = Object(&[
     ("t", MUST, Word(&["error"])),

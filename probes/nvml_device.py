@@ -1,0 +1,383 @@
+# One device as NVML shows it, or one MIG slice: what is asked, how often, and what it refused.
+
+EVERY_LINK = 0xffffffff
+KIB = 1024
+# (key, field id, scope id, factor, first driver that has it): ids were shuffled before that.
+FAST_FIELDS = (
+    ('temperature_memory', 82, 0, 1, 418), ('power_instant', 186, 0, 1, 525),
+    ('held_power', 74, 0, 1, 418), ('held_sync_boost', 76, 0, 1, 418),
+    ('held_thermal', 269, 0, 1, 570), ('held_hw_thermal', 270, 0, 1, 580), ('held_power_brake', 271, 0, 1, 580),
+    ('pcie_tx', 197, 0, 1, 560), ('pcie_rx', 198, 0, 1, 560),
+    ('nvlink_tx', 138, EVERY_LINK, KIB, 450), ('nvlink_rx', 139, EVERY_LINK, KIB, 450))
+# Where the first of these is refused, another may stand for it.
+INSTEAD = {'held_thermal': ('held_thermal', 75, 0, 1, 418), 'nvlink_tx': ('nvlink_tx', 202, EVERY_LINK, 1, 560),
+           'nvlink_rx': ('nvlink_rx', 204, EVERY_LINK, 1, 560)}
+SLOW_FIELDS = (
+    ('energy', 83, 0, 1, 418), ('power_average', 185, 0, 1, 525), ('nvlinks', 91, 0, 1, 418), ('pcie_replays', 94, 0, 1, 418), ('remapped_corrected', 142, 0, 1, 450),
+    ('remapped_uncorrected', 143, 0, 1, 450), ('remap_pending', 144, 0, 1, 450), ('remap_failed', 145, 0, 1, 450),
+    ('retired_single', 29, 0, 1, 418), ('retired_double', 30, 0, 1, 418), ('retired_pending', 31, 0, 1, 418),
+    ('recovery', 230, 0, 1, 560))
+FLAGS = ('mig', 'display', 'persistence', 'ecc_mode', 'remap_pending', 'remap_failed', 'retired_pending')
+# What a slice has no answer of its own for.
+OF_THE_DEVICE = ('util', 'memory_util', 'temperature', 'power', 'power_limit', 'clock_sm', 'encoder', 'decoder')
+LINKS = 64
+# nvmlEventType*: Xid, uncorrected memory error, page retirement, poison, device unavailable, recovery action.
+EVENTS = 0xfc0a
+
+
+class Lack(str):
+    """Why a value is not there."""
+
+
+def version(word):
+    """The number before the first point, large when there is none."""
+    digits = (word or '').split('.')[0]
+    return int(digits) if digits.isdigit() else 10000
+
+
+class Part:
+    """What device and slice have in common: the values, what of them was sent, and the calls that fill them."""
+
+    troubles = (GPU_IS_LOST, NEEDS_RESET, UNINITIALIZED)
+
+    def __init__(self, library, handle, index, place):
+        self.library, self.handle, self.index, self.place = library, handle, index, place
+        self.uuid = library.words('nvmlDeviceGetUUID', handle) or 'index-%s' % place
+        self.values = {}
+        self.sent = {}
+        self.gpm = None
+        self.last_seen = int((time.time() - 2) * 1e6)      # of the samples of what processes do
+        self.has_process_use = True
+        self.has_quiet_graphics = self.has_quiet_mps = False
+
+    def ask(self, keys, name, out, *before, **more):
+        """One call: what it fills in is a number, or an array for several keys."""
+        keys = (keys,) if keys.__class__ is str else keys
+        c = self.library.c
+        arguments = (self.handle,) + before + (c.byref(out),) + more.get('after', ())
+        return Asking(self.library, self.place, keys, name, out, arguments, more.get('otherwise'), more.get('word', 0))
+
+    def memory(self):
+        c = self.library.c
+        # nvmlMemory_v2_t: version, total, reserved, free, used; before it total, free, used with the reserved in it.
+        old = self.ask(('memory_total', 'memory_free', 'memory_used'), 'nvmlDeviceGetMemoryInfo', (c.c_ulonglong * 3)())
+        return self.ask((None, 'memory_total', 'memory_reserved', 'memory_free', 'memory_used'),
+                        'nvmlDeviceGetMemoryInfo_v2', (c.c_ulonglong * 5)(), otherwise=old, word=0x02000028)
+
+    def take(self, asking):
+        """Asks, and returns what to ask the next time: the same, what stands for it, or nothing more."""
+        values = self.values
+        while asking is not None:
+            out, code = asking.out, NO_FUNCTION
+            if asking.function is not None:
+                if asking.word:
+                    out[0] = asking.word
+                self.library.announce(asking.label)
+                code = asking.function(*asking.arguments)
+            if code == OK:
+                if asking.single:
+                    values[asking.single] = out.value
+                else:
+                    for key, value in zip(asking.keys, out):
+                        if key:
+                            values[key] = value
+                return asking
+            if code in self.troubles:
+                raise Trouble(code)
+            refused = REFUSALS.get(code)
+            for key in asking.keys:
+                if key:
+                    values[key] = Lack(refused or 'driver error')
+            if not refused:
+                return asking
+            asking = asking.otherwise
+        return None
+
+    def round(self, plan):
+        """Asks everything of a plan, and leaves out of it what is refused."""
+        kept = [self.take(asking) for asking in plan]
+        if kept != plan:
+            plan[:] = [asking for asking in kept if asking is not None]
+
+    def measure(self, now):
+        """What the activity counters say, as long as they say anything."""
+        if self.gpm is None:
+            return
+        code, found = self.gpm.read(now)
+        if code in self.troubles:
+            raise Trouble(code)
+        if code:
+            self.values['activity'] = Lack(REFUSALS.get(code, 'driver error'))
+            if code in REFUSALS:
+                self.gpm = None
+        elif found:
+            self.values['activity'] = found
+
+    def start_gpm(self, place, handle, instance=None):
+        gpm = Gpm(self.library, handle, place, instance)
+        why = gpm.start()
+        if why is None:
+            self.gpm = gpm
+        else:
+            self.values['activity'] = Lack(why)
+
+    def text(self, full):
+        """What is new, as JSON; a value that stands still is not sent again before all of them are."""
+        out, lacks, sent = [self.head(full)], [], self.sent
+        for key, value in self.values.items():
+            if not full and sent.get(key) == value:
+                continue
+            sent[key] = value
+            kind = value.__class__
+            if kind is Lack:
+                out.append('"%s":null' % key)
+                lacks.append('"%s":%s' % (key, quote(value)))
+            elif key in FLAGS:
+                out.append('"%s":%s' % (key, 'true' if value else 'false'))
+            else:
+                out.append('"%s":%s' % (key, value if kind is int else encode(value)))
+        if lacks:
+            out.append('"lacks":{' + ','.join(lacks) + '}')
+        return '{' + ','.join(out) + '}'
+
+    def head(self, full):
+        """Who it is; a sample that is not full names it and no more."""
+        text = '"uuid":' + quote(self.uuid)
+        return text + ',"index":%d' % self.index if full or not self.sent else text
+
+
+class Trouble(Exception):
+    """The device, or the library, answers no more."""
+
+    def __init__(self, code):
+        Exception.__init__(self, code)
+        self.code = code
+
+
+class Closed:
+    """A device that gives no numbers: lost, or not ours to read."""
+
+    slices = ()
+
+    def __init__(self, index, fault, again, before):
+        self.index, self.fault, self.again = index, fault, again
+        self.uuid = before.uuid if before else 'index-%d' % index
+        self.values = {key: before.values[key] for key in ('name', 'pci', 'driver')
+                       if before and key in before.values}
+
+    def text(self, full):
+        out = ['"uuid":%s,"index":%d,"fault":%s' % (quote(self.uuid), self.index, quote(self.fault))]
+        return '{' + ','.join(out + ['"%s":%s' % (k, quote(v)) for k, v in self.values.items()]) + '}'
+
+
+class Slice(Part):
+    """A MIG slice. It has memory, processes and activity counters of its own; all else is its device's."""
+
+    # Its handle means nothing any more once the device is split anew.
+    troubles = Part.troubles + (INVALID, NOT_FOUND)
+
+    def __init__(self, library, handle, index, device):
+        Part.__init__(self, library, handle, index, '%d.%d' % (device.index, index))
+        self.parent = device.uuid
+        self.fast = [self.memory()]
+        self.values.update((key, Lack('not supported')) for key in OF_THE_DEVICE)
+        name = library.words('nvmlDeviceGetName', handle)
+        self.values['name'] = name if name and 'MIG' in name else self.describe(name or 'GPU')
+        instance = library.number('nvmlDeviceGetGpuInstanceId', handle)
+        if instance is not None:
+            self.values['gpu_instance'] = instance
+        compute = library.number('nvmlDeviceGetComputeInstanceId', handle)
+        if compute is not None:
+            self.values['compute_instance'] = compute
+        if device.has_gpm and instance is not None:
+            self.start_gpm(self.place, device.handle, instance)
+
+    def describe(self, name):
+        """`MIG 3g.40gb`, as nvidia-smi calls it."""
+        out = (self.library.c.c_uint * 10)()
+        if self.library.call('nvmlDeviceGetAttributes_v2', self.handle, out):
+            return name + ' MIG'
+        part = '%dc.' % out[7] if out[7] < out[6] else ''
+        return '%s MIG %s%dg.%dgb' % (name, part, out[6], (out[8] + 512) // 1024)
+
+    def head(self, full):
+        return Part.head(self, full) + ',"parent":' + quote(self.parent)
+
+    def sample(self, now):
+        self.round(self.fast)
+        self.measure(now)
+
+
+class Gpu(Part):
+    """A whole device."""
+
+    def __init__(self, library, handle, index, driver):
+        Part.__init__(self, library, handle, index, index)
+        self.driver = version(driver)
+        if driver:
+            self.values['driver'] = driver
+        self.has_gpm = False
+        self.slices = []
+        self.links = None
+        spare = library.c.c_uint()
+        self.mode = self.ask('mig', 'nvmlDeviceGetMigMode', library.c.c_uint(), after=(library.c.byref(spare),))
+        self.take(self.mode)
+        self.know()
+        self.fast = self.fast_plan()
+        self.slow = self.slow_plan()
+        self.batches = {'fast': self.batch(FAST_FIELDS), 'slow': self.batch(SLOW_FIELDS)}
+
+    def know(self):
+        """What never changes."""
+        library, c, values = self.library, self.library.c, self.values
+        name = library.words('nvmlDeviceGetName', self.handle)
+        if name:
+            values['name'] = name
+        pci = c.create_string_buffer(68)
+        if library.call('nvmlDeviceGetPciInfo_v3', self.handle, pci) == OK:
+            place = clean(pci.raw[36:68].split(b'\0')[0])
+            values['pci'] = place
+            node = number('/sys/bus/pci/devices/%s/numa_node' % place[-12:].lower())
+            if node is not None:
+                values['numa_node'] = node
+        once = [self.ask('clock_%s_max' % key, 'nvmlDeviceGetMaxClockInfo', c.c_uint(), c.c_uint(which))
+                for which, key in enumerate(('graphics', 'sm', 'memory', 'video'))]
+        once += [
+            self.ask('pcie_generation_max', 'nvmlDeviceGetMaxPcieLinkGeneration', c.c_uint()),
+            self.ask('pcie_lanes_max', 'nvmlDeviceGetMaxPcieLinkWidth', c.c_uint()),
+            self.ask('temperature_shutdown', 'nvmlDeviceGetTemperatureThreshold', c.c_uint(), c.c_uint(0)),
+            self.ask('temperature_slowdown', 'nvmlDeviceGetTemperatureThreshold', c.c_uint(), c.c_uint(1)),
+            self.ask('power_limit_default', 'nvmlDeviceGetPowerManagementDefaultLimit', c.c_uint()),
+        ]
+        least, most = c.c_uint(), c.c_uint()
+        once.append(self.ask('power_limit_min', 'nvmlDeviceGetPowerManagementLimitConstraints', least,
+                             after=(c.byref(most),)))
+        self.round(once)
+        if values['power_limit_min'].__class__ is int:
+            values['power_limit_max'] = most.value
+        else:
+            values['power_limit_max'] = values['power_limit_min']
+        major, minor = c.c_int(), c.c_int()
+        if library.call('nvmlDeviceGetCudaComputeCapability', self.handle, c.byref(major), c.byref(minor)) == OK:
+            values['capability'] = '%d.%d' % (major.value, minor.value)
+        # Asked of every device, the library answers at once where the chip has none.
+        self.start_gpm(self.place, self.handle)
+        self.has_gpm = self.gpm is not None
+
+    def fast_plan(self):
+        c = self.library.c
+        spare = c.c_uint()
+        return [
+            self.ask(('util', 'memory_util'), 'nvmlDeviceGetUtilizationRates', (c.c_uint * 2)()),
+            self.memory(),
+            self.ask('temperature', 'nvmlDeviceGetTemperature', c.c_uint(), c.c_uint(0), otherwise=self.ask(
+                (None, None, 'temperature'), 'nvmlDeviceGetTemperatureV', (c.c_int * 3)(), word=0x0100000c)),
+            self.ask('power', 'nvmlDeviceGetPowerUsage', c.c_uint()),
+            self.ask('clock_sm', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(1)),
+            self.ask('clock_memory', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(2)),
+            self.ask('pstate', 'nvmlDeviceGetPerformanceState', c.c_uint()),
+            self.ask('throttle', 'nvmlDeviceGetCurrentClocksThrottleReasons', c.c_ulonglong(), otherwise=self.ask(
+                'throttle', 'nvmlDeviceGetCurrentClocksEventReasons', c.c_ulonglong())),
+            self.ask('encoder', 'nvmlDeviceGetEncoderUtilization', c.c_uint(), after=(c.byref(spare),)),
+            self.ask('decoder', 'nvmlDeviceGetDecoderUtilization', c.c_uint(), after=(c.byref(spare),)),
+        ]
+
+    def slow_plan(self):
+        c = self.library.c
+        spare = c.c_uint()
+        fabric = self.ask((None,) * 6 + ('fabric',), 'nvmlDeviceGetGpuFabricInfo', (c.c_uint * 7)())
+        fabric = self.ask((None,) * 7 + ('fabric', 'fabric_health'), 'nvmlDeviceGetGpuFabricInfoV', (c.c_uint * 9)(),
+                          word=0x02000024, otherwise=fabric)
+        errors = [self.ask(key, 'nvmlDeviceGetTotalEccErrors', c.c_ulonglong(), c.c_uint(kind), c.c_uint(since))
+                  for key, kind, since in (('ecc_corrected', 0, 0), ('ecc_uncorrected', 1, 0),
+                                           ('ecc_corrected_total', 0, 1), ('ecc_uncorrected_total', 1, 1))]
+        return errors + [
+            self.ask('clock_graphics', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(0)),
+            self.ask('clock_video', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(3)),
+            self.ask('fan', 'nvmlDeviceGetFanSpeed', c.c_uint()),
+            self.ask('power_limit', 'nvmlDeviceGetEnforcedPowerLimit', c.c_uint(), otherwise=self.ask(
+                'power_limit', 'nvmlDeviceGetPowerManagementLimit', c.c_uint())),
+            self.ask('power_limit_requested', 'nvmlDeviceGetPowerManagementLimit', c.c_uint()),
+            self.ask((None, 'temperature_margin'), 'nvmlDeviceGetMarginTemperature', (c.c_int * 2)(), word=0x01000008),
+            self.ask('display', 'nvmlDeviceGetDisplayActive', c.c_uint()),
+            self.ask('persistence', 'nvmlDeviceGetPersistenceMode', c.c_uint()),
+            self.ask('compute_mode', 'nvmlDeviceGetComputeMode', c.c_uint()),
+            self.ask('ecc_mode', 'nvmlDeviceGetEccMode', c.c_uint(), after=(c.byref(spare),)),
+            self.mode,
+            self.ask(('bar1_total', 'bar1_free', 'bar1_used'), 'nvmlDeviceGetBAR1MemoryInfo', (c.c_ulonglong * 3)()),
+            self.ask('pcie_generation', 'nvmlDeviceGetCurrPcieLinkGeneration', c.c_uint()),
+            self.ask('pcie_lanes', 'nvmlDeviceGetCurrPcieLinkWidth', c.c_uint()),
+            fabric,
+        ]
+
+    def batch(self, fields):
+        """The batch of those fields this driver can know; the others are lacking for good."""
+        known = []
+        for field in fields:
+            other = INSTEAD.get(field[0])
+            if field[4] <= self.driver:
+                known.append(field[:4])
+            elif other and other[4] <= self.driver:
+                known.append(other[:4])
+            else:
+                self.values[field[0]] = Lack('not supported')
+        return FieldBatch(self.library, self.place, known)
+
+    def fields(self, name):
+        """Reads a batch, and leaves out of it what is refused."""
+        batch = self.batches[name]
+        if not batch.fields:
+            return
+        code, found = batch.read(self.handle, self.library)
+        if code in self.troubles:
+            raise Trouble(code)
+        if code:
+            found = [(code, None)] * len(batch.fields)
+        kept = []
+        for field, (answer, value) in zip(batch.fields, found):
+            key, refused = field[0], REFUSALS.get(answer)
+            if answer in self.troubles:
+                raise Trouble(answer)
+            other = INSTEAD.get(key)
+            if refused and other and other[:4] != field and other[4] <= self.driver:
+                kept.append(other[:4])
+                continue
+            self.values[key] = Lack(refused or 'driver error') if answer else value * field[3]
+            if not refused:
+                kept.append(field)
+        if kept != batch.fields:
+            self.batches[name] = FieldBatch(self.library, self.place, kept)
+            if any(field not in batch.fields for field in kept):
+                self.fields(name)       # what stands for a refused one
+
+    def each_link(self):
+        """The counters of every NVLink."""
+        count = self.values.get('nvlinks')
+        if count.__class__ is not int or not count:
+            return
+        if self.links is None:
+            ids = [field[1:] for field in self.batches['fast'].fields if field[0] in ('nvlink_tx', 'nvlink_rx')]
+            self.links = FieldBatch(self.library, self.place, [
+                (None, number, link, factor) for link in range(min(LINKS, count)) for number, _, factor in ids[:2]])
+        found = self.links.read(self.handle, self.library)[1]
+        counts = [None if answer else value * field[3] for field, (answer, value) in zip(self.links.fields, found)]
+        if counts:
+            self.values['links'] = [counts[i:i + 2] for i in range(0, len(counts), 2)]
+
+    def sample(self, now, is_slow):
+        if is_slow:
+            self.round(self.slow)
+            self.fields('slow')
+            if self.values['fabric'].__class__ is int:
+                self.values['fabric'] &= 0xff       # a byte, and nobody fills in what lies behind it
+        self.round(self.fast)
+        if self.values['pstate'] == 32:
+            self.values['pstate'] = Lack('not available')
+        if self.values['memory_total'] == 0:        # it has none of its own: the machine's is its
+            for key in ('memory_total', 'memory_used', 'memory_free', 'memory_reserved'):
+                self.values[key] = Lack('not supported')
+        self.fields('fast')
+        if is_slow:
+            self.each_link()
+            self.has_quiet_graphics = self.has_quiet_mps = False
+        self.measure(now)

@@ -1,0 +1,278 @@
+# NVML's C side: finding the library, calling it under watch, and the layouts of what it fills in (NVIDIA's nvml.h).
+# Nothing here sleeps in the driver: nvmlDeviceGetPcieThroughput, which samples for 20 ms, is never called.
+NVML_PLACES = ('libnvidia-ml.so.1', '/usr/lib64/libnvidia-ml.so.1', '/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1',
+               '/usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1', '/usr/lib/wsl/lib/libnvidia-ml.so.1',
+               '/run/opengl-driver/lib/libnvidia-ml.so.1', '/usr/local/nvidia/lib64/libnvidia-ml.so.1',
+               '/home/kubernetes/bin/nvidia/lib64/libnvidia-ml.so.1')
+
+# What a call may answer (nvmlReturn_t).
+OK, UNINITIALIZED, INVALID, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, TOO_SMALL = 0, 1, 2, 3, 4, 6, 7
+NO_DRIVER, NO_FUNCTION, GPU_IS_LOST, NEEDS_RESET, BLOCKED, MISMATCH, DEPRECATED = 9, 13, 15, 16, 17, 18, 26
+
+# Answers that stay: the value is not asked for again. Every other one may be different next time.
+REFUSALS = {INVALID: 'not supported', NOT_SUPPORTED: 'not supported', NO_FUNCTION: 'not supported',
+            25: 'not supported', DEPRECATED: 'not supported', NO_PERMISSION: 'no permission', BLOCKED: 'no permission'}
+# Answers that speak of the device as a whole, by the word that becomes its fault.
+DEVICE_FAULTS = {GPU_IS_LOST: 'lost', NEEDS_RESET: 'reset', NO_PERMISSION: 'perm',
+                 BLOCKED: 'blocked by a control group', 8: 'a power cable is not connected'}
+# Why the library as a whole cannot be used.
+NVML_ABSENT = {NO_DRIVER: 'NVML: the driver is not running', 12: 'NVML: libnvidia-ml.so.1 has no driver beside it',
+               MISMATCH: 'NVML: driver and library are of different versions', NO_PERMISSION: 'NVML: no permission',
+               BLOCKED: 'NVML: blocked by a control group', 28: 'NVML: no device'}
+
+ENTRIES = 256       # of a process list, at first
+
+
+class Library:
+    """libnvidia-ml.so.1; every call is announced on the page before it is made."""
+
+    def __init__(self, page):
+        import ctypes
+        self.c = ctypes
+        self.memory = page.memory
+        self.lib = None
+        self.known = {}
+
+    def open(self):
+        """Why it cannot be loaded, None when it is."""
+        said = ''
+        for place in NVML_PLACES:
+            try:
+                self.lib = self.c.CDLL(place)
+                return None
+            except OSError as trouble:
+                if 'cannot open shared object' not in str(trouble):
+                    said = str(trouble)[:120]
+        return 'NVML: ' + (said or 'libnvidia-ml.so.1 not found')
+
+    def initialize(self):
+        """Why it does not work, None when it does."""
+        code = self.call('nvmlInit_v2')
+        if code == NO_FUNCTION:
+            code = self.call('nvmlInit')
+        return NVML_ABSENT.get(code, 'NVML: error %d at the start' % code) if code else None
+
+    def function(self, name):
+        """The function, None when this version does not have it."""
+        if name not in self.known:
+            try:
+                self.known[name] = getattr(self.lib, name)
+            except AttributeError:
+                self.known[name] = None
+        return self.known[name]
+
+    def label(self, name, place):
+        return (name if place is None else '%s of device %s' % (name, place)).encode('ascii')
+
+    def announce(self, label):
+        self.memory[:96] = STAMP.pack(time.monotonic(), label)
+
+    def call(self, name, *arguments):
+        function = self.function(name)
+        if function is None:
+            return NO_FUNCTION
+        self.announce(self.label(name, None))
+        return function(*arguments)
+
+    def number(self, name, *before):
+        """A whole number, or None."""
+        out = self.c.c_uint()
+        return out.value if self.call(name, *(before + (self.c.byref(out),))) == OK else None
+
+    def words(self, name, *before):
+        """A short text, or None."""
+        out = self.c.create_string_buffer(96)
+        if self.call(name, *(before + (out, self.c.c_uint(96)))) != OK:
+            return None
+        return clean(out.value)
+
+    def driver(self):
+        """What hello tells of the driver."""
+        out, cuda = {}, self.c.c_int()
+        for key, name in (('driver', 'nvmlSystemGetDriverVersion'), ('library', 'nvmlSystemGetNVMLVersion')):
+            words = self.words(name)
+            if words:
+                out[key] = words
+        if self.call('nvmlSystemGetCudaDriverVersion_v2', self.c.byref(cuda)) == OK:
+            out['cuda'] = '%d.%d' % (cuda.value // 1000, cuda.value % 1000 // 10)
+        return out
+
+
+def clean(data):
+    return ''.join(filter(str.isprintable, data.decode('utf-8', 'replace')))[:96]
+
+
+class Asking:
+    """One value of one device, or several that come together: which function, and where it puts them."""
+
+    def __init__(self, library, place, keys, name, out, arguments, otherwise=None, word=0):
+        self.keys = keys            # what each number of `out` is, None for what is not wanted
+        self.function = library.function(name)
+        self.label = library.label(name, place)
+        self.out = out
+        self.arguments = arguments
+        self.otherwise = otherwise  # what to try when this is refused
+        self.word = word            # the struct's version, which some drivers write over
+        self.single = keys[0] if len(keys) == 1 else None
+
+
+class FieldBatch:
+    """Many values of one device in one call (nvmlDeviceGetFieldValues)."""
+
+    entry = struct.Struct('=IIqqIIQ')
+    label = 'nvmlDeviceGetFieldValues'
+
+    def __init__(self, library, place, fields):
+        self.fields = fields        # (key, field id, scope id, factor)
+        self.function = library.function(self.label)
+        self.announced = library.label(self.label, place)
+        self.buffer = library.c.create_string_buffer(40 * max(1, len(fields)))
+        for i, (_, number, scope, _) in enumerate(fields):
+            self.entry.pack_into(self.buffer, 40 * i, number, scope, 0, 0, 0, 0, 0)
+
+    def read(self, handle, library):
+        """The call's own answer, and for each field its answer and value."""
+        if self.function is None:
+            return NO_FUNCTION, []
+        library.announce(self.announced)
+        code = self.function(handle, len(self.fields), self.buffer)
+        if code != OK:
+            return code, []
+        return OK, [(answer, None if answer else field_value(kind, bits)) for _, _, _, _, kind, answer, bits
+                    in self.entry.iter_unpack(self.buffer.raw[:40 * len(self.fields)])]
+
+
+def field_value(kind, bits):
+    """nvmlValue_t: double, u32, ulong, u64, i64, i32, u16."""
+    if kind == 0:
+        return struct.unpack('=d', struct.pack('=Q', bits))[0]
+    if kind in (2, 3):
+        return bits
+    if kind == 4:
+        return bits - (bits >> 63 << 64)
+    if kind == 5:
+        bits &= 0xffffffff
+        return bits - (bits >> 31 << 32)
+    return bits & (0xffff if kind == 6 else 0xffffffff)
+
+
+class ProcessList:
+    """The lists of processes. An entry has 16, 24 or 32 bytes, and drivers of 2023 disagree under one symbol:
+    what the driver leaves untouched of a marked buffer tells which it is."""
+
+    pattern = b'\xa5' * 32
+
+    def __init__(self, library):
+        self.library = library
+        self.make(ENTRIES)
+
+    def make(self, entries):
+        self.entries = entries
+        self.buffer = self.library.c.create_string_buffer(32 * entries)
+        self.count = self.library.c.c_uint()
+
+    def read(self, kind, handle, place):
+        """(answer, [(pid, bytes or None)]) of the kind Compute, Graphics or MPSCompute."""
+        library = self.library
+        for version in ('_v3', '_v2', ''):
+            name = 'nvmlDeviceGet%sRunningProcesses%s' % (kind, version)
+            function = library.function(name)
+            if function is not None:
+                break
+        else:
+            return NO_FUNCTION, []
+        label = library.label(name, place)
+        for _ in range(4):
+            self.count.value = self.entries
+            library.c.memset(self.buffer, 0xa5, 32 * self.entries)
+            library.announce(label)
+            code = function(handle, library.c.byref(self.count), self.buffer)
+            if code != TOO_SMALL:
+                break
+            self.make(min(65536, self.count.value * 2 + 5))
+        count = min(self.count.value, self.entries)
+        if code != OK or not count:
+            return (OK if code == NOT_FOUND else code), []
+        return OK, self.parse(count)
+
+    def parse(self, count):
+        data = self.buffer.raw
+        size = 16
+        for longer in (24, 32):
+            if data[count * longer - 4:count * longer] != self.pattern[:4]:
+                size = longer
+        found = []
+        for i in range(count):
+            pid, memory = struct.unpack_from('=IxxxxQ', data, i * size)
+            found.append((pid, memory if memory < 1 << 60 else None))
+        return found
+
+
+class Gpm:
+    """Activity counters of Hopper and newer: two snapshots make one set of percentages."""
+
+    # In the order in which they are told: graphics, SM, occupancy, any tensor, DRAM, FP64, FP32, FP16.
+    metrics = (1, 2, 3, 5, 10, 11, 12, 13)
+    head = struct.Struct('=IIQQ')
+    entry = struct.Struct('=IId')
+
+    def __init__(self, library, handle, place, instance=None):
+        c = library.c
+        self.library, self.handle, self.place, self.instance = library, handle, place, instance
+        self.samples = [c.c_void_p(), c.c_void_p()]
+        self.taken = None
+        self.refused = None
+        self.buffer = None
+
+    def start(self):
+        """None when there are such counters here, else why not."""
+        c = self.library.c
+        support = (c.c_uint * 2)(1, 0)
+        if self.instance is None:
+            code = self.library.call('nvmlGpmQueryDeviceSupport', self.handle, support)
+            if code or not support[1]:
+                return REFUSALS.get(code, 'not supported')
+        for sample in self.samples:
+            code = self.library.call('nvmlGpmSampleAlloc', c.byref(sample))
+            if code:
+                return REFUSALS.get(code, 'not available')
+        # The header's struct has room for every metric there may ever be.
+        self.buffer = c.create_string_buffer(24 + 40 * 480)
+        return None
+
+    def read(self, now):
+        """(answer, [value or None]); nothing until there are two snapshots more than 0.1 s apart."""
+        if self.taken is not None and now - self.taken < 0.11:
+            return OK, []
+        library, (before, last) = self.library, self.samples
+        if self.instance is None:
+            name, arguments = 'nvmlGpmSampleGet', (self.handle, before)
+        else:
+            name, arguments = 'nvmlGpmMigSampleGet', (self.handle, library.c.c_uint(self.instance), before)
+        function = library.function(name)
+        if function is None:
+            return NO_FUNCTION, []
+        library.announce(library.label(name, self.place))
+        code = function(*arguments)
+        if code:
+            return code, []
+        self.samples = [last, before]
+        is_first, self.taken = self.taken is None, now
+        return (OK, []) if is_first else self.judge(last, before)
+
+    def judge(self, first, second):
+        library = self.library
+        self.head.pack_into(self.buffer, 0, 1, len(self.metrics), first.value, second.value)
+        for i, number in enumerate(self.metrics):
+            self.entry.pack_into(self.buffer, 24 + 40 * i, number, 0, 0.0)
+        library.announce(library.label('nvmlGpmMetricsGet', self.place))
+        code = library.function('nvmlGpmMetricsGet')(self.buffer)
+        if code:
+            return code, []
+        found = [self.entry.unpack_from(self.buffer, 24 + 40 * i) for i in range(len(self.metrics))]
+        return OK, [None if answer else round(value, 1) for _, answer, value in found]
+
+    def free(self):
+        for sample in self.samples:
+            if sample.value:
+                self.library.call('nvmlGpmSampleFree', sample)

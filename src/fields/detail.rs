@@ -1,0 +1,469 @@
+//! The metrics of a device that only some devices tell, for those who look closely.
+
+use crate::fields::{
+    Field, Value, bytes, celsius, flag, megahertz, percent, text, unknown, watts, whole, word,
+};
+use crate::model::{
+    ComputeMode, Device, DeviceDetails, DeviceRates, DeviceStatics, FabricState, Reading, Recovery,
+};
+
+/// What devices tell beyond the everyday.
+pub const DEVICE_DETAIL: &[Field<Device>] = &[
+    Field {
+        id: "encoder_percent",
+        title: "ENC",
+        alias: "enc",
+        help: "load of the video encoder",
+        read: |device| percent(detail(device, |known| known.encoder)),
+    },
+    Field {
+        id: "decoder_percent",
+        title: "DEC",
+        alias: "dec",
+        help: "load of the video decoder",
+        read: |device| percent(detail(device, |known| known.decoder)),
+    },
+    Field {
+        id: "power_average_watts",
+        title: "PAVG",
+        alias: "poweravg",
+        help: "power averaged over a second",
+        read: |device| watts(detail(device, |known| known.power_average)),
+    },
+    Field {
+        id: "power_instant_watts",
+        title: "PNOW",
+        alias: "powernow",
+        help: "power at the moment",
+        read: |device| watts(detail(device, |known| known.power_instant)),
+    },
+    Field {
+        id: "power_limit_requested_watts",
+        title: "ASKED",
+        alias: "limitasked",
+        help: "power limit somebody asked for",
+        read: |device| watts(detail(device, |known| known.power_limit_requested)),
+    },
+    Field {
+        id: "power_limit_default_watts",
+        title: "LDEF",
+        alias: "limitdefault",
+        help: "power limit it came with",
+        read: |device| watts(fact(device, |known| known.power_limit_default)),
+    },
+    Field {
+        id: "power_limit_min_watts",
+        title: "LMIN",
+        alias: "limitmin",
+        help: "lowest power limit there can be",
+        read: |device| watts(fact(device, |known| known.power_limit_min)),
+    },
+    Field {
+        id: "power_limit_max_watts",
+        title: "LMAX",
+        alias: "limitmax",
+        help: "highest power limit there can be",
+        read: |device| watts(fact(device, |known| known.power_limit_max)),
+    },
+    Field {
+        id: "energy_joules",
+        title: "ENERGY",
+        alias: "energy",
+        help: "energy spent since the driver was loaded",
+        read: |device| {
+            whole(detail(device, |known| known.energy_millijoules).map(|energy| energy / 1000))
+        },
+    },
+    Field {
+        id: "graphics_clock_megahertz",
+        title: "GR",
+        alias: "gr",
+        help: "clock of the graphics engine",
+        read: |device| megahertz(detail(device, |known| known.graphics_clock)),
+    },
+    Field {
+        id: "video_clock_megahertz",
+        title: "VIDEO",
+        alias: "video",
+        help: "clock of the video engines",
+        read: |device| megahertz(detail(device, |known| known.video_clock)),
+    },
+    Field {
+        id: "graphics_clock_max_megahertz",
+        title: "GRMAX",
+        alias: "grmax",
+        help: "highest clock of the graphics engine",
+        read: |device| megahertz(fact(device, |known| known.graphics_clock_max)),
+    },
+    Field {
+        id: "video_clock_max_megahertz",
+        title: "VIDMAX",
+        alias: "videomax",
+        help: "highest clock of the video engines",
+        read: |device| megahertz(fact(device, |known| known.video_clock_max)),
+    },
+    Field {
+        id: "temperature_margin_celsius",
+        title: "MARGIN",
+        alias: "margin",
+        help: "degrees left before clocks are held down",
+        read: |device| celsius(detail(device, |known| known.temperature_margin)),
+    },
+    Field {
+        id: "slowdown_temperature_celsius",
+        title: "SLOWAT",
+        alias: "slowat",
+        help: "temperature at which clocks are held down",
+        read: |device| celsius(fact(device, |known| known.slowdown_temperature)),
+    },
+    Field {
+        id: "shutdown_temperature_celsius",
+        title: "OFFAT",
+        alias: "offat",
+        help: "temperature at which it turns off",
+        read: |device| celsius(fact(device, |known| known.shutdown_temperature)),
+    },
+    Field {
+        id: "throttle_reasons",
+        title: "WHY",
+        alias: "why",
+        help: "why clocks are held down, in words",
+        read: |device| {
+            device
+                .throttle
+                .get()
+                .map_or_else(|| unknown(&device.throttle), |bits| Value::Text(bits.text().into()))
+        },
+    },
+    Field {
+        id: "throttled_power_percent",
+        title: "CAPPED",
+        alias: "capped",
+        help: "share of time the power limit held clocks down",
+        read: |device| percent(rate(device, |known| known.held_power)),
+    },
+    Field {
+        id: "throttled_thermal_percent",
+        title: "HOT",
+        alias: "hot",
+        help: "share of time the driver held clocks down for heat",
+        read: |device| percent(rate(device, |known| known.held_thermal)),
+    },
+    Field {
+        id: "throttled_hardware_thermal_percent",
+        title: "HWHOT",
+        alias: "hwhot",
+        help: "share of time the hardware held clocks down for heat",
+        read: |device| percent(rate(device, |known| known.held_hardware_thermal)),
+    },
+    Field {
+        id: "throttled_power_brake_percent",
+        title: "BRAKE",
+        alias: "brake",
+        help: "share of time the power supply held clocks down",
+        read: |device| percent(rate(device, |known| known.held_power_brake)),
+    },
+    Field {
+        id: "throttled_sync_boost_percent",
+        title: "SYNC",
+        alias: "syncboost",
+        help: "share of time clocks were held down for other devices",
+        read: |device| percent(rate(device, |known| known.held_sync_boost)),
+    },
+    Field {
+        id: "ecc_enabled",
+        title: "ECCMODE",
+        alias: "eccmode",
+        help: "memory errors are corrected",
+        read: |device| flag(detail(device, |known| known.ecc_enabled)),
+    },
+    Field {
+        id: "ecc_corrected_total_errors",
+        title: "FIXEDALL",
+        alias: "eccfixall",
+        help: "corrected memory errors in its whole life",
+        read: |device| whole(detail(device, |known| known.ecc_corrected_total)),
+    },
+    Field {
+        id: "ecc_uncorrected_total_errors",
+        title: "ECCALL",
+        alias: "eccall",
+        help: "uncorrected memory errors in its whole life",
+        read: |device| whole(detail(device, |known| known.ecc_uncorrected_total)),
+    },
+    Field {
+        id: "retired_single_bit_pages",
+        title: "RET1",
+        alias: "retired1",
+        help: "memory pages given up for single bit errors",
+        read: |device| whole(detail(device, |known| known.retired_single)),
+    },
+    Field {
+        id: "retired_double_bit_pages",
+        title: "RET2",
+        alias: "retired2",
+        help: "memory pages given up for double bit errors",
+        read: |device| whole(detail(device, |known| known.retired_double)),
+    },
+    Field {
+        id: "retirement_pending",
+        title: "RETIRING",
+        alias: "retiring",
+        help: "memory pages wait for a reboot to be given up",
+        read: |device| flag(detail(device, |known| known.retirement_pending)),
+    },
+    Field {
+        id: "remapped_corrected_rows",
+        title: "REMFIX",
+        alias: "remapfix",
+        help: "memory rows replaced for corrected errors",
+        read: |device| whole(detail(device, |known| known.remapped_corrected)),
+    },
+    Field {
+        id: "remapped_uncorrected_rows",
+        title: "REMAP",
+        alias: "remap",
+        help: "memory rows replaced for uncorrected errors",
+        read: |device| whole(detail(device, |known| known.remapped_uncorrected)),
+    },
+    Field {
+        id: "remapping_pending",
+        title: "REMAPPING",
+        alias: "remapping",
+        help: "memory rows wait for a reset to be replaced",
+        read: |device| flag(detail(device, |known| known.remapping_pending)),
+    },
+    Field {
+        id: "remapping_failed",
+        title: "REMFAIL",
+        alias: "remapfail",
+        help: "a memory row could not be replaced",
+        read: |device| flag(detail(device, |known| known.remapping_failed)),
+    },
+    Field {
+        id: "xid",
+        title: "XID",
+        alias: "xid",
+        help: "the last Xid since gtop watches",
+        read: |device| whole(detail(device, |known| known.xid)),
+    },
+    Field {
+        id: "xid_events",
+        title: "XIDS",
+        alias: "xids",
+        help: "how many Xids there were since gtop watches",
+        read: |device| whole(detail(device, |known| known.xids)),
+    },
+    Field {
+        id: "recovery_action",
+        title: "RECOVER",
+        alias: "recover",
+        help: "what would bring it back to health",
+        read: |device| word(detail(device, |known| known.recovery), Recovery::text),
+    },
+    Field {
+        id: "pcie_generation_max",
+        title: "GENMAX",
+        alias: "pciegenmax",
+        help: "PCIe generation at most",
+        read: |device| whole(device.pcie_max.map(|(generation, _)| generation)),
+    },
+    Field {
+        id: "pcie_lanes_max",
+        title: "LANESMAX",
+        alias: "pciewidthmax",
+        help: "PCIe lanes at most",
+        read: |device| whole(device.pcie_max.map(|(_, lanes)| lanes)),
+    },
+    Field {
+        id: "pcie_receive_bytes_per_second",
+        title: "PCIERX",
+        alias: "pcierx",
+        help: "received over PCIe",
+        read: |device| bytes(rate(device, |known| known.pcie_received)),
+    },
+    Field {
+        id: "pcie_transmit_bytes_per_second",
+        title: "PCIETX",
+        alias: "pcietx",
+        help: "sent over PCIe",
+        read: |device| bytes(rate(device, |known| known.pcie_sent)),
+    },
+    Field {
+        id: "pcie_replays",
+        title: "REPLAYS",
+        alias: "replays",
+        help: "PCIe packets sent again",
+        read: |device| whole(detail(device, |known| known.pcie_replays)),
+    },
+    Field {
+        id: "nvlinks",
+        title: "LINKS",
+        alias: "nvlinks",
+        help: "number of NVLinks",
+        read: |device| whole(fact(device, |known| known.nvlinks)),
+    },
+    Field {
+        id: "nvlink_receive_bytes_per_second",
+        title: "NVRX",
+        alias: "nvrx",
+        help: "received over all NVLinks",
+        read: |device| bytes(rate(device, |known| known.nvlink_received)),
+    },
+    Field {
+        id: "nvlink_transmit_bytes_per_second",
+        title: "NVTX",
+        alias: "nvtx",
+        help: "sent over all NVLinks",
+        read: |device| bytes(rate(device, |known| known.nvlink_sent)),
+    },
+    Field {
+        id: "bar1_used_bytes",
+        title: "BAR1",
+        alias: "bar1",
+        help: "memory mapped by the host",
+        read: |device| bytes(detail(device, |known| known.bar1_used)),
+    },
+    Field {
+        id: "bar1_total_bytes",
+        title: "BAR1ALL",
+        alias: "bar1total",
+        help: "memory that can be mapped by the host",
+        read: |device| bytes(detail(device, |known| known.bar1_total)),
+    },
+    Field {
+        id: "bar1_free_bytes",
+        title: "BAR1FREE",
+        alias: "bar1free",
+        help: "memory that can still be mapped by the host",
+        read: |device| bytes(detail(device, |known| known.bar1_free)),
+    },
+    Field {
+        id: "display_active",
+        title: "DISPLAY",
+        alias: "display",
+        help: "a display is attached and drawn on",
+        read: |device| flag(detail(device, |known| known.display_active)),
+    },
+    Field {
+        id: "compute_mode",
+        title: "MODE",
+        alias: "mode",
+        help: "who may use it",
+        read: |device| word(detail(device, |known| known.compute_mode), ComputeMode::text),
+    },
+    Field {
+        id: "compute_capability",
+        title: "CC",
+        alias: "cc",
+        help: "CUDA compute capability",
+        read: |device| text(&fact(device, |known| known.capability.clone())),
+    },
+    Field {
+        id: "numa_node",
+        title: "NUMA",
+        alias: "numa",
+        help: "the part of the host's memory it is close to",
+        read: |device| whole(fact(device, |known| known.numa_node)),
+    },
+    Field {
+        id: "fabric_state",
+        title: "FABRIC",
+        alias: "fabric",
+        help: "how far its registration with the fabric of NVLinks has come",
+        read: |device| word(detail(device, |known| known.fabric), FabricState::text),
+    },
+    Field {
+        id: "fabric_health",
+        title: "FABHEALTH",
+        alias: "fabrichealth",
+        help: "what the fabric of NVLinks suffers from",
+        read: |device| {
+            text(&detail(device, |known| {
+                known.fabric_health.map(|health| health.to_string().into())
+            }))
+        },
+    },
+    Field {
+        id: "graphics_active_percent",
+        title: "GRACT",
+        alias: "gract",
+        help: "share of time anything ran, measured by the hardware",
+        read: |device| percent(detail(device, |known| known.graphics_active)),
+    },
+    Field {
+        id: "sm_active_percent",
+        title: "SMACT",
+        alias: "smact",
+        help: "share of multiprocessors busy",
+        read: |device| percent(detail(device, |known| known.sm_active)),
+    },
+    Field {
+        id: "sm_occupancy_percent",
+        title: "OCC",
+        alias: "occupancy",
+        help: "share of the warps there could be",
+        read: |device| percent(detail(device, |known| known.sm_occupancy)),
+    },
+    Field {
+        id: "tensor_active_percent",
+        title: "TENSOR",
+        alias: "tensor",
+        help: "share of time the tensor cores worked",
+        read: |device| percent(detail(device, |known| known.tensor_active)),
+    },
+    Field {
+        id: "dram_active_percent",
+        title: "DRAM",
+        alias: "dram",
+        help: "share of the memory's bandwidth",
+        read: |device| percent(detail(device, |known| known.dram_active)),
+    },
+    Field {
+        id: "fp64_active_percent",
+        title: "FP64",
+        alias: "fp64",
+        help: "share of time spent in double precision",
+        read: |device| percent(detail(device, |known| known.fp64_active)),
+    },
+    Field {
+        id: "fp32_active_percent",
+        title: "FP32",
+        alias: "fp32",
+        help: "share of time spent in single precision",
+        read: |device| percent(detail(device, |known| known.fp32_active)),
+    },
+    Field {
+        id: "fp16_active_percent",
+        title: "FP16",
+        alias: "fp16",
+        help: "share of time spent in half precision",
+        read: |device| percent(detail(device, |known| known.fp16_active)),
+    },
+    Field {
+        id: "gpu_instance",
+        title: "GI",
+        alias: "gi",
+        help: "of a slice: its GPU instance",
+        read: |device| whole(fact(device, |known| known.gpu_instance)),
+    },
+    Field {
+        id: "compute_instance",
+        title: "CI",
+        alias: "ci",
+        help: "of a slice: its compute instance",
+        read: |device| whole(fact(device, |known| known.compute_instance)),
+    },
+];
+
+fn fact<T>(device: &Device, read: impl Fn(&DeviceStatics) -> Reading<T>) -> Reading<T> {
+    device.statics.as_deref().map_or_else(Reading::default, read)
+}
+
+fn detail<T>(device: &Device, read: impl Fn(&DeviceDetails) -> Reading<T>) -> Reading<T> {
+    device.details.as_deref().map_or_else(Reading::default, read)
+}
+
+fn rate<T>(device: &Device, read: impl Fn(&DeviceRates) -> Reading<T>) -> Reading<T> {
+    device.rates.as_deref().map_or_else(Reading::default, read)
+}

@@ -1,0 +1,237 @@
+//! What is known of a device beyond the everyday: groups of readings, each held once and shared.
+
+use std::sync::Arc;
+
+use crate::model::health::{ComputeMode, FabricHealth, FabricState, Recovery};
+use crate::model::reading::Reading;
+use crate::model::unit::{Bytes, Celsius, Megahertz, Percent, Watts};
+use crate::time::Timestamp;
+
+/// Declares a group of readings that are taken over one by one.
+macro_rules! readings {
+    (
+        $(#[$doc:meta])*
+        $group:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $group {
+            $($(#[$field_doc])* pub $field: Reading<$kind>,)*
+        }
+
+        impl $group {
+            /// Takes over what `newer` sampled and keeps the rest.
+            pub fn keep_newer(&mut self, newer: Self) {
+                $(self.$field.keep_newer(newer.$field);)*
+            }
+
+            /// Returns the group, shared, unless nothing of it was sampled.
+            pub fn shared(self) -> Option<Arc<Self>> {
+                (self != Self::default()).then(|| Arc::new(self))
+            }
+
+            /// Takes over what a newer group sampled, if there is one.
+            pub(super) fn merge(known: &mut Option<Arc<Self>>, newer: Option<Arc<Self>>) {
+                match (known.as_mut(), newer) {
+                    (Some(known), Some(newer)) => {
+                        Arc::make_mut(known).keep_newer(Arc::unwrap_or_clone(newer));
+                    }
+                    (None, Some(newer)) => *known = Some(newer),
+                    (_, None) => {}
+                }
+            }
+        }
+    };
+}
+
+readings! {
+    /// What does not change while a device is there.
+    DeviceStatics {
+        /// CUDA compute capability, such as `9.0`.
+        capability: Arc<str>,
+        /// The part of the host's memory it is close to.
+        numa_node: u32,
+        /// Of a slice: its GPU instance.
+        gpu_instance: u32,
+        /// Of a slice: its compute instance.
+        compute_instance: u32,
+        /// Highest clock of the graphics engine.
+        graphics_clock_max: Megahertz,
+        /// Highest clock of the video engines.
+        video_clock_max: Megahertz,
+        /// Clocks are held down from here.
+        slowdown_temperature: Celsius,
+        /// It turns off from here.
+        shutdown_temperature: Celsius,
+        /// Power limit it came with.
+        power_limit_default: Watts,
+        /// Lowest power limit there can be.
+        power_limit_min: Watts,
+        /// Highest power limit there can be.
+        power_limit_max: Watts,
+        /// Number of `NVLinks`.
+        nvlinks: u32,
+    }
+}
+
+readings! {
+    /// What changes while a device works, beyond what every screen shows.
+    DeviceDetails {
+        /// Load of the video encoder.
+        encoder: Percent,
+        /// Load of the video decoder.
+        decoder: Percent,
+        /// Power averaged over a second.
+        power_average: Watts,
+        /// Power at the moment.
+        power_instant: Watts,
+        /// Power limit somebody asked for.
+        power_limit_requested: Watts,
+        /// Energy spent since the driver was loaded, in millijoules.
+        energy_millijoules: u64,
+        /// Clock of the graphics engine.
+        graphics_clock: Megahertz,
+        /// Clock of the video engines.
+        video_clock: Megahertz,
+        /// Degrees left before clocks are held down.
+        temperature_margin: Celsius,
+        /// A display is attached and drawn on.
+        display_active: bool,
+        /// Who may use it.
+        compute_mode: ComputeMode,
+        /// Memory errors are corrected.
+        ecc_enabled: bool,
+        /// Corrected memory errors in its whole life.
+        ecc_corrected_total: u64,
+        /// Uncorrected memory errors in its whole life.
+        ecc_uncorrected_total: u64,
+        /// Memory pages given up for single bit errors.
+        retired_single: u64,
+        /// Memory pages given up for double bit errors.
+        retired_double: u64,
+        /// Pages wait for a reboot to be given up.
+        retirement_pending: bool,
+        /// Memory rows replaced for corrected errors.
+        remapped_corrected: u64,
+        /// Memory rows replaced for uncorrected errors.
+        remapped_uncorrected: u64,
+        /// Rows wait for a reset to be replaced.
+        remapping_pending: bool,
+        /// A row could not be replaced.
+        remapping_failed: bool,
+        /// `PCIe` packets sent again.
+        pcie_replays: u64,
+        /// Memory that can be mapped by the host.
+        bar1_total: Bytes,
+        /// Of it, mapped.
+        bar1_used: Bytes,
+        /// Of it, free.
+        bar1_free: Bytes,
+        /// State of its registration with the fabric of `NVLinks`.
+        fabric: FabricState,
+        /// What the fabric suffers from.
+        fabric_health: FabricHealth,
+        /// What would bring it back to health.
+        recovery: Recovery,
+        /// The last Xid of this session.
+        xid: u32,
+        /// How many there were.
+        xids: u64,
+        /// Share of time anything ran; with those below, measured by the hardware.
+        graphics_active: Percent,
+        /// Share of multiprocessors busy.
+        sm_active: Percent,
+        /// Share of the warps there could be.
+        sm_occupancy: Percent,
+        /// Share of time the tensor cores worked.
+        tensor_active: Percent,
+        /// Share of the memory's bandwidth.
+        dram_active: Percent,
+        /// Share of time spent in double precision.
+        fp64_active: Percent,
+        /// Share of time spent in single precision.
+        fp32_active: Percent,
+        /// Share of time spent in half precision.
+        fp16_active: Percent,
+        /// The counters of each `NVLink`.
+        links: Arc<[LinkCounters]>,
+    }
+}
+
+readings! {
+    /// Ever growing counters, from which [`DeviceRates`] are made.
+    DeviceCounters {
+        /// Bytes received over `PCIe`.
+        pcie_received: u64,
+        /// Bytes sent over `PCIe`.
+        pcie_sent: u64,
+        /// Bytes received over all `NVLinks`.
+        nvlink_received: u64,
+        /// Bytes sent over all `NVLinks`.
+        nvlink_sent: u64,
+        /// Nanoseconds of clocks held down by the power limit.
+        held_power: u64,
+        /// Nanoseconds of clocks held down by the driver for heat.
+        held_thermal: u64,
+        /// Nanoseconds of clocks held down for other devices of its group.
+        held_sync_boost: u64,
+        /// Nanoseconds of clocks held down by the hardware for heat.
+        held_hardware_thermal: u64,
+        /// Nanoseconds of clocks held down by the power supply.
+        held_power_brake: u64,
+    }
+}
+
+/// The counters of one `NVLink`, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Sent.
+    pub sent: Option<u64>,
+    /// Received.
+    pub received: Option<u64>,
+}
+
+/// What two samples of the counters say together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeviceRates {
+    /// When the counters of `base` were sampled.
+    pub at: Timestamp,
+    /// What the next rates are taken against.
+    pub base: DeviceCounters,
+    /// Bytes received over `PCIe` each second.
+    pub pcie_received: Reading<Bytes>,
+    /// Bytes sent over `PCIe` each second.
+    pub pcie_sent: Reading<Bytes>,
+    /// Bytes received over all `NVLinks` each second.
+    pub nvlink_received: Reading<Bytes>,
+    /// Bytes sent over all `NVLinks` each second.
+    pub nvlink_sent: Reading<Bytes>,
+    /// Share of time the power limit held clocks down.
+    pub held_power: Reading<Percent>,
+    /// Share of time the driver held them down for heat.
+    pub held_thermal: Reading<Percent>,
+    /// Share of time they were held down for other devices of its group.
+    pub held_sync_boost: Reading<Percent>,
+    /// Share of time the hardware held them down for heat.
+    pub held_hardware_thermal: Reading<Percent>,
+    /// Share of time the power supply held them down.
+    pub held_power_brake: Reading<Percent>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_keeps_what_the_next_sample_leaves_out() {
+        let group = |encoder: Option<f32>, xids| DeviceDetails {
+            encoder: encoder.and_then(Percent::new).map_or_else(Reading::default, Reading::Known),
+            xids: Reading::Known(xids),
+            ..DeviceDetails::default()
+        };
+        let mut known = group(Some(5.0), 1).shared();
+        DeviceDetails::merge(&mut known, group(None, 2).shared());
+        DeviceDetails::merge(&mut known, DeviceDetails::default().shared());
+        assert_eq!(known, group(Some(5.0), 2).shared());
+    }
+}

@@ -1,0 +1,342 @@
+//! Lifts typed devices and who uses them: every number is judged, and what is lacking has its reason.
+
+use std::sync::Arc;
+
+use crate::model::{
+    Bytes, Celsius, ComputeMode, Device, DeviceCounters, DeviceDetails, DeviceFault, DeviceStatics,
+    DeviceUse, FabricHealth, FabricState, LinkCounters, Megahertz, Percent, Reading, Reason,
+    Recovery, Throttle, UseKind, Watts, clean_shared,
+};
+use crate::wire::body::{self, Given};
+use crate::wire::csv::{NAME_LIMIT, USE_LIMIT};
+use crate::wire::lift::{percent, single};
+
+/// Most links of one device.
+const LINK_LIMIT: usize = 64;
+
+/// One device as it was sent, with the reasons it gives for what it lacks.
+struct Judge<'a>(&'a body::Device);
+
+impl Judge<'_> {
+    fn lack(&self, key: &str) -> Reason {
+        self.0.lacks.get(key).map_or(Reason::NotAvailable, |why| lacking(why))
+    }
+
+    fn count(&self, given: Given<u64>, key: &str) -> Reading<u64> {
+        given.reading(self.lack(key))
+    }
+
+    fn small(&self, given: Given<u64>, key: &str) -> Reading<u32> {
+        self.count(given, key).and_then(|number| u32::try_from(number).ok())
+    }
+
+    fn state<T>(&self, given: Given<u64>, key: &str, judge: fn(u64) -> Option<T>) -> Reading<T> {
+        self.count(given, key).and_then(judge)
+    }
+
+    fn flag(&self, given: Given<bool>, key: &str) -> Reading<bool> {
+        given.reading(self.lack(key))
+    }
+
+    fn bytes(&self, given: Given<u64>, key: &str) -> Reading<Bytes> {
+        self.count(given, key).map(Bytes)
+    }
+
+    fn share(&self, given: Given<f64>, key: &str) -> Reading<Percent> {
+        given.reading(self.lack(key)).and_then(|share| Percent::new(single(share)))
+    }
+
+    fn degrees(&self, given: Given<f64>, key: &str) -> Reading<Celsius> {
+        given.reading(self.lack(key)).and_then(|degrees| Celsius::new(single(degrees)))
+    }
+
+    fn clock(&self, given: Given<u64>, key: &str) -> Reading<Megahertz> {
+        self.small(given, key).and_then(Megahertz::new)
+    }
+
+    fn power(&self, given: Given<u64>, key: &str) -> Reading<Watts> {
+        let watts = |milliwatts: u32| Watts::new(single(f64::from(milliwatts) / 1000.0));
+        self.small(given, key).and_then(watts)
+    }
+
+    /// One of the hardware's own measurements: the device has all of them or none, but for single ones.
+    fn activity(&self, place: usize) -> Reading<Percent> {
+        let list = match self.0.activity {
+            Given::Value(list) => list,
+            Given::Absent => return Reading::default(),
+            Given::Null => return Reading::Unknown(self.lack("activity")),
+            Given::Wrong => return Reading::Unknown(Reason::Malformed),
+        };
+        let given = list.get(place).copied().unwrap_or_default();
+        given.reading(Reason::NotSupported).and_then(|share| Percent::new(single(share)))
+    }
+
+    /// Two small numbers that mean something only together.
+    fn pair(&self, given: [Given<u64>; 2], keys: [&str; 2]) -> Reading<(u8, u8)> {
+        let [first, second] = given;
+        let [first_key, second_key] = keys;
+        let byte = |given, key| self.count(given, key).and_then(|number| u8::try_from(number).ok());
+        match (byte(first, first_key), byte(second, second_key)) {
+            (Reading::Known(first), Reading::Known(second)) => Reading::Known((first, second)),
+            (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => {
+                Reading::Unknown(reason)
+            }
+        }
+    }
+}
+
+/// Lifts one device.
+pub(super) fn device(sent: &body::Device) -> Device {
+    let judge = Judge(sent);
+    let name = |text: &Option<String>| {
+        text.as_deref()
+            .map_or_else(Reading::default, |text| Reading::Known(clean_shared(text, NAME_LIMIT)))
+    };
+    // The speed a fan should have may be beyond its full speed.
+    let fan = sent.fan.reading(judge.lack("fan"));
+    Device {
+        uuid: clean_shared(&sent.uuid, NAME_LIMIT),
+        parent: sent.parent.as_deref().map(|parent| clean_shared(parent, NAME_LIMIT)),
+        index: judge.small(sent.index, "index"),
+        name: name(&sent.name),
+        pci: name(&sent.pci),
+        driver: name(&sent.driver),
+        utilization: judge.share(sent.util, "util"),
+        memory_utilization: judge.share(sent.memory_util, "memory_util"),
+        memory_total: judge.bytes(sent.memory_total, "memory_total"),
+        memory_used: judge.bytes(sent.memory_used, "memory_used"),
+        memory_free: judge.bytes(sent.memory_free, "memory_free"),
+        memory_reserved: judge.bytes(sent.memory_reserved, "memory_reserved"),
+        temperature: judge.degrees(sent.temperature, "temperature"),
+        memory_temperature: judge.degrees(sent.temperature_memory, "temperature_memory"),
+        power: judge.power(sent.power, "power"),
+        power_limit: judge.power(sent.power_limit, "power_limit"),
+        sm_clock: judge.clock(sent.clock_sm, "clock_sm"),
+        memory_clock: judge.clock(sent.clock_memory, "clock_memory"),
+        sm_clock_max: judge.clock(sent.clock_sm_max, "clock_sm_max"),
+        memory_clock_max: judge.clock(sent.clock_memory_max, "clock_memory_max"),
+        fan: fan.and_then(|share| Percent::new(single(share).min(100.0))),
+        performance_state: judge.state(sent.pstate, "pstate", |state| {
+            u8::try_from(state).ok().filter(|state| *state <= 15)
+        }),
+        throttle: judge.count(sent.throttle, "throttle").map(Throttle),
+        ecc_corrected: judge.count(sent.ecc_corrected, "ecc_corrected"),
+        ecc_uncorrected: judge.count(sent.ecc_uncorrected, "ecc_uncorrected"),
+        persistence: judge.flag(sent.persistence, "persistence"),
+        mig: judge.flag(sent.mig, "mig"),
+        pcie: judge
+            .pair([sent.pcie_generation, sent.pcie_lanes], ["pcie_generation", "pcie_lanes"]),
+        pcie_max: judge.pair(
+            [sent.pcie_generation_max, sent.pcie_lanes_max],
+            ["pcie_generation_max", "pcie_lanes_max"],
+        ),
+        statics: statics(&judge).shared(),
+        details: details(&judge).shared(),
+        counters: counters(&judge).shared(),
+        rates: None,
+        fault: sent.fault.as_deref().map(device_fault),
+    }
+}
+
+fn statics(judge: &Judge<'_>) -> DeviceStatics {
+    let sent = judge.0;
+    let capability = sent.capability.as_deref();
+    DeviceStatics {
+        capability: capability
+            .map_or_else(Reading::default, |text| Reading::Known(clean_shared(text, 16))),
+        numa_node: judge.small(sent.numa_node, "numa_node"),
+        gpu_instance: judge.small(sent.gpu_instance, "gpu_instance"),
+        compute_instance: judge.small(sent.compute_instance, "compute_instance"),
+        graphics_clock_max: judge.clock(sent.clock_graphics_max, "clock_graphics_max"),
+        video_clock_max: judge.clock(sent.clock_video_max, "clock_video_max"),
+        slowdown_temperature: judge.degrees(sent.temperature_slowdown, "temperature_slowdown"),
+        shutdown_temperature: judge.degrees(sent.temperature_shutdown, "temperature_shutdown"),
+        power_limit_default: judge.power(sent.power_limit_default, "power_limit_default"),
+        power_limit_min: judge.power(sent.power_limit_min, "power_limit_min"),
+        power_limit_max: judge.power(sent.power_limit_max, "power_limit_max"),
+        nvlinks: judge.small(sent.nvlinks, "nvlinks"),
+    }
+}
+
+fn details(judge: &Judge<'_>) -> DeviceDetails {
+    let sent = judge.0;
+    let active = |place: usize| judge.activity(place);
+    DeviceDetails {
+        encoder: judge.share(sent.encoder, "encoder"),
+        decoder: judge.share(sent.decoder, "decoder"),
+        power_average: judge.power(sent.power_average, "power_average"),
+        power_instant: judge.power(sent.power_instant, "power_instant"),
+        power_limit_requested: judge.power(sent.power_limit_requested, "power_limit_requested"),
+        energy_millijoules: judge.count(sent.energy, "energy"),
+        graphics_clock: judge.clock(sent.clock_graphics, "clock_graphics"),
+        video_clock: judge.clock(sent.clock_video, "clock_video"),
+        temperature_margin: judge.degrees(sent.temperature_margin, "temperature_margin"),
+        display_active: judge.flag(sent.display, "display"),
+        compute_mode: judge.state(sent.compute_mode, "compute_mode", ComputeMode::new),
+        ecc_enabled: judge.flag(sent.ecc_mode, "ecc_mode"),
+        ecc_corrected_total: judge.count(sent.ecc_corrected_total, "ecc_corrected_total"),
+        ecc_uncorrected_total: judge.count(sent.ecc_uncorrected_total, "ecc_uncorrected_total"),
+        retired_single: judge.count(sent.retired_single, "retired_single"),
+        retired_double: judge.count(sent.retired_double, "retired_double"),
+        retirement_pending: judge.flag(sent.retired_pending, "retired_pending"),
+        remapped_corrected: judge.count(sent.remapped_corrected, "remapped_corrected"),
+        remapped_uncorrected: judge.count(sent.remapped_uncorrected, "remapped_uncorrected"),
+        remapping_pending: judge.flag(sent.remap_pending, "remap_pending"),
+        remapping_failed: judge.flag(sent.remap_failed, "remap_failed"),
+        pcie_replays: judge.count(sent.pcie_replays, "pcie_replays"),
+        bar1_total: judge.bytes(sent.bar1_total, "bar1_total"),
+        bar1_used: judge.bytes(sent.bar1_used, "bar1_used"),
+        bar1_free: judge.bytes(sent.bar1_free, "bar1_free"),
+        fabric: judge.state(sent.fabric, "fabric", FabricState::new),
+        fabric_health: judge.small(sent.fabric_health, "fabric_health").map(FabricHealth),
+        recovery: judge.state(sent.recovery, "recovery", Recovery::new),
+        xid: judge.small(sent.xid, "xid"),
+        xids: judge.count(sent.xids, "xids"),
+        graphics_active: active(0),
+        sm_active: active(1),
+        sm_occupancy: active(2),
+        tensor_active: active(3),
+        dram_active: active(4),
+        fp64_active: active(5),
+        fp32_active: active(6),
+        fp16_active: active(7),
+        links: links(sent.links.as_deref()),
+    }
+}
+
+fn counters(judge: &Judge<'_>) -> DeviceCounters {
+    let sent = judge.0;
+    DeviceCounters {
+        pcie_received: judge.count(sent.pcie_rx, "pcie_rx"),
+        pcie_sent: judge.count(sent.pcie_tx, "pcie_tx"),
+        nvlink_received: judge.count(sent.nvlink_rx, "nvlink_rx"),
+        nvlink_sent: judge.count(sent.nvlink_tx, "nvlink_tx"),
+        held_power: judge.count(sent.held_power, "held_power"),
+        held_thermal: judge.count(sent.held_thermal, "held_thermal"),
+        held_sync_boost: judge.count(sent.held_sync_boost, "held_sync_boost"),
+        held_hardware_thermal: judge.count(sent.held_hw_thermal, "held_hw_thermal"),
+        held_power_brake: judge.count(sent.held_power_brake, "held_power_brake"),
+    }
+}
+
+fn links(sent: Option<&[[Given<u64>; 2]]>) -> Reading<Arc<[LinkCounters]>> {
+    let bytes = |given: Given<u64>| given.reading(Reason::NotAvailable).get();
+    let link = |[sent, received]: &[Given<u64>; 2]| LinkCounters {
+        sent: bytes(*sent),
+        received: bytes(*received),
+    };
+    sent.map_or_else(Reading::default, |links| {
+        Reading::Known(links.iter().take(LINK_LIMIT).map(link).collect())
+    })
+}
+
+fn lacking(why: &str) -> Reason {
+    match why {
+        "not supported" => Reason::NotSupported,
+        "no permission" => Reason::NoPermission,
+        "driver error" => Reason::DriverError,
+        _ => Reason::NotAvailable,
+    }
+}
+
+fn device_fault(word: &str) -> DeviceFault {
+    match word {
+        "lost" => DeviceFault::Lost,
+        "reset" => DeviceFault::NeedsReset,
+        "perm" => DeviceFault::NoPermission,
+        _ => DeviceFault::Other(clean_shared(word, 160)),
+    }
+}
+
+/// Lifts who uses the devices; a use that names no device is of the one before.
+pub(super) fn uses(sent: &[body::Use]) -> Vec<DeviceUse> {
+    let mut device: Option<Arc<str>> = None;
+    let mut list = Vec::with_capacity(sent.len().min(USE_LIMIT));
+    for used in sent.iter().take(USE_LIMIT) {
+        if !used.device.is_empty() {
+            device = Some(clean_shared(&used.device, NAME_LIMIT));
+        }
+        list.extend(device.clone().map(|device| device_use(used, device)));
+    }
+    list
+}
+
+fn device_use(sent: &body::Use, device: Arc<str>) -> DeviceUse {
+    let kind = sent.kind.as_deref();
+    DeviceUse {
+        device,
+        pid: sent.pid,
+        memory: sent.memory.reading(Reason::NotAvailable).map(Bytes),
+        sm: percent(sent.sm),
+        memory_utilization: percent(sent.mem),
+        encoder: percent(sent.enc),
+        decoder: percent(sent.dec),
+        kind: kind.map_or_else(Reading::default, |letters| Reading::judged(UseKind::new(letters))),
+        driver_name: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_has_the_reason_the_probe_gave() {
+        let sent = body::Device {
+            uuid: "GPU-1".into(),
+            fan: Given::Null,
+            power: Given::Null,
+            pstate: Given::Value(77),
+            encoder: Given::Null,
+            recovery: Given::Value(99),
+            lacks: [
+                ("fan".to_owned(), "not supported".to_owned()),
+                ("encoder".to_owned(), "no permission".to_owned()),
+            ]
+            .into(),
+            ..body::Device::default()
+        };
+        let device = device(&sent);
+        assert_eq!(device.fan, Reading::Unknown(Reason::NotSupported));
+        assert_eq!(device.power, Reading::Unknown(Reason::NotAvailable));
+        assert_eq!(device.performance_state, Reading::Unknown(Reason::Malformed));
+        assert_eq!(device.utilization, Reading::Unknown(Reason::NotSampled));
+        let details = device.details.unwrap();
+        assert_eq!(details.encoder, Reading::Unknown(Reason::NoPermission));
+        assert_eq!(details.recovery, Reading::Unknown(Reason::Malformed));
+        assert_eq!((device.statics, device.counters), (None, None));
+    }
+
+    #[test]
+    fn impossible_numbers_spoil_only_themselves() {
+        let sent: body::Device = serde_json::from_str(
+            r#"{"uuid": "GPU-1", "util": 2147483632, "fan": 140, "power": 18446744073709551615,
+                "temperature": 1e308, "clock_sm": -5, "mig": 1, "links": [[1, null], ["x", 2]]}"#,
+        )
+        .unwrap();
+        let device = device(&sent);
+        assert_eq!(device.utilization, Reading::Unknown(Reason::Malformed));
+        assert_eq!(device.power, Reading::Unknown(Reason::Malformed));
+        assert_eq!(device.temperature, Reading::Unknown(Reason::Malformed));
+        assert_eq!(device.sm_clock, Reading::Unknown(Reason::Malformed));
+        assert_eq!(device.mig, Reading::Unknown(Reason::Malformed));
+        assert_eq!(device.fan.get().map(Percent::get), Some(100.0));
+        let links = device.details.unwrap().links.clone().into_known().unwrap();
+        let link = |sent, received| LinkCounters { sent, received };
+        assert_eq!(*links, [link(Some(1), None), link(None, Some(2))]);
+    }
+
+    #[test]
+    fn a_use_without_a_device_is_of_the_one_before() {
+        let sent: Vec<body::Use> = serde_json::from_str(
+            r#"[{"pid": 1}, {"device": "GPU-a", "pid": 2, "kind": "C"}, {"pid": 3, "kind": "Z"},
+                {"device": "GPU-b", "pid": 4}]"#,
+        )
+        .unwrap();
+        let found = uses(&sent);
+        let places: Vec<(&str, u32)> = found.iter().map(|used| (&*used.device, used.pid)).collect();
+        assert_eq!(places, [("GPU-a", 2), ("GPU-a", 3), ("GPU-b", 4)]);
+        assert_eq!(found[0].kind, Reading::Known(UseKind::Compute));
+        assert_eq!(found[1].kind, Reading::Unknown(Reason::Malformed));
+    }
+}

@@ -1,0 +1,225 @@
+//! What real nvidia-smis printed, and what drivers of other generations print, judged: nothing is dropped and
+//! nothing is invented.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "all of this file is tests"
+)]
+
+use std::path::{Path, PathBuf};
+
+use gtop::fields::{Value, of_device};
+use gtop::model::{Device, Reason, Sample};
+use gtop::time::Timestamp;
+use gtop::wire::body::{Apps, Backend, Body, Csv, Sample as Sent};
+use gtop::wire::{Lift, Lifted};
+
+/// How a cell becomes the value of a field.
+#[derive(Clone, Copy)]
+enum Show {
+    Text,
+    Number,
+    Mib,
+    Hexadecimal,
+    State,
+    Switch,
+    Mode,
+}
+
+use Show::{Hexadecimal, Mib, Mode, Number, State, Switch, Text};
+
+/// What gtop asks for, and the field each column becomes; `index` and `uuid` are no fields.
+const COLUMNS: &[(&str, &str, Show)] = &[
+    ("index", "", Number),
+    ("uuid", "", Text),
+    ("name", "name", Text),
+    ("pci.bus_id", "pci_bus", Text),
+    ("driver_version", "driver_version", Text),
+    ("persistence_mode", "persistence_enabled", Switch),
+    ("pstate", "performance_state", State),
+    ("temperature.gpu", "temperature_celsius", Number),
+    ("temperature.memory", "memory_temperature_celsius", Number),
+    ("utilization.gpu", "utilization_percent", Number),
+    ("utilization.memory", "memory_utilization_percent", Number),
+    ("memory.total", "memory_total_bytes", Mib),
+    ("memory.used", "memory_used_bytes", Mib),
+    ("memory.free", "memory_free_bytes", Mib),
+    ("power.draw", "power_watts", Number),
+    ("power.limit", "", Number),
+    ("enforced.power.limit", "power_limit_watts", Number),
+    ("clocks.current.sm", "sm_clock_megahertz", Number),
+    ("clocks.current.memory", "memory_clock_megahertz", Number),
+    ("clocks.max.sm", "sm_clock_max_megahertz", Number),
+    ("clocks.max.memory", "memory_clock_max_megahertz", Number),
+    ("fan.speed", "fan_percent", Number),
+    ("clocks_throttle_reasons.active", "throttle_bits", Hexadecimal),
+    ("ecc.mode.current", "ecc_enabled", Switch),
+    ("ecc.errors.corrected.volatile.total", "ecc_corrected_errors", Number),
+    ("ecc.errors.uncorrected.volatile.total", "ecc_uncorrected_errors", Number),
+    ("ecc.errors.corrected.aggregate.total", "ecc_corrected_total_errors", Number),
+    ("ecc.errors.uncorrected.aggregate.total", "ecc_uncorrected_total_errors", Number),
+    ("retired_pages.pending", "retirement_pending", Switch),
+    ("compute_mode", "compute_mode", Mode),
+    ("mig.mode.current", "mig_enabled", Switch),
+    ("pcie.link.gen.current", "pcie_generation", Number),
+    ("pcie.link.width.current", "pcie_lanes", Number),
+    ("pcie.link.gen.max", "pcie_generation_max", Number),
+    ("pcie.link.width.max", "pcie_lanes_max", Number),
+];
+
+fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
+    let place =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/nvidia-smi").join(folder);
+    let mut found: Vec<PathBuf> = place
+        .read_dir()
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_string_lossy().ends_with(ending))
+        .collect();
+    found.sort();
+    assert!(found.len() >= 3, "{found:?}");
+    found
+}
+
+/// A table with header and units, as columns without units and rows.
+fn table(path: &Path) -> (Vec<String>, Vec<Vec<String>>) {
+    let text = std::fs::read_to_string(path).unwrap();
+    let cells = |line: &str| line.split(", ").map(|cell| cell.trim().to_owned()).collect();
+    let mut lines = text.lines().filter(|line| !line.is_empty());
+    let header: Vec<String> = cells(lines.next().unwrap());
+    let named = header.iter().map(|name| name.split(" [").next().unwrap());
+    // 535 and later write the new name even when they were asked for the old one.
+    let named = named
+        .map(|name| name.replace("clocks_event_reasons.active", "clocks_throttle_reasons.active"));
+    (named.collect(), lines.map(cells).collect())
+}
+
+/// A cell as `nounits` prints it.
+fn bare(cell: &str) -> String {
+    let units = [" MiB", " MHz", " %", " W"];
+    units.iter().find_map(|unit| cell.strip_suffix(unit)).unwrap_or(cell).to_owned()
+}
+
+fn lifted(backend: Backend) -> Sample {
+    let body = Body::Sample(Sent { n: 1, backends: vec![backend], ..Sent::default() });
+    let Some(Lifted::Sample(sample)) = Lift::default().body(&body, Timestamp::from_micros(1))
+    else {
+        panic!("no sample")
+    };
+    *sample
+}
+
+fn devices(csv: Csv) -> Vec<Device> {
+    let backend = Backend { kind: "nvidia-smi".into(), csv: Some(csv), ..Backend::default() };
+    lifted(backend).backends.remove(0).devices.unwrap().list
+}
+
+/// The value of a cell, or why it holds none.
+fn meant(cell: &str, show: Show) -> Result<Value, Reason> {
+    match cell {
+        "[N/A]"
+        | "N/A"
+        | "[Not Supported]"
+        | "[Function Not Found]"
+        | "[Requested functionality has been deprecated]" => return Err(Reason::NotSupported),
+        "[Unknown Error]" | "[GPU is lost]" => return Err(Reason::DriverError),
+        "[Insufficient Permissions]" => return Err(Reason::NoPermission),
+        _ => assert!(!cell.is_empty() && !cell.starts_with('['), "a new word: {cell}"),
+    }
+    Ok(match show {
+        Text => Value::Text(cell.into()),
+        Number => cell.parse().map_or_else(|_| Value::Number(cell.parse().unwrap()), Value::Whole),
+        Mib => Value::Whole(cell.parse::<u64>().unwrap() << 20),
+        Hexadecimal => {
+            Value::Whole(u64::from_str_radix(cell.strip_prefix("0x").unwrap(), 16).unwrap())
+        }
+        State => Value::Whole(cell.strip_prefix('P').unwrap().parse().unwrap()),
+        Switch => Value::Flag(matches!(cell, "Enabled" | "Yes")),
+        Mode => Value::Text(cell.to_lowercase().replace('_', " ").into()),
+    })
+}
+
+/// Whole numbers and measured ones are the same to us here.
+fn number(value: &Value) -> Option<String> {
+    match value {
+        Value::Number(number) => Some(format!("{number:.2}")),
+        Value::Whole(number) => Some(format!("{number}.00")),
+        Value::Unknown(_) | Value::Text(_) | Value::Flag(_) => None,
+    }
+}
+
+fn check(path: &Path) {
+    let (header, rows) = table(path);
+    let asked: Vec<(usize, &(&str, &str, Show))> = COLUMNS
+        .iter()
+        .filter_map(|column| Some((header.iter().position(|name| name == column.0)?, column)))
+        .collect();
+    assert!(asked.len() >= 34, "{}: {} columns", path.display(), asked.len());
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| asked.iter().map(|(place, _)| bare(&row[*place])).collect())
+        .collect();
+    let csv = Csv {
+        columns: asked.iter().map(|(_, column)| column.0.to_owned()).collect(),
+        rows: cells.iter().map(|cells| cells.join(", ")).collect(),
+        noise: Vec::new(),
+    };
+    let found = devices(csv);
+    assert_eq!(found.len(), rows.len(), "{}", path.display());
+    for (device, cells) in found.iter().zip(&cells) {
+        for field in of_device() {
+            let told = asked.iter().zip(cells).find(|((_, column), _)| column.1 == field.id);
+            let expected = match (told, field.id) {
+                (Some(((_, column), cell)), _) => {
+                    meant(cell, column.2).unwrap_or_else(Value::Unknown)
+                }
+                // In words what `throttle_bits` are in bits.
+                (None, "throttle_reasons") => continue,
+                (None, _) => Value::Unknown(Reason::NotSampled),
+            };
+            let shown = (field.read)(device);
+            let is_same = shown == expected
+                || number(&shown).is_some_and(|shown| Some(shown) == number(&expected));
+            assert!(is_same, "{}: {} is {shown:?}, not {expected:?}", path.display(), field.id);
+        }
+        assert_eq!(device.fault, None);
+    }
+}
+
+#[test]
+fn what_real_machines_printed_is_read_field_by_field() {
+    for path in files("", ".query-gpu.csv") {
+        check(&path);
+    }
+}
+
+#[test]
+fn every_generation_of_drivers_is_read_field_by_field() {
+    for path in files("synthetic", ".csv") {
+        check(&path);
+    }
+}
+
+#[test]
+fn the_processes_of_real_machines_are_all_there() {
+    for path in files("", ".compute-apps.csv") {
+        let (header, rows) = table(&path);
+        let asked = ["gpu_uuid", "pid", "used_gpu_memory", "process_name"];
+        let places = asked.map(|name| header.iter().position(|other| other == name).unwrap());
+        let cells: Vec<Vec<String>> = rows
+            .iter()
+            .map(|row| places.iter().map(|place| bare(&row[*place])).collect())
+            .collect();
+        let apps = Apps { at: 0.0, rows: cells.iter().map(|cells| cells.join(", ")).collect() };
+        let backend = Backend { kind: "nvidia-smi".into(), apps: Some(apps), ..Backend::default() };
+        let found = lifted(backend).backends.remove(0).uses.unwrap().list;
+        assert_eq!(found.len(), cells.len());
+        for (used, cells) in found.iter().zip(&cells) {
+            assert_eq!(*used.device, *cells[0]);
+            assert_eq!(used.pid.to_string(), cells[1]);
+            assert_eq!(used.memory.get().unwrap().mib().to_string(), cells[2]);
+            assert_eq!(used.driver_name.as_deref(), Some(&*cells[3]));
+        }
+    }
+}

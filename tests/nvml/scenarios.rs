@@ -1,0 +1,380 @@
+//! Machines of all kinds, each as a scenario, and what the program says of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::library;
+use crate::truth;
+
+/// Where nvidia-smi is to be found, too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Smi {
+    Nowhere,
+    InPath,
+}
+
+/// Runs `gtop --json` on a machine like this; `None` where the library cannot be built.
+fn node(entry: u32, smi: Smi, scenario: &str) -> Option<Value> {
+    let library = library::folder(entry)?;
+    Some(run(&library, smi, scenario))
+}
+
+fn run(library: &Path, smi: Smi, scenario: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    std::fs::write(&state, scenario).unwrap();
+    let stubs = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stubs");
+    let path = std::env::var("PATH").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_gtop"))
+        .args(["--json", "--deadline", "60"])
+        .env("LD_LIBRARY_PATH", library)
+        .env("NVML_STUB_STATE", &state)
+        .env("PATH", if smi == Smi::InPath { format!("{stubs}:{path}") } else { path })
+        .env("HOME", folder.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let snapshot: Value = serde_json::from_slice(&output.stdout).unwrap();
+    snapshot["nodes"][0].clone()
+}
+
+fn usual(scenario: &str) -> Option<Value> {
+    node(24, Smi::Nowhere, scenario)
+}
+
+/// The whole devices of a snapshot.
+fn whole(node: &Value) -> Vec<&Value> {
+    let devices = node["devices"].as_array().unwrap();
+    devices.iter().filter(|device| device["parent"].is_null()).collect()
+}
+
+/// What the snapshot says of a source.
+fn source<'a>(node: &'a Value, id: &str) -> &'a Value {
+    node["sources"].as_array().unwrap().iter().find(|source| source["id"] == id).unwrap()
+}
+
+/// Compares every device with the scenario.
+fn check(scenario: &str, node: &Value) {
+    let devices = truth::devices(scenario);
+    let shown = whole(node);
+    assert_eq!(shown.len(), devices.len(), "{node}");
+    for (device, shown) in devices.iter().zip(shown) {
+        device.check(shown, &[]);
+    }
+    check_uses(scenario, node);
+}
+
+/// Compares who uses what, all of it.
+fn check_uses(scenario: &str, node: &Value) {
+    let mut said: BTreeMap<(u64, u64), Value> = BTreeMap::new();
+    for words in scenario.lines().filter_map(|line| line.strip_prefix("proc ")) {
+        let mut words = words.split_whitespace();
+        let mut next = || words.next().unwrap().to_owned();
+        let (gpu, pid, held) = (next(), next(), next());
+        let more: BTreeMap<&str, &str> = words.filter_map(|word| word.split_once('=')).collect();
+        let share = |key: &str| more.get(key).map_or(0.0, |share| share.parse::<f64>().unwrap());
+        let held = held.parse::<u64>().ok().map(|mib| mib << 20);
+        let kind = more.get("type").copied().unwrap_or("C");
+        let facts = json!({
+            "memory_used_bytes": held,
+            "sm_percent": share("sm"),
+            "memory_utilization_percent": share("mem"),
+            "encoder_percent": share("enc"),
+            "decoder_percent": share("dec"),
+            "kind": match kind { "CG" | "GM" => "C+G", "M" => "C", kind => kind },
+        });
+        said.insert((gpu.parse().unwrap(), pid.parse().unwrap()), facts);
+    }
+    let mut shown = BTreeMap::new();
+    for device in whole(node) {
+        for used in device["processes"].as_array().unwrap() {
+            let facts: serde_json::Map<String, Value> = said
+                .values()
+                .next()
+                .and_then(Value::as_object)
+                .into_iter()
+                .flat_map(|facts| facts.keys())
+                .map(|key| (key.clone(), used[key].clone()))
+                .collect();
+            let key = (device["index"].as_u64().unwrap(), used["pid"].as_u64().unwrap());
+            assert!(shown.insert(key, Value::Object(facts)).is_none(), "{key:?} is there twice");
+        }
+    }
+    assert_eq!(shown, said);
+}
+
+/// Eight A100 at work, everything an A100 tells.
+fn a100s() -> String {
+    let mut scenario = "driver 570.133.20 12080\n".to_owned();
+    for i in 0..8 {
+        writeln!(
+            scenario,
+            "gpu {i} capability=8.0 util={util} memutil=5{i} temp=6{i} memtemp=7{i} power_mw=38{i}250 \
+             power_avg_mw=38{i}000 power_now_mw=39{i}123 limit_mw=400000 limit_requested_mw=400000 \
+             limit_default_mw=400000 limit_min_mw=100000 limit_max_mw=400000 energy_mj=91234567{i} \
+             used_mib=7000{i} total_mib=81920 reserved_mib=631 bar1_total_mib=131072 bar1_used_mib={i} \
+             clk_gr=1410 clk_sm=1405 clk_mem=1593 clk_video=1275 clk_gr_max=1410 clk_sm_max=1410 \
+             clk_mem_max=1593 clk_video_max=1290 throttle=4 t_shutdown=92 t_slowdown=89 pcie_gen=4 \
+             pcie_gen_max=4 pcie_replays={i} nvlinks=12 nvlink_tx_kib=123456 nvlink_rx_kib=654321 \
+             held_power=77 held_sync_boost=0 held_old_thermal=5 remap_corrected=0 remap_uncorrected=0 \
+             remap_pending=0 remap_failed=0 recovery=0 fabric=0 name=NVIDIA A100-SXM4-80GB",
+            util = 90 + i,
+        )
+        .unwrap();
+        for process in 0..5 {
+            let pid = 4_000_000 + i * 10 + process;
+            let (mib, sm) = (9000 + process, 10 + process);
+            writeln!(scenario, "proc {i} {pid} {mib} sm={sm} mem=3 enc=1 dec=2").unwrap();
+        }
+    }
+    scenario
+}
+
+#[test]
+fn eight_a100_at_work_are_told_field_by_field() {
+    let scenario = a100s();
+    let Some(node) = usual(&scenario) else { return };
+    check(&scenario, &node);
+    let driver = &source(&node, "nvml")["driver"];
+    assert_eq!(driver["version"], "570.133.20");
+    assert_eq!(driver["cuda"], "12.8");
+    let first = whole(&node)[0];
+    // Two samples of counters that stand still.
+    assert_eq!(first["throttled_power_percent"], 0.0);
+    assert_eq!(first["throttled_thermal_percent"], 0.0);
+    assert_eq!(first["unknown"]["throttled_power_brake_percent"], "not supported");
+    assert_eq!(first["nvlink_receive_bytes_per_second"], 0);
+    assert_eq!(first["unknown"]["pcie_receive_bytes_per_second"], "not supported");
+    assert_eq!(first["links"].as_array().unwrap().len(), 12);
+    assert_eq!(
+        first["links"][0],
+        json!({"transmit_bytes": 123_456 / 12 * 1024, "receive_bytes": 654_321 / 12 * 1024})
+    );
+    assert_eq!(first["bar1_free_bytes"], 131_072_u64 << 20);
+    assert_eq!(first["xid_events"], 0);
+}
+
+#[test]
+fn counters_become_rates() {
+    let scenario = "driver 580.65.06 13000\n\
+        gpu 0 pcie_rx=5+1000000 pcie_tx=6+2000000 nvlinks=18 nvlink_tx_kib=7+3000 nvlink_rx_kib=8+4000 \
+        held_power=9+250000000 held_thermal=0+100000000 held_hw_thermal=0 held_power_brake=0+1000000000\n";
+    let Some(node) = usual(scenario) else { return };
+    let device = whole(&node)[0];
+    let close = |field: &str, rate: f64| {
+        let shown = device[field].as_f64().unwrap();
+        // A busy machine may take its time between a reading and its neighbour.
+        assert!((rate * 0.4..rate * 2.5).contains(&shown), "{field}: {shown}");
+    };
+    close("pcie_receive_bytes_per_second", 1e6);
+    close("pcie_transmit_bytes_per_second", 2e6);
+    close("nvlink_transmit_bytes_per_second", 3072e3);
+    close("nvlink_receive_bytes_per_second", 4096e3);
+    close("throttled_power_percent", 25.0);
+    close("throttled_thermal_percent", 10.0);
+    close("throttled_power_brake_percent", 90.0);
+    assert_eq!(device["throttled_hardware_thermal_percent"], 0.0);
+    assert_eq!(device["unknown"]["throttled_sync_boost_percent"], "not supported");
+}
+
+/// An H100 in seven slices.
+fn slices() -> String {
+    let mut scenario = "driver 570.133.20 12080\n\
+        gpu 0 mig=1 used_mib=7000 temp=55 gpm_sm=40\n"
+        .to_owned();
+    for i in 0..7 {
+        writeln!(
+            scenario,
+            "slice 0 {i} total_mib=9728 used_mib={used} gi={gi} ci=0 gpm_sm=1{i} gpm_tensor=2{i} name=1g.10gb",
+            used = 1000 + i,
+            gi = 7 + i,
+        )
+        .unwrap();
+        writeln!(scenario, "proc 0 {} {} slice={i}", 4_000_100 + i, 900 + i).unwrap();
+    }
+    scenario
+}
+
+#[test]
+fn an_h100_in_seven_slices_shows_each_of_them() {
+    let scenario = slices();
+    let Some(node) = usual(&scenario) else { return };
+    let device = &truth::devices(&scenario)[0];
+    let parent = whole(&node)[0];
+    device.check(parent, &["utilization_percent", "memory_utilization_percent"].map(|field| field));
+    let parts: Vec<&Value> = node["devices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|device| device["parent"] == parent["uuid"])
+        .collect();
+    assert_eq!(parts.len(), 7);
+    for (i, part) in (0_u64..).zip(parts) {
+        assert_eq!(part["index"], i);
+        assert_eq!(part["name"], "NVIDIA H100 80GB HBM3 MIG 1g.10gb");
+        assert_eq!(part["memory_used_bytes"], (1000 + i) << 20);
+        assert_eq!(part["memory_total_bytes"], 9728_u64 << 20);
+        assert_eq!(part["gpu_instance"], 7 + i);
+        assert_eq!(part["compute_instance"], 0);
+        assert_eq!(part["sm_active_percent"], 10.0 + i as f64);
+        assert_eq!(part["tensor_active_percent"], 20.0 + i as f64);
+        assert_eq!(part["utilization_percent"], Value::Null);
+        assert_eq!(part["unknown"]["utilization_percent"], "not supported");
+        let used = part["processes"].as_array().unwrap();
+        assert_eq!(used.len(), 1, "{part}");
+        assert_eq!(used[0]["pid"], 4_000_100 + i);
+        assert_eq!(used[0]["memory_used_bytes"], (900 + i) << 20);
+        assert_eq!(used[0]["sm_percent"], Value::Null);
+    }
+}
+
+#[test]
+fn what_is_refused_has_its_reason_and_is_never_zero() {
+    let scenario = "driver 570.133.20 12080\n\
+        gpu 0 power_mw=~ temp=!4 util=!999 limit_mw=~ limit_requested_mw=~ ecc_cv=!4 fan=31 clk_sm=!999\n\
+        gpu 1 used_mib=10\n";
+    let Some(node) = usual(scenario) else { return };
+    let devices = truth::devices(scenario);
+    let shown = whole(&node);
+    devices[0].check(shown[0], &["memory_utilization_percent"]);
+    assert_eq!(shown[0]["unknown"]["memory_utilization_percent"], "driver error");
+    devices[1].check(shown[1], &[]);
+}
+
+#[test]
+fn a_device_that_may_not_be_opened_keeps_its_place() {
+    let scenario = "driver 570.133.20 12080\ngpu 0\ngpu 1\ngpu 2 lost\ngpu 3\n\
+        fault nvmlDeviceGetHandleByIndex_v2@1 4\nfault nvmlDeviceGetHandleByIndex_v2@3 17\n";
+    let Some(node) = usual(scenario) else { return };
+    let said: Vec<(&Value, &Value)> =
+        whole(&node).iter().map(|device| (&device["index"], &device["fault"])).collect();
+    let words = [
+        (0, Value::Null),
+        (1, json!("no permission")),
+        (2, json!("lost")),
+        (3, json!("blocked by a control group")),
+    ];
+    for ((index, fault), (place, word)) in said.into_iter().zip(words) {
+        assert_eq!((index, fault), (&json!(place), &word));
+    }
+    assert_eq!(node["fault"], Value::Null);
+}
+
+#[test]
+fn three_hundred_processes_are_all_there() {
+    let mut scenario = "driver 570.133.20 12080\ngpu 0 used_mib=70000\n".to_owned();
+    for i in 0..300 {
+        writeln!(scenario, "proc 0 {} {} sm={}", 4_000_000 + i, 100 + i, i % 100).unwrap();
+    }
+    let Some(node) = usual(&scenario) else { return };
+    check(&scenario, &node);
+}
+
+/// Processes that compute, draw, do both, share a device by MPS, or hold nobody knows how much.
+fn mixed() -> String {
+    "driver 535.43.02 12020\n\
+     gpu 0 used_mib=5000 display=1\n\
+     proc 0 4000001 1000 sm=50 mem=20\n\
+     proc 0 4000002 200 sm=1 type=G\n\
+     proc 0 4000003 300 sm=2 type=CG\n\
+     proc 0 4000004 400 sm=3 type=M\n\
+     proc 0 4000005 - sm=4\n\
+     proc 0 4000006 60 type=GM\n\
+     stale 0 4000001 2147483632\nstale 0 4009999 17\n"
+        .to_owned()
+}
+
+#[test]
+fn every_length_of_a_process_entry_is_read_right() {
+    for entry in [16, 24, 32] {
+        let scenario = mixed();
+        let Some(node) = node(entry, Smi::Nowhere, &scenario) else { return };
+        eprintln!("{entry} bytes");
+        check_uses(&scenario, &node);
+    }
+}
+
+#[test]
+fn unified_memory_is_not_known_and_its_users_are() {
+    let scenario = "driver 580.95.05 13000\n\
+        gpu 0 capability=12.1 total_mib=~ used_mib=~ reserved_mib=~ limit_mw=~ limit_requested_mw=~ \
+        clk_mem=~ clk_mem_max=~ memtemp=~ ecc_mode=~ ecc_cv=~ ecc_uv=~ ecc_ca=~ ecc_ua=~ mig=~ \
+        pcie_gen=~ pcie_width=~ pcie_gen_max=~ pcie_width_max=~ name=NVIDIA GB10\n\
+        proc 0 4000001 51200 sm=97\n";
+    let Some(node) = usual(scenario) else { return };
+    check(scenario, &node);
+    assert_eq!(whole(&node)[0]["processes"][0]["memory_used_bytes"], 51_200_u64 << 20);
+}
+
+#[test]
+fn a_device_in_trouble_says_all_of_it() {
+    let scenario = "driver 580.95.05 13000\n\
+        gpu 0 util=99 throttle=0x48 margin=-3 temp=91 held_hw_thermal=1+500000000 ecc_cv=3 ecc_uv=2 \
+        ecc_ca=412 ecc_ua=7 remap_corrected=1 remap_uncorrected=6 remap_pending=1 remap_failed=1 \
+        retired_sbe=5 retired_dbe=2 retired_pending=1 recovery=1 fabric=3 fabric_health=0x41\n\
+        xid 0 63\nxid 0 79\nevent 0 0x8000 1\n";
+    let Some(node) = usual(scenario) else { return };
+    check(scenario, &node);
+    let device = whole(&node)[0];
+    assert_eq!((&device["xid"], &device["xid_events"]), (&json!(79), &json!(2)));
+    assert_eq!(device["fabric_health"], "degraded bandwidth, access timeout");
+    let held = device["throttled_hardware_thermal_percent"].as_f64().unwrap();
+    assert!((20.0..100.0).contains(&held), "{held}");
+}
+
+#[test]
+fn a_driver_that_does_not_run_is_told_and_the_host_is_there() {
+    for (code, words) in [
+        ("9", "NVML: the driver is not running"),
+        ("18", "NVML: driver and library are of different versions"),
+        ("999", "NVML: error 999 at the start"),
+    ] {
+        let scenario = format!("gpu 0\nfault nvmlInit_v2 {code}\n");
+        let Some(node) = usual(&scenario) else { return };
+        assert_eq!(node["devices"], json!([]));
+        assert_eq!(source(&node, "nvml")["absent"], words);
+        assert!(node["host"]["memory_total_bytes"].is_u64());
+    }
+}
+
+#[test]
+fn without_the_library_nvidia_smi_tells_the_same() {
+    let mut scenario = "driver 570.133.20 12080\n".to_owned();
+    for i in 0..4 {
+        writeln!(
+            scenario,
+            "gpu {i} util=3{i} memutil=1{i} temp=5{i} power_mw=21{i}250 used_mib=1000{i} throttle=4 \
+             fan=4{i} ecc_cv=1 ecc_uv=0 ecc_ca=9 ecc_ua=1 retired_pending=0"
+        )
+        .unwrap();
+        writeln!(scenario, "proc {i} {} 900{i} sm=5", 4_000_000 + i).unwrap();
+    }
+    let Some(by_library) = node(24, Smi::InPath, &scenario) else { return };
+    assert!(
+        by_library["sources"].as_array().unwrap().iter().all(|source| source["id"] != "nvidia-smi")
+    );
+    let by_program = run(Path::new("/nonexistent"), Smi::InPath, &scenario);
+    assert_eq!(source(&by_program, "nvml")["absent"], "NVML: libnvidia-ml.so.1 not found");
+    assert_eq!(source(&by_program, "nvidia-smi")["absent"], Value::Null);
+    let mut compared = BTreeSet::new();
+    for (one, other) in whole(&by_library).into_iter().zip(whole(&by_program)) {
+        for field in gtop::fields::of_device().map(|field| field.id) {
+            if !other[field].is_null() {
+                assert_eq!(one[field], other[field], "{field}");
+                compared.insert(field);
+            }
+        }
+        let uses = |device: &Value| {
+            let list = device["processes"].as_array().unwrap();
+            list.iter()
+                .map(|used| (used["pid"].clone(), used["memory_used_bytes"].clone()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(uses(one), uses(other));
+    }
+    assert!(compared.len() >= 25, "{compared:?}");
+}

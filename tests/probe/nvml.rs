@@ -1,0 +1,236 @@
+//! NVML over time: devices that are lost and come back, slices that come and go, calls that never return.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use gtop::probe::{Command, Interpreter};
+use serde_json::Value;
+
+use crate::launching::pythons;
+use crate::library;
+use crate::rig::{PATIENCE, Rig, Setup, gpus};
+
+/// A probe on a machine with this library; `None` where it cannot be built.
+fn started(state: &str) -> Option<Rig> {
+    Some(setup(state)?.start())
+}
+
+fn setup(state: &str) -> Option<Setup> {
+    let library: PathBuf = library::folder(24)?;
+    let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.into())];
+    Some(Setup { environment, ..Setup::new(Interpreter::Python) }.state(state))
+}
+
+/// What a sample says of the devices.
+fn devices(frame: &Value) -> Option<&Vec<Value>> {
+    let backends = frame["backends"].as_array()?;
+    let nvml = backends.iter().find(|backend| backend["kind"] == "nvml")?;
+    nvml["devices"].as_array()
+}
+
+/// The first sample with devices of which this is true.
+fn when(rig: &mut Rig, what: &str, is_so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    rig.until(what, |frame| devices(frame).filter(|devices| is_so(devices)).cloned())
+}
+
+#[test]
+fn the_first_sample_tells_all_and_the_next_only_what_has_changed() {
+    let Some(mut rig) = started(&(gpus(2) + "gpu 0 pcie_tx=5+1000000\n")) else { return };
+    let ready = rig.backend("nvml", "ready");
+    assert_eq!((&ready["driver"], &ready["devices"]), (&"570.86.15".into(), &2.into()));
+    let first = when(&mut rig, "devices", |_| true);
+    assert_eq!((&first[0]["util"], &first[0]["fan"]), (&90.into(), &Value::Null));
+    assert_eq!(first[0]["lacks"]["fan"], "not supported");
+    let second = when(&mut rig, "devices", |_| true);
+    let third = when(&mut rig, "devices", |_| true);
+    for device in [&second[0], &third[0]] {
+        assert!(device["pcie_tx"].is_u64() && device["util"].is_null(), "{device}");
+    }
+    rig.set_state(&gpus(3));
+    when(&mut rig, "a change", |devices| devices.len() == 3 && devices[2]["util"] == 92);
+    rig.command(Command::Full);
+    let full = rig.until("a full sample", |frame| {
+        (frame["full"] == true).then(|| devices(frame).cloned().unwrap_or_default())
+    });
+    assert_eq!(full.first().map(|device| &device["name"]), Some(&first[0]["name"]));
+    rig.finish();
+}
+
+#[test]
+fn the_pace_of_each_group_is_told_and_follows_the_focus() {
+    let Some(setup) = setup(&gpus(1)) else { return };
+    let mut rig = Setup { interval: Duration::from_millis(200), ..setup }.start();
+    let intervals = |rig: &mut Rig, host: f64| {
+        rig.until("intervals", |frame| {
+            let told = &frame["intervals"];
+            (told["host"] == host).then(|| told.clone())
+        })
+    };
+    let usual = intervals(&mut rig, 0.2);
+    assert_eq!(usual["nvml"], 0.6);
+    assert_eq!(usual["nvml.processes"], 2.0);
+    assert_eq!(usual["nvml.slow"], 10.0);
+    rig.command(Command::Focus(Some(Duration::from_millis(100))));
+    let close = intervals(&mut rig, 0.1);
+    assert_eq!(close["nvml"], 0.1);
+    assert_eq!(close["nvml.processes"], 2.0);
+    rig.finish();
+}
+
+#[test]
+fn a_device_that_is_lost_is_marked_and_the_others_go_on() {
+    let Some(mut rig) = started(&gpus(3)) else { return };
+    let first = when(&mut rig, "devices", |devices| devices.len() == 3);
+    rig.set_state(&(gpus(3) + "gpu 1 lost\nxid 1 79\n"));
+    let lost = when(&mut rig, "a loss", |devices| devices[1]["fault"] == "lost");
+    assert_eq!(lost[1]["uuid"], first[1]["uuid"]);
+    assert!(lost[0]["fault"].is_null() && lost[2]["fault"].is_null());
+    rig.set_state(&(gpus(3) + "gpu 1 lost\ngpu 2 util=17\n"));
+    when(&mut rig, "the others", |devices| devices[2]["util"] == 17);
+    rig.finish();
+}
+
+#[test]
+fn slices_that_come_and_go_are_told_with_a_new_hello() {
+    let Some(mut rig) = started(&gpus(2)) else { return };
+    when(&mut rig, "devices", |devices| devices.len() == 2);
+    let split = gpus(2)
+        + "gpu 1 mig=1\nslice 1 0 total_mib=9728 used_mib=10 gi=7\nslice 1 1 total_mib=9728 used_mib=11 gi=8\n\
+           proc 1 4000001 5 slice=1\n";
+    // The device refuses its utilization as soon as it is split.
+    rig.set_state(&(split.clone() + "fault nvmlDeviceGetUtilizationRates@1 3\n"));
+    let hello = rig.until("a new hello", |frame| {
+        let backend = &frame["backends"][0];
+        (backend["slices"] == 2).then(|| backend.clone())
+    });
+    assert_eq!(hello["devices"], 2);
+    let parts = when(&mut rig, "slices", |devices| devices.len() == 4);
+    assert_eq!(parts[2]["parent"], parts[1]["uuid"]);
+    assert_eq!(parts[3]["memory_used"], 11_u64 << 20);
+    rig.until("the use of a slice", |frame| {
+        let used = &frame["backends"][0]["uses"]["list"][0];
+        (used["device"] == parts[3]["uuid"]).then_some(())
+    });
+    rig.set_state(&gpus(2));
+    when(&mut rig, "no slices", |devices| devices.len() == 2 && devices[1]["util"] == 91);
+    rig.finish();
+}
+
+#[test]
+fn a_call_that_does_not_return_is_named_while_the_host_goes_on() {
+    let Some(mut rig) = started(&gpus(2)) else { return };
+    when(&mut rig, "devices", |devices| devices.len() == 2);
+    rig.set_state(&(gpus(2) + "fault nvmlDeviceGetPowerUsage@1 hang\n"));
+    let mut samples = 0;
+    let error = rig.until("stuck", |frame| {
+        samples += u32::from(frame["t"] == "sample" && frame["host"].is_object());
+        (frame["t"] == "error").then(|| frame.clone())
+    });
+    assert_eq!((&error["code"], &error["source"]), (&"stuck".into(), &"nvml".into()));
+    assert_eq!(error["call"], "nvmlDeviceGetPowerUsage of device 1");
+    let lasted = error["for"].as_f64().unwrap();
+    assert!((3.0..60.0).contains(&lasted), "{lasted}");
+    assert!(samples >= 5, "{samples}");
+    // Nothing is left, and nobody waits for the driver.
+    let closed = Instant::now();
+    rig.close();
+    rig.until("bye", |frame| (frame["t"] == "bye").then_some(()));
+    assert!(rig.is_gone_within(PATIENCE), "{:?}", rig.remains());
+    eprintln!("gone after {:?}", closed.elapsed());
+}
+
+#[test]
+fn a_driver_that_is_being_loaded_is_starting_and_not_stuck() {
+    let state = gpus(1) + "fault nvmlInit_v2 slow 4000000\n";
+    let Some(mut rig) = started(&state) else { return };
+    rig.backend("nvml", "starting");
+    let error = rig.until("starting", |frame| (frame["t"] == "error").then(|| frame.clone()));
+    assert_eq!((&error["code"], &error["call"]), (&"starting".into(), &"nvmlInit_v2".into()));
+    rig.set_state(&gpus(1));
+    rig.backend("nvml", "ready");
+    when(&mut rig, "devices", |devices| devices.len() == 1);
+    rig.finish();
+}
+
+#[test]
+fn many_slow_calls_are_not_one_that_is_stuck() {
+    // Some 60 calls of 0.1 s each: a round takes longer than any call may.
+    let state = gpus(2) + "fault nvml slow 100000\n";
+    let Some(mut rig) = started(&state) else { return };
+    let mut codes = BTreeSet::new();
+    rig.until("devices", |frame| {
+        codes.extend(frame["code"].as_str().map(str::to_owned));
+        devices(frame).map(|_| ())
+    });
+    assert!(!codes.contains("stuck"), "{codes:?}");
+    rig.finish();
+}
+
+#[test]
+fn a_refused_value_is_not_asked_for_again() {
+    let state = gpus(1) + "gpu 0 temp=~ power_mw=!4\n";
+    let Some(mut rig) = started(&state) else { return };
+    let first = when(&mut rig, "devices", |_| true);
+    assert_eq!(first[0]["lacks"]["temperature"], "not supported");
+    assert_eq!(first[0]["lacks"]["power"], "no permission");
+    // Were they asked for, the probe would be stuck.
+    let hangs = "fault nvmlDeviceGetTemperature hang\nfault nvmlDeviceGetPowerUsage hang\n";
+    rig.set_state(&(gpus(1) + "gpu 0 util=55\n" + hangs));
+    when(&mut rig, "a change", |devices| devices[0]["util"] == 55);
+    rig.set_state(&(gpus(1) + "gpu 0 util=56\n" + hangs));
+    when(&mut rig, "another change", |devices| devices[0]["util"] == 56);
+    rig.finish();
+}
+
+#[test]
+fn no_process_is_started_once_it_runs() {
+    let Some(mut rig) = started(&gpus(4)) else { return };
+    when(&mut rig, "devices", |_| true);
+    let children: Vec<u32> = rig.remains();
+    for _ in 0..10 {
+        rig.sample();
+        assert_eq!(rig.remains(), children);
+    }
+    rig.finish();
+}
+
+#[test]
+fn a_library_that_cannot_be_used_leaves_the_field_to_nvidia_smi() {
+    let state = gpus(2) + "fault nvmlInit_v2 12\n";
+    let Some(mut rig) = started(&state) else { return };
+    let absent = rig.backend("nvml", "absent");
+    assert_eq!(absent["why"], "NVML: libnvidia-ml.so.1 has no driver beside it");
+    rig.until("nvidia-smi", |frame| {
+        let rows = frame["backends"][0]["csv"]["rows"].as_array()?;
+        (rows.len() == 2).then_some(())
+    });
+    rig.finish();
+}
+
+#[test]
+fn every_python_from_3_6_on_reads_the_library() {
+    for python in pythons().iter().filter(|python| !python.to_string_lossy().contains("/2.")) {
+        eprintln!("{}", python.display());
+        let state = gpus(1)
+            + "gpu 0 pcie_tx=5+1000000 nvlinks=2 nvlink_tx_kib=8 nvlink_rx_kib=9 gpm_sm=7\n\
+             proc 0 4000001 5 sm=3\n";
+        let Some(setup) = setup(&state) else { return };
+        let mut rig = Setup { pythons: Some(python.display().to_string()), ..setup }.start();
+        let first = when(&mut rig, "devices", |_| true);
+        assert_eq!((&first[0]["util"], &first[0]["links"][1][0]), (&90.into(), &4096.into()));
+        when(&mut rig, "activity", |devices| devices[0]["activity"][1] == 7.0);
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_library_that_was_shut_down_is_begun_anew_and_not_for_ever() {
+    let Some(mut rig) = started(&gpus(1)) else { return };
+    when(&mut rig, "devices", |_| true);
+    rig.set_state(&(gpus(1) + "fault nvmlDeviceGetPowerUsage 1\n"));
+    let absent = rig.backend("nvml", "absent");
+    assert_eq!(absent["why"], "NVML: uninitialized again and again");
+    rig.until("nvidia-smi", |frame| frame["backends"][0]["csv"]["rows"].is_array().then_some(()));
+    rig.finish();
+}
