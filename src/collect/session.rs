@@ -115,7 +115,7 @@ impl Session {
         let via = News::Via(self.channel.via());
         for news in [Some(via), Some(News::Link(Link::Up)), hello].into_iter().flatten() {
             // With nobody listening the program is ending, and `stay` finds out.
-            drop(intake.send(self.delivery(news, clock)).await);
+            drop(intake.send(Box::new(self.delivery(news, clock))).await);
         }
         let ended = self.stay(orders, clock, intake).await;
         // The end of its input is what ends a probe at once.
@@ -148,7 +148,7 @@ impl Session {
                             Err(fault) => return Ended::Fault(fault),
                         };
                         heard = Instant::now();
-                        let delivery = self.delivery(News::Frame(frame), clock);
+                        let delivery = Box::new(self.delivery(News::Frame(frame), clock));
                         if intake.send(delivery).await.is_err() {
                             return Ended::AsOrdered;
                         }
@@ -169,8 +169,8 @@ impl Session {
         }
     }
 
-    fn delivery(&self, what: News, clock: &Clock) -> Box<Delivery> {
-        Box::new(Delivery { node: self.node.clone(), at: clock.now(), what })
+    fn delivery(&self, what: News, clock: &Clock) -> Delivery {
+        Delivery { node: self.node.clone(), at: clock.now(), what }
     }
 
     /// Takes what the channel yields: bytes of frames, or the end.
