@@ -258,7 +258,7 @@ fn target(node: SimNode) -> Target {
 }
 
 async fn run(targets: Vec<Target>, collector: Collector, board: Arc<Board>) {
-    let mut pipeline = Pipeline::new(Arc::clone(&board), HISTORY);
+    let pipeline = Pipeline::new(Arc::clone(&board), HISTORY);
     let targets = targets
         .into_iter()
         .map(|target| {

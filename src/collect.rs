@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::{self, Runtime};
-use tokio::sync::mpsc::Sender;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -17,7 +16,7 @@ use crate::collect::rest::Rest;
 use crate::model::NodeName;
 use crate::time::Clock;
 use crate::transport::{Target, Transport};
-use crate::wire::Delivery;
+use crate::wire::Intake;
 
 mod backoff;
 mod fault;
@@ -85,7 +84,7 @@ impl Collector {
     /// Watches nodes until the orders say that sessions are to end, and until they have.
     ///
     /// Each target comes with where to send what happens there.
-    pub async fn run(self, targets: Vec<(Target, Sender<Box<Delivery>>)>) {
+    pub async fn run(self, targets: Vec<(Target, Intake)>) {
         let mut lives = JoinSet::new();
         for (target, intake) in targets {
             lives.spawn(node::live(self.clone(), target, intake));

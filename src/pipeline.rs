@@ -1,66 +1,58 @@
-//! From deliveries to the fleet: one ordered stream and one consumer a node.
+//! From deliveries to the fleet: one ordered stream and one intake a node.
 //!
-//! Nothing is dropped here, and no node waits for another. Knows nothing of sessions.
+//! Nothing is queued and nothing is dropped here. Knows nothing of sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::task::JoinSet;
-
 use crate::fleet::{Board, Folding};
 use crate::model::{Link, NodeName};
-use crate::wire::{Delivery, Lift, Lifted, News};
+use crate::wire::{Delivery, Intake, Lift, Lifted, News};
 
-/// How many deliveries of one node may wait. A full queue holds up that node's session, and then
-/// its probe drops ticks: nothing grows.
-const WAITING: usize = 16;
-
-/// The consumers of all nodes. Dropping it ends them.
+/// The way from sessions to a board.
 #[derive(Debug)]
 pub struct Pipeline {
     board: Arc<Board>,
     keep: Duration,
-    consumers: JoinSet<()>,
 }
 
 impl Pipeline {
     /// Makes a pipeline that writes to `board` and keeps histories of `keep`.
     pub fn new(board: Arc<Board>, keep: Duration) -> Self {
-        Self { board, keep, consumers: JoinSet::new() }
+        Self { board, keep }
     }
 
-    /// Starts the consumer of one node and returns where to send what happens there; in boxes, since
-    /// a queue has room for dozens.
-    pub fn intake(&mut self, node: NodeName) -> Sender<Box<Delivery>> {
-        let (sender, receiver) = channel(WAITING);
-        let folding = Folding::new(node, self.keep);
-        self.consumers.spawn(consume(receiver, folding, Arc::clone(&self.board)));
-        sender
+    /// Returns what takes the deliveries of one node.
+    pub fn intake(&self, node: NodeName) -> Intake {
+        let board = Arc::clone(&self.board);
+        let mut folding = Folding::new(node, self.keep);
+        let mut lift = Lift::default();
+        Box::new(move |delivery| {
+            if take(&mut folding, &mut lift, delivery) {
+                board.put(folding.node());
+            }
+        })
     }
 }
 
-async fn consume(mut deliveries: Receiver<Box<Delivery>>, mut folding: Folding, board: Arc<Board>) {
-    let mut lift = Lift::default();
-    while let Some(delivery) = deliveries.recv().await {
-        let Delivery { at, what, .. } = *delivery;
-        match what {
-            News::Link(link) => {
-                if matches!(link, Link::Opening { .. }) {
-                    // Another session, another way: its delays say nothing of the last one's.
-                    lift = Lift::default();
-                }
-                folding.link(link);
+/// Folds one delivery, and says whether there is anything new.
+fn take(folding: &mut Folding, lift: &mut Lift, delivery: Delivery) -> bool {
+    match delivery.what {
+        News::Link(link) => {
+            if matches!(link, Link::Opening { .. }) {
+                // Another session, another way: its delays say nothing of the last one's.
+                *lift = Lift::default();
             }
-            News::Via(via) => folding.via(via),
-            News::Frame(frame) => match lift.body(&frame.body, at) {
-                Some(Lifted::Hello(hello)) => folding.hello(hello),
-                Some(Lifted::Sample(sample)) => folding.sample(*sample),
-                Some(Lifted::Bye(_)) | None => continue,
-            },
+            folding.link(link);
         }
-        board.put(folding.node());
+        News::Via(via) => folding.via(via),
+        News::Frame(frame) => match lift.body(&frame.body, delivery.at) {
+            Some(Lifted::Hello(hello)) => folding.hello(hello),
+            Some(Lifted::Sample(sample)) => folding.sample(*sample),
+            Some(Lifted::Bye(_)) | None => return false,
+        },
     }
+    true
 }
 
 #[cfg(test)]
@@ -84,15 +76,15 @@ mod tests {
         let node = NodeName::new("gpu01").unwrap();
         let board = Board::new([node.clone()], Duration::from_secs(60));
         let mut reader = board.reader();
-        let mut pipeline = Pipeline::new(Arc::clone(&board), Duration::from_secs(60));
-        let intake = pipeline.intake(node.clone());
+        let pipeline = Pipeline::new(Arc::clone(&board), Duration::from_secs(60));
+        let mut intake = pipeline.intake(node.clone());
         let publisher = async move { board.publish(Pace::default()).await };
         let hello = Body::Hello(Hello { v: 1, at: 10.0, host: "gpu01".into(), ..Hello::default() });
         let host = Host { at: 11.0, memory_total: 5.into(), ..Host::default() };
         let sample = Body::Sample(Sample { n: 1, at: 11.0, host: Some(host), ..Sample::default() });
         let writing = async {
             for delivery in [delivery(&node, 100, &hello), delivery(&node, 101, &sample)] {
-                intake.send(Box::new(delivery)).await.unwrap();
+                intake(delivery);
             }
             loop {
                 reader.changed().await.unwrap();

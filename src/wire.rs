@@ -12,7 +12,7 @@
 //! unknown keys are skipped. The structs of [`body`] are the schema.
 
 pub use body::Body;
-pub use delivery::{Delivery, News};
+pub use delivery::{Delivery, Intake, News};
 pub use frame::{Frame, FrameReader, MalformedFrame, Received, encode};
 pub use lift::{Lift, Lifted};
 

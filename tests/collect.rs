@@ -15,6 +15,7 @@ use gtop::pipeline::Pipeline;
 use gtop::sim::{self, Population, Served, SimNode};
 use gtop::time::{Clock, Timestamp};
 use gtop::transport::{FixedProfile, Options, Profile, Reach, SshTarget, Target, Transport};
+use gtop::wire::Intake;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -48,10 +49,10 @@ async fn watch_fleet(population: &Population, interval: Duration) -> Watched {
     let names: Vec<NodeName> = served.nodes.iter().map(|node| node.name.clone()).collect();
     let keep = Duration::from_secs(60);
     let board = Board::new(names, keep);
-    let mut pipeline = Pipeline::new(Arc::clone(&board), keep);
+    let pipeline = Pipeline::new(Arc::clone(&board), keep);
     let intakes =
         served.nodes.iter().map(|node| (target(node), pipeline.intake(node.name.clone())));
-    let intakes: Vec<(Target, mpsc::Sender<_>)> = intakes.collect();
+    let intakes: Vec<(Target, Intake)> = intakes.collect();
     let (orders, followed) = watch::channel(Orders::every(interval));
     let options =
         Options { connect_timeout: Some(Duration::from_secs(2)), ..Options::of_this_process() };
@@ -59,7 +60,6 @@ async fn watch_fleet(population: &Population, interval: Duration) -> Watched {
     let fleet = board.reader();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
-        let _pipeline = pipeline;
         tokio::select! {
             () = collector.run(intakes) => {}
             () = board.publish(Pace { usual: Duration::ZERO, in_focus: Duration::ZERO }) => {}
@@ -342,8 +342,13 @@ async fn one_place_for_connecting_is_enough_for_many_nodes() {
     let served = sim::serve(&population).await.unwrap();
     let clock = Clock::system();
     let (orders, followed) = watch::channel(Orders::every(Duration::from_secs(1)));
-    let (intake, mut deliveries) = mpsc::channel(64);
-    let targets = served.nodes.iter().map(|node| (target(node), intake.clone())).collect();
+    let (intake, mut deliveries) = mpsc::channel(1024);
+    let intakes = served.nodes.iter().map(|node| {
+        let intake = intake.clone();
+        let take: Intake = Box::new(move |delivery| intake.try_send(delivery).unwrap());
+        (target(node), take)
+    });
+    let targets = intakes.collect();
     let transport = Transport::new(Options::of_this_process());
     let collector = Collector::new(transport, clock, followed, 1);
     let mut tasks = JoinSet::new();
@@ -361,7 +366,6 @@ async fn one_place_for_connecting_is_enough_for_many_nodes() {
         }
     }
     orders.send_modify(|orders| orders.is_ending = true);
-    drop(deliveries);
     timeout(PATIENCE, tasks.join_next()).await.unwrap();
     served.stop().await;
 }

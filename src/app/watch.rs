@@ -92,7 +92,7 @@ impl Drop for Watch {
 }
 
 async fn run(targets: Vec<Target>, collector: Collector, board: Arc<Board>, history: Duration) {
-    let mut pipeline = Pipeline::new(Arc::clone(&board), history);
+    let pipeline = Pipeline::new(Arc::clone(&board), history);
     let targets = targets
         .into_iter()
         .map(|target| {

@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
-use tokio::sync::mpsc::Sender;
 use tokio::time::sleep;
 
 use crate::collect::backoff::Backoff;
@@ -12,14 +11,14 @@ use crate::collect::session::{Ended, Session};
 use crate::collect::{Collector, Orders};
 use crate::model::{Fault, Link};
 use crate::transport::Target;
-use crate::wire::{Delivery, News};
+use crate::wire::{Delivery, Intake, News};
 
 /// A connection that takes longer is waiting, not working: it gives its place to another, so that
 /// nodes that never answer do not keep those that would from being asked.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Watches one node until the orders say that sessions are to end.
-pub(super) async fn live(mut collector: Collector, target: Target, intake: Sender<Box<Delivery>>) {
+pub(super) async fn live(mut collector: Collector, target: Target, intake: Intake) {
     let mut life = Life { target, intake };
     let mut backoff = Backoff::new();
     let mut attempt = 1;
@@ -34,7 +33,7 @@ pub(super) async fn live(mut collector: Collector, target: Target, intake: Sende
         log::info!("{}: {}", life.target.name, fault.sentence());
         let wait = fault.kind.retries_by_itself().then(|| backoff.next_wait(chance()));
         let retry_at = wait.map(|wait| collector.clock.now().plus(wait));
-        life.tell(&collector, Link::Down { fault, retry_at }).await;
+        life.tell(&collector, Link::Down { fault, retry_at });
         if wait_for_retry(&mut collector, wait, refreshed).await.is_none() {
             return;
         }
@@ -43,7 +42,7 @@ pub(super) async fn live(mut collector: Collector, target: Target, intake: Sende
 
 struct Life {
     target: Target,
-    intake: Sender<Box<Delivery>>,
+    intake: Intake,
 }
 
 impl Life {
@@ -68,7 +67,7 @@ impl Life {
             Err(fault) => return Some((fault, Duration::ZERO)),
         };
         let began = collector.clock.now();
-        match session.run(&mut collector.orders, &collector.clock, &self.intake).await {
+        match session.run(&mut collector.orders, &collector.clock, &mut self.intake).await {
             Ended::AsOrdered => None,
             Ended::Fault(fault) => {
                 let lasted = collector.clock.now().since(began);
@@ -77,9 +76,9 @@ impl Life {
         }
     }
 
-    async fn open(&self, collector: &Collector, attempt: u32) -> Result<Session, Fault> {
+    async fn open(&mut self, collector: &Collector, attempt: u32) -> Result<Session, Fault> {
         let permit = collector.permits.acquire().await;
-        self.tell(collector, Link::Opening { attempt }).await;
+        self.tell(collector, Link::Opening { attempt });
         let interval = collector.orders.borrow().interval;
         let mut opening = Box::pin(Session::open(&collector.transport, &self.target, interval));
         tokio::select! {
@@ -89,14 +88,13 @@ impl Life {
         opening.await
     }
 
-    async fn tell(&self, collector: &Collector, link: Link) {
+    fn tell(&mut self, collector: &Collector, link: Link) {
         let delivery = Delivery {
             node: self.target.name.clone(),
             at: collector.clock.now(),
             what: News::Link(link),
         };
-        // With nobody listening the program is ending.
-        drop(self.intake.send(Box::new(delivery)).await);
+        (self.intake)(delivery);
     }
 }
 

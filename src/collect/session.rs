@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
-use tokio::sync::mpsc::Sender;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until, timeout};
 
@@ -14,7 +13,7 @@ use crate::model::{Fault, FaultKind, Link, NodeName, clean};
 use crate::probe::{self, Command, Greeting, Interpreter, Progress, Settings};
 use crate::time::Clock;
 use crate::transport::{self, Channel, Exit, Output, Target, Transport};
-use crate::wire::{Body, Delivery, Frame, FrameReader, MalformedFrame, News, Received};
+use crate::wire::{Body, Delivery, Frame, FrameReader, Intake, MalformedFrame, News, Received};
 
 /// How long a login shell may take to start the loader.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
@@ -109,13 +108,12 @@ impl Session {
         mut self,
         orders: &mut watch::Receiver<Orders>,
         clock: &Clock,
-        intake: &Sender<Box<Delivery>>,
+        intake: &mut Intake,
     ) -> Ended {
         let hello = self.hello.take().map(News::Frame);
         let via = News::Via(self.channel.via());
         for news in [Some(via), Some(News::Link(Link::Up)), hello].into_iter().flatten() {
-            // With nobody listening the program is ending, and `stay` finds out.
-            drop(intake.send(Box::new(self.delivery(news, clock))).await);
+            intake(self.delivery(news, clock));
         }
         let ended = self.stay(orders, clock, intake).await;
         // The end of its input is what ends a probe at once.
@@ -127,7 +125,7 @@ impl Session {
         &mut self,
         orders: &mut watch::Receiver<Orders>,
         clock: &Clock,
-        intake: &Sender<Box<Delivery>>,
+        intake: &mut Intake,
     ) -> Ended {
         let mut heartbeat = heartbeat();
         let mut heard = Instant::now();
@@ -148,10 +146,7 @@ impl Session {
                             Err(fault) => return Ended::Fault(fault),
                         };
                         heard = Instant::now();
-                        let delivery = Box::new(self.delivery(News::Frame(frame), clock));
-                        if intake.send(delivery).await.is_err() {
-                            return Ended::AsOrdered;
-                        }
+                        intake(self.delivery(News::Frame(frame), clock));
                     }
                 }
                 _ = heartbeat.tick() => self.command(Command::Heartbeat).await,

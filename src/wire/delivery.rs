@@ -25,3 +25,7 @@ pub enum News {
     /// A frame came.
     Frame(Box<Frame>),
 }
+
+/// Takes what happens on one node, in order, and is done with it when it returns: what a node sends
+/// is large for a moment, and many nodes send at once.
+pub type Intake = Box<dyn FnMut(Delivery) + Send>;
