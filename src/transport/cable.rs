@@ -13,6 +13,8 @@ use std::task::{Context, Poll};
 use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::transport::notes::Ear;
+
 /// What a session of SSH runs over: TCP, a channel of another session, the pipes of a program.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -22,6 +24,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 pub(super) struct Cable {
     stream: Box<dyn Stream>,
     state: Arc<State>,
+    /// When somebody wants to know the greeting.
+    ear: Option<Box<Ear>>,
 }
 
 /// The end we hold; dropping it cuts the cable.
@@ -39,7 +43,8 @@ struct State {
 /// Wraps a connection.
 pub(super) fn cable(stream: Box<dyn Stream>) -> (Cable, Holder) {
     let state = Arc::new(State::default());
-    (Cable { stream, state: Arc::clone(&state) }, Holder(state))
+    let ear = Ear::listening().map(Box::new);
+    (Cable { stream, state: Arc::clone(&state), ear }, Holder(state))
 }
 
 impl Holder {
@@ -79,6 +84,9 @@ impl AsyncRead for Cable {
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
             self.state.has_spoken.store(true, Ordering::Release);
+            if let Some(ear) = &mut self.ear {
+                ear.hear(buffer.filled().get(before..).unwrap_or_default());
+            }
         }
         polled
     }
