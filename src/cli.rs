@@ -23,7 +23,8 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop                            watch this machine\n  \
         gtop --demo                     see the program without a cluster\n  \
         gtop --json gpu01 | jq .totals  one picture for a program\n  \
-        gtop trust gpu01                check and store the host key of a new node\n\n\
+        gtop trust gpu01                check and store the host key of a new node\n  \
+        gtop doctor gpu01               say step by step why a node does not answer\n\n\
         A subcommand word wins over a host: `gtop -- trust` watches the host trust.\n\n\
         EXIT STATUS\n  \
         0 at least one node answered, 1 none did, 2 the command line is wrong, 130 Ctrl-C"
@@ -57,6 +58,18 @@ pub enum Command {
         /// Node to trust
         #[arg(value_name = "HOST")]
         hosts: Vec<String>,
+    },
+    /// Examine nodes step by step: what was found, how long it took, and what to do about it
+    Doctor {
+        /// Node to examine; this machine when there is none
+        #[arg(value_name = "HOST")]
+        hosts: Vec<String>,
+        /// Examine this machine, also beside other hosts
+        #[arg(long)]
+        local: bool,
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 

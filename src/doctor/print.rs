@@ -1,0 +1,58 @@
+//! Reports as text: a heading a node, a line a step.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use crate::doctor::{Mark, Report, Row};
+
+/// Writes the report of one node.
+pub fn write_text(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    writeln!(out, "{}", report.node)?;
+    let rows = folded(&report.rows);
+    let width = rows.iter().map(|row| row.step.chars().count()).max().unwrap_or_default();
+    for row in &rows {
+        write_row(out, row, width)?;
+    }
+    Ok(())
+}
+
+fn write_row(out: &mut impl Write, row: &Row, width: usize) -> io::Result<()> {
+    let took = row.took.map(milliseconds).unwrap_or_default();
+    let Row { step, mark, found, .. } = row;
+    writeln!(out, "  {:<6}  {step:<width$} {took:>9}  {found}", mark.word())?;
+    let margin = width + 20;
+    for detail in &row.details {
+        writeln!(out, "{:margin$}  {detail}", "")?;
+    }
+    if let Some(remedy) = &row.remedy {
+        writeln!(out, "{:margin$}> {remedy}", "")?;
+    }
+    Ok(())
+}
+
+/// Makes one line of steps that do not apply for the same reason.
+fn folded(rows: &[Row]) -> Vec<Row> {
+    let mut folded: Vec<Row> = Vec::new();
+    for row in rows {
+        match folded.last_mut() {
+            Some(last)
+                if row.mark == Mark::Apart && last.mark == row.mark && last.found == row.found =>
+            {
+                let first = last.step.split(" to ").next().unwrap_or_default();
+                last.step = format!("{first} to {}", row.step);
+            }
+            _ => folded.push(row.clone()),
+        }
+    }
+    folded
+}
+
+/// Returns a time with as many digits as it deserves.
+fn milliseconds(took: Duration) -> String {
+    let micros = took.as_micros();
+    if micros < 10_000 {
+        format!("{}.{} ms", micros / 1000, micros % 1000 / 100)
+    } else {
+        format!("{} ms", took.as_millis())
+    }
+}
