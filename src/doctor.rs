@@ -134,7 +134,8 @@ pub async fn examine(transport: &Transport, target: &Target, clock: &Clock) -> R
         let began = Instant::now();
         match transport.explain(target).await {
             Ok(options) => {
-                rows.push(configuration::row(target, &options, &mut advice).took(began.elapsed()))
+                let row = configuration::row(target, &options, &mut advice);
+                rows.push(row.took(began.elapsed()));
             }
             Err(fault) => {
                 let row = Row::new("configuration", Mark::Failed, way::sentence(&fault));

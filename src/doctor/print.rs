@@ -56,3 +56,38 @@ fn milliseconds(took: Duration) -> String {
         format!("{} ms", took.as_millis())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::NodeName;
+
+    #[test]
+    fn a_report_is_a_heading_and_a_line_a_step() {
+        let row = |step: &str, mark, found: &str| Row::new(step, mark, found);
+        let by = "done by the gateway";
+        let rows = vec![
+            row("configuration", Mark::Ok, "HostName 10.0.0.1").took(Duration::from_micros(1234)),
+            row("name", Mark::Apart, by),
+            row("connection", Mark::Apart, by),
+            row("greeting", Mark::Ok, "SSH-2.0-x").took(Duration::from_millis(25)),
+            row("login", Mark::Failed, "key refused")
+                .took(Duration::from_secs(12))
+                .details(vec!["refused: id".to_owned()])
+                .remedy("ssh-copy-id gpu01"),
+        ];
+        let report = Report { node: NodeName::new("gpu01").unwrap(), rows };
+        let mut out = Vec::new();
+        write_text(&mut out, &report).unwrap();
+        let expected = "\
+gpu01
+  ok      configuration         1.2 ms  HostName 10.0.0.1
+  -       name to connection            done by the gateway
+  ok      greeting               25 ms  SSH-2.0-x
+  FAILED  login               12000 ms  key refused
+                                        refused: id
+                                      > ssh-copy-id gpu01
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

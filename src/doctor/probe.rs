@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn what_a_shell_prints_cannot_command_the_terminal() {
         let row = shell(b"\n\x1b[2JWelcome\nmore\n");
-        assert_eq!(row.found, "prints 19 bytes before the probe, first: [2JWelcome");
+        assert_eq!(row.found, "prints 18 bytes before the probe, first: [2JWelcome");
         assert_eq!(shell(b"\n").mark, Mark::Ok);
     }
 }

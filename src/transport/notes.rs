@@ -253,7 +253,10 @@ mod tests {
             said("SSH-2.0-OpenSSH_9.2")
         );
         assert_eq!(heard(&[b"welcome\r\nSSH-2.0-x\r\n"]).await, said("SSH-2.0-x"));
-        assert_eq!(heard(&[b"HTTP/1.1 400 Bad\x1b[2J\r\n\r\n"]).await, said("HTTP/1.1 400 Bad[2J"));
+        assert_eq!(
+            heard(&[b"HTTP/1.1 400 Bad\x1b[2J\r\n\r\n"]).await,
+            said("HTTP/1.1 400 Bad [2J")
+        );
         assert_eq!(heard(&[]).await, []);
         let Some(Note::Greeting(long)) = heard(&[&[b'x'; 9000]]).await.pop() else { panic!() };
         assert!(long.chars().count() <= LONGEST + 1);

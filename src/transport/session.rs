@@ -122,7 +122,7 @@ async fn meet(
     let client = Client { trust, seen: Arc::clone(&seen), notes: notes::current() };
     let connected =
         deadline.bound(Step::Greeting, client::connect_stream(settings, cable, client)).await;
-    let step = if holder.has_spoken() { Step::KeyExchange } else { Step::Greeting };
+    let step = if holder.has_greeted() { Step::KeyExchange } else { Step::Greeting };
     let fault = match connected {
         Ok(Ok(handle)) => return Ok(Session { handle, seen, carrier, _holder: holder }),
         Ok(Err(Stop::Fault(fault))) => *fault,
