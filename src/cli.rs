@@ -277,6 +277,19 @@ mod tests {
     }
 
     #[test]
+    fn the_doctor_examines_hosts_or_this_machine() {
+        let doctor = |line: &str| match parse(line).unwrap().command {
+            Some(Command::Doctor { hosts, local, json }) => (hosts, local, json),
+            Some(Command::Trust { .. }) | None => panic!("{line}"),
+        };
+        assert_eq!(doctor("gtop doctor"), (vec![], false, false));
+        let all = (vec!["gpu01".to_owned()], true, true);
+        assert_eq!(doctor("gtop -l ada doctor gpu01 --local --json --max-connecting 2"), all);
+        assert_eq!(parse("gtop -- doctor").unwrap().hosts, ["doctor"]);
+        assert!(parse("gtop doctor --watch").is_err());
+    }
+
+    #[test]
     fn an_optional_value_needs_an_equals_sign() {
         assert_eq!(parse("gtop --demo").unwrap().nodes.demo, Some(12));
         assert_eq!(parse("gtop --demo=3 --seed 7").unwrap().nodes.demo, Some(3));

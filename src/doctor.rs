@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::collect::Visit;
 use crate::doctor::remedy::Advice;
-use crate::model::NodeName;
+use crate::model::{NodeName, clean};
 use crate::time::Clock;
 use crate::transport::{Notes, Reach, Target, Transport, noting};
 
@@ -26,6 +26,9 @@ mod way;
 
 /// How often the probe of a visit samples.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Longest line that is told, in characters.
+const LONGEST: usize = 1000;
 
 /// What became of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,6 +123,17 @@ impl Row {
 }
 
 impl Report {
+    /// Whatever stands in the rows may have come from a node.
+    fn new(target: &Target, mut rows: Vec<Row>) -> Self {
+        for row in &mut rows {
+            let remedy = row.remedy.iter_mut();
+            for text in [&mut row.found].into_iter().chain(&mut row.details).chain(remedy) {
+                *text = clean(text, LONGEST);
+            }
+        }
+        Self { node: target.name.clone(), rows }
+    }
+
     /// Says whether nothing failed.
     pub fn is_well(&self) -> bool {
         self.rows.iter().all(|row| row.mark != Mark::Failed)
@@ -140,7 +154,7 @@ pub async fn examine(transport: &Transport, target: &Target, clock: &Clock) -> R
             Err(fault) => {
                 let row = Row::new("configuration", Mark::Failed, way::sentence(&fault));
                 rows.push(row.took(began.elapsed()).remedy(advice.of_transport(&fault)));
-                return Report { node: target.name.clone(), rows };
+                return Report::new(target, rows);
             }
         }
     }
@@ -162,7 +176,7 @@ pub async fn examine(transport: &Transport, target: &Target, clock: &Clock) -> R
         }
         Err(fault) => way::rows(&notes.taken(), span, Err(&fault), &advice, &mut rows),
     }
-    Report { node: target.name.clone(), rows }
+    Report::new(target, rows)
 }
 
 /// Nothing has to be reached on this machine.

@@ -17,6 +17,9 @@ const REASONS_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 /// Most of the reasons that is read.
 const LONGEST_REASONS: usize = 2048;
 
+/// Of what login files print no more than this is kept, the last of it.
+const MOST_NOISE: usize = 4096;
+
 /// Clocks that differ by more are worth a word, in microseconds.
 const NOTABLE: i64 = 2_000_000;
 
@@ -84,7 +87,8 @@ fn shell(noise: &[u8]) -> Row {
         None => Row::new("login shell", Mark::Ok, "prints nothing"),
         Some(line) => {
             let count = noise.len();
-            let found = format!("prints {count} bytes before the probe, first: {line}");
+            let more = if count >= MOST_NOISE { " or more" } else { "" };
+            let found = format!("prints {count} bytes{more} before the probe, first: {line}");
             Row::new("login shell", Mark::Note, found)
         }
     }

@@ -106,8 +106,11 @@ impl Path<'_> {
         let Some(Stop { name, began, found }) = self.gateways.pop() else { return };
         let took = at.saturating_duration_since(began).as_millis();
         let line = format!("{name}: {} ({took} ms)", found.join(", "));
+        // The time of one that leads to another gateway is part of that one's.
+        let took = self.gateways.is_empty().then(|| self.since(at));
         if let Some(row) = self.row("way") {
             row.details.push(line);
+            row.took = took.or(row.took);
         }
     }
 
@@ -165,6 +168,10 @@ impl Path<'_> {
                         format!(", {mac}")
                     };
                     row.found = format!("{exchange}, {cipher}{mac}");
+                }
+                // Keys are agreed upon only with a host that is believed.
+                if let Some(row) = self.row("host key").filter(|row| row.mark == Mark::Note) {
+                    row.found.push_str("; believed all the same, by StrictHostKeyChecking");
                 }
             }
             Note::HostKey { algorithm, fingerprint, verdict, line, flaw } => {
@@ -356,5 +363,80 @@ fn brief(note: &Note) -> Option<String> {
         | Note::Offers(_)
         | Note::Beyond(_)
         | Note::Program(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::NodeName;
+    use crate::transport::{Profile, Reach, SshTarget, Target};
+
+    /// Returns the rows of these notes, a millisecond apart, as `mark step took: found | details`.
+    fn told(notes: Vec<Note>, outcome: Result<Option<&str>, &Fault>) -> Vec<String> {
+        let began = Instant::now();
+        let after = |count: usize| began + Duration::from_millis(u64::try_from(count).unwrap());
+        let ended = after(notes.len() + 1);
+        let notes: Vec<_> = notes
+            .into_iter()
+            .enumerate()
+            .map(|(place, note)| Noted { at: after(place + 1), note })
+            .collect();
+        let ssh = SshTarget {
+            host: "gpu01".to_owned(),
+            user: None,
+            port: None,
+            profile: Profile::System,
+        };
+        let target = Target { name: NodeName::new("gpu01").unwrap(), reach: Reach::Ssh(ssh) };
+        let mut found = Vec::new();
+        rows(&notes, Span { began, ended }, outcome, &Advice::about(&target), &mut found);
+        let line = |row: &Row| {
+            let took = row.took.map_or(0, |took| took.as_millis());
+            let details = row.details.join(" | ");
+            format!("{} {} {took}: {} | {details}", row.mark.word(), row.step, row.found)
+        };
+        found.iter().map(line).collect()
+    }
+
+    #[test]
+    fn what_happens_at_gateways_is_told_of_them_and_not_of_the_node() {
+        let key = || Note::Tried { what: "id".to_owned(), result: Attempt::Accepted };
+        let notes = vec![
+            Note::Way(Way::Gateways(vec!["bastion".to_owned(), "login".to_owned()])),
+            Note::Gateway("login".to_owned()),
+            Note::Gateway("bastion".to_owned()),
+            Note::Connected("192.0.2.1:22".parse().unwrap()),
+            key(),
+            Note::GatewayEnd,
+            Note::Through("bastion".to_owned()),
+            key(),
+            Note::GatewayEnd,
+            Note::Through("login".to_owned()),
+            Note::Greeting("SSH-2.0-x".to_owned()),
+        ];
+        let fault = Fault::TimedOut { step: Step::KeyExchange, after: Duration::from_secs(1) };
+        let rows = told(notes, Err(&fault));
+        let expected = [
+            "ok way 8: through bastion, then login | bastion: 192.0.2.1:22, accepted: id (3 ms) | login: accepted: id (7 ms)",
+            "- name 0: done by the gateway | ",
+            "ok connection 1: login has connected us | ",
+            "ok greeting 1: SSH-2.0-x | ",
+        ];
+        assert_eq!(rows[..4], expected);
+        assert!(
+            rows[4].starts_with("FAILED key exchange 1: timed out exchanging keys"),
+            "{rows:?}"
+        );
+        assert_eq!(rows.len(), 5);
+    }
+
+    #[test]
+    fn a_fault_without_any_note_has_a_step_all_the_same() {
+        let gone = Fault::SessionLost { why: "gtop is ending".to_owned() };
+        let rows = told(Vec::new(), Err(&gone));
+        assert!(rows[0].starts_with("FAILED configuration"), "{rows:?}");
+        let step = vec![Note::Begins(Step::Login)];
+        assert!(told(step, Err(&gone))[0].starts_with("FAILED login"));
     }
 }

@@ -82,6 +82,17 @@ async fn a_host_key_nobody_has_accepted() {
 }
 
 #[tokio::test]
+async fn a_host_key_that_is_believed_at_first_sight_is_a_note() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.write_config(sshd.port, "Host node\n StrictHostKeyChecking accept-new");
+    let report = doctor(&lab).await;
+    is_well(&report);
+    says(row(&report, "host key"), "believed all the same, by StrictHostKeyChecking");
+    says(row(&report, "configuration"), "StrictHostKeyChecking accept-new (");
+}
+
+#[tokio::test]
 async fn a_host_key_that_has_changed() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = known(&lab, "").await;
