@@ -67,7 +67,7 @@ def identity():
     return {'host': name.nodename, 'boot': text('/proc/sys/kernel/random/boot_id'), 'kernel': name.release,
             'arch': name.machine, 'cpus': os.cpu_count() or 1, 'tick': os.sysconf('SC_CLK_TCK'),
             'page': os.sysconf('SC_PAGE_SIZE'), 'uid': os.getuid(), 'hidepid': hidepid(),
-            'version': '%d.%d.%d' % sys.version_info[:3]}
+            'version': '%d.%d.%d' % sys.version_info[:3], 'path': (sys.executable or '')[:255]}
 
 
 class Host:

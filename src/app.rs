@@ -7,6 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{self, Runtime};
 
 use crate::app::demo::Demo;
+use crate::app::doctor::Consultation;
 use crate::app::interview::{Interviewer, Mood};
 use crate::app::print::Printing;
 use crate::app::screen::Setting;
@@ -18,6 +19,7 @@ use crate::time::Clock;
 use crate::transport::{Choice, Options, Reach, Target, Transport};
 
 mod demo;
+mod doctor;
 mod interview;
 mod log;
 mod print;
@@ -123,7 +125,37 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
             trust::trust(transport, roster.targets, cli.reach.max_connecting, &mut input, out);
         return Ok(runtime.block_on(trusting)?);
     }
-    watch(cli, &runtime, Means { transport, interviewer, clock }, out, err)
+    let means = Means { transport, interviewer, clock };
+    if let Some(Command::Doctor { hosts, local, json }) = &cli.command {
+        let targets = targets_of(cli, hosts, *local || cli.nodes.local)?.0;
+        return consult(cli, &runtime, means, targets, *json, out, err);
+    }
+    watch(cli, &runtime, means, out, err)
+}
+
+/// Examines nodes; encrypted keys and questions are asked about as before a watch.
+fn consult(
+    cli: &Cli,
+    runtime: &Runtime,
+    means: Means,
+    targets: Vec<Target>,
+    is_json: bool,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<Ending, Failure> {
+    let Means { transport, interviewer, clock } = means;
+    if runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted {
+        return Ok(Ending::Interrupted);
+    }
+    let consultation = Consultation {
+        transport,
+        targets,
+        clock,
+        interviewer,
+        max_connecting: cli.reach.max_connecting,
+        is_json: is_json || cli.output.json,
+    };
+    Ok(runtime.block_on(doctor::consult(consultation, out))?)
 }
 
 /// What a watch works with.
@@ -172,7 +204,7 @@ fn watch(
     let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
     let (targets, title) = match &demo {
         Some(demo) => (demo.targets()?, demo.title()),
-        None => targets(cli)?,
+        None => targets_of(cli, &cli.hosts, cli.nodes.local)?,
     };
     if demo.is_none()
         && runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted
@@ -212,10 +244,14 @@ fn watch(
 }
 
 /// Returns whom to watch, and what to call them: the folded hosts, or this machine.
-fn targets(cli: &Cli) -> Result<(Vec<Target>, String), Failure> {
-    let mut roster = roster(cli, &cli.hosts)?;
+fn targets_of(
+    cli: &Cli,
+    hosts: &[String],
+    is_local: bool,
+) -> Result<(Vec<Target>, String), Failure> {
+    let mut roster = roster(cli, hosts)?;
     let mut title = nodeset::fold(roster.targets.iter().map(|target| target.name.as_str()));
-    if cli.nodes.local || roster.targets.is_empty() {
+    if is_local || roster.targets.is_empty() {
         roster.add_local();
         title = if title.is_empty() {
             "this machine".to_owned()

@@ -23,7 +23,8 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop                            watch this machine\n  \
         gtop --demo                     see the program without a cluster\n  \
         gtop --json gpu01 | jq .totals  one picture for a program\n  \
-        gtop trust gpu01                check and store the host key of a new node\n\n\
+        gtop trust gpu01                check and store the host key of a new node\n  \
+        gtop doctor gpu01               say step by step why a node does not answer\n\n\
         A subcommand word wins over a host: `gtop -- trust` watches the host trust.\n\n\
         EXIT STATUS\n  \
         0 at least one node answered, 1 none did, 2 the command line is wrong, 130 Ctrl-C"
@@ -57,6 +58,18 @@ pub enum Command {
         /// Node to trust
         #[arg(value_name = "HOST")]
         hosts: Vec<String>,
+    },
+    /// Examine nodes step by step: what was found, how long it took, and what to do about it
+    Doctor {
+        /// Node to examine; this machine when there is none
+        #[arg(value_name = "HOST")]
+        hosts: Vec<String>,
+        /// Examine this machine, also beside other hosts
+        #[arg(long)]
+        local: bool,
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -261,6 +274,19 @@ mod tests {
         assert_eq!(parse("gtop gpu01 trust").unwrap().hosts, ["gpu01", "trust"]);
         let host = parse("gtop -- trust").unwrap();
         assert!(host.command.is_none() && host.hosts == ["trust"]);
+    }
+
+    #[test]
+    fn the_doctor_examines_hosts_or_this_machine() {
+        let doctor = |line: &str| match parse(line).unwrap().command {
+            Some(Command::Doctor { hosts, local, json }) => (hosts, local, json),
+            Some(Command::Trust { .. }) | None => panic!("{line}"),
+        };
+        assert_eq!(doctor("gtop doctor"), (vec![], false, false));
+        let all = (vec!["gpu01".to_owned()], true, true);
+        assert_eq!(doctor("gtop -l ada doctor gpu01 --local --json --max-connecting 2"), all);
+        assert_eq!(parse("gtop -- doctor").unwrap().hosts, ["doctor"]);
+        assert!(parse("gtop doctor --watch").is_err());
     }
 
     #[test]

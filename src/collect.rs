@@ -3,6 +3,7 @@
 //! Knows nothing of the fleet: what happens goes out as deliveries.
 
 pub use fault::of_transport;
+pub use visit::Visit;
 
 use std::io;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ mod fault;
 mod node;
 mod rest;
 mod session;
+mod visit;
 
 /// What is wanted of all nodes; each node's task follows changes.
 #[derive(Clone, Debug, PartialEq)]

@@ -34,12 +34,14 @@
 //! - [`export`]: one file per format
 //! - [`tui`]: event loop, key table, theme, widgets
 //! - [`sim`]: the simulated fleet and its in-process SSH nodes
+//! - [`doctor`]: step-by-step diagnosis of a node
 //! - [`cli`]: what was typed
 //! - [`app`]: wiring, exit codes
 
 pub mod app;
 pub mod cli;
 pub mod collect;
+pub mod doctor;
 pub mod export;
 pub mod fields;
 pub mod fleet;

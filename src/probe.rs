@@ -4,6 +4,7 @@
 //! frames. Must not know how a node is reached, nor read what a probe sends: that is `wire`'s.
 
 mod command;
+mod doubts;
 mod greeting;
 
 use std::fmt::Write as _;
@@ -17,6 +18,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
 pub use command::{Command, encode};
+pub use doubts::{REASON, why_no_python};
 pub use greeting::{Greeting, Progress};
 
 /// For how long a probe lives without a heartbeat.
@@ -27,6 +29,9 @@ pub const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// The shortest time between two samples; anything shorter is taken for this.
 pub const FASTEST: Duration = Duration::from_millis(50);
+
+/// The Pythons the loader tries, the first that fits wins.
+const PYTHONS: &str = "/usr/bin/python3 /usr/libexec/platform-python python3";
 
 /// The Python probe, in the order in which its parts build on each other.
 const PYTHON: &[&str] = &[
@@ -91,7 +96,7 @@ pub fn launch_line(nonce: &str, python_len: usize) -> String {
                 os.write(1,(chr(10)+sys.argv[2]+chr(10)).encode());b=os.read(0,n);\
                 exec(\\\"while len(b)<n:b+=os.read(0,n-len(b))or os._exit(3)\\\");exec(b)";
     format!(
-        "exec /bin/sh -c 'for p in /usr/bin/python3 /usr/libexec/platform-python python3;do \
+        "exec /bin/sh -c 'for p in {PYTHONS};do \
          if $p -IS -c \"{check}\" </dev/null >/dev/null 2>&1;then \
          exec $p -ISu -c \"{load}\" {python_len} {nonce};fi;done;\
          n=$(printf \"\\012_\");n=${{n%_}};echo \"${{n}}{nonce} NOPY\";\

@@ -26,6 +26,7 @@ mod judge;
 mod known_hosts;
 mod local;
 mod login;
+mod notes;
 mod offer;
 mod proxy;
 mod revoked;
@@ -53,6 +54,7 @@ pub use crate::transport::fault::{Cause, Fault, HostKeyChange, Silence, Step};
 pub use crate::transport::host_keys::Verdict;
 pub use crate::transport::interview::{Inquiry, Interview, Prompt, Secret};
 pub use crate::transport::local::{LEASH, NOT_STARTED, become_leashed};
+pub use crate::transport::notes::{Attempt, Note, Noted, Notes, Way, noting};
 pub use crate::transport::ssh_config::{EffectiveOption, Origin, Surroundings};
 pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
 pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
@@ -70,7 +72,6 @@ use crate::transport::known_hosts::KnownHosts;
 use crate::transport::local::Local;
 use crate::transport::login::Login;
 use crate::transport::revoked::Revoked;
-use crate::transport::route::Way;
 use crate::transport::ssh_config::{Configuration, Family, Question, Settings};
 
 /// How long connecting may take when nobody says otherwise.
@@ -146,7 +147,7 @@ struct Plan {
     host: String,
     port: u16,
     family: Family,
-    way: Way,
+    way: route::Way,
     terms: Terms,
     connect_limit: Duration,
     trust: Trust,
@@ -183,6 +184,10 @@ impl Transport {
         command: &str,
         mut on_step: impl FnMut(Step),
     ) -> Result<Channel, Fault> {
+        let mut on_step = |step| {
+            notes::note(|| Note::Begins(step));
+            on_step(step);
+        };
         let Reach::Ssh(ssh) = &target.reach else {
             on_step(Step::Connection);
             return Ok(Channel::local(Local::start(command)?));
@@ -281,6 +286,7 @@ impl Transport {
 
     async fn plan(&self, question: &Question, settings: &Arc<Settings>) -> Result<Plan, Fault> {
         let way = self.way(question, settings).await?;
+        notes::note(|| Note::Way(way.told()));
         self.plan_by(&question.host, settings, way).await
     }
 
@@ -289,7 +295,7 @@ impl Transport {
         &self,
         place: &str,
         settings: &Arc<Settings>,
-        way: Way,
+        way: route::Way,
     ) -> Result<Plan, Fault> {
         if !settings.needs_ssh.is_empty() {
             return Err(Fault::OnlySsh { options: settings.needs_ssh.join(", ") });
@@ -361,7 +367,7 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan 
         host: fixed.address.ip().to_string(),
         port: fixed.address.port(),
         family: Family::Any,
-        way: Way::Direct(dial::Origin::default()),
+        way: route::Way::Direct(dial::Origin::default()),
         terms: Terms::default(),
         connect_limit: options.connect_timeout.unwrap_or(CONNECT_LIMIT),
         trust: Trust::Pinned(fixed.host_key.clone()),

@@ -5,20 +5,17 @@ use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::sync::watch;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
 use crate::collect::Orders;
 use crate::collect::fault::of_transport;
+use crate::collect::visit::Visit;
 use crate::model::{Fault, FaultKind, Link, NodeName, clean};
-use crate::probe::{self, Command, Greeting, Interpreter, Progress, Settings};
+use crate::probe::{self, Command, Greeting, Interpreter, Progress};
 use crate::time::Clock;
 use crate::transport::{self, Channel, Exit, Output, Target, Transport};
 use crate::wire::{Body, Delivery, Frame, FrameReader, Intake, MalformedFrame, News, Received};
 
-/// How long a login shell may take to start the loader.
-const GREETING_LIMIT: Duration = Duration::from_secs(10);
-/// How long the probe may take for its first frame; Python on a slow file system takes seconds.
-const HELLO_LIMIT: Duration = Duration::from_secs(30);
 /// A probe that says nothing for so long, and for five intervals, is given up.
 const SILENCE: Duration = Duration::from_secs(30);
 /// How often a node in focus is sampled.
@@ -59,36 +56,11 @@ impl Session {
         target: &Target,
         interval: Duration,
     ) -> Result<Self, Fault> {
-        let nonce = nonce();
-        let settings = Settings { interval, ..Settings::new(target.name.as_str(), &nonce) };
-        let line = probe::launch_line(&nonce, probe::source(Interpreter::Python, &settings).len());
-        let step = |step| log::debug!("{}: {step}", target.name);
-        let mut channel =
-            transport.open(target, &line, step).await.map_err(|fault| of_transport(&fault))?;
-        let mut greeting = Greeting::new(&nonce);
-        let (interpreter, rest) =
-            match timeout(GREETING_LIMIT, greet(&mut channel, &mut greeting)).await {
-                Ok(greeted) => greeted?,
-                Err(_elapsed) => {
-                    let how = format!(
-                        "the login shell did not start it within {} s",
-                        GREETING_LIMIT.as_secs()
-                    );
-                    return Err(Fault::new(FaultKind::NoInterpreter, after(how, greeting.noise())));
-                }
-            };
-        // Only now: what answers is our loader, not a shell that would run the source as commands.
-        let source = probe::source(interpreter, &settings);
-        channel.send(&source).await.map_err(|fault| of_transport(&fault))?;
-        let mut reader = FrameReader::default();
-        reader.push(&rest);
-        let hello = match timeout(HELLO_LIMIT, first_frame(&mut channel, &mut reader)).await {
-            Ok(frame) => frame?,
-            Err(_elapsed) => {
-                let detail = format!("the probe said nothing within {} s", HELLO_LIMIT.as_secs());
-                return Err(Fault::new(FaultKind::Silent, detail));
-            }
-        };
+        let visit = Visit::begin(transport, target, interval).await;
+        let mut visit = visit.map_err(|fault| of_transport(&fault))?;
+        let interpreter = visit.wake().await?;
+        let hello = visit.hello(interpreter).await?;
+        let Visit { channel, reader, .. } = visit;
         Ok(Self {
             node: target.name.clone(),
             channel,
@@ -176,10 +148,7 @@ impl Session {
                 log::debug!("{}: {}", self.node, clean(&String::from_utf8_lossy(&bytes), 200));
                 Ok(None)
             }
-            Output::Exit(exit) => Err(Fault::new(
-                FaultKind::SessionLost,
-                format!("the probe ended: {}", exit_words(&exit)),
-            )),
+            Output::Exit(exit) => Err(ended(&exit)),
             Output::Closed(fault) => Err(closed(fault)),
         }
     }
@@ -248,7 +217,7 @@ fn heartbeat() -> Interval {
 }
 
 /// Waits until the loader announces itself, through whatever the login files print.
-async fn greet(
+pub(super) async fn greet(
     channel: &mut Channel,
     greeting: &mut Greeting,
 ) -> Result<(Interpreter, Vec<u8>), Fault> {
@@ -275,12 +244,17 @@ async fn greet(
 }
 
 /// Adds to what happened what was printed before, where there was anything.
-fn after(how: String, said: &[u8]) -> String {
+pub(super) fn after(how: String, said: &[u8]) -> String {
     let said = clean(&String::from_utf8_lossy(said), 200);
     if said.is_empty() { how } else { format!("{how}, after: {said}") }
 }
 
-fn closed(fault: Option<transport::Fault>) -> Fault {
+/// Returns why the probe's end is one.
+pub(super) fn ended(exit: &Exit) -> Fault {
+    Fault::new(FaultKind::SessionLost, format!("the probe ended: {}", exit_words(exit)))
+}
+
+pub(super) fn closed(fault: Option<transport::Fault>) -> Fault {
     let unsaid = || Fault::new(FaultKind::SessionLost, "the node closed it");
     fault.map_or_else(unsaid, |fault| of_transport(&fault))
 }
@@ -293,7 +267,10 @@ fn exit_words(exit: &Exit) -> String {
 }
 
 /// Waits for the probe's hello.
-async fn first_frame(channel: &mut Channel, reader: &mut FrameReader) -> Result<Box<Frame>, Fault> {
+pub(super) async fn first_frame(
+    channel: &mut Channel,
+    reader: &mut FrameReader,
+) -> Result<Box<Frame>, Fault> {
     let mut complaint = Vec::new();
     loop {
         match channel.next().await {
@@ -325,7 +302,7 @@ async fn first_frame(channel: &mut Channel, reader: &mut FrameReader) -> Result<
 }
 
 /// Returns 32 hexadecimal digits nobody can have guessed.
-fn nonce() -> String {
+pub(super) fn nonce() -> String {
     let mut bytes = [0_u8; 16];
     // Only noise that imitates an announcement could profit, and it cannot read ahead either.
     _ = getrandom(&mut bytes, GetRandomFlags::empty());

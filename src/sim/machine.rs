@@ -9,7 +9,7 @@ use crate::sim::host::Metal;
 use crate::sim::part::{Part, Population};
 use crate::sim::work::{Kind, Life, Work, plan};
 use crate::wire::body::{
-    Backend, BackendState, Hello, Process, Processes, Sample, SourceError, Use, Uses,
+    Backend, BackendState, Given, Hello, Process, Processes, Sample, SourceError, Use, Uses,
 };
 
 /// The name of the simulated driver interface.
@@ -138,6 +138,8 @@ impl Machine {
             v: 1,
             probe: "python".to_owned(),
             version: "3.11.2".to_owned(),
+            path: None,
+            time: Given::Absent,
             at: self.clock(t),
             host: self.host.clone(),
             boot: self.boot.clone(),

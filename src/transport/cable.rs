@@ -13,6 +13,8 @@ use std::task::{Context, Poll};
 use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::transport::notes::Ear;
+
 /// What a session of SSH runs over: TCP, a channel of another session, the pipes of a program.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -22,6 +24,35 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 pub(super) struct Cable {
     stream: Box<dyn Stream>,
     state: Arc<State>,
+    greeting: Greeting,
+    /// When somebody wants to know the greeting.
+    ear: Option<Box<Ear>>,
+}
+
+/// Looks for the line that only a server of SSH sends; others may come before it.
+#[derive(Debug, Clone, Copy)]
+enum Greeting {
+    /// So many letters of it have come, in this line.
+    Begun(usize),
+    /// This line is another one.
+    Other,
+    /// It has come.
+    Heard,
+}
+
+impl Greeting {
+    const BEGINS: &'static [u8] = b"SSH-";
+
+    fn hear(self, bytes: &[u8]) -> Self {
+        bytes.iter().fold(self, |state, byte| match state {
+            Self::Heard => Self::Heard,
+            _ if *byte == b'\n' => Self::Begun(0),
+            Self::Begun(count) if Self::BEGINS.get(count) == Some(byte) => {
+                if count + 1 == Self::BEGINS.len() { Self::Heard } else { Self::Begun(count + 1) }
+            }
+            Self::Begun(_) | Self::Other => Self::Other,
+        })
+    }
 }
 
 /// The end we hold; dropping it cuts the cable.
@@ -31,7 +62,7 @@ pub(super) struct Holder(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     is_cut: AtomicBool,
-    has_spoken: AtomicBool,
+    has_greeted: AtomicBool,
     reader: AtomicWaker,
     writer: AtomicWaker,
 }
@@ -39,13 +70,14 @@ struct State {
 /// Wraps a connection.
 pub(super) fn cable(stream: Box<dyn Stream>) -> (Cable, Holder) {
     let state = Arc::new(State::default());
-    (Cable { stream, state: Arc::clone(&state) }, Holder(state))
+    let ear = Ear::listening().map(Box::new);
+    (Cable { stream, state: Arc::clone(&state), greeting: Greeting::Begun(0), ear }, Holder(state))
 }
 
 impl Holder {
-    /// Returns whether anything at all came from the other side.
-    pub(super) fn has_spoken(&self) -> bool {
-        self.0.has_spoken.load(Ordering::Acquire)
+    /// Returns whether the other side has presented itself as a server of SSH.
+    pub(super) fn has_greeted(&self) -> bool {
+        self.0.has_greeted.load(Ordering::Acquire)
     }
 }
 
@@ -77,8 +109,15 @@ impl AsyncRead for Cable {
         self.state.watch(&self.state.reader, context)?;
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if buffer.filled().len() > before {
-            self.state.has_spoken.store(true, Ordering::Release);
+        let heard = buffer.filled().get(before..).unwrap_or_default();
+        if let Some(ear) = &mut self.ear {
+            ear.hear(heard);
+        }
+        if !matches!(self.greeting, Greeting::Heard) {
+            self.greeting = self.greeting.hear(heard);
+            if matches!(self.greeting, Greeting::Heard) {
+                self.state.has_greeted.store(true, Ordering::Release);
+            }
         }
         polled
     }
@@ -109,6 +148,21 @@ mod tests {
     use super::*;
     use tokio::io::AsyncReadExt;
     use tokio::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn only_the_line_of_an_ssh_server_is_a_greeting() {
+        let greets = |pieces: &[&str]| {
+            let heard = |state: Greeting, piece: &&str| state.hear(piece.as_bytes());
+            matches!(pieces.iter().fold(Greeting::Begun(0), heard), Greeting::Heard)
+        };
+        for pieces in [&["SSH-2.0-x\r\n"][..], &["S", "SH", "-"], &["be nice\r\n", "SSH-2.0"]] {
+            assert!(greets(pieces), "{pieces:?}");
+        }
+        for pieces in [&["HTTP/1.1 400 SSH-\r\n"][..], &["SSH"], &[" SSH-2.0"], &["SSSH-2.0"], &[]]
+        {
+            assert!(!greets(pieces), "{pieces:?}");
+        }
+    }
 
     #[tokio::test]
     async fn a_reader_wakes_up_when_the_cable_is_cut() {

@@ -8,6 +8,7 @@ use crate::transport::fault::{Fault, Step};
 use crate::transport::files::lock;
 use crate::transport::identity::Identity;
 use crate::transport::local::Leash;
+use crate::transport::notes::{self, Note};
 use crate::transport::ssh_config::{Question, Settings};
 use crate::transport::system::Call;
 use crate::transport::target::{SshTarget, Target};
@@ -79,6 +80,7 @@ impl Transport {
         };
         let has_token = self.has_token(&settings).await?;
         let Some(methods) = beyond(&fault, &settings, has_token) else { return Err(fault) };
+        notes::note(|| Note::Beyond(fault.to_string()));
         match self.by_program(&question, &settings, command, &methods, on_step).await {
             Ok(channel) => {
                 self.0.remembered.put(question, methods);
@@ -99,6 +101,7 @@ impl Transport {
     ) -> Result<Channel, Fault> {
         on_step(Step::Connection);
         let options = &self.0.options;
+        notes::note(|| Note::Program(options.ssh_program.clone()));
         let connect_limit = connect_limit(options, settings);
         let call = Call {
             program: &options.ssh_program,

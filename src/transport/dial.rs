@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::transport::fault::{self, Fault, Step};
+use crate::transport::notes::{self, Note};
 use crate::transport::ssh_config::Family;
 
 /// Most name lookups at once. One that hangs holds its place until the system gives up.
@@ -191,11 +192,14 @@ pub(super) async fn connect(
             Ok(Ok(stream)) => {
                 // Not being able to only costs a little time.
                 stream.set_nodelay(true).ok();
+                notes::note(|| Note::Connected(*address));
                 return Ok(stream);
             }
             Ok(Err(error)) => last = connection_fault(&error, address.port()),
             Err(_elapsed) => last = deadline.missed(Step::Connection),
         }
+        let why = || last.headline().into_owned();
+        notes::note(|| Note::NoAnswer { address: *address, why: why() });
     }
     Err(last)
 }

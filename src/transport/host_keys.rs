@@ -85,6 +85,13 @@ impl HostKeys {
         if matches!(portless, Verdict::Changed { .. }) { Verdict::Unknown } else { portless }
     }
 
+    /// Returns the line that knows a key.
+    pub(super) fn line(&self, key: &KeyData) -> Option<(PathBuf, usize)> {
+        let is_it = |entry: &&Entry| entry.mark == Mark::Host && entry.key == *key;
+        let entry = self.full.iter().chain(&self.portless).find(is_it);
+        entry.map(|entry| (entry.file.clone(), entry.line))
+    }
+
     /// Judges the signer of a certificate, by the name with its port and by the one without.
     pub(super) fn authorities(&self, certificate: &Certificate) -> [Authority; 2] {
         [authority(&self.full, certificate), authority(&self.portless, certificate)]

@@ -83,6 +83,14 @@ impl Trust {
         }
     }
 
+    /// Returns the line of the files that knows a key, when there is one.
+    pub(super) fn line(&self, key: &KeyData) -> Option<(PathBuf, usize)> {
+        match self {
+            Self::Known(judge) | Self::Look(judge) => judge.known.line(key),
+            Self::Pinned(_) => None,
+        }
+    }
+
     /// Returns whether to go on after a judgement, or why not. An unknown key that is believed is
     /// written down.
     pub(super) async fn admit(&self, judgement: Judgement) -> Result<bool, Fault> {

@@ -24,6 +24,7 @@ use crate::transport::identity::{CertificateFile, Identity};
 use crate::transport::interview::Interview;
 use crate::transport::login::candidates::{Candidate, Hand, Proof, Selection, Stock};
 use crate::transport::login::signer::Signing;
+use crate::transport::notes::{self, Attempt, Note};
 use crate::transport::session::{End, Session};
 
 /// Most keys one node may refuse.
@@ -152,7 +153,10 @@ impl Course<'_> {
         let mut answer = self.weigh(first, None)?;
         loop {
             match answer {
-                Answer::In => return Ok(()),
+                Answer::In => {
+                    notes::note(|| Note::LoggedIn { user: self.login.user.clone() });
+                    return Ok(());
+                }
                 Answer::Partly => self.begin_anew(),
                 Answer::Refused => {}
             }
@@ -242,6 +246,7 @@ impl Course<'_> {
     fn skip(&mut self, candidate: &Candidate, why: &str) {
         let is_agents = matches!(candidate.hand, Hand::Agent(_)) && !why.starts_with("the agent");
         let by = if is_agents { " of the agent" } else { "" };
+        notes::tried(&candidate.name, || Attempt::Skipped(why.to_owned()));
         self.tried.push(format!("not {}{by} ({why})", candidate.name));
     }
 
@@ -278,7 +283,10 @@ impl Course<'_> {
         what: Option<&str>,
     ) -> Result<Answer, Fault> {
         match result {
-            Ok(AuthResult::Success) => Ok(Answer::In),
+            Ok(AuthResult::Success) => {
+                notes::tried(what.unwrap_or("no proof at all"), || Attempt::Accepted);
+                Ok(Answer::In)
+            }
             Ok(AuthResult::Failure { remaining_methods, partial_success }) => {
                 let what = what.unwrap_or_default().to_owned();
                 self.failure(remaining_methods, partial_success, what)
@@ -299,6 +307,11 @@ impl Course<'_> {
             return Err(self.ended());
         }
         self.offers = remaining;
+        notes::note(|| Note::Offers(names(&self.offers)));
+        if !what.is_empty() {
+            let result = if is_accepted { Attempt::Partly } else { Attempt::Refused };
+            notes::tried(&what, || result);
+        }
         if is_accepted {
             self.accepted += 1;
             if self.accepted > MOST_KEYS {
@@ -399,7 +412,25 @@ async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> Keys
         now: Clock::system().now(),
         most: MOST_KEYS,
     });
+    note_unshown(&skipped, &locked, agent_fault.as_ref());
     Keys { waiting: candidates.into(), shown: Vec::new(), agent, agent_fault, skipped, locked }
+}
+
+/// Takes notes of what is not shown.
+fn note_unshown(skipped: &[String], locked: &[std::path::PathBuf], agent: Option<&Fault>) {
+    for key in skipped {
+        let (what, why) = key.split_once(" (").unwrap_or((key, "unusable"));
+        notes::tried(what, || Attempt::Skipped(why.trim_end_matches(')').to_owned()));
+    }
+    let named = |file: &std::path::PathBuf| {
+        skipped.iter().any(|key| key.starts_with(&*file.to_string_lossy()))
+    };
+    for file in locked.iter().filter(|file| !named(file)) {
+        notes::tried(&file.to_string_lossy(), || Attempt::Skipped("encrypted".to_owned()));
+    }
+    if let Some(fault) = agent {
+        notes::tried("the ssh agent", || Attempt::Skipped(fault.to_string()));
+    }
 }
 
 /// Orders the hashes of RSA signatures, SHA-1 lowest.

@@ -10,6 +10,7 @@ use crate::transport::dial::{self, Deadline, Origin, Place};
 use crate::transport::fault::{Fault, Step};
 use crate::transport::gateway::{Gateway, Refusal, Seat, Trunk};
 use crate::transport::local::Leash;
+use crate::transport::notes::{self, Note};
 use crate::transport::ssh_config::{Hop, Question, Route, Settings};
 use crate::transport::tunnel::Tunnel;
 use crate::transport::{LOGIN_LIMIT, Plan, SshTarget, Transport, proxy, session};
@@ -48,6 +49,26 @@ impl Way {
                 address: settings.bind_address.clone(),
                 interface: settings.bind_interface.clone(),
             }),
+        }
+    }
+}
+
+impl Way {
+    /// Returns the same in words.
+    pub(super) fn told(&self) -> notes::Way {
+        match self {
+            Self::Direct(_) => notes::Way::Direct,
+            Self::Command(command) => notes::Way::Command(crate::transport::fault::quote(command)),
+            Self::Through(_) => {
+                let mut names = Vec::new();
+                let mut way = self;
+                while let Self::Through(gateway) = way {
+                    names.push(gateway.name.clone());
+                    way = &gateway.way;
+                }
+                names.reverse();
+                notes::Way::Gateways(names)
+            }
         }
     }
 }
@@ -136,6 +157,7 @@ impl Transport {
         let limit = Deadline::after(plan.connect_limit);
         let place = Place { host: &plan.host, port: plan.port, family: plan.family, typed };
         let addresses = limit.bound(Step::Name, self.0.names.look_up(place)).await??;
+        notes::note(|| Note::Addresses(addresses.clone()));
         on_step(Step::Connection);
         let origin = limit.bound(Step::Name, origin.resolve(&self.0.names)).await??;
         let stream = dial::connect(&addresses, &origin, &limit).await?;
@@ -161,7 +183,10 @@ impl Transport {
             let limit = Deadline::after(plan.connect_limit);
             let asked = limit.bound(Step::Connection, gateway.connect(seat, &place));
             let refusal = match asked.await? {
-                Ok(tunnel) => return Ok((line(tunnel, plan.port, trunk), limit)),
+                Ok(tunnel) => {
+                    notes::note(|| Note::Through(gateway.name.clone()));
+                    return Ok((line(tunnel, plan.port, trunk), limit));
+                }
                 Err(Refusal::Unreachable(why)) => {
                     let gateway = gateway.name.clone();
                     return Err(Fault::GatewayCannotReach { gateway, why });
@@ -218,7 +243,9 @@ impl Transport {
 
     /// Opens a session with a gateway and takes a seat in it.
     async fn first_seat(&self, gateway: &Arc<Gateway>) -> Result<Seat, Fault> {
+        notes::note(|| Note::Gateway(gateway.name.clone()));
         let session = self.open_gateway(gateway).await;
+        notes::note(|| Note::GatewayEnd);
         let trunk = gateway.opened(session.map_err(|fault| gateway.failed(fault))?);
         let lost = || Fault::SessionLost { why: String::new() }.by_way_of(&gateway.name);
         Seat::take(&trunk).ok_or_else(lost)

@@ -14,6 +14,7 @@ use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, Fault, Step};
 use crate::transport::files::lock;
 use crate::transport::judge::{Judge, Judgement, Trust};
+use crate::transport::notes::{self, Note, Notes};
 
 /// Most refusals of channels that are kept until somebody asks.
 const MOST_REFUSALS: usize = 64;
@@ -118,10 +119,10 @@ async fn meet(
     let Line { stream, port, carrier } = line;
     let (cable, holder) = cable::cable(stream);
     let settings = Arc::new(algorithms::settings(trust.offer(), terms));
-    let client = Client { trust, seen: Arc::clone(&seen) };
+    let client = Client { trust, seen: Arc::clone(&seen), notes: notes::current() };
     let connected =
         deadline.bound(Step::Greeting, client::connect_stream(settings, cable, client)).await;
-    let step = if holder.has_spoken() { Step::KeyExchange } else { Step::Greeting };
+    let step = if holder.has_greeted() { Step::KeyExchange } else { Step::Greeting };
     let fault = match connected {
         Ok(Ok(handle)) => return Ok(Session { handle, seen, carrier, _holder: holder }),
         Ok(Err(Stop::Fault(fault))) => *fault,
@@ -148,6 +149,7 @@ impl From<russh::Error> for Stop {
 pub(super) struct Client {
     trust: Trust,
     seen: Arc<Seen>,
+    notes: Option<Notes>,
 }
 
 impl client::Handler for Client {
@@ -157,7 +159,27 @@ impl client::Handler for Client {
         let fault = |fault| Stop::Fault(Box::new(fault));
         let judgement = self.trust.judge(shown).map_err(fault)?;
         *lock(&self.seen.judgement) = Some(judgement.clone());
+        if let Some(notes) = &self.notes {
+            notes.take(Note::host_key(&judgement, self.trust.line(&judgement.key)));
+        }
         self.trust.admit(judgement).await.map_err(fault)
+    }
+
+    async fn kex_done(
+        &mut self,
+        _shared_secret: Option<&[u8]>,
+        names: &russh::Names,
+        _session: &mut client::Session,
+    ) -> Result<(), Stop> {
+        // Keys are exchanged again every hour; only the first time is of interest.
+        if let Some(notes) = self.notes.take() {
+            notes.take(Note::Agreed {
+                exchange: names.kex.as_ref().to_owned(),
+                cipher: names.cipher.as_ref().to_owned(),
+                mac: names.client_mac.as_ref().to_owned(),
+            });
+        }
+        Ok(())
     }
 
     async fn auth_banner(

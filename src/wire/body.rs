@@ -35,8 +35,14 @@ pub struct Hello {
     pub probe: String,
     /// Version of the interpreter.
     pub version: String,
+    /// Where the interpreter lies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// Seconds of the probe's clock.
     pub at: f64,
+    /// Seconds of the machine's clock since 1970.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub time: Given<f64>,
     /// Host name of the machine.
     pub host: String,
     /// Boot id.

@@ -377,6 +377,26 @@ class Login(unittest.TestCase):
         self.assertEqual(json.loads(gtop.printed)["nodes"][0]["link"], "up")
         self.assertNotIn("open sesame", gtop.text())
 
+    def test_the_doctor_asks_as_a_watch_does(self):
+        gtop = self.gtop("doctor", "locked", "both", is_screen=False)
+        gtop.answer(rf"Passphrase of {self.folder}/locked \(empty to go on without\): ", "open sesame")
+        gtop.answer(r"root@both: Password: ", CODE)
+        self.assertEqual(gtop.end(), 0, gtop.text() + gtop.printed.decode())
+        printed = gtop.printed.decode()
+        self.assertRegex(printed, r"(?s)^locked\n.*\nboth\n.*accepted, but not enough: .*accepted: your answer")
+        self.assertNotIn(CODE, printed + gtop.text())
+
+    def test_the_doctor_without_a_terminal_says_what_to_do(self):
+        for node, words in (
+            ("asks1", r"FAILED +login .*\n.*\n.*> run gtop doctor asks1 from a terminal and answer"),
+            ("password", r"node offers: password(?s:.*)> allow PubkeyAuthentication in the node's sshd_config"),
+            ("locked", rf"not shown: {self.folder}/locked \(encrypted(?s:.*)> ssh-add {self.folder}/locked"),
+        ):
+            with self.subTest(node):
+                done = subprocess.run([GTOP, "doctor", node], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertRegex(done.stdout, words)
+
 
 if __name__ == "__main__":
     unittest.main()

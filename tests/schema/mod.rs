@@ -73,6 +73,7 @@ const HELLO: Shape = Object(&[
     ("user", MUST, Text(255)),
     ("hidepid", MUST, Count(4)),
     ("version", MUST, Text(64)),
+    ("path", MAY, Text(255)),
     ("commands", MUST, List(&Text(16), 16)),
     ("intervals", MUST, Map(&Number(0.05, 36_000.0))),
     ("backends", MUST, List(&BACKEND_STATE, 16)),

@@ -11,6 +11,7 @@ use crate::transport::fault::{self, Fault, Silence, Step};
 use crate::transport::host_keys::Verdict;
 use crate::transport::interview::{Interview, Prompt, Unanswered};
 use crate::transport::login::{Answer, Course};
+use crate::transport::notes::{self, Attempt};
 
 /// Most things a node may ask at once.
 const MOST_PROMPTS: usize = 8;
@@ -55,7 +56,10 @@ impl Course<'_> {
                 Ok(Reply::InfoRequest { name, instructions, prompts }) => {
                     (name, instructions, prompts)
                 }
-                Ok(Reply::Success) => return Ok(Answer::In),
+                Ok(Reply::Success) => {
+                    notes::tried("your answer", || Attempt::Accepted);
+                    return Ok(Answer::In);
+                }
                 Ok(Reply::Failure { remaining_methods, partial_success }) => {
                     let what = "your answer".to_owned();
                     return self.failure(remaining_methods, partial_success, what);

@@ -1,0 +1,99 @@
+//! `gtop doctor`: examines nodes side by side and prints what was found in the order given.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::app::Ending;
+use crate::app::interview::Interviewer;
+use crate::app::print::Signals;
+use crate::doctor::{Report, examine, write_json, write_text};
+use crate::time::Clock;
+use crate::transport::{Reach, Target, Transport};
+
+/// What to examine, and with what.
+#[derive(Debug)]
+pub(super) struct Consultation {
+    pub(super) transport: Transport,
+    pub(super) targets: Vec<Target>,
+    pub(super) clock: Clock,
+    /// The person at the terminal, when there is one.
+    pub(super) interviewer: Option<Interviewer>,
+    pub(super) max_connecting: u16,
+    pub(super) is_json: bool,
+}
+
+/// Examines all nodes and prints what was found.
+pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Result<Ending> {
+    let Consultation { transport, targets, clock, mut interviewer, max_connecting, is_json } = of;
+    let by_ssh = targets.iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).count();
+    interviewer = interviewer.filter(|_| by_ssh > 0);
+    interviewer.iter().for_each(Interviewer::open);
+    let count = targets.len();
+    let mut signals = Signals::new()?;
+    let mut examining = start(&transport, targets, &clock, max_connecting);
+    if let Some(interviewer) = &mut interviewer
+        && let Some(ending) = interviewer.before_all(by_ssh).await?
+    {
+        return Ok(ending);
+    }
+    let mut reports = BTreeMap::new();
+    let mut printed = 0;
+    let mut is_well = true;
+    while reports.len() < count {
+        let done = tokio::select! {
+            done = examining.join_next() => done,
+            ending = signals.next() => return Ok(ending),
+        };
+        // An examination that was lost has no report, and is not well.
+        let Some(done) = done else { break };
+        let Ok((place, report)) = done else {
+            is_well = false;
+            continue;
+        };
+        is_well &= report.is_well();
+        reports.insert(place, report);
+        while !is_json && let Some(report) = reports.get(&printed) {
+            print(report, printed > 0, out)?;
+            printed += 1;
+        }
+    }
+    if is_json {
+        let reports: Vec<Report> = reports.into_values().collect();
+        write_json(out, &reports)?;
+    }
+    out.flush()?;
+    Ok(if is_well { Ending::Done } else { Ending::Failed })
+}
+
+fn print(report: &Report, is_later: bool, out: &mut impl Write) -> io::Result<()> {
+    // One write: standard output breaks what it gets in pieces into many.
+    let mut text = Vec::new();
+    if is_later {
+        text.push(b'\n');
+    }
+    write_text(&mut text, report)?;
+    out.write_all(&text)?;
+    out.flush()
+}
+
+fn start(
+    transport: &Transport,
+    targets: Vec<Target>,
+    clock: &Clock,
+    max_connecting: u16,
+) -> JoinSet<(usize, Report)> {
+    let permits = Arc::new(Semaphore::new(usize::from(max_connecting)));
+    let mut examining = JoinSet::new();
+    for (place, target) in targets.into_iter().enumerate() {
+        let (transport, permits, clock) = (transport.clone(), Arc::clone(&permits), clock.clone());
+        examining.spawn(async move {
+            let _permit = permits.acquire().await;
+            (place, Box::pin(examine(&transport, &target, &clock)).await)
+        });
+    }
+    examining
+}

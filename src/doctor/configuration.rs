@@ -1,0 +1,72 @@
+//! Which line of which file decides what matters on the way to a node.
+
+use crate::doctor::remedy::Advice;
+use crate::doctor::{Mark, Row};
+use crate::model::clean;
+use crate::transport::{EffectiveOption, Profile, Reach, Target};
+
+/// What matters, as `ssh_config` spells it; the first three are told even when nobody set them.
+const OPTIONS: [&str; 24] = [
+    "HostName",
+    "User",
+    "Port",
+    "ProxyJump",
+    "ProxyCommand",
+    "IdentityFile",
+    "CertificateFile",
+    "IdentityAgent",
+    "IdentitiesOnly",
+    "PubkeyAuthentication",
+    "PreferredAuthentications",
+    "StrictHostKeyChecking",
+    "UserKnownHostsFile",
+    "GlobalKnownHostsFile",
+    "RevokedHostKeys",
+    "HostKeyAlias",
+    "HostKeyAlgorithms",
+    "KexAlgorithms",
+    "Ciphers",
+    "MACs",
+    "AddressFamily",
+    "BindAddress",
+    "BindInterface",
+    "ConnectTimeout",
+];
+
+/// How many of them are always told.
+const ALWAYS: usize = 3;
+
+/// Longest value that is shown.
+const LONGEST: usize = 200;
+
+/// Returns the row of the configuration, and tells the advice what it needs of it.
+pub(super) fn row(target: &Target, options: &[EffectiveOption], advice: &mut Advice) -> Row {
+    if options.is_empty() {
+        return Row::new(super::STEPS[0], Mark::Ok, "fixed values, no file is read");
+    }
+    let (typed_user, typed_port) = match &target.reach {
+        Reach::Ssh(ssh) if ssh.profile == Profile::System => {
+            (ssh.user.is_some(), ssh.port.is_some())
+        }
+        Reach::Ssh(_) | Reach::Local => (false, false),
+    };
+    let mut summary = Vec::new();
+    let mut details = Vec::new();
+    for (place, name) in OPTIONS.into_iter().enumerate() {
+        let lower = name.to_ascii_lowercase();
+        let Some(option) = options.iter().find(|option| option.name == lower) else { continue };
+        let value = clean(&option.values.join(" "), LONGEST);
+        advice.know(name, &value, option.origin.as_ref());
+        if place < ALWAYS {
+            summary.push(format!("{name} {value}"));
+        }
+        match &option.origin {
+            Some(origin) => details.push(format!("{name} {value} ({origin})")),
+            None if (name == "User" && typed_user) || (name == "Port" && typed_port) => {
+                details.push(format!("{name} {value} (as typed)"));
+            }
+            None => {}
+        }
+    }
+    Row::new(super::STEPS[0], Mark::Ok, summary.join(", ")).details(details)
+}

@@ -1,0 +1,40 @@
+//! Reports as one line of JSON: `{schema, nodes: [{name, well, steps: [{step, mark, found, details,
+//! milliseconds, remedy}]}]}`; what does not apply is `null`.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use crate::doctor::{Mark, Report, Row};
+
+/// Version of the shape.
+const SCHEMA: u32 = 1;
+
+/// Writes all reports.
+pub fn write_json(out: &mut impl Write, reports: &[Report]) -> io::Result<()> {
+    let nodes: Vec<Value> = reports.iter().map(node).collect();
+    serde_json::to_writer(&mut *out, &json!({ "schema": SCHEMA, "nodes": nodes }))?;
+    out.write_all(b"\n")
+}
+
+fn node(report: &Report) -> Value {
+    let steps: Vec<Value> = report.rows.iter().map(step).collect();
+    json!({ "name": report.node.as_str(), "well": report.is_well(), "steps": steps })
+}
+
+fn step(row: &Row) -> Value {
+    let mark = match row.mark {
+        Mark::Apart => "apart",
+        Mark::Ok => "ok",
+        Mark::Note => "note",
+        Mark::Failed => "failed",
+    };
+    json!({
+        "step": row.step,
+        "mark": mark,
+        "found": row.found,
+        "details": row.details,
+        "milliseconds": row.took.map(|took| took.as_secs_f64() * 1000.0),
+        "remedy": row.remedy,
+    })
+}

@@ -1,0 +1,93 @@
+//! Reports as text: a heading a node, a line a step.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use crate::doctor::{Mark, Report, Row};
+
+/// Writes the report of one node.
+pub fn write_text(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    writeln!(out, "{}", report.node)?;
+    let rows = folded(&report.rows);
+    let width = rows.iter().map(|row| row.step.chars().count()).max().unwrap_or_default();
+    for row in &rows {
+        write_row(out, row, width)?;
+    }
+    Ok(())
+}
+
+fn write_row(out: &mut impl Write, row: &Row, width: usize) -> io::Result<()> {
+    let took = row.took.map(milliseconds).unwrap_or_default();
+    let Row { step, mark, found, .. } = row;
+    writeln!(out, "  {:<6}  {step:<width$} {took:>9}  {found}", mark.word())?;
+    let margin = width + 20;
+    for detail in &row.details {
+        writeln!(out, "{:margin$}  {detail}", "")?;
+    }
+    if let Some(remedy) = &row.remedy {
+        writeln!(out, "{:margin$}> {remedy}", "")?;
+    }
+    Ok(())
+}
+
+/// Makes one line of steps that do not apply for the same reason.
+fn folded(rows: &[Row]) -> Vec<Row> {
+    let mut folded: Vec<Row> = Vec::new();
+    for row in rows {
+        match folded.last_mut() {
+            Some(last)
+                if row.mark == Mark::Apart && last.mark == row.mark && last.found == row.found =>
+            {
+                let first = last.step.split(" to ").next().unwrap_or_default();
+                last.step = format!("{first} to {}", row.step);
+            }
+            _ => folded.push(row.clone()),
+        }
+    }
+    folded
+}
+
+/// Returns a time with as many digits as it deserves.
+fn milliseconds(took: Duration) -> String {
+    let micros = took.as_micros();
+    if micros < 10_000 {
+        format!("{}.{} ms", micros / 1000, micros % 1000 / 100)
+    } else {
+        format!("{} ms", took.as_millis())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::NodeName;
+
+    #[test]
+    fn a_report_is_a_heading_and_a_line_a_step() {
+        let row = |step: &str, mark, found: &str| Row::new(step, mark, found);
+        let by = "done by the gateway";
+        let rows = vec![
+            row("configuration", Mark::Ok, "HostName 10.0.0.1").took(Duration::from_micros(1234)),
+            row("name", Mark::Apart, by),
+            row("connection", Mark::Apart, by),
+            row("greeting", Mark::Ok, "SSH-2.0-x").took(Duration::from_millis(25)),
+            row("login", Mark::Failed, "key refused")
+                .took(Duration::from_secs(12))
+                .details(vec!["refused: id".to_owned()])
+                .remedy("ssh-copy-id gpu01"),
+        ];
+        let report = Report { node: NodeName::new("gpu01").unwrap(), rows };
+        let mut out = Vec::new();
+        write_text(&mut out, &report).unwrap();
+        let expected = "\
+gpu01
+  ok      configuration         1.2 ms  HostName 10.0.0.1
+  -       name to connection            done by the gateway
+  ok      greeting               25 ms  SSH-2.0-x
+  FAILED  login               12000 ms  key refused
+                                        refused: id
+                                      > ssh-copy-id gpu01
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

@@ -1,0 +1,205 @@
+//! What happens on the node itself: its login shell, the interpreter, the probe's hello, the clocks.
+
+use tokio::time::{Instant, timeout};
+
+use crate::collect::Visit;
+use crate::doctor::remedy::Advice;
+use crate::doctor::{Mark, Row, source};
+use crate::model::clean;
+use crate::probe::{self, Interpreter};
+use crate::time::{Clock, Timestamp};
+use crate::transport::{Output, Target, Transport};
+use crate::wire::body::{Body, Given, Hello};
+
+/// How long to wait for the reasons a node does not run Python.
+const REASONS_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Most of the reasons that is read.
+const LONGEST_REASONS: usize = 2048;
+
+/// Of what login files print no more than this is kept, the last of it.
+const MOST_NOISE: usize = 4096;
+
+/// Clocks that differ by more are worth a word, in microseconds.
+const NOTABLE: i64 = 2_000_000;
+
+/// How to ask a node why it does not run Python.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doubts<'a> {
+    pub(super) transport: &'a Transport,
+    pub(super) target: &'a Target,
+}
+
+/// Adds the steps on a node that has been reached.
+pub(super) async fn rows(
+    mut visit: Visit,
+    clock: &Clock,
+    doubts: Doubts<'_>,
+    advice: &Advice,
+    rows: &mut Vec<Row>,
+) {
+    let began = Instant::now();
+    let woken = visit.wake().await;
+    let shell = shell(visit.noise());
+    let interpreter = match woken {
+        Ok(interpreter) => {
+            rows.push(shell.took(began.elapsed()));
+            interpreter
+        }
+        Err(fault) => {
+            let remedy = advice.of_model(&fault, !visit.noise().is_empty());
+            let row = Row { mark: Mark::Failed, found: clean(&fault.sentence(), 900), ..shell };
+            rows.push(row.took(began.elapsed()).remedy(remedy));
+            return;
+        }
+    };
+    let began = Instant::now();
+    let frame = visit.hello(interpreter).await;
+    let arrival = clock.now();
+    let took = began.elapsed();
+    let frame = match frame {
+        Ok(frame) => frame,
+        Err(fault) => {
+            let row = Row::new("probe", Mark::Failed, clean(&fault.sentence(), 900));
+            rows.push(row.took(took).remedy(advice.of_model(&fault, true)));
+            return;
+        }
+    };
+    let Body::Hello(hello) = &frame.body else { return };
+    let found = language(interpreter, hello);
+    rows.push(match interpreter {
+        Interpreter::Python => Row::new("interpreter", Mark::Ok, found),
+        Interpreter::Shell => Row::new("interpreter", Mark::Note, found)
+            .details(doubts.reasons().await)
+            .remedy("sh does as well and costs the node more; Python 3.6 or newer is better"),
+    });
+    rows.push(presented(hello).took(took));
+    source::rows(&mut visit, &frame.body, clock, arrival, rows).await;
+    rows.extend(clocks(hello, arrival, took));
+    visit.end().await;
+}
+
+/// Says what the login files printed.
+fn shell(noise: &[u8]) -> Row {
+    let text = String::from_utf8_lossy(noise);
+    let first = text.lines().map(|line| clean(line, 120)).find(|line| !line.is_empty());
+    match first {
+        None => Row::new("login shell", Mark::Ok, "prints nothing"),
+        Some(line) => {
+            let count = noise.len();
+            let more = if count >= MOST_NOISE { " or more" } else { "" };
+            let found = format!("prints {count} bytes{more} before the probe, first: {line}");
+            Row::new("login shell", Mark::Note, found)
+        }
+    }
+}
+
+fn language(interpreter: Interpreter, hello: &Hello) -> String {
+    let version = clean(&hello.version, 100);
+    match interpreter {
+        Interpreter::Python => {
+            let path = hello.path.as_deref().map(|path| clean(path, 200)).unwrap_or_default();
+            let path = if path.is_empty() { "python".to_owned() } else { path };
+            format!("{path} {version}")
+        }
+        Interpreter::Shell => format!("sh ({version}), because no Python fits"),
+    }
+}
+
+fn presented(hello: &Hello) -> Row {
+    let Hello { host, kernel, arch, cpus, tick, uid, user, hidepid, .. } = hello;
+    let name = |text: &str| clean(text, 100);
+    let found = format!(
+        "{}, Linux {}, {}, {cpus} processors, {tick} ticks a second, as {} (uid {uid}), hidepid {hidepid}",
+        name(host),
+        name(kernel),
+        name(arch),
+        name(user)
+    );
+    if *hidepid == 0 || *uid == 0 {
+        return Row::new("probe", Mark::Ok, found);
+    }
+    Row::new("probe", Mark::Note, found)
+        .details(vec!["hidepid hides the processes of other users".to_owned()])
+}
+
+/// Compares the clock of the node with ours.
+fn clocks(hello: &Hello, arrival: Timestamp, took: std::time::Duration) -> Option<Row> {
+    let Given::Value(seconds) = hello.time else { return None };
+    if !(0.0..1e11).contains(&seconds) {
+        return None;
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a float cast saturates, and it is in range"
+    )]
+    let theirs = (seconds * 1e6) as i64;
+    let ahead = theirs.saturating_sub(arrival.as_micros());
+    // It was read at some moment between our sending the probe and its hello.
+    let doubt = i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
+    if ahead > -doubt.saturating_add(NOTABLE) && ahead < NOTABLE {
+        let found = format!("agrees with ours within {} ms", doubt.max(ahead.abs()) / 1000);
+        return Some(Row::new("clock", Mark::Ok, found));
+    }
+    let direction = if ahead > 0 { "ahead of" } else { "behind" };
+    let found = format!("{} s {direction} ours", ahead.abs() / 1_000_000);
+    let remedy = "gtop's ages stay right; see timedatectl on both sides";
+    Some(Row::new("clock", Mark::Note, found).remedy(remedy))
+}
+
+impl Doubts<'_> {
+    /// Asks the node which Pythons it has and what is wrong with each.
+    async fn reasons(self) -> Vec<String> {
+        let asked = async {
+            let line = probe::why_no_python();
+            let mut channel = self.transport.open(self.target, &line, |_| ()).await.ok()?;
+            let mut said = Vec::new();
+            loop {
+                match channel.next().await {
+                    Output::Stdout(bytes) => {
+                        let room = LONGEST_REASONS.saturating_sub(said.len());
+                        said.extend(bytes.iter().take(room));
+                    }
+                    Output::Stderr(_) => {}
+                    Output::Exit(_) | Output::Closed(_) => break,
+                }
+            }
+            channel.shutdown().await;
+            Some(String::from_utf8_lossy(&said).into_owned())
+        };
+        let said = timeout(REASONS_LIMIT, Box::pin(asked)).await.ok().flatten().unwrap_or_default();
+        let lines = said.lines().filter_map(|line| line.split_once(probe::REASON));
+        lines.map(|(_, reason)| clean(reason, 200)).take(4).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn clocks_are_compared_as_far_as_the_wait_allows() {
+        let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+        let row = |theirs: f64, took: u64| {
+            let hello = Hello { time: Given::Value(theirs), ..Hello::default() };
+            clocks(&hello, at(1000), Duration::from_millis(took)).map(|row| (row.mark, row.found))
+        };
+        let ok = |ms: u64| Some((Mark::Ok, format!("agrees with ours within {ms} ms")));
+        assert_eq!(row(999.9, 100), ok(100));
+        assert_eq!(row(1001.5, 100), ok(1500));
+        assert_eq!(row(993.0, 8000), ok(8000), "the wait may have been before it");
+        assert_eq!(row(1010.0, 8000), Some((Mark::Note, "10 s ahead of ours".to_owned())));
+        assert_eq!(row(900.0, 100), Some((Mark::Note, "100 s behind ours".to_owned())));
+        for nonsense in [f64::NAN, -1.0, 1e300, f64::INFINITY] {
+            assert_eq!(row(nonsense, 1), None);
+        }
+    }
+
+    #[test]
+    fn what_a_shell_prints_cannot_command_the_terminal() {
+        let row = shell(b"\n\x1b[2JWelcome\nmore\n");
+        assert_eq!(row.found, "prints 18 bytes before the probe, first: [2JWelcome");
+        assert_eq!(shell(b"\n").mark, Mark::Ok);
+    }
+}

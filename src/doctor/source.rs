@@ -1,0 +1,174 @@
+//! What each driver interface of a node gives, what it lacks, and why.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use crate::collect::Visit;
+use crate::doctor::{Mark, Row};
+use crate::fields::{DEVICE, Value};
+use crate::model::{
+    BackendState, Device, DeviceFault, Reason, Sample, Source, SourceFault, SourceFaultKind, clean,
+};
+use crate::time::{Clock, Timestamp};
+use crate::wire::{Body, Lift, Lifted};
+
+/// How long an interface may take to say something: a call that hangs is told after three seconds.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// What one interface has said.
+#[derive(Debug, Default)]
+struct Said {
+    devices: Option<Vec<Device>>,
+    fault: Option<SourceFault>,
+}
+
+/// Adds a row for each interface a node knows of.
+pub(super) async fn rows(
+    visit: &mut Visit,
+    hello: &Body,
+    clock: &Clock,
+    arrival: Timestamp,
+    rows: &mut Vec<Row>,
+) {
+    let mut lift = Lift::default();
+    let Some(Lifted::Hello(hello)) = lift.body(hello, arrival) else { return };
+    let mut states = hello.backends;
+    let mut said: BTreeMap<Source, Said> = BTreeMap::new();
+    let began = Instant::now();
+    let mut is_lost = None;
+    while !is_complete(&states, &said) {
+        let frame = match timeout_at(began + PATIENCE, visit.next_frame()).await {
+            Ok(Ok(frame)) => frame,
+            Ok(Err(fault)) => {
+                is_lost = Some(fault);
+                break;
+            }
+            Err(_elapsed) => break,
+        };
+        match lift.body(&frame.body, clock.now()) {
+            Some(Lifted::Hello(again)) => states = again.backends,
+            Some(Lifted::Sample(sample)) => hear(*sample, &mut said),
+            Some(Lifted::Bye(_)) | None => {}
+        }
+    }
+    let took = began.elapsed();
+    for state in &states {
+        rows.push(row(state, said.remove(&state.source).unwrap_or_default(), took));
+    }
+    if let Some(fault) = is_lost {
+        let row = Row::new("samples", Mark::Failed, clean(&fault.sentence(), 400));
+        rows.push(row.took(took).remedy(fault.kind.remedy()));
+    }
+}
+
+fn is_complete(states: &[BackendState], said: &BTreeMap<Source, Said>) -> bool {
+    states.iter().all(|state| {
+        state.absent.is_some()
+            || said
+                .get(&state.source)
+                .is_some_and(|said| said.devices.is_some() || said.fault.is_some())
+    })
+}
+
+fn hear(sample: Sample, said: &mut BTreeMap<Source, Said>) {
+    for backend in sample.backends {
+        if let Some(devices) = backend.devices {
+            let said = said.entry(backend.source).or_default();
+            said.devices = Some(devices.list);
+            said.fault = None;
+        }
+    }
+    for (source, fault) in sample.faults {
+        said.entry(source).or_default().fault = Some(fault);
+    }
+}
+
+fn row(state: &BackendState, said: Said, took: Duration) -> Row {
+    let name = clean(state.source.as_str(), 40);
+    if let Some(why) = &state.absent {
+        let remedy = SourceFaultKind::NoLibrary.remedy();
+        return Row::new(&name, Mark::Note, why.to_string()).remedy(remedy);
+    }
+    if let Some(fault) = said.fault {
+        let kind = fault.kind;
+        let mark = if kind == SourceFaultKind::NoLibrary { Mark::Note } else { Mark::Failed };
+        let call = clean(&fault.call, 100);
+        let lasting = if kind == SourceFaultKind::Stuck {
+            format!(" for {} s", fault.lasting.as_secs())
+        } else {
+            String::new()
+        };
+        let message = clean(&fault.message, 200);
+        let message = if message.is_empty() { message } else { format!(": {message}") };
+        let found = format!("{}{lasting} ({call}){message}", kind.label());
+        return Row::new(&name, mark, found).took(took).remedy(kind.remedy());
+    }
+    let Some(devices) = said.devices else {
+        let found = format!("said nothing within {} s", PATIENCE.as_secs());
+        return Row::new(&name, Mark::Failed, found).took(took).remedy("run it there by hand");
+    };
+    let broken: Vec<String> = devices.iter().filter_map(broken).collect();
+    let mark = if broken.is_empty() { Mark::Ok } else { Mark::Failed };
+    let details = broken.into_iter().chain(lacks(&devices)).collect();
+    let row = Row::new(&name, mark, kinds(&devices)).took(took).details(details);
+    if mark == Mark::Failed { row.remedy(SourceFaultKind::Lost.remedy()) } else { row }
+}
+
+/// Returns how many devices of which model there are, and the driver.
+fn kinds(devices: &[Device]) -> String {
+    let whole: Vec<&Device> = devices.iter().filter(|device| device.parent.is_none()).collect();
+    let mut models: BTreeMap<String, usize> = BTreeMap::new();
+    let mut drivers = BTreeSet::new();
+    for device in &whole {
+        let model = device
+            .name
+            .known()
+            .map_or_else(|| "of unknown model".to_owned(), |name| clean(name, 60));
+        *models.entry(model).or_default() += 1;
+        drivers.extend(device.driver.known().map(|driver| clean(driver, 40)));
+    }
+    if whole.is_empty() {
+        return "no devices".to_owned();
+    }
+    let slices = devices.len() - whole.len();
+    let models = models.iter().map(|(model, count)| format!("{count} {model}"));
+    let mut words: Vec<String> = models.take(8).collect();
+    if slices > 0 {
+        words.push(format!("{slices} slices"));
+    }
+    words.extend(drivers.into_iter().take(2).map(|driver| format!("driver {driver}")));
+    words.join(", ")
+}
+
+/// Says what is wrong with a device, when anything is.
+fn broken(device: &Device) -> Option<String> {
+    let why = match device.fault.as_ref()? {
+        DeviceFault::Lost => "lost by the driver".to_owned(),
+        DeviceFault::NeedsReset => "needs a reset".to_owned(),
+        DeviceFault::NoPermission => "may not be used by us".to_owned(),
+        DeviceFault::Other(words) => clean(words, 120),
+    };
+    let name =
+        device.index.known().map_or_else(|| clean(&device.uuid, 60), |index| format!("#{index}"));
+    Some(format!("device {name}: {why}"))
+}
+
+/// Returns a line for each reason why values are missing.
+fn lacks(devices: &[Device]) -> Vec<String> {
+    let mut by_reason: BTreeMap<&'static str, Vec<&'static str>> = BTreeMap::new();
+    for field in DEVICE {
+        let missing = devices.iter().filter(|device| device.fault.is_none()).find_map(|device| {
+            let Value::Unknown(reason) = (field.read)(device) else { return None };
+            (reason != Reason::NotSampled).then(|| reason.text())
+        });
+        if let Some(reason) = missing {
+            by_reason.entry(reason).or_default().push(field.alias);
+        }
+    }
+    by_reason
+        .into_iter()
+        .map(|(reason, fields)| format!("{reason}: {}", fields.join(", ")))
+        .collect()
+}

@@ -1,0 +1,17 @@
+//! Why a node has no Python for the probe.
+
+use super::PYTHONS;
+
+/// What stands before a reason, among whatever else a login shell prints.
+pub const REASON: &str = "gtop-reason ";
+
+/// Returns the command that says of each Python the loader tries what is wrong with it, a line
+/// each; for any login shell.
+pub fn why_no_python() -> String {
+    format!(
+        "exec /bin/sh -c 'for p in {PYTHONS};do q=$(command -v $p)||{{ echo \"{REASON}$p: not there\";continue;}};\
+         if $q -IS -c \"import sys;sys.exit(sys.version_info<(3,6))\" </dev/null >/dev/null 2>&1;then \
+         echo \"{REASON}$q: lacks zlib or binascii\";else \
+         echo \"{REASON}$q: $($q -V 2>&1 </dev/null|head -n 1), and 3.6 is needed\";fi;done'"
+    )
+}

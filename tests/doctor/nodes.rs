@@ -1,0 +1,145 @@
+//! Faults on the node itself: its login shell, its interpreters, its driver.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use gtop::doctor::Mark;
+
+use crate::lab::{Lab, local};
+use crate::{doctor, examine_with, failure, is_well, known, row, says};
+
+/// Puts a program of this name before all others on the node's search path.
+fn stub(lab: &Lab, name: &str, script: &str) -> String {
+    let folder = lab.path("bin");
+    fs::create_dir_all(&folder).unwrap();
+    let file = folder.join(name);
+    fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    // Login files would put other folders before it.
+    format!("SetEnv HOME=/nonexistent PATH={}:/usr/bin:/bin", folder.display())
+}
+
+/// A server that runs this line in place of every command.
+fn instead(line: &str) -> String {
+    format!("ForceCommand {line}")
+}
+
+#[tokio::test]
+async fn a_login_shell_that_ends_first() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = known(&lab, &instead("echo 'This account is closed'; exit 3")).await;
+    let report = doctor(&lab).await;
+    let failed = failure(&report, "login shell");
+    says(failed, "exit status 3, after: This account is closed");
+    says(failed, "a login file that ends or starts another program");
+    drop(sshd);
+    let _sshd = known(&lab, "").await;
+    is_well(&doctor(&lab).await);
+}
+
+#[tokio::test]
+async fn a_restricted_account() {
+    let Some(lab) = Lab::new().await else { return };
+    let _sshd = known(&lab, "").await;
+    let open = lab.text("authorized");
+    lab.write("authorized", &format!("restrict,command=\"/bin/false\" {open}"));
+    let report = doctor(&lab).await;
+    let failed = failure(&report, "login shell");
+    says(failed, "the login shell ended first, exit status 1");
+    says(failed, "a forced command");
+    lab.write("authorized", &open);
+    is_well(&doctor(&lab).await);
+}
+
+#[tokio::test]
+async fn a_login_shell_that_talks_is_worth_a_note() {
+    let Some(lab) = Lab::new().await else { return };
+    let line = instead("printf 'Welcome\\033[2J\\nto gpu01\\n'; eval \"$SSH_ORIGINAL_COMMAND\"");
+    let _sshd = known(&lab, &line).await;
+    let report = doctor(&lab).await;
+    is_well(&report);
+    let shell = row(&report, "login shell");
+    assert_eq!(shell.mark, Mark::Note);
+    assert_eq!(shell.found, "prints 21 bytes before the probe, first: Welcome [2J");
+}
+
+#[tokio::test]
+async fn a_node_without_python_is_a_note_with_its_reasons() {
+    let Some(lab) = Lab::new().await else { return };
+    let path = stub(&lab, "python3", "[ $1 = -V ] && echo Python 3.4.10; exit 1");
+    // The command of gtop with other places to look for Python in.
+    let line = instead(
+        "/bin/sh -c \"$(printf %s \"$SSH_ORIGINAL_COMMAND\" | sed s,/usr/bin/python3,/nowhere/python3,)\"",
+    );
+    let _sshd = known(&lab, &format!("{path}\n{line}")).await;
+    let report = doctor(&lab).await;
+    is_well(&report);
+    let interpreter = row(&report, "interpreter");
+    assert_eq!(interpreter.mark, Mark::Note);
+    says(interpreter, "sh (");
+    says(interpreter, "/nowhere/python3: not there");
+    says(interpreter, "Python 3.4.10, and 3.6 is needed");
+}
+
+#[tokio::test]
+async fn python_is_named_with_its_place() {
+    let Some(lab) = Lab::new().await else { return };
+    let _sshd = known(&lab, "").await;
+    let report = doctor(&lab).await;
+    let interpreter = row(&report, "interpreter");
+    assert_eq!(interpreter.mark, Mark::Ok);
+    says(interpreter, "python3");
+    says(row(&report, "clock"), "agrees with ours");
+    says(row(&report, "probe"), "ticks a second");
+}
+
+#[tokio::test]
+async fn a_driver_of_another_version_than_its_library() {
+    let Some(lab) = Lab::new().await else { return };
+    let words = "Failed to initialize NVML: Driver/library version mismatch";
+    let path = stub(&lab, "nvidia-smi", &format!("echo '{words}'; exit 18"));
+    let _sshd = known(&lab, &path).await;
+    let report = doctor(&lab).await;
+    let failed = failure(&report, "nvidia-smi");
+    says(failed, "driver and library differ");
+    says(failed, words);
+    says(failed, "reload it or reboot the node");
+    // What comes after it is told all the same.
+    says(row(&report, "clock"), "agrees");
+    fs::remove_file(lab.path("bin/nvidia-smi")).unwrap();
+    is_well(&doctor(&lab).await);
+}
+
+#[tokio::test]
+async fn a_driver_that_hangs() {
+    let Some(lab) = Lab::new().await else { return };
+    let path = stub(&lab, "nvidia-smi", "exec sleep 60");
+    let _sshd = known(&lab, &path).await;
+    let report = doctor(&lab).await;
+    let failed = failure(&report, "nvidia-smi");
+    says(failed, "stuck for");
+    says(failed, "reset or reboot");
+}
+
+#[tokio::test]
+async fn a_node_without_a_driver_is_a_note() {
+    let Some(lab) = Lab::new().await else { return };
+    let _sshd = known(&lab, "SetEnv PATH=/bin").await;
+    let report = doctor(&lab).await;
+    is_well(&report);
+    let smi = row(&report, "nvidia-smi");
+    if smi.mark == Mark::Note {
+        says(smi, "nvidia-smi not found");
+        says(smi, "a CPU node needs none");
+    }
+}
+
+#[tokio::test]
+async fn this_machine_needs_no_way() {
+    let Some(lab) = Lab::new().await else { return };
+    let report = examine_with(&lab.transport(), &local()).await;
+    is_well(&report);
+    for step in gtop::doctor::STEPS {
+        assert_eq!(row(&report, step).mark, Mark::Apart);
+    }
+}
