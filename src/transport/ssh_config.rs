@@ -219,6 +219,18 @@ pub struct Surroundings {
     pub agent: Option<PathBuf>,
 }
 
+/// Returns the name that `/etc/passwd` has for this user: cron and containers set no `USER`.
+fn name_in_passwd() -> Option<String> {
+    let own = rustix::process::getuid().as_raw().to_string();
+    let text = std::fs::read_to_string("/etc/passwd").ok()?;
+    let name_of = |line: &str| {
+        let mut fields = line.split(':');
+        let (name, _, uid) = (fields.next()?, fields.next()?, fields.next()?);
+        (uid == own).then(|| name.to_owned())
+    };
+    text.lines().find_map(name_of)
+}
+
 impl Surroundings {
     /// Reads the environment; without `HOME` nothing under it is found.
     pub fn of_this_process() -> Self {
@@ -226,7 +238,10 @@ impl Surroundings {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         Self {
             home: variable("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
-            user: variable("USER").or_else(|| variable("LOGNAME")).unwrap_or_default(),
+            user: variable("USER")
+                .or_else(|| variable("LOGNAME"))
+                .or_else(name_in_passwd)
+                .unwrap_or_default(),
             machine: machine.trim().to_owned(),
             agent: variable("SSH_AUTH_SOCK").map(PathBuf::from),
         }
