@@ -464,6 +464,18 @@ mod tests {
         assert_eq!(verdict(&judge(&lines, "", |_| ()), &short.into()), "not agreed");
     }
 
+    #[test]
+    fn a_key_shorter_than_the_configuration_wants_is_refused() {
+        // A modulus of 2048 bits.
+        let key = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQCvw6UEg+enac3r3CLPgOJ6o2koQlKVLVlqxskNszgmPr6gFA/lRKzU55NvfG41EmNWmz94QZAxtG9l/2tUvjllorLj556vN9zSeFtpyAywxP3H0TYwIq1Mnh/gVPu7SgmkDgazmhZQFXMs+MIftqfpQn42FVODPUagfpxDvHThBkPA67kKprUqxSARgqNjRycTYv3juj7F94tHwoyLgrSVwYv2SyyaFV9GKeMQze8w4+sh0bBWASf9DbfBU17FH3ZFAUDg2hpak2YwwPPKwyXNCgD4V6zi/BHJsLnhuzppo3+58lbuSjKbJDJGv81v9Yx0LVcvgNm1JlcppoxQ5Fm/";
+        let key = PublicKey::from_openssh(key).unwrap();
+        let lines = "n1 ".to_owned() + &key.to_openssh().unwrap();
+        for (least, want) in [(0, "known"), (2048, "known"), (2049, "not agreed")] {
+            let judge = judge(&lines, "", |settings| settings.least_rsa_bits = least);
+            assert_eq!(verdict(&judge, &key.clone().into()), want, "{least}");
+        }
+    }
+
     #[tokio::test]
     async fn only_what_ssh_lets_in_is_let_in() {
         use HostKeyCheck::{AcceptNew, Ask, No, Yes};
