@@ -21,7 +21,7 @@ import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # In the order of src/probe.rs, compiled piece by piece as there.
-PARTS = ('wire', 'child', 'host', 'processes', 'nvidia_smi', 'nvml_library', 'nvml_device', 'nvml', 'main')
+PARTS = ('wire', 'child', 'host', 'processes', 'nvidia_smi', 'nvml_library', 'nvml_device', 'nvml', 'rare', 'main')
 TICK = os.sysconf('SC_CLK_TCK')
 
 
@@ -110,7 +110,7 @@ def main():
 
 
 def run(options, folder, pids):
-    pieces = ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in PARTS)
+    pieces = 'PACKED={}\n' + ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in PARTS)
     pieces = '\n'.join(line for line in pieces.split('\n') if line and not line.lstrip().startswith('#'))
     packed = base64.b64encode(zlib.compress(pieces.replace('\nclass ', '\n\fclass ').encode(), 9)).decode()
     source = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'

@@ -1,7 +1,7 @@
 # The probe itself: one loop over stdin, the children and the clock.
-# A further kind of device is a class like NvidiaSmi in a file of its own, and an entry here. Of one entry's
-# kinds the first that works is used; the next is tried when it is absent.
-BACKENDS = ((Nvml, NvidiaSmi),)
+# A further kind of device is a class like NvidiaSmi in a file of its own, and an entry here or in RARE. Of one
+# entry's kinds the first that works is used; the next is tried when it is absent.
+BACKENDS = ((Nvml, NvidiaSmi),) + tuple((kind,) for kind in rare(RARE))
 SLOW = 10.0
 FULL = 60.0
 FASTEST = 0.05

@@ -43,8 +43,12 @@ const PYTHON: &[&str] = &[
     include_str!("../probes/nvml_library.py"),
     include_str!("../probes/nvml_device.py"),
     include_str!("../probes/nvml.py"),
+    include_str!("../probes/rare.py"),
     include_str!("../probes/main.py"),
 ];
+
+/// The backends that a Python probe compiles only where such a device is, by their kind.
+const RARE: &[(&str, &str)] = &[];
 
 /// The sh probe, likewise.
 const SHELL: &[&str] = &[
@@ -107,13 +111,23 @@ pub fn launch_line(nonce: &str, python_len: usize) -> String {
 /// The Python parts without their comments, packed: what travels is a quarter of it, and a session that
 /// has to queue it on its way out holds no more than that.
 static PACKED: LazyLock<String> = LazyLock::new(|| {
-    let mut packer = ZlibEncoder::new(Vec::new(), Compression::best());
-    // Writing to a Vec cannot fail; were it to, the probe would not start and say so.
-    let packed = packer
-        .write_all(bare(PYTHON, Interpreter::Python).as_bytes())
-        .and_then(|()| packer.finish());
-    STANDARD.encode(packed.unwrap_or_default())
+    let mut text = String::from("PACKED={");
+    for (kind, source) in RARE {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\"{kind}\":\"{}\",", packed(&bare(&[source], Interpreter::Python)));
+    }
+    text.push_str("}\n");
+    text.push_str(&bare(PYTHON, Interpreter::Python));
+    packed(&text)
 });
+
+/// Returns a text as zlib packs it, in base64.
+fn packed(text: &str) -> String {
+    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
+    // Writing to a Vec cannot fail; were it to, the probe would not start and say so.
+    let packed = zlib.write_all(text.as_bytes()).and_then(|()| zlib.finish());
+    STANDARD.encode(packed.unwrap_or_default())
+}
 
 /// Returns the script to send once the loader has announced `interpreter`, with its end mark for sh.
 pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Vec<u8> {
