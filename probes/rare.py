@@ -19,14 +19,13 @@ def pci():
 class Rare:
     """A backend that is not compiled yet; calling it makes one."""
 
-    tells_all = False
-
-    def __init__(self, kind, name, here, floors, focused=None):
+    def __init__(self, kind, name, here, floors, focused=None, tells_all=False):
         self.kind = kind
         self.name = name        # of the class in its source
         self.here = here        # whether a PCI function is such a device
         self.floors = floors
         self.focused = focused
+        self.tells_all = tells_all      # as in Nvml
 
     def __call__(self, duty):
         import binascii
@@ -41,6 +40,14 @@ def rare(kinds):
     return tuple(kind for kind in kinds if any(kind.here(*function) for function in functions))
 
 
+def is_tpu(vendor, device, subsystem, kind):
+    """A TPU that is known, or what else of Google's is a processing accelerator; its network cards are none."""
+    known = device in ('0x005e', '0x0062', '0x0063', '0x006f', '0x0076') or (
+        device == '0x0027' and subsystem in ('0x004e', '0x004f'))
+    return vendor == '0x1ae0' and (known or kind.startswith('0x12'))
+
+
 # One line for each kind.
 RARE = (
+    Rare('tpu', 'Tpu', is_tpu, (0.05, 2.0, 10.0), None, True),
 )

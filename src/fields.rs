@@ -11,11 +11,13 @@ pub use detail::DEVICE_DETAIL;
 pub use device::DEVICE;
 pub use host::HOST;
 pub use process::{PROCESS, Usage};
+pub use tpu::DEVICE_TPU;
 
 mod detail;
 mod device;
 mod host;
 mod process;
+mod tpu;
 
 /// A metric of an `S`.
 #[derive(Debug)]
@@ -54,7 +56,7 @@ const UNITS: [(&str, &str); 8] = [
 
 /// Returns every metric of a device, the everyday ones first.
 pub fn of_device() -> impl Iterator<Item = &'static Field<Device>> {
-    DEVICE.iter().chain(DEVICE_DETAIL)
+    DEVICE.iter().chain(DEVICE_DETAIL).chain(DEVICE_TPU)
 }
 
 /// A value without its unit, which stands in the field's id.

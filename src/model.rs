@@ -17,7 +17,9 @@ pub use sample::{
     UsesReading,
 };
 pub use text::{clean, clean_shared, is_hostile};
+pub use tpu::{TpuCore, TpuDetails};
 pub use unit::{Bytes, Celsius, Megahertz, Percent, Watts};
+pub use vendor::Vendor;
 
 mod details;
 mod device;
@@ -30,4 +32,6 @@ mod process;
 mod reading;
 mod sample;
 mod text;
+mod tpu;
 mod unit;
+mod vendor;

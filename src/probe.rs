@@ -48,7 +48,16 @@ const PYTHON: &[&str] = &[
 ];
 
 /// The backends that a Python probe compiles only where such a device is, by their kind.
-const RARE: &[(&str, &str)] = &[];
+const RARE: &[(&str, &str)] = &[(
+    "tpu",
+    concat!(
+        include_str!("../probes/grpc.py"),
+        include_str!("../probes/tpu_chips.py"),
+        include_str!("../probes/tpu_runtime.py"),
+        include_str!("../probes/tpu_library.py"),
+        include_str!("../probes/tpu.py"),
+    ),
+)];
 
 /// The sh probe, likewise.
 const SHELL: &[&str] = &[

@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 
 use crate::fields::{Field, HOST, PROCESS, Usage, Value, of_device};
 use crate::fleet::{Fleet, Node, SourceState, Totals, Traffic};
-use crate::model::{Device, DeviceFault, Link, LinkCounters, Reason, Via};
+use crate::model::{Device, DeviceFault, Link, LinkCounters, Percent, Reason, TpuCore, Via};
 use crate::time::Timestamp;
 
 /// Version of the snapshot's shape.
@@ -201,6 +201,7 @@ impl Serialize for DeviceJson<'_> {
         map.serialize_entry("fault", &device.fault.as_ref().map(device_fault))?;
         write_fields(&mut map, of_device(), device)?;
         map.serialize_entry("links", &links(device))?;
+        map.serialize_entry("cores", &cores(device))?;
         map.serialize_entry("processes", &processes)?;
         map.end()
     }
@@ -212,6 +213,19 @@ fn links(device: &Device) -> Vec<Json> {
     let one =
         |link: &LinkCounters| json!({"transmit_bytes": link.sent, "receive_bytes": link.received});
     known.iter().flat_map(|links| links.iter()).map(one).collect()
+}
+
+/// The cores of a TPU chip that has several.
+fn cores(device: &Device) -> Vec<Json> {
+    let known = device.tpu.as_ref().and_then(|tpu| tpu.by_core.known());
+    let one = |core: &TpuCore| {
+        json!({
+            "memory_used_bytes": core.memory_used.map(|bytes| bytes.0),
+            "memory_total_bytes": core.memory_total.map(|bytes| bytes.0),
+            "utilization_percent": core.utilization.map(Percent::get),
+        })
+    };
+    known.iter().flat_map(|cores| cores.iter()).map(one).collect()
 }
 
 fn device_fault(fault: &DeviceFault) -> &str {
@@ -299,7 +313,7 @@ fn totals(totals: &Totals) -> Json {
         "devices_held": totals.held,
         "devices_free": totals.free,
         "devices_faulty": totals.faulty,
-        "utilization_percent": totals.utilization.map(crate::model::Percent::get),
+        "utilization_percent": totals.utilization.map(Percent::get),
         "memory_used_bytes": totals.memory_used.map(|bytes| bytes.0),
         "memory_total_bytes": totals.memory_total.map(|bytes| bytes.0),
         "power_watts": totals.power.map(crate::model::Watts::get),

@@ -1,10 +1,17 @@
 //! The metrics of a device that every screen may show.
 
-use crate::fields::{Field, bytes, celsius, flag, megahertz, percent, text, watts, whole};
-use crate::model::{Device, Throttle};
+use crate::fields::{Field, bytes, celsius, flag, megahertz, percent, text, watts, whole, word};
+use crate::model::{Device, Throttle, Vendor};
 
 /// What most devices of most makers tell.
 pub const DEVICE: &[Field<Device>] = &[
+    Field {
+        id: "vendor",
+        title: "VENDOR",
+        alias: "vendor",
+        help: "who makes it: nvidia, amd, google",
+        read: |device| word(device.vendor, Vendor::text),
+    },
     Field {
         id: "name",
         title: "NAME",

@@ -96,6 +96,7 @@ fn merged(before: Option<Device>, newer: Device) -> Device {
         return Device {
             uuid: device.uuid,
             index: device.index,
+            vendor: device.vendor,
             name: device.name,
             pci: device.pci,
             driver: device.driver,

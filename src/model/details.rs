@@ -44,6 +44,8 @@ macro_rules! readings {
     };
 }
 
+pub(super) use readings;
+
 readings! {
     /// What does not change while a device is there.
     DeviceStatics {

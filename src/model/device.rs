@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::model::details::{DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics};
 use crate::model::reading::Reading;
+use crate::model::tpu::TpuDetails;
 use crate::model::unit::{Bytes, Celsius, Megahertz, Percent, Watts};
+use crate::model::vendor::Vendor;
 
 /// Why clocks are held down; bits as NVML defines them (`nvmlClocksEventReasons*` in `nvml.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +84,8 @@ pub struct Device {
     pub parent: Option<Arc<str>>,
     /// The number the driver shows; not an identity.
     pub index: Reading<u32>,
+    /// Who makes it.
+    pub vendor: Reading<Vendor>,
     /// Model name.
     pub name: Reading<Arc<str>>,
     /// PCI bus id.
@@ -142,6 +146,8 @@ pub struct Device {
     pub counters: Option<Arc<DeviceCounters>>,
     /// What became of the counters between two samples.
     pub rates: Option<Arc<DeviceRates>>,
+    /// What only a TPU chip tells.
+    pub tpu: Option<Arc<TpuDetails>>,
     /// Why it gives no numbers.
     pub fault: Option<DeviceFault>,
 }
@@ -153,6 +159,7 @@ impl Device {
             uuid,
             parent,
             index,
+            vendor,
             name,
             pci,
             driver,
@@ -183,11 +190,13 @@ impl Device {
             details,
             counters,
             rates,
+            tpu,
             fault,
         } = newer;
         self.uuid = uuid;
         self.parent = parent.or_else(|| self.parent.take());
         self.index.keep_newer(index);
+        self.vendor.keep_newer(vendor);
         self.name.keep_newer(name);
         self.pci.keep_newer(pci);
         self.driver.keep_newer(driver);
@@ -218,6 +227,7 @@ impl Device {
         DeviceDetails::merge(&mut self.details, details);
         DeviceCounters::merge(&mut self.counters, counters);
         self.rates = rates.or_else(|| self.rates.take());
+        TpuDetails::merge(&mut self.tpu, tpu);
         self.fault = fault;
     }
 

@@ -24,6 +24,8 @@ pub enum Reason {
     NoPermission,
     /// What came was no value of this kind.
     Malformed,
+    /// Nothing uses the device, and only what uses it could tell.
+    NoWorkload,
     /// A second sample is needed first.
     NeedsTwoSamples,
 }
@@ -38,6 +40,7 @@ impl Reason {
             Self::DriverError => "driver error",
             Self::NoPermission => "no permission",
             Self::Malformed => "malformed",
+            Self::NoWorkload => "no workload",
             Self::NeedsTwoSamples => "needs two samples",
         }
     }

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::wire::given::Given;
 pub use device::{Device, Use, Uses};
+pub use tpu::{Tpu, TpuCore};
 
 mod device;
+mod tpu;
 
 /// What one frame holds.
 #[derive(Clone, Debug, PartialEq)]

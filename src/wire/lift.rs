@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use crate::model::clean_shared;
 use crate::model::{
-    BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, DevicesReading, DriverFacts,
-    Hello, HostFacts, HostReading, HostSlowReading, JobId, Percent, Pressure, ProcessKey,
-    ProcessReading, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source, SourceFault,
-    SourceFaultKind, Space, UsesReading,
+    BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, Device, DevicesReading,
+    DriverFacts, Hello, HostFacts, HostReading, HostSlowReading, JobId, Percent, Pressure,
+    ProcessKey, ProcessReading, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source,
+    SourceFault, SourceFaultKind, Space, UsesReading, Vendor,
 };
 use crate::time::{ClockOffset, Timestamp};
 use crate::wire::body::{self, Body, Given};
 use crate::wire::csv::{self, DEVICE_LIMIT, NAME_LIMIT, USE_LIMIT};
 
 mod device;
+mod tpu;
 
 /// Most interfaces, ports, disks or file systems of one node.
 const PART_LIMIT: usize = 64;
@@ -108,7 +109,15 @@ impl Lift {
             ),
             (None, None) => None,
         };
-        let devices = list.map(|list| DevicesReading { at: self.moment(sent.at, arrival), list });
+        let vendor = Vendor::of_backend(&sent.kind);
+        let made = |device| Device {
+            vendor: vendor.map_or(Reading::Unknown(Reason::NotAvailable), Reading::Known),
+            ..device
+        };
+        let devices = list.map(|list: Vec<Device>| DevicesReading {
+            at: self.moment(sent.at, arrival),
+            list: list.into_iter().map(made).collect(),
+        });
         let uses = match (&sent.apps, &sent.uses) {
             (Some(text), _) => {
                 Some(UsesReading { at: self.moment(text.at, arrival), list: csv::uses(text) })

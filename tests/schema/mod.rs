@@ -109,6 +109,28 @@ const HOST: Shape = Object(&[
     ("disk", MAY, List(&DISK, 16)),
 ]);
 
+const TPU_CORE: Shape = Object(&[
+    ("used", MAY, MAYBE_BYTES),
+    ("total", MAY, MAYBE_BYTES),
+    ("util", MAY, MAYBE_PERCENT),
+]);
+
+const TPU: Shape = Object(&[
+    ("nodes", MAY, Maybe(&Text(96))),
+    ("cores", MAY, Maybe(&Count(16))),
+    ("held", MAY, MAYBE_FLAG),
+    ("hbm_util", MAY, MAYBE_PERCENT),
+    ("idle", MAY, Maybe(&CLOCK)),
+    ("queue", MAY, MAYBE_COUNT),
+    ("source", MAY, Maybe(&Text(32))),
+    ("trouble", MAY, Maybe(&Text(200))),
+    ("by_core", MAY, List(&TPU_CORE, 16)),
+    ("uptime", MAY, Maybe(&CLOCK)),
+    ("framework", MAY, Maybe(&Text(96))),
+    ("slice_error", MAY, Maybe(&Text(200))),
+    ("megascale_error", MAY, Maybe(&Text(200))),
+]);
+
 const DEVICE: Shape = Object(&[
     ("uuid", MUST, Text(96)),
     ("index", MAY, MAYBE_COUNT),
@@ -195,6 +217,7 @@ const DEVICE: Shape = Object(&[
     ("gpu_instance", MAY, MAYBE_COUNT),
     ("compute_instance", MAY, MAYBE_COUNT),
     ("mig", MAY, MAYBE_FLAG),
+    ("tpu", MAY, TPU),
     ("lacks", MAY, Map(&Text(96))),
     ("fault", MAY, Text(160)),
 ]);

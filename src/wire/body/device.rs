@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::wire::body::tpu::Tpu;
 use crate::wire::given::Given;
 
 /// One device, typed.
@@ -263,6 +264,9 @@ pub struct Device {
     /// Of a slice: its compute instance.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub compute_instance: Given<u64>,
+    /// What only a TPU chip tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tpu: Option<Tpu>,
     /// Why a key is `null`, by key.
     #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub lacks: std::collections::BTreeMap<String, String>,

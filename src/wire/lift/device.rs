@@ -9,24 +9,29 @@ use crate::model::{
 };
 use crate::wire::body::{self, Given};
 use crate::wire::csv::{NAME_LIMIT, USE_LIMIT};
-use crate::wire::lift::{percent, single};
+use crate::wire::lift::{percent, single, tpu};
 
 /// Most links of one device.
 const LINK_LIMIT: usize = 64;
 
 /// One device as it was sent, with the reasons it gives for what it lacks.
-struct Judge<'a>(&'a body::Device);
+pub(super) struct Judge<'a>(pub(super) &'a body::Device);
 
 impl Judge<'_> {
     fn lack(&self, key: &str) -> Reason {
         self.0.lacks.get(key).map_or(Reason::NotAvailable, |why| lacking(why))
     }
 
-    fn count(&self, given: Given<u64>, key: &str) -> Reading<u64> {
+    /// What is unknown for the reason that is given.
+    pub(super) fn unknown<T>(&self, key: &str) -> Reading<T> {
+        Reading::Unknown(self.lack(key))
+    }
+
+    pub(super) fn count(&self, given: Given<u64>, key: &str) -> Reading<u64> {
         given.reading(self.lack(key))
     }
 
-    fn small(&self, given: Given<u64>, key: &str) -> Reading<u32> {
+    pub(super) fn small(&self, given: Given<u64>, key: &str) -> Reading<u32> {
         self.count(given, key).and_then(|number| u32::try_from(number).ok())
     }
 
@@ -34,7 +39,7 @@ impl Judge<'_> {
         self.count(given, key).and_then(judge)
     }
 
-    fn flag(&self, given: Given<bool>, key: &str) -> Reading<bool> {
+    pub(super) fn flag(&self, given: Given<bool>, key: &str) -> Reading<bool> {
         given.reading(self.lack(key))
     }
 
@@ -42,8 +47,12 @@ impl Judge<'_> {
         self.count(given, key).map(Bytes)
     }
 
-    fn share(&self, given: Given<f64>, key: &str) -> Reading<Percent> {
-        given.reading(self.lack(key)).and_then(|share| Percent::new(single(share)))
+    pub(super) fn number(&self, given: Given<f64>, key: &str) -> Reading<f64> {
+        given.reading(self.lack(key))
+    }
+
+    pub(super) fn share(&self, given: Given<f64>, key: &str) -> Reading<Percent> {
+        self.number(given, key).and_then(|share| Percent::new(single(share)))
     }
 
     fn degrees(&self, given: Given<f64>, key: &str) -> Reading<Celsius> {
@@ -98,6 +107,7 @@ pub(super) fn device(sent: &body::Device) -> Device {
         uuid: clean_shared(&sent.uuid, NAME_LIMIT),
         parent: sent.parent.as_deref().map(|parent| clean_shared(parent, NAME_LIMIT)),
         index: judge.small(sent.index, "index"),
+        vendor: Reading::default(),
         name: name(&sent.name),
         pci: name(&sent.pci),
         driver: name(&sent.driver),
@@ -134,6 +144,7 @@ pub(super) fn device(sent: &body::Device) -> Device {
         details: details(&judge).shared(),
         counters: counters(&judge).shared(),
         rates: None,
+        tpu: tpu::tpu(&judge),
         fault: sent.fault.as_deref().map(device_fault),
     }
 }
@@ -235,6 +246,7 @@ fn lacking(why: &str) -> Reason {
         "not supported" => Reason::NotSupported,
         "no permission" => Reason::NoPermission,
         "driver error" => Reason::DriverError,
+        "no workload" => Reason::NoWorkload,
         _ => Reason::NotAvailable,
     }
 }

@@ -1,0 +1,309 @@
+# Calls of gRPC servers on this machine, over cleartext HTTP/2 by hand: one connection carries many calls at once, and
+# whatever a server does is bounded and ends in words, never in an exception. Headers that come back are not decoded:
+# a message that came says enough, and the status of a refusal is looked for as the plain text it nearly always is.
+import _socket      # the module `socket` costs a hundred times as much
+
+H2_MESSAGE = 256 << 10  # longest reply
+H2_LENGTH = 16384       # longest frame: HTTP/2's default, which we leave as it is
+H2_FRAMES = 4096        # of one round
+H2_HEADERS, H2_RESET, H2_SETTINGS, H2_PING, H2_GOAWAY, H2_WINDOW, H2_MORE = 1, 3, 4, 6, 7, 8, 9
+H2_END, H2_END_HEADERS, H2_PADDED, H2_PRIORITY = 1, 4, 8, 32
+# No header table, nothing pushed, replies as long as we take them.
+H2_HELLO = (b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00'
+            b'\x00\x02\x00\x00\x00\x00\x00\x04\x00\x04\x00\x00')
+GRPC_WORDS = {1: 'cancelled', 4: 'too slow', 5: 'not found', 7: 'permission denied', 8: 'exhausted',
+              12: 'not implemented', 13: 'internal error', 14: 'unavailable', 16: 'unauthenticated'}
+GRPC_UNKNOWN = (5, 12)  # it does not have what was asked for
+
+
+def h2_frame(kind, flags, stream, body):
+    return (len(body).to_bytes(3, 'big') + bytes((kind, flags)) + stream.to_bytes(4, 'big')) + body
+
+
+def h2_text(text):
+    return bytes((len(text),)) + text.encode('ascii')
+
+
+def h2_status(block):
+    """The gRPC status that a block of headers holds, None when it cannot be told."""
+    at = block.find(b'grpc-status') + 11
+    if 11 <= at < len(block) and block[at] < 3:
+        digits = block[at + 1:at + 1 + block[at]]
+        return int(digits) if digits.isdigit() else None
+    return None
+
+
+class Refusal:
+    """Why one call has no reply; `is_unknown` when the server does not have what was asked for."""
+
+    def __init__(self, words, is_unknown=False):
+        self.words, self.is_unknown = words, is_unknown
+
+
+class H2Trouble(Exception):
+    """What ends a connection, in words."""
+
+
+class GrpcCall:
+    def __init__(self, key):
+        self.key = key
+        self.body = b''
+        self.block = b''
+
+    def outcome(self):
+        """The message that came, or why there is none."""
+        status = h2_status(self.block)
+        if status:
+            return Refusal(GRPC_WORDS.get(status, 'status %d' % status), status in GRPC_UNKNOWN)
+        body = self.body
+        if len(body) < 5 or len(body) - 5 != int.from_bytes(body[1:5], 'big') or body[0]:
+            return Refusal('no whole message')
+        return body[5:]
+
+
+class Grpc:
+    """One server: a round of calls goes out together, and the replies come in any order."""
+
+    def __init__(self, port):
+        self.port = port
+        self.socket = None
+        self.why = None         # what ended the last connection
+        self.heads = {}         # the headers of a call by its path
+
+    def open(self):
+        """Connects; what the system said when that does not work."""
+        why = None
+        for family, host in ((_socket.AF_INET, '127.0.0.1'), (_socket.AF_INET6, '::1')):
+            one = None
+            try:
+                one = _socket.socket(family, _socket.SOCK_STREAM)
+                one.settimeout(0.2)
+                one.connect((host, self.port))
+                one.settimeout(0)
+                one.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
+            except OSError as trouble:
+                why = why or trouble
+                if one is not None:
+                    one.close()
+                continue
+            self.socket, self.why = one, None
+            self.data, self.stream, self.calls, self.replies = b'', -1, {}, {}
+            self.credit, self.most, self.is_greeted, self.is_leaving = 65535, 100, False, False
+            self.write(H2_HELLO)
+            return None
+        return why
+
+    def close(self, why):
+        """Ends the connection; calls that wait for a reply learn why."""
+        if self.socket is not None:
+            self.socket.close()
+        self.socket, self.why = None, why
+        for call in self.calls.values():
+            self.replies[call.key] = Refusal(why)
+        self.calls = {}
+
+    def late(self, why):
+        """Gives up what has not been answered; a server that answered nothing is left."""
+        if not self.replies:
+            self.close(why)
+        for stream in list(self.calls):
+            self.write(h2_frame(H2_RESET, 0, stream, b'\0\0\0\x08'))
+            self.end(stream, Refusal(why))
+
+    def write(self, data):
+        try:
+            if self.socket is not None and self.socket.send(data) != len(data):
+                self.close('does not read')
+        except BlockingIOError:
+            self.close('does not read')
+        except OSError:
+            self.close('closed the connection')
+
+    def head(self, path):
+        if path not in self.heads:
+            # Numbers of HTTP/2's table of usual headers: method POST, scheme http, then path, authority,
+            # content-type and user-agent by name.
+            self.heads[path] = (
+                b'\x83\x86\x04' + h2_text(path) + b'\x01' + h2_text('localhost:%d' % self.port) +
+                b'\x0f\x10' + h2_text('application/grpc') + b'\x00' + h2_text('te') + h2_text('trailers') +
+                b'\x00' + h2_text('grpc-timeout') + h2_text('1S') + b'\x0f\x2b' + h2_text('gtop'))
+        return self.heads[path]
+
+    def begin(self, requests):
+        """Sends a round of (key, path, message)."""
+        self.calls, self.replies, self.frames, out = {}, {}, 0, []
+        for key, path, message in requests[:self.most]:
+            self.stream += 2
+            body = b'\0' + len(message).to_bytes(4, 'big') + message
+            self.credit -= len(body)
+            self.calls[self.stream] = GrpcCall(key)
+            out.append(h2_frame(H2_HEADERS, H2_END_HEADERS, self.stream, self.head(path)))
+            out.append(h2_frame(0, H2_END, self.stream, body))
+        if self.credit < 0 or self.stream >= 1 << 30:
+            self.close('gives no more room')
+        elif out:
+            self.write(b''.join(out))
+
+    def receive(self):
+        """Takes what has come."""
+        try:
+            data = self.socket.recv(65536)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b''
+        try:
+            if not data:
+                raise H2Trouble('closed the connection')
+            self.data += data
+            self.take()
+        except H2Trouble as trouble:
+            self.close(str(trouble))
+
+    def take(self):
+        """Deals with every whole frame."""
+        data, at = self.data, 0
+        while len(data) - at >= 9 and self.socket is not None:
+            size, kind, flags = int.from_bytes(data[at:at + 3], 'big'), data[at + 3], data[at + 4]
+            if not self.is_greeted and (kind != H2_SETTINGS or size > H2_LENGTH):
+                raise H2Trouble('speaks no gRPC')
+            if size > H2_LENGTH:
+                raise H2Trouble('sent a frame of %d bytes' % size)
+            if len(data) - at - 9 < size:
+                break
+            self.frames += 1
+            if self.frames > H2_FRAMES:
+                raise H2Trouble('sends without end')
+            self.is_greeted = True
+            stream = int.from_bytes(data[at + 5:at + 9], 'big') & 0x7fffffff
+            body = data[at + 9:at + 9 + size]
+            at += 9 + size
+            if stream:
+                self.frame(kind, flags, stream, body)
+            else:
+                self.control(kind, flags, body)
+        self.data = data[at:]
+
+    def control(self, kind, flags, body):
+        """A frame about the connection."""
+        if kind == H2_SETTINGS and not flags & 1:
+            for place in range(0, len(body) - 5, 6):
+                if body[place:place + 2] == b'\0\3':
+                    self.most = min(100, int.from_bytes(body[place + 2:place + 6], 'big'))
+            self.write(h2_frame(H2_SETTINGS, 1, 0, b''))
+        elif kind == H2_PING and not flags & 1:
+            self.write(h2_frame(H2_PING, 1, 0, body[:8]))
+        elif kind == H2_WINDOW:
+            self.credit += int.from_bytes(body[:4], 'big') & 0x7fffffff
+        elif kind == H2_GOAWAY:
+            last = int.from_bytes(body[:4], 'big') & 0x7fffffff
+            self.is_leaving = True
+            for stream in [one for one in self.calls if one > last]:
+                self.end(stream, Refusal('the server is going away'))
+
+    def frame(self, kind, flags, stream, body):
+        """A frame of one call."""
+        if kind == 0 and body:
+            # What was read makes room for more, whoever it was for.
+            self.write(h2_frame(H2_WINDOW, 0, 0, len(body).to_bytes(4, 'big')))
+        call = self.calls.get(stream)
+        if call is None:
+            return
+        if kind in (0, H2_HEADERS) and flags & H2_PADDED and body:
+            body = body[1:max(1, len(body) - body[0])]
+        if kind == H2_HEADERS and flags & H2_PRIORITY:
+            body = body[5:]
+        if kind == 0:
+            call.body += body
+            if max(len(call.body), int.from_bytes(call.body[1:5], 'big')) >= H2_MESSAGE:
+                self.write(h2_frame(H2_RESET, 0, stream, b'\0\0\0\x08'))
+                self.end(stream, Refusal('a reply of %d bytes or more' % H2_MESSAGE))
+                return
+        elif kind in (H2_HEADERS, H2_MORE):
+            call.block = (call.block + body)[-H2_LENGTH:]
+        elif kind == H2_RESET:
+            self.end(stream, Refusal('the server broke off'))
+            return
+        if kind in (0, H2_HEADERS) and flags & H2_END:
+            self.end(stream, call.outcome())
+
+    def end(self, stream, outcome):
+        call = self.calls.pop(stream, None)
+        if call is None:
+            return          # the connection has ended meanwhile
+        self.replies[call.key] = outcome
+        if not self.calls and self.is_leaving:
+            self.close('the server is going away')
+
+
+def grpc_round(duty, rounds, seconds):
+    """Sends each server its calls and waits for all replies, no longer than this; {server: {key: message or Refusal}}."""
+    poll, waiting = select.poll(), {}
+    for server, requests in rounds:
+        server.begin(requests)
+        if server.calls:
+            waiting[server.socket.fileno()] = server
+    for fd in waiting:
+        poll.register(fd, select.POLLIN)
+    poll.register(duty.link.source, select.POLLIN)
+    deadline = time.monotonic() + seconds
+    while waiting:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            for server in waiting.values():
+                server.late('no answer within %g s' % seconds)
+            break
+        for fd, _ in poll.poll(int(left * 1000) + 1):
+            if fd not in waiting:
+                duty.wait(0)    # the probe says something
+                continue
+            server = waiting[fd]
+            server.receive()
+            if not server.calls:
+                poll.unregister(fd)
+                del waiting[fd]
+    return {server: server.replies for server, _ in rounds}
+
+
+def pb_varint(data, at):
+    out = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        out |= (byte & 127) << shift
+        if byte < 128:
+            return out & 0xffffffffffffffff, at
+        shift += 7
+        if shift > 63:
+            raise ValueError
+
+
+def pb_fields(data):
+    """(number, value) of each field of a protobuf message: a whole number, or bytes; ValueError when it is none."""
+    at, out = 0, []
+    try:
+        while at < len(data):
+            tag, at = pb_varint(data, at)
+            kind = tag & 7
+            if kind == 0:
+                value, at = pb_varint(data, at)
+            elif kind in (1, 2, 5):
+                size, at = (8 if kind == 1 else 4, at) if kind != 2 else pb_varint(data, at)
+                value = data[at:at + size]
+                at += size
+                if at > len(data):
+                    raise ValueError
+            else:
+                raise ValueError
+            out.append((tag >> 3, value))
+    except IndexError:
+        raise ValueError
+    return out
+
+
+def pb_signed(value):
+    return value - (1 << 64) if value >> 63 else value
+
+
+def pb_double(value):
+    return struct.unpack('<d', value)[0] if len(value) == 8 else None

@@ -1,0 +1,195 @@
+# TPU chips as the kernel shows them: what is on the PCI bus, the device nodes, and who holds those open.
+GIB = 1 << 30
+# By PCI device, and subsystem where two share one: name, bytes of memory of a chip, cores that the runtime counts.
+TPU_KINDS = {'0x0027 0x004e': ('v2', 16 * GIB, 2), '0x0027 0x004f': ('v3', 32 * GIB, 2), '0x005e': ('v4', 32 * GIB, 1),
+             '0x0063': ('v5e', 16 * GIB, 1), '0x0062': ('v5p', 95 * GIB, 1), '0x006f': ('v6e', 32 * GIB, 1),
+             '0x0076': ('v7x', 192 * GIB, 2)}
+TPU_LINKS = 2048        # links of /proc looked at in one round; a machine has tens of thousands
+TPU_YOUNG = 60.0        # for so long a process is looked at each time: it opens its chips after it has started
+TPU_ENVIRONMENT = '/home/tpu-runtime/tpu-env'
+TPU_PORTS = b'TPU_RUNTIME_METRICS_PORTS'
+TPU_USUAL_PORTS = list(range(8431, 8439))
+TPU_MOST = 64
+
+
+def tpu_names(path):
+    try:
+        return sorted(os.listdir(ROOT + path))
+    except OSError:
+        return []
+
+
+def tpu_word(path):
+    return read(ROOT + path, 64).strip().decode('ascii', 'replace')
+
+
+def tpu_link(path):
+    """What a link leads to, its last word only."""
+    try:
+        return os.path.basename(os.readlink(ROOT + path))
+    except OSError:
+        return ''
+
+
+def tpu_text(path):
+    """The beginning of a file that the kernel gives out page by page."""
+    try:
+        fd = os.open(ROOT + path, os.O_RDONLY)
+    except OSError:
+        return b''
+    out, piece = b'', b' '
+    try:
+        while piece and len(out) < 65536:
+            piece = os.read(fd, 65536)
+            out += piece
+    except OSError:
+        pass
+    os.close(fd)
+    return out
+
+
+class Chip:
+    """One chip: a PCI function, or all functions of a slot."""
+
+    def __init__(self, address, kind):
+        self.address = address
+        self.name, self.capacity, self.cores = kind
+        self.nodes = []
+        self.values, self.sent, self.pids = {}, {}, []
+
+    def place(self):
+        """Where it stands among the others: the numbers of nodes are numbers, not text."""
+        digits = [''.join(filter(str.isdigit, node)) for node in self.nodes]
+        return int(digits[0]) if digits else 1 << 30, self.address
+
+
+def tpu_chips():
+    """Every chip, in the order in which runtimes count them."""
+    found, place = {}, '/sys/bus/pci/devices/'
+    accels = {tpu_link('/sys/class/accel/%s/device' % name): '/dev/' + name for name in tpu_names('/sys/class/accel')}
+    for address in tpu_names(place):
+        path = place + address
+        words = [tpu_word(path + '/' + word) for word in ('vendor', 'device', 'subsystem_device', 'class')]
+        if not is_tpu(*words):
+            continue
+        device = words[1]
+        kind = TPU_KINDS.get(device) or TPU_KINDS.get(device + ' ' + words[2]) or ('(%s)' % device[:8], None, None)
+        # The two cores of a v7x are functions of one slot.
+        slot = address.rpartition('.')[0] if kind[0] == 'v7x' else address
+        chip = found.setdefault(slot, Chip(address, kind))
+        group = tpu_link(path + '/iommu_group')
+        for node in ('/dev/vfio/' + group if group.isdigit() else '', accels.get(address, '')):
+            if node and os.path.exists(ROOT + node):
+                chip.nodes.append(node)
+                break
+        chip.numa = tpu_word(path + '/numa_node')
+    chips = sorted(found.values(), key=Chip.place)[:TPU_MOST]
+    loose = sorted((name for name in tpu_names('/dev') if name[:5] == 'accel' and name[5:].isdigit()),
+                   key=lambda name: int(name[5:]))
+    if len(loose) == len(chips) and not any(chip.nodes for chip in chips):
+        # An older driver does not say which is whose; they are numbered as the bus is.
+        for chip, name in zip(chips, loose):
+            chip.nodes.append('/dev/' + name)
+    return chips
+
+
+def tpu_ports(text):
+    """The ports of a list such as b'8431,8432', whatever quotes are around it."""
+    words = text.decode('ascii', 'replace').strip('\'" \t\r').split(',')
+    numbers = [int(word) for word in words if word.isdigit() and len(word) < 6]
+    return [number for number in numbers if 0 < number < 65536][:16]
+
+
+def tpu_assigned(lines):
+    """The ports that one of the lines `KEY=value` or `KEY: value` gives."""
+    for line in lines:
+        if line.startswith(TPU_PORTS) and line[len(TPU_PORTS):len(TPU_PORTS) + 1] in (b'=', b':'):
+            return tpu_ports(line[len(TPU_PORTS) + 1:])
+    return []
+
+
+class Owners:
+    """Who holds the chips' nodes open, as far as /proc lets us see."""
+
+    def __init__(self):
+        self.places = {}        # chip by node
+        self.held = {}          # {pid: {chip}}
+        self.sockets = {}       # {pid: {inode as text}} of the holders
+        self.ports = {}         # {pid: [port]} that their environment gives
+        self.denied = set()     # those that cannot be looked at
+        self.seen = None        # {pid: since when it is known}
+        self.next = 0
+
+    def look(self, now):
+        """One round: the holders, what is young, and some of all others in turn."""
+        pids = sorted(int(name) for name in tpu_names('/proc') if name.isdigit())
+        left = 16 * TPU_LINKS if self.seen is None else TPU_LINKS
+        # What was there before us is not young.
+        self.seen = {pid: now - TPU_YOUNG if self.seen is None else self.seen.get(pid, now) for pid in pids}
+        first = set(pid for pid in pids if pid in self.held or now - self.seen[pid] < TPU_YOUNG)
+        turn = [pid for pid in pids if pid > self.next] + [pid for pid in pids if pid <= self.next]
+        for facts in (self.held, self.sockets, self.ports):
+            for pid in [pid for pid in facts if pid not in self.seen]:
+                del facts[pid]
+        self.denied.intersection_update(pids)
+        for pid in sorted(first, key=lambda pid: (pid not in self.held, pid)):
+            if left > 0 or pid in self.held:
+                left -= self.read(pid)
+        for pid in turn:
+            if left <= 0:
+                break
+            if pid not in first:
+                left -= self.read(pid)
+            self.next = pid
+
+    def read(self, pid):
+        """Looks at what one process has open; how much that was."""
+        path = '/proc/%d/fd/' % pid
+        try:
+            names = os.listdir(ROOT + path)
+        except OSError as trouble:
+            (self.denied.add if trouble.errno in (1, 13) else self.denied.discard)(pid)
+            self.held.pop(pid, None)
+            return 1
+        self.denied.discard(pid)
+        chips, sockets = set(), set()
+        for name in names[:65536]:
+            try:
+                target = os.readlink(ROOT + path + name)
+            except OSError:
+                continue
+            if target in self.places:
+                chips.add(self.places[target])
+            elif target.startswith('socket:['):
+                sockets.add(target[8:-1])
+        if chips:
+            self.held[pid], self.sockets[pid] = chips, sockets
+            if pid not in self.ports:
+                self.ports[pid] = tpu_assigned(tpu_text('/proc/%d/environ' % pid).split(b'\0'))
+        else:
+            self.held.pop(pid, None)
+        return 1 + len(names)
+
+    def of(self, chip):
+        return sorted(pid for pid, chips in self.held.items() if chip in chips)
+
+    def all_ports(self):
+        """Where runtimes may serve their metrics."""
+        told = [self.ports.get(pid, []) for pid in self.held]
+        found = set(port for ports in told for port in ports)
+        if not all(told) or not told or self.denied:
+            own = tpu_ports(os.environ.get(TPU_PORTS.decode(), '').encode('ascii', 'replace'))
+            found.update(own or tpu_assigned(read(ROOT + TPU_ENVIRONMENT, 65536).split(b'\n')) or TPU_USUAL_PORTS)
+        return sorted(found)[:32]
+
+    def servers(self):
+        """{port: its server's pids}, of the holders only."""
+        out = {}
+        for pid in self.held:
+            for name in ('tcp', 'tcp6'):
+                # Those who listen stand first.
+                for line in tpu_text('/proc/%d/net/%s' % (pid, name)).split(b'\n')[1:]:
+                    words = line.split()
+                    if len(words) > 9 and words[3] == b'0A' and words[9].decode('ascii', 'replace') in self.sockets[pid]:
+                        out.setdefault(int(words[1].rpartition(b':')[2], 16), set()).add(pid)
+        return out

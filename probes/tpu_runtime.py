@@ -1,0 +1,186 @@
+# What a TPU's runtime says of its devices: the metrics service that the process which holds the chips runs on a port of
+# this machine, its messages taken apart, and which chip each of its devices is.
+TPU_SERVICE = '/tpu.monitoring.runtime.RuntimeMetricService/'
+TPU_FAST = {'memory_used': 'tpu.runtime.hbm.memory.usage.bytes', 'util': 'tpu.runtime.tensorcore.dutycycle.percent',
+            'hbm_util': 'tpu.runtime.hbm.utilization.percent', 'idle': 'tpu.runtime.tensorcore.idle_duration.seconds',
+            'queue': 'hlo.queue.size.gauge'}
+TPU_SLOW = {'memory_total': 'tpu.runtime.hbm.memory.total.bytes', 'uptime': 'tpu.runtime.uptime.seconds.gauge',
+            'slice_error': 'slice.error.detected.gauge', 'megascale_error': 'megascale.error.detected.gauge'}
+TPU_SAY = ('uptime', 'framework', 'slice_error', 'megascale_error')   # of a process, not of a device
+TPU_ANSWER = 1.0        # seconds a server has for a round
+TPU_CLOSED = 1.0        # how often a closed port is tried
+TPU_AGAIN = 10.0        # and one where something went wrong
+
+
+def tpu_attribute(data, out, depth=0):
+    """Adds an attribute's key and value, or those of all that are nested in it."""
+    key, value = '', None
+    for number, part in pb_fields(data):
+        if number == 1 and part.__class__ is bytes:
+            key = part[:64].decode('utf-8', 'replace')
+        elif number == 2 and part.__class__ is bytes:
+            value = 0
+            for kind, inner in pb_fields(part):
+                if kind == 1 and inner.__class__ is bytes:
+                    value = inner[:200].decode('utf-8', 'replace')
+                elif kind == 3 and inner.__class__ is int:
+                    value = pb_signed(inner)
+                elif kind == 6 and inner.__class__ is bytes and depth < 4:
+                    for place, nested in pb_fields(inner):
+                        if place == 1 and nested.__class__ is bytes:
+                            tpu_attribute(nested, out, depth + 1)
+    if key:
+        out[key] = value
+
+
+def tpu_reading(data):
+    """(attributes, number) of one metric; the number is None when there is none."""
+    attributes, number = {}, None
+    for kind, part in pb_fields(data):
+        if kind == 1 and part.__class__ is bytes:
+            tpu_attribute(part, attributes)
+        elif kind in (3, 4) and part.__class__ is bytes:
+            for place, value in pb_fields(part):
+                if place == 1 and value.__class__ is bytes:
+                    number = pb_double(value)
+                elif place == 2 and value.__class__ is int:
+                    number = pb_signed(value) if kind == 3 else value
+                elif place == 4 and kind == 3 and value.__class__ is int:
+                    number = value
+    return attributes, number
+
+
+def tpu_readings(reply):
+    """Every reading of a MetricResponse; ValueError when it is none."""
+    nested = [value for number, value in pb_fields(reply) if number == 1 and value.__class__ is bytes]
+    parts = [part for metric in nested for number, part in pb_fields(metric) if number == 3 and part.__class__ is bytes]
+    return [tpu_reading(part) for part in parts[:1024]]
+
+
+def tpu_devices(readings):
+    """{device: number}; several readings of one device, such as the queues of its cores, are added."""
+    out = {}
+    for attributes, number in readings:
+        device = attributes.get('device-id', attributes.get('device_ordinal'))
+        if device.__class__ is str and device.isdigit() and len(device) < 10:
+            device = int(device)
+        if device.__class__ is int and number is not None:
+            out[device] = out.get(device, 0) + number
+    return out
+
+
+def tpu_says(key, readings):
+    """What a process says of itself, by key."""
+    if key == 'uptime':
+        attributes, seconds = readings[0] if readings else ({}, None)
+        words = [str(attributes.get(word) or '') for word in ('ml_framework_name', 'ml_framework_version')]
+        return {'uptime': seconds, 'framework': ' '.join(words).strip()[:96] or Lack('not available')}
+    for attributes, number in readings:
+        if number:
+            words = [attributes.get(word) for word in ('error_message', 'error_type', 'type')]
+            return {key: next((word for word in words if word.__class__ is str and word), 'error %g' % number)}
+    return {key: 'none'}
+
+
+def tpu_spread(rows, chips, cores, held):
+    """{chip: ({core: number}, port)} from {port: {device: number}}: devices are numbered through the whole slice, so
+    that only their order tells which chip is meant; `held` has the chips of a port's process where they are known."""
+    out = {}
+
+    def fits(count, among):
+        return count and count in (among, among * cores)
+
+    def deal(entries, places):
+        each = len(entries) // len(places)
+        for rank, (port, number) in enumerate(entries):
+            out.setdefault(places[rank // each], ({}, port))[0].setdefault(rank % each, number)
+    if rows and all(fits(len(rows[port]), len(held.get(port, ()))) for port in rows):
+        for port in sorted(rows):
+            deal([(port, rows[port][device]) for device in sorted(rows[port])], sorted(held[port]))
+        return out
+    merged = {}
+    for port in sorted(rows):
+        for device, number in rows[port].items():
+            merged.setdefault(device, (port, number))
+    every = [(port, rows[port][device]) for port in sorted(rows) for device in sorted(rows[port])]
+    holding = sorted(set(chip for places in held.values() for chip in places))
+    for entries, places in (([merged[device] for device in sorted(merged)], list(range(chips))),
+                            ([merged[device] for device in sorted(merged)], holding), (every, list(range(chips)))):
+        if fits(len(entries), len(places)):
+            deal(entries, places)
+            break
+    return out
+
+
+class Runtime:
+    """The metrics service on one port."""
+
+    def __init__(self, port):
+        self.port = port
+        self.server = Grpc(port)
+        self.retry = self.slow_due = 0.0
+        self.supported = None       # names; None while it has not said
+        self.skip = {}              # {key: until when} of what it takes too long for
+        self.says = {}              # what it said of itself
+        self.rows = {}              # {key: {device: number} or Lack}
+
+    def connect(self, now):
+        """Whether it can be asked."""
+        if self.server.socket is not None:
+            return True
+        if now < self.retry:
+            return False
+        self.says, self.rows, self.skip, self.supported, self.slow_due = {}, {}, {}, None, 0.0
+        trouble = self.server.open()
+        refused = trouble is not None and trouble.errno == 111
+        self.retry = now + (TPU_CLOSED if trouble is None or refused else TPU_AGAIN)
+        if trouble is not None:
+            self.server.why = None if refused else trouble.strerror or 'does not accept'
+        return self.server.socket is not None
+
+    def has(self, name):
+        return self.supported is None or name in self.supported
+
+    def requests(self, now):
+        wanted = dict(TPU_FAST)
+        if now >= self.slow_due:
+            wanted.update(TPU_SLOW)
+        calls = [(key, TPU_SERVICE + 'GetRuntimeMetric', b'\x0a' + h2_text(name))
+                 for key, name in wanted.items() if self.has(name) and now >= self.skip.get(key, 0.0)]
+        return ([('names', TPU_SERVICE + 'ListSupportedMetrics', b'')] if now >= self.slow_due else []) + calls
+
+    def take(self, replies, now, slack):
+        """Takes the replies of one round."""
+        if now >= self.slow_due:
+            self.slow_due = now + TPU_AGAIN - slack
+        self.rows = {key: row for key, row in self.rows.items() if key in TPU_SLOW}
+        self.rows.update((key, Lack('not available')) for key, until in self.skip.items() if now < until)
+        for key, reply in replies.items():
+            try:
+                if key == 'names':
+                    self.name(reply)
+                    continue
+                if reply.__class__ is Refusal:
+                    said = Lack('not supported' if reply.is_unknown else 'driver error')
+                    if reply.words.startswith('no answer'):
+                        said, self.skip[key] = Lack('not available'), now + TPU_AGAIN
+                else:
+                    said = tpu_readings(reply)
+            except ValueError:
+                said = Lack('driver error')
+            if key not in TPU_SAY:
+                self.rows[key] = said if said.__class__ is Lack else tpu_devices(said)
+            elif said.__class__ is Lack:
+                self.says.update({key: said, 'framework': said} if key == 'uptime' else {key: said})
+            else:
+                self.says.update(tpu_says(key, said))
+        if self.server.socket is None:
+            self.rows, self.says = {}, {}
+            self.retry = now + (TPU_CLOSED if 'closed' in self.server.why or 'away' in self.server.why else TPU_AGAIN)
+
+    def name(self, reply):
+        """Takes the names of what it supports; a service too old to tell is asked for everything."""
+        if reply.__class__ is not Refusal:
+            names = [dict(pb_fields(value)).get(1) for number, value in pb_fields(reply) if number == 1]
+            found = set(name.decode('ascii', 'replace') for name in names if name.__class__ is bytes)
+            self.supported = found or None

@@ -1,0 +1,96 @@
+//! The metrics that only TPU chips tell.
+
+use crate::fields::{Field, flag, number, percent, text, whole};
+use crate::model::{Device, Reading, TpuDetails};
+
+/// What TPU chips tell beyond what every device does.
+pub const DEVICE_TPU: &[Field<Device>] = &[
+    Field {
+        id: "device_node",
+        title: "NODE",
+        alias: "node",
+        help: "TPU: its device nodes",
+        read: |device| text(&tpu(device, |known| known.nodes.clone())),
+    },
+    Field {
+        id: "tpu_cores",
+        title: "CORES",
+        alias: "cores",
+        help: "TPU: cores the runtime counts on the chip",
+        read: |device| whole(tpu(device, |known| known.cores)),
+    },
+    Field {
+        id: "held",
+        title: "HELD",
+        alias: "held",
+        help: "TPU: a process has the chip open",
+        read: |device| flag(tpu(device, |known| known.is_held)),
+    },
+    Field {
+        id: "hbm_bandwidth_percent",
+        title: "HBMBW",
+        alias: "hbmbw",
+        help: "TPU: share of the memory's bandwidth",
+        read: |device| percent(tpu(device, |known| known.bandwidth)),
+    },
+    Field {
+        id: "tensorcore_idle_seconds",
+        title: "TCIDLE",
+        alias: "tcidle",
+        help: "TPU: how long its cores have done nothing",
+        read: |device| number(tpu(device, |known| known.idle_seconds)),
+    },
+    Field {
+        id: "hlo_queue",
+        title: "HLOQ",
+        alias: "hloq",
+        help: "TPU: programs that wait for the chip",
+        read: |device| whole(tpu(device, |known| known.queue)),
+    },
+    Field {
+        id: "runtime_uptime_seconds",
+        title: "RUNTIME",
+        alias: "runtime",
+        help: "TPU: how long its runtime runs",
+        read: |device| whole(tpu(device, |known| known.uptime_seconds)),
+    },
+    Field {
+        id: "framework",
+        title: "FRAMEWORK",
+        alias: "framework",
+        help: "TPU: what uses its runtime",
+        read: |device| text(&tpu(device, |known| known.framework.clone())),
+    },
+    Field {
+        id: "slice_error",
+        title: "SLICEERR",
+        alias: "sliceerr",
+        help: "TPU: what is wrong with its slice",
+        read: |device| text(&tpu(device, |known| known.slice_error.clone())),
+    },
+    Field {
+        id: "megascale_error",
+        title: "MEGAERR",
+        alias: "megaerr",
+        help: "TPU: what is wrong between slices",
+        read: |device| text(&tpu(device, |known| known.megascale_error.clone())),
+    },
+    Field {
+        id: "metrics_source",
+        title: "SOURCE",
+        alias: "metrics",
+        help: "TPU: where its numbers come from",
+        read: |device| text(&tpu(device, |known| known.metrics_source.clone())),
+    },
+    Field {
+        id: "metrics_fault",
+        title: "MFAULT",
+        alias: "metricsfault",
+        help: "TPU: why there are no numbers although there should be",
+        read: |device| text(&tpu(device, |known| known.metrics_fault.clone())),
+    },
+];
+
+fn tpu<T>(device: &Device, read: impl Fn(&TpuDetails) -> Reading<T>) -> Reading<T> {
+    device.tpu.as_deref().map_or_else(Reading::default, read)
+}

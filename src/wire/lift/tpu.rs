@@ -1,0 +1,106 @@
+//! Lifts what only TPU chips tell.
+
+use std::sync::Arc;
+
+use crate::model::{Bytes, Percent, Reading, Reason, TpuCore, TpuDetails, clean_shared};
+use crate::wire::body::{self, Given};
+use crate::wire::lift::device::Judge;
+use crate::wire::lift::single;
+
+/// Most cores of one chip.
+const CORE_LIMIT: usize = 16;
+/// Longest text of a runtime.
+const TEXT_LIMIT: usize = 200;
+
+/// Lifts a chip's own values; `None` where nothing of them was sent.
+pub(super) fn tpu(judge: &Judge<'_>) -> Option<Arc<TpuDetails>> {
+    let sent = judge.0.tpu.as_ref()?;
+    let text = |text: &Option<String>, key| match text {
+        Some(text) => Reading::Known(clean_shared(text, TEXT_LIMIT)),
+        None => judge.0.lacks.get(key).map_or_else(Reading::default, |_| judge.unknown(key)),
+    };
+    let seconds = |given: Given<f64>, key| {
+        judge
+            .number(given, key)
+            .and_then(|seconds| (0.0..1e9).contains(&seconds).then_some(seconds))
+    };
+    TpuDetails {
+        nodes: text(&sent.nodes, "nodes"),
+        cores: judge.small(sent.cores, "cores"),
+        is_held: judge.flag(sent.held, "held"),
+        bandwidth: judge.share(sent.hbm_util, "hbm_util"),
+        idle_seconds: seconds(sent.idle, "idle").map(single),
+        queue: judge.count(sent.queue, "queue"),
+        metrics_source: text(&sent.source, "source"),
+        metrics_fault: text(&sent.trouble, "trouble"),
+        by_core: sent.by_core.as_deref().map_or_else(Reading::default, |cores| {
+            Reading::Known(cores.iter().take(CORE_LIMIT).map(core).collect())
+        }),
+        uptime_seconds: seconds(sent.uptime, "uptime").map(whole),
+        framework: text(&sent.framework, "framework"),
+        slice_error: text(&sent.slice_error, "slice_error"),
+        megascale_error: text(&sent.megascale_error, "megascale_error"),
+    }
+    .shared()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to be neither negative nor large"
+)]
+fn whole(seconds: f64) -> u64 {
+    seconds as u64
+}
+
+fn core(sent: &body::TpuCore) -> TpuCore {
+    let bytes = |given: Given<u64>| given.reading(Reason::NotAvailable).get().map(Bytes);
+    let share = sent.util.reading(Reason::NotAvailable);
+    TpuCore {
+        memory_used: bytes(sent.used),
+        memory_total: bytes(sent.total),
+        utilization: share.and_then(|share| Percent::new(single(share))).get(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::lift::device::device;
+
+    fn lifted(text: &str) -> TpuDetails {
+        let sent: body::Device = serde_json::from_str(text).unwrap();
+        Arc::unwrap_or_clone(device(&sent).tpu.unwrap())
+    }
+
+    #[test]
+    fn a_text_that_is_null_is_unknown_and_one_that_is_absent_was_not_sampled() {
+        let tpu = lifted(
+            r#"{"uuid": "tpu-1", "tpu": {"source": null, "cores": 1},
+                "lacks": {"source": "no workload", "held": "no permission"}}"#,
+        );
+        assert_eq!(tpu.metrics_source, Reading::Unknown(Reason::NoWorkload));
+        assert_eq!(tpu.framework, Reading::Unknown(Reason::NotSampled));
+        assert_eq!(tpu.is_held, Reading::Unknown(Reason::NotSampled));
+        assert_eq!(tpu.cores, Reading::Known(1));
+    }
+
+    #[test]
+    fn impossible_numbers_of_a_chip_spoil_only_themselves() {
+        let tpu = lifted(
+            r#"{"uuid": "tpu-1", "tpu": {"hbm_util": 101, "idle": -1, "uptime": 1e300, "queue": -3,
+                "cores": 5000000000, "held": 1, "trouble": "a\u001b[31mb",
+                "by_core": [{"used": -1, "util": 50}, {"total": 7, "util": 1e9}]}}"#,
+        );
+        for reason in [tpu.bandwidth.reason(), tpu.idle_seconds.reason(), tpu.queue.reason()] {
+            assert_eq!(reason, Some(Reason::Malformed));
+        }
+        for reason in [tpu.cores.reason(), tpu.is_held.reason(), tpu.uptime_seconds.reason()] {
+            assert_eq!(reason, Some(Reason::Malformed));
+        }
+        assert_eq!(tpu.metrics_fault.known().map(|text| &**text), Some("a[31mb"));
+        let cores = tpu.by_core.into_known().unwrap();
+        assert_eq!(cores[0], TpuCore { utilization: Percent::new(50.0), ..TpuCore::default() });
+        assert_eq!(cores[1], TpuCore { memory_total: Some(Bytes(7)), ..TpuCore::default() });
+    }
+}
