@@ -22,6 +22,7 @@ import zlib
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # In the order of src/probe.rs, compiled piece by piece as there.
 PARTS = ('wire', 'child', 'host', 'processes', 'nvidia_smi', 'nvml_library', 'nvml_device', 'nvml', 'rare', 'main')
+RARE = {'tpu': ('grpc', 'tpu_chips', 'tpu_runtime', 'tpu_library', 'tpu')}
 TICK = os.sysconf('SC_CLK_TCK')
 
 
@@ -109,10 +110,15 @@ def main():
                 user.kill()
 
 
-def run(options, folder, pids):
-    pieces = 'PACKED={}\n' + ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in PARTS)
+def pack(parts, before=''):
+    pieces = before + ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in parts)
     pieces = '\n'.join(line for line in pieces.split('\n') if line and not line.lstrip().startswith('#'))
-    packed = base64.b64encode(zlib.compress(pieces.replace('\nclass ', '\n\fclass ').encode(), 9)).decode()
+    return base64.b64encode(zlib.compress(pieces.replace('\nclass ', '\n\fclass ').encode(), 9)).decode()
+
+
+def run(options, folder, pids):
+    rare = {kind: pack(parts) for kind, parts in RARE.items()}
+    packed = pack(PARTS, 'PACKED=%r\n' % rare)
     source = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
               '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n'
               'while _p:exec(compile(_p.pop(0),"gtop","exec",0,False,2))\n' % (options.interval, packed))

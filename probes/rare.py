@@ -4,16 +4,22 @@
 ROOT = os.environ.get('GTOP_ROOT', '')      # where a container sees its host's file systems
 
 
+MAKERS = ('0x1002', '0x1ae0')               # AMD, Google
+
+
 def pci():
-    """(vendor, device, subsystem device, class) of every PCI function, as sysfs writes them."""
+    """(vendor, device, subsystem device, class) of the makers' PCI functions, as sysfs writes them."""
     place = ROOT + '/sys/bus/pci/devices/'
     try:
         names = sorted(os.listdir(place))
     except OSError:
         return []
-    words = ('vendor', 'device', 'subsystem_device', 'class')
-    return [tuple(read(place + name + '/' + word, 64).strip().decode('ascii', 'replace') for word in words)
-            for name in names[:4096]]
+
+    def words(name, *which):
+        return tuple(read(place + name + '/' + word, 64).strip().decode('ascii', 'replace') for word in which)
+
+    return [words(name, 'vendor', 'device', 'subsystem_device', 'class')
+            for name in names[:4096] if words(name, 'vendor')[0] in MAKERS]
 
 
 class Rare:
@@ -35,9 +41,13 @@ class Rare:
 
 
 def rare(kinds):
-    """Those of the kinds that this node has."""
+    """Those of the kinds that this node has; the source of the others is forgotten."""
     functions = pci() if kinds else []
-    return tuple(kind for kind in kinds if any(kind.here(*function) for function in functions))
+    found = tuple(kind for kind in kinds if any(kind.here(*function) for function in functions))
+    for kind in kinds:
+        if kind not in found:
+            del PACKED[kind.kind]
+    return found
 
 
 def is_tpu(vendor, device, subsystem, kind):

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""What the TPU backend costs: CPU and memory over many ticks against a real gRPC server.
+
+    benches/tpu.py [--ticks 200] [--chips 8] [--ports 1] [--interval 1] [--python PYTHON] [--server PYTHON]
+
+Needs Linux, and grpcio where the server runs. Prints figures, judges nothing. CPU is that of the probe and its children,
+once with the chips and once on a machine without any; memory is the proportional set size of all of them.
+"""
+import argparse
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+import probe
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def put(root, path, text=''):
+    os.makedirs(os.path.dirname(root + path), exist_ok=True)
+    open(root + path, 'w').write(text)
+
+
+def tree(root, chips, pid, ports):
+    """A machine with so many v5e, all held by one process."""
+    for chip in range(chips):
+        place = '/sys/bus/pci/devices/0000:00:%02x.0/' % (4 + chip)
+        for key, value in (('vendor', '0x1ae0'), ('device', '0x0063'), ('class', '0x120000'), ('numa_node', '0')):
+            put(root, place + key, value + '\n')
+        os.symlink('../../../../kernel/iommu_groups/%d' % chip, root + place + 'iommu_group')
+        put(root, '/dev/vfio/%d' % chip)
+        os.makedirs(root + '/proc/%d/fd' % pid, exist_ok=True)
+        os.symlink('/dev/vfio/%d' % chip, root + '/proc/%d/fd/%d' % (pid, chip))
+    put(root, '/proc/%d/environ' % pid, 'TPU_RUNTIME_METRICS_PORTS=%s\0' % ','.join(map(str, ports)))
+
+
+def free_ports(count):
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.bind(('127.0.0.1', 0))
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
+def measure(options, root, name):
+    rare = {kind: probe.pack(parts) for kind, parts in probe.RARE.items()}
+    source = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
+              '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n'
+              'while _p:exec(compile(_p.pop(0),"gtop","exec",0,False,2))\n' % (
+                  options.interval, probe.pack(probe.PARTS, 'PACKED=%r\n' % rare)))
+    path = os.path.join(root, 'probe.py')
+    open(path, 'w').write(source)
+    command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             env=dict(os.environ, GTOP_ROOT=root, LD_LIBRARY_PATH=root))
+
+    def sample():
+        while True:
+            line = child.stdout.readline()
+            frame = json.loads(line.split(b'gtop1 ', 1)[1].decode())
+            if frame['t'] == 'sample':
+                return len(line), frame
+    for _ in range(5):
+        sample()
+    own = probe.family(child.pid)
+    before, sizes, devices = probe.spent(own), [], 0
+    for number in range(options.ticks):
+        size, frame = sample()
+        sizes.append(size)
+        devices += sum(len(part['devices']) for part in frame.get('backends', []))
+        if number % 10 == 0:
+            child.stdin.write(b'{"id":%d,"node":"bench","verb":"heartbeat"}\n' % number)
+            child.stdin.flush()
+    cpu, memory = 1000 * (probe.spent(own) - before) / options.ticks, probe.proportional(own)
+    print('%-12s CPU %.2f ms a tick; memory %.1f MiB in %d processes (%s); %d B a sample; %.1f devices told a tick' % (
+        name, cpu, sum(memory.values()) / 1024, len(memory), ', '.join('%.1f' % (kib / 1024) for kib in memory.values()),
+        sum(sizes) / len(sizes), devices / options.ticks))
+    child.stdin.close()
+    child.stdout.read()
+    child.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser.add_argument('--ticks', type=int, default=200)
+    parser.add_argument('--chips', type=int, default=8)
+    parser.add_argument('--ports', type=int, default=1, help='one process a port')
+    parser.add_argument('--interval', type=float, default=1.0, help='seconds between two ticks')
+    parser.add_argument('--python', default='/usr/bin/python3' if os.path.exists('/usr/bin/python3') else 'python3')
+    parser.add_argument('--server', default=sys.executable, help='the Python that has grpcio')
+    options = parser.parse_args()
+    ports = free_ports(options.ports)
+    server = subprocess.Popen([options.server, os.path.join(ROOT, 'tests/stubs/tpu_metrics.py'), '--chips', str(options.chips),
+                               '--ports', ','.join(map(str, ports))], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    print(subprocess.check_output([options.python, '-V']).decode().strip(), '%d chips, %d ports, %g s a tick' % (
+        options.chips, options.ports, options.interval))
+    folder = tempfile.mkdtemp()
+    try:
+        if server.stdout.readline() != b'up\n':
+            sys.exit('no server: --server must name a Python that has grpcio')
+        os.makedirs(folder + '/none')
+        measure(options, folder + '/none', 'without TPU')
+        tree(folder + '/some', options.chips, os.getpid(), ports)
+        measure(options, folder + '/some', 'with TPU')
+    finally:
+        server.kill()
+        shutil.rmtree(folder)
+
+
+if __name__ == '__main__':
+    main()
