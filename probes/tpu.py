@@ -50,12 +50,11 @@ class Tpu:
             ports = self.owners.all_ports()
             self.runtimes = {port: self.runtimes.get(port) or Runtime(port) for port in ports}
         self.ask(now, slack)
-        self.fill()
-        self.report(now, full, is_slow, is_listing)
+        # A call that may never return comes when everything else has been told.
         if self.wants_library(now, slack) and self.library.open():
             self.read_library(now)
-            self.fill()
-            self.report(now, False, False, False)
+        self.fill()
+        self.report(now, full, is_slow, is_listing)
         return None
 
     def check(self):
@@ -176,16 +175,16 @@ class Tpu:
 
     def wants_library(self, now, slack):
         """Whether the library could tell what the runtime's own service does not."""
-        silent = not any(chip.values['source'].__class__ is not Lack and chip.values['source'] != 'libtpuinfo'
-                         for chip in self.chips)
-        if not silent or not any(chip.values['trouble'] != 'none' or chip.values['source'] == 'libtpuinfo'
-                                 for chip in self.chips):
+        sources = [chip.values.get('source') for chip in self.chips]
+        is_told = any(source.__class__ is str and source != 'libtpuinfo' for source in sources)
+        is_missed = 'libtpuinfo' in sources or any(chip.values.get('trouble', 'none') != 'none' for chip in self.chips)
+        if is_told or not is_missed:
             self.library_rows = self.library_why = None
             return False
         return now >= self.library_due - slack
 
     def read_library(self, now):
-        self.library_rows, self.library_why = self.library.read(min(self.runtimes))
+        self.library_rows, self.library_why = self.library.read(min(self.runtimes), (len(self.chips), sum([chip.cores or 1 for chip in self.chips])))
         self.library_due = now + (TPU_AGAIN if self.library_why else 1.0)
 
     # -- what is said

@@ -27,7 +27,7 @@ pub struct Totals {
     pub busy: usize,
     /// Devices that hold a process and do nothing.
     pub held: usize,
-    /// Devices nobody uses.
+    /// Devices nobody uses; one of which that cannot be told is neither held nor free.
     pub free: usize,
     /// Devices the driver gives no numbers for.
     pub faulty: usize,
@@ -91,22 +91,31 @@ impl Totals {
                 device.utilization.get().is_some_and(|share| share.get() >= ACTIVE_PERCENT);
             if is_busy {
                 self.busy += 1;
-            } else if is_held(node, device) {
-                self.held += 1;
             } else {
-                self.free += 1;
+                match is_held(node, device) {
+                    Some(true) => self.held += 1,
+                    Some(false) => self.free += 1,
+                    None => {}
+                }
             }
         }
     }
 }
 
-/// Whether a process holds a device or one of its slices.
-fn is_held(node: &Node, device: &Device) -> bool {
+/// Whether a process holds a device or one of its slices; `None` where nobody lets us see.
+fn is_held(node: &Node, device: &Device) -> Option<bool> {
     let is_slice = |uuid| {
         let slice = node.devices.iter().find(|slice| slice.uuid == uuid);
         slice.is_some_and(|slice| slice.parent.as_ref() == Some(&device.uuid))
     };
-    node.uses.iter().any(|used| used.device == device.uuid || is_slice(Arc::clone(&used.device)))
+    let is_used = node
+        .uses
+        .iter()
+        .any(|used| used.device == device.uuid || is_slice(Arc::clone(&used.device)));
+    match &device.tpu {
+        Some(tpu) if !is_used => tpu.is_held.get(),
+        Some(_) | None => Some(is_used),
+    }
 }
 
 #[derive(Default)]
@@ -151,5 +160,32 @@ impl Sums {
         if let Some((drawn, limit)) = self.power {
             (totals.power, totals.power_limit) = (Watts::total(drawn), Watts::total(limit));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::{NodeName, Reading, Reason, TpuDetails};
+
+    #[test]
+    fn a_chip_whose_holder_cannot_be_seen_is_not_counted_as_free() {
+        let chip = |is_held| Device {
+            uuid: "tpu-1".into(),
+            tpu: Some(Arc::new(TpuDetails { is_held, ..TpuDetails::default() })),
+            ..Device::default()
+        };
+        let counts = |device: Device| {
+            let mut node = Node::new(NodeName::new("tpu01").unwrap(), Duration::ZERO);
+            node.devices = vec![device];
+            let totals = Totals::of_devices(&node);
+            (totals.devices, totals.held, totals.free)
+        };
+        assert_eq!(counts(chip(Reading::Known(true))), (1, 1, 0));
+        assert_eq!(counts(chip(Reading::Known(false))), (1, 0, 1));
+        assert_eq!(counts(chip(Reading::Unknown(Reason::NoPermission))), (1, 0, 0));
+        assert_eq!(counts(Device::default()), (1, 0, 1));
     }
 }

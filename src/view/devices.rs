@@ -291,6 +291,7 @@ pub(crate) fn name(device: &Device, is_indented: bool) -> String {
 pub(crate) fn detail(node: &Node, device: &Device) -> Line {
     let mut line = Line::of(format!("{} ", label(node, device)), Tone::Strong)
         .text(format!(" {}", name(device, false)), Tone::Plain);
+    let tpu = device.tpu.as_deref();
     let known = [
         Some(device.uuid.to_string()),
         device.pci.known().map(|pci| format!("pci {pci}")),
@@ -298,6 +299,10 @@ pub(crate) fn detail(node: &Node, device: &Device) -> Line {
         device.fan.get().map(|fan| format!("fan {:.0}%", fan.get())),
         device.memory_temperature.get().map(|heat| format!("memory {:.0}°", heat.get())),
         device.pcie.get().map(|(generation, lanes)| format!("PCIe {generation}x{lanes}")),
+        tpu.and_then(|tpu| tpu.nodes.known()).map(ToString::to_string),
+        tpu.and_then(|tpu| tpu.metrics_fault.known())
+            .filter(|words| &***words != "none")
+            .map(ToString::to_string),
     ];
     for word in known.into_iter().flatten() {
         line = line.text(format!("  {word}"), Tone::Faint);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::fleet::{Node, Process};
-use crate::model::{DeviceUse, Link, Reading};
+use crate::model::{Device, DeviceUse, Link, Reading, Reason, Vendor};
 use crate::time::Timestamp;
 use crate::view::condition::label;
 use crate::view::line::{Line, Tone, UNKNOWN};
@@ -48,6 +48,13 @@ fn are_fresh(node: &Node, now: Timestamp) -> bool {
 
 fn nothing(node: &Node) -> Line {
     let line = Line::of("no processes use a device", Tone::Faint);
+    let is_unseen = |device: &Device| {
+        let held = device.tpu.as_ref().map(|tpu| tpu.is_held);
+        held == Some(Reading::Unknown(Reason::NoPermission))
+    };
+    if node.devices.iter().any(is_unseen) {
+        return line.text(" that we may see: only root sees who holds a TPU chip", Tone::Faint);
+    }
     match node.hello.as_ref().map(|hello| hello.host.hidepid) {
         Some(level) if level > 0 => line.text(
             format!(" that we may see: /proc hides those of others (hidepid={level})"),
@@ -65,6 +72,7 @@ struct Columns {
     time: u16,
     job: u16,
     has_host: bool,
+    has_chips: bool,
 }
 
 impl Columns {
@@ -78,22 +86,28 @@ impl Columns {
             time: if width >= 70 { 8 } else { 0 },
             job: if width >= 100 && has_jobs { 10 } else { 0 },
             has_host: width >= 60,
+            has_chips: node
+                .devices
+                .iter()
+                .all(|device| device.vendor == Reading::Known(Vendor::Google)),
         }
     }
 
     fn titles(&self) -> Line {
         let Self { gap, .. } = *self;
         let faint = Tone::Faint;
+        let [device, memory, load] =
+            if self.has_chips { ["TPU", "TPU-MEM", "%TC"] } else { ["GPU", "GPU-MEM", "%SM"] };
         let mut line = Line::new()
             .right("PID", 7, faint)
             .gap(gap)
             .left("USER", self.user, faint)
             .gap(gap)
-            .right("GPU", self.label, faint)
+            .right(device, self.label, faint)
             .gap(gap)
-            .right("GPU-MEM", 7, faint)
+            .right(memory, 7, faint)
             .gap(gap)
-            .right("%SM", 3, faint);
+            .right(load, 3, faint);
         if self.has_host {
             line = line.gap(gap).right("%CPU", 5, faint).gap(gap).right("RSS", 6, faint);
         }
@@ -185,4 +199,51 @@ pub(crate) fn detail(node: &Node, spot: &Spot) -> Option<Line> {
         line = line.text(format!("  memory: {}", reason.text()), Tone::Faint);
     }
     Some(line.text(format!("  {}", command(process, used)), Tone::Plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::{NodeName, TpuDetails};
+    use crate::view::line::Kind;
+
+    fn words(line: &Line) -> String {
+        let own = |piece: &crate::view::line::Piece| match &piece.kind {
+            Kind::Text(text) => text.clone(),
+            Kind::Bar(_) | Kind::Spark(_) | Kind::Strip(_) | Kind::Rule => String::new(),
+        };
+        line.pieces.iter().map(own).collect()
+    }
+
+    fn node_of_chips(is_held: Reading<bool>) -> Node {
+        let mut node = Node::new(NodeName::new("tpu01").unwrap(), Duration::ZERO);
+        let tpu = TpuDetails { is_held, ..TpuDetails::default() };
+        node.devices = vec![Device {
+            uuid: "tpu-1".into(),
+            vendor: Reading::Known(Vendor::Google),
+            tpu: Some(Arc::new(tpu)),
+            ..Device::default()
+        }];
+        node
+    }
+
+    #[test]
+    fn chips_whose_holders_are_hidden_are_not_said_to_be_unused() {
+        let said = |is_held| words(&nothing(&node_of_chips(is_held)));
+        assert_eq!(said(Reading::Known(false)), "no processes use a device");
+        let hidden = said(Reading::Unknown(Reason::NoPermission));
+        assert_eq!(
+            hidden,
+            "no processes use a device that we may see: only root sees who holds a TPU chip"
+        );
+    }
+
+    #[test]
+    fn processes_of_chips_stand_under_titles_of_chips() {
+        let node = node_of_chips(Reading::Known(true));
+        let titles = words(&Columns::fit(&node, 80).titles());
+        assert!(titles.contains("TPU TPU-MEM %TC") && !titles.contains("GPU"), "{titles}");
+    }
 }

@@ -98,7 +98,7 @@ mod tests {
         for reason in [tpu.cores.reason(), tpu.is_held.reason(), tpu.uptime_seconds.reason()] {
             assert_eq!(reason, Some(Reason::Malformed));
         }
-        assert_eq!(tpu.metrics_fault.known().map(|text| &**text), Some("a[31mb"));
+        assert_eq!(tpu.metrics_fault.known().map(|text| &**text), Some("a [31mb"));
         let cores = tpu.by_core.into_known().unwrap();
         assert_eq!(cores[0], TpuCore { utilization: Percent::new(50.0), ..TpuCore::default() });
         assert_eq!(cores[1], TpuCore { memory_total: Some(Bytes(7)), ..TpuCore::default() });

@@ -1,0 +1,145 @@
+//! libtpuinfo.so where the runtime's own service is not to be had.
+
+use std::time::Duration;
+
+use gtop::probe::Interpreter;
+use serde_json::{Value, json};
+
+use crate::machine::{Machine, devices, library, source, why};
+use crate::rig::Setup;
+use crate::server::{Server, free_ports};
+
+const GIB: u64 = 1 << 30;
+
+/// A machine with the library and a process on all chips whose runtime serves nothing; `None` without a compiler.
+fn machine(more: &[(&str, &str)]) -> Option<Machine> {
+    let mut machine = Machine::v5e(4);
+    let folder = machine.root().join("library");
+    std::fs::create_dir(&folder).unwrap();
+    let folder = library(&folder)?;
+    machine.workload(4, &free_ports(1)[0].to_string());
+    machine.environment.push(("LD_LIBRARY_PATH".to_owned(), folder.into()));
+    for (key, value) in more {
+        machine.environment.push(((*key).to_owned(), (*value).into()));
+    }
+    Some(machine)
+}
+
+#[test]
+fn the_library_tells_what_no_port_does() {
+    let Some(machine) = machine(&[]) else { return };
+    for (place, chip) in (0_u64..).zip(machine.at_work()) {
+        assert_eq!(chip["metrics_source"], "libtpuinfo");
+        assert_eq!(chip["memory_used_bytes"], (place + 1) * GIB);
+        assert_eq!(chip["memory_total_bytes"], 16 * GIB);
+        assert_eq!(chip["utilization_percent"].as_u64(), None);
+        assert_eq!(
+            chip["utilization_percent"].as_f64(),
+            u32::try_from(10 * place + 5).ok().map(f64::from)
+        );
+        assert_eq!(chip["metrics_fault"], "none");
+        assert_eq!(why(&chip, "hbm_bandwidth_percent"), "not supported");
+        assert_eq!(why(&chip, "slice_error"), "not supported");
+    }
+}
+
+#[test]
+fn the_runtimes_own_service_goes_before_the_library() {
+    let Some(mut machine) = machine(&[]) else { return };
+    let port = free_ports(1)[0];
+    let Some(_server) = Server::start(&[port], &["--chips", "4"]) else { return };
+    machine.workload(4, &port.to_string());
+    assert_eq!(machine.at_work()[0]["metrics_source"], format!("port {port}"));
+}
+
+#[test]
+fn every_code_it_returns_is_told_and_nothing_is_taken_for_a_number() {
+    for (key, value, words) in [
+        (
+            "TPUINFO_CODE",
+            "1",
+            "libtpuinfo: tpu_metrics returned 1, another number of devices, or no client",
+        ),
+        ("TPUINFO_CODE", "2", "libtpuinfo: tpu_metrics returned 2, the runtime did not answer"),
+        ("TPUINFO_CODE", "3", "libtpuinfo: tpu_metrics returned 3, lists of unequal length"),
+        ("TPUINFO_CODE", "-7", "libtpuinfo: tpu_metrics returned -7, an error"),
+        ("TPUINFO_COUNT", "0", "libtpuinfo counts 0 devices"),
+        ("TPUINFO_COUNT", "-1", "libtpuinfo counts -1 devices"),
+        ("TPUINFO_COUNT", "1000000", "libtpuinfo counts 1000000 devices"),
+    ] {
+        let Some(machine) = machine(&[(key, value)]) else { return };
+        let node = machine.watch(words, |node| {
+            devices(node).first().is_some_and(|chip| chip["metrics_fault"] == words)
+        });
+        assert_eq!(source(&node, "tpu")["fault"], Value::Null);
+        for chip in devices(&node) {
+            assert_eq!(why(chip, "memory_used_bytes"), "not available");
+            assert_eq!(chip["memory_total_bytes"], 16 * GIB);
+        }
+    }
+}
+
+#[test]
+fn a_count_that_fits_no_chips_is_not_given_to_any() {
+    let Some(machine) = machine(&[("TPUINFO_COUNT", "3")]) else { return };
+    let words = "libtpuinfo counts 3 devices";
+    let node = machine.watch(words, |node| {
+        devices(node).first().is_some_and(|chip| chip["metrics_fault"] == words)
+    });
+    assert_eq!(why(&devices(&node)[0], "utilization_percent"), "not available");
+}
+
+#[test]
+fn a_library_without_the_functions_is_passed_over() {
+    let Some(machine) = machine(&[]) else { return };
+    let source = machine.root().join("empty.c");
+    std::fs::write(&source, "int nothing(void) { return 0; }\n").unwrap();
+    let built = std::process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(machine.root().join("library/libtpuinfo.so"))
+        .arg(&source)
+        .status();
+    assert!(built.unwrap().success());
+    let chips = machine.chips(4);
+    assert_eq!(chips[0]["metrics_fault"], "no runtime serves metrics on the usual ports here");
+}
+
+#[test]
+fn an_idle_machine_does_not_load_the_library() {
+    let mut machine = Machine::v5e(1);
+    let folder = machine.root().join("library");
+    std::fs::create_dir(&folder).unwrap();
+    let Some(folder) = library(&folder) else { return };
+    let port = free_ports(1)[0];
+    machine.write("home/tpu-runtime/tpu-env", &format!("TPU_RUNTIME_METRICS_PORTS={port}\n"));
+    machine.environment.push(("LD_LIBRARY_PATH".to_owned(), folder.into()));
+    machine.environment.push(("TPUINFO_HANG".to_owned(), "1".into()));
+    assert_eq!(why(&machine.chips(1)[0], "utilization_percent"), "no workload");
+}
+
+#[test]
+fn a_call_that_never_returns_leaves_the_chips_and_the_host_as_they_are() {
+    let Some(machine) = machine(&[("TPUINFO_HANG", "1")]) else { return };
+    let mut setup = Setup::new(Interpreter::Python);
+    setup.state = None;
+    setup.interval = Duration::from_millis(200);
+    setup.environment = machine.environment.clone();
+    setup.environment.push(("GTOP_ROOT".to_owned(), machine.root().into()));
+    let mut rig = setup.start();
+    let chips = rig.until("chips", |frame| {
+        let parts = frame["backends"].as_array()?;
+        let part = parts.iter().find(|part| part["kind"] == "tpu" && part["devices"].is_array())?;
+        Some(part["devices"].clone())
+    });
+    assert_eq!(
+        (&chips[3]["memory_total"], &chips[3]["tpu"]["held"]),
+        (&json!(16 * GIB), &json!(true))
+    );
+    let error = rig.error();
+    assert_eq!((&error["source"], &error["code"]), (&json!("tpu"), &json!("stuck")));
+    assert_eq!(error["call"], "libtpuinfo tpu_metrics");
+    for _ in 0..5 {
+        assert!(rig.sample()["host"]["memory_available"].is_number());
+    }
+    rig.finish();
+}
