@@ -176,6 +176,7 @@ fn check(path: &Path) {
                 }
                 // In words what `throttle_bits` are in bits.
                 (None, "throttle_reasons") => continue,
+                (None, "vendor") => Value::Text("nvidia".into()),
                 (None, _) => Value::Unknown(Reason::NotSampled),
             };
             let shown = (field.read)(device);
