@@ -17,7 +17,7 @@ class Tpu:
         self.owners = Owners()
         self.library = TpuLibrary(duty)
         self.library_rows, self.library_why = None, None
-        self.listened = None
+        self.listened, self.serving = None, set()
 
     def absent(self):
         self.look()
@@ -49,7 +49,7 @@ class Tpu:
             self.owners.look(now)
             ports = self.owners.all_ports()
             self.runtimes = {port: self.runtimes.get(port) or Runtime(port) for port in ports}
-        self.ask(now, slack)
+        self.ask(now, slack, is_listing)
         # A call that may never return comes when everything else has been told.
         if self.wants_library(now, slack) and self.library.open():
             self.read_library(now)
@@ -66,7 +66,7 @@ class Tpu:
                 self.duty.report('state', None, self.facts)
         return self.chips
 
-    def ask(self, now, slack):
+    def ask(self, now, slack, is_listing):
         """One round to every runtime that can be reached."""
         open_ones = [runtime for runtime in self.runtimes.values() if runtime.connect(now)]
         rounds = [(runtime.server, runtime.requests(now)) for runtime in open_ones]
@@ -74,12 +74,16 @@ class Tpu:
         for runtime in open_ones:
             runtime.take(replies[runtime.server], now, slack)
         alive = sorted(runtime.port for runtime in open_ones if runtime.server.socket is not None)
+        if any(port not in self.held and port not in (self.listened or ((),))[0] for port in alive):
+            # A runtime has started whose process has not been seen yet.
+            self.owners.is_urgent, self.list_due = True, 0.0
         listened = alive, {pid: sorted(chips) for pid, chips in self.owners.held.items()}
-        if listened != self.listened:
-            # Which process serves which port: tells whose chips its devices are.
+        if listened != self.listened or is_listing and any(port not in self.held for port in alive):
+            # Which process serves which port: tells whose chips its devices are. Its socket may be seen later.
             self.listened = listened
             servers = self.owners.servers() if alive and self.owners.held else {}
             self.held = {port: set().union(*[self.owners.held[pid] for pid in pids]) for port, pids in servers.items()}
+            self.serving = set().union(*servers.values())
 
     # -- what becomes of the answers
 
@@ -115,8 +119,9 @@ class Tpu:
         for key, entry in found.items():
             numbers = list(entry[0].values()) if entry else []
             if not numbers:
-                values[key] = self.lack(key) if source and source != 'libtpuinfo' else Lack(
-                    'not supported') if source else reason
+                values[key] = reason if source is None else Lack('not supported')
+                if source and source != 'libtpuinfo':
+                    values[key] = self.lack(key)
             elif key in ('util', 'hbm_util'):
                 values[key] = sum(numbers) / len(numbers)
             else:
@@ -131,7 +136,8 @@ class Tpu:
         for key in TPU_SAY:
             said = runtime.says.get(key) if runtime else None
             values[key] = (Lack('not supported') if source else reason) if said is None else said
-        values.update({'name': 'TPU ' + chip.name, 'pci': chip.address, 'nodes': ' '.join(chip.nodes) or Lack('not available'),
+        values.update({'name': 'TPU ' + chip.name, 'pci': chip.address,
+                       'nodes': ' '.join(chip.nodes) or Lack('not available'),
                        'cores': chip.cores or Lack('not available'),
                        'numa_node': int(chip.numa) if chip.numa.isdigit() else Lack('not available')})
         values.update(dict.fromkeys(TPU_NEVER, Lack('not supported')))
@@ -184,7 +190,8 @@ class Tpu:
         return now >= self.library_due - slack
 
     def read_library(self, now):
-        self.library_rows, self.library_why = self.library.read(min(self.runtimes), (len(self.chips), sum([chip.cores or 1 for chip in self.chips])))
+        counts = len(self.chips), sum([chip.cores or 1 for chip in self.chips])
+        self.library_rows, self.library_why = self.library.read(min(self.runtimes), counts)
         self.library_due = now + (TPU_AGAIN if self.library_why else 1.0)
 
     # -- what is said
@@ -218,11 +225,10 @@ class Tpu:
 
     def uses(self):
         """Who holds what. A chip's memory is its only holder's, or that of the one who serves its metrics."""
-        servers = set(pid for pids in self.owners.servers().values() for pid in pids) if self.listened[0] else set()
         out = []
         for chip in self.chips:
             used = chip.values['memory_used']
-            likely = [pid for pid in chip.pids if len(chip.pids) == 1 or pid in servers]
+            likely = [pid for pid in chip.pids if len(chip.pids) == 1 or pid in self.serving]
             for pid in chip.pids:
                 is_known = likely == [pid] and used.__class__ is not Lack
                 out.append({'device': 'tpu-' + chip.address, 'pid': pid, 'memory': used if is_known else None, 'kind': 'C'})

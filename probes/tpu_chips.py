@@ -4,7 +4,7 @@ GIB = 1 << 30
 TPU_KINDS = {'0x0027 0x004e': ('v2', 16 * GIB, 2), '0x0027 0x004f': ('v3', 32 * GIB, 2), '0x005e': ('v4', 32 * GIB, 1),
              '0x0063': ('v5e', 16 * GIB, 1), '0x0062': ('v5p', 95 * GIB, 1), '0x006f': ('v6e', 32 * GIB, 1),
              '0x0076': ('v7x', 192 * GIB, 2)}
-TPU_LINKS = 2048        # links of /proc looked at in one round; a machine has tens of thousands
+TPU_LINKS = 1024        # links of /proc looked at in one round; a machine has tens of thousands
 TPU_YOUNG = 60.0        # for so long a process is looked at each time: it opens its chips after it has started
 TPU_ENVIRONMENT = '/home/tpu-runtime/tpu-env'
 TPU_PORTS = b'TPU_RUNTIME_METRICS_PORTS'
@@ -119,11 +119,12 @@ class Owners:
         self.denied = set()     # those that cannot be looked at
         self.seen = None        # {pid: since when it is known}
         self.next = 0
+        self.is_urgent = True   # the next round is a long one
 
     def look(self, now):
         """One round: the holders, what is young, and some of all others in turn."""
         pids = sorted(int(name) for name in tpu_names('/proc') if name.isdigit())
-        left = 16 * TPU_LINKS if self.seen is None else TPU_LINKS
+        left, self.is_urgent = 32 * TPU_LINKS if self.is_urgent else TPU_LINKS, False
         # What was there before us is not young.
         self.seen = {pid: now - TPU_YOUNG if self.seen is None else self.seen.get(pid, now) for pid in pids}
         first = set(pid for pid in pids if pid in self.held or now - self.seen[pid] < TPU_YOUNG)
