@@ -39,6 +39,7 @@ const PYTHON: &[&str] = &[
     include_str!("../probes/child.py"),
     include_str!("../probes/host.py"),
     include_str!("../probes/processes.py"),
+    include_str!("../probes/questions.py"),
     include_str!("../probes/nvidia_smi.py"),
     include_str!("../probes/nvml_library.py"),
     include_str!("../probes/nvml_device.py"),
@@ -47,8 +48,12 @@ const PYTHON: &[&str] = &[
     include_str!("../probes/main.py"),
 ];
 
-/// The backends that a Python probe compiles only where such a device is, by their kind.
-const RARE: &[(&str, &str)] = &[];
+/// What a Python probe compiles only when it is needed: backends where such a device is, answers when
+/// somebody asks.
+const RARE: &[(&str, &str)] = &[
+    ("answers", include_str!("../probes/answers.py")),
+    ("hidden", include_str!("../probes/hidden.py")),
+];
 
 /// The sh probe, likewise.
 const SHELL: &[&str] = &[
