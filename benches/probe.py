@@ -21,8 +21,10 @@ import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # In the order of src/probe.rs, compiled piece by piece as there.
-PARTS = ('wire', 'child', 'host', 'processes', 'nvidia_smi', 'nvml_library', 'nvml_device', 'nvml', 'rare', 'main')
-RARE = {'tpu': ('grpc', 'tpu_chips', 'tpu_runtime', 'tpu_library', 'tpu')}
+PARTS = ('wire', 'child', 'host', 'processes', 'questions', 'nvidia_smi', 'nvml_library', 'nvml_device', 'nvml', 'rare',
+         'main')
+RARE = {'answers': ('answers',), 'hidden': ('hidden',),
+        'tpu': ('grpc', 'tpu_chips', 'tpu_runtime', 'tpu_library', 'tpu')}
 TICK = os.sysconf('SC_CLK_TCK')
 
 
@@ -110,20 +112,22 @@ def main():
                 user.kill()
 
 
-def pack(parts, before=''):
-    pieces = before + ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in parts)
-    pieces = '\n'.join(line for line in pieces.split('\n') if line and not line.lstrip().startswith('#'))
-    return base64.b64encode(zlib.compress(pieces.replace('\nclass ', '\n\fclass ').encode(), 9)).decode()
+def source(parts):
+    text = ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in parts)
+    return '\n'.join(line for line in text.split('\n') if line and not line.lstrip().startswith('#'))
+
+
+def packed(text):
+    return base64.b64encode(zlib.compress(text.replace('\nclass ', '\n\fclass ').encode(), 9)).decode()
 
 
 def run(options, folder, pids):
-    rare = {kind: pack(parts) for kind, parts in RARE.items()}
-    packed = pack(PARTS, 'PACKED=%r\n' % rare)
-    source = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
+    pieces = 'PACKED=%r\n' % {kind: packed(source(parts)) for kind, parts in RARE.items()} + source(PARTS)
+    script = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
               '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n'
-              'while _p:exec(compile(_p.pop(0),"gtop","exec",0,False,2))\n' % (options.interval, packed))
+              'while _p:exec(compile(_p.pop(0),"gtop","exec",0,False,2))\n' % (options.interval, packed(pieces)))
     path, state, trace = [os.path.join(folder, name) for name in ('probe.py', 'state', 'trace')]
-    open(path, 'w').write(source)
+    open(path, 'w').write(script)
     open(state, 'w').write(scenario(options.devices, pids))
     command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
     if options.strace:

@@ -22,6 +22,13 @@ def pci():
             for name in names[:4096] if words(name, 'vendor')[0] in MAKERS]
 
 
+def unpack(kind):
+    """Compiles what only a few nodes need, or only now and then."""
+    import binascii
+    import zlib
+    exec(compile(zlib.decompress(binascii.a2b_base64(PACKED[kind])), kind, 'exec'), globals())
+
+
 class Rare:
     """A backend that is not compiled yet; calling it makes one."""
 
@@ -34,9 +41,7 @@ class Rare:
         self.tells_all = tells_all      # as in Nvml
 
     def __call__(self, duty):
-        import binascii
-        import zlib
-        exec(compile(zlib.decompress(binascii.a2b_base64(PACKED[self.kind])), self.kind, 'exec'), globals())
+        unpack(self.kind)
         return globals()[self.name](duty)
 
 

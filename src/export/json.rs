@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
 use crate::fields::{Field, HOST, PROCESS, Usage, Value, of_device};
-use crate::fleet::{Fleet, Node, SourceState, Totals, Traffic};
+use crate::fleet::{Fleet, Node, Process, SourceState, Totals, Traffic};
 use crate::model::{Device, DeviceFault, Link, LinkCounters, Percent, Reason, TpuCore, Via};
 use crate::time::Timestamp;
 
@@ -154,6 +154,8 @@ impl Serialize for HostJson<'_> {
             map.serialize_entry("kernel", &*hello.host.kernel)?;
             map.serialize_entry("cpus", &hello.host.cpus)?;
             map.serialize_entry("probe", &*hello.probe)?;
+            map.serialize_entry("hidepid", &hello.host.hidepid)?;
+            map.serialize_entry("contained", &hello.host.is_contained)?;
         }
         write_fields(&mut map, HOST, node)?;
         map.serialize_entry("network", &traffic(&node.host.network, "receive", "transmit"))?;
@@ -249,8 +251,17 @@ impl Serialize for UsageJson {
             &usage.process.as_ref().map(|process| process.key.start_ticks),
         )?;
         write_fields(&mut map, PROCESS, usage)?;
+        let parents: Vec<Json> = usage.process.iter().flat_map(parents).collect();
+        map.serialize_entry("parents", &parents)?;
         map.end()
     }
+}
+
+/// The processes above one, the nearest first.
+fn parents(process: &Process) -> impl Iterator<Item = Json> + '_ {
+    process.statics.parents.iter().map(
+        |one| json!({"pid": one.key.pid, "start_ticks": one.key.start_ticks, "name": &*one.name}),
+    )
 }
 
 /// Writes each field by its id, and why the unknown ones are unknown.
@@ -279,8 +290,7 @@ fn write_fields<T: 'static, M: SerializeMap>(
 fn jobs_of(node: &Node) -> BTreeMap<&str, Vec<&str>> {
     let mut jobs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for used in node.uses.iter() {
-        let job = node.process(used.pid).and_then(|process| process.statics.job.as_ref());
-        let Some(job) = job else { continue };
+        let Some(job) = node.job_of(used.pid) else { continue };
         let devices = jobs.entry(job.as_str()).or_default();
         if !devices.contains(&&*used.device) {
             devices.push(&used.device);

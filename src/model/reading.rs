@@ -28,6 +28,10 @@ pub enum Reason {
     NoWorkload,
     /// A second sample is needed first.
     NeedsTwoSamples,
+    /// What it was about has ended.
+    Gone,
+    /// It is in a PID namespace that we do not see.
+    OutOfSight,
 }
 
 impl Reason {
@@ -42,6 +46,8 @@ impl Reason {
             Self::Malformed => "malformed",
             Self::NoWorkload => "no workload",
             Self::NeedsTwoSamples => "needs two samples",
+            Self::Gone => "gone",
+            Self::OutOfSight => "in another PID namespace",
         }
     }
 }
