@@ -54,6 +54,7 @@ class Probe:
         self.interval, self.focus = max(FASTEST, INTERVAL), 0.0
         self.n = 0
         self.errors = {}        # waiting to be sent, by source and call
+        self.events = []        # likewise, oldest first
         self.hello_due = True
         self.announced = None
         self.full = True
@@ -205,6 +206,8 @@ class Probe:
                 self.state(backend, report[1], report[2])
         elif what == 'error':
             self.error(worker.source, report[1], report[2], report[3], report[4])
+        elif what == 'event':
+            self.events = self.events[1 - MOST_EVENTS:] + [encode(report[1])]
         elif what == 'floors':
             backend.floors = report[1:]
         elif what == 'part':
@@ -285,6 +288,8 @@ class Probe:
         if (self.hello_due or intervals != self.announced) and self.out.ready():
             self.hello_due, self.announced = False, intervals
             self.out.send(encode(self.hello(intervals)))
+        while self.events and self.announced and self.out.ready():
+            self.out.send(self.events.pop(0))
         while self.errors and self.announced and self.out.ready():
             key = min(self.errors)
             self.out.send(self.errors.pop(key))

@@ -162,8 +162,12 @@ class Closed:
     def __init__(self, index, fault, again, before):
         self.index, self.fault, self.again = index, fault, again
         self.uuid = before.uuid if before else 'index-%d' % index
+        self.past = before.past if before else {}
         self.values = {key: before.values[key] for key in ('name', 'pci', 'driver')
                        if before and key in before.values}
+
+    def close(self):
+        pass
 
     def text(self, full):
         out = ['"uuid":%s,"index":%d,"fault":%s' % (quote(self.uuid), self.index, quote(self.fault))]
@@ -219,6 +223,7 @@ class Gpu(Part):
         self.has_gpm = False
         self.slices = []
         self.links = None
+        self.past = {}          # what happened to it, as far as it has been told
         spare = library.c.c_uint()
         self.mode = self.ask('mig', 'nvmlDeviceGetMigMode', library.c.c_uint(), after=(library.c.byref(spare),))
         self.take(self.mode)
@@ -226,6 +231,11 @@ class Gpu(Part):
         self.fast = self.fast_plan()
         self.slow = self.slow_plan()
         self.batches = {'fast': self.batch(FAST_FIELDS), 'slow': self.batch(SLOW_FIELDS)}
+
+    def close(self):
+        for part in [self] + self.slices:
+            if part.gpm is not None:
+                part.gpm.free()
 
     def know(self):
         """What never changes."""

@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
 use crate::fields::{Field, HOST, PROCESS, Usage, Value, of_device};
-use crate::fleet::{Fleet, Node, SourceState, Totals, Traffic};
+use crate::fleet::{Fleet, Happened, Node, SourceState, Totals, Traffic};
 use crate::model::{Device, DeviceFault, Link, LinkCounters, Reason, Via};
 use crate::time::Timestamp;
 
@@ -81,6 +81,7 @@ impl Serialize for NodeJson<'_> {
         map.serialize_entry("sources", &sources)?;
         map.serialize_entry("host", &HostJson { node })?;
         map.serialize_entry("devices", &devices)?;
+        map.serialize_entry("events", &events(node, now))?;
         map.serialize_entry("jobs", &jobs_of(node).keys().collect::<Vec<_>>())?;
         map.end()
     }
@@ -110,10 +111,9 @@ fn fault(node: &Node, now: Timestamp) -> Json {
 }
 
 fn source(node: &Node, state: &SourceState, now: Timestamp) -> Json {
-    let backends = node.hello.iter().flat_map(|hello| &hello.backends);
-    let driver = backends
-        .filter(|backend| backend.source == state.source)
-        .find_map(|backend| backend.driver.as_deref());
+    let mut backends = node.hello.iter().flat_map(|hello| &hello.backends);
+    let backend = backends.find(|backend| backend.source == state.source);
+    let driver = backend.and_then(|backend| backend.driver.as_deref());
     json!({
         "id": state.source.as_str(),
         "age_seconds": state.taken_at.map(|at| millis(now.since(at).as_secs_f64())),
@@ -124,6 +124,7 @@ fn source(node: &Node, state: &SourceState, now: Timestamp) -> Json {
             "version": driver.version.as_deref(),
             "library": driver.library.as_deref(),
             "cuda": driver.cuda.as_deref(),
+            "no_events": driver.no_events.as_deref(),
         })),
         "fault": state.fault.as_ref().map(|fault| json!({
             "kind": fault.kind.label(),
@@ -138,6 +139,28 @@ fn source(node: &Node, state: &SourceState, now: Timestamp) -> Json {
 /// Seconds with three decimals.
 fn millis(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
+}
+
+/// What happened to the devices, the latest last.
+fn events(node: &Node, now: Timestamp) -> Vec<Json> {
+    let index = |uuid: &str| node.devices.iter().find(|device| &*device.uuid == uuid)?.index.get();
+    let one = |happened: &Happened| {
+        let event = &happened.event;
+        json!({
+            "at": rfc3339(event.at),
+            "first_at": rfc3339(happened.first_at),
+            "age_seconds": millis(now.since(event.at).as_secs_f64()),
+            "count": happened.count,
+            "source": event.source.as_str(),
+            "kind": event.kind.word(),
+            "device": &*event.device,
+            "index": index(&event.device),
+            "code": event.code,
+            "text": event.text(),
+            "message": &*event.message,
+        })
+    };
+    node.events.iter().map(one).collect()
 }
 
 struct HostJson<'a> {

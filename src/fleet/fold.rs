@@ -8,8 +8,8 @@ use crate::fleet::history::Metric;
 use crate::fleet::node::{Node, Process};
 use crate::fleet::rates::{RATE_SPAN, cpu_share, rates};
 use crate::model::{
-    Counter, CpuTicks, DeviceUse, Hello, HostReading, Link, NodeName, ProcessKey, ProcessStatics,
-    ProcessesReading, Reading, Reason, Sample, Source, SourceFaultKind, Via,
+    Counter, CpuTicks, DeviceUse, Event, Hello, HostReading, Link, NodeName, ProcessKey,
+    ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source, SourceFaultKind, Via,
 };
 use crate::time::Timestamp;
 
@@ -101,6 +101,8 @@ impl Folding {
             *node = Node {
                 link: node.link.clone(),
                 via: node.via,
+                // Often the reason of the boot.
+                events: Arc::clone(&node.events),
                 history: node.history.clone(),
                 ..Node::new(node.name.clone(), Duration::ZERO)
             };
@@ -114,6 +116,11 @@ impl Folding {
             state.absent.clone_from(&backend.absent);
         }
         node.hello = Some(Arc::new(hello));
+    }
+
+    /// Takes something that happened to a device.
+    pub fn event(&mut self, event: Event) {
+        Arc::make_mut(&mut self.node).happened(event);
     }
 
     /// Takes one tick.

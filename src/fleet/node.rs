@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use crate::fleet::history::History;
 use crate::model::{
-    Bytes, Device, DeviceUse, Fault, Freshness, Hello, HostReading, HostSlowReading, Link,
+    Bytes, Device, DeviceUse, Event, Fault, Freshness, Hello, HostReading, HostSlowReading, Link,
     NodeName, Percent, ProcessKey, ProcessStatics, Reading, Source, SourceFault, Via, stale_after,
 };
 use crate::time::Timestamp;
+
+/// How many different events of a node are kept.
+const EVENT_LIMIT: usize = 64;
 
 /// The interval of a source that did not say its own.
 const USUAL_INTERVAL: Duration = Duration::from_secs(1);
@@ -40,6 +43,8 @@ pub struct Node {
     pub uses: Arc<[DeviceUse]>,
     /// The processes behind `uses`.
     pub processes: Arc<[Process]>,
+    /// What happened to its devices, the latest last.
+    pub events: Arc<[Happened]>,
     /// The last minutes, second by second.
     pub history: History,
     /// Rates are known: two samples at least 250 ms apart have come in this session.
@@ -102,6 +107,17 @@ pub struct Process {
     pub resident: Reading<Bytes>,
 }
 
+/// Something that happened to a device, once or again and again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Happened {
+    /// The last time.
+    pub event: Event,
+    /// The first time.
+    pub first_at: Timestamp,
+    /// How often.
+    pub count: u64,
+}
+
 impl SourceState {
     /// Judges its freshness.
     pub fn freshness(&self, now: Timestamp) -> Freshness {
@@ -124,9 +140,21 @@ impl Node {
             device_sources: Arc::default(),
             uses: Arc::default(),
             processes: Arc::default(),
+            events: Arc::default(),
             history: History::new(keep),
             is_settled: false,
         }
+    }
+
+    /// Takes what happened; what has happened before is counted, and of the rest the oldest is forgotten.
+    pub(super) fn happened(&mut self, event: Event) {
+        let before = self.events.iter().find(|known| known.event.is_like(&event));
+        let (first_at, count) = before.map_or((event.at, 0), |known| (known.first_at, known.count));
+        let others = self.events.iter().filter(|known| !known.event.is_like(&event));
+        let mut events: Vec<Happened> = others.cloned().collect();
+        events.push(Happened { event, first_at, count: count.saturating_add(1) });
+        let surplus = events.len().saturating_sub(EVENT_LIMIT);
+        self.events = events.into_iter().skip(surplus).collect();
     }
 
     /// Returns why the node is down; it stays down while another session is being opened.
@@ -224,5 +252,44 @@ impl Node {
     /// Returns what is known of a process.
     pub fn process(&self, pid: u32) -> Option<&Process> {
         self.processes.iter().find(|process| process.key.pid == pid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::EventKind;
+
+    fn node_with(codes: impl IntoIterator<Item = u64>) -> Node {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        for (second, code) in (0..).zip(codes) {
+            node.happened(Event {
+                at: Timestamp::from_micros(second * 1_000_000),
+                source: Source::new("nvml"),
+                kind: EventKind::Xid,
+                device: "GPU-1".into(),
+                code: Some(code),
+                message: "".into(),
+            });
+        }
+        node
+    }
+
+    #[test]
+    fn what_happens_again_is_counted_and_comes_last() {
+        let events = node_with([79, 31, 79]).events;
+        let said: Vec<_> = events
+            .iter()
+            .map(|known| (known.event.code, known.count, known.event.at.since(known.first_at)))
+            .collect();
+        let none = Duration::ZERO;
+        assert_eq!(said, [(Some(31), 1, none), (Some(79), 2, Duration::from_secs(2))]);
+    }
+
+    #[test]
+    fn only_the_latest_are_kept() {
+        let events = node_with(0..1000).events;
+        assert_eq!(events.len(), EVENT_LIMIT);
+        assert_eq!(events.last().unwrap().event.code, Some(999));
     }
 }

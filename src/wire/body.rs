@@ -19,6 +19,8 @@ pub enum Body {
     Sample(Sample),
     /// `t: error`
     Error(SourceError),
+    /// `t: event`
+    Event(Event),
     /// `t: bye`
     Bye(Bye),
     /// A kind this version does not know.
@@ -97,6 +99,9 @@ pub struct BackendState {
     /// Slices of them found.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub slices: Given<u64>,
+    /// Why no events are told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events: Option<String>,
 }
 
 /// One tick.
@@ -345,6 +350,26 @@ pub struct SourceError {
     /// The device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+}
+
+/// Something happened to a device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Event {
+    /// Seconds of the probe's clock.
+    pub at: f64,
+    /// The source.
+    pub source: String,
+    /// `xid ecc retirement poison unavailable recovery lost reset`
+    pub kind: String,
+    /// The device, or the slice of it.
+    pub device: String,
+    /// The Xid, or NVML's number of the recovery action.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub code: Given<u64>,
+    /// The driver's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// The probe ends.

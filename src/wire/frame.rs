@@ -173,6 +173,7 @@ fn decode(text: &[u8]) -> Result<Body, MalformedFrame> {
         }
         "sample" => Body::Sample(serde_json::from_slice(text).map_err(not_json)?),
         "error" => Body::Error(serde_json::from_slice(text).map_err(not_json)?),
+        "event" => Body::Event(serde_json::from_slice(text).map_err(not_json)?),
         "bye" => Body::Bye(serde_json::from_slice(text).map_err(not_json)?),
         _ => Body::Other,
     })
@@ -184,6 +185,7 @@ pub fn encode(body: &Body) -> Vec<u8> {
         Body::Hello(hello) => ("hello", serde_json::to_string(hello)),
         Body::Sample(sample) => ("sample", serde_json::to_string(sample)),
         Body::Error(error) => ("error", serde_json::to_string(error)),
+        Body::Event(event) => ("event", serde_json::to_string(event)),
         Body::Bye(bye) => ("bye", serde_json::to_string(bye)),
         Body::Other => return Vec::new(),
     };

@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::model::clean_shared;
 use crate::model::{
     BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, DevicesReading, DriverFacts,
-    Hello, HostFacts, HostReading, HostSlowReading, JobId, Percent, Pressure, ProcessKey,
-    ProcessReading, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source, SourceFault,
-    SourceFaultKind, Space, UsesReading,
+    Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, JobId, Percent, Pressure,
+    ProcessKey, ProcessReading, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source,
+    SourceFault, SourceFaultKind, Space, UsesReading,
 };
 use crate::time::{ClockOffset, Timestamp};
 use crate::wire::body::{self, Body, Given};
@@ -34,6 +34,8 @@ pub enum Lifted {
     Hello(Hello),
     /// A tick, or a source's failure.
     Sample(Box<Sample>),
+    /// Something happened to a device.
+    Event(Event),
     /// The probe ended, and why.
     Bye(Arc<str>),
 }
@@ -55,6 +57,10 @@ impl Lift {
                 let fault = self.source_fault(sent, arrival);
                 let faults = vec![(Source::new(&sent.source), fault)];
                 Lifted::Sample(Box::new(Sample { faults, ..Sample::default() }))
+            }
+            Body::Event(sent) => {
+                self.offset.learn(sent.at, arrival);
+                Lifted::Event(self.event(sent, arrival))
             }
             Body::Bye(sent) => Lifted::Bye(clean_shared(&sent.why, 120)),
             Body::Other => return None,
@@ -124,6 +130,28 @@ impl Lift {
             Given::Absent | Given::Null | Given::Wrong => None,
         };
         BackendReading { source: Source::new(&sent.kind), slow_at, devices, uses }
+    }
+
+    fn event(&self, sent: &body::Event, arrival: Timestamp) -> Event {
+        let kind = match sent.kind.as_str() {
+            "xid" => EventKind::Xid,
+            "ecc" => EventKind::MemoryError,
+            "retirement" => EventKind::Retirement,
+            "poison" => EventKind::Poison,
+            "unavailable" => EventKind::Unavailable,
+            "recovery" => EventKind::Recovery,
+            "lost" => EventKind::Lost,
+            "reset" => EventKind::NeedsReset,
+            other => EventKind::Other(clean_shared(other, 32)),
+        };
+        Event {
+            at: self.moment(sent.at, arrival),
+            source: Source::new(&sent.source),
+            kind,
+            device: clean_shared(&sent.device, NAME_LIMIT),
+            code: sent.code.reading(Reason::NotAvailable).get(),
+            message: clean_shared(sent.message.as_deref().unwrap_or_default(), 200),
+        }
     }
 
     fn source_fault(&self, sent: &body::SourceError, arrival: Timestamp) -> SourceFault {
@@ -197,6 +225,7 @@ fn driver_facts(sent: &body::BackendState) -> Option<Arc<DriverFacts>> {
         version: name(&sent.driver),
         library: name(&sent.library),
         cuda: name(&sent.cuda),
+        no_events: name(&sent.events),
     };
     (facts != DriverFacts::default()).then(|| Arc::new(facts))
 }
@@ -355,6 +384,25 @@ mod tests {
         assert_eq!(host.uptime_seconds, Reading::Unknown(Reason::Malformed));
         assert_eq!(host.memory_total, Reading::Known(Bytes(1 << 40)));
         assert_eq!(host.swap_total, Reading::Unknown(Reason::NotSampled));
+    }
+
+    #[test]
+    fn an_event_is_bounded_and_its_words_are_safe() {
+        let sent = body::Event {
+            at: f64::MAX,
+            source: "nvml".into(),
+            kind: "\u{1b}[2Jmeteor".repeat(99),
+            device: "x".repeat(9999),
+            code: Given::Wrong,
+            message: Some("\u{202e}".repeat(9999)),
+        };
+        let arrival = Timestamp::from_micros(7);
+        let Some(Lifted::Event(event)) = Lift::default().body(&Body::Event(sent), arrival) else {
+            panic!()
+        };
+        assert_eq!((event.at, event.code), (arrival, None));
+        assert!(event.kind.word().starts_with("[2Jmeteor") && event.kind.word().len() <= 32);
+        assert_eq!((event.device.len(), &*event.message), (NAME_LIMIT, ""));
     }
 
     #[test]

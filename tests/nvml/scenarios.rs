@@ -316,14 +316,52 @@ fn a_device_in_trouble_says_all_of_it() {
         gpu 0 util=99 throttle=0x48 margin=-3 temp=91 held_hw_thermal=1+500000000 ecc_cv=3 ecc_uv=2 \
         ecc_ca=412 ecc_ua=7 remap_corrected=1 remap_uncorrected=6 remap_pending=1 remap_failed=1 \
         retired_sbe=5 retired_dbe=2 retired_pending=1 recovery=1 fabric=3 fabric_health=0x41\n\
-        xid 0 63\nxid 0 79\nevent 0 0x8000 1\n";
+        xid 0 63\nxid 0 79\nxid 0 63\nevent 0 2 0\nevent 0 0x8000 1\n";
     let Some(node) = usual(scenario) else { return };
     check(scenario, &node);
     let device = whole(&node)[0];
-    assert_eq!((&device["xid"], &device["xid_events"]), (&json!(79), &json!(2)));
+    assert_eq!((&device["xid"], &device["xid_events"]), (&json!(63), &json!(3)));
+    assert_eq!(device["xid_meaning"], "memory was marked to be replaced or given up");
     assert_eq!(device["fabric_health"], "degraded bandwidth, access timeout");
     let held = device["throttled_hardware_thermal_percent"].as_f64().unwrap();
     assert!((20.0..100.0).contains(&held), "{held}");
+    let said =
+        |event: &Value| (event["kind"].clone(), event["code"].clone(), event["text"].clone());
+    let mut told: Vec<_> = node["events"].as_array().unwrap().iter().map(said).collect();
+    told.sort_by_key(|event| format!("{event:?}"));
+    let xid = |code: u64, words| (json!("xid"), json!(code), json!(words));
+    let memory = (json!("ecc"), Value::Null, json!("uncorrected memory error"));
+    let marked = xid(63, "Xid 63: memory was marked to be replaced or given up");
+    let action = (json!("recovery"), Value::Null, json!("recovery action changed"));
+    assert_eq!(
+        told,
+        [memory, action, marked, xid(79, "Xid 79: the device has fallen off the bus")]
+    );
+    for event in node["events"].as_array().unwrap() {
+        assert_eq!((&event["device"], &event["index"]), (&device["uuid"], &json!(0)));
+        assert_eq!((&event["source"], &event["count"]), (&json!("nvml"), &json!(1)));
+        assert!(event["age_seconds"].as_f64().unwrap() >= 0.0, "{event}");
+        assert_eq!(event["at"], event["first_at"]);
+    }
+    assert_eq!(source(&node, "nvml")["driver"]["no_events"], Value::Null);
+}
+
+#[test]
+fn a_driver_that_tells_no_events_says_so() {
+    for (fault, why) in [
+        ("nvmlDeviceRegisterEvents 3", "not supported"),
+        ("nvmlEventSetCreate 4", "no permission"),
+        ("nvmlEventSetWait_v2 4", "no permission"),
+    ] {
+        let scenario = format!("driver 570.133.20 12080\ngpu 0\nxid 0 79\nfault {fault}\n");
+        let Some(node) = usual(&scenario) else { return };
+        assert_eq!(source(&node, "nvml")["driver"]["no_events"], why, "{fault}");
+        let device = whole(&node)[0];
+        for field in ["xid", "xid_events", "xid_meaning"] {
+            assert_eq!((&device[field], &device["unknown"][field]), (&Value::Null, &json!(why)));
+        }
+        assert_eq!(node["events"], json!([]));
+    }
 }
 
 #[test]

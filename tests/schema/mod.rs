@@ -54,6 +54,8 @@ const BACKEND_STATE: Shape = Object(&[
     ("cuda", MAY, Text(96)),
     ("devices", MAY, Count(256)),
     ("slices", MAY, Count(4096)),
+    // Why none are told.
+    ("events", MAY, Text(96)),
 ]);
 
 const HELLO: Shape = Object(&[
@@ -275,6 +277,20 @@ const ERROR: Shape = Object(&[
     ("device", MAY, Text(96)),
 ]);
 
+const EVENT: Shape = Object(&[
+    ("t", MUST, Word(&["event"])),
+    ("at", MUST, CLOCK),
+    ("source", MUST, Text(64)),
+    (
+        "kind",
+        MUST,
+        Word(&["xid", "ecc", "retirement", "poison", "unavailable", "recovery", "lost", "reset"]),
+    ),
+    ("device", MUST, Text(96)),
+    ("code", MAY, MAYBE_COUNT),
+    ("message", MAY, Text(200)),
+]);
+
 const BYE: Shape =
     Object(&[("t", MUST, Word(&["bye"])), ("at", MUST, CLOCK), ("why", MUST, Text(200))]);
 
@@ -301,6 +317,7 @@ pub(crate) fn frame(frame: &Value) -> Result<(), String> {
         Some("hello") => &HELLO,
         Some("sample") => &SAMPLE,
         Some("error") => &ERROR,
+        Some("event") => &EVENT,
         Some("bye") => &BYE,
         other => return Err(format!("a frame of kind {other:?}")),
     };
