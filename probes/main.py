@@ -205,7 +205,7 @@ class Probe:
             if backend is not None:
                 self.state(backend, report[1], report[2])
         elif what == 'error':
-            self.error(worker.source, report[1], report[2], report[3], report[4])
+            self.error(worker.source + ''.join(report[5:]), report[1], report[2], report[3], report[4])
         elif what == 'event':
             self.events = self.events[1 - MOST_EVENTS:] + [encode(report[1])]
         elif what == 'floors':
@@ -247,6 +247,8 @@ class Probe:
         for backend in self.backends:
             if backend.kind == source:
                 backend.last = {}
+            elif backend.kind + USERS == source:
+                backend.last.pop('apps', None)
         if source == self.lookup.source:
             self.slow_last = None
         frame = {'t': 'error', 'at': time.monotonic(), 'source': source,

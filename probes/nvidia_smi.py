@@ -18,6 +18,7 @@ SMI_APP_BYTES = 256 << 10
 SMI_NOISE = 8
 SMI_NOISE_LINE = 200
 SMI_AGAIN = 5.0     # wait after a failure
+USERS = '.processes'    # what cannot tell who uses the devices may still tell of them
 
 # What it says, and what it exits with (NVML's numbers), by the code that becomes of it.
 SMI_SAYS = (('mismatch', 'version mismatch'), ('nodriver', "couldn't communicate with the nvidia driver"),
@@ -119,7 +120,7 @@ class NvidiaSmi:
             return
         if status:
             said = lines[0][:SMI_NOISE_LINE] if lines else 'exited with %d and printed nothing' % status
-            self.duty.report('error', smi_error(status, lines), 'nvidia-smi --query-compute-apps', 0.0, said)
+            self.duty.report('error', smi_error(status, lines), 'nvidia-smi --query-compute-apps', 0.0, said, USERS)
             return
         rows = [line for line in lines if line.count(',') >= 3 and not line.startswith('gpu_uuid,')][:SMI_APP_ROWS]
         longest = min(SMI_LINE, SMI_APP_BYTES // max(1, len(rows)))
@@ -136,11 +137,12 @@ class NvidiaSmi:
         begun = time.monotonic()
         limit = 10.0 if self.worked else 30.0
         status, data, ended = self.run([self.path, query + what, '--format=csv,noheader,nounits'], begun + limit)
+        of = USERS if 'apps' in query else ''
         if ended == 'flood':
-            self.duty.report('error', 'parse', name, 0.0, 'printed more than %d bytes' % SMI_OUTPUT)
+            self.duty.report('error', 'parse', name, 0.0, 'printed more than %d bytes' % SMI_OUTPUT, of)
         elif ended:
             took = time.monotonic() - begun
-            self.duty.report('error', 'stuck', name, took, 'killed after %.0f s' % took)
+            self.duty.report('error', 'stuck', name, took, 'killed after %.0f s' % took, of)
         lines = [''.join(filter(str.isprintable, line)).strip() for line in data.decode('utf-8', 'replace').split('\n')]
         return status, [line for line in lines if line], ended
 

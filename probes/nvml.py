@@ -254,6 +254,8 @@ class Nvml:
             code, rows = self.lists.read(kind, part.handle, part.place)
             if code in part.troubles:
                 raise Trouble(code)
+            if kind == 'Compute':
+                part.values['users'] = Lack(REFUSALS.get(code, 'driver error')) if code else True
             if quiet and not rows and part.values.get('display') != 1:
                 setattr(part, quiet, True)
             for pid, memory in rows:

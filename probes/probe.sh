@@ -82,7 +82,8 @@ query() {
 }
 
 failed() {  # call: why nvidia-smi gave nothing
-    csv_last='' csv=''
+    apps_last='' apps=''
+    [ "$1" != gpu ] || csv_last='' csv=''
     first=${noise%%"$nl"*}
     case $noise in
     *'ersion mismatch'*) code=mismatch ;;
@@ -98,12 +99,14 @@ failed() {  # call: why nvidia-smi gave nothing
         ;;
     esac
     clock
+    source=nvidia-smi
+    [ "$1" = gpu ] || source=nvidia-smi.processes
     if [ -n "$late" ]; then
-        error nvidia-smi stuck "nvidia-smi --query-$1" $((now - smi_since)) "\"killed after $(((now - smi_since) / 100)) s\""
+        error $source stuck "nvidia-smi --query-$1" $((now - smi_since)) "\"killed after $(((now - smi_since) / 100)) s\""
     elif [ -n "$flood" ]; then
-        error nvidia-smi parse "nvidia-smi --query-$1" 0 '"printed more than 1048576 bytes"'
+        error $source parse "nvidia-smi --query-$1" 0 '"printed more than 1048576 bytes"'
     else
-        error nvidia-smi $code "nvidia-smi --query-$1" 0 "${first:-"\"exited with $status and printed nothing\""}"
+        error $source $code "nvidia-smi --query-$1" 0 "${first:-"\"exited with $status and printed nothing\""}"
     fi
     smi_due=$((now + 500))
 }

@@ -6,6 +6,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stderr,
+    clippy::cast_precision_loss,
     reason = "all of this file is tests; a skip says why"
 )]
 

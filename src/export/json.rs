@@ -178,7 +178,7 @@ impl Serialize for HostJson<'_> {
             map.serialize_entry("cpus", &hello.host.cpus)?;
             map.serialize_entry("probe", &*hello.probe)?;
         }
-        write_fields(&mut map, HOST, node)?;
+        write_fields(&mut map, HOST, node, None)?;
         map.serialize_entry("network", &traffic(&node.host.network, "receive", "transmit"))?;
         map.serialize_entry("infiniband", &traffic(&node.host.infiniband, "receive", "transmit"))?;
         map.serialize_entry("disks", &traffic(&node.host.disks, "read", "write"))?;
@@ -215,14 +215,16 @@ struct DeviceJson<'a> {
 impl Serialize for DeviceJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { node, device, place, now } = *self;
-        let processes: Vec<UsageJson> = Usage::of(node, device).map(UsageJson).collect();
+        let users = node.why_users_unknown(place).map(|why| ("processes", why));
+        let processes: Option<Vec<UsageJson>> =
+            users.is_none().then(|| Usage::of(node, device).map(UsageJson).collect());
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("uuid", &*device.uuid)?;
         map.serialize_entry("index", &device.index.get())?;
         map.serialize_entry("parent", &device.parent.as_deref())?;
         map.serialize_entry("fresh", &node.device_freshness(place, now).is_fresh())?;
         map.serialize_entry("fault", &device.fault.as_ref().map(device_fault))?;
-        write_fields(&mut map, of_device(), device)?;
+        write_fields(&mut map, of_device(), device, users)?;
         map.serialize_entry("links", &links(device))?;
         map.serialize_entry("processes", &processes)?;
         map.end()
@@ -257,7 +259,7 @@ impl Serialize for UsageJson {
             "start_ticks",
             &usage.process.as_ref().map(|process| process.key.start_ticks),
         )?;
-        write_fields(&mut map, PROCESS, usage)?;
+        write_fields(&mut map, PROCESS, usage, None)?;
         map.end()
     }
 }
@@ -267,8 +269,10 @@ fn write_fields<T: 'static, M: SerializeMap>(
     map: &mut M,
     fields: impl IntoIterator<Item = &'static Field<T>>,
     subject: &T,
+    also_unknown: Option<(&str, Reason)>,
 ) -> Result<(), M::Error> {
-    let mut unknown: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut unknown: BTreeMap<&str, &str> =
+        also_unknown.into_iter().map(|(key, why)| (key, why.text())).collect();
     for field in fields {
         match (field.read)(subject) {
             Value::Unknown(reason) => {

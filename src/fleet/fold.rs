@@ -266,7 +266,9 @@ fn has_answered(node: &Node, backend: &Source) -> bool {
     if (state.fault.is_some() && !is_starting) || state.absent.is_some() {
         return true;
     }
-    let has_uses = node.source(&backend.processes()).is_none_or(|uses| uses.taken_at.is_some());
+    let has_uses = node
+        .source(&backend.processes())
+        .is_none_or(|uses| uses.taken_at.is_some() || uses.fault.is_some());
     state.taken_at.is_some() && has_uses
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::fleet::history::History;
 use crate::model::{
     Bytes, Device, DeviceUse, Event, Fault, Freshness, Hello, HostReading, HostSlowReading, Link,
-    NodeName, Percent, ProcessKey, ProcessStatics, Reading, Source, SourceFault, Via, stale_after,
+    NodeName, Percent, ProcessKey, ProcessStatics, Reading, Reason, Source, SourceFault,
+    SourceFaultKind, Via, stale_after,
 };
 use crate::time::Timestamp;
 
@@ -247,6 +248,26 @@ impl Node {
     /// Returns the processes of one device: who, and how much.
     pub fn uses_of<'a>(&'a self, device: &'a str) -> impl Iterator<Item = &'a DeviceUse> {
         self.uses.iter().filter(move |used| &*used.device == device)
+    }
+
+    /// Returns why nobody knows who uses the device at this position of `devices`; `None` when it is known.
+    pub fn why_users_unknown(&self, position: usize) -> Option<Reason> {
+        let device = self.devices.get(position)?;
+        if device.fault.is_some() {
+            return Some(Reason::NotAvailable);
+        }
+        let told = device.details.as_ref().and_then(|details| details.tells_users.reason());
+        if let Some(reason) = told.filter(|reason| *reason != Reason::NotSampled) {
+            return Some(reason);
+        }
+        let users = self.source(&self.device_sources.get(position)?.processes())?;
+        let fault = users.fault.as_ref().map(|fault| fault.kind);
+        match (users.taken_at, fault) {
+            (Some(_), _) => None,
+            (None, None | Some(SourceFaultKind::Starting)) => Some(Reason::NotSampled),
+            (None, Some(SourceFaultKind::NoPermission)) => Some(Reason::NoPermission),
+            (None, Some(_)) => Some(Reason::DriverError),
+        }
     }
 
     /// Returns what is known of a process.

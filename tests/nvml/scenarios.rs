@@ -47,13 +47,13 @@ fn usual(scenario: &str) -> Option<Value> {
 }
 
 /// The whole devices of a snapshot.
-fn whole(node: &Value) -> Vec<&Value> {
+pub(crate) fn whole(node: &Value) -> Vec<&Value> {
     let devices = node["devices"].as_array().unwrap();
     devices.iter().filter(|device| device["parent"].is_null()).collect()
 }
 
 /// What the snapshot says of a source.
-fn source<'a>(node: &'a Value, id: &str) -> &'a Value {
+pub(crate) fn source<'a>(node: &'a Value, id: &str) -> &'a Value {
     node["sources"].as_array().unwrap().iter().find(|source| source["id"] == id).unwrap()
 }
 
@@ -362,6 +362,54 @@ fn a_driver_that_tells_no_events_says_so() {
         }
         assert_eq!(node["events"], json!([]));
     }
+}
+
+#[test]
+fn a_refused_list_of_processes_is_unknown_and_not_empty() {
+    for (code, why) in [(4, "no permission"), (3, "not supported"), (999, "driver error")] {
+        let scenario = format!(
+            "driver 570.133.20 12080\ngpu 0 used_mib=500\ngpu 1 used_mib=500\nproc 0 4000001 400\n\
+             proc 1 4000002 400\nfault nvmlDeviceGetComputeRunningProcesses_v3@1 {code}\n"
+        );
+        let Some(node) = usual(&scenario) else { return };
+        let shown = whole(&node);
+        assert_eq!(shown[0]["processes"][0]["pid"], 4_000_001);
+        assert_eq!(shown[1]["processes"], Value::Null, "{code}");
+        assert_eq!(shown[1]["unknown"]["processes"], why);
+        assert_eq!(shown[1]["memory_used_bytes"], 500_u64 << 20);
+    }
+}
+
+#[test]
+fn nvidia_smi_that_tells_no_processes_leaves_them_unknown() {
+    let scenario = "driver 570.133.20 12080\ngpu 0 used_mib=500\nproc 0 4000001 400\nset 0 power.draw [N/A]\n\
+        fault apps 4\n";
+    let node = run(Path::new("/nonexistent"), Smi::InPath, scenario);
+    let shown = whole(&node)[0];
+    assert_eq!(
+        (&shown["processes"], &shown["unknown"]["processes"]),
+        (&Value::Null, &json!("no permission"))
+    );
+    assert_eq!(
+        (&shown["power_watts"], &shown["unknown"]["power_watts"]),
+        (&Value::Null, &json!("not supported"))
+    );
+    let users = source(&node, "nvidia-smi.processes");
+    assert_eq!(users["fault"]["kind"], "no permission");
+    assert_eq!(source(&node, "nvidia-smi")["fault"], Value::Null);
+}
+
+#[test]
+fn a_first_call_that_hangs_is_named_and_the_host_is_there() {
+    let scenario = "driver 570.133.20 12080\ngpu 0\nfault nvmlDeviceGetPowerUsage hang\n";
+    let Some(node) = usual(scenario) else { return };
+    assert_eq!(node["devices"], json!([]));
+    let fault = &source(&node, "nvml")["fault"];
+    assert_eq!(
+        (&fault["kind"], &fault["call"]),
+        (&json!("stuck"), &json!("nvmlDeviceGetPowerUsage of device 0"))
+    );
+    assert!(node["host"]["memory_total_bytes"].is_u64());
 }
 
 #[test]

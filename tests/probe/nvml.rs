@@ -182,19 +182,39 @@ fn slices_that_come_and_go_are_told_with_a_new_hello() {
 
 #[test]
 fn a_call_that_does_not_return_is_named_while_the_host_goes_on() {
-    let Some(mut rig) = started(&gpus(2)) else { return };
-    when(&mut rig, "devices", |devices| devices.len() == 2);
+    let Some(setup) = setup(&gpus(2)) else { return };
+    // An alarm that would end it does not ring during this test.
+    let mut rig = Setup { deadman: 10 * PATIENCE, ..setup }.start();
+    let mut last_devices =
+        rig.until("devices", |frame| devices(frame).and_then(|_| frame["at"].as_f64()));
     rig.set_state(&(gpus(2) + "fault nvmlDeviceGetPowerUsage@1 hang\n"));
-    let mut samples = 0;
-    let error = rig.until("stuck", |frame| {
-        samples += u32::from(frame["t"] == "sample" && frame["host"].is_object());
-        (frame["t"] == "error").then(|| frame.clone())
-    });
-    assert_eq!((&error["code"], &error["source"]), (&"stuck".into(), &"nvml".into()));
-    assert_eq!(error["call"], "nvmlDeviceGetPowerUsage of device 1");
-    let lasted = error["for"].as_f64().unwrap();
-    assert!((3.0..60.0).contains(&lasted), "{lasted}");
-    assert!(samples >= 5, "{samples}");
+    let mut numbers = Vec::new();
+    let mut stuck = |rig: &mut Rig| {
+        rig.until("stuck", |frame| {
+            if devices(frame).is_some() {
+                last_devices = frame["at"].as_f64().unwrap();
+                numbers.clear();
+            } else if frame["t"] == "sample" {
+                assert!(frame["host"]["cpu"].is_array(), "{frame}");
+                numbers.push(frame["n"].as_u64().unwrap());
+            }
+            (frame["t"] == "error").then(|| frame.clone())
+        })
+    };
+    let (first, second) = (stuck(&mut rig), stuck(&mut rig));
+    assert_eq!((&first["code"], &first["source"]), (&"stuck".into(), &"nvml".into()));
+    assert_eq!(first["call"], "nvmlDeviceGetPowerUsage of device 1");
+    let number = |error: &Value, key: &str| error[key].as_f64().unwrap();
+    assert!((3.0..4.0).contains(&number(&first, "for")), "{first}");
+    // It counts from the call, which came after the last devices and with the tick that followed them.
+    let began = number(&first, "at") - number(&first, "for");
+    assert!((last_devices..last_devices + 1.5).contains(&began), "{last_devices} {first}");
+    let since = number(&second, "at") - number(&second, "for");
+    assert!((since - began).abs() < 0.1, "{first} {second}");
+    // The host's ticks went on, each of them, twice a second.
+    assert!(numbers.windows(2).all(|two| two[1] == two[0] + 1), "{numbers:?}");
+    let span = number(&second, "at") - last_devices;
+    assert!(numbers.len() as f64 >= 1.5 * span, "{} in {span}", numbers.len());
     // Nothing is left, and nobody waits for the driver.
     let closed = Instant::now();
     rig.close();

@@ -138,6 +138,7 @@ const DEVICE: Shape = Object(&[
     ("ecc_corrected", MAY, MAYBE_COUNT),
     ("ecc_uncorrected", MAY, MAYBE_COUNT),
     ("driver", MAY, Text(64)),
+    ("users", MAY, MAYBE_FLAG),
     ("encoder", MAY, MAYBE_PERCENT),
     ("decoder", MAY, MAYBE_PERCENT),
     ("power_average", MAY, MAYBE_MILLIWATTS),
