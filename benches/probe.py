@@ -21,7 +21,8 @@ import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # In the order of src/probe.rs, compiled piece by piece as there.
-PARTS = ('wire', 'child', 'host', 'processes', 'nvidia_smi', 'nvml_library', 'nvml_device', 'nvml', 'rare', 'main')
+PARTS = ('wire', 'child', 'host', 'processes', 'nvml_library', 'nvml_device', 'nvml', 'rare', 'main')
+RARE = {'nvidia-smi': 'nvidia_smi'}
 TICK = os.sysconf('SC_CLK_TCK')
 
 
@@ -47,6 +48,16 @@ def scenario(devices, pids):
     for place, pid in enumerate(pids):
         lines.append('proc %d %d 13800 sm=%d%%30 mem=%d' % (place % devices, pid, 10 + place, place))
     return '\n'.join(lines) + '\n'
+
+
+def bare(part):
+    lines = open(os.path.join(ROOT, 'probes', part + '.py')).read().split('\n')
+    lines = [line + '\n' for line in lines if line and not line.lstrip().startswith('#')]
+    return ''.join('\f' + line if line.startswith('class ') else line for line in lines)
+
+
+def pack(text):
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def family(pid):
@@ -110,9 +121,8 @@ def main():
 
 
 def run(options, folder, pids):
-    pieces = 'PACKED={}\n' + ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in PARTS)
-    pieces = '\n'.join(line for line in pieces.split('\n') if line and not line.lstrip().startswith('#'))
-    packed = base64.b64encode(zlib.compress(pieces.replace('\nclass ', '\n\fclass ').encode(), 9)).decode()
+    rare = {kind: pack(bare(part)) for kind, part in RARE.items()}
+    packed = pack('PACKED=%r\n' % rare + ''.join(bare(part) for part in PARTS))
     source = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
               '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n'
               'while _p:exec(compile(_p.pop(0),"gtop","exec",0,False,2))\n' % (options.interval, packed))

@@ -1,11 +1,12 @@
 # The probe itself: one loop over stdin, the children and the clock.
 # A further kind of device is a class like NvidiaSmi in a file of its own, and an entry here or in RARE. Of one
 # entry's kinds the first that works is used; the next is tried when it is absent.
-BACKENDS = ((Nvml, NvidiaSmi),) + tuple((kind,) for kind in rare(RARE))
+BACKENDS = ((Nvml, Rare('nvidia-smi', 'NvidiaSmi', None, (1.0, 2.0, 10.0))),) + tuple((kind,) for kind in rare(RARE))
 SLOW = 10.0
 FULL = 60.0
 FASTEST = 0.05
 AGAIN = 60.0        # how often an absent backend is looked for
+USERS = '.processes'    # the source of what may fail although the devices are told
 STARTING = 60.0     # a driver that is being loaded takes its time; after this it is stuck
 
 
@@ -197,6 +198,7 @@ class Probe:
         what, backend = report[0], self.backend(worker)
         if what == 'call':
             worker.call, worker.since, worker.told = report[1], time.monotonic(), 0.0
+            worker.is_starting = len(report) > 2
         elif what == 'idle':
             worker.busy = False
         elif what == 'state':
@@ -247,8 +249,9 @@ class Probe:
         for backend in self.backends:
             if backend.kind == source:
                 backend.last = {}
-            elif backend.kind + USERS == source:
-                backend.last.pop('apps', None)
+            elif source.startswith(backend.kind + '.'):
+                for key in ('apps',) if source.endswith(USERS) else ('slow', 'more', 'mig'):
+                    backend.last.pop(key, None)
         if source == self.lookup.source:
             self.slow_last = None
         frame = {'t': 'error', 'at': time.monotonic(), 'source': source,
@@ -264,7 +267,7 @@ class Probe:
         for worker in self.workers():
             seconds = worker.stuck(now)
             if seconds is not None:
-                is_starting = not worker.is_ready and seconds < STARTING
+                is_starting = (worker.is_starting or not worker.is_ready) and seconds < STARTING
                 self.error(worker.source, 'starting' if is_starting else 'stuck', worker.call, seconds, None)
             if worker.link is None and worker.pid == 0 and now >= worker.retry:
                 self.begin(worker, now)

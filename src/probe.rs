@@ -39,7 +39,6 @@ const PYTHON: &[&str] = &[
     include_str!("../probes/child.py"),
     include_str!("../probes/host.py"),
     include_str!("../probes/processes.py"),
-    include_str!("../probes/nvidia_smi.py"),
     include_str!("../probes/nvml_library.py"),
     include_str!("../probes/nvml_device.py"),
     include_str!("../probes/nvml.py"),
@@ -47,8 +46,8 @@ const PYTHON: &[&str] = &[
     include_str!("../probes/main.py"),
 ];
 
-/// The backends that a Python probe compiles only where such a device is, by their kind.
-const RARE: &[(&str, &str)] = &[];
+/// The backends that a Python probe compiles only where they are needed, by their kind.
+const RARE: &[(&str, &str)] = &[("nvidia-smi", include_str!("../probes/nvidia_smi.py"))];
 
 /// The sh probe, likewise.
 const SHELL: &[&str] = &[

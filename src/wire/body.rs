@@ -252,6 +252,12 @@ pub struct Backend {
     /// Answer of `nvidia-smi --query-gpu`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csv: Option<Csv>,
+    /// Answer of the query for what changes slowly; comes with `csv`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more: Option<Csv>,
+    /// What `nvidia-smi` says of slices; comes with `csv`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mig: Option<Mig>,
     /// Answer of `nvidia-smi --query-compute-apps`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apps: Option<Apps>,
@@ -274,6 +280,16 @@ pub struct Csv {
     /// Lines that are no rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub noise: Vec<String>,
+}
+
+/// Raw lines on MIG slices.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mig {
+    /// Those of `nvidia-smi -L`.
+    pub list: Vec<String>,
+    /// Those of `nvidia-smi` from `MIG devices:` on that begin with a number.
+    pub table: Vec<String>,
 }
 
 /// Raw lines of `--query-compute-apps=gpu_uuid,pid,used_memory,process_name`.

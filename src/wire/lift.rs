@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::time::{ClockOffset, Timestamp};
 use crate::wire::body::{self, Body, Given};
-use crate::wire::csv::{self, DEVICE_LIMIT, NAME_LIMIT, USE_LIMIT};
+use crate::wire::csv::{self, DEVICE_LIMIT, NAME_LIMIT, Slices, USE_LIMIT};
 
 mod device;
 
@@ -25,6 +25,8 @@ const COMMAND_LIMIT: usize = 512;
 #[derive(Clone, Debug, Default)]
 pub struct Lift {
     offset: ClockOffset,
+    /// What `nvidia-smi` last said of slices; that comes more rarely than its devices.
+    slices: Slices,
 }
 
 /// A lifted body.
@@ -71,7 +73,7 @@ impl Lift {
         self.offset.moment(probe_seconds, arrival).unwrap_or(arrival)
     }
 
-    fn sample(&self, sent: &body::Sample, arrival: Timestamp) -> Sample {
+    fn sample(&mut self, sent: &body::Sample, arrival: Timestamp) -> Sample {
         let took = match sent.took {
             Given::Value(took) if (0.0..1e6).contains(&took) => {
                 Some(Duration::from_secs_f64(took / 1000.0))
@@ -101,9 +103,16 @@ impl Lift {
         }
     }
 
-    fn backend(&self, sent: &body::Backend, arrival: Timestamp) -> BackendReading {
+    fn backend(&mut self, sent: &body::Backend, arrival: Timestamp) -> BackendReading {
         let list = match (&sent.csv, &sent.devices) {
-            (Some(text), _) => Some(csv::devices(text)),
+            (Some(text), _) => {
+                let mut devices = csv::devices(text, sent.more.as_ref());
+                if let Some(mig) = &sent.mig {
+                    self.slices = Slices::read(mig);
+                }
+                self.slices.join(&mut devices, sent.mig.is_some());
+                Some(devices)
+            }
             (None, Some(typed)) => Some(
                 typed
                     .iter()
@@ -117,7 +126,8 @@ impl Lift {
         let devices = list.map(|list| DevicesReading { at: self.moment(sent.at, arrival), list });
         let uses = match (&sent.apps, &sent.uses) {
             (Some(text), _) => {
-                Some(UsesReading { at: self.moment(text.at, arrival), list: csv::uses(text) })
+                let list = self.slices.share_out(csv::uses(text));
+                Some(UsesReading { at: self.moment(text.at, arrival), list })
             }
             (None, Some(typed)) => Some(UsesReading {
                 at: self.moment(typed.at, arrival),

@@ -226,6 +226,16 @@ const BACKEND: Shape = Object(&[
             ("noise", MAY, List(&Text(200), 8)),
         ]),
     ),
+    (
+        "more",
+        MAY,
+        Object(&[("columns", MUST, List(&Text(64), 64)), ("rows", MUST, List(&Text(1024), 64))]),
+    ),
+    (
+        "mig",
+        MAY,
+        Object(&[("list", MUST, List(&Text(200), 1024)), ("table", MUST, List(&Text(200), 1024))]),
+    ),
     ("apps", MAY, Object(&[("at", MUST, CLOCK), ("rows", MUST, List(&Text(1024), 1024))])),
     ("devices", MAY, List(&DEVICE, 256)),
     ("uses", MAY, Object(&[("at", MUST, CLOCK), ("list", MUST, List(&USE, 4096))])),
