@@ -49,13 +49,8 @@ def free_ports(count):
 
 
 def measure(options, root, name):
-    rare = {kind: probe.packed(probe.source(parts)) for kind, parts in probe.RARE.items()}
-    source = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
-              '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n'
-              'while _p:exec(compile(_p.pop(0),"gtop","exec",0,False,2))\n' % (
-                  options.interval, probe.packed('PACKED=%r\n' % rare + probe.source(probe.PARTS))))
     path = os.path.join(root, 'probe.py')
-    open(path, 'w').write(source)
+    open(path, 'w').write(probe.script(options.interval))
     command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              env=dict(os.environ, GTOP_ROOT=root, LD_LIBRARY_PATH=root))

@@ -7,8 +7,8 @@ use crate::model::{Device, Reading, TpuDetails};
 pub const DEVICE_TPU: &[Field<Device>] = &[
     Field {
         id: "device_node",
-        title: "NODE",
-        alias: "node",
+        title: "DEVNODE",
+        alias: "devnode",
         help: "TPU: its device nodes",
         read: |device| text(&tpu(device, |known| known.nodes.clone())),
     },

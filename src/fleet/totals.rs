@@ -27,7 +27,7 @@ pub struct Totals {
     pub busy: usize,
     /// Devices that hold a process and do nothing.
     pub held: usize,
-    /// Devices nobody uses; one of which that cannot be told is neither held nor free.
+    /// Devices that nobody uses, as far as that is known.
     pub free: usize,
     /// Devices the driver gives no numbers for.
     pub faulty: usize,
@@ -80,7 +80,8 @@ impl Totals {
     }
 
     fn add(&mut self, node: &Node, sums: &mut Sums) {
-        for device in node.devices.iter().filter(|device| device.parent.is_none()) {
+        let all = node.devices.iter().enumerate();
+        for (place, device) in all.filter(|(_, device)| device.parent.is_none()) {
             self.devices += 1;
             if device.fault.is_some() {
                 self.faulty += 1;
@@ -91,19 +92,17 @@ impl Totals {
                 device.utilization.get().is_some_and(|share| share.get() >= ACTIVE_PERCENT);
             if is_busy {
                 self.busy += 1;
-            } else {
-                match is_held(node, device) {
-                    Some(true) => self.held += 1,
-                    Some(false) => self.free += 1,
-                    None => {}
-                }
+            } else if is_held(node, device) {
+                self.held += 1;
+            } else if node.why_users_unknown(place).is_none() {
+                self.free += 1;
             }
         }
     }
 }
 
-/// Whether a process holds a device or one of its slices; `None` where nobody lets us see.
-fn is_held(node: &Node, device: &Device) -> Option<bool> {
+/// Whether a process holds a device or one of its slices, seen or not.
+fn is_held(node: &Node, device: &Device) -> bool {
     let is_slice = |uuid| {
         let slice = node.devices.iter().find(|slice| slice.uuid == uuid);
         slice.is_some_and(|slice| slice.parent.as_ref() == Some(&device.uuid))
@@ -112,10 +111,7 @@ fn is_held(node: &Node, device: &Device) -> Option<bool> {
         .uses
         .iter()
         .any(|used| used.device == device.uuid || is_slice(Arc::clone(&used.device)));
-    match &device.tpu {
-        Some(tpu) if !is_used => tpu.is_held.get(),
-        Some(_) | None => Some(is_used),
-    }
+    is_used || device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true))
 }
 
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::fleet::{Node, Process};
-use crate::model::{Device, DeviceUse, Link, Reading, Reason, Vendor};
+use crate::model::{DeviceUse, Link, Reading, Reason, Vendor};
 use crate::time::Timestamp;
 use crate::view::condition::label;
 use crate::view::line::{Line, Tone, UNKNOWN};
@@ -47,14 +47,15 @@ fn are_fresh(node: &Node, now: Timestamp) -> bool {
 }
 
 fn nothing(node: &Node) -> Line {
-    let line = Line::of("no processes use a device", Tone::Faint);
-    let is_unseen = |device: &Device| {
-        let held = device.tpu.as_ref().map(|tpu| tpu.is_held);
-        held == Some(Reading::Unknown(Reason::NoPermission))
-    };
-    if node.devices.iter().any(is_unseen) {
-        return line.text(" that we may see: only root sees who holds a TPU chip", Tone::Faint);
+    let mut alive = node.devices.iter().enumerate().filter(|(_, device)| device.fault.is_none());
+    let unknown = alive.find_map(|(place, _)| node.why_users_unknown(place));
+    if let Some(reason) = unknown.filter(|reason| *reason != Reason::NotSampled) {
+        return Line::of(
+            format!("who uses the devices is not known: {}", reason.text()),
+            Tone::Faint,
+        );
     }
+    let line = Line::of("no processes use a device", Tone::Faint);
     match node.hello.as_ref().map(|hello| hello.host.hidepid) {
         Some(level) if level > 0 => line.text(
             format!(" that we may see: /proc hides those of others (hidepid={level})"),
@@ -206,7 +207,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::model::{NodeName, TpuDetails};
+    use crate::model::{Device, NodeName, TpuDetails};
     use crate::view::line::Kind;
 
     fn words(line: &Line) -> String {
@@ -233,11 +234,9 @@ mod tests {
     fn chips_whose_holders_are_hidden_are_not_said_to_be_unused() {
         let said = |is_held| words(&nothing(&node_of_chips(is_held)));
         assert_eq!(said(Reading::Known(false)), "no processes use a device");
-        let hidden = said(Reading::Unknown(Reason::NoPermission));
-        assert_eq!(
-            hidden,
-            "no processes use a device that we may see: only root sees who holds a TPU chip"
-        );
+        let hidden = "who uses the devices is not known: no permission";
+        assert_eq!(said(Reading::Known(true)), hidden);
+        assert_eq!(said(Reading::Unknown(Reason::NoPermission)), hidden);
     }
 
     #[test]

@@ -96,8 +96,10 @@ const FIELDS: &[(&str, &str, Show)] = &[
 ];
 
 /// Fields that follow from two samples, from the machine, or from several keys; judged one by one.
-const OTHERS: [&str; 22] = [
+const OTHERS: [&str; 25] = [
     "vendor",
+    "hidden_processes",
+    "hidden_memory_bytes",
     "name",
     "pci_bus",
     "driver_version",
@@ -110,6 +112,7 @@ const OTHERS: [&str; 22] = [
     "compute_instance",
     "xid",
     "xid_events",
+    "xid_meaning",
     "throttled_power_percent",
     "throttled_thermal_percent",
     "throttled_hardware_thermal_percent",

@@ -139,10 +139,16 @@ impl State {
             Self::Throttled => device.is_some_and(is_slowed),
             Self::Busy => is_active(device) == Some(true),
             Self::Idle => is_active(device) == Some(false),
-            Self::Free => {
-                device.is_some() && row.usage.is_none() && is_active(device) == Some(false)
-            }
+            Self::Free => row.usage.is_none() && device.is_some_and(is_free),
         }
+    }
+}
+
+/// Nothing runs; of a TPU chip that is known by who has it open.
+fn is_free(device: &Device) -> bool {
+    match &device.tpu {
+        Some(tpu) => tpu.is_held.get() == Some(false),
+        None => is_active(Some(device)) == Some(false),
     }
 }
 
@@ -232,19 +238,21 @@ mod tests {
             ..ProcessStatics::default()
         };
         let key = ProcessKey { pid: 7, start_ticks: 1 };
-        node.processes = vec![Process {
-            key,
-            statics: Arc::new(statics),
-            cpu_percent: Reading::default(),
-            resident: Reading::default(),
-            resident_share: Reading::default(),
-            state: Reading::default(),
-            threads: Reading::default(),
-            started_at: Reading::default(),
-            running_seconds: Reading::default(),
-        }]
-        .into();
+        node.processes =
+            vec![Process { key, statics: Arc::new(statics), ..Process::default() }].into();
         node
+    }
+
+    #[test]
+    fn a_chip_is_free_when_nobody_has_it_open_and_that_is_known() {
+        let chip = |is_held| {
+            let tpu = crate::model::TpuDetails { is_held, ..crate::model::TpuDetails::default() };
+            Device { tpu: Some(Arc::new(tpu)), ..Device::default() }
+        };
+        assert!(is_free(&chip(Reading::Known(false))));
+        assert!(!is_free(&chip(Reading::Known(true))));
+        assert!(!is_free(&chip(Reading::Unknown(crate::model::Reason::NoPermission))));
+        assert!(!is_free(&Device::default()));
     }
 
     #[test]
