@@ -54,7 +54,7 @@ def assembly():
     included = r'include_str!\("../probes/(\w+)\.py"\)'
     parts = re.findall(included, text.split('const PYTHON', 1)[1].split('];', 1)[0])
     rare = text.split('const RARE', 1)[1].split('];', 1)[0]
-    rare = re.findall(r'\(\s*"([\w-]+)",((?:[^"]|"\.\./probes/\w+\.py")*)', rare)
+    rare = re.findall(r'"([\w-]+)",((?:[^"]|"\.\./probes/\w+\.py")*)', rare)
     return parts, {kind: re.findall(included, sources) for kind, sources in rare}
 
 

@@ -251,7 +251,7 @@ mod tests {
         };
         assert!(is_free(&chip(Reading::Known(false))));
         assert!(!is_free(&chip(Reading::Known(true))));
-        assert!(!is_free(&chip(Reading::Unknown(crate::model::Reason::NoPermission))));
+        assert!(!is_free(&chip(Reading::Unknown(Reason::NoPermission))));
         assert!(!is_free(&Device::default()));
     }
 
