@@ -48,7 +48,8 @@ const PYTHON: &[&str] = &[
 ];
 
 /// The backends that a Python probe compiles only where such a device is, by their kind.
-const RARE: &[(&str, &str)] = &[];
+const RARE: &[(&str, &str)] =
+    &[("amdgpu", concat!(include_str!("../probes/amd_card.py"), include_str!("../probes/amd.py")))];
 
 /// The sh probe, likewise.
 const SHELL: &[&str] = &[

@@ -26,6 +26,8 @@ pub enum Reason {
     Malformed,
     /// A second sample is needed first.
     NeedsTwoSamples,
+    /// The device sleeps, and asking would wake it.
+    Asleep,
 }
 
 impl Reason {
@@ -39,6 +41,7 @@ impl Reason {
             Self::NoPermission => "no permission",
             Self::Malformed => "malformed",
             Self::NeedsTwoSamples => "needs two samples",
+            Self::Asleep => "asleep",
         }
     }
 }

@@ -45,6 +45,8 @@ pub struct DriverFacts {
     pub library: Option<Arc<str>>,
     /// Highest version of CUDA it knows.
     pub cuda: Option<Arc<str>>,
+    /// The backend was written without such a device at hand.
+    pub is_experimental: bool,
 }
 
 /// What came in one tick. What is `None` or empty was not sampled this time.

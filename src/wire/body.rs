@@ -97,6 +97,9 @@ pub struct BackendState {
     /// Slices of them found.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub slices: Given<u64>,
+    /// It was written without such a device at hand.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub experimental: bool,
 }
 
 /// One tick.

@@ -197,6 +197,7 @@ fn driver_facts(sent: &body::BackendState) -> Option<Arc<DriverFacts>> {
         version: name(&sent.driver),
         library: name(&sent.library),
         cuda: name(&sent.cuda),
+        is_experimental: sent.experimental,
     };
     (facts != DriverFacts::default()).then(|| Arc::new(facts))
 }
