@@ -202,3 +202,26 @@ fn what_was_refused_is_asked_for_again_with_the_slow_group_only() {
     });
     rig.finish();
 }
+
+#[test]
+fn a_file_that_never_answers_is_named_and_holds_up_nothing_else() {
+    let tree = Tree::new();
+    card(&tree, 0, AWAKE, "active", "on");
+    let path = tree.root().join(format!("sys/devices/pci0000:00/{AWAKE}/mem_busy_percent"));
+    std::fs::remove_file(&path).unwrap();
+    // Opening it waits for a writer, who never comes.
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &path,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(500));
+    let error = rig.error();
+    assert_eq!((&error["source"], &error["code"]), (&json!("amdgpu"), &json!("stuck")));
+    assert_eq!(error["call"], format!("mem_busy_percent of {AWAKE}"));
+    assert!(rig.sample()["host"]["memory_total"].is_u64());
+    rig.finish();
+}
