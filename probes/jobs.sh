@@ -34,7 +34,8 @@ ask() {     # query|apps, option
         wait $!
         echo "status $?" >&4
     } | head -c 1048577 | awk -v what="$1" -v option="$2" "$quote"'
-        BEGIN { commas = what == "apps" ? 3 : gsub(/,/, ",", option); left = 100000 }
+        # The name of a process is as long as it pleases: what it stands for must not crowd out others.
+        BEGIN { commas = what == "apps" ? 3 : gsub(/,/, ",", option); left = 100000; most = what == "apps" ? 240 : 1024 }
         {
             bytes += length($0) + 1
             gsub(/[\001-\037\177]/, "")
@@ -43,7 +44,7 @@ ask() {     # query|apps, option
             if (/^Field "[a-zA-Z0-9_.]+" is not a valid/) { split($0, part, "\""); printf "drop %s\n", part[2]; fflush() }
             found = gsub(/,/, ",")
             if (found >= commas) {
-                row = q(substr($0, 1, 1024)); left -= length(row) + 1
+                row = q(substr($0, 1, most)); left -= length(row) + 1
                 if (rows < (what == "apps" ? 1024 : 64) && left > 0) { rows++; printf "row %s\n", row; fflush() }
             } else if (noise++ < 8) { printf "noise %s\n", q(substr($0, 1, 200)); fflush() }
         }

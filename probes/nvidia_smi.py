@@ -35,6 +35,13 @@ def smi_error(status, lines):
     return SMI_EXITS.get(status, 'failed' if status else 'parse')
 
 
+def cut(line, most):
+    """The beginning of a line, short enough as JSON, where a character may take twelve bytes."""
+    while len(quote(line)) > most:
+        line = line[:len(line) // 2]
+    return line
+
+
 class NvidiaSmi:
     """Runs in a child of its own; `sample` reports parts and errors, and `floor` how often it wants to be asked."""
 
@@ -89,7 +96,7 @@ class NvidiaSmi:
             self.fields = [f for f in self.fields if f not in refused]
         rows = [line for line in lines if line.count(',') >= len(self.fields) - 1]
         noise = [line[:SMI_NOISE_LINE] for line in lines if line not in rows][:SMI_NOISE]
-        rows = [line[:SMI_LINE] for line in rows if not line.startswith('index,')][:SMI_ROWS]
+        rows = [cut(line, SMI_LINE) for line in rows if not line.startswith('index,')][:SMI_ROWS]
         if not rows:
             code = smi_error(status, lines)
             said = noise[0] if noise else 'exited with %d and printed nothing' % status
@@ -123,7 +130,7 @@ class NvidiaSmi:
             return
         rows = [line for line in lines if line.count(',') >= 3 and not line.startswith('gpu_uuid,')][:SMI_APP_ROWS]
         longest = min(SMI_LINE, SMI_APP_BYTES // max(1, len(rows)))
-        rows = [line[:longest] for line in rows]
+        rows = [cut(line, longest) for line in rows]
         pids = [word for word in (row.split(',')[1].strip() for row in rows) if word.isdigit() and len(word) < 10]
         at = time.monotonic()
         pids = sorted(set(int(pid) for pid in pids) - {0})

@@ -51,7 +51,7 @@ def look_up(duty):
             for uid in request[2]:
                 duty.call('name of user %d' % uid)
                 try:
-                    name = pwd.getpwuid(uid).pw_name
+                    name = pwd.getpwuid(uid).pw_name[:255]
                 except (KeyError, OverflowError):
                     name = str(uid)
                 duty.report('name', uid, name)
@@ -120,7 +120,7 @@ class Processes:
             if (full or self.told.get(key) != facts) and spent < STATICS:
                 self.told[key] = facts
                 one.update(facts)
-                spent += len(facts['command']) + len(facts['cgroup'] or '') + 100
+                spent += len(encode(facts))
             elif full:
                 self.told.pop(key, None)        # too many for one frame: the rest follows
         return {'at': now, 'list': out}

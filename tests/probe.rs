@@ -26,3 +26,5 @@ mod lifelines;
 mod nvml;
 #[path = "probe/sampling.rs"]
 mod sampling;
+#[path = "probe/worlds.rs"]
+mod worlds;
