@@ -47,6 +47,8 @@ ask() {     # query|apps|more|list|table, option or none, option or none
         BEGIN {
             commas = what == "apps" ? 3 : gsub(/,/, ",", option); left = 100000
             most = what == "query" || what == "more" ? 64 : 1024
+            # The name of a process is as long as it pleases: what it stands for must not crowd out others.
+            width = what == "apps" ? 240 : 1024
         }
         {
             bytes += length($0) + 1
@@ -64,7 +66,7 @@ ask() {     # query|apps|more|list|table, option or none, option or none
             if (/^Field "[a-zA-Z0-9_.]+" is not a valid/) { split($0, part, "\""); printf "drop %s\n", part[2]; fflush() }
             found = gsub(/,/, ",")
             if (found >= commas) {
-                row = q(substr($0, 1, 1024)); left -= length(row) + 1
+                row = q(substr($0, 1, width)); left -= length(row) + 1
                 if (rows < most && left > 0) { rows++; printf "row %s\n", row; fflush() }
             } else if (noise++ < 8) { printf "noise %s\n", q(substr($0, 1, 200)); fflush() }
         }

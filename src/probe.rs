@@ -53,6 +53,7 @@ const RARE: &[(&str, &str)] = &[
     ("answers", include_str!("../probes/answers.py")),
     ("hidden", include_str!("../probes/hidden.py")),
     ("nvidia-smi", include_str!("../probes/nvidia_smi.py")),
+    ("amdgpu", concat!(include_str!("../probes/amd_card.py"), include_str!("../probes/amd.py"))),
 ];
 
 /// The sh probe, likewise.

@@ -30,3 +30,5 @@ mod nvml;
 mod parity;
 #[path = "probe/sampling.rs"]
 mod sampling;
+#[path = "probe/worlds.rs"]
+mod worlds;

@@ -30,6 +30,8 @@ pub enum Reason {
     Gone,
     /// It is in a PID namespace that we do not see.
     OutOfSight,
+    /// The device sleeps, and asking would wake it.
+    Asleep,
 }
 
 impl Reason {
@@ -45,6 +47,7 @@ impl Reason {
             Self::NeedsTwoSamples => "needs two samples",
             Self::Gone => "gone",
             Self::OutOfSight => "in another PID namespace",
+            Self::Asleep => "asleep",
         }
     }
 }

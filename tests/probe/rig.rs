@@ -1,7 +1,9 @@
 //! A probe on a bench: started as asked, its frames judged as they come, its remains looked for at the end.
 
 use std::ffi::OsString;
+use std::fs::Permissions;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -101,6 +103,8 @@ impl Setup {
 
     fn spawn(&self, source: &[u8], configure: fn(&mut Command) -> &mut Command) -> Rig {
         let folder = tempfile::tempdir().unwrap();
+        // The probe may be somebody else.
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let mut command = self.command(folder.path(), source);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let marker = format!("{}-{serial}", std::process::id());
