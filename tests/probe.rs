@@ -24,5 +24,9 @@ mod launching;
 mod lifelines;
 #[path = "probe/nvml.rs"]
 mod nvml;
+#[path = "probe/processes.rs"]
+mod processes;
+#[path = "probe/questions.rs"]
+mod questions;
 #[path = "probe/sampling.rs"]
 mod sampling;
