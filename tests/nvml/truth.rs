@@ -96,11 +96,13 @@ const FIELDS: &[(&str, &str, Show)] = &[
 ];
 
 /// Fields that follow from two samples, from the machine, or from several keys; judged one by one.
-const OTHERS: [&str; 21] = [
+const OTHERS: [&str; 23] = [
     "name",
     "pci_bus",
     "driver_version",
     "memory_free_bytes",
+    "hidden_processes",
+    "hidden_memory_bytes",
     "bar1_free_bytes",
     "compute_capability",
     "fabric_health",
