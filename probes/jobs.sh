@@ -88,14 +88,14 @@ who() {     # pids
         tr '\000-\037\177' ' ' <"/proc/$pid/cmdline"
         echo
         if [ -O "/proc/$pid" ]; then
-            readlink "/proc/$pid/cwd" | tr '\000-\037\177' ' '
-            echo
-            tr '\000\n' '\n ' <"/proc/$pid/environ" | grep -E '^SLURM_(JOB|STEP)_ID=[0-9-]{1,20}$' | tr '\n' ' '
-            echo
+            folder=$(readlink "/proc/$pid/cwd")
+            case $folder in *"$nl"*) folder='' ;; esac
+            say "$folder"
+            tr '\000\n' '\n ' <"/proc/$pid/environ" | grep -E '^SLURM_(JOB|STEP)_ID=[0-9-]{1,20}$'
         else
             echo
-            echo
         fi
+        echo
     done | names=$names awk "$quote"'
         function tell(pid) {
             printf "who %s:%s {\"ppid\":%s,\"uid\":%s,\"user\":%s,\"command\":%s,\"cgroup\":%s,\"cwd\":%s%s}\n", pid, start[pid], ppid[pid],
@@ -108,11 +108,14 @@ who() {     # pids
             for (i = 1; i <= n; i++) { split(known[i], part, ":"); name[part[1]] = part[2] }
             while ((getline line < "/etc/passwd") > 0 && ++read < 5000) { split(line, part, ":"); if (!(part[3] in name)) name[part[3]] = part[1] }
         }
-        NR % 4 == 1 { pid = $0; next }
-        NR % 4 == 2 { sub(/ +$/, ""); command[pid] = $0; next }
-        NR % 4 == 3 { sub(/ +$/, ""); folder[pid] = $0; next }
+        # Of each process: its pid, its command line, its folder, lines of its environment, an empty one.
+        ++place == 1 { pid = $0; inside = ""; step = ""; next }
+        place == 2 { sub(/ +$/, ""); command[pid] = $0; next }
+        place == 3 { folder[pid] = $0; next }
+        /^SLURM_JOB/ { inside = substr($0, 14); next }
+        /^SLURM_STEP/ { step = substr($0, 15); next }
         {
-            words = split($0, word, " ")
+            place = 0
             file = "/proc/" pid "/stat"; stat = ""
             while ((getline line < file) > 0) stat = stat line
             close(file)
@@ -131,12 +134,7 @@ who() {     # pids
                 if (worth > most) { most = worth; cgroup[pid] = p }
             }
             close(file)
-            if (cgroup[pid] !~ /\/job_/) {
-                # The last one of each: a key must not stand twice.
-                p = ""; k = ""
-                for (i = 1; i <= words; i++) if (word[i] ~ /^SLURM_JOB/) p = substr(word[i], 14); else k = substr(word[i], 15)
-                if (p != "") job[pid] = ",\"job\":\"" p "\"" (k == "" ? "" : ",\"step\":\"" k "\"")
-            }
+            if (cgroup[pid] !~ /\/job_/ && inside != "") job[pid] = ",\"job\":\"" inside "\"" (step == "" ? "" : ",\"step\":\"" step "\"")
             tell(pid)
             if (uid[pid] != "null" && !(uid[pid] in name) && !(uid[pid] in wanted)) wanted[uid[pid]] = 1
         }

@@ -411,7 +411,7 @@ class Probe:
                     said = True
                 else:
                     time.sleep(0.01)
-        except Closed:
+        except Unheard:
             pass
         for seconds in (0.5, 0.5):
             deadline = time.monotonic() + seconds
@@ -438,7 +438,7 @@ def main():
     probe = Probe()
     try:
         probe.run()
-    except Closed:
+    except Unheard:
         probe.end('stdout closed')
 
 

@@ -22,8 +22,9 @@ emit() {    # one sample with what is there, and on to the next tick
 
 plan() {    # the timer for the next tick; ticks that have passed meanwhile count as dropped
     clock
-    if [ "$n" = 1 ] && [ "$now" -lt $((start + 30)) ] && [ "$pace" -ge 30 ]; then
+    if [ "$n" = 1 ] && [ "$pace" -ge 30 ]; then
         due=$((start + 30))
+        [ "$due" -gt "$now" ] || due=$((now + 1))
     else
         last=$due
         due=$((start + ((now - start) / pace + 1) * pace))
@@ -242,7 +243,7 @@ answer() {  # id, result, why
 deliver() { # "id pid start signal": to the process that is meant, and to no other
     # shellcheck disable=SC2086
     set -- $1
-    id=$1 pid=$2 start=$3 number=$4 line=''
+    id=$1 pid=$2 born=$3 number=$4 line=''
     case $number in
     1 | 2 | 3 | 9 | 10 | 12 | 15 | 18 | 19 | 20) ;;
     *) answer "$id" bad 'not a signal that may be sent'; return ;;
@@ -261,7 +262,7 @@ deliver() { # "id pid start signal": to the process that is meant, and to no oth
     fi
     # shellcheck disable=SC2086
     set -- ${line##*) }
-    if [ "${20}" != "$start" ]; then answer "$id" reused 'another process has this pid now'
+    if [ "${20}" != "$born" ]; then answer "$id" reused 'another process has this pid now'
     elif [ "$1" = Z ] || [ "$1" = X ]; then answer "$id" zombie 'it has ended already, and its parent has not looked'
     elif [ $(($7 & 2097152)) != 0 ]; then answer "$id" refused 'it is a part of the kernel'
     elif [ "$3" = "$leader" ]; then answer "$id" refused 'it is the probe itself'
