@@ -284,3 +284,49 @@ fn the_owner_of_a_process_is_a_number_until_the_name_is_known() {
         rig.finish();
     }
 }
+
+/// What real nodes have in `/proc/PID/cgroup`, and the line that tells most.
+const GROUPS: &[(&str, &str)] = &[
+    // Slurm 22.05 with version 1, beside a memory controller of somebody else's.
+    (
+        "9:name=systemd:/\n8:pids:/\n7:blkio:/\n6:freezer:/slurm_gpu-node-05/uid_2001/job_3/step_0\n\
+         5:devices:/slurm_gpu-node-05/uid_2001/job_3/step_0/task_0\n4:memory:/process_api/f784a1e5\n\
+         3:cpuset:/\n2:cpuacct:/\n1:cpu:/\n0::/\n",
+        "/slurm_gpu-node-05/uid_2001/job_3/step_0",
+    ),
+    // Slurm 26.05 with version 2, where version 1 is mounted too.
+    (
+        "6:freezer:/\n4:memory:/\n1:cpu:/\n\
+         0::/system.slice/gpu-node-01_slurmstepd.scope/sFMSM7Y1PA2900/step_batch/user/task_special\n",
+        "/system.slice/gpu-node-01_slurmstepd.scope/sFMSM7Y1PA2900/step_batch/user/task_special",
+    ),
+    // The daemon's own place tells less than a step's.
+    (
+        "4:memory:/system.slice/slurmd.service\n3:freezer:/slurm/uid_1/job_2/step_0\n0::/\n",
+        "/slurm/uid_1/job_2/step_0",
+    ),
+    ("12:memory:/user.slice\n5:pids:/docker/0123456789ab\n0::/\n", "/docker/0123456789ab"),
+    ("4:memory:/process_api/f784a1e5\n3:cpuset:/\n0::/\n", "/process_api/f784a1e5"),
+    (
+        "2:cpu:/a\n1:name=systemd:/b\n0::/user.slice/session-1.scope\n",
+        "/user.slice/session-1.scope",
+    ),
+    ("0::/\n", "/"),
+    ("", "/"),
+];
+
+#[test]
+fn of_many_control_groups_the_one_that_tells_most_is_told() {
+    let python = pythons().into_iter().find(|python| !python.to_string_lossy().contains("/2."));
+    let Some(python) = python else {
+        eprintln!("skipped: no python3 here");
+        return;
+    };
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/probes/processes.py");
+    let script = "import sys\nexec(open(sys.argv[1]).read())\n\
+                  read = lambda path, most: sys.argv[2].encode()\nsys.stdout.write(cgroup(1))";
+    for (text, wanted) in GROUPS {
+        let output = Command::new(&python).args(["-c", script, source, text]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), *wanted, "{text}");
+    }
+}
