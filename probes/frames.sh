@@ -50,7 +50,7 @@ hello() {
             printf "{\"t\":\"hello\",\"v\":1,\"probe\":\"sh\",\"at\":%s,\"time\":%s,\"host\":%s", f[1], time, q(first("/proc/sys/kernel/hostname"))
             printf ",\"boot\":%s,\"kernel\":%s,\"arch\":%s", q(substr(first("/proc/sys/kernel/random/boot_id"), 1, 64)), q(first("/proc/sys/kernel/osrelease")), q(arch)
             printf ",\"cpus\":%d,\"tick\":%d,\"page\":%d,\"uid\":%d,\"user\":%s,\"hidepid\":%d,\"version\":%s", (cpus > 1 ? cpus - 1 : 1), tick, page, uid, q(ENVIRON["user"]), hide + 0, q(version)
-            printf ",\"commands\":[\"heartbeat\",\"interval\",\"focus\",\"full\"],\"intervals\":{%s}", intervals
+            printf ",\"commands\":[\"heartbeat\",\"interval\",\"focus\",\"full\",\"signal\"],\"intervals\":{%s}", intervals
             printf ",\"backends\":[{\"kind\":\"nvidia-smi\",\"state\":%s}]}", state
         }' </dev/null)
     send "$frame"
@@ -117,6 +117,7 @@ sample() {
                 if (k < 2 || split(part[k], f, " ") < 22) continue
                 key = pid[i] ":" f[20]; keys = keys " " key
                 line = "{\"pid\":" pid[i] ",\"start\":" f[20] sprintf(",\"cpu\":%.0f,\"rss\":%.0f", f[12] + f[13], f[22] * page)
+                line = line ",\"state\":\"" f[1] "\",\"threads\":" f[18]
                 list = add(list, line (key in fact ? "," fact[key] : "}"))
             }
             return list

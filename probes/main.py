@@ -362,7 +362,8 @@ class Probe:
         self.slow_ask(now)
         self.until(now + min(0.25 * pace, 0.3), asked)
         parts = self.parts()
-        if any('uses' in part or 'apps' in part for part in parts) or (self.full and self.processes.pids):
+        is_due = 0.0 < self.processes.again <= now or (self.full and self.processes.pids)
+        if is_due or any('uses' in part or 'apps' in part for part in parts):
             if self.processes.read(self.full):
                 self.until(time.monotonic() + min(0.1 * pace, 0.05), [self.lookup])
             processes = self.processes.section(time.monotonic(), self.full)
@@ -424,7 +425,7 @@ class Probe:
                     said = True
                 else:
                     time.sleep(0.01)
-        except Closed:
+        except Unheard:
             pass
         for seconds in (0.5, 0.5):
             deadline = time.monotonic() + seconds
@@ -451,7 +452,7 @@ def main():
     probe = Probe()
     try:
         probe.run()
-    except Closed:
+    except Unheard:
         probe.end('stdout closed')
 
 

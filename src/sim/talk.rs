@@ -299,6 +299,9 @@ impl<'a> Probe<'a> {
             Some(Fault::NoPython) => {
                 "sh".clone_into(&mut hello.probe);
                 "dash".clone_into(&mut hello.version);
+                hello
+                    .commands
+                    .retain(|verb| !["environ", "tree", "detail"].contains(&verb.as_str()));
             }
             _ => {}
         }

@@ -203,7 +203,7 @@ fn eight_mi300x_with_processes_of_several_users_are_told_value_by_value() {
     let hidden = &uses(7)[0];
     assert_eq!((&hidden["pid"], &hidden["memory_used_bytes"]), (&json!(gone), &json!(0)));
     assert_eq!(hidden["cu_occupancy_percent"], Value::Null);
-    assert_eq!(hidden["unknown"]["user"], "not available");
+    assert_eq!(hidden["unknown"]["user"], "gone");
 }
 
 /// A card of a workstation: a fan, an edge sensor, an average of the power, a name of its own.
