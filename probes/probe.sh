@@ -371,6 +371,10 @@ main() {
         finish
     fi
     trap finish PIPE
+    # What reads nvidia-smi's output may not hold much of it, should it never end.
+    room=:
+    # shellcheck disable=SC3045  # where there is no such limit, there is none
+    if (ulimit -v 262144); then room='ulimit -v 262144'; fi
     nl='
 '
     uid=$(id -u) user=$(id -un) arch=$(uname -m) tick=$(getconf CLK_TCK) page=$(getconf PAGESIZE)
