@@ -211,8 +211,9 @@ class ProcessList:
 class Gpm:
     """Activity counters of Hopper and newer: two snapshots make one set of percentages."""
 
-    # In the order in which they are told: graphics, SM, occupancy, any tensor, DRAM, FP64, FP32, FP16.
-    metrics = (1, 2, 3, 5, 10, 11, 12, 13)
+    # In the order in which they are told: graphics, SM, occupancy, any tensor, DRAM, FP64, FP32, FP16; MiB/s sent and
+    # received over PCIe, received and sent over NVLink.
+    metrics = (1, 2, 3, 5, 10, 11, 12, 13, 20, 21, 60, 61)
     head = struct.Struct('=IIQQ')
     entry = struct.Struct('=IId')
 
