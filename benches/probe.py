@@ -6,7 +6,7 @@
 
 Needs a C compiler and Linux. Prints figures, judges nothing. The Python probe runs against the stand-in for NVML, whose
 own work is included; the sh probe against an nvidia-smi that prints what the stand-in printed once, whose work is told
-and taken off. CPU is that of the probe and of all it started; memory is the proportional set size of all of them; forks
+and taken off. CPU is that of the probe and of all it started; memory is what would be in use if nothing else ran; forks
 are those of the whole machine in that time, or those that strace counts.
 """
 import argparse
@@ -117,17 +117,26 @@ def spent_with_ended(pids):
     return ticks / TICK
 
 
-def proportional(pids):
-    """KiB of memory, what is shared divided among those who share it."""
-    sizes = {}
+def memory(pids):
+    """KiB in use, as if nothing else ran: what only these processes have, by process, and files, each page once."""
+    own, files = {}, {}
     for pid in pids:
         try:
             for line in open('/proc/%d/smaps_rollup' % pid):
-                if line.startswith('Pss:'):
-                    sizes[pid] = int(line.split()[1])
+                if line.startswith('Pss_Anon:'):
+                    own[pid] = int(line.split()[1])
+            place = None
+            for line in open('/proc/%d/smaps' % pid):
+                words = line.split()
+                if '-' in words[0] and ':' not in words[0]:
+                    place = (words[5], words[2]) if len(words) > 5 else None
+                elif words[0] == 'Rss:':
+                    resident = int(words[1])
+                elif words[0] == 'Anonymous:' and place is not None and place[0][0] == '/':
+                    files[place] = max(files.get(place, 0), resident - int(words[1]))
         except OSError:
             pass        # a short life
-    return sizes
+    return own, sum(files.values())
 
 
 def forks():
@@ -241,7 +250,7 @@ def run(options, command, environment, trace):
         if number % 10 == 0:
             beat(number)
     lasted, cpu, forked = time.monotonic() - began, cpu_of(own) - before, forks() - forked
-    memory = proportional(own)
+    held, files = memory(own)
     sizes.sort()
     took.sort()
     print('%s, %d devices, %d processes each, %d ticks of %g s' % (
@@ -252,8 +261,8 @@ def run(options, command, environment, trace):
         mine = 1000 * cpu - calls * options.call
         print('alone     %.2f ms a tick without nvidia-smi (%.2f ms a call)' % (mine / options.ticks, options.call))
     print('took      %.1f ms in the middle, %.1f ms at most' % (took[len(took) // 2], took[-1]))
-    print('memory    %.1f MiB in %d processes (%s)' % (
-        sum(memory.values()) / 1024, len(memory), ', '.join('%.1f' % (size / 1024) for size in memory.values())))
+    print('memory    %.1f MiB: files %.1f, and of their own %s' % (
+        (sum(held.values()) + files) / 1024, files / 1024, ' '.join('%.1f' % (size / 1024) for size in held.values())))
     print('samples   %d B on average, %d B in the middle, %d B at most' % (
         sum(sizes) / len(sizes), sizes[len(sizes) // 2], sizes[-1]))
     if options.strace:
