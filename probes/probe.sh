@@ -23,8 +23,9 @@ emit() {    # one sample with what is there, and on to the next tick
 
 plan() {    # the timer for the next tick; ticks that have passed meanwhile count as dropped
     clock
-    if [ "$n" = 1 ] && [ "$now" -lt $((start + 30)) ] && [ "$pace" -ge 30 ]; then
+    if [ "$n" = 1 ] && [ "$pace" -ge 30 ]; then
         due=$((start + 30))
+        [ $due -gt "$now" ] || due=$((now + 1))
     else
         last=$due
         due=$((start + ((now - start) / pace + 1) * pace))
