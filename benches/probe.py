@@ -14,6 +14,7 @@ import base64
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -168,9 +169,10 @@ def main():
 def python_source(interval):
     rare = {kind: pack(bare(part)) for kind, part in RARE.items()}
     packed = pack('PACKED=%r\n' % rare + ''.join(bare(part) for part in PARTS))
-    return ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
-            '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n'
-            'while _p:exec(compile(_p.pop(0),"gtop","exec",0,False,2))\n' % (interval, packed))
+    assembly = open(os.path.join(ROOT, 'src/probe.rs')).read()
+    head = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
+            '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n' % (interval, packed))
+    return head + re.search(r'COMPILE: &str = r#"(.*?)"#', assembly, re.S).group(1)
 
 
 def shell_source(interval):
