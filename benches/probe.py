@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""What the probe costs: CPU, memory, forks and bytes over many ticks against a stand-in of NVML, or of AMD's files.
+"""What a probe costs: CPU, memory, forks and bytes over many ticks against stand-ins for the driver.
 
-    benches/probe.py [--ticks 1000] [--devices 8] [--processes 5] [--interval 0.5] [--python PYTHON] [--amd]
+    benches/probe.py [--ticks 1000] [--devices 8] [--processes 5] [--interval 0.5] [--python PYTHON]
+    benches/probe.py --amd ...
+    benches/probe.py --sh [SHELL] [--interval 1] ...
 
-Needs a C compiler and Linux. Prints figures, judges nothing. CPU is that of the probe and its children, the stand-in's
-own work included; memory is the proportional set size of all of them; forks are those of the whole machine while the
-probe ticks, less those of an equally long time without it, and by strace where there is one.
+Needs a C compiler and Linux. Prints figures, judges nothing. The Python probe runs against the stand-in for NVML, whose
+own work is included; the sh probe against an nvidia-smi that prints what the stand-in printed once, whose work is told
+and taken off. CPU is that of the probe and of all it started; memory is what would be in use if nothing else ran; forks
+are those of the whole machine in that time, or those that strace counts.
 """
 import argparse
 import base64
@@ -21,7 +24,26 @@ import time
 import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SHELL = ('base', 'watch', 'jobs', 'frames', 'probe')
 TICK = os.sysconf('SC_CLK_TCK')
+
+# Prints what was printed before to the same question.
+REPLAY = r'''
+#include <fcntl.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    const char *asked = count > 1 ? words[1] : "";
+    int from = open(strstr(asked, "display_active") ? FOLDER "/more" : strstr(asked, "query-gpu") ? FOLDER "/query" :
+                    strstr(asked, "apps") ? FOLDER "/apps" : FOLDER "/none", O_RDONLY);
+    char data[65536];
+    for (ssize_t got; (got = read(from, data, sizeof data)) > 0;)
+        if (write(1, data, (size_t)got) != got)
+            return 1;
+    return 0;
+}
+'''
 
 
 def build(folder):
@@ -67,6 +89,109 @@ def pack(text):
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
+def family(pid):
+    """The process and all below it."""
+    out, parents = [], {}
+    for path in glob.glob('/proc/[0-9]*/stat'):
+        try:
+            words = open(path).read().rsplit(')', 1)[1].split()
+        except OSError:
+            continue
+        parents.setdefault(int(words[1]), []).append(int(path.split('/')[2]))
+    wanted = [pid]
+    while wanted:
+        one = wanted.pop()
+        out.append(one)
+        wanted += parents.get(one, [])
+    return out
+
+
+def spent(pids):
+    """CPU seconds of these processes."""
+    nanoseconds = 0
+    for pid in pids:
+        nanoseconds += int(open('/proc/%d/schedstat' % pid).read().split()[0])
+    return nanoseconds / 1e9
+
+
+def spent_with_ended(pids):
+    """CPU seconds of these processes and of all their children that have ended, in steps of a clock tick."""
+    ticks = 0
+    for pid in pids:
+        try:
+            ticks += sum(int(word) for word in open('/proc/%d/stat' % pid).read().rsplit(')', 1)[1].split()[11:15])
+        except OSError:
+            pass
+    return ticks / TICK
+
+
+def memory(pids):
+    """KiB in use, as if nothing else ran: what only these processes have, by process, and files, each page once."""
+    own, files = {}, {}
+    for pid in pids:
+        try:
+            for line in open('/proc/%d/smaps_rollup' % pid):
+                if line.startswith('Pss_Anon:'):
+                    own[pid] = int(line.split()[1])
+            place = None
+            for line in open('/proc/%d/smaps' % pid):
+                words = line.split()
+                if '-' in words[0] and ':' not in words[0]:
+                    place = (words[5], words[2]) if len(words) > 5 else None
+                elif words[0] == 'Rss:':
+                    resident = int(words[1])
+                elif words[0] == 'Anonymous:' and place is not None and place[0][0] == '/':
+                    files[place] = max(files.get(place, 0), resident - int(words[1]))
+        except OSError:
+            pass        # a short life
+    return own, sum(files.values())
+
+
+def forks():
+    for line in open('/proc/stat'):
+        if line.startswith('processes '):
+            return int(line.split()[1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser.add_argument('--ticks', type=int, default=1000)
+    parser.add_argument('--devices', type=int, default=8)
+    parser.add_argument('--processes', type=int, default=5, help='on each device')
+    parser.add_argument('--interval', type=float, default=0.5, help='seconds between two ticks')
+    parser.add_argument('--python', default='/usr/bin/python3')
+    parser.add_argument('--amd', action='store_true', help='AMD devices instead of NVIDIA ones')
+    parser.add_argument('--strace', action='store_true', help='count the forks by strace; CPU then means nothing')
+    parser.add_argument('--sh', nargs='?', const='dash', metavar='SHELL', help='the sh probe; "busybox sh" is one word')
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        if not options.amd:
+            build(folder)
+        users = [subprocess.Popen(['sleep', '100000']) for _ in range(options.devices * options.processes)]
+        try:
+            prepare(options, folder, [user.pid for user in users])
+        finally:
+            for user in users:
+                user.kill()
+
+
+def python_source(interval):
+    parts, rare = assembly()
+    rare = {kind: pack(bare(sources)) for kind, sources in rare.items()}
+    packed = pack('PACKED=%r\n' % rare + bare(parts))
+    text = open(os.path.join(ROOT, 'src/probe.rs')).read()
+    head = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
+            '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n' % (interval, packed))
+    return head + re.search(r'COMPILE: &str = r#"(.*?)"#', text, re.S).group(1)
+
+
+def shell_source(interval):
+    parts = ''.join(open(os.path.join(ROOT, 'probes', part + '.sh')).read() for part in SHELL)
+    lines = [line.lstrip() for line in parts.split('\n')]
+    return 'NODE=bench INTERVAL=%r DEADMAN=30\n' % interval + '\n'.join(
+        line for line in lines if line and not line.startswith('#')) + '\n'
+
+
 def tree(folder, devices, pids):
     """What the amdgpu driver shows of so many MI300X, each of which each of its processes uses."""
     def file(path, contents):
@@ -104,97 +229,55 @@ def tree(folder, devices, pids):
             file(own + 'queues/%d/gpuid' % queue, str(4000 + place % devices))
 
 
-def family(pid):
-    """The process and all below it."""
-    out, parents = [], {}
-    for path in glob.glob('/proc/[0-9]*/stat'):
-        try:
-            words = open(path).read().rsplit(')', 1)[1].split()
-        except OSError:
-            continue
-        parents.setdefault(int(words[1]), []).append(int(path.split('/')[2]))
-    wanted = [pid]
-    while wanted:
-        one = wanted.pop()
-        out.append(one)
-        wanted += parents.get(one, [])
-    return out
+def replay(folder):
+    """An nvidia-smi that costs next to nothing; returns what one call of it costs, in milliseconds."""
+    stub = os.path.join(ROOT, 'tests/stubs/nvidia-smi')
+    environment = dict(os.environ, NVML_STUB_STATE=os.path.join(folder, 'state'))
+    text = open(os.path.join(ROOT, 'probes/nvidia_smi.py')).read().split('USERS')[0].split('SMI_PLACES')[0]
+    names = {}
+    exec(text, names)
+    for name, query in (('query', '--query-gpu=' + ','.join(names['SMI_FIELDS'])),
+                        ('more', '--query-gpu=' + ','.join(names['SMI_MORE'] + names['SMI_NEWER'])),
+                        ('apps', '--query-compute-apps=' + names['SMI_APPS'])):
+        with open(os.path.join(folder, name), 'wb') as out:
+            subprocess.check_call([stub, query, '--format=csv,noheader,nounits'], stdout=out, env=environment)
+    source, program = os.path.join(folder, 'replay.c'), os.path.join(folder, 'nvidia-smi')
+    open(source, 'w').write(REPLAY)
+    subprocess.check_call(['cc', '-O2', '-static', '-DFOLDER="%s"' % folder, '-o', program, source])
+    before = os.times()
+    for _ in range(200):
+        subprocess.call([program, '--query-gpu=index'], stdout=subprocess.DEVNULL)
+    after = os.times()
+    return (after.children_user + after.children_system - before.children_user - before.children_system) / 200 * 1000
 
 
-def spent(pids):
-    """CPU seconds of these processes."""
-    nanoseconds = 0
-    for pid in pids:
-        nanoseconds += int(open('/proc/%d/schedstat' % pid).read().split()[0])
-    return nanoseconds / 1e9
-
-
-def proportional(pids):
-    """KiB of memory, what is shared divided among those who share it."""
-    sizes = {}
-    for pid in pids:
-        for line in open('/proc/%d/smaps_rollup' % pid):
-            if line.startswith('Pss:'):
-                sizes[pid] = int(line.split()[1])
-    return sizes
-
-
-def forks():
-    for line in open('/proc/stat'):
-        if line.startswith('processes '):
-            return int(line.split()[1])
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('--ticks', type=int, default=1000)
-    parser.add_argument('--devices', type=int, default=8)
-    parser.add_argument('--processes', type=int, default=5, help='on each device')
-    parser.add_argument('--interval', type=float, default=0.5, help='seconds between two ticks')
-    parser.add_argument('--python', default='/usr/bin/python3')
-    parser.add_argument('--amd', action='store_true', help='AMD devices instead of NVIDIA ones')
-    parser.add_argument('--strace', action='store_true', help='count the forks by strace; CPU then means nothing')
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        if not options.amd:
-            build(folder)
-        users = [subprocess.Popen(['sleep', '100000']) for _ in range(options.devices * options.processes)]
-        try:
-            run(options, folder, [user.pid for user in users])
-        finally:
-            for user in users:
-                user.kill()
-
-
-def bare(parts):
-    """Sources, joined, without what is there for people."""
-    text = ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in parts)
-    text = '\n'.join(line for line in text.split('\n') if line and not line.lstrip().startswith('#'))
-    return text.replace('\nclass ', '\n\fclass ')
-
-
-def pack(text):
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
-
-
-def run(options, folder, pids):
-    parts, rare = assembly()
-    rare = {kind: pack(bare(sources)) for kind, sources in rare.items()}
-    packed = pack('PACKED=%r\n' % rare + bare(parts))
-    source = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
-              '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n'
-              'while _p:exec(compile(_p.pop(0),"gtop","exec",0,False,2))\n' % (options.interval, packed))
-    path, state, trace = [os.path.join(folder, name) for name in ('probe.py', 'state', 'trace')]
-    open(path, 'w').write(source)
+def prepare(options, folder, pids):
+    path, state, trace = [os.path.join(folder, name) for name in ('probe', 'state', 'trace')]
     open(state, 'w').write(scenario(options.devices, pids))
-    command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
-    if options.strace:
-        command = [shutil.which('strace'), '-f', '-qq', '-e', 'trace=fork,vfork,clone,clone3', '-o', trace] + command
-    environment = dict(os.environ, LD_LIBRARY_PATH=folder, NVML_STUB_STATE=state)
+    environment = dict(os.environ, NVML_STUB_STATE=state)
     if options.amd:
         tree(folder, options.devices, pids)
         environment['GTOP_ROOT'] = folder
-    probe = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    if options.sh:
+        options.call = replay(folder)
+        open(path, 'w').write(shell_source(options.interval))
+        command = options.sh.split() + ['-c', 's=$(cat %s); eval "$s"' % path]
+        environment['PATH'] = folder + ':' + environment['PATH']
+        options.title = options.sh
+    else:
+        open(path, 'w').write(python_source(options.interval))
+        command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
+        environment['LD_LIBRARY_PATH'] = folder
+        options.title = subprocess.check_output([options.python, '-V']).decode().strip()
+    if options.strace:
+        command = [shutil.which('strace'), '-f', '-qq', '-e', 'trace=fork,vfork,clone,clone3', '-o', trace] + command
+    run(options, command, environment, trace)
+
+
+def run(options, command, environment, trace):
+    probe = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
+                             start_new_session=True)
+    cpu_of = spent_with_ended if options.sh else spent
 
     def beat(number):
         probe.stdin.write(b'{"id":%d,"node":"bench","verb":"heartbeat"}\n' % number)
@@ -210,7 +293,7 @@ def run(options, folder, pids):
     for _ in range(5):
         sample()
     own = family(probe.pid)
-    began, before, forked, sizes, took = time.monotonic(), spent(own), forks(), [], []
+    began, before, forked, sizes, took = time.monotonic(), cpu_of(own), forks(), [], []
     traced = os.path.getsize(trace) if options.strace else 0
     for number in range(options.ticks):
         length, frame = sample()
@@ -218,17 +301,20 @@ def run(options, folder, pids):
         took.append(frame['took'])
         if number % 10 == 0:
             beat(number)
-    lasted, cpu, forked = time.monotonic() - began, spent(own) - before, forks() - forked
-    memory = proportional(own)
+    lasted, cpu, forked = time.monotonic() - began, cpu_of(own) - before, forks() - forked
+    held, files = memory(own)
     sizes.sort()
     took.sort()
     print('%s, %d devices, %d processes each, %d ticks of %g s' % (
-        subprocess.check_output([options.python, '-V']).decode().strip(), options.devices, options.processes,
-        options.ticks, options.interval))
+        options.title, options.devices, options.processes, options.ticks, options.interval))
     print('CPU       %.2f ms a tick, %.2f %% of a processor' % (1000 * cpu / options.ticks, 100 * cpu / lasted))
+    if options.sh:
+        calls = lasted * (1 + 1 / 2 + 1 / 10)       # devices, processes, the slow group
+        mine = 1000 * cpu - calls * options.call
+        print('alone     %.2f ms a tick without nvidia-smi (%.2f ms a call)' % (mine / options.ticks, options.call))
     print('took      %.1f ms in the middle, %.1f ms at most' % (took[len(took) // 2], took[-1]))
-    print('memory    %.1f MiB in %d processes (%s)' % (
-        sum(memory.values()) / 1024, len(memory), ', '.join('%.1f' % (size / 1024) for size in memory.values())))
+    print('memory    %.1f MiB: files %.1f, and of their own %s' % (
+        (sum(held.values()) + files) / 1024, files / 1024, ' '.join('%.1f' % (size / 1024) for size in held.values())))
     print('samples   %d B on average, %d B in the middle, %d B at most' % (
         sum(sizes) / len(sizes), sizes[len(sizes) // 2], sizes[-1]))
     if options.strace:

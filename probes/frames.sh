@@ -56,9 +56,9 @@ hello() {
     send "$frame"
 }
 
-# The first line it prints is the pid:start of each process it found, then the frame.
+# The first line it prints is the pid:start of each process it found, then the frame. Takes the place of the shell.
 sample() {
-    awk -v n="$n" -v began="$began" -v full="$full" -v nets="$nets " -v disks="$disks " -v ports="$ports" -v page="$page" "$quote"'
+    exec awk -v n="$n" -v began="$began" -v full="$full" -v nets="$nets " -v disks="$disks " -v ports="$ports" -v page="$page" "$quote"'
         function first(file,  line) { line = ""; getline line < file; close(file); return line }
         function member(list, name) { return index(list, " " name " ") > 0 }
         function add(list, one) { return list == "" ? one : list "," one }

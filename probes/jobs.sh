@@ -43,7 +43,7 @@ ask() {     # query|apps|more|list|table, option or none, option or none
         echo "pid $!" >&4
         wait $!
         echo "status $?" >&4
-    } | head -c 1048577 | awk -v what="$what" -v option="$1" "$quote"'
+    } | { $room; exec awk -v what="$what" -v option="$1" "$quote"'
         BEGIN {
             commas = what == "apps" ? 3 : gsub(/,/, ",", option); left = 100000
             most = what == "query" || what == "more" ? 64 : 1024
@@ -52,6 +52,7 @@ ask() {     # query|apps|more|list|table, option or none, option or none
         }
         {
             bytes += length($0) + 1
+            if (bytes > 1048576) { print "flood"; exit }
             gsub(/[\001-\037\177]/, "")
             sub(/^ +/, ""); sub(/ +$/, "")
             if (what == "list" || what == "table") {
@@ -70,7 +71,7 @@ ask() {     # query|apps|more|list|table, option or none, option or none
                 if (rows < most && left > 0) { rows++; printf "row %s\n", row; fflush() }
             } else if (noise++ < 8) { printf "noise %s\n", q(substr($0, 1, 200)); fflush() }
         }
-        END { if (bytes > 1048576) print "flood" }'
+        '; }
     echo "end $what"
 }
 

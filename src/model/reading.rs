@@ -95,6 +95,18 @@ impl<T> Reading<T> {
         }
     }
 
+    /// Returns this when it is known, else the other unless that was not sampled.
+    #[must_use]
+    pub fn or(self, other: impl FnOnce() -> Self) -> Self {
+        if matches!(self, Self::Known(_)) {
+            return self;
+        }
+        match other() {
+            Self::Unknown(Reason::NotSampled) => self,
+            other @ (Self::Known(_) | Self::Unknown(_)) => other,
+        }
+    }
+
     /// Applies `change` to a known value.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Reading<U> {
         match self {

@@ -256,6 +256,19 @@ pub struct Device {
     /// How many there were.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub xids: Given<u64>,
+    /// Percent of the JPEG engine.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub jpeg: Given<f64>,
+    /// Percent of the optical flow engine.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub ofa: Given<f64>,
+    /// So many errors in the on-chip memory that the device should be replaced.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub sram_threshold: Given<bool>,
+    /// MiB a second, measured by the hardware, where there are no counters: sent and received over `PCIe`,
+    /// received and sent over `NVLink`.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub flow: Given<[Given<f64>; 4]>,
     /// Percent, measured by the hardware: time anything ran, multiprocessors busy, warps of those there could
     /// be, time the tensor cores worked, bandwidth of the memory, time in double, single and half precision.
     #[serde(skip_serializing_if = "Given::is_absent")]

@@ -80,6 +80,17 @@ impl Judge<'_> {
         given.reading(Reason::NotSupported).and_then(|share| Percent::new(single(share)))
     }
 
+    /// One of the flows the hardware measured, in MiB a second.
+    fn flow(&self, place: usize) -> Reading<Bytes> {
+        let Given::Value(list) = self.0.flow else { return Reading::default() };
+        let given = list.get(place).copied().unwrap_or_default();
+        given.reading(Reason::NotSupported).and_then(|mib| {
+            // A link of a terabyte a second is not made yet.
+            let is_sane = (0.0..1e9).contains(&mib);
+            is_sane.then(|| Bytes(single_mib(mib)))
+        })
+    }
+
     /// Two small numbers that mean something only together.
     fn pair(&self, given: [Given<u64>; 2], keys: [&str; 2]) -> Reading<(u8, u8)> {
         let [first, second] = given;
@@ -179,6 +190,8 @@ fn details(judge: &Judge<'_>) -> DeviceDetails {
         tells_users: judge.flag(sent.users, "users"),
         encoder: judge.share(sent.encoder, "encoder"),
         decoder: judge.share(sent.decoder, "decoder"),
+        jpeg: judge.share(sent.jpeg, "jpeg"),
+        optical_flow: judge.share(sent.ofa, "ofa"),
         power_average: judge.power(sent.power_average, "power_average"),
         power_instant: judge.power(sent.power_instant, "power_instant"),
         power_limit_requested: judge.power(sent.power_limit_requested, "power_limit_requested"),
@@ -198,6 +211,7 @@ fn details(judge: &Judge<'_>) -> DeviceDetails {
         remapped_uncorrected: judge.count(sent.remapped_uncorrected, "remapped_uncorrected"),
         remapping_pending: judge.flag(sent.remap_pending, "remap_pending"),
         remapping_failed: judge.flag(sent.remap_failed, "remap_failed"),
+        sram_threshold_exceeded: judge.flag(sent.sram_threshold, "sram_threshold"),
         pcie_replays: judge.count(sent.pcie_replays, "pcie_replays"),
         bar1_total: judge.bytes(sent.bar1_total, "bar1_total"),
         bar1_used: judge.bytes(sent.bar1_used, "bar1_used"),
@@ -215,6 +229,10 @@ fn details(judge: &Judge<'_>) -> DeviceDetails {
         fp64_active: active(5),
         fp32_active: active(6),
         fp16_active: active(7),
+        pcie_sent: judge.flow(0),
+        pcie_received: judge.flow(1),
+        nvlink_received: judge.flow(2),
+        nvlink_sent: judge.flow(3),
         links: links(sent.links.as_deref()),
         host_memory_used: judge.bytes(sent.gtt_used, "gtt_used"),
         junction_temperature: judge.degrees(sent.temperature_junction, "temperature_junction"),
@@ -250,6 +268,15 @@ fn links(sent: Option<&[[Given<u64>; 2]]>) -> Reading<Arc<[LinkCounters]>> {
     sent.map_or_else(Reading::default, |links| {
         Reading::Known(links.iter().take(LINK_LIMIT).map(link).collect())
     })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "judged to be a small number that is not negative"
+)]
+fn single_mib(mib: f64) -> u64 {
+    (mib * 1_048_576.0) as u64
 }
 
 fn lacking(why: &str) -> Reason {
