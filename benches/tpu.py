@@ -50,7 +50,7 @@ def free_ports(count):
 
 def measure(options, root, name):
     path = os.path.join(root, 'probe.py')
-    open(path, 'w').write(probe.script(options.interval))
+    open(path, 'w').write(probe.python_source(options.interval))
     command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              env=dict(os.environ, GTOP_ROOT=root, LD_LIBRARY_PATH=root))

@@ -28,6 +28,9 @@ def answer_text(verb, values, pids, ours, names):
         return refusal(*refused.args)
     except OSError as error:
         return failure(error)
+    except Exception as error:
+        # Its words may hold what was read.
+        return refusal('failed', 'the probe made a mistake: ' + error.__class__.__name__)
 
 
 def failure(error):
@@ -58,7 +61,7 @@ def may(pid):
 # -- signals
 
 def send(pid, start, number, ours):
-    if number not in SIGNALS:
+    if number.__class__ is not int or number not in SIGNALS:
         raise Refused('bad', 'not a signal that may be sent')
     if pid <= 1:
         raise Refused('refused', 'that is the process the node stands on')

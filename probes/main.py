@@ -13,8 +13,12 @@ STARTING = 60.0     # a driver that is being loaded takes its time; after this i
 def serve(backend):
     """What the child of one backend does."""
     def run(duty):
-        driver = backend(duty)
-        why = driver.absent()
+        try:
+            driver = backend(duty)
+            why = driver.absent()
+        except (ImportError, MemoryError) as trouble:   # a Python without ctypes, or one that may not use it
+            duty.report('state', '%s: %s' % (backend.kind, str(trouble)[:100] or 'no memory'), None)
+            return
         duty.farewell = driver.farewell
         duty.report('state', why, driver.facts)
         while why is None:
@@ -320,7 +324,7 @@ class Probe:
         me = self.identity
         frame = {'t': 'hello', 'v': 1, 'probe': 'python', 'at': time.monotonic(), 'time': time.time()}
         frame.update(me)
-        frame['user'] = self.processes.names.get(me['uid']) or os.environ.get('LOGNAME') or str(me['uid'])
+        frame['user'] = (self.processes.names.get(me['uid']) or os.environ.get('LOGNAME') or str(me['uid']))[:255]
         frame['commands'] = ['heartbeat', 'interval', 'focus', 'full'] + list(QUESTIONS)
         if self.processes.contained:
             frame['contained'] = True
@@ -358,7 +362,8 @@ class Probe:
         self.slow_ask(now)
         self.until(now + min(0.25 * pace, 0.3), asked)
         parts = self.parts()
-        if any('uses' in part or 'apps' in part for part in parts) or (self.full and self.processes.pids):
+        is_due = 0.0 < self.processes.again <= now or (self.full and self.processes.pids)
+        if is_due or any('uses' in part or 'apps' in part for part in parts):
             if self.processes.read(self.full):
                 self.until(time.monotonic() + min(0.1 * pace, 0.05), [self.lookup])
             processes = self.processes.section(time.monotonic(), self.full)
@@ -420,7 +425,7 @@ class Probe:
                     said = True
                 else:
                     time.sleep(0.01)
-        except Closed:
+        except Unheard:
             pass
         for seconds in (0.5, 0.5):
             deadline = time.monotonic() + seconds
@@ -447,7 +452,7 @@ def main():
     probe = Probe()
     try:
         probe.run()
-    except Closed:
+    except Unheard:
         probe.end('stdout closed')
 
 

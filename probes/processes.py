@@ -5,6 +5,7 @@ COMMAND = 512
 MOST_PROCESSES = 1024
 MOST_PARENTS = 16
 NEW_NAMES = 5
+AGAIN_SOON = 0.25
 STATICS = 300000    # bytes of static facts in one frame
 ENVIRON = 131072
 CONTAINERS = ('docker', 'libpod', 'kubepods', 'containerd', 'crio-', 'lxc', 'machine.slice')
@@ -113,7 +114,7 @@ def look_up(duty):
             for uid in request[2]:
                 duty.call('name of user %d' % uid)
                 try:
-                    name = pwd.getpwuid(uid).pw_name
+                    name = pwd.getpwuid(uid).pw_name[:255]
                 except (KeyError, OverflowError):
                     name = str(uid)
                 duty.report('name', uid, name)
@@ -137,11 +138,13 @@ class Processes:
         self.unseen = {}        # why a listed process is not there, by pid
         self.hidden = {}        # (cgroup, uid) of hidden processes, by pid
         self.contained = is_contained()
+        self.again = 0.0        # when to read once more, so that new processes have rates; 0 for not at all
 
     def read(self, full):
         """Reads every process's counters; true when the child was asked for facts not known yet."""
         pids = sorted(set(p for some in self.pids.values() for p in some))[:MOST_PROCESSES]
         rows, self.unseen, new, users, hidden = {}, {}, [], [], []
+        self.again = 0.0
         for pid in pids:
             row = self.row(pid, full)
             if row is None:
@@ -169,6 +172,7 @@ class Processes:
         row = self.rows.get(pid)
         if row is None or row['start'] != start:
             row = {'start': start, 'comm': None, 'uid': owner(pid), 'facts': {}, 'moment': None}
+            self.again = time.monotonic() + AGAIN_SOON
         elif full:
             row['uid'] = owner(pid)
         if row['comm'] != comm or row['ppid'] != ppid:
@@ -220,8 +224,7 @@ class Processes:
                 facts = row['facts']
                 one.update(facts, ppid=row['ppid'], uid=row['uid'], user=self.name(row['uid']),
                            command=facts.get('command') or '[' + words(row['comm']) + ']')
-                spent += 200 + len(one['command']) + sum(
-                    [len(facts[key] or '') for key in ('cgroup', 'cwd') if key in facts], 40 * len(facts.get('parents', ())))
+                spent += len(encode(one))
         section = {'at': now, 'list': out}
         if self.unseen:
             section['unseen'] = [self.absent(pid, why) for pid, why in self.unseen.items()]

@@ -65,5 +65,7 @@ def is_tpu(vendor, device, subsystem, kind):
 
 # One line for each kind.
 RARE = (
+    Rare('amdgpu', 'Amd', lambda vendor, _device, _subsystem, kind: vendor == '0x1002' and kind[:4] in ('0x03', '0x12'),
+         (0.5, 2.0, 10.0), 0.05, True),
     Rare('tpu', 'Tpu', is_tpu, (0.05, 2.0, 10.0), None, True),
 )

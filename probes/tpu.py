@@ -1,5 +1,6 @@
 # The TPU backend: chips from the PCI bus, holders from /proc, numbers from the metrics service of the runtime that holds
 # the chips. That service ends with its process: where nothing holds a chip there are no numbers, and that is no error.
+# Written from what Google's client sends and reads, and not yet tried on a chip: it calls itself experimental.
 # Keys of what only TPUs have; what no TPU tells.
 TPU_OWN = ('nodes', 'cores', 'held', 'hbm_util', 'idle', 'queue', 'source', 'trouble', 'by_core') + TPU_SAY
 TPU_NEVER = ('temperature', 'power', 'power_limit', 'clock_sm', 'clock_memory', 'fan')
@@ -30,7 +31,7 @@ class Tpu:
         """Finds the chips anew."""
         self.chips = tpu_chips()
         self.owners.places = {node: place for place, chip in enumerate(self.chips) for node in chip.nodes}
-        self.facts = {'devices': len(self.chips)}
+        self.facts = {'devices': len(self.chips), 'experimental': True}
 
     def sample(self, interval, floor, full):
         now = time.monotonic()

@@ -167,7 +167,7 @@ class Runtime:
                 else:
                     said = tpu_readings(reply)
             except ValueError:
-                said = Lack('driver error')
+                said = Lack('malformed')
             if key not in TPU_SAY:
                 self.rows[key] = said if said.__class__ is Lack else tpu_devices(said)
             elif said.__class__ is Lack:

@@ -64,7 +64,7 @@ def encode(value):
     return '[' + ','.join([encode(v) for v in value]) + ']'
 
 
-class Closed(Exception):
+class Unheard(Exception):
     """Nobody reads our frames any more."""
 
 
@@ -85,7 +85,7 @@ class Output:
     def writable(self):
         for _, event in self.poll.poll(0):
             if event & (select.POLLERR | select.POLLNVAL):
-                raise Closed
+                raise Unheard
             return bool(event & select.POLLOUT)
         return False
 
@@ -99,7 +99,7 @@ class Output:
             except BlockingIOError:
                 return False
             except OSError:
-                raise Closed
+                raise Unheard
         self.rest = b''
         self.sent = 0
         return True

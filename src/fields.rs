@@ -8,12 +8,14 @@ use std::sync::Arc;
 use crate::model::{Bytes, Celsius, Device, Megahertz, Percent, Reading, Reason, Watts};
 use crate::time::Timestamp;
 
+pub use amd::DEVICE_AMD;
 pub use detail::DEVICE_DETAIL;
 pub use device::DEVICE;
 pub use host::HOST;
 pub use process::{PROCESS, Usage};
 pub use tpu::DEVICE_TPU;
 
+mod amd;
 mod detail;
 mod device;
 mod host;
@@ -57,7 +59,7 @@ const UNITS: [(&str, &str); 8] = [
 
 /// Returns every metric of a device, the everyday ones first.
 pub fn of_device() -> impl Iterator<Item = &'static Field<Device>> {
-    DEVICE.iter().chain(DEVICE_DETAIL).chain(DEVICE_TPU)
+    DEVICE.iter().chain(DEVICE_DETAIL).chain(DEVICE_AMD).chain(DEVICE_TPU)
 }
 
 /// A value without its unit, which stands in the field's id.

@@ -35,7 +35,7 @@ impl Inquiry {
 #[derive(Debug, Default)]
 struct Counter {
     /// What the probe of the present session can answer; `None` without a session.
-    verbs: Option<Vec<Arc<str>>>,
+    verbs: Option<Vec<&'static str>>,
     waiting: Vec<Inquiry>,
     bell: Arc<Notify>,
 }
@@ -56,7 +56,7 @@ impl Desk {
     }
 
     /// Takes note of what a node's probe can answer, or that there is none.
-    pub(super) fn set_verbs(&self, node: &NodeName, verbs: Option<Vec<Arc<str>>>) {
+    pub(super) fn set_verbs(&self, node: &NodeName, verbs: Option<Vec<&'static str>>) {
         let mut counters = self.counters();
         let Some(counter) = counters.get_mut(node) else { return };
         if verbs.is_none() {
@@ -83,7 +83,7 @@ impl Desk {
         let mut counters = self.counters();
         let counter = counters.get_mut(node).ok_or(AskError::UnknownNode)?;
         let verbs = counter.verbs.as_ref().ok_or(AskError::Down)?;
-        if !verbs.iter().any(|verb| **verb == *question.verb()) {
+        if !verbs.contains(&question.verb()) {
             return Err(AskError::Lacks);
         }
         counter.waiting.retain(|inquiry| !inquiry.is_given_up());
@@ -146,12 +146,11 @@ mod tests {
     const TERM: Question = Question::Signal(KEY, Signal::Terminate);
     const SOON: Duration = Duration::from_secs(5);
 
-    fn opened(verbs: Option<&[&str]>) -> (Arc<Desk>, Asker, NodeName) {
+    fn opened(verbs: Option<&[&'static str]>) -> (Arc<Desk>, Asker, NodeName) {
         let desk = Arc::new(Desk::default());
         let node = NodeName::new("gpu01").unwrap();
         desk.open(&node);
-        let verbs = verbs.map(|verbs| verbs.iter().map(|verb| Arc::from(*verb)).collect());
-        desk.set_verbs(&node, verbs);
+        desk.set_verbs(&node, verbs.map(<[_]>::to_vec));
         (Arc::clone(&desk), Asker::new(desk), node)
     }
 

@@ -12,7 +12,7 @@ use crate::collect::desk::{Desk, Inquiry, MOST_OPEN};
 use crate::collect::fault::of_transport;
 use crate::collect::visit::Visit;
 use crate::collect::{Collector, Orders};
-use crate::model::{AskError, Fault, FaultKind, Link, NodeName, clean};
+use crate::model::{AskError, Fault, FaultKind, Link, NodeName, Question, clean};
 use crate::probe::{self, Command, Greeting, Interpreter, Progress};
 use crate::time::Clock;
 use crate::transport::{self, Channel, Exit, Output, Target, Transport};
@@ -26,8 +26,6 @@ const SILENCE: Duration = Duration::from_secs(30);
 pub(super) const FOCUS_INTERVAL: Duration = Duration::from_millis(250);
 /// So many frames in a row that cannot be read end the session.
 const MALFORMED_LIMIT: u32 = 20;
-/// Most verbs of one probe.
-const VERBS: usize = 32;
 /// How much a node may print on its error output before the rest is dropped.
 const COMPLAINT_LIMIT: usize = 1024;
 
@@ -224,8 +222,9 @@ impl Session {
     /// Takes note of what the probe says it can answer.
     fn present(&self, desk: &Desk, frame: &Frame) {
         if let Body::Hello(hello) = &frame.body {
-            let verbs = hello.commands.iter().take(VERBS).map(|verb| verb.as_str().into());
-            desk.set_verbs(&self.node, Some(verbs.collect()));
+            let is_known = |verb: &&str| hello.commands.iter().any(|known| known == verb);
+            let verbs = Question::VERBS.into_iter().filter(is_known).collect();
+            desk.set_verbs(&self.node, Some(verbs));
         }
     }
 

@@ -120,6 +120,7 @@ fn source(node: &Node, state: &SourceState, now: Timestamp) -> Json {
         "interval_seconds": state.interval.as_secs_f64(),
         "fresh": state.freshness(now).is_fresh(),
         "absent": state.absent.as_deref(),
+        "experimental": driver.is_some_and(|driver| driver.is_experimental),
         "driver": driver.map(|driver| json!({
             "version": driver.version.as_deref(),
             "library": driver.library.as_deref(),

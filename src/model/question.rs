@@ -25,6 +25,9 @@ pub enum Question {
 }
 
 impl Question {
+    /// Every word by which a probe knows a question.
+    pub const VERBS: [&'static str; 4] = ["signal", "environ", "tree", "detail"];
+
     /// Returns the word by which a probe knows it.
     pub const fn verb(self) -> &'static str {
         match self {

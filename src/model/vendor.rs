@@ -16,7 +16,7 @@ impl Vendor {
     pub fn of_backend(kind: &str) -> Option<Self> {
         Some(match kind {
             "nvml" | "nvidia-smi" => Self::Nvidia,
-            "amd" => Self::Amd,
+            "amdgpu" => Self::Amd,
             "tpu" => Self::Google,
             _ => return None,
         })
