@@ -29,6 +29,8 @@ def cgroup(pid):
         if len(parts) < 3:
             continue
         names, path = parts[1].split(','), parts[2]
+        if 'slurm' in path and '/step_' in path:
+            return path[:COMMAND]
         if 'slurm' in path or not best or best == '/' or (parts[1] == '' and 'slurm' not in best and path != '/'):
             best = path
         if 'memory' in names and path != '/':

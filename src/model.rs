@@ -10,6 +10,7 @@ pub use fresh::{Freshness, stale_after};
 pub use health::{ComputeMode, FabricHealth, FabricState, Recovery};
 pub use host::{Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Pressure, Space};
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
+pub use job::{Allocation, Allotment, Job, JobList, JobProblem, JobState};
 pub use process::{DeviceUse, ProcessReading, ProcessStatics, UseKind};
 pub use reading::{Reading, Reason};
 pub use sample::{
@@ -26,6 +27,7 @@ mod fresh;
 mod health;
 mod host;
 mod id;
+mod job;
 mod process;
 mod reading;
 mod sample;

@@ -300,10 +300,20 @@ fn process(sent: &body::Process) -> ProcessReading {
 }
 
 /// Reads the job out of a control group such as `/slurm/uid_1000/job_8421/step_0` or
-/// `/system.slice/gpu01_slurmstepd.scope/job_8421/step_batch/user/task_0`.
+/// `/system.slice/gpu01_slurmstepd.scope/job_8421/step_batch/user/task_0`. Newer versions have
+/// their lasting id of the job there, such as `s1MXM7XYD0DV00`, and no number.
 fn slurm_job(cgroup: &str) -> Option<JobId> {
     let (_, below) = cgroup.split_once("slurm")?;
-    below.split('/').find_map(|part| part.strip_prefix("job_")).and_then(JobId::new)
+    let numbered = below.split('/').find_map(|part| part.strip_prefix("job_"));
+    if let Some(number) = numbered {
+        return JobId::new(number);
+    }
+    let (above, _) = below.split_once("/step_")?;
+    let id = above.rsplit('/').next()?;
+    let is_lasting = id.len() == 14
+        && id.starts_with('s')
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_lasting.then(|| JobId::new(id))?
 }
 
 fn bytes(given: Given<u64>) -> Reading<Bytes> {
@@ -336,6 +346,13 @@ mod tests {
             job("/system.slice/n1_slurmstepd.scope/job_1/step_0/user").as_deref(),
             Some("1")
         );
+        assert_eq!(
+            job("/system.slice/n1_slurmstepd.scope/s1MXM7XYD0DV00/step_0/user/task_special")
+                .as_deref(),
+            Some("s1MXM7XYD0DV00")
+        );
+        assert_eq!(job("/system.slice/slurmstepd.scope/system"), None);
+        assert_eq!(job("/system.slice/slurmd.service/step_0"), None);
         assert_eq!(job("/user.slice/user-1000.slice/job_5"), None);
         assert_eq!(job("/slurm/uid_1/job_$(x)/step_0"), None);
     }
