@@ -110,10 +110,11 @@ who() {     # pids
             file = "/proc/" pid "/status"; uid[pid] = "null"
             while ((getline line < file) > 0) if (line ~ /^Uid:/) { split(line, f, /[ \t]+/); uid[pid] = f[2]; break }
             close(file)
-            file = "/proc/" pid "/cgroup"; memory = 0
-            while ((getline line < file) > 0) {
+            file = "/proc/" pid "/cgroup"; memory = 0; step = 0
+            while ((getline line < file) > 0 && !step) {
                 p = line; sub(/^[^:]*:[^:]*:/, "", p); split(line, part, ":")
-                if (!(pid in cgroup) || p ~ /slurm/ || (("," part[2] ",") ~ /,memory,/ && p != "/" && !memory)) cgroup[pid] = p
+                step = p ~ /slurm.*\/step_/
+                if (step || !(pid in cgroup) || p ~ /slurm/ || (("," part[2] ",") ~ /,memory,/ && p != "/" && !memory)) cgroup[pid] = p
                 if (("," part[2] ",") ~ /,memory,/ && p != "/") memory = 1
             }
             close(file)

@@ -21,6 +21,7 @@ use crate::wire::Intake;
 
 mod backoff;
 mod fault;
+mod follow;
 mod node;
 mod rest;
 mod session;

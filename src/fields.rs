@@ -10,11 +10,13 @@ use crate::model::{Bytes, Celsius, Device, Megahertz, Percent, Reading, Reason, 
 pub use detail::DEVICE_DETAIL;
 pub use device::DEVICE;
 pub use host::HOST;
+pub use job::{JOB, JobAt};
 pub use process::{PROCESS, Usage};
 
 mod detail;
 mod device;
 mod host;
+mod job;
 mod process;
 
 /// A metric of an `S`.
@@ -145,6 +147,7 @@ mod tests {
         check_names(of_device());
         check_names(HOST.iter());
         check_names(PROCESS.iter());
+        check_names(JOB.iter());
     }
 
     #[test]

@@ -6,18 +6,20 @@
 pub use board::{Board, FleetReader, Pace};
 pub use fold::Folding;
 pub use history::{History, Metric};
+pub use jobs::{Basis, Held, Ledger, Use};
 pub use node::{Host, Node, Process, SourceState, Traffic};
 pub use totals::Totals;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::NodeName;
+use crate::model::{JobList, NodeName};
 
 mod board;
 mod devices;
 mod fold;
 mod history;
+mod jobs;
 mod node;
 mod rates;
 mod totals;
@@ -29,6 +31,8 @@ pub struct Fleet {
     pub nodes: Arc<[Arc<Node>]>,
     /// Nodes that turned out to be a machine watched under an earlier name already.
     pub same_as: Arc<BTreeMap<NodeName, NodeName>>,
+    /// The jobs a scheduler told, where one was asked.
+    pub jobs: Option<Arc<JobList>>,
 }
 
 impl Fleet {
@@ -53,7 +57,7 @@ impl Fleet {
                 }
             }
         }
-        Self { same_as: Arc::new(same_as), nodes }
+        Self { same_as: Arc::new(same_as), nodes, jobs: None }
     }
 
     /// Returns the node of this name.

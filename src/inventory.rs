@@ -77,10 +77,15 @@ pub enum InventoryError {
 }
 
 impl Roster {
+    /// Makes a roster of these.
+    pub fn of(targets: Vec<Target>) -> Self {
+        let names = targets.iter().map(|target| target.name.clone()).collect();
+        Self { targets, jobs: None, names }
+    }
+
     /// Makes a roster of what a scheduler named.
     pub fn found(targets: Vec<Target>, jobs: Arc<JobList>) -> Self {
-        let names = targets.iter().map(|target| target.name.clone()).collect();
-        Self { targets, jobs: Some(jobs), names }
+        Self { jobs: Some(jobs), ..Self::of(targets) }
     }
 
     /// Adds what the command line names.

@@ -17,6 +17,7 @@ mod condition;
 mod devices;
 mod header;
 mod host;
+mod jobs;
 mod line;
 mod list;
 mod navigation;
@@ -94,6 +95,10 @@ fn body(
 ) -> Vec<Line> {
     if let Some(help) = setting.help {
         return help.iter().take(height).map(|line| line.clone().cut(width)).collect();
+    }
+    let jobs = picture.fleet.jobs.as_deref();
+    if let Some(list) = jobs.filter(|_| picture.fleet.nodes.is_empty()) {
+        return jobs::empty(picture, list, setting.zone, width, height);
     }
     let Some(node) = navigation.node(picture).cloned() else {
         return vec![Line::of("no nodes to watch", Tone::Faint).cut(width)];

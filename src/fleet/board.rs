@@ -8,8 +8,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::fleet::Fleet;
-use crate::fleet::node::Node;
-use crate::model::{Hello, NodeName};
+use crate::fleet::node::{Node, Process};
+use crate::model::{Hello, JobId, JobList, NodeName};
 
 /// How often a fleet is published at most.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,8 @@ pub struct Board {
     standing: Mutex<Standing>,
     changed: Notify,
     published: watch::Sender<Fleet>,
+    /// How long new nodes keep their histories.
+    keep: Duration,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,9 @@ struct Standing {
     has_new_hello: bool,
     focus: Option<NodeName>,
     is_urgent: bool,
+    jobs: Option<Arc<JobList>>,
+    /// The numbers of jobs that processes know by another name.
+    numbers: BTreeMap<JobId, JobId>,
 }
 
 /// Reads the newest published fleet.
@@ -55,19 +60,38 @@ impl Board {
             names.into_iter().map(|name| Arc::new(Node::new(name, keep))).collect();
         let fleet = Fleet::new(nodes.clone().into());
         let standing = Standing {
-            places: nodes
-                .iter()
-                .enumerate()
-                .map(|(place, node)| (node.name.clone(), place))
-                .collect(),
+            places: places(&nodes),
             same_as: Arc::clone(&fleet.same_as),
             has_new_hello: false,
             nodes,
             focus: None,
             is_urgent: true,
+            jobs: None,
+            numbers: BTreeMap::new(),
         };
         let (published, _) = watch::channel(fleet);
-        Arc::new(Self { standing: Mutex::new(standing), changed: Notify::new(), published })
+        Arc::new(Self { standing: Mutex::new(standing), changed: Notify::new(), published, keep })
+    }
+
+    /// Takes another list of nodes, in this order, and the jobs they have. What is known of nodes
+    /// that stay is kept; the others are forgotten.
+    pub fn list(&self, names: impl IntoIterator<Item = NodeName>, jobs: Option<Arc<JobList>>) {
+        let mut guard = self.lock();
+        let standing = &mut *guard;
+        standing.numbers = jobs.iter().flat_map(|jobs| &jobs.jobs).filter_map(lasting).collect();
+        standing.jobs = jobs;
+        let known = |name: &NodeName| standing.nodes.get(*standing.places.get(name)?).cloned();
+        let make = |name: NodeName| {
+            let node = known(&name).unwrap_or_else(|| Arc::new(Node::new(name, self.keep)));
+            number_jobs(node, &standing.numbers)
+        };
+        let nodes: Vec<Arc<Node>> = names.into_iter().map(make).collect();
+        standing.places = places(&nodes);
+        standing.nodes = nodes;
+        standing.has_new_hello = true;
+        drop(guard);
+        // Seldom, and nobody must see the nodes of before.
+        self.published.send_replace(self.fleet());
     }
 
     /// Returns a reader of what is published.
@@ -91,7 +115,7 @@ impl Board {
             standing.places.get(&node.name).and_then(|place| standing.nodes.get_mut(*place));
         if let Some(place) = place {
             standing.has_new_hello |= !is_same(place.hello.as_ref(), node.hello.as_ref());
-            *place = node;
+            *place = number_jobs(node, &standing.numbers);
         }
         drop(guard);
         self.changed.notify_one();
@@ -121,12 +145,13 @@ impl Board {
         let mut standing = self.lock();
         standing.is_urgent = false;
         let nodes: Arc<[Arc<Node>]> = standing.nodes.as_slice().into();
+        let jobs = standing.jobs.clone();
         if std::mem::take(&mut standing.has_new_hello) {
-            let fleet = Fleet::new(nodes);
+            let fleet = Fleet { jobs, ..Fleet::new(nodes) };
             standing.same_as = Arc::clone(&fleet.same_as);
             return fleet;
         }
-        Fleet { nodes, same_as: Arc::clone(&standing.same_as) }
+        Fleet { nodes, same_as: Arc::clone(&standing.same_as), jobs }
     }
 
     fn due(&self, last: Option<Instant>, pace: Pace) -> Option<Instant> {
@@ -138,6 +163,32 @@ impl Board {
         // A panic elsewhere leaves whole nodes behind: each is put in one move.
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn places(nodes: &[Arc<Node>]) -> BTreeMap<NodeName, usize> {
+    nodes.iter().enumerate().map(|(place, node)| (node.name.clone(), place)).collect()
+}
+
+fn lasting(job: &crate::model::Job) -> Option<(JobId, JobId)> {
+    Some((job.lasting_id.clone()?, job.id.clone()))
+}
+
+/// Gives the jobs of a node's processes the numbers people know, where control groups know others.
+fn number_jobs(mut node: Arc<Node>, numbers: &BTreeMap<JobId, JobId>) -> Arc<Node> {
+    let number = |process: &Process| numbers.get(process.statics.job.as_ref()?).cloned();
+    if numbers.is_empty() || !node.processes.iter().any(|process| number(process).is_some()) {
+        return node;
+    }
+    let renumbered = |process: &Process| {
+        let mut process = process.clone();
+        if let Some(number) = number(&process) {
+            Arc::make_mut(&mut process.statics).job = Some(number);
+        }
+        process
+    };
+    let processes = node.processes.iter().map(renumbered).collect();
+    Arc::make_mut(&mut node).processes = processes;
+    node
 }
 
 fn is_same(one: Option<&Arc<Hello>>, other: Option<&Arc<Hello>>) -> bool {

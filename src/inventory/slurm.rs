@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use crate::inventory::Roster;
 use crate::inventory::slurm::detail::Detail;
 use crate::inventory::slurm::queue::Queue;
-use crate::model::{Allocation, Job, JobId, JobList, JobProblem, NodeName};
+use crate::model::{Allocation, Job, JobId, JobList, JobProblem, NodeName, clean};
 use crate::time::{Clock, Timestamp};
 use crate::transport::{Answer, Asked, Profile, Reach, SshTarget, Target, ask};
 
@@ -54,6 +54,36 @@ pub struct Whose {
     pub accounts: Vec<String>,
 }
 
+impl Whose {
+    /// Returns which jobs these are, to stand after `job`.
+    pub fn words(&self) -> String {
+        let list =
+            |list: &[String]| list.iter().map(|one| clean(one, 40)).collect::<Vec<_>>().join(",");
+        let mut words = match (self.jobs.as_slice(), self.users.as_slice()) {
+            ([], []) => "of anybody".to_owned(),
+            ([], users) if *users == [own_number()] => format!("of {}", own_name()),
+            ([], users) => format!("of {}", list(users)),
+            (jobs, _) => format!("numbered {}", list(jobs)),
+        };
+        for (before, of) in [("in", &self.partitions), ("of account", &self.accounts)] {
+            if !of.is_empty() {
+                _ = write!(words, " {before} {}", list(of));
+            }
+        }
+        words
+    }
+}
+
+/// Returns the number of whoever runs gtop, as Slurm takes it for a user.
+pub fn own_number() -> String {
+    rustix::process::getuid().as_raw().to_string()
+}
+
+fn own_name() -> String {
+    let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
+    name.filter(|name| !name.is_empty()).map_or_else(own_number, |name| clean(&name, 40))
+}
+
 /// What whoever looks at the jobs wants besides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
@@ -86,17 +116,22 @@ struct Known {
 }
 
 impl Slurm {
-    /// Makes a source that asks every `interval`, for whom `title` says; `fixed` is watched as well.
-    pub fn new(whose: Whose, title: &str, interval: Duration, fixed: Vec<Target>) -> Self {
+    /// Makes a source that asks every `interval`; `fixed` is watched as well.
+    pub fn new(whose: Whose, interval: Duration, fixed: Vec<Target>) -> Self {
         Self {
-            whose,
             interval,
             targets: fixed.clone(),
             fixed,
             known: BTreeMap::new(),
-            list: JobList { whose: title.into(), ..JobList::default() },
+            list: JobList { whose: whose.words().into(), ..JobList::default() },
+            whose,
             failures: 0,
         }
+    }
+
+    /// Returns what is known before anything was asked.
+    pub fn first(&self) -> Roster {
+        self.roster()
     }
 
     /// Asks until nobody wants rosters any more.
@@ -219,8 +254,7 @@ impl Slurm {
             if detail.devices.is_empty() {
                 continue;
             }
-            let known =
-                Known { starts_at: job.starts_at, nodes: job.allocations.len(), detail };
+            let known = Known { starts_at: job.starts_at, nodes: job.allocations.len(), detail };
             self.known.insert(job.id.clone(), known);
         }
         None
@@ -264,11 +298,7 @@ async fn ask_details(jobs: &BTreeMap<JobId, String>) -> Result<Answer, Trouble> 
 }
 
 /// Runs a program of Slurm.
-pub async fn ask_slurm(
-    program: &str,
-    words: &[OsString],
-    input: &str,
-) -> Result<Answer, Trouble> {
+pub async fn ask_slurm(program: &str, words: &[OsString], input: &str) -> Result<Answer, Trouble> {
     let asked = Asked {
         program,
         words,
@@ -294,7 +324,7 @@ fn targets(fixed: &[Target], jobs: &[Job]) -> Vec<Target> {
             targets.push(target(&allocation.node, &own));
         }
     }
-    targets.sort_by(|one, other| natural(one.name.as_str()).cmp(&natural(other.name.as_str())));
+    targets.sort_by_cached_key(|target| natural(target.name.as_str()));
     targets
 }
 
@@ -371,9 +401,15 @@ mod tests {
         let wait = |took, failures| {
             next_wait(Duration::from_secs(30), Duration::from_secs(took), failures, 128).as_secs()
         };
-        for (took, failures, around) in
-            [(0, 0, 30), (0, 1, 30), (0, 2, 60), (0, 3, 120), (0, 30, 300), (20, 1, 200), (9, 0, 90)]
-        {
+        for (took, failures, around) in [
+            (0, 0, 30),
+            (0, 1, 30),
+            (0, 2, 60),
+            (0, 3, 120),
+            (0, 30, 300),
+            (20, 1, 200),
+            (9, 0, 90),
+        ] {
             let got = wait(took, failures);
             assert!(got.abs_diff(around) <= around / 9, "{took} {failures}: {got}");
         }

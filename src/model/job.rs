@@ -108,7 +108,7 @@ pub struct JobList {
     pub problem: Option<JobProblem>,
     /// What else there is to know about the list, a sentence each.
     pub notes: Vec<Arc<str>>,
-    /// Whose jobs are asked for, to stand after `of`: `alice`, `job 11`.
+    /// Which jobs are asked for, to stand after `job`: `of alice`, `numbered 11`.
     pub whose: Arc<str>,
 }
 
@@ -149,7 +149,7 @@ impl JobList {
             (None, Some(problem)) => format!("{}; {}", problem.sentence, problem.remedy),
             (Some(_), _) => {
                 let waiting = self.waiting().count();
-                let none = format!("no running job of {}", self.whose);
+                let none = format!("no running job {}", self.whose);
                 match waiting {
                     0 => format!("{none}; submit one with sbatch or salloc, and it appears here"),
                     1 => format!("{none}; one waits for its turn, and appears here"),

@@ -141,7 +141,10 @@ mod tests {
     async fn a_program_reads_prints_complains_and_ends() {
         let line = "read -r a; echo \"$a $GTOP_SET $LC_ALL\"; echo bad >&2; exit 3";
         let answer = shell(line, 100, 60_000).await.unwrap();
-        assert_eq!((answer.output.as_str(), answer.complaint.as_str()), ("to read yes C\n", "bad\n"));
+        assert_eq!(
+            (answer.output.as_str(), answer.complaint.as_str()),
+            ("to read yes C\n", "bad\n")
+        );
         assert!(!answer.succeeded && !answer.is_cut);
         assert!(shell("true", 100, 60_000).await.unwrap().succeeded);
     }

@@ -141,7 +141,13 @@ mod tests {
 
     #[test]
     fn nothing_makes_it_fall_over() {
-        for text in ["", "JobId=", "JobId=5 JobName=", "JobId=5 JobName=x", "\nJobId=5 JobName=x\n   Nodes=\n Nodes=a GRES="] {
+        for text in [
+            "",
+            "JobId=",
+            "JobId=5 JobName=",
+            "JobId=5 JobName=x",
+            "\nJobId=5 JobName=x\n   Nodes=\n Nodes=a GRES=",
+        ] {
             read(text, &names(&[("5", "x")]));
         }
     }

@@ -183,7 +183,10 @@ pub(super) fn nodes(list: &str) -> Result<Vec<NodeName>, String> {
     }
     let bad = |letter: &char| !letter.is_ascii_alphanumeric() && !"._-[],/".contains(*letter);
     if let Some(letter) = list.chars().find(bad) {
-        return Err(format!("{:?} holds {letter:?}, which no node name does", clean_shared(list, 60)));
+        return Err(format!(
+            "{:?} holds {letter:?}, which no node name does",
+            clean_shared(list, 60)
+        ));
     }
     let names = nodeset::expand(list).map_err(|error| error.to_string())?;
     let mut seen = BTreeSet::new();
@@ -209,8 +212,20 @@ mod tests {
 
     fn running(id: &str, nodes: &str, name: &str) -> String {
         record([
-            id, id, "alice", "gpu", "(null)", "RUNNING", "1795269430", "1795269440", "1795273040",
-            "1:00:00", "1", nodes, "None", name,
+            id,
+            id,
+            "alice",
+            "gpu",
+            "(null)",
+            "RUNNING",
+            "1795269430",
+            "1795269440",
+            "1795273040",
+            "1:00:00",
+            "1",
+            nodes,
+            "None",
+            name,
         ])
     }
 
@@ -231,8 +246,20 @@ mod tests {
     #[test]
     fn a_job_is_read_with_everything_that_is_said_of_it() {
         let waiting = record([
-            "2", "2_[3-5%3]", "bob", "gpu,long", "phys", "PENDING", "1795269430", "N/A", "N/A",
-            "UNLIMITED", "4", "", "Dependency", "sweep",
+            "2",
+            "2_[3-5%3]",
+            "bob",
+            "gpu,long",
+            "phys",
+            "PENDING",
+            "1795269430",
+            "N/A",
+            "N/A",
+            "UNLIMITED",
+            "4",
+            "",
+            "Dependency",
+            "sweep",
         ]);
         let queue = read(&(waiting + &running("1", "n1", "x")), MARK, false);
         let [first, second] = queue.jobs.as_slice() else { panic!("{queue:?}") };
@@ -240,7 +267,10 @@ mod tests {
         assert_eq!(first.limit.unwrap().as_secs(), 3600);
         assert!(first.account.is_none() && first.reason.is_none() && first.ends_at.is_some());
         assert_eq!((&*second.shown_id, second.state), ("2_[3-5%3]", JobState::Pending));
-        assert_eq!((second.account.as_deref(), second.reason.as_deref()), (Some("phys"), Some("Dependency")));
+        assert_eq!(
+            (second.account.as_deref(), second.reason.as_deref()),
+            (Some("phys"), Some("Dependency"))
+        );
         assert_eq!((second.node_count, second.starts_at, second.limit), (4, None, None));
     }
 
@@ -256,7 +286,10 @@ mod tests {
         ] {
             let queue = read(&running("7", list, "x"), MARK, false);
             assert!(queue.jobs[0].allocations.is_empty(), "{list}");
-            assert!(queue.notes[0].contains(words) && queue.notes[0].contains("job 7"), "{queue:?}");
+            assert!(
+                queue.notes[0].contains(words) && queue.notes[0].contains("job 7"),
+                "{queue:?}"
+            );
         }
         assert_eq!(nodes("gpu[01-02],gpu01").unwrap().len(), 2);
     }
@@ -283,7 +316,8 @@ mod tests {
 
     #[test]
     fn the_question_names_whose_jobs() {
-        let whose = Whose { users: vec!["2001".into()], jobs: vec!["2_1".into()], ..Whose::default() };
+        let whose =
+            Whose { users: vec!["2001".into()], jobs: vec!["2_1".into()], ..Whose::default() };
         let words = words(&whose, MARK);
         assert!(words.contains(&"--user=2001".into()) && words.contains(&"--job=2_1".into()));
         assert!(!words.iter().any(|word| word.to_string_lossy().starts_with("--account")));

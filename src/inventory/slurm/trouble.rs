@@ -131,8 +131,10 @@ impl Trouble {
 /// Returns the line that says most: the last one that is not empty.
 fn telling(complaint: &str) -> String {
     let lines = complaint.lines().map(|line| clean(line, 300));
-    let last = lines.filter(|line| !line.is_empty()).last().unwrap_or_default();
-    let bare = last.strip_prefix("squeue: error: ").or_else(|| last.strip_prefix("slurm_load_jobs error: "));
+    let last = lines.rev().find(|line| !line.is_empty()).unwrap_or_default();
+    let bare = last
+        .strip_prefix("squeue: error: ")
+        .or_else(|| last.strip_prefix("slurm_load_jobs error: "));
     let bare = bare.unwrap_or(&last);
     if bare.is_empty() { "it said nothing".to_owned() } else { bare.to_owned() }
 }
@@ -175,9 +177,8 @@ mod tests {
 
     #[test]
     fn what_came_too_late_is_told_by_what_it_had_said() {
-        let late = |said: &str| {
-            Trouble::of_fault("squeue", &AskFault::TooLate(said.to_owned()), 30).kind
-        };
+        let late =
+            |said: &str| Trouble::of_fault("squeue", &AskFault::TooLate(said.to_owned()), 30).kind;
         assert_eq!(late("squeue: error: Munge encode failed"), TroubleKind::Munge);
         assert_eq!(late(""), TroubleKind::TooLate);
         let missing = Trouble::of_fault("squeue", &AskFault::Missing, 30);
