@@ -27,6 +27,8 @@ mod detail;
 mod gres;
 mod moment;
 mod queue;
+#[cfg(test)]
+mod recorded;
 mod trouble;
 
 /// How long a program of Slurm may take. A controller that hangs is reported after 20 s by Slurm

@@ -116,7 +116,8 @@ class Slurm:
     def down(self):
         """Ends every job and daemon."""
         self.sh("scancel -u alice; scancel -u bob; sleep 0.3; pkill -x slurmd; pkill -x slurmctld; pkill -x munged; pkill -f __follow_jobs; :")
-        sweep(self.lab)
+        for node in self.nodes:
+            remove(f"{self.lab.FREEZER}/{GROUP}-{self.lab.lab_pid()}-{node}")
 
     def files(self):
         home = self.root + HOME
@@ -219,16 +220,23 @@ ADOPT = ("/usr/lib/security/pam_slurm_adopt.so", "/lib/security/pam_slurm_adopt.
 
 
 def sweep(lab):
-    """Removes the cgroups of labs that are gone, and of this one once its processes are."""
-    if not os.path.isdir(lab.FREEZER):
-        return
-    for name in os.listdir(lab.FREEZER):
-        if name.startswith(f"{GROUP}-"):
-            for folder, _, _ in os.walk(f"{lab.FREEZER}/{name}", topdown=False):
-                try:
-                    os.rmdir(folder)
-                except OSError:
-                    break  # somebody still runs in it
+    """Removes the cgroups of labs that are gone."""
+    for name in os.listdir(lab.FREEZER) if os.path.isdir(lab.FREEZER) else []:
+        if name.startswith(f"{GROUP}-") and not os.path.exists(f"/proc/{name.split('-')[2]}/root{lab.LAB}"):
+            remove(f"{lab.FREEZER}/{name}")
+
+
+def remove(group):
+    """Removes a cgroup and what is in it; the last processes may take a moment to be gone."""
+    for _ in range(100):
+        for folder, _, _ in os.walk(group, topdown=False):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                pass  # somebody still runs in it
+        if not os.path.exists(group):
+            return
+        time.sleep(0.02)
 
 
 # ---- inside the lab --------------------------------------------------------------------------------------
