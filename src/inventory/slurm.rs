@@ -40,7 +40,8 @@ const MOST: usize = 24 << 20;
 const DETAILED: usize = 200;
 /// The longest wait after failures, unless the interval is longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
-/// Waits are at least so many times as long as the round took.
+/// Waits are at least so many times as long as a round took that was answered; one that was not
+/// says nothing of how busy Slurm is.
 const PATIENCE: u32 = 10;
 
 /// Which jobs to ask for; an empty list asks for all.
@@ -370,7 +371,8 @@ fn natural(name: &str) -> Vec<(String, u64)> {
 /// longer than the round took, and not the same for everybody. `chance` is any number.
 fn next_wait(interval: Duration, took: Duration, failures: u32, chance: u8) -> Duration {
     let doubled = interval.saturating_mul(1 << failures.saturating_sub(1).min(8));
-    let wait = doubled.min(LONGEST_WAIT.max(interval)).max(took.saturating_mul(PATIENCE));
+    let patience = if failures == 0 { PATIENCE } else { 1 };
+    let wait = doubled.min(LONGEST_WAIT.max(interval)).max(took.saturating_mul(patience));
     // From nine tenths to eleven tenths.
     wait / 10 * 9 + wait / 5 * u32::from(chance) / u32::from(u8::MAX)
 }

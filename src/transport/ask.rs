@@ -104,11 +104,19 @@ impl Group {
                 self.kill();
             }
         };
-        tokio::join!(writing, reading, take(errors, COMPLAINTS, complaint));
+        tokio::join!(writing, reading, hear(errors, complaint));
         let is_cut = printed.len() > asked.most;
         let ended = self.wait().await;
         (is_cut || ended.is_ok_and(|status| status.success()), printed)
     }
+}
+
+/// Reads on where nothing more is kept: a full pipe would hold the program up.
+async fn hear(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
+    let Some(mut pipe) = pipe else { return };
+    take(Some(&mut pipe), COMPLAINTS, into).await;
+    // Whether it ends well or not: nothing of it is wanted.
+    tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await.ok();
 }
 
 async fn take(pipe: Option<impl AsyncRead + Unpin>, most: usize, into: &mut Vec<u8>) {
