@@ -275,6 +275,16 @@ impl Slurm {
     }
 }
 
+/// Asks for jobs once, without their devices.
+pub async fn ask_jobs(whose: &Whose) -> Result<Vec<Job>, Trouble> {
+    Ok(ask_queue(whose).await?.jobs)
+}
+
+/// Returns how to reach the nodes of jobs, each once.
+pub fn nodes_of(jobs: &[Job]) -> Vec<Target> {
+    targets(&[], jobs)
+}
+
 /// Asks for the queue.
 async fn ask_queue(whose: &Whose) -> Result<Queue, Trouble> {
     let mark = mark();
@@ -300,8 +310,17 @@ async fn ask_details(jobs: &BTreeMap<JobId, String>) -> Result<Answer, Trouble> 
     Err(Trouble::of_complaint("scontrol", &answer.complaint))
 }
 
-/// Runs a program of Slurm.
-pub async fn ask_slurm(program: &str, words: &[OsString], input: &str) -> Result<Answer, Trouble> {
+async fn ask_slurm(program: &str, words: &[OsString], input: &str) -> Result<Answer, Trouble> {
+    ask_within(LIMIT, program, words, input).await
+}
+
+/// Runs a program of Slurm, or one that belongs to it.
+pub async fn ask_within(
+    limit: Duration,
+    program: &str,
+    words: &[OsString],
+    input: &str,
+) -> Result<Answer, Trouble> {
     let asked = Asked {
         program,
         words,
@@ -310,10 +329,10 @@ pub async fn ask_slurm(program: &str, words: &[OsString], input: &str) -> Result
         environment: &[("SLURM_TIME_FORMAT", "%s")],
         // What the user's own squeue is to show by default is not what we ask for.
         without: "SQUEUE_",
-        limit: LIMIT,
+        limit,
         most: MOST,
     };
-    ask(asked).await.map_err(|fault| Trouble::of_fault(program, &fault, LIMIT.as_secs()))
+    ask(asked).await.map_err(|fault| Trouble::of_fault(program, &fault, limit.as_secs()))
 }
 
 /// Returns the nodes of all jobs, each once, after those that are watched anyway.
