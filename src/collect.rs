@@ -57,7 +57,12 @@ pub struct Collector {
     /// Connections being opened.
     permits: Arc<Semaphore>,
     max_connecting: usize,
+    /// For how long the session with a node that is not listed any more is kept.
+    grace: Duration,
 }
+
+/// The next job often comes to the same nodes.
+const GRACE: Duration = Duration::from_secs(30);
 
 impl Collector {
     /// Makes a collector that opens at most `max_connecting` connections at once.
@@ -69,7 +74,14 @@ impl Collector {
     ) -> Self {
         let max_connecting = usize::from(max_connecting);
         let permits = Arc::new(Semaphore::new(max_connecting));
-        Self { transport, clock, orders, permits, max_connecting }
+        Self { transport, clock, orders, permits, max_connecting, grace: GRACE }
+    }
+
+    /// Keeps the session with a node that is not listed any more for so long.
+    #[must_use]
+    pub fn with_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
     }
 
     /// Makes the runtime for the one thread that holds all sessions: SSH work is many small

@@ -214,6 +214,68 @@ mod tests {
         Arc::new(node)
     }
 
+    fn names(board: &Board) -> Vec<String> {
+        board.reader().borrow().nodes.iter().map(|node| node.name.to_string()).collect()
+    }
+
+    #[test]
+    fn another_list_keeps_what_is_known_of_nodes_that_stay() {
+        let board = Board::new([name("a"), name("b")], Duration::ZERO);
+        board.put(opening("b", 7));
+        board.list([name("c"), name("b")], None);
+        assert_eq!(names(&board), ["c", "b"]);
+        board.put(opening("a", 1));
+        board.put(opening("c", 2));
+        board.list([name("b"), name("c")], None);
+        let fleet = board.reader().borrow().clone();
+        assert_eq!(names(&board), ["b", "c"]);
+        assert_eq!(fleet.node(&name("b")).unwrap().link, Link::Opening { attempt: 7 });
+        assert_eq!(fleet.node(&name("c")).unwrap().link, Link::Opening { attempt: 2 });
+    }
+
+    #[test]
+    fn a_process_is_of_the_job_that_people_know_whichever_comes_first() {
+        use crate::model::{Job, JobState, ProcessKey, ProcessStatics, Reading};
+        let statics =
+            ProcessStatics { job: JobId::new("s1MXM7XYD0DV00"), ..ProcessStatics::default() };
+        let mut node = Node::new(name("a"), Duration::ZERO);
+        node.processes = [Process {
+            key: ProcessKey { pid: 7, start_ticks: 1 },
+            statics: Arc::new(statics),
+            cpu_percent: Reading::default(),
+            resident: Reading::default(),
+        }]
+        .into();
+        let job = Job {
+            id: JobId::new("11").unwrap(),
+            shown_id: "2_1".into(),
+            lasting_id: JobId::new("s1MXM7XYD0DV00"),
+            name: "x".into(),
+            user: "alice".into(),
+            partition: "gpu".into(),
+            account: None,
+            state: JobState::Running,
+            reason: None,
+            submitted_at: None,
+            starts_at: None,
+            ends_at: None,
+            limit: None,
+            node_count: 1,
+            allocations: Arc::default(),
+        };
+        let jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));
+        let number = |board: &Board| {
+            board.fleet().nodes[0].processes[0].statics.job.as_ref().unwrap().to_string()
+        };
+        let board = Board::new([name("a")], Duration::ZERO);
+        board.put(Arc::new(node.clone()));
+        assert_eq!(number(&board), "s1MXM7XYD0DV00");
+        board.list([name("a")], jobs);
+        assert_eq!(number(&board), "11");
+        board.put(Arc::new(node));
+        assert_eq!(number(&board), "11");
+    }
+
     async fn publications(focus: Option<NodeName>) -> usize {
         let board = Board::new([name("a"), name("b")], Duration::ZERO);
         board.focus(focus);
