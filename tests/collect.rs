@@ -340,7 +340,8 @@ async fn nodes_come_and_go_with_the_list_and_those_that_stay_are_left_alone() {
     let served = sim::serve(&busy(3)).await.unwrap();
     let (orders, followed) = watch::channel(Orders::every(Duration::from_secs(1)));
     let all: Vec<Target> = served.nodes.iter().map(target).collect();
-    let some = |places: &[usize]| Arc::<[Target]>::from_iter(places.iter().map(|at| all[*at].clone()));
+    let some =
+        |places: &[usize]| places.iter().map(|at| all[*at].clone()).collect::<Arc<[Target]>>();
     let (list, listed) = watch::channel(some(&[0, 1]));
     let (tell, mut told) = mpsc::channel(1024);
     // What a node's task holds is let go when it ends.
@@ -351,7 +352,7 @@ async fn nodes_come_and_go_with_the_list_and_those_that_stay_are_left_alone() {
         held.lock().unwrap().insert(name.clone(), Arc::downgrade(&life));
         let tell = tell.clone();
         Box::new(move |delivery| {
-            let _held = &life;
+            assert!(Arc::strong_count(&life) > 0);
             if let gtop::wire::News::Link(link) = delivery.what {
                 tell.try_send((delivery.node, link)).unwrap();
             }

@@ -1,11 +1,7 @@
 //! Jobs of Slurm: the control groups of their processes as real versions make them, and programs of
 //! Slurm that are missing, fail, hang, chatter, or have too much to say.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test ends where it goes wrong"
-)]
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 #![expect(clippy::disallowed_methods, reason = "programs are run, and stand in for those of Slurm")]
 
 use std::io::Write;
@@ -105,13 +101,13 @@ fn run(path: &Path, words: &[&str]) -> (i32, String) {
 }
 
 /// A `squeue` in Python whose `record` writes as it is asked to.
-const SQUEUE: &str = r#"#!/usr/bin/python3 -IS
+const SQUEUE: &str = r"#!/usr/bin/python3 -IS
 import os, sys
 mark = [word for word in sys.argv if word.startswith('--format=')][0].split('\x1f')[0][len('--format='):]
 def record(number, state='PENDING', nodes='', name='x', reason='Resources'):
     fields = [number, number, 'alice', 'gpu', 'phys', state, 1795269430, 1795269440, 'N/A', '1:00:00', 2, nodes, reason, name]
     print(mark + '\x1f' + '\x1f'.join(map(str, fields)) + mark)
-"#;
+";
 
 fn squeue(more: &str) -> String {
     format!("{SQUEUE}{more}\n")

@@ -258,6 +258,31 @@ class Coming(SlurmCase):
         terminal.until("the prompt", r"ready> *$")
 
 
+    def test_jobs_and_their_nodes_are_walked_through(self):
+        first = self.sbatch("-J", "first", "-N2", "--gres=gpu:1", "--ntasks-per-node=1")
+        self.running(first)
+        second = self.sbatch("-J", "second", "--gres=gpu:1", "-w", "gpu03")
+        self.running(second)
+        terminal = self.lab.terminal()
+        terminal.gtop("--slurm", *INTERVAL)
+        terminal.until("the nodes", r"gpu03")
+        terminal.type("2")
+        terminal.until("the first job", rf"job {first}  first  alice gpu running .*job 1 of 2   node 1 of 2")
+        terminal.until("its devices", r"Slurm gave it devices 0 of gpu01")
+        terminal.type("Right")
+        terminal.until("its other node", r"node 2 of 2")
+        terminal.type("j")
+        terminal.until("the second job", rf"job {second}  second .*job 2 of 2   node 1 of 1")
+        self.lab.run("scancel", first)
+        terminal.until("it stays, now the only one", rf"job {second}  second .*job 1 of 1")
+        self.lab.run("scancel", second)
+        terminal.until("it has ended", rf"job {second}  second  has ended")
+        terminal.type("o")
+        terminal.until("the fleet", r"no running job of alice")
+        terminal.type("q")
+        terminal.until("the prompt", r"ready> *$")
+
+
 class Controller(SlurmCase):
     """The controller goes away and comes back."""
 
