@@ -276,7 +276,12 @@ fn discovery(cli: &Cli, clock: Clock) -> Result<(Discovery, String), Failure> {
         fixed.add_local();
         title = format!("{title} and this machine");
     }
-    let slurm = Slurm::new(whose, cli.slurm.discovery_interval, fixed.targets);
+    let mut slurm = Slurm::new(whose, cli.slurm.discovery_interval, fixed.targets);
+    if !cli.slurm.is_wanted() {
+        // A container may have no programs of Slurm: its environment still names the nodes.
+        let nodes = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();
+        slurm = slurm.with_nodes_at_first(slurm::nodes_named(&nodes));
+    }
     Ok((Discovery::slurm(slurm, clock)?, title))
 }
 

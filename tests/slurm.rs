@@ -230,3 +230,21 @@ fn without_scontrol_devices_are_told_from_processes() {
         "{note}"
     );
 }
+
+#[test]
+fn an_allocation_without_programs_of_slurm_is_known_by_its_environment() {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let done = Command::new(env!("CARGO_BIN_EXE_gtop"))
+        .args(["--json", "--deadline", "0.5"])
+        .env("PATH", "/nowhere")
+        .env("SLURM_JOB_ID", "7")
+        .env("SLURM_JOB_NODELIST", &host)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let out: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(out["source"], "Slurm: job 7, this allocation");
+    assert_eq!(out["nodes"][0]["name"], host);
+    let problem = &out["roster"]["problem"]["sentence"];
+    assert_eq!(problem, "squeue is not on the PATH of this machine");
+}
