@@ -21,7 +21,9 @@ import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # In the order of src/probe.rs, compiled piece by piece as there.
-PARTS = ('wire', 'child', 'host', 'processes', 'nvidia_smi', 'nvml_library', 'nvml_device', 'nvml', 'rare', 'main')
+PARTS = ('wire', 'child', 'host', 'processes', 'questions', 'nvidia_smi', 'nvml_library', 'nvml_device', 'nvml', 'rare',
+         'main')
+RARE = ('answers', 'hidden')
 TICK = os.sysconf('SC_CLK_TCK')
 
 
@@ -109,15 +111,22 @@ def main():
                 user.kill()
 
 
+def source(parts):
+    text = ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in parts)
+    return '\n'.join(line for line in text.split('\n') if line and not line.lstrip().startswith('#'))
+
+
+def packed(text):
+    return base64.b64encode(zlib.compress(text.replace('\nclass ', '\n\fclass ').encode(), 9)).decode()
+
+
 def run(options, folder, pids):
-    pieces = 'PACKED={}\n' + ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in PARTS)
-    pieces = '\n'.join(line for line in pieces.split('\n') if line and not line.lstrip().startswith('#'))
-    packed = base64.b64encode(zlib.compress(pieces.replace('\nclass ', '\n\fclass ').encode(), 9)).decode()
-    source = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
+    pieces = 'PACKED=%r\n' % {kind: packed(source([kind])) for kind in RARE} + source(PARTS)
+    script = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
               '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n'
-              'while _p:exec(compile(_p.pop(0),"gtop","exec",0,False,2))\n' % (options.interval, packed))
+              'while _p:exec(compile(_p.pop(0),"gtop","exec",0,False,2))\n' % (options.interval, packed(pieces)))
     path, state, trace = [os.path.join(folder, name) for name in ('probe.py', 'state', 'trace')]
-    open(path, 'w').write(source)
+    open(path, 'w').write(script)
     open(state, 'w').write(scenario(options.devices, pids))
     command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
     if options.strace:

@@ -49,6 +49,7 @@ class Probe:
         self.host = Host()
         self.lookup = Worker('host.slow', look_up)
         self.processes = Processes(self.lookup)
+        self.questions = Questions(self.processes)
         self.families = [[Backend(kind) for kind in kinds] for kinds in BACKENDS]
         self.backends = [backend for family in self.families for backend in family]
         self.interval, self.focus = max(FASTEST, INTERVAL), 0.0
@@ -75,12 +76,15 @@ class Probe:
     def workers(self):
         return [self.lookup] + [b.worker for b in self.used()]
 
+    def everybody(self):
+        return self.workers() + [self.questions.worker]
+
     def run(self):
         now = time.monotonic()
         for worker in self.workers():
             self.begin(worker, now)
         self.until(now + 0.2)
-        self.lookup.ask(time.monotonic(), 'who', [], [os.getuid()])
+        self.lookup.ask(time.monotonic(), 'who', [], [os.getuid()], [])
         self.until(time.monotonic() + 0.2, [self.lookup])
         self.slow_ask(time.monotonic())
         self.until(time.monotonic() + 0.05, [self.lookup])
@@ -112,13 +116,13 @@ class Probe:
             self.next += pace
 
     def wake(self):
-        times = [self.next]
+        times = [self.next, self.questions.wake()]
         for worker in self.workers():
             if worker.link is None:
                 times.append(worker.retry)
             elif worker.busy:
                 times.append(worker.stuck_at())
-        if self.errors:
+        if self.errors or self.questions.answers:
             times.append(time.monotonic() + 0.2)
         return min(times)
 
@@ -141,7 +145,7 @@ class Probe:
             elif fd == 1:
                 self.out.flush()
             else:
-                for worker in self.workers():
+                for worker in self.everybody():
                     if worker.link is not None and worker.link.source == fd:
                         self.listen(worker)
 
@@ -157,10 +161,11 @@ class Probe:
         data = os.read(0, 65536)
         if not data:
             self.end('stdin closed')
-        for verb, seconds in self.commands.feed(data):
+        for number, verb, values in self.commands.feed(data):
+            seconds = values.get('seconds')
             if verb == 'heartbeat':
                 signal.alarm(DEADMAN)
-                for worker in self.workers():
+                for worker in self.everybody():
                     worker.send('beat')
             elif verb == 'full':
                 self.full = True
@@ -171,6 +176,8 @@ class Probe:
                 else:
                     self.interval = seconds or self.interval
                 self.next = min(self.next, time.monotonic() + self.pace())
+            else:
+                self.questions.ask(number, verb, values)
 
     def listen(self, worker):
         try:
@@ -178,6 +185,9 @@ class Probe:
                 self.heard(worker, report)
         except EOFError:
             self.poll.unregister(worker.link.source)
+            if worker is self.questions.worker:
+                self.questions.lost('the probe\'s child process ended')
+                return
             backend = self.backend(worker)
             absent = backend is not None and backend.why is not None
             # What made it end it may have said itself.
@@ -222,7 +232,11 @@ class Probe:
         elif what == 'who':
             self.processes.heard(*report[1:])
         elif what == 'name':
-            self.processes.names[report[1]] = report[2]
+            self.processes.named(report[1], report[2])
+        elif what == 'hidden':
+            self.processes.found(report[1])
+        elif what == 'answer':
+            self.questions.heard(report[1])
 
     def state(self, backend, why, facts):
         """What a backend has become; where it is absent the next of its family takes over, and gives back."""
@@ -265,6 +279,7 @@ class Probe:
                 self.begin(worker, now)
             elif worker.link is None and now >= worker.retry:
                 worker.retry = now + SLOW
+        self.questions.look(now, self)
 
     def intervals(self):
         """The effective seconds of each source: what it wants, on our grid."""
@@ -288,13 +303,17 @@ class Probe:
         while self.errors and self.announced and self.out.ready():
             key = min(self.errors)
             self.out.send(self.errors.pop(key))
+        while self.questions.answers and self.announced and self.out.ready():
+            self.out.send(self.questions.answers.pop(0))
 
     def hello(self, intervals):
         me = self.identity
         frame = {'t': 'hello', 'v': 1, 'probe': 'python', 'at': time.monotonic(), 'time': time.time()}
         frame.update(me)
         frame['user'] = self.processes.names.get(me['uid']) or os.environ.get('LOGNAME') or str(me['uid'])
-        frame['commands'] = ['heartbeat', 'interval', 'focus', 'full']
+        frame['commands'] = ['heartbeat', 'interval', 'focus', 'full'] + list(QUESTIONS)
+        if self.processes.contained:
+            frame['contained'] = True
         frame['intervals'] = intervals
         frame['backends'] = [self.standing(backend) for backend in self.used()]
         return frame
@@ -330,7 +349,7 @@ class Probe:
         self.until(now + min(0.25 * pace, 0.3), asked)
         parts = self.parts()
         if any('uses' in part or 'apps' in part for part in parts) or (self.full and self.processes.pids):
-            if self.processes.read():
+            if self.processes.read(self.full):
                 self.until(time.monotonic() + min(0.1 * pace, 0.05), [self.lookup])
             processes = self.processes.section(time.monotonic(), self.full)
         else:
@@ -380,7 +399,7 @@ class Probe:
 
     def end(self, why):
         """Says goodbye if that is possible at once, and leaves nothing behind."""
-        for worker in self.workers():
+        for worker in self.everybody():
             worker.end(gently=not worker.told)
         deadline = time.monotonic() + 0.3
         said = False
@@ -395,9 +414,9 @@ class Probe:
             pass
         for seconds in (0.5, 0.5):
             deadline = time.monotonic() + seconds
-            while time.monotonic() < deadline and not all([w.reap() for w in self.workers()]):
+            while time.monotonic() < deadline and not all([w.reap() for w in self.everybody()]):
                 time.sleep(0.005)
-            for worker in self.workers():
+            for worker in self.everybody():
                 worker.kill()
         os._exit(0)
 

@@ -16,6 +16,13 @@ def pci():
             for name in names[:4096]]
 
 
+def unpack(kind):
+    """Compiles what only a few nodes need, or only now and then."""
+    import binascii
+    import zlib
+    exec(compile(zlib.decompress(binascii.a2b_base64(PACKED[kind])), kind, 'exec'), globals())
+
+
 class Rare:
     """A backend that is not compiled yet; calling it makes one."""
 
@@ -29,9 +36,7 @@ class Rare:
         self.focused = focused
 
     def __call__(self, duty):
-        import binascii
-        import zlib
-        exec(compile(zlib.decompress(binascii.a2b_base64(PACKED[self.kind])), self.kind, 'exec'), globals())
+        unpack(self.kind)
         return globals()[self.name](duty)
 
 

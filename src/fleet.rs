@@ -18,6 +18,7 @@ use crate::model::{JobList, NodeName};
 mod board;
 mod devices;
 mod fold;
+mod hidden;
 mod history;
 mod jobs;
 mod node;

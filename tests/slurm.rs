@@ -61,7 +61,8 @@ fn job(cgroup: &str) -> Option<String> {
     let Some(Lifted::Sample(sample)) = lifted else { return None };
     let Sample { processes, .. } = *sample;
     let process = processes?.list.into_iter().next()?;
-    Some(process.statics?.job?.to_string())
+    let statics = process.statics?;
+    statics.job.map(|job| job.to_string()).or_else(|| Some(statics.sluid?.to_string()))
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
 use crate::fields::{Field, HOST, PROCESS, Usage, Value, of_device};
-use crate::fleet::{Fleet, Ledger, Node, SourceState, Totals, Traffic};
+use crate::fleet::{Fleet, Ledger, Node, Process, SourceState, Totals, Traffic};
 use crate::model::{Device, DeviceFault, JobId, Link, LinkCounters, Reason, Via};
 use crate::time::Timestamp;
 
@@ -160,6 +160,8 @@ impl Serialize for HostJson<'_> {
             map.serialize_entry("kernel", &*hello.host.kernel)?;
             map.serialize_entry("cpus", &hello.host.cpus)?;
             map.serialize_entry("probe", &*hello.probe)?;
+            map.serialize_entry("hidepid", &hello.host.hidepid)?;
+            map.serialize_entry("contained", &hello.host.is_contained)?;
         }
         write_fields(&mut map, HOST, node)?;
         map.serialize_entry("network", &traffic(&node.host.network, "receive", "transmit"))?;
@@ -241,8 +243,17 @@ impl Serialize for UsageJson {
             &usage.process.as_ref().map(|process| process.key.start_ticks),
         )?;
         write_fields(&mut map, PROCESS, usage)?;
+        let parents: Vec<Json> = usage.process.iter().flat_map(parents).collect();
+        map.serialize_entry("parents", &parents)?;
         map.end()
     }
+}
+
+/// The processes above one, the nearest first.
+fn parents(process: &Process) -> impl Iterator<Item = Json> + '_ {
+    process.statics.parents.iter().map(
+        |one| json!({"pid": one.key.pid, "start_ticks": one.key.start_ticks, "name": &*one.name}),
+    )
 }
 
 /// Writes each field by its id, and why the unknown ones are unknown.

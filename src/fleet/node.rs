@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crate::fleet::history::History;
 use crate::model::{
-    Bytes, Device, DeviceUse, Fault, Freshness, Hello, HostReading, HostSlowReading, Link,
-    NodeName, Percent, ProcessKey, ProcessStatics, Reading, Source, SourceFault, Via, stale_after,
+    Bytes, Device, DeviceUse, Fault, Freshness, Hello, HostReading, HostSlowReading, JobId, Link,
+    NodeName, Percent, ProcessKey, ProcessState, ProcessStatics, Reading, Source, SourceFault,
+    UnseenProcess, Via, stale_after,
 };
 use crate::time::Timestamp;
 
@@ -40,6 +41,8 @@ pub struct Node {
     pub uses: Arc<[DeviceUse]>,
     /// The processes behind `uses`.
     pub processes: Arc<[Process]>,
+    /// Those of them that the node does not show.
+    pub unseen: Arc<[UnseenProcess]>,
     /// The last minutes, second by second.
     pub history: History,
     /// Rates are known: two samples at least 250 ms apart have come in this session.
@@ -100,6 +103,16 @@ pub struct Process {
     pub cpu_percent: Reading<f32>,
     /// Memory in use on the host.
     pub resident: Reading<Bytes>,
+    /// The same as a share of the machine's memory.
+    pub resident_share: Reading<Percent>,
+    /// What it is doing.
+    pub state: Reading<ProcessState>,
+    /// Threads it has.
+    pub threads: Reading<u32>,
+    /// When it began, by our clock.
+    pub started_at: Reading<Timestamp>,
+    /// How long it has run.
+    pub running_seconds: Reading<u64>,
 }
 
 impl SourceState {
@@ -124,6 +137,7 @@ impl Node {
             device_sources: Arc::default(),
             uses: Arc::default(),
             processes: Arc::default(),
+            unseen: Arc::default(),
             history: History::new(keep),
             is_settled: false,
         }
@@ -224,5 +238,18 @@ impl Node {
     /// Returns what is known of a process.
     pub fn process(&self, pid: u32) -> Option<&Process> {
         self.processes.iter().find(|process| process.key.pid == pid)
+    }
+
+    /// Returns what is known of a process that the node does not show.
+    pub fn unseen(&self, pid: u32) -> Option<&UnseenProcess> {
+        self.unseen.iter().find(|process| process.pid == pid)
+    }
+
+    /// Returns the scheduler's job of a process, whether it is shown or not.
+    pub fn job_of(&self, pid: u32) -> Option<&JobId> {
+        match self.process(pid) {
+            Some(process) => process.statics.job.as_ref(),
+            None => self.unseen(pid)?.statics.job.as_ref(),
+        }
     }
 }

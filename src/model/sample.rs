@@ -7,7 +7,7 @@ use crate::model::device::Device;
 use crate::model::fault::SourceFault;
 use crate::model::host::{HostFacts, HostReading, HostSlowReading};
 use crate::model::id::Source;
-use crate::model::process::{DeviceUse, ProcessReading};
+use crate::model::process::{DeviceUse, ProcessReading, UnseenProcess};
 use crate::time::Timestamp;
 
 /// What a probe says of itself and its machine, first of all.
@@ -106,4 +106,6 @@ pub struct ProcessesReading {
     pub at: Timestamp,
     /// The processes; one that is missing has ended.
     pub list: Vec<ProcessReading>,
+    /// Those a driver names and the kernel does not show.
+    pub unseen: Vec<UnseenProcess>,
 }

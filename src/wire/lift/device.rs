@@ -134,6 +134,8 @@ pub(super) fn device(sent: &body::Device) -> Device {
         details: details(&judge).shared(),
         counters: counters(&judge).shared(),
         rates: None,
+        hidden_processes: Reading::default(),
+        hidden_memory: Reading::default(),
         fault: sent.fault.as_deref().map(device_fault),
     }
 }
