@@ -40,7 +40,6 @@ const PYTHON: &[&str] = &[
     include_str!("../probes/host.py"),
     include_str!("../probes/processes.py"),
     include_str!("../probes/questions.py"),
-    include_str!("../probes/nvidia_smi.py"),
     include_str!("../probes/nvml_library.py"),
     include_str!("../probes/nvml_device.py"),
     include_str!("../probes/nvml.py"),
@@ -53,6 +52,7 @@ const PYTHON: &[&str] = &[
 const RARE: &[(&str, &str)] = &[
     ("answers", include_str!("../probes/answers.py")),
     ("hidden", include_str!("../probes/hidden.py")),
+    ("nvidia-smi", include_str!("../probes/nvidia_smi.py")),
 ];
 
 /// The sh probe, likewise.

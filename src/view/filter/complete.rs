@@ -100,7 +100,7 @@ mod tests {
         let at_end = |text: &str| complete(text, text.chars().count(), &fleet);
         assert_eq!(at_end("alice ut"), ["util"]);
         assert!(at_end("st").contains(&"stale".to_owned()));
-        assert_eq!(at_end("!thr").first().map(String::as_str), Some("!throttle"));
+        assert_eq!(at_end("!thr").first().map(String::as_str), Some("!threads"));
         assert_eq!(at_end("x node=gpu"), ["node=gpu01", "node=gpu02"]);
         assert_eq!(at_end("nosuch=x"), [""; 0]);
         assert_eq!(complete("util<10 st", 2, &fleet).first().map(String::as_str), Some("util"));

@@ -232,13 +232,8 @@ mod tests {
             ..ProcessStatics::default()
         };
         let key = ProcessKey { pid: 7, start_ticks: 1 };
-        node.processes = vec![Process {
-            key,
-            statics: Arc::new(statics),
-            cpu_percent: Reading::default(),
-            resident: Reading::default(),
-        }]
-        .into();
+        node.processes =
+            vec![Process { key, statics: Arc::new(statics), ..Process::default() }].into();
         node
     }
 
