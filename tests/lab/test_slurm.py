@@ -6,7 +6,7 @@ import re
 import shutil
 import unittest
 
-from harness import LabCase, Snapshot, wait_for
+from harness import PATIENCE, LabCase, Snapshot, wait_for
 
 # Often enough for tests, and longer than a round takes.
 INTERVAL = ("--discovery-interval", "1")
@@ -67,7 +67,7 @@ def used(snapshot, number):
     found = {}
     for node in snapshot.value["nodes"]:
         for device in node["devices"]:
-            if any(process["job"] == number for process in device["processes"]):
+            if any(process["job"] == number for process in device["processes"] or ()):
                 found.setdefault(node["name"], []).append(device["uuid"])
     return found
 
@@ -105,7 +105,7 @@ class Devices(SlurmCase):
         # Only now: nothing that would delay it is begun after it.
         cls.jobs["waiting"] = cls.sbatch("-J", "big", "-N6", "--gres=gpu:8")
         cls.watch = cls.lab.watch("--slurm", *INTERVAL)
-        cls.seen = cls.watch.until("all jobs, their devices, and all processes", cls.is_complete)
+        cls.seen = cls.watch.until("all jobs, their devices, and all processes", cls.is_complete, 3 * PATIENCE)
 
     @classmethod
     def is_complete(cls, snapshot):
