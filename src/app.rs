@@ -13,7 +13,7 @@ use crate::app::print::Printing;
 use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
 use crate::cli::{Cli, Command, How, Paces};
-use crate::inventory::Roster;
+use crate::inventory::{InventoryError, Roster, groups_of_this_user};
 use crate::nodeset;
 use crate::time::Clock;
 use crate::transport::{Choice, Options, Reach, Target, Transport};
@@ -77,7 +77,7 @@ pub fn run(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
-    Inventory(#[from] crate::inventory::InventoryError),
+    Inventory(#[from] InventoryError),
     #[error("no host to trust; write gtop trust HOST")]
     NoHost,
     #[error("cannot write the log {path}: {source}")]
@@ -184,10 +184,15 @@ fn options(cli: &Cli) -> Options {
 }
 
 fn roster(cli: &Cli, hosts: &[String]) -> Result<Roster, Failure> {
-    let mut roster = Roster::default();
+    let mut roster = Roster::with_groups(groups_of_this_user());
     roster.add_arguments(hosts)?;
     if let Some(file) = &cli.nodes.hosts_file {
         roster.add_file(file)?;
+    }
+    roster.exclude(&cli.nodes.exclude)?;
+    // Whoever names nodes does not mean this machine instead.
+    if roster.targets.is_empty() && (!hosts.is_empty() || cli.nodes.hosts_file.is_some()) {
+        return Err(InventoryError::NothingLeft.into());
     }
     Ok(roster)
 }

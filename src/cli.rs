@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, or a set such as gpu[001-128,200]";
+const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, a set such as gpu[001-128,200], or a group such as @gpu (see EXAMPLES)";
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -19,6 +19,8 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
     after_help = "A subcommand word wins over a host: `gtop -- trust` watches the host trust.",
     after_long_help = "EXAMPLES\n  \
         gtop gpu01 gpu02 'gpu[03-16]'   watch these nodes\n  \
+        gtop 'gpu[01-16]!gpu[03,07]'    without two of them; also '&' in both, '^' in one only\n  \
+        gtop @gpu                       watch a group of ClusterShell's files; @SOURCE:GROUP, @*\n  \
         gtop -f hosts.txt               watch the nodes in a file, one a line\n  \
         gtop                            watch this machine\n  \
         gtop --demo                     see the program without a cluster\n  \
@@ -80,6 +82,9 @@ pub struct Nodes {
     /// Read nodes from a file, one a line; # begins a comment, - is standard input
     #[arg(short = 'f', long, value_name = "FILE", global = true)]
     pub hosts_file: Option<PathBuf>,
+    /// Leave these nodes out, wherever they come from: a set such as gpu[03,07] or @down
+    #[arg(long, value_name = "SET", global = true)]
+    pub exclude: Vec<String>,
     /// Log in as this user, where the host does not say another
     #[arg(short = 'l', long, alias = "username", value_name = "NAME", global = true, value_parser = login)]
     pub login: Option<String>,

@@ -1,30 +1,57 @@
-//! Who to watch: hosts from the command line, from files, and this machine.
+//! Who to watch: hosts from the command line, from files and configurations, and this machine.
 //!
 //! Knows nothing of probes.
 
+mod groups;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use crate::inventory::groups::groups_of_this_user;
 
 use crate::model::{NodeName, NodeNameError};
-use crate::nodeset::{self, NodeSetError};
+use crate::nodeset::{self, Groups, NodeSetError};
 use crate::transport::{Profile, Reach, SshTarget, Target};
 
 /// The largest host file that is read.
 const FILE_LIMIT: u64 = 16 << 20;
 
-/// The targets found at a moment, each name once, in the order given.
+/// The targets found at a moment, each once however it is written, in the order given.
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
     /// Who to watch.
     pub targets: Vec<Target>,
     names: BTreeSet<NodeName>,
+    /// The same machines by their ways, so that `[::1]` and `::1` are one.
+    ways: BTreeSet<Way>,
+    groups: Arc<Groups>,
+}
+
+/// What makes two targets the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    Local,
+    Ssh { host: String, user: Option<String>, port: Option<u16> },
+}
+
+impl Way {
+    fn of(reach: &Reach) -> Self {
+        match reach {
+            Reach::Local => Self::Local,
+            // As ssh does, which looks a name up in lower case.
+            Reach::Ssh(SshTarget { host, user, port, .. }) => {
+                Self::Ssh { host: host.to_ascii_lowercase(), user: user.clone(), port: *port }
+            }
+        }
+    }
 }
 
 /// Why hosts cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum InventoryError {
     /// A node set is wrong.
-    #[error("{place}{source}")]
+    #[error("{place}{source:#}")]
     NodeSet {
         /// Where it stands, empty for the command line.
         place: String,
@@ -69,9 +96,25 @@ pub enum InventoryError {
     /// A file holds no host.
     #[error("the hosts file {} names no host; write one a line", .0.display())]
     FileEmpty(PathBuf),
+    /// A file is no text.
+    #[error("{}:{line}: the hosts file is not UTF-8 text", path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+        /// The first line that is none.
+        line: usize,
+    },
+    /// All nodes were taken out again.
+    #[error("no node is left to watch; name nodes that --exclude and '!' leave in")]
+    NothingLeft,
 }
 
 impl Roster {
+    /// Returns an empty roster that knows these groups.
+    pub fn with_groups(groups: Groups) -> Self {
+        Self { groups: Arc::new(groups), ..Self::default() }
+    }
+
     /// Adds what the command line names.
     pub fn add_arguments(&mut self, hosts: &[String]) -> Result<(), InventoryError> {
         hosts.iter().try_for_each(|host| self.add(host, ""))
@@ -80,14 +123,32 @@ impl Roster {
     /// Adds the lines of a file; `-` is standard input.
     pub fn add_file(&mut self, path: &Path) -> Result<(), InventoryError> {
         let text = read(path)?;
+        let mut is_empty = true;
         for (number, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
-            let place = format!("{}:{}: ", path.display(), number + 1);
-            line.split_whitespace().try_for_each(|host| self.add(host, &place))?;
+            is_empty &= line.is_empty();
+            self.add(line, &format!("{}:{}: ", path.display(), number + 1))?;
         }
-        if self.targets.is_empty() {
+        if is_empty {
             return Err(InventoryError::FileEmpty(path.to_owned()));
         }
+        Ok(())
+    }
+
+    /// Takes out the nodes of these sets, wherever they came from: by their names, or by their hosts
+    /// without user and port.
+    pub fn exclude(&mut self, sets: &[String]) -> Result<(), InventoryError> {
+        let mut out = BTreeSet::new();
+        for set in sets {
+            out.extend(self.expand(set, "--exclude ")?);
+        }
+        self.targets.retain(|target| {
+            let is_host = match &target.reach {
+                Reach::Ssh(ssh) => out.contains(&ssh.host),
+                Reach::Local => false,
+            };
+            !is_host && !out.contains(target.name.as_str())
+        });
         Ok(())
     }
 
@@ -101,33 +162,46 @@ impl Roster {
         self.targets.extend(name.map(|name| Target { name, reach: Reach::Local }));
     }
 
+    fn expand(&self, text: &str, place: &str) -> Result<Vec<String>, InventoryError> {
+        let wrong = |source| InventoryError::NodeSet { place: place.to_owned(), source };
+        nodeset::expand_with(text, &self.groups).map_err(wrong)
+    }
+
     fn add(&mut self, text: &str, place: &str) -> Result<(), InventoryError> {
-        let names = nodeset::expand(text)
-            .map_err(|source| InventoryError::NodeSet { place: place.to_owned(), source })?;
-        for name in names {
-            let target = target(&name, place)?;
-            if self.names.insert(target.name.clone()) {
-                self.targets.push(target);
-            }
+        for name in self.expand(text, place)? {
+            self.admit(target(&name, place)?);
         }
         Ok(())
+    }
+
+    /// Adds a target that is not there yet, by its name or by its way.
+    fn admit(&mut self, target: Target) {
+        if self.ways.insert(Way::of(&target.reach)) && self.names.insert(target.name.clone()) {
+            self.targets.push(target);
+        }
     }
 }
 
 fn read(path: &Path) -> Result<String, InventoryError> {
     use std::io::Read as _;
     let failed = |source| InventoryError::File { path: path.to_owned(), source };
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let source: Box<dyn std::io::Read> = if path == Path::new("-") {
         Box::new(std::io::stdin())
     } else {
         Box::new(std::fs::File::open(path).map_err(failed)?)
     };
-    let read = source.take(FILE_LIMIT + 1).read_to_string(&mut text).map_err(failed)?;
+    let read = source.take(FILE_LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;
     if read as u64 > FILE_LIMIT {
         return Err(InventoryError::FileTooLarge(path.to_owned()));
     }
-    Ok(text)
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let before = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
+        let line = 1 + before.filter(|byte| **byte == b'\n').count();
+        InventoryError::NotText { path: path.to_owned(), line }
+    })?;
+    // Editors of other systems begin a file so.
+    Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
 }
 
 /// Reads `[user@]host[:port]`; an address of version 6 with a port stands in brackets.
@@ -206,6 +280,23 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_is_watched_once_however_it_is_written() {
+        let roster = roster(&["::1", "[::1]", "gpu01", "GPU01", "gpu01:22", "ada@gpu01"]).unwrap();
+        let names: Vec<_> = roster.targets.iter().map(|target| target.name.as_str()).collect();
+        assert_eq!(names, ["::1", "gpu01", "gpu01:22", "ada@gpu01"]);
+    }
+
+    #[test]
+    fn what_is_excluded_is_left_out_by_name_or_host() {
+        let mut roster = roster(&["gpu[01-06]", "ada@gpu07:22"]).unwrap();
+        roster.exclude(&["gpu[02-03]".to_owned(), "gpu05,gpu07,other".to_owned()]).unwrap();
+        let names: Vec<_> = roster.targets.iter().map(|target| target.name.as_str()).collect();
+        assert_eq!(names, ["gpu01", "gpu04", "gpu06"]);
+        let error = roster.exclude(&["gpu[".to_owned()]).unwrap_err().to_string();
+        assert!(error.starts_with("--exclude this open bracket"), "{error}");
+    }
+
+    #[test]
     fn this_machine_has_a_name_of_its_own() {
         let mut roster = Roster::default();
         roster.add_local();
@@ -224,7 +315,7 @@ mod tests {
             ("gpu01:0", "port"),
             ("gpu01:99999", "port"),
             ("gpu01:ssh", "port"),
-            ("@gpu01", "names no host"),
+            ("@gpu01", "no groups of nodes here"),
             ("ada@", "names no host"),
             ("ada@-oProxyCommand=x", "holds '='"),
             ("ada@-x", "names no host"),
@@ -250,6 +341,14 @@ mod tests {
         assert!(error.contains(":2: "), "{error}");
         std::fs::write(&path, "# nothing\n").unwrap();
         assert!(matches!(Roster::default().add_file(&path), Err(InventoryError::FileEmpty(_))));
+        std::fs::write(&path, "\u{feff}gpu01 gpu02\r\ngpu[03-05] ! gpu04 # c\r\n").unwrap();
+        let mut roster = Roster::default();
+        roster.add_file(&path).unwrap();
+        let names: Vec<_> = roster.targets.iter().map(|target| target.name.as_str()).collect();
+        assert_eq!(names, ["gpu01", "gpu02", "gpu03", "gpu05"]);
+        std::fs::write(&path, b"gpu01\n# \xe4\n").unwrap();
+        let error = Roster::default().add_file(&path).unwrap_err().to_string();
+        assert!(error.contains(":2: the hosts file is not UTF-8"), "{error}");
         assert!(matches!(
             Roster::default().add_file(folder.path()),
             Err(InventoryError::File { .. })
