@@ -13,8 +13,7 @@ use crate::app::print::Printing;
 use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
 use crate::cli::{Cli, Command, How, Paces};
-use crate::inventory::{InventoryError, Roster, groups_of_this_user};
-use crate::nodeset;
+use crate::inventory::InventoryError;
 use crate::time::Clock;
 use crate::transport::{Choice, Options, Reach, Target, Transport};
 
@@ -23,6 +22,7 @@ mod doctor;
 mod interview;
 mod log;
 mod print;
+mod roster;
 mod screen;
 mod terminal;
 mod trust;
@@ -116,7 +116,7 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
     let interview = interviewer.as_ref().map(Interviewer::interview);
     let transport = Transport::new(Options { interview, ..options(cli) });
     if let Some(Command::Trust { hosts }) = &cli.command {
-        let roster = roster(cli, hosts)?;
+        let roster = roster::named(cli, &transport, hosts)?;
         if roster.targets.is_empty() {
             return Err(Failure::NoHost);
         }
@@ -127,7 +127,7 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
     }
     let means = Means { transport, interviewer, clock };
     if let Some(Command::Doctor { hosts, local, json }) = &cli.command {
-        let targets = targets_of(cli, hosts, *local || cli.nodes.local)?.0;
+        let targets = roster::to_watch(cli, &means.transport, hosts, *local || cli.nodes.local)?.0;
         return consult(cli, &runtime, means, targets, *json, out, err);
     }
     watch(cli, &runtime, means, out, err)
@@ -183,20 +183,6 @@ fn options(cli: &Cli) -> Options {
     }
 }
 
-fn roster(cli: &Cli, hosts: &[String]) -> Result<Roster, Failure> {
-    let mut roster = Roster::with_groups(groups_of_this_user());
-    roster.add_arguments(hosts)?;
-    if let Some(file) = &cli.nodes.hosts_file {
-        roster.add_file(file)?;
-    }
-    roster.exclude(&cli.nodes.exclude)?;
-    // Whoever names nodes does not mean this machine instead.
-    if roster.targets.is_empty() && (!hosts.is_empty() || cli.nodes.hosts_file.is_some()) {
-        return Err(InventoryError::NothingLeft.into());
-    }
-    Ok(roster)
-}
-
 fn watch(
     cli: &Cli,
     runtime: &Runtime,
@@ -209,7 +195,7 @@ fn watch(
     let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
     let (targets, title) = match &demo {
         Some(demo) => (demo.targets()?, demo.title()),
-        None => targets_of(cli, &cli.hosts, cli.nodes.local)?,
+        None => roster::to_watch(cli, &transport, &cli.hosts, cli.nodes.local)?,
     };
     if demo.is_none()
         && runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted
@@ -246,23 +232,4 @@ fn watch(
     // A read of standard input may still be waiting, and must not hold up the end.
     drop(watch);
     Ok(ending)
-}
-
-/// Returns whom to watch, and what to call them: the folded hosts, or this machine.
-fn targets_of(
-    cli: &Cli,
-    hosts: &[String],
-    is_local: bool,
-) -> Result<(Vec<Target>, String), Failure> {
-    let mut roster = roster(cli, hosts)?;
-    let mut title = nodeset::fold(roster.targets.iter().map(|target| target.name.as_str()));
-    if is_local || roster.targets.is_empty() {
-        roster.add_local();
-        title = if title.is_empty() {
-            "this machine".to_owned()
-        } else {
-            format!("{title} and this machine")
-        };
-    }
-    Ok((roster.targets, title))
 }

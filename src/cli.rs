@@ -22,6 +22,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop 'gpu[01-16]!gpu[03,07]'    without two of them; also '&' in both, '^' in one only\n  \
         gtop @gpu                       watch a group of ClusterShell's files; @SOURCE:GROUP, @*\n  \
         gtop -f hosts.txt               watch the nodes in a file, one a line\n  \
+        gtop --ssh-config-hosts='gpu*'  watch those that ~/.ssh/config names\n  \
         gtop                            watch this machine\n  \
         gtop --demo                     see the program without a cluster\n  \
         gtop --json gpu01 | jq .totals  one picture for a program\n  \
@@ -82,6 +83,19 @@ pub struct Nodes {
     /// Read nodes from a file, one a line; # begins a comment, - is standard input
     #[arg(short = 'f', long, value_name = "FILE", global = true)]
     pub hosts_file: Option<PathBuf>,
+    /// Read nodes from a host file of MPI: lines such as gpu01 slots=8, or gpu01:8
+    #[arg(long, value_name = "FILE", global = true)]
+    pub mpi_hostfile: Option<PathBuf>,
+    /// Watch the hosts that ~/.ssh/config names without wildcards; PATTERN, such as gpu*, picks some
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "*",
+        global = true
+    )]
+    pub ssh_config_hosts: Option<String>,
     /// Leave these nodes out, wherever they come from: a set such as gpu[03,07] or @down
     #[arg(long, value_name = "SET", global = true)]
     pub exclude: Vec<String>,
@@ -99,12 +113,19 @@ pub struct Nodes {
         require_equals = true,
         default_missing_value = "12",
         value_parser = clap::value_parser!(u16).range(1..=1000),
-        conflicts_with_all = ["hosts", "hosts_file", "local"]
+        conflicts_with_all = ["hosts", "hosts_file", "mpi_hostfile", "ssh_config_hosts", "exclude", "local"]
     )]
     pub demo: Option<u16>,
     /// What the made-up fleet is made from
     #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "demo")]
     pub seed: u64,
+}
+
+impl Nodes {
+    /// Says whether nodes are named by an option.
+    pub const fn names_nodes(&self) -> bool {
+        self.hosts_file.is_some() || self.mpi_hostfile.is_some() || self.ssh_config_hosts.is_some()
+    }
 }
 
 /// How often things happen.
@@ -299,6 +320,18 @@ mod tests {
         assert_eq!(parse("gtop --demo").unwrap().nodes.demo, Some(12));
         assert_eq!(parse("gtop --demo=3 --seed 7").unwrap().nodes.demo, Some(3));
         assert!(parse("gtop --demo 3").is_err());
+    }
+
+    #[test]
+    fn nodes_may_be_named_by_options() {
+        let nodes = |line: &str| parse(line).unwrap().nodes;
+        assert!(!nodes("gtop --exclude gpu01").names_nodes());
+        let all =
+            nodes("gtop --ssh-config-hosts --exclude gpu01 --exclude @down --mpi-hostfile hosts");
+        assert_eq!(all.ssh_config_hosts.as_deref(), Some("*"));
+        assert_eq!(all.exclude, ["gpu01", "@down"]);
+        assert!(all.mpi_hostfile.is_some() && all.names_nodes());
+        assert_eq!(nodes("gtop --ssh-config-hosts=gpu*").ssh_config_hosts.as_deref(), Some("gpu*"));
     }
 
     #[test]

@@ -3,16 +3,18 @@
 //! Knows nothing of probes.
 
 mod groups;
+mod mpi;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use crate::inventory::groups::groups_of_this_user;
+pub use crate::inventory::mpi::MpiMistake;
 
 use crate::model::{NodeName, NodeNameError};
 use crate::nodeset::{self, Groups, NodeSetError};
-use crate::transport::{Profile, Reach, SshTarget, Target};
+use crate::transport::{self, Profile, Reach, SshTarget, Target};
 
 /// The largest host file that is read.
 const FILE_LIMIT: u64 = 16 << 20;
@@ -39,9 +41,9 @@ impl Way {
     fn of(reach: &Reach) -> Self {
         match reach {
             Reach::Local => Self::Local,
-            // As ssh does, which looks a name up in lower case.
+            // In the case it is written in: ssh's Host patterns tell that apart.
             Reach::Ssh(SshTarget { host, user, port, .. }) => {
-                Self::Ssh { host: host.to_ascii_lowercase(), user: user.clone(), port: *port }
+                Self::Ssh { host: host.clone(), user: user.clone(), port: *port }
             }
         }
     }
@@ -104,6 +106,28 @@ pub enum InventoryError {
         /// The first line that is none.
         line: usize,
     },
+    /// A host file of MPI is given as another one.
+    #[error("{place}this is a host file of MPI; give it as --mpi-hostfile FILE")]
+    IsMpi {
+        /// Where it stands.
+        place: String,
+    },
+    /// A line of an MPI host file is wrong.
+    #[error("{place}{source}")]
+    Mpi {
+        /// Where it stands.
+        place: String,
+        /// What is wrong.
+        source: MpiMistake,
+    },
+    /// The ssh configuration cannot be read.
+    #[error("{0}")]
+    Configuration(transport::Fault),
+    /// The ssh configuration names no such host.
+    #[error(
+        "ssh_config names no host{}; a Host line without wildcards does", .0.as_ref().map(|pattern| format!(" that fits {pattern:?}")).unwrap_or_default()
+    )]
+    NoConfiguredHost(Option<String>),
     /// All nodes were taken out again.
     #[error("no node is left to watch; name nodes that --exclude and '!' leave in")]
     NothingLeft,
@@ -127,10 +151,56 @@ impl Roster {
         for (number, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
             is_empty &= line.is_empty();
-            self.add(line, &format!("{}:{}: ", path.display(), number + 1))?;
+            let place = format!("{}:{}: ", path.display(), number + 1);
+            if line.contains("slots=") {
+                return Err(InventoryError::IsMpi { place });
+            }
+            self.add(line, &place)?;
         }
         if is_empty {
             return Err(InventoryError::FileEmpty(path.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Adds the hosts of an MPI host file; `-` is standard input.
+    pub fn add_mpi_file(&mut self, path: &Path) -> Result<(), InventoryError> {
+        let text = read(path)?;
+        let mut is_empty = true;
+        for (number, line) in text.lines().enumerate() {
+            let place = format!("{}:{}: ", path.display(), number + 1);
+            let host = mpi::host(line);
+            let host =
+                host.map_err(|source| InventoryError::Mpi { place: place.clone(), source })?;
+            let Some(host) = host else { continue };
+            is_empty = false;
+            self.add(&host, &place)?;
+        }
+        if is_empty {
+            return Err(InventoryError::FileEmpty(path.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Adds the hosts of the ssh configuration, those that fit a pattern with `*` and `?`.
+    pub fn add_configured(
+        &mut self,
+        hosts: Result<Vec<String>, transport::Fault>,
+        pattern: &str,
+    ) -> Result<(), InventoryError> {
+        let hosts = hosts.map_err(InventoryError::Configuration)?;
+        let mut is_empty = true;
+        for host in hosts.iter().filter(|host| nodeset::fits(host, pattern)) {
+            // An alias that is no host name is no mistake of somebody who wants to watch the others.
+            let Ok(name) = NodeName::new(host) else { continue };
+            is_empty = false;
+            let ssh =
+                SshTarget { host: host.clone(), user: None, port: None, profile: Profile::System };
+            self.admit(Target { name, reach: Reach::Ssh(ssh) });
+        }
+        if is_empty {
+            let pattern = (pattern != "*").then(|| pattern.to_owned());
+            return Err(InventoryError::NoConfiguredHost(pattern));
         }
         Ok(())
     }
@@ -281,7 +351,8 @@ mod tests {
 
     #[test]
     fn a_machine_is_watched_once_however_it_is_written() {
-        let roster = roster(&["::1", "[::1]", "gpu01", "GPU01", "gpu01:22", "ada@gpu01"]).unwrap();
+        let roster =
+            roster(&["::1", "[::1]", "gpu01", "gpu01:22", "gpu01:022", "ada@gpu01"]).unwrap();
         let names: Vec<_> = roster.targets.iter().map(|target| target.name.as_str()).collect();
         assert_eq!(names, ["::1", "gpu01", "gpu01:22", "ada@gpu01"]);
     }
@@ -326,6 +397,38 @@ mod tests {
             let error = roster(&[bad]).expect_err(bad).to_string();
             assert!(error.contains(words), "{bad}: {error}");
         }
+    }
+
+    #[test]
+    fn an_mpi_host_file_names_nodes_and_not_ports() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hosts");
+        let text =
+            "# mpirun\ngpu01 slots=8 max_slots=8\r\ngpu[02-03]:8\n\ngpu01 slots=4\n10.0.0.1:2\n";
+        std::fs::write(&path, text).unwrap();
+        let mut roster = Roster::default();
+        roster.add_mpi_file(&path).unwrap();
+        let names: Vec<_> = roster.targets.iter().map(|target| target.name.as_str()).collect();
+        assert_eq!(names, ["gpu01", "gpu02", "gpu03", "10.0.0.1"]);
+        std::fs::write(&path, "gpu01\ngpu02 gpu03\n").unwrap();
+        let error = Roster::default().add_mpi_file(&path).unwrap_err().to_string();
+        assert!(error.contains("hosts:2: \"gpu03\" is neither"), "{error}");
+        // Whoever gives it as a plain file is told which option takes it.
+        std::fs::write(&path, "gpu01 slots=8\n").unwrap();
+        let error = Roster::default().add_file(&path).unwrap_err().to_string();
+        assert!(error.contains("--mpi-hostfile"), "{error}");
+    }
+
+    #[test]
+    fn hosts_of_the_ssh_configuration_are_those_that_fit() {
+        let all = || Ok(["gpu01", "gpu02", "login", "a/b"].map(str::to_owned).to_vec());
+        let mut roster = Roster::default();
+        roster.add_configured(all(), "gpu*").unwrap();
+        assert_eq!(roster.targets.len(), 2);
+        roster.add_configured(all(), "*").unwrap();
+        assert_eq!(roster.targets.len(), 3);
+        let error = roster.add_configured(all(), "tpu*").unwrap_err().to_string();
+        assert!(error.starts_with("ssh_config names no host that fits \"tpu*\";"), "{error}");
     }
 
     #[test]

@@ -36,6 +36,13 @@ impl Transport {
         }
     }
 
+    /// Returns the hosts that the configuration names, without wildcards, in the order of the files.
+    ///
+    /// Reads files, and may block for as long as that takes.
+    pub fn configured_hosts(&self) -> Result<Vec<String>, Fault> {
+        self.0.configuration().hosts().map_err(stopped)
+    }
+
     pub(super) fn question(&self, ssh: &SshTarget) -> Question {
         Question {
             host: ssh.host.clone(),

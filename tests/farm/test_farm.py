@@ -70,6 +70,26 @@ class Farm(unittest.TestCase):
         names = [node["name"] for node in self.snapshot("-f", "-", stdin="gpu03\n")["nodes"]]
         self.assertEqual(names, ["gpu03"])
 
+    def test_hosts_come_from_an_mpi_host_file_and_the_ssh_configuration(self):
+        path = f"{self.directory}/hostfile"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("# mpirun\ngpu01 slots=8 max_slots=8\ngpu02:8\ngpu01 slots=2\n")
+        names = [node["name"] for node in self.snapshot("--mpi-hostfile", path)["nodes"]]
+        self.assertEqual(names, ["gpu01", "gpu02"])
+        names = [node["name"] for node in self.snapshot("--ssh-config-hosts=gpu*", "--exclude", "gpu[03-07]")["nodes"]]
+        self.assertEqual(names, ["gpu01", "gpu02", "gpu08"])
+        done = self.gtop("--json", "gpu01", "--exclude", "gpu01")
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn("no node is left", done.stderr)
+
+    def test_groups_and_operations_name_nodes(self):
+        folder = f"{self.directory}/farm/home/.config/clustershell/groups.d"
+        os.makedirs(folder)
+        with open(f"{folder}/farm.yaml", "w", encoding="utf-8") as file:
+            file.write("farm:\n  left: gpu[01-04]\n  odd: [gpu01, gpu03, gpu05]\n")
+        names = [node["name"] for node in self.snapshot("@left&@odd,gpu08!gpu01")["nodes"]]
+        self.assertEqual(names, ["gpu03", "gpu08"])
+
     def test_a_pipe_gets_a_table(self):
         done = self.gtop("gpu03", "gpu04")
         self.assertEqual(done.returncode, 0, done.stderr)
