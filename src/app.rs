@@ -10,10 +10,12 @@ use crate::app::demo::Demo;
 use crate::app::doctor::Consultation;
 use crate::app::interview::{Interviewer, Mood};
 use crate::app::print::Printing;
+use crate::app::roster::PodSearch;
 use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
 use crate::cli::{Cli, Command, How, Paces};
-use crate::inventory::InventoryError;
+use crate::doctor::{Report, report_on_pod};
+use crate::inventory::{InventoryError, PodError};
 use crate::time::Clock;
 use crate::transport::{Choice, Options, Reach, Target, Transport};
 
@@ -78,6 +80,8 @@ pub fn run(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
 enum Failure {
     #[error(transparent)]
     Inventory(#[from] InventoryError),
+    #[error("{0}; {remedy}", remedy = .0.remedy())]
+    Pod(#[from] PodError),
     #[error("no host to trust; write gtop trust HOST")]
     NoHost,
     #[error("cannot write the log {path}: {source}")]
@@ -92,7 +96,7 @@ impl Failure {
     const fn code(&self) -> u8 {
         match self {
             Self::Inventory(_) | Self::NoHost => 2,
-            Self::Log { .. } | Self::Transport(_) | Self::Io(_) => 1,
+            Self::Log { .. } | Self::Pod(_) | Self::Transport(_) | Self::Io(_) => 1,
         }
     }
 }
@@ -127,10 +131,39 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
     }
     let means = Means { transport, interviewer, clock };
     if let Some(Command::Doctor { hosts, local, json }) = &cli.command {
-        let targets = roster::to_watch(cli, &means.transport, hosts, *local || cli.nodes.local)?.0;
-        return consult(cli, &runtime, means, targets, *json, out, err);
+        let is_local = *local || cli.nodes.local;
+        let patients = Patients::of(cli, &means.transport, hosts, is_local)?;
+        return consult(cli, &runtime, means, patients, *json || cli.output.json, out, err);
     }
     watch(cli, &runtime, means, out, err)
+}
+
+/// Whom to examine.
+struct Patients {
+    targets: Vec<Target>,
+    /// What was found about the pod they belong to.
+    pod: Option<Report>,
+}
+
+impl Patients {
+    fn of(
+        cli: &Cli,
+        transport: &Transport,
+        hosts: &[String],
+        is_local: bool,
+    ) -> Result<Self, Failure> {
+        let search = PodSearch::of(cli)?;
+        let pod = search.as_ref().map(|search| report_on_pod(&search.found, search.took));
+        let pod = pod.transpose().map_err(io::Error::other)?;
+        let found = search.as_ref().and_then(|search| search.found.as_ref().ok());
+        let nobody = search.is_some() && found.is_none() && hosts.is_empty() && !is_local;
+        let targets = if nobody {
+            Vec::new()
+        } else {
+            roster::or_this_machine(roster::with_pod(cli, transport, hosts, found)?, is_local).0
+        };
+        Ok(Self { targets, pod })
+    }
 }
 
 /// Examines nodes; encrypted keys and questions are asked about as before a watch.
@@ -138,22 +171,24 @@ fn consult(
     cli: &Cli,
     runtime: &Runtime,
     means: Means,
-    targets: Vec<Target>,
+    patients: Patients,
     is_json: bool,
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<Ending, Failure> {
     let Means { transport, interviewer, clock } = means;
+    let Patients { targets, pod } = patients;
     if runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted {
         return Ok(Ending::Interrupted);
     }
     let consultation = Consultation {
         transport,
         targets,
+        first: pod,
         clock,
         interviewer,
         max_connecting: cli.reach.max_connecting,
-        is_json: is_json || cli.output.json,
+        is_json,
     };
     Ok(runtime.block_on(doctor::consult(consultation, out))?)
 }

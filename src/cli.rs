@@ -23,6 +23,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop @gpu                       watch a group of ClusterShell's files; @SOURCE:GROUP, @*\n  \
         gtop -f hosts.txt               watch the nodes in a file, one a line\n  \
         gtop --ssh-config-hosts='gpu*'  watch those that ~/.ssh/config names\n  \
+        gtop --tpu-pod                  watch all workers of this TPU pod\n  \
         gtop                            watch this machine\n  \
         gtop --demo                     see the program without a cluster\n  \
         gtop --json gpu01 | jq .totals  one picture for a program\n  \
@@ -96,6 +97,21 @@ pub struct Nodes {
         global = true
     )]
     pub ssh_config_hosts: Option<String>,
+    /// Watch the workers of this TPU pod: those that GKE, or the metadata server, names
+    #[arg(long, global = true)]
+    pub tpu_pod: bool,
+    /// Watch the workers of a TPU pod whose addresses stand in ~/podips.txt, one a line, # begins a
+    /// comment; or in ~/NAME.txt, or in FILE when a / is in it
+    #[arg(
+        long,
+        alias = "podips",
+        value_name = "NAME|FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "podips",
+        global = true
+    )]
+    pub pod_ips: Option<PathBuf>,
     /// Leave these nodes out, wherever they come from: a set such as gpu[03,07] or @down
     #[arg(long, value_name = "SET", global = true)]
     pub exclude: Vec<String>,
@@ -113,7 +129,7 @@ pub struct Nodes {
         require_equals = true,
         default_missing_value = "12",
         value_parser = clap::value_parser!(u16).range(1..=1000),
-        conflicts_with_all = ["hosts", "hosts_file", "mpi_hostfile", "ssh_config_hosts", "exclude", "local"]
+        conflicts_with_all = ["hosts", "hosts_file", "mpi_hostfile", "ssh_config_hosts", "tpu_pod", "pod_ips", "exclude", "local"]
     )]
     pub demo: Option<u16>,
     /// What the made-up fleet is made from
@@ -124,7 +140,11 @@ pub struct Nodes {
 impl Nodes {
     /// Says whether nodes are named by an option.
     pub const fn names_nodes(&self) -> bool {
-        self.hosts_file.is_some() || self.mpi_hostfile.is_some() || self.ssh_config_hosts.is_some()
+        self.hosts_file.is_some()
+            || self.mpi_hostfile.is_some()
+            || self.ssh_config_hosts.is_some()
+            || self.tpu_pod
+            || self.pod_ips.is_some()
     }
 }
 

@@ -14,10 +14,12 @@ use crate::time::Clock;
 use crate::transport::{Notes, Reach, Target, Transport, noting};
 
 pub use crate::doctor::json::write_json;
+pub use crate::doctor::pod::report_on_pod;
 pub use crate::doctor::print::write_text;
 
 mod configuration;
 mod json;
+mod pod;
 mod print;
 mod probe;
 mod remedy;
@@ -123,15 +125,19 @@ impl Row {
 }
 
 impl Report {
+    fn new(target: &Target, rows: Vec<Row>) -> Self {
+        Self::about(target.name.clone(), rows)
+    }
+
     /// Whatever stands in the rows may have come from a node.
-    fn new(target: &Target, mut rows: Vec<Row>) -> Self {
+    fn about(node: NodeName, mut rows: Vec<Row>) -> Self {
         for row in &mut rows {
             let remedy = row.remedy.iter_mut();
             for text in [&mut row.found].into_iter().chain(&mut row.details).chain(remedy) {
                 *text = clean(text, LONGEST);
             }
         }
-        Self { node: target.name.clone(), rows }
+        Self { node, rows }
     }
 
     /// Says whether nothing failed.

@@ -3,14 +3,18 @@
 //! Knows nothing of probes.
 
 mod groups;
+mod metadata;
 mod mpi;
+mod pod;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use crate::inventory::groups::groups_of_this_user;
+pub use crate::inventory::metadata::MetadataError;
 pub use crate::inventory::mpi::MpiMistake;
+pub use crate::inventory::pod::{Pod, PodError, PodSurroundings, find_pod};
 
 use crate::model::{NodeName, NodeNameError};
 use crate::nodeset::{self, Groups, NodeSetError};
@@ -205,8 +209,50 @@ impl Roster {
         Ok(())
     }
 
-    /// Takes out the nodes of these sets, wherever they came from: by their names, or by their hosts
-    /// without user and port.
+    /// Adds the workers of a TPU pod as `w0`, `w1` and so on; this machine is watched without SSH.
+    pub fn add_pod(&mut self, pod: &Pod) -> Result<(), InventoryError> {
+        let workers = pod.workers.iter().enumerate();
+        workers.map(|(number, host)| (number, host, pod.own == Some(number))).try_for_each(
+            |(number, host, is_own)| self.add_worker(number, host, is_own, "the TPU pod: "),
+        )
+    }
+
+    /// Adds the workers of a file of addresses, one a line; `-` is standard input.
+    pub fn add_pod_file(&mut self, path: &Path) -> Result<(), InventoryError> {
+        let text = read(path)?;
+        let mut number = 0;
+        for (at, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            let place = format!("{}:{}: ", path.display(), at + 1);
+            for host in self.expand(line, &place)? {
+                self.add_worker(number, &host, pod::is_own_address(&host), &place)?;
+                number += 1;
+            }
+        }
+        if number == 0 {
+            return Err(InventoryError::FileEmpty(path.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn add_worker(
+        &mut self,
+        number: usize,
+        host: &str,
+        is_own: bool,
+        place: &str,
+    ) -> Result<(), InventoryError> {
+        let worker = target(host, place)?;
+        let name = NodeName::labelled(&format!("w{number}"), host);
+        let name =
+            name.map_err(|source| InventoryError::Name { place: place.to_owned(), source })?;
+        let reach = if is_own { Reach::Local } else { worker.reach };
+        self.admit(Target { name, reach });
+        Ok(())
+    }
+
+    /// Takes out the nodes of these sets, wherever they came from: by their names or labels, or by
+    /// their hosts without user and port.
     pub fn exclude(&mut self, sets: &[String]) -> Result<(), InventoryError> {
         let mut out = BTreeSet::new();
         for set in sets {
@@ -217,13 +263,17 @@ impl Roster {
                 Reach::Ssh(ssh) => out.contains(&ssh.host),
                 Reach::Local => false,
             };
-            !is_host && !out.contains(target.name.as_str())
+            let name = &target.name;
+            !is_host && !out.contains(name.label()) && !out.contains(name.host())
         });
         Ok(())
     }
 
     /// Adds this machine under its own name, or as `localhost` where that is a host's already.
     pub fn add_local(&mut self) {
+        if !self.ways.insert(Way::Local) {
+            return;
+        }
         let system = rustix::system::uname();
         let own = system.nodename().to_str().ok();
         let names = own.into_iter().chain(["localhost", "this-machine"]);

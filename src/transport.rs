@@ -209,7 +209,7 @@ impl Transport {
     ) -> Result<Channel, Fault> {
         let interview = self.0.options.interview.as_ref();
         let at_the_door = interview.map(|interview| interview.at_the_door(target.name.clone()));
-        let (session, limit) = self.log_in(target.name.as_str(), plan, &mut on_step).await?;
+        let (session, limit) = self.log_in(target.name.host(), plan, &mut on_step).await?;
         drop(at_the_door);
         on_step(Step::Command);
         Channel::ssh(session, command, &limit).await
@@ -228,7 +228,7 @@ impl Transport {
         let settings = self.settings_of(question.clone()).await?;
         let plan = self.plan(&question, &settings).await?;
         let Trust::Known(judge) = &plan.trust else { return Err(bad("nothing to compare with")) };
-        let (line, limit) = self.dial(target.name.as_str(), &plan, &mut |_| ()).await?;
+        let (line, limit) = self.dial(target.name.host(), &plan, &mut |_| ()).await?;
         let judgement = session::look(line, Arc::clone(judge), &plan.terms, &limit).await?;
         trust::offered(&judge.settings, judgement)
     }

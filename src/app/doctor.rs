@@ -19,6 +19,8 @@ use crate::transport::{Reach, Target, Transport};
 pub(super) struct Consultation {
     pub(super) transport: Transport,
     pub(super) targets: Vec<Target>,
+    /// What to tell before all nodes.
+    pub(super) first: Option<Report>,
     pub(super) clock: Clock,
     /// The person at the terminal, when there is one.
     pub(super) interviewer: Option<Interviewer>,
@@ -28,7 +30,8 @@ pub(super) struct Consultation {
 
 /// Examines all nodes and prints what was found.
 pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Result<Ending> {
-    let Consultation { transport, targets, clock, mut interviewer, max_connecting, is_json } = of;
+    let Consultation { transport, targets, first, clock, mut interviewer, max_connecting, is_json } =
+        of;
     let by_ssh = targets.iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).count();
     interviewer = interviewer.filter(|_| by_ssh > 0);
     interviewer.iter().for_each(Interviewer::open);
@@ -42,7 +45,10 @@ pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Resul
     }
     let mut reports = BTreeMap::new();
     let mut printed = 0;
-    let mut is_well = true;
+    let mut is_well = first.as_ref().is_none_or(Report::is_well);
+    if let Some(first) = first.as_ref().filter(|_| !is_json) {
+        print(first, false, out)?;
+    }
     while reports.len() < count {
         let done = tokio::select! {
             done = examining.join_next() => done,
@@ -57,12 +63,12 @@ pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Resul
         is_well &= report.is_well();
         reports.insert(place, report);
         while !is_json && let Some(report) = reports.get(&printed) {
-            print(report, printed > 0, out)?;
+            print(report, printed > 0 || first.is_some(), out)?;
             printed += 1;
         }
     }
     if is_json {
-        let reports: Vec<Report> = reports.into_values().collect();
+        let reports: Vec<Report> = first.into_iter().chain(reports.into_values()).collect();
         write_json(out, &reports)?;
     }
     out.flush()?;

@@ -16,7 +16,7 @@ pub(super) struct Advice {
 impl Advice {
     pub(super) fn about(target: &Target) -> Self {
         let node = match &target.reach {
-            Reach::Ssh(_) => target.name.as_str().to_owned(),
+            Reach::Ssh(_) => target.name.host().to_owned(),
             Reach::Local => "this machine".to_owned(),
         };
         Self { node, options: BTreeMap::new() }
