@@ -17,7 +17,7 @@ use crate::cli::{Cli, Command, How, Paces};
 use crate::doctor::{Report, report_on_pod};
 use crate::inventory::{InventoryError, PodError};
 use crate::time::Clock;
-use crate::transport::{Choice, Options, Reach, Target, Transport};
+use crate::transport::{Choice, ExecTemplate, Options, Reach, Target, TemplateError, Transport};
 
 mod demo;
 mod doctor;
@@ -82,6 +82,8 @@ enum Failure {
     Inventory(#[from] InventoryError),
     #[error("{0}; {remedy}", remedy = .0.remedy())]
     Pod(#[from] PodError),
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     #[error("no host to trust; write gtop trust HOST")]
     NoHost,
     #[error("cannot write the log {path}: {source}")]
@@ -95,7 +97,7 @@ enum Failure {
 impl Failure {
     const fn code(&self) -> u8 {
         match self {
-            Self::Inventory(_) | Self::NoHost => 2,
+            Self::Inventory(_) | Self::Template(_) | Self::NoHost => 2,
             Self::Log { .. } | Self::Pod(_) | Self::Transport(_) | Self::Io(_) => 1,
         }
     }
@@ -118,7 +120,7 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let interviewer = Interviewer::at_this_terminal();
     let interview = interviewer.as_ref().map(Interviewer::interview);
-    let transport = Transport::new(Options { interview, ..options(cli) });
+    let transport = Transport::new(Options { interview, ..options(cli)? });
     if let Some(Command::Trust { hosts }) = &cli.command {
         let roster = roster::named(cli, &transport, hosts)?;
         if roster.targets.is_empty() {
@@ -201,21 +203,22 @@ struct Means {
     clock: Clock,
 }
 
-fn options(cli: &Cli) -> Options {
+fn options(cli: &Cli) -> Result<Options, TemplateError> {
     let usual = Options::of_this_process();
-    Options {
+    Ok(Options {
         connect_timeout: cli.reach.connect_timeout,
         login: cli.nodes.login.clone(),
         ssh_program: cli.reach.ssh_binary.clone().unwrap_or(usual.ssh_program),
         choice: match cli.reach.how() {
-            How::Auto => Choice::Auto,
+            How::Auto | How::Local | How::Exec => Choice::Auto,
             How::Native => Choice::Native,
             How::Ssh => Choice::Ssh,
         },
+        exec: cli.reach.exec.as_deref().map(ExecTemplate::new).transpose()?,
         // Where it cannot be told, programs still notice the end of their input.
         leash: std::env::current_exe().ok(),
         ..usual
-    }
+    })
 }
 
 fn watch(

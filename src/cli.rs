@@ -194,9 +194,16 @@ pub struct Reach {
     /// Open at most so many connections at once
     #[arg(long, value_name = "COUNT", default_value_t = 64, global = true, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub max_connecting: u16,
-    /// What speaks SSH: gtop itself, the ssh program, or gtop and where that cannot the program
+    /// How to get to nodes: gtop's own SSH, the ssh program, own SSH and where that cannot the program
+    /// (auto), nowhere but this machine, or the command of --exec
     #[arg(long, value_name = "HOW", value_enum, default_value_t = How::Auto, global = true)]
     pub transport: How,
+    /// Reach nodes by a command, split into words at spaces and quotes and run by no shell: {node}
+    /// stands for the node, {command} for the line to run there. Without {command} that line goes to
+    /// the command's standard input, which must be a shell's on the node: 'kubectl exec -i {node} --
+    /// sh', or 'docker exec -i {node} sh -c {command}'
+    #[arg(long, value_name = "COMMAND", global = true, conflicts_with = "ssh_binary")]
+    pub exec: Option<String>,
     /// Reach nodes by the ssh program, one process a node; PROGRAM unless it is ssh
     #[arg(
         long,
@@ -210,7 +217,7 @@ pub struct Reach {
     pub ssh_binary: Option<PathBuf>,
 }
 
-/// What speaks SSH.
+/// How nodes are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum How {
     /// gtop itself, and the ssh program for nodes that need it
@@ -218,13 +225,43 @@ pub enum How {
     /// gtop itself
     Native,
     /// The ssh program
+    #[value(alias = "ssh-binary")]
     Ssh,
+    /// Not at all: only this machine is watched
+    Local,
+    /// The command of --exec
+    Exec,
 }
 
 impl Reach {
-    /// Returns what speaks SSH; naming the program is wanting it.
+    /// Returns how nodes are reached; naming a program is wanting it.
     pub fn how(&self) -> How {
-        if self.ssh_binary.is_some() { How::Ssh } else { self.transport }
+        if self.ssh_binary.is_some() {
+            How::Ssh
+        } else if self.exec.is_some() {
+            How::Exec
+        } else {
+            self.transport
+        }
+    }
+
+    /// Says what in these options cannot be together.
+    const fn disagreement(&self) -> Option<&'static str> {
+        match self.transport {
+            How::Native if self.ssh_binary.is_some() => {
+                Some("--ssh-binary wants the ssh program and --transport native does not")
+            }
+            How::Local | How::Exec if self.ssh_binary.is_some() => {
+                Some("--ssh-binary wants the ssh program and --transport something else")
+            }
+            How::Native | How::Ssh | How::Local if self.exec.is_some() => {
+                Some("--exec reaches nodes by its command and --transport wants something else")
+            }
+            How::Exec if self.exec.is_none() => Some(
+                "--transport exec needs --exec COMMAND, such as 'kubectl exec -i {node} -- sh'",
+            ),
+            How::Auto | How::Native | How::Ssh | How::Local | How::Exec => None,
+        }
     }
 }
 
@@ -270,6 +307,14 @@ fn login(text: &str) -> Result<String, String> {
 }
 
 impl Cli {
+    /// Returns the hosts that were typed, before or behind a subcommand.
+    pub fn hosts(&self) -> &[String] {
+        match &self.command {
+            Some(Command::Trust { hosts } | Command::Doctor { hosts, .. }) => hosts,
+            None => &self.hosts,
+        }
+    }
+
     /// Finds what clap's rules cannot say.
     pub fn check(&self) -> Result<(), clap::Error> {
         if self.output.watch && !self.output.json {
@@ -278,11 +323,12 @@ impl Cli {
                 "--watch goes with --json; without it gtop draws the screen",
             ));
         }
-        if self.reach.ssh_binary.is_some() && self.reach.transport == How::Native {
-            return Err(<Self as clap::CommandFactory>::command().error(
-                clap::error::ErrorKind::ArgumentConflict,
-                "--ssh-binary wants the ssh program and --transport native does not",
-            ));
+        let names_nodes = self.nodes.names_nodes() || !self.hosts().is_empty();
+        let local = "--transport local watches this machine only; leave the hosts out";
+        let local = (self.reach.how() == How::Local && names_nodes).then_some(local);
+        if let Some(words) = self.reach.disagreement().or(local) {
+            return Err(<Self as clap::CommandFactory>::command()
+                .error(clap::error::ErrorKind::ArgumentConflict, words));
         }
         Ok(())
     }
@@ -366,6 +412,10 @@ mod tests {
         for line in ["gtop --ssh gpu01", "gtop --ssh-binary gpu01"] {
             assert_eq!(how(line), (How::Ssh, Some("ssh".into())), "{line}");
         }
+        assert_eq!(how("gtop --transport ssh-binary gpu01"), (How::Ssh, None));
+        assert_eq!(how("gtop --transport local"), (How::Local, None));
+        assert_eq!(how("gtop --exec x gpu01"), (How::Exec, None));
+        assert_eq!(how("gtop --transport exec --exec x gpu01"), (How::Exec, None));
         let named = Some("/opt/bin/ssh".into());
         assert_eq!(how("gtop --ssh-binary=/opt/bin/ssh gpu01"), (How::Ssh, named));
     }
@@ -384,6 +434,11 @@ mod tests {
             ("gtop --max-connecting 0", "1..=4096"),
             ("gtop --watch gpu01", "--watch goes with --json"),
             ("gtop --transport native --ssh gpu01", "--transport native"),
+            ("gtop --transport exec gpu01", "needs --exec COMMAND"),
+            ("gtop --transport ssh --exec x gpu01", "wants something else"),
+            ("gtop --ssh --exec x gpu01", "cannot be used with"),
+            ("gtop --transport local gpu01", "leave the hosts out"),
+            ("gtop --transport local doctor gpu01", "leave the hosts out"),
             ("gtop --transport rsh gpu01", "auto"),
             ("gtop --once --watch", "cannot be used with"),
             ("gtop --hsots-file x", "--hosts-file"),

@@ -150,7 +150,7 @@ impl Report {
 pub async fn examine(transport: &Transport, target: &Target, clock: &Clock) -> Report {
     let mut rows = Vec::new();
     let mut advice = Advice::about(target);
-    if let Reach::Ssh(_) = target.reach {
+    if transport.follows_configuration(target) {
         let began = Instant::now();
         match transport.explain(target).await {
             Ok(options) => {

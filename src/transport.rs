@@ -16,6 +16,7 @@ mod channel;
 mod choice;
 mod complaint;
 mod dial;
+mod exec;
 mod fault;
 mod files;
 mod gateway;
@@ -50,6 +51,7 @@ use tokio::time::timeout;
 
 pub use crate::transport::channel::{Channel, Exit, Output};
 pub use crate::transport::choice::Choice;
+pub use crate::transport::exec::{ExecTemplate, TemplateError};
 pub use crate::transport::fault::{Cause, Fault, HostKeyChange, Silence, Step};
 pub use crate::transport::host_keys::Verdict;
 pub use crate::transport::interview::{Inquiry, Interview, Prompt, Secret};
@@ -98,6 +100,8 @@ pub struct Options {
     pub ssh_program: PathBuf,
     /// What speaks SSH.
     pub choice: Choice,
+    /// The command that leads to nodes, in place of any SSH.
+    pub exec: Option<ExecTemplate>,
     /// The gtop that keeps programs from outliving this process; see [`LEASH`].
     pub leash: Option<PathBuf>,
     /// The environment the configuration refers to.
@@ -115,6 +119,7 @@ impl Options {
             config_file: None,
             ssh_program: PathBuf::from("ssh"),
             choice: Choice::Auto,
+            exec: None,
             leash: None,
             surroundings: Surroundings::of_this_process(),
             interview: None,
@@ -196,6 +201,9 @@ impl Transport {
             let plan = fixed_plan(fixed, ssh, &self.0.options);
             return Box::pin(self.native(target, plan, command, on_step)).await;
         }
+        if let Some(template) = &self.0.options.exec {
+            return self.by_exec(template, target, command, on_step).await;
+        }
         self.by_choice(target, ssh, command, on_step).await
     }
 
@@ -224,6 +232,9 @@ impl Transport {
         let Profile::System = ssh.profile else {
             return Err(bad("this node brings its own host key"));
         };
+        if self.0.options.exec.is_some() {
+            return Err(bad("this node is reached by --exec, which shows no host key"));
+        }
         let question = self.question(ssh);
         let settings = self.settings_of(question.clone()).await?;
         let plan = self.plan(&question, &settings).await?;
@@ -239,7 +250,7 @@ impl Transport {
     /// Gateways on the way count too. Files the agent holds are left out, and default files when there is another
     /// key to show.
     pub async fn locked_keys(&self, targets: &[Target]) -> Vec<PathBuf> {
-        if self.0.options.choice == Choice::Ssh {
+        if self.0.options.choice == Choice::Ssh || self.0.options.exec.is_some() {
             return Vec::new();
         }
         let mut reads = JoinSet::new();

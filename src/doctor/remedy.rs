@@ -159,9 +159,16 @@ impl Advice {
             Fault::SshProgram { .. } | Fault::Broken { .. } | Fault::SessionLost { .. } => {
                 format!("try by hand: ssh -v {node} true")
             }
+            Fault::ExecFailed { .. } => {
+                "run the command by hand; it must pass standard input on to a shell on the node, \
+                 or take what to run as {command}"
+                    .to_owned()
+            }
             Fault::BadConfiguration { .. } => format!("correct it; ssh -G {node} reads it too"),
             Fault::ProgramNotFound { program, .. } => {
-                format!("install {program}, or name it with --ssh-binary=PROGRAM")
+                format!(
+                    "install {program}, or name another (--ssh-binary=PROGRAM, --exec 'PROGRAM …')"
+                )
             }
         }
     }
