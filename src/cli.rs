@@ -112,7 +112,7 @@ pub struct Nodes {
         global = true
     )]
     pub pod_ips: Option<PathBuf>,
-    /// Leave these nodes out, wherever they come from: a set such as gpu[03,07] or @down
+    /// Leave these nodes out, wherever they come from: a set such as `gpu[03,07]` or @down
     #[arg(long, value_name = "SET", global = true)]
     pub exclude: Vec<String>,
     /// Log in as this user, where the host does not say another
