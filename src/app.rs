@@ -12,14 +12,15 @@ use crate::app::discover::Discovery;
 use crate::app::doctor::Consultation;
 use crate::app::interview::{Interviewer, Mood};
 use crate::app::print::Printing;
+use crate::app::roster::PodSearch;
 use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
 use crate::cli::{Cli, Command, How, Paces};
-use crate::inventory::Roster;
-use crate::inventory::slurm::{self, Slurm, Whose};
-use crate::nodeset;
+use crate::doctor::{Report, report_on_pod};
+use crate::inventory::slurm::Whose;
+use crate::inventory::{InventoryError, PodError, Roster};
 use crate::time::Clock;
-use crate::transport::{Choice, Options, Reach, Target, Transport};
+use crate::transport::{Choice, ExecTemplate, Options, Reach, Target, TemplateError, Transport};
 
 mod demo;
 mod discover;
@@ -27,6 +28,7 @@ mod doctor;
 mod interview;
 mod log;
 mod print;
+mod roster;
 mod screen;
 mod terminal;
 mod trust;
@@ -81,7 +83,11 @@ pub fn run(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
-    Inventory(#[from] crate::inventory::InventoryError),
+    Inventory(#[from] InventoryError),
+    #[error("{0}; {remedy}", remedy = .0.remedy())]
+    Pod(#[from] PodError),
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     #[error("no host to trust; write gtop trust HOST")]
     NoHost,
     #[error("cannot write the log {path}: {source}")]
@@ -95,8 +101,8 @@ enum Failure {
 impl Failure {
     const fn code(&self) -> u8 {
         match self {
-            Self::Inventory(_) | Self::NoHost => 2,
-            Self::Log { .. } | Self::Transport(_) | Self::Io(_) => 1,
+            Self::Inventory(_) | Self::Template(_) | Self::NoHost => 2,
+            Self::Log { .. } | Self::Pod(_) | Self::Transport(_) | Self::Io(_) => 1,
         }
     }
 }
@@ -118,9 +124,9 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let interviewer = Interviewer::at_this_terminal();
     let interview = interviewer.as_ref().map(Interviewer::interview);
-    let transport = Transport::new(Options { interview, ..options(cli) });
+    let transport = Transport::new(Options { interview, ..options(cli)? });
     if let Some(Command::Trust { hosts }) = &cli.command {
-        let roster = roster(cli, hosts)?;
+        let roster = roster::named(cli, &transport, hosts)?;
         if roster.targets.is_empty() {
             return Err(Failure::NoHost);
         }
@@ -131,16 +137,46 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
     }
     let means = Means { transport, interviewer, clock };
     if let Some(Command::Doctor { hosts, local, json, slurm }) = &cli.command {
-        let is_slurm = *slurm || cli.slurm.is_wanted();
-        let targets = if is_slurm && hosts.is_empty() && !*local {
-            roster(cli, hosts)?.targets
-        } else {
-            targets_of(cli, hosts, *local || cli.nodes.local)?.0
-        };
-        let whose = is_slurm.then(|| named_jobs(cli));
-        return consult(cli, &runtime, means, (targets, whose), *json, out, err);
+        let is_local = *local || cli.nodes.local;
+        let whose = (*slurm || cli.slurm.is_wanted()).then(|| roster::named_jobs(cli));
+        let patients = Patients::of(cli, &means.transport, hosts, is_local, whose)?;
+        return consult(cli, &runtime, means, patients, *json || cli.output.json, out, err);
     }
     watch(cli, &runtime, means, out, err)
+}
+
+/// Whom to examine.
+struct Patients {
+    targets: Vec<Target>,
+    /// What was found about the pod they belong to.
+    pod: Option<Report>,
+    /// Whose jobs' nodes are examined too, after Slurm itself.
+    slurm: Option<Whose>,
+}
+
+impl Patients {
+    fn of(
+        cli: &Cli,
+        transport: &Transport,
+        hosts: &[String],
+        is_local: bool,
+        slurm: Option<Whose>,
+    ) -> Result<Self, Failure> {
+        let search = PodSearch::of(cli)?;
+        let pod = search.as_ref().map(|search| report_on_pod(&search.found, search.took));
+        let pod = pod.transpose().map_err(io::Error::other)?;
+        let found = search.as_ref().and_then(|search| search.found.as_ref().ok());
+        let nobody = search.is_some() && found.is_none() && hosts.is_empty() && !is_local;
+        let targets = if nobody {
+            Vec::new()
+        } else {
+            let named = roster::with_pod(cli, transport, hosts, found)?;
+            // Jobs bring nodes of their own.
+            let is_alone = slurm.is_some() && named.targets.is_empty() && !is_local;
+            if is_alone { Vec::new() } else { roster::or_this_machine(named, is_local).0 }
+        };
+        Ok(Self { targets, pod, slurm })
+    }
 }
 
 /// Examines nodes; encrypted keys and questions are asked about as before a watch.
@@ -148,22 +184,24 @@ fn consult(
     cli: &Cli,
     runtime: &Runtime,
     means: Means,
-    (targets, slurm): (Vec<Target>, Option<Whose>),
+    patients: Patients,
     is_json: bool,
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<Ending, Failure> {
     let Means { transport, interviewer, clock } = means;
+    let Patients { targets, pod, slurm } = patients;
     if runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted {
         return Ok(Ending::Interrupted);
     }
     let consultation = Consultation {
         transport,
         targets,
+        pod,
         clock,
         interviewer,
         max_connecting: cli.reach.max_connecting,
-        is_json: is_json || cli.output.json,
+        is_json,
         slurm,
     };
     Ok(runtime.block_on(doctor::consult(consultation, out))?)
@@ -177,31 +215,26 @@ struct Means {
     clock: Clock,
 }
 
-fn options(cli: &Cli) -> Options {
+fn options(cli: &Cli) -> Result<Options, TemplateError> {
     let usual = Options::of_this_process();
-    Options {
+    Ok(Options {
         connect_timeout: cli.reach.connect_timeout,
         login: cli.nodes.login.clone(),
         ssh_program: cli.reach.ssh_binary.clone().unwrap_or(usual.ssh_program),
         choice: match cli.reach.how() {
-            How::Auto => Choice::Auto,
+            How::Auto | How::Local | How::Exec => Choice::Auto,
             How::Native => Choice::Native,
             How::Ssh => Choice::Ssh,
         },
+        exec: cli.reach.exec.as_deref().map(ExecTemplate::new).transpose()?,
         // Where it cannot be told, programs still notice the end of their input.
         leash: std::env::current_exe().ok(),
         ..usual
-    }
+    })
 }
 
-fn roster(cli: &Cli, hosts: &[String]) -> Result<Roster, Failure> {
-    let mut roster = Roster::default();
-    roster.add_arguments(hosts)?;
-    if let Some(file) = &cli.nodes.hosts_file {
-        roster.add_file(file)?;
-    }
-    Ok(roster)
-}
+/// How long a scheduler is waited for before the screen comes on.
+const FIRST_ANSWER: Duration = Duration::from_secs(2);
 
 fn watch(
     cli: &Cli,
@@ -215,7 +248,7 @@ fn watch(
     let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
     let (discovery, title) = match &demo {
         Some(demo) => (Discovery::fixed(Roster::of(demo.targets()?)), demo.title()),
-        None => discovery(cli, clock.clone())?,
+        None => roster::discovery(cli, &transport, clock.clone())?,
     };
     // Slurm mostly answers at once, and then keys and questions are asked about before the screen.
     runtime.block_on(discovery.first(FIRST_ANSWER));
@@ -256,79 +289,4 @@ fn watch(
     // A read of standard input may still be waiting, and must not hold up the end.
     drop(watch);
     Ok(ending)
-}
-
-/// How long a scheduler is waited for before the screen comes on.
-const FIRST_ANSWER: Duration = Duration::from_secs(2);
-
-/// Returns where the nodes come from, and what to call them.
-fn discovery(cli: &Cli, clock: Clock) -> Result<(Discovery, String), Failure> {
-    let Some((whose, mut title)) = jobs(cli) else {
-        let (targets, title) = targets_of(cli, &cli.hosts, cli.nodes.local)?;
-        return Ok((Discovery::fixed(Roster::of(targets)), title));
-    };
-    let mut fixed = roster(cli, &cli.hosts)?;
-    if !fixed.targets.is_empty() {
-        let names = nodeset::fold(fixed.targets.iter().map(|target| target.name.as_str()));
-        title = format!("{title} and {names}");
-    }
-    if cli.nodes.local {
-        fixed.add_local();
-        title = format!("{title} and this machine");
-    }
-    let mut slurm = Slurm::new(whose, cli.slurm.discovery_interval, fixed.targets);
-    if !cli.slurm.is_wanted() {
-        // A container may have no programs of Slurm: its environment still names the nodes.
-        let nodes = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();
-        slurm = slurm.with_nodes_at_first(slurm::nodes_named(&nodes));
-    }
-    Ok((Discovery::slurm(slurm, clock)?, title))
-}
-
-/// Returns which jobs to watch and what to call them: those that were named, or the one that gtop
-/// itself runs in when nothing was named at all.
-fn jobs(cli: &Cli) -> Option<(Whose, String)> {
-    if cli.slurm.is_wanted() {
-        let whose = named_jobs(cli);
-        let title = format!("Slurm: jobs {}", whose.words());
-        return Some((whose, title));
-    }
-    if cli.nodes.local || !cli.hosts.is_empty() || cli.nodes.hosts_file.is_some() {
-        return None;
-    }
-    let own = std::env::var("SLURM_JOB_ID").ok()?;
-    let is_number = (1..=20).contains(&own.len()) && own.bytes().all(|byte| byte.is_ascii_digit());
-    let title = format!("Slurm: job {own}, this allocation");
-    is_number.then(|| (Whose { jobs: vec![own], ..Whose::default() }, title))
-}
-
-/// Returns the jobs that were named; one's own when none were.
-fn named_jobs(cli: &Cli) -> Whose {
-    let wanted = &cli.slurm;
-    let is_own = wanted.user.is_empty() && !wanted.all_users && wanted.job.is_empty();
-    Whose {
-        users: if is_own { vec![slurm::own_number()] } else { wanted.user.clone() },
-        jobs: wanted.job.clone(),
-        partitions: wanted.partition.clone(),
-        accounts: wanted.account.clone(),
-    }
-}
-
-/// Returns whom to watch, and what to call them: the folded hosts, or this machine.
-fn targets_of(
-    cli: &Cli,
-    hosts: &[String],
-    is_local: bool,
-) -> Result<(Vec<Target>, String), Failure> {
-    let mut roster = roster(cli, hosts)?;
-    let mut title = nodeset::fold(roster.targets.iter().map(|target| target.name.as_str()));
-    if is_local || roster.targets.is_empty() {
-        roster.add_local();
-        title = if title.is_empty() {
-            "this machine".to_owned()
-        } else {
-            format!("{title} and this machine")
-        };
-    }
-    Ok((roster.targets, title))
 }

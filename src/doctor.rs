@@ -14,11 +14,13 @@ use crate::time::Clock;
 use crate::transport::{Notes, Reach, Target, Transport, noting};
 
 pub use crate::doctor::json::write_json;
+pub use crate::doctor::pod::report_on_pod;
 pub use crate::doctor::print::write_text;
 pub use crate::doctor::slurm::{Findings, examine_slurm};
 
 mod configuration;
 mod json;
+mod pod;
 mod print;
 mod probe;
 mod remedy;
@@ -150,7 +152,7 @@ impl Report {
 pub async fn examine(transport: &Transport, target: &Target, clock: &Clock) -> Report {
     let mut rows = Vec::new();
     let mut advice = Advice::about(target);
-    if let Reach::Ssh(_) = target.reach {
+    if transport.follows_configuration(target) {
         let began = Instant::now();
         match transport.explain(target).await {
             Ok(options) => {

@@ -20,6 +20,8 @@ use crate::transport::{Reach, Target, Transport};
 pub(super) struct Consultation {
     pub(super) transport: Transport,
     pub(super) targets: Vec<Target>,
+    /// What to tell before all nodes.
+    pub(super) pod: Option<Report>,
     pub(super) clock: Clock,
     /// The person at the terminal, when there is one.
     pub(super) interviewer: Option<Interviewer>,
@@ -34,14 +36,15 @@ pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Resul
     let Consultation {
         transport,
         mut targets,
+        pod,
+        slurm,
         clock,
         mut interviewer,
         max_connecting,
         is_json,
-        slurm,
     } = of;
     let mut signals = Signals::new()?;
-    let mut first = None;
+    let mut first: Vec<Report> = pod.into_iter().collect();
     if let Some(whose) = slurm {
         let found = tokio::select! {
             found = Box::pin(examine_slurm(&whose)) => found,
@@ -51,10 +54,10 @@ pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Resul
         let is_new = |node: &Target| targets.iter().all(|known| known.name != node.name);
         let nodes: Vec<Target> = nodes.into_iter().filter(is_new).collect();
         targets.extend(nodes);
-        if !is_json {
-            print(&report, false, out)?;
-        }
-        first = Some(report);
+        first.push(report);
+    }
+    for (place, report) in first.iter().enumerate().filter(|_| !is_json) {
+        print(report, place > 0, out)?;
     }
     let by_ssh = targets.iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).count();
     interviewer = interviewer.filter(|_| by_ssh > 0);
@@ -68,7 +71,7 @@ pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Resul
     }
     let mut reports = BTreeMap::new();
     let mut printed = 0;
-    let mut is_well = first.as_ref().is_none_or(Report::is_well);
+    let mut is_well = first.iter().all(Report::is_well);
     while reports.len() < count {
         let done = tokio::select! {
             done = examining.join_next() => done,
@@ -83,7 +86,7 @@ pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Resul
         is_well &= report.is_well();
         reports.insert(place, report);
         while !is_json && let Some(report) = reports.get(&printed) {
-            print(report, printed > 0 || first.is_some(), out)?;
+            print(report, printed > 0 || !first.is_empty(), out)?;
             printed += 1;
         }
     }

@@ -290,6 +290,14 @@ pub enum Fault {
         /// The line that says so.
         says: String,
     },
+    /// The command of the user's does not lead to the node.
+    #[error("{program} does not lead there: {says}; run the command of --exec by hand")]
+    ExecFailed {
+        /// The program.
+        program: String,
+        /// The last line it printed, or how it ended.
+        says: String,
+    },
     /// The configuration, or the target itself, is wrong.
     #[error("bad configuration: {why}")]
     BadConfiguration {
@@ -425,6 +433,7 @@ impl Fault {
             | Self::ProxyCommandFailed { .. }
             | Self::SshProgram { cause: Cause::Other, .. }
             | Self::NoJob { .. }
+            | Self::ExecFailed { .. }
             | Self::Broken { .. }
             | Self::SessionLost { .. } => true,
             Self::ByWayOf { fault, .. } => fault.retries_by_itself(),
@@ -499,6 +508,7 @@ impl Fault {
             }
             Self::ProxyCommandFailed { .. } => "ProxyCommand failed".into(),
             Self::SshProgram { cause, .. } => cause.words().into(),
+            Self::ExecFailed { program, .. } => format!("{program} failed").into(),
             Self::BadConfiguration { .. } => "bad configuration".into(),
             Self::NoJob { .. } => "no job there".into(),
             Self::Broken { step, .. } => format!("connection lost while {step}").into(),
