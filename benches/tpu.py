@@ -4,7 +4,7 @@
     benches/tpu.py [--ticks 200] [--chips 8] [--ports 1] [--interval 1] [--python PYTHON] [--server PYTHON]
 
 Needs Linux, and grpcio where the server runs. Prints figures, judges nothing. CPU is that of the probe and its children,
-once with the chips and once on a machine without any; memory is the proportional set size of all of them.
+once with the chips and once on a machine without any; memory as in benches/probe.py.
 """
 import argparse
 import json
@@ -72,9 +72,9 @@ def measure(options, root, name):
         if number % 10 == 0:
             child.stdin.write(b'{"id":%d,"node":"bench","verb":"heartbeat"}\n' % number)
             child.stdin.flush()
-    cpu, memory = 1000 * (probe.spent(own) - before) / options.ticks, probe.proportional(own)
-    print('%-12s CPU %.2f ms a tick; memory %.1f MiB in %d processes (%s); %d B a sample; %.1f devices told a tick' % (
-        name, cpu, sum(memory.values()) / 1024, len(memory), ', '.join('%.1f' % (kib / 1024) for kib in memory.values()),
+    cpu, (memory, files) = 1000 * (probe.spent(own) - before) / options.ticks, probe.memory(own)
+    print('%-12s CPU %.2f ms a tick; memory %.1f MiB, of their own %s; %d B a sample; %.1f devices told a tick' % (
+        name, cpu, (sum(memory.values()) + files) / 1024, ' '.join('%.1f' % (kib / 1024) for kib in memory.values()),
         sum(sizes) / len(sizes), devices / options.ticks))
     child.stdin.close()
     child.stdout.read()

@@ -12,6 +12,7 @@ pub use amd::DEVICE_AMD;
 pub use detail::DEVICE_DETAIL;
 pub use device::DEVICE;
 pub use host::HOST;
+pub use job::{JOB, JobAt};
 pub use process::{PROCESS, Usage};
 pub use tpu::DEVICE_TPU;
 
@@ -19,6 +20,7 @@ mod amd;
 mod detail;
 mod device;
 mod host;
+mod job;
 mod process;
 mod tpu;
 
@@ -164,6 +166,7 @@ mod tests {
         check_names(of_device());
         check_names(HOST.iter());
         check_names(PROCESS.iter());
+        check_names(JOB.iter());
     }
 
     #[test]
