@@ -27,7 +27,9 @@ def unpack(kind):
     """Compiles what only a few nodes need, or only now and then."""
     import binascii
     import zlib
-    exec(compile(zlib.decompress(binascii.a2b_base64(PACKED[kind])), kind, 'exec'), globals())
+    pieces = zlib.decompress(binascii.a2b_base64(PACKED[kind])).split(b'\f')
+    while pieces:
+        exec(compile(pieces.pop(0), kind, 'exec', 0, False, 2), globals())
 
 
 class Rare:
