@@ -12,7 +12,7 @@ use crate::app::interview::{Interviewer, Mood};
 use crate::app::print::Printing;
 use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
-use crate::cli::{Cli, Command, How, Paces};
+use crate::cli::{self, Cli, Command, How, Paces};
 use crate::inventory::Roster;
 use crate::nodeset;
 use crate::time::Clock;
@@ -105,6 +105,13 @@ fn allow_many_nodes() {
 }
 
 fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending, Failure> {
+    match &cli.command {
+        Some(Command::Man) => return Ok(cli::man(out).map(|()| Ending::Done)?),
+        Some(Command::Completions { shell }) => {
+            return Ok(cli::completions(*shell, out).map(|()| Ending::Done)?);
+        }
+        Some(Command::Trust { .. } | Command::Doctor { .. }) | None => {}
+    }
     allow_many_nodes();
     let clock = Clock::system();
     if let Some(path) = &cli.output.log {
