@@ -3,12 +3,12 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{self, Runtime};
 
 use crate::app::demo::Demo;
 use crate::app::doctor::Consultation;
 use crate::app::interview::{Interviewer, Mood};
+use crate::app::limits::Toll;
 use crate::app::print::Printing;
 use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
@@ -21,6 +21,7 @@ use crate::transport::{Choice, Options, Reach, Target, Transport};
 mod demo;
 mod doctor;
 mod interview;
+mod limits;
 mod log;
 mod print;
 mod screen;
@@ -97,13 +98,6 @@ impl Failure {
     }
 }
 
-/// Raises the limit of open files as far as this user may: each node takes one.
-fn allow_many_nodes() {
-    let limit = getrlimit(Resource::Nofile);
-    // Where it cannot be raised, nodes beyond it say so.
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).ok();
-}
-
 fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending, Failure> {
     match &cli.command {
         Some(Command::Man) => return Ok(cli::man(out).map(|()| Ending::Done)?),
@@ -112,7 +106,7 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
         }
         Some(Command::Trust { .. } | Command::Doctor { .. }) | None => {}
     }
-    allow_many_nodes();
+    let files = limits::raise();
     let clock = Clock::system();
     if let Some(path) = &cli.output.log {
         let named = |source| Failure::Log { path: path.display().to_string(), source };
@@ -121,7 +115,11 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let interviewer = Interviewer::at_this_terminal();
     let interview = interviewer.as_ref().map(Interviewer::interview);
-    let transport = Transport::new(Options { interview, ..options(cli) });
+    let options = options(cli);
+    if let Some(words) = options.surroundings.complaint().filter(|_| names_hosts(cli)) {
+        writeln!(err, "gtop: {words}")?;
+    }
+    let transport = Transport::new(Options { interview, ..options });
     if let Some(Command::Trust { hosts }) = &cli.command {
         let roster = roster(cli, hosts)?;
         if roster.targets.is_empty() {
@@ -132,7 +130,7 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
             trust::trust(transport, roster.targets, cli.reach.max_connecting, &mut input, out);
         return Ok(runtime.block_on(trusting)?);
     }
-    let means = Means { transport, interviewer, clock };
+    let means = Means { transport, interviewer, clock, files };
     if let Some(Command::Doctor { hosts, local, json }) = &cli.command {
         let targets = targets_of(cli, hosts, *local || cli.nodes.local)?.0;
         return consult(cli, &runtime, means, targets, *json, out, err);
@@ -150,7 +148,7 @@ fn consult(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<Ending, Failure> {
-    let Means { transport, interviewer, clock } = means;
+    let Means { transport, interviewer, clock, .. } = means;
     if runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted {
         return Ok(Ending::Interrupted);
     }
@@ -171,6 +169,17 @@ struct Means {
     /// The person at the terminal, when there is one.
     interviewer: Option<Interviewer>,
     clock: Clock,
+    /// How many files may be open.
+    files: Option<u64>,
+}
+
+/// Returns whether anybody beyond this machine is spoken of.
+fn names_hosts(cli: &Cli) -> bool {
+    let hosts = match &cli.command {
+        Some(Command::Trust { hosts } | Command::Doctor { hosts, .. }) => hosts,
+        Some(Command::Man | Command::Completions { .. }) | None => &cli.hosts,
+    };
+    !hosts.is_empty() || cli.nodes.hosts_file.is_some()
 }
 
 fn options(cli: &Cli) -> Options {
@@ -206,13 +215,21 @@ fn watch(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<Ending, Failure> {
-    let Means { transport, mut interviewer, clock } = means;
+    let Means { transport, mut interviewer, clock, files } = means;
     // Dropped after the watch: the nodes outlive those who look at them.
     let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
     let (targets, title) = match &demo {
         Some(demo) => (demo.targets()?, demo.title()),
         None => targets_of(cli, &cli.hosts, cli.nodes.local)?,
     };
+    let toll = match cli.reach.how() {
+        _ if demo.is_some() => Toll::BothEnds,
+        How::Ssh => Toll::Program,
+        How::Auto | How::Native => Toll::Session,
+    };
+    if let Some(words) = limits::shortage(files, targets.len(), toll) {
+        writeln!(err, "gtop: {words}")?;
+    }
     if demo.is_none()
         && runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted
     {

@@ -80,7 +80,7 @@ pub enum Command {
     Man,
     /// Print what a shell needs to complete gtop's words
     Completions {
-        /// Whose
+        /// The shell
         #[arg(value_enum)]
         shell: Shell,
     },
