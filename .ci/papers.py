@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Writes what goes with the released programs: a bill of materials, and the licences of everything in them.
 
     papers.py SYSROOT FOLDER TARGET…

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Checks what a program of gtop's needs of the machine it runs on, by reading the file itself.
 
     program.py [--floor VERSION] [--limit BYTES] [--absent PATH…] [--debug] PROGRAM…
