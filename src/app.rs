@@ -4,18 +4,18 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{self, Runtime};
 
 use crate::app::demo::Demo;
 use crate::app::discover::Discovery;
 use crate::app::doctor::Consultation;
 use crate::app::interview::{Interviewer, Mood};
+use crate::app::limits::Toll;
 use crate::app::print::Printing;
 use crate::app::roster::PodSearch;
 use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
-use crate::cli::{Cli, Command, How, Paces};
+use crate::cli::{self, Cli, Command, How, Paces};
 use crate::doctor::{Report, report_on_pod};
 use crate::inventory::slurm::Whose;
 use crate::inventory::{InventoryError, PodError, Roster};
@@ -26,6 +26,7 @@ mod demo;
 mod discover;
 mod doctor;
 mod interview;
+mod limits;
 mod log;
 mod print;
 mod roster;
@@ -107,15 +108,15 @@ impl Failure {
     }
 }
 
-/// Raises the limit of open files as far as this user may: each node takes one.
-fn allow_many_nodes() {
-    let limit = getrlimit(Resource::Nofile);
-    // Where it cannot be raised, nodes beyond it say so.
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).ok();
-}
-
 fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending, Failure> {
-    allow_many_nodes();
+    match &cli.command {
+        Some(Command::Man) => return Ok(cli::man(out).map(|()| Ending::Done)?),
+        Some(Command::Completions { shell }) => {
+            return Ok(cli::completions(*shell, out).map(|()| Ending::Done)?);
+        }
+        Some(Command::Trust { .. } | Command::Doctor { .. }) | None => {}
+    }
+    let files = limits::raise();
     let clock = Clock::system();
     if let Some(path) = &cli.output.log {
         let named = |source| Failure::Log { path: path.display().to_string(), source };
@@ -124,7 +125,11 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let interviewer = Interviewer::at_this_terminal();
     let interview = interviewer.as_ref().map(Interviewer::interview);
-    let transport = Transport::new(Options { interview, ..options(cli)? });
+    let options = options(cli)?;
+    if let Some(words) = options.surroundings.complaint().filter(|_| names_hosts(cli)) {
+        writeln!(err, "gtop: {words}")?;
+    }
+    let transport = Transport::new(Options { interview, ..options });
     if let Some(Command::Trust { hosts }) = &cli.command {
         let roster = roster::named(cli, &transport, hosts)?;
         if roster.targets.is_empty() {
@@ -135,7 +140,7 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
             trust::trust(transport, roster.targets, cli.reach.max_connecting, &mut input, out);
         return Ok(runtime.block_on(trusting)?);
     }
-    let means = Means { transport, interviewer, clock };
+    let means = Means { transport, interviewer, clock, files };
     if let Some(Command::Doctor { hosts, local, json, slurm }) = &cli.command {
         let is_local = *local || cli.nodes.local;
         let whose = (*slurm || cli.slurm.is_wanted()).then(|| roster::named_jobs(cli));
@@ -189,7 +194,7 @@ fn consult(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<Ending, Failure> {
-    let Means { transport, interviewer, clock } = means;
+    let Means { transport, interviewer, clock, .. } = means;
     let Patients { targets, pod, slurm } = patients;
     if runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted {
         return Ok(Ending::Interrupted);
@@ -213,6 +218,13 @@ struct Means {
     /// The person at the terminal, when there is one.
     interviewer: Option<Interviewer>,
     clock: Clock,
+    /// How many files may be open.
+    files: Option<u64>,
+}
+
+/// Returns whether anybody beyond this machine is spoken of.
+fn names_hosts(cli: &Cli) -> bool {
+    !cli.hosts().is_empty() || cli.nodes.names_nodes()
 }
 
 fn options(cli: &Cli) -> Result<Options, TemplateError> {
@@ -243,7 +255,7 @@ fn watch(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<Ending, Failure> {
-    let Means { transport, mut interviewer, clock } = means;
+    let Means { transport, mut interviewer, clock, files } = means;
     // Dropped after the watch: the nodes outlive those who look at them.
     let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
     let (discovery, title) = match &demo {
@@ -253,6 +265,14 @@ fn watch(
     // Slurm mostly answers at once, and then keys and questions are asked about before the screen.
     runtime.block_on(discovery.first(FIRST_ANSWER));
     let targets = discovery.rosters().borrow().targets.clone();
+    let toll = match cli.reach.how() {
+        _ if demo.is_some() => Toll::BothEnds,
+        How::Ssh | How::Exec => Toll::Program,
+        How::Auto | How::Native | How::Local => Toll::Session,
+    };
+    if let Some(words) = limits::shortage(files, targets.len(), toll) {
+        writeln!(err, "gtop: {words}")?;
+    }
     if demo.is_none()
         && runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted
     {

@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+mod papers;
+
+pub use papers::{Shell, completions, man};
+
 const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, a set such as gpu[001-128,200], or a group such as @gpu (see EXAMPLES)";
 
 /// The command line.
@@ -12,6 +16,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
 #[command(
     name = "gtop",
     version,
+    long_version = papers::version(),
     about = "Watch every accelerator you use, on every node, live",
     long_about = "Watch every accelerator you use, on every node, live, from one terminal.\n\n\
         gtop reaches each node over SSH, as `ssh` would, and needs nothing installed there. Without \
@@ -81,6 +86,14 @@ pub enum Command {
         /// Print as JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Print the manual page: gtop man | man -l -
+    Man,
+    /// Print what a shell needs to complete gtop's words
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
     },
 }
 
@@ -374,7 +387,7 @@ impl Cli {
     pub fn hosts(&self) -> &[String] {
         match &self.command {
             Some(Command::Trust { hosts } | Command::Doctor { hosts, .. }) => hosts,
-            None => &self.hosts,
+            Some(Command::Man | Command::Completions { .. }) | None => &self.hosts,
         }
     }
 
@@ -435,7 +448,9 @@ mod tests {
     fn the_doctor_examines_hosts_or_this_machine() {
         let doctor = |line: &str| match parse(line).unwrap().command {
             Some(Command::Doctor { hosts, local, json, .. }) => (hosts, local, json),
-            Some(Command::Trust { .. }) | None => panic!("{line}"),
+            Some(Command::Trust { .. } | Command::Man | Command::Completions { .. }) | None => {
+                panic!("{line}")
+            }
         };
         assert_eq!(doctor("gtop doctor"), (vec![], false, false));
         let all = (vec!["gpu01".to_owned()], true, true);
