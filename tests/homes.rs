@@ -4,7 +4,6 @@
 //! What needs mounts, another user or strace is skipped where they are not to be had, and says so;
 //! with `GTOP_CI=1` it fails instead.
 #![expect(
-    clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stderr,
@@ -74,10 +73,6 @@ impl Home {
         command.env_clear().env("HOME", self.path()).env("USER", &self.lab.user);
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin").kill_on_drop(true);
         command
-    }
-
-    async fn gtop(&self, words: &[&str]) -> Told {
-        Told::of(self.command(GTOP).args(words)).await
     }
 
     /// Runs a script in a name space of its own, where it may mount; `$1` is the home, `$2` gtop.
