@@ -1,11 +1,12 @@
 # The probe itself: one loop over stdin, the children and the clock.
 # A further kind of device is a class like NvidiaSmi in a file of its own, and an entry here or in RARE. Of one
 # entry's kinds the first that works is used; the next is tried when it is absent.
-BACKENDS = ((Nvml, NvidiaSmi),) + tuple((kind,) for kind in rare(RARE))
+BACKENDS = ((Nvml, Rare('nvidia-smi', 'NvidiaSmi', None, (1.0, 2.0, 10.0))),) + tuple((kind,) for kind in rare(RARE))
 SLOW = 10.0
 FULL = 60.0
 FASTEST = 0.05
 AGAIN = 60.0        # how often an absent backend is looked for
+USERS = '.processes'    # the source of what may fail although the devices are told
 STARTING = 60.0     # a driver that is being loaded takes its time; after this it is stuck
 
 
@@ -55,6 +56,7 @@ class Probe:
         self.interval, self.focus = max(FASTEST, INTERVAL), 0.0
         self.n = 0
         self.errors = {}        # waiting to be sent, by source and call
+        self.events = []        # likewise, oldest first
         self.hello_due = True
         self.announced = None
         self.full = True
@@ -206,6 +208,7 @@ class Probe:
         what, backend = report[0], self.backend(worker)
         if what == 'call':
             worker.call, worker.since, worker.told = report[1], time.monotonic(), 0.0
+            worker.is_starting = len(report) > 2
         elif what == 'idle':
             worker.busy = False
         elif what == 'state':
@@ -214,7 +217,9 @@ class Probe:
             if backend is not None:
                 self.state(backend, report[1], report[2])
         elif what == 'error':
-            self.error(worker.source, report[1], report[2], report[3], report[4])
+            self.error(worker.source + ''.join(report[5:]), report[1], report[2], report[3], report[4])
+        elif what == 'event':
+            self.events = self.events[1 - MOST_EVENTS:] + [encode(report[1])]
         elif what == 'floors':
             backend.floors = report[1:]
         elif what == 'part':
@@ -258,6 +263,9 @@ class Probe:
         for backend in self.backends:
             if backend.kind == source:
                 backend.last = {}
+            elif source.startswith(backend.kind + '.'):
+                for key in ('apps',) if source.endswith(USERS) else ('slow', 'more', 'mig'):
+                    backend.last.pop(key, None)
         if source == self.lookup.source:
             self.slow_last = None
         frame = {'t': 'error', 'at': time.monotonic(), 'source': source,
@@ -273,7 +281,7 @@ class Probe:
         for worker in self.workers():
             seconds = worker.stuck(now)
             if seconds is not None:
-                is_starting = not worker.is_ready and seconds < STARTING
+                is_starting = (worker.is_starting or not worker.is_ready) and seconds < STARTING
                 self.error(worker.source, 'starting' if is_starting else 'stuck', worker.call, seconds, None)
             if worker.link is None and worker.pid == 0 and now >= worker.retry:
                 self.begin(worker, now)
@@ -300,6 +308,8 @@ class Probe:
         if (self.hello_due or intervals != self.announced) and self.out.ready():
             self.hello_due, self.announced = False, intervals
             self.out.send(encode(self.hello(intervals)))
+        while self.events and self.announced and self.out.ready():
+            self.out.send(self.events.pop(0))
         while self.errors and self.announced and self.out.ready():
             key = min(self.errors)
             self.out.send(self.errors.pop(key))

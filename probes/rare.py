@@ -1,5 +1,6 @@
-# Kinds of device that few nodes have. What tells that one is here is a look into sysfs, cheap and waking nothing;
-# the backend's own source travels packed and is compiled only in the child of a node that has such a device.
+# Backends that few nodes need: nvidia-smi, and kinds of device that are rare. What tells that one of those is here is
+# a look into sysfs, cheap and waking nothing; the backend's own source travels packed and is compiled only in the
+# child of a node that has need of it.
 # PACKED comes from the assembly: source by kind.
 ROOT = os.environ.get('GTOP_ROOT', '')      # where a container sees its host's file systems
 

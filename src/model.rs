@@ -5,6 +5,7 @@
 
 pub use details::{DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics, LinkCounters};
 pub use device::{Device, DeviceFault, Throttle};
+pub use event::{Event, EventKind, xid_meaning};
 pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind, Via};
 pub use fresh::{Freshness, stale_after};
 pub use health::{ComputeMode, FabricHealth, FabricState, Recovery};
@@ -28,6 +29,7 @@ pub use unit::{Bytes, Celsius, Megahertz, Percent, Watts};
 
 mod details;
 mod device;
+mod event;
 mod fault;
 mod fresh;
 mod health;

@@ -18,3 +18,5 @@ mod processes;
 mod scenarios;
 #[path = "nvml/truth.rs"]
 mod truth;
+#[path = "nvml/watched.rs"]
+mod watched;

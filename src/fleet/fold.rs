@@ -9,8 +9,8 @@ use crate::fleet::history::Metric;
 use crate::fleet::node::{Node, Process};
 use crate::fleet::rates::{RATE_SPAN, cpu_share, rates};
 use crate::model::{
-    Bytes, Counter, CpuTicks, DeviceUse, Hello, HostReading, Link, NodeName, Percent, ProcessKey,
-    ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source,
+    Bytes, Counter, CpuTicks, DeviceUse, Event, Hello, HostReading, Link, NodeName, Percent,
+    ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source,
     SourceFaultKind, Via,
 };
 use crate::time::Timestamp;
@@ -105,6 +105,8 @@ impl Folding {
             *node = Node {
                 link: node.link.clone(),
                 via: node.via,
+                // Often the reason of the boot.
+                events: Arc::clone(&node.events),
                 history: node.history.clone(),
                 ..Node::new(node.name.clone(), Duration::ZERO)
             };
@@ -118,6 +120,11 @@ impl Folding {
             state.absent.clone_from(&backend.absent);
         }
         node.hello = Some(Arc::new(hello));
+    }
+
+    /// Takes something that happened to a device.
+    pub fn event(&mut self, event: Event) {
+        Arc::make_mut(&mut self.node).happened(event);
     }
 
     /// Takes one tick.
@@ -296,7 +303,9 @@ fn has_answered(node: &Node, backend: &Source) -> bool {
     if (state.fault.is_some() && !is_starting) || state.absent.is_some() {
         return true;
     }
-    let has_uses = node.source(&backend.processes()).is_none_or(|uses| uses.taken_at.is_some());
+    let has_uses = node
+        .source(&backend.processes())
+        .is_none_or(|uses| uses.taken_at.is_some() || uses.fault.is_some());
     state.taken_at.is_some() && has_uses
 }
 

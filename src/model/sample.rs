@@ -45,6 +45,8 @@ pub struct DriverFacts {
     pub library: Option<Arc<str>>,
     /// Highest version of CUDA it knows.
     pub cuda: Option<Arc<str>>,
+    /// Why it tells of no events; `None` when it does, or has not said.
+    pub no_events: Option<Arc<str>>,
 }
 
 /// What came in one tick. What is `None` or empty was not sampled this time.

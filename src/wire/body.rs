@@ -23,6 +23,8 @@ pub enum Body {
     Error(SourceError),
     /// `t: answer`
     Answer(Box<Answer>),
+    /// `t: event`
+    Event(Event),
     /// `t: bye`
     Bye(Bye),
     /// A kind this version does not know.
@@ -104,6 +106,9 @@ pub struct BackendState {
     /// Slices of them found.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub slices: Given<u64>,
+    /// Why no events are told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events: Option<String>,
 }
 
 /// One tick.
@@ -254,6 +259,12 @@ pub struct Backend {
     /// Answer of `nvidia-smi --query-gpu`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csv: Option<Csv>,
+    /// Answer of the query for what changes slowly; comes with `csv`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more: Option<Csv>,
+    /// What `nvidia-smi` says of slices; comes with `csv`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mig: Option<Mig>,
     /// Answer of `nvidia-smi --query-compute-apps`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apps: Option<Apps>,
@@ -276,6 +287,16 @@ pub struct Csv {
     /// Lines that are no rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub noise: Vec<String>,
+}
+
+/// Raw lines on MIG slices.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mig {
+    /// Those of `nvidia-smi -L`.
+    pub list: Vec<String>,
+    /// Those of `nvidia-smi` from `MIG devices:` on that begin with a number.
+    pub table: Vec<String>,
 }
 
 /// Raw lines of `--query-compute-apps=gpu_uuid,pid,used_memory,process_name`.
@@ -398,6 +419,26 @@ pub struct SourceError {
     /// The device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+}
+
+/// Something happened to a device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Event {
+    /// Seconds of the probe's clock.
+    pub at: f64,
+    /// The source.
+    pub source: String,
+    /// `xid ecc retirement poison unavailable recovery lost reset`
+    pub kind: String,
+    /// The device, or the slice of it.
+    pub device: String,
+    /// The Xid, or NVML's number of the recovery action.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub code: Given<u64>,
+    /// The driver's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// The probe ends.

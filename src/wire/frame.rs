@@ -180,6 +180,7 @@ fn decode(text: &[u8]) -> Result<Body, MalformedFrame> {
             let place = error.column();
             MalformedFrame::NotJson(format!("an answer that is none, at its byte {place}"))
         })?),
+        "event" => Body::Event(serde_json::from_slice(text).map_err(not_json)?),
         "bye" => Body::Bye(serde_json::from_slice(text).map_err(not_json)?),
         _ => Body::Other,
     })
@@ -192,6 +193,7 @@ pub fn encode(body: &Body) -> Vec<u8> {
         Body::Sample(sample) => ("sample", serde_json::to_string(sample)),
         Body::Error(error) => ("error", serde_json::to_string(error)),
         Body::Answer(answer) => ("answer", serde_json::to_string(answer)),
+        Body::Event(event) => ("event", serde_json::to_string(event)),
         Body::Bye(bye) => ("bye", serde_json::to_string(bye)),
         Body::Other => return Vec::new(),
     };

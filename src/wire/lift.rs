@@ -6,12 +6,13 @@ use std::time::Duration;
 use crate::model::clean_shared;
 use crate::model::{
     BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, DevicesReading, DriverFacts,
-    Hello, HostFacts, HostReading, HostSlowReading, Percent, Pressure, ProcessesReading, Reading,
-    Reason, Sample, Source, SourceFault, SourceFaultKind, Space, UsesReading,
+    Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, Percent, Pressure,
+    ProcessesReading, Reading, Reason, Sample, Source, SourceFault, SourceFaultKind, Space,
+    UsesReading,
 };
 use crate::time::{ClockOffset, Timestamp};
 use crate::wire::body::{self, Body, Given};
-use crate::wire::csv::{self, DEVICE_LIMIT, NAME_LIMIT, USE_LIMIT};
+use crate::wire::csv::{self, DEVICE_LIMIT, NAME_LIMIT, Slices, USE_LIMIT};
 
 pub use answer::answer;
 
@@ -26,6 +27,8 @@ const PART_LIMIT: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct Lift {
     offset: ClockOffset,
+    /// What `nvidia-smi` last said of slices; that comes more rarely than its devices.
+    slices: Slices,
 }
 
 /// A lifted body.
@@ -35,6 +38,8 @@ pub enum Lifted {
     Hello(Hello),
     /// A tick, or a source's failure.
     Sample(Box<Sample>),
+    /// Something happened to a device.
+    Event(Event),
     /// The probe ended, and why.
     Bye(Arc<str>),
 }
@@ -57,6 +62,10 @@ impl Lift {
                 let faults = vec![(Source::new(&sent.source), fault)];
                 Lifted::Sample(Box::new(Sample { faults, ..Sample::default() }))
             }
+            Body::Event(sent) => {
+                self.offset.learn(sent.at, arrival);
+                Lifted::Event(self.event(sent, arrival))
+            }
             Body::Bye(sent) => Lifted::Bye(clean_shared(&sent.why, 120)),
             // An answer is for who asked, and for nobody else.
             Body::Answer(_) | Body::Other => return None,
@@ -67,7 +76,7 @@ impl Lift {
         self.offset.moment(probe_seconds, arrival).unwrap_or(arrival)
     }
 
-    fn sample(&self, sent: &body::Sample, arrival: Timestamp) -> Sample {
+    fn sample(&mut self, sent: &body::Sample, arrival: Timestamp) -> Sample {
         let took = match sent.took {
             Given::Value(took) if (0.0..1e6).contains(&took) => {
                 Some(Duration::from_secs_f64(took / 1000.0))
@@ -101,9 +110,16 @@ impl Lift {
         }
     }
 
-    fn backend(&self, sent: &body::Backend, arrival: Timestamp) -> BackendReading {
+    fn backend(&mut self, sent: &body::Backend, arrival: Timestamp) -> BackendReading {
         let list = match (&sent.csv, &sent.devices) {
-            (Some(text), _) => Some(csv::devices(text)),
+            (Some(text), _) => {
+                let mut devices = csv::devices(text, sent.more.as_ref());
+                if let Some(mig) = &sent.mig {
+                    self.slices = Slices::read(mig);
+                }
+                self.slices.join(&mut devices, sent.mig.is_some());
+                Some(devices)
+            }
             (None, Some(typed)) => Some(
                 typed
                     .iter()
@@ -117,7 +133,8 @@ impl Lift {
         let devices = list.map(|list| DevicesReading { at: self.moment(sent.at, arrival), list });
         let uses = match (&sent.apps, &sent.uses) {
             (Some(text), _) => {
-                Some(UsesReading { at: self.moment(text.at, arrival), list: csv::uses(text) })
+                let list = self.slices.share_out(csv::uses(text));
+                Some(UsesReading { at: self.moment(text.at, arrival), list })
             }
             (None, Some(typed)) => Some(UsesReading {
                 at: self.moment(typed.at, arrival),
@@ -130,6 +147,28 @@ impl Lift {
             Given::Absent | Given::Null | Given::Wrong => None,
         };
         BackendReading { source: Source::new(&sent.kind), slow_at, devices, uses }
+    }
+
+    fn event(&self, sent: &body::Event, arrival: Timestamp) -> Event {
+        let kind = match sent.kind.as_str() {
+            "xid" => EventKind::Xid,
+            "ecc" => EventKind::MemoryError,
+            "retirement" => EventKind::Retirement,
+            "poison" => EventKind::Poison,
+            "unavailable" => EventKind::Unavailable,
+            "recovery" => EventKind::Recovery,
+            "lost" => EventKind::Lost,
+            "reset" => EventKind::NeedsReset,
+            other => EventKind::Other(clean_shared(other, 32)),
+        };
+        Event {
+            at: self.moment(sent.at, arrival),
+            source: Source::new(&sent.source),
+            kind,
+            device: clean_shared(&sent.device, NAME_LIMIT),
+            code: sent.code.reading(Reason::NotAvailable).get(),
+            message: clean_shared(sent.message.as_deref().unwrap_or_default(), 200),
+        }
     }
 
     fn source_fault(&self, sent: &body::SourceError, arrival: Timestamp) -> SourceFault {
@@ -204,6 +243,7 @@ fn driver_facts(sent: &body::BackendState) -> Option<Arc<DriverFacts>> {
         version: name(&sent.driver),
         library: name(&sent.library),
         cuda: name(&sent.cuda),
+        no_events: name(&sent.events),
     };
     (facts != DriverFacts::default()).then(|| Arc::new(facts))
 }
@@ -317,6 +357,25 @@ mod tests {
         assert_eq!(host.uptime_seconds, Reading::Unknown(Reason::Malformed));
         assert_eq!(host.memory_total, Reading::Known(Bytes(1 << 40)));
         assert_eq!(host.swap_total, Reading::Unknown(Reason::NotSampled));
+    }
+
+    #[test]
+    fn an_event_is_bounded_and_its_words_are_safe() {
+        let sent = body::Event {
+            at: f64::MAX,
+            source: "nvml".into(),
+            kind: "\u{1b}[2Jmeteor".repeat(99),
+            device: "x".repeat(9999),
+            code: Given::Wrong,
+            message: Some("\u{202e}".repeat(9999)),
+        };
+        let arrival = Timestamp::from_micros(7);
+        let Some(Lifted::Event(event)) = Lift::default().body(&Body::Event(sent), arrival) else {
+            panic!()
+        };
+        assert_eq!((event.at, event.code), (arrival, None));
+        assert!(event.kind.word().starts_with("[2Jmeteor") && event.kind.word().len() <= 32);
+        assert_eq!((event.device.len(), &*event.message), (NAME_LIMIT, ""));
     }
 
     #[test]

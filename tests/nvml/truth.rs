@@ -96,13 +96,13 @@ const FIELDS: &[(&str, &str, Show)] = &[
 ];
 
 /// Fields that follow from two samples, from the machine, or from several keys; judged one by one.
-const OTHERS: [&str; 23] = [
+const OTHERS: [&str; 24] = [
+    "hidden_processes",
+    "hidden_memory_bytes",
     "name",
     "pci_bus",
     "driver_version",
     "memory_free_bytes",
-    "hidden_processes",
-    "hidden_memory_bytes",
     "bar1_free_bytes",
     "compute_capability",
     "fabric_health",
@@ -111,6 +111,7 @@ const OTHERS: [&str; 23] = [
     "compute_instance",
     "xid",
     "xid_events",
+    "xid_meaning",
     "throttled_power_percent",
     "throttled_thermal_percent",
     "throttled_hardware_thermal_percent",

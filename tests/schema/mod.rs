@@ -56,6 +56,8 @@ const BACKEND_STATE: Shape = Object(&[
     ("cuda", MAY, Text(96)),
     ("devices", MAY, Count(256)),
     ("slices", MAY, Count(4096)),
+    // Why none are told.
+    ("events", MAY, Text(96)),
 ]);
 
 const HELLO: Shape = Object(&[
@@ -139,6 +141,7 @@ const DEVICE: Shape = Object(&[
     ("ecc_corrected", MAY, MAYBE_COUNT),
     ("ecc_uncorrected", MAY, MAYBE_COUNT),
     ("driver", MAY, Text(64)),
+    ("users", MAY, MAYBE_FLAG),
     ("encoder", MAY, MAYBE_PERCENT),
     ("decoder", MAY, MAYBE_PERCENT),
     ("power_average", MAY, MAYBE_MILLIWATTS),
@@ -225,6 +228,16 @@ const BACKEND: Shape = Object(&[
             ("rows", MUST, List(&Text(1024), 64)),
             ("noise", MAY, List(&Text(200), 8)),
         ]),
+    ),
+    (
+        "more",
+        MAY,
+        Object(&[("columns", MUST, List(&Text(64), 64)), ("rows", MUST, List(&Text(1024), 64))]),
+    ),
+    (
+        "mig",
+        MAY,
+        Object(&[("list", MUST, List(&Text(200), 1024)), ("table", MUST, List(&Text(200), 1024))]),
     ),
     ("apps", MAY, Object(&[("at", MUST, CLOCK), ("rows", MUST, List(&Text(1024), 1024))])),
     ("devices", MAY, List(&DEVICE, 256)),
@@ -352,6 +365,20 @@ const ERROR: Shape = Object(&[
     ("device", MAY, Text(96)),
 ]);
 
+const EVENT: Shape = Object(&[
+    ("t", MUST, Word(&["event"])),
+    ("at", MUST, CLOCK),
+    ("source", MUST, Text(64)),
+    (
+        "kind",
+        MUST,
+        Word(&["xid", "ecc", "retirement", "poison", "unavailable", "recovery", "lost", "reset"]),
+    ),
+    ("device", MUST, Text(96)),
+    ("code", MAY, MAYBE_COUNT),
+    ("message", MAY, Text(200)),
+]);
+
 const BYE: Shape =
     Object(&[("t", MUST, Word(&["bye"])), ("at", MUST, CLOCK), ("why", MUST, Text(200))]);
 
@@ -379,6 +406,7 @@ pub(crate) fn frame(frame: &Value) -> Result<(), String> {
         Some("sample") => &SAMPLE,
         Some("error") => &ERROR,
         Some("answer") => &ANSWER,
+        Some("event") => &EVENT,
         Some("bye") => &BYE,
         other => return Err(format!("a frame of kind {other:?}")),
     };

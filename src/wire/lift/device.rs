@@ -164,6 +164,7 @@ fn details(judge: &Judge<'_>) -> DeviceDetails {
     let sent = judge.0;
     let active = |place: usize| judge.activity(place);
     DeviceDetails {
+        tells_users: judge.flag(sent.users, "users"),
         encoder: judge.share(sent.encoder, "encoder"),
         decoder: judge.share(sent.decoder, "decoder"),
         power_average: judge.power(sent.power_average, "power_average"),
