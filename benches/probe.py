@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""What the NVML probe costs: CPU, memory, forks and bytes over many ticks against the stand-in library.
+"""What a probe costs: CPU, memory, forks and bytes over many ticks against stand-ins for the driver.
 
     benches/probe.py [--ticks 1000] [--devices 8] [--processes 5] [--interval 0.5] [--python PYTHON]
+    benches/probe.py --amd ...
+    benches/probe.py --sh [SHELL] [--interval 1] ...
 
-Needs a C compiler and Linux. Prints figures, judges nothing. CPU is that of the probe and its children, the stand-in's
-own work included; memory is the proportional set size of all of them; forks are those of the whole machine while the
-probe ticks, less those of an equally long time without it, and by strace where there is one.
+Needs a C compiler and Linux. Prints figures, judges nothing. The Python probe runs against the stand-in for NVML, whose
+own work is included; the sh probe against an nvidia-smi that prints what the stand-in printed once, whose work is told
+and taken off. CPU is that of the probe and of all it started; memory is what would be in use if nothing else ran; forks
+are those of the whole machine in that time, or those that strace counts.
 """
 import argparse
 import base64
@@ -21,7 +24,26 @@ import time
 import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SHELL = ('base', 'watch', 'jobs', 'frames', 'probe')
 TICK = os.sysconf('SC_CLK_TCK')
+
+# Prints what was printed before to the same question.
+REPLAY = r'''
+#include <fcntl.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    const char *asked = count > 1 ? words[1] : "";
+    int from = open(strstr(asked, "display_active") ? FOLDER "/more" : strstr(asked, "query-gpu") ? FOLDER "/query" :
+                    strstr(asked, "apps") ? FOLDER "/apps" : FOLDER "/none", O_RDONLY);
+    char data[65536];
+    for (ssize_t got; (got = read(from, data, sizeof data)) > 0;)
+        if (write(1, data, (size_t)got) != got)
+            return 1;
+    return 0;
+}
+'''
 
 
 def build(folder):
@@ -49,17 +71,17 @@ def scenario(devices, pids):
 
 
 def assembly():
-    """The parts of the Python probe in their order, and the sources compiled when needed by kind, as src/probe.rs lists them."""
+    """The parts of the Python probe in their order, and those compiled when needed by kind, as src/probe.rs lists them."""
     text = open(os.path.join(ROOT, 'src/probe.rs')).read()
     included = r'include_str!\("../probes/(\w+)\.py"\)'
     parts = re.findall(included, text.split('const PYTHON', 1)[1].split('];', 1)[0])
-    rare = re.findall(r'\("([\w-]+)", ' + included, text.split('const RARE', 1)[1].split('];', 1)[0])
-    return parts, dict(rare)
+    entries = re.split(r'\n    \(\s*"', text.split('const RARE', 1)[1].split('\n];', 1)[0])[1:]
+    return parts, {entry.split('"', 1)[0]: re.findall(included, entry) for entry in entries}
 
 
-def bare(part):
-    lines = open(os.path.join(ROOT, 'probes', part + '.py')).read().split('\n')
-    lines = [line + '\n' for line in lines if line and not line.lstrip().startswith('#')]
+def bare(parts):
+    text = ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in parts)
+    lines = [line + '\n' for line in text.split('\n') if line and not line.lstrip().startswith('#')]
     return ''.join('\f' + line if line.startswith('class ') else line for line in lines)
 
 
@@ -92,14 +114,37 @@ def spent(pids):
     return nanoseconds / 1e9
 
 
-def proportional(pids):
-    """KiB of memory, what is shared divided among those who share it."""
-    sizes = {}
+def spent_with_ended(pids):
+    """CPU seconds of these processes and of all their children that have ended, in steps of a clock tick."""
+    ticks = 0
     for pid in pids:
-        for line in open('/proc/%d/smaps_rollup' % pid):
-            if line.startswith('Pss:'):
-                sizes[pid] = int(line.split()[1])
-    return sizes
+        try:
+            ticks += sum(int(word) for word in open('/proc/%d/stat' % pid).read().rsplit(')', 1)[1].split()[11:15])
+        except OSError:
+            pass
+    return ticks / TICK
+
+
+def memory(pids):
+    """KiB in use, as if nothing else ran: what only these processes have, by process, and files, each page once."""
+    own, files = {}, {}
+    for pid in pids:
+        try:
+            for line in open('/proc/%d/smaps_rollup' % pid):
+                if line.startswith('Pss_Anon:'):
+                    own[pid] = int(line.split()[1])
+            place = None
+            for line in open('/proc/%d/smaps' % pid):
+                words = line.split()
+                if '-' in words[0] and ':' not in words[0]:
+                    place = (words[5], words[2]) if len(words) > 5 else None
+                elif words[0] == 'Rss:':
+                    resident = int(words[1])
+                elif words[0] == 'Anonymous:' and place is not None and place[0][0] == '/':
+                    files[place] = max(files.get(place, 0), resident - int(words[1]))
+        except OSError:
+            pass        # a short life
+    return own, sum(files.values())
 
 
 def forks():
@@ -115,33 +160,124 @@ def main():
     parser.add_argument('--processes', type=int, default=5, help='on each device')
     parser.add_argument('--interval', type=float, default=0.5, help='seconds between two ticks')
     parser.add_argument('--python', default='/usr/bin/python3')
+    parser.add_argument('--amd', action='store_true', help='AMD devices instead of NVIDIA ones')
     parser.add_argument('--strace', action='store_true', help='count the forks by strace; CPU then means nothing')
+    parser.add_argument('--sh', nargs='?', const='dash', metavar='SHELL', help='the sh probe; "busybox sh" is one word')
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        build(folder)
+        if not options.amd:
+            build(folder)
         users = [subprocess.Popen(['sleep', '100000']) for _ in range(options.devices * options.processes)]
         try:
-            run(options, folder, [user.pid for user in users])
+            prepare(options, folder, [user.pid for user in users])
         finally:
             for user in users:
                 user.kill()
 
 
-def run(options, folder, pids):
+def python_source(interval):
     parts, rare = assembly()
-    rare = {kind: pack(bare(part)) for kind, part in rare.items()}
-    packed = pack('PACKED=%r\n' % rare + ''.join(bare(part) for part in parts))
-    source = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
-              '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n'
-              'while _p:exec(compile(_p.pop(0),"gtop","exec",0,False,2))\n' % (options.interval, packed))
-    path, state, trace = [os.path.join(folder, name) for name in ('probe.py', 'state', 'trace')]
-    open(path, 'w').write(source)
+    rare = {kind: pack(bare(sources)) for kind, sources in rare.items()}
+    packed = pack('PACKED=%r\n' % rare + bare(parts))
+    text = open(os.path.join(ROOT, 'src/probe.rs')).read()
+    head = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
+            '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n' % (interval, packed))
+    return head + re.search(r'COMPILE: &str = r#"(.*?)"#', text, re.S).group(1)
+
+
+def shell_source(interval):
+    parts = ''.join(open(os.path.join(ROOT, 'probes', part + '.sh')).read() for part in SHELL)
+    lines = [line.lstrip() for line in parts.split('\n')]
+    return 'NODE=bench INTERVAL=%r DEADMAN=30\n' % interval + '\n'.join(
+        line for line in lines if line and not line.startswith('#')) + '\n'
+
+
+def tree(folder, devices, pids):
+    """What the amdgpu driver shows of so many MI300X, each of which each of its processes uses."""
+    def file(path, contents):
+        path = os.path.join(folder, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, 'wb') as out:
+            out.write(contents if isinstance(contents, bytes) else contents.encode() + b'\n')
+    for i in range(devices):
+        pci = '0000:%02x:00.0' % (5 + 16 * i)
+        own = 'sys/devices/pci0000:00/%s/' % pci
+        for name, contents in (
+                ('vendor', '0x1002'), ('class', '0x120000'), ('device', '0x74a1'), ('unique_id', '%016x' % (i + 1)),
+                ('power/runtime_status', 'active'), ('power/control', 'on'), ('gpu_busy_percent', '97'),
+                ('mem_busy_percent', '41'), ('mem_info_vram_total', '206141652992'), ('mem_info_vram_used', '1374389534'),
+                ('mem_info_gtt_total', '1081837019136'), ('mem_info_gtt_used', '27262976'), ('pp_dpm_sclk', '0: 132Mhz *'),
+                ('pp_dpm_mclk', '0: 900Mhz *'), ('current_link_speed', '32.0 GT/s PCIe'), ('current_link_width', '16'),
+                ('max_link_speed', '32.0 GT/s PCIe'), ('max_link_width', '16'), ('ras/umc_err_count', 'ue: 0\nce: 0'),
+                ('hwmon/hwmon3/temp2_input', '71000'), ('hwmon/hwmon3/temp3_input', '63000'),
+                ('hwmon/hwmon3/power1_input', '702000000'), ('hwmon/hwmon3/power1_cap', '750000000'),
+                ('hwmon/hwmon3/freq1_input', '2098000000'), ('hwmon/hwmon3/freq2_input', '1300000000'),
+                ('gpu_metrics', b'\xe8\x03\x01\x06' + bytes(996))):
+            file(own + name, contents)
+        for place, target in (('sys/bus/pci/devices/' + pci, own), ('sys/class/drm/card%d/device' % i, own)):
+            os.makedirs(os.path.dirname(os.path.join(folder, place)), exist_ok=True)
+            os.symlink(os.path.join(folder, target), os.path.join(folder, place))
+        node = 'sys/class/kfd/kfd/topology/nodes/%d/' % i
+        file(node + 'gpu_id', str(4000 + i))
+        file(node + 'properties', 'simd_count 1216\nsimd_per_cu 4\nlocation_id %d\ndomain 0' % ((5 + 16 * i) << 8))
+    for place, pid in enumerate(pids):
+        for i in range(devices):
+            own = 'sys/class/kfd/kfd/proc/%d/' % pid
+            file(own + 'vram_%d' % (4000 + i), '13800000' if place % devices == i else '0')
+            file(own + 'stats_%d/cu_occupancy' % (4000 + i), '30')
+        for queue in range(4):
+            file(own + 'queues/%d/gpuid' % queue, str(4000 + place % devices))
+
+
+def replay(folder):
+    """An nvidia-smi that costs next to nothing; returns what one call of it costs, in milliseconds."""
+    stub = os.path.join(ROOT, 'tests/stubs/nvidia-smi')
+    environment = dict(os.environ, NVML_STUB_STATE=os.path.join(folder, 'state'))
+    text = open(os.path.join(ROOT, 'probes/nvidia_smi.py')).read().split('USERS')[0].split('SMI_PLACES')[0]
+    names = {}
+    exec(text, names)
+    for name, query in (('query', '--query-gpu=' + ','.join(names['SMI_FIELDS'])),
+                        ('more', '--query-gpu=' + ','.join(names['SMI_MORE'] + names['SMI_NEWER'])),
+                        ('apps', '--query-compute-apps=' + names['SMI_APPS'])):
+        with open(os.path.join(folder, name), 'wb') as out:
+            subprocess.check_call([stub, query, '--format=csv,noheader,nounits'], stdout=out, env=environment)
+    source, program = os.path.join(folder, 'replay.c'), os.path.join(folder, 'nvidia-smi')
+    open(source, 'w').write(REPLAY)
+    subprocess.check_call(['cc', '-O2', '-static', '-DFOLDER="%s"' % folder, '-o', program, source])
+    before = os.times()
+    for _ in range(200):
+        subprocess.call([program, '--query-gpu=index'], stdout=subprocess.DEVNULL)
+    after = os.times()
+    return (after.children_user + after.children_system - before.children_user - before.children_system) / 200 * 1000
+
+
+def prepare(options, folder, pids):
+    path, state, trace = [os.path.join(folder, name) for name in ('probe', 'state', 'trace')]
     open(state, 'w').write(scenario(options.devices, pids))
-    command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
+    environment = dict(os.environ, NVML_STUB_STATE=state)
+    if options.amd:
+        tree(folder, options.devices, pids)
+        environment['GTOP_ROOT'] = folder
+    if options.sh:
+        options.call = replay(folder)
+        open(path, 'w').write(shell_source(options.interval))
+        command = options.sh.split() + ['-c', 's=$(cat %s); eval "$s"' % path]
+        environment['PATH'] = folder + ':' + environment['PATH']
+        options.title = options.sh
+    else:
+        open(path, 'w').write(python_source(options.interval))
+        command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
+        environment['LD_LIBRARY_PATH'] = folder
+        options.title = subprocess.check_output([options.python, '-V']).decode().strip()
     if options.strace:
         command = [shutil.which('strace'), '-f', '-qq', '-e', 'trace=fork,vfork,clone,clone3', '-o', trace] + command
-    environment = dict(os.environ, LD_LIBRARY_PATH=folder, NVML_STUB_STATE=state)
-    probe = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    run(options, command, environment, trace)
+
+
+def run(options, command, environment, trace):
+    probe = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
+                             start_new_session=True)
+    cpu_of = spent_with_ended if options.sh else spent
 
     def beat(number):
         probe.stdin.write(b'{"id":%d,"node":"bench","verb":"heartbeat"}\n' % number)
@@ -157,7 +293,7 @@ def run(options, folder, pids):
     for _ in range(5):
         sample()
     own = family(probe.pid)
-    began, before, forked, sizes, took = time.monotonic(), spent(own), forks(), [], []
+    began, before, forked, sizes, took = time.monotonic(), cpu_of(own), forks(), [], []
     traced = os.path.getsize(trace) if options.strace else 0
     for number in range(options.ticks):
         length, frame = sample()
@@ -165,17 +301,20 @@ def run(options, folder, pids):
         took.append(frame['took'])
         if number % 10 == 0:
             beat(number)
-    lasted, cpu, forked = time.monotonic() - began, spent(own) - before, forks() - forked
-    memory = proportional(own)
+    lasted, cpu, forked = time.monotonic() - began, cpu_of(own) - before, forks() - forked
+    held, files = memory(own)
     sizes.sort()
     took.sort()
     print('%s, %d devices, %d processes each, %d ticks of %g s' % (
-        subprocess.check_output([options.python, '-V']).decode().strip(), options.devices, options.processes,
-        options.ticks, options.interval))
+        options.title, options.devices, options.processes, options.ticks, options.interval))
     print('CPU       %.2f ms a tick, %.2f %% of a processor' % (1000 * cpu / options.ticks, 100 * cpu / lasted))
+    if options.sh:
+        calls = lasted * (1 + 1 / 2 + 1 / 10)       # devices, processes, the slow group
+        mine = 1000 * cpu - calls * options.call
+        print('alone     %.2f ms a tick without nvidia-smi (%.2f ms a call)' % (mine / options.ticks, options.call))
     print('took      %.1f ms in the middle, %.1f ms at most' % (took[len(took) // 2], took[-1]))
-    print('memory    %.1f MiB in %d processes (%s)' % (
-        sum(memory.values()) / 1024, len(memory), ', '.join('%.1f' % (size / 1024) for size in memory.values())))
+    print('memory    %.1f MiB: files %.1f, and of their own %s' % (
+        (sum(held.values()) + files) / 1024, files / 1024, ' '.join('%.1f' % (size / 1024) for size in held.values())))
     print('samples   %d B on average, %d B in the middle, %d B at most' % (
         sum(sizes) / len(sizes), sizes[len(sizes) // 2], sizes[-1]))
     if options.strace:

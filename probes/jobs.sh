@@ -43,13 +43,16 @@ ask() {     # query|apps|more|list|table, option or none, option or none
         echo "pid $!" >&4
         wait $!
         echo "status $?" >&4
-    } | head -c 1048577 | awk -v what="$what" -v option="$1" "$quote"'
+    } | { $room; exec awk -v what="$what" -v option="$1" "$quote"'
         BEGIN {
             commas = what == "apps" ? 3 : gsub(/,/, ",", option); left = 100000
             most = what == "query" || what == "more" ? 64 : 1024
+            # The name of a process is as long as it pleases: what it stands for must not crowd out others.
+            width = what == "apps" ? 240 : 1024
         }
         {
             bytes += length($0) + 1
+            if (bytes > 1048576) { print "flood"; exit }
             gsub(/[\001-\037\177]/, "")
             sub(/^ +/, ""); sub(/ +$/, "")
             if (what == "list" || what == "table") {
@@ -64,11 +67,11 @@ ask() {     # query|apps|more|list|table, option or none, option or none
             if (/^Field "[a-zA-Z0-9_.]+" is not a valid/) { split($0, part, "\""); printf "drop %s\n", part[2]; fflush() }
             found = gsub(/,/, ",")
             if (found >= commas) {
-                row = q(substr($0, 1, 1024)); left -= length(row) + 1
+                row = q(substr($0, 1, width)); left -= length(row) + 1
                 if (rows < most && left > 0) { rows++; printf "row %s\n", row; fflush() }
             } else if (noise++ < 8) { printf "noise %s\n", q(substr($0, 1, 200)); fflush() }
         }
-        END { if (bytes > 1048576) print "flood" }'
+        '; }
     echo "end $what"
 }
 
@@ -151,7 +154,7 @@ who() {     # pids
                 p = line; sub(/^[^:]*:[^:]*:/, "", p); split(line, part, ":")
                 if (p == "/") continue
                 worth = 1 + (part[2] == "" || part[2] == "memory") + 2 * (p ~ /docker|libpod|kubepods|containerd|crio-|lxc|machine\.slice/)
-                if (p ~ /slurm/) worth = 5 + (p ~ /\/job_|slurmstepd\.scope\//)
+                if (p ~ /slurm/) worth = 5 + (p ~ /\/job_|slurmstepd\.scope\//) + (p ~ /\/step_/)
                 if (worth > most) { most = worth; cgroup[pid] = p }
             }
             close(file)

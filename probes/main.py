@@ -13,8 +13,12 @@ STARTING = 60.0     # a driver that is being loaded takes its time; after this i
 def serve(backend):
     """What the child of one backend does."""
     def run(duty):
-        driver = backend(duty)
-        why = driver.absent()
+        try:
+            driver = backend(duty)
+            why = driver.absent()
+        except (ImportError, MemoryError) as trouble:   # a Python without ctypes, or one that may not use it
+            duty.report('state', '%s: %s' % (backend.kind, str(trouble)[:100] or 'no memory'), None)
+            return
         duty.farewell = driver.farewell
         duty.report('state', why, driver.facts)
         while why is None:
@@ -320,7 +324,7 @@ class Probe:
         me = self.identity
         frame = {'t': 'hello', 'v': 1, 'probe': 'python', 'at': time.monotonic(), 'time': time.time()}
         frame.update(me)
-        frame['user'] = self.processes.names.get(me['uid']) or os.environ.get('LOGNAME') or str(me['uid'])
+        frame['user'] = (self.processes.names.get(me['uid']) or os.environ.get('LOGNAME') or str(me['uid']))[:255]
         frame['commands'] = ['heartbeat', 'interval', 'focus', 'full'] + list(QUESTIONS)
         if self.processes.contained:
             frame['contained'] = True

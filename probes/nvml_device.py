@@ -17,7 +17,7 @@ SLOW_FIELDS = (
     ('remapped_uncorrected', 143, 0, 1, 450), ('remap_pending', 144, 0, 1, 450), ('remap_failed', 145, 0, 1, 450),
     ('retired_single', 29, 0, 1, 418), ('retired_double', 30, 0, 1, 418), ('retired_pending', 31, 0, 1, 418),
     ('recovery', 230, 0, 1, 560))
-FLAGS = ('users', 'mig', 'display', 'persistence', 'ecc_mode', 'remap_pending', 'remap_failed', 'retired_pending')
+FLAGS = ('users', 'sram_threshold', 'mig', 'display', 'persistence', 'ecc_mode', 'remap_pending', 'remap_failed', 'retired_pending')
 # What a slice has no answer of its own for.
 OF_THE_DEVICE = ('util', 'memory_util', 'temperature', 'power', 'power_limit', 'clock_sm', 'encoder', 'decoder')
 LINKS = 64
@@ -111,7 +111,10 @@ class Part:
             if code in REFUSALS:
                 self.gpm = None
         elif found:
-            self.values['activity'] = found
+            self.values['activity'] = found[:8]
+            # Counters tell more, where the driver has them.
+            if self.values.get('pcie_tx').__class__ is not int and found[8:] != [None] * 4:
+                self.values['flow'] = found[8:]
 
     def start_gpm(self, place, handle, instance=None):
         gpm = Gpm(self.library, handle, place, instance)
@@ -309,6 +312,10 @@ class Gpu(Part):
                 'power_limit', 'nvmlDeviceGetPowerManagementLimit', c.c_uint())),
             self.ask('power_limit_requested', 'nvmlDeviceGetPowerManagementLimit', c.c_uint()),
             self.ask((None, 'temperature_margin'), 'nvmlDeviceGetMarginTemperature', (c.c_int * 2)(), word=0x01000008),
+            self.ask('jpeg', 'nvmlDeviceGetJpgUtilization', c.c_uint(), after=(c.byref(spare),)),
+            self.ask('ofa', 'nvmlDeviceGetOfaUtilization', c.c_uint(), after=(c.byref(spare),)),
+            self.ask((None,) * 24 + ('sram_threshold',), 'nvmlDeviceGetSramEccErrorStatus', (c.c_uint * 26)(),
+                     word=0x01000068),
             self.ask('display', 'nvmlDeviceGetDisplayActive', c.c_uint()),
             self.ask('persistence', 'nvmlDeviceGetPersistenceMode', c.c_uint()),
             self.ask('compute_mode', 'nvmlDeviceGetComputeMode', c.c_uint()),

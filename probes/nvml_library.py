@@ -23,12 +23,43 @@ NVML_ABSENT = {NO_DRIVER: 'NVML: the driver is not running', 12: 'NVML: libnvidi
 ENTRIES = 256       # of a process list, at first
 
 
+def foreign():
+    """What of ctypes is needed here, made of the extension below it: the package takes a megabyte of memory more."""
+    import _ctypes as c
+    simple = c._SimpleCData
+    names = {name: type(simple)(name, (simple,), {'_type_': letter}) for name, letter in
+             (('c_char', 'c'), ('c_int', 'i'), ('c_uint', 'I'), ('c_ulonglong', 'Q'), ('c_void_p', 'P'))}
+
+    class Function(c.CFuncPtr):
+        _flags_ = c.FUNCFLAG_CDECL
+        _restype_ = names['c_int']
+
+    class Loaded:
+        def __init__(self, place):
+            self._handle = c.dlopen(place, 0)
+
+        def __getattr__(self, name):
+            return Function((name, self))
+
+    def create_string_buffer(value, size=None):
+        buffer = (names['c_char'] * (size or value))()
+        if size:
+            buffer.raw = value
+        return buffer
+
+    return type('foreign', (), dict(names, byref=c.byref, CDLL=Loaded,
+                                    create_string_buffer=staticmethod(create_string_buffer)))
+
+
 class Library:
     """libnvidia-ml.so.1; every call is announced on the page before it is made."""
 
     def __init__(self, page):
-        import ctypes
-        self.c = ctypes
+        try:
+            self.c = foreign()
+        except Exception:       # a Python that is made differently
+            import ctypes
+            self.c = ctypes
         self.memory = page.memory
         self.lib = None
         self.known = {}
@@ -184,7 +215,7 @@ class ProcessList:
         label = library.label(name, place)
         for _ in range(4):
             self.count.value = self.entries
-            library.c.memset(self.buffer, 0xa5, 32 * self.entries)
+            self.buffer.raw = self.pattern * self.entries
             library.announce(label)
             code = function(handle, library.c.byref(self.count), self.buffer)
             if code != TOO_SMALL:
@@ -211,8 +242,9 @@ class ProcessList:
 class Gpm:
     """Activity counters of Hopper and newer: two snapshots make one set of percentages."""
 
-    # In the order in which they are told: graphics, SM, occupancy, any tensor, DRAM, FP64, FP32, FP16.
-    metrics = (1, 2, 3, 5, 10, 11, 12, 13)
+    # In the order in which they are told: graphics, SM, occupancy, any tensor, DRAM, FP64, FP32, FP16; MiB/s sent and
+    # received over PCIe, received and sent over NVLink.
+    metrics = (1, 2, 3, 5, 10, 11, 12, 13, 20, 21, 60, 61)
     head = struct.Struct('=IIQQ')
     entry = struct.Struct('=IId')
 

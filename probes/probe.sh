@@ -28,6 +28,7 @@ plan() {    # the timer for the next tick; ticks that have passed meanwhile coun
     if [ "$n" = 1 ] && [ "$pace" -ge 30 ]; then
         due=$((start + 30))
         [ "$due" -gt "$now" ] || due=$((now + 1))
+        [ $due -gt "$now" ] || due=$((now + 1))
     else
         last=$due
         due=$((start + ((now - start) / pace + 1) * pace))
@@ -418,6 +419,10 @@ main() {
         finish
     fi
     trap finish PIPE
+    # What reads nvidia-smi's output may not hold much of it, should it never end.
+    room=:
+    # shellcheck disable=SC3045  # where there is no such limit, there is none
+    if (ulimit -v 262144); then room='ulimit -v 262144'; fi
     nl='
 '
     contained=$(readlink /proc/self/ns/pid) absent=''

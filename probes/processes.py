@@ -114,7 +114,7 @@ def look_up(duty):
             for uid in request[2]:
                 duty.call('name of user %d' % uid)
                 try:
-                    name = pwd.getpwuid(uid).pw_name
+                    name = pwd.getpwuid(uid).pw_name[:255]
                 except (KeyError, OverflowError):
                     name = str(uid)
                 duty.report('name', uid, name)
@@ -224,8 +224,7 @@ class Processes:
                 facts = row['facts']
                 one.update(facts, ppid=row['ppid'], uid=row['uid'], user=self.name(row['uid']),
                            command=facts.get('command') or '[' + words(row['comm']) + ']')
-                spent += 200 + len(one['command']) + sum(
-                    [len(facts[key] or '') for key in ('cgroup', 'cwd') if key in facts], 40 * len(facts.get('parents', ())))
+                spent += len(encode(one))
         section = {'at': now, 'list': out}
         if self.unseen:
             section['unseen'] = [self.absent(pid, why) for pid, why in self.unseen.items()]

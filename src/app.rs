@@ -2,11 +2,13 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{self, Runtime};
 
 use crate::app::demo::Demo;
+use crate::app::discover::Discovery;
 use crate::app::doctor::Consultation;
 use crate::app::interview::{Interviewer, Mood};
 use crate::app::print::Printing;
@@ -14,11 +16,13 @@ use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
 use crate::cli::{Cli, Command, How, Paces};
 use crate::inventory::Roster;
+use crate::inventory::slurm::{self, Slurm, Whose};
 use crate::nodeset;
 use crate::time::Clock;
 use crate::transport::{Choice, Options, Reach, Target, Transport};
 
 mod demo;
+mod discover;
 mod doctor;
 mod interview;
 mod log;
@@ -126,9 +130,15 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
         return Ok(runtime.block_on(trusting)?);
     }
     let means = Means { transport, interviewer, clock };
-    if let Some(Command::Doctor { hosts, local, json }) = &cli.command {
-        let targets = targets_of(cli, hosts, *local || cli.nodes.local)?.0;
-        return consult(cli, &runtime, means, targets, *json, out, err);
+    if let Some(Command::Doctor { hosts, local, json, slurm }) = &cli.command {
+        let is_slurm = *slurm || cli.slurm.is_wanted();
+        let targets = if is_slurm && hosts.is_empty() && !*local {
+            roster(cli, hosts)?.targets
+        } else {
+            targets_of(cli, hosts, *local || cli.nodes.local)?.0
+        };
+        let whose = is_slurm.then(|| named_jobs(cli));
+        return consult(cli, &runtime, means, (targets, whose), *json, out, err);
     }
     watch(cli, &runtime, means, out, err)
 }
@@ -138,7 +148,7 @@ fn consult(
     cli: &Cli,
     runtime: &Runtime,
     means: Means,
-    targets: Vec<Target>,
+    (targets, slurm): (Vec<Target>, Option<Whose>),
     is_json: bool,
     out: &mut impl Write,
     err: &mut impl Write,
@@ -154,6 +164,7 @@ fn consult(
         interviewer,
         max_connecting: cli.reach.max_connecting,
         is_json: is_json || cli.output.json,
+        slurm,
     };
     Ok(runtime.block_on(doctor::consult(consultation, out))?)
 }
@@ -202,10 +213,13 @@ fn watch(
     let Means { transport, mut interviewer, clock } = means;
     // Dropped after the watch: the nodes outlive those who look at them.
     let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
-    let (targets, title) = match &demo {
-        Some(demo) => (demo.targets()?, demo.title()),
-        None => targets_of(cli, &cli.hosts, cli.nodes.local)?,
+    let (discovery, title) = match &demo {
+        Some(demo) => (Discovery::fixed(Roster::of(demo.targets()?)), demo.title()),
+        None => discovery(cli, clock.clone())?,
     };
+    // Slurm mostly answers at once, and then keys and questions are asked about before the screen.
+    runtime.block_on(discovery.first(FIRST_ANSWER));
+    let targets = discovery.rosters().borrow().targets.clone();
     if demo.is_none()
         && runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted
     {
@@ -213,10 +227,11 @@ fn watch(
     }
     // Nobody asks anything in a demonstration, nor this machine itself.
     let nodes = targets.iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).count();
-    interviewer = interviewer.filter(|_| demo.is_none() && nodes > 0);
+    let is_more_to_come = cli.slurm.is_wanted();
+    interviewer = interviewer.filter(|_| demo.is_none() && (nodes > 0 || is_more_to_come));
     interviewer.iter().for_each(Interviewer::open);
     let watch = Watch::start(Plan {
-        targets,
+        discovery,
         transport,
         clock: clock.clone(),
         interval: cli.pace.interval,
@@ -241,6 +256,62 @@ fn watch(
     // A read of standard input may still be waiting, and must not hold up the end.
     drop(watch);
     Ok(ending)
+}
+
+/// How long a scheduler is waited for before the screen comes on.
+const FIRST_ANSWER: Duration = Duration::from_secs(2);
+
+/// Returns where the nodes come from, and what to call them.
+fn discovery(cli: &Cli, clock: Clock) -> Result<(Discovery, String), Failure> {
+    let Some((whose, mut title)) = jobs(cli) else {
+        let (targets, title) = targets_of(cli, &cli.hosts, cli.nodes.local)?;
+        return Ok((Discovery::fixed(Roster::of(targets)), title));
+    };
+    let mut fixed = roster(cli, &cli.hosts)?;
+    if !fixed.targets.is_empty() {
+        let names = nodeset::fold(fixed.targets.iter().map(|target| target.name.as_str()));
+        title = format!("{title} and {names}");
+    }
+    if cli.nodes.local {
+        fixed.add_local();
+        title = format!("{title} and this machine");
+    }
+    let mut slurm = Slurm::new(whose, cli.slurm.discovery_interval, fixed.targets);
+    if !cli.slurm.is_wanted() {
+        // A container may have no programs of Slurm: its environment still names the nodes.
+        let nodes = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();
+        slurm = slurm.with_nodes_at_first(slurm::nodes_named(&nodes));
+    }
+    Ok((Discovery::slurm(slurm, clock)?, title))
+}
+
+/// Returns which jobs to watch and what to call them: those that were named, or the one that gtop
+/// itself runs in when nothing was named at all.
+fn jobs(cli: &Cli) -> Option<(Whose, String)> {
+    if cli.slurm.is_wanted() {
+        let whose = named_jobs(cli);
+        let title = format!("Slurm: jobs {}", whose.words());
+        return Some((whose, title));
+    }
+    if cli.nodes.local || !cli.hosts.is_empty() || cli.nodes.hosts_file.is_some() {
+        return None;
+    }
+    let own = std::env::var("SLURM_JOB_ID").ok()?;
+    let is_number = (1..=20).contains(&own.len()) && own.bytes().all(|byte| byte.is_ascii_digit());
+    let title = format!("Slurm: job {own}, this allocation");
+    is_number.then(|| (Whose { jobs: vec![own], ..Whose::default() }, title))
+}
+
+/// Returns the jobs that were named; one's own when none were.
+fn named_jobs(cli: &Cli) -> Whose {
+    let wanted = &cli.slurm;
+    let is_own = wanted.user.is_empty() && !wanted.all_users && wanted.job.is_empty();
+    Whose {
+        users: if is_own { vec![slurm::own_number()] } else { wanted.user.clone() },
+        jobs: wanted.job.clone(),
+        partitions: wanted.partition.clone(),
+        accounts: wanted.account.clone(),
+    }
 }
 
 /// Returns whom to watch, and what to call them: the folded hosts, or this machine.

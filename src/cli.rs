@@ -21,6 +21,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop gpu01 gpu02 'gpu[03-16]'   watch these nodes\n  \
         gtop -f hosts.txt               watch the nodes in a file, one a line\n  \
         gtop                            watch this machine\n  \
+        gtop --slurm                    watch the nodes of your running Slurm jobs\n  \
         gtop --demo                     see the program without a cluster\n  \
         gtop --json gpu01 | jq .totals  one picture for a program\n  \
         gtop trust gpu01                check and store the host key of a new node\n  \
@@ -39,6 +40,9 @@ pub struct Cli {
     /// Which nodes
     #[command(flatten)]
     pub nodes: Nodes,
+    /// Which jobs
+    #[command(flatten)]
+    pub slurm: Slurm,
     /// How often
     #[command(flatten)]
     pub pace: Paces,
@@ -67,6 +71,9 @@ pub enum Command {
         /// Examine this machine, also beside other hosts
         #[arg(long)]
         local: bool,
+        /// Examine Slurm here and the nodes of your jobs
+        #[arg(long)]
+        slurm: bool,
         /// Print as JSON
         #[arg(long)]
         json: bool,
@@ -100,6 +107,41 @@ pub struct Nodes {
     /// What the made-up fleet is made from
     #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "demo")]
     pub seed: u64,
+}
+
+/// Which jobs of Slurm are watched.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Slurm")]
+pub struct Slurm {
+    /// Watch the nodes of your running jobs; a job that begins or ends comes or goes by itself
+    #[arg(long, conflicts_with = "demo")]
+    pub slurm: bool,
+    /// Jobs of these users instead of yours
+    #[arg(long, value_name = "USER", value_delimiter = ',', value_parser = word, conflicts_with = "demo")]
+    pub user: Vec<String>,
+    /// Jobs of all users
+    #[arg(long, conflicts_with_all = ["user", "demo"])]
+    pub all_users: bool,
+    /// These jobs, whoever owns them; `12` is the whole array and `12_3` one task of it
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = job, conflicts_with = "demo")]
+    pub job: Vec<String>,
+    /// Only jobs in these partitions
+    #[arg(long, value_name = "PARTITION", value_delimiter = ',', value_parser = word, conflicts_with = "demo")]
+    pub partition: Vec<String>,
+    /// Only jobs of these accounts
+    #[arg(long, value_name = "ACCOUNT", value_delimiter = ',', value_parser = word, conflicts_with = "demo")]
+    pub account: Vec<String>,
+    /// Ask Slurm every so many seconds, 1 to 3600
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = discovery)]
+    pub discovery_interval: Duration,
+}
+
+impl Slurm {
+    /// Says whether jobs are to be watched; naming some is wanting it.
+    pub fn is_wanted(&self) -> bool {
+        let lists = [&self.user, &self.job, &self.partition, &self.account];
+        self.slurm || self.all_users || lists.iter().any(|list| !list.is_empty())
+    }
 }
 
 /// How often things happen.
@@ -213,6 +255,27 @@ fn seconds(text: &str, least: f64, most: f64) -> Result<Duration, String> {
     if (least..=most).contains(&value) { Ok(Duration::from_secs_f64(value)) } else { Err(advice()) }
 }
 
+fn discovery(text: &str) -> Result<Duration, String> {
+    seconds(text, 1.0, 3600.0)
+}
+
+fn job(text: &str) -> Result<String, String> {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let (first, second) = text.split_once(['_', '+']).unwrap_or((text, "0"));
+    if text.len() <= 32 && is_number(first) && is_number(second) {
+        return Ok(text.to_owned());
+    }
+    Err("give the number of a job, such as 12, 12_3 or 12+1".to_owned())
+}
+
+fn word(text: &str) -> Result<String, String> {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-+@\\".contains(letter);
+    if text.is_empty() || text.starts_with('-') || !text.chars().all(allowed) {
+        return Err("names hold letters, digits and . _ - and do not begin with -".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 fn login(text: &str) -> Result<String, String> {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-+@\\".contains(letter);
     if text.is_empty() || text.starts_with('-') || !text.chars().all(allowed) {
@@ -279,7 +342,7 @@ mod tests {
     #[test]
     fn the_doctor_examines_hosts_or_this_machine() {
         let doctor = |line: &str| match parse(line).unwrap().command {
-            Some(Command::Doctor { hosts, local, json }) => (hosts, local, json),
+            Some(Command::Doctor { hosts, local, json, .. }) => (hosts, local, json),
             Some(Command::Trust { .. }) | None => panic!("{line}"),
         };
         assert_eq!(doctor("gtop doctor"), (vec![], false, false));
@@ -294,6 +357,22 @@ mod tests {
         assert_eq!(parse("gtop --demo").unwrap().nodes.demo, Some(12));
         assert_eq!(parse("gtop --demo=3 --seed 7").unwrap().nodes.demo, Some(3));
         assert!(parse("gtop --demo 3").is_err());
+    }
+
+    #[test]
+    fn naming_jobs_is_wanting_them() {
+        for line in [
+            "gtop --slurm",
+            "gtop --job 12_3,4+1",
+            "gtop --user ada,bob",
+            "gtop --all-users",
+            "gtop --partition gpu",
+        ] {
+            assert!(parse(line).unwrap().slurm.is_wanted(), "{line}");
+        }
+        let plain = parse("gtop gpu01").unwrap().slurm;
+        assert!(!plain.is_wanted() && plain.discovery_interval == Duration::from_secs(30));
+        assert_eq!(parse("gtop --job 12_3,4+1").unwrap().slurm.job, ["12_3", "4+1"]);
     }
 
     #[test]
@@ -328,6 +407,12 @@ mod tests {
             ("gtop --transport native --ssh gpu01", "--transport native"),
             ("gtop --transport rsh gpu01", "auto"),
             ("gtop --once --watch", "cannot be used with"),
+            ("gtop --job 12_x", "the number of a job"),
+            ("gtop --job=-1", "the number of a job"),
+            ("gtop --user a;b", "names hold letters"),
+            ("gtop --user a --all-users", "cannot be used with"),
+            ("gtop --discovery-interval 0.5", "between 1 and 3600"),
+            ("gtop --slurm --demo", "cannot be used with"),
             ("gtop --hsots-file x", "--hosts-file"),
         ] {
             let error = parse(line).expect_err(line);

@@ -8,14 +8,18 @@ use std::sync::Arc;
 use crate::model::{Bytes, Celsius, Device, Megahertz, Percent, Reading, Reason, Watts};
 use crate::time::Timestamp;
 
+pub use amd::DEVICE_AMD;
 pub use detail::DEVICE_DETAIL;
 pub use device::DEVICE;
 pub use host::HOST;
+pub use job::{JOB, JobAt};
 pub use process::{PROCESS, Usage};
 
+mod amd;
 mod detail;
 mod device;
 mod host;
+mod job;
 mod process;
 
 /// A metric of an `S`.
@@ -55,7 +59,7 @@ const UNITS: [(&str, &str); 8] = [
 
 /// Returns every metric of a device, the everyday ones first.
 pub fn of_device() -> impl Iterator<Item = &'static Field<Device>> {
-    DEVICE.iter().chain(DEVICE_DETAIL)
+    DEVICE.iter().chain(DEVICE_DETAIL).chain(DEVICE_AMD)
 }
 
 /// A value without its unit, which stands in the field's id.
@@ -160,6 +164,7 @@ mod tests {
         check_names(of_device());
         check_names(HOST.iter());
         check_names(PROCESS.iter());
+        check_names(JOB.iter());
     }
 
     #[test]

@@ -2,10 +2,13 @@
 //!
 //! Knows nothing of probes.
 
+pub mod slurm;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::model::{NodeName, NodeNameError};
+use crate::model::{JobList, NodeName, NodeNameError};
 use crate::nodeset::{self, NodeSetError};
 use crate::transport::{Profile, Reach, SshTarget, Target};
 
@@ -17,6 +20,8 @@ const FILE_LIMIT: u64 = 16 << 20;
 pub struct Roster {
     /// Who to watch.
     pub targets: Vec<Target>,
+    /// The jobs that name them, where a scheduler was asked.
+    pub jobs: Option<Arc<JobList>>,
     names: BTreeSet<NodeName>,
 }
 
@@ -72,6 +77,17 @@ pub enum InventoryError {
 }
 
 impl Roster {
+    /// Makes a roster of these.
+    pub fn of(targets: Vec<Target>) -> Self {
+        let names = targets.iter().map(|target| target.name.clone()).collect();
+        Self { targets, jobs: None, names }
+    }
+
+    /// Makes a roster of what a scheduler named.
+    pub fn found(targets: Vec<Target>, jobs: Arc<JobList>) -> Self {
+        Self { jobs: Some(jobs), ..Self::of(targets) }
+    }
+
     /// Adds what the command line names.
     pub fn add_arguments(&mut self, hosts: &[String]) -> Result<(), InventoryError> {
         hosts.iter().try_for_each(|host| self.add(host, ""))

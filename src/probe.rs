@@ -53,6 +53,7 @@ const RARE: &[(&str, &str)] = &[
     ("answers", include_str!("../probes/answers.py")),
     ("hidden", include_str!("../probes/hidden.py")),
     ("nvidia-smi", include_str!("../probes/nvidia_smi.py")),
+    ("amdgpu", concat!(include_str!("../probes/amd_card.py"), include_str!("../probes/amd.py"))),
 ];
 
 /// The sh probe, likewise.
@@ -126,6 +127,32 @@ static PACKED: LazyLock<String> = LazyLock::new(|| {
     packed(&text)
 });
 
+/// Compiles the pieces `_p` in a child that hands over the code, and runs them.
+///
+/// Compiling leaves a third of the probe's memory behind for good, so another process does it. Where that fails,
+/// the pieces are run as they are.
+const COMPILE: &str = r#"import os,marshal
+_r,_w=os.pipe()
+try:_k=os.fork()
+except OSError:_k=-1
+if _k==0:
+ _p=marshal.dumps([compile(_x,"gtop","exec",0,False,2) for _x in _p])
+ while _p:_p=_p[os.write(_w,_p):]
+ os._exit(0)
+os.close(_w)
+_q=b""
+while 1:
+ _x=os.read(_r,65536)
+ if not _x:break
+ _q+=_x
+os.close(_r)
+if _k>0:os.waitpid(_k,0)
+try:_p=marshal.loads(_q)
+except Exception:pass
+del _q,_x
+while _p:exec(_p.pop(0))
+"#;
+
 /// Returns a text as zlib packs it, in base64.
 fn packed(text: &str) -> String {
     let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
@@ -164,7 +191,6 @@ pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Source {
     let interval = seconds(settings.interval.max(FASTEST));
     let deadman = settings.deadman.as_secs().max(1);
     match interpreter {
-        // Piece by piece: compiling all at once would leave a peak of memory behind for good.
         Interpreter::Python => Source {
             head: format!(
                 "NODE=\"{node}\"\nINTERVAL={interval}\nDEADMAN={deadman}\n\
@@ -172,9 +198,7 @@ pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Source {
                  _p=zlib.decompress(binascii.a2b_base64(\""
             ),
             body: &PACKED,
-            tail: "\")).split(b\"\\f\")\n\
-                   while _p:exec(compile(_p.pop(0),\"gtop\",\"exec\",0,False,2))\n"
-                .to_owned(),
+            tail: format!("\")).split(b\"\\f\")\n{COMPILE}"),
         },
         Interpreter::Shell => Source {
             head: format!("NODE={node} INTERVAL={interval} DEADMAN={deadman}\n"),

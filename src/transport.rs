@@ -9,6 +9,7 @@
 
 mod agent;
 mod algorithms;
+mod ask;
 mod cable;
 mod carrier;
 mod certificate;
@@ -48,6 +49,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+pub use crate::transport::ask::{Answer, AskFault, Asked, ask};
 pub use crate::transport::channel::{Channel, Exit, Output};
 pub use crate::transport::choice::Choice;
 pub use crate::transport::fault::{Cause, Fault, HostKeyChange, Silence, Step};

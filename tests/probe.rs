@@ -34,3 +34,5 @@ mod processes;
 mod questions;
 #[path = "probe/sampling.rs"]
 mod sampling;
+#[path = "probe/worlds.rs"]
+mod worlds;

@@ -54,6 +54,17 @@ fn one_seed_gives_the_same_frames_and_another_seed_others() {
 }
 
 #[test]
+fn what_happens_to_failing_devices_is_told_once() {
+    let mut codes = Vec::new();
+    for machine in machines(&Population::demo(12, 3)) {
+        let ticks = (0..200_u32).map(f64::from);
+        codes.extend(ticks.flat_map(|t| machine.events(t, t + 1.0)).map(|event| event.code));
+    }
+    codes.sort_by_key(|code| format!("{code:?}"));
+    assert_eq!(codes, [63, 63, 63, 63, 63, 79].map(Given::Value));
+}
+
+#[test]
 fn every_frame_obeys_the_schema() {
     for machine in machines(&Population::demo(80, 3)) {
         let check = |body| {
@@ -64,6 +75,9 @@ fn every_frame_obeys_the_schema() {
         };
         check(Body::Hello(machine.hello(0.0, 0.25)));
         check(Body::Error(machine.stuck(9.0, 4.1234)));
+        for event in machine.events(0.0, 60.0) {
+            check(Body::Event(event));
+        }
         check(Body::Sample(machine.sample(0.0, everything(1))));
         for driver in [Driver::Hangs, Driver::Devices, Driver::DevicesAndUses] {
             let ask = Ask { number: 2, since: 0.0, driver, ..Ask::default() };

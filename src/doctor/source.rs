@@ -24,6 +24,13 @@ struct Said {
     fault: Option<SourceFault>,
 }
 
+impl Said {
+    /// A driver that is being loaded may still answer.
+    fn has_failed(&self) -> bool {
+        self.fault.as_ref().is_some_and(|fault| fault.kind != SourceFaultKind::Starting)
+    }
+}
+
 /// Adds a row for each interface a node knows of.
 pub(super) async fn rows(
     visit: &mut Visit,
@@ -65,10 +72,8 @@ pub(super) async fn rows(
 
 fn is_complete(states: &[BackendState], said: &BTreeMap<Source, Said>) -> bool {
     states.iter().all(|state| {
-        state.absent.is_some()
-            || said
-                .get(&state.source)
-                .is_some_and(|said| said.devices.is_some() || said.fault.is_some())
+        let answered = |said: &Said| said.devices.is_some() || said.has_failed();
+        state.absent.is_some() || said.get(&state.source).is_some_and(answered)
     })
 }
 
@@ -95,7 +100,7 @@ fn row(state: &BackendState, said: Said, took: Duration) -> Row {
         let kind = fault.kind;
         let mark = if kind == SourceFaultKind::NoLibrary { Mark::Note } else { Mark::Failed };
         let call = clean(&fault.call, 100);
-        let lasting = if kind == SourceFaultKind::Stuck {
+        let lasting = if matches!(kind, SourceFaultKind::Stuck | SourceFaultKind::Starting) {
             format!(" for {} s", fault.lasting.as_secs())
         } else {
             String::new()

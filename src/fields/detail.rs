@@ -25,6 +25,20 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         read: |device| percent(detail(device, |known| known.decoder)),
     },
     Field {
+        id: "jpeg_percent",
+        title: "JPEG",
+        alias: "jpeg",
+        help: "load of the JPEG engine",
+        read: |device| percent(detail(device, |known| known.jpeg)),
+    },
+    Field {
+        id: "optical_flow_percent",
+        title: "OFA",
+        alias: "ofa",
+        help: "load of the optical flow engine",
+        read: |device| percent(detail(device, |known| known.optical_flow)),
+    },
+    Field {
         id: "power_average_watts",
         title: "PAVG",
         alias: "poweravg",
@@ -242,6 +256,13 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         read: |device| flag(detail(device, |known| known.remapping_failed)),
     },
     Field {
+        id: "sram_threshold_exceeded",
+        title: "SRAM",
+        alias: "sram",
+        help: "so many errors in the on-chip memory that it should be replaced",
+        read: |device| flag(detail(device, |known| known.sram_threshold_exceeded)),
+    },
+    Field {
         id: "xid",
         title: "XID",
         alias: "xid",
@@ -292,14 +313,24 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "PCIERX",
         alias: "pcierx",
         help: "received over PCIe",
-        read: |device| bytes(rate(device, |known| known.pcie_received)),
+        read: |device| {
+            bytes(
+                rate(device, |known| known.pcie_received)
+                    .or(|| detail(device, |known| known.pcie_received)),
+            )
+        },
     },
     Field {
         id: "pcie_transmit_bytes_per_second",
         title: "PCIETX",
         alias: "pcietx",
         help: "sent over PCIe",
-        read: |device| bytes(rate(device, |known| known.pcie_sent)),
+        read: |device| {
+            bytes(
+                rate(device, |known| known.pcie_sent)
+                    .or(|| detail(device, |known| known.pcie_sent)),
+            )
+        },
     },
     Field {
         id: "pcie_replays",
@@ -320,14 +351,24 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "NVRX",
         alias: "nvrx",
         help: "received over all NVLinks",
-        read: |device| bytes(rate(device, |known| known.nvlink_received)),
+        read: |device| {
+            bytes(
+                rate(device, |known| known.nvlink_received)
+                    .or(|| detail(device, |known| known.nvlink_received)),
+            )
+        },
     },
     Field {
         id: "nvlink_transmit_bytes_per_second",
         title: "NVTX",
         alias: "nvtx",
         help: "sent over all NVLinks",
-        read: |device| bytes(rate(device, |known| known.nvlink_sent)),
+        read: |device| {
+            bytes(
+                rate(device, |known| known.nvlink_sent)
+                    .or(|| detail(device, |known| known.nvlink_sent)),
+            )
+        },
     },
     Field {
         id: "bar1_used_bytes",
@@ -468,11 +509,14 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
 ];
 
-fn fact<T>(device: &Device, read: impl Fn(&DeviceStatics) -> Reading<T>) -> Reading<T> {
+pub(super) fn fact<T>(device: &Device, read: impl Fn(&DeviceStatics) -> Reading<T>) -> Reading<T> {
     device.statics.as_deref().map_or_else(Reading::default, read)
 }
 
-fn detail<T>(device: &Device, read: impl Fn(&DeviceDetails) -> Reading<T>) -> Reading<T> {
+pub(super) fn detail<T>(
+    device: &Device,
+    read: impl Fn(&DeviceDetails) -> Reading<T>,
+) -> Reading<T> {
     device.details.as_deref().map_or_else(Reading::default, read)
 }
 

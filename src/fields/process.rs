@@ -118,6 +118,13 @@ pub const PROCESS: &[Field<Usage>] = &[
         read: |usage| percent(usage.used.decoder),
     },
     Field {
+        id: "cu_occupancy_percent",
+        title: "CU",
+        alias: "pcu",
+        help: "share of the compute units it keeps busy",
+        read: |usage| percent(usage.used.occupancy),
+    },
+    Field {
         id: "kind",
         title: "TYPE",
         alias: "type",

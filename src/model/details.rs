@@ -71,6 +71,12 @@ readings! {
         power_limit_max: Watts,
         /// Number of `NVLinks`.
         nvlinks: u32,
+        /// The junction is too hot from here.
+        junction_slowdown_temperature: Celsius,
+        /// The memory is too hot from here.
+        memory_slowdown_temperature: Celsius,
+        /// Memory of the host that it may use as its own.
+        host_memory_total: Bytes,
     }
 }
 
@@ -83,6 +89,10 @@ readings! {
         encoder: Percent,
         /// Load of the video decoder.
         decoder: Percent,
+        /// Load of the JPEG engine.
+        jpeg: Percent,
+        /// Load of the optical flow engine.
+        optical_flow: Percent,
         /// Power averaged over a second.
         power_average: Watts,
         /// Power at the moment.
@@ -121,6 +131,8 @@ readings! {
         remapping_pending: bool,
         /// A row could not be replaced.
         remapping_failed: bool,
+        /// So many errors in the on-chip memory that the device should be replaced.
+        sram_threshold_exceeded: bool,
         /// `PCIe` packets sent again.
         pcie_replays: u64,
         /// Memory that can be mapped by the host.
@@ -155,8 +167,30 @@ readings! {
         fp32_active: Percent,
         /// Share of time spent in half precision.
         fp16_active: Percent,
+        /// Bytes received over `PCIe` each second, measured by the hardware where there are no counters.
+        pcie_received: Bytes,
+        /// Bytes sent over `PCIe` each second, likewise.
+        pcie_sent: Bytes,
+        /// Bytes received over all `NVLinks` each second, likewise.
+        nvlink_received: Bytes,
+        /// Bytes sent over all `NVLinks` each second, likewise.
+        nvlink_sent: Bytes,
         /// The counters of each `NVLink`.
         links: Arc<[LinkCounters]>,
+        /// Memory of the host that it uses as its own.
+        host_memory_used: Bytes,
+        /// Temperature of the hottest place.
+        junction_temperature: Celsius,
+        /// Turns of the fan in a minute.
+        fan_rpm: u32,
+        /// Load of the engine that encodes and decodes.
+        video: Percent,
+        /// How its clocks are chosen, in the driver's word.
+        performance_level: Arc<str>,
+        /// How its compute units are shared out, in the driver's word.
+        compute_partition: Arc<str>,
+        /// How its memory is shared out, in the driver's word.
+        memory_partition: Arc<str>,
     }
 }
 

@@ -236,6 +236,8 @@ pub struct DeviceUse {
     pub encoder: Reading<Percent>,
     /// Share of the video decoder.
     pub decoder: Reading<Percent>,
+    /// Share of the compute units it keeps busy.
+    pub occupancy: Reading<Percent>,
     /// What for.
     pub kind: Reading<UseKind>,
     /// What the driver calls it; stands in where the node hides its command line.
@@ -253,6 +255,7 @@ impl DeviceUse {
             memory_utilization,
             encoder,
             decoder,
+            occupancy,
             kind,
             driver_name,
         } = newer;
@@ -262,6 +265,7 @@ impl DeviceUse {
         self.memory_utilization.keep_newer(memory_utilization);
         self.encoder.keep_newer(encoder);
         self.decoder.keep_newer(decoder);
+        self.occupancy.keep_newer(occupancy);
         self.kind.keep_newer(kind);
         self.driver_name = driver_name.or_else(|| self.driver_name.take());
     }

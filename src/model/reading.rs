@@ -30,6 +30,8 @@ pub enum Reason {
     Gone,
     /// It is in a PID namespace that we do not see.
     OutOfSight,
+    /// The device sleeps, and asking would wake it.
+    Asleep,
 }
 
 impl Reason {
@@ -45,6 +47,7 @@ impl Reason {
             Self::NeedsTwoSamples => "needs two samples",
             Self::Gone => "gone",
             Self::OutOfSight => "in another PID namespace",
+            Self::Asleep => "asleep",
         }
     }
 }
@@ -89,6 +92,18 @@ impl<T> Reading<T> {
     pub fn keep_newer(&mut self, newer: Self) {
         if !matches!(newer, Self::Unknown(Reason::NotSampled)) {
             *self = newer;
+        }
+    }
+
+    /// Returns this when it is known, else the other unless that was not sampled.
+    #[must_use]
+    pub fn or(self, other: impl FnOnce() -> Self) -> Self {
+        if matches!(self, Self::Known(_)) {
+            return self;
+        }
+        match other() {
+            Self::Unknown(Reason::NotSampled) => self,
+            other @ (Self::Known(_) | Self::Unknown(_)) => other,
         }
     }
 

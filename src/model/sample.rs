@@ -47,6 +47,8 @@ pub struct DriverFacts {
     pub cuda: Option<Arc<str>>,
     /// Why it tells of no events; `None` when it does, or has not said.
     pub no_events: Option<Arc<str>>,
+    /// The backend was written without such a device at hand.
+    pub is_experimental: bool,
 }
 
 /// What came in one tick. What is `None` or empty was not sampled this time.

@@ -153,6 +153,18 @@ impl Gpu {
         self.role != Role::Split && self.trouble != Some(Trouble::Lost)
     }
 
+    /// Returns the Xid it has told after `since` and until `t`, and when.
+    pub(crate) fn xid(&self, since: f64, t: f64) -> Option<(f64, u64)> {
+        let (first, every, code) = match self.trouble {
+            Some(Trouble::Lost) => (6.0, f64::INFINITY, 79),
+            Some(Trouble::Errors) => (9.0, 45.0, 63),
+            Some(Trouble::Hot | Trouble::Slow) | None => return None,
+        };
+        let told = ((since - first) / every).floor() + 1.0;
+        let at = if since < first { first } else { first + told * every };
+        (at <= t).then_some((at, code))
+    }
+
     /// Returns how much of its time it works at `t`, 0 to 100.
     pub(crate) fn load(&self, work: &Work, t: f64) -> f64 {
         match (self.trouble, &self.role) {

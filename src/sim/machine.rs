@@ -9,7 +9,7 @@ use crate::sim::host::Metal;
 use crate::sim::part::{Part, Population};
 use crate::sim::work::{Kind, Life, Work, plan};
 use crate::wire::body::{
-    Backend, BackendState, Given, Hello, Process, Processes, Sample, SourceError, Use, Uses,
+    Backend, BackendState, Event, Given, Hello, Process, Processes, Sample, SourceError, Use, Uses,
 };
 
 mod asked;
@@ -205,6 +205,22 @@ impl Machine {
             message: None,
             device: None,
         }
+    }
+
+    /// Returns what has happened to its devices after `since` and until `t`.
+    pub fn events(&self, since: f64, t: f64) -> Vec<Event> {
+        let event = |gpu: &Gpu| {
+            let (at, code) = gpu.xid(since, t)?;
+            Some(Event {
+                at: self.clock(at),
+                source: BACKEND.to_owned(),
+                kind: "xid".to_owned(),
+                device: gpu.uuid.clone(),
+                code: code.into(),
+                message: None,
+            })
+        };
+        self.gpus.iter().filter_map(event).collect()
     }
 
     fn backend(&self, at: f64, t: f64, full: bool, uses: bool) -> Backend {

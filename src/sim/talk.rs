@@ -157,6 +157,7 @@ struct Probe<'a> {
     stuck_told_at: f64,
     /// Frames to be sent at once.
     answers: Vec<Vec<u8>>,
+    events_at: f64,
 }
 
 impl<'a> Probe<'a> {
@@ -189,6 +190,7 @@ impl<'a> Probe<'a> {
             uses_at: began,
             stuck_told_at: f64::NEG_INFINITY,
             answers: Vec::new(),
+            events_at: began,
         }
     }
 
@@ -283,6 +285,7 @@ impl<'a> Probe<'a> {
         }
         self.present(t).await;
         let is_stuck = self.complain(t).await;
+        self.happen(t);
         self.sample(t, sampled_at, is_stuck).await
     }
 
@@ -318,6 +321,14 @@ impl<'a> Probe<'a> {
             drop(self.output.send(encode(&Body::Error(error)).into()).await);
         }
         lasting >= 0.0
+    }
+
+    /// Tells what has happened to the devices; nobody waits for somebody who does not listen.
+    fn happen(&mut self, t: f64) {
+        for event in self.machine.events(self.events_at, t) {
+            drop(self.output.try_send(encode(&Body::Event(event)).into()));
+        }
+        self.events_at = t;
     }
 
     async fn sample(&mut self, t: f64, sampled_at: f64, is_stuck: bool) -> Option<Ending> {

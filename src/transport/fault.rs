@@ -296,6 +296,12 @@ pub enum Fault {
         /// What is wrong, in the words of `ssh` where it found it.
         why: String,
     },
+    /// The node lets in only who has a job there.
+    #[error("the node lets in only who has a job there ({says})")]
+    NoJob {
+        /// The line that says so.
+        says: String,
+    },
     /// The connection broke while it was being made.
     #[error("connection lost while {step} ({why})")]
     Broken {
@@ -418,6 +424,7 @@ impl Fault {
             | Self::GatewayCannotReach { .. }
             | Self::ProxyCommandFailed { .. }
             | Self::SshProgram { cause: Cause::Other, .. }
+            | Self::NoJob { .. }
             | Self::Broken { .. }
             | Self::SessionLost { .. } => true,
             Self::ByWayOf { fault, .. } => fault.retries_by_itself(),
@@ -493,6 +500,7 @@ impl Fault {
             Self::ProxyCommandFailed { .. } => "ProxyCommand failed".into(),
             Self::SshProgram { cause, .. } => cause.words().into(),
             Self::BadConfiguration { .. } => "bad configuration".into(),
+            Self::NoJob { .. } => "no job there".into(),
             Self::Broken { step, .. } => format!("connection lost while {step}").into(),
             Self::SessionLost { .. } => "session lost".into(),
             Self::ProgramNotFound { .. } => "program not found".into(),

@@ -109,6 +109,9 @@ pub struct BackendState {
     /// Why no events are told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<String>,
+    /// It was written without such a device at hand.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub experimental: bool,
 }
 
 /// One tick.

@@ -131,6 +131,11 @@ fn detail(details: &mut DeviceDetails, column: &str, cell: &str) {
         "retired_pages.double_bit.count" => details.retired_double = number(cell, Some),
         "utilization.encoder" => details.encoder = number(cell, Percent::new),
         "utilization.decoder" => details.decoder = number(cell, Percent::new),
+        "utilization.jpeg" => details.jpeg = number(cell, Percent::new),
+        "utilization.ofa" => details.optical_flow = number(cell, Percent::new),
+        "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded" => {
+            details.sram_threshold_exceeded = switch(cell);
+        }
         "power.draw.average" => details.power_average = number(cell, Watts::new),
         "power.draw.instant" => details.power_instant = number(cell, Watts::new),
         "remapped_rows.correctable" => details.remapped_corrected = number(cell, Some),

@@ -244,6 +244,7 @@ fn driver_facts(sent: &body::BackendState) -> Option<Arc<DriverFacts>> {
         library: name(&sent.library),
         cuda: name(&sent.cuda),
         no_events: name(&sent.events),
+        is_experimental: sent.experimental,
     };
     (facts != DriverFacts::default()).then(|| Arc::new(facts))
 }

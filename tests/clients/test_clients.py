@@ -24,32 +24,107 @@ MIB = 1 << 20
 PYNVML = """
 import json, pynvml as n
 n.nvmlInit()
+
+def ask(function, *arguments):
+    try:
+        return function(*arguments)
+    except n.NVMLError:
+        return None
+
+def field(handle, number):
+    value = ask(n.nvmlDeviceGetFieldValues, handle, [number])
+    return value[0].value.uiVal if value and value[0].nvmlReturn == 0 else None
+
+def part(value, name):
+    return None if value is None else getattr(value, name)
+
+def thousandth(value):
+    return None if value is None else value / 1000
+
+def holds(handle):
+    memory = ask(n.nvmlDeviceGetMemoryInfo, handle, n.nvmlMemory_v2)
+    processes = ask(n.nvmlDeviceGetComputeRunningProcesses, handle)
+    return {
+        "uuid": n.nvmlDeviceGetUUID(handle), "name": n.nvmlDeviceGetName(handle),
+        "memory_total_bytes": part(memory, "total"), "memory_used_bytes": part(memory, "used"),
+        "memory_free_bytes": part(memory, "free"), "memory_reserved_bytes": part(memory, "reserved"),
+        "processes": None if processes is None else sorted([p.pid, p.usedGpuMemory] for p in processes),
+    }
+
+def device(h):
+    use = ask(n.nvmlDeviceGetUtilizationRates, h)
+    rows = ask(n.nvmlDeviceGetRemappedRows, h)
+    return dict(holds(h), **{
+        "pci_bus": n.nvmlDeviceGetPciInfo(h).busId,
+        "utilization_percent": part(use, "gpu"), "memory_utilization_percent": part(use, "memory"),
+        "power_watts": thousandth(ask(n.nvmlDeviceGetPowerUsage, h)),
+        "power_limit_watts": thousandth(ask(n.nvmlDeviceGetEnforcedPowerLimit, h)),
+        "temperature_celsius": ask(n.nvmlDeviceGetTemperature, h, n.NVML_TEMPERATURE_GPU),
+        "temperature_margin_celsius": ask(n.nvmlDeviceGetMarginTemperature, h),
+        "memory_temperature_celsius": field(h, n.NVML_FI_DEV_MEMORY_TEMP),
+        "remapped_corrected_rows": field(h, n.NVML_FI_DEV_REMAPPED_COR),
+        "remapped_uncorrected_rows": field(h, n.NVML_FI_DEV_REMAPPED_UNC),
+        "sm_clock_megahertz": ask(n.nvmlDeviceGetClockInfo, h, n.NVML_CLOCK_SM),
+        "graphics_clock_megahertz": ask(n.nvmlDeviceGetClockInfo, h, n.NVML_CLOCK_GRAPHICS),
+        "video_clock_megahertz": ask(n.nvmlDeviceGetClockInfo, h, n.NVML_CLOCK_VIDEO),
+        "memory_clock_max_megahertz": ask(n.nvmlDeviceGetMaxClockInfo, h, n.NVML_CLOCK_MEM),
+        "performance_state": ask(n.nvmlDeviceGetPerformanceState, h),
+        "throttle_bits": ask(n.nvmlDeviceGetCurrentClocksThrottleReasons, h),
+        "ecc_corrected_errors": ask(n.nvmlDeviceGetTotalEccErrors, h, 0, 0),
+        "ecc_uncorrected_errors": ask(n.nvmlDeviceGetTotalEccErrors, h, 1, 0),
+        "ecc_corrected_total_errors": ask(n.nvmlDeviceGetTotalEccErrors, h, 0, 1),
+        "ecc_uncorrected_total_errors": ask(n.nvmlDeviceGetTotalEccErrors, h, 1, 1),
+        "encoder_percent": part((ask(n.nvmlDeviceGetEncoderUtilization, h) or [None])[0], "real"),
+        "jpeg_percent": part((ask(n.nvmlDeviceGetJpgUtilization, h) or [None])[0], "real"),
+        "bar1_used_bytes": part(ask(n.nvmlDeviceGetBAR1MemoryInfo, h), "bar1Used"),
+        "fan_percent": ask(n.nvmlDeviceGetFanSpeed, h),
+        "pcie_generation": ask(n.nvmlDeviceGetCurrPcieLinkGeneration, h),
+        "pcie_lanes": ask(n.nvmlDeviceGetCurrPcieLinkWidth, h),
+        "recovery": field(h, 230),
+    })
+
 out = []
 for i in range(n.nvmlDeviceGetCount()):
-    h = n.nvmlDeviceGetHandleByIndex(i)
-    memory, use = n.nvmlDeviceGetMemoryInfo(h, version=n.nvmlMemory_v2), n.nvmlDeviceGetUtilizationRates(h)
-    fields = n.nvmlDeviceGetFieldValues(h, [n.NVML_FI_DEV_MEMORY_TEMP, n.NVML_FI_DEV_REMAPPED_UNC])
-    out.append({
-        "uuid": n.nvmlDeviceGetUUID(h), "name": n.nvmlDeviceGetName(h), "pci_bus": n.nvmlDeviceGetPciInfo(h).busId,
-        "utilization_percent": use.gpu, "memory_utilization_percent": use.memory,
-        "memory_total_bytes": memory.total, "memory_used_bytes": memory.used, "memory_free_bytes": memory.free,
-        "memory_reserved_bytes": memory.reserved, "power_watts": n.nvmlDeviceGetPowerUsage(h) / 1000,
-        "power_limit_watts": n.nvmlDeviceGetEnforcedPowerLimit(h) / 1000,
-        "temperature_celsius": n.nvmlDeviceGetTemperature(h, n.NVML_TEMPERATURE_GPU),
-        "temperature_margin_celsius": n.nvmlDeviceGetMarginTemperature(h),
-        "memory_temperature_celsius": fields[0].value.uiVal, "remapped_uncorrected_rows": fields[1].value.uiVal,
-        "sm_clock_megahertz": n.nvmlDeviceGetClockInfo(h, n.NVML_CLOCK_SM),
-        "memory_clock_max_megahertz": n.nvmlDeviceGetMaxClockInfo(h, n.NVML_CLOCK_MEM),
-        "performance_state": n.nvmlDeviceGetPerformanceState(h),
-        "throttle_bits": n.nvmlDeviceGetCurrentClocksThrottleReasons(h),
-        "ecc_corrected_total_errors": n.nvmlDeviceGetTotalEccErrors(h, 0, 1),
-        "encoder_percent": n.nvmlDeviceGetEncoderUtilization(h)[0],
-        "bar1_used_bytes": n.nvmlDeviceGetBAR1MemoryInfo(h).bar1Used,
-        "pcie_lanes": n.nvmlDeviceGetCurrPcieLinkWidth(h),
-        "processes": sorted([p.pid, p.usedGpuMemory] for p in n.nvmlDeviceGetComputeRunningProcesses(h)),
-    })
+    h = ask(n.nvmlDeviceGetHandleByIndex, i)
+    if h is None:
+        out.append({"fault": True})
+        continue
+    out.append(device(h))
+    if (ask(n.nvmlDeviceGetMigMode, h) or [0])[0] != 1:
+        continue
+    out[-1]["processes"] = []       # those of its slices
+    for k in range(n.nvmlDeviceGetMaxMigDeviceCount(h)):
+        slice = ask(n.nvmlDeviceGetMigDeviceHandleByIndex, h, k)
+        if slice is not None:
+            out.append(dict(holds(slice), gpu_instance=n.nvmlDeviceGetGpuInstanceId(slice),
+                            compute_instance=n.nvmlDeviceGetComputeInstanceId(slice)))
 print(json.dumps({"driver": n.nvmlSystemGetDriverVersion(), "devices": out}))
 """
+
+RECOVERY = ("none", "reset the device", "reboot the node")
+DRIVER = "driver 570.133.20 12080\n"
+SLICES = "".join(f"slice 0 {i} total_mib=9728 used_mib={100 + i} gi={7 + i} ci=0\n" for i in range(7))
+SCENARIOS = {
+    "eight busy A100": DRIVER + "".join(
+        f"gpu {i} capability=8.0 util=9{i} memutil=5{i} temp=6{i} power_mw=38{i}250 limit_mw=400000 total_mib=81920 "
+        f"used_mib=7000{i} clk_gr=1410 clk_sm=1405 clk_video=1275 throttle=4 jpg={i} name=NVIDIA A100-SXM4-80GB\n"
+        + "".join(f"proc {i} {4000000 + i * 10 + k} {9000 + k} sm={k}\n" for k in range(5)) for i in range(8)),
+    "an H100 in seven slices": DRIVER + "gpu 0 mig=1 used_mib=700 util=~ memutil=~\n" + SLICES
+        + "".join(f"proc 0 {4000100 + i} {90 + i} slice={i}\n" for i in range(7)),
+    "values that are refused": DRIVER + "gpu 0 power_mw=~ temp=!4 limit_mw=~ limit_requested_mw=~ ecc_cv=!4 fan=31\n"
+        "gpu 1 util=!999 clk_sm=!999\n",
+    "a device that is not ours": DRIVER + "gpu 0\ngpu 1\ngpu 2\nfault nvmlDeviceGetHandleByIndex_v2@1 4\n",
+    "a device that is lost": DRIVER + "gpu 0\ngpu 1 lost\n",
+    "three hundred processes": DRIVER + "gpu 0 used_mib=70000\n"
+        + "".join(f"proc 0 {4000000 + i} {100 + i} sm={i % 100}\n" for i in range(300)),
+    "unified memory": "driver 580.95.05 13000\ngpu 0 total_mib=~ used_mib=~ reserved_mib=~ limit_mw=~ "
+        "limit_requested_mw=~ clk_mem_max=~ memtemp=~ ecc_cv=~ ecc_uv=~ ecc_ca=~ ecc_ua=~ pcie_gen=~ pcie_width=~ "
+        "name=NVIDIA GB10\nproc 0 4000001 51200 sm=97\n",
+    "throttled, with errors and remapped rows": "driver 580.95.05 13000\ngpu 0 util=99 throttle=0x48 margin=-3 temp=91 "
+        "ecc_cv=3 ecc_uv=2 ecc_ca=412 ecc_ua=7 remap_corrected=1 remap_uncorrected=6 recovery=1\nxid 0 63\n",
+    "a list of processes that is refused": DRIVER + "gpu 0\ngpu 1\nproc 0 4000001 400\n"
+        "fault nvmlDeviceGetComputeRunningProcesses_v3@1 4\n",
+}
 
 
 def scenario(pid):
@@ -112,18 +187,46 @@ class Clients(unittest.TestCase):
         return os.path.join(CLIENTS, "bin", name)
 
     def test_nvidia_ml_py_says_the_same(self):
-        said = json.loads(self.ask([self.python, "-c", PYNVML]))
-        self.assertEqual(len(said["devices"]), len(self.devices))
+        said = self.compare(self.environment, self.node)
         nvml = next(source for source in self.node["sources"] if source["id"] == "nvml")
         self.assertEqual(nvml["driver"]["version"], said["driver"])
-        for theirs, ours in zip(said["devices"], self.devices):
-            processes = theirs.pop("processes")
+
+    def test_nvidia_ml_py_says_the_same_of_machines_of_all_kinds(self):
+        for name, state in SCENARIOS.items():
+            with self.subTest(name):
+                path = os.path.join(self.folder.name, "other")
+                with open(path, "w") as out:
+                    out.write(state)
+                environment = dict(self.environment, NVML_STUB_STATE=path)
+                done = subprocess.run([GTOP, "--json", "--deadline", "60"], env=environment, stdout=subprocess.PIPE,
+                                      timeout=120, check=True)
+                self.compare(environment, json.loads(done.stdout.decode())["nodes"][0])
+
+    def compare(self, environment, node):
+        """What nvidia-ml-py says; it must be what the node's devices say, known or not."""
+        done = subprocess.run([self.python, "-c", PYNVML], env=environment, stdout=subprocess.PIPE, timeout=120, check=True)
+        said = json.loads(done.stdout.decode())
+        self.assertEqual(len(said["devices"]), len(node["devices"]))
+        for theirs, ours in zip(said["devices"], node["devices"]):
+            if "fault" in theirs:
+                self.assertIsNotNone(ours["fault"])
+                self.assertIsNone(ours["processes"])
+                continue
+            self.assertIsNone(ours["fault"])
+            processes, action = theirs.pop("processes"), theirs.pop("recovery", None)
+            if action is not None:
+                self.assertEqual(ours["recovery_action"], RECOVERY[action])
             for field, value in theirs.items():
-                if isinstance(value, str):
-                    self.assertEqual(ours[field], value, field)
-                else:
+                if isinstance(value, (int, float)):
+                    self.assertIsNotNone(ours[field], field)
                     self.assertAlmostEqual(ours[field], value, 2, field)
-            self.assertEqual([[p["pid"], p["memory_used_bytes"]] for p in ours["processes"]], processes)
+                else:
+                    self.assertEqual(ours[field], value, field)
+            shown = ours["processes"]
+            if shown is not None:
+                shown = sorted([p["pid"], p["memory_used_bytes"]] for p in shown)
+            self.assertEqual(shown, processes)
+        return said
 
     def test_gpustat_says_the_same(self):
         said = json.loads(self.ask([self.client("gpustat"), "--json"]))["gpus"]

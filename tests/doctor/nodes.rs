@@ -117,8 +117,9 @@ async fn a_driver_that_hangs() {
     let _sshd = known(&lab, &path).await;
     let report = doctor(&lab).await;
     let failed = failure(&report, "nvidia-smi");
-    says(failed, "stuck for");
-    says(failed, "reset or reboot");
+    // Nobody knows yet whether the driver is only slow to be loaded.
+    says(failed, "starting for");
+    says(failed, "persistence mode");
 }
 
 #[tokio::test]

@@ -113,7 +113,7 @@ fn a100s() -> String {
     for i in 0..8 {
         writeln!(
             scenario,
-            "gpu {i} capability=8.0 util={util} memutil=5{i} temp=6{i} memtemp=7{i} power_mw=38{i}250 \
+            "gpu {i} capability=8.0 jpg=1{i} ofa=2{i} sram_threshold=0 util={util} memutil=5{i} temp=6{i} memtemp=7{i} power_mw=38{i}250 \
              power_avg_mw=38{i}000 power_now_mw=39{i}123 limit_mw=400000 limit_requested_mw=400000 \
              limit_default_mw=400000 limit_min_mw=100000 limit_max_mw=400000 energy_mj=91234567{i} \
              used_mib=7000{i} total_mib=81920 reserved_mib=631 bar1_total_mib=131072 bar1_used_mib={i} \
@@ -179,6 +179,28 @@ fn counters_become_rates() {
     close("throttled_power_brake_percent", 90.0);
     assert_eq!(device["throttled_hardware_thermal_percent"], 0.0);
     assert_eq!(device["unknown"]["throttled_sync_boost_percent"], "not supported");
+}
+
+#[test]
+fn where_there_are_no_counters_the_hardware_measures_what_flows() {
+    let scenario = "driver 535.183.01 12020\n\
+        gpu 0 gpm_sm=1 gpm_pcie_tx=20 gpm_pcie_rx=30 gpm_nvlink_rx=40 gpm_nvlink_tx=50 sram_threshold=1\n\
+        gpu 1 gpm_sm=1\n";
+    let Some(node) = usual(scenario) else { return };
+    let shown = whole(&node);
+    for (field, mib) in [
+        ("pcie_transmit_bytes_per_second", 20),
+        ("pcie_receive_bytes_per_second", 30),
+        ("nvlink_receive_bytes_per_second", 40),
+        ("nvlink_transmit_bytes_per_second", 50),
+    ] {
+        assert_eq!(shown[0][field], mib << 20, "{field}");
+        assert_eq!(
+            (&shown[1][field], &shown[1]["unknown"][field]),
+            (&Value::Null, &json!("not supported"))
+        );
+    }
+    check(scenario, &node);
 }
 
 /// An H100 in seven slices.

@@ -104,6 +104,8 @@ impl Setup {
 
     fn spawn(&self, source: &[u8], configure: fn(&mut Command) -> &mut Command) -> Rig {
         let folder = tempfile::tempdir().unwrap();
+        // The probe may be somebody else.
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         // A probe may run as somebody else.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let mut command = self.command(folder.path(), source);

@@ -99,9 +99,11 @@ fn what_nvidia_smi_says_arrives_as_it_said_it() {
             + "app GPU-x, 4000001, [N/A], /a,b \"c\" \\d\n"
             + "set 0 power.draw [Unknown Error]\nset 1 fan.speed [Not Supported]\nset 1 pstate \nset * temperature.gpu ERR!\n";
         let mut rig = Setup::new(interpreter).state(&state).start();
-        let backend = rig.until("processes of nvidia-smi", |frame| {
-            let backend = &frame["backends"][0];
-            (!backend["apps"].is_null()).then(|| backend.clone())
+        // The devices may come before their processes.
+        let mut backend = serde_json::Map::new();
+        rig.until("devices and processes of nvidia-smi", |frame| {
+            backend.extend(frame["backends"][0].as_object().cloned().unwrap_or_default());
+            (backend.contains_key("csv") && backend.contains_key("apps")).then_some(())
         });
         let columns: Vec<&str> = backend["csv"]["columns"]
             .as_array()

@@ -58,6 +58,7 @@ const BACKEND_STATE: Shape = Object(&[
     ("slices", MAY, Count(4096)),
     // Why none are told.
     ("events", MAY, Text(96)),
+    ("experimental", MAY, Flag),
 ]);
 
 const HELLO: Shape = Object(&[
@@ -198,9 +199,23 @@ const DEVICE: Shape = Object(&[
     ("xid", MAY, MAYBE_COUNT),
     ("xids", MAY, MAYBE_COUNT),
     ("activity", MAY, Maybe(&Row(&MAYBE_PERCENT, 8))),
+    ("flow", MAY, Maybe(&Row(&Maybe(&Number(0.0, 1e9)), 4))),
+    ("jpeg", MAY, MAYBE_PERCENT),
+    ("ofa", MAY, MAYBE_PERCENT),
+    ("sram_threshold", MAY, MAYBE_FLAG),
     ("gpu_instance", MAY, MAYBE_COUNT),
     ("compute_instance", MAY, MAYBE_COUNT),
     ("mig", MAY, MAYBE_FLAG),
+    ("gtt_total", MAY, MAYBE_BYTES),
+    ("gtt_used", MAY, MAYBE_BYTES),
+    ("temperature_junction", MAY, MAYBE_CELSIUS),
+    ("junction_slowdown", MAY, MAYBE_CELSIUS),
+    ("memory_slowdown", MAY, MAYBE_CELSIUS),
+    ("fan_rpm", MAY, MAYBE_COUNT),
+    ("video", MAY, MAYBE_PERCENT),
+    ("performance_level", MAY, Maybe(&Text(32))),
+    ("compute_partition", MAY, Maybe(&Text(32))),
+    ("memory_partition", MAY, Maybe(&Text(32))),
     ("lacks", MAY, Map(&Text(96))),
     ("fault", MAY, Text(160)),
 ]);
@@ -213,6 +228,7 @@ const USE: Shape = Object(&[
     ("mem", MAY, MAYBE_PERCENT),
     ("enc", MAY, MAYBE_PERCENT),
     ("dec", MAY, MAYBE_PERCENT),
+    ("occupancy", MAY, MAYBE_PERCENT),
     ("kind", MAY, Word(&["C", "G", "C+G"])),
 ]);
 

@@ -49,7 +49,8 @@ enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND
     X(held_hw_thermal) X(held_power_brake) X(remap_corrected) X(remap_uncorrected) X(remap_pending) X(remap_failed) \
     X(retired_sbe) X(retired_dbe) X(retired_pending) X(recovery) X(margin) X(t_shutdown) X(t_slowdown) X(fabric) \
     X(fabric_health) X(enc) X(dec) X(gpm_graphics) X(gpm_sm) X(gpm_occupancy) X(gpm_tensor) X(gpm_dram) X(gpm_fp64) \
-    X(gpm_fp32) X(gpm_fp16) X(mig) X(gi) X(ci) X(gi_slices) X(numa)
+    X(gpm_fp32) X(gpm_fp16) X(gpm_pcie_tx) X(gpm_pcie_rx) X(gpm_nvlink_rx) X(gpm_nvlink_tx) X(jpg) X(ofa) X(sram_threshold) \
+    X(mig) X(gi) X(ci) X(gi_slices) X(numa)
 #define AS_ENUM(key) K_##key,
 #define AS_NAME(key) #key,
 enum { KEYS(AS_ENUM) KEY_COUNT };
@@ -523,6 +524,8 @@ API nvmlDeviceGetMaxClockInfo(Device *x, u32 which, u32 *out) {
 static int codec(const Device *x, int key, u32 *out, u32 *period) { *period = 167000; return number32(x, key, out); }
 API nvmlDeviceGetEncoderUtilization(Device *x, u32 *out, u32 *period) { ON_DEVICE(x) return codec(x, K_enc, out, period); }
 API nvmlDeviceGetDecoderUtilization(Device *x, u32 *out, u32 *period) { ON_DEVICE(x) return codec(x, K_dec, out, period); }
+API nvmlDeviceGetJpgUtilization(Device *x, u32 *out, u32 *period) { ON_DEVICE(x) return codec(x, K_jpg, out, period); }
+API nvmlDeviceGetOfaUtilization(Device *x, u32 *out, u32 *period) { ON_DEVICE(x) return codec(x, K_ofa, out, period); }
 // As the real one: a sample of 20 ms.
 API nvmlDeviceGetPcieThroughput(Device *x, u32 which, u32 *out) {
     ON_DEVICE(x) usleep(20000);
@@ -544,6 +547,10 @@ API nvmlDeviceGetCurrentClocksEventReasons(Device *x, u64 *out) { ON_DEVICE(x) r
 API nvmlDeviceGetTotalEccErrors(Device *x, u32 kind, u32 since, u64 *out) {
     ON_DEVICE(x)
     return kind > 1 || since > 1 ? INVALID : number(x, K_ecc_cv + (int)kind + 2 * (int)since, out);
+}
+API nvmlDeviceGetSramEccErrorStatus(Device *x, u32 *out) {
+    ON_DEVICE(x)
+    return out[0] != 0x01000068 ? VERSION_MISMATCH : number32(x, K_sram_threshold, &out[24]);
 }
 API nvmlDeviceGetEccMode(Device *x, u32 *now, u32 *pending) {
     ON_DEVICE(x)
@@ -716,7 +723,8 @@ API nvmlDeviceGetNvLinkState(Device *x, u32 link, u32 *out) {
 // Activity counters. A sample is the number of the device, or of the slice behind all devices.
 static const struct { u32 id; int key; } metrics[] = {
     {1, K_gpm_graphics}, {2, K_gpm_sm}, {3, K_gpm_occupancy}, {5, K_gpm_tensor}, {10, K_gpm_dram}, {11, K_gpm_fp64},
-    {12, K_gpm_fp32}, {13, K_gpm_fp16}};
+    {12, K_gpm_fp32}, {13, K_gpm_fp16}, {20, K_gpm_pcie_tx}, {21, K_gpm_pcie_rx}, {60, K_gpm_nvlink_rx},
+    {61, K_gpm_nvlink_tx}};
 API nvmlGpmQueryDeviceSupport(Device *x, u32 *out) { ON_DEVICE(x) out[1] = x->values[K_gpm_sm].kind != NONE; return SUCCESS; }
 API nvmlGpmSampleAlloc(int **out) { PLAIN *out = calloc(1, sizeof **out); return SUCCESS; }
 API nvmlGpmSampleFree(int *sample) { free(sample); return SUCCESS; }

@@ -50,6 +50,15 @@ impl Judge<'_> {
         given.reading(self.lack(key)).and_then(|degrees| Celsius::new(single(degrees)))
     }
 
+    /// The driver's own word; `null` and absent are told apart by what is lacking.
+    fn word(&self, given: Option<&str>, key: &str) -> Reading<Arc<str>> {
+        match (given, self.0.lacks.get(key)) {
+            (Some(word), _) => Reading::Known(clean_shared(word, NAME_LIMIT)),
+            (None, Some(why)) => Reading::Unknown(lacking(why)),
+            (None, None) => Reading::default(),
+        }
+    }
+
     fn clock(&self, given: Given<u64>, key: &str) -> Reading<Megahertz> {
         self.small(given, key).and_then(Megahertz::new)
     }
@@ -69,6 +78,17 @@ impl Judge<'_> {
         };
         let given = list.get(place).copied().unwrap_or_default();
         given.reading(Reason::NotSupported).and_then(|share| Percent::new(single(share)))
+    }
+
+    /// One of the flows the hardware measured, in MiB a second.
+    fn flow(&self, place: usize) -> Reading<Bytes> {
+        let Given::Value(list) = self.0.flow else { return Reading::default() };
+        let given = list.get(place).copied().unwrap_or_default();
+        given.reading(Reason::NotSupported).and_then(|mib| {
+            // A link of a terabyte a second is not made yet.
+            let is_sane = (0.0..1e9).contains(&mib);
+            is_sane.then(|| Bytes(single_mib(mib)))
+        })
     }
 
     /// Two small numbers that mean something only together.
@@ -157,6 +177,9 @@ fn statics(judge: &Judge<'_>) -> DeviceStatics {
         power_limit_min: judge.power(sent.power_limit_min, "power_limit_min"),
         power_limit_max: judge.power(sent.power_limit_max, "power_limit_max"),
         nvlinks: judge.small(sent.nvlinks, "nvlinks"),
+        junction_slowdown_temperature: judge.degrees(sent.junction_slowdown, "junction_slowdown"),
+        memory_slowdown_temperature: judge.degrees(sent.memory_slowdown, "memory_slowdown"),
+        host_memory_total: judge.bytes(sent.gtt_total, "gtt_total"),
     }
 }
 
@@ -167,6 +190,8 @@ fn details(judge: &Judge<'_>) -> DeviceDetails {
         tells_users: judge.flag(sent.users, "users"),
         encoder: judge.share(sent.encoder, "encoder"),
         decoder: judge.share(sent.decoder, "decoder"),
+        jpeg: judge.share(sent.jpeg, "jpeg"),
+        optical_flow: judge.share(sent.ofa, "ofa"),
         power_average: judge.power(sent.power_average, "power_average"),
         power_instant: judge.power(sent.power_instant, "power_instant"),
         power_limit_requested: judge.power(sent.power_limit_requested, "power_limit_requested"),
@@ -186,6 +211,7 @@ fn details(judge: &Judge<'_>) -> DeviceDetails {
         remapped_uncorrected: judge.count(sent.remapped_uncorrected, "remapped_uncorrected"),
         remapping_pending: judge.flag(sent.remap_pending, "remap_pending"),
         remapping_failed: judge.flag(sent.remap_failed, "remap_failed"),
+        sram_threshold_exceeded: judge.flag(sent.sram_threshold, "sram_threshold"),
         pcie_replays: judge.count(sent.pcie_replays, "pcie_replays"),
         bar1_total: judge.bytes(sent.bar1_total, "bar1_total"),
         bar1_used: judge.bytes(sent.bar1_used, "bar1_used"),
@@ -203,7 +229,18 @@ fn details(judge: &Judge<'_>) -> DeviceDetails {
         fp64_active: active(5),
         fp32_active: active(6),
         fp16_active: active(7),
+        pcie_sent: judge.flow(0),
+        pcie_received: judge.flow(1),
+        nvlink_received: judge.flow(2),
+        nvlink_sent: judge.flow(3),
         links: links(sent.links.as_deref()),
+        host_memory_used: judge.bytes(sent.gtt_used, "gtt_used"),
+        junction_temperature: judge.degrees(sent.temperature_junction, "temperature_junction"),
+        fan_rpm: judge.small(sent.fan_rpm, "fan_rpm"),
+        video: judge.share(sent.video, "video"),
+        performance_level: judge.word(sent.performance_level.as_deref(), "performance_level"),
+        compute_partition: judge.word(sent.compute_partition.as_deref(), "compute_partition"),
+        memory_partition: judge.word(sent.memory_partition.as_deref(), "memory_partition"),
     }
 }
 
@@ -233,11 +270,22 @@ fn links(sent: Option<&[[Given<u64>; 2]]>) -> Reading<Arc<[LinkCounters]>> {
     })
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "judged to be a small number that is not negative"
+)]
+fn single_mib(mib: f64) -> u64 {
+    (mib * 1_048_576.0) as u64
+}
+
 fn lacking(why: &str) -> Reason {
     match why {
         "not supported" => Reason::NotSupported,
         "no permission" => Reason::NoPermission,
         "driver error" => Reason::DriverError,
+        "malformed" => Reason::Malformed,
+        "asleep" => Reason::Asleep,
         _ => Reason::NotAvailable,
     }
 }
@@ -274,6 +322,7 @@ fn device_use(sent: &body::Use, device: Arc<str>) -> DeviceUse {
         memory_utilization: percent(sent.mem),
         encoder: percent(sent.enc),
         decoder: percent(sent.dec),
+        occupancy: percent(sent.occupancy),
         kind: kind.map_or_else(Reading::default, |letters| Reading::judged(UseKind::new(letters))),
         driver_name: None,
     }
