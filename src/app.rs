@@ -1,6 +1,7 @@
 //! Wiring: from what was typed to a running watch, and to an exit code.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -84,6 +85,8 @@ enum Failure {
     Inventory(#[from] crate::inventory::InventoryError),
     #[error("no host to trust; write gtop trust HOST")]
     NoHost,
+    #[error("--transport srun reaches nodes of jobs; add --slurm or --job ID")]
+    NoJob,
     #[error("cannot write the log {path}: {source}")]
     Log { path: String, source: io::Error },
     #[error(transparent)]
@@ -95,7 +98,7 @@ enum Failure {
 impl Failure {
     const fn code(&self) -> u8 {
         match self {
-            Self::Inventory(_) | Self::NoHost => 2,
+            Self::Inventory(_) | Self::NoHost | Self::NoJob => 2,
             Self::Log { .. } | Self::Transport(_) | Self::Io(_) => 1,
         }
     }
@@ -180,11 +183,21 @@ fn options(cli: &Cli) -> Options {
             How::Auto => Choice::Auto,
             How::Native => Choice::Native,
             How::Ssh => Choice::Ssh,
+            How::Srun => Choice::Srun,
         },
+        state: state_folder(),
         // Where it cannot be told, programs still notice the end of their input.
         leash: std::env::current_exe().ok(),
         ..usual
     }
+}
+
+/// Returns where gtop keeps what it found out, as the XDG base directories have it.
+fn state_folder() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state =
+        variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
+    Some(state?.join("gtop"))
 }
 
 fn roster(cli: &Cli, hosts: &[String]) -> Result<Roster, Failure> {
@@ -257,6 +270,9 @@ const FIRST_ANSWER: Duration = Duration::from_secs(2);
 /// Returns where the nodes come from, and what to call them.
 fn discovery(cli: &Cli, clock: Clock) -> Result<(Discovery, String), Failure> {
     let Some((whose, mut title)) = jobs(cli) else {
+        if cli.reach.how() == How::Srun {
+            return Err(Failure::NoJob);
+        }
         let (targets, title) = targets_of(cli, &cli.hosts, cli.nodes.local)?;
         return Ok((Discovery::fixed(Roster::of(targets)), title));
     };

@@ -190,7 +190,7 @@ pub struct Reach {
     /// Open at most so many connections at once
     #[arg(long, value_name = "COUNT", default_value_t = 64, global = true, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub max_connecting: u16,
-    /// What speaks SSH: gtop itself, the ssh program, or gtop and where that cannot the program
+    /// How to reach nodes: gtop's own SSH, the ssh program, a step of your Slurm job, or whatever works in that order
     #[arg(long, value_name = "HOW", value_enum, default_value_t = How::Auto, global = true)]
     pub transport: How,
     /// Reach nodes by the ssh program, one process a node; PROGRAM unless it is ssh
@@ -215,6 +215,8 @@ pub enum How {
     Native,
     /// The ssh program
     Ssh,
+    /// One step of each Slurm job, for clusters that let nobody in by ssh
+    Srun,
 }
 
 impl Reach {
@@ -293,6 +295,12 @@ impl Cli {
             return Err(<Self as clap::CommandFactory>::command().error(
                 clap::error::ErrorKind::MissingRequiredArgument,
                 "--watch goes with --json; without it gtop draws the screen",
+            ));
+        }
+        if self.reach.ssh_binary.is_some() && self.reach.transport == How::Srun {
+            return Err(<Self as clap::CommandFactory>::command().error(
+                clap::error::ErrorKind::ArgumentConflict,
+                "--ssh-binary wants the ssh program and --transport srun does not",
             ));
         }
         if self.reach.ssh_binary.is_some() && self.reach.transport == How::Native {

@@ -35,10 +35,12 @@ mod route;
 mod session;
 mod settings;
 mod ssh_config;
+mod step;
 mod system;
 mod target;
 mod trust;
 mod tunnel;
+mod way;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -52,15 +54,17 @@ use tokio::time::timeout;
 pub use crate::transport::ask::{Answer, AskFault, Asked, ask};
 pub use crate::transport::channel::{Channel, Exit, Output};
 pub use crate::transport::choice::Choice;
-pub use crate::transport::fault::{Cause, Fault, HostKeyChange, Silence, Step};
+pub use crate::transport::fault::{Cause, Fault, HostKeyChange, Silence, Step, StepCause};
 pub use crate::transport::host_keys::Verdict;
 pub use crate::transport::interview::{Inquiry, Interview, Prompt, Secret};
 pub use crate::transport::local::{LEASH, NOT_STARTED, become_leashed};
 pub use crate::transport::notes::{Attempt, Note, Noted, Notes, Way, noting};
 pub use crate::transport::ssh_config::{EffectiveOption, Origin, Surroundings};
+pub use crate::transport::step::Places;
 pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
 pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
 
+use crate::probe::Shared;
 use crate::transport::agent::Agents;
 use crate::transport::algorithms::Terms;
 use crate::transport::choice::Remembered;
@@ -74,6 +78,7 @@ use crate::transport::known_hosts::KnownHosts;
 use crate::transport::local::Local;
 use crate::transport::login::Login;
 use crate::transport::revoked::Revoked;
+use crate::transport::step::{Site, Steps};
 use crate::transport::ssh_config::{Configuration, Family, Question, Settings};
 
 /// How long connecting may take when nobody says otherwise.
@@ -100,6 +105,10 @@ pub struct Options {
     pub ssh_program: PathBuf,
     /// What speaks SSH.
     pub choice: Choice,
+    /// The srun program.
+    pub srun_program: PathBuf,
+    /// Where it is remembered which clusters are reached by srun only.
+    pub state: Option<PathBuf>,
     /// The gtop that keeps programs from outliving this process; see [`LEASH`].
     pub leash: Option<PathBuf>,
     /// The environment the configuration refers to.
@@ -117,6 +126,8 @@ impl Options {
             config_file: None,
             ssh_program: PathBuf::from("ssh"),
             choice: Choice::Auto,
+            srun_program: PathBuf::from("srun"),
+            state: None,
             leash: None,
             surroundings: Surroundings::of_this_process(),
             interview: None,
@@ -126,10 +137,10 @@ impl Options {
 
 /// Reaches nodes, and remembers what it read to do so. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Transport(Arc<Shared>);
+pub struct Transport(Arc<Kept>);
 
 #[derive(Debug)]
-struct Shared {
+struct Kept {
     options: Options,
     configuration: Configuration,
     /// What is known of hosts, and of which reading of the files.
@@ -142,6 +153,8 @@ struct Shared {
     revoked: FileCache<Result<Arc<Revoked>, Fault>>,
     keys: KeyCache,
     agents: Agents,
+    steps: Steps,
+    site: Site,
 }
 
 /// Everything one connection needs.
@@ -160,7 +173,7 @@ impl Transport {
     /// Makes a transport that has read nothing yet.
     pub fn new(options: Options) -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        Self(Arc::new(Shared {
+        Self(Arc::new(Kept {
             options,
             configuration: Configuration::default(),
             settings: Mutex::default(),
@@ -172,6 +185,8 @@ impl Transport {
             revoked: FileCache::default(),
             keys: KeyCache::default(),
             agents: Agents::default(),
+            steps: Steps::default(),
+            site: Site::default(),
         }))
     }
 
@@ -198,7 +213,24 @@ impl Transport {
             let plan = fixed_plan(fixed, ssh, &self.0.options);
             return Box::pin(self.native(target, plan, command, on_step)).await;
         }
+        if self.0.options.choice == Choice::Srun {
+            let why = "a command of its own needs ssh; srun is for watching".to_owned();
+            return Err(Fault::BadConfiguration { why });
+        }
         self.by_choice(target, ssh, command, on_step).await
+    }
+
+    /// Starts the probe on `target`: as [`open`](Self::open) does, or as a part of what `shared`
+    /// returns, in a step of the job that is known to run there.
+    pub async fn open_probe(
+        &self,
+        target: &Target,
+        command: &str,
+        shared: &(dyn Fn() -> Shared + Sync),
+        on_step: impl FnMut(Step) + Send,
+    ) -> Result<Channel, Fault> {
+        let ways = way::Ways { target, command, shared };
+        Box::pin(self.by_ways(ways, on_step)).await
     }
 
     /// Starts a command by our own SSH.
@@ -241,7 +273,7 @@ impl Transport {
     /// Gateways on the way count too. Files the agent holds are left out, and default files when there is another
     /// key to show.
     pub async fn locked_keys(&self, targets: &[Target]) -> Vec<PathBuf> {
-        if self.0.options.choice == Choice::Ssh {
+        if matches!(self.0.options.choice, Choice::Ssh | Choice::Srun) {
             return Vec::new();
         }
         let mut reads = JoinSet::new();
@@ -340,7 +372,7 @@ impl Transport {
     /// Runs work on files where it may block.
     async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shared) -> T + Send + 'static,
+        work: impl FnOnce(&Kept) -> T + Send + 'static,
     ) -> Result<T, Fault> {
         let shared = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || work(&shared)).await;
@@ -348,7 +380,7 @@ impl Transport {
     }
 }
 
-impl Shared {
+impl Kept {
     fn judge(&self, settings: &Arc<Settings>) -> Result<Judge, Fault> {
         let paths = settings.user_known_hosts.iter().chain(&settings.global_known_hosts);
         let files: Result<Vec<_>, _> =

@@ -1,7 +1,7 @@
 //! What went wrong on the way to a node, in the words of the model.
 
 use crate::model::{Fault, FaultKind};
-use crate::transport::{self, Cause};
+use crate::transport::{self, Cause, StepCause};
 
 /// Turns a fault of the transport into one of the model.
 ///
@@ -74,6 +74,15 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         From::BadConfiguration { why } => (FaultKind::Configuration, why.clone()),
         From::Broken { step, .. } => (FaultKind::SessionLost, step.to_string()),
         From::SessionLost { why } => (FaultKind::SessionLost, why.clone()),
+        From::Step { cause, .. } => {
+            let kind = match cause {
+                StepCause::TooOld => FaultKind::Configuration,
+                StepCause::Refused => FaultKind::AuthenticationRefused,
+                StepCause::Late => FaultKind::TimedOut,
+                _ => FaultKind::SessionLost,
+            };
+            (kind, cause.words().to_owned())
+        }
         From::ProgramNotFound { program, .. } => {
             (FaultKind::Configuration, format!("cannot start {program}"))
         }
@@ -147,6 +156,10 @@ mod tests {
             From::SshProgram { cause: Cause::Other, says: String::new() },
             From::SshProgram { cause: Cause::HostKeyUnknown, says: String::new() },
             From::BadConfiguration { why: String::new() },
+            From::Step { cause: StepCause::TooOld, says: String::new() },
+            From::Step { cause: StepCause::Refused, says: String::new() },
+            From::Step { cause: StepCause::Late, says: String::new() },
+            From::Step { cause: StepCause::Cancelled, says: String::new() },
         ];
         for fault in faults {
             assert_eq!(

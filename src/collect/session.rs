@@ -39,6 +39,8 @@ pub(super) struct Session {
     commands: u64,
     expected: Option<u64>,
     malformed: u32,
+    /// The probe may have been there before, and has other orders, and told much already.
+    joins: bool,
 }
 
 /// How a session ended.
@@ -61,6 +63,7 @@ impl Session {
         let interpreter = visit.wake().await?;
         let hello = visit.hello(interpreter).await?;
         let Visit { channel, reader, .. } = visit;
+        let joins = channel.shared_nonce().is_some();
         Ok(Self {
             node: target.name.clone(),
             channel,
@@ -72,6 +75,7 @@ impl Session {
             commands: 0,
             expected: None,
             malformed: 0,
+            joins,
         })
     }
 
@@ -99,6 +103,11 @@ impl Session {
         clock: &Clock,
         intake: &mut Intake,
     ) -> Ended {
+        if self.joins {
+            self.command(Command::Interval(self.interval)).await;
+            self.command(Command::Focus(None)).await;
+            self.command(Command::Full).await;
+        }
         let mut heartbeat = heartbeat();
         let mut heard = Instant::now();
         orders.mark_changed();

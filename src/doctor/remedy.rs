@@ -160,6 +160,7 @@ impl Advice {
                 format!("try by hand: ssh -v {node} true")
             }
             Fault::BadConfiguration { .. } => format!("correct it; ssh -G {node} reads it too"),
+            Fault::Step { .. } => "see squeue --me and scontrol ping".to_owned(),
             Fault::ProgramNotFound { program, .. } => {
                 format!("install {program}, or name it with --ssh-binary=PROGRAM")
             }

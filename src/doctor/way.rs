@@ -284,6 +284,7 @@ fn step_of(fault: &Fault, last: Step) -> &'static str {
         | Fault::GatewayForbids { .. }
         | Fault::ProxyCommandFailed { .. } => "way",
         Fault::SshProgram { .. } | Fault::ProgramNotFound { .. } => "ssh program",
+        Fault::Step { .. } => "srun",
         Fault::SessionLost { .. } => step_name(last),
     }
 }

@@ -4,6 +4,7 @@
 //! known yet: what a job was given does not change while it runs. Rounds keep their distance, the
 //! more so while Slurm is slow or fails; what was known stays with its age and the reason.
 
+pub use places::places;
 pub use trouble::{Trouble, TroubleKind};
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ use crate::transport::{Answer, Asked, Profile, Reach, SshTarget, Target, ask};
 mod detail;
 mod gres;
 mod moment;
+mod places;
 mod queue;
 #[cfg(test)]
 mod recorded;

@@ -34,6 +34,8 @@ pub enum Via {
     Native,
     /// By the ssh program.
     SshProgram,
+    /// By a step of a Slurm job.
+    Step,
     /// It is this machine.
     Local,
 }
@@ -44,6 +46,7 @@ impl Via {
         match self {
             Self::Native => "native",
             Self::SshProgram => "ssh",
+            Self::Step => "srun",
             Self::Local => "local",
         }
     }

@@ -109,9 +109,11 @@ pub(crate) fn identity(node: &Node) -> Line {
     for job in jobs.iter().take(3) {
         line = line.text(format!("job {job}  "), Tone::Faint);
     }
-    // Usual ways go without saying; this one costs a process.
-    if node.via == Some(Via::SshProgram) {
-        line = line.text("by the ssh program  ", Tone::Faint);
+    // Usual ways go without saying; these cost a process, or a step of the job.
+    match node.via {
+        Some(Via::SshProgram) => line = line.text("by the ssh program  ", Tone::Faint),
+        Some(Via::Step) => line = line.text("by srun  ", Tone::Faint),
+        Some(Via::Native | Via::Local) | None => {}
     }
     match &node.hello {
         Some(hello) => line.text(format!("{}  {}", hello.probe, hello.host.kernel), Tone::Faint),
