@@ -194,9 +194,9 @@ fn options(cli: &Cli) -> Options {
 
 /// Returns where gtop keeps what it found out, as the XDG base directories have it.
 fn state_folder() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state =
-        variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
+    let variable =
+        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
     Some(state?.join("gtop"))
 }
 

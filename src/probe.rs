@@ -148,12 +148,7 @@ pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Vec<u8> {
 
 /// Writes the script for a node whose name is this expression, with frames in pieces of `short`
 /// bytes unless that is 0.
-fn written(
-    interpreter: Interpreter,
-    settings: &Settings<'_>,
-    node: &str,
-    short: usize,
-) -> Vec<u8> {
+fn written(interpreter: Interpreter, settings: &Settings<'_>, node: &str, short: usize) -> Vec<u8> {
     let interval = seconds(settings.interval.max(FASTEST));
     let deadman = settings.deadman.as_secs().max(1);
     let mut text = String::new();

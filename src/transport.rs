@@ -78,8 +78,8 @@ use crate::transport::known_hosts::KnownHosts;
 use crate::transport::local::Local;
 use crate::transport::login::Login;
 use crate::transport::revoked::Revoked;
-use crate::transport::step::{Site, Steps};
 use crate::transport::ssh_config::{Configuration, Family, Question, Settings};
+use crate::transport::step::{Site, Steps};
 
 /// How long connecting may take when nobody says otherwise.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);

@@ -120,8 +120,11 @@ async fn run(
             transport.know_jobs(|before| slurm::places(jobs, before));
         }
     };
-    know(&rosters.borrow());
-    let (listed, followed) = watch::channel(targets(&rosters.borrow_and_update()));
+    // One look at it: what comes between two would be listed and not known.
+    let first = Arc::clone(&rosters.borrow_and_update());
+    list(&board, &first);
+    know(&first);
+    let (listed, followed) = watch::channel(targets(&first));
     let listing = async {
         while rosters.changed().await.is_ok() {
             let roster = Arc::clone(&rosters.borrow_and_update());

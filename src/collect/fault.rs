@@ -79,7 +79,17 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
                 StepCause::TooOld => FaultKind::Configuration,
                 StepCause::Refused => FaultKind::AuthenticationRefused,
                 StepCause::Late => FaultKind::TimedOut,
-                _ => FaultKind::SessionLost,
+                StepCause::NoJob
+                | StepCause::NotRunning
+                | StepCause::Cancelled
+                | StepCause::TimeLimit
+                | StepCause::NodeFailed
+                | StepCause::Busy
+                | StepCause::NoAnswer
+                | StepCause::TaskEnded
+                | StepCause::NextStep
+                | StepCause::Renewed
+                | StepCause::Other => FaultKind::SessionLost,
             };
             (kind, cause.words().to_owned())
         }

@@ -449,7 +449,9 @@ impl StepCause {
             Self::Refused => "is the job yours? try srun --overlap --jobid=JOB hostname by hand",
             Self::Cancelled => "a new step is begun if the job runs on",
             Self::NodeFailed => "look at sinfo -R; a new step is begun for the others",
-            Self::Busy | Self::Other => "gtop tries again; try srun --overlap --jobid=JOB hostname by hand",
+            Self::Busy | Self::Other => {
+                "gtop tries again; try srun --overlap --jobid=JOB hostname by hand"
+            }
             Self::NoAnswer => "gtop tries again; see scontrol ping",
             Self::TaskEnded | Self::NextStep => {
                 "the other nodes of the job are not interrupted for it; start gtop again for a new step"

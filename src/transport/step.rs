@@ -20,7 +20,8 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-pub use places::{Place, Places};
+use places::Place;
+pub use places::Places;
 
 use crate::model::{JobId, NodeName};
 use crate::probe::Shared;
@@ -133,8 +134,11 @@ impl Steps {
         let local = Local::run_without(call.program, &words, call.leash, VARIABLES)?;
         let (commands, written) = mpsc::channel(MOST_COMMANDS);
         let desk = Arc::new(Desk::new(&call.place.nodes, &shared.nonce));
-        let step =
-            Arc::new(Step { desk: Arc::clone(&desk), commands: commands.clone(), began: Instant::now() });
+        let step = Arc::new(Step {
+            desk: Arc::clone(&desk),
+            commands: commands.clone(),
+            began: Instant::now(),
+        });
         let running = Running { local, desk: Arc::clone(&desk), input: shared.input };
         let mut standing = lock(&slot.standing);
         standing.step = Arc::downgrade(&step);
@@ -163,13 +167,13 @@ impl Slot {
         if timeout(FAREWELL * 2, last.gone()).await.is_err() {
             return Err(Fault::step(StepCause::Busy, "the last step of gtop has not ended yet"));
         }
-        let (Some(began), Some(ended)) = (last.began_at(), last.ended_at()) else { return Ok(()) };
+        let Some(ended) = last.ended_at() else { return Ok(()) };
         if let Some(fault) = last.end().filter(|_| ended >= asked) {
             return Err(fault);
         }
         let until = {
             let mut standing = lock(&self.standing);
-            let is_good = ended.duration_since(began) >= GOOD;
+            let is_good = ended.duration_since(last.began_at()) >= GOOD;
             let doubled = (standing.pause * 2).clamp(PAUSE, LONGEST_PAUSE);
             standing.pause = if is_good { PAUSE } else { doubled };
             ended + standing.pause

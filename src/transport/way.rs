@@ -63,10 +63,10 @@ impl Transport {
                 self.0.site.remember(state).await;
                 Ok(channel)
             }
-            Err(of_step) if of_step.retries_by_itself() => Err(of_step),
-            Err(of_step) => {
+            Err(again) if again.retries_by_itself() => Err(again),
+            Err(neither) => {
                 // What a person can do something about comes first.
-                log::info!("{}: by srun neither: {of_step}", ways.target.name);
+                log::info!("{}: by srun neither: {neither}", ways.target.name);
                 Err(fault)
             }
         }
@@ -99,15 +99,17 @@ impl Transport {
 /// Returns whether the node lets us in by SSH in no way, though its job is ours.
 fn is_refusal(fault: &Fault) -> bool {
     let is_of_login = |step: &Step| matches!(step, Step::Login | Step::Command);
-    match fault.root() {
-        Fault::AuthenticationRefused { .. }
-        | Fault::MoreAuthentication { .. }
-        | Fault::PasswordOnly { .. }
-        | Fault::Refused { .. } => true,
-        // pam_slurm_adopt and its like hang up.
-        Fault::Broken { step, .. } => is_of_login(step),
-        _ => false,
-    }
+    let root = fault.root();
+    // pam_slurm_adopt and its like hang up.
+    let hangs_up = matches!(root, Fault::Broken { step, .. } if is_of_login(step));
+    hangs_up
+        || matches!(
+            root,
+            Fault::AuthenticationRefused { .. }
+                | Fault::MoreAuthentication { .. }
+                | Fault::PasswordOnly { .. }
+                | Fault::Refused { .. }
+        )
 }
 
 #[cfg(test)]
@@ -130,7 +132,8 @@ mod tests {
             algorithm: String::new(),
             fingerprint: String::new(),
         };
-        for fault in [changed, broken(Step::KeyExchange), Fault::Unreachable { why: String::new() }] {
+        for fault in [changed, broken(Step::KeyExchange), Fault::Unreachable { why: String::new() }]
+        {
             assert!(!is_refusal(&fault), "{fault}");
         }
     }

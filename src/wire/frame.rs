@@ -315,7 +315,8 @@ mod tests {
         let mut text = "banner".to_owned();
         for (at, piece) in pieces.iter().enumerate() {
             let piece = std::str::from_utf8(piece).unwrap();
-            text += &format!("\x1egtop1+ n 1 {}/{} {piece}\n", at + 1, pieces.len());
+            let head = format!("\x1egtop1+ n 1 {}/{} ", at + 1, pieces.len());
+            text.extend([&head, piece, "\n"]);
         }
         text += &bye("whole");
         for cut in (0..text.len()).step_by(7) {

@@ -38,6 +38,7 @@ SlurmctldLogFile={home}/log/slurmctld
 SlurmdLogFile={home}/log/slurmd.%n
 ProctrackType=proctrack/{track}
 TaskPlugin=task/{task}
+TaskProlog={home}/prolog
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/none
@@ -87,6 +88,11 @@ for kind in freezer $0; do
     mkdir "/sys/fs/cgroup/$kind" && mount -t cgroup -o "$kind" "$kind" "/sys/fs/cgroup/$kind"
 done
 exec slurmd' "$3"
+"""
+
+# A node with such a file is late: each of its tasks begins so many seconds later.
+PROLOG = """#!/bin/sh
+[ ! -e {home}/late.$SLURMD_NODENAME ] || sleep "$(cat {home}/late.$SLURMD_NODENAME)"
 """
 
 PAM = """\
@@ -144,6 +150,8 @@ class Slurm:
             "select": "CR_Core_Memory" if self.is_strict else "CR_Core",
         }  # fmt: skip
         self.lab.write(f"{home}/etc/slurm.conf", CONF.format(**words))
+        self.lab.write(f"{home}/prolog", PROLOG.format(**words))
+        os.chmod(f"{home}/prolog", 0o755)
         self.lab.write(f"{home}/etc/gres.conf", GRES.format(**words))
         self.lab.write(f"{home}/etc/cgroup.conf", CGROUP.format(**words))
         for gpu in range(gpus):
@@ -218,6 +226,11 @@ class Slurm:
             raise self.lab.Failure("pam_slurm_adopt is not installed: apt-get install libpam-slurm-adopt")
         self.lab.replace(f"{self.root}{self.lab.NODES}/{node}/etc/pam.d/sshd", PAM.format(module=module))
         self.lab.sshd(node, "UsePAM yes")
+
+    def late(self, node, seconds):
+        """Has tasks on a node begin so many seconds late; 0 ends that."""
+        path = f"{self.root}{HOME}/late.{node}"
+        self.lab.write(path, seconds) if seconds != "0" else os.remove(path)
 
     def on_login(self, *command, wait=True):
         command = ["nsenter", "-t", str(self.lab.lab_pid()), "-a", *command]
@@ -316,5 +329,7 @@ VERBS = {
     "config": Slurm.config,
     # NODE
     "adopt": Slurm.adopt,
+    # NODE SECONDS
+    "late": Slurm.late,
     "slurmd": Slurm.slurmd,
 }

@@ -7,7 +7,7 @@ use crate::model::{JobId, NodeName};
 
 /// A job that runs, and those of its nodes that are to be reached by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub(in crate::transport) struct Place {
     /// The job, as `srun` knows it.
     pub job: JobId,
     /// The nodes.
@@ -21,6 +21,7 @@ pub struct Places(BTreeMap<NodeName, JobId>);
 impl Places {
     /// Chooses for each node one of the jobs on it, the one chosen before while that runs there:
     /// a step reaches the devices of its job only, so one with devices comes first.
+    #[must_use]
     pub fn choose(&self, jobs: &[(JobId, NodeName, bool)]) -> Self {
         let mut found: BTreeMap<&NodeName, (bool, bool, &JobId)> = BTreeMap::new();
         for (job, node, has_devices) in jobs {
@@ -46,7 +47,9 @@ mod tests {
     use super::*;
 
     fn names(places: &Places, node: &str) -> String {
-        let Some(place) = places.of(&NodeName::new(node).unwrap()) else { return "none".to_owned() };
+        let Some(place) = places.of(&NodeName::new(node).unwrap()) else {
+            return "none".to_owned();
+        };
         let nodes: Vec<_> = place.nodes.iter().map(NodeName::as_str).collect();
         format!("{}: {}", place.job, nodes.join(" "))
     }
@@ -60,7 +63,8 @@ mod tests {
 
     #[test]
     fn a_node_belongs_to_one_job_with_devices_and_stays_with_it() {
-        let first = jobs(&[("1", "a", false), ("2", "a", true), ("2", "b", true), ("3", "b", true)]);
+        let first =
+            jobs(&[("1", "a", false), ("2", "a", true), ("2", "b", true), ("3", "b", true)]);
         let places = Places::default().choose(&first);
         assert_eq!(names(&places, "a"), "2: a b");
         assert_eq!(names(&places, "c"), "none");

@@ -108,8 +108,8 @@ impl Desk {
         lock(&self.state).end.clone()
     }
 
-    pub(super) fn began_at(&self) -> Option<Instant> {
-        Some(lock(&self.state).began)
+    pub(super) fn began_at(&self) -> Instant {
+        lock(&self.state).began
     }
 
     pub(super) fn ended_at(&self) -> Option<Instant> {

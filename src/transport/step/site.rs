@@ -48,7 +48,8 @@ impl Site {
         if let Some(known) = self.prefers.get() {
             return *known;
         }
-        let Some(listed) = folder.and_then(|folder| std::fs::read_to_string(folder.join(FILE)).ok())
+        let Some(listed) =
+            folder.and_then(|folder| std::fs::read_to_string(folder.join(FILE)).ok())
         else {
             return false;
         };
@@ -91,7 +92,8 @@ fn add(folder: &Path, name: &str) -> std::io::Result<()> {
     text.push_str(name);
     text.push('\n');
     let draft = folder.join(format!("{FILE}.{}", std::process::id()));
-    let written = std::fs::File::create(&draft).and_then(|mut file| file.write_all(text.as_bytes()));
+    let written =
+        std::fs::File::create(&draft).and_then(|mut file| file.write_all(text.as_bytes()));
     let moved = written.and_then(|()| std::fs::rename(&draft, &path));
     if moved.is_err() {
         // It may never have been made.

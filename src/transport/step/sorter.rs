@@ -29,7 +29,12 @@ pub(super) struct Sorter {
 
 impl Sorter {
     pub(super) fn new(nonce: &str) -> Self {
-        Self { nonce: nonce.to_owned(), waiting: Vec::new(), is_skipping: false, hellos: Vec::new() }
+        Self {
+            nonce: nonce.to_owned(),
+            waiting: Vec::new(),
+            is_skipping: false,
+            hellos: Vec::new(),
+        }
     }
 
     /// Takes bytes as they come, and passes on the lines they end.
@@ -85,8 +90,8 @@ impl Sorter {
 /// Returns the number of a short line's frame.
 fn number_of(line: &[u8]) -> &[u8] {
     let start = line.iter().rposition(|byte| *byte == 0x1e).unwrap_or_default();
-    let words = line.get(start..).unwrap_or_default().splitn(4, |byte| *byte == b' ');
-    words.skip(2).next().unwrap_or_default()
+    let mut words = line.get(start..).unwrap_or_default().splitn(4, |byte| *byte == b' ');
+    words.nth(2).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -137,7 +142,8 @@ mod tests {
             sorter.push(&[b'x'; 10_000], |sorted| panic!("{sorted:?}"));
             assert!(sorter.waiting.len() <= LONGEST);
         }
-        for line in ["n0nce \n", "n0nce -x\n", "n0nce a;b\n", "n0nce\n", "\x1egtop1+ a;b 1 1/1 x\n"] {
+        for line in ["n0nce \n", "n0nce -x\n", "n0nce a;b\n", "n0nce\n", "\x1egtop1+ a;b 1 1/1 x\n"]
+        {
             assert_eq!(sorted(&[line]), [""; 0], "{line:?}");
         }
     }

@@ -42,7 +42,8 @@ pub(super) fn fault(exit: &Exit, complaint: &str) -> Fault {
             return Fault::step(cause, &quote(line));
         }
     }
-    if let Some(line) = complaint.lines().find_map(|line| line.strip_prefix("gtop: cannot start ")) {
+    if let Some(line) = complaint.lines().find_map(|line| line.strip_prefix("gtop: cannot start "))
+    {
         let (program, why) = line.rsplit_once(": ").unwrap_or((line, ""));
         return Fault::ProgramNotFound { program: quote(program), why: quote(why) };
     }
@@ -86,7 +87,10 @@ mod tests {
     #[test]
     fn what_srun_says_becomes_a_cause() {
         for (said, cause) in [
-            ("srun: error: Unable to create step for job 10: Access/permission denied", StepCause::Refused),
+            (
+                "srun: error: Unable to create step for job 10: Access/permission denied",
+                StepCause::Refused,
+            ),
             (
                 "srun: error: Unable to confirm allocation for job 5: Job is pending execution",
                 StepCause::NotRunning,
@@ -102,7 +106,10 @@ mod tests {
                 StepCause::TimeLimit,
             ),
             ("srun: error: Node failure on gpu02", StepCause::NodeFailed),
-            ("srun: Job 2 step creation temporarily disabled, retrying (Requested nodes are busy)", StepCause::Busy),
+            (
+                "srun: Job 2 step creation temporarily disabled, retrying (Requested nodes are busy)",
+                StepCause::Busy,
+            ),
             ("anything else", StepCause::Other),
             ("", StepCause::Other),
         ] {
@@ -119,7 +126,9 @@ mod tests {
         let names: Vec<Vec<_>> =
             ended.iter().map(|(nodes, _)| nodes.iter().map(NodeName::as_str).collect()).collect();
         assert_eq!(names, [vec!["gpu01", "gpu02"], vec!["gpu03"]]);
-        assert!(ended_tasks("srun: error: : task\nsrun: error: a[1-99999999]: task 1: x\n").is_empty());
+        assert!(
+            ended_tasks("srun: error: : task\nsrun: error: a[1-99999999]: task 1: x\n").is_empty()
+        );
     }
 
     #[test]
