@@ -113,7 +113,7 @@ def run(options, folder, pids):
     pieces = 'PACKED={}\n' + ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in PARTS)
     pieces = '\n'.join(line for line in pieces.split('\n') if line and not line.lstrip().startswith('#'))
     packed = base64.b64encode(zlib.compress(pieces.replace('\nclass ', '\n\fclass ').encode(), 9)).decode()
-    source = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
+    source = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nSHORT=0\nimport binascii,zlib\n'
               '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n'
               'while _p:exec(compile(_p.pop(0),"gtop","exec",0,False,2))\n' % (options.interval, packed))
     path, state, trace = [os.path.join(folder, name) for name in ('probe.py', 'state', 'trace')]

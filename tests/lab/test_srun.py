@@ -26,6 +26,7 @@ class SrunCase(SlurmCase):
             cls.lab("sshd", node, "AllowUsers root")
 
     def setUp(self):
+        self.addCleanup(wait_for, "no job left", lambda: not self.lab.run("squeue", "-h").stdout)
         self.addCleanup(self.until_gone)
         self.addCleanup(self.lab.run, "scancel", "-u", "alice")
 

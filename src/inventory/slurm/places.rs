@@ -7,8 +7,10 @@ use crate::transport::Places;
 /// Chooses a job for each node, as before where that is possible.
 pub fn places(list: &JobList, before: &Places) -> Places {
     let names = [own_name(), own_number()];
-    let is_own =
-        |job: &&Job| job.state == JobState::Running && names.iter().any(|name| **name == *job.user);
+    let is_own = |job: &&Job| {
+        matches!(job.state, JobState::Running | JobState::Starting)
+            && names.iter().any(|name| **name == *job.user)
+    };
     let pairs: Vec<_> = list
         .jobs
         .iter()
