@@ -234,7 +234,7 @@ mod tests {
         let shell = String::from_utf8(source(Interpreter::Shell, &settings)).unwrap();
         assert!(python.is_ascii() && shell.is_ascii());
         assert!(python.starts_with("NODE=\"gpu[01]:22\"\nINTERVAL=1.0\nDEADMAN=30\nSHORT=0\n"));
-        assert!(shell.starts_with("NODE=gpu[01]:22 INTERVAL=1.0 DEADMAN=30\nSHORT=0\n"));
+        assert!(shell.starts_with("NODE=gpu[01]:22 INTERVAL=1.0 DEADMAN=30 SHORT=\n"));
         assert!(shell.ends_with("\nn0nce\n"));
     }
 
