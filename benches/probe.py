@@ -12,6 +12,7 @@ import base64
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,8 +21,6 @@ import time
 import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# In the order of src/probe.rs, compiled piece by piece as there.
-PARTS = ('wire', 'child', 'host', 'processes', 'nvidia_smi', 'nvml_library', 'nvml_device', 'nvml', 'rare', 'main')
 TICK = os.sysconf('SC_CLK_TCK')
 
 
@@ -47,6 +46,25 @@ def scenario(devices, pids):
     for place, pid in enumerate(pids):
         lines.append('proc %d %d 13800 sm=%d%%30 mem=%d' % (place % devices, pid, 10 + place, place))
     return '\n'.join(lines) + '\n'
+
+
+def assembly():
+    """The parts of the Python probe in their order, and the sources compiled when needed by kind, as src/probe.rs lists them."""
+    text = open(os.path.join(ROOT, 'src/probe.rs')).read()
+    included = r'include_str!\("../probes/(\w+)\.py"\)'
+    parts = re.findall(included, text.split('const PYTHON', 1)[1].split('];', 1)[0])
+    rare = re.findall(r'\("([\w-]+)", ' + included, text.split('const RARE', 1)[1].split('];', 1)[0])
+    return parts, dict(rare)
+
+
+def bare(part):
+    lines = open(os.path.join(ROOT, 'probes', part + '.py')).read().split('\n')
+    lines = [line + '\n' for line in lines if line and not line.lstrip().startswith('#')]
+    return ''.join('\f' + line if line.startswith('class ') else line for line in lines)
+
+
+def pack(text):
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def family(pid):
@@ -110,9 +128,9 @@ def main():
 
 
 def run(options, folder, pids):
-    pieces = 'PACKED={}\n' + ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in PARTS)
-    pieces = '\n'.join(line for line in pieces.split('\n') if line and not line.lstrip().startswith('#'))
-    packed = base64.b64encode(zlib.compress(pieces.replace('\nclass ', '\n\fclass ').encode(), 9)).decode()
+    parts, rare = assembly()
+    rare = {kind: pack(bare(part)) for kind, part in rare.items()}
+    packed = pack('PACKED=%r\n' % rare + ''.join(bare(part) for part in parts))
     source = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nSHORT=0\nimport binascii,zlib\n'
               '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n'
               'while _p:exec(compile(_p.pop(0),"gtop","exec",0,False,2))\n' % (options.interval, packed))

@@ -116,9 +116,9 @@ class Duty:
         except OSError:
             self.end()
 
-    def call(self, name):
+    def call(self, name, *starting):
         """Says what is about to be tried, so that the probe can name it if it never comes back."""
-        self.report('call', name)
+        self.report('call', name, *starting)
 
 
 class Worker:
@@ -129,6 +129,7 @@ class Worker:
         self.serve = serve
         self.page = page
         self.is_ready = False   # it has said what it is
+        self.is_starting = False    # the present call may take long, because it is the first
         self.pid = 0
         self.link = None
         self.busy = False

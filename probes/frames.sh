@@ -29,6 +29,8 @@ hello() {
     grid $every; intervals="$intervals,\"nvidia-smi\":$sec"
     if [ $every -gt 200 ]; then grid $every; else grid 200; fi
     intervals="$intervals,\"nvidia-smi.processes\":$sec"
+    if [ $every -gt 1000 ]; then grid $every; else grid 1000; fi
+    intervals="$intervals,\"nvidia-smi.slow\":$sec"
     frame=$(awk -v time="$(date +%s.%N)" -v uid="$uid" -v user="$user" -v arch="$arch" -v tick="$tick" -v page="$page" \
         -v version="$version" -v state="$state" -v intervals="$intervals" "$quote"'
         function first(file,  line) { line = ""; getline line < file; close(file); return line }
@@ -119,7 +121,7 @@ sample() {
             body = ",\"host\":{" host() "}"
             if (ENVIRON["slow"] != "") body = body ",\"host_slow\":" ENVIRON["slow"]
             if (ENVIRON["csv"] != "") {
-                body = body ",\"backends\":[{\"kind\":\"nvidia-smi\",\"at\":" ENVIRON["csv_at"] ",\"csv\":" ENVIRON["csv"]
+                body = body ",\"backends\":[{\"kind\":\"nvidia-smi\",\"at\":" ENVIRON["csv_at"] ",\"csv\":" ENVIRON["csv"] ENVIRON["details"]
                 if (ENVIRON["apps"] != "") body = body ",\"apps\":{\"at\":" ENVIRON["apps_at"] ",\"rows\":[" substr(ENVIRON["apps"], 2) "]}"
                 list = processes(ENVIRON["pids"])
                 split(first("/proc/uptime"), f, " ")

@@ -16,6 +16,14 @@ fields=$fields,ecc.errors.uncorrected.volatile.total,ecc.errors.corrected.aggreg
 fields=$fields,ecc.errors.uncorrected.aggregate.total,retired_pages.pending,compute_mode,mig.mode.current
 fields=$fields,pcie.link.gen.current,pcie.link.width.current,pcie.link.gen.max,pcie.link.width.max
 
+# Asked for with the slow group: what every version knows, and what came after 465.
+more_old=uuid,display_active,clocks.current.graphics,clocks.current.video,clocks.max.graphics,power.default_limit
+more_old=$more_old,power.min_limit,power.max_limit,retired_pages.single_bit_ecc.count,retired_pages.double_bit.count
+more=$more_old,utilization.encoder,utilization.decoder,utilization.jpeg,utilization.ofa,compute_cap,power.draw.average
+more=$more,power.draw.instant,memory.reserved,remapped_rows.correctable,remapped_rows.uncorrectable,remapped_rows.pending
+more=$more,remapped_rows.failure,gpu_recovery_action,fabric.state,fabric.health.summary,temperature.gpu.tlimit
+more=$more,ecc.errors.uncorrected.aggregate.sram.thresholdExceeded
+
 find_smi() {
     smi=$(command -v nvidia-smi)
     for place in /usr/bin /usr/local/bin /usr/local/nvidia/bin /usr/lib/wsl/lib /run/current-system/sw/bin /opt/bin \
@@ -27,28 +35,41 @@ find_smi() {
 }
 
 # Lines: `pid N` of nvidia-smi, `row` `noise` `drop` as it says them, `status N`.
-ask() {     # query|apps, option
+ask() {     # query|apps|more|list|table, option or none, option or none
+    what=$1
+    shift
     {
-        "$smi" "$2" --format=csv,noheader,nounits 2>&1 </dev/null 4>&- &
+        "$smi" "$@" 2>&1 </dev/null 4>&- &
         echo "pid $!" >&4
         wait $!
         echo "status $?" >&4
-    } | head -c 1048577 | awk -v what="$1" -v option="$2" "$quote"'
-        BEGIN { commas = what == "apps" ? 3 : gsub(/,/, ",", option); left = 100000 }
+    } | head -c 1048577 | awk -v what="$what" -v option="$1" "$quote"'
+        BEGIN {
+            commas = what == "apps" ? 3 : gsub(/,/, ",", option); left = 100000
+            most = what == "query" || what == "more" ? 64 : 1024
+        }
         {
             bytes += length($0) + 1
             gsub(/[\001-\037\177]/, "")
             sub(/^ +/, ""); sub(/ +$/, "")
-            if ($0 == "" || /^(index|gpu_uuid),/) next
+            if (what == "list" || what == "table") {
+                if (/MIG devices:/) within = 1
+                if (what == "list" ? /^(GPU|MIG) / : within && /^\| *[0-9]/) {
+                    row = q(substr($0, 1, 200)); left -= length(row) + 1
+                    if (rows < most && left > 0) { rows++; printf "row %s\n", row; fflush() }
+                }
+                next
+            }
+            if ($0 == "" || /^(index|gpu_uuid|uuid),/) next
             if (/^Field "[a-zA-Z0-9_.]+" is not a valid/) { split($0, part, "\""); printf "drop %s\n", part[2]; fflush() }
             found = gsub(/,/, ",")
             if (found >= commas) {
                 row = q(substr($0, 1, 1024)); left -= length(row) + 1
-                if (rows < (what == "apps" ? 1024 : 64) && left > 0) { rows++; printf "row %s\n", row; fflush() }
+                if (rows < most && left > 0) { rows++; printf "row %s\n", row; fflush() }
             } else if (noise++ < 8) { printf "noise %s\n", q(substr($0, 1, 200)); fflush() }
         }
         END { if (bytes > 1048576) print "flood" }'
-    echo "end $1"
+    echo "end $what"
 }
 
 slow() {

@@ -1,11 +1,12 @@
 # The probe itself: one loop over stdin, the children and the clock.
 # A further kind of device is a class like NvidiaSmi in a file of its own, and an entry here or in RARE. Of one
 # entry's kinds the first that works is used; the next is tried when it is absent.
-BACKENDS = ((Nvml, NvidiaSmi),) + tuple((kind,) for kind in rare(RARE))
+BACKENDS = ((Nvml, Rare('nvidia-smi', 'NvidiaSmi', None, (1.0, 2.0, 10.0))),) + tuple((kind,) for kind in rare(RARE))
 SLOW = 10.0
 FULL = 60.0
 FASTEST = 0.05
 AGAIN = 60.0        # how often an absent backend is looked for
+USERS = '.processes'    # the source of what may fail although the devices are told
 STARTING = 60.0     # a driver that is being loaded takes its time; after this it is stuck
 
 
@@ -49,11 +50,13 @@ class Probe:
         self.host = Host()
         self.lookup = Worker('host.slow', look_up)
         self.processes = Processes(self.lookup)
+        self.questions = Questions(self.processes)
         self.families = [[Backend(kind) for kind in kinds] for kinds in BACKENDS]
         self.backends = [backend for family in self.families for backend in family]
         self.interval, self.focus = max(FASTEST, INTERVAL), 0.0
         self.n = 0
         self.errors = {}        # waiting to be sent, by source and call
+        self.events = []        # likewise, oldest first
         self.hello_due = True
         self.announced = None
         self.full = True
@@ -75,12 +78,15 @@ class Probe:
     def workers(self):
         return [self.lookup] + [b.worker for b in self.used()]
 
+    def everybody(self):
+        return self.workers() + [self.questions.worker]
+
     def run(self):
         now = time.monotonic()
         for worker in self.workers():
             self.begin(worker, now)
         self.until(now + 0.2)
-        self.lookup.ask(time.monotonic(), 'who', [], [os.getuid()])
+        self.lookup.ask(time.monotonic(), 'who', [], [os.getuid()], [])
         self.until(time.monotonic() + 0.2, [self.lookup])
         self.slow_ask(time.monotonic())
         self.until(time.monotonic() + 0.05, [self.lookup])
@@ -112,13 +118,13 @@ class Probe:
             self.next += pace
 
     def wake(self):
-        times = [self.next]
+        times = [self.next, self.questions.wake()]
         for worker in self.workers():
             if worker.link is None:
                 times.append(worker.retry)
             elif worker.busy:
                 times.append(worker.stuck_at())
-        if self.errors:
+        if self.errors or self.questions.answers:
             times.append(time.monotonic() + 0.2)
         return min(times)
 
@@ -141,7 +147,7 @@ class Probe:
             elif fd == 1:
                 self.out.flush()
             else:
-                for worker in self.workers():
+                for worker in self.everybody():
                     if worker.link is not None and worker.link.source == fd:
                         self.listen(worker)
 
@@ -157,10 +163,11 @@ class Probe:
         data = os.read(0, 65536)
         if not data:
             self.end('stdin closed')
-        for verb, seconds in self.commands.feed(data):
+        for number, verb, values in self.commands.feed(data):
+            seconds = values.get('seconds')
             if verb == 'heartbeat':
                 signal.alarm(DEADMAN)
-                for worker in self.workers():
+                for worker in self.everybody():
                     worker.send('beat')
             elif verb == 'full':
                 self.full = True
@@ -171,6 +178,8 @@ class Probe:
                 else:
                     self.interval = seconds or self.interval
                 self.next = min(self.next, time.monotonic() + self.pace())
+            else:
+                self.questions.ask(number, verb, values)
 
     def listen(self, worker):
         try:
@@ -178,6 +187,9 @@ class Probe:
                 self.heard(worker, report)
         except EOFError:
             self.poll.unregister(worker.link.source)
+            if worker is self.questions.worker:
+                self.questions.lost('the probe\'s child process ended')
+                return
             backend = self.backend(worker)
             absent = backend is not None and backend.why is not None
             # What made it end it may have said itself.
@@ -196,6 +208,7 @@ class Probe:
         what, backend = report[0], self.backend(worker)
         if what == 'call':
             worker.call, worker.since, worker.told = report[1], time.monotonic(), 0.0
+            worker.is_starting = len(report) > 2
         elif what == 'idle':
             worker.busy = False
         elif what == 'state':
@@ -204,7 +217,9 @@ class Probe:
             if backend is not None:
                 self.state(backend, report[1], report[2])
         elif what == 'error':
-            self.error(worker.source, report[1], report[2], report[3], report[4])
+            self.error(worker.source + ''.join(report[5:]), report[1], report[2], report[3], report[4])
+        elif what == 'event':
+            self.events = self.events[1 - MOST_EVENTS:] + [encode(report[1])]
         elif what == 'floors':
             backend.floors = report[1:]
         elif what == 'part':
@@ -222,7 +237,11 @@ class Probe:
         elif what == 'who':
             self.processes.heard(*report[1:])
         elif what == 'name':
-            self.processes.names[report[1]] = report[2]
+            self.processes.named(report[1], report[2])
+        elif what == 'hidden':
+            self.processes.found(report[1])
+        elif what == 'answer':
+            self.questions.heard(report[1])
 
     def state(self, backend, why, facts):
         """What a backend has become; where it is absent the next of its family takes over, and gives back."""
@@ -244,6 +263,9 @@ class Probe:
         for backend in self.backends:
             if backend.kind == source:
                 backend.last = {}
+            elif source.startswith(backend.kind + '.'):
+                for key in ('apps',) if source.endswith(USERS) else ('slow', 'more', 'mig'):
+                    backend.last.pop(key, None)
         if source == self.lookup.source:
             self.slow_last = None
         frame = {'t': 'error', 'at': time.monotonic(), 'source': source,
@@ -259,12 +281,13 @@ class Probe:
         for worker in self.workers():
             seconds = worker.stuck(now)
             if seconds is not None:
-                is_starting = not worker.is_ready and seconds < STARTING
+                is_starting = (worker.is_starting or not worker.is_ready) and seconds < STARTING
                 self.error(worker.source, 'starting' if is_starting else 'stuck', worker.call, seconds, None)
             if worker.link is None and worker.pid == 0 and now >= worker.retry:
                 self.begin(worker, now)
             elif worker.link is None and now >= worker.retry:
                 worker.retry = now + SLOW
+        self.questions.look(now, self)
 
     def intervals(self):
         """The effective seconds of each source: what it wants, on our grid."""
@@ -285,16 +308,22 @@ class Probe:
         if (self.hello_due or intervals != self.announced) and self.out.ready():
             self.hello_due, self.announced = False, intervals
             self.out.send(encode(self.hello(intervals)))
+        while self.events and self.announced and self.out.ready():
+            self.out.send(self.events.pop(0))
         while self.errors and self.announced and self.out.ready():
             key = min(self.errors)
             self.out.send(self.errors.pop(key))
+        while self.questions.answers and self.announced and self.out.ready():
+            self.out.send(self.questions.answers.pop(0))
 
     def hello(self, intervals):
         me = self.identity
         frame = {'t': 'hello', 'v': 1, 'probe': 'python', 'at': time.monotonic(), 'time': time.time()}
         frame.update(me)
         frame['user'] = self.processes.names.get(me['uid']) or os.environ.get('LOGNAME') or str(me['uid'])
-        frame['commands'] = ['heartbeat', 'interval', 'focus', 'full']
+        frame['commands'] = ['heartbeat', 'interval', 'focus', 'full'] + list(QUESTIONS)
+        if self.processes.contained:
+            frame['contained'] = True
         frame['intervals'] = intervals
         frame['backends'] = [self.standing(backend) for backend in self.used()]
         return frame
@@ -330,7 +359,7 @@ class Probe:
         self.until(now + min(0.25 * pace, 0.3), asked)
         parts = self.parts()
         if any('uses' in part or 'apps' in part for part in parts) or (self.full and self.processes.pids):
-            if self.processes.read():
+            if self.processes.read(self.full):
                 self.until(time.monotonic() + min(0.1 * pace, 0.05), [self.lookup])
             processes = self.processes.section(time.monotonic(), self.full)
         else:
@@ -380,7 +409,7 @@ class Probe:
 
     def end(self, why):
         """Says goodbye if that is possible at once, and leaves nothing behind."""
-        for worker in self.workers():
+        for worker in self.everybody():
             worker.end(gently=not worker.told)
         deadline = time.monotonic() + 0.3
         said = False
@@ -395,9 +424,9 @@ class Probe:
             pass
         for seconds in (0.5, 0.5):
             deadline = time.monotonic() + seconds
-            while time.monotonic() < deadline and not all([w.reap() for w in self.workers()]):
+            while time.monotonic() < deadline and not all([w.reap() for w in self.everybody()]):
                 time.sleep(0.005)
-            for worker in self.workers():
+            for worker in self.everybody():
                 worker.kill()
         os._exit(0)
 

@@ -1,4 +1,5 @@
 # The nvidia-smi backend: asks, bounds and forwards; never interprets. One nvidia-smi at a time, ever.
+# Travels packed, and is compiled only in the child of a node whose NVML cannot be used.
 SMI_FIELDS = (
     'index,uuid,name,pci.bus_id,driver_version,persistence_mode,pstate,temperature.gpu,temperature.memory,'
     'utilization.gpu,utilization.memory,memory.total,memory.used,memory.free,power.draw,power.limit,'
@@ -8,6 +9,15 @@ SMI_FIELDS = (
     'ecc.errors.uncorrected.aggregate.total,retired_pages.pending,compute_mode,mig.mode.current,'
     'pcie.link.gen.current,pcie.link.width.current,pcie.link.gen.max,pcie.link.width.max').split(',')
 SMI_APPS = 'gpu_uuid,pid,used_memory,process_name'
+# Asked for with the slow group: what every version knows, and what came after 465.
+SMI_MORE = (
+    'uuid,display_active,clocks.current.graphics,clocks.current.video,clocks.max.graphics,power.default_limit,'
+    'power.min_limit,power.max_limit,retired_pages.single_bit_ecc.count,retired_pages.double_bit.count').split(',')
+SMI_NEWER = (
+    'utilization.encoder,utilization.decoder,utilization.jpeg,utilization.ofa,compute_cap,power.draw.average,'
+    'power.draw.instant,memory.reserved,remapped_rows.correctable,remapped_rows.uncorrectable,remapped_rows.pending,'
+    'remapped_rows.failure,gpu_recovery_action,fabric.state,fabric.health.summary,temperature.gpu.tlimit,'
+    'ecc.errors.uncorrected.aggregate.sram.thresholdExceeded').split(',')
 SMI_PLACES = ('/usr/bin', '/usr/local/bin', '/usr/local/nvidia/bin', '/usr/lib/wsl/lib', '/run/current-system/sw/bin',
               '/opt/bin', '/home/kubernetes/bin/nvidia/bin')
 SMI_OUTPUT = 1 << 20
@@ -18,6 +28,10 @@ SMI_APP_BYTES = 256 << 10
 SMI_NOISE = 8
 SMI_NOISE_LINE = 200
 SMI_AGAIN = 5.0     # wait after a failure
+SMI_FIRST = 60.0    # the first call may load the driver
+SMI_LATER = 10.0    # limit of the others, or three times what the last one took
+SMI_PACES = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)    # where it takes long: so that it rests as long as it works
+SMI_SLICES = 1024   # lines on slices
 
 # What it says, and what it exits with (NVML's numbers), by the code that becomes of it.
 SMI_SAYS = (('mismatch', 'version mismatch'), ('nodriver', "couldn't communicate with the nvidia driver"),
@@ -39,7 +53,7 @@ class NvidiaSmi:
     """Runs in a child of its own; `sample` reports parts and errors, and `floor` how often it wants to be asked."""
 
     kind = 'nvidia-smi'
-    floors = (1.0, 2.0)     # seconds between device queries, between process queries
+    floors = (1.0, 2.0, 10.0)   # seconds between device queries, process queries, those of the slow group
     focused = None
     tells_all = False
     facts = None
@@ -48,9 +62,12 @@ class NvidiaSmi:
         self.duty = duty
         self.path = None
         self.fields = list(SMI_FIELDS)
+        self.more = SMI_MORE + SMI_NEWER
         self.worked = False
+        self.took = 0.0
         self.every = self.floors[0]
-        self.due = self.apps_due = 0.0
+        self.due = self.apps_due = self.slow_due = 0.0
+        self.part = {}          # of the devices, as last reported
 
     def absent(self):
         """Why this backend cannot be used here, None when it can."""
@@ -73,53 +90,74 @@ class NvidiaSmi:
         if not self.devices():
             self.due = time.monotonic() + SMI_AGAIN
             return None
+        self.due = max(self.due, time.monotonic() + min(self.took, SMI_FIRST))
+        if now >= self.slow_due - slack:
+            self.slow_due = now + self.floors[2]
+            self.slow()
+        # After the slow group, which tells whose a process of a slice is.
         if now >= self.apps_due - slack:
             self.apps_due = now + self.floors[1]
             self.apps()
 
+    def query(self, fields):
+        """(exit status, lines, the fields this version knows) of a query for devices; None when it was ended."""
+        for _ in range(9):
+            status, lines, ended = self.ask('--query-gpu=' + ','.join(fields))
+            if ended:
+                return None
+            refused = [f for f in fields if any('Field "%s" is not a valid' % f in line for line in lines)]
+            if not refused or len(fields) == len(refused):
+                break
+            fields = [f for f in fields if f not in refused]
+        return status, lines, fields
+
+    def rows(self, lines, fields):
+        return [line[:SMI_LINE] for line in lines if line.count(',') >= len(fields) - 1
+                and not line.startswith(fields[0] + ',')][:SMI_ROWS]
+
     def devices(self):
         """Asks for the devices, leaving out what this version does not know; true when any answered."""
-        for _ in range(9):
-            status, lines, ended = self.ask('--query-gpu=', ','.join(self.fields))
-            if ended:
-                return False
-            refused = [f for f in self.fields if any('Field "%s" is not a valid' % f in line for line in lines)]
-            if not refused or len(self.fields) == len(refused):
-                break
-            self.fields = [f for f in self.fields if f not in refused]
-        rows = [line for line in lines if line.count(',') >= len(self.fields) - 1]
-        noise = [line[:SMI_NOISE_LINE] for line in lines if line not in rows][:SMI_NOISE]
-        rows = [line[:SMI_LINE] for line in rows if not line.startswith('index,')][:SMI_ROWS]
+        begun = time.monotonic()
+        found = self.query(self.fields)
+        if found is None:
+            return False
+        status, lines, self.fields = found
+        rows = self.rows(lines, self.fields)
+        noise = [line[:SMI_NOISE_LINE] for line in lines if line.count(',') < len(self.fields) - 1][:SMI_NOISE]
         if not rows:
-            code = smi_error(status, lines)
-            said = noise[0] if noise else 'exited with %d and printed nothing' % status
-            self.duty.report('error', code, 'nvidia-smi --query-gpu', 0.0, said)
+            self.failed(status, lines, '--query-gpu', '')
             return False
         self.worked = True
+        self.took = time.monotonic() - begun
         self.pace(rows)
-        part = {'at': time.monotonic(), 'csv': {'columns': self.fields, 'rows': rows, 'noise': noise}}
-        self.duty.report('part', part, None, {})
+        self.part = {'at': time.monotonic(), 'csv': {'columns': self.fields, 'rows': rows, 'noise': noise}}
+        self.duty.report('part', self.part, None, {})
         return True
+
+    def failed(self, status, lines, option, of):
+        said = lines[0][:SMI_NOISE_LINE] if lines else 'exited with %d and printed nothing' % status
+        self.duty.report('error', smi_error(status, lines), 'nvidia-smi ' + option, 0.0, said, of)
+
+    def column(self, rows, field):
+        place = self.fields.index(field) if field in self.fields else -1
+        return set(row.split(',')[place].strip() for row in rows if place >= 0)
 
     def pace(self, rows):
         """Without persistence each query wakes the driver up: then it is asked less often."""
-        every = self.floors[0]
-        if 'persistence_mode' in self.fields:
-            column = self.fields.index('persistence_mode')
-            if any(row.split(',')[column].strip() == 'Disabled' for row in rows):
-                every = 5.0
+        every = SMI_PACES[0] if 'Disabled' in self.column(rows, 'persistence_mode') else self.floors[0]
+        if self.took > 2.0:
+            every = min([pace for pace in SMI_PACES if pace >= 2 * self.took] or SMI_PACES[-1:])
         if every != self.every:
+            self.due += every - self.every
             self.every = every
-            self.due += every - self.floors[0]
-            self.duty.report('floors', every, max(every, self.floors[1]))
+            self.duty.report('floors', *[max(every, floor) for floor in self.floors])
 
     def apps(self):
-        status, lines, ended = self.ask('--query-compute-apps=', SMI_APPS)
+        status, lines, ended = self.ask('--query-compute-apps=' + SMI_APPS, USERS)
         if ended:
             return
         if status:
-            said = lines[0][:SMI_NOISE_LINE] if lines else 'exited with %d and printed nothing' % status
-            self.duty.report('error', smi_error(status, lines), 'nvidia-smi --query-compute-apps', 0.0, said)
+            self.failed(status, lines, '--query-compute-apps', USERS)
             return
         rows = [line for line in lines if line.count(',') >= 3 and not line.startswith('gpu_uuid,')][:SMI_APP_ROWS]
         longest = min(SMI_LINE, SMI_APP_BYTES // max(1, len(rows)))
@@ -129,18 +167,58 @@ class NvidiaSmi:
         pids = sorted(set(int(pid) for pid in pids) - {0})
         self.duty.report('part', {'at': at, 'apps': {'at': at, 'rows': rows}}, pids, {})
 
-    def ask(self, query, what):
+    def slow(self):
+        """The slow group: it travels with the devices it is about."""
+        part = {'slow': time.monotonic()}
+        while self.more:
+            found = self.query(self.more)
+            if found is None:
+                return
+            status, lines, known = found
+            rows = self.rows(lines, known)
+            if rows and len(known) > 1:
+                self.more = known
+                part['more'] = {'columns': known, 'rows': rows}
+                break
+            if not any('is not a valid' in line for line in lines):
+                self.failed(status, lines, '--query-gpu', '.slow')
+                return
+            # Too old for most of them: never again.
+            self.more = SMI_MORE if len(self.more) > len(SMI_MORE) else None
+        if 'Enabled' in self.column(self.part['csv']['rows'], 'mig.mode.current'):
+            part['mig'] = self.slices()
+        part['at'] = self.part['at']
+        if len(part) > 2:
+            part['csv'] = self.part['csv']
+        self.duty.report('part', part, None, {})
+
+    def slices(self):
+        """What it says of slices: who they are, and, in its table for people only, what they hold."""
+        _, names, ended = self.ask('-L', '.slow')
+        _, table, late = ([], [], True) if ended else self.ask('', '.slow')
+        names = [line[:SMI_NOISE_LINE] for line in names if line.startswith(('GPU ', 'MIG '))]
+        start = min([i for i, line in enumerate(table) if 'MIG devices:' in line] or [len(table)])
+        table = [line[:SMI_NOISE_LINE] for line in table[start:]
+                 if line[:1] == '|' and (line.split() + ['', ''])[1].isdigit()]
+        return {'list': names[:SMI_SLICES], 'table': table[:SMI_SLICES]}
+
+    def ask(self, option, of=''):
         """(exit status, lines, whether it had to be ended); what made us end it is reported."""
-        name = 'nvidia-smi ' + query.rstrip('=')
-        self.duty.call(name)
+        name = ('nvidia-smi ' + option.split('=')[0]).strip()
         begun = time.monotonic()
-        limit = 10.0 if self.worked else 30.0
-        status, data, ended = self.run([self.path, query + what, '--format=csv,noheader,nounits'], begun + limit)
+        if self.worked:
+            self.duty.call(name)
+            limit = min(SMI_FIRST, max(SMI_LATER, 3 * self.took))
+        else:
+            self.duty.call(name, 'starting')
+            limit = SMI_FIRST
+        argv = [self.path] + [option] * bool(option) + ['--format=csv,noheader,nounits'] * ('=' in option)
+        status, data, ended = self.run(argv, begun + limit)
         if ended == 'flood':
-            self.duty.report('error', 'parse', name, 0.0, 'printed more than %d bytes' % SMI_OUTPUT)
+            self.duty.report('error', 'parse', name, 0.0, 'printed more than %d bytes' % SMI_OUTPUT, of)
         elif ended:
             took = time.monotonic() - begun
-            self.duty.report('error', 'stuck', name, took, 'killed after %.0f s' % took)
+            self.duty.report('error', 'stuck', name, took, 'killed after %.0f s' % took, of)
         lines = [''.join(filter(str.isprintable, line)).strip() for line in data.decode('utf-8', 'replace').split('\n')]
         return status, [line for line in lines if line], ended
 

@@ -6,7 +6,11 @@ MOST_USES = 4096
 MOST_EVENTS = 32
 RESTARTS = 3
 USE_KEYS = ('memory', 'kind', 'sm', 'mem', 'enc', 'dec')
-XID = 8
+XID, ACTION = 8, 0x8000
+# By the bits of nvmlEventType*: what the driver tells of when it happens.
+EVENT_KINDS = ((XID, 'xid'), (2, 'ecc'), (0xc00, 'retirement'), (0x3000, 'poison'), (0x4000, 'unavailable'),
+               (ACTION, 'recovery'))
+NOWHERE = 0xffffffff    # an event that is of no slice
 
 
 class Nvml:
@@ -25,7 +29,8 @@ class Nvml:
         self.gpus = []
         self.facts = {}
         self.lists = None
-        self.events = None
+        self.events = self.deaf = None  # the set of events, and why there is none for good
+        self.listen_due = 0.0
         self.uses = {}                  # (device, pid) -> what was told of it
         self.uses_at = 0.0
 
@@ -36,7 +41,7 @@ class Nvml:
             return why
         self.lists = ProcessList(self.library)
         self.samples = self.library.c.create_string_buffer(32 * ENTRIES)
-        self.event = self.library.c.create_string_buffer(32)
+        self.event = self.library.c.create_string_buffer(b'\xff' * 32, 32)
         self.facts = self.library.driver()
         self.look()
         return None
@@ -62,6 +67,10 @@ class Nvml:
     def tell(self):
         self.facts['devices'] = len(self.gpus)
         self.facts['slices'] = sum([len(gpu.slices) for gpu in self.gpus])
+        self.facts.pop('events', None)
+        told = [gpu.values['xids'] for gpu in self.gpus if gpu.__class__ is Gpu]
+        if told and all([count.__class__ is Lack for count in told]):
+            self.facts['events'] = str(told[0])     # why there are none
 
     def open(self, index, before):
         c = self.library.c
@@ -76,11 +85,19 @@ class Nvml:
             gpu.slices = self.slices(gpu)
         except Trouble as trouble:
             return self.closed(index, trouble.code, before)
+        if before is not None:
+            if before.uuid == gpu.uuid:
+                gpu.past = before.past
+            before.close()
         self.register(gpu)
         return gpu
 
     def closed(self, index, code, before):
         fault = DEVICE_FAULTS.get(code, 'NVML error %d' % code)
+        if before.__class__ is Gpu:
+            before.close()
+            if fault in ('lost', 'reset'):
+                self.happened(fault, before.uuid, -1)
         return Closed(index, fault, time.monotonic() + LOST_AGAIN, before)
 
     def handles(self, gpu):
@@ -113,6 +130,7 @@ class Nvml:
             return None
         self.samples_taken += 1
         self.due = now + floor
+        is_torn = self.hear()
         is_slow = now >= self.slow_due - slack
         if is_slow:
             self.slow_due, self.slow_at = now + self.floors[2], now
@@ -122,8 +140,10 @@ class Nvml:
         try:
             if is_slow and self.count() != len(self.gpus):
                 self.again()
-            self.hear()
             rows = self.round(now, is_slow, is_listing)
+            if is_torn and now >= self.listen_due:
+                self.listen_due = now + LOST_AGAIN
+                self.listen_anew()
         except Trouble:
             return self.restart()
         self.restarts = 0
@@ -159,6 +179,8 @@ class Nvml:
                     is_changed = True
                 had = gpu.values.get('util')
                 gpu.sample(now, is_slow)
+                if is_slow:
+                    self.compare(gpu)
                 lost_util = had.__class__ is int and gpu.values['util'].__class__ is Lack
                 if (is_slow or lost_util) and self.is_split_anew(gpu):
                     gpu, is_changed = self.reopen(place), True
@@ -211,6 +233,7 @@ class Nvml:
     def restart(self):
         """The library was shut down under us, by a reloaded driver: begins anew, or ends."""
         self.library.call('nvmlShutdown')
+        self.events = None              # went with it
         self.restarts += 1
         why = self.library.initialize() if self.restarts <= RESTARTS else 'NVML: uninitialized again and again'
         if why is None:
@@ -231,6 +254,8 @@ class Nvml:
             code, rows = self.lists.read(kind, part.handle, part.place)
             if code in part.troubles:
                 raise Trouble(code)
+            if kind == 'Compute':
+                part.values['users'] = Lack(REFUSALS.get(code, 'driver error')) if code else True
             if quiet and not rows and part.values.get('display') != 1:
                 setattr(part, quiet, True)
             for pid, memory in rows:
@@ -297,13 +322,37 @@ class Nvml:
 
     # -- events
 
+    def happened(self, kind, device, code):
+        self.duty.report('event', {'t': 'event', 'at': time.monotonic(), 'source': self.kind, 'kind': kind,
+                                   'device': device, 'code': None if code < 0 else code})
+
+    def compare(self, gpu):
+        """Tells when what would bring a device back to health is something else than before."""
+        action = gpu.values.get('recovery')
+        if action.__class__ is int:
+            if gpu.past.setdefault('recovery', action) != action:
+                self.happened('recovery', gpu.uuid, action)
+            gpu.past['recovery'] = action
+
     def listen(self):
-        c = self.library.c
+        """Makes a set of events with nothing in it."""
         if self.events is not None:
             self.library.call('nvmlEventSetFree', self.events)
-        self.events = c.c_void_p()
-        if self.library.call('nvmlEventSetCreate', c.byref(self.events)):
-            self.events = None
+        self.events = None
+        if self.deaf is None:
+            events = self.library.c.c_void_p()
+            code = self.library.call('nvmlEventSetCreate', self.library.c.byref(events))
+            if code == OK:
+                self.events = events
+            else:
+                self.deaf = REFUSALS.get(code)
+
+    def listen_anew(self):
+        """A set with a lost device in it may tell of nothing but the loss."""
+        self.listen()
+        for gpu in self.gpus:
+            if gpu.__class__ is Gpu:
+                self.register(gpu)
 
     def register(self, gpu):
         """Asks to be told of Xids and their like; only what happens from now on is."""
@@ -316,26 +365,54 @@ class Nvml:
             if wanted & XID:
                 code = self.library.call('nvmlDeviceRegisterEvents', gpu.handle, c.c_ulonglong(wanted), self.events)
         if code == OK:
-            gpu.values.update({'xids': 0, 'xid': Lack('not available')})
+            self.count_xids(gpu)
         else:
-            gpu.values.update({key: Lack(REFUSALS.get(code, 'driver error')) for key in ('xids', 'xid')})
+            gpu.values['xids'] = gpu.values['xid'] = Lack(self.deaf or REFUSALS.get(code, 'driver error'))
+
+    def count_xids(self, gpu):
+        gpu.values['xids'] = gpu.past.setdefault('xids', 0)
+        gpu.values['xid'] = gpu.past.get('xid', Lack('not available'))
+
+    def silence(self, why):
+        """The driver tells of no events, and is not asked again."""
+        self.deaf = why
+        self.listen_anew()
+        self.again(False)
 
     def hear(self):
-        """Takes the events that have come; never waits for one."""
+        """Tells of the events that have come, and never waits for one; true if the set is of no use any more."""
         if self.events is None:
-            return
-        c = self.library.c
-        wait = self.library.function('nvmlEventSetWait_v2') or self.library.function('nvmlEventSetWait')
-        if wait is None:
-            return
+            return False
+        library, told = self.library, set()
+        wait = library.function('nvmlEventSetWait_v2') or library.function('nvmlEventSetWait')
         for _ in range(MOST_EVENTS):
-            self.library.announce(b'nvmlEventSetWait_v2')
-            if wait(self.events, self.event, c.c_uint(0)) != OK:
-                return
-            handle, kind, data = struct.unpack_from('=QQQ', self.event)
+            library.announce(b'nvmlEventSetWait_v2')
+            code = NO_FUNCTION if wait is None else wait(self.events, self.event, library.c.c_uint(0))
+            if code in (INVALID, GPU_IS_LOST):
+                return True
+            if code in REFUSALS:
+                self.silence(REFUSALS[code])
+            if code:
+                break
+            handle, bits, data, instance, part = struct.unpack_from('=QQQII', self.event)
             for gpu in self.gpus:
                 if gpu.__class__ is Gpu and gpu.handle.value == handle:
-                    if kind & XID:
-                        gpu.values['xid'] = data
-                        gpu.values['xids'] += 1
+                    told.update(self.sort(gpu, bits, data, instance, part))
                     self.slow_due = 0.0         # what else it changed stands in the slow group
+        for kind, device, code in sorted(told):
+            self.happened(kind, device, code)
+        return False
+
+    def sort(self, gpu, bits, data, instance, part):
+        """What an event is: (kind, device, number) each; a slice is named where the driver knows it."""
+        if bits & XID:
+            gpu.past['xids'] += 1
+            gpu.past['xid'] = data
+            self.count_xids(gpu)
+        elif bits & ACTION and gpu.values.get('recovery').__class__ is int:
+            return []           # told once its number is known
+        hit = [one for one in gpu.slices if one.values.get('gpu_instance') == instance
+               and part in (NOWHERE, one.values.get('compute_instance'))]
+        device = hit[0].uuid if len(hit) == 1 else gpu.uuid
+        kinds = [kind for mask, kind in EVENT_KINDS if bits & mask]
+        return [(kind, device, data if bits & XID else -1) for kind in kinds]

@@ -17,7 +17,7 @@ SLOW_FIELDS = (
     ('remapped_uncorrected', 143, 0, 1, 450), ('remap_pending', 144, 0, 1, 450), ('remap_failed', 145, 0, 1, 450),
     ('retired_single', 29, 0, 1, 418), ('retired_double', 30, 0, 1, 418), ('retired_pending', 31, 0, 1, 418),
     ('recovery', 230, 0, 1, 560))
-FLAGS = ('mig', 'display', 'persistence', 'ecc_mode', 'remap_pending', 'remap_failed', 'retired_pending')
+FLAGS = ('users', 'mig', 'display', 'persistence', 'ecc_mode', 'remap_pending', 'remap_failed', 'retired_pending')
 # What a slice has no answer of its own for.
 OF_THE_DEVICE = ('util', 'memory_util', 'temperature', 'power', 'power_limit', 'clock_sm', 'encoder', 'decoder')
 LINKS = 64
@@ -162,8 +162,12 @@ class Closed:
     def __init__(self, index, fault, again, before):
         self.index, self.fault, self.again = index, fault, again
         self.uuid = before.uuid if before else 'index-%d' % index
+        self.past = before.past if before else {}
         self.values = {key: before.values[key] for key in ('name', 'pci', 'driver')
                        if before and key in before.values}
+
+    def close(self):
+        pass
 
     def text(self, full):
         out = ['"uuid":%s,"index":%d,"fault":%s' % (quote(self.uuid), self.index, quote(self.fault))]
@@ -219,6 +223,7 @@ class Gpu(Part):
         self.has_gpm = False
         self.slices = []
         self.links = None
+        self.past = {}          # what happened to it, as far as it has been told
         spare = library.c.c_uint()
         self.mode = self.ask('mig', 'nvmlDeviceGetMigMode', library.c.c_uint(), after=(library.c.byref(spare),))
         self.take(self.mode)
@@ -226,6 +231,11 @@ class Gpu(Part):
         self.fast = self.fast_plan()
         self.slow = self.slow_plan()
         self.batches = {'fast': self.batch(FAST_FIELDS), 'slow': self.batch(SLOW_FIELDS)}
+
+    def close(self):
+        for part in [self] + self.slices:
+            if part.gpm is not None:
+                part.gpm.free()
 
     def know(self):
         """What never changes."""

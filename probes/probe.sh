@@ -4,7 +4,8 @@ emit() {    # one sample with what is there, and on to the next tick
     clock
     [ -n "$csv_new$full" ] || csv=''
     [ -n "$apps_new$full" ] || apps=''
-    out=$(n=$n slow=$slow csv=$csv csv_at=$csv_at apps=$apps apps_at=$apps_at pids=$pids facts=$facts sample)
+    [ -n "$details_new$full" ] || details=''
+    out=$(n=$n slow=$slow csv=$csv csv_at=$csv_at details=$details apps=$apps apps_at=$apps_at pids=$pids facts=$facts sample)
     send "${out#*"$nl"}"
     if [ -n "$csv" ]; then
         # Told is what `who` has answered; the others are asked about, as is a pid that is another process now.
@@ -16,8 +17,8 @@ emit() {    # one sample with what is there, and on to the next tick
             esac
         done
     fi
-    csv=$csv_last apps=$apps_last
-    csv_new='' apps_new='' slow='' full='' pending=''
+    csv=$csv_last apps=$apps_last details=$details_last
+    csv_new='' apps_new='' details_new='' slow='' full='' pending=''
 }
 
 plan() {    # the timer for the next tick; ticks that have passed meanwhile count as dropped
@@ -63,26 +64,40 @@ error() {   # source, code, call, hundredths, message as JSON or nothing
 
 stuck() {   # source, call, since, told: 0 when there is something to say
     [ $((now - $3)) -ge 300 ] && [ $((now - $4)) -ge 195 ] || return 1
-    error "$1" stuck "$2" $((now - $3)) ''
+    code=stuck
+    # The first call may load the driver.
+    [ "$1$smi_worked" != nvidia-smi ] || [ $((now - $3)) -ge 6000 ] || code=starting
+    error "$1" $code "$2" $((now - $3)) ''
 }
 
 patrol() {  # jobs that do not come back
     clock
     if [ -n "$smi_job" ]; then
-        if stuck nvidia-smi "nvidia-smi --query-$smi_call" "$smi_since" "$smi_told"; then smi_told=$now csv_last='' csv=$csv_last; fi
+        if stuck nvidia-smi "$smi_call" "$smi_since" "$smi_told"; then smi_told=$now csv_last='' csv=''; fi
         if [ $((now - smi_since)) -gt $smi_limit ] && [ -n "$smi_pid" ]; then late=1; kill -9 "$smi_pid"; fi
     fi
     if [ -n "$slow_job" ] && stuck host.slow df "$slow_since" "$slow_told"; then slow_told=$now; fi
     if [ -n "$who_job" ] && stuck host.slow cmdline "$who_since" "$who_told"; then who_told=$now; fi
 }
 
-query() {
-    smi_call=gpu
-    job smi ask query "--query-gpu=$fields"
+smi() {     # what for, how to call it, options
+    smi_call=$2
+    kind=$1
+    shift 2
+    job smi ask "$kind" "$@"
 }
 
-failed() {  # call: why nvidia-smi gave nothing
-    csv_last='' csv=''
+query() { smi query 'nvidia-smi --query-gpu' "--query-gpu=$fields" --format=csv,noheader,nounits; }
+
+details() { smi more 'nvidia-smi --query-gpu' "--query-gpu=$more" --format=csv,noheader,nounits; }
+
+ended() {   # nvidia-smi has; whether what it printed counts
+    wait "$smi_job"
+    smi_job='' smi_pid=''
+    [ -z "$late$flood" ]
+}
+
+failed() {  # source: why nvidia-smi gave nothing
     first=${noise%%"$nl"*}
     case $noise in
     *'ersion mismatch'*) code=mismatch ;;
@@ -99,62 +114,165 @@ failed() {  # call: why nvidia-smi gave nothing
     esac
     clock
     if [ -n "$late" ]; then
-        error nvidia-smi stuck "nvidia-smi --query-$1" $((now - smi_since)) "\"killed after $(((now - smi_since) / 100)) s\""
+        error "$1" stuck "$smi_call" $((now - smi_since)) "\"killed after $(((now - smi_since) / 100)) s\""
     elif [ -n "$flood" ]; then
-        error nvidia-smi parse "nvidia-smi --query-$1" 0 '"printed more than 1048576 bytes"'
+        error "$1" parse "$smi_call" 0 '"printed more than 1048576 bytes"'
     else
-        error nvidia-smi $code "nvidia-smi --query-$1" 0 "${first:-"\"exited with $status and printed nothing\""}"
+        error "$1" $code "$smi_call" 0 "${first:-"\"exited with $status and printed nothing\""}"
     fi
-    smi_due=$((now + 500))
+    case $1 in
+    *.processes) apps_last='' apps='' ;;
+    *.slow) details_last='' details='' ;;
+    *) csv_last='' csv='' smi_due=$((now + 500)) ;;
+    esac
+}
+
+without() { # list of fields, those to leave out
+    list=,$1,
+    shift
+    for field in "$@"; do
+        case $list in *",$field,"*) list=${list%%",$field,"*},${list#*",$field,"} ;; esac
+    done
+    list=${list#,} list=${list%,}
+}
+
+listed() {  # words between commas, as JSON
+    quoted='' list=$1
+    while :; do
+        case $list in *,*) quoted="$quoted\"${list%%,*}\"," list=${list#*,} ;; *) break ;; esac
+    done
+    quoted="[$quoted\"$list\"]"
+}
+
+paced() {   # how often it is asked: without persistence each query wakes the driver up
+    old=$every every=100
+    case $rows in *', Disabled, P'*) case $fields in *,persistence_mode,pstate,*) every=500 ;; esac ;; esac
+    took=$((now - smi_since))
+    if [ $took -gt 200 ]; then
+        # Where it takes long, it rests as long as it works.
+        for every in 500 1000 2000 4000 8000 16000; do [ $every -lt $((2 * took)) ] || break; done
+        [ $smi_due -ge $((now + took)) ] || smi_due=$((now + took))
+    fi
+    smi_limit=$((3 * took)) smi_worked=1
+    [ $smi_limit -ge 1000 ] || smi_limit=1000
+    [ $smi_limit -le 6000 ] || smi_limit=6000
+    [ $every = $old ] || { smi_due=$((smi_due + every - old)); hello; }
 }
 
 answered() {    # nvidia-smi's device query has ended
-    wait "$smi_job"
-    smi_job='' smi_pid=''
+    if ! ended; then
+        failed nvidia-smi
+        return
+    fi
     if [ -n "$drops" ] && [ $tries -lt 8 ]; then
         tries=$((tries + 1))
-        for field in $drops; do
-            fields=,$fields,
-            fields=${fields%%",$field,"*},${fields#*",$field,"}
-            fields=${fields#,} fields=${fields%,}
-        done
+        # shellcheck disable=SC2086
+        without $fields $drops
+        fields=$list
         query
         return
     fi
     tries=0
-    if [ -z "$rows" ] || [ -n "$late$flood" ]; then
-        failed gpu
+    if [ -z "$rows" ]; then
+        failed nvidia-smi
         return
     fi
-    smi_limit=1000
-    old=$every every=100
-    case $rows in *', Disabled, P'*) case $fields in *,persistence_mode,pstate,*) every=500 ;; esac ;; esac
-    [ $every = $old ] || { smi_due=$((smi_due + every - old)); hello; }
-    columns="\"$fields\""
-    quoted=''
-    while :; do
-        case $columns in *,*) quoted="$quoted${columns%%,*}\",\"" columns=${columns#*,} ;; *) break ;; esac
-    done
+    clock
+    paced
+    listed "$fields"
     list=''
     while [ -n "$noise" ]; do list="$list,${noise%%"$nl"*}" noise=${noise#*"$nl"}; done
-    clock
-    csv="{\"columns\":[$quoted$columns],\"rows\":[${rows#,}],\"noise\":[${list#,}]}"
+    csv="{\"columns\":$quoted,\"rows\":[${rows#,}],\"noise\":[${list#,}]}"
     csv_last=$csv csv_at=$up csv_new=1
-    if [ "$now" -ge "$apps_due" ]; then
+    has_mig=''
+    case $fields in
+    *,compute_mode,mig.mode.current,*)
+        case $rows in
+        *', Default, Enabled, '* | *'_Process, Enabled, '* | *'_Thread, Enabled, '* | *', Prohibited, Enabled, '*) has_mig=1 ;;
+        esac
+        ;;
+    esac
+    onward
+}
+
+onward() {  # the next question to nvidia-smi, if one is due; the slow group first, which tells of slices
+    clock
+    if [ "$now" -ge "$more_due" ]; then
+        more_due=$((now + 990))
+        more_json=''
+        if [ -n "$more" ]; then details; else sliced; fi
+    elif [ "$now" -ge "$apps_due" ]; then
         apps_due=$((now + 190))
         [ $every -le 200 ] || apps_due=$((now + every - 10))
-        smi_call=compute-apps
-        job smi ask apps --query-compute-apps=gpu_uuid,pid,used_memory,process_name
+        smi apps 'nvidia-smi --query-compute-apps' --query-compute-apps=gpu_uuid,pid,used_memory,process_name \
+            --format=csv,noheader,nounits
     fi
 }
 
-listed() {  # nvidia-smi's process query has ended
-    wait "$smi_job"
-    smi_job='' smi_pid=''
-    if [ "$status" != 0 ] || [ -n "$late$flood" ]; then
-        due_then=$smi_due
-        failed compute-apps
-        smi_due=$due_then
+detailed() {    # the query for the slow group has ended
+    if ! ended; then
+        failed nvidia-smi.slow
+        onward
+        return
+    fi
+    if [ -n "$drops" ]; then
+        tries=$((tries + 1))
+        # shellcheck disable=SC2086
+        without $more $drops
+        case $tries$newer in
+        [1-8]*) more=$list ;;
+        # Too old for most of them: never again.
+        *1) more=$more_old newer='' tries=0 ;;
+        *) more='' tries=0 ;;
+        esac
+        if [ -n "$more" ]; then details; else sliced; fi
+        return
+    fi
+    tries=0
+    if [ -z "$rows" ]; then
+        failed nvidia-smi.slow
+        onward
+        return
+    fi
+    listed "$more"
+    more_json=",\"more\":{\"columns\":$quoted,\"rows\":[${rows#,}]}"
+    sliced
+}
+
+sliced() {  # slices are asked for where there are any
+    if [ -n "$has_mig" ]; then smi list 'nvidia-smi -L' -L; else tell; fi
+}
+
+tell() {    # all of the slow group is there
+    clock
+    details=",\"slow\":$up$more_json"
+    details_last=$details details_new=1 csv=$csv_last csv_new=1
+    onward
+}
+
+named() {   # the list of slices has ended
+    if ! ended; then
+        failed nvidia-smi.slow
+        onward
+        return
+    fi
+    slices=${rows#,}
+    smi table nvidia-smi
+}
+
+tabled() {  # the table has ended
+    if ! ended; then
+        failed nvidia-smi.slow
+        onward
+        return
+    fi
+    more_json="$more_json,\"mig\":{\"list\":[$slices],\"table\":[${rows#,}]}"
+    tell
+}
+
+users() {   # nvidia-smi's process query has ended
+    if ! ended || [ "$status" != 0 ]; then
+        failed nvidia-smi.processes
         return
     fi
     clock
@@ -260,8 +378,9 @@ main() {
     version=$(readlink "/proc/$$/exe")
     version=${version##*/}
     names=" $uid:$user"
-    n=0 sequence=0 every=100 tries=0 smi_limit=3000 smi_due=0 apps_due=0 slow_due=0 focus=0
+    n=0 sequence=0 every=100 tries=0 smi_limit=6000 smi_due=0 apps_due=0 more_due=0 slow_due=0 focus=0
     smi_job='' who_job='' slow_job='' csv='' csv_last='' apps='' apps_last='' slow='' slow_last=''
+    details='' details_last='' details_new='' smi_worked='' has_mig='' newer=1
     csv_new='' apps_new='' pids='' told='' asked='' new='' facts='' pending='' full=1
     # shellcheck disable=SC2153
     hundredths "$INTERVAL"
@@ -291,7 +410,7 @@ main() {
             ;;
         row) rows="$rows,$rest" ;;
         noise) noise="$noise$rest$nl" ;;
-        drop) case ",$fields," in *",$rest,"*) drops="$drops $rest" ;; esac ;;
+        drop) case ",$fields,$more," in *",$rest,"*) drops="$drops $rest" ;; esac ;;
         flood) flood=1 ;;
         pid) smi_pid=$rest ;;
         status) status=$rest smi_pid='' ;;
@@ -304,7 +423,10 @@ main() {
         end)
             case $rest in
             query) answered ;;
-            apps) listed ;;
+            apps) users ;;
+            more) detailed ;;
+            list) named ;;
+            table) tabled ;;
             slow) wait "$slow_job"; slow_job='' ;;
             who) wait "$who_job"; who_job='' asked='' ;;
             esac

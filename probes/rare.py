@@ -1,5 +1,6 @@
-# Kinds of device that few nodes have. What tells that one is here is a look into sysfs, cheap and waking nothing;
-# the backend's own source travels packed and is compiled only in the child of a node that has such a device.
+# Backends that few nodes need: nvidia-smi, and kinds of device that are rare. What tells that one of those is here is
+# a look into sysfs, cheap and waking nothing; the backend's own source travels packed and is compiled only in the
+# child of a node that has need of it.
 # PACKED comes from the assembly: source by kind.
 ROOT = os.environ.get('GTOP_ROOT', '')      # where a container sees its host's file systems
 
@@ -16,6 +17,13 @@ def pci():
             for name in names[:4096]]
 
 
+def unpack(kind):
+    """Compiles what only a few nodes need, or only now and then."""
+    import binascii
+    import zlib
+    exec(compile(zlib.decompress(binascii.a2b_base64(PACKED[kind])), kind, 'exec'), globals())
+
+
 class Rare:
     """A backend that is not compiled yet; calling it makes one."""
 
@@ -29,9 +37,7 @@ class Rare:
         self.focused = focused
 
     def __call__(self, duty):
-        import binascii
-        import zlib
-        exec(compile(zlib.decompress(binascii.a2b_base64(PACKED[self.kind])), self.kind, 'exec'), globals())
+        unpack(self.kind)
         return globals()[self.name](duty)
 
 

@@ -133,9 +133,15 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
         return Ok(runtime.block_on(trusting)?);
     }
     let means = Means { transport, interviewer, clock };
-    if let Some(Command::Doctor { hosts, local, json, .. }) = &cli.command {
-        let targets = targets_of(cli, hosts, *local || cli.nodes.local)?.0;
-        return consult(cli, &runtime, means, targets, *json, out, err);
+    if let Some(Command::Doctor { hosts, local, json, slurm }) = &cli.command {
+        let is_slurm = *slurm || cli.slurm.is_wanted();
+        let targets = if is_slurm && hosts.is_empty() && !*local {
+            roster(cli, hosts)?.targets
+        } else {
+            targets_of(cli, hosts, *local || cli.nodes.local)?.0
+        };
+        let whose = is_slurm.then(|| named_jobs(cli));
+        return consult(cli, &runtime, means, (targets, whose), *json, out, err);
     }
     watch(cli, &runtime, means, out, err)
 }
@@ -145,7 +151,7 @@ fn consult(
     cli: &Cli,
     runtime: &Runtime,
     means: Means,
-    targets: Vec<Target>,
+    (targets, slurm): (Vec<Target>, Option<Whose>),
     is_json: bool,
     out: &mut impl Write,
     err: &mut impl Write,
@@ -161,6 +167,7 @@ fn consult(
         interviewer,
         max_connecting: cli.reach.max_connecting,
         is_json: is_json || cli.output.json,
+        slurm,
     };
     Ok(runtime.block_on(doctor::consult(consultation, out))?)
 }
@@ -285,22 +292,20 @@ fn discovery(cli: &Cli, clock: Clock) -> Result<(Discovery, String), Failure> {
         fixed.add_local();
         title = format!("{title} and this machine");
     }
-    let slurm = Slurm::new(whose, cli.slurm.discovery_interval, fixed.targets);
+    let mut slurm = Slurm::new(whose, cli.slurm.discovery_interval, fixed.targets);
+    if !cli.slurm.is_wanted() {
+        // A container may have no programs of Slurm: its environment still names the nodes.
+        let nodes = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();
+        slurm = slurm.with_nodes_at_first(slurm::nodes_named(&nodes));
+    }
     Ok((Discovery::slurm(slurm, clock)?, title))
 }
 
 /// Returns which jobs to watch and what to call them: those that were named, or the one that gtop
 /// itself runs in when nothing was named at all.
 fn jobs(cli: &Cli) -> Option<(Whose, String)> {
-    let wanted = &cli.slurm;
-    if wanted.is_wanted() {
-        let is_own = wanted.user.is_empty() && !wanted.all_users && wanted.job.is_empty();
-        let whose = Whose {
-            users: if is_own { vec![slurm::own_number()] } else { wanted.user.clone() },
-            jobs: wanted.job.clone(),
-            partitions: wanted.partition.clone(),
-            accounts: wanted.account.clone(),
-        };
+    if cli.slurm.is_wanted() {
+        let whose = named_jobs(cli);
         let title = format!("Slurm: jobs {}", whose.words());
         return Some((whose, title));
     }
@@ -311,6 +316,18 @@ fn jobs(cli: &Cli) -> Option<(Whose, String)> {
     let is_number = (1..=20).contains(&own.len()) && own.bytes().all(|byte| byte.is_ascii_digit());
     let title = format!("Slurm: job {own}, this allocation");
     is_number.then(|| (Whose { jobs: vec![own], ..Whose::default() }, title))
+}
+
+/// Returns the jobs that were named; one's own when none were.
+fn named_jobs(cli: &Cli) -> Whose {
+    let wanted = &cli.slurm;
+    let is_own = wanted.user.is_empty() && !wanted.all_users && wanted.job.is_empty();
+    Whose {
+        users: if is_own { vec![slurm::own_number()] } else { wanted.user.clone() },
+        jobs: wanted.job.clone(),
+        partitions: wanted.partition.clone(),
+        accounts: wanted.account.clone(),
+    }
 }
 
 /// Returns whom to watch, and what to call them: the folded hosts, or this machine.

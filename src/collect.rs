@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of the fleet: what happens goes out as deliveries.
 
+pub use desk::Asker;
 pub use fault::of_transport;
 pub use visit::Visit;
 
@@ -13,6 +14,7 @@ use tokio::runtime::{self, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use crate::collect::desk::Desk;
 use crate::collect::rest::Rest;
 use crate::model::NodeName;
 use crate::time::Clock;
@@ -20,6 +22,7 @@ use crate::transport::{Target, Transport};
 use crate::wire::Intake;
 
 mod backoff;
+mod desk;
 mod fault;
 mod follow;
 mod node;
@@ -57,7 +60,13 @@ pub struct Collector {
     /// Connections being opened.
     permits: Arc<Semaphore>,
     max_connecting: usize,
+    /// For how long the session with a node that is not listed any more is kept.
+    grace: Duration,
+    desk: Arc<Desk>,
 }
+
+/// The next job often comes to the same nodes.
+const GRACE: Duration = Duration::from_secs(30);
 
 impl Collector {
     /// Makes a collector that opens at most `max_connecting` connections at once.
@@ -69,7 +78,27 @@ impl Collector {
     ) -> Self {
         let max_connecting = usize::from(max_connecting);
         let permits = Arc::new(Semaphore::new(max_connecting));
-        Self { transport, clock, orders, permits, max_connecting }
+        Self {
+            transport,
+            clock,
+            orders,
+            permits,
+            max_connecting,
+            grace: GRACE,
+            desk: Arc::default(),
+        }
+    }
+
+    /// Keeps the session with a node that is not listed any more for so long.
+    #[must_use]
+    pub fn with_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Returns what asks the nodes about their processes; they are known as soon as they are watched.
+    pub fn asker(&self) -> Asker {
+        Asker::new(Arc::clone(&self.desk))
     }
 
     /// Returns what reaches the nodes.
@@ -95,6 +124,7 @@ impl Collector {
     pub async fn run(self, targets: Vec<(Target, Intake)>) {
         let mut lives = JoinSet::new();
         for (target, intake) in targets {
+            self.desk.open(&target.name);
             lives.spawn(node::live(self.clone(), target, intake));
         }
         while lives.join_next().await.is_some() {}

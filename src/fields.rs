@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::model::{Bytes, Celsius, Device, Megahertz, Percent, Reading, Reason, Watts};
+use crate::time::Timestamp;
 
 pub use detail::DEVICE_DETAIL;
 pub use device::DEVICE;
@@ -92,6 +93,20 @@ fn percent(reading: Reading<Percent>) -> Value {
 
 fn bytes(reading: Reading<Bytes>) -> Value {
     whole(reading.map(|Bytes(bytes)| bytes))
+}
+
+fn moment(reading: Reading<Timestamp>) -> Value {
+    let text = |at: Timestamp| {
+        jiff::Timestamp::from_second(at.as_micros().div_euclid(1_000_000))
+            .ok()
+            .map(|at| at.to_string())
+    };
+    match reading {
+        Reading::Known(at) => {
+            text(at).map_or(Value::Unknown(Reason::Malformed), |at| Value::Text(at.into()))
+        }
+        Reading::Unknown(reason) => Value::Unknown(reason),
+    }
 }
 
 fn celsius(reading: Reading<Celsius>) -> Value {

@@ -7,7 +7,7 @@ pub use board::{Board, FleetReader, Pace};
 pub use fold::Folding;
 pub use history::{History, Metric};
 pub use jobs::{Basis, Held, Ledger, Use};
-pub use node::{Host, Node, Process, SourceState, Traffic};
+pub use node::{Happened, Host, Node, Process, SourceState, Traffic};
 pub use totals::Totals;
 
 use std::collections::BTreeMap;
@@ -18,6 +18,7 @@ use crate::model::{JobList, NodeName};
 mod board;
 mod devices;
 mod fold;
+mod hidden;
 mod history;
 mod jobs;
 mod node;

@@ -5,13 +5,21 @@
 
 pub use details::{DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics, LinkCounters};
 pub use device::{Device, DeviceFault, Throttle};
+pub use event::{Event, EventKind, xid_meaning};
 pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind, Via};
 pub use fresh::{Freshness, stale_after};
 pub use health::{ComputeMode, FabricHealth, FabricState, Recovery};
 pub use host::{Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Pressure, Space};
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
 pub use job::{Allocation, Allotment, Job, JobList, JobProblem, JobState};
-pub use process::{DeviceUse, ProcessReading, ProcessStatics, UseKind};
+pub use process::{
+    Absence, Ancestor, Container, ContainerKind, DeviceUse, ProcessReading, ProcessState,
+    ProcessStatics, UnseenProcess, UseKind,
+};
+pub use question::{
+    Answer, AskError, Environment, InputOutput, Limit, ProcessDetail, ProcessTree, Question,
+    Refusal, Signal, TreeProcess, Variable,
+};
 pub use reading::{Reading, Reason};
 pub use sample::{
     BackendReading, BackendState, DevicesReading, DriverFacts, Hello, ProcessesReading, Sample,
@@ -22,6 +30,7 @@ pub use unit::{Bytes, Celsius, Megahertz, Percent, Watts};
 
 mod details;
 mod device;
+mod event;
 mod fault;
 mod fresh;
 mod health;
@@ -29,6 +38,7 @@ mod host;
 mod id;
 mod job;
 mod process;
+mod question;
 mod reading;
 mod sample;
 mod text;

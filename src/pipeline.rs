@@ -49,6 +49,7 @@ fn take(folding: &mut Folding, lift: &mut Lift, delivery: Delivery) -> bool {
         News::Frame(frame) => match lift.body(&frame.body, delivery.at) {
             Some(Lifted::Hello(hello)) => folding.hello(hello),
             Some(Lifted::Sample(sample)) => folding.sample(*sample),
+            Some(Lifted::Event(event)) => folding.event(event),
             Some(Lifted::Bye(_)) | None => return false,
         },
     }

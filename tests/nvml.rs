@@ -16,3 +16,5 @@ mod library;
 mod scenarios;
 #[path = "nvml/truth.rs"]
 mod truth;
+#[path = "nvml/watched.rs"]
+mod watched;

@@ -6,6 +6,8 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stderr,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
     reason = "all of this file is tests; a skip says why"
 )]
 
@@ -24,5 +26,7 @@ mod launching;
 mod lifelines;
 #[path = "probe/nvml.rs"]
 mod nvml;
+#[path = "probe/parity.rs"]
+mod parity;
 #[path = "probe/sampling.rs"]
 mod sampling;

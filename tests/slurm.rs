@@ -1,11 +1,7 @@
 //! Jobs of Slurm: the control groups of their processes as real versions make them, and programs of
 //! Slurm that are missing, fail, hang, chatter, or have too much to say.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test ends where it goes wrong"
-)]
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 #![expect(clippy::disallowed_methods, reason = "programs are run, and stand in for those of Slurm")]
 
 use std::io::Write;
@@ -65,7 +61,8 @@ fn job(cgroup: &str) -> Option<String> {
     let Some(Lifted::Sample(sample)) = lifted else { return None };
     let Sample { processes, .. } = *sample;
     let process = processes?.list.into_iter().next()?;
-    Some(process.statics?.job?.to_string())
+    let statics = process.statics?;
+    statics.job.map(|job| job.to_string()).or_else(|| Some(statics.sluid?.to_string()))
 }
 
 #[test]
@@ -105,13 +102,13 @@ fn run(path: &Path, words: &[&str]) -> (i32, String) {
 }
 
 /// A `squeue` in Python whose `record` writes as it is asked to.
-const SQUEUE: &str = r#"#!/usr/bin/python3 -IS
+const SQUEUE: &str = r"#!/usr/bin/python3 -IS
 import os, sys
 mark = [word for word in sys.argv if word.startswith('--format=')][0].split('\x1f')[0][len('--format='):]
 def record(number, state='PENDING', nodes='', name='x', reason='Resources'):
     fields = [number, number, 'alice', 'gpu', 'phys', state, 1795269430, 1795269440, 'N/A', '1:00:00', 2, nodes, reason, name]
     print(mark + '\x1f' + '\x1f'.join(map(str, fields)) + mark)
-"#;
+";
 
 fn squeue(more: &str) -> String {
     format!("{SQUEUE}{more}\n")
@@ -233,4 +230,22 @@ fn without_scontrol_devices_are_told_from_processes() {
         note.contains("scontrol is not on the PATH") && note.contains("told from their processes"),
         "{note}"
     );
+}
+
+#[test]
+fn an_allocation_without_programs_of_slurm_is_known_by_its_environment() {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let done = Command::new(env!("CARGO_BIN_EXE_gtop"))
+        .args(["--json", "--deadline", "0.5"])
+        .env("PATH", "/nowhere")
+        .env("SLURM_JOB_ID", "7")
+        .env("SLURM_JOB_NODELIST", &host)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let out: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(out["source"], "Slurm: job 7, this allocation");
+    assert_eq!(out["nodes"][0]["name"], host);
+    let problem = &out["roster"]["problem"]["sentence"];
+    assert_eq!(problem, "squeue is not on the PATH of this machine");
 }

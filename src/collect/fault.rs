@@ -72,6 +72,7 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
             Cause::Other => (FaultKind::SessionLost, format!("ssh says: {says}")),
         },
         From::BadConfiguration { why } => (FaultKind::Configuration, why.clone()),
+        From::NoJob { says } => (FaultKind::NoJob, says.clone()),
         From::Broken { step, .. } => (FaultKind::SessionLost, step.to_string()),
         From::SessionLost { why } => (FaultKind::SessionLost, why.clone()),
         From::Step { cause, .. } => {

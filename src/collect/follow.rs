@@ -13,10 +13,6 @@ use crate::model::NodeName;
 use crate::transport::Target;
 use crate::wire::Intake;
 
-/// For how long the session with a node that is not listed any more is kept: the next job often
-/// comes to the same nodes.
-pub(super) const GRACE: Duration = Duration::from_secs(30);
-
 /// A node that has a task.
 struct Life {
     target: Target,
@@ -44,7 +40,7 @@ impl Collector {
                 changed = targets.changed(), if !is_closed => {
                     is_closed = changed.is_err();
                     let listed = Arc::clone(&targets.borrow_and_update());
-                    let_go(&mut lives, &listed);
+                    let_go(&mut lives, &listed, self.grace);
                     for target in listed.iter() {
                         if lives.contains_key(&target.name) {
                             continue;
@@ -76,7 +72,7 @@ impl Collector {
 }
 
 /// Gives nodes that are not listed their time, and takes it back from those that are again.
-fn let_go(lives: &mut BTreeMap<NodeName, Life>, listed: &[Target]) {
+fn let_go(lives: &mut BTreeMap<NodeName, Life>, listed: &[Target], grace: Duration) {
     let listed: BTreeMap<&NodeName, &Target> =
         listed.iter().map(|target| (&target.name, target)).collect();
     lives.retain(|name, life| {
@@ -88,7 +84,7 @@ fn let_go(lives: &mut BTreeMap<NodeName, Life>, listed: &[Target]) {
                 return false;
             }
             None => {
-                life.leaves_at = life.leaves_at.or_else(|| Some(Instant::now() + GRACE));
+                life.leaves_at = life.leaves_at.or_else(|| Some(Instant::now() + grace));
             }
         }
         true

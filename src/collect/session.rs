@@ -1,5 +1,6 @@
 //! One session: the probe is sent, talks, is kept alive and told what is wanted.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -7,14 +8,17 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
-use crate::collect::Orders;
+use crate::collect::desk::{Desk, Inquiry, MOST_OPEN};
 use crate::collect::fault::of_transport;
 use crate::collect::visit::Visit;
-use crate::model::{Fault, FaultKind, Link, NodeName, clean};
+use crate::collect::{Collector, Orders};
+use crate::model::{AskError, Fault, FaultKind, Link, NodeName, clean};
 use crate::probe::{self, Command, Greeting, Interpreter, Progress};
 use crate::time::Clock;
 use crate::transport::{self, Channel, Exit, Output, Target, Transport};
-use crate::wire::{Body, Delivery, Frame, FrameReader, Intake, MalformedFrame, News, Received};
+use crate::wire::{
+    self, Body, Delivery, Frame, FrameReader, Intake, MalformedFrame, News, Received, body,
+};
 
 /// A probe that says nothing for so long, and for five intervals, is given up.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -22,6 +26,8 @@ const SILENCE: Duration = Duration::from_secs(30);
 pub(super) const FOCUS_INTERVAL: Duration = Duration::from_millis(250);
 /// So many frames in a row that cannot be read end the session.
 const MALFORMED_LIMIT: u32 = 20;
+/// Most verbs of one probe.
+const VERBS: usize = 32;
 /// How much a node may print on its error output before the rest is dropped.
 const COMPLAINT_LIMIT: usize = 1024;
 
@@ -41,6 +47,8 @@ pub(super) struct Session {
     malformed: u32,
     /// The probe may have been there before, and has other orders, and told much already.
     joins: bool,
+    /// What was asked and not answered yet, by the command's id.
+    open: BTreeMap<u64, Inquiry>,
 }
 
 /// How a session ended.
@@ -76,22 +84,26 @@ impl Session {
             expected: None,
             malformed: 0,
             joins,
+            open: BTreeMap::new(),
         })
     }
 
     /// Stays with the node until the session ends.
-    pub(super) async fn run(
-        mut self,
-        orders: &mut watch::Receiver<Orders>,
-        clock: &Clock,
-        intake: &mut Intake,
-    ) -> Ended {
+    pub(super) async fn run(mut self, collector: &mut Collector, intake: &mut Intake) -> Ended {
+        let Collector { orders, clock, desk, .. } = collector;
         let hello = self.hello.take().map(News::Frame);
+        if let Some(News::Frame(frame)) = &hello {
+            self.present(desk, frame);
+        }
         let via = News::Via(self.channel.via());
         for news in [Some(via), Some(News::Link(Link::Up)), hello].into_iter().flatten() {
             intake(self.delivery(news, clock));
         }
-        let ended = self.stay(orders, clock, intake).await;
+        let ended = self.stay(orders, clock, desk, intake).await;
+        desk.set_verbs(&self.node, None);
+        for inquiry in std::mem::take(&mut self.open).into_values() {
+            inquiry.answer(Err(AskError::Lost));
+        }
         // The end of its input is what ends a probe at once.
         self.channel.shutdown().await;
         ended
@@ -101,6 +113,7 @@ impl Session {
         &mut self,
         orders: &mut watch::Receiver<Orders>,
         clock: &Clock,
+        desk: &Desk,
         intake: &mut Intake,
     ) -> Ended {
         if self.joins {
@@ -108,6 +121,7 @@ impl Session {
             self.command(Command::Focus(None)).await;
             self.command(Command::Full).await;
         }
+        let bell = desk.open(&self.node);
         let mut heartbeat = heartbeat();
         let mut heard = Instant::now();
         orders.mark_changed();
@@ -127,10 +141,12 @@ impl Session {
                             Err(fault) => return Ended::Fault(fault),
                         };
                         heard = Instant::now();
+                        self.present(desk, &frame);
                         intake(self.delivery(News::Frame(frame), clock));
                     }
                 }
                 _ = heartbeat.tick() => self.command(Command::Heartbeat).await,
+                () = bell.notified() => self.ask(desk.take(&self.node)).await,
                 changed = orders.changed() => {
                     let now = orders.borrow_and_update().clone();
                     if changed.is_err() || now.is_ending {
@@ -181,6 +197,11 @@ impl Session {
             }
         };
         self.malformed = 0;
+        if let Body::Answer(answer) = &frame.body {
+            // Not news of the node: it goes to who asked, and nowhere else.
+            self.answered(answer);
+            return Ok(None);
+        }
         if let Body::Sample(sample) = &frame.body {
             let is_gap = self.expected.is_some_and(|expected| expected != sample.n);
             self.expected = sample.n.checked_add(1);
@@ -207,6 +228,40 @@ impl Session {
         if self.refresh.replace(orders.refresh).is_some_and(|before| before != orders.refresh) {
             self.command(Command::Full).await;
         }
+    }
+
+    /// Takes note of what the probe says it can answer.
+    fn present(&self, desk: &Desk, frame: &Frame) {
+        if let Body::Hello(hello) = &frame.body {
+            let verbs = hello.commands.iter().take(VERBS).map(|verb| verb.as_str().into());
+            desk.set_verbs(&self.node, Some(verbs.collect()));
+        }
+    }
+
+    /// Puts questions to the probe.
+    async fn ask(&mut self, inquiries: Vec<Inquiry>) {
+        self.open.retain(|_, inquiry| !inquiry.is_given_up());
+        for inquiry in inquiries {
+            if inquiry.is_given_up() {
+                continue;
+            }
+            if self.open.len() >= MOST_OPEN {
+                inquiry.answer(Err(AskError::TooMany));
+                continue;
+            }
+            self.command(Command::Ask(inquiry.question)).await;
+            self.open.insert(self.commands, inquiry);
+        }
+    }
+
+    /// Hands an answer to who waits for it; one that nobody waits for, or not any more, is dropped.
+    fn answered(&mut self, answer: &body::Answer) {
+        let Some(inquiry) = self.open.remove(&answer.id) else {
+            log::debug!("{}: an answer to no open question, number {}", self.node, answer.id);
+            return;
+        };
+        let judged = wire::answer(inquiry.question, answer);
+        inquiry.answer(judged);
     }
 
     async fn command(&mut self, command: Command) {

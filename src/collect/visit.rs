@@ -84,7 +84,9 @@ impl Visit {
                 ..Settings::new(self.node.as_str(), &self.nonce)
             };
             let source = probe::source(interpreter, &settings);
-            self.channel.send(&source).await.map_err(|fault| of_transport(&fault))?;
+            for part in source.parts() {
+                self.channel.send(part).await.map_err(|fault| of_transport(&fault))?;
+            }
         }
         match timeout(HELLO_LIMIT, first_frame(&mut self.channel, &mut self.reader)).await {
             Ok(frame) => frame,

@@ -159,6 +159,9 @@ impl Advice {
             Fault::SshProgram { .. } | Fault::Broken { .. } | Fault::SessionLost { .. } => {
                 format!("try by hand: ssh -v {node} true")
             }
+            Fault::NoJob { .. } => {
+                "submit a job to this node first: salloc or sbatch with -w".to_owned()
+            }
             Fault::BadConfiguration { .. } => format!("correct it; ssh -G {node} reads it too"),
             Fault::Step { .. } => "see squeue --me and scontrol ping".to_owned(),
             Fault::ProgramNotFound { program, .. } => {
@@ -237,6 +240,7 @@ impl Advice {
             | FaultKind::ChannelRefused
             | FaultKind::Silent
             | FaultKind::BadReply
+            | FaultKind::NoJob
             | FaultKind::SessionLost) => kind.remedy().replace("HOST", node),
         }
     }

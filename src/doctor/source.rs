@@ -50,7 +50,7 @@ pub(super) async fn rows(
         match lift.body(&frame.body, clock.now()) {
             Some(Lifted::Hello(again)) => states = again.backends,
             Some(Lifted::Sample(sample)) => hear(*sample, &mut said),
-            Some(Lifted::Bye(_)) | None => {}
+            Some(Lifted::Event(_) | Lifted::Bye(_)) | None => {}
         }
     }
     let took = began.elapsed();

@@ -274,6 +274,7 @@ fn step_of(fault: &Fault, last: Step) -> &'static str {
         | Fault::PasswordOnly { .. }
         | Fault::Unanswered { .. }
         | Fault::KeyEncrypted { .. }
+        | Fault::NoJob { .. }
         | Fault::AgentUnreachable { .. } => "login",
         Fault::ChannelRefused { .. } | Fault::CommandRefused => "channel",
         Fault::OnlySsh { .. } | Fault::NoKnownAlgorithm { .. } | Fault::BadConfiguration { .. } => {

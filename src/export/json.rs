@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
 use crate::fields::{Field, HOST, PROCESS, Usage, Value, of_device};
-use crate::fleet::{Fleet, Ledger, Node, SourceState, Totals, Traffic};
+use crate::fleet::{Fleet, Happened, Ledger, Node, Process, SourceState, Totals, Traffic};
 use crate::model::{Device, DeviceFault, JobId, Link, LinkCounters, Reason, Via};
 use crate::time::Timestamp;
 
@@ -86,6 +86,7 @@ impl Serialize for NodeJson<'_> {
         map.serialize_entry("sources", &sources)?;
         map.serialize_entry("host", &HostJson { node })?;
         map.serialize_entry("devices", &devices)?;
+        map.serialize_entry("events", &events(node, now))?;
         let jobs = self.snapshot.ledger.jobs_on(&node.name);
         map.serialize_entry("jobs", &jobs.into_iter().map(JobId::as_str).collect::<Vec<_>>())?;
         map.end()
@@ -116,10 +117,9 @@ fn fault(node: &Node, now: Timestamp) -> Json {
 }
 
 fn source(node: &Node, state: &SourceState, now: Timestamp) -> Json {
-    let backends = node.hello.iter().flat_map(|hello| &hello.backends);
-    let driver = backends
-        .filter(|backend| backend.source == state.source)
-        .find_map(|backend| backend.driver.as_deref());
+    let mut backends = node.hello.iter().flat_map(|hello| &hello.backends);
+    let backend = backends.find(|backend| backend.source == state.source);
+    let driver = backend.and_then(|backend| backend.driver.as_deref());
     json!({
         "id": state.source.as_str(),
         "age_seconds": state.taken_at.map(|at| millis(now.since(at).as_secs_f64())),
@@ -130,6 +130,7 @@ fn source(node: &Node, state: &SourceState, now: Timestamp) -> Json {
             "version": driver.version.as_deref(),
             "library": driver.library.as_deref(),
             "cuda": driver.cuda.as_deref(),
+            "no_events": driver.no_events.as_deref(),
         })),
         "fault": state.fault.as_ref().map(|fault| json!({
             "kind": fault.kind.label(),
@@ -146,6 +147,28 @@ fn millis(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
 }
 
+/// What happened to the devices, the latest last.
+fn events(node: &Node, now: Timestamp) -> Vec<Json> {
+    let index = |uuid: &str| node.devices.iter().find(|device| &*device.uuid == uuid)?.index.get();
+    let one = |happened: &Happened| {
+        let event = &happened.event;
+        json!({
+            "at": rfc3339(event.at),
+            "first_at": rfc3339(happened.first_at),
+            "age_seconds": millis(now.since(event.at).as_secs_f64()),
+            "count": happened.count,
+            "source": event.source.as_str(),
+            "kind": event.kind.word(),
+            "device": &*event.device,
+            "index": index(&event.device),
+            "code": event.code,
+            "text": event.text(),
+            "message": &*event.message,
+        })
+    };
+    node.events.iter().map(one).collect()
+}
+
 struct HostJson<'a> {
     node: &'a Node,
 }
@@ -160,8 +183,10 @@ impl Serialize for HostJson<'_> {
             map.serialize_entry("kernel", &*hello.host.kernel)?;
             map.serialize_entry("cpus", &hello.host.cpus)?;
             map.serialize_entry("probe", &*hello.probe)?;
+            map.serialize_entry("hidepid", &hello.host.hidepid)?;
+            map.serialize_entry("contained", &hello.host.is_contained)?;
         }
-        write_fields(&mut map, HOST, node)?;
+        write_fields(&mut map, HOST, node, None)?;
         map.serialize_entry("network", &traffic(&node.host.network, "receive", "transmit"))?;
         map.serialize_entry("infiniband", &traffic(&node.host.infiniband, "receive", "transmit"))?;
         map.serialize_entry("disks", &traffic(&node.host.disks, "read", "write"))?;
@@ -198,14 +223,16 @@ struct DeviceJson<'a> {
 impl Serialize for DeviceJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { node, device, place, now } = *self;
-        let processes: Vec<UsageJson> = Usage::of(node, device).map(UsageJson).collect();
+        let users = node.why_users_unknown(place).map(|why| ("processes", why));
+        let processes: Option<Vec<UsageJson>> =
+            users.is_none().then(|| Usage::of(node, device).map(UsageJson).collect());
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("uuid", &*device.uuid)?;
         map.serialize_entry("index", &device.index.get())?;
         map.serialize_entry("parent", &device.parent.as_deref())?;
         map.serialize_entry("fresh", &node.device_freshness(place, now).is_fresh())?;
         map.serialize_entry("fault", &device.fault.as_ref().map(device_fault))?;
-        write_fields(&mut map, of_device(), device)?;
+        write_fields(&mut map, of_device(), device, users)?;
         map.serialize_entry("links", &links(device))?;
         map.serialize_entry("processes", &processes)?;
         map.end()
@@ -240,9 +267,18 @@ impl Serialize for UsageJson {
             "start_ticks",
             &usage.process.as_ref().map(|process| process.key.start_ticks),
         )?;
-        write_fields(&mut map, PROCESS, usage)?;
+        write_fields(&mut map, PROCESS, usage, None)?;
+        let parents: Vec<Json> = usage.process.iter().flat_map(parents).collect();
+        map.serialize_entry("parents", &parents)?;
         map.end()
     }
+}
+
+/// The processes above one, the nearest first.
+fn parents(process: &Process) -> impl Iterator<Item = Json> + '_ {
+    process.statics.parents.iter().map(
+        |one| json!({"pid": one.key.pid, "start_ticks": one.key.start_ticks, "name": &*one.name}),
+    )
 }
 
 /// Writes each field by its id, and why the unknown ones are unknown.
@@ -250,8 +286,10 @@ fn write_fields<T: 'static, M: SerializeMap>(
     map: &mut M,
     fields: impl IntoIterator<Item = &'static Field<T>>,
     subject: &T,
+    also_unknown: Option<(&str, Reason)>,
 ) -> Result<(), M::Error> {
-    let mut unknown: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut unknown: BTreeMap<&str, &str> =
+        also_unknown.into_iter().map(|(key, why)| (key, why.text())).collect();
     for field in fields {
         match (field.read)(subject) {
             Value::Unknown(reason) => {

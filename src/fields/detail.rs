@@ -5,6 +5,7 @@ use crate::fields::{
 };
 use crate::model::{
     ComputeMode, Device, DeviceDetails, DeviceRates, DeviceStatics, FabricState, Reading, Recovery,
+    xid_meaning,
 };
 
 /// What devices tell beyond the everyday.
@@ -246,6 +247,17 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         alias: "xid",
         help: "the last Xid since gtop watches",
         read: |device| whole(detail(device, |known| known.xid)),
+    },
+    Field {
+        id: "xid_meaning",
+        title: "MEANING",
+        alias: "xidmeaning",
+        help: "the last Xid in words",
+        read: |device| {
+            text(&detail(device, |known| {
+                known.xid.map(|code| xid_meaning(u64::from(code)).unwrap_or("unknown").into())
+            }))
+        },
     },
     Field {
         id: "xid_events",

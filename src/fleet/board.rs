@@ -8,8 +8,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::fleet::Fleet;
-use crate::fleet::node::{Node, Process};
-use crate::model::{Hello, JobId, JobList, NodeName};
+use crate::fleet::node::Node;
+use crate::model::{Hello, JobId, JobList, NodeName, ProcessStatics};
 
 /// How often a fleet is published at most.
 #[derive(Clone, Copy, Debug)]
@@ -173,21 +173,34 @@ fn lasting(job: &crate::model::Job) -> Option<(JobId, JobId)> {
     Some((job.lasting_id.clone()?, job.id.clone()))
 }
 
-/// Gives the jobs of a node's processes the numbers people know, where control groups know others.
+/// Gives a node's processes the numbers of their jobs, where control groups know them by another
+/// name.
 fn number_jobs(mut node: Arc<Node>, numbers: &BTreeMap<JobId, JobId>) -> Arc<Node> {
-    let number = |process: &Process| numbers.get(process.statics.job.as_ref()?).cloned();
-    if numbers.is_empty() || !node.processes.iter().any(|process| number(process).is_some()) {
+    let number = |statics: &ProcessStatics| {
+        if statics.job.is_some() {
+            return None;
+        }
+        numbers.get(&JobId::new(statics.sluid.as_deref()?)?).cloned()
+    };
+    let seen = node.processes.iter().map(|process| &*process.statics);
+    let mut all = seen.chain(node.unseen.iter().map(|process| &process.statics));
+    if numbers.is_empty() || !all.any(|statics| number(statics).is_some()) {
         return node;
     }
-    let renumbered = |process: &Process| {
-        let mut process = process.clone();
-        if let Some(number) = number(&process) {
-            Arc::make_mut(&mut process.statics).job = Some(number);
+    let processes = node.processes.iter().cloned().map(|mut process| {
+        if let Some(job) = number(&process.statics) {
+            Arc::make_mut(&mut process.statics).job = Some(job);
         }
         process
-    };
-    let processes = node.processes.iter().map(renumbered).collect();
-    Arc::make_mut(&mut node).processes = processes;
+    });
+    let processes = processes.collect();
+    let unseen = node.unseen.iter().cloned().map(|mut process| {
+        process.statics.job = number(&process.statics).or(process.statics.job);
+        process
+    });
+    let unseen = unseen.collect();
+    let node_now = Arc::make_mut(&mut node);
+    (node_now.processes, node_now.unseen) = (processes, unseen);
     node
 }
 
@@ -212,6 +225,62 @@ mod tests {
         let mut node = Node::new(name(node), Duration::ZERO);
         node.link = Link::Opening { attempt };
         Arc::new(node)
+    }
+
+    fn names(board: &Board) -> Vec<String> {
+        board.reader().borrow().nodes.iter().map(|node| node.name.to_string()).collect()
+    }
+
+    #[test]
+    fn another_list_keeps_what_is_known_of_nodes_that_stay() {
+        let board = Board::new([name("a"), name("b")], Duration::ZERO);
+        board.put(opening("b", 7));
+        board.list([name("c"), name("b")], None);
+        assert_eq!(names(&board), ["c", "b"]);
+        board.put(opening("a", 1));
+        board.put(opening("c", 2));
+        board.list([name("b"), name("c")], None);
+        let fleet = board.reader().borrow().clone();
+        assert_eq!(names(&board), ["b", "c"]);
+        assert_eq!(fleet.node(&name("b")).unwrap().link, Link::Opening { attempt: 7 });
+        assert_eq!(fleet.node(&name("c")).unwrap().link, Link::Opening { attempt: 2 });
+    }
+
+    #[test]
+    fn a_process_is_of_the_job_that_people_know_whichever_comes_first() {
+        use crate::model::{Absence, Job, JobState, UnseenProcess};
+        let statics =
+            ProcessStatics { sluid: Some("s1MXM7XYD0DV00".into()), ..ProcessStatics::default() };
+        let mut node = Node::new(name("a"), Duration::ZERO);
+        node.unseen = [UnseenProcess { pid: 7, why: Absence::Hidden, statics }].into();
+        let job = Job {
+            id: JobId::new("11").unwrap(),
+            shown_id: "2_1".into(),
+            lasting_id: JobId::new("s1MXM7XYD0DV00"),
+            name: "x".into(),
+            user: "alice".into(),
+            partition: "gpu".into(),
+            account: None,
+            state: JobState::Running,
+            reason: None,
+            submitted_at: None,
+            starts_at: None,
+            ends_at: None,
+            limit: None,
+            node_count: 1,
+            allocations: Arc::default(),
+        };
+        let jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));
+        let number = |board: &Board| {
+            board.fleet().nodes[0].unseen[0].statics.job.as_ref().map(ToString::to_string)
+        };
+        let board = Board::new([name("a")], Duration::ZERO);
+        board.put(Arc::new(node.clone()));
+        assert_eq!(number(&board), None);
+        board.list([name("a")], jobs);
+        assert_eq!(number(&board).as_deref(), Some("11"));
+        board.put(Arc::new(node));
+        assert_eq!(number(&board).as_deref(), Some("11"));
     }
 
     async fn publications(focus: Option<NodeName>) -> usize {

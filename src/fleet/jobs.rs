@@ -118,8 +118,7 @@ impl<'a> Ledger<'a> {
 fn used_by(node: &Node) -> BTreeMap<JobId, Vec<Arc<str>>> {
     let mut jobs: BTreeMap<JobId, Vec<Arc<str>>> = BTreeMap::new();
     for used in node.uses.iter() {
-        let job = node.process(used.pid).and_then(|process| process.statics.job.clone());
-        let Some(job) = job else { continue };
+        let Some(job) = node.job_of(used.pid).cloned() else { continue };
         let devices = jobs.entry(job).or_default();
         if !devices.contains(&used.device) {
             devices.push(Arc::clone(&used.device));
@@ -147,7 +146,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{DeviceUse, JobList, ProcessKey, ProcessStatics, Reading};
+    use crate::model::{Absence, DeviceUse, JobList, ProcessStatics, UnseenProcess};
 
     fn node(devices: &[(&str, Option<&str>)]) -> Node {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
@@ -163,13 +162,7 @@ mod tests {
     fn using(mut node: Node, device: &str, job: &str) -> Node {
         let statics = ProcessStatics { job: JobId::new(job), ..ProcessStatics::default() };
         node.uses = [DeviceUse { device: device.into(), pid: 7, ..DeviceUse::default() }].into();
-        node.processes = [crate::fleet::Process {
-            key: ProcessKey { pid: 7, start_ticks: 1 },
-            statics: Arc::new(statics),
-            cpu_percent: Reading::default(),
-            resident: Reading::default(),
-        }]
-        .into();
+        node.unseen = [UnseenProcess { pid: 7, why: Absence::Hidden, statics }].into();
         node
     }
 

@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use crate::fleet::history::History;
 use crate::model::{
-    Bytes, Device, DeviceUse, Fault, Freshness, Hello, HostReading, HostSlowReading, Link,
-    NodeName, Percent, ProcessKey, ProcessStatics, Reading, Source, SourceFault, Via, stale_after,
+    Bytes, Device, DeviceUse, Event, Fault, Freshness, Hello, HostReading, HostSlowReading, JobId,
+    Link, NodeName, Percent, ProcessKey, ProcessState, ProcessStatics, Reading, Reason, Source,
+    SourceFault, SourceFaultKind, UnseenProcess, Via, stale_after,
 };
 use crate::time::Timestamp;
+
+/// How many different events of a node are kept.
+const EVENT_LIMIT: usize = 64;
 
 /// The interval of a source that did not say its own.
 const USUAL_INTERVAL: Duration = Duration::from_secs(1);
@@ -40,6 +44,10 @@ pub struct Node {
     pub uses: Arc<[DeviceUse]>,
     /// The processes behind `uses`.
     pub processes: Arc<[Process]>,
+    /// Those of them that the node does not show.
+    pub unseen: Arc<[UnseenProcess]>,
+    /// What happened to its devices, the latest last.
+    pub events: Arc<[Happened]>,
     /// The last minutes, second by second.
     pub history: History,
     /// Rates are known: two samples at least 250 ms apart have come in this session.
@@ -90,7 +98,7 @@ pub struct Traffic {
 }
 
 /// A process that uses a device.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {
     /// Identity.
     pub key: ProcessKey,
@@ -100,6 +108,27 @@ pub struct Process {
     pub cpu_percent: Reading<f32>,
     /// Memory in use on the host.
     pub resident: Reading<Bytes>,
+    /// The same as a share of the machine's memory.
+    pub resident_share: Reading<Percent>,
+    /// What it is doing.
+    pub state: Reading<ProcessState>,
+    /// Threads it has.
+    pub threads: Reading<u32>,
+    /// When it began, by our clock.
+    pub started_at: Reading<Timestamp>,
+    /// How long it has run.
+    pub running_seconds: Reading<u64>,
+}
+
+/// Something that happened to a device, once or again and again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Happened {
+    /// The last time.
+    pub event: Event,
+    /// The first time.
+    pub first_at: Timestamp,
+    /// How often.
+    pub count: u64,
 }
 
 impl SourceState {
@@ -124,9 +153,22 @@ impl Node {
             device_sources: Arc::default(),
             uses: Arc::default(),
             processes: Arc::default(),
+            unseen: Arc::default(),
+            events: Arc::default(),
             history: History::new(keep),
             is_settled: false,
         }
+    }
+
+    /// Takes what happened; what has happened before is counted, and of the rest the oldest is forgotten.
+    pub(super) fn happened(&mut self, event: Event) {
+        let before = self.events.iter().find(|known| known.event.is_like(&event));
+        let (first_at, count) = before.map_or((event.at, 0), |known| (known.first_at, known.count));
+        let others = self.events.iter().filter(|known| !known.event.is_like(&event));
+        let mut events: Vec<Happened> = others.cloned().collect();
+        events.push(Happened { event, first_at, count: count.saturating_add(1) });
+        let surplus = events.len().saturating_sub(EVENT_LIMIT);
+        self.events = events.into_iter().skip(surplus).collect();
     }
 
     /// Returns why the node is down; it stays down while another session is being opened.
@@ -221,8 +263,80 @@ impl Node {
         self.uses.iter().filter(move |used| &*used.device == device)
     }
 
+    /// Returns why nobody knows who uses the device at this position of `devices`; `None` when it is known.
+    pub fn why_users_unknown(&self, position: usize) -> Option<Reason> {
+        let device = self.devices.get(position)?;
+        if device.fault.is_some() {
+            return Some(Reason::NotAvailable);
+        }
+        let told = device.details.as_ref().and_then(|details| details.tells_users.reason());
+        if let Some(reason) = told.filter(|reason| *reason != Reason::NotSampled) {
+            return Some(reason);
+        }
+        let users = self.source(&self.device_sources.get(position)?.processes())?;
+        let fault = users.fault.as_ref().map(|fault| fault.kind);
+        match (users.taken_at, fault) {
+            (Some(_), _) => None,
+            (None, None | Some(SourceFaultKind::Starting)) => Some(Reason::NotSampled),
+            (None, Some(SourceFaultKind::NoPermission)) => Some(Reason::NoPermission),
+            (None, Some(_)) => Some(Reason::DriverError),
+        }
+    }
+
     /// Returns what is known of a process.
     pub fn process(&self, pid: u32) -> Option<&Process> {
         self.processes.iter().find(|process| process.key.pid == pid)
+    }
+
+    /// Returns what is known of a process that the node does not show.
+    pub fn unseen(&self, pid: u32) -> Option<&UnseenProcess> {
+        self.unseen.iter().find(|process| process.pid == pid)
+    }
+
+    /// Returns the scheduler's job of a process, whether it is shown or not.
+    pub fn job_of(&self, pid: u32) -> Option<&JobId> {
+        match self.process(pid) {
+            Some(process) => process.statics.job.as_ref(),
+            None => self.unseen(pid)?.statics.job.as_ref(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::EventKind;
+
+    fn node_with(codes: impl IntoIterator<Item = u64>) -> Node {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        for (second, code) in (0..).zip(codes) {
+            node.happened(Event {
+                at: Timestamp::from_micros(second * 1_000_000),
+                source: Source::new("nvml"),
+                kind: EventKind::Xid,
+                device: "GPU-1".into(),
+                code: Some(code),
+                message: "".into(),
+            });
+        }
+        node
+    }
+
+    #[test]
+    fn what_happens_again_is_counted_and_comes_last() {
+        let events = node_with([79, 31, 79]).events;
+        let said: Vec<_> = events
+            .iter()
+            .map(|known| (known.event.code, known.count, known.event.at.since(known.first_at)))
+            .collect();
+        let none = Duration::ZERO;
+        assert_eq!(said, [(Some(31), 1, none), (Some(79), 2, Duration::from_secs(2))]);
+    }
+
+    #[test]
+    fn only_the_latest_are_kept() {
+        let events = node_with(0..1000).events;
+        assert_eq!(events.len(), EVENT_LIMIT);
+        assert_eq!(events.last().unwrap().event.code, Some(999));
     }
 }

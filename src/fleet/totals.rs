@@ -27,7 +27,7 @@ pub struct Totals {
     pub busy: usize,
     /// Devices that hold a process and do nothing.
     pub held: usize,
-    /// Devices nobody uses.
+    /// Devices that nobody uses, as far as that is known.
     pub free: usize,
     /// Devices the driver gives no numbers for.
     pub faulty: usize,
@@ -80,7 +80,8 @@ impl Totals {
     }
 
     fn add(&mut self, node: &Node, sums: &mut Sums) {
-        for device in node.devices.iter().filter(|device| device.parent.is_none()) {
+        let all = node.devices.iter().enumerate();
+        for (place, device) in all.filter(|(_, device)| device.parent.is_none()) {
             self.devices += 1;
             if device.fault.is_some() {
                 self.faulty += 1;
@@ -93,7 +94,7 @@ impl Totals {
                 self.busy += 1;
             } else if is_held(node, device) {
                 self.held += 1;
-            } else {
+            } else if node.why_users_unknown(place).is_none() {
                 self.free += 1;
             }
         }

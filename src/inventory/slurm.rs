@@ -4,47 +4,43 @@
 //! known yet: what a job was given does not change while it runs. Rounds keep their distance, the
 //! more so while Slurm is slow or fails; what was known stays with its age and the reason.
 
+pub use ask::{ask_jobs, ask_within};
+pub use place::{nodes_named, nodes_of};
 pub use places::places;
 pub use trouble::{Trouble, TroubleKind};
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::inventory::Roster;
+use crate::inventory::slurm::ask::{ask_details, ask_queue};
 use crate::inventory::slurm::detail::Detail;
+use crate::inventory::slurm::pace::{chance, next_wait};
+use crate::inventory::slurm::place::targets;
 use crate::inventory::slurm::queue::Queue;
 use crate::model::{Allocation, Job, JobId, JobList, JobProblem, NodeName, clean};
 use crate::time::{Clock, Timestamp};
-use crate::transport::{Answer, Asked, Profile, Reach, SshTarget, Target, ask};
+use crate::transport::Target;
 
+mod ask;
 mod detail;
 mod gres;
 mod moment;
+mod pace;
+mod place;
 mod places;
 mod queue;
 #[cfg(test)]
 mod recorded;
 mod trouble;
 
-/// How long a program of Slurm may take. A controller that hangs is reported after 20 s by Slurm
-/// itself, in better words than ours.
-const LIMIT: Duration = Duration::from_secs(30);
-/// Most bytes of an answer: 20,000 jobs take a fifth of it.
-const MOST: usize = 24 << 20;
 /// So many jobs are asked about in detail by themselves; beyond, only the one that is wanted.
 const DETAILED: usize = 200;
-/// The longest wait after failures, unless the interval is longer.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
-/// Waits are at least so many times as long as a round took that was answered; one that was not
-/// says nothing of how busy Slurm is.
-const PATIENCE: u32 = 10;
 
 /// Which jobs to ask for; an empty list asks for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -132,6 +128,14 @@ impl Slurm {
             whose,
             failures: 0,
         }
+    }
+
+    /// Watches these nodes as well until Slurm has answered once.
+    #[must_use]
+    pub fn with_nodes_at_first(mut self, nodes: Vec<Target>) -> Self {
+        let is_new = |node: &Target| self.fixed.iter().all(|known| known.name != node.name);
+        self.targets.extend(nodes.into_iter().filter(is_new));
+        self
     }
 
     /// Returns what is known before anything was asked.
@@ -274,173 +278,5 @@ impl Slurm {
             .iter()
             .map(|one| Allocation { node: one.node.clone(), devices: told(&one.node) })
             .collect();
-    }
-}
-
-/// Asks for the queue.
-async fn ask_queue(whose: &Whose) -> Result<Queue, Trouble> {
-    let mark = mark();
-    let answer = ask_slurm("squeue", &queue::words(whose, &mark), "").await?;
-    let is_refused = !answer.succeeded || answer.complaint.contains("Invalid user");
-    if is_refused {
-        return Err(Trouble::of_complaint("squeue", &answer.complaint));
-    }
-    Ok(queue::read(&answer.output, &mark, answer.is_cut))
-}
-
-/// Asks about jobs: one program, one question each.
-async fn ask_details(jobs: &BTreeMap<JobId, String>) -> Result<Answer, Trouble> {
-    let mut lines = String::new();
-    for id in jobs.keys() {
-        // Writing to a string cannot fail.
-        _ = writeln!(lines, "show job {id}");
-    }
-    let answer = ask_slurm("scontrol", &["-d".into()], &lines).await?;
-    if answer.output.contains("JobId=") || answer.succeeded {
-        return Ok(answer);
-    }
-    Err(Trouble::of_complaint("scontrol", &answer.complaint))
-}
-
-/// Runs a program of Slurm.
-pub async fn ask_slurm(program: &str, words: &[OsString], input: &str) -> Result<Answer, Trouble> {
-    let asked = Asked {
-        program,
-        words,
-        input,
-        // Moments as seconds; no zone has a say in them.
-        environment: &[("SLURM_TIME_FORMAT", "%s")],
-        // What the user's own squeue is to show by default is not what we ask for.
-        without: "SQUEUE_",
-        limit: LIMIT,
-        most: MOST,
-    };
-    ask(asked).await.map_err(|fault| Trouble::of_fault(program, &fault, LIMIT.as_secs()))
-}
-
-/// Returns the nodes of all jobs, each once, after those that are watched anyway.
-fn targets(fixed: &[Target], jobs: &[Job]) -> Vec<Target> {
-    let own = own_names();
-    let mut targets = fixed.to_vec();
-    let mut seen: std::collections::BTreeSet<NodeName> =
-        fixed.iter().map(|target| target.name.clone()).collect();
-    for allocation in jobs.iter().flat_map(|job| job.allocations.iter()) {
-        if seen.insert(allocation.node.clone()) {
-            targets.push(target(&allocation.node, &own));
-        }
-    }
-    targets.sort_by_cached_key(|target| natural(target.name.as_str()));
-    targets
-}
-
-fn target(node: &NodeName, own: &[String]) -> Target {
-    if own.iter().any(|name| name == node.as_str()) {
-        return Target { name: node.clone(), reach: Reach::Local };
-    }
-    let host = node.as_str().to_owned();
-    let ssh = SshTarget { host, user: None, port: None, profile: Profile::System };
-    Target { name: node.clone(), reach: Reach::Ssh(ssh) }
-}
-
-/// What Slurm may call this machine.
-fn own_names() -> Vec<String> {
-    let system = rustix::system::uname();
-    let name = system.nodename().to_string_lossy().into_owned();
-    let short = name.split('.').next().map(str::to_owned);
-    [std::env::var("SLURMD_NODENAME").ok(), short, Some(name)].into_iter().flatten().collect()
-}
-
-/// Orders `gpu9` before `gpu10`.
-fn natural(name: &str) -> Vec<(String, u64)> {
-    let mut parts = Vec::new();
-    let (mut text, mut digits) = (String::new(), String::new());
-    for letter in name.chars() {
-        if letter.is_ascii_digit() {
-            digits.push(letter);
-            continue;
-        }
-        if !digits.is_empty() {
-            parts.push((std::mem::take(&mut text), digits.parse().unwrap_or(u64::MAX)));
-            digits.clear();
-        }
-        text.push(letter);
-    }
-    parts.push((text, digits.parse().unwrap_or_default()));
-    parts
-}
-
-/// Returns how long to wait after a round: the interval, doubled from the second failure on, a lot
-/// longer than the round took, and not the same for everybody. `chance` is any number.
-fn next_wait(interval: Duration, took: Duration, failures: u32, chance: u8) -> Duration {
-    let doubled = interval.saturating_mul(1 << failures.saturating_sub(1).min(8));
-    let patience = if failures == 0 { PATIENCE } else { 1 };
-    let wait = doubled.min(LONGEST_WAIT.max(interval)).max(took.saturating_mul(patience));
-    // From nine tenths to eleven tenths.
-    wait / 10 * 9 + wait / 5 * u32::from(chance) / u32::from(u8::MAX)
-}
-
-fn chance() -> u8 {
-    let mut byte = [0];
-    // Without randomness all wait alike, which is no harm.
-    _ = getrandom(&mut byte, GetRandomFlags::empty());
-    byte[0]
-}
-
-/// Returns what no job's name can hold by intent.
-fn mark() -> String {
-    let mut bytes = [0_u8; 8];
-    // Without randomness only a name made for it could profit.
-    _ = getrandom(&mut bytes, GetRandomFlags::empty());
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::Allotment;
-
-    #[test]
-    fn waits_grow_with_failures_and_with_the_time_a_round_takes() {
-        let wait = |took, failures| {
-            next_wait(Duration::from_secs(30), Duration::from_secs(took), failures, 128).as_secs()
-        };
-        for (took, failures, around) in [
-            (0, 0, 30),
-            (0, 1, 30),
-            (0, 2, 60),
-            (0, 3, 120),
-            (0, 30, 300),
-            (20, 1, 200),
-            (9, 0, 90),
-        ] {
-            let got = wait(took, failures);
-            assert!(got.abs_diff(around) <= around / 9, "{took} {failures}: {got}");
-        }
-        let hour = Duration::from_secs(3600);
-        let spread = [0, 255].map(|chance| next_wait(hour, Duration::ZERO, 9, chance).as_secs());
-        assert_eq!(spread, [3240, 3960]);
-    }
-
-    #[test]
-    fn nodes_stand_once_in_the_order_of_their_numbers() {
-        let names = |list: &[&str]| -> Vec<String> {
-            let allocations = list.iter().map(|name| Allocation {
-                node: NodeName::new(name).unwrap(),
-                devices: Allotment::Unsaid,
-            });
-            let mut queue = queue::read(&example(), "m", false);
-            queue.jobs[0].allocations = allocations.collect();
-            let jobs = [queue.jobs[0].clone(), queue.jobs[0].clone()];
-            targets(&[], &jobs).iter().map(|target| target.name.to_string()).collect()
-        };
-        assert_eq!(names(&["gpu10", "gpu9", "gpu9", "a"]), ["a", "gpu9", "gpu10"]);
-    }
-
-    fn example() -> String {
-        let fields = ["1", "1", "a", "p", "", "RUNNING", "1", "1", "1", "1:00", "1", "n1", "", "x"];
-        format!("\u{1e}m\u{1f}{}\u{1e}m", fields.join("\u{1f}"))
     }
 }

@@ -77,6 +77,8 @@ readings! {
 readings! {
     /// What changes while a device works, beyond what every screen shows.
     DeviceDetails {
+        /// The driver says who uses it.
+        tells_users: bool,
         /// Load of the video encoder.
         encoder: Percent,
         /// Load of the video decoder.

@@ -80,11 +80,18 @@ impl FabricState {
 pub struct FabricHealth(pub u32);
 
 impl FabricHealth {
-    const MATTERS: [(u32, &'static str); 4] = [
+    /// `nvidia-smi` sums it up so; no bit of NVML's.
+    pub const LIMITED: u32 = 1 << 28;
+    /// Likewise.
+    pub const UNHEALTHY: u32 = 1 << 30;
+
+    const MATTERS: [(u32, &'static str); 6] = [
         (0, "degraded bandwidth"),
         (2, "route recovery"),
         (4, "unhealthy route"),
         (6, "access timeout"),
+        (28, "limited capacity"),
+        (30, "unhealthy"),
     ];
 }
 

@@ -7,7 +7,7 @@ use crate::model::device::Device;
 use crate::model::fault::SourceFault;
 use crate::model::host::{HostFacts, HostReading, HostSlowReading};
 use crate::model::id::Source;
-use crate::model::process::{DeviceUse, ProcessReading};
+use crate::model::process::{DeviceUse, ProcessReading, UnseenProcess};
 use crate::time::Timestamp;
 
 /// What a probe says of itself and its machine, first of all.
@@ -45,6 +45,8 @@ pub struct DriverFacts {
     pub library: Option<Arc<str>>,
     /// Highest version of CUDA it knows.
     pub cuda: Option<Arc<str>>,
+    /// Why it tells of no events; `None` when it does, or has not said.
+    pub no_events: Option<Arc<str>>,
 }
 
 /// What came in one tick. What is `None` or empty was not sampled this time.
@@ -106,4 +108,6 @@ pub struct ProcessesReading {
     pub at: Timestamp,
     /// The processes; one that is missing has ended.
     pub list: Vec<ProcessReading>,
+    /// Those a driver names and the kernel does not show.
+    pub unseen: Vec<UnseenProcess>,
 }

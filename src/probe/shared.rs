@@ -31,12 +31,13 @@ pub struct Shared {
 pub fn shared(nonce: &str, interval: Duration) -> Shared {
     let settings = Settings { interval, ..Settings::new("", nonce) };
     let name = format!("os.environ[\"{NAME}\"]");
-    let mut input = written(Interpreter::Python, &settings, &name, PIECE);
+    let mut input = written(Interpreter::Python, &settings, &name, PIECE).parts().concat();
     let nonce = plain(nonce);
     let skip = format!("[ \"$l\" = {nonce}- ]&&{{ s=;continue;}};");
     let script = loader(&nonce, input.len(), &format!(" ${NAME}"), &skip);
     input.extend_from_slice(format!("\n{nonce}-\n").as_bytes());
-    input.extend(written(Interpreter::Shell, &settings, &format!("${NAME}"), PIECE));
+    let shell = written(Interpreter::Shell, &settings, &format!("${NAME}"), PIECE);
+    input.extend(shell.parts().concat());
     Shared { nonce, script, input }
 }
 

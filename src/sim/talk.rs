@@ -13,7 +13,7 @@ use crate::sim::chance::Chance;
 use crate::sim::fault::Fault;
 use crate::sim::launch::{Command, Header, Launch, Lines};
 use crate::sim::machine::{Ask, Driver, Machine};
-use crate::sim::spoil::{BANNER, spoiled};
+use crate::sim::spoil::{BANNER, answers, spoiled};
 use crate::wire::body::{Body, Bye};
 use crate::wire::encode;
 
@@ -155,6 +155,8 @@ struct Probe<'a> {
     slow_at: f64,
     uses_at: f64,
     stuck_told_at: f64,
+    /// Frames to be sent at once.
+    answers: Vec<Vec<u8>>,
 }
 
 impl<'a> Probe<'a> {
@@ -186,6 +188,7 @@ impl<'a> Probe<'a> {
             slow_at: began,
             uses_at: began,
             stuck_told_at: f64::NEG_INFINITY,
+            answers: Vec::new(),
         }
     }
 
@@ -200,7 +203,12 @@ impl<'a> Probe<'a> {
             tokio::select! {
                 biased;
                 bytes = input.recv() => match bytes {
-                    Some(bytes) => self.told(&bytes),
+                    Some(bytes) => {
+                        self.told(&bytes);
+                        for frame in std::mem::take(&mut self.answers) {
+                            drop(self.output.send(frame.into()).await);
+                        }
+                    }
                     None => return self.leave().await,
                 },
                 () = sleep_until(wake) => {
@@ -224,6 +232,10 @@ impl<'a> Probe<'a> {
                 Some(Command::Interval(seconds)) => self.interval = seconds,
                 Some(Command::Focus(seconds)) => self.focus = seconds,
                 Some(Command::Full) => self.is_full_due = true,
+                Some(Command::Ask(id, question)) => {
+                    let answer = self.machine.answer(self.stage.now(), id, question);
+                    self.answers.extend(answers(self.stage.fault, question, answer));
+                }
                 None => {}
             }
         }

@@ -296,6 +296,12 @@ pub enum Fault {
         /// What is wrong, in the words of `ssh` where it found it.
         why: String,
     },
+    /// The node lets in only who has a job there.
+    #[error("the node lets in only who has a job there ({says})")]
+    NoJob {
+        /// The line that says so.
+        says: String,
+    },
     /// The connection broke while it was being made.
     #[error("connection lost while {step} ({why})")]
     Broken {
@@ -501,6 +507,7 @@ impl Fault {
             | Self::GatewayCannotReach { .. }
             | Self::ProxyCommandFailed { .. }
             | Self::SshProgram { cause: Cause::Other, .. }
+            | Self::NoJob { .. }
             | Self::Broken { .. }
             | Self::SessionLost { .. } => true,
             Self::Step { cause, .. } => !matches!(cause, StepCause::TooOld | StepCause::Refused),
@@ -587,6 +594,7 @@ impl Fault {
             Self::ProxyCommandFailed { .. } => "ProxyCommand failed".into(),
             Self::SshProgram { cause, .. } => cause.words().into(),
             Self::BadConfiguration { .. } => "bad configuration".into(),
+            Self::NoJob { .. } => "no job there".into(),
             Self::Broken { step, .. } => format!("connection lost while {step}").into(),
             Self::SessionLost { .. } => "session lost".into(),
             Self::Step { cause, .. } => cause.words().into(),

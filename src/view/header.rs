@@ -126,7 +126,10 @@ pub(crate) fn power(drawn: Option<Watts>, limit: Option<Watts>) -> String {
 
 fn tabs(picture: &Picture, view: View, setting: &Setting<'_>, width: u16) -> Line {
     let mut line = Line::new();
-    for (digit, name, own) in [("1", "Fleet", View::Fleet), ("3", "Node", View::Node)] {
+    let views = [("1", "Fleet", View::Fleet), ("2", "Job", View::Job), ("3", "Node", View::Node)];
+    let has_jobs = picture.fleet.jobs.is_some();
+    for (digit, name, own) in views.into_iter().filter(|(_, _, own)| has_jobs || *own != View::Job)
+    {
         let tone = if view == own { Tone::Accent } else { Tone::Faint };
         line = line.text(format!("{digit} {name}"), tone).gap(3);
     }

@@ -1,8 +1,9 @@
-//! Jobs without nodes to show: why there are none, and which wait.
+//! Jobs: the one that is looked at, and where none has nodes why, and which wait.
 
 use jiff::tz::TimeZone;
 
-use crate::model::{Job, JobList};
+use crate::fleet::Ledger;
+use crate::model::{Allocation, Allotment, Job, JobList, NodeName};
 use crate::time::Timestamp;
 use crate::view::line::{Line, Tone};
 use crate::view::number::{age, running};
@@ -54,6 +55,67 @@ fn expected(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
     } else {
         format!("{clock}, in {}", running(at.since(now)))
     }
+}
+
+/// The lines above the panel of a job's node: the job, and what it has on this node.
+pub(crate) fn head(
+    picture: &Picture,
+    job: &Job,
+    (place, count): (usize, usize),
+    node: &NodeName,
+    width: u16,
+) -> Vec<Line> {
+    let left = job.ends_at.map(|end| format!("{} left", running(end.since(picture.now))));
+    let own = Line::of(format!("job {}", job.shown_id), Tone::Accent)
+        .gap(2)
+        .text(&*job.name, Tone::Strong)
+        .gap(2)
+        .text(format!("{} {} {}", job.user, job.partition, job.state.word()), Tone::Plain)
+        .gap(2)
+        .text(left.unwrap_or_default(), Tone::Faint);
+    let at = job.allocations.iter().position(|one| one.node == *node);
+    let nodes = format!("node {} of {}", at.map_or(0, |at| at + 1), job.allocations.len());
+    let places = Line::of(format!("job {} of {count}   {nodes}", place + 1), Tone::Faint);
+    let has = at.and_then(|at| job.allocations.get(at)).map(|one| has(picture, job, one));
+    let second = Line::of(has.unwrap_or_default(), Tone::Plain);
+    vec![
+        own.cut(width.saturating_sub(places.width() + 2)).against(places, width),
+        second.cut(width),
+    ]
+}
+
+/// Says which devices of a node a job has, and who says so.
+fn has(picture: &Picture, job: &Job, allocation: &Allocation) -> String {
+    let node = &allocation.node;
+    match &allocation.devices {
+        Allotment::Nothing => format!("it has no devices on {node}"),
+        Allotment::Places(places) => {
+            let list: Vec<String> = places.iter().map(ToString::to_string).collect();
+            format!("Slurm gave it devices {} of {node}", list.join(","))
+        }
+        Allotment::Count(count) => {
+            format!("Slurm gave it {count} devices of {node}, and does not say which")
+        }
+        Allotment::Unsaid => match Ledger::of(&picture.fleet).held(job, allocation).devices {
+            Some(used) => format!(
+                "Slurm does not say its devices; its processes use {} of {node}",
+                used.len()
+            ),
+            None => {
+                format!("Slurm does not say its devices of {node}, and no process of it uses one")
+            }
+        },
+    }
+}
+
+/// Stands in place of a job that is over.
+pub(crate) fn ended(job: &Job, width: u16) -> Vec<Line> {
+    let line = Line::of(format!("job {}", job.shown_id), Tone::Accent)
+        .gap(2)
+        .text(&*job.name, Tone::Strong)
+        .gap(2)
+        .text("has ended", Tone::Warn);
+    vec![line.cut(width), Line::of("↑ ↓ go to another job, o to the fleet", Tone::Faint).cut(width)]
 }
 
 /// Says how old the list of jobs is.

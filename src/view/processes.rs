@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::fleet::{Node, Process};
-use crate::model::{DeviceUse, Link, Reading};
+use crate::model::{DeviceUse, Link, Reading, Reason};
 use crate::time::Timestamp;
 use crate::view::condition::label;
 use crate::view::line::{Line, Tone, UNKNOWN};
@@ -47,6 +47,14 @@ fn are_fresh(node: &Node, now: Timestamp) -> bool {
 }
 
 fn nothing(node: &Node) -> Line {
+    let mut alive = node.devices.iter().enumerate().filter(|(_, device)| device.fault.is_none());
+    let unknown = alive.find_map(|(place, _)| node.why_users_unknown(place));
+    if let Some(reason) = unknown.filter(|reason| *reason != Reason::NotSampled) {
+        return Line::of(
+            format!("who uses the devices is not known: {}", reason.text()),
+            Tone::Faint,
+        );
+    }
     let line = Line::of("no processes use a device", Tone::Faint);
     match node.hello.as_ref().map(|hello| hello.host.hidepid) {
         Some(level) if level > 0 => line.text(

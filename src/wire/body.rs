@@ -3,11 +3,13 @@
 //! Probes write it, the simulated fleet writes it through the same structs, and
 //! [`crate::wire::Lift`] reads it. Every key is optional unless it is named as needed.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::wire::given::Given;
+pub use answer::{Answer, Detail, TreeRow};
 pub use device::{Device, Use, Uses};
 
+mod answer;
 mod device;
 
 /// What one frame holds.
@@ -19,6 +21,10 @@ pub enum Body {
     Sample(Sample),
     /// `t: error`
     Error(SourceError),
+    /// `t: answer`
+    Answer(Box<Answer>),
+    /// `t: event`
+    Event(Event),
     /// `t: bye`
     Bye(Bye),
     /// A kind this version does not know.
@@ -63,6 +69,9 @@ pub struct Hello {
     pub user: String,
     /// `hidepid` of `/proc`.
     pub hidepid: u8,
+    /// The probe is in a PID namespace of its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub contained: bool,
     /// Verbs it understands.
     pub commands: Vec<String>,
     /// Seconds by source.
@@ -97,6 +106,9 @@ pub struct BackendState {
     /// Slices of them found.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub slices: Given<u64>,
+    /// Why no events are told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events: Option<String>,
 }
 
 /// One tick.
@@ -247,6 +259,12 @@ pub struct Backend {
     /// Answer of `nvidia-smi --query-gpu`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csv: Option<Csv>,
+    /// Answer of the query for what changes slowly; comes with `csv`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more: Option<Csv>,
+    /// What `nvidia-smi` says of slices; comes with `csv`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mig: Option<Mig>,
     /// Answer of `nvidia-smi --query-compute-apps`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apps: Option<Apps>,
@@ -271,6 +289,16 @@ pub struct Csv {
     pub noise: Vec<String>,
 }
 
+/// Raw lines on MIG slices.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mig {
+    /// Those of `nvidia-smi -L`.
+    pub list: Vec<String>,
+    /// Those of `nvidia-smi` from `MIG devices:` on that begin with a number.
+    pub table: Vec<String>,
+}
+
 /// Raw lines of `--query-compute-apps=gpu_uuid,pid,used_memory,process_name`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -289,6 +317,9 @@ pub struct Processes {
     pub at: f64,
     /// The processes.
     pub list: Vec<Process>,
+    /// Those a driver names and `/proc` does not show.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unseen: Vec<Unseen>,
 }
 
 /// One process.
@@ -305,7 +336,13 @@ pub struct Process {
     /// Bytes.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub rss: Given<u64>,
-    /// Parent. With the four below, sent once.
+    /// The kernel's letter; sent when it changes, as are the threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Threads.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub threads: Given<u64>,
+    /// Parent. With those below, sent once.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub ppid: Given<u64>,
     /// Owner's number.
@@ -320,6 +357,43 @@ pub struct Process {
     /// Control group path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
+    /// Working directory; `null` where only others may know.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
+    pub cwd: Option<Option<String>>,
+    /// Slurm's job, from the environment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// Slurm's step, from the environment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// Pid, start time and name of those above it, the nearest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parents: Vec<(u32, u64, String)>,
+}
+
+/// A process that `/proc` does not show.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Unseen {
+    /// Process id; needed.
+    pub pid: u32,
+    /// `gone hidden elsewhere`
+    pub why: String,
+    /// Owner's number.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub uid: Given<u64>,
+    /// Owner's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Control group path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+}
+
+/// Reads a text or `null`, which is not the same as a key that is absent.
+#[expect(clippy::option_option, reason = "absent, null and a text are three things")]
+fn nullable<'de, D: Deserializer<'de>>(given: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(given).map(Some)
 }
 
 /// A source failed.
@@ -345,6 +419,26 @@ pub struct SourceError {
     /// The device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+}
+
+/// Something happened to a device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Event {
+    /// Seconds of the probe's clock.
+    pub at: f64,
+    /// The source.
+    pub source: String,
+    /// `xid ecc retirement poison unavailable recovery lost reset`
+    pub kind: String,
+    /// The device, or the slice of it.
+    pub device: String,
+    /// The Xid, or NVML's number of the recovery action.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub code: Given<u64>,
+    /// The driver's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// The probe ends.

@@ -8,10 +8,19 @@ use std::sync::Arc;
 
 use crate::model::clean_shared;
 use crate::model::{
-    Bytes, Celsius, ComputeMode, Device, DeviceDetails, DeviceFault, DeviceUse, Megahertz, Percent,
-    Reading, Reason, Throttle, Watts,
+    Bytes, Celsius, Device, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse, Megahertz,
+    Percent, Reading, Watts,
 };
 use crate::wire::body::{Apps, Csv};
+use crate::wire::csv::cell::{
+    compute_mode, fabric, fabric_health, fill, number, pair, performance_state, prefer, recovery,
+    switch, text, throttle,
+};
+
+pub(crate) use slices::Slices;
+
+mod cell;
+mod slices;
 
 /// Most devices of one node.
 pub(crate) const DEVICE_LIMIT: usize = 256;
@@ -20,14 +29,23 @@ pub(crate) const USE_LIMIT: usize = 4096;
 /// Longest name taken from a node.
 pub(crate) const NAME_LIMIT: usize = 96;
 
-/// Reads the rows and the complaints between them.
-pub(crate) fn devices(csv: &Csv) -> Vec<Device> {
-    let mut devices: Vec<Device> =
-        csv.rows.iter().take(DEVICE_LIMIT).filter_map(|row| device(&csv.columns, row)).collect();
+/// Reads the rows, what a second query adds to them, and the complaints between them.
+pub(crate) fn devices(csv: &Csv, more: Option<&Csv>) -> Vec<Device> {
+    let mut devices = rows(csv);
+    for added in more.into_iter().flat_map(rows) {
+        let known = devices.iter_mut().find(|device| device.uuid == added.uuid);
+        if let Some(known) = known {
+            known.keep_newer(added);
+        }
+    }
     for line in csv.noise.iter().take(DEVICE_LIMIT) {
         complaint(&mut devices, line);
     }
     devices
+}
+
+fn rows(csv: &Csv) -> Vec<Device> {
+    csv.rows.iter().take(DEVICE_LIMIT).filter_map(|row| device(&csv.columns, row)).collect()
 }
 
 /// Returns `None` when a row does not fit its columns or names no device.
@@ -37,61 +55,105 @@ fn device(columns: &[String], row: &str) -> Option<Device> {
         return None;
     }
     let mut device = Device::default();
-    let mut details = DeviceDetails::default();
+    let (mut statics, mut details) = (DeviceStatics::default(), DeviceDetails::default());
     let mut uuid = None;
     let (mut pcie, mut pcie_max) = ([Reading::default(); 2], [Reading::default(); 2]);
     for (column, cell) in columns.iter().zip(cells) {
         match column.as_str() {
             "uuid" => uuid = text(cell).into_known(),
-            "index" => device.index = number(cell, |digits: u32| Some(digits)),
-            "name" => device.name = text(cell),
-            "pci.bus_id" => device.pci = text(cell),
-            "driver_version" => device.driver = text(cell),
-            "utilization.gpu" => device.utilization = number(cell, Percent::new),
-            "utilization.memory" => device.memory_utilization = number(cell, Percent::new),
-            "memory.total" => device.memory_total = number(cell, Bytes::from_mib),
-            "memory.used" => device.memory_used = number(cell, Bytes::from_mib),
-            "memory.free" => device.memory_free = number(cell, Bytes::from_mib),
-            "memory.reserved" => device.memory_reserved = number(cell, Bytes::from_mib),
-            "temperature.gpu" => device.temperature = number(cell, Celsius::new),
-            "temperature.memory" => device.memory_temperature = number(cell, Celsius::new),
-            "power.draw" => device.power = number(cell, Watts::new),
-            // The enforced limit is the one that holds; the other stands in where it is unknown.
-            "enforced.power.limit" => prefer(&mut device.power_limit, number(cell, Watts::new)),
-            "power.limit" => fill(&mut device.power_limit, number(cell, Watts::new)),
-            "clocks.current.sm" => device.sm_clock = number(cell, Megahertz::new),
-            "clocks.current.memory" => device.memory_clock = number(cell, Megahertz::new),
-            "clocks.max.sm" => device.sm_clock_max = number(cell, Megahertz::new),
-            "clocks.max.memory" => device.memory_clock_max = number(cell, Megahertz::new),
-            "fan.speed" => device.fan = number(cell, |share: f32| Percent::new(share.min(100.0))),
-            "pstate" => device.performance_state = performance_state(cell),
-            "clocks_throttle_reasons.active" => device.throttle = throttle(cell),
-            "ecc.errors.corrected.volatile.total" => device.ecc_corrected = number(cell, Some),
-            "ecc.errors.uncorrected.volatile.total" => device.ecc_uncorrected = number(cell, Some),
-            "ecc.errors.corrected.aggregate.total" => {
-                details.ecc_corrected_total = number(cell, Some);
-            }
-            "ecc.errors.uncorrected.aggregate.total" => {
-                details.ecc_uncorrected_total = number(cell, Some);
-            }
-            "ecc.mode.current" => details.ecc_enabled = switch(cell),
-            "retired_pages.pending" => details.retirement_pending = switch(cell),
-            "compute_mode" => details.compute_mode = compute_mode(cell),
-            "persistence_mode" => device.persistence = switch(cell),
-            "mig.mode.current" => device.mig = switch(cell),
             "pcie.link.gen.current" => pcie[0] = number(cell, Some),
             "pcie.link.width.current" => pcie[1] = number(cell, Some),
             "pcie.link.gen.max" => pcie_max[0] = number(cell, Some),
             "pcie.link.width.max" => pcie_max[1] = number(cell, Some),
-            _ => {}
+            column => {
+                everyday(&mut device, column, cell);
+                detail(&mut details, column, cell);
+                fact(&mut statics, column, cell);
+            }
         }
     }
+    device.statics = statics.shared();
     device.details = details.shared();
     device.pcie = pair(pcie);
     device.pcie_max = pair(pcie_max);
     // A device without UUID is known by its place in the machine.
     device.uuid = uuid.or_else(|| device.pci.known().cloned())?;
     Some(device)
+}
+
+fn everyday(device: &mut Device, column: &str, cell: &str) {
+    match column {
+        "index" => device.index = number(cell, |digits: u32| Some(digits)),
+        "name" => device.name = text(cell),
+        "pci.bus_id" => device.pci = text(cell),
+        "driver_version" => device.driver = text(cell),
+        "utilization.gpu" => device.utilization = number(cell, Percent::new),
+        "utilization.memory" => device.memory_utilization = number(cell, Percent::new),
+        "memory.total" => device.memory_total = number(cell, Bytes::from_mib),
+        "memory.used" => device.memory_used = number(cell, Bytes::from_mib),
+        "memory.free" => device.memory_free = number(cell, Bytes::from_mib),
+        "memory.reserved" => device.memory_reserved = number(cell, Bytes::from_mib),
+        "temperature.gpu" => device.temperature = number(cell, Celsius::new),
+        "temperature.memory" => device.memory_temperature = number(cell, Celsius::new),
+        "power.draw" => device.power = number(cell, Watts::new),
+        // The enforced limit is the one that holds; the other stands in where it is unknown.
+        "enforced.power.limit" => prefer(&mut device.power_limit, number(cell, Watts::new)),
+        "power.limit" => fill(&mut device.power_limit, number(cell, Watts::new)),
+        "clocks.current.sm" => device.sm_clock = number(cell, Megahertz::new),
+        "clocks.current.memory" => device.memory_clock = number(cell, Megahertz::new),
+        "clocks.max.sm" => device.sm_clock_max = number(cell, Megahertz::new),
+        "clocks.max.memory" => device.memory_clock_max = number(cell, Megahertz::new),
+        "fan.speed" => device.fan = number(cell, |share: f32| Percent::new(share.min(100.0))),
+        "pstate" => device.performance_state = performance_state(cell),
+        "clocks_throttle_reasons.active" => device.throttle = throttle(cell),
+        "ecc.errors.corrected.volatile.total" => device.ecc_corrected = number(cell, Some),
+        "ecc.errors.uncorrected.volatile.total" => device.ecc_uncorrected = number(cell, Some),
+        "persistence_mode" => device.persistence = switch(cell),
+        "mig.mode.current" => device.mig = switch(cell),
+        _ => {}
+    }
+}
+
+fn detail(details: &mut DeviceDetails, column: &str, cell: &str) {
+    match column {
+        "power.limit" => details.power_limit_requested = number(cell, Watts::new),
+        "ecc.errors.corrected.aggregate.total" => details.ecc_corrected_total = number(cell, Some),
+        "ecc.errors.uncorrected.aggregate.total" => {
+            details.ecc_uncorrected_total = number(cell, Some);
+        }
+        "ecc.mode.current" => details.ecc_enabled = switch(cell),
+        "retired_pages.pending" => details.retirement_pending = switch(cell),
+        "compute_mode" => details.compute_mode = compute_mode(cell),
+        "display_active" => details.display_active = switch(cell),
+        "clocks.current.graphics" => details.graphics_clock = number(cell, Megahertz::new),
+        "clocks.current.video" => details.video_clock = number(cell, Megahertz::new),
+        "retired_pages.single_bit_ecc.count" => details.retired_single = number(cell, Some),
+        "retired_pages.double_bit.count" => details.retired_double = number(cell, Some),
+        "utilization.encoder" => details.encoder = number(cell, Percent::new),
+        "utilization.decoder" => details.decoder = number(cell, Percent::new),
+        "power.draw.average" => details.power_average = number(cell, Watts::new),
+        "power.draw.instant" => details.power_instant = number(cell, Watts::new),
+        "remapped_rows.correctable" => details.remapped_corrected = number(cell, Some),
+        "remapped_rows.uncorrectable" => details.remapped_uncorrected = number(cell, Some),
+        "remapped_rows.pending" => details.remapping_pending = switch(cell),
+        "remapped_rows.failure" => details.remapping_failed = switch(cell),
+        "gpu_recovery_action" => details.recovery = recovery(cell),
+        "fabric.state" => details.fabric = fabric(cell),
+        "fabric.health.summary" => details.fabric_health = fabric_health(cell),
+        "temperature.gpu.tlimit" => details.temperature_margin = number(cell, Celsius::new),
+        _ => {}
+    }
+}
+
+fn fact(statics: &mut DeviceStatics, column: &str, cell: &str) {
+    match column {
+        "compute_cap" => statics.capability = text(cell),
+        "clocks.max.graphics" => statics.graphics_clock_max = number(cell, Megahertz::new),
+        "power.default_limit" => statics.power_limit_default = number(cell, Watts::new),
+        "power.min_limit" => statics.power_limit_min = number(cell, Watts::new),
+        "power.max_limit" => statics.power_limit_max = number(cell, Watts::new),
+        _ => {}
+    }
 }
 
 /// Reads lines such as `Unable to determine the device handle for GPU 0000:0B:00.0: GPU is lost.`
@@ -143,94 +205,10 @@ fn device_use(row: &str) -> Option<DeviceUse> {
     Some(DeviceUse { device, pid, memory, driver_name, ..DeviceUse::default() })
 }
 
-/// Says why a cell holds no value, `None` when it holds one.
-fn lacking(cell: &str) -> Option<Reason> {
-    match cell {
-        "" => Some(Reason::NotAvailable),
-        "N/A" | "[N/A]" => Some(Reason::NotSupported),
-        "ERR!" => Some(Reason::DriverError),
-        _ if !cell.starts_with('[') => None,
-        _ => {
-            let said = cell.to_ascii_lowercase();
-            Some(if said.contains("unknown error") || said.contains("gpu is lost") {
-                Reason::DriverError
-            } else if said.contains("permission") {
-                Reason::NoPermission
-            } else if said.contains("not supported")
-                || said.contains("deprecated")
-                || said.contains("function not found")
-            {
-                Reason::NotSupported
-            } else {
-                Reason::NotAvailable
-            })
-        }
-    }
-}
-
-fn text(cell: &str) -> Reading<Arc<str>> {
-    lacking(cell).map_or_else(|| Reading::Known(clean_shared(cell, NAME_LIMIT)), Reading::Unknown)
-}
-
-fn number<N: std::str::FromStr, T>(cell: &str, judge: impl FnOnce(N) -> Option<T>) -> Reading<T> {
-    lacking(cell)
-        .map_or_else(|| Reading::judged(cell.parse().ok().and_then(judge)), Reading::Unknown)
-}
-
-fn switch(cell: &str) -> Reading<bool> {
-    match cell {
-        "Enabled" | "Yes" => Reading::Known(true),
-        "Disabled" | "No" => Reading::Known(false),
-        _ => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
-    }
-}
-
-fn compute_mode(cell: &str) -> Reading<ComputeMode> {
-    match cell {
-        "Default" => Reading::Known(ComputeMode::Shared),
-        "Exclusive_Thread" => Reading::Known(ComputeMode::ExclusiveThread),
-        "Prohibited" => Reading::Known(ComputeMode::Prohibited),
-        "Exclusive_Process" => Reading::Known(ComputeMode::ExclusiveProcess),
-        _ => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
-    }
-}
-
-fn performance_state(cell: &str) -> Reading<u8> {
-    match cell.strip_prefix('P') {
-        Some(digits) => number(digits, |state: u8| (state <= 15).then_some(state)),
-        None => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
-    }
-}
-
-fn throttle(cell: &str) -> Reading<Throttle> {
-    match cell.strip_prefix("0x") {
-        Some(digits) => Reading::judged(u64::from_str_radix(digits, 16).ok().map(Throttle)),
-        None => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
-    }
-}
-
-fn pair([first, second]: [Reading<u8>; 2]) -> Reading<(u8, u8)> {
-    match (first, second) {
-        (Reading::Known(first), Reading::Known(second)) => Reading::Known((first, second)),
-        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(reason),
-    }
-}
-
-fn prefer<T>(place: &mut Reading<T>, value: Reading<T>) {
-    if value.known().is_some() || place.known().is_none() {
-        *place = value;
-    }
-}
-
-fn fill<T>(place: &mut Reading<T>, value: Reading<T>) {
-    if place.known().is_none() {
-        *place = value;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Reason, Throttle};
 
     fn one(columns: &str, row: &str) -> Device {
         let csv = Csv {
@@ -238,7 +216,7 @@ mod tests {
             rows: vec![row.to_owned()],
             noise: Vec::new(),
         };
-        devices(&csv).pop().expect("a device")
+        devices(&csv, None).pop().expect("a device")
     }
 
     #[test]
@@ -297,7 +275,7 @@ mod tests {
             ],
             noise: Vec::new(),
         };
-        assert_eq!(devices(&csv), []);
+        assert_eq!(devices(&csv, None), []);
     }
 
     #[test]
@@ -316,7 +294,7 @@ mod tests {
                 "nothing about a device".into(),
             ],
         };
-        let found = devices(&csv);
+        let found = devices(&csv, None);
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].fault, Some(DeviceFault::Lost));
         assert_eq!(&*found[1].uuid, "0000:1C:00.0");

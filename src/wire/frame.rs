@@ -20,7 +20,7 @@ const NOISE_LIMIT: usize = 4096;
 /// One frame: its text as sent, and what it says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
-    /// The JSON, as sent.
+    /// The JSON, as sent; empty for an answer.
     pub text: Bytes,
     /// What it says.
     pub body: Body,
@@ -163,6 +163,8 @@ struct Kind<'a> {
 
 fn read(text: Bytes) -> Received {
     match decode(&text) {
+        // What it says may be secret: it goes to who asked, and nobody keeps it as sent.
+        Ok(body @ Body::Answer(_)) => Received::Frame(Box::new(Frame { text: Bytes::new(), body })),
         Ok(body) => Received::Frame(Box::new(Frame { text, body })),
         Err(malformed) => Received::Malformed(malformed),
     }
@@ -188,6 +190,12 @@ fn decode(text: &[u8]) -> Result<Body, MalformedFrame> {
         }
         "sample" => Body::Sample(serde_json::from_slice(text).map_err(not_json)?),
         "error" => Body::Error(serde_json::from_slice(text).map_err(not_json)?),
+        "answer" => Body::Answer(serde_json::from_slice(text).map_err(|error| {
+            // Not in the words of the error, which may hold what was sent.
+            let place = error.column();
+            MalformedFrame::NotJson(format!("an answer that is none, at its byte {place}"))
+        })?),
+        "event" => Body::Event(serde_json::from_slice(text).map_err(not_json)?),
         "bye" => Body::Bye(serde_json::from_slice(text).map_err(not_json)?),
         _ => Body::Other,
     })
@@ -199,6 +207,8 @@ pub fn encode(body: &Body) -> Vec<u8> {
         Body::Hello(hello) => ("hello", serde_json::to_string(hello)),
         Body::Sample(sample) => ("sample", serde_json::to_string(sample)),
         Body::Error(error) => ("error", serde_json::to_string(error)),
+        Body::Answer(answer) => ("answer", serde_json::to_string(answer)),
+        Body::Event(event) => ("event", serde_json::to_string(event)),
         Body::Bye(bye) => ("bye", serde_json::to_string(bye)),
         Body::Other => return Vec::new(),
     };
@@ -325,6 +335,18 @@ mod tests {
             assert_eq!(found.len(), 2, "{cut}");
             assert_eq!(found[0].len(), 5 * 300);
             assert_eq!((found[1].as_str(), reader.noise().as_str()), ("whole", "banner"));
+        }
+    }
+
+    #[test]
+    fn a_broken_answer_gives_away_nothing() {
+        for environ in ["\"API_KEY=hunter2\"", "[5]", "{\"hunter2\":1}", "[\"hunter2\","] {
+            let text = format!("\x1egtop1 {{\"t\":\"answer\",\"id\":1,\"environ\":{environ}}}\n");
+            let mut reader = FrameReader::default();
+            reader.push(text.as_bytes());
+            let Some(Received::Malformed(malformed)) = reader.next_frame() else { panic!() };
+            let said = format!("{malformed} {malformed:?} {}", reader.noise());
+            assert!(!said.contains("hunter2"), "{said}");
         }
     }
 

@@ -6,25 +6,29 @@ use std::time::Duration;
 use crate::model::clean_shared;
 use crate::model::{
     BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, DevicesReading, DriverFacts,
-    Hello, HostFacts, HostReading, HostSlowReading, JobId, Percent, Pressure, ProcessKey,
-    ProcessReading, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source, SourceFault,
-    SourceFaultKind, Space, UsesReading,
+    Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, Percent, Pressure,
+    ProcessesReading, Reading, Reason, Sample, Source, SourceFault, SourceFaultKind, Space,
+    UsesReading,
 };
 use crate::time::{ClockOffset, Timestamp};
 use crate::wire::body::{self, Body, Given};
-use crate::wire::csv::{self, DEVICE_LIMIT, NAME_LIMIT, USE_LIMIT};
+use crate::wire::csv::{self, DEVICE_LIMIT, NAME_LIMIT, Slices, USE_LIMIT};
 
+pub use answer::answer;
+
+mod answer;
 mod device;
+mod process;
 
 /// Most interfaces, ports, disks or file systems of one node.
 const PART_LIMIT: usize = 64;
-/// Longest command line.
-const COMMAND_LIMIT: usize = 512;
 
 /// Lifts the bodies of one session; learns the node's clock as it goes.
 #[derive(Clone, Debug, Default)]
 pub struct Lift {
     offset: ClockOffset,
+    /// What `nvidia-smi` last said of slices; that comes more rarely than its devices.
+    slices: Slices,
 }
 
 /// A lifted body.
@@ -34,6 +38,8 @@ pub enum Lifted {
     Hello(Hello),
     /// A tick, or a source's failure.
     Sample(Box<Sample>),
+    /// Something happened to a device.
+    Event(Event),
     /// The probe ended, and why.
     Bye(Arc<str>),
 }
@@ -56,8 +62,13 @@ impl Lift {
                 let faults = vec![(Source::new(&sent.source), fault)];
                 Lifted::Sample(Box::new(Sample { faults, ..Sample::default() }))
             }
+            Body::Event(sent) => {
+                self.offset.learn(sent.at, arrival);
+                Lifted::Event(self.event(sent, arrival))
+            }
             Body::Bye(sent) => Lifted::Bye(clean_shared(&sent.why, 120)),
-            Body::Other => return None,
+            // An answer is for who asked, and for nobody else.
+            Body::Answer(_) | Body::Other => return None,
         })
     }
 
@@ -65,7 +76,7 @@ impl Lift {
         self.offset.moment(probe_seconds, arrival).unwrap_or(arrival)
     }
 
-    fn sample(&self, sent: &body::Sample, arrival: Timestamp) -> Sample {
+    fn sample(&mut self, sent: &body::Sample, arrival: Timestamp) -> Sample {
         let took = match sent.took {
             Given::Value(took) if (0.0..1e6).contains(&took) => {
                 Some(Duration::from_secs_f64(took / 1000.0))
@@ -76,7 +87,10 @@ impl Lift {
             number: sent.n,
             is_complete: sent.full,
             took,
-            host: sent.host.as_ref().map(|sent| (self.moment(sent.at, arrival), host(sent))),
+            host: sent.host.as_ref().map(|sent| {
+                let at = self.moment(sent.at, arrival);
+                (at, host(sent, at))
+            }),
             host_slow: sent
                 .host_slow
                 .as_ref()
@@ -89,15 +103,23 @@ impl Lift {
                 .collect(),
             processes: sent.processes.as_ref().map(|sent| ProcessesReading {
                 at: self.moment(sent.at, arrival),
-                list: sent.list.iter().take(USE_LIMIT).map(process).collect(),
+                list: sent.list.iter().take(USE_LIMIT).map(process::process).collect(),
+                unseen: sent.unseen.iter().take(USE_LIMIT).filter_map(process::unseen).collect(),
             }),
             faults: Vec::new(),
         }
     }
 
-    fn backend(&self, sent: &body::Backend, arrival: Timestamp) -> BackendReading {
+    fn backend(&mut self, sent: &body::Backend, arrival: Timestamp) -> BackendReading {
         let list = match (&sent.csv, &sent.devices) {
-            (Some(text), _) => Some(csv::devices(text)),
+            (Some(text), _) => {
+                let mut devices = csv::devices(text, sent.more.as_ref());
+                if let Some(mig) = &sent.mig {
+                    self.slices = Slices::read(mig);
+                }
+                self.slices.join(&mut devices, sent.mig.is_some());
+                Some(devices)
+            }
             (None, Some(typed)) => Some(
                 typed
                     .iter()
@@ -111,7 +133,8 @@ impl Lift {
         let devices = list.map(|list| DevicesReading { at: self.moment(sent.at, arrival), list });
         let uses = match (&sent.apps, &sent.uses) {
             (Some(text), _) => {
-                Some(UsesReading { at: self.moment(text.at, arrival), list: csv::uses(text) })
+                let list = self.slices.share_out(csv::uses(text));
+                Some(UsesReading { at: self.moment(text.at, arrival), list })
             }
             (None, Some(typed)) => Some(UsesReading {
                 at: self.moment(typed.at, arrival),
@@ -124,6 +147,28 @@ impl Lift {
             Given::Absent | Given::Null | Given::Wrong => None,
         };
         BackendReading { source: Source::new(&sent.kind), slow_at, devices, uses }
+    }
+
+    fn event(&self, sent: &body::Event, arrival: Timestamp) -> Event {
+        let kind = match sent.kind.as_str() {
+            "xid" => EventKind::Xid,
+            "ecc" => EventKind::MemoryError,
+            "retirement" => EventKind::Retirement,
+            "poison" => EventKind::Poison,
+            "unavailable" => EventKind::Unavailable,
+            "recovery" => EventKind::Recovery,
+            "lost" => EventKind::Lost,
+            "reset" => EventKind::NeedsReset,
+            other => EventKind::Other(clean_shared(other, 32)),
+        };
+        Event {
+            at: self.moment(sent.at, arrival),
+            source: Source::new(&sent.source),
+            kind,
+            device: clean_shared(&sent.device, NAME_LIMIT),
+            code: sent.code.reading(Reason::NotAvailable).get(),
+            message: clean_shared(sent.message.as_deref().unwrap_or_default(), 200),
+        }
     }
 
     fn source_fault(&self, sent: &body::SourceError, arrival: Timestamp) -> SourceFault {
@@ -168,6 +213,7 @@ fn hello(sent: &body::Hello) -> Hello {
             cpus: sent.cpus,
             ticks_per_second: if sent.tick == 0 { 100 } else { sent.tick },
             hidepid: sent.hidepid,
+            is_contained: sent.contained,
             user: name(&sent.user),
         },
         intervals: sent
@@ -197,11 +243,13 @@ fn driver_facts(sent: &body::BackendState) -> Option<Arc<DriverFacts>> {
         version: name(&sent.driver),
         library: name(&sent.library),
         cuda: name(&sent.cuda),
+        no_events: name(&sent.events),
     };
     (facts != DriverFacts::default()).then(|| Arc::new(facts))
 }
 
-fn host(sent: &body::Host) -> HostReading {
+fn host(sent: &body::Host, at: Timestamp) -> HostReading {
+    let uptime = sent.uptime.reading(Reason::NotAvailable).and_then(seconds);
     HostReading {
         cpu: judged(sent.cpu.as_deref(), cpu_ticks),
         load: judged(sent.load.as_deref(), load),
@@ -214,10 +262,8 @@ fn host(sent: &body::Host) -> HostReading {
             memory: percent(sent.memory),
             io: percent(sent.io),
         }),
-        uptime_seconds: sent
-            .uptime
-            .reading(Reason::NotAvailable)
-            .and_then(|up| seconds(up).map(|up| up.as_secs())),
+        uptime_seconds: uptime.map(|up| up.as_secs()),
+        booted_at: uptime.map(|up| at.minus(up)),
         network: sent.net.as_deref().map(traffic).unwrap_or_default(),
         infiniband: sent.infiniband.as_deref().map(traffic).unwrap_or_default(),
         disks: sent.disk.as_deref().map(disks).unwrap_or_default(),
@@ -275,47 +321,6 @@ fn host_slow(sent: &body::HostSlow) -> HostSlowReading {
     }
 }
 
-fn process(sent: &body::Process) -> ProcessReading {
-    let is_new = sent.command.is_some() || sent.user.is_some() || !sent.uid.is_absent();
-    let name = |text: &Option<String>, limit| {
-        text.as_deref()
-            .map_or_else(Reading::default, |text| Reading::Known(clean_shared(text, limit)))
-    };
-    let small = |given: Given<u64>| {
-        given.reading(Reason::NotAvailable).and_then(|id| u32::try_from(id).ok())
-    };
-    let statics = is_new.then(|| ProcessStatics {
-        parent_pid: small(sent.ppid),
-        uid: small(sent.uid),
-        user: name(&sent.user, 64),
-        command: name(&sent.command, COMMAND_LIMIT),
-        job: sent.cgroup.as_deref().and_then(slurm_job),
-    });
-    ProcessReading {
-        key: ProcessKey { pid: sent.pid, start_ticks: sent.start },
-        cpu_ticks: sent.cpu.reading(Reason::NotAvailable),
-        resident: sent.rss.reading(Reason::NotAvailable).map(Bytes),
-        statics,
-    }
-}
-
-/// Reads the job out of a control group such as `/slurm/uid_1000/job_8421/step_0` or
-/// `/system.slice/gpu01_slurmstepd.scope/job_8421/step_batch/user/task_0`. Newer versions have
-/// their lasting id of the job there, such as `s1MXM7XYD0DV00`, and no number.
-fn slurm_job(cgroup: &str) -> Option<JobId> {
-    let (_, below) = cgroup.split_once("slurm")?;
-    let numbered = below.split('/').find_map(|part| part.strip_prefix("job_"));
-    if let Some(number) = numbered {
-        return JobId::new(number);
-    }
-    let (above, _) = below.split_once("/step_")?;
-    let id = above.rsplit('/').next()?;
-    let is_lasting = id.len() == 14
-        && id.starts_with('s')
-        && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    is_lasting.then(|| JobId::new(id))?
-}
-
 fn bytes(given: Given<u64>) -> Reading<Bytes> {
     given.reading(Reason::NotAvailable).map(Bytes)
 }
@@ -338,26 +343,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_is_read_from_every_shape_of_control_group() {
-        let job = |cgroup| slurm_job(cgroup).map(|job| job.to_string());
-        assert_eq!(job("/slurm/uid_1000/job_8421/step_0/task_0").as_deref(), Some("8421"));
-        assert_eq!(job("/slurm_node05/uid_2001/job_12/step_batch").as_deref(), Some("12"));
-        assert_eq!(
-            job("/system.slice/n1_slurmstepd.scope/job_1/step_0/user").as_deref(),
-            Some("1")
-        );
-        assert_eq!(
-            job("/system.slice/n1_slurmstepd.scope/s1MXM7XYD0DV00/step_0/user/task_special")
-                .as_deref(),
-            Some("s1MXM7XYD0DV00")
-        );
-        assert_eq!(job("/system.slice/slurmstepd.scope/system"), None);
-        assert_eq!(job("/system.slice/slurmd.service/step_0"), None);
-        assert_eq!(job("/user.slice/user-1000.slice/job_5"), None);
-        assert_eq!(job("/slurm/uid_1/job_$(x)/step_0"), None);
-    }
-
-    #[test]
     fn impossible_values_spoil_only_themselves() {
         let sent = body::Host {
             cpu: Some(vec![1, 2, 3]),
@@ -366,12 +351,31 @@ mod tests {
             uptime: Given::Value(-5.0),
             ..body::Host::default()
         };
-        let host = host(&sent);
+        let host = host(&sent, Timestamp::default());
         assert_eq!(host.cpu, Reading::Unknown(Reason::Malformed));
         assert_eq!(host.load, Reading::Unknown(Reason::Malformed));
         assert_eq!(host.uptime_seconds, Reading::Unknown(Reason::Malformed));
         assert_eq!(host.memory_total, Reading::Known(Bytes(1 << 40)));
         assert_eq!(host.swap_total, Reading::Unknown(Reason::NotSampled));
+    }
+
+    #[test]
+    fn an_event_is_bounded_and_its_words_are_safe() {
+        let sent = body::Event {
+            at: f64::MAX,
+            source: "nvml".into(),
+            kind: "\u{1b}[2Jmeteor".repeat(99),
+            device: "x".repeat(9999),
+            code: Given::Wrong,
+            message: Some("\u{202e}".repeat(9999)),
+        };
+        let arrival = Timestamp::from_micros(7);
+        let Some(Lifted::Event(event)) = Lift::default().body(&Body::Event(sent), arrival) else {
+            panic!()
+        };
+        assert_eq!((event.at, event.code), (arrival, None));
+        assert!(event.kind.word().starts_with("[2Jmeteor") && event.kind.word().len() <= 32);
+        assert_eq!((event.device.len(), &*event.message), (NAME_LIMIT, ""));
     }
 
     #[test]

@@ -210,8 +210,10 @@ class Slurm:
             self.signal(verb, f"{HOME}/slurmctld.pid")
 
     def signal(self, verb, pid_file):
-        name = {"stop": "KILL", "freeze": "STOP", "thaw": "CONT"}[verb]
-        self.sh(f"kill -{name} $(cat {pid_file})")
+        name = {"stop": "TERM", "freeze": "STOP", "thaw": "CONT"}[verb]
+        # A controller that was killed forgets what it has not yet written down.
+        wait = 'while kill -0 "$p" 2>/dev/null; do sleep 0.02; done' if verb == "stop" else ":"
+        self.sh(f"p=$(cat {pid_file}) && kill -{name} $p && {wait}")
 
     def config(self, verb):
         """hide or show: slurm.conf as the login node finds it."""

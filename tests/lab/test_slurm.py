@@ -6,7 +6,7 @@ import re
 import shutil
 import unittest
 
-from harness import LabCase, Snapshot, wait_for
+from harness import PATIENCE, LabCase, Snapshot, wait_for
 
 # Often enough for tests, and longer than a round takes.
 INTERVAL = ("--discovery-interval", "1")
@@ -67,7 +67,7 @@ def used(snapshot, number):
     found = {}
     for node in snapshot.value["nodes"]:
         for device in node["devices"]:
-            if any(process["job"] == number for process in device["processes"]):
+            if any(process["job"] == number for process in device["processes"] or ()):
                 found.setdefault(node["name"], []).append(device["uuid"])
     return found
 
@@ -105,7 +105,7 @@ class Devices(SlurmCase):
         # Only now: nothing that would delay it is begun after it.
         cls.jobs["waiting"] = cls.sbatch("-J", "big", "-N6", "--gres=gpu:8")
         cls.watch = cls.lab.watch("--slurm", *INTERVAL)
-        cls.seen = cls.watch.until("all jobs, their devices, and all processes", cls.is_complete)
+        cls.seen = cls.watch.until("all jobs, their devices, and all processes", cls.is_complete, 3 * PATIENCE)
 
     @classmethod
     def is_complete(cls, snapshot):
@@ -254,6 +254,31 @@ class Coming(SlurmCase):
         terminal.until("the source and the age of the list", r"Slurm: jobs of alice  list \d+s old")
         self.lab.run("scancel", held)
         terminal.until("nothing again", r"no running job of alice")
+        terminal.type("q")
+        terminal.until("the prompt", r"ready> *$")
+
+
+    def test_jobs_and_their_nodes_are_walked_through(self):
+        first = self.sbatch("-J", "first", "-N2", "--gres=gpu:1", "--ntasks-per-node=1")
+        self.running(first)
+        second = self.sbatch("-J", "second", "--gres=gpu:1", "-w", "gpu03")
+        self.running(second)
+        terminal = self.lab.terminal()
+        terminal.gtop("--slurm", *INTERVAL)
+        terminal.until("the nodes", r"gpu03")
+        terminal.type("2")
+        terminal.until("the first job", rf"job {first}  first  alice gpu running .*job 1 of 2   node 1 of 2")
+        terminal.until("its devices", r"Slurm gave it devices 0 of gpu01")
+        terminal.type("Right")
+        terminal.until("its other node", r"node 2 of 2")
+        terminal.type("j")
+        terminal.until("the second job", rf"job {second}  second .*job 2 of 2   node 1 of 1")
+        self.lab.run("scancel", first)
+        terminal.until("it stays, now the only one", rf"job {second}  second .*job 1 of 1")
+        self.lab.run("scancel", second)
+        terminal.until("it has ended", rf"job {second}  second  has ended")
+        terminal.type("o")
+        terminal.until("the fleet", r"no running job of alice")
         terminal.type("q")
         terminal.until("the prompt", r"ready> *$")
 

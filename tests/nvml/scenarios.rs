@@ -47,13 +47,13 @@ fn usual(scenario: &str) -> Option<Value> {
 }
 
 /// The whole devices of a snapshot.
-fn whole(node: &Value) -> Vec<&Value> {
+pub(crate) fn whole(node: &Value) -> Vec<&Value> {
     let devices = node["devices"].as_array().unwrap();
     devices.iter().filter(|device| device["parent"].is_null()).collect()
 }
 
 /// What the snapshot says of a source.
-fn source<'a>(node: &'a Value, id: &str) -> &'a Value {
+pub(crate) fn source<'a>(node: &'a Value, id: &str) -> &'a Value {
     node["sources"].as_array().unwrap().iter().find(|source| source["id"] == id).unwrap()
 }
 
@@ -316,14 +316,100 @@ fn a_device_in_trouble_says_all_of_it() {
         gpu 0 util=99 throttle=0x48 margin=-3 temp=91 held_hw_thermal=1+500000000 ecc_cv=3 ecc_uv=2 \
         ecc_ca=412 ecc_ua=7 remap_corrected=1 remap_uncorrected=6 remap_pending=1 remap_failed=1 \
         retired_sbe=5 retired_dbe=2 retired_pending=1 recovery=1 fabric=3 fabric_health=0x41\n\
-        xid 0 63\nxid 0 79\nevent 0 0x8000 1\n";
+        xid 0 63\nxid 0 79\nxid 0 63\nevent 0 2 0\nevent 0 0x8000 1\n";
     let Some(node) = usual(scenario) else { return };
     check(scenario, &node);
     let device = whole(&node)[0];
-    assert_eq!((&device["xid"], &device["xid_events"]), (&json!(79), &json!(2)));
+    assert_eq!((&device["xid"], &device["xid_events"]), (&json!(63), &json!(3)));
+    assert_eq!(device["xid_meaning"], "memory was marked to be replaced or given up");
     assert_eq!(device["fabric_health"], "degraded bandwidth, access timeout");
     let held = device["throttled_hardware_thermal_percent"].as_f64().unwrap();
     assert!((20.0..100.0).contains(&held), "{held}");
+    let said =
+        |event: &Value| (event["kind"].clone(), event["code"].clone(), event["text"].clone());
+    let mut told: Vec<_> = node["events"].as_array().unwrap().iter().map(said).collect();
+    told.sort_by_key(|event| format!("{event:?}"));
+    let xid = |code: u64, words| (json!("xid"), json!(code), json!(words));
+    let memory = (json!("ecc"), Value::Null, json!("uncorrected memory error"));
+    let marked = xid(63, "Xid 63: memory was marked to be replaced or given up");
+    let action = (json!("recovery"), Value::Null, json!("recovery action changed"));
+    assert_eq!(
+        told,
+        [memory, action, marked, xid(79, "Xid 79: the device has fallen off the bus")]
+    );
+    for event in node["events"].as_array().unwrap() {
+        assert_eq!((&event["device"], &event["index"]), (&device["uuid"], &json!(0)));
+        assert_eq!((&event["source"], &event["count"]), (&json!("nvml"), &json!(1)));
+        assert!(event["age_seconds"].as_f64().unwrap() >= 0.0, "{event}");
+        assert_eq!(event["at"], event["first_at"]);
+    }
+    assert_eq!(source(&node, "nvml")["driver"]["no_events"], Value::Null);
+}
+
+#[test]
+fn a_driver_that_tells_no_events_says_so() {
+    for (fault, why) in [
+        ("nvmlDeviceRegisterEvents 3", "not supported"),
+        ("nvmlEventSetCreate 4", "no permission"),
+        ("nvmlEventSetWait_v2 4", "no permission"),
+    ] {
+        let scenario = format!("driver 570.133.20 12080\ngpu 0\nxid 0 79\nfault {fault}\n");
+        let Some(node) = usual(&scenario) else { return };
+        assert_eq!(source(&node, "nvml")["driver"]["no_events"], why, "{fault}");
+        let device = whole(&node)[0];
+        for field in ["xid", "xid_events", "xid_meaning"] {
+            assert_eq!((&device[field], &device["unknown"][field]), (&Value::Null, &json!(why)));
+        }
+        assert_eq!(node["events"], json!([]));
+    }
+}
+
+#[test]
+fn a_refused_list_of_processes_is_unknown_and_not_empty() {
+    for (code, why) in [(4, "no permission"), (3, "not supported"), (999, "driver error")] {
+        let scenario = format!(
+            "driver 570.133.20 12080\ngpu 0 used_mib=500\ngpu 1 used_mib=500\nproc 0 4000001 400\n\
+             proc 1 4000002 400\nfault nvmlDeviceGetComputeRunningProcesses_v3@1 {code}\n"
+        );
+        let Some(node) = usual(&scenario) else { return };
+        let shown = whole(&node);
+        assert_eq!(shown[0]["processes"][0]["pid"], 4_000_001);
+        assert_eq!(shown[1]["processes"], Value::Null, "{code}");
+        assert_eq!(shown[1]["unknown"]["processes"], why);
+        assert_eq!(shown[1]["memory_used_bytes"], 500_u64 << 20);
+    }
+}
+
+#[test]
+fn nvidia_smi_that_tells_no_processes_leaves_them_unknown() {
+    let scenario = "driver 570.133.20 12080\ngpu 0 used_mib=500\nproc 0 4000001 400\nset 0 power.draw [N/A]\n\
+        fault apps 4\n";
+    let node = run(Path::new("/nonexistent"), Smi::InPath, scenario);
+    let shown = whole(&node)[0];
+    assert_eq!(
+        (&shown["processes"], &shown["unknown"]["processes"]),
+        (&Value::Null, &json!("no permission"))
+    );
+    assert_eq!(
+        (&shown["power_watts"], &shown["unknown"]["power_watts"]),
+        (&Value::Null, &json!("not supported"))
+    );
+    let users = source(&node, "nvidia-smi.processes");
+    assert_eq!(users["fault"]["kind"], "no permission");
+    assert_eq!(source(&node, "nvidia-smi")["fault"], Value::Null);
+}
+
+#[test]
+fn a_first_call_that_hangs_is_named_and_the_host_is_there() {
+    let scenario = "driver 570.133.20 12080\ngpu 0\nfault nvmlDeviceGetPowerUsage hang\n";
+    let Some(node) = usual(scenario) else { return };
+    assert_eq!(node["devices"], json!([]));
+    let fault = &source(&node, "nvml")["fault"];
+    assert_eq!(
+        (&fault["kind"], &fault["call"]),
+        (&json!("stuck"), &json!("nvmlDeviceGetPowerUsage of device 0"))
+    );
+    assert!(node["host"]["memory_total_bytes"].is_u64());
 }
 
 #[test]

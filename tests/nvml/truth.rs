@@ -96,7 +96,9 @@ const FIELDS: &[(&str, &str, Show)] = &[
 ];
 
 /// Fields that follow from two samples, from the machine, or from several keys; judged one by one.
-const OTHERS: [&str; 21] = [
+const OTHERS: [&str; 24] = [
+    "hidden_processes",
+    "hidden_memory_bytes",
     "name",
     "pci_bus",
     "driver_version",
@@ -109,6 +111,7 @@ const OTHERS: [&str; 21] = [
     "compute_instance",
     "xid",
     "xid_events",
+    "xid_meaning",
     "throttled_power_percent",
     "throttled_thermal_percent",
     "throttled_hardware_thermal_percent",

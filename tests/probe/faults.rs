@@ -1,8 +1,9 @@
 //! nvidia-smi in all its moods: devices may become unknown, the host never does.
 
+use gtop::probe::Interpreter;
 use serde_json::Value;
 
-use crate::rig::{BOTH, Rig, Setup, gpus};
+use crate::rig::{BOTH, PATIENCE, Rig, Setup, gpus};
 
 /// The first nvidia-smi section.
 fn csv(rig: &mut Rig) -> Value {
@@ -15,7 +16,9 @@ fn csv(rig: &mut Rig) -> Value {
 #[test]
 fn a_hang_is_reported_as_stuck_while_the_host_goes_on() {
     for interpreter in BOTH {
-        let mut rig = Setup::new(interpreter).state(&(gpus(2) + "fault query hang\n")).start();
+        let mut rig = Setup::new(interpreter).state(&gpus(2)).start();
+        csv(&mut rig);
+        rig.set_state(&(gpus(2) + "fault query hang\n"));
         let mut samples = 0;
         let mut stuck = |rig: &mut Rig| {
             rig.until("stuck", |frame| {
@@ -33,6 +36,40 @@ fn a_hang_is_reported_as_stuck_while_the_host_goes_on() {
         assert!(samples >= 5, "{samples}");
         rig.finish();
     }
+}
+
+#[test]
+fn a_first_call_that_takes_half_a_minute_is_waited_for() {
+    std::thread::scope(|scope| {
+        for interpreter in BOTH {
+            scope.spawn(move || wait_for_the_first_call(interpreter));
+        }
+    });
+}
+
+fn wait_for_the_first_call(interpreter: Interpreter) {
+    let state = gpus(2) + "fault query slow 30\n";
+    let setup = Setup { deadman: 10 * PATIENCE, ..Setup::new(interpreter) };
+    let mut rig = setup.state(&state).start();
+    let (mut told, mut samples, mut intervals) = (Vec::new(), 0, Value::Null);
+    rig.until("devices", |frame| {
+        if frame["t"] == "error" {
+            told.push((frame["code"].clone(), frame["for"].as_f64().unwrap()));
+        }
+        if frame["t"] == "hello" {
+            intervals = frame["intervals"].clone();
+        }
+        samples += u32::from(frame["t"] == "sample" && frame["host"]["cpu"].is_array());
+        frame["backends"][0]["csv"].is_object().then_some(())
+    });
+    assert!(told.iter().all(|(code, _)| code == "starting"), "{told:?}");
+    assert!((3.0..4.0).contains(&told[0].1) && told.len() >= 10, "{told:?}");
+    assert!(samples >= 40, "{samples}");
+    // It is asked again after as long a rest.
+    for (source, interval) in [("nvidia-smi", 80.0), ("nvidia-smi.slow", 80.0), ("host", 0.5)] {
+        assert_eq!(intervals[source], interval, "{interpreter:?} {source}");
+    }
+    rig.finish();
 }
 
 #[test]
@@ -90,7 +127,11 @@ fn after_a_failure_the_devices_come_back() {
         assert_eq!(csv(&mut rig)["rows"].as_array().unwrap().len(), 2);
         // And the other way round: a full sample must not bring back what is no longer so.
         rig.set_state(&(gpus(2) + "fault nvidia-smi 18\n"));
-        assert_eq!(rig.error()["code"], "mismatch");
+        // Who uses them and what changes slowly may fail first.
+        let code = rig.until("an error of the devices", |frame| {
+            (frame["source"] == "nvidia-smi").then(|| frame["code"].clone())
+        });
+        assert_eq!(code, "mismatch");
         rig.command(gtop::probe::Command::Full);
         let full = rig.until("full", |frame| (frame["full"] == true).then(|| frame.clone()));
         assert!(full["backends"].is_null(), "{full}");
@@ -126,6 +167,94 @@ fn fields_a_version_does_not_know_are_left_out() {
         assert_eq!(columns[0], "uuid");
         let row = section["rows"][0].as_str().unwrap();
         assert_eq!(row.split(", ").count(), 32);
+        rig.finish();
+    }
+}
+
+/// The second query, which comes with the devices.
+fn more(rig: &mut Rig) -> Value {
+    rig.until("details", |frame| {
+        let backend = &frame["backends"][0];
+        (backend["slow"].is_number() && backend["csv"].is_object()).then(|| backend.clone())
+    })
+}
+
+#[test]
+fn what_changes_slowly_is_asked_for_beside_the_devices() {
+    for interpreter in BOTH {
+        let mut rig = Setup::new(interpreter).state(&gpus(2)).start();
+        let told = more(&mut rig);
+        assert_eq!(told["more"]["columns"].as_array().unwrap().len(), 27);
+        let row = told["more"]["rows"][1].as_str().unwrap();
+        assert_eq!(row.split(", ").count(), 27, "{row}");
+        assert!(told["mig"].is_null());
+        rig.finish();
+    }
+}
+
+#[test]
+fn an_old_version_is_asked_for_what_it_knows_and_not_again_for_more() {
+    for interpreter in BOTH {
+        // A version that lacks some of it loses those, one that lacks most loses all that came later.
+        let some = "unknown compute_cap\nunknown gpu_recovery_action\n".to_owned();
+        for (lacking, count) in [(some, 25), ("old\n".to_owned(), 10)] {
+            let mut rig = Setup::new(interpreter).state(&(gpus(1) + &lacking)).start();
+            let told = more(&mut rig);
+            assert_eq!(told["more"]["columns"].as_array().unwrap().len(), count, "{interpreter:?}");
+            rig.finish();
+        }
+        let state = gpus(1) + "unknown display_active\nunknown clocks.max.graphics\n" + "old\n";
+        let mut rig = Setup::new(interpreter).state(&state).start();
+        assert_eq!(more(&mut rig)["more"]["columns"].as_array().unwrap().len(), 8);
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_failing_second_query_leaves_the_devices_alone() {
+    for interpreter in BOTH {
+        let mut rig = Setup::new(interpreter).state(&(gpus(1) + "fault more 4\n")).start();
+        let error = rig.error();
+        assert_eq!((&error["code"], &error["source"]), (&"perm".into(), &"nvidia-smi.slow".into()));
+        assert!(csv(&mut rig)["rows"].is_array());
+        rig.finish();
+    }
+}
+
+#[test]
+fn slices_are_listed_with_what_they_hold() {
+    for interpreter in BOTH {
+        let state = gpus(2)
+            + "gpu 1 mig=1\nslice 1 0 total_mib=9728 used_mib=10 gi=7\n\
+               slice 1 1 total_mib=9728 used_mib=11 gi=8\nproc 1 4000001 5 slice=1\n";
+        let mut rig = Setup::new(interpreter).state(&state).start();
+        let mig = rig.until("slices", |frame| {
+            let mig = &frame["backends"][0]["mig"];
+            mig.is_object().then(|| mig.clone())
+        });
+        let lines = |key: &str| mig[key].as_array().unwrap().clone();
+        assert_eq!(lines("list").len(), 4, "{mig}");
+        assert!(lines("list")[2].as_str().unwrap().starts_with("MIG 1g.10gb"), "{mig}");
+        let words =
+            |line: &Value| line.as_str().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        let table: Vec<String> = lines("table").iter().map(words).collect();
+        assert_eq!(table.len(), 3, "{table:?}");
+        assert!(table[1].starts_with("| 1 8 0 1 | 11MiB / 9728MiB |"), "{table:?}");
+        assert!(table[2].starts_with("| 1 8 0 4000001 C "), "{table:?}");
+        rig.finish();
+    }
+}
+
+#[test]
+fn lines_may_end_as_in_windows_and_complaints_stand_between_rows() {
+    for interpreter in BOTH {
+        let state = gpus(3) + "gpu 1 lost\nfault query crlf\n";
+        let mut rig = Setup::new(interpreter).state(&state).start();
+        let section = csv(&mut rig);
+        let rows = section["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 2, "{section}");
+        assert!(rows.iter().all(|row| row.as_str().unwrap().ends_with(", 16")), "{section}");
+        assert_eq!(section["noise"].as_array().unwrap().len(), 1);
         rig.finish();
     }
 }

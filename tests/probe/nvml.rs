@@ -91,6 +91,69 @@ fn a_device_that_is_lost_is_marked_and_the_others_go_on() {
     rig.finish();
 }
 
+/// The next events, as kind, device and number, sorted.
+fn events(rig: &mut Rig, count: usize) -> Vec<(String, String, Option<u64>)> {
+    let mut told = Vec::new();
+    rig.until("events", |frame| {
+        if frame["t"] == "event" {
+            let word = |key: &str| frame[key].as_str().unwrap().to_owned();
+            told.push((word("kind"), word("device"), frame["code"].as_u64()));
+        }
+        (told.len() >= count).then_some(())
+    });
+    told.sort();
+    told
+}
+
+#[test]
+fn what_happens_to_a_device_is_told_once_with_its_number() {
+    let Some(mut rig) = started(&(gpus(2) + "gpu 1 recovery=0\n")) else { return };
+    let first = when(&mut rig, "devices", |devices| devices.len() == 2);
+    let of = |place: usize| first[place]["uuid"].as_str().unwrap().to_owned();
+    // An Xid comes in showers.
+    let shower = "xid 0 31\n".repeat(5);
+    let rest = "event 1 0x1000 0\nevent 1 0x8000 1\n";
+    rig.set_state(&(gpus(2) + "gpu 1 recovery=2\n" + &shower + rest));
+    let told = events(&mut rig, 3);
+    let event = |kind: &str, place, code| (kind.to_owned(), of(place), code);
+    assert_eq!(
+        told,
+        [event("poison", 1, None), event("recovery", 1, Some(2)), event("xid", 0, Some(31))]
+    );
+    let counted = when(&mut rig, "a count", |devices| devices[0]["xids"].is_u64());
+    assert_eq!((&counted[0]["xids"], &counted[0]["xid"]), (&5.into(), &31.into()));
+    rig.finish();
+}
+
+#[test]
+fn an_event_of_a_slice_names_the_slice() {
+    let state = gpus(1)
+        + "gpu 0 mig=1\nslice 0 0 total_mib=9 used_mib=1 gi=7\nslice 0 1 total_mib=9 used_mib=1 gi=8\n";
+    let Some(mut rig) = started(&state) else { return };
+    let first = when(&mut rig, "devices", |devices| devices.len() == 3);
+    rig.set_state(&(state + "xid 0 43 slice 1\n"));
+    assert_eq!(
+        events(&mut rig, 1),
+        [("xid".to_owned(), first[2]["uuid"].as_str().unwrap().to_owned(), Some(43))]
+    );
+    rig.finish();
+}
+
+#[test]
+fn events_are_told_of_devices_that_come_later_and_beside_one_that_is_lost() {
+    let Some(mut rig) = started(&gpus(1)) else { return };
+    when(&mut rig, "devices", |devices| devices.len() == 1);
+    rig.set_state(&gpus(3));
+    let three = when(&mut rig, "more devices", |devices| devices.len() == 3);
+    let of = |place: usize| three[place]["uuid"].as_str().unwrap().to_owned();
+    let event = |kind: &str, place, code| (kind.to_owned(), of(place), code);
+    rig.set_state(&(gpus(3) + "xid 2 45\n"));
+    assert_eq!(events(&mut rig, 1), [event("xid", 2, Some(45))]);
+    rig.set_state(&(gpus(3) + "gpu 1 lost\nxid 0 74\n"));
+    assert_eq!(events(&mut rig, 2), [event("lost", 1, None), event("xid", 0, Some(74))]);
+    rig.finish();
+}
+
 #[test]
 fn slices_that_come_and_go_are_told_with_a_new_hello() {
     let Some(mut rig) = started(&gpus(2)) else { return };
@@ -119,19 +182,39 @@ fn slices_that_come_and_go_are_told_with_a_new_hello() {
 
 #[test]
 fn a_call_that_does_not_return_is_named_while_the_host_goes_on() {
-    let Some(mut rig) = started(&gpus(2)) else { return };
-    when(&mut rig, "devices", |devices| devices.len() == 2);
+    let Some(setup) = setup(&gpus(2)) else { return };
+    // An alarm that would end it does not ring during this test.
+    let mut rig = Setup { deadman: 10 * PATIENCE, ..setup }.start();
+    let mut last_devices =
+        rig.until("devices", |frame| devices(frame).and_then(|_| frame["at"].as_f64()));
     rig.set_state(&(gpus(2) + "fault nvmlDeviceGetPowerUsage@1 hang\n"));
-    let mut samples = 0;
-    let error = rig.until("stuck", |frame| {
-        samples += u32::from(frame["t"] == "sample" && frame["host"].is_object());
-        (frame["t"] == "error").then(|| frame.clone())
-    });
-    assert_eq!((&error["code"], &error["source"]), (&"stuck".into(), &"nvml".into()));
-    assert_eq!(error["call"], "nvmlDeviceGetPowerUsage of device 1");
-    let lasted = error["for"].as_f64().unwrap();
-    assert!((3.0..60.0).contains(&lasted), "{lasted}");
-    assert!(samples >= 5, "{samples}");
+    let mut numbers = Vec::new();
+    let mut stuck = |rig: &mut Rig| {
+        rig.until("stuck", |frame| {
+            if devices(frame).is_some() {
+                last_devices = frame["at"].as_f64().unwrap();
+                numbers.clear();
+            } else if frame["t"] == "sample" {
+                assert!(frame["host"]["cpu"].is_array(), "{frame}");
+                numbers.push(frame["n"].as_u64().unwrap());
+            }
+            (frame["t"] == "error").then(|| frame.clone())
+        })
+    };
+    let (first, second) = (stuck(&mut rig), stuck(&mut rig));
+    assert_eq!((&first["code"], &first["source"]), (&"stuck".into(), &"nvml".into()));
+    assert_eq!(first["call"], "nvmlDeviceGetPowerUsage of device 1");
+    let number = |error: &Value, key: &str| error[key].as_f64().unwrap();
+    assert!((3.0..4.0).contains(&number(&first, "for")), "{first}");
+    // It counts from the call, which came after the last devices and with the tick that followed them.
+    let began = number(&first, "at") - number(&first, "for");
+    assert!((last_devices..last_devices + 1.5).contains(&began), "{last_devices} {first}");
+    let since = number(&second, "at") - number(&second, "for");
+    assert!((since - began).abs() < 0.1, "{first} {second}");
+    // The host's ticks went on, each of them, twice a second.
+    assert!(numbers.windows(2).all(|two| two[1] == two[0] + 1), "{numbers:?}");
+    let span = number(&second, "at") - last_devices;
+    assert!(numbers.len() as f64 >= 1.5 * span, "{} in {span}", numbers.len());
     // Nothing is left, and nobody waits for the driver.
     let closed = Instant::now();
     rig.close();

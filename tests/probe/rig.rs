@@ -85,7 +85,7 @@ impl Setup {
             deadman: self.deadman,
             ..Settings::new(NODE, NONCE)
         };
-        let source = probe::source(self.interpreter, &settings);
+        let source = probe::source(self.interpreter, &settings).parts().concat();
         let mut rig = self.spawn(&source, configure);
         if self.program.is_none() {
             assert_eq!(rig.greet(), Some(self.interpreter));

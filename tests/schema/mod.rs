@@ -22,13 +22,15 @@ enum Shape {
     List(&'static Self, usize),
     /// Exactly so many of these.
     Row(&'static Self, usize),
+    /// Exactly these, in order.
+    Tuple(&'static [Self]),
     /// Anything by name.
     Map(&'static Self),
     /// These keys: those marked must be there, no others may.
     Object(&'static [(&'static str, bool, Self)]),
 }
 
-use Shape::{Count, Flag, List, Map, Maybe, Number, Object, Row, Text, Word};
+use Shape::{Count, Flag, List, Map, Maybe, Number, Object, Row, Text, Tuple, Word};
 
 const MUST: bool = true;
 const MAY: bool = false;
@@ -54,6 +56,8 @@ const BACKEND_STATE: Shape = Object(&[
     ("cuda", MAY, Text(96)),
     ("devices", MAY, Count(256)),
     ("slices", MAY, Count(4096)),
+    // Why none are told.
+    ("events", MAY, Text(96)),
 ]);
 
 const HELLO: Shape = Object(&[
@@ -72,6 +76,7 @@ const HELLO: Shape = Object(&[
     ("uid", MUST, Count(u32::MAX as u64)),
     ("user", MUST, Text(255)),
     ("hidepid", MUST, Count(4)),
+    ("contained", MAY, Flag),
     ("version", MUST, Text(64)),
     ("path", MAY, Text(255)),
     ("commands", MUST, List(&Text(16), 16)),
@@ -136,6 +141,7 @@ const DEVICE: Shape = Object(&[
     ("ecc_corrected", MAY, MAYBE_COUNT),
     ("ecc_uncorrected", MAY, MAYBE_COUNT),
     ("driver", MAY, Text(64)),
+    ("users", MAY, MAYBE_FLAG),
     ("encoder", MAY, MAYBE_PERCENT),
     ("decoder", MAY, MAYBE_PERCENT),
     ("power_average", MAY, MAYBE_MILLIWATTS),
@@ -223,6 +229,16 @@ const BACKEND: Shape = Object(&[
             ("noise", MAY, List(&Text(200), 8)),
         ]),
     ),
+    (
+        "more",
+        MAY,
+        Object(&[("columns", MUST, List(&Text(64), 64)), ("rows", MUST, List(&Text(1024), 64))]),
+    ),
+    (
+        "mig",
+        MAY,
+        Object(&[("list", MUST, List(&Text(200), 1024)), ("table", MUST, List(&Text(200), 1024))]),
+    ),
     ("apps", MAY, Object(&[("at", MUST, CLOCK), ("rows", MUST, List(&Text(1024), 1024))])),
     ("devices", MAY, List(&DEVICE, 256)),
     ("uses", MAY, Object(&[("at", MUST, CLOCK), ("list", MUST, List(&USE, 4096))])),
@@ -238,6 +254,72 @@ const PROCESS: Shape = Object(&[
     ("user", MAY, Maybe(&Text(255))),
     ("command", MAY, Maybe(&Text(514))),
     ("cgroup", MAY, Maybe(&Text(512))),
+    ("state", MAY, STATE),
+    ("threads", MAY, MAYBE_COUNT),
+    ("cwd", MAY, Maybe(&Text(512))),
+    ("job", MAY, Text(32)),
+    ("step", MAY, Text(32)),
+    ("parents", MAY, List(&Tuple(&[Count(1 << 22), COUNTER, Text(64)]), 16)),
+]);
+
+const STATE: Shape = Word(&["R", "S", "D", "T", "t", "Z", "X", "x", "I", "P", "W", "K"]);
+
+const UNSEEN: Shape = Object(&[
+    ("pid", MUST, Count(u32::MAX as u64)),
+    ("why", MUST, Word(&["gone", "hidden", "elsewhere"])),
+    ("uid", MAY, MAYBE_COUNT),
+    ("user", MAY, Maybe(&Text(255))),
+    ("cgroup", MAY, Maybe(&Text(512))),
+]);
+
+const TREE_ROW: Shape = Object(&[
+    ("pid", MUST, Count(1 << 22)),
+    ("ppid", MUST, Count(1 << 22)),
+    ("start", MUST, COUNTER),
+    ("uid", MUST, MAYBE_COUNT),
+    ("user", MUST, Maybe(&Text(255))),
+    ("state", MUST, STATE),
+    ("cpu", MUST, COUNTER),
+    ("rss", MUST, BYTES),
+    ("command", MUST, Text(514)),
+]);
+
+const DETAIL: Shape = Object(&[
+    ("pid", MUST, Count(1 << 22)),
+    ("ppid", MUST, Count(1 << 22)),
+    ("start", MUST, COUNTER),
+    ("uid", MUST, MAYBE_COUNT),
+    ("user", MUST, Maybe(&Text(255))),
+    ("state", MUST, STATE),
+    ("cpu", MUST, COUNTER),
+    ("rss", MUST, BYTES),
+    ("command", MUST, Text(4096)),
+    ("threads", MUST, COUNTER),
+    ("nice", MUST, Number(-20.0, 19.0)),
+    ("vsize", MUST, COUNTER),
+    ("peak", MAY, COUNTER),
+    ("swap", MAY, COUNTER),
+    ("voluntary", MAY, COUNTER),
+    ("involuntary", MAY, COUNTER),
+    ("cwd", MUST, Maybe(&Text(4096))),
+    ("exe", MUST, Maybe(&Text(4096))),
+    ("cgroup", MUST, Text(512)),
+    ("wchan", MUST, Maybe(&Text(64))),
+    ("io", MUST, Maybe(&Row(&COUNTER, 4))),
+    ("limits", MUST, List(&Row(&Text(64), 3), 32)),
+]);
+
+const ANSWER: Shape = Object(&[
+    ("t", MUST, Word(&["answer"])),
+    ("id", MUST, COUNTER),
+    ("at", MUST, CLOCK),
+    ("result", MUST, Word(&["ok", "sent", "gone", "reused", "zombie", "refused", "failed", "bad"])),
+    ("why", MAY, Text(160)),
+    ("errno", MAY, Count(200)),
+    ("cut", MAY, Flag),
+    ("environ", MAY, List(&Text(131_072), 131_072)),
+    ("tree", MAY, List(&TREE_ROW, 1024)),
+    ("detail", MAY, DETAIL),
 ]);
 
 const SAMPLE: Shape = Object(&[
@@ -257,7 +339,15 @@ const SAMPLE: Shape = Object(&[
         ]),
     ),
     ("backends", MAY, List(&BACKEND, 16)),
-    ("processes", MAY, Object(&[("at", MUST, CLOCK), ("list", MUST, List(&PROCESS, 1024))])),
+    (
+        "processes",
+        MAY,
+        Object(&[
+            ("at", MUST, CLOCK),
+            ("list", MUST, List(&PROCESS, 1024)),
+            ("unseen", MAY, List(&UNSEEN, 1024)),
+        ]),
+    ),
 ]);
 
 const CODES: &[&str] =
@@ -273,6 +363,20 @@ const ERROR: Shape = Object(&[
     ("for", MAY, Number(0.0, 1e9)),
     ("message", MAY, Text(200)),
     ("device", MAY, Text(96)),
+]);
+
+const EVENT: Shape = Object(&[
+    ("t", MUST, Word(&["event"])),
+    ("at", MUST, CLOCK),
+    ("source", MUST, Text(64)),
+    (
+        "kind",
+        MUST,
+        Word(&["xid", "ecc", "retirement", "poison", "unavailable", "recovery", "lost", "reset"]),
+    ),
+    ("device", MUST, Text(96)),
+    ("code", MAY, MAYBE_COUNT),
+    ("message", MAY, Text(200)),
 ]);
 
 const BYE: Shape =
@@ -301,6 +405,8 @@ pub(crate) fn frame(frame: &Value) -> Result<(), String> {
         Some("hello") => &HELLO,
         Some("sample") => &SAMPLE,
         Some("error") => &ERROR,
+        Some("answer") => &ANSWER,
+        Some("event") => &EVENT,
         Some("bye") => &BYE,
         other => return Err(format!("a frame of kind {other:?}")),
     };
@@ -324,6 +430,13 @@ fn judge(value: &Value, shape: &Shape) -> Result<(), Misfit> {
         Maybe(shape) => return if value.is_null() { Ok(()) } else { judge(value, shape) },
         List(shape, most) => return list(value, shape, 0, *most),
         Row(shape, count) => return list(value, shape, *count, *count),
+        Tuple(shapes) => {
+            let all = value.as_array().filter(|list| list.len() == shapes.len());
+            let Some(all) = all else { return misfit(value) };
+            let mut pairs = all.iter().zip(*shapes).enumerate();
+            return pairs
+                .try_for_each(|(i, (value, shape))| at(&i.to_string(), judge(value, shape)));
+        }
         Map(shape) => {
             let Some(map) = value.as_object() else { return misfit(value) };
             return map.iter().try_for_each(|(key, value)| at(key, judge(value, shape)));

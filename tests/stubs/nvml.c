@@ -14,8 +14,9 @@
 //                                 a process on device N: sm (also as BASE%SPAN) mem enc dec, type=C|G|CG|M, slice=I;
 //                                 MIB may be -
 //   stale N PID SM                a row of the process samples that is garbage: an old process, an absurd share
-//   xid N CODE | event N TYPE DATA
-//                                 something that happens, told to who has registered, once for each content of the file
+//   xid N CODE [slice I] | event N TYPE DATA
+//                                 something that happens, told to who has registered, once for each content of the file;
+//                                 a set with a lost device in it has nothing but the loss to tell
 //   fault FUNCTION[@N] HOW        HOW: an nvmlReturn_t, hang, or slow MICROSECONDS; FUNCTION nvml stands for all
 //   at SECONDS LINE               LINE holds from so many seconds after the file was written
 // A value is a number, BASE+RATE (grows by RATE a second from when the file was written), BASE%SPAN (wanders up to
@@ -75,7 +76,7 @@ typedef struct {
 
 typedef struct { u32 gpu, pid, sm, span, mem, enc, dec; int slice; u64 bytes; char type[4]; int is_stale; } Use;
 typedef struct { char function[64]; int gpu, code; u32 micros; } Fault;
-typedef struct { u32 gpu; u64 type, data; } Event;
+typedef struct { u32 gpu; u64 type, data; int slice; } Event;
 
 enum { MOST_DEVICES = 64, MOST_SLICES = 128, MOST_USES = 4096, MOST_FAULTS = 64, MOST_EVENTS = 64, MOST_LATER = 64 };
 static Device devices[MOST_DEVICES], slices[MOST_SLICES];
@@ -217,11 +218,13 @@ static void take(char *line) {
         take_use(line + 5);
     else if (sscanf(line, "stale %u %u %u", &gpu, &index, &end) == 3 && use_count < MOST_USES)
         uses[use_count++] = (Use){.gpu = gpu, .pid = index, .sm = (u32)end, .slice = -1, .is_stale = 1};
-    else if (sscanf(line, "xid %u %llu", &gpu, &data) == 2 && event_count < MOST_EVENTS)
-        events[event_count++] = (Event){gpu, 8, data};
+    else if (sscanf(line, "xid %u %llu", &gpu, &data) == 2 && event_count < MOST_EVENTS) {
+        const char *slice = strstr(line, "slice ");
+        events[event_count++] = (Event){gpu, 8, data, slice ? atoi(slice + 6) : -1};
+    }
     else if (sscanf(line, "event %u %lli %lli", &gpu, (long long *)&type, (long long *)&data) == 3 &&
              event_count < MOST_EVENTS)
-        events[event_count++] = (Event){gpu, type, data};
+        events[event_count++] = (Event){gpu, type, data, -1};
     else if (!strncmp(line, "fault ", 6))
         take_fault(line + 6);
     else if (!strncmp(line, "driver ", 7))
@@ -763,10 +766,16 @@ API nvmlDeviceRegisterEvents(Device *x, u64 mask, void *set) {
 API nvmlEventSetWait_v2(void *set, EventData *out, u32 milliseconds) {
     (void)set;
     PLAIN
+    for (int i = 0; i < device_count; i++)
+        if (devices[i].lost && registered[i])
+            return GPU_IS_LOST;
     for (; told < event_count; told++) {
         const Event *event = &events[told];
         if (event->gpu < MOST_DEVICES && registered[event->gpu] & event->type) {
             *out = (EventData){&devices[event->gpu], event->type, event->data, ~0u, ~0u};
+            for (int i = 0; i < slice_count; i++)
+                if (slices[i].parent == event->gpu && (int)slices[i].index == event->slice)
+                    out->gi = (u32)slices[i].values[K_gi].whole, out->ci = (u32)slices[i].values[K_ci].whole;
             told++;
             return SUCCESS;
         }

@@ -56,7 +56,7 @@ impl Serialize for Listed<'_> {
             job.allocations.iter().map(|one| allocation(self.ledger, job, one)).collect();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", job.id.as_str())?;
-        write_fields(&mut map, JOB, self.at)?;
+        write_fields(&mut map, JOB, self.at, None)?;
         map.serialize_entry("allocations", &allocations)?;
         map.end()
     }

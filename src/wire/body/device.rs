@@ -88,6 +88,9 @@ pub struct Device {
     /// Split into MIG slices.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub mig: Given<bool>,
+    /// Who uses it is told.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub users: Given<bool>,
     /// Percent.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub encoder: Given<f64>,

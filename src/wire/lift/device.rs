@@ -134,6 +134,8 @@ pub(super) fn device(sent: &body::Device) -> Device {
         details: details(&judge).shared(),
         counters: counters(&judge).shared(),
         rates: None,
+        hidden_processes: Reading::default(),
+        hidden_memory: Reading::default(),
         fault: sent.fault.as_deref().map(device_fault),
     }
 }
@@ -162,6 +164,7 @@ fn details(judge: &Judge<'_>) -> DeviceDetails {
     let sent = judge.0;
     let active = |place: usize| judge.activity(place);
     DeviceDetails {
+        tells_users: judge.flag(sent.users, "users"),
         encoder: judge.share(sent.encoder, "encoder"),
         decoder: judge.share(sent.decoder, "decoder"),
         power_average: judge.power(sent.power_average, "power_average"),

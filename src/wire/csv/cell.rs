@@ -1,0 +1,132 @@
+//! One cell of a table: every word for "nothing" has its reason, and a value that makes no sense is malformed.
+
+use std::sync::Arc;
+
+use crate::model::{
+    ComputeMode, FabricHealth, FabricState, Reading, Reason, Recovery, Throttle, clean_shared,
+};
+use crate::wire::csv::NAME_LIMIT;
+
+/// Says why a cell holds no value, `None` when it holds one.
+fn lacking(cell: &str) -> Option<Reason> {
+    match cell {
+        "" => Some(Reason::NotAvailable),
+        "N/A" | "[N/A]" => Some(Reason::NotSupported),
+        "ERR!" => Some(Reason::DriverError),
+        _ if !cell.starts_with('[') => None,
+        _ => {
+            let said = cell.to_ascii_lowercase();
+            Some(if said.contains("unknown error") || said.contains("gpu is lost") {
+                Reason::DriverError
+            } else if said.contains("permission") {
+                Reason::NoPermission
+            } else if said.contains("not supported")
+                || said.contains("deprecated")
+                || said.contains("function not found")
+            {
+                Reason::NotSupported
+            } else {
+                Reason::NotAvailable
+            })
+        }
+    }
+}
+
+pub(super) fn text(cell: &str) -> Reading<Arc<str>> {
+    lacking(cell).map_or_else(|| Reading::Known(clean_shared(cell, NAME_LIMIT)), Reading::Unknown)
+}
+
+pub(super) fn number<N: std::str::FromStr, T>(
+    cell: &str,
+    judge: impl FnOnce(N) -> Option<T>,
+) -> Reading<T> {
+    lacking(cell)
+        .map_or_else(|| Reading::judged(cell.parse().ok().and_then(judge)), Reading::Unknown)
+}
+
+pub(super) fn switch(cell: &str) -> Reading<bool> {
+    match cell {
+        "Enabled" | "Yes" => Reading::Known(true),
+        "Disabled" | "No" => Reading::Known(false),
+        _ => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+    }
+}
+
+pub(super) fn compute_mode(cell: &str) -> Reading<ComputeMode> {
+    match cell {
+        "Default" => Reading::Known(ComputeMode::Shared),
+        "Exclusive_Thread" => Reading::Known(ComputeMode::ExclusiveThread),
+        "Prohibited" => Reading::Known(ComputeMode::Prohibited),
+        "Exclusive_Process" => Reading::Known(ComputeMode::ExclusiveProcess),
+        _ => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+    }
+}
+
+pub(super) fn performance_state(cell: &str) -> Reading<u8> {
+    match cell.strip_prefix('P') {
+        Some(digits) => number(digits, |state: u8| (state <= 15).then_some(state)),
+        None => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+    }
+}
+
+pub(super) fn throttle(cell: &str) -> Reading<Throttle> {
+    match cell.strip_prefix("0x") {
+        Some(digits) => Reading::judged(u64::from_str_radix(digits, 16).ok().map(Throttle)),
+        None => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+    }
+}
+
+pub(super) fn pair([first, second]: [Reading<u8>; 2]) -> Reading<(u8, u8)> {
+    match (first, second) {
+        (Reading::Known(first), Reading::Known(second)) => Reading::Known((first, second)),
+        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(reason),
+    }
+}
+
+pub(super) fn prefer<T>(place: &mut Reading<T>, value: Reading<T>) {
+    if value.known().is_some() || place.known().is_none() {
+        *place = value;
+    }
+}
+
+pub(super) fn fill<T>(place: &mut Reading<T>, value: Reading<T>) {
+    if place.known().is_none() {
+        *place = value;
+    }
+}
+
+pub(super) fn fabric(cell: &str) -> Reading<FabricState> {
+    match cell {
+        "Not Started" => Reading::Known(FabricState::NotStarted),
+        "In Progress" => Reading::Known(FabricState::InProgress),
+        "Completed" => Reading::Known(FabricState::Completed),
+        "Not Supported" => Reading::Known(FabricState::None),
+        _ => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+    }
+}
+
+pub(super) fn fabric_health(cell: &str) -> Reading<FabricHealth> {
+    match cell {
+        "Healthy" => Reading::Known(FabricHealth(0)),
+        "Limited Capacity" => Reading::Known(FabricHealth(FabricHealth::LIMITED)),
+        "Unhealthy" => Reading::Known(FabricHealth(FabricHealth::UNHEALTHY)),
+        _ => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+    }
+}
+
+/// Reads words such as `Drain and Reset`; their exact form has changed between versions.
+pub(super) fn recovery(cell: &str) -> Reading<Recovery> {
+    if let Some(reason) = lacking(cell) {
+        return Reading::Unknown(reason);
+    }
+    let said = cell.to_ascii_lowercase();
+    let has = |word: &str| said.contains(word);
+    Reading::Known(match (has("drain"), has("reset"), has("reboot")) {
+        _ if said == "none" => Recovery::Nothing,
+        (true, true, _) => Recovery::DrainAndReset,
+        (true, false, _) => Recovery::DrainPeers,
+        (false, _, true) => Recovery::Reboot,
+        (false, true, false) if !has("bus") => Recovery::Reset,
+        (false, _, false) => Recovery::Other,
+    })
+}

@@ -1,0 +1,196 @@
+//! A machine that changes while the program watches it.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::library;
+use crate::scenarios::{source, whole};
+use crate::truth;
+
+/// Longer than anything takes here, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `gtop --json --watch` on a machine like this.
+struct Watched {
+    child: Child,
+    pictures: Receiver<Value>,
+    folder: tempfile::TempDir,
+}
+
+impl Watched {
+    /// `None` where the library cannot be built.
+    fn start(scenario: &str) -> Option<Self> {
+        let library: PathBuf = library::folder(24)?;
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        std::fs::write(&state, scenario).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_gtop"))
+            .args(["--json", "--watch", "--interval", "0.5"])
+            .env("LD_LIBRARY_PATH", library)
+            .env("NVML_STUB_STATE", &state)
+            .env("HOME", folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (out, pictures) = channel();
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let picture: Value = serde_json::from_str(&line).unwrap();
+                if out.send(picture["nodes"][0].clone()).is_err() {
+                    return;
+                }
+            }
+        });
+        Some(Self { child, pictures, folder })
+    }
+
+    fn set(&self, scenario: &str) {
+        let next = self.folder.path().join("next");
+        std::fs::write(&next, scenario).unwrap();
+        std::fs::rename(next, self.folder.path().join("state")).unwrap();
+    }
+
+    /// The first picture of which this is true.
+    fn until(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        let mut last = Value::Null;
+        while Instant::now() < deadline {
+            last = self.pictures.recv_timeout(PATIENCE).unwrap();
+            if is_so(&last) {
+                return last;
+            }
+        }
+        panic!("no {what}; the last picture was {last}");
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+fn has_devices(count: usize) -> impl Fn(&Value) -> bool {
+    move |node| {
+        let devices = node["devices"].as_array();
+        devices.is_some_and(|devices| devices.len() == count)
+            && node["devices"][0]["processes"].is_array()
+    }
+}
+
+const BUSY: &str = "driver 570.133.20 12080\n\
+    gpu 0 util=91 used_mib=1000 temp=60\ngpu 1 util=92 used_mib=2000 temp=61\n\
+    proc 0 4000001 900 sm=80\nproc 1 4000002 1900 sm=81\n";
+
+#[test]
+fn a_device_that_is_lost_meanwhile_has_no_numbers_left() {
+    let Some(watched) = Watched::start(BUSY) else { return };
+    let before = watched.until("devices", has_devices(2));
+    watched.set(&(BUSY.to_owned() + "gpu 1 lost\n"));
+    let lost = watched.until("a loss", |node| node["devices"][1]["fault"] == "lost");
+    let (now, then) = (&lost["devices"][1], &before["devices"][1]);
+    for field in ["uuid", "index", "name", "pci_bus", "driver_version"] {
+        assert_eq!(now[field], then[field], "{field}");
+    }
+    for field in ["utilization_percent", "memory_used_bytes", "power_watts", "processes"] {
+        assert_eq!(now[field], Value::Null, "{field}");
+        assert!(now["unknown"][field].is_string(), "{field}");
+    }
+    let other = watched.until("the other's users", |node| {
+        node["devices"][0]["processes"].as_array().is_some_and(|used| used.len() == 1)
+    });
+    truth::devices(BUSY)[0].check(&other["devices"][0], &[]);
+    let events = watched.until("an event", |node| node["events"][0].is_object());
+    let event = &events["events"][0];
+    assert_eq!((&event["kind"], &event["index"]), (&json!("lost"), &json!(1)));
+    assert_eq!(event["text"], "the driver lost the device");
+}
+
+#[test]
+fn slices_come_and_go_while_it_watches() {
+    let Some(watched) = Watched::start(BUSY) else { return };
+    watched.until("devices", has_devices(2));
+    let split = BUSY.replace("proc 1 4000002 1900 sm=81\n", "")
+        + "gpu 1 mig=1\nslice 1 0 total_mib=40192 used_mib=10 gi=1 gi_slices=3 name=3g.40gb\n\
+           slice 1 1 total_mib=9728 used_mib=11 gi=9 name=1g.10gb\nproc 1 4000002 1900 slice=0\n\
+           fault nvmlDeviceGetUtilizationRates@1 3\n";
+    watched.set(&split);
+    let parts = watched.until("slices", has_devices(4));
+    let parent = &parts["devices"][1];
+    assert_eq!(
+        (&parent["mig_enabled"], &parent["utilization_percent"]),
+        (&json!(true), &Value::Null)
+    );
+    let (first, second) = (&parts["devices"][2], &parts["devices"][3]);
+    assert_eq!((&first["parent"], &second["parent"]), (&parent["uuid"], &parent["uuid"]));
+    assert_eq!(first["memory_total_bytes"], 40_192_u64 << 20);
+    assert_eq!(second["memory_used_bytes"], 11_u64 << 20);
+    watched.until("the use of a slice", |node| {
+        node["devices"][2]["processes"][0]["pid"] == 4_000_002
+            && node["devices"][1]["processes"] == json!([])
+    });
+    watched.set(BUSY);
+    let whole_again = watched.until("no slices", |node| {
+        has_devices(2)(node) && node["devices"][1]["utilization_percent"] == 92.0
+    });
+    assert_eq!(whole_again["devices"][1]["mig_enabled"], false);
+}
+
+#[test]
+fn a_call_that_hangs_makes_devices_stale_and_nothing_else() {
+    let Some(watched) = Watched::start(BUSY) else { return };
+    watched.until("devices", has_devices(2));
+    watched.set(&(BUSY.to_owned() + "fault nvmlDeviceGetMemoryInfo_v2@1 hang\n"));
+    let stuck = watched.until("a stuck driver", |node| {
+        source(node, "nvml")["fault"]["kind"] == "stuck" && node["devices"][1]["fresh"] == false
+    });
+    let fault = &source(&stuck, "nvml")["fault"];
+    assert_eq!(fault["call"], "nvmlDeviceGetMemoryInfo_v2 of device 1");
+    assert!(fault["for_seconds"].as_f64().unwrap() >= 3.0, "{fault}");
+    assert_eq!(source(&stuck, "host")["fresh"], true);
+    // What was known is shown with its age, and not as if it were new.
+    assert_eq!(stuck["devices"][1]["utilization_percent"], 92.0);
+    assert!(source(&stuck, "nvml")["age_seconds"].as_f64().unwrap() >= 3.0);
+}
+
+#[test]
+fn what_begins_to_hold_clocks_down_is_told_with_its_share() {
+    let Some(watched) = Watched::start(BUSY) else { return };
+    let before = watched.until("devices", has_devices(2));
+    assert_eq!(before["devices"][0]["throttle_reasons"], "none");
+    let hot = BUSY.to_owned() + "gpu 0 throttle=0x60 held_thermal=0+500000000\n";
+    watched.set(&hot);
+    let held = watched.until("a throttled device", |node| {
+        node["devices"][0]["throttle_reasons"] == "software thermal, hardware thermal"
+    });
+    assert_eq!(held["devices"][0]["throttle_bits"], 0x60);
+    watched.set(BUSY);
+    watched.until("its end", |node| node["devices"][0]["throttle_reasons"] == "none");
+}
+
+#[test]
+fn an_xid_is_told_counted_and_grows_old() {
+    let Some(watched) = Watched::start(BUSY) else { return };
+    let before = watched.until("devices", has_devices(2));
+    assert_eq!(before["events"], json!([]));
+    watched.set(&(BUSY.to_owned() + "xid 1 31\n"));
+    let one = watched.until("an event", |node| node["events"][0]["count"] == 1);
+    let event = &one["events"][0];
+    assert_eq!((&event["kind"], &event["code"]), (&json!("xid"), &json!(31)));
+    assert_eq!((&event["device"], &event["index"]), (&one["devices"][1]["uuid"], &json!(1)));
+    watched.set(&(BUSY.to_owned() + "xid 1 31\ngpu 1 used_mib=7\n"));
+    let two = watched.until("the same again", |node| node["events"][0]["count"] == 2);
+    assert_ne!(two["events"][0]["at"], two["events"][0]["first_at"]);
+    assert_eq!(two["events"].as_array().unwrap().len(), 1);
+    let shown = whole(&two)[1];
+    assert_eq!((&shown["xid"], &shown["xid_events"]), (&json!(31), &json!(2)));
+    watched.until("age", |node| node["events"][0]["age_seconds"].as_f64().unwrap() > 1.0);
+}
