@@ -1,6 +1,7 @@
 //! Wiring: from what was typed to a running watch, and to an exit code.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -91,6 +92,8 @@ enum Failure {
     Template(#[from] TemplateError),
     #[error("no host to trust; write gtop trust HOST")]
     NoHost,
+    #[error("--transport srun reaches nodes of jobs; add --slurm or --job ID")]
+    NoJob,
     #[error("cannot write the log {path}: {source}")]
     Log { path: String, source: io::Error },
     #[error(transparent)]
@@ -102,7 +105,7 @@ enum Failure {
 impl Failure {
     const fn code(&self) -> u8 {
         match self {
-            Self::Inventory(_) | Self::Template(_) | Self::NoHost => 2,
+            Self::Inventory(_) | Self::Template(_) | Self::NoHost | Self::NoJob => 2,
             Self::Log { .. } | Self::Pod(_) | Self::Transport(_) | Self::Io(_) => 1,
         }
     }
@@ -237,12 +240,22 @@ fn options(cli: &Cli) -> Result<Options, TemplateError> {
             How::Auto | How::Local | How::Exec => Choice::Auto,
             How::Native => Choice::Native,
             How::Ssh => Choice::Ssh,
+            How::Srun => Choice::Srun,
         },
         exec: cli.reach.exec.as_deref().map(ExecTemplate::new).transpose()?,
+        state: state_folder(),
         // Where it cannot be told, programs still notice the end of their input.
         leash: std::env::current_exe().ok(),
         ..usual
     })
+}
+
+/// Returns where gtop keeps what it found out, as the XDG base directories have it.
+fn state_folder() -> Option<PathBuf> {
+    let variable =
+        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
+    Some(state?.join("gtop"))
 }
 
 /// How long a scheduler is waited for before the screen comes on.
@@ -268,7 +281,8 @@ fn watch(
     let toll = match cli.reach.how() {
         _ if demo.is_some() => Toll::BothEnds,
         How::Ssh | How::Exec => Toll::Program,
-        How::Auto | How::Native | How::Local => Toll::Session,
+        // One step serves many nodes.
+        How::Auto | How::Native | How::Local | How::Srun => Toll::Session,
     };
     if let Some(words) = limits::shortage(files, targets.len(), toll) {
         writeln!(err, "gtop: {words}")?;

@@ -249,8 +249,9 @@ pub struct Reach {
     /// Open at most so many connections at once
     #[arg(long, value_name = "COUNT", default_value_t = 64, global = true, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub max_connecting: u16,
-    /// How to get to nodes: gtop's own SSH, the ssh program, own SSH and where that cannot the program
-    /// (auto), nowhere but this machine, or the command of --exec
+    /// How to get to nodes: gtop's own SSH, the ssh program, own SSH and where that cannot the program or
+    /// a step of your Slurm job (auto), a step of your Slurm job, nowhere but this machine, or the command
+    /// of --exec
     #[arg(long, value_name = "HOW", value_enum, default_value_t = How::Auto, global = true)]
     pub transport: How,
     /// Reach nodes by a command, split into words at spaces and quotes and run by no shell: {node}
@@ -286,6 +287,8 @@ pub enum How {
     Local,
     /// The command of --exec
     Exec,
+    /// One step of each Slurm job, for clusters that let nobody in by ssh
+    Srun,
 }
 
 impl Reach {
@@ -306,16 +309,16 @@ impl Reach {
             How::Native if self.ssh_binary.is_some() => {
                 Some("--ssh-binary wants the ssh program and --transport native does not")
             }
-            How::Local | How::Exec if self.ssh_binary.is_some() => {
+            How::Local | How::Exec | How::Srun if self.ssh_binary.is_some() => {
                 Some("--ssh-binary wants the ssh program and --transport something else")
             }
-            How::Native | How::Ssh | How::Local if self.exec.is_some() => {
+            How::Native | How::Ssh | How::Local | How::Srun if self.exec.is_some() => {
                 Some("--exec reaches nodes by its command and --transport wants something else")
             }
             How::Exec if self.exec.is_none() => Some(
                 "--transport exec needs --exec COMMAND, such as 'kubectl exec -i {node} -- sh'",
             ),
-            How::Auto | How::Native | How::Ssh | How::Local | How::Exec => None,
+            How::Auto | How::Native | How::Ssh | How::Local | How::Exec | How::Srun => None,
         }
     }
 }
