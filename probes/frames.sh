@@ -113,7 +113,7 @@ sample() {
             close("/proc/meminfo")
             list = ""
             for (i = split("cpu memory io", v, " "); i > 0; i--)
-                if (split(first("/proc/pressure/" v[i]), f, " ") > 1 && f[1] == "some" && real(substr(f[2], 7)) && substr(f[2], 7) <= 100) list = add(list, "\"" v[i] "\":" substr(f[2], 7))
+                if (split(first("/proc/pressure/" v[i]), f, " ") > 1 && f[1] == "some" && real(substr(f[2], 7)) && substr(f[2], 7) + 0 <= 100) list = add(list, "\"" v[i] "\":" substr(f[2], 7))
             if (list != "") out = out ",\"pressure\":{" list "}"
             list = ""; count = 0
             while ((getline line < "/proc/net/dev") > 0) {
