@@ -62,11 +62,10 @@ pub use crate::transport::interview::{Inquiry, Interview, Prompt, Secret};
 pub use crate::transport::local::{LEASH, NOT_STARTED, become_leashed};
 pub use crate::transport::notes::{Attempt, Note, Noted, Notes, Way, noting};
 pub use crate::transport::ssh_config::{EffectiveOption, Origin, Surroundings};
-pub use crate::transport::step::Places;
+pub use crate::transport::step::{AddressOf, Places, Shared};
 pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
 pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
 
-use crate::probe::Shared;
 use crate::transport::agent::Agents;
 use crate::transport::algorithms::Terms;
 use crate::transport::choice::Remembered;

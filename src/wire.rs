@@ -18,7 +18,7 @@ pub use body::Body;
 pub use delivery::{Delivery, Intake, News};
 pub use frame::{Frame, FrameReader, MalformedFrame, Received, encode};
 pub use lift::{Lift, Lifted, answer};
-pub use short::{LONGEST as LONGEST_SHORT_LINE, node_of};
+pub use short::address_of;
 
 pub mod body;
 mod csv;

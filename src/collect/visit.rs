@@ -11,7 +11,7 @@ use crate::collect::session::{self, after, first_frame, greet};
 use crate::model::{Fault, FaultKind, NodeName, Via};
 use crate::probe::{self, Greeting, Interpreter, Settings};
 use crate::transport::{self, Channel, Output, Target, Transport};
-use crate::wire::{Frame, FrameReader, Received};
+use crate::wire::{Frame, FrameReader, Received, address_of};
 
 /// How long a login shell may take to start the loader.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
@@ -41,7 +41,10 @@ impl Visit {
         let settings = Settings { interval, ..Settings::new(node.as_str(), &nonce) };
         let line = probe::launch_line(&nonce, probe::source(Interpreter::Python, &settings).len());
         let step = |step| log::debug!("{node}: {step}");
-        let shared = || probe::shared(&nonce, interval);
+        let shared = || {
+            let probe::Shared { nonce, script, input } = probe::shared(&nonce, interval);
+            transport::Shared { nonce, script, input, address_of }
+        };
         let channel = transport.open_probe(target, &line, &shared, step).await?;
         // Whoever began the step has said how its loaders announce themselves.
         let nonce = channel.shared_nonce().map_or_else(|| nonce.clone(), str::to_owned);

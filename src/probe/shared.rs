@@ -55,6 +55,6 @@ mod tests {
         assert!(shell.starts_with("NODE=$SLURMD_NODENAME INTERVAL=2.0 DEADMAN=30 SHORT=600\n"));
         assert!(shell.ends_with("\nn0nce\n"));
         assert!(shared.script.contains(&format!(" {} ", python.len())));
-        const { assert!(PIECE + 255 + 45 <= crate::wire::LONGEST_SHORT_LINE) };
+        const { assert!(PIECE + 255 + 45 <= 900) };
     }
 }

@@ -24,12 +24,12 @@ use places::Place;
 pub use places::Places;
 
 use crate::model::{JobId, NodeName};
-use crate::probe::Shared;
 use crate::transport::channel::Output;
 use crate::transport::fault::{Fault, StepCause};
 use crate::transport::files::lock;
 use crate::transport::local::{Leash, Local};
 use crate::transport::step::running::{Desk, Running};
+use crate::transport::step::sorter::Sorter;
 
 pub(super) use site::Site;
 pub(super) use words::VARIABLES;
@@ -48,6 +48,24 @@ const FAREWELL: Duration = Duration::from_secs(4);
 const MOST_WAITING: usize = 256;
 /// Most commands that wait to be written.
 const MOST_COMMANDS: usize = 64;
+
+/// Returns whose a line is, the number of the message it is a part of, and whether a message begins
+/// with it that whoever comes later must hear first.
+pub type AddressOf = fn(&[u8]) -> Option<(&str, u64, bool)>;
+
+/// What a step runs on all its nodes.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// The word by which nodes announce themselves: a line of it and the node, with `NOPY` between
+    /// for some.
+    pub nonce: String,
+    /// What `/bin/sh -c` is to run.
+    pub script: String,
+    /// What is to be written once to all nodes, after they have announced themselves.
+    pub input: Vec<u8>,
+    /// How to tell whose a line of the output is.
+    pub address_of: AddressOf,
+}
 
 /// All steps, and what is known of the jobs they are in.
 #[derive(Debug, Default)]
@@ -134,12 +152,13 @@ impl Steps {
         let local = Local::run_without(call.program, &words, call.leash, VARIABLES)?;
         let (commands, written) = mpsc::channel(MOST_COMMANDS);
         let desk = Arc::new(Desk::new(&call.place.nodes, &shared.nonce));
+        let sorter = Sorter::new(&shared.nonce, shared.address_of);
         let step = Arc::new(Step {
             desk: Arc::clone(&desk),
             commands: commands.clone(),
             began: Instant::now(),
         });
-        let running = Running { local, desk: Arc::clone(&desk), input: shared.input };
+        let running = Running { local, desk: Arc::clone(&desk), sorter, input: shared.input };
         let mut standing = lock(&slot.standing);
         standing.step = Arc::downgrade(&step);
         standing.last = Some(desk);

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::probe::Shared;
 use crate::transport::channel::Channel;
 use crate::transport::choice::Choice;
 use crate::transport::fault::{Fault, Step, StepCause};
 use crate::transport::files::lock;
 use crate::transport::local::Leash;
 use crate::transport::notes::{self, Note};
-use crate::transport::step::{Call, Places};
+use crate::transport::step::{Call, Places, Shared};
 use crate::transport::target::{Profile, Reach, Target};
 use crate::transport::{CONNECT_LIMIT, Transport};
 

@@ -12,7 +12,7 @@ use crate::wire::frame::MalformedFrame;
 /// What stands before the number of a short line.
 pub(super) const SENTINEL: &[u8] = b"\x1egtop1+ ";
 /// The longest short line, its newline included: what carries them takes 1024 bytes for one piece.
-pub const LONGEST: usize = 900;
+const LONGEST: usize = 900;
 /// Most bytes of a frame's JSON.
 const FRAME_LIMIT: usize = 1 << 20;
 
@@ -26,10 +26,15 @@ struct Line<'a> {
     text: &'a [u8],
 }
 
-/// Returns which node a line is of, when it is a short line that can be one.
-pub fn node_of(line: &[u8]) -> Option<&str> {
+/// How the JSON of a hello begins.
+const HELLO: &[u8] = b"{\"t\":\"hello\"";
+
+/// Returns whose a line is, the number of its frame, and whether a hello begins with it; `None` for
+/// what is no short line.
+pub fn address_of(line: &[u8]) -> Option<(&str, u64, bool)> {
     let at = line.windows(SENTINEL.len()).rposition(|window| window == SENTINEL)?;
-    read(line.get(at + SENTINEL.len()..)?).map(|line| line.node)
+    let line = read(line.get(at + SENTINEL.len()..)?)?;
+    Some((line.node, line.sequence, line.piece == 1 && line.text.starts_with(HELLO)))
 }
 
 /// Reads what stands after the sentinel.
@@ -227,7 +232,7 @@ mod tests {
             (b"\x1egtop1+ \xff 7 1/2 x", None),
             (b"", None),
         ] {
-            assert_eq!(node_of(line), node);
+            assert_eq!(address_of(line).map(|(node, ..)| node), node);
         }
     }
 }

@@ -203,6 +203,7 @@ impl Member {
 pub(super) struct Running {
     pub(super) local: Local,
     pub(super) desk: Arc<Desk>,
+    pub(super) sorter: Sorter,
     /// What is to be written once to all nodes.
     pub(super) input: Vec<u8>,
 }
@@ -232,7 +233,6 @@ impl Running {
         commands: mpsc::WeakSender<Vec<u8>>,
         written: mpsc::Receiver<Vec<u8>>,
     ) -> Result<(Exit, String), Fault> {
-        let mut sorter = Sorter::new(&self.desk.nonce);
         let mut complaint = Vec::new();
         let mut input = Some(std::mem::take(&mut self.input));
         let due = Instant::now() + ASSEMBLY;
@@ -246,7 +246,7 @@ impl Running {
             tokio::select! {
                 output = self.local.next() => match output {
                     Output::Stdout(bytes) => {
-                        sorter.push(&bytes, |sorted| self.desk.take(sorted));
+                        self.sorter.push(&bytes, |sorted| self.desk.take(sorted));
                     }
                     Output::Stderr(bytes) => {
                         complaint.extend(bytes);

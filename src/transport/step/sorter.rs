@@ -1,12 +1,12 @@
 //! Whose each line of a step's output is.
 
+use std::collections::BTreeMap;
+
 use crate::model::NodeName;
-use crate::wire;
+use crate::transport::step::AddressOf;
 
 /// The longest line that is looked at; longer ones are nobody's.
 const LONGEST: usize = 4096;
-/// How the JSON of a hello begins.
-const HELLO: &[u8] = b"{\"t\":\"hello\"";
 
 /// A line of a node.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,16 +24,18 @@ pub(super) struct Sorter {
     waiting: Vec<u8>,
     is_skipping: bool,
     /// The nodes that are in the midst of a hello, and its number.
-    hellos: Vec<(NodeName, Vec<u8>)>,
+    hellos: BTreeMap<NodeName, u64>,
+    address_of: AddressOf,
 }
 
 impl Sorter {
-    pub(super) fn new(nonce: &str) -> Self {
+    pub(super) fn new(nonce: &str, address_of: AddressOf) -> Self {
         Self {
             nonce: nonce.to_owned(),
             waiting: Vec::new(),
             is_skipping: false,
-            hellos: Vec::new(),
+            hellos: BTreeMap::new(),
+            address_of,
         }
     }
 
@@ -56,9 +58,15 @@ impl Sorter {
     }
 
     fn sort(&mut self, line: Vec<u8>) -> Option<Sorted> {
-        if let Some(name) = wire::node_of(line.strip_suffix(b"\n").unwrap_or(&line)) {
+        let bare = line
+            .strip_suffix(
+                b"
+",
+            )
+            .unwrap_or(&line);
+        if let Some((name, number, opens)) = (self.address_of)(bare) {
             let node = NodeName::new(name).ok()?;
-            let hello = self.hello(&node, &line);
+            let hello = self.hello(&node, number, opens);
             return Some(Sorted::Line { node, line, hello });
         }
         let text = std::str::from_utf8(&line).ok()?.trim_end();
@@ -71,35 +79,32 @@ impl Sorter {
         Some(Sorted::Greeting { node, greeting: greeting.into_bytes() })
     }
 
-    /// Returns whether a line is the first of a hello, or another; `None` for other frames.
-    fn hello(&mut self, node: &NodeName, line: &[u8]) -> Option<bool> {
-        let number = number_of(line);
-        if line.windows(HELLO.len()).any(|window| window == HELLO) {
-            self.hellos.retain(|(other, _)| other != node);
-            self.hellos.push((node.clone(), number.to_vec()));
+    /// Returns whether a line is the first of a hello, or another; `None` for other messages.
+    fn hello(&mut self, node: &NodeName, number: u64, opens: bool) -> Option<bool> {
+        if opens {
+            self.hellos.insert(node.clone(), number);
             return Some(true);
         }
-        if self.hellos.iter().any(|(other, of)| other == node && of == number) {
+        if self.hellos.get(node) == Some(&number) {
             return Some(false);
         }
-        self.hellos.retain(|(other, _)| other != node);
+        self.hellos.remove(node);
         None
     }
-}
-
-/// Returns the number of a short line's frame.
-fn number_of(line: &[u8]) -> &[u8] {
-    let start = line.iter().rposition(|byte| *byte == 0x1e).unwrap_or_default();
-    let mut words = line.get(start..).unwrap_or_default().splitn(4, |byte| *byte == b' ');
-    words.nth(2).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn address(line: &[u8]) -> Option<(&str, u64, bool)> {
+        let text = std::str::from_utf8(line).ok()?.strip_prefix("\x1e")?;
+        let words: Vec<_> = text.split(' ').collect();
+        Some((words.get(1)?, words.get(2)?.parse().ok()?, text.contains("hello")))
+    }
+
     fn sorted(pieces: &[&str]) -> Vec<String> {
-        let mut sorter = Sorter::new("n0nce");
+        let mut sorter = Sorter::new("n0nce", address);
         let mut found = Vec::new();
         for piece in pieces {
             sorter.push(piece.as_bytes(), |sorted| {
@@ -137,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_nobodys_is_dropped_and_a_line_without_end_is_bounded() {
-        let mut sorter = Sorter::new("n0nce");
+        let mut sorter = Sorter::new("n0nce", address);
         for _ in 0..100 {
             sorter.push(&[b'x'; 10_000], |sorted| panic!("{sorted:?}"));
             assert!(sorter.waiting.len() <= LONGEST);
