@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a probe costs: CPU, memory, forks and bytes over many ticks against stand-ins for the driver.
 
-    benches/probe.py [--ticks 1000] [--devices 8] [--processes 5] [--interval 0.5] [--python PYTHON]
+    benches/probe.py [--ticks 1000] [--devices 8] [--processes 5] [--interval 0.5] [--python PYTHON] [--amd]
     benches/probe.py --sh [SHELL] [--interval 1] ...
 
 Needs a C compiler and Linux. Prints figures, judges nothing. The Python probe runs against the stand-in for NVML, whose
@@ -23,9 +23,6 @@ import time
 import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# In the order of src/probe.rs, compiled piece by piece as there.
-PARTS = ('wire', 'child', 'host', 'processes', 'nvml_library', 'nvml_device', 'nvml', 'rare', 'main')
-RARE = {'nvidia-smi': 'nvidia_smi'}
 SHELL = ('base', 'watch', 'jobs', 'frames', 'probe')
 TICK = os.sysconf('SC_CLK_TCK')
 
@@ -72,14 +69,60 @@ def scenario(devices, pids):
     return '\n'.join(lines) + '\n'
 
 
-def bare(part):
-    lines = open(os.path.join(ROOT, 'probes', part + '.py')).read().split('\n')
-    lines = [line + '\n' for line in lines if line and not line.lstrip().startswith('#')]
+def assembly():
+    """The parts of the Python probe in their order, and those compiled when needed by kind, as src/probe.rs lists them."""
+    text = open(os.path.join(ROOT, 'src/probe.rs')).read()
+    included = r'include_str!\("../probes/(\w+)\.py"\)'
+    parts = re.findall(included, text.split('const PYTHON', 1)[1].split('];', 1)[0])
+    entries = re.split(r'\n    \(\s*"', text.split('const RARE', 1)[1].split('\n];', 1)[0])[1:]
+    return parts, {entry.split('"', 1)[0]: re.findall(included, entry) for entry in entries}
+
+
+def bare(parts):
+    text = ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in parts)
+    lines = [line + '\n' for line in text.split('\n') if line and not line.lstrip().startswith('#')]
     return ''.join('\f' + line if line.startswith('class ') else line for line in lines)
 
 
 def pack(text):
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def tree(folder, devices, pids):
+    """What the amdgpu driver shows of so many MI300X, each of which each of its processes uses."""
+    def file(path, contents):
+        path = os.path.join(folder, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, 'wb') as out:
+            out.write(contents if isinstance(contents, bytes) else contents.encode() + b'\n')
+    for i in range(devices):
+        pci = '0000:%02x:00.0' % (5 + 16 * i)
+        own = 'sys/devices/pci0000:00/%s/' % pci
+        for name, contents in (
+                ('vendor', '0x1002'), ('class', '0x120000'), ('device', '0x74a1'), ('unique_id', '%016x' % (i + 1)),
+                ('power/runtime_status', 'active'), ('power/control', 'on'), ('gpu_busy_percent', '97'),
+                ('mem_busy_percent', '41'), ('mem_info_vram_total', '206141652992'), ('mem_info_vram_used', '1374389534'),
+                ('mem_info_gtt_total', '1081837019136'), ('mem_info_gtt_used', '27262976'), ('pp_dpm_sclk', '0: 132Mhz *'),
+                ('pp_dpm_mclk', '0: 900Mhz *'), ('current_link_speed', '32.0 GT/s PCIe'), ('current_link_width', '16'),
+                ('max_link_speed', '32.0 GT/s PCIe'), ('max_link_width', '16'), ('ras/umc_err_count', 'ue: 0\nce: 0'),
+                ('hwmon/hwmon3/temp2_input', '71000'), ('hwmon/hwmon3/temp3_input', '63000'),
+                ('hwmon/hwmon3/power1_input', '702000000'), ('hwmon/hwmon3/power1_cap', '750000000'),
+                ('hwmon/hwmon3/freq1_input', '2098000000'), ('hwmon/hwmon3/freq2_input', '1300000000'),
+                ('gpu_metrics', b'\xe8\x03\x01\x06' + bytes(996))):
+            file(own + name, contents)
+        for place, target in (('sys/bus/pci/devices/' + pci, own), ('sys/class/drm/card%d/device' % i, own)):
+            os.makedirs(os.path.dirname(os.path.join(folder, place)), exist_ok=True)
+            os.symlink(os.path.join(folder, target), os.path.join(folder, place))
+        node = 'sys/class/kfd/kfd/topology/nodes/%d/' % i
+        file(node + 'gpu_id', str(4000 + i))
+        file(node + 'properties', 'simd_count 1216\nsimd_per_cu 4\nlocation_id %d\ndomain 0' % ((5 + 16 * i) << 8))
+    for place, pid in enumerate(pids):
+        for i in range(devices):
+            own = 'sys/class/kfd/kfd/proc/%d/' % pid
+            file(own + 'vram_%d' % (4000 + i), '13800000' if place % devices == i else '0')
+            file(own + 'stats_%d/cu_occupancy' % (4000 + i), '30')
+        for queue in range(4):
+            file(own + 'queues/%d/gpuid' % queue, str(4000 + place % devices))
 
 
 def family(pid):
@@ -153,11 +196,13 @@ def main():
     parser.add_argument('--processes', type=int, default=5, help='on each device')
     parser.add_argument('--interval', type=float, default=0.5, help='seconds between two ticks')
     parser.add_argument('--python', default='/usr/bin/python3')
+    parser.add_argument('--amd', action='store_true', help='AMD devices instead of NVIDIA ones')
     parser.add_argument('--strace', action='store_true', help='count the forks by strace; CPU then means nothing')
     parser.add_argument('--sh', nargs='?', const='dash', metavar='SHELL', help='the sh probe; "busybox sh" is one word')
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        build(folder)
+        if not options.amd:
+            build(folder)
         users = [subprocess.Popen(['sleep', '100000']) for _ in range(options.devices * options.processes)]
         try:
             prepare(options, folder, [user.pid for user in users])
@@ -167,12 +212,13 @@ def main():
 
 
 def python_source(interval):
-    rare = {kind: pack(bare(part)) for kind, part in RARE.items()}
-    packed = pack('PACKED=%r\n' % rare + ''.join(bare(part) for part in PARTS))
-    assembly = open(os.path.join(ROOT, 'src/probe.rs')).read()
+    parts, rare = assembly()
+    rare = {kind: pack(bare(sources)) for kind, sources in rare.items()}
+    packed = pack('PACKED=%r\n' % rare + bare(parts))
+    rust = open(os.path.join(ROOT, 'src/probe.rs')).read()
     head = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
             '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n' % (interval, packed))
-    return head + re.search(r'COMPILE: &str = r#"(.*?)"#', assembly, re.S).group(1)
+    return head + re.search(r'COMPILE: &str = r#"(.*?)"#', rust, re.S).group(1)
 
 
 def shell_source(interval):
@@ -218,6 +264,9 @@ def prepare(options, folder, pids):
         open(path, 'w').write(python_source(options.interval))
         command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
         environment['LD_LIBRARY_PATH'] = folder
+        if options.amd:
+            tree(folder, options.devices, pids)
+            environment['GTOP_ROOT'] = folder
         options.title = subprocess.check_output([options.python, '-V']).decode().strip()
     if options.strace:
         command = [shutil.which('strace'), '-f', '-qq', '-e', 'trace=fork,vfork,clone,clone3', '-o', trace] + command

@@ -9,8 +9,9 @@
 #
 # The bus needs no FIFO: main reads the pipe that watch writes to and opens its other end through /proc/self/fd.
 # Limits: a killed session ends with status 137; the clock is /proc/uptime (10 ms); when nobody reads, a frame under
-# way waits in write() and the ticks meanwhile are skipped; processes hidden by hidepid are left out; not more than
-# 100 kB of process rows; ticks faster than 1 s need a sleep(1) that takes fractions; non-ASCII text becomes `?`.
+# way waits in write() and the ticks meanwhile are skipped; processes that /proc does not show are left out, as are
+# parents; of questions only `signal` is answered; not more than 100 kB of process rows; ticks faster than 1 s need
+# a sleep(1) that takes fractions; non-ASCII text becomes `?`.
 LC_ALL=C
 export LC_ALL
 exec 2>/dev/null

@@ -31,7 +31,8 @@ hello() {
     intervals="$intervals,\"nvidia-smi.processes\":$sec"
     if [ $every -gt 1000 ]; then grid $every; else grid 1000; fi
     intervals="$intervals,\"nvidia-smi.slow\":$sec"
-    frame=$(awk -v time="$(date +%s.%N)" -v uid="$uid" -v user="$user" -v arch="$arch" -v tick="$tick" -v page="$page" \
+    # Not by -v, which would read the backslash of DOMAIN\name.
+    frame=$(user=$user awk -v time="$(date +%s.%N)" -v uid="$uid" -v arch="$arch" -v tick="$tick" -v page="$page" \
         -v version="$version" -v state="$state" -v intervals="$intervals" "$quote"'
         function first(file,  line) { line = ""; getline line < file; close(file); return line }
         BEGIN {
@@ -47,9 +48,9 @@ hello() {
             if (time !~ /^[0-9]+\.[0-9]+$/) sub(/[^0-9].*/, "", time); else sub(/\..*/, substr(time, index(time, "."), 4), time)
             split(first("/proc/uptime"), f, " ")
             printf "{\"t\":\"hello\",\"v\":1,\"probe\":\"sh\",\"at\":%s,\"time\":%s,\"host\":%s", f[1], time, q(first("/proc/sys/kernel/hostname"))
-            printf ",\"boot\":%s,\"kernel\":%s,\"arch\":%s", q(first("/proc/sys/kernel/random/boot_id")), q(first("/proc/sys/kernel/osrelease")), q(arch)
-            printf ",\"cpus\":%d,\"tick\":%d,\"page\":%d,\"uid\":%d,\"user\":%s,\"hidepid\":%d,\"version\":%s", cpus - 1, tick, page, uid, q(user), hide + 0, q(version)
-            printf ",\"commands\":[\"heartbeat\",\"interval\",\"focus\",\"full\"],\"intervals\":{%s}", intervals
+            printf ",\"boot\":%s,\"kernel\":%s,\"arch\":%s", q(substr(first("/proc/sys/kernel/random/boot_id"), 1, 64)), q(first("/proc/sys/kernel/osrelease")), q(arch)
+            printf ",\"cpus\":%d,\"tick\":%d,\"page\":%d,\"uid\":%d,\"user\":%s,\"hidepid\":%d,\"version\":%s", (cpus > 1 ? cpus - 1 : 1), tick, page, uid, q(ENVIRON["user"]), hide + 0, q(version)
+            printf ",\"commands\":[\"heartbeat\",\"interval\",\"focus\",\"full\",\"signal\"],\"intervals\":{%s}", intervals
             printf ",\"backends\":[{\"kind\":\"nvidia-smi\",\"state\":%s}]}", state
         }' </dev/null)
     send "$frame"
@@ -61,30 +62,33 @@ sample() {
         function first(file,  line) { line = ""; getline line < file; close(file); return line }
         function member(list, name) { return index(list, " " name " ") > 0 }
         function add(list, one) { return list == "" ? one : list "," one }
+        # A container may show a /proc that makes no sense.
+        function whole(v) { return v ~ /^[0-9]+$/ && length(v) < 19 }
+        function real(v) { return v ~ /^[0-9]+(\.[0-9]+)?$/ && length(v) < 10 }
         function host(  out, line, f, i, k, v, list, count) {
             split(first("/proc/uptime"), f, " ")
             out = "\"at\":" f[1] ",\"uptime\":" f[1]
             if (split(first("/proc/stat"), f, " ") >= 9) {
-                list = ""; for (i = 2; i <= 9; i++) list = add(list, f[i])
-                out = out ",\"cpu\":[" list "]"
+                list = ""; for (i = 2; i <= 9 && whole(f[i]); i++) list = add(list, f[i])
+                if (i == 10) out = out ",\"cpu\":[" list "]"
             }
-            if (split(first("/proc/loadavg"), f, " ") >= 3) out = out ",\"load\":[" f[1] "," f[2] "," f[3] "]"
+            if (split(first("/proc/loadavg"), f, " ") >= 3 && real(f[1]) && real(f[2]) && real(f[3])) out = out ",\"load\":[" f[1] "," f[2] "," f[3] "]"
             count = 0
             while (count < 4 && (getline line < "/proc/meminfo") > 0) {
                 split(line, f, " ")
                 k = f[1] == "MemTotal:" ? "memory_total" : f[1] == "MemAvailable:" ? "memory_available" : f[1] == "SwapTotal:" ? "swap_total" : f[1] == "SwapFree:" ? "swap_free" : ""
-                if (k != "") { count++; out = out ",\"" k "\":" sprintf("%.0f", f[2] * 1024) }
+                if (k != "" && whole(f[2]) && length(f[2]) < 14) { count++; out = out ",\"" k "\":" sprintf("%.0f", f[2] * 1024) }
             }
             close("/proc/meminfo")
             list = ""
             for (i = split("cpu memory io", v, " "); i > 0; i--)
-                if (split(first("/proc/pressure/" v[i]), f, " ") > 1 && f[1] == "some") list = add(list, "\"" v[i] "\":" substr(f[2], 7))
+                if (split(first("/proc/pressure/" v[i]), f, " ") > 1 && f[1] == "some" && real(substr(f[2], 7)) && substr(f[2], 7) + 0 <= 100) list = add(list, "\"" v[i] "\":" substr(f[2], 7))
             if (list != "") out = out ",\"pressure\":{" list "}"
             list = ""; count = 0
             while ((getline line < "/proc/net/dev") > 0) {
                 if (!match(line, /:[^:]*$/)) continue
                 k = substr(line, 1, RSTART - 1); sub(/^ +/, "", k)
-                if (member(nets, k) && split(substr(line, RSTART + 1), f, " ") > 8 && count++ < 16) list = add(list, "{\"name\":" q(k) ",\"rx\":" f[1] ",\"tx\":" f[9] "}")
+                if (member(nets, k) && split(substr(line, RSTART + 1), f, " ") > 8 && whole(f[1]) && whole(f[9]) && count++ < 16) list = add(list, "{\"name\":" q(k) ",\"rx\":" f[1] ",\"tx\":" f[9] "}")
             }
             close("/proc/net/dev")
             out = out ",\"net\":[" list "]"; list = ""
@@ -97,7 +101,7 @@ sample() {
             if (list != "") out = out ",\"infiniband\":[" list "]"
             list = ""; count = 0
             while ((getline line < "/proc/diskstats") > 0)
-                if (split(line, f, " ") > 9 && member(disks, f[3]) && count++ < 16) list = add(list, "{\"name\":" q(f[3]) sprintf(",\"read\":%.0f,\"write\":%.0f}", f[6] * 512, f[10] * 512))
+                if (split(line, f, " ") > 9 && member(disks, f[3]) && whole(f[6]) && whole(f[10]) && count++ < 16) list = add(list, "{\"name\":" q(f[3]) sprintf(",\"read\":%.0f,\"write\":%.0f}", f[6] * 512, f[10] * 512))
             close("/proc/diskstats")
             return out ",\"disk\":[" list "]"
         }
@@ -113,6 +117,7 @@ sample() {
                 if (k < 2 || split(part[k], f, " ") < 22) continue
                 key = pid[i] ":" f[20]; keys = keys " " key
                 line = "{\"pid\":" pid[i] ",\"start\":" f[20] sprintf(",\"cpu\":%.0f,\"rss\":%.0f", f[12] + f[13], f[22] * page)
+                line = line ",\"state\":\"" f[1] "\",\"threads\":" f[18]
                 list = add(list, line (key in fact ? "," fact[key] : "}"))
             }
             return list

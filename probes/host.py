@@ -34,6 +34,22 @@ def number(path):
     return int(data) if data.isdigit() else None
 
 
+def count(word):
+    """A whole number that fits a counter; ValueError where there is none."""
+    found = int(word)
+    if found >> 64:
+        raise ValueError
+    return found
+
+
+def amount(word, most):
+    """A number from nought to the most, likewise."""
+    found = float(word)
+    if not 0 <= found <= most:
+        raise ValueError
+    return found
+
+
 def mounts():
     """(type, device, path, options) of every mount, oldest first."""
     rows = []
@@ -64,7 +80,7 @@ def hidepid():
 def identity():
     """The part of hello that never changes."""
     name = os.uname()
-    return {'host': name.nodename, 'boot': text('/proc/sys/kernel/random/boot_id'), 'kernel': name.release,
+    return {'host': name.nodename, 'boot': text('/proc/sys/kernel/random/boot_id')[:64], 'kernel': name.release,
             'arch': name.machine, 'cpus': os.cpu_count() or 1, 'tick': os.sysconf('SC_CLK_TCK'),
             'page': os.sysconf('SC_PAGE_SIZE'), 'uid': os.getuid(), 'hidepid': hidepid(),
             'version': '%d.%d.%d' % sys.version_info[:3], 'path': (sys.executable or '')[:255]}
@@ -91,44 +107,43 @@ class Host:
             self.look()
             self.looked = now
         out = {'at': now}
-        out.update(self.cpu())
-        out.update(self.memory())
-        pressure = self.pressure()
-        if pressure:
-            out['pressure'] = pressure
-        out['net'] = self.net()
-        if self.ports:
-            out['infiniband'] = self.infiniband()
-        out['disk'] = self.disk()
+        for name in ('cpu', 'load', 'uptime', 'pressure', 'net', 'infiniband', 'disk'):
+            try:
+                found = getattr(self, name)()
+            except (ValueError, IndexError):
+                continue        # a container's idea of /proc may make no sense
+            if found or name in ('net', 'disk'):
+                out[name] = found
+        self.memory(out)
         return out
 
     def cpu(self):
         ticks = read('/proc/stat', 512).split(b'\n', 1)[0].split()[1:9]
-        out = {'cpu': [int(t) for t in ticks]} if len(ticks) == 8 else {}
-        load = read('/proc/loadavg', 128).split()
-        if len(load) >= 3:
-            out['load'] = [float(x) for x in load[:3]]
-        uptime = read('/proc/uptime', 64).split()
-        if uptime:
-            out['uptime'] = float(uptime[0])
-        return out
+        return [count(t) for t in ticks] if len(ticks) == 8 else None
 
-    def memory(self):
+    def load(self):
+        return [amount(x, 1e6) for x in read('/proc/loadavg', 128).split()[:3]]
+
+    def uptime(self):
+        return amount(read('/proc/uptime', 64).split()[0], 1e10)
+
+    def memory(self, out):
         names = {b'MemTotal': 'memory_total', b'MemAvailable': 'memory_available',
                  b'SwapTotal': 'swap_total', b'SwapFree': 'swap_free'}
-        out = {}
         for line in read('/proc/meminfo', 4096).split(b'\n'):
             key, _, value = line.partition(b':')
             if key in names:
-                out[names[key]] = int(value.split()[0]) * 1024
-        return out
+                try:
+                    out[names[key]] = int(amount(value.split()[0], 1 << 43)) * 1024
+                except (ValueError, IndexError):
+                    continue
 
     def pressure(self):
         out = {}
         for name in ('cpu', 'memory', 'io'):
             words = read('/proc/pressure/' + name, 256).split()
             if len(words) > 1 and words[0] == b'some' and words[1].startswith(b'avg10='):
-                out[name] = float(words[1][6:])
+                out[name] = amount(words[1][6:], 100)
         return out
 
     def net(self):
@@ -137,7 +152,7 @@ class Host:
             name, _, rest = line.decode('ascii', 'replace').rpartition(':')
             words = rest.split()
             if name.strip() in self.nets and len(words) > 8:
-                out.append({'name': name.strip(), 'rx': int(words[0]), 'tx': int(words[8])})
+                out.append({'name': name.strip(), 'rx': count(words[0]), 'tx': count(words[8])})
         return out
 
     def infiniband(self):
@@ -154,7 +169,7 @@ class Host:
         for line in read('/proc/diskstats').decode('ascii', 'replace').split('\n'):
             words = line.split()
             if len(words) > 9 and words[2] in self.disks:
-                out.append({'name': words[2], 'read': int(words[5]) * SECTOR, 'write': int(words[9]) * SECTOR})
+                out.append({'name': words[2], 'read': count(words[5]) * SECTOR, 'write': count(words[9]) * SECTOR})
         return out
 
 

@@ -47,6 +47,8 @@ ask() {     # query|apps|more|list|table, option or none, option or none
         BEGIN {
             commas = what == "apps" ? 3 : gsub(/,/, ",", option); left = 100000
             most = what == "query" || what == "more" ? 64 : 1024
+            # The name of a process is as long as it pleases: what it stands for must not crowd out others.
+            width = what == "apps" ? 240 : 1024
         }
         {
             bytes += length($0) + 1
@@ -65,7 +67,7 @@ ask() {     # query|apps|more|list|table, option or none, option or none
             if (/^Field "[a-zA-Z0-9_.]+" is not a valid/) { split($0, part, "\""); printf "drop %s\n", part[2]; fflush() }
             found = gsub(/,/, ",")
             if (found >= commas) {
-                row = q(substr($0, 1, 1024)); left -= length(row) + 1
+                row = q(substr($0, 1, width)); left -= length(row) + 1
                 if (rows < most && left > 0) { rows++; printf "row %s\n", row; fflush() }
             } else if (noise++ < 8) { printf "noise %s\n", q(substr($0, 1, 200)); fflush() }
         }
@@ -109,10 +111,20 @@ who() {     # pids
         echo "$pid"
         tr '\000-\037\177' ' ' <"/proc/$pid/cmdline"
         echo
+        if [ -O "/proc/$pid" ]; then
+            folder=$(readlink "/proc/$pid/cwd")
+            case $folder in *"$nl"*) folder='' ;; esac
+            say "$folder"
+            tr '\000\n' '\n ' <"/proc/$pid/environ" | grep -E '^SLURM_(JOB|STEP)_ID=[0-9-]{1,20}$'
+        else
+            echo
+        fi
+        echo
     done | names=$names awk "$quote"'
         function tell(pid) {
-            printf "who %s:%s {\"ppid\":%s,\"uid\":%s,\"user\":%s,\"command\":%s,\"cgroup\":%s}\n", pid, start[pid], ppid[pid],
-                uid[pid], q(uid[pid] in name ? name[uid[pid]] : uid[pid]), q(substr(command[pid], 1, 512)), q(substr(cgroup[pid], 1, 512))
+            printf "who %s:%s {\"ppid\":%s,\"uid\":%s,\"user\":%s,\"command\":%s,\"cgroup\":%s,\"cwd\":%s%s}\n", pid, start[pid], ppid[pid],
+                uid[pid], q(uid[pid] in name ? name[uid[pid]] : uid[pid]), q(substr(command[pid], 1, 512)), q(substr(cgroup[pid], 1, 512)),
+                folder[pid] == "" ? "null" : q(substr(folder[pid], 1, 512)), job[pid]
             fflush()
         }
         BEGIN {
@@ -120,25 +132,33 @@ who() {     # pids
             for (i = 1; i <= n; i++) { split(known[i], part, ":"); name[part[1]] = part[2] }
             while ((getline line < "/etc/passwd") > 0 && ++read < 5000) { split(line, part, ":"); if (!(part[3] in name)) name[part[3]] = part[1] }
         }
-        NR % 2 { pid = $0; next }
+        # Of each process: its pid, its command line, its folder, lines of its environment, an empty one.
+        ++place == 1 { pid = $0; inside = ""; step = ""; next }
+        place == 2 { sub(/ +$/, ""); command[pid] = $0; next }
+        place == 3 { folder[pid] = $0; next }
+        /^SLURM_JOB/ { inside = substr($0, 14); next }
+        /^SLURM_STEP/ { step = substr($0, 15); next }
         {
-            sub(/ +$/, ""); command[pid] = $0
+            place = 0
             file = "/proc/" pid "/stat"; stat = ""
             while ((getline line < file) > 0) stat = stat line
             close(file)
             n = split(stat, part, ")"); if (n < 2 || split(part[n], f, " ") < 22) next
             ppid[pid] = f[2]; start[pid] = f[20]
-            if ($0 == "") { comm = substr(stat, index(stat, "(") + 1); command[pid] = "[" substr(comm, 1, length(comm) - length(part[n]) - 1) "]" }
+            if (command[pid] == "") { comm = substr(stat, index(stat, "(") + 1); command[pid] = "[" substr(comm, 1, length(comm) - length(part[n]) - 1) "]" }
             file = "/proc/" pid "/status"; uid[pid] = "null"
             while ((getline line < file) > 0) if (line ~ /^Uid:/) { split(line, f, /[ \t]+/); uid[pid] = f[2]; break }
             close(file)
-            file = "/proc/" pid "/cgroup"; memory = 0
+            file = "/proc/" pid "/cgroup"; most = 0; cgroup[pid] = "/"
             while ((getline line < file) > 0) {
                 p = line; sub(/^[^:]*:[^:]*:/, "", p); split(line, part, ":")
-                if (!(pid in cgroup) || p ~ /slurm/ || (("," part[2] ",") ~ /,memory,/ && p != "/" && !memory)) cgroup[pid] = p
-                if (("," part[2] ",") ~ /,memory,/ && p != "/") memory = 1
+                if (p == "/") continue
+                worth = 1 + (part[2] == "" || part[2] == "memory") + 2 * (p ~ /docker|libpod|kubepods|containerd|crio-|lxc|machine\.slice/)
+                if (p ~ /slurm/) worth = 5 + (p ~ /\/job_|slurmstepd\.scope\//)
+                if (worth > most) { most = worth; cgroup[pid] = p }
             }
             close(file)
+            if (cgroup[pid] !~ /\/job_/ && inside != "") job[pid] = ",\"job\":\"" inside "\"" (step == "" ? "" : ",\"step\":\"" step "\"")
             tell(pid)
             if (uid[pid] != "null" && !(uid[pid] in name) && !(uid[pid] in wanted)) wanted[uid[pid]] = 1
         }

@@ -13,8 +13,12 @@ STARTING = 60.0     # a driver that is being loaded takes its time; after this i
 def serve(backend):
     """What the child of one backend does."""
     def run(duty):
-        driver = backend(duty)
-        why = driver.absent()
+        try:
+            driver = backend(duty)
+            why = driver.absent()
+        except (ImportError, MemoryError) as trouble:   # a Python without ctypes, or one that may not use it
+            duty.report('state', '%s: %s' % (backend.kind, str(trouble)[:100] or 'no memory'), None)
+            return
         duty.farewell = driver.farewell
         duty.report('state', why, driver.facts)
         while why is None:
@@ -50,6 +54,7 @@ class Probe:
         self.host = Host()
         self.lookup = Worker('host.slow', look_up)
         self.processes = Processes(self.lookup)
+        self.questions = Questions(self.processes)
         self.families = [[Backend(kind) for kind in kinds] for kinds in BACKENDS]
         self.backends = [backend for family in self.families for backend in family]
         self.interval, self.focus = max(FASTEST, INTERVAL), 0.0
@@ -77,12 +82,15 @@ class Probe:
     def workers(self):
         return [self.lookup] + [b.worker for b in self.used()]
 
+    def everybody(self):
+        return self.workers() + [self.questions.worker]
+
     def run(self):
         now = time.monotonic()
         for worker in self.workers():
             self.begin(worker, now)
         self.until(now + 0.2)
-        self.lookup.ask(time.monotonic(), 'who', [], [os.getuid()])
+        self.lookup.ask(time.monotonic(), 'who', [], [os.getuid()], [])
         self.until(time.monotonic() + 0.2, [self.lookup])
         self.slow_ask(time.monotonic())
         self.until(time.monotonic() + 0.05, [self.lookup])
@@ -114,13 +122,13 @@ class Probe:
             self.next += pace
 
     def wake(self):
-        times = [self.next]
+        times = [self.next, self.questions.wake()]
         for worker in self.workers():
             if worker.link is None:
                 times.append(worker.retry)
             elif worker.busy:
                 times.append(worker.stuck_at())
-        if self.errors:
+        if self.errors or self.questions.answers:
             times.append(time.monotonic() + 0.2)
         return min(times)
 
@@ -143,7 +151,7 @@ class Probe:
             elif fd == 1:
                 self.out.flush()
             else:
-                for worker in self.workers():
+                for worker in self.everybody():
                     if worker.link is not None and worker.link.source == fd:
                         self.listen(worker)
 
@@ -159,10 +167,11 @@ class Probe:
         data = os.read(0, 65536)
         if not data:
             self.end('stdin closed')
-        for verb, seconds in self.commands.feed(data):
+        for number, verb, values in self.commands.feed(data):
+            seconds = values.get('seconds')
             if verb == 'heartbeat':
                 signal.alarm(DEADMAN)
-                for worker in self.workers():
+                for worker in self.everybody():
                     worker.send('beat')
             elif verb == 'full':
                 self.full = True
@@ -173,6 +182,8 @@ class Probe:
                 else:
                     self.interval = seconds or self.interval
                 self.next = min(self.next, time.monotonic() + self.pace())
+            else:
+                self.questions.ask(number, verb, values)
 
     def listen(self, worker):
         try:
@@ -180,6 +191,9 @@ class Probe:
                 self.heard(worker, report)
         except EOFError:
             self.poll.unregister(worker.link.source)
+            if worker is self.questions.worker:
+                self.questions.lost('the probe\'s child process ended')
+                return
             backend = self.backend(worker)
             absent = backend is not None and backend.why is not None
             # What made it end it may have said itself.
@@ -227,7 +241,11 @@ class Probe:
         elif what == 'who':
             self.processes.heard(*report[1:])
         elif what == 'name':
-            self.processes.names[report[1]] = report[2]
+            self.processes.named(report[1], report[2])
+        elif what == 'hidden':
+            self.processes.found(report[1])
+        elif what == 'answer':
+            self.questions.heard(report[1])
 
     def state(self, backend, why, facts):
         """What a backend has become; where it is absent the next of its family takes over, and gives back."""
@@ -273,6 +291,7 @@ class Probe:
                 self.begin(worker, now)
             elif worker.link is None and now >= worker.retry:
                 worker.retry = now + SLOW
+        self.questions.look(now, self)
 
     def intervals(self):
         """The effective seconds of each source: what it wants, on our grid."""
@@ -298,13 +317,17 @@ class Probe:
         while self.errors and self.announced and self.out.ready():
             key = min(self.errors)
             self.out.send(self.errors.pop(key))
+        while self.questions.answers and self.announced and self.out.ready():
+            self.out.send(self.questions.answers.pop(0))
 
     def hello(self, intervals):
         me = self.identity
         frame = {'t': 'hello', 'v': 1, 'probe': 'python', 'at': time.monotonic(), 'time': time.time()}
         frame.update(me)
-        frame['user'] = self.processes.names.get(me['uid']) or os.environ.get('LOGNAME') or str(me['uid'])
-        frame['commands'] = ['heartbeat', 'interval', 'focus', 'full']
+        frame['user'] = (self.processes.names.get(me['uid']) or os.environ.get('LOGNAME') or str(me['uid']))[:255]
+        frame['commands'] = ['heartbeat', 'interval', 'focus', 'full'] + list(QUESTIONS)
+        if self.processes.contained:
+            frame['contained'] = True
         frame['intervals'] = intervals
         frame['backends'] = [self.standing(backend) for backend in self.used()]
         return frame
@@ -339,8 +362,9 @@ class Probe:
         self.slow_ask(now)
         self.until(now + min(0.25 * pace, 0.3), asked)
         parts = self.parts()
-        if any('uses' in part or 'apps' in part for part in parts) or (self.full and self.processes.pids):
-            if self.processes.read():
+        is_due = 0.0 < self.processes.again <= now or (self.full and self.processes.pids)
+        if is_due or any('uses' in part or 'apps' in part for part in parts):
+            if self.processes.read(self.full):
                 self.until(time.monotonic() + min(0.1 * pace, 0.05), [self.lookup])
             processes = self.processes.section(time.monotonic(), self.full)
         else:
@@ -390,7 +414,7 @@ class Probe:
 
     def end(self, why):
         """Says goodbye if that is possible at once, and leaves nothing behind."""
-        for worker in self.workers():
+        for worker in self.everybody():
             worker.end(gently=not worker.told)
         deadline = time.monotonic() + 0.3
         said = False
@@ -401,13 +425,13 @@ class Probe:
                     said = True
                 else:
                     time.sleep(0.01)
-        except Closed:
+        except Unheard:
             pass
         for seconds in (0.5, 0.5):
             deadline = time.monotonic() + seconds
-            while time.monotonic() < deadline and not all([w.reap() for w in self.workers()]):
+            while time.monotonic() < deadline and not all([w.reap() for w in self.everybody()]):
                 time.sleep(0.005)
-            for worker in self.workers():
+            for worker in self.everybody():
                 worker.kill()
         os._exit(0)
 
@@ -428,7 +452,7 @@ def main():
     probe = Probe()
     try:
         probe.run()
-    except Closed:
+    except Unheard:
         probe.end('stdout closed')
 
 

@@ -49,6 +49,13 @@ def smi_error(status, lines):
     return SMI_EXITS.get(status, 'failed' if status else 'parse')
 
 
+def cut(line, most):
+    """The beginning of a line, short enough as JSON, where a character may take twelve bytes."""
+    while len(quote(line)) > most:
+        line = line[:len(line) // 2]
+    return line
+
+
 class NvidiaSmi:
     """Runs in a child of its own; `sample` reports parts and errors, and `floor` how often it wants to be asked."""
 
@@ -112,7 +119,7 @@ class NvidiaSmi:
         return status, lines, fields
 
     def rows(self, lines, fields):
-        return [line[:SMI_LINE] for line in lines if line.count(',') >= len(fields) - 1
+        return [cut(line, SMI_LINE) for line in lines if line.count(',') >= len(fields) - 1
                 and not line.startswith(fields[0] + ',')][:SMI_ROWS]
 
     def devices(self):
@@ -161,7 +168,7 @@ class NvidiaSmi:
             return
         rows = [line for line in lines if line.count(',') >= 3 and not line.startswith('gpu_uuid,')][:SMI_APP_ROWS]
         longest = min(SMI_LINE, SMI_APP_BYTES // max(1, len(rows)))
-        rows = [line[:longest] for line in rows]
+        rows = [cut(line, longest) for line in rows]
         pids = [word for word in (row.split(',')[1].strip() for row in rows) if word.isdigit() and len(word) < 10]
         at = time.monotonic()
         pids = sorted(set(int(pid) for pid in pids) - {0})

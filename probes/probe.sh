@@ -25,7 +25,7 @@ plan() {    # the timer for the next tick; ticks that have passed meanwhile coun
     clock
     if [ "$n" = 1 ] && [ "$pace" -ge 30 ]; then
         due=$((start + 30))
-        [ $due -gt "$now" ] || due=$((now + 1))
+        [ "$due" -gt "$now" ] || due=$((now + 1))
     else
         last=$due
         due=$((start + ((now - start) / pace + 1) * pace))
@@ -353,6 +353,50 @@ tick() {
     fi
 }
 
+answer() {  # id, result, why
+    clock
+    send "{\"t\":\"answer\",\"id\":$1,\"at\":$up,\"result\":\"$2\"${3:+,\"why\":\"$3\"}}"
+}
+
+deliver() { # "id pid start signal": to the process that is meant, and to no other
+    # shellcheck disable=SC2086
+    set -- $1
+    id=$1 pid=$2 born=$3 number=$4 line=''
+    case $number in
+    1 | 2 | 3 | 9 | 10 | 12 | 15 | 18 | 19 | 20) ;;
+    *) answer "$id" bad 'not a signal that may be sent'; return ;;
+    esac
+    if [ "$pid" -le 1 ]; then answer "$id" refused 'that is the process the node stands on'; return; fi
+    whose="$uid"
+    [ "$uid" = 0 ] || whose=$(own "$pid")
+    # A name may hold a line end. From here on nothing waits, and nothing is started.
+    while IFS= read -r part || [ -n "$part" ]; do line="$line $part"; done <"/proc/$pid/stat"
+    if [ -z "$line" ]; then
+        case $(kill -0 "$pid" 2>&1) in
+        *ermitted*) answer "$id" refused 'the node hides this process' ;;
+        *) answer "$id" gone 'no such process' ;;
+        esac
+        return
+    fi
+    # shellcheck disable=SC2086
+    set -- ${line##*) }
+    if [ "${20}" != "$born" ]; then answer "$id" reused 'another process has this pid now'
+    elif [ "$1" = Z ] || [ "$1" = X ]; then answer "$id" zombie 'it has ended already, and its parent has not looked'
+    elif [ $(($7 & 2097152)) != 0 ]; then answer "$id" refused 'it is a part of the kernel'
+    elif [ "$3" = "$leader" ]; then answer "$id" refused 'it is the probe itself'
+    elif [ "$whose" != "$uid" ]; then answer "$id" refused 'it belongs to another user'
+    elif kill "-$number" "$pid"; then answer "$id" sent
+    elif [ -d "/proc/$pid" ]; then answer "$id" refused 'it belongs to another user'
+    else answer "$id" gone 'no such process'
+    fi
+}
+
+own() {     # pid: our number when it is ours, by its real or its saved owner
+    while read -r key real line saved line; do
+        case $key in Uid:) case " $real $saved " in *" $uid "*) echo "$uid" ;; esac ;; esac
+    done <"/proc/$1/status"
+}
+
 retime() {  # hundredths became the pace
     hello
     kill "$timer"
@@ -439,6 +483,8 @@ main() {
         interval) hundredths "$rest"; [ $cs = 0 ] || interval=$cs; [ $focus != 0 ] || pace=$interval; retime ;;
         focus) hundredths "$rest"; focus=$cs pace=$interval; [ $cs = 0 ] || pace=$cs; retime ;;
         full) full=1 ;;
+        signal) deliver "$rest" ;;
+        bad) answer "$rest" bad 'no such command' ;;
         eof)
             clock
             send "{\"t\":\"bye\",\"at\":$up,\"why\":\"stdin closed\"}"

@@ -1,60 +1,127 @@
 # Facts about processes that use a device. Counters come from /proc/PID/stat, which never waits; the command
-# line and the user's name may wait (for a stuck process's memory lock, for LDAP), so a child reads those.
+# line, the environment and the user's name may wait (for a stuck process's memory lock, for LDAP), so a child
+# reads those. Of a process that /proc does not show we say why, and whose it is where that can be told.
 COMMAND = 512
 MOST_PROCESSES = 1024
+MOST_PARENTS = 16
 NEW_NAMES = 5
-STATICS = 300000    # bytes of command lines and cgroups in one frame
+AGAIN_SOON = 0.25
+STATICS = 300000    # bytes of static facts in one frame
+ENVIRON = 131072
+CONTAINERS = ('docker', 'libpod', 'kubepods', 'containerd', 'crio-', 'lxc', 'machine.slice')
 
 
 def stat(pid):
     """(comm, fields after it) of /proc/PID/stat, or None when the process is gone or hidden."""
     data = read('/proc/%d/stat' % pid, 2048)
     end = data.rfind(b')')
-    fields = data[end + 2:].split()
+    fields = data[end + 2:].split(None, 22)
     if end < 0 or len(fields) < 22:
         return None
-    return data[data.find(b'(') + 1:end].decode('utf-8', 'replace'), fields
+    return data[data.find(b'(') + 1:end], fields
 
 
-def command(pid):
-    words = read('/proc/%d/cmdline' % pid, 4096).rstrip(b'\0').replace(b'\0', b' ')
-    return words[:COMMAND].decode('utf-8', 'replace')
+def owner(pid):
+    try:
+        return os.stat('/proc/%d' % pid).st_uid
+    except OSError:
+        return None
+
+
+def absence(pid, contained):
+    """Why /proc does not show a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return 'elsewhere' if contained else 'gone'
+    except (OSError, OverflowError):
+        pass
+    return 'hidden'
+
+
+def is_contained():
+    """Whether we are in a PID namespace of our own, and processes outside it are none to us."""
+    try:
+        return os.readlink('/proc/self/ns/pid') != 'pid:[4026531836]'
+    except OSError:
+        return False
+
+
+def words(data):
+    return data.decode('utf-8', 'replace')
 
 
 def cgroup(pid):
-    """The process's place in the hierarchy that job managers use."""
-    best = ''
-    for line in read('/proc/%d/cgroup' % pid, 16384).decode('utf-8', 'replace').split('\n'):
+    """The process's place in the hierarchy that tells most: a job's, a container's, the one of its memory, any."""
+    best, most = '/', 0
+    for line in words(read('/proc/%d/cgroup' % pid, 16384)).split('\n'):
         parts = line.split(':', 2)
-        if len(parts) < 3:
+        if len(parts) < 3 or parts[2] == '/':
             continue
-        names, path = parts[1].split(','), parts[2]
-        if 'slurm' in path or not best or best == '/' or (parts[1] == '' and 'slurm' not in best and path != '/'):
-            best = path
-        if 'memory' in names and path != '/':
-            return path[:COMMAND]
+        path = parts[2]
+        worth = 1 + (parts[1] in ('', 'memory')) + 2 * any(name in path for name in CONTAINERS)
+        if 'slurm' in path:
+            worth = 5 + ('/job_' in path or 'slurmstepd.scope/' in path)
+        if worth > most:
+            best, most = path, worth
     return best[:COMMAND]
+
+
+def folder(pid):
+    try:
+        return os.readlink('/proc/%d/cwd' % pid)[:COMMAND]
+    except OSError:
+        return None
+
+
+def parents(pid):
+    """[pid, start, comm] of those above a process, the nearest first; init is left out."""
+    out = []
+    while pid > 1 and len(out) < MOST_PARENTS:
+        seen = stat(pid)
+        if seen is None:
+            break
+        out.append([pid, int(seen[1][19]), words(seen[0])])
+        pid = int(seen[1][1])
+    return out
+
+
+def facts_of(pid, ppid, is_ours):
+    """The static facts of a process; what only its owner may know is None for others."""
+    out = {'command': words(read('/proc/%d/cmdline' % pid, 4096).rstrip(b'\0').replace(b'\0', b' '))[:COMMAND],
+           'cgroup': cgroup(pid), 'cwd': folder(pid) if is_ours else None, 'parents': parents(ppid)}
+    if is_ours and '/job_' not in out['cgroup']:
+        for line in read('/proc/%d/environ' % pid, ENVIRON).split(b'\0'):
+            for name, key in ((b'SLURM_JOB_ID=', 'job'), (b'SLURM_STEP_ID=', 'step')):
+                if line.startswith(name):
+                    out[key] = words(line[len(name):])[:32]
+    return out
 
 
 def look_up(duty):
     """The child that answers what may take long: slow host facts, command lines, user names."""
     import pwd
     duty.report('state', None)
+    us = os.getuid()
     while True:
         request = duty.next()
         if request[0] == 'slow':
             duty.report('slow', slow(duty))
         elif request[0] == 'who':
-            for pid, start, uid in request[1]:
+            for pid, start, uid, ppid in request[1]:
                 duty.call('cmdline of %d' % pid)
-                duty.report('who', pid, start, command(pid), cgroup(pid))
+                duty.report('who', pid, start, facts_of(pid, ppid, uid == us))
             for uid in request[2]:
                 duty.call('name of user %d' % uid)
                 try:
-                    name = pwd.getpwuid(uid).pw_name
+                    name = pwd.getpwuid(uid).pw_name[:255]
                 except (KeyError, OverflowError):
                     name = str(uid)
                 duty.report('name', uid, name)
+            if request[3]:
+                duty.call('cgroups')
+                unpack('hidden')
+                duty.report('hidden', find_hidden(request[3]))
         duty.report('idle')
 
 
@@ -66,67 +133,109 @@ class Processes:
         self.page = os.sysconf('SC_PAGE_SIZE')
         self.pids = {}          # pids by backend
         self.names = {}         # user names by uid
-        self.statics = {}       # (pid, start) -> [comm, command, cgroup]
-        self.told = {}          # (pid, start) -> static facts as last sent
-        self.rows = []
+        self.rows = {}          # what is known of each process, by pid
+        self.gone = set()       # pids of processes that were there and are still listed
+        self.unseen = {}        # why a listed process is not there, by pid
+        self.hidden = {}        # (cgroup, uid) of hidden processes, by pid
+        self.contained = is_contained()
+        self.again = 0.0        # when to read once more, so that new processes have rates; 0 for not at all
 
-    def read(self):
+    def read(self, full):
         """Reads every process's counters; true when the child was asked for facts not known yet."""
         pids = sorted(set(p for some in self.pids.values() for p in some))[:MOST_PROCESSES]
-        self.rows, new, users = [], [], []
+        rows, self.unseen, new, users, hidden = {}, {}, [], [], []
+        self.again = 0.0
         for pid in pids:
-            row = self.row(pid)
+            row = self.row(pid, full)
             if row is None:
+                hidden += self.miss(pid)
                 continue
-            self.rows.append(row)
-            key = (pid, row['start'])
-            if self.statics.get(key, (None, None))[0] != row['comm']:
-                new.append((pid, row['start'], row['uid']))
+            rows[pid] = row
+            if not row['known']:
+                new.append((pid, row['start'], row['uid'], row['ppid']))
             if row['uid'] not in self.names and row['uid'] not in users and row['uid'] is not None:
                 users.append(row['uid'])
-        alive = set((row['pid'], row['start']) for row in self.rows)
-        self.statics = {k: v for k, v in self.statics.items() if k in alive}
-        self.told = {k: v for k, v in self.told.items() if k in alive}
-        if not new and not users:
+        self.rows = rows
+        self.gone.intersection_update(self.unseen)
+        self.hidden = {pid: self.hidden[pid] for pid in self.unseen if pid in self.hidden}
+        users += [u for _, u in self.hidden.values() if u is not None and u not in self.names and u not in users]
+        if not new and not users and not hidden:
             return False
-        return self.lookup.ask(time.monotonic(), 'who', new[:128], users[:NEW_NAMES])
+        return self.lookup.ask(time.monotonic(), 'who', new[:128], users[:NEW_NAMES], hidden)
 
-    def row(self, pid):
+    def row(self, pid, full):
         seen = stat(pid)
         if seen is None:
             return None         # gone, or hidden from us
-        try:
-            uid = os.stat('/proc/%d' % pid).st_uid
-        except OSError:
-            uid = None
         comm, f = seen
-        return {'pid': pid, 'start': int(f[19]), 'cpu': int(f[11]) + int(f[12]), 'rss': int(f[21]) * self.page,
-                'ppid': int(f[1]), 'uid': uid, 'comm': comm}
+        start, ppid = int(f[19]), int(f[1])
+        row = self.rows.get(pid)
+        if row is None or row['start'] != start:
+            row = {'start': start, 'comm': None, 'uid': owner(pid), 'facts': {}, 'moment': None}
+            self.again = time.monotonic() + AGAIN_SOON
+        elif full:
+            row['uid'] = owner(pid)
+        if row['comm'] != comm or row['ppid'] != ppid:
+            # It has become another program, or has lost its parent.
+            row.update(comm=comm, ppid=ppid, known=False, due=True)
+        row.update(cpu=int(f[11]) + int(f[12]), rss=int(f[21]) * self.page, state=f[0], threads=f[17])
+        return row
 
-    def heard(self, pid, start, words, group):
+    def miss(self, pid):
+        """Takes note of a process that /proc does not show; [pid] when it is to be looked for elsewhere."""
+        if pid in self.rows:
+            self.gone.add(pid)
+        why = self.unseen[pid] = 'gone' if pid in self.gone else absence(pid, self.contained)
+        if why != 'hidden' or pid in self.hidden:
+            return []
+        self.hidden[pid] = None, owner(pid)
+        return [pid]
+
+    def heard(self, pid, start, facts):
         """What the child read; kept only if it is still about the same process."""
-        for row in self.rows:
-            if row['pid'] == pid and row['start'] == start:
-                self.statics[(pid, start)] = [row['comm'], words, group]
+        row = self.rows.get(pid)
+        if row is not None and row['start'] == start:
+            row.update(facts=facts, known=True, due=True)
+
+    def named(self, uid, name):
+        self.names[uid] = name
+        for row in self.rows.values():
+            row['due'] = row['due'] or row['uid'] == uid
+
+    def found(self, places):
+        """Where the hidden ones are, as far as control groups tell: (cgroup, uid) by pid."""
+        for pid, (group, uid) in places.items():
+            if pid in self.hidden:
+                self.hidden[pid] = group, uid if self.hidden[pid][1] is None else self.hidden[pid][1]
 
     def section(self, now, full):
         """The section; static facts of processes not told yet, or of all of them in a full sample."""
         out, spent = [], 0
-        for row in self.rows:
-            one = {'pid': row['pid'], 'start': row['start'], 'cpu': row['cpu'], 'rss': row['rss']}
+        for pid, row in self.rows.items():
+            one = {'pid': pid, 'start': row['start'], 'cpu': row['cpu'], 'rss': row['rss']}
             out.append(one)
-            key = (row['pid'], row['start'])
-            facts = self.facts(row)
-            if (full or self.told.get(key) != facts) and spent < STATICS:
-                self.told[key] = facts
-                one.update(facts)
-                spent += len(facts['command']) + len(facts['cgroup'] or '') + 100
-            elif full:
-                self.told.pop(key, None)        # too many for one frame: the rest follows
-        return {'at': now, 'list': out}
+            moment = row['state'], row['threads']
+            if full or moment != row['moment']:
+                row['moment'] = moment
+                one['state'], one['threads'] = words(moment[0]), int(moment[1])
+            row['due'] = row['due'] or full     # those that do not fit into this frame follow
+            if row['due'] and spent < STATICS:
+                row['due'] = False
+                facts = row['facts']
+                one.update(facts, ppid=row['ppid'], uid=row['uid'], user=self.name(row['uid']),
+                           command=facts.get('command') or '[' + words(row['comm']) + ']')
+                spent += len(encode(one))
+        section = {'at': now, 'list': out}
+        if self.unseen:
+            section['unseen'] = [self.absent(pid, why) for pid, why in self.unseen.items()]
+        return section
 
-    def facts(self, row):
-        uid, comm = row['uid'], row['comm']
-        _, words, group = self.statics.get((row['pid'], row['start']), (None, '', None))
-        return {'ppid': row['ppid'], 'uid': uid, 'user': None if uid is None else self.names.get(uid, str(uid)),
-                'command': words or '[' + comm + ']', 'cgroup': group}
+    def absent(self, pid, why):
+        out = {'pid': pid, 'why': why}
+        if why == 'hidden':
+            group, uid = self.hidden.get(pid, (None, None))
+            out.update(cgroup=group, uid=uid, user=self.name(uid))
+        return out
+
+    def name(self, uid):
+        return None if uid is None else self.names.get(uid, str(uid))

@@ -19,7 +19,7 @@ watch() {
         [ ${#line} -le 4096 ] || continue
         id=${line#'{"id":'}
         id=${id%%,*}
-        case $id in '' | *[!0-9]*) continue ;; esac
+        case $id in '' | *[!0-9]* | ?????????????????????*) continue ;; esac
         rest=${line#"{\"id\":$id,\"node\":\"$NODE\",\"verb\":\""}
         case $rest in
         "$line") ;;
@@ -34,6 +34,17 @@ watch() {
             *) echo "$verb $value" ;;
             esac
             ;;
+        'signal","pid":'*)
+            value=${rest#*:}
+            pid=${value%%,*} start=${value#*:} number=${value##*:}
+            start=${start%%,*} number=${number%?}
+            case $pid,$start,$number in
+            *[!0-9,]* | ????????????????????????????????*) rest='' ;;
+            *) [ "$rest" = "signal\",\"pid\":$pid,\"start\":$start,\"signal\":$number}" ] || rest='' ;;
+            esac
+            if [ -n "$rest" ]; then echo "signal $id $pid $start $number"; else echo "bad $id"; fi
+            ;;
+        *) echo "bad $id" ;;
         esac
     done
     echo eof

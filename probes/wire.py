@@ -64,7 +64,7 @@ def encode(value):
     return '[' + ','.join([encode(v) for v in value]) + ']'
 
 
-class Closed(Exception):
+class Unheard(Exception):
     """Nobody reads our frames any more."""
 
 
@@ -85,7 +85,7 @@ class Output:
     def writable(self):
         for _, event in self.poll.poll(0):
             if event & (select.POLLERR | select.POLLNVAL):
-                raise Closed
+                raise Unheard
             return bool(event & select.POLLOUT)
         return False
 
@@ -99,7 +99,7 @@ class Output:
             except BlockingIOError:
                 return False
             except OSError:
-                raise Closed
+                raise Unheard
         self.rest = b''
         self.sent = 0
         return True
@@ -123,7 +123,7 @@ class Commands:
         self.skipping = False
 
     def feed(self, data):
-        """The (verb, seconds or None) of each whole line meant for this node."""
+        """The (id, verb, numbers by name) of each whole line meant for this node; without verb if it makes no sense."""
         found = []
         lines = (self.text + data).split(b'\n')
         self.text = lines.pop()
@@ -141,17 +141,13 @@ class Commands:
 
     def parse(self, line):
         number, node, rest = line.partition(self.node)
-        if not node or number[:6] != '{"id":' or not number[6:].isdigit() or rest[-1:] != '}':
+        if not node or number[:6] != '{"id":' or not number[6:].isdigit() or len(number) > 26:
             return None
-        verb, quoted, rest = rest[:-1].partition('"')
-        if not quoted:
-            return None
-        if not rest:
-            return verb, None
-        key, colon, digits = rest.partition(':')
-        if key != ',"seconds"' or digits.strip('0123456789.') or digits.count('.') > 1:
-            return None
-        try:
-            return verb, float(digits)
-        except ValueError:
-            return None
+        number, values = int(number[6:]), {}
+        verb, quoted, rest = rest[:-1].partition('"') if rest[-1:] == '}' else ('', '', '')
+        for word in rest.split(',')[1:]:
+            key, _, digits = word.partition(':')
+            if len(digits) > 20 or digits.strip('0123456789.') or digits.count('.') > 1 or not digits.strip('.'):
+                return number, '', values
+            values[key.strip('"')] = float(digits) if '.' in digits else int(digits)
+        return number, verb if quoted and rest[:1] in ('', ',') else '', values

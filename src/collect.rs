@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of the fleet: what happens goes out as deliveries.
 
+pub use desk::Asker;
 pub use fault::of_transport;
 pub use visit::Visit;
 
@@ -13,6 +14,7 @@ use tokio::runtime::{self, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use crate::collect::desk::Desk;
 use crate::collect::rest::Rest;
 use crate::model::NodeName;
 use crate::time::Clock;
@@ -20,6 +22,7 @@ use crate::transport::{Target, Transport};
 use crate::wire::Intake;
 
 mod backoff;
+mod desk;
 mod fault;
 mod node;
 mod rest;
@@ -56,6 +59,7 @@ pub struct Collector {
     /// Connections being opened.
     permits: Arc<Semaphore>,
     max_connecting: usize,
+    desk: Arc<Desk>,
 }
 
 impl Collector {
@@ -68,7 +72,12 @@ impl Collector {
     ) -> Self {
         let max_connecting = usize::from(max_connecting);
         let permits = Arc::new(Semaphore::new(max_connecting));
-        Self { transport, clock, orders, permits, max_connecting }
+        Self { transport, clock, orders, permits, max_connecting, desk: Arc::default() }
+    }
+
+    /// Returns what asks the nodes about their processes; they are known as soon as they are watched.
+    pub fn asker(&self) -> Asker {
+        Asker::new(Arc::clone(&self.desk))
     }
 
     /// Makes the runtime for the one thread that holds all sessions: SSH work is many small
@@ -89,6 +98,7 @@ impl Collector {
     pub async fn run(self, targets: Vec<(Target, Intake)>) {
         let mut lives = JoinSet::new();
         for (target, intake) in targets {
+            self.desk.open(&target.name);
             lives.spawn(node::live(self.clone(), target, intake));
         }
         while lives.join_next().await.is_some() {}

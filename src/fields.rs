@@ -6,12 +6,15 @@
 use std::sync::Arc;
 
 use crate::model::{Bytes, Celsius, Device, Megahertz, Percent, Reading, Reason, Watts};
+use crate::time::Timestamp;
 
+pub use amd::DEVICE_AMD;
 pub use detail::DEVICE_DETAIL;
 pub use device::DEVICE;
 pub use host::HOST;
 pub use process::{PROCESS, Usage};
 
+mod amd;
 mod detail;
 mod device;
 mod host;
@@ -54,7 +57,7 @@ const UNITS: [(&str, &str); 8] = [
 
 /// Returns every metric of a device, the everyday ones first.
 pub fn of_device() -> impl Iterator<Item = &'static Field<Device>> {
-    DEVICE.iter().chain(DEVICE_DETAIL)
+    DEVICE.iter().chain(DEVICE_DETAIL).chain(DEVICE_AMD)
 }
 
 /// A value without its unit, which stands in the field's id.
@@ -90,6 +93,20 @@ fn percent(reading: Reading<Percent>) -> Value {
 
 fn bytes(reading: Reading<Bytes>) -> Value {
     whole(reading.map(|Bytes(bytes)| bytes))
+}
+
+fn moment(reading: Reading<Timestamp>) -> Value {
+    let text = |at: Timestamp| {
+        jiff::Timestamp::from_second(at.as_micros().div_euclid(1_000_000))
+            .ok()
+            .map(|at| at.to_string())
+    };
+    match reading {
+        Reading::Known(at) => {
+            text(at).map_or(Value::Unknown(Reason::Malformed), |at| Value::Text(at.into()))
+        }
+        Reading::Unknown(reason) => Value::Unknown(reason),
+    }
 }
 
 fn celsius(reading: Reading<Celsius>) -> Value {

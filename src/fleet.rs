@@ -17,6 +17,7 @@ use crate::model::NodeName;
 mod board;
 mod devices;
 mod fold;
+mod hidden;
 mod history;
 mod node;
 mod rates;

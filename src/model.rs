@@ -11,7 +11,14 @@ pub use fresh::{Freshness, stale_after};
 pub use health::{ComputeMode, FabricHealth, FabricState, Recovery};
 pub use host::{Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Pressure, Space};
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
-pub use process::{DeviceUse, ProcessReading, ProcessStatics, UseKind};
+pub use process::{
+    Absence, Ancestor, Container, ContainerKind, DeviceUse, ProcessReading, ProcessState,
+    ProcessStatics, UnseenProcess, UseKind,
+};
+pub use question::{
+    Answer, AskError, Environment, InputOutput, Limit, ProcessDetail, ProcessTree, Question,
+    Refusal, Signal, TreeProcess, Variable,
+};
 pub use reading::{Reading, Reason};
 pub use sample::{
     BackendReading, BackendState, DevicesReading, DriverFacts, Hello, ProcessesReading, Sample,
@@ -29,6 +36,7 @@ mod health;
 mod host;
 mod id;
 mod process;
+mod question;
 mod reading;
 mod sample;
 mod text;

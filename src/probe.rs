@@ -39,6 +39,7 @@ const PYTHON: &[&str] = &[
     include_str!("../probes/child.py"),
     include_str!("../probes/host.py"),
     include_str!("../probes/processes.py"),
+    include_str!("../probes/questions.py"),
     include_str!("../probes/nvml_library.py"),
     include_str!("../probes/nvml_device.py"),
     include_str!("../probes/nvml.py"),
@@ -46,8 +47,14 @@ const PYTHON: &[&str] = &[
     include_str!("../probes/main.py"),
 ];
 
-/// The backends that a Python probe compiles only where they are needed, by their kind.
-const RARE: &[(&str, &str)] = &[("nvidia-smi", include_str!("../probes/nvidia_smi.py"))];
+/// What a Python probe compiles only when it is needed: backends where such a device is, answers when
+/// somebody asks.
+const RARE: &[(&str, &str)] = &[
+    ("answers", include_str!("../probes/answers.py")),
+    ("hidden", include_str!("../probes/hidden.py")),
+    ("nvidia-smi", include_str!("../probes/nvidia_smi.py")),
+    ("amdgpu", concat!(include_str!("../probes/amd_card.py"), include_str!("../probes/amd.py"))),
+];
 
 /// The sh probe, likewise.
 const SHELL: &[&str] = &[
@@ -154,36 +161,51 @@ fn packed(text: &str) -> String {
     STANDARD.encode(packed.unwrap_or_default())
 }
 
+/// The sh parts without their comments.
+static BARE_SHELL: LazyLock<String> = LazyLock::new(|| bare(SHELL, Interpreter::Shell));
+
+/// The script to send to one node. Nearly all of it is the same for every node and held once.
+#[derive(Debug, Clone)]
+pub struct Source {
+    head: String,
+    body: &'static str,
+    tail: String,
+}
+
+impl Source {
+    /// Returns the number of bytes of all parts.
+    #[expect(clippy::len_without_is_empty, reason = "a script is never empty")]
+    pub fn len(&self) -> usize {
+        self.parts().iter().map(|part| part.len()).sum()
+    }
+
+    /// Returns what to send, in order.
+    pub fn parts(&self) -> [&[u8]; 3] {
+        [self.head.as_bytes(), self.body.as_bytes(), self.tail.as_bytes()]
+    }
+}
+
 /// Returns the script to send once the loader has announced `interpreter`, with its end mark for sh.
-pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Vec<u8> {
+pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Source {
     let node = plain(settings.node);
     let interval = seconds(settings.interval.max(FASTEST));
     let deadman = settings.deadman.as_secs().max(1);
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = match interpreter {
-        Interpreter::Python => {
-            writeln!(text, "NODE=\"{node}\"\nINTERVAL={interval}\nDEADMAN={deadman}")
-        }
-        Interpreter::Shell => writeln!(text, "NODE={node} INTERVAL={interval} DEADMAN={deadman}"),
-    };
     match interpreter {
-        Interpreter::Python => {
-            let _ = write!(
-                text,
-                "import binascii,zlib\n\
-                 _p=zlib.decompress(binascii.a2b_base64(\"{}\")).split(b\"\\f\")\n\
-                 {COMPILE}",
-                *PACKED
-            );
-        }
-        Interpreter::Shell => {
-            text.push_str(&bare(SHELL, interpreter));
-            text.push_str(&plain(settings.nonce));
-            text.push('\n');
-        }
+        Interpreter::Python => Source {
+            head: format!(
+                "NODE=\"{node}\"\nINTERVAL={interval}\nDEADMAN={deadman}\n\
+                 import binascii,zlib\n\
+                 _p=zlib.decompress(binascii.a2b_base64(\""
+            ),
+            body: &PACKED,
+            tail: format!("\")).split(b\"\\f\")\n{COMPILE}"),
+        },
+        Interpreter::Shell => Source {
+            head: format!("NODE={node} INTERVAL={interval} DEADMAN={deadman}\n"),
+            body: &BARE_SHELL,
+            tail: format!("{}\n", plain(settings.nonce)),
+        },
     }
-    text.into_bytes()
 }
 
 /// Joins parts and leaves out what is there for people.
@@ -223,6 +245,13 @@ fn seconds(time: Duration) -> String {
 mod tests {
     use super::*;
 
+    fn text(interpreter: Interpreter, settings: &Settings<'_>) -> String {
+        let source = source(interpreter, settings);
+        let text = String::from_utf8(source.parts().concat()).unwrap();
+        assert_eq!(text.len(), source.len());
+        text
+    }
+
     #[test]
     fn the_launch_line_is_short_and_safe_between_single_quotes() {
         let line = launch_line("0123456789abcdef0123456789abcdef", 123_456);
@@ -234,8 +263,8 @@ mod tests {
     #[test]
     fn sources_are_ascii_and_begin_with_their_settings() {
         let settings = Settings::new("gpu[01]:22", "n0nce");
-        let python = String::from_utf8(source(Interpreter::Python, &settings)).unwrap();
-        let shell = String::from_utf8(source(Interpreter::Shell, &settings)).unwrap();
+        let python = text(Interpreter::Python, &settings);
+        let shell = text(Interpreter::Shell, &settings);
         assert!(python.is_ascii() && shell.is_ascii());
         assert!(python.starts_with("NODE=\"gpu[01]:22\"\nINTERVAL=1.0\nDEADMAN=30\n"));
         assert!(shell.starts_with("NODE=gpu[01]:22 INTERVAL=1.0 DEADMAN=30\n"));
@@ -245,8 +274,8 @@ mod tests {
     #[test]
     fn a_name_cannot_become_code() {
         let settings = Settings::new("a\";import os#$(id)`id`\n'", "n;id");
-        let python = String::from_utf8(source(Interpreter::Python, &settings)).unwrap();
-        let shell = String::from_utf8(source(Interpreter::Shell, &settings)).unwrap();
+        let python = text(Interpreter::Python, &settings);
+        let shell = text(Interpreter::Shell, &settings);
         assert!(python.starts_with("NODE=\"aimportosidid\"\n"));
         assert!(shell.starts_with("NODE=aimportosidid INTERVAL"));
         assert!(shell.ends_with("\nnid\n"));

@@ -34,6 +34,12 @@ impl Timestamp {
     pub fn plus(self, later: Duration) -> Self {
         Self(self.0.saturating_add(micros(later)))
     }
+
+    /// Returns the moment `earlier` before this one.
+    #[must_use]
+    pub fn minus(self, earlier: Duration) -> Self {
+        Self(self.0.saturating_sub(micros(earlier)))
+    }
 }
 
 fn micros(span: Duration) -> i64 {

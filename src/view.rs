@@ -3,6 +3,7 @@
 //! Everything here is a pure function of its arguments. It says what things mean; colours and glyphs
 //! are the theme's. It must not know how a terminal is driven.
 
+pub use filter::{Filter, FilterError, LONGEST as LONGEST_FILTER, complete};
 pub use line::{Ground, Kind, Line, Mark, Piece, Tone};
 pub use navigation::{Navigation, Spot, Step, View, Window};
 pub use picture::{Picture, Shape, Trouble};
@@ -15,6 +16,7 @@ use crate::model::NodeName;
 
 mod condition;
 mod devices;
+mod filter;
 mod header;
 mod host;
 mod line;

@@ -14,7 +14,7 @@
 pub use body::Body;
 pub use delivery::{Delivery, Intake, News};
 pub use frame::{Frame, FrameReader, MalformedFrame, Received, encode};
-pub use lift::{Lift, Lifted};
+pub use lift::{Lift, Lifted, answer};
 
 pub mod body;
 mod csv;

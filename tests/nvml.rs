@@ -12,6 +12,8 @@
 
 #[path = "stubs/library.rs"]
 mod library;
+#[path = "nvml/processes.rs"]
+mod processes;
 #[path = "nvml/scenarios.rs"]
 mod scenarios;
 #[path = "nvml/truth.rs"]

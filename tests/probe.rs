@@ -28,5 +28,11 @@ mod lifelines;
 mod nvml;
 #[path = "probe/parity.rs"]
 mod parity;
+#[path = "probe/processes.rs"]
+mod processes;
+#[path = "probe/questions.rs"]
+mod questions;
 #[path = "probe/sampling.rs"]
 mod sampling;
+#[path = "probe/worlds.rs"]
+mod worlds;

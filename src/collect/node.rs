@@ -67,7 +67,7 @@ impl Life {
             Err(fault) => return Some((fault, Duration::ZERO)),
         };
         let began = collector.clock.now();
-        match session.run(&mut collector.orders, &collector.clock, &mut self.intake).await {
+        match session.run(collector, &mut self.intake).await {
             Ended::AsOrdered => None,
             Ended::Fault(fault) => {
                 let lasted = collector.clock.now().since(began);

@@ -1,5 +1,6 @@
 //! One session: the probe is sent, talks, is kept alive and told what is wanted.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -7,14 +8,17 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
-use crate::collect::Orders;
+use crate::collect::desk::{Desk, Inquiry, MOST_OPEN};
 use crate::collect::fault::of_transport;
 use crate::collect::visit::Visit;
-use crate::model::{Fault, FaultKind, Link, NodeName, clean};
+use crate::collect::{Collector, Orders};
+use crate::model::{AskError, Fault, FaultKind, Link, NodeName, Question, clean};
 use crate::probe::{self, Command, Greeting, Interpreter, Progress};
 use crate::time::Clock;
 use crate::transport::{self, Channel, Exit, Output, Target, Transport};
-use crate::wire::{Body, Delivery, Frame, FrameReader, Intake, MalformedFrame, News, Received};
+use crate::wire::{
+    self, Body, Delivery, Frame, FrameReader, Intake, MalformedFrame, News, Received, body,
+};
 
 /// A probe that says nothing for so long, and for five intervals, is given up.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -39,6 +43,8 @@ pub(super) struct Session {
     commands: u64,
     expected: Option<u64>,
     malformed: u32,
+    /// What was asked and not answered yet, by the command's id.
+    open: BTreeMap<u64, Inquiry>,
 }
 
 /// How a session ended.
@@ -72,22 +78,26 @@ impl Session {
             commands: 0,
             expected: None,
             malformed: 0,
+            open: BTreeMap::new(),
         })
     }
 
     /// Stays with the node until the session ends.
-    pub(super) async fn run(
-        mut self,
-        orders: &mut watch::Receiver<Orders>,
-        clock: &Clock,
-        intake: &mut Intake,
-    ) -> Ended {
+    pub(super) async fn run(mut self, collector: &mut Collector, intake: &mut Intake) -> Ended {
+        let Collector { orders, clock, desk, .. } = collector;
         let hello = self.hello.take().map(News::Frame);
+        if let Some(News::Frame(frame)) = &hello {
+            self.present(desk, frame);
+        }
         let via = News::Via(self.channel.via());
         for news in [Some(via), Some(News::Link(Link::Up)), hello].into_iter().flatten() {
             intake(self.delivery(news, clock));
         }
-        let ended = self.stay(orders, clock, intake).await;
+        let ended = self.stay(orders, clock, desk, intake).await;
+        desk.set_verbs(&self.node, None);
+        for inquiry in std::mem::take(&mut self.open).into_values() {
+            inquiry.answer(Err(AskError::Lost));
+        }
         // The end of its input is what ends a probe at once.
         self.channel.shutdown().await;
         ended
@@ -97,8 +107,10 @@ impl Session {
         &mut self,
         orders: &mut watch::Receiver<Orders>,
         clock: &Clock,
+        desk: &Desk,
         intake: &mut Intake,
     ) -> Ended {
+        let bell = desk.open(&self.node);
         let mut heartbeat = heartbeat();
         let mut heard = Instant::now();
         orders.mark_changed();
@@ -118,10 +130,12 @@ impl Session {
                             Err(fault) => return Ended::Fault(fault),
                         };
                         heard = Instant::now();
+                        self.present(desk, &frame);
                         intake(self.delivery(News::Frame(frame), clock));
                     }
                 }
                 _ = heartbeat.tick() => self.command(Command::Heartbeat).await,
+                () = bell.notified() => self.ask(desk.take(&self.node)).await,
                 changed = orders.changed() => {
                     let now = orders.borrow_and_update().clone();
                     if changed.is_err() || now.is_ending {
@@ -172,6 +186,11 @@ impl Session {
             }
         };
         self.malformed = 0;
+        if let Body::Answer(answer) = &frame.body {
+            // Not news of the node: it goes to who asked, and nowhere else.
+            self.answered(answer);
+            return Ok(None);
+        }
         if let Body::Sample(sample) = &frame.body {
             let is_gap = self.expected.is_some_and(|expected| expected != sample.n);
             self.expected = sample.n.checked_add(1);
@@ -198,6 +217,41 @@ impl Session {
         if self.refresh.replace(orders.refresh).is_some_and(|before| before != orders.refresh) {
             self.command(Command::Full).await;
         }
+    }
+
+    /// Takes note of what the probe says it can answer.
+    fn present(&self, desk: &Desk, frame: &Frame) {
+        if let Body::Hello(hello) = &frame.body {
+            let is_known = |verb: &&str| hello.commands.iter().any(|known| known == verb);
+            let verbs = Question::VERBS.into_iter().filter(is_known).collect();
+            desk.set_verbs(&self.node, Some(verbs));
+        }
+    }
+
+    /// Puts questions to the probe.
+    async fn ask(&mut self, inquiries: Vec<Inquiry>) {
+        self.open.retain(|_, inquiry| !inquiry.is_given_up());
+        for inquiry in inquiries {
+            if inquiry.is_given_up() {
+                continue;
+            }
+            if self.open.len() >= MOST_OPEN {
+                inquiry.answer(Err(AskError::TooMany));
+                continue;
+            }
+            self.command(Command::Ask(inquiry.question)).await;
+            self.open.insert(self.commands, inquiry);
+        }
+    }
+
+    /// Hands an answer to who waits for it; one that nobody waits for, or not any more, is dropped.
+    fn answered(&mut self, answer: &body::Answer) {
+        let Some(inquiry) = self.open.remove(&answer.id) else {
+            log::debug!("{}: an answer to no open question, number {}", self.node, answer.id);
+            return;
+        };
+        let judged = wire::answer(inquiry.question, answer);
+        inquiry.answer(judged);
     }
 
     async fn command(&mut self, command: Command) {

@@ -73,7 +73,9 @@ impl Visit {
             Settings { interval: self.interval, ..Settings::new(self.node.as_str(), &self.nonce) };
         // Only now: what answers is our loader, not a shell that would run the source as commands.
         let source = probe::source(interpreter, &settings);
-        self.channel.send(&source).await.map_err(|fault| of_transport(&fault))?;
+        for part in source.parts() {
+            self.channel.send(part).await.map_err(|fault| of_transport(&fault))?;
+        }
         match timeout(HELLO_LIMIT, first_frame(&mut self.channel, &mut self.reader)).await {
             Ok(frame) => frame,
             Err(_elapsed) => {

@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
 use crate::fields::{Field, HOST, PROCESS, Usage, Value, of_device};
-use crate::fleet::{Fleet, Happened, Node, SourceState, Totals, Traffic};
+use crate::fleet::{Fleet, Happened, Node, Process, SourceState, Totals, Traffic};
 use crate::model::{Device, DeviceFault, Link, LinkCounters, Reason, Via};
 use crate::time::Timestamp;
 
@@ -120,6 +120,7 @@ fn source(node: &Node, state: &SourceState, now: Timestamp) -> Json {
         "interval_seconds": state.interval.as_secs_f64(),
         "fresh": state.freshness(now).is_fresh(),
         "absent": state.absent.as_deref(),
+        "experimental": driver.is_some_and(|driver| driver.is_experimental),
         "driver": driver.map(|driver| json!({
             "version": driver.version.as_deref(),
             "library": driver.library.as_deref(),
@@ -177,6 +178,8 @@ impl Serialize for HostJson<'_> {
             map.serialize_entry("kernel", &*hello.host.kernel)?;
             map.serialize_entry("cpus", &hello.host.cpus)?;
             map.serialize_entry("probe", &*hello.probe)?;
+            map.serialize_entry("hidepid", &hello.host.hidepid)?;
+            map.serialize_entry("contained", &hello.host.is_contained)?;
         }
         write_fields(&mut map, HOST, node, None)?;
         map.serialize_entry("network", &traffic(&node.host.network, "receive", "transmit"))?;
@@ -260,8 +263,17 @@ impl Serialize for UsageJson {
             &usage.process.as_ref().map(|process| process.key.start_ticks),
         )?;
         write_fields(&mut map, PROCESS, usage, None)?;
+        let parents: Vec<Json> = usage.process.iter().flat_map(parents).collect();
+        map.serialize_entry("parents", &parents)?;
         map.end()
     }
+}
+
+/// The processes above one, the nearest first.
+fn parents(process: &Process) -> impl Iterator<Item = Json> + '_ {
+    process.statics.parents.iter().map(
+        |one| json!({"pid": one.key.pid, "start_ticks": one.key.start_ticks, "name": &*one.name}),
+    )
 }
 
 /// Writes each field by its id, and why the unknown ones are unknown.
@@ -292,8 +304,7 @@ fn write_fields<T: 'static, M: SerializeMap>(
 fn jobs_of(node: &Node) -> BTreeMap<&str, Vec<&str>> {
     let mut jobs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for used in node.uses.iter() {
-        let job = node.process(used.pid).and_then(|process| process.statics.job.as_ref());
-        let Some(job) = job else { continue };
+        let Some(job) = node.job_of(used.pid) else { continue };
         let devices = jobs.entry(job.as_str()).or_default();
         if !devices.contains(&&*used.device) {
             devices.push(&used.device);

@@ -509,11 +509,14 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
 ];
 
-fn fact<T>(device: &Device, read: impl Fn(&DeviceStatics) -> Reading<T>) -> Reading<T> {
+pub(super) fn fact<T>(device: &Device, read: impl Fn(&DeviceStatics) -> Reading<T>) -> Reading<T> {
     device.statics.as_deref().map_or_else(Reading::default, read)
 }
 
-fn detail<T>(device: &Device, read: impl Fn(&DeviceDetails) -> Reading<T>) -> Reading<T> {
+pub(super) fn detail<T>(
+    device: &Device,
+    read: impl Fn(&DeviceDetails) -> Reading<T>,
+) -> Reading<T> {
     device.details.as_deref().map_or_else(Reading::default, read)
 }
 

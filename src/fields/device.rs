@@ -69,6 +69,20 @@ pub const DEVICE: &[Field<Device>] = &[
         read: |device| bytes(device.memory_reserved),
     },
     Field {
+        id: "hidden_processes",
+        title: "HIDDEN",
+        alias: "hidden",
+        help: "processes that use it and that the node does not show us",
+        read: |device| whole(device.hidden_processes),
+    },
+    Field {
+        id: "hidden_memory_bytes",
+        title: "HIDDENMEM",
+        alias: "hiddenmem",
+        help: "device memory in use that no process we see holds; a part of it is the driver's own",
+        read: |device| bytes(device.hidden_memory),
+    },
+    Field {
         id: "temperature_celsius",
         title: "TEMP",
         alias: "temp",

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::fields::{Field, Value, bytes, number, percent, text, whole, word};
+use crate::fields::{Field, Value, bytes, moment, number, percent, text, whole, word};
 use crate::fleet::{Node, Process};
-use crate::model::{Device, DeviceUse, Reason, UseKind};
+use crate::model::{
+    Device, DeviceUse, JobId, ProcessState, ProcessStatics, Reason, UnseenProcess, UseKind,
+};
 
 /// A process on one device: the device's side and the kernel's side.
 #[derive(Clone, Debug)]
@@ -13,22 +15,51 @@ pub struct Usage {
     pub used: DeviceUse,
     /// What the kernel tells, when it tells.
     pub process: Option<Process>,
+    /// What is known of it all the same, when the kernel does not show it.
+    pub unseen: Option<UnseenProcess>,
 }
 
 impl Usage {
     /// Returns who uses a device of this node, in the driver's order.
     pub fn of<'a>(node: &'a Node, device: &'a Device) -> impl Iterator<Item = Self> + 'a {
-        node.uses_of(&device.uuid)
-            .map(|used| Self { used: used.clone(), process: node.process(used.pid).cloned() })
+        node.uses_of(&device.uuid).map(|used| Self {
+            used: used.clone(),
+            process: node.process(used.pid).cloned(),
+            unseen: node.unseen(used.pid).cloned(),
+        })
     }
 
     fn of_process(&self, read: impl Fn(&Process) -> Value) -> Value {
-        self.process.as_ref().map_or(Value::Unknown(Reason::NotAvailable), read)
+        self.process.as_ref().map_or(Value::Unknown(self.absence()), read)
+    }
+
+    fn of_statics(&self, read: impl Fn(&ProcessStatics) -> Value) -> Value {
+        match (&self.process, &self.unseen) {
+            (Some(process), _) => read(&process.statics),
+            (None, Some(unseen)) => read(&unseen.statics),
+            (None, None) => Value::Unknown(Reason::NotAvailable),
+        }
+    }
+
+    /// Reads what a process may lack without that being a secret, such as a job.
+    fn of_place<'a>(&'a self, read: impl Fn(&'a ProcessStatics) -> Option<&'a str>) -> Value {
+        let statics = match (&self.process, &self.unseen) {
+            (Some(process), _) => &*process.statics,
+            (None, Some(unseen)) => &unseen.statics,
+            (None, None) => return Value::Unknown(Reason::NotAvailable),
+        };
+        let lacking = if self.process.is_some() { Reason::NotAvailable } else { self.absence() };
+        read(statics).map_or(Value::Unknown(lacking), |text| Value::Text(text.into()))
+    }
+
+    /// Why the kernel tells nothing.
+    fn absence(&self) -> Reason {
+        self.unseen.as_ref().map_or(Reason::NotAvailable, |unseen| unseen.why.reason())
     }
 
     /// The kernel knows the whole command line; the driver at least a name.
     fn command(&self) -> Value {
-        match (self.of_process(|process| text(&process.statics.command)), &self.used.driver_name) {
+        match (self.of_statics(|statics| text(&statics.command)), &self.used.driver_name) {
             (Value::Unknown(_), Some(name)) => Value::Text(Arc::clone(name)),
             (known, _) => known,
         }
@@ -42,14 +73,14 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "USER",
         alias: "user",
         help: "owner",
-        read: |usage| usage.of_process(|process| text(&process.statics.user)),
+        read: |usage| usage.of_statics(|statics| text(&statics.user)),
     },
     Field {
         id: "uid",
         title: "UID",
         alias: "uid",
         help: "owner's number",
-        read: |usage| usage.of_process(|process| whole(process.statics.uid)),
+        read: |usage| usage.of_statics(|statics| whole(statics.uid)),
     },
     Field {
         id: "memory_used_bytes",
@@ -87,6 +118,13 @@ pub const PROCESS: &[Field<Usage>] = &[
         read: |usage| percent(usage.used.decoder),
     },
     Field {
+        id: "cu_occupancy_percent",
+        title: "CU",
+        alias: "pcu",
+        help: "share of the compute units it keeps busy",
+        read: |usage| percent(usage.used.occupancy),
+    },
+    Field {
         id: "kind",
         title: "TYPE",
         alias: "type",
@@ -108,25 +146,95 @@ pub const PROCESS: &[Field<Usage>] = &[
         read: |usage| usage.of_process(|process| bytes(process.resident)),
     },
     Field {
+        id: "resident_percent",
+        title: "RSS%",
+        alias: "prss",
+        help: "memory in use on the host, as a share of the machine's",
+        read: |usage| usage.of_process(|process| percent(process.resident_share)),
+    },
+    Field {
+        id: "state",
+        title: "S",
+        alias: "state",
+        help: "R runs, S sleeps, D waits for a device, T is stopped, t is traced, Z has ended but is still there",
+        read: |usage| usage.of_process(|process| word(process.state, ProcessState::letter)),
+    },
+    Field {
+        id: "threads",
+        title: "THR",
+        alias: "threads",
+        help: "threads it has",
+        read: |usage| usage.of_process(|process| whole(process.threads)),
+    },
+    Field {
+        id: "started_at",
+        title: "STARTED",
+        alias: "started",
+        help: "when it began, by our clock",
+        read: |usage| usage.of_process(|process| moment(process.started_at)),
+    },
+    Field {
+        id: "running_seconds",
+        title: "TIME",
+        alias: "time",
+        help: "how long it has run",
+        read: |usage| usage.of_process(|process| whole(process.running_seconds)),
+    },
+    Field {
         id: "parent_pid",
         title: "PPID",
         alias: "ppid",
         help: "parent process",
-        read: |usage| usage.of_process(|process| whole(process.statics.parent_pid)),
+        read: |usage| usage.of_statics(|statics| whole(statics.parent_pid)),
     },
     Field {
         id: "job",
         title: "JOB",
         alias: "job",
         help: "the scheduler's job it belongs to",
-        read: |usage| {
-            usage.of_process(|process| {
-                let job = process.statics.job.as_ref();
-                job.map_or(Value::Unknown(Reason::NotAvailable), |job| {
-                    Value::Text(job.as_str().into())
-                })
-            })
-        },
+        read: |usage| usage.of_place(|statics| statics.job.as_ref().map(JobId::as_str)),
+    },
+    Field {
+        id: "step",
+        title: "STEP",
+        alias: "step",
+        help: "the step of that job: a number, batch, extern or interactive",
+        read: |usage| usage.of_place(|statics| statics.step.as_deref()),
+    },
+    Field {
+        id: "sluid",
+        title: "SLUID",
+        alias: "sluid",
+        help: "what Slurm names the job by where it gives no number",
+        read: |usage| usage.of_place(|statics| statics.sluid.as_deref()),
+    },
+    Field {
+        id: "container",
+        title: "CONTAINER",
+        alias: "container",
+        help: "the container it runs in, the beginning of its id",
+        read: |usage| usage.of_place(|statics| Some(&*statics.container.as_ref()?.id)),
+    },
+    Field {
+        id: "container_kind",
+        title: "BY",
+        alias: "containerkind",
+        help: "what made the container: docker, podman, containerd, cri-o, kubernetes, lxc or machine",
+        read: |usage| usage.of_place(|statics| Some(statics.container.as_ref()?.kind.text())),
+    },
+    Field {
+        id: "pod",
+        title: "POD",
+        alias: "pod",
+        help: "the pod it is part of",
+        read: |usage| usage.of_place(|statics| statics.container.as_ref()?.pod.as_deref()),
+    },
+    Field {
+        id: "working_directory",
+        title: "CWD",
+        alias: "cwd",
+        help: "working directory; of your own processes only",
+        read: |usage| usage.of_statics(|statics| text(&statics.directory)),
     },
     Field {
         id: "command",
@@ -151,7 +259,7 @@ mod tests {
             driver_name: Some("python".into()),
             ..DeviceUse::default()
         };
-        let usage = Usage { used, process: None };
+        let usage = Usage { used, process: None, unseen: None };
         assert_eq!(usage.command(), Value::Text("python".into()));
         let owner = PROCESS.iter().find(|field| field.id == "user").unwrap();
         assert_eq!((owner.read)(&usage), Value::Unknown(Reason::NotAvailable));

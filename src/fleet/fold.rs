@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::devices::take_backend;
+use crate::fleet::hidden::count_hidden;
 use crate::fleet::history::Metric;
 use crate::fleet::node::{Node, Process};
 use crate::fleet::rates::{RATE_SPAN, cpu_share, rates};
 use crate::model::{
-    Counter, CpuTicks, DeviceUse, Event, Hello, HostReading, Link, NodeName, ProcessKey,
-    ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source, SourceFaultKind, Via,
+    Bytes, Counter, CpuTicks, DeviceUse, Event, Hello, HostReading, Link, NodeName, Percent,
+    ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source,
+    SourceFaultKind, Via,
 };
 use crate::time::Timestamp;
 
@@ -40,6 +42,8 @@ struct Before {
 struct Seen {
     key: ProcessKey,
     statics: Arc<ProcessStatics>,
+    state: Reading<ProcessState>,
+    threads: Reading<u32>,
     load: Option<Load>,
 }
 
@@ -136,14 +140,19 @@ impl Folding {
                 node.host.slow.space = slow.space;
             }
         }
+        let has_users = sample.backends.iter().any(|backend| backend.uses.is_some());
         for backend in sample.backends {
             take_backend(node, backend);
         }
         for (source, fault) in sample.faults {
             node.source_mut(&source).fault = Some(fault);
         }
+        let has_processes = sample.processes.is_some();
         if let Some(processes) = sample.processes {
             self.processes(processes);
+        }
+        if has_processes || has_users {
+            count_hidden(Arc::make_mut(&mut self.node));
         }
         self.settle();
     }
@@ -182,12 +191,18 @@ impl Folding {
 
     fn processes(&mut self, reading: ProcessesReading) {
         let per_second = self.node.hello.as_ref().map_or(100, |hello| hello.host.ticks_per_second);
+        let fast = &self.node.host.fast;
         let mut seen = Vec::with_capacity(reading.list.len());
         let mut list = Vec::with_capacity(reading.list.len());
         for process in reading.list {
             let before = self.seen(process.key);
             let known = before.map(|before| Arc::clone(&before.statics));
             let statics = process.statics.map(Arc::new).or(known).unwrap_or_default();
+            let mut state = before.map_or_else(Reading::default, |before| before.state);
+            state.keep_newer(process.state);
+            let mut threads = before.map_or_else(Reading::default, |before| before.threads);
+            threads.keep_newer(process.threads);
+            let age = since_boot(process.key, per_second);
             let load = process.cpu_ticks.get().map(|ticks| {
                 load(before.and_then(|before| before.load), ticks, reading.at, per_second)
             });
@@ -198,12 +213,19 @@ impl Folding {
                 statics: Arc::clone(&statics),
                 cpu_percent: load.map_or(waiting, |load| load.percent),
                 resident: process.resident,
+                resident_share: share_of(process.resident, fast.memory_total),
+                state,
+                threads,
+                started_at: fast.booted_at.map(|booted| booted.plus(age)),
+                running_seconds: fast.uptime_seconds.map(|up| up.saturating_sub(age.as_secs())),
             });
-            seen.push(Seen { key: process.key, statics, load });
+            seen.push(Seen { key: process.key, statics, state, threads, load });
         }
         seen.sort_unstable_by_key(|process| process.key);
         self.seen = seen;
-        Arc::make_mut(&mut self.node).processes = list.into();
+        let node = Arc::make_mut(&mut self.node);
+        node.processes = list.into();
+        node.unseen = reading.unseen.into();
     }
 
     fn seen(&self, key: ProcessKey) -> Option<&Seen> {
@@ -258,6 +280,21 @@ fn load(before: Option<Load>, ticks: u64, at: Timestamp, per_second: u32) -> Loa
     Load { at, spent: ticks, percent }
 }
 
+/// How long after the boot a process began.
+fn since_boot(key: ProcessKey, per_second: u32) -> Duration {
+    let per_second = u64::from(per_second.max(1));
+    let rest = key.start_ticks % per_second * 1_000 / per_second;
+    Duration::from_secs(key.start_ticks / per_second) + Duration::from_millis(rest)
+}
+
+fn share_of(part: Reading<Bytes>, whole: Reading<Bytes>) -> Reading<Percent> {
+    match (part, whole) {
+        (Reading::Known(part), Reading::Known(whole)) => Percent::of(part.0, whole.0)
+            .map_or(Reading::Unknown(Reason::NotAvailable), Reading::Known),
+        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(reason),
+    }
+}
+
 /// Whether a backend told its devices and who uses them, or why not.
 fn has_answered(node: &Node, backend: &Source) -> bool {
     let Some(state) = node.source(backend) else { return false };
@@ -283,17 +320,29 @@ fn keep_newer(host: &mut HostReading, newer: HostReading) {
     host.pressure.memory.keep_newer(newer.pressure.memory);
     host.pressure.io.keep_newer(newer.pressure.io);
     host.uptime_seconds.keep_newer(newer.uptime_seconds);
+    keep_boot(&mut host.booted_at, newer.booted_at);
     host.network = newer.network;
     host.infiniband = newer.infiniband;
     host.disks = newer.disks;
+}
+
+/// The moment of the boot is reckoned anew with each sample and wavers; only a leap is a change.
+fn keep_boot(known: &mut Reading<Timestamp>, newer: Reading<Timestamp>) {
+    const LEAP: Duration = Duration::from_secs(2);
+    if let (Some(one), Some(other)) = (known.get(), newer.get())
+        && one.since(other).max(other.since(one)) < LEAP
+    {
+        return;
+    }
+    known.keep_newer(newer);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{
-        BackendReading, BackendState, Bytes, Device, DeviceFault, DevicesReading, Fault, FaultKind,
-        Freshness, HostFacts, Percent, ProcessReading, SourceFault, UsesReading,
+        BackendReading, BackendState, Device, DeviceFault, DevicesReading, Fault, FaultKind,
+        Freshness, HostFacts, ProcessReading, SourceFault, UsesReading,
     };
 
     fn at(millis: i64) -> Timestamp {
@@ -442,8 +491,11 @@ mod tests {
                     key,
                     cpu_ticks: Reading::Known(ticks),
                     resident: Reading::default(),
+                    state: Reading::default(),
+                    threads: Reading::default(),
                     statics,
                 }],
+                unseen: Vec::new(),
             }),
             ..Sample::default()
         };
@@ -452,6 +504,45 @@ mod tests {
         let node = folding.node();
         assert_eq!(node.processes[0].statics.user.known().map(|user| &**user), Some("ada"));
         assert_eq!(node.processes[0].cpu_percent.get(), Some(250.0));
+    }
+
+    #[test]
+    fn a_process_has_an_age_a_share_of_memory_and_the_state_last_told() {
+        let mut folding = folding();
+        let host = |millis: i64| HostReading {
+            memory_total: Reading::Known(Bytes(1_000)),
+            uptime_seconds: Reading::Known(500),
+            booted_at: Reading::Known(at(millis)),
+            ..HostReading::default()
+        };
+        let tick = |millis, state| Sample {
+            host: Some((at(500_000), host(millis))),
+            processes: Some(ProcessesReading {
+                at: at(500_000),
+                list: vec![ProcessReading {
+                    key: ProcessKey { pid: 42, start_ticks: 20_050 },
+                    cpu_ticks: Reading::Known(1),
+                    resident: Reading::Known(Bytes(250)),
+                    state,
+                    threads: Reading::default(),
+                    statics: None,
+                }],
+                unseen: Vec::new(),
+            }),
+            ..Sample::default()
+        };
+        folding.sample(tick(0, Reading::Known(ProcessState::Waiting)));
+        // The boot wavers, the state is not told again.
+        folding.sample(tick(300, Reading::default()));
+        let node = folding.node();
+        let process = &node.processes[0];
+        assert_eq!(process.state, Reading::Known(ProcessState::Waiting));
+        assert_eq!(process.started_at, Reading::Known(at(200_500)));
+        assert_eq!(process.running_seconds, Reading::Known(300));
+        assert_eq!(process.resident_share.get().map(Percent::get), Some(25.0));
+        // The clock was set: that is a leap.
+        folding.sample(tick(60_000, Reading::default()));
+        assert_eq!(folding.node().processes[0].started_at, Reading::Known(at(260_500)));
     }
 
     #[test]

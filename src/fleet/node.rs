@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::fleet::history::History;
 use crate::model::{
-    Bytes, Device, DeviceUse, Event, Fault, Freshness, Hello, HostReading, HostSlowReading, Link,
-    NodeName, Percent, ProcessKey, ProcessStatics, Reading, Reason, Source, SourceFault,
-    SourceFaultKind, Via, stale_after,
+    Bytes, Device, DeviceUse, Event, Fault, Freshness, Hello, HostReading, HostSlowReading, JobId,
+    Link, NodeName, Percent, ProcessKey, ProcessState, ProcessStatics, Reading, Reason, Source,
+    SourceFault, SourceFaultKind, UnseenProcess, Via, stale_after,
 };
 use crate::time::Timestamp;
 
@@ -44,6 +44,8 @@ pub struct Node {
     pub uses: Arc<[DeviceUse]>,
     /// The processes behind `uses`.
     pub processes: Arc<[Process]>,
+    /// Those of them that the node does not show.
+    pub unseen: Arc<[UnseenProcess]>,
     /// What happened to its devices, the latest last.
     pub events: Arc<[Happened]>,
     /// The last minutes, second by second.
@@ -96,7 +98,7 @@ pub struct Traffic {
 }
 
 /// A process that uses a device.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {
     /// Identity.
     pub key: ProcessKey,
@@ -106,6 +108,16 @@ pub struct Process {
     pub cpu_percent: Reading<f32>,
     /// Memory in use on the host.
     pub resident: Reading<Bytes>,
+    /// The same as a share of the machine's memory.
+    pub resident_share: Reading<Percent>,
+    /// What it is doing.
+    pub state: Reading<ProcessState>,
+    /// Threads it has.
+    pub threads: Reading<u32>,
+    /// When it began, by our clock.
+    pub started_at: Reading<Timestamp>,
+    /// How long it has run.
+    pub running_seconds: Reading<u64>,
 }
 
 /// Something that happened to a device, once or again and again.
@@ -141,6 +153,7 @@ impl Node {
             device_sources: Arc::default(),
             uses: Arc::default(),
             processes: Arc::default(),
+            unseen: Arc::default(),
             events: Arc::default(),
             history: History::new(keep),
             is_settled: false,
@@ -273,6 +286,19 @@ impl Node {
     /// Returns what is known of a process.
     pub fn process(&self, pid: u32) -> Option<&Process> {
         self.processes.iter().find(|process| process.key.pid == pid)
+    }
+
+    /// Returns what is known of a process that the node does not show.
+    pub fn unseen(&self, pid: u32) -> Option<&UnseenProcess> {
+        self.unseen.iter().find(|process| process.pid == pid)
+    }
+
+    /// Returns the scheduler's job of a process, whether it is shown or not.
+    pub fn job_of(&self, pid: u32) -> Option<&JobId> {
+        match self.process(pid) {
+            Some(process) => process.statics.job.as_ref(),
+            None => self.unseen(pid)?.statics.job.as_ref(),
+        }
     }
 }
 

@@ -71,6 +71,12 @@ readings! {
         power_limit_max: Watts,
         /// Number of `NVLinks`.
         nvlinks: u32,
+        /// The junction is too hot from here.
+        junction_slowdown_temperature: Celsius,
+        /// The memory is too hot from here.
+        memory_slowdown_temperature: Celsius,
+        /// Memory of the host that it may use as its own.
+        host_memory_total: Bytes,
     }
 }
 
@@ -171,6 +177,20 @@ readings! {
         nvlink_sent: Bytes,
         /// The counters of each `NVLink`.
         links: Arc<[LinkCounters]>,
+        /// Memory of the host that it uses as its own.
+        host_memory_used: Bytes,
+        /// Temperature of the hottest place.
+        junction_temperature: Celsius,
+        /// Turns of the fan in a minute.
+        fan_rpm: u32,
+        /// Load of the engine that encodes and decodes.
+        video: Percent,
+        /// How its clocks are chosen, in the driver's word.
+        performance_level: Arc<str>,
+        /// How its compute units are shared out, in the driver's word.
+        compute_partition: Arc<str>,
+        /// How its memory is shared out, in the driver's word.
+        memory_partition: Arc<str>,
     }
 }
 

@@ -142,6 +142,10 @@ pub struct Device {
     pub counters: Option<Arc<DeviceCounters>>,
     /// What became of the counters between two samples.
     pub rates: Option<Arc<DeviceRates>>,
+    /// Processes that use it and that the node does not show us; those that have ended are not counted.
+    pub hidden_processes: Reading<u32>,
+    /// Memory in use that no process we see holds: of hidden processes, and of the driver itself.
+    pub hidden_memory: Reading<Bytes>,
     /// Why it gives no numbers.
     pub fault: Option<DeviceFault>,
 }
@@ -183,6 +187,8 @@ impl Device {
             details,
             counters,
             rates,
+            hidden_processes,
+            hidden_memory,
             fault,
         } = newer;
         self.uuid = uuid;
@@ -218,6 +224,8 @@ impl Device {
         DeviceDetails::merge(&mut self.details, details);
         DeviceCounters::merge(&mut self.counters, counters);
         self.rates = rates.or_else(|| self.rates.take());
+        self.hidden_processes.keep_newer(hidden_processes);
+        self.hidden_memory.keep_newer(hidden_memory);
         self.fault = fault;
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::model::reading::Reading;
 use crate::model::unit::{Bytes, Celsius, Percent};
+use crate::time::Timestamp;
 
 /// What does not change while a machine runs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +23,8 @@ pub struct HostFacts {
     pub ticks_per_second: u32,
     /// `hidepid` of `/proc`: above 0, other users' processes may be hidden.
     pub hidepid: u8,
+    /// The probe is in a PID namespace of its own: it sees no processes outside.
+    pub is_contained: bool,
     /// The login the probe runs as.
     pub user: Arc<str>,
 }
@@ -87,6 +90,8 @@ pub struct HostReading {
     pub pressure: Pressure,
     /// Seconds since boot.
     pub uptime_seconds: Reading<u64>,
+    /// When it booted, by our clock.
+    pub booted_at: Reading<Timestamp>,
     /// Physical network interfaces.
     pub network: Arc<[Counter]>,
     /// InfiniBand ports.

@@ -114,7 +114,7 @@ impl fmt::Display for Source {
 }
 
 /// One OS process of one node, for as long as it lives: a pid alone is used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessKey {
     /// Process id on the node.
     pub pid: u32,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::id::{JobId, ProcessKey};
-use crate::model::reading::Reading;
+use crate::model::reading::{Reading, Reason};
 use crate::model::unit::{Bytes, Percent};
 
 /// One process as the node's kernel shows it.
@@ -15,6 +15,10 @@ pub struct ProcessReading {
     pub cpu_ticks: Reading<u64>,
     /// Memory in use on the host.
     pub resident: Reading<Bytes>,
+    /// What it is doing.
+    pub state: Reading<ProcessState>,
+    /// Threads it has.
+    pub threads: Reading<u32>,
     /// What does not change; sent once.
     pub statics: Option<ProcessStatics>,
 }
@@ -30,8 +34,157 @@ pub struct ProcessStatics {
     pub user: Reading<Arc<str>>,
     /// Command line, without control characters.
     pub command: Reading<Arc<str>>,
-    /// The scheduler's job it belongs to, read from its control group.
+    /// Working directory; only the owner may know.
+    pub directory: Reading<Arc<str>>,
+    /// The scheduler's job it belongs to, read from its control group or else from its environment.
     pub job: Option<JobId>,
+    /// The step of that job: a number, or `batch`, `extern`, `interactive`.
+    pub step: Option<Arc<str>>,
+    /// What newer Slurms name the job by instead of its number.
+    pub sluid: Option<Arc<str>>,
+    /// The container or pod it runs in.
+    pub container: Option<Container>,
+    /// The processes above it, the nearest first; without init.
+    pub parents: Arc<[Ancestor]>,
+}
+
+/// A process above another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ancestor {
+    /// Identity.
+    pub key: ProcessKey,
+    /// What the kernel calls it, 15 letters.
+    pub name: Arc<str>,
+}
+
+/// What a process is doing, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessState {
+    /// It runs or could.
+    Running,
+    /// It waits for something that may take long.
+    Sleeping,
+    /// It waits for a device or a file system, and no signal reaches it.
+    Waiting,
+    /// Somebody stopped it.
+    Stopped,
+    /// A debugger stopped it.
+    Traced,
+    /// It has ended, and its parent has not looked.
+    Zombie,
+    /// It is being removed.
+    Dead,
+    /// A kernel thread with nothing to do.
+    Idle,
+}
+
+impl ProcessState {
+    /// Reads the kernel's letter.
+    pub fn new(letter: &str) -> Option<Self> {
+        Some(match letter {
+            "R" => Self::Running,
+            "S" => Self::Sleeping,
+            "D" => Self::Waiting,
+            "T" => Self::Stopped,
+            "t" => Self::Traced,
+            "Z" => Self::Zombie,
+            "X" | "x" => Self::Dead,
+            "I" | "P" | "W" | "K" => Self::Idle,
+            _ => return None,
+        })
+    }
+
+    /// Returns the kernel's letter.
+    pub const fn letter(self) -> &'static str {
+        match self {
+            Self::Running => "R",
+            Self::Sleeping => "S",
+            Self::Waiting => "D",
+            Self::Stopped => "T",
+            Self::Traced => "t",
+            Self::Zombie => "Z",
+            Self::Dead => "X",
+            Self::Idle => "I",
+        }
+    }
+}
+
+/// What keeps a process apart from the rest of its machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// What made it.
+    pub kind: ContainerKind,
+    /// Its id, the first 12 digits of it, or its name.
+    pub id: Arc<str>,
+    /// The pod it is part of.
+    pub pod: Option<Arc<str>>,
+}
+
+/// What makes containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContainerKind {
+    /// Docker.
+    Docker,
+    /// Podman and its like.
+    Podman,
+    /// containerd, mostly under Kubernetes.
+    Containerd,
+    /// CRI-O, under Kubernetes.
+    Crio,
+    /// Kubernetes, by whatever means.
+    Kubernetes,
+    /// LXC.
+    Lxc,
+    /// A machine of systemd's.
+    Machine,
+}
+
+impl ContainerKind {
+    /// Returns its name.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+            Self::Containerd => "containerd",
+            Self::Crio => "cri-o",
+            Self::Kubernetes => "kubernetes",
+            Self::Lxc => "lxc",
+            Self::Machine => "machine",
+        }
+    }
+}
+
+/// A process that a driver names and `/proc` does not show.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnseenProcess {
+    /// Process id as the driver gives it.
+    pub pid: u32,
+    /// Why it is not there.
+    pub why: Absence,
+    /// What its control group tells of it.
+    pub statics: ProcessStatics,
+}
+
+/// Why `/proc` does not show a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// It has ended.
+    Gone,
+    /// It lives, and the node hides it from us.
+    Hidden,
+    /// It is outside the container that we are in, or the driver's number means nothing here.
+    Elsewhere,
+}
+
+impl Absence {
+    /// Returns why nothing is known of the process.
+    pub const fn reason(self) -> Reason {
+        match self {
+            Self::Gone => Reason::Gone,
+            Self::Hidden => Reason::NoPermission,
+            Self::Elsewhere => Reason::OutOfSight,
+        }
+    }
 }
 
 /// What a process uses a device for.
@@ -83,6 +236,8 @@ pub struct DeviceUse {
     pub encoder: Reading<Percent>,
     /// Share of the video decoder.
     pub decoder: Reading<Percent>,
+    /// Share of the compute units it keeps busy.
+    pub occupancy: Reading<Percent>,
     /// What for.
     pub kind: Reading<UseKind>,
     /// What the driver calls it; stands in where the node hides its command line.
@@ -100,6 +255,7 @@ impl DeviceUse {
             memory_utilization,
             encoder,
             decoder,
+            occupancy,
             kind,
             driver_name,
         } = newer;
@@ -109,6 +265,7 @@ impl DeviceUse {
         self.memory_utilization.keep_newer(memory_utilization);
         self.encoder.keep_newer(encoder);
         self.decoder.keep_newer(decoder);
+        self.occupancy.keep_newer(occupancy);
         self.kind.keep_newer(kind);
         self.driver_name = driver_name.or_else(|| self.driver_name.take());
     }

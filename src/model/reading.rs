@@ -26,6 +26,12 @@ pub enum Reason {
     Malformed,
     /// A second sample is needed first.
     NeedsTwoSamples,
+    /// What it was about has ended.
+    Gone,
+    /// It is in a PID namespace that we do not see.
+    OutOfSight,
+    /// The device sleeps, and asking would wake it.
+    Asleep,
 }
 
 impl Reason {
@@ -39,6 +45,9 @@ impl Reason {
             Self::NoPermission => "no permission",
             Self::Malformed => "malformed",
             Self::NeedsTwoSamples => "needs two samples",
+            Self::Gone => "gone",
+            Self::OutOfSight => "in another PID namespace",
+            Self::Asleep => "asleep",
         }
     }
 }

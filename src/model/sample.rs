@@ -7,7 +7,7 @@ use crate::model::device::Device;
 use crate::model::fault::SourceFault;
 use crate::model::host::{HostFacts, HostReading, HostSlowReading};
 use crate::model::id::Source;
-use crate::model::process::{DeviceUse, ProcessReading};
+use crate::model::process::{DeviceUse, ProcessReading, UnseenProcess};
 use crate::time::Timestamp;
 
 /// What a probe says of itself and its machine, first of all.
@@ -47,6 +47,8 @@ pub struct DriverFacts {
     pub cuda: Option<Arc<str>>,
     /// Why it tells of no events; `None` when it does, or has not said.
     pub no_events: Option<Arc<str>>,
+    /// The backend was written without such a device at hand.
+    pub is_experimental: bool,
 }
 
 /// What came in one tick. What is `None` or empty was not sampled this time.
@@ -108,4 +110,6 @@ pub struct ProcessesReading {
     pub at: Timestamp,
     /// The processes; one that is missing has ended.
     pub list: Vec<ProcessReading>,
+    /// Those a driver names and the kernel does not show.
+    pub unseen: Vec<UnseenProcess>,
 }

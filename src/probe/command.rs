@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::{plain, seconds};
+use crate::model::{ProcessKey, Question};
 
 /// Something asked of a running probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub enum Command {
     Focus(Option<Duration>),
     /// Make the next sample complete.
     Full,
+    /// Answer this, in one frame that bears the command's id.
+    Ask(Question),
 }
 
 /// Returns the line to write, newline included; a probe ignores it unless `node` is its own name.
@@ -28,17 +31,29 @@ pub fn encode(id: u64, node: &str, command: &Command) -> String {
         Command::Focus(Some(time)) => format!("\"focus\",\"seconds\":{}", seconds(*time)),
         Command::Focus(None) => "\"focus\",\"seconds\":0".to_owned(),
         Command::Full => "\"full\"".to_owned(),
+        Command::Ask(question) => format!("\"{}\"{}", question.verb(), numbers(*question)),
     };
     format!("{{\"id\":{id},\"node\":\"{node}\",\"verb\":{verb}}}\n")
+}
+
+fn numbers(question: Question) -> String {
+    let process = |key: ProcessKey| format!(",\"pid\":{},\"start\":{}", key.pid, key.start_ticks);
+    match question {
+        Question::Signal(key, signal) => format!("{},\"signal\":{}", process(key), signal.number()),
+        Question::Environment(key) | Question::Detail(key) => process(key),
+        Question::Tree(key) => key.map(process).unwrap_or_default(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Signal;
 
     #[test]
     fn commands_are_lines_with_their_keys_in_order() {
         let quarter = Duration::from_millis(250);
+        let key = ProcessKey { pid: 42, start_ticks: 99 };
         for (command, line) in [
             (Command::Heartbeat, r#"{"id":7,"node":"gpu[1]","verb":"heartbeat"}"#),
             (Command::Full, r#"{"id":7,"node":"gpu[1]","verb":"full"}"#),
@@ -51,6 +66,23 @@ mod tests {
                 r#"{"id":7,"node":"gpu[1]","verb":"focus","seconds":0.25}"#,
             ),
             (Command::Focus(None), r#"{"id":7,"node":"gpu[1]","verb":"focus","seconds":0}"#),
+            (
+                Command::Ask(Question::Signal(key, Signal::Terminate)),
+                r#"{"id":7,"node":"gpu[1]","verb":"signal","pid":42,"start":99,"signal":15}"#,
+            ),
+            (
+                Command::Ask(Question::Environment(key)),
+                r#"{"id":7,"node":"gpu[1]","verb":"environ","pid":42,"start":99}"#,
+            ),
+            (
+                Command::Ask(Question::Detail(key)),
+                r#"{"id":7,"node":"gpu[1]","verb":"detail","pid":42,"start":99}"#,
+            ),
+            (Command::Ask(Question::Tree(None)), r#"{"id":7,"node":"gpu[1]","verb":"tree"}"#),
+            (
+                Command::Ask(Question::Tree(Some(key))),
+                r#"{"id":7,"node":"gpu[1]","verb":"tree","pid":42,"start":99}"#,
+            ),
         ] {
             assert_eq!(encode(7, "gpu[1]", &command), format!("{line}\n"));
         }

@@ -68,6 +68,11 @@ pub enum Fault {
         /// From when on.
         after: Duration,
     },
+    /// Questions get no answer.
+    NoAnswers,
+    /// Around each answer stand others: under ids nobody asked with, senseless, huge, full of control
+    /// characters, and the same once more.
+    OddAnswers,
     /// The node boots: the connection is cut, and the next boot id is another one.
     Reboot {
         /// When.

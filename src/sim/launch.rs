@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::model::{ProcessKey, Question, Signal};
+
 /// Longest source a simulated node takes.
 const SOURCE_LIMIT: usize = 1 << 20;
 /// Longest command line.
@@ -78,14 +80,16 @@ pub(crate) enum Command {
     Focus(Option<f64>),
     /// Make the next sample complete.
     Full,
+    /// Answer this under this id.
+    Ask(u64, Question),
 }
 
 impl Command {
     /// Reads one line as the client writes it; `None` for another node's and for unknown verbs.
     pub(crate) fn parse(line: &str, node: &str) -> Option<Self> {
-        let rest = line.strip_prefix("{\"id\":")?;
-        let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
-        let rest = rest.strip_prefix(",\"node\":\"")?.strip_prefix(node)?;
+        let (id, rest) = line.strip_prefix("{\"id\":")?.split_once(',')?;
+        let id: u64 = id.parse().ok()?;
+        let rest = rest.strip_prefix("\"node\":\"")?.strip_prefix(node)?;
         let rest = rest.strip_prefix("\",\"verb\":\"")?.strip_suffix('}')?;
         let (verb, rest) = rest.split_once('"')?;
         let seconds = || rest.strip_prefix(",\"seconds\":")?.parse().ok().filter(|s| *s >= 0.0);
@@ -94,8 +98,31 @@ impl Command {
             "full" => Some(Self::Full),
             "interval" => seconds().filter(|s| *s > 0.0).map(|s| Self::Interval(pace(s))),
             "focus" => seconds().map(|s: f64| Self::Focus((s > 0.0).then(|| pace(s)))),
-            _ => None,
+            _ => question(verb, rest).map(|question| Self::Ask(id, question)),
         }
+    }
+}
+
+/// Reads what stands behind the verb of a question.
+fn question(verb: &str, rest: &str) -> Option<Question> {
+    let number = |name: &str| -> Option<u64> {
+        let (_, behind) = rest.split_once(&format!(",\"{name}\":"))?;
+        behind.split(',').next()?.parse().ok()
+    };
+    let key = || {
+        let pid = u32::try_from(number("pid")?).ok()?;
+        Some(ProcessKey { pid, start_ticks: number("start")? })
+    };
+    match verb {
+        "signal" => {
+            let wanted = number("signal")?;
+            let signal = Signal::ALL.into_iter().find(|one| u64::from(one.number()) == wanted)?;
+            Some(Question::Signal(key()?, signal))
+        }
+        "environ" => key().map(Question::Environment),
+        "detail" => key().map(Question::Detail),
+        "tree" => Some(Question::Tree(key())),
+        _ => None,
     }
 }
 
@@ -169,6 +196,18 @@ mod tests {
         assert_eq!(parse(&line("\"focus\",\"seconds\":0.25")), Some(Command::Focus(Some(0.25))));
         assert_eq!(parse(&line("\"focus\",\"seconds\":0")), Some(Command::Focus(None)));
         assert_eq!(parse(&line("\"full\"")), Some(Command::Full));
+        let key = ProcessKey { pid: 42, start_ticks: 99 };
+        for question in [
+            Question::Signal(key, Signal::Interrupt),
+            Question::Environment(key),
+            Question::Tree(None),
+            Question::Tree(Some(key)),
+            Question::Detail(key),
+        ] {
+            let line = crate::probe::encode(7, "gpu01", &crate::probe::Command::Ask(question));
+            assert_eq!(parse(line.trim_end()), Some(Command::Ask(7, question)));
+        }
+        assert_eq!(parse(&line("\"signal\",\"pid\":42,\"start\":99,\"signal\":11")), None);
         for other in
             ["\"dance\"", "\"focus\"", "\"interval\",\"seconds\":0", "\"focus\",\"seconds\":x"]
         {

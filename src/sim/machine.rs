@@ -12,8 +12,13 @@ use crate::wire::body::{
     Backend, BackendState, Event, Given, Hello, Process, Processes, Sample, SourceError, Use, Uses,
 };
 
+mod asked;
+
 /// The name of the simulated driver interface.
 pub const BACKEND: &str = "nvml";
+/// What it can be told and asked.
+const VERBS: [&str; 8] =
+    ["heartbeat", "interval", "focus", "full", "signal", "environ", "tree", "detail"];
 const MIB: u64 = 1 << 20;
 /// Clock ticks a second.
 const TICK: f64 = 100.0;
@@ -151,7 +156,8 @@ impl Machine {
             uid: 1001,
             user: "ada".to_owned(),
             hidepid: 0,
-            commands: ["heartbeat", "interval", "focus", "full"].map(str::to_owned).to_vec(),
+            contained: false,
+            commands: VERBS.map(str::to_owned).to_vec(),
             intervals: BTreeMap::from([
                 ("host".to_owned(), pace),
                 ("host.slow".to_owned(), grid(10.0)),
@@ -182,6 +188,7 @@ impl Machine {
             processes: answers.then(|| Processes {
                 at,
                 list: self.slots.iter().map(|slot| self.process(slot, t, &ask)).collect(),
+                unseen: Vec::new(),
             }),
         }
     }
@@ -260,7 +267,12 @@ impl Machine {
         };
         let Some(work) = self.works.get(slot.work) else { return process };
         if ask.full || life.began > ask.since {
-            process.ppid = u64::from(self.first_pid() - 7).into();
+            let parent = self.first_pid() - 7;
+            process.state = Some("R".to_owned());
+            process.threads = 112.into();
+            process.cwd = Some((work.owner.uid == 1001).then(|| "/scratch/ada/run".to_owned()));
+            process.parents = vec![(parent, 2_900, "slurmstepd".to_owned())];
+            process.ppid = u64::from(parent).into();
             process.uid = u64::from(work.owner.uid).into();
             process.user = Some(work.owner.name.to_owned());
             process.command = Some(work.command_line(life.generation));

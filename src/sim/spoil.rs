@@ -1,10 +1,37 @@
 //! Frames as bad nodes send them.
 
+use crate::model::Question;
 use crate::sim::fault::Fault;
+use crate::wire::body::{Answer, Body};
+use crate::wire::encode;
 
 /// What login files print before anything else.
 pub(crate) const BANNER: &str = "\x1b[1;31m*** gpu cluster: maintenance on Friday ***\x1b[0m\n\
      Last login: Thu Nov 20 09:12:44 2025\nmodules loaded: cuda/12.8 \x1b]0;login\x07% ";
+
+/// Returns the bytes that come instead of an answer.
+pub(crate) fn answers(fault: Option<Fault>, question: Question, answer: Answer) -> Vec<Vec<u8>> {
+    let frame = |answer: Answer| encode(&Body::Answer(Box::new(answer)));
+    match fault {
+        Some(Fault::NoAnswers) => vec![],
+        Some(Fault::OddAnswers) => {
+            let id = answer.id;
+            let stranger = Answer { id: id + 1_000, ..answer.clone() };
+            let huge = Answer { why: Some("x".repeat(900_000)), ..stranger.clone() };
+            let environ = matches!(question, Question::Environment(_))
+                .then(|| vec!["EVIL=\u{1b}]52;c;aGk=\u{7}\u{9b}2J\u{202e}".to_owned()]);
+            let odd = Answer {
+                why: Some("\u{1b}[2J\u{7}no".to_owned()),
+                environ: environ.or_else(|| answer.environ.clone()),
+                ..answer.clone()
+            };
+            let broken =
+                format!("\u{1e}gtop1 {{\"t\":\"answer\",\"id\":{id},\"environ\":\"SECRET=1\"}}\n");
+            vec![frame(stranger), frame(huge), broken.into_bytes(), frame(odd), frame(answer)]
+        }
+        _ => vec![frame(answer)],
+    }
+}
 
 /// Returns the bytes that come instead of sample `number`'s frame.
 pub(crate) fn spoiled(fault: Option<Fault>, number: u64, mut frame: Vec<u8>) -> Vec<u8> {

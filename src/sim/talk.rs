@@ -13,7 +13,7 @@ use crate::sim::chance::Chance;
 use crate::sim::fault::Fault;
 use crate::sim::launch::{Command, Header, Launch, Lines};
 use crate::sim::machine::{Ask, Driver, Machine};
-use crate::sim::spoil::{BANNER, spoiled};
+use crate::sim::spoil::{BANNER, answers, spoiled};
 use crate::wire::body::{Body, Bye};
 use crate::wire::encode;
 
@@ -156,6 +156,8 @@ struct Probe<'a> {
     uses_at: f64,
     stuck_told_at: f64,
     events_at: f64,
+    /// Frames to be sent at once.
+    answers: Vec<Vec<u8>>,
 }
 
 impl<'a> Probe<'a> {
@@ -188,6 +190,7 @@ impl<'a> Probe<'a> {
             uses_at: began,
             stuck_told_at: f64::NEG_INFINITY,
             events_at: began,
+            answers: Vec::new(),
         }
     }
 
@@ -202,7 +205,12 @@ impl<'a> Probe<'a> {
             tokio::select! {
                 biased;
                 bytes = input.recv() => match bytes {
-                    Some(bytes) => self.told(&bytes),
+                    Some(bytes) => {
+                        self.told(&bytes);
+                        for frame in std::mem::take(&mut self.answers) {
+                            drop(self.output.send(frame.into()).await);
+                        }
+                    }
                     None => return self.leave().await,
                 },
                 () = sleep_until(wake) => {
@@ -226,6 +234,10 @@ impl<'a> Probe<'a> {
                 Some(Command::Interval(seconds)) => self.interval = seconds,
                 Some(Command::Focus(seconds)) => self.focus = seconds,
                 Some(Command::Full) => self.is_full_due = true,
+                Some(Command::Ask(id, question)) => {
+                    let answer = self.machine.answer(self.stage.now(), id, question);
+                    self.answers.extend(answers(self.stage.fault, question, answer));
+                }
                 None => {}
             }
         }
@@ -290,6 +302,9 @@ impl<'a> Probe<'a> {
             Some(Fault::NoPython) => {
                 "sh".clone_into(&mut hello.probe);
                 "dash".clone_into(&mut hello.version);
+                hello
+                    .commands
+                    .retain(|verb| !["environ", "tree", "detail"].contains(&verb.as_str()));
             }
             _ => {}
         }

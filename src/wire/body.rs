@@ -3,11 +3,13 @@
 //! Probes write it, the simulated fleet writes it through the same structs, and
 //! [`crate::wire::Lift`] reads it. Every key is optional unless it is named as needed.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::wire::given::Given;
+pub use answer::{Answer, Detail, TreeRow};
 pub use device::{Device, Use, Uses};
 
+mod answer;
 mod device;
 
 /// What one frame holds.
@@ -19,6 +21,8 @@ pub enum Body {
     Sample(Sample),
     /// `t: error`
     Error(SourceError),
+    /// `t: answer`
+    Answer(Box<Answer>),
     /// `t: event`
     Event(Event),
     /// `t: bye`
@@ -65,6 +69,9 @@ pub struct Hello {
     pub user: String,
     /// `hidepid` of `/proc`.
     pub hidepid: u8,
+    /// The probe is in a PID namespace of its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub contained: bool,
     /// Verbs it understands.
     pub commands: Vec<String>,
     /// Seconds by source.
@@ -102,6 +109,9 @@ pub struct BackendState {
     /// Why no events are told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<String>,
+    /// It was written without such a device at hand.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub experimental: bool,
 }
 
 /// One tick.
@@ -310,6 +320,9 @@ pub struct Processes {
     pub at: f64,
     /// The processes.
     pub list: Vec<Process>,
+    /// Those a driver names and `/proc` does not show.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unseen: Vec<Unseen>,
 }
 
 /// One process.
@@ -326,7 +339,13 @@ pub struct Process {
     /// Bytes.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub rss: Given<u64>,
-    /// Parent. With the four below, sent once.
+    /// The kernel's letter; sent when it changes, as are the threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Threads.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub threads: Given<u64>,
+    /// Parent. With those below, sent once.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub ppid: Given<u64>,
     /// Owner's number.
@@ -341,6 +360,43 @@ pub struct Process {
     /// Control group path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
+    /// Working directory; `null` where only others may know.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
+    pub cwd: Option<Option<String>>,
+    /// Slurm's job, from the environment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// Slurm's step, from the environment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// Pid, start time and name of those above it, the nearest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parents: Vec<(u32, u64, String)>,
+}
+
+/// A process that `/proc` does not show.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Unseen {
+    /// Process id; needed.
+    pub pid: u32,
+    /// `gone hidden elsewhere`
+    pub why: String,
+    /// Owner's number.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub uid: Given<u64>,
+    /// Owner's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Control group path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+}
+
+/// Reads a text or `null`, which is not the same as a key that is absent.
+#[expect(clippy::option_option, reason = "absent, null and a text are three things")]
+fn nullable<'de, D: Deserializer<'de>>(given: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(given).map(Some)
 }
 
 /// A source failed.

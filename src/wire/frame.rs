@@ -19,7 +19,7 @@ const NOISE_LIMIT: usize = 4096;
 /// One frame: its text as sent, and what it says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
-    /// The JSON, as sent.
+    /// The JSON, as sent; empty for an answer.
     pub text: Bytes,
     /// What it says.
     pub body: Body,
@@ -148,6 +148,8 @@ struct Kind<'a> {
 
 fn read(text: Bytes) -> Received {
     match decode(&text) {
+        // What it says may be secret: it goes to who asked, and nobody keeps it as sent.
+        Ok(body @ Body::Answer(_)) => Received::Frame(Box::new(Frame { text: Bytes::new(), body })),
         Ok(body) => Received::Frame(Box::new(Frame { text, body })),
         Err(malformed) => Received::Malformed(malformed),
     }
@@ -173,6 +175,11 @@ fn decode(text: &[u8]) -> Result<Body, MalformedFrame> {
         }
         "sample" => Body::Sample(serde_json::from_slice(text).map_err(not_json)?),
         "error" => Body::Error(serde_json::from_slice(text).map_err(not_json)?),
+        "answer" => Body::Answer(serde_json::from_slice(text).map_err(|error| {
+            // Not in the words of the error, which may hold what was sent.
+            let place = error.column();
+            MalformedFrame::NotJson(format!("an answer that is none, at its byte {place}"))
+        })?),
         "event" => Body::Event(serde_json::from_slice(text).map_err(not_json)?),
         "bye" => Body::Bye(serde_json::from_slice(text).map_err(not_json)?),
         _ => Body::Other,
@@ -185,6 +192,7 @@ pub fn encode(body: &Body) -> Vec<u8> {
         Body::Hello(hello) => ("hello", serde_json::to_string(hello)),
         Body::Sample(sample) => ("sample", serde_json::to_string(sample)),
         Body::Error(error) => ("error", serde_json::to_string(error)),
+        Body::Answer(answer) => ("answer", serde_json::to_string(answer)),
         Body::Event(event) => ("event", serde_json::to_string(event)),
         Body::Bye(bye) => ("bye", serde_json::to_string(bye)),
         Body::Other => return Vec::new(),
@@ -292,6 +300,18 @@ mod tests {
         assert_eq!(reader.next_frame(), Some(Received::Malformed(MalformedFrame::Version(2))));
         let Some(Received::Frame(frame)) = reader.next_frame() else { panic!() };
         assert_eq!(frame.body, Body::Other);
+    }
+
+    #[test]
+    fn a_broken_answer_gives_away_nothing() {
+        for environ in ["\"API_KEY=hunter2\"", "[5]", "{\"hunter2\":1}", "[\"hunter2\","] {
+            let text = format!("\x1egtop1 {{\"t\":\"answer\",\"id\":1,\"environ\":{environ}}}\n");
+            let mut reader = FrameReader::default();
+            reader.push(text.as_bytes());
+            let Some(Received::Malformed(malformed)) = reader.next_frame() else { panic!() };
+            let said = format!("{malformed} {malformed:?} {}", reader.noise());
+            assert!(!said.contains("hunter2"), "{said}");
+        }
     }
 
     #[test]

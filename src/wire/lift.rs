@@ -6,20 +6,22 @@ use std::time::Duration;
 use crate::model::clean_shared;
 use crate::model::{
     BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, DevicesReading, DriverFacts,
-    Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, JobId, Percent, Pressure,
-    ProcessKey, ProcessReading, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source,
-    SourceFault, SourceFaultKind, Space, UsesReading,
+    Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, Percent, Pressure,
+    ProcessesReading, Reading, Reason, Sample, Source, SourceFault, SourceFaultKind, Space,
+    UsesReading,
 };
 use crate::time::{ClockOffset, Timestamp};
 use crate::wire::body::{self, Body, Given};
 use crate::wire::csv::{self, DEVICE_LIMIT, NAME_LIMIT, Slices, USE_LIMIT};
 
+pub use answer::answer;
+
+mod answer;
 mod device;
+mod process;
 
 /// Most interfaces, ports, disks or file systems of one node.
 const PART_LIMIT: usize = 64;
-/// Longest command line.
-const COMMAND_LIMIT: usize = 512;
 
 /// Lifts the bodies of one session; learns the node's clock as it goes.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +67,8 @@ impl Lift {
                 Lifted::Event(self.event(sent, arrival))
             }
             Body::Bye(sent) => Lifted::Bye(clean_shared(&sent.why, 120)),
-            Body::Other => return None,
+            // An answer is for who asked, and for nobody else.
+            Body::Answer(_) | Body::Other => return None,
         })
     }
 
@@ -84,7 +87,10 @@ impl Lift {
             number: sent.n,
             is_complete: sent.full,
             took,
-            host: sent.host.as_ref().map(|sent| (self.moment(sent.at, arrival), host(sent))),
+            host: sent.host.as_ref().map(|sent| {
+                let at = self.moment(sent.at, arrival);
+                (at, host(sent, at))
+            }),
             host_slow: sent
                 .host_slow
                 .as_ref()
@@ -97,7 +103,8 @@ impl Lift {
                 .collect(),
             processes: sent.processes.as_ref().map(|sent| ProcessesReading {
                 at: self.moment(sent.at, arrival),
-                list: sent.list.iter().take(USE_LIMIT).map(process).collect(),
+                list: sent.list.iter().take(USE_LIMIT).map(process::process).collect(),
+                unseen: sent.unseen.iter().take(USE_LIMIT).filter_map(process::unseen).collect(),
             }),
             faults: Vec::new(),
         }
@@ -206,6 +213,7 @@ fn hello(sent: &body::Hello) -> Hello {
             cpus: sent.cpus,
             ticks_per_second: if sent.tick == 0 { 100 } else { sent.tick },
             hidepid: sent.hidepid,
+            is_contained: sent.contained,
             user: name(&sent.user),
         },
         intervals: sent
@@ -236,11 +244,13 @@ fn driver_facts(sent: &body::BackendState) -> Option<Arc<DriverFacts>> {
         library: name(&sent.library),
         cuda: name(&sent.cuda),
         no_events: name(&sent.events),
+        is_experimental: sent.experimental,
     };
     (facts != DriverFacts::default()).then(|| Arc::new(facts))
 }
 
-fn host(sent: &body::Host) -> HostReading {
+fn host(sent: &body::Host, at: Timestamp) -> HostReading {
+    let uptime = sent.uptime.reading(Reason::NotAvailable).and_then(seconds);
     HostReading {
         cpu: judged(sent.cpu.as_deref(), cpu_ticks),
         load: judged(sent.load.as_deref(), load),
@@ -253,10 +263,8 @@ fn host(sent: &body::Host) -> HostReading {
             memory: percent(sent.memory),
             io: percent(sent.io),
         }),
-        uptime_seconds: sent
-            .uptime
-            .reading(Reason::NotAvailable)
-            .and_then(|up| seconds(up).map(|up| up.as_secs())),
+        uptime_seconds: uptime.map(|up| up.as_secs()),
+        booted_at: uptime.map(|up| at.minus(up)),
         network: sent.net.as_deref().map(traffic).unwrap_or_default(),
         infiniband: sent.infiniband.as_deref().map(traffic).unwrap_or_default(),
         disks: sent.disk.as_deref().map(disks).unwrap_or_default(),
@@ -314,37 +322,6 @@ fn host_slow(sent: &body::HostSlow) -> HostSlowReading {
     }
 }
 
-fn process(sent: &body::Process) -> ProcessReading {
-    let is_new = sent.command.is_some() || sent.user.is_some() || !sent.uid.is_absent();
-    let name = |text: &Option<String>, limit| {
-        text.as_deref()
-            .map_or_else(Reading::default, |text| Reading::Known(clean_shared(text, limit)))
-    };
-    let small = |given: Given<u64>| {
-        given.reading(Reason::NotAvailable).and_then(|id| u32::try_from(id).ok())
-    };
-    let statics = is_new.then(|| ProcessStatics {
-        parent_pid: small(sent.ppid),
-        uid: small(sent.uid),
-        user: name(&sent.user, 64),
-        command: name(&sent.command, COMMAND_LIMIT),
-        job: sent.cgroup.as_deref().and_then(slurm_job),
-    });
-    ProcessReading {
-        key: ProcessKey { pid: sent.pid, start_ticks: sent.start },
-        cpu_ticks: sent.cpu.reading(Reason::NotAvailable),
-        resident: sent.rss.reading(Reason::NotAvailable).map(Bytes),
-        statics,
-    }
-}
-
-/// Reads the job out of a control group such as `/slurm/uid_1000/job_8421/step_0` or
-/// `/system.slice/gpu01_slurmstepd.scope/job_8421/step_batch/user/task_0`.
-fn slurm_job(cgroup: &str) -> Option<JobId> {
-    let (_, below) = cgroup.split_once("slurm")?;
-    below.split('/').find_map(|part| part.strip_prefix("job_")).and_then(JobId::new)
-}
-
 fn bytes(given: Given<u64>) -> Reading<Bytes> {
     given.reading(Reason::NotAvailable).map(Bytes)
 }
@@ -367,19 +344,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_is_read_from_every_shape_of_control_group() {
-        let job = |cgroup| slurm_job(cgroup).map(|job| job.to_string());
-        assert_eq!(job("/slurm/uid_1000/job_8421/step_0/task_0").as_deref(), Some("8421"));
-        assert_eq!(job("/slurm_node05/uid_2001/job_12/step_batch").as_deref(), Some("12"));
-        assert_eq!(
-            job("/system.slice/n1_slurmstepd.scope/job_1/step_0/user").as_deref(),
-            Some("1")
-        );
-        assert_eq!(job("/user.slice/user-1000.slice/job_5"), None);
-        assert_eq!(job("/slurm/uid_1/job_$(x)/step_0"), None);
-    }
-
-    #[test]
     fn impossible_values_spoil_only_themselves() {
         let sent = body::Host {
             cpu: Some(vec![1, 2, 3]),
@@ -388,7 +352,7 @@ mod tests {
             uptime: Given::Value(-5.0),
             ..body::Host::default()
         };
-        let host = host(&sent);
+        let host = host(&sent, Timestamp::default());
         assert_eq!(host.cpu, Reading::Unknown(Reason::Malformed));
         assert_eq!(host.load, Reading::Unknown(Reason::Malformed));
         assert_eq!(host.uptime_seconds, Reading::Unknown(Reason::Malformed));

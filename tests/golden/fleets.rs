@@ -100,12 +100,15 @@ impl Maker {
             key: ProcessKey { pid, start_ticks: 100 * u64::from(pid) },
             cpu_ticks: Reading::Known(0),
             resident: Reading::Known(Bytes(u64::from(pid % 37 + 4) << 30)),
+            state: Reading::default(),
+            threads: Reading::default(),
             statics: Some(ProcessStatics {
                 parent_pid: Reading::Known(pid - 1),
                 uid: Reading::Known(1000),
                 user: Reading::Known(user.into()),
                 command: Reading::Known(command.into()),
                 job: JobId::new(job),
+                ..ProcessStatics::default()
             }),
         });
         self
@@ -135,6 +138,7 @@ impl Maker {
         self.folding.hello(Hello {
             probe: "python 3.11.2".into(),
             host: HostFacts {
+                is_contained: false,
                 host_name: self.boot.as_str().into(),
                 boot_id: self.boot.as_str().into(),
                 kernel: "6.1.0-13-amd64".into(),
@@ -237,7 +241,8 @@ impl Maker {
             process.cpu_ticks = Reading::Known(passed * (80 + u64::from(process.key.pid % 50)));
             process
         });
-        sample.processes = Some(ProcessesReading { at, list: processes.collect() });
+        sample.processes =
+            Some(ProcessesReading { at, list: processes.collect(), unseen: Vec::new() });
         sample
     }
 
@@ -293,6 +298,7 @@ fn host(passed: u64, seed: u64, load: f32) -> HostReading {
             io: Reading::Known(Percent::new(2.6).unwrap()),
         },
         uptime_seconds: Reading::Known(1_050_000 + passed),
+        booted_at: Reading::default(),
         network: vec![counter("eth0", 11_100_000, 940_000)].into(),
         infiniband: vec![
             counter("mlx5_0/1", 24_000_000_000, 23_500_000_000),

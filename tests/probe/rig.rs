@@ -1,7 +1,9 @@
 //! A probe on a bench: started as asked, its frames judged as they come, its remains looked for at the end.
 
 use std::ffi::OsString;
+use std::fs::Permissions;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -10,6 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gtop::model::Question;
 use gtop::probe::{self, Greeting, Interpreter, Progress, Settings};
 use serde_json::Value;
 
@@ -85,7 +88,7 @@ impl Setup {
             deadman: self.deadman,
             ..Settings::new(NODE, NONCE)
         };
-        let source = probe::source(self.interpreter, &settings);
+        let source = probe::source(self.interpreter, &settings).parts().concat();
         let mut rig = self.spawn(&source, configure);
         if self.program.is_none() {
             assert_eq!(rig.greet(), Some(self.interpreter));
@@ -101,6 +104,10 @@ impl Setup {
 
     fn spawn(&self, source: &[u8], configure: fn(&mut Command) -> &mut Command) -> Rig {
         let folder = tempfile::tempdir().unwrap();
+        // The probe may be somebody else.
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        // A probe may run as somebody else.
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let mut command = self.command(folder.path(), source);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let marker = format!("{}-{serial}", std::process::id());
@@ -208,6 +215,18 @@ impl Rig {
         self.commands += 1;
         let line = probe::encode(self.commands, NODE, &command);
         self.write(line.as_bytes());
+    }
+
+    /// Asks something and waits for its answer.
+    pub(crate) fn ask(&mut self, question: Question) -> Value {
+        self.command(probe::Command::Ask(question));
+        self.answer(self.commands)
+    }
+
+    /// The answer to the command of this number.
+    pub(crate) fn answer(&mut self, number: u64) -> Value {
+        let is_it = |frame: &Value| frame["t"] == "answer" && frame["id"] == number;
+        self.until("answer", |frame| is_it(frame).then(|| frame.clone()))
     }
 
     pub(crate) fn set_state(&self, state: &str) {

@@ -22,13 +22,15 @@ enum Shape {
     List(&'static Self, usize),
     /// Exactly so many of these.
     Row(&'static Self, usize),
+    /// Exactly these, in order.
+    Tuple(&'static [Self]),
     /// Anything by name.
     Map(&'static Self),
     /// These keys: those marked must be there, no others may.
     Object(&'static [(&'static str, bool, Self)]),
 }
 
-use Shape::{Count, Flag, List, Map, Maybe, Number, Object, Row, Text, Word};
+use Shape::{Count, Flag, List, Map, Maybe, Number, Object, Row, Text, Tuple, Word};
 
 const MUST: bool = true;
 const MAY: bool = false;
@@ -56,6 +58,7 @@ const BACKEND_STATE: Shape = Object(&[
     ("slices", MAY, Count(4096)),
     // Why none are told.
     ("events", MAY, Text(96)),
+    ("experimental", MAY, Flag),
 ]);
 
 const HELLO: Shape = Object(&[
@@ -74,6 +77,7 @@ const HELLO: Shape = Object(&[
     ("uid", MUST, Count(u32::MAX as u64)),
     ("user", MUST, Text(255)),
     ("hidepid", MUST, Count(4)),
+    ("contained", MAY, Flag),
     ("version", MUST, Text(64)),
     ("path", MAY, Text(255)),
     ("commands", MUST, List(&Text(16), 16)),
@@ -202,6 +206,16 @@ const DEVICE: Shape = Object(&[
     ("gpu_instance", MAY, MAYBE_COUNT),
     ("compute_instance", MAY, MAYBE_COUNT),
     ("mig", MAY, MAYBE_FLAG),
+    ("gtt_total", MAY, MAYBE_BYTES),
+    ("gtt_used", MAY, MAYBE_BYTES),
+    ("temperature_junction", MAY, MAYBE_CELSIUS),
+    ("junction_slowdown", MAY, MAYBE_CELSIUS),
+    ("memory_slowdown", MAY, MAYBE_CELSIUS),
+    ("fan_rpm", MAY, MAYBE_COUNT),
+    ("video", MAY, MAYBE_PERCENT),
+    ("performance_level", MAY, Maybe(&Text(32))),
+    ("compute_partition", MAY, Maybe(&Text(32))),
+    ("memory_partition", MAY, Maybe(&Text(32))),
     ("lacks", MAY, Map(&Text(96))),
     ("fault", MAY, Text(160)),
 ]);
@@ -214,6 +228,7 @@ const USE: Shape = Object(&[
     ("mem", MAY, MAYBE_PERCENT),
     ("enc", MAY, MAYBE_PERCENT),
     ("dec", MAY, MAYBE_PERCENT),
+    ("occupancy", MAY, MAYBE_PERCENT),
     ("kind", MAY, Word(&["C", "G", "C+G"])),
 ]);
 
@@ -255,6 +270,72 @@ const PROCESS: Shape = Object(&[
     ("user", MAY, Maybe(&Text(255))),
     ("command", MAY, Maybe(&Text(514))),
     ("cgroup", MAY, Maybe(&Text(512))),
+    ("state", MAY, STATE),
+    ("threads", MAY, MAYBE_COUNT),
+    ("cwd", MAY, Maybe(&Text(512))),
+    ("job", MAY, Text(32)),
+    ("step", MAY, Text(32)),
+    ("parents", MAY, List(&Tuple(&[Count(1 << 22), COUNTER, Text(64)]), 16)),
+]);
+
+const STATE: Shape = Word(&["R", "S", "D", "T", "t", "Z", "X", "x", "I", "P", "W", "K"]);
+
+const UNSEEN: Shape = Object(&[
+    ("pid", MUST, Count(u32::MAX as u64)),
+    ("why", MUST, Word(&["gone", "hidden", "elsewhere"])),
+    ("uid", MAY, MAYBE_COUNT),
+    ("user", MAY, Maybe(&Text(255))),
+    ("cgroup", MAY, Maybe(&Text(512))),
+]);
+
+const TREE_ROW: Shape = Object(&[
+    ("pid", MUST, Count(1 << 22)),
+    ("ppid", MUST, Count(1 << 22)),
+    ("start", MUST, COUNTER),
+    ("uid", MUST, MAYBE_COUNT),
+    ("user", MUST, Maybe(&Text(255))),
+    ("state", MUST, STATE),
+    ("cpu", MUST, COUNTER),
+    ("rss", MUST, BYTES),
+    ("command", MUST, Text(514)),
+]);
+
+const DETAIL: Shape = Object(&[
+    ("pid", MUST, Count(1 << 22)),
+    ("ppid", MUST, Count(1 << 22)),
+    ("start", MUST, COUNTER),
+    ("uid", MUST, MAYBE_COUNT),
+    ("user", MUST, Maybe(&Text(255))),
+    ("state", MUST, STATE),
+    ("cpu", MUST, COUNTER),
+    ("rss", MUST, BYTES),
+    ("command", MUST, Text(4096)),
+    ("threads", MUST, COUNTER),
+    ("nice", MUST, Number(-20.0, 19.0)),
+    ("vsize", MUST, COUNTER),
+    ("peak", MAY, COUNTER),
+    ("swap", MAY, COUNTER),
+    ("voluntary", MAY, COUNTER),
+    ("involuntary", MAY, COUNTER),
+    ("cwd", MUST, Maybe(&Text(4096))),
+    ("exe", MUST, Maybe(&Text(4096))),
+    ("cgroup", MUST, Text(512)),
+    ("wchan", MUST, Maybe(&Text(64))),
+    ("io", MUST, Maybe(&Row(&COUNTER, 4))),
+    ("limits", MUST, List(&Row(&Text(64), 3), 32)),
+]);
+
+const ANSWER: Shape = Object(&[
+    ("t", MUST, Word(&["answer"])),
+    ("id", MUST, COUNTER),
+    ("at", MUST, CLOCK),
+    ("result", MUST, Word(&["ok", "sent", "gone", "reused", "zombie", "refused", "failed", "bad"])),
+    ("why", MAY, Text(160)),
+    ("errno", MAY, Count(200)),
+    ("cut", MAY, Flag),
+    ("environ", MAY, List(&Text(131_072), 131_072)),
+    ("tree", MAY, List(&TREE_ROW, 1024)),
+    ("detail", MAY, DETAIL),
 ]);
 
 const SAMPLE: Shape = Object(&[
@@ -274,7 +355,15 @@ const SAMPLE: Shape = Object(&[
         ]),
     ),
     ("backends", MAY, List(&BACKEND, 16)),
-    ("processes", MAY, Object(&[("at", MUST, CLOCK), ("list", MUST, List(&PROCESS, 1024))])),
+    (
+        "processes",
+        MAY,
+        Object(&[
+            ("at", MUST, CLOCK),
+            ("list", MUST, List(&PROCESS, 1024)),
+            ("unseen", MAY, List(&UNSEEN, 1024)),
+        ]),
+    ),
 ]);
 
 const CODES: &[&str] =
@@ -332,6 +421,7 @@ pub(crate) fn frame(frame: &Value) -> Result<(), String> {
         Some("hello") => &HELLO,
         Some("sample") => &SAMPLE,
         Some("error") => &ERROR,
+        Some("answer") => &ANSWER,
         Some("event") => &EVENT,
         Some("bye") => &BYE,
         other => return Err(format!("a frame of kind {other:?}")),
@@ -356,6 +446,13 @@ fn judge(value: &Value, shape: &Shape) -> Result<(), Misfit> {
         Maybe(shape) => return if value.is_null() { Ok(()) } else { judge(value, shape) },
         List(shape, most) => return list(value, shape, 0, *most),
         Row(shape, count) => return list(value, shape, *count, *count),
+        Tuple(shapes) => {
+            let all = value.as_array().filter(|list| list.len() == shapes.len());
+            let Some(all) = all else { return misfit(value) };
+            let mut pairs = all.iter().zip(*shapes).enumerate();
+            return pairs
+                .try_for_each(|(i, (value, shape))| at(&i.to_string(), judge(value, shape)));
+        }
         Map(shape) => {
             let Some(map) = value.as_object() else { return misfit(value) };
             return map.iter().try_for_each(|(key, value)| at(key, judge(value, shape)));

@@ -279,6 +279,36 @@ pub struct Device {
     /// Of a slice: its compute instance.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub compute_instance: Given<u64>,
+    /// Bytes of the host's memory that it may use as its own.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub gtt_total: Given<u64>,
+    /// Bytes.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub gtt_used: Given<u64>,
+    /// Degrees Celsius.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub temperature_junction: Given<f64>,
+    /// Degrees Celsius at which the junction is too hot.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub junction_slowdown: Given<f64>,
+    /// Degrees Celsius at which the memory is too hot.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub memory_slowdown: Given<f64>,
+    /// Turns a minute.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub fan_rpm: Given<u64>,
+    /// Percent of the engine that encodes and decodes.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub video: Given<f64>,
+    /// The driver's word for how its clocks are chosen, such as `auto`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub performance_level: Option<String>,
+    /// The driver's word for how its compute units are shared out, such as `SPX`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compute_partition: Option<String>,
+    /// The driver's word for how its memory is shared out, such as `NPS1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_partition: Option<String>,
     /// Why a key is `null`, by key.
     #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub lacks: std::collections::BTreeMap<String, String>,
@@ -321,6 +351,9 @@ pub struct Use {
     /// Percent of the decoder.
     #[serde(skip_serializing_if = "Given::is_absent")]
     pub dec: Given<f64>,
+    /// Percent of the compute units it keeps busy.
+    #[serde(skip_serializing_if = "Given::is_absent")]
+    pub occupancy: Given<f64>,
     /// `C` computes, `G` draws, `C+G` does both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,

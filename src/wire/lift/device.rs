@@ -50,6 +50,15 @@ impl Judge<'_> {
         given.reading(self.lack(key)).and_then(|degrees| Celsius::new(single(degrees)))
     }
 
+    /// The driver's own word; `null` and absent are told apart by what is lacking.
+    fn word(&self, given: Option<&str>, key: &str) -> Reading<Arc<str>> {
+        match (given, self.0.lacks.get(key)) {
+            (Some(word), _) => Reading::Known(clean_shared(word, NAME_LIMIT)),
+            (None, Some(why)) => Reading::Unknown(lacking(why)),
+            (None, None) => Reading::default(),
+        }
+    }
+
     fn clock(&self, given: Given<u64>, key: &str) -> Reading<Megahertz> {
         self.small(given, key).and_then(Megahertz::new)
     }
@@ -145,6 +154,8 @@ pub(super) fn device(sent: &body::Device) -> Device {
         details: details(&judge).shared(),
         counters: counters(&judge).shared(),
         rates: None,
+        hidden_processes: Reading::default(),
+        hidden_memory: Reading::default(),
         fault: sent.fault.as_deref().map(device_fault),
     }
 }
@@ -166,6 +177,9 @@ fn statics(judge: &Judge<'_>) -> DeviceStatics {
         power_limit_min: judge.power(sent.power_limit_min, "power_limit_min"),
         power_limit_max: judge.power(sent.power_limit_max, "power_limit_max"),
         nvlinks: judge.small(sent.nvlinks, "nvlinks"),
+        junction_slowdown_temperature: judge.degrees(sent.junction_slowdown, "junction_slowdown"),
+        memory_slowdown_temperature: judge.degrees(sent.memory_slowdown, "memory_slowdown"),
+        host_memory_total: judge.bytes(sent.gtt_total, "gtt_total"),
     }
 }
 
@@ -220,6 +234,13 @@ fn details(judge: &Judge<'_>) -> DeviceDetails {
         nvlink_received: judge.flow(2),
         nvlink_sent: judge.flow(3),
         links: links(sent.links.as_deref()),
+        host_memory_used: judge.bytes(sent.gtt_used, "gtt_used"),
+        junction_temperature: judge.degrees(sent.temperature_junction, "temperature_junction"),
+        fan_rpm: judge.small(sent.fan_rpm, "fan_rpm"),
+        video: judge.share(sent.video, "video"),
+        performance_level: judge.word(sent.performance_level.as_deref(), "performance_level"),
+        compute_partition: judge.word(sent.compute_partition.as_deref(), "compute_partition"),
+        memory_partition: judge.word(sent.memory_partition.as_deref(), "memory_partition"),
     }
 }
 
@@ -263,6 +284,8 @@ fn lacking(why: &str) -> Reason {
         "not supported" => Reason::NotSupported,
         "no permission" => Reason::NoPermission,
         "driver error" => Reason::DriverError,
+        "malformed" => Reason::Malformed,
+        "asleep" => Reason::Asleep,
         _ => Reason::NotAvailable,
     }
 }
@@ -299,6 +322,7 @@ fn device_use(sent: &body::Use, device: Arc<str>) -> DeviceUse {
         memory_utilization: percent(sent.mem),
         encoder: percent(sent.enc),
         decoder: percent(sent.dec),
+        occupancy: percent(sent.occupancy),
         kind: kind.map_or_else(Reading::default, |letters| Reading::judged(UseKind::new(letters))),
         driver_name: None,
     }

@@ -1,0 +1,208 @@
+# AMD devices: which cards there are, and who uses them, of the processes that compute (/sys/class/kfd, of all users)
+# and of our own that draw (fdinfo). sdma_*, for which the kernel borrows the memory of the process, is left alone.
+# All of it is written from the driver's source, and not yet tried on a device: it calls itself experimental.
+AMD_CARDS = 64
+AMD_PROCESSES = 1024
+AMD_FILES = 512         # open files of our own processes that lead to a device
+AMD_USES = 4096
+
+
+class Kfd:
+    """Who computes: the processes of all users, as the kernel's compute driver shows them."""
+
+    place = '/sys/class/kfd/kfd/'
+
+    def __init__(self):
+        self.gpus = {}          # the driver's number -> (PCI id, compute units)
+        self.known = {}         # folder of a process -> ({queue: the driver's number of its device}, devices it uses)
+
+    def look(self):
+        """The devices; parts of one card are one."""
+        self.gpus = {}
+        nodes = ROOT + self.place + 'topology/nodes/'
+        for node in listing(nodes)[:256]:
+            gpu = number(nodes + node + '/gpu_id')
+            if not gpu:
+                continue
+            pairs = [line.split() for line in read(nodes + node + '/properties').split(b'\n')]
+            facts = {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+            where, width = facts.get(b'location_id', 0), facts.get(b'simd_per_cu') or 1
+            pci = '%04x:%02x:%02x.%x' % (facts.get(b'domain', 0), where >> 8 & 255, where >> 3 & 31, where & 7)
+            self.gpus[gpu] = pci, facts.get(b'simd_count', 0) // width
+
+    def uses(self, awake, is_slow):
+        """{(PCI id, pid): [bytes, compute units busy]} of every process that holds memory or a queue of a device."""
+        found, known = {}, {}
+        folder = ROOT + self.place + 'proc/'
+        for name in [name for name in listing(folder) if name.isdigit() and len(name) < 10][:AMD_PROCESSES]:
+            own = folder + name + '/'
+            for place in [own] + [own + part + '/' for part in listing(own) if part.startswith('context_')][:16]:
+                # A queue's device never changes; a device without a queue and memory of it is looked at rarely.
+                queues, used = self.known.get(place, ({}, None))
+                queues = {queue: queues.get(queue) or number(place + 'queues/' + queue + '/gpuid')
+                          for queue in listing(place + 'queues')[:64]}
+                busy = set(queues.values())
+                asked = self.gpus if is_slow or used is None else busy | used
+                known[place] = queues, set()
+                for gpu in asked:
+                    pci = self.gpus.get(gpu, (None, 0))[0]
+                    held = whole(fetch(place + 'vram_%d' % gpu)) if pci else None
+                    if held.__class__ is not int or not (held or gpu in busy):
+                        continue
+                    known[place][1].add(gpu)
+                    use = found.setdefault((pci, int(name)), [0, None])
+                    use[0] += max(0, held)
+                    units = number(place + 'stats_%d/cu_occupancy' % gpu) if pci in awake else None
+                    if units is not None:
+                        use[1] = (use[1] or 0) + units
+        self.known = known
+        return found
+
+    def units(self, pci):
+        return sum(units for where, units in self.gpus.values() if where == pci)
+
+
+def drm_files():
+    """(pid, fdinfo) of the open files of our own processes that lead to a device; of others the kernel hides them."""
+    me, place, found = os.geteuid(), ROOT + '/proc/', []
+    for name in [name for name in listing(place) if name.isdigit()]:
+        try:
+            if me and os.stat(place + name).st_uid != me:
+                continue
+            for fd in os.listdir(place + name + '/fd')[:256]:
+                if os.readlink(place + name + '/fd/' + fd).startswith('/dev/dri/'):
+                    found.append((int(name), place + name + '/fdinfo/' + fd))
+        except OSError:
+            continue
+        if len(found) >= AMD_FILES:
+            break
+    return found[:AMD_FILES]
+
+
+def drm_use(data):
+    """(PCI id, client, bytes, letters) as Documentation/gpu/drm-usage-stats.rst has them, None of another driver."""
+    facts = {}
+    for line in data.split(b'\n')[:128]:
+        key, _, value = line.partition(b':')
+        facts[key] = value.split()
+    if facts.get(b'drm-driver') != [b'amdgpu'] or len(facts.get(b'drm-pdev', ())) != 1:
+        return None
+
+    def amount(key):
+        words = facts.get(key, ())
+        unit = {b'KiB': 1024, b'MiB': 1 << 20}.get(words[1], 1) if len(words) == 2 else 1
+        return int(words[0]) * unit if words and words[0].isdigit() and len(words[0]) < 20 else 0
+    letters = [letter for letter, key in (('C', b'drm-engine-compute'), ('G', b'drm-engine-gfx')) if amount(key)]
+    held = amount(b'drm-resident-vram') or amount(b'drm-memory-vram')
+    client = facts.get(b'drm-client-id') or [None]
+    return facts[b'drm-pdev'][0].decode('ascii', 'replace'), client[0], held, letters
+
+
+class Amd:
+    """Runs in a child of its own; `sample` reports what is new since the last time."""
+
+    def __init__(self, duty):
+        self.duty = duty
+        self.kfd = Kfd()
+        self.cards, self.files = [], []
+        self.due = self.list_due = self.slow_due = self.slow_at = 0.0
+        self.samples_taken = 0
+        self.uses_text = None
+        self.facts = None
+
+    def absent(self):
+        """Why this backend cannot be used here, None when it can."""
+        self.look()
+        return None if self.cards else 'amdgpu: no card under /sys/class/drm; the driver is not loaded'
+
+    def farewell(self):
+        pass
+
+    def look(self):
+        """The cards, in the order of the PCI bus; those that were there before are the same. True when any changed."""
+        before, places = {card.folder: card for card in self.cards}, {}
+        folders = list(before)
+        for name in listing(ROOT + '/sys/class/drm')[:4096]:
+            folder = ROOT + '/sys/class/drm/' + name + '/device'
+            if name[:4] != 'card' or not name[4:].isdigit() or text(folder + '/vendor') != '0x1002':
+                continue
+            pci = os.path.basename(os.path.realpath(folder))
+            if len(pci) < 32 and pci.isprintable() and text(folder + '/class')[:4] in ('0x03', '0x12'):
+                places[pci] = folder + '/'
+        version = text(ROOT + '/sys/module/amdgpu/version')[:64]
+        driver = version if version.isprintable() and version else os.uname().release
+        self.cards = [before.get(places[pci]) or AmdCard(places[pci], pci, index, self.duty.page.memory, driver)
+                      for index, pci in enumerate(sorted(places)[:AMD_CARDS])]
+        for index, card in enumerate(self.cards):
+            card.index = index
+            before.pop(card.folder, None)
+        for card in before.values():
+            card.close()
+        self.facts = {'driver': driver, 'devices': len(self.cards), 'experimental': True}
+        return [card.folder for card in self.cards] != folders
+
+    def sample(self, interval, floor, full):
+        """One round; why there will be no more, None when there will."""
+        now = time.monotonic()
+        slack = min(0.1 * interval, 0.05)       # the tick that asks is never exactly on time
+        # The second one comes soon, so that there are rates.
+        if now < self.due - slack and not full and self.samples_taken != 1:
+            return None
+        self.samples_taken += 1
+        self.due = now + floor
+        is_slow, is_listing = now >= self.slow_due - slack, now >= self.list_due - slack
+        if is_slow:
+            self.slow_due, self.slow_at = now + 10.0, now
+            if self.look() and self.cards:
+                self.duty.report('state', None, self.facts)
+            self.kfd.look()
+            self.files = drm_files()
+        if not self.cards:
+            return 'amdgpu: the driver is gone'
+        for card in self.cards:
+            card.sample(now, is_slow)
+        part, texts, pids = {'at': now}, {}, None
+        if is_slow or full:
+            part['slow'] = self.slow_at
+        if is_listing:
+            self.list_due = now + 2.0
+            pids, self.uses_text = self.uses(now, is_slow)
+        texts['devices'] = '[' + ','.join([card.text(full) for card in self.cards]) + ']'
+        if is_listing or full:
+            texts['uses'] = self.uses_text
+        self.duty.report('part', part, pids, texts)
+        return None
+
+    def uses(self, now, is_slow):
+        """The processes, and their uses as JSON."""
+        cards = {card.pci: card for card in self.cards}
+        found = self.kfd.uses([pci for pci, card in cards.items() if card.is_awake], is_slow)
+        rows = {key: [held, units, 'C'] for key, (held, units) in found.items()}
+        clients = set()
+        for pid, path in self.files:
+            use = drm_use(read(path, 8192))
+            if use is None or use[:2] in clients:
+                continue
+            pci, client, held, letters = use
+            if client:          # by which several files are known to be one
+                clients.add((pci, client))
+            row = rows.get((pci, pid))
+            if row is None and (held or letters):
+                rows[pci, pid] = [held, None, '+'.join(letters) or 'G']
+            elif row is not None:
+                row[2] = '+'.join(sorted(set(row[2].split('+') + letters)))
+                if (pci, pid) not in found:
+                    row[0] += held
+        out = []
+        for (pci, pid), (held, units, letters) in sorted(rows.items()):
+            card = cards.get(pci)
+            if card is None:
+                continue
+            use = {'device': card.uuid, 'pid': pid, 'memory': min(held, BYTES[1]), 'kind': letters}
+            whole_card = self.kfd.units(pci)
+            if units is not None and whole_card:
+                use['occupancy'] = min(100.0, 100.0 * units / whole_card)
+            out.append(use)
+        for card in self.cards:
+            card.is_used = any(use['device'] == card.uuid for use in out)
+        return sorted(set(use['pid'] for use in out)), encode({'at': now, 'list': out[:AMD_USES]})

@@ -1,0 +1,180 @@
+//! Who uses a device and is not shown to us: how many, and how much of its memory nobody we see holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::fleet::node::Node;
+use crate::model::{Absence, Bytes, Reading, Reason, Source};
+
+/// What a device's users come to.
+#[derive(Clone, Copy)]
+struct Sum {
+    /// Memory of those we see, or have seen.
+    held: Reading<Bytes>,
+    hidden: Reading<u32>,
+}
+
+impl Default for Sum {
+    fn default() -> Self {
+        Self { held: Reading::Known(Bytes(0)), hidden: Reading::Known(0) }
+    }
+}
+
+impl Sum {
+    fn hold(&mut self, memory: Reading<Bytes>) {
+        self.held = match (self.held, memory) {
+            (Reading::Known(sum), Reading::Known(more)) => {
+                Reading::Known(Bytes(sum.0.saturating_add(more.0)))
+            }
+            (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => {
+                Reading::Unknown(reason)
+            }
+        };
+    }
+}
+
+/// Counts, once both sides are known: what a driver tells of users, and what the kernel shows of them.
+pub(super) fn count_hidden(node: &mut Node) {
+    let seen: BTreeSet<u32> = node.processes.iter().map(|process| process.key.pid).collect();
+    let unseen: BTreeMap<u32, Absence> =
+        node.unseen.iter().map(|process| (process.pid, process.why)).collect();
+    let parents: BTreeMap<Arc<str>, Arc<str>> = node
+        .devices
+        .iter()
+        .filter_map(|slice| Some((Arc::clone(&slice.uuid), slice.parent.clone()?)))
+        .collect();
+    let mut sums: BTreeMap<Arc<str>, Sum> = BTreeMap::new();
+    for used in node.uses.iter() {
+        let places = [Some(&used.device), parents.get(&used.device)];
+        for place in places.into_iter().flatten() {
+            let sum = sums.entry(Arc::clone(place)).or_default();
+            match unseen.get(&used.pid) {
+                _ if seen.contains(&used.pid) => sum.hold(used.memory),
+                Some(Absence::Gone) => sum.hold(used.memory),
+                Some(Absence::Hidden | Absence::Elsewhere) => {
+                    sum.hidden = sum.hidden.map(|count| count.saturating_add(1));
+                }
+                // Nothing was said about it: it may be one or the other.
+                None => {
+                    sum.held = Reading::Unknown(Reason::NotAvailable);
+                    sum.hidden = Reading::Unknown(Reason::NotAvailable);
+                }
+            }
+        }
+    }
+    let told: Vec<bool> =
+        node.device_sources.iter().map(|source| tells_users(node, source)).collect();
+    for (device, _) in node.devices.iter_mut().zip(told).filter(|(_, is_told)| *is_told) {
+        let sum = sums.get(&device.uuid).copied().unwrap_or_default();
+        device.hidden_processes = sum.hidden;
+        device.hidden_memory = match (device.memory_used, sum.held) {
+            (Reading::Known(used), Reading::Known(held)) => {
+                Reading::Known(Bytes(used.0.saturating_sub(held.0)))
+            }
+            (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => {
+                Reading::Unknown(reason)
+            }
+        };
+    }
+}
+
+/// Whether a backend has told who uses its devices: without that, none of them is known to be unused.
+fn tells_users(node: &Node, source: &Source) -> bool {
+    node.source(&source.processes()).is_some_and(|state| state.taken_at.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    use crate::fleet::Folding;
+    use crate::model::{
+        BackendReading, Device, DeviceUse, DevicesReading, Link, NodeName, ProcessKey,
+        ProcessReading, ProcessStatics, ProcessesReading, Sample, UnseenProcess, UsesReading,
+    };
+    use crate::time::Timestamp;
+
+    fn used(device: &str, pid: u32, memory: Reading<Bytes>) -> DeviceUse {
+        DeviceUse { device: device.into(), pid, memory, ..DeviceUse::default() }
+    }
+
+    fn known(memory: u64) -> Reading<Bytes> {
+        Reading::Known(Bytes(memory))
+    }
+
+    /// What is said of a whole device and its slice, each with 100 bytes in use.
+    fn counted(
+        uses: Option<Vec<DeviceUse>>,
+        seen: &[u32],
+        unseen: &[(u32, Absence)],
+    ) -> Vec<(Reading<u32>, Reading<Bytes>)> {
+        let at = Timestamp::default();
+        let device = |uuid: &str, parent: Option<&str>| Device {
+            uuid: uuid.into(),
+            parent: parent.map(Into::into),
+            memory_used: known(100),
+            ..Device::default()
+        };
+        let list = vec![device("GPU", None), device("MIG", Some("GPU"))];
+        let process = |pid: &u32| ProcessReading {
+            key: ProcessKey { pid: *pid, start_ticks: 1 },
+            cpu_ticks: Reading::default(),
+            resident: Reading::default(),
+            state: Reading::default(),
+            threads: Reading::default(),
+            statics: None,
+        };
+        let absent = |(pid, why): &(u32, Absence)| UnseenProcess {
+            pid: *pid,
+            why: *why,
+            statics: ProcessStatics::default(),
+        };
+        let mut folding = Folding::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        folding.link(Link::Up);
+        folding.sample(Sample {
+            backends: vec![BackendReading {
+                source: Source::new("nvml"),
+                slow_at: None,
+                devices: Some(DevicesReading { at, list }),
+                uses: uses.map(|list| UsesReading { at, list }),
+            }],
+            processes: Some(ProcessesReading {
+                at,
+                list: seen.iter().map(process).collect(),
+                unseen: unseen.iter().map(absent).collect(),
+            }),
+            ..Sample::default()
+        });
+        let node = folding.node();
+        node.devices.iter().map(|one| (one.hidden_processes, one.hidden_memory)).collect()
+    }
+
+    #[test]
+    fn what_nobody_we_see_holds_is_the_remainder() {
+        let uses =
+            vec![used("GPU", 1, known(30)), used("MIG", 2, known(20)), used("MIG", 3, known(9))];
+        let found = counted(Some(uses), &[1, 2], &[(3, Absence::Elsewhere)]);
+        assert_eq!(found, [(Reading::Known(1), known(50)), (Reading::Known(1), known(80))]);
+    }
+
+    #[test]
+    fn one_that_has_ended_is_not_hidden() {
+        let uses = vec![used("MIG", 2, known(20)), used("MIG", 3, known(30))];
+        let found = counted(Some(uses), &[2], &[(3, Absence::Gone)]);
+        assert_eq!(found[1], (Reading::Known(0), known(50)));
+    }
+
+    #[test]
+    fn nothing_is_made_up() {
+        // Nobody told who uses it; nobody told what became of a process; nobody told what it holds.
+        assert_eq!(counted(None, &[], &[])[0], (Reading::default(), Reading::default()));
+        let unknown = Reading::Unknown(Reason::NotAvailable);
+        let found = counted(Some(vec![used("GPU", 1, known(5))]), &[], &[]);
+        assert_eq!(found[0], (Reading::Unknown(Reason::NotAvailable), unknown));
+        let silent = Reading::Unknown(Reason::NotSupported);
+        let found = counted(Some(vec![used("GPU", 1, silent)]), &[1], &[]);
+        assert_eq!(found[0], (Reading::Known(0), silent));
+        assert_eq!(counted(Some(vec![]), &[], &[])[0], (Reading::Known(0), known(100)));
+    }
+}

@@ -1,0 +1,167 @@
+//! From what was typed to terms, with every error at its place.
+
+use crate::view::filter::value::Wanted;
+use crate::view::filter::{FilterError, LONGEST, Relation, State, Subject, Term, Test};
+
+/// Most terms of one filter.
+const MOST_TERMS: usize = 32;
+
+fn error(at: usize, words: impl Into<String>) -> FilterError {
+    FilterError { at, words: words.into() }
+}
+
+/// Reads all terms.
+pub(super) fn terms(text: &str) -> Result<Vec<Term>, FilterError> {
+    if text.len() > LONGEST {
+        return Err(error(0, format!("longer than {LONGEST} bytes; ask for less at once")));
+    }
+    let words = words(text)?;
+    if let Some((at, _)) = words.get(MOST_TERMS) {
+        return Err(error(*at, format!("more than {MOST_TERMS} terms; ask for less at once")));
+    }
+    words.into_iter().map(|(at, word)| term(at, &word)).collect()
+}
+
+/// Cuts at spaces outside quotes; quotes themselves are dropped.
+fn words(text: &str) -> Result<Vec<(usize, String)>, FilterError> {
+    let mut words = Vec::new();
+    let mut word: Option<(usize, String)> = None;
+    let mut quote: Option<(usize, char)> = None;
+    for (at, letter) in text.chars().enumerate() {
+        match quote {
+            Some((_, sign)) if letter == sign => quote = None,
+            None if letter == '"' || letter == '\'' => {
+                word.get_or_insert_with(|| (at, String::new()));
+                quote = Some((at, letter));
+            }
+            None if letter.is_whitespace() => words.extend(word.take()),
+            Some(_) | None => word.get_or_insert_with(|| (at, String::new())).1.push(letter),
+        }
+    }
+    if let Some((at, sign)) = quote {
+        return Err(error(at, format!("the quote {sign} is not closed")));
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+fn term(at: usize, word: &str) -> Result<Term, FilterError> {
+    let (is_negated, rest) = match word.strip_prefix('!') {
+        Some(rest) => (true, rest),
+        None => (false, word),
+    };
+    let at = at + usize::from(is_negated);
+    if rest.is_empty() {
+        return Err(error(at, "what is it that shall not be? write !word"));
+    }
+    Ok(Term { is_negated, test: test(at, rest)? })
+}
+
+fn test(at: usize, word: &str) -> Result<Test, FilterError> {
+    let Some((start, sign, relation)) = relation(word) else {
+        let lower = word.to_lowercase();
+        let state = State::WORDS.iter().find(|(name, _)| *name == lower);
+        return Ok(state.map_or(Test::Word(lower), |(_, state)| Test::State(*state)));
+    };
+    let (name, value) = word.split_at_checked(start).unwrap_or((word, ""));
+    let value = value.strip_prefix(sign).unwrap_or_default();
+    let value_at = at + name.chars().count() + sign.len();
+    if name.is_empty() {
+        return Err(error(at, format!("a field stands before {sign}, as in util{sign}10")));
+    }
+    let Some(subject) = Subject::named(&name.to_lowercase()) else {
+        return Err(error(at, unknown_field(name)));
+    };
+    if value.is_empty() {
+        return Err(error(value_at, format!("a value stands behind {name}{sign}")));
+    }
+    let is_memory = matches!(subject, Subject::Device(field) if field.id == "memory_used_bytes");
+    let subject = if is_memory && value.ends_with('%') { Subject::MemoryShare } else { subject };
+    let wanted =
+        Wanted::new(value, subject.unit(), relation).map_err(|words| error(value_at, words))?;
+    Ok(Test::Compare(subject, relation, wanted))
+}
+
+/// Finds the first sign of comparison.
+fn relation(word: &str) -> Option<(usize, &'static str, Relation)> {
+    let starts = word.char_indices().map(|(at, _)| at);
+    starts.into_iter().find_map(|at| {
+        let rest = word.get(at..)?;
+        let found = Relation::SIGNS.iter().find(|(sign, _)| rest.starts_with(sign));
+        found.map(|(sign, relation)| (at, *sign, *relation))
+    })
+}
+
+fn unknown_field(name: &str) -> String {
+    let lower = name.to_lowercase();
+    let near = Subject::names()
+        .map(|known| (distance(&lower, known), known))
+        .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
+        .min();
+    match near {
+        Some((_, near)) => format!("no field {name}; is it {near}?"),
+        None => format!("no field {name}; Tab lists them"),
+    }
+}
+
+/// Returns how many letters must be changed, put in or left out (Levenshtein's distance).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (place, letter) in one.chars().take(64).enumerate() {
+        let mut before = place;
+        let mut next = vec![place + 1];
+        for (known, above) in other.iter().zip(row.iter().skip(1)) {
+            let left = next.last().copied().unwrap_or_default();
+            let best = (before + usize::from(letter != *known)).min(above + 1).min(left + 1);
+            before = *above;
+            next.push(best);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> (usize, String) {
+        let error = terms(text).unwrap_err();
+        (error.at, error.words)
+    }
+
+    #[test]
+    fn terms_are_words_states_and_comparisons() {
+        let read = terms("alice  stale util<10 mem>50% !user=bob cmd \"a b\"").unwrap();
+        let shown: Vec<_> = read.iter().map(|term| format!("{term:?}")).collect();
+        assert_eq!(shown.len(), 7);
+        assert!(shown[0].contains("Word(\"alice\")"));
+        assert!(shown[1].contains("State(Stale)"));
+        assert!(shown[2].contains("utilization_percent, Less"));
+        assert!(shown[3].contains("memory share, More"));
+        assert!(shown[4].contains("is_negated: true") && shown[4].contains("user, Equal"));
+        assert!(shown[6].contains("Word(\"a b\")"));
+    }
+
+    #[test]
+    fn an_error_stands_where_the_mistake_is_and_says_what_is_right() {
+        for (text, at, words) in [
+            ("alice utl<10", 6, "no field utl; is it util?"),
+            ("util<", 5, "a value stands behind util<"),
+            ("<10", 0, "a field stands before <, as in util<10"),
+            ("util<warm", 5, "warm is no amount of %; write 50%"),
+            ("a \"b", 2, "the quote \" is not closed"),
+            ("!", 1, "what is it that shall not be? write !word"),
+            ("zzzzzzzzzz=1", 0, "no field zzzzzzzzzz; Tab lists them"),
+        ] {
+            assert_eq!(wrong(text), (at, words.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn long_filters_are_refused() {
+        assert!(wrong(&"x ".repeat(40)).1.contains("terms"));
+        assert!(wrong(&"x".repeat(1000)).1.contains("bytes"));
+    }
+}

@@ -1,0 +1,243 @@
+//! What a field's value is compared with: a number in the field's unit, or words.
+
+use crate::fields::Value;
+use crate::view::filter::Relation;
+
+/// What is wanted of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Wanted {
+    /// In the field's own unit.
+    Number(f64),
+    /// In lower case; `*` stands for any letters.
+    Words(String),
+    /// Not to be known.
+    Unknown,
+}
+
+/// What a number may be followed by, the unit it is then of, and how much of that unit it is.
+const SUFFIXES: [(&str, &str, f64); 30] = [
+    ("%", "%", 1.0),
+    ("k", "B", 1024.0),
+    ("kb", "B", 1000.0),
+    ("kib", "B", 1024.0),
+    ("m", "B", 1_048_576.0),
+    ("mb", "B", 1e6),
+    ("mib", "B", 1_048_576.0),
+    ("g", "B", 1_073_741_824.0),
+    ("gb", "B", 1e9),
+    ("gib", "B", 1_073_741_824.0),
+    ("t", "B", 1_099_511_627_776.0),
+    ("tb", "B", 1e12),
+    ("tib", "B", 1_099_511_627_776.0),
+    ("b", "B", 1.0),
+    ("c", "°C", 1.0),
+    ("°c", "°C", 1.0),
+    ("°", "°C", 1.0),
+    ("w", "W", 1.0),
+    ("kw", "W", 1e3),
+    ("mhz", "MHz", 1.0),
+    ("ghz", "MHz", 1e3),
+    ("j", "J", 1.0),
+    ("kj", "J", 1e3),
+    ("mj", "J", 1e6),
+    ("s", "s", 1.0),
+    ("min", "s", 60.0),
+    ("m", "s", 60.0),
+    ("h", "s", 3600.0),
+    ("d", "s", 86_400.0),
+    ("", "", 1.0),
+];
+
+impl Wanted {
+    /// Reads a value for a field of `unit`; the error says what would be right.
+    pub(super) fn new(text: &str, unit: &str, relation: Relation) -> Result<Self, String> {
+        let lower = text.to_lowercase();
+        if lower == "unknown" || lower == "-" {
+            return Ok(Self::Unknown);
+        }
+        let number = number(&lower, unit);
+        let is_order = matches!(
+            relation,
+            Relation::Less | Relation::AtMost | Relation::More | Relation::AtLeast
+        );
+        match number {
+            Some(number) => Ok(Self::Number(number)),
+            None if unit.is_empty() && !is_order => Ok(Self::Words(lower)),
+            None if unit.is_empty() => Err(format!("{text} is no number")),
+            None => Err(format!("{text} is no amount of {unit}; write {}", example(unit))),
+        }
+    }
+
+    /// Says whether a field's value is as wanted.
+    pub(super) fn is_met_by(&self, relation: Relation, value: &Value) -> bool {
+        let is_unknown = matches!(value, Value::Unknown(_));
+        match (self, value) {
+            (Self::Unknown, _) => match relation {
+                Relation::Equal | Relation::Like => is_unknown,
+                Relation::Unequal | Relation::Unlike => !is_unknown,
+                Relation::Less | Relation::AtMost | Relation::More | Relation::AtLeast => false,
+            },
+            (_, Value::Unknown(_)) => false,
+            (Self::Number(wanted), Value::Number(number)) => {
+                ordered(relation, f64::from(*number), *wanted)
+            }
+            (Self::Number(wanted), Value::Whole(number)) =>
+            {
+                #[expect(clippy::cast_precision_loss, reason = "2^53 bytes are 8 PiB")]
+                ordered(relation, *number as f64, *wanted)
+            }
+            (Self::Number(wanted), Value::Text(text)) => match text.parse() {
+                Ok(number) => ordered(relation, number, *wanted),
+                Err(_) => said(relation, &plain(*wanted), text),
+            },
+            (Self::Number(wanted), Value::Flag(flag)) => {
+                said(relation, &plain(*wanted), if *flag { "1" } else { "0" })
+            }
+            (Self::Words(wanted), Value::Flag(flag)) => {
+                let words = if *flag { ["yes", "on", "true"] } else { ["no", "off", "false"] };
+                let is_it = words.contains(&wanted.as_str());
+                is_it == matches!(relation, Relation::Equal | Relation::Like)
+            }
+            (Self::Words(wanted), Value::Text(text)) => said(relation, wanted, text),
+            (Self::Words(wanted), Value::Number(number)) => {
+                said(relation, wanted, &number.to_string())
+            }
+            (Self::Words(wanted), Value::Whole(number)) => {
+                said(relation, wanted, &number.to_string())
+            }
+        }
+    }
+}
+
+fn example(unit: &str) -> &'static str {
+    match unit {
+        "%" => "50%",
+        "B" | "B/s" => "40GiB",
+        "°C" => "80C",
+        "W" => "300W",
+        "MHz" => "1400MHz",
+        "s" => "10m",
+        _ => "10",
+    }
+}
+
+/// Reads a number with a suffix that goes with the unit, or with none.
+fn number(lower: &str, unit: &str) -> Option<f64> {
+    let is_digit = |letter: char| letter.is_ascii_digit() || letter == '.' || letter == '-';
+    let end = lower.find(|letter| !is_digit(letter)).unwrap_or(lower.len());
+    let (digits, suffix) = lower.split_at_checked(end)?;
+    let number: f64 = digits.parse().ok()?;
+    let amount = unit.trim_end_matches("/s");
+    let suffix = suffix.trim_end_matches("/s");
+    let fits = |(word, of, _): &&(&str, &str, f64)| {
+        *word == suffix
+            && (*of == amount || (unit.is_empty() && word.is_empty()) || word.is_empty())
+    };
+    SUFFIXES.iter().find(fits).map(|(_, _, factor)| number * factor)
+}
+
+fn plain(number: f64) -> String {
+    number.to_string()
+}
+
+fn ordered(relation: Relation, value: f64, wanted: f64) -> bool {
+    /// Closer than this share, two numbers look alike on every screen.
+    const ALIKE: f64 = 1e-6;
+    let is_equal = (value - wanted).abs() <= ALIKE * wanted.abs().max(1.0);
+    match relation {
+        Relation::Equal | Relation::Like => is_equal,
+        Relation::Unequal | Relation::Unlike => !is_equal,
+        Relation::Less => value < wanted && !is_equal,
+        Relation::AtMost => value < wanted || is_equal,
+        Relation::More => value > wanted && !is_equal,
+        Relation::AtLeast => value > wanted || is_equal,
+    }
+}
+
+/// Compares words: whole or by pattern for `=`, anywhere for `~`.
+fn said(relation: Relation, wanted: &str, text: &str) -> bool {
+    let text = text.to_lowercase();
+    match relation {
+        Relation::Equal => is_like(wanted, &text),
+        Relation::Unequal => !is_like(wanted, &text),
+        Relation::Like => text.contains(wanted),
+        Relation::Unlike => !text.contains(wanted),
+        Relation::Less | Relation::AtMost | Relation::More | Relation::AtLeast => false,
+    }
+}
+
+/// Says whether a text is what a pattern describes, in which `*` stands for any letters.
+pub(super) fn is_like(pattern: &str, text: &str) -> bool {
+    let Some((front, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut text) = text.strip_prefix(front) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let Some(end) = parts.pop() else { return true };
+    for part in parts {
+        let Some(at) = text.find(part) else { return false };
+        text = text.get(at + part.len()..).unwrap_or_default();
+    }
+    text.ends_with(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Reason;
+
+    #[test]
+    fn numbers_are_read_in_the_unit_of_the_field() {
+        for (text, unit, expected) in [
+            ("50%", "%", Some(50.0)),
+            ("50", "%", Some(50.0)),
+            ("40gib", "B", Some(40.0 * 1_073_741_824.0)),
+            ("1gb", "B/s", Some(1e9)),
+            ("80c", "°C", Some(80.0)),
+            ("-3", "°C", Some(-3.0)),
+            ("1.4ghz", "MHz", Some(1400.0)),
+            ("10m", "s", Some(600.0)),
+            ("2m", "B", Some(2_097_152.0)),
+            ("7", "", Some(7.0)),
+            ("50%", "W", None),
+            ("7x", "", None),
+            ("", "%", None),
+            ("1e5", "W", None),
+            ("--1", "W", None),
+        ] {
+            assert_eq!(number(text, unit), expected, "{text} {unit}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_matches_the_whole() {
+        for (pattern, text, is_it) in [
+            ("alice", "alice", true),
+            ("al*", "alice", true),
+            ("*ice", "alice", true),
+            ("a*c*", "alice", true),
+            ("*", "", true),
+            ("a*b*c", "abc", true),
+            ("ali", "alice", false),
+            ("a*x*e", "alice", false),
+            ("ab*ba", "aba", false),
+        ] {
+            assert_eq!(is_like(pattern, text), is_it, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_meets_no_comparison() {
+        let unknown = Value::Unknown(Reason::NotSampled);
+        for (_, relation) in Relation::SIGNS {
+            assert!(!Wanted::Number(1.0).is_met_by(relation, &unknown));
+        }
+        assert!(Wanted::Unknown.is_met_by(Relation::Equal, &unknown));
+        assert!(Wanted::Unknown.is_met_by(Relation::Unequal, &Value::Whole(3)));
+    }
+
+    #[test]
+    fn order_is_asked_of_numbers_only() {
+        assert!(Wanted::new("warm", "%", Relation::Less).is_err());
+        assert!(Wanted::new("bob", "", Relation::More).is_err());
+        assert_eq!(Wanted::new("Bob", "", Relation::Equal), Ok(Wanted::Words("bob".to_owned())));
+    }
+}

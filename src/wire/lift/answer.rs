@@ -1,0 +1,209 @@
+//! Lifts answers: each must fit the question it is an answer to.
+
+use std::sync::Arc;
+
+use crate::model::{
+    Answer, AskError, Bytes, Environment, InputOutput, Limit, ProcessDetail, ProcessKey,
+    ProcessTree, Question, Reading, Reason, Refusal, TreeProcess, Variable, clean_shared,
+    is_hostile,
+};
+use crate::wire::body::{self, Given};
+use crate::wire::lift::process::{COMMAND_LIMIT, USER_LIMIT, name, small, state};
+
+/// Most variables of an environment.
+const VARIABLE_LIMIT: usize = 16_384;
+/// Most processes of a tree.
+const TREE_LIMIT: usize = 2048;
+/// Most limits of a process.
+const LIMITS: usize = 32;
+/// Longest command line or path where there is room for it.
+const LONG_LIMIT: usize = 4096;
+/// Longest sentence of a node's.
+const WORDS_LIMIT: usize = 160;
+
+/// Judges an answer against its question.
+pub fn answer(question: Question, sent: &body::Answer) -> Result<Answer, AskError> {
+    let why = || clean_shared(sent.why.as_deref().unwrap_or("no reason given"), WORDS_LIMIT);
+    match sent.result.as_str() {
+        "sent" if matches!(question, Question::Signal(..)) => Ok(Answer::Sent),
+        "ok" => told(question, sent).ok_or(AskError::Senseless),
+        "gone" => Err(Refusal::Gone.into()),
+        "reused" => Err(Refusal::Reused.into()),
+        "zombie" => Err(Refusal::Zombie.into()),
+        "refused" => Err(Refusal::NotAllowed(why()).into()),
+        "failed" | "bad" => Err(Refusal::Failed(why()).into()),
+        _ => Err(AskError::Senseless),
+    }
+}
+
+fn told(question: Question, sent: &body::Answer) -> Option<Answer> {
+    match question {
+        Question::Signal(..) => None,
+        Question::Environment(_) => {
+            let list = sent.environ.as_ref()?;
+            let variables = list.iter().take(VARIABLE_LIMIT).map(|one| variable(one)).collect();
+            let is_cut = sent.cut || list.len() > VARIABLE_LIMIT;
+            Some(Answer::Environment(Environment { variables, is_cut }))
+        }
+        Question::Tree(_) => {
+            let list = sent.tree.as_ref()?;
+            let one = |row: &body::TreeRow| tree_process(row, COMMAND_LIMIT);
+            let processes = list.iter().take(TREE_LIMIT).map(one).collect();
+            let is_cut = sent.cut || list.len() > TREE_LIMIT;
+            Some(Answer::Tree(ProcessTree { processes, is_cut }))
+        }
+        Question::Detail(key) => {
+            let detail = detail(sent.detail.as_ref()?);
+            (detail.process.key == key).then(|| Answer::Detail(Box::new(detail)))
+        }
+    }
+}
+
+fn variable(text: &str) -> Variable {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    let safe = |letter: char| if is_hostile(letter) { ' ' } else { letter };
+    let safe = |text: &str| text.chars().map(safe).collect::<String>().into_boxed_str();
+    Variable { name: safe(name), value: safe(value) }
+}
+
+fn tree_process(sent: &body::TreeRow, longest: usize) -> TreeProcess {
+    TreeProcess {
+        key: ProcessKey { pid: sent.pid, start_ticks: sent.start },
+        parent_pid: sent.ppid,
+        uid: small(sent.uid),
+        user: name(sent.user.as_deref(), USER_LIMIT),
+        state: state(sent.state.as_deref()),
+        cpu_ticks: sent.cpu.reading(Reason::NotAvailable),
+        resident: bytes(sent.rss),
+        command: name(sent.command.as_deref(), longest),
+    }
+}
+
+fn detail(sent: &body::Detail) -> ProcessDetail {
+    let count = |given: Given<u64>| given.reading(Reason::NotAvailable);
+    let owned = |text: &Option<String>, lacking| {
+        text.as_deref().map_or(Reading::Unknown(lacking), |text| name(Some(text), LONG_LIMIT))
+    };
+    ProcessDetail {
+        process: tree_process(&sent.row, LONG_LIMIT),
+        threads: small(sent.threads),
+        niceness: sent.nice.reading(Reason::NotAvailable).and_then(niceness),
+        reserved: bytes(sent.vsize),
+        peak: bytes(sent.peak),
+        swapped: bytes(sent.swap),
+        voluntary_switches: count(sent.voluntary),
+        involuntary_switches: count(sent.involuntary),
+        directory: owned(&sent.cwd, Reason::NoPermission),
+        program: owned(&sent.exe, Reason::NoPermission),
+        cgroup: owned(&sent.cgroup, Reason::NotAvailable),
+        waits_in: owned(&sent.wchan, Reason::NotAvailable),
+        input_output: sent.io.map_or(Reading::Unknown(Reason::NoPermission), |io| {
+            let [read, written, read_storage, written_storage] = io.map(Bytes);
+            Reading::Known(InputOutput { read, written, read_storage, written_storage })
+        }),
+        limits: sent.limits.iter().take(LIMITS).map(limit).collect(),
+    }
+}
+
+fn limit([name, soft, hard]: &[String; 3]) -> Limit {
+    let word = |text: &String| -> Arc<str> { clean_shared(text, USER_LIMIT) };
+    Limit { name: word(name), soft: word(soft), hard: word(hard) }
+}
+
+fn bytes(given: Given<u64>) -> Reading<Bytes> {
+    given.reading(Reason::NotAvailable).map(Bytes)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "checked to be small")]
+fn niceness(given: f64) -> Option<i8> {
+    (-20.0..=19.0).contains(&given).then_some(given as i8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ProcessState, Signal};
+    use crate::wire::{Body, FrameReader, Received};
+
+    const KEY: ProcessKey = ProcessKey { pid: 42, start_ticks: 99 };
+
+    fn sent(json: &str) -> body::Answer {
+        let mut reader = FrameReader::default();
+        reader.push(
+            format!("\x1egtop1 {{\"t\":\"answer\",\"id\":1,\"at\":1.0,{json}}}\n").as_bytes(),
+        );
+        let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("{json}") };
+        assert!(frame.text.is_empty(), "an answer is kept nowhere");
+        let Body::Answer(answer) = frame.body else { panic!("{json}") };
+        *answer
+    }
+
+    #[test]
+    fn every_word_of_a_node_has_its_meaning() {
+        let ask = Question::Signal(KEY, Signal::Terminate);
+        let judged = |result: &str| {
+            answer(ask, &sent(&format!(r#""result":"{result}","why":"a\u001b[2Jb""#)))
+        };
+        assert_eq!(judged("sent"), Ok(Answer::Sent));
+        for (word, refusal) in [
+            ("gone", Refusal::Gone),
+            ("reused", Refusal::Reused),
+            ("zombie", Refusal::Zombie),
+            ("refused", Refusal::NotAllowed("a [2Jb".into())),
+            ("failed", Refusal::Failed("a [2Jb".into())),
+            ("bad", Refusal::Failed("a [2Jb".into())),
+        ] {
+            assert_eq!(judged(word), Err(AskError::Refused(refusal)), "{word}");
+        }
+        for word in ["ok", "done", ""] {
+            assert_eq!(judged(word), Err(AskError::Senseless), "{word}");
+        }
+        let other = answer(Question::Environment(KEY), &sent(r#""result":"sent""#));
+        assert_eq!(other, Err(AskError::Senseless));
+    }
+
+    #[test]
+    fn an_environment_is_cut_at_its_first_equals_sign_and_cleaned() {
+        let sent =
+            sent(r#""result":"ok","environ":["A=b=c","B= x\u001b]0;y\u0007 ","odd"],"cut":true"#);
+        let Ok(Answer::Environment(found)) = answer(Question::Environment(KEY), &sent) else {
+            panic!()
+        };
+        let pairs: Vec<(&str, &str)> =
+            found.variables.iter().map(|one| (&*one.name, &*one.value)).collect();
+        assert_eq!(pairs, [("A", "b=c"), ("B", " x ]0;y  "), ("odd", "")]);
+        assert!(found.is_cut);
+    }
+
+    #[test]
+    fn a_tree_is_taken_row_by_row() {
+        let sent = sent(
+            r#""result":"ok","tree":[{"pid":1,"ppid":0,"start":3,"state":"S","command":"init"},
+               {"pid":42,"ppid":1,"start":99,"uid":5000000000,"user":"a\u0007da","state":"?"}]"#
+                .replace('\n', "")
+                .as_str(),
+        );
+        let Ok(Answer::Tree(tree)) = answer(Question::Tree(None), &sent) else { panic!() };
+        let [init, other] = tree.processes.as_slice() else { panic!() };
+        assert_eq!(init.state, Reading::Known(ProcessState::Sleeping));
+        assert_eq!((other.key, other.parent_pid), (KEY, 1));
+        assert_eq!(other.uid, Reading::Unknown(Reason::Malformed));
+        assert_eq!(other.user, Reading::Known("a da".into()));
+        assert_eq!(other.state, Reading::Unknown(Reason::Malformed));
+        assert!(!tree.is_cut);
+    }
+
+    #[test]
+    fn details_of_another_process_are_no_answer() {
+        let json = r#""result":"ok","detail":{"pid":42,"start":99,"ppid":1,"nice":-5,"cwd":null,
+            "exe":"/bin/x","io":[1,2,3,4],"limits":[["Max open files","1024","4096"]]}"#;
+        let sent = sent(&json.replace('\n', ""));
+        let Ok(Answer::Detail(detail)) = answer(Question::Detail(KEY), &sent) else { panic!() };
+        assert_eq!(detail.niceness, Reading::Known(-5));
+        assert_eq!(detail.directory, Reading::Unknown(Reason::NoPermission));
+        assert_eq!(detail.input_output.get().map(|io| io.read_storage), Some(Bytes(3)));
+        assert_eq!(&*detail.limits[0].hard, "4096");
+        let key = ProcessKey { start_ticks: 98, ..KEY };
+        assert_eq!(answer(Question::Detail(key), &sent), Err(AskError::Senseless));
+    }
+}

@@ -1,0 +1,384 @@
+//! Lifts processes: who they belong to is read out of their control group.
+
+use std::sync::Arc;
+
+use crate::model::{
+    Absence, Ancestor, Bytes, Container, ContainerKind, JobId, ProcessKey, ProcessReading,
+    ProcessState, ProcessStatics, Reading, Reason, UnseenProcess, clean_shared,
+};
+use crate::wire::body::{self, Given};
+
+/// Longest command line or path.
+pub(super) const COMMAND_LIMIT: usize = 512;
+/// Longest name of a user.
+pub(super) const USER_LIMIT: usize = 64;
+/// Most processes above one.
+const PARENT_LIMIT: usize = 32;
+/// How much of a container's id is enough to tell it from others.
+const SHORT_ID: usize = 12;
+
+pub(super) fn process(sent: &body::Process) -> ProcessReading {
+    let is_new = sent.command.is_some() || sent.user.is_some() || !sent.uid.is_absent();
+    ProcessReading {
+        key: ProcessKey { pid: sent.pid, start_ticks: sent.start },
+        cpu_ticks: sent.cpu.reading(Reason::NotAvailable),
+        resident: sent.rss.reading(Reason::NotAvailable).map(Bytes),
+        state: state(sent.state.as_deref()),
+        threads: small(sent.threads),
+        statics: is_new.then(|| statics(sent)),
+    }
+}
+
+fn statics(sent: &body::Process) -> ProcessStatics {
+    let told = sent.job.as_deref().filter(|job| job.bytes().all(|byte| byte.is_ascii_digit()));
+    let step = sent.step.as_deref().filter(|_| told.is_some());
+    let mut statics = ProcessStatics {
+        parent_pid: small(sent.ppid),
+        uid: small(sent.uid),
+        user: name(sent.user.as_deref(), USER_LIMIT),
+        command: name(sent.command.as_deref(), COMMAND_LIMIT),
+        directory: sent.cwd.as_ref().map_or_else(Reading::default, |cwd| {
+            let lacking = Reading::Unknown(Reason::NoPermission);
+            cwd.as_deref().map_or(lacking, |cwd| name(Some(cwd), COMMAND_LIMIT))
+        }),
+        parents: sent.parents.iter().take(PARENT_LIMIT).map(ancestor).collect(),
+        ..place(sent.cgroup.as_deref())
+    };
+    if statics.job.is_none() {
+        statics.job = told.and_then(JobId::new);
+        statics.step = statics.step.or_else(|| step.and_then(step_word));
+    }
+    statics
+}
+
+pub(super) fn unseen(sent: &body::Unseen) -> Option<UnseenProcess> {
+    let why = match sent.why.as_str() {
+        "gone" => Absence::Gone,
+        "hidden" => Absence::Hidden,
+        "elsewhere" => Absence::Elsewhere,
+        _ => return None,
+    };
+    let unknown = why.reason();
+    let statics = ProcessStatics {
+        parent_pid: Reading::Unknown(unknown),
+        command: Reading::Unknown(unknown),
+        directory: Reading::Unknown(unknown),
+        uid: match small(sent.uid) {
+            Reading::Known(uid) => Reading::Known(uid),
+            Reading::Unknown(_) => Reading::Unknown(unknown),
+        },
+        user: sent
+            .user
+            .as_deref()
+            .map_or(Reading::Unknown(unknown), |user| name(Some(user), USER_LIMIT)),
+        ..place(sent.cgroup.as_deref())
+    };
+    Some(UnseenProcess { pid: sent.pid, why, statics })
+}
+
+pub(super) fn state(letter: Option<&str>) -> Reading<ProcessState> {
+    letter.map_or_else(Reading::default, |letter| Reading::judged(ProcessState::new(letter)))
+}
+
+pub(super) fn name(sent: Option<&str>, limit: usize) -> Reading<Arc<str>> {
+    sent.map_or_else(Reading::default, |text| Reading::Known(clean_shared(text, limit)))
+}
+
+pub(super) fn small(given: Given<u64>) -> Reading<u32> {
+    given.reading(Reason::NotAvailable).and_then(|number| u32::try_from(number).ok())
+}
+
+fn ancestor((pid, start, name): &(u32, u64, String)) -> Ancestor {
+    let key = ProcessKey { pid: *pid, start_ticks: *start };
+    Ancestor { key, name: clean_shared(name, USER_LIMIT) }
+}
+
+/// What a control group tells: job, step and container.
+fn place(cgroup: Option<&str>) -> ProcessStatics {
+    let mut statics = ProcessStatics::default();
+    let Some(cgroup) = cgroup else { return statics };
+    slurm(cgroup, &mut statics);
+    statics.container = container(cgroup);
+    statics
+}
+
+/// Reads `/slurm/uid_1000/job_8421/step_0/task_0`, or `/slurm_node/…` where several daemons share a machine
+/// (version 1 of control groups), `…/slurmstepd.scope/job_8421/step_batch/user/task_0` or
+/// `…/node_slurmstepd.scope/…` (version 2), and `…/slurmstepd.scope/sFMSM7Y1PA2900/step_0/…` (Slurm 26.05).
+fn slurm(cgroup: &str, statics: &mut ProcessStatics) {
+    let mut parts = cgroup.split('/').filter(|part| !part.is_empty()).skip_while(|part| {
+        !(part.ends_with("slurmstepd.scope") || *part == "slurm" || part.starts_with("slurm_"))
+    });
+    let Some(daemon) = parts.next() else { return };
+    let mut parts = parts.skip_while(|part| part.starts_with("uid_"));
+    let Some(job) = parts.next() else { return };
+    if let Some(number) = job.strip_prefix("job_") {
+        statics.job = JobId::new(number);
+    } else if daemon.ends_with("slurmstepd.scope") && is_sluid(job) {
+        statics.sluid = Some(job.into());
+    } else {
+        return;
+    }
+    statics.step = parts.next().and_then(|part| part.strip_prefix("step_")).and_then(step_word);
+}
+
+/// An `s` and 13 digits to the base of 32.
+fn is_sluid(part: &str) -> bool {
+    part.len() == 14
+        && part.strip_prefix('s').is_some_and(|digits| {
+            digits.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+        })
+}
+
+/// A step's name; the environment gives some by number.
+fn step_word(step: &str) -> Option<Arc<str>> {
+    match step {
+        "4294967291" | "-5" => Some("batch".into()),
+        "4294967292" | "-4" => Some("extern".into()),
+        "4294967290" | "-6" => Some("interactive".into()),
+        _ => JobId::new(step).map(|step| step.as_str().into()),
+    }
+}
+
+/// The innermost container of a path, and the pod around it.
+fn container(cgroup: &str) -> Option<Container> {
+    let parts: Vec<&str> = cgroup.split(['/', ':']).filter(|part| !part.is_empty()).collect();
+    let pod = parts.iter().rev().find_map(|part| pod(part));
+    let above = |place: usize| place.checked_sub(1).and_then(|above| parts.get(above)).copied();
+    let found =
+        parts.iter().enumerate().rev().find_map(|(place, part)| {
+            named(part).or_else(|| bare(part, above(place), pod.is_some()))
+        });
+    match (found, pod) {
+        (Some((kind, id)), pod) => Some(Container { kind, id: short(id), pod }),
+        (None, Some(pod)) => Some(Container {
+            kind: ContainerKind::Kubernetes,
+            id: Arc::clone(&pod),
+            pod: Some(pod),
+        }),
+        (None, None) => None,
+    }
+}
+
+/// A part that says what made it, such as `docker-<id>.scope`.
+fn named(part: &str) -> Option<(ContainerKind, &str)> {
+    const HEADS: [(&str, ContainerKind); 7] = [
+        ("cri-containerd-", ContainerKind::Containerd),
+        ("nerdctl-", ContainerKind::Containerd),
+        ("docker-", ContainerKind::Docker),
+        ("libpod-", ContainerKind::Podman),
+        ("crio-", ContainerKind::Crio),
+        ("lxc.payload.", ContainerKind::Lxc),
+        ("machine-", ContainerKind::Machine),
+    ];
+    let part = part.strip_suffix(".scope").unwrap_or(part);
+    let (kind, id) =
+        HEADS.iter().find_map(|(head, kind)| Some((*kind, part.strip_prefix(head)?)))?;
+    let is_name = matches!(kind, ContainerKind::Lxc | ContainerKind::Machine);
+    (is_name || is_id(id)).then_some((kind, id))
+}
+
+/// A part that is an id, or a name, by where it stands: `/docker/<id>`, `/lxc/<name>`.
+fn bare<'a>(
+    part: &'a str,
+    above: Option<&str>,
+    is_in_pod: bool,
+) -> Option<(ContainerKind, &'a str)> {
+    match above {
+        Some("docker") if is_id(part) => Some((ContainerKind::Docker, part)),
+        Some("k8s.io" | "cri-containerd") if is_id(part) => Some((ContainerKind::Containerd, part)),
+        Some("lxc" | "lxc.payload") => Some((ContainerKind::Lxc, part)),
+        _ => (is_in_pod && is_id(part)).then_some((ContainerKind::Kubernetes, part)),
+    }
+}
+
+fn is_id(part: &str) -> bool {
+    (SHORT_ID..=64).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The pod's UID in `pod<uid>` or `kubepods-burstable-pod<uid with _>.slice`.
+fn pod(part: &str) -> Option<Arc<str>> {
+    let part = part.strip_suffix(".slice").unwrap_or(part);
+    let uid = match part.strip_prefix("pod") {
+        Some(uid) => uid,
+        None => part.strip_prefix("kubepods")?.split_once("-pod")?.1,
+    };
+    let uid = uid.replace('_', "-");
+    let is_uid = (32..=36).contains(&uid.len())
+        && uid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    is_uid.then(|| uid.into())
+}
+
+/// The first digits of an id; a name as systemd escapes it.
+fn short(id: &str) -> Arc<str> {
+    if is_id(id) {
+        return id.get(..SHORT_ID).unwrap_or(id).into();
+    }
+    clean_shared(&id.replace("\\x2d", "-"), USER_LIMIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn a_job_is_read_from_every_shape_of_control_group() {
+        for (cgroup, job, step) in [
+            ("/slurm/uid_1000/job_8421/step_0/task_0", Some("8421"), Some("0")),
+            ("/slurm_node05/uid_2001/job_12/step_batch", Some("12"), Some("batch")),
+            ("/slurm_gpu-node-05/uid_2001/job_10/step_extern", Some("10"), Some("extern")),
+            ("/system.slice/n1_slurmstepd.scope/job_1/step_0/user", Some("1"), Some("0")),
+            (
+                "/system.slice/slurmstepd.scope/job_7/step_interactive/user/task_special",
+                Some("7"),
+                Some("interactive"),
+            ),
+            ("/../../slurm/uid_0/job_5", Some("5"), None),
+            ("/user.slice/user-1000.slice/job_5", None, None),
+            ("/user.slice/myslurm/job_5", None, None),
+            ("/system.slice/slurmd.service", None, None),
+            ("/slurm/uid_1/job_$(x)/step_0", None, Some("0")),
+        ] {
+            let place = place(Some(cgroup));
+            assert_eq!(place.job.as_ref().map(JobId::as_str), job, "{cgroup}");
+            assert_eq!(place.step.as_deref(), step, "{cgroup}");
+            assert_eq!(place.sluid, None, "{cgroup}");
+        }
+    }
+
+    #[test]
+    fn a_job_without_a_number_keeps_its_new_name() {
+        let group = "/system.slice/gpu-node-01_slurmstepd.scope/sFMSM7Y1PA2900/step_0/user";
+        let place = place(Some(group));
+        assert_eq!((place.job, place.sluid.as_deref()), (None, Some("sFMSM7Y1PA2900")));
+        assert_eq!(place.step.as_deref(), Some("0"));
+        for other in ["/slurm/sFMSM7Y1PA2900/step_0", "/x/slurmstepd.scope/system/step_0"] {
+            assert_eq!(super::place(Some(other)), ProcessStatics::default(), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_environment_names_the_job_only_where_the_control_group_does_not() {
+        let sent = |cgroup: &str| body::Process {
+            command: Some("x".to_owned()),
+            cgroup: Some(cgroup.to_owned()),
+            job: Some("99".to_owned()),
+            step: Some("-5".to_owned()),
+            ..body::Process::default()
+        };
+        let told = |cgroup: &str| {
+            let statics = process(&sent(cgroup)).statics.unwrap();
+            (statics.job.unwrap().to_string(), statics.step.unwrap().to_string())
+        };
+        assert_eq!(told("/"), ("99".to_owned(), "batch".to_owned()));
+        assert_eq!(told("/slurm/uid_1/job_5/step_0"), ("5".to_owned(), "0".to_owned()));
+        let sluid = "/a/slurmstepd.scope/sFMSM7Y1PA2900/step_3/user";
+        assert_eq!(told(sluid), ("99".to_owned(), "3".to_owned()));
+        let hostile = body::Process { job: Some("1;id".to_owned()), ..sent("/") };
+        assert_eq!(process(&hostile).statics.unwrap().job, None);
+    }
+
+    #[test]
+    fn containers_and_pods_are_known_by_their_control_group() {
+        let pod = "1b4e28ba-2fa1-11d2-883f-0016d3cca427";
+        let slice = format!("kubepods-burstable-pod{}.slice", pod.replace('-', "_"));
+        for (cgroup, kind, id, in_pod) in [
+            (format!("/docker/{HEX}"), ContainerKind::Docker, "0123456789ab", None),
+            (
+                format!("/system.slice/docker-{HEX}.scope"),
+                ContainerKind::Docker,
+                "0123456789ab",
+                None,
+            ),
+            (
+                format!(
+                    "/user.slice/user-1.slice/user@1.service/user.slice/libpod-{HEX}.scope/container"
+                ),
+                ContainerKind::Podman,
+                "0123456789ab",
+                None,
+            ),
+            (
+                format!(
+                    "/kubepods.slice/kubepods-burstable.slice/{slice}/cri-containerd-{HEX}.scope"
+                ),
+                ContainerKind::Containerd,
+                "0123456789ab",
+                Some(pod),
+            ),
+            (
+                format!("/kubepods.slice/{slice}:cri-containerd:{HEX}"),
+                ContainerKind::Containerd,
+                "0123456789ab",
+                Some(pod),
+            ),
+            (
+                format!("/kubepods.slice/{slice}/crio-{HEX}.scope"),
+                ContainerKind::Crio,
+                "0123456789ab",
+                Some(pod),
+            ),
+            (
+                format!("/kubepods/besteffort/pod{pod}/{HEX}"),
+                ContainerKind::Kubernetes,
+                "0123456789ab",
+                Some(pod),
+            ),
+            (format!("/kubepods/pod{pod}"), ContainerKind::Kubernetes, pod, Some(pod)),
+            ("/lxc.payload.web/system.slice".to_owned(), ContainerKind::Lxc, "web", None),
+            ("/lxc/web/user.slice".to_owned(), ContainerKind::Lxc, "web", None),
+            (
+                "/machine.slice/machine-build\\x2dbox.scope".to_owned(),
+                ContainerKind::Machine,
+                "build-box",
+                None,
+            ),
+        ] {
+            let found = container(&cgroup).unwrap_or_else(|| panic!("nothing in {cgroup}"));
+            assert_eq!((found.kind, &*found.id), (kind, id), "{cgroup}");
+            assert_eq!(found.pod.as_deref(), in_pod, "{cgroup}");
+        }
+        for none in [
+            "/",
+            "/user.slice/user-1000.slice/session-3.scope",
+            "/system.slice/docker.service",
+            "/system.slice/docker-compose.scope",
+            "/user.slice/libpod-conmon-0123456789ab.scope",
+            "/slurm/uid_1/job_2/step_0",
+        ] {
+            assert_eq!(container(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_process_out_of_sight_says_why_and_keeps_its_owner() {
+        let sent = body::Unseen {
+            pid: 7,
+            why: "hidden".to_owned(),
+            uid: 1000.into(),
+            user: Some("ada".to_owned()),
+            cgroup: Some("/slurm/uid_1000/job_5/step_0".to_owned()),
+        };
+        let found = unseen(&sent).unwrap();
+        assert_eq!((found.pid, found.why), (7, Absence::Hidden));
+        assert_eq!(found.statics.user, Reading::Known("ada".into()));
+        assert_eq!(found.statics.job, JobId::new("5"));
+        assert_eq!(found.statics.command, Reading::Unknown(Reason::NoPermission));
+        let gone = body::Unseen { why: "gone".to_owned(), ..body::Unseen::default() };
+        assert_eq!(unseen(&gone).unwrap().statics.uid, Reading::Unknown(Reason::Gone));
+        assert_eq!(unseen(&body::Unseen::default()), None);
+    }
+
+    #[test]
+    fn a_directory_that_was_not_told_is_not_one_that_was_refused() {
+        let read = |text: &str| {
+            let sent: body::Process = serde_json::from_str(text).unwrap();
+            process(&sent).statics.unwrap().directory
+        };
+        assert_eq!(read(r#"{"command":"x"}"#), Reading::default());
+        assert_eq!(read(r#"{"command":"x","cwd":null}"#), Reading::Unknown(Reason::NoPermission));
+        assert_eq!(read(r#"{"command":"x","cwd":"/a\u001bb"}"#), Reading::Known("/a b".into()));
+    }
+}

@@ -1,0 +1,583 @@
+//! Cards of all kinds, each as a tree, and what the program says of them.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use gtop::fields::{Value as Field, of_device};
+use gtop::model::Device;
+use gtop::time::Timestamp;
+use gtop::wire::body::{Body, Sample};
+use gtop::wire::{Lift, Lifted};
+use serde_json::{Value, json};
+
+use crate::machine::{can_refuse, check, devices, lack, node, probe, pythons, source};
+use crate::tree::Tree;
+
+const GIB: u64 = 1 << 30;
+
+/// What every AMD card here has in common with its neighbours.
+const BUS: [(&str, &str); 5] = [
+    ("vendor", "0x1002"),
+    ("subsystem_device", "0x74a1"),
+    ("power/control", "on"),
+    ("power/runtime_status", "active"),
+    ("pcie_bw", "1 2 256"),
+];
+
+/// An accelerator of a compute node: no edge sensor, no fan, HBM, partitions, error counters.
+const MI300X: [(&str, &str); 30] = [
+    ("class", "0x120000"),
+    ("device", "0x74a1"),
+    ("unique_id", "a1b2c3d4e5f60718"),
+    ("numa_node", "1"),
+    ("gpu_busy_percent", "97"),
+    ("mem_busy_percent", "41"),
+    ("mem_info_vram_total", "206141652992"),
+    ("mem_info_vram_used", "137438953472"),
+    ("mem_info_gtt_total", "1081837019136"),
+    ("mem_info_gtt_used", "27262976"),
+    ("current_link_speed", "32.0 GT/s PCIe"),
+    ("current_link_width", "16"),
+    ("max_link_speed", "32.0 GT/s PCIe"),
+    ("max_link_width", "16"),
+    ("pp_dpm_sclk", "0: 132Mhz\n1: 2100Mhz *"),
+    ("pp_dpm_mclk", "0: 900Mhz\n1: 1300Mhz *"),
+    ("power_dpm_force_performance_level", "auto"),
+    ("current_compute_partition", "SPX"),
+    ("current_memory_partition", "NPS1"),
+    ("pcie_replay_count", "3"),
+    ("ras/umc_err_count", "ue: 2\nce: 41"),
+    ("ras/gpu_vram_bad_pages", "0x00000001 : 0x00001000 : R\n0x00000002 : 0x00001000 : P"),
+    ("@temp2_input", "71000"),
+    ("@temp2_crit", "100000"),
+    ("@temp2_emergency", "105000"),
+    ("@temp3_input", "63500"),
+    ("@temp3_crit", "105000"),
+    ("@power1_input", "702000000"),
+    ("@power1_cap", "750000000"),
+    ("@freq1_input", "2098000000"),
+];
+
+fn mi300x(tree: &Tree, place: u32) -> String {
+    let pci = format!("0000:{:02x}:00.0", 0x05 + 0x10 * place);
+    tree.card(place + 1, &pci, &[&BUS[..], &MI300X[..]].concat());
+    let own = format!("sys/devices/pci0000:00/{pci}");
+    tree.file(&format!("{own}/unique_id"), format!("a1b2c3d4e5f6071{place:x}"));
+    tree.file(&format!("{own}/gpu_metrics"), counters([1000, 10, 250, 5, 0, 0], 1 << 33));
+    tree.node(place + 2, 4000 + place, &pci, 304);
+    pci
+}
+
+/// `gpu_metrics` 1.6: cycles, and in how many of them each reason held; energy in 2^-16 J.
+fn counters(cycles: [u32; 6], energy: u64) -> Vec<u8> {
+    let mut table = vec![0; 1000];
+    table[..4].copy_from_slice(&[0xe8, 3, 1, 6]);
+    table[16..24].copy_from_slice(&energy.to_le_bytes());
+    for (place, count) in cycles.into_iter().enumerate() {
+        table[32 + 4 * place..36 + 4 * place].copy_from_slice(&count.to_le_bytes());
+    }
+    table
+}
+
+/// `gpu_metrics` of this version with these bits of what holds clocks down, at this place.
+fn bits(version: [u8; 2], place: usize, bits: u64) -> Vec<u8> {
+    let mut table = vec![0xff; 264];
+    table[..4].copy_from_slice(&[8, 1, version[0], version[1]]);
+    table[place..place + 8].copy_from_slice(&bits.to_le_bytes());
+    table
+}
+
+/// What a snapshot must say of the first of them.
+fn as_mi300x() -> Vec<(&'static str, Value)> {
+    let unsupported = || lack("not supported");
+    vec![
+        ("uuid", json!("GPU-a1b2c3d4e5f60710")),
+        ("index", json!(0)),
+        ("fault", Value::Null),
+        ("name", json!("AMD 0x74a1")),
+        ("pci_bus", json!("0000:05:00.0")),
+        ("driver_version", json!("6.10.5")),
+        ("numa_node", json!(1)),
+        ("utilization_percent", json!(97)),
+        ("memory_utilization_percent", json!(41)),
+        ("memory_used_bytes", json!(128 * GIB)),
+        ("memory_total_bytes", json!(206_141_652_992_u64)),
+        ("memory_free_bytes", json!(206_141_652_992_u64 - 128 * GIB)),
+        ("gtt_used_bytes", json!(27_262_976)),
+        ("gtt_total_bytes", json!(1_081_837_019_136_u64)),
+        ("temperature_celsius", json!(71)),
+        ("junction_temperature_celsius", json!(71)),
+        ("memory_temperature_celsius", json!(63.5)),
+        ("slowdown_temperature_celsius", json!(100)),
+        ("shutdown_temperature_celsius", json!(105)),
+        ("junction_slowdown_temperature_celsius", json!(100)),
+        ("memory_slowdown_temperature_celsius", json!(105)),
+        ("power_watts", json!(702)),
+        ("power_instant_watts", json!(702)),
+        ("power_average_watts", unsupported()),
+        ("power_limit_watts", json!(750)),
+        ("power_limit_max_watts", unsupported()),
+        ("sm_clock_megahertz", json!(2098)),
+        ("sm_clock_max_megahertz", json!(2100)),
+        // Without freq2_input the level that is marked.
+        ("memory_clock_megahertz", json!(1300)),
+        ("memory_clock_max_megahertz", json!(1300)),
+        ("fan_percent", unsupported()),
+        ("fan_rpm", unsupported()),
+        ("video_percent", unsupported()),
+        ("pcie_generation", json!(5)),
+        ("pcie_lanes", json!(16)),
+        ("pcie_generation_max", json!(5)),
+        ("pcie_lanes_max", json!(16)),
+        ("pcie_replays", json!(3)),
+        ("ecc_uncorrected_errors", json!(2)),
+        ("ecc_corrected_errors", json!(41)),
+        ("retirement_pending", json!(true)),
+        ("performance_level", json!("auto")),
+        ("compute_partition", json!("SPX")),
+        ("memory_partition", json!("NPS1")),
+        ("energy_joules", json!(131_072)),
+        ("throttle_bits", json!(0)),
+        ("throttle_reasons", json!("none")),
+        ("throttled_power_percent", json!(0)),
+        ("throttled_thermal_percent", json!(0)),
+        ("throttled_hardware_thermal_percent", json!(0)),
+    ]
+}
+
+/// A process that is there, for the kernel's side of it; of another user where the tests may do that.
+fn sleeper(uid: Option<u32>) -> Child {
+    let mut command = Command::new("sleep");
+    command.arg("1000");
+    if let Some(uid) = uid {
+        command.uid(uid);
+    }
+    command.spawn().unwrap()
+}
+
+#[test]
+fn eight_mi300x_with_processes_of_several_users_are_told_value_by_value() {
+    let tree = Tree::new();
+    for place in 0..8 {
+        mi300x(&tree, place);
+    }
+    tree.node(0, 0, "0000:00:00.0", 0);
+    let is_root = rustix::process::geteuid().is_root();
+    let mut ours = sleeper(None);
+    let mut other = sleeper(is_root.then_some(65534));
+    let gone = 4_000_001;
+    for gpu in 4000..4008 {
+        tree.computes(ours.id(), gpu, if gpu < 4002 { 96 * GIB } else { 0 }, Some(152));
+        tree.computes(other.id(), gpu, if gpu == 4000 { 32 * GIB } else { 0 }, Some(0));
+        tree.computes(gone, gpu, 0, None);
+    }
+    // A queue without memory is a use; memory of a further context of the process adds up.
+    tree.queue(gone, 1, 4007);
+    let context = format!("{}/context_1", ours.id());
+    tree.file(&format!("sys/class/kfd/kfd/proc/{context}/vram_4000"), (2 * GIB).to_string());
+    let node = node(&tree);
+    let _ended = (ours.kill(), other.kill(), ours.wait(), other.wait());
+    assert_eq!(source(&node)["experimental"], true);
+    assert_eq!(source(&node)["driver"]["version"], "6.10.5");
+    let shown = node["devices"].as_array().unwrap();
+    assert_eq!(shown.len(), 8);
+    check(&shown[0], &as_mi300x());
+    for (place, device) in shown.iter().enumerate() {
+        assert_eq!(device["index"], place);
+        assert_eq!(device["uuid"], format!("GPU-a1b2c3d4e5f6071{place:x}"));
+    }
+    let uses = |place: usize| shown[place]["processes"].as_array().unwrap();
+    let of = |pid: u32| uses(0).iter().find(|used| used["pid"] == pid).unwrap();
+    assert_eq!((uses(0).len(), uses(1).len(), uses(2).len(), uses(7).len()), (2, 1, 0, 1));
+    assert_eq!(of(ours.id())["memory_used_bytes"], 98 * GIB);
+    assert_eq!(of(ours.id())["cu_occupancy_percent"], 50.0);
+    assert_eq!(of(ours.id())["kind"], "C");
+    assert_eq!(of(ours.id())["command"], "sleep 1000");
+    assert_eq!(of(ours.id())["uid"], rustix::process::geteuid().as_raw());
+    assert_eq!(of(other.id())["memory_used_bytes"], 32 * GIB);
+    assert_eq!(of(other.id())["cu_occupancy_percent"], 0.0);
+    if is_root {
+        assert_eq!(of(other.id())["uid"], 65534);
+    }
+    let hidden = &uses(7)[0];
+    assert_eq!((&hidden["pid"], &hidden["memory_used_bytes"]), (&json!(gone), &json!(0)));
+    assert_eq!(hidden["cu_occupancy_percent"], Value::Null);
+    assert_eq!(hidden["unknown"]["user"], "gone");
+}
+
+/// A card of a workstation: a fan, an edge sensor, an average of the power, a name of its own.
+const RADEON: [(&str, &str); 29] = [
+    ("class", "0x030000"),
+    ("device", "0x744c"),
+    ("unique_id", "77aa00bb11cc22dd"),
+    ("product_name", "Radeon RX, \"7900\" \u{1b}[31mXTX"),
+    ("numa_node", "-1"),
+    ("gpu_busy_percent", "12"),
+    ("mem_busy_percent", "3"),
+    ("vcn_busy_percent", "55"),
+    ("mem_info_vram_total", "25753026560"),
+    ("mem_info_vram_used", "1073741824"),
+    ("mem_info_gtt_total", "33554432000"),
+    ("mem_info_gtt_used", "104857600"),
+    ("current_link_speed", "2.5 GT/s PCIe"),
+    ("current_link_width", "16"),
+    ("pp_dpm_sclk", "0: 500Mhz *\n1: 2526Mhz"),
+    ("pp_dpm_mclk", "0: 96Mhz *\n1: 1249Mhz"),
+    ("@temp1_input", "41000"),
+    ("@temp1_crit", "100000"),
+    ("@temp1_emergency", "105000"),
+    ("@temp2_input", "48000"),
+    ("@temp2_crit", "110000"),
+    ("@temp3_input", "-2000"),
+    ("@power1_average", "33250000"),
+    ("@power1_cap", "339000000"),
+    ("@power1_cap_max", "389000000"),
+    ("@power1_cap_default", "339000000"),
+    ("@fan1_input", "1234"),
+    ("@pwm1", "51"),
+    ("@freq1_input", "93000000"),
+];
+
+#[test]
+fn a_radeon_has_a_fan_and_shows_who_draws() {
+    let tree = Tree::new();
+    tree.card(0, "0000:0a:00.0", &[&BUS[..], &RADEON[..]].concat());
+    let own = "sys/devices/pci0000:00/0000:0a:00.0";
+    // Power and junction; in version 1.3 the bits lie at the very end.
+    tree.file(&format!("{own}/gpu_metrics"), bits([1, 3], 112, 1 << 2 | 1 << 36));
+    let draws = "pos:\t0\ndrm-driver:\tamdgpu\ndrm-client-id:\t9\ndrm-pdev:\t0000:0a:00.0\n\
+        drm-memory-vram:\t2048 KiB\ndrm-engine-gfx:\t987654 ns\n";
+    tree.draws(4_000_050, 7, draws);
+    tree.draws(4_000_050, 8, draws);
+    tree.draws(4_000_051, 3, &draws.replace("9\n", "10\n").replace("gfx", "compute"));
+    tree.draws(4_000_052, 3, &draws.replace("amdgpu", "i915"));
+    let node = node(&tree);
+    let shown = &node["devices"][0];
+    let unsupported = || lack("not supported");
+    check(
+        shown,
+        &[
+            ("uuid", json!("GPU-77aa00bb11cc22dd")),
+            ("name", json!("Radeon RX, \"7900\" [31mXTX")),
+            ("pci_bus", json!("0000:0a:00.0")),
+            ("driver_version", json!("6.10.5")),
+            ("numa_node", lack("not available")),
+            ("utilization_percent", json!(12)),
+            ("memory_utilization_percent", json!(3)),
+            ("video_percent", json!(55)),
+            ("memory_used_bytes", json!(GIB)),
+            ("memory_total_bytes", json!(25_753_026_560_u64)),
+            ("memory_free_bytes", json!(25_753_026_560_u64 - GIB)),
+            ("gtt_used_bytes", json!(104_857_600)),
+            ("gtt_total_bytes", json!(33_554_432_000_u64)),
+            ("temperature_celsius", json!(41)),
+            ("junction_temperature_celsius", json!(48)),
+            ("memory_temperature_celsius", json!(-2)),
+            ("slowdown_temperature_celsius", json!(100)),
+            ("shutdown_temperature_celsius", json!(105)),
+            ("junction_slowdown_temperature_celsius", json!(110)),
+            ("memory_slowdown_temperature_celsius", unsupported()),
+            ("power_watts", json!(33.25)),
+            ("power_average_watts", json!(33.25)),
+            ("power_instant_watts", unsupported()),
+            ("power_limit_watts", json!(339)),
+            ("power_limit_max_watts", json!(389)),
+            ("power_limit_default_watts", json!(339)),
+            ("power_limit_min_watts", unsupported()),
+            ("sm_clock_megahertz", json!(93)),
+            ("sm_clock_max_megahertz", json!(2526)),
+            ("memory_clock_megahertz", json!(96)),
+            ("memory_clock_max_megahertz", json!(1249)),
+            ("fan_percent", json!(20)),
+            ("fan_rpm", json!(1234)),
+            ("pcie_generation", json!(1)),
+            ("pcie_lanes", json!(16)),
+            ("pcie_replays", unsupported()),
+            ("ecc_corrected_errors", unsupported()),
+            ("performance_level", unsupported()),
+            ("compute_partition", unsupported()),
+            ("throttle_bits", json!(0x24)),
+            ("throttle_reasons", json!("power cap, software thermal")),
+        ],
+    );
+    let uses = shown["processes"].as_array().unwrap();
+    let rows: Vec<Value> = uses
+        .iter()
+        .map(|used| json!([used["pid"], used["memory_used_bytes"], used["kind"]]))
+        .collect();
+    assert_eq!(rows, [json!([4_000_050, 2 << 20, "G"]), json!([4_000_051, 2 << 20, "C"])]);
+}
+
+#[test]
+fn an_apu_tells_the_memory_it_borrows() {
+    let tree = Tree::new();
+    let files = [
+        ("class", "0x038000"),
+        ("device", "0x150e"),
+        ("gpu_busy_percent", "64"),
+        ("mem_info_vram_total", "536870912"),
+        ("mem_info_vram_used", "402653184"),
+        ("mem_info_gtt_total", "49392123904"),
+        ("mem_info_gtt_used", "21474836480"),
+        ("@temp1_input", "55000"),
+        ("@power1_input", "28000000"),
+        ("@freq1_input", "2700000000"),
+    ];
+    tree.card(1, "0000:c4:00.0", &[&BUS[..], &files[..]].concat());
+    // Prochot; the average of the temperatures behind the bits means nothing here.
+    let own = "sys/devices/pci0000:00/0000:c4:00.0";
+    tree.file(&format!("{own}/gpu_metrics"), bits([2, 3], 120, 1 << 46));
+    tree.node(1, 77, "0000:c4:00.0", 12);
+    tree.computes(4_000_060, 77, 0, None);
+    tree.queue(4_000_060, 0, 77);
+    let node = node(&tree);
+    let shown = &node["devices"][0];
+    let unsupported = || lack("not supported");
+    check(
+        shown,
+        &[
+            ("uuid", json!("0000:c4:00.0")),
+            ("name", json!("AMD 0x150e")),
+            ("pci_bus", json!("0000:c4:00.0")),
+            ("driver_version", json!("6.10.5")),
+            ("utilization_percent", json!(64)),
+            ("memory_utilization_percent", unsupported()),
+            ("memory_used_bytes", json!(402_653_184)),
+            ("memory_total_bytes", json!(536_870_912)),
+            ("memory_free_bytes", json!(134_217_728)),
+            ("gtt_used_bytes", json!(20 * GIB)),
+            ("gtt_total_bytes", json!(49_392_123_904_u64)),
+            ("temperature_celsius", json!(55)),
+            ("junction_temperature_celsius", unsupported()),
+            ("power_watts", json!(28)),
+            ("power_instant_watts", json!(28)),
+            ("power_limit_watts", unsupported()),
+            ("sm_clock_megahertz", json!(2700)),
+            ("memory_clock_megahertz", unsupported()),
+            ("throttle_bits", json!(0x40)),
+            ("throttle_reasons", json!("hardware thermal")),
+        ],
+    );
+    assert_eq!(shown["processes"][0]["pid"], 4_000_060);
+}
+
+#[test]
+fn a_card_in_a_reset_refuses_and_keeps_its_place() {
+    if !can_refuse() {
+        return;
+    }
+    let tree = Tree::new();
+    let pci = mi300x(&tree, 0);
+    mi300x(&tree, 1);
+    let own = format!("sys/devices/pci0000:00/{pci}");
+    for name in
+        ["gpu_busy_percent", "hwmon/hwmon3/temp2_input", "hwmon/hwmon3/power1_input", "gpu_metrics"]
+    {
+        tree.file(&format!("{own}/{name}"), "!1");
+    }
+    for (name, errno) in
+        [("mem_busy_percent", "!16"), ("hwmon/hwmon3/temp3_input", "!5"), ("pp_dpm_mclk", "!22")]
+    {
+        tree.file(&format!("{own}/{name}"), errno);
+    }
+    tree.file(&format!("{own}/hwmon/hwmon3/freq1_input"), "!13");
+    let node = node(&tree);
+    let shown = &node["devices"][0];
+    let mut expected = as_mi300x();
+    for (field, value) in [
+        ("utilization_percent", lack("not available")),
+        ("memory_utilization_percent", lack("not available")),
+        ("temperature_celsius", lack("not available")),
+        ("junction_temperature_celsius", lack("not available")),
+        ("memory_temperature_celsius", lack("driver error")),
+        ("power_watts", lack("not available")),
+        ("power_instant_watts", lack("not available")),
+        ("sm_clock_megahertz", lack("no permission")),
+        ("memory_clock_megahertz", lack("not supported")),
+        ("memory_clock_max_megahertz", lack("not supported")),
+        ("throttle_bits", lack("not available")),
+        ("throttle_reasons", lack("not available")),
+        ("energy_joules", lack("not sampled")),
+        ("throttled_power_percent", lack("not sampled")),
+        ("throttled_thermal_percent", lack("not sampled")),
+        ("throttled_hardware_thermal_percent", lack("not sampled")),
+    ] {
+        let place = expected.iter().position(|(id, _)| *id == field).unwrap();
+        expected[place] = (field, value);
+    }
+    check(shown, &expected);
+    assert_eq!(node["devices"][1]["utilization_percent"], 97.0);
+}
+
+#[test]
+fn garbage_spoils_only_itself() {
+    let tree = Tree::new();
+    let pci = mi300x(&tree, 0);
+    let own = format!("sys/devices/pci0000:00/{pci}");
+    for (name, contents) in [
+        ("gpu_busy_percent", &b"\xff\xfe{\"a\":1}\n\n"[..]),
+        ("mem_busy_percent", b"4294967295"),
+        ("mem_info_gtt_used", b"-5"),
+        ("mem_info_vram_used", b"99999999999999999999999999"),
+        ("hwmon/hwmon3/temp2_input", b"2147483647"),
+        ("hwmon/hwmon3/power1_input", b""),
+        ("hwmon/hwmon3/power1_cap", b"7e8"),
+        ("hwmon/hwmon3/freq1_input", b"1_000"),
+        ("current_link_speed", b"Unknown"),
+        ("current_link_width", b"0"),
+        ("pp_dpm_sclk", b"0: Mhz *\n1: 99999999Mhz\nx"),
+        ("ras/umc_err_count", b"ue: many\n"),
+        ("current_compute_partition", b"\x1b]0;x\x07"),
+        ("gpu_metrics", b"\x01"),
+        ("unique_id", b"GPU \x00"),
+        ("numa_node", b"1 2"),
+    ] {
+        tree.file(&format!("{own}/{name}"), contents);
+    }
+    tree.file("sys/class/kfd/kfd/proc/x/vram_4000", "7");
+    tree.computes(1, 4000, 0, None);
+    tree.file("sys/class/kfd/kfd/proc/1/vram_4000", "many");
+    tree.file("sys/class/kfd/kfd/topology/nodes/9/gpu_id", "9");
+    tree.file("sys/class/kfd/kfd/topology/nodes/9/properties", b"\xff\xff\nsimd_count\n");
+    let node = node(&tree);
+    let shown = &node["devices"][0];
+    let mut expected = as_mi300x();
+    for (field, value) in [
+        ("uuid", json!(pci)),
+        ("numa_node", lack("not available")),
+        ("utilization_percent", lack("malformed")),
+        ("memory_utilization_percent", lack("malformed")),
+        ("memory_used_bytes", lack("malformed")),
+        ("memory_free_bytes", lack("not available")),
+        ("gtt_used_bytes", lack("not available")),
+        ("temperature_celsius", lack("malformed")),
+        ("junction_temperature_celsius", lack("malformed")),
+        ("power_watts", lack("not available")),
+        ("power_instant_watts", lack("not available")),
+        ("power_limit_watts", lack("malformed")),
+        ("sm_clock_megahertz", lack("malformed")),
+        ("sm_clock_max_megahertz", lack("not available")),
+        ("pcie_generation", lack("not available")),
+        ("pcie_lanes", lack("not available")),
+        ("ecc_corrected_errors", lack("malformed")),
+        ("ecc_uncorrected_errors", lack("malformed")),
+        ("compute_partition", lack("not available")),
+        ("throttle_bits", lack("not supported")),
+        ("throttle_reasons", lack("not supported")),
+        ("energy_joules", lack("not sampled")),
+        ("throttled_power_percent", lack("not sampled")),
+        ("throttled_thermal_percent", lack("not sampled")),
+        ("throttled_hardware_thermal_percent", lack("not sampled")),
+    ] {
+        let place = expected.iter().position(|(id, _)| *id == field).unwrap();
+        expected[place] = (field, value);
+    }
+    check(shown, &expected);
+    assert_eq!(shown["processes"], json!([]));
+}
+
+#[test]
+fn sixteen_cards_are_all_there_and_those_of_others_are_left_to_others() {
+    let tree = Tree::new();
+    for place in 0..16 {
+        mi300x(&tree, place);
+    }
+    let other = |class, vendor| {
+        [("class", class), ("vendor", vendor), ("device", "0x2000"), ("gpu_busy_percent", "9")]
+    };
+    tree.card(0, "0000:02:00.0", &other("0x030000", "0x1a03"));
+    tree.card(90, "0000:03:00.0", &other("0x030200", "0x10de"));
+    // A bridge and a sound device of the same maker.
+    tree.function("0000:00:01.0", &other("0x060400", "0x1002"));
+    tree.function("0000:05:00.1", &other("0x040300", "0x1002"));
+    let node = node(&tree);
+    let shown = node["devices"].as_array().unwrap();
+    let places: Vec<&str> =
+        shown.iter().map(|device| device["pci_bus"].as_str().unwrap()).collect();
+    let expected: Vec<String> =
+        (0..16).map(|place| format!("0000:{:02x}:00.0", 0x05 + 0x10 * place)).collect();
+    assert_eq!(places, expected);
+    assert!(shown.iter().all(|device| device["utilization_percent"] == 97.0));
+}
+
+#[test]
+fn without_the_driver_that_is_said() {
+    let tree = Tree::new();
+    tree.function("0000:05:00.0", &[&BUS[..], &MI300X[..]].concat());
+    let node = node(&tree);
+    assert_eq!(node["devices"], json!([]));
+    let why = "amdgpu: no card under /sys/class/drm; the driver is not loaded";
+    assert_eq!(source(&node)["absent"], why);
+}
+
+#[test]
+fn a_machine_without_such_devices_has_no_such_source() {
+    let tree = Tree::new();
+    tree.function("0000:00:01.0", &[("class", "0x060400"), ("vendor", "0x1002")]);
+    let node = node(&tree);
+    assert!(node["sources"].as_array().unwrap().iter().all(|source| source["id"] != "amdgpu"));
+}
+
+/// The devices of a probe's first sample, lifted as the program does.
+fn lifted(frame: &Value) -> Vec<Device> {
+    let sample: Sample = serde_json::from_value(frame.clone()).unwrap();
+    let lifted = Lift::default().body(&Body::Sample(sample), Timestamp::default());
+    let Some(Lifted::Sample(sample)) = lifted else { panic!("no sample") };
+    sample
+        .backends
+        .into_iter()
+        .filter_map(|backend| backend.devices)
+        .flat_map(|devices| devices.list)
+        .collect()
+}
+
+#[test]
+fn every_python_tells_the_same() {
+    let tree = Tree::new();
+    mi300x(&tree, 0);
+    tree.card(0, "0000:0a:00.0", &[&BUS[..], &RADEON[..]].concat());
+    tree.computes(4_000_001, 4000, GIB, Some(30));
+    let mut all = Vec::new();
+    for python in pythons() {
+        eprintln!("{}", python.display());
+        let mut rig = probe(&tree, &python, Duration::from_millis(500));
+        let frame = rig.until("devices", |frame| devices(frame).map(|_| frame.clone()));
+        rig.finish();
+        let told: Vec<Vec<Field>> = lifted(&frame)
+            .iter()
+            .map(|device| of_device().map(|field| (field.read)(device)).collect())
+            .collect();
+        assert_eq!(told.len(), 2);
+        let uses = frame["backends"][0]["uses"]["list"].clone();
+        assert_eq!(
+            uses,
+            json!([{"device": "GPU-a1b2c3d4e5f60710", "pid": 4_000_001, "memory": GIB,
+            "kind": "C", "occupancy": 9.868}])
+        );
+        all.push(told);
+    }
+    assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn counted_cycles_become_shares_of_time() {
+    let tree = Tree::new();
+    let pci = mi300x(&tree, 0);
+    let path = format!("sys/devices/pci0000:00/{pci}/gpu_metrics");
+    let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(100));
+    let first = rig.until("devices", |frame| devices(frame).map(|devices| devices[0].clone()));
+    assert_eq!((&first["held_power"], &first["throttle"]), (&json!(0), &Value::Null));
+    // A quarter of the cycles held by power, and a counter that began anew at its end.
+    tree.file(&path, counters([5000, 10, 1250, 5, 0, 0], 1 << 33));
+    let device = rig.until("a counter", |frame| {
+        let device = devices(frame)?.first()?;
+        device["held_power"].as_u64().filter(|held| *held > 0)?;
+        Some(device.clone())
+    });
+    assert_eq!(device["throttle"], 4);
+    assert!(device["held_thermal"].is_null());
+    // Nothing moves: nothing holds.
+    rig.until("no reason", |frame| (devices(frame)?.first()?["throttle"] == 0).then_some(()));
+    rig.finish();
+}

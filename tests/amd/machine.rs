@@ -1,0 +1,125 @@
+//! Runs the program, or the probe under a given Python, on a machine with such a tree.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use gtop::fields::of_device;
+use gtop::probe::Interpreter;
+use serde_json::{Value, json};
+
+use crate::rig::{Rig, Setup};
+use crate::tree::Tree;
+
+/// Runs `gtop --json` on a machine like this.
+pub(crate) fn node(tree: &Tree) -> Value {
+    run(tree, Command::new(env!("CARGO_BIN_EXE_gtop")))
+}
+
+pub(crate) fn run(tree: &Tree, mut command: Command) -> Value {
+    let home = tempfile::tempdir().unwrap();
+    let output = command
+        .args(["--local", "--json", "--deadline", "60"])
+        .env("GTOP_ROOT", tree.root())
+        .env("HOME", home.path())
+        .envs(refusing())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let snapshot: Value = serde_json::from_slice(&output.stdout).unwrap();
+    snapshot["nodes"][0].clone()
+}
+
+/// A probe under this Python on a machine like this.
+pub(crate) fn probe(tree: &Tree, python: &Path, interval: Duration) -> Rig {
+    let mut environment = vec![("GTOP_ROOT".to_owned(), tree.root().as_os_str().to_owned())];
+    environment.extend(refusing());
+    let pythons = Some(python.display().to_string());
+    let setup = Setup::new(Interpreter::Python);
+    Setup { environment, pythons, interval, state: None, ..setup }.start()
+}
+
+/// The oldest and the newest Python here, of those that the probe runs under.
+pub(crate) fn pythons() -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::from("/usr/bin/python3")];
+    let versions =
+        std::env::home_dir().and_then(|home| home.join(".pyenv/versions").read_dir().ok());
+    let versions = versions.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    found.extend(versions.map(|version| version.join("bin/python")));
+    let wanted = |python: &PathBuf| {
+        let name = python.to_string_lossy();
+        python.is_file() && ["/3.6.", "/3.13.", "/usr/bin/"].iter().any(|part| name.contains(part))
+    };
+    found.retain(wanted);
+    found
+}
+
+/// What makes reading fail where a file begins with `!`; nothing where it cannot be built.
+fn refusing() -> Option<(String, OsString)> {
+    static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let library = LIBRARY.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stubs/refusals.c");
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let library = place.join("refusals.so");
+        let own = tempfile::tempdir_in(place).unwrap();
+        let built = own.path().join("refusals.so");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&built).arg(&source).arg("-ldl");
+        let status = compiler.stderr(Stdio::inherit()).status().ok()?;
+        assert!(status.success(), "{} does not compile", source.display());
+        std::fs::rename(built, &library).unwrap();
+        Some(library)
+    });
+    library.as_ref().map(|library| ("LD_PRELOAD".to_owned(), library.clone().into()))
+}
+
+/// Whether files can be made to refuse here.
+pub(crate) fn can_refuse() -> bool {
+    let can = refusing().is_some();
+    if !can {
+        eprintln!("skipped: no C compiler");
+    }
+    can
+}
+
+/// Why a value is not known, where an expected value stands.
+pub(crate) fn lack(reason: &str) -> Value {
+    json!({ "lack": reason })
+}
+
+/// What is worked out of processes, whatever the card tells.
+const WORKED_OUT: [&str; 2] = ["hidden_processes", "hidden_memory_bytes"];
+
+/// Compares a device of a snapshot with what it must say; every other field must not be known.
+pub(crate) fn check(shown: &Value, expected: &[(&str, Value)]) {
+    let mut rest: BTreeSet<&str> = of_device().map(|field| field.id).collect();
+    for (field, value) in expected {
+        let reason = value.get("lack").cloned().unwrap_or_default();
+        let value = if reason.is_null() { value } else { &Value::Null };
+        assert_eq!(same(&shown[field]), same(value), "{field} of {shown}");
+        assert_eq!(shown["unknown"][field], reason, "{field} of {shown}");
+        assert!(rest.remove(field) || ["uuid", "index", "fault"].contains(field), "{field}");
+    }
+    for field in rest.into_iter().filter(|field| !WORKED_OUT.contains(field)) {
+        assert_eq!(shown[field], Value::Null, "{field} of {shown}");
+    }
+}
+
+/// A number as it is printed with three decimals: floats are single precision on the way.
+fn same(value: &Value) -> String {
+    value.as_f64().map_or_else(|| value.to_string(), |number| format!("{number:.3}"))
+}
+
+/// What the snapshot says of the backend.
+pub(crate) fn source(node: &Value) -> &Value {
+    node["sources"].as_array().unwrap().iter().find(|source| source["id"] == "amdgpu").unwrap()
+}
+
+/// The devices of a frame.
+pub(crate) fn devices(frame: &Value) -> Option<&Vec<Value>> {
+    let backends = frame["backends"].as_array()?;
+    backends.iter().find(|backend| backend["kind"] == "amdgpu")?["devices"].as_array()
+}

@@ -1,0 +1,227 @@
+//! What is not read: of cards that sleep, of cards that would fall asleep, of files that were refused.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::machine::{can_refuse, check, devices, lack, node, probe, run};
+use crate::tree::Tree;
+
+const AWAKE: &str = "0000:0a:00.0";
+const ASLEEP: &str = "0000:03:00.0";
+
+fn card(tree: &Tree, number: u32, pci: &str, status: &str, control: &str) {
+    let files = [
+        ("vendor", "0x1002"),
+        ("class", "0x030000"),
+        ("device", "0x73ff"),
+        ("unique_id", if pci == AWAKE { "00000000000000aa" } else { "00000000000000bb" }),
+        ("power/runtime_status", status),
+        ("power/control", control),
+        ("power/autosuspend_delay_ms", "5000"),
+        ("gpu_busy_percent", "0"),
+        ("mem_busy_percent", "0"),
+        ("pcie_bw", "1 2 256"),
+        ("mem_info_vram_total", "8573157376"),
+        ("mem_info_vram_used", "16777216"),
+        ("current_link_speed", "16.0 GT/s PCIe"),
+        ("current_link_width", "8"),
+        ("max_link_speed", "16.0 GT/s PCIe"),
+        ("max_link_width", "8"),
+        ("pp_dpm_sclk", "0: 500Mhz *"),
+        ("@temp1_input", "41000"),
+        ("@power1_average", "5000000"),
+        ("@freq1_input", "500000000"),
+        ("@pwm1", "0"),
+    ];
+    tree.card(number, pci, &files);
+}
+
+#[test]
+fn a_card_that_sleeps_is_there_and_is_not_woken() {
+    let tree = Tree::new();
+    card(&tree, 0, ASLEEP, "suspended", "auto");
+    card(&tree, 1, AWAKE, "active", "auto");
+    let node = node(&tree);
+    let asleep = || lack("asleep");
+    let sleeping = [
+        "utilization_percent",
+        "memory_utilization_percent",
+        "video_percent",
+        "memory_used_bytes",
+        "memory_total_bytes",
+        "memory_free_bytes",
+        "gtt_used_bytes",
+        "gtt_total_bytes",
+        "temperature_celsius",
+        "junction_temperature_celsius",
+        "memory_temperature_celsius",
+        "power_watts",
+        "power_average_watts",
+        "power_instant_watts",
+        "power_limit_watts",
+        "sm_clock_megahertz",
+        "memory_clock_megahertz",
+        "sm_clock_max_megahertz",
+        "fan_percent",
+        "fan_rpm",
+        "pcie_generation",
+        "pcie_lanes",
+        "ecc_corrected_errors",
+        "throttle_bits",
+        "performance_level",
+    ];
+    let mut expected = vec![
+        ("uuid", json!("GPU-00000000000000bb")),
+        ("index", json!(0)),
+        ("fault", Value::Null),
+        ("name", json!("AMD 0x73ff")),
+        ("pci_bus", json!(ASLEEP)),
+        ("driver_version", json!("6.10.5")),
+    ];
+    expected.extend(sleeping.map(|field| (field, asleep())));
+    check(&node["devices"][0], &expected);
+    assert_eq!(node["devices"][1]["utilization_percent"], 0.0);
+    assert_eq!(node["devices"][1]["temperature_celsius"], 41.0);
+}
+
+#[test]
+fn what_it_knew_of_a_card_it_knows_while_that_sleeps() {
+    let tree = Tree::new();
+    card(&tree, 0, ASLEEP, "active", "on");
+    let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(100));
+    let first = rig.until("devices", |frame| devices(frame).map(|devices| devices[0].clone()));
+    assert_eq!(first["memory_total"], 8_573_157_376_u64);
+    let status = format!("sys/devices/pci0000:00/{ASLEEP}/power/runtime_status");
+    tree.file(&status, "suspended");
+    let device = rig.until("sleep", |frame| {
+        let device = devices(frame)?.first()?;
+        (device["lacks"]["util"] == "asleep").then(|| device.clone())
+    });
+    assert_eq!(device["lacks"]["power"], "asleep");
+    assert_eq!(device["lacks"]["memory_total"], Value::Null);
+    tree.file(&status, "active");
+    let device = rig.until("waking", |frame| {
+        let device = devices(frame)?.first()?;
+        (device["util"] == 0).then(|| device.clone())
+    });
+    assert_eq!((&device["clock_sm"], &device["pcie_lanes"]), (&json!(500), &json!(8)));
+    rig.finish();
+}
+
+/// Every path that anything of the program opened, but for those that are not there.
+fn opened(tree: &Tree) -> Option<Vec<String>> {
+    let trace = tempfile::NamedTempFile::new().unwrap();
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-s", "4096", "-e", "trace=open,openat", "-o"]).arg(trace.path());
+    if Command::new("strace").arg("-V").output().is_err() {
+        eprintln!("skipped: no strace here");
+        return None;
+    }
+    command.arg(env!("CARGO_BIN_EXE_gtop"));
+    let node = run(tree, command);
+    assert_eq!(node["devices"].as_array().unwrap().len(), 2);
+    let text = std::fs::read_to_string(trace.path()).unwrap();
+    let path = |line: &str| Some(line.split_once('"')?.1.split_once('"')?.0.to_owned());
+    Some(text.lines().filter_map(path).collect())
+}
+
+#[test]
+fn a_trace_shows_no_file_that_sleeps_or_wakes() {
+    let tree = Tree::new();
+    card(&tree, 0, ASLEEP, "suspended", "auto");
+    card(&tree, 1, AWAKE, "active", "on");
+    let Some(opened) = opened(&tree) else { return };
+    let of = |card: &str| -> Vec<&str> {
+        let mark = format!("/sys/class/drm/{card}/device/");
+        opened.iter().filter_map(|path| Some(path.split_once(&mark)?.1)).collect()
+    };
+    assert!(of("card1").contains(&"gpu_busy_percent"), "{opened:?}");
+    assert!(opened.iter().all(|path| !path.ends_with("pcie_bw") && !path.contains("/sdma_")));
+    let harmless = [
+        "vendor",
+        "class",
+        "device",
+        "unique_id",
+        "product_name",
+        "numa_node",
+        "power/runtime_status",
+    ];
+    for name in of("card0") {
+        assert!(harmless.contains(&name), "{name} of a card that sleeps");
+    }
+}
+
+#[test]
+fn an_idle_card_that_would_fall_asleep_is_left_alone_until_somebody_uses_it() {
+    let tree = Tree::new();
+    card(&tree, 0, AWAKE, "active", "auto");
+    let own = format!("sys/devices/pci0000:00/{AWAKE}");
+    let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(100));
+    let first = rig.until("devices", |frame| devices(frame).map(|devices| devices[0].clone()));
+    assert_eq!(first["util"], 0);
+    tree.file(&format!("{own}/gpu_busy_percent"), "50");
+    for _ in 0..4 {
+        let device = rig.until("devices", |frame| devices(frame).map(|devices| devices[0].clone()));
+        assert_eq!(device["util"], Value::Null);
+    }
+    tree.file(&format!("{own}/mem_info_vram_used"), "33554432");
+    rig.until("the load", |frame| (devices(frame)?.first()?["util"] == 50).then_some(()));
+    rig.finish();
+}
+
+#[test]
+fn what_was_refused_is_asked_for_again_with_the_slow_group_only() {
+    if !can_refuse() {
+        return;
+    }
+    let tree = Tree::new();
+    card(&tree, 0, AWAKE, "active", "on");
+    let own = format!("sys/devices/pci0000:00/{AWAKE}");
+    tree.file(&format!("{own}/mem_busy_percent"), "!22");
+    tree.file(&format!("{own}/gpu_busy_percent"), "!16");
+    let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(100));
+    let first = rig.until("devices", |frame| devices(frame).map(|devices| devices[0].clone()));
+    assert_eq!(first["lacks"]["memory_util"], "not supported");
+    assert_eq!(first["lacks"]["util"], "not available");
+    for name in ["mem_busy_percent", "gpu_busy_percent"] {
+        tree.file(&format!("{own}/{name}"), "5");
+    }
+    // What a reset refuses is back as soon as that is over; what is not there may be back with the slow group.
+    rig.until("the load", |frame| {
+        let device = devices(frame)?.first()?;
+        assert_eq!(device["memory_util"], Value::Null);
+        (device["util"] == 5).then_some(())
+    });
+    rig.until("the slow group", |frame| {
+        let device = devices(frame)?.first()?;
+        let is_slow = frame["backends"][0]["slow"].is_f64();
+        assert!(is_slow || device["memory_util"].is_null(), "{device}");
+        (device["memory_util"] == 5).then_some(())
+    });
+    rig.finish();
+}
+
+#[test]
+fn a_file_that_never_answers_is_named_and_holds_up_nothing_else() {
+    let tree = Tree::new();
+    card(&tree, 0, AWAKE, "active", "on");
+    let path = tree.root().join(format!("sys/devices/pci0000:00/{AWAKE}/mem_busy_percent"));
+    std::fs::remove_file(&path).unwrap();
+    // Opening it waits for a writer, who never comes.
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &path,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(500));
+    let error = rig.error();
+    assert_eq!((&error["source"], &error["code"]), (&json!("amdgpu"), &json!("stuck")));
+    assert_eq!(error["call"], format!("mem_busy_percent of {AWAKE}"));
+    assert!(rig.sample()["host"]["memory_total"].is_u64());
+    rig.finish();
+}

@@ -1,0 +1,111 @@
+//! Who uses a device, end to end: what the kernel tells of a process stands in `gtop --json`, and what it does not tell
+//! has a reason there.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::library;
+
+/// A process that waits; it ends with this.
+struct Sleeper(Child);
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _killed = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+/// The first device and its processes as gtop shows them, started by these words.
+fn device(before: &[&str], scenario: &str) -> Option<Value> {
+    let library = library::folder(24)?;
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    std::fs::write(&state, scenario).unwrap();
+    let words = [before, &[env!("CARGO_BIN_EXE_gtop"), "--json", "--deadline", "60"]].concat();
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .env("LD_LIBRARY_PATH", library)
+        .env("NVML_STUB_STATE", &state)
+        .env("HOME", folder.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let snapshot: Value = serde_json::from_slice(&output.stdout).unwrap();
+    Some(snapshot["nodes"][0]["devices"][0].clone())
+}
+
+fn process(device: &Value, pid: u32) -> Value {
+    let list = device["processes"].as_array().unwrap();
+    list.iter().find(|process| process["pid"] == pid).unwrap().clone()
+}
+
+#[test]
+fn a_process_is_told_as_the_kernel_knows_it_and_the_rest_of_the_memory_is_nobodys() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    let sleeper = Command::new("sleep")
+        .arg("1000")
+        .current_dir(&folder)
+        .env("SLURM_JOB_ID", "4711")
+        .env("SLURM_STEP_ID", "3")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let sleeper = Sleeper(sleeper);
+    let pid = sleeper.0.id();
+    let scenario = format!(
+        "driver 570.86.15 12080\ngpu 0 util=9 used_mib=1000\nproc 0 {pid} 300\nproc 0 4000001 200\n"
+    );
+    let Some(device) = device(&[], &scenario) else { return };
+    let shown = process(&device, pid);
+    let told = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let start: u64 = told.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap().parse().unwrap();
+    assert_eq!((&shown["state"], &shown["threads"]), (&json!("S"), &json!(1)), "{shown}");
+    assert_eq!((&shown["command"], &shown["start_ticks"]), (&json!("sleep 1000"), &json!(start)));
+    assert_eq!(shown["working_directory"], folder.to_str().unwrap());
+    assert_eq!(shown["parents"][0]["pid"], std::process::id());
+    assert!(shown["resident_percent"].as_f64().is_some_and(|share| share < 1.0), "{shown}");
+    assert!(shown["running_seconds"].as_u64().unwrap() < 600, "{shown}");
+    assert_eq!(shown["cpu_percent"].as_f64().map(f64::round), Some(0.0), "{shown}");
+    let began: jiff::Timestamp = shown["started_at"].as_str().unwrap().parse().unwrap();
+    let ago = jiff::Timestamp::now().as_second() - began.as_second();
+    assert!((-2..600).contains(&ago), "{shown}");
+    let group = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    if !group.contains("/job_") {
+        assert_eq!((&shown["job"], &shown["step"]), (&json!("4711"), &json!("3")), "{shown}");
+    }
+    let phantom = process(&device, 4_000_001);
+    let link = std::fs::read_link("/proc/self/ns/pid").unwrap();
+    if link == Path::new("pid:[4026531836]") {
+        assert_eq!(phantom["unknown"]["state"], "gone", "{phantom}");
+        assert_eq!((&device["hidden_processes"], mib(&device)), (&json!(0), Some(500)));
+    } else {
+        assert_eq!(phantom["unknown"]["state"], "in another PID namespace", "{phantom}");
+        assert_eq!((&device["hidden_processes"], mib(&device)), (&json!(1), Some(700)));
+    }
+}
+
+fn mib(device: &Value) -> Option<u64> {
+    device["hidden_memory_bytes"].as_u64().map(|bytes| bytes >> 20)
+}
+
+#[test]
+fn inside_a_container_those_outside_are_counted_and_not_made_up() {
+    if !rustix::process::getuid().is_root() {
+        eprintln!("skipped: only root can make a PID namespace");
+        return;
+    }
+    let scenario = "driver 570.86.15 12080\ngpu 0 util=9 used_mib=1000\nproc 0 1 300\n\
+                    proc 0 4000001 200\nproc 0 4000002 ~\n";
+    let inside = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"];
+    let Some(device) = device(&inside, scenario) else { return };
+    assert_eq!((&device["hidden_processes"], mib(&device)), (&json!(2), Some(700)), "{device}");
+    let phantom = process(&device, 4_000_001);
+    assert_eq!(phantom["unknown"]["user"], "in another PID namespace", "{phantom}");
+    assert_eq!(phantom["memory_used_bytes"], 200_u64 << 20);
+    // gtop itself is the first process there.
+    assert!(process(&device, 1)["command"].as_str().unwrap().contains("gtop"));
+}

@@ -1,0 +1,332 @@
+//! What is told of processes without root: whose they are, what they do, and why nothing is known of some.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use gtop::model::ProcessKey;
+use gtop::probe::Interpreter;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::launching::pythons;
+use crate::rig::{BOTH, Rig, Setup, gpus, installed};
+
+/// A process that waits; it ends with this.
+pub(crate) struct Victim(pub(crate) Child);
+
+impl Victim {
+    pub(crate) fn new() -> Self {
+        Self::with(|command| command)
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut Command) -> &mut Command) -> Self {
+        let mut command = Command::new("sleep");
+        command.arg("1000").stdin(Stdio::null()).stdout(Stdio::null());
+        Self(change(&mut command).spawn().unwrap())
+    }
+
+    /// One of another user.
+    pub(crate) fn of(uid: u32) -> Self {
+        Self::with(|command| command.uid(uid).gid(uid).current_dir("/"))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(crate) fn key(&self) -> ProcessKey {
+        key(self.pid())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _killed = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+/// The fields of a process behind its name.
+pub(crate) fn stat(pid: u32) -> Vec<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.split(' ').map(str::to_owned).collect()
+}
+
+pub(crate) fn key(pid: u32) -> ProcessKey {
+    ProcessKey { pid, start_ticks: stat(pid)[19].parse().unwrap() }
+}
+
+/// The oldest and the newest Python that serve, the usual one, and the shells.
+pub(crate) fn probes() -> Vec<(String, Setup)> {
+    let mut found: Vec<(String, Setup)> = Vec::new();
+    let all: Vec<String> = pythons()
+        .iter()
+        .map(|python| python.display().to_string())
+        .filter(|python| !python.contains("/2."))
+        .collect();
+    let wanted = |version: &str| all.iter().find(|python| python.contains(version)).cloned();
+    let picked: Vec<String> =
+        [wanted("/3.6."), wanted("/3.13."), wanted("/usr/bin")].into_iter().flatten().collect();
+    for python in picked {
+        let pythons = Some(python.clone());
+        found.push((python, Setup { pythons, ..Setup::new(Interpreter::Python) }));
+    }
+    for shell in installed(&["dash", "bash", "mksh", "busybox"]) {
+        let mut program = vec![shell.clone()];
+        program.extend((shell == "busybox").then(|| "sh".to_owned()));
+        let setup = Setup { program: Some(program), ..Setup::new(Interpreter::Shell) };
+        found.push((shell, setup));
+    }
+    found
+}
+
+pub(crate) fn is_root() -> bool {
+    let is_root =
+        rustix::process::getuid().is_root() && !installed(&["setpriv", "unshare"]).is_empty();
+    if !is_root {
+        eprintln!("skipped: only root can be somebody else");
+    }
+    is_root
+}
+
+/// Whether this machine's processes are all to be seen from here.
+fn is_whole_machine() -> bool {
+    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link == Path::new("pid:[4026531836]"))
+}
+
+/// The first row of this process for which `is_so`.
+fn row(rig: &mut Rig, pid: u32, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    rig.until(what, |frame| {
+        let list = frame["processes"]["list"].as_array()?;
+        list.iter().find(|row| row["pid"] == pid && is_so(row)).cloned()
+    })
+}
+
+fn unseen(rig: &mut Rig, pid: u32) -> Value {
+    rig.until("a process that is not there", |frame| {
+        let list = frame["processes"]["unseen"].as_array()?;
+        list.iter().find(|row| row["pid"] == pid).cloned()
+    })
+}
+
+#[test]
+fn a_process_tells_what_it_does_and_where_it_is_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    for (how, setup) in probes() {
+        eprintln!("{how}");
+        let victim = Victim::with(|command| {
+            command
+                .current_dir(&folder)
+                .env("SLURM_JOB_ID", "4711")
+                .env("SLURM_STEP_ID", "-5")
+                .env("NOT_SLURM_JOB_ID", "1")
+        });
+        let pid = victim.pid();
+        let mut rig = setup.state(&(gpus(1) + &format!("proc 0 {pid} 9\n"))).start();
+        let told = row(&mut rig, pid, "static facts", |row| row["command"].is_string());
+        assert_eq!(told["cwd"], folder.to_str().unwrap(), "{how}");
+        // What the control group says of a job is worth more.
+        let group = told["cgroup"].as_str().unwrap();
+        if group.contains("/job_") {
+            eprintln!("skipped: these tests are a job themselves");
+        } else {
+            assert_eq!((&told["job"], &told["step"]), (&"4711".into(), &"-5".into()), "{how}");
+        }
+        assert_eq!((&told["state"], &told["threads"]), (&"S".into(), &1.into()), "{how}");
+        if told["parents"].is_array() {
+            let above = &told["parents"][0];
+            assert_eq!(above[0], std::process::id());
+            assert_eq!(above[1].to_string(), stat(std::process::id())[19]);
+        }
+        victim.signal(Signal::STOP);
+        row(&mut rig, pid, "a stop", |row| row["state"] == "T");
+        victim.signal(Signal::KILL);
+        // It is still there, and nobody looks.
+        row(&mut rig, pid, "a zombie", |row| row["state"] == "Z");
+        rig.finish();
+    }
+}
+
+#[test]
+fn only_the_owner_is_told_where_a_process_works_and_in_which_job() {
+    if !is_root() {
+        return;
+    }
+    for interpreter in BOTH {
+        let theirs = Victim::with(|command| {
+            command.uid(65534).gid(65534).current_dir("/").env("SLURM_JOB_ID", "7")
+        });
+        let pid = theirs.pid();
+        let state = gpus(1) + &format!("proc 0 {pid} 9\n");
+        let mut rig = Setup::new(interpreter).state(&state).start();
+        let told = row(&mut rig, pid, "static facts", |row| row["command"].is_string());
+        assert_eq!((&told["cwd"], &told["uid"]), (&Value::Null, &65534.into()), "{told}");
+        assert!(told["job"].is_null() && told["command"] == "sleep 1000", "{told}");
+        rig.finish();
+    }
+}
+
+#[test]
+fn what_a_driver_names_and_nobody_sees_is_told_with_its_reason() {
+    let victim = Victim::new();
+    let pid = victim.pid();
+    let state = gpus(1) + &format!("proc 0 {pid} 9\nproc 0 4000001 10\n");
+    let mut rig = Setup::new(Interpreter::Python).state(&state).start();
+    let why = if is_whole_machine() { "gone" } else { "elsewhere" };
+    assert_eq!(unseen(&mut rig, 4_000_001)["why"], why);
+    row(&mut rig, pid, "the other one", |_| true);
+    // One that was there has ended, wherever we are.
+    drop(victim);
+    assert_eq!(unseen(&mut rig, pid)["why"], "gone");
+    rig.set_state(&gpus(1));
+    rig.until("neither of them", |frame| {
+        let processes = frame["processes"].as_object()?;
+        (!processes.contains_key("unseen")).then_some(())
+    });
+    rig.finish();
+}
+
+/// A `/sys/fs/cgroup` in which process 2 is of a job.
+fn groups(root: &Path, is_v2: bool) {
+    let top = root.join("sys/fs/cgroup");
+    let place = if is_v2 {
+        "system.slice/slurmstepd.scope/job_12/step_0/user/task_0"
+    } else {
+        "freezer/slurm/uid_65533/job_12/step_0"
+    };
+    for (folder, text) in [(place, "77\n2\n"), ("user.slice/user-1000.slice", "78\n")] {
+        std::fs::create_dir_all(top.join(folder)).unwrap();
+        std::fs::write(top.join(folder).join("cgroup.procs"), text).unwrap();
+    }
+    if is_v2 {
+        std::fs::write(top.join("cgroup.controllers"), "").unwrap();
+    }
+}
+
+#[test]
+fn processes_of_others_keep_their_row_where_the_node_hides_them() {
+    if !is_root() {
+        return;
+    }
+    for (level, is_v2) in [("1", true), ("2", true), ("2", false), ("4", true)] {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(root.path(), Permissions::from_mode(0o755)).unwrap();
+        groups(root.path(), is_v2);
+        let script = format!(
+            "sleep 1000 >&- & mount -o remount,hidepid={level} /proc || exit 9; \
+             exec setpriv --reuid=65534 --regid=65534 --clear-groups /bin/sh -c \"$1\""
+        );
+        let shell =
+            ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", &script, "sh"];
+        let setup = Setup {
+            shell: shell.map(str::to_owned).to_vec(),
+            pythons: Some("/usr/bin/python3".to_owned()),
+            environment: vec![("GTOP_ROOT".to_owned(), OsString::from(root.path()))],
+            ..Setup::new(Interpreter::Python)
+        };
+        let mut rig = setup.state(&(gpus(1) + "proc 0 2 9\nproc 0 4000001 10\n")).start();
+        let hello = rig.next().unwrap();
+        assert_eq!(
+            (hello["hidepid"].to_string(), &hello["contained"]),
+            (level.to_owned(), &true.into())
+        );
+        let wanted = if level == "1" { 0 } else { 65533 };
+        let row = rig.until("the hidden one with its group", |frame| {
+            let list = frame["processes"]["unseen"].as_array()?;
+            let found = list.iter().find(|row| row["pid"] == 2 && row["cgroup"].is_string())?;
+            Some(found.clone())
+        });
+        assert_eq!(row["why"], "hidden", "{level} {row}");
+        assert!(row["cgroup"].as_str().unwrap().contains("/job_12/step_0"), "{row}");
+        if level == "1" || !is_v2 {
+            assert_eq!(row["uid"], wanted, "{level} {row}");
+        } else {
+            assert!(row["uid"].is_null(), "{level} {row}");
+        }
+        // One in another namespace, or none at all: who could tell.
+        assert_eq!(unseen(&mut rig, 4_000_001)["why"], "elsewhere");
+        rig.finish();
+    }
+}
+
+#[test]
+fn the_owner_of_a_process_is_a_number_until_the_name_is_known() {
+    if !is_root() {
+        return;
+    }
+    // No name service has these.
+    let victims: Vec<Victim> = (0..7).map(|number| Victim::of(3_000_000_000 + number)).collect();
+    let state = victims
+        .iter()
+        .fold(gpus(1), |state, victim| state + &format!("proc 0 {} 9\n", victim.pid()));
+    for interpreter in BOTH {
+        let mut rig = Setup::new(interpreter).state(&state).start();
+        let mut names: BTreeMap<u64, String> = BTreeMap::new();
+        rig.until("all of them", |frame| {
+            for row in frame["processes"]["list"].as_array().into_iter().flatten() {
+                let Some(user) = row["user"].as_str() else { continue };
+                names.insert(row["uid"].as_u64().unwrap(), user.to_owned());
+            }
+            (names.len() == victims.len()).then_some(())
+        });
+        assert!(names.iter().all(|(uid, name)| uid.to_string() == *name), "{names:?}");
+        rig.finish();
+    }
+}
+
+/// What real nodes have in `/proc/PID/cgroup`, and the line that tells most.
+const GROUPS: &[(&str, &str)] = &[
+    // Slurm 22.05 with version 1, beside a memory controller of somebody else's.
+    (
+        "9:name=systemd:/\n8:pids:/\n7:blkio:/\n6:freezer:/slurm_gpu-node-05/uid_2001/job_3/step_0\n\
+         5:devices:/slurm_gpu-node-05/uid_2001/job_3/step_0/task_0\n4:memory:/process_api/f784a1e5\n\
+         3:cpuset:/\n2:cpuacct:/\n1:cpu:/\n0::/\n",
+        "/slurm_gpu-node-05/uid_2001/job_3/step_0",
+    ),
+    // Slurm 26.05 with version 2, where version 1 is mounted too.
+    (
+        "6:freezer:/\n4:memory:/\n1:cpu:/\n\
+         0::/system.slice/gpu-node-01_slurmstepd.scope/sFMSM7Y1PA2900/step_batch/user/task_special\n",
+        "/system.slice/gpu-node-01_slurmstepd.scope/sFMSM7Y1PA2900/step_batch/user/task_special",
+    ),
+    // The daemon's own place tells less than a step's.
+    (
+        "4:memory:/system.slice/slurmd.service\n3:freezer:/slurm/uid_1/job_2/step_0\n0::/\n",
+        "/slurm/uid_1/job_2/step_0",
+    ),
+    ("12:memory:/user.slice\n5:pids:/docker/0123456789ab\n0::/\n", "/docker/0123456789ab"),
+    ("4:memory:/process_api/f784a1e5\n3:cpuset:/\n0::/\n", "/process_api/f784a1e5"),
+    (
+        "2:cpu:/a\n1:name=systemd:/b\n0::/user.slice/session-1.scope\n",
+        "/user.slice/session-1.scope",
+    ),
+    ("0::/\n", "/"),
+    ("", "/"),
+];
+
+#[test]
+fn of_many_control_groups_the_one_that_tells_most_is_told() {
+    let python = pythons().into_iter().find(|python| !python.to_string_lossy().contains("/2."));
+    let Some(python) = python else {
+        eprintln!("skipped: no python3 here");
+        return;
+    };
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/probes/processes.py");
+    let script = "import sys\nexec(open(sys.argv[1]).read())\n\
+                  read = lambda path, most: sys.argv[2].encode()\nsys.stdout.write(cgroup(1))";
+    for (text, wanted) in GROUPS {
+        let output = Command::new(&python).args(["-c", script, source, text]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), *wanted, "{text}");
+    }
+}

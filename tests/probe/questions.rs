@@ -1,0 +1,374 @@
+//! Questions to a probe: each has one answer, it is about the process that is meant, and nobody is signalled by mistake.
+
+use std::process::Command as Program;
+
+use gtop::model::{ProcessKey, Question, Signal};
+use gtop::probe::{Command, Interpreter};
+use rustix::process::Signal as Raw;
+use serde_json::Value;
+
+use crate::processes::{Victim, is_root, key, probes, stat};
+use crate::rig::{NODE, PATIENCE, Rig, Setup, gpus};
+
+const TERM: Signal = Signal::Terminate;
+
+fn python() -> Setup {
+    Setup::new(Interpreter::Python)
+}
+
+fn result(answer: &Value) -> &str {
+    answer["result"].as_str().unwrap()
+}
+
+/// A probe of nobody's.
+fn nobodys(interpreter: Interpreter) -> Setup {
+    let shell = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/bin/sh", "-c"];
+    let setup = Setup::new(interpreter);
+    let pythons = setup.pythons.clone().or(Some("/usr/bin/python3".to_owned()));
+    Setup { shell: shell.map(str::to_owned).to_vec(), pythons, ..setup }
+}
+
+fn is_alive(victim: &mut Victim) -> bool {
+    victim.0.try_wait().unwrap().is_none()
+}
+
+#[test]
+fn a_signal_reaches_the_process_that_is_meant_and_no_other() {
+    for (how, setup) in probes() {
+        eprintln!("{how}");
+        let (mut victim, mut other) = (Victim::new(), Victim::new());
+        let mut rig = setup.start();
+        let hello = rig.next().unwrap();
+        let commands = hello["commands"].as_array().unwrap();
+        assert!(commands.contains(&"signal".into()), "{how}: {hello}");
+        let late = ProcessKey { start_ticks: victim.key().start_ticks + 1, ..victim.key() };
+        assert_eq!(result(&rig.ask(Question::Signal(late, TERM))), "reused", "{how}");
+        assert!(is_alive(&mut victim));
+        let sent = rig.ask(Question::Signal(victim.key(), TERM));
+        assert_eq!((result(&sent), &sent["why"]), ("sent", &Value::Null), "{how}");
+        let status = victim.0.wait().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15), "{how}");
+        assert!(is_alive(&mut other), "{how}");
+        let gone = ProcessKey { pid: victim.pid(), start_ticks: 1 };
+        // Were the pid in use again already, it would be another process.
+        assert!(
+            ["gone", "reused"].contains(&result(&rig.ask(Question::Signal(gone, TERM)))),
+            "{how}"
+        );
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_process_that_has_ended_and_is_still_there_is_a_zombie() {
+    for (how, setup) in probes() {
+        let victim = Victim::new();
+        let key = victim.key();
+        victim.signal(Raw::KILL);
+        while stat(victim.pid())[0] != "Z" {
+            std::thread::yield_now();
+        }
+        let mut rig = setup.start();
+        assert_eq!(result(&rig.ask(Question::Signal(key, TERM))), "zombie", "{how}");
+        rig.finish();
+    }
+}
+
+#[test]
+fn what_must_not_be_signalled_is_not() {
+    for (how, setup) in probes() {
+        eprintln!("{how}");
+        let mut rig = setup.start();
+        rig.sample();
+        let mut never =
+            vec![(1, "the process the node stands on"), (rig.child.id(), "the probe itself")];
+        let is_kernel =
+            std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n");
+        never.extend(is_kernel.then_some((2, "a part of the kernel")));
+        for (pid, why) in never {
+            let answer = rig.ask(Question::Signal(key(pid), Signal::User1));
+            let said = answer["why"].as_str().unwrap();
+            assert!(result(&answer) == "refused" && said.contains(why), "{how}: {answer}");
+        }
+        rig.sample();
+        rig.finish();
+    }
+}
+
+#[test]
+fn commands_that_make_no_sense_are_answered_so_and_do_nothing() {
+    let mut victim = Victim::new();
+    let ProcessKey { pid, start_ticks } = victim.key();
+    for (how, setup) in probes() {
+        eprintln!("{how}");
+        let mut rig = setup.start();
+        rig.sample();
+        for (number, rest) in (900..).zip([
+            format!("\"signal\",\"pid\":{pid}"),
+            format!("\"signal\",\"pid\":{pid},\"start\":{start_ticks}"),
+            format!("\"signal\",\"pid\":{pid},\"start\":{start_ticks},\"signal\":11"),
+            format!("\"signal\",\"pid\":{pid},\"start\":{start_ticks},\"signal\":-15"),
+            format!("\"signal\",\"pid\":{pid},\"start\":{start_ticks},\"signal\":15.0"),
+            format!("\"signal\",\"pid\":{pid},\"start\":{start_ticks},\"signal\":$(kill {pid})"),
+            format!("\"signal\",\"pid\":-{pid},\"start\":{start_ticks},\"signal\":15"),
+            format!(
+                "\"signal\",\"pid\":{}{pid},\"start\":{start_ticks},\"signal\":15",
+                "9".repeat(30)
+            ),
+            "\"dance\"".to_owned(),
+            "\"\"".to_owned(),
+        ]) {
+            rig.write(
+                format!("{{\"id\":{number},\"node\":\"{NODE}\",\"verb\":{rest}}}\n").as_bytes(),
+            );
+            let answer = rig.answer(number);
+            assert_eq!(result(&answer), "bad", "{how}: {rest}: {answer}");
+        }
+        assert!(is_alive(&mut victim), "{how}");
+        rig.finish();
+    }
+}
+
+#[test]
+fn processes_of_others_are_left_alone() {
+    if !is_root() {
+        return;
+    }
+    for interpreter in crate::rig::BOTH {
+        let (mut ours, theirs) = (Victim::new(), Victim::of(65534));
+        let mut rig = nobodys(interpreter).start();
+        rig.sample();
+        let refused = rig.ask(Question::Signal(ours.key(), Signal::Kill));
+        assert_eq!(
+            (result(&refused), &refused["why"]),
+            ("refused", &"it belongs to another user".into())
+        );
+        assert!(is_alive(&mut ours));
+        assert_eq!(result(&rig.ask(Question::Signal(theirs.key(), Signal::Kill))), "sent");
+        rig.finish();
+    }
+}
+
+#[test]
+fn what_only_the_owner_may_know_is_kept_from_others() {
+    if !is_root() {
+        return;
+    }
+    let ours = Victim::with(|command| command.env("TOKEN", "hunter2"));
+    let mut rig = nobodys(Interpreter::Python).start();
+    rig.sample();
+    let refused = rig.ask(Question::Environment(ours.key()));
+    assert_eq!(result(&refused), "refused", "{refused}");
+    assert!(!refused.to_string().contains("hunter2"));
+    let detail = &rig.ask(Question::Detail(ours.key()))["detail"];
+    for key in ["cwd", "exe", "io"] {
+        assert!(detail[key].is_null(), "{key}: {detail}");
+    }
+    assert_eq!((&detail["uid"], &detail["command"]), (&0.into(), &"sleep 1000".into()));
+    rig.finish();
+}
+
+#[test]
+fn an_environment_comes_whole_or_cut_and_never_with_controls() {
+    for (how, setup) in probes().into_iter().filter(|(how, _)| how.contains("python")) {
+        eprintln!("{how}");
+        let small = Victim::with(|command| {
+            command
+                .env_clear()
+                .env("A", "b=c \"d\" \\")
+                .env("LINES", "one\ntwo\x1b[2J")
+                .env("É", "ü")
+        });
+        let big = Victim::with(|command| {
+            command.env("X", "x".repeat(100_000)).env("Y", "y".repeat(100_000))
+        });
+        let mut rig = setup.start();
+        rig.sample();
+        let answer = rig.ask(Question::Environment(small.key()));
+        assert_eq!((result(&answer), &answer["cut"]), ("ok", &Value::Null), "{answer}");
+        let mut list: Vec<&str> =
+            answer["environ"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+        list.sort_unstable();
+        assert_eq!(list, ["A=b=c \"d\" \\", "LINES=one two [2J", "É=ü"], "{how}");
+        let answer = rig.ask(Question::Environment(big.key()));
+        assert_eq!((result(&answer), &answer["cut"]), ("ok", &true.into()));
+        let length: usize = answer["environ"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one.as_str().unwrap().len())
+            .sum();
+        assert!((100_000..=131_072).contains(&length), "{length}");
+        let late = ProcessKey { start_ticks: 1, ..small.key() };
+        assert_eq!(result(&rig.ask(Question::Environment(late))), "reused");
+        rig.finish();
+    }
+}
+
+#[test]
+fn details_are_those_of_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    for (how, setup) in probes().into_iter().filter(|(how, _)| how.contains("python")) {
+        let victim = Victim::with(|command| command.current_dir(&folder));
+        let mut rig = setup.start();
+        rig.sample();
+        let answer = rig.ask(Question::Detail(victim.key()));
+        let detail = &answer["detail"];
+        assert_eq!(detail["cwd"], folder.to_str().unwrap(), "{how}: {answer}");
+        assert!(
+            detail["exe"].as_str().unwrap().contains("sleep")
+                || detail["exe"].as_str().unwrap().contains("coreutils")
+        );
+        assert_eq!((&detail["threads"], &detail["state"]), (&1.into(), &"S".into()));
+        assert_eq!(detail["nice"].to_string(), stat(victim.pid())[16]);
+        let limits = detail["limits"].as_array().unwrap();
+        let files = limits.iter().find(|limit| limit[0] == "Max open files").unwrap();
+        assert!(files[1].as_str().unwrap().parse::<u64>().is_ok(), "{files}");
+        assert_eq!(detail["io"].as_array().unwrap().len(), 4);
+        rig.finish();
+    }
+}
+
+/// The pids of a tree, each behind its parent if that is in it.
+fn pids(answer: &Value) -> Vec<u64> {
+    let mut seen: Vec<u64> = Vec::new();
+    let rows = answer["tree"].as_array().unwrap();
+    let all: Vec<u64> = rows.iter().map(|row| row["pid"].as_u64().unwrap()).collect();
+    for row in rows {
+        let above = row["ppid"].as_u64().unwrap();
+        assert!(!all.contains(&above) || seen.contains(&above), "{row} before its parent");
+        seen.push(row["pid"].as_u64().unwrap());
+    }
+    seen
+}
+
+#[test]
+fn a_tree_shows_all_above_and_all_below() {
+    for (how, setup) in probes().into_iter().filter(|(how, _)| how.contains("python")) {
+        eprintln!("{how}");
+        let mut family = Program::new("sh");
+        let family = family.args(["-c", "sleep 1000 & sleep 1001 & wait"]).spawn().unwrap();
+        let family = Victim(family);
+        let other = Victim::new();
+        let below = || -> Vec<u32> {
+            let pid = family.pid();
+            let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+            children.unwrap().split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+        };
+        while below().len() < 2 {
+            std::thread::yield_now();
+        }
+        let state = gpus(1) + &format!("proc 0 {} 9\n", family.pid());
+        let mut rig = setup.state(&state).start();
+        let answer = rig.ask(Question::Tree(Some(family.key())));
+        let found = pids(&answer);
+        let mut wanted = vec![u64::from(std::process::id()), family.pid().into()];
+        wanted.extend(below().into_iter().map(u64::from));
+        assert!(wanted.iter().all(|pid| found.contains(pid)), "{how}: {answer}");
+        assert!(!found.contains(&other.pid().into()), "{how}: a sister");
+        // Those on devices, once the probe knows them.
+        rig.until("the process", |frame| {
+            (frame["processes"]["list"][0]["pid"] == family.pid()).then_some(())
+        });
+        let answer = rig.ask(Question::Tree(None));
+        assert!(wanted.iter().all(|pid| pids(&answer).contains(pid)), "{how}: {answer}");
+        assert!(!pids(&answer).contains(&other.pid().into()));
+        let gone = ProcessKey { pid: family.pid(), start_ticks: 1 };
+        assert_eq!(result(&rig.ask(Question::Tree(Some(gone)))), "reused");
+        for pid in below() {
+            let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+            let _gone = rustix::process::kill_process(pid, Raw::KILL);
+        }
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_tree_that_is_too_large_is_cut_below() {
+    let mut crowd = Program::new("sh");
+    let crowd =
+        crowd.args(["-c", "i=0; while [ $i -lt 1100 ]; do sleep 1000 & i=$((i+1)); done; wait"]);
+    let crowd =
+        Victim(std::os::unix::process::CommandExt::process_group(crowd, 0).spawn().unwrap());
+    let count = || {
+        let pid = crowd.pid();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        children.unwrap_or_default().split_whitespace().count()
+    };
+    while count() < 1100 {
+        std::thread::yield_now();
+    }
+    let mut rig = python().start();
+    let answer = rig.ask(Question::Tree(Some(crowd.key())));
+    assert_eq!((answer["tree"].as_array().unwrap().len(), &answer["cut"]), (1024, &true.into()));
+    assert!(pids(&answer).contains(&std::process::id().into()));
+    rig.finish();
+    let group = rustix::process::Pid::from_raw(i32::try_from(crowd.pid()).unwrap()).unwrap();
+    rustix::process::kill_process_group(group, Raw::KILL).unwrap();
+}
+
+#[test]
+fn many_questions_at_once_have_each_its_answer() {
+    let victim = Victim::new();
+    let mut rig = python().start();
+    rig.sample();
+    for number in 0..40 {
+        rig.command(Command::Ask(match number % 3 {
+            0 => Question::Detail(victim.key()),
+            1 => Question::Environment(victim.key()),
+            _ => Question::Signal(victim.key(), Signal::Continue),
+        }));
+    }
+    let mut numbers = Vec::new();
+    rig.until("all answers", |frame| {
+        if frame["t"] == "answer" {
+            assert!(["ok", "sent"].contains(&result(frame)), "{frame}");
+            numbers.push(frame["id"].as_u64().unwrap());
+        }
+        (numbers.len() == 40).then_some(())
+    });
+    assert_eq!(numbers, (1..=40).collect::<Vec<u64>>());
+    rig.finish();
+}
+
+/// The processes of a probe that stand in its answers' child: the youngest.
+fn youngest(rig: &Rig) -> u32 {
+    let start = |pid: &u32| stat(*pid)[19].parse::<u64>().unwrap();
+    rig.remains().into_iter().max_by_key(|pid| (start(pid), *pid)).unwrap()
+}
+
+#[test]
+fn a_question_that_hangs_is_answered_all_the_same_and_the_next_one_too() {
+    let victim = Victim::new();
+    let mut rig = Setup { state: None, ..python() }.start();
+    rig.sample();
+    let before = rig.remains();
+    assert_eq!(result(&rig.ask(Question::Detail(victim.key()))), "ok");
+    let child = youngest(&rig);
+    assert!(!before.contains(&child));
+    let child = rustix::process::Pid::from_raw(i32::try_from(child).unwrap()).unwrap();
+    rustix::process::kill_process(child, Raw::STOP).unwrap();
+    let answer = rig.ask(Question::Detail(victim.key()));
+    assert_eq!(result(&answer), "failed", "{answer}");
+    assert!(answer["why"].as_str().unwrap().contains("does not answer"), "{answer}");
+    assert_eq!(result(&rig.ask(Question::Detail(victim.key()))), "ok");
+    rig.finish();
+}
+
+#[test]
+fn the_child_that_answers_is_gone_once_nobody_asks() {
+    let victim = Victim::new();
+    let mut rig = Setup { state: None, ..python() }.start();
+    rig.sample();
+    rig.sample();
+    let before = rig.remains().len();
+    assert_eq!(result(&rig.ask(Question::Detail(victim.key()))), "ok");
+    assert_eq!(rig.remains().len(), before + 1);
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while rig.remains().len() > before {
+        assert!(std::time::Instant::now() < deadline, "{:?}", rig.remains());
+        rig.sample();
+    }
+    rig.finish();
+}

@@ -1,0 +1,465 @@
+//! The probes in hostile worlds: nothing can be written, little can be read, `/proc` lies, names are weapons, and
+//! there is nothing but `BusyBox`. Most worlds are mount namespaces and need root.
+
+use std::fmt::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command as Program, Stdio};
+use std::time::{Duration, Instant};
+
+use gtop::probe::{Command, Interpreter};
+use serde_json::Value;
+
+use crate::launching::pythons;
+use crate::library;
+use crate::rig::{BOTH, PATIENCE, Rig, Setup, gpus, installed};
+
+/// Somebody without rights.
+const NOBODY: u32 = 65534;
+
+/// Whether worlds can be made here, in words where not.
+fn can_make_worlds() -> bool {
+    let can = rustix::process::geteuid().is_root()
+        && Program::new("unshare")
+            .args(["-m", "true"])
+            .status()
+            .is_ok_and(|status| status.success());
+    if !can {
+        eprintln!("skipped: making mount namespaces needs root");
+    }
+    can
+}
+
+/// The same, started in a mount namespace of its own that the script has furnished, as root or as somebody else.
+fn within(setup: Setup, script: &str, uid: Option<u32>) -> Setup {
+    let who = uid.map_or_else(String::new, |uid| {
+        format!("setpriv --reuid {uid} --regid {uid} --clear-groups ")
+    });
+    let script = format!("set -e\n{script}\nexec {who}/bin/sh -c \"$0\"");
+    let shell = ["unshare", "-m", "--propagation", "private", "/bin/sh", "-c", &script];
+    Setup { shell: shell.map(str::to_owned).to_vec(), ..setup }
+}
+
+/// A process that waits, and ends with the test.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn of(uid: u32, name: &[u8]) -> Self {
+        use std::os::unix::ffi::OsStrExt as _;
+        let mut program = Program::new("sleep");
+        program.arg0(std::ffi::OsStr::from_bytes(name)).arg("1000").stdin(Stdio::null());
+        if uid != rustix::process::geteuid().as_raw() {
+            program.uid(uid).gid(uid);
+        }
+        Self(program.spawn().unwrap())
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _killed = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+/// One device that these processes use.
+fn used_by(sleepers: &[Sleeper]) -> String {
+    sleepers.iter().fold(gpus(1), |mut state, sleeper| {
+        writeln!(state, "proc 0 {} 9", sleeper.0.id()).unwrap();
+        state
+    })
+}
+
+/// What samples say of these processes once all of them have a command line.
+fn rows(rig: &mut Rig, sleepers: &[Sleeper]) -> Vec<Value> {
+    let mut told = vec![Value::Null; sleepers.len()];
+    let deadline = Instant::now() + PATIENCE;
+    while !told.iter().all(Value::is_object) {
+        let known = told.iter().filter(|row| row.is_object()).count();
+        assert!(Instant::now() < deadline, "only {known} of {}", told.len());
+        rig.command(Command::Heartbeat);
+        let frame = rig.sample();
+        for row in frame["processes"]["list"].as_array().into_iter().flatten() {
+            let place = sleepers.iter().position(|sleeper| row["pid"] == sleeper.0.id());
+            if let Some(place) = place.filter(|_| row["command"].is_string()) {
+                told[place] = row.clone();
+            }
+        }
+    }
+    told
+}
+
+/// Three samples, the host and the devices in them, and a clean end.
+fn works(mut rig: Rig, how: &str) {
+    eprintln!("{how}");
+    let host = rig.until("the host", |frame| {
+        (frame["t"] == "sample" && frame["n"].as_u64() >= Some(3)).then(|| frame["host"].clone())
+    });
+    assert!(host["memory_total"].is_u64() && host["cpu"].is_array(), "{how}: {host}");
+    rig.command(Command::Full);
+    rig.until("devices", |frame| frame["backends"][0]["kind"].is_string().then_some(()));
+    rig.finish();
+}
+
+#[test]
+fn where_nothing_can_be_written_nothing_is_missed() {
+    if !can_make_worlds() {
+        return;
+    }
+    let worlds = [
+        (
+            "read-only",
+            "mount -o remount,bind,ro /\nmount -t tmpfs -o ro none /dev/shm\nmount -t tmpfs -o ro none /var/tmp",
+        ),
+        (
+            "full",
+            "mount -t tmpfs -o size=4k none /mnt\nhead -c 8192 /dev/zero >/mnt/full || :\ncd /mnt\n\
+             mount --bind /mnt /dev/shm\nmount --bind /mnt /var/tmp\n\
+             TMPDIR=/mnt HOME=/mnt; export TMPDIR HOME\n! echo more >/mnt/more",
+        ),
+    ];
+    for interpreter in BOTH {
+        for (name, script) in worlds {
+            let setup = within(Setup::new(interpreter), script, None);
+            works(setup.start(), &format!("{interpreter:?}, {name}"));
+        }
+    }
+}
+
+#[test]
+fn with_every_hidepid_the_host_is_there_and_ones_own_processes() {
+    if !can_make_worlds() {
+        return;
+    }
+    for interpreter in BOTH {
+        for hidepid in [1, 2, 4] {
+            eprintln!("{interpreter:?}, hidepid={hidepid}");
+            let sleepers = [Sleeper::of(NOBODY, b"mine"), Sleeper::of(0, b"theirs")];
+            let script = format!("mount -t proc -o hidepid={hidepid} proc /proc");
+            let setup = Setup::new(interpreter).state(&used_by(&sleepers));
+            let mut rig = within(setup, &script, Some(NOBODY)).start();
+            assert_eq!(rig.next().unwrap()["hidepid"], hidepid);
+            let own = &rows(&mut rig, &sleepers[..1])[0];
+            assert_eq!((&own["uid"], &own["command"]), (&NOBODY.into(), &"mine 1000".into()));
+            let frame = rig
+                .until("devices", |frame| frame["backends"][0].is_object().then(|| frame.clone()));
+            assert!(frame["host"]["memory_total"].is_u64());
+            rig.finish();
+        }
+    }
+}
+
+/// Mounts this over files of `/proc` that may be hidden from or made up for a container.
+fn over_proc(source: &str, names: &[&str]) -> String {
+    names.iter().fold(String::new(), |mut script, name| {
+        writeln!(script, "[ ! -e /proc/{name} ] || mount --bind {source} /proc/{name}").unwrap();
+        script
+    })
+}
+
+const PROC: [&str; 9] = [
+    "stat",
+    "meminfo",
+    "loadavg",
+    "self/net/dev",
+    "diskstats",
+    "pressure/cpu",
+    "pressure/memory",
+    "pressure/io",
+    "sys/kernel/random/boot_id",
+];
+
+#[test]
+fn what_cannot_be_read_is_left_out_and_the_rest_goes_on() {
+    if !can_make_worlds() {
+        return;
+    }
+    let empty = "mount -t tmpfs none /mnt\n: >/mnt/none\n".to_owned();
+    let sealed = empty.clone() + "chmod 0 /mnt/none\n" + &over_proc("/mnt/none", &PROC);
+    let folders = "mount -t tmpfs -o mode=0 none /sys\n";
+    let worlds = [
+        ("masked", over_proc("/dev/null", &PROC), None),
+        ("sealed", sealed + folders, Some(NOBODY)),
+        ("empty", empty + &over_proc("/mnt/none", &PROC) + folders, None),
+    ];
+    for interpreter in BOTH {
+        for (name, script, uid) in &worlds {
+            eprintln!("{interpreter:?}, {name}");
+            let mut rig = within(Setup::new(interpreter), script, *uid).start();
+            let host = rig.until("the host", |frame| {
+                (frame["t"] == "sample" && frame["n"].as_u64() >= Some(3))
+                    .then(|| frame["host"].clone())
+            });
+            assert!(host["memory_total"].is_null() && host["uptime"].is_number(), "{host}");
+            rig.command(Command::Full);
+            rig.until("devices", |frame| frame["backends"][0]["kind"].is_string().then_some(()));
+            rig.finish();
+        }
+    }
+}
+
+#[test]
+fn a_proc_that_lies_spoils_only_what_it_lies_about() {
+    if !can_make_worlds() {
+        return;
+    }
+    let lies = [
+        r"\377\376{\n\n  : : :\n",
+        r"cpu  1 2 three 4 5 6 7 8\nMemTotal: kB\nMemAvailable: -1 kB\nsome avg10=nan\neth0: a b c\n",
+        r"cpu  99999999999999999999999999 1 1 1 1 1 1 1\nMemTotal:       99999999999999999999999 kB\nsome avg10=1e999 \n1e999 inf nan\n",
+        r"some\nMemTotal:\nMemTotal\n1 2\n",
+    ];
+    for interpreter in BOTH {
+        for lie in lies {
+            eprintln!("{interpreter:?}: {lie}");
+            let script = format!("mount -t tmpfs none /mnt\nprintf '{lie}' >/mnt/lie\n")
+                + &over_proc("/mnt/lie", &PROC);
+            let mut rig = within(Setup::new(interpreter), &script, None).start();
+            let mut seen = 0;
+            // The judge of every line takes no number that is none.
+            rig.until("three samples with devices", |frame| {
+                seen += u32::from(frame["t"] == "sample" && frame["host"]["uptime"].is_number());
+                (seen >= 3 && frame["backends"].is_array()).then_some(())
+            });
+            rig.finish();
+        }
+    }
+}
+
+#[test]
+fn nothing_but_busybox_is_enough() {
+    if !can_make_worlds() || installed(&["busybox"]).is_empty() {
+        return;
+    }
+    let script = "mount -t tmpfs none /mnt\ncd /mnt\nmkdir bin lib lib64 usr usr/lib proc sys dev etc tmp\n\
+        cp /bin/busybox bin/busybox\nfor d in lib lib64 usr/lib proc sys dev; do [ ! -d /$d ] || mount --rbind /$d $d; done\n\
+        for a in $(busybox --list); do [ $a = busybox ] || ln -s busybox bin/$a; done\n\
+        echo 'root:x:0:0::/:/bin/sh' >etc/passwd\n\
+        cat >bin/nvidia-smi <<'END'\n#!/bin/sh\ncase $1 in\n\
+        --query-gpu=index,*) echo '0, GPU-1, Tiny, 00000000:01:00.0, 570.1, Enabled, P0, 40' ;;\n\
+        *) echo \"GPU-1, $PPID, 12, tiny\" ;;\nesac\nEND\n\
+        chmod 755 bin/nvidia-smi\nset -- env PATH=/bin /usr/sbin/chroot /mnt";
+    let mut setup = within(Setup::new(Interpreter::Shell), script, None);
+    let last = setup.shell.last_mut().unwrap();
+    *last = last.replace("exec /bin/sh", "exec \"$@\" /bin/sh");
+    let mut rig = Setup { state: None, ..setup }.start();
+    let hello = rig.next().unwrap();
+    assert_eq!((&hello["version"], &hello["user"]), (&"busybox".into(), &"root".into()));
+    let host = rig.until("the host", |frame| {
+        (frame["t"] == "sample" && frame["n"].as_u64() >= Some(3)).then(|| frame["host"].clone())
+    });
+    assert!(host["memory_total"].is_u64() && host["cpu"].is_array(), "{host}");
+    // Too few columns for a row: what it said is told, and nothing is taken for a device.
+    let error = rig.error();
+    assert_eq!(error["code"], "parse");
+    rig.finish();
+}
+
+/// A file in the place of `/etc/passwd`, with names of all kinds.
+fn passwd(names: &[(u32, &str)]) -> String {
+    let mut script = "mount -t tmpfs none /mnt\ncp /etc/passwd /mnt/passwd\n".to_owned();
+    for (uid, name) in names {
+        writeln!(script, "printf '%b:x:{uid}:{uid}::/:/bin/sh\\n' '{name}' >>/mnt/passwd").unwrap();
+    }
+    script + "chmod 644 /mnt/passwd\nmount --bind /mnt/passwd /etc/passwd"
+}
+
+#[test]
+fn names_of_users_cannot_leave_their_quotes() {
+    if !can_make_worlds() {
+        return;
+    }
+    let names = [
+        (54321, r#"a,"b\\\\c"#),
+        (54322, r"\033]0;owned\007\036gtop1 {}"),
+        (54323, r"gr\303\274\303\237e\377"),
+        (54324, r"two words"),
+        (54325, r"CORP\\\\neil"),
+    ];
+    let sleepers: Vec<Sleeper> = names.iter().map(|(uid, _)| Sleeper::of(*uid, b"x")).collect();
+    for interpreter in BOTH {
+        let setup = Setup::new(interpreter).state(&used_by(&sleepers));
+        let mut rig = within(setup, &passwd(&names), None).start();
+        // A name may come after the command line.
+        let mut users = vec![String::new(); sleepers.len()];
+        rig.until("every name", |frame| {
+            for row in frame["processes"]["list"].as_array().into_iter().flatten() {
+                let place = sleepers.iter().position(|sleeper| row["pid"] == sleeper.0.id());
+                if let (Some(place), Some(user)) = (place, row["user"].as_str()) {
+                    user.clone_into(&mut users[place]);
+                }
+            }
+            let is_name = |user: &String| !user.is_empty() && !user.starts_with("5432");
+            users.iter().all(is_name).then_some(())
+        });
+        eprintln!("{interpreter:?}: {users:?}");
+        assert_eq!(users[0], r#"a,"b\\c"#);
+        assert_eq!(users[1].replace(' ', ""), "]0;ownedgtop1{}");
+        assert_eq!(users[4], r"CORP\\neil");
+        rig.finish();
+    }
+}
+
+#[test]
+fn the_probes_own_name_is_told_as_it_is() {
+    if !can_make_worlds() {
+        return;
+    }
+    for interpreter in BOTH {
+        let script = passwd(&[(54325, r"CORP\\neil")]);
+        let mut rig = within(Setup::new(interpreter), &script, Some(54325)).start();
+        let hello = rig
+            .until("the name", |frame| (frame["user"].as_str()? != "54325").then(|| frame.clone()));
+        assert_eq!((&hello["uid"], &hello["user"]), (&54325.into(), &r"CORP\neil".into()));
+        rig.finish();
+        // Nobody knows the number; the environment says something, at length.
+        let environment = vec![("LOGNAME".to_owned(), "n\n\u{1b}[31m\u{fc}".repeat(9999).into())];
+        let setup = Setup { environment, ..Setup::new(interpreter) };
+        let mut rig = within(setup, "", Some(54399)).start();
+        assert_eq!(rig.next().unwrap()["uid"], 54399);
+        rig.sample();
+        rig.finish();
+    }
+}
+
+#[test]
+fn many_processes_with_hostile_names_do_not_crowd_each_other_out() {
+    let names: Vec<Vec<u8>> = (0..320)
+        .map(|i| format!("{i} ").into_bytes().into_iter().chain([0xff; 600]).collect())
+        .collect();
+    let me = rustix::process::geteuid().as_raw();
+    for interpreter in BOTH {
+        let sleepers: Vec<Sleeper> = names.iter().map(|name| Sleeper::of(me, name)).collect();
+        // The judge of every line takes none beyond a mebibyte.
+        let mut rig = Setup::new(interpreter).state(&used_by(&sleepers)).start();
+        let told = rows(&mut rig, &sleepers);
+        assert!(told[319]["command"].as_str().unwrap().starts_with("319 "));
+        rig.command(Command::Full);
+        rows(&mut rig, &sleepers);
+        rig.finish();
+    }
+}
+
+/// Many devices with everything they can tell.
+fn devices(scenario: &mut String, count: u32, is_split: bool) {
+    for i in 0..count {
+        let mig = u32::from(is_split);
+        writeln!(
+            scenario,
+            "gpu {i} mig={mig} util=9{} used_mib=70000 power_avg_mw=638000 power_now_mw=639123 nvlinks=18 \
+             nvlink_tx_kib=8123456789+90000000 nvlink_rx_kib=7123456789+80000000 pcie_tx=9123456789+1234567 \
+             gpm_sm=70%20 gpm_tensor=40%20 name=NVIDIA H100 80GB HBM3",
+            i % 10
+        )
+        .unwrap();
+        for slice in 0..if is_split { 7 } else { 0 } {
+            let gi = 7 + slice;
+            writeln!(
+                scenario,
+                "slice {i} {slice} total_mib=9728 used_mib=900 gi={gi} ci=0 gpm_sm=10%20 name=1g.10gb"
+            )
+            .unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_largest_nodes_fit_into_a_frame_under_every_python() {
+    let Some(library) = library::folder(24) else { return };
+    let me = rustix::process::geteuid().as_raw();
+    let sleepers: Vec<Sleeper> = (0..300).map(|_| Sleeper::of(me, &[b'\xff'; 600])).collect();
+    for python in pythons() {
+        let name = python.to_string_lossy().into_owned();
+        if !["/3.6.", "/3.13.", "/usr/bin/"].iter().any(|part| name.contains(part)) {
+            continue;
+        }
+        for (count, is_split) in [(16, false), (8, true)] {
+            eprintln!("{name}: {count} devices, split: {is_split}");
+            let mut scenario = "driver 570.133.20 12080\n".to_owned();
+            devices(&mut scenario, count, is_split);
+            for (place, sleeper) in sleepers.iter().enumerate() {
+                let device = if is_split { place % 8 } else { 0 };
+                let slice =
+                    if is_split { format!("slice={}", place / 8 % 7) } else { String::new() };
+                writeln!(scenario, "proc {device} {} 9 {slice}", sleeper.0.id()).unwrap();
+            }
+            let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.clone().into())];
+            let pythons = Some(name.clone());
+            let setup = Setup { pythons, environment, ..Setup::new(Interpreter::Python) };
+            let mut rig = setup.state(&scenario).start();
+            rows(&mut rig, &sleepers);
+            rig.command(Command::Full);
+            let full =
+                rig.until("all of it", |frame| (frame["full"] == true).then(|| frame.clone()));
+            let told = full["backends"][0]["devices"].as_array().unwrap().len();
+            assert_eq!(told, if is_split { 64 } else { 16 });
+            assert_eq!(full["backends"][0]["uses"]["list"].as_array().unwrap().len(), 300);
+            assert_eq!(full["processes"]["list"].as_array().unwrap().len(), 300);
+            rig.finish();
+        }
+    }
+}
+
+/// A Python that has been built without ctypes, as one is where libffi was missing.
+fn without_ctypes(folder: &std::path::Path) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = folder.join("python");
+    let script = "#!/bin/sh\no=$1 c=$3\nshift 3\n\
+        exec /usr/bin/python3 \"$o\" -c \"import sys;sys.modules['_ctypes']=None;$c\" \"$@\"\n";
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn a_python_without_ctypes_leaves_the_field_to_nvidia_smi() {
+    let Some(library) = library::folder(24) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let python = without_ctypes(folder.path());
+    let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.into())];
+    let pythons = Some(python.display().to_string());
+    let mut rig = Setup {
+        environment,
+        pythons,
+        interval: Duration::from_millis(200),
+        ..Setup::new(Interpreter::Python)
+    }
+    .start();
+    let why = rig.backend("nvml", "absent")["why"].as_str().unwrap().to_owned();
+    assert!(why.contains("ctypes"), "{why}");
+    rig.until("devices", |frame| (frame["backends"][0]["kind"] == "nvidia-smi").then_some(()));
+    rig.finish();
+}
+
+#[test]
+fn a_file_system_by_any_name_is_told() {
+    if !can_make_worlds() {
+        return;
+    }
+    let name = r#"/mnt/a,"b\033[31m\n\377 c"#;
+    let script = format!(
+        "mount -t tmpfs none /mnt\ndd if=/dev/zero of=/mnt/image bs=1M count=2\nmkfs.ext2 -q -F /mnt/image\n\
+         p=$(printf '{name}x'); p=${{p%x}}\nmkdir \"$p\"\nmount -o loop /mnt/image \"$p\""
+    );
+    let mut probe = Program::new("unshare");
+    let made =
+        probe.args(["-m", "--propagation", "private", "/bin/sh", "-e", "-c", &script]).output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        eprintln!("skipped: no loop devices here");
+        return;
+    }
+    for interpreter in BOTH {
+        let mut rig = within(Setup::new(interpreter), &script, None).start();
+        let space = rig.until("space", |frame| {
+            let space = &frame["host_slow"]["space"];
+            space.is_array().then(|| space.clone())
+        });
+        let paths: Vec<&str> =
+            space.as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
+        eprintln!("{interpreter:?}: {paths:?}");
+        // sh asks df of plain names only.
+        let is_told = paths.contains(&"/mnt/a,\"b[31m\u{fffd} c");
+        assert_eq!(is_told, interpreter == Interpreter::Python, "{paths:?}");
+        rig.finish();
+    }
+}

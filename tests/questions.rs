@@ -1,0 +1,331 @@
+//! Questions to nodes, from who asks to the process that is meant and back: through a real probe on this machine, and
+//! through simulated nodes that answer well, oddly, or not at all.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where it goes wrong")]
+#![expect(clippy::disallowed_methods, reason = "real processes to be asked about")]
+
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gtop::collect::{Asker, Collector, Orders};
+use gtop::export::write_json;
+use gtop::fleet::{Board, Fleet, FleetReader, Node, Pace};
+use gtop::model::{
+    Answer, AskError, Link, NodeName, ProcessKey, Question, Reading, Refusal, Signal,
+};
+use gtop::pipeline::Pipeline;
+use gtop::sim::{self, Ask, Fault, Machine, Population, Served, SimNode};
+use gtop::time::Clock;
+use gtop::transport::{FixedProfile, Options, Profile, Reach, SshTarget, Target, Transport};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// How long anything may take on a busy machine before the test gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process that waits; it ends with this.
+struct Victim(Child);
+
+impl Victim {
+    fn new() -> Self {
+        let mut command = Command::new("sleep");
+        command.arg("1000").env("TOKEN", "hunter2").stdin(Stdio::null()).stdout(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+
+    fn key(&self) -> ProcessKey {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
+        let fields = stat.rsplit_once(") ").unwrap().1;
+        let start_ticks = fields.split(' ').nth(19).unwrap().parse().unwrap();
+        ProcessKey { pid: self.0.id(), start_ticks }
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _killed = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+/// Nodes that are watched, and what asks them.
+struct Watched {
+    fleet: FleetReader,
+    orders: watch::Sender<Orders>,
+    asker: Asker,
+    names: Vec<NodeName>,
+    served: Option<Served>,
+    tasks: JoinSet<()>,
+}
+
+fn watch_targets(targets: Vec<Target>, served: Option<Served>) -> Watched {
+    let names: Vec<NodeName> = targets.iter().map(|target| target.name.clone()).collect();
+    let keep = Duration::from_secs(60);
+    let board = Board::new(names.clone(), keep);
+    let pipeline = Pipeline::new(Arc::clone(&board), keep);
+    let take = |target: Target| {
+        let intake = pipeline.intake(target.name.clone());
+        (target, intake)
+    };
+    let intakes = targets.into_iter().map(take).collect();
+    let (orders, followed) = watch::channel(Orders::every(Duration::from_millis(500)));
+    let transport = Transport::new(Options::of_this_process());
+    let collector = Collector::new(transport, Clock::system(), followed, 64);
+    let asker = collector.asker();
+    let fleet = board.reader();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        tokio::select! {
+            () = collector.run(intakes) => {}
+            () = board.publish(Pace { usual: Duration::ZERO, in_focus: Duration::ZERO }) => {}
+        }
+    });
+    Watched { fleet, orders, asker, names, served, tasks }
+}
+
+async fn watch_sim(population: &Population) -> Watched {
+    let served = sim::serve(population).await.unwrap();
+    let target = |node: &SimNode| {
+        let profile = FixedProfile::new(node.address, &node.client_key, node.host_key.as_deref());
+        let reach = Reach::Ssh(SshTarget {
+            host: node.name.as_str().to_owned(),
+            user: Some("ada".to_owned()),
+            port: None,
+            profile: Profile::Fixed(Arc::new(profile.unwrap())),
+        });
+        Target { name: node.name.clone(), reach }
+    };
+    let targets = served.nodes.iter().map(target).collect();
+    watch_targets(targets, Some(served))
+}
+
+fn watch_here() -> Watched {
+    let name = NodeName::new("here").unwrap();
+    watch_targets(vec![Target { name, reach: Reach::Local }], None)
+}
+
+impl Watched {
+    async fn until(&mut self, what: &str, is_so: impl FnMut(&Fleet) -> bool) -> Fleet {
+        if let Ok(fleet) = timeout(PATIENCE, self.fleet.wait_for(is_so)).await {
+            return fleet.unwrap().clone();
+        }
+        panic!("waited in vain for {what}")
+    }
+
+    /// Waits until the node at this place is up and its processes are known.
+    async fn settled(&mut self, place: usize) -> Arc<Node> {
+        let is_so = |fleet: &Fleet| {
+            let node = fleet.nodes.get(place).unwrap();
+            node.link == Link::Up && node.is_settled
+        };
+        Arc::clone(self.until("the node", is_so).await.nodes.get(place).unwrap())
+    }
+
+    async fn ask(&self, place: usize, question: Question) -> Result<Answer, AskError> {
+        self.asker.ask(self.names.get(place).unwrap(), question, PATIENCE).await
+    }
+
+    async fn end(mut self) {
+        self.orders.send_modify(|orders| orders.is_ending = true);
+        timeout(PATIENCE, self.tasks.join_next()).await.unwrap();
+        if let Some(served) = self.served {
+            served.stop().await;
+        }
+    }
+}
+
+/// A process of ada's, or of somebody else.
+fn process_of(node: &Node, is_ours: bool) -> Option<ProcessKey> {
+    let is_adas = |user: &Reading<Arc<str>>| user.known().is_some_and(|user| &**user == "ada");
+    let mut all = node.processes.iter();
+    all.find(|process| is_adas(&process.statics.user) == is_ours).map(|process| process.key)
+}
+
+#[tokio::test]
+async fn a_process_of_this_machine_is_asked_about_and_signalled() {
+    let mut watched = watch_here();
+    let (mut victim, mut other) = (Victim::new(), Victim::new());
+    watched.settled(0).await;
+    let key = victim.key();
+    let Ok(Answer::Environment(found)) = watched.ask(0, Question::Environment(key)).await else {
+        panic!("no environment")
+    };
+    let token = found.variables.iter().find(|variable| &*variable.name == "TOKEN");
+    assert_eq!(token.map(|variable| &*variable.value), Some("hunter2"));
+    let Ok(Answer::Detail(detail)) = watched.ask(0, Question::Detail(key)).await else {
+        panic!("no detail")
+    };
+    let here = std::env::current_dir().unwrap();
+    assert_eq!(detail.directory.known().map(|path| &**path), here.to_str());
+    assert!(detail.input_output.get().is_some() && detail.limits.len() > 10);
+    let Ok(Answer::Tree(tree)) = watched.ask(0, Question::Tree(Some(key))).await else {
+        panic!("no tree")
+    };
+    let own = tree.processes.iter().find(|process| process.key == key).unwrap();
+    assert_eq!(own.parent_pid, std::process::id());
+    let late = ProcessKey { start_ticks: key.start_ticks + 1, ..key };
+    let wrong = watched.ask(0, Question::Signal(late, Signal::Kill)).await;
+    assert_eq!(wrong, Err(AskError::Refused(Refusal::Reused)));
+    let readonly = watched.asker.clone().readonly();
+    let refused =
+        readonly.ask(&watched.names[0], Question::Signal(key, Signal::Kill), PATIENCE).await;
+    assert_eq!(refused, Err(AskError::ReadOnly));
+    assert!(victim.0.try_wait().unwrap().is_none());
+    let sent = watched.ask(0, Question::Signal(key, Signal::Terminate)).await;
+    assert_eq!(sent, Ok(Answer::Sent));
+    assert!(!victim.0.wait().unwrap().success());
+    assert!(other.0.try_wait().unwrap().is_none(), "the other one lives");
+    let init = ProcessKey { pid: 1, start_ticks: 0 };
+    let refused = watched.ask(0, Question::Signal(init, Signal::Kill)).await;
+    assert!(matches!(refused, Err(AskError::Refused(Refusal::NotAllowed(_)))), "{refused:?}");
+    watched.end().await;
+}
+
+#[tokio::test]
+async fn many_questions_are_open_at_many_nodes() {
+    let mut watched = watch_sim(&Population::busy(6, 2, 4, 7)).await;
+    let mut asking = JoinSet::new();
+    for place in 0..6 {
+        let node = watched.settled(place).await;
+        for key in node.processes.iter().map(|process| process.key) {
+            let (asker, name) = (watched.asker.clone(), node.name.clone());
+            asking.spawn(async move {
+                let detail = asker.ask(&name, Question::Detail(key), PATIENCE).await;
+                let Ok(Answer::Detail(detail)) = detail else { panic!("{detail:?}") };
+                assert_eq!(detail.process.key, key);
+                let tree = asker.ask(&name, Question::Tree(None), PATIENCE).await;
+                let Ok(Answer::Tree(tree)) = tree else { panic!("{tree:?}") };
+                assert!(tree.processes.iter().any(|process| process.key == key));
+            });
+        }
+    }
+    let mut count = 0;
+    while let Some(done) = asking.join_next().await {
+        done.unwrap();
+        count += 1;
+    }
+    assert!(count >= 12, "{count}");
+    watched.end().await;
+}
+
+#[tokio::test]
+async fn a_signal_goes_to_ones_own_processes_only() {
+    let mut watched = watch_sim(&Population::demo(12, 5)).await;
+    let (mut ours, mut theirs) = (None, None);
+    for place in 0..8 {
+        let node = watched.settled(place).await;
+        ours = ours.or(process_of(&node, true).map(|key| (place, key)));
+        theirs = theirs.or(process_of(&node, false).map(|key| (place, key)));
+    }
+    let ((place, key), signal) = (ours.unwrap(), Signal::Interrupt);
+    assert_eq!(watched.ask(place, Question::Signal(key, signal)).await, Ok(Answer::Sent));
+    let gone = ProcessKey { pid: 3, ..key };
+    let answer = watched.ask(place, Question::Signal(gone, signal)).await;
+    assert_eq!(answer, Err(AskError::Refused(Refusal::Gone)));
+    let (place, key) = theirs.unwrap();
+    for question in [Question::Signal(key, signal), Question::Environment(key)] {
+        let answer = watched.ask(place, question).await;
+        assert!(matches!(answer, Err(AskError::Refused(Refusal::NotAllowed(_)))), "{answer:?}");
+    }
+    watched.end().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_asked_is_said_at_once() {
+    let population =
+        Population::busy(2, 1, 1, 1).with(0, Fault::RefusedPort).with(1, Fault::NoPython);
+    let mut watched = watch_sim(&population).await;
+    let node = watched.settled(1).await;
+    assert_eq!(watched.ask(0, Question::Tree(None)).await, Err(AskError::Down));
+    assert_eq!(watched.ask(1, Question::Tree(None)).await, Err(AskError::Lacks));
+    let key = node.processes.first().unwrap().key;
+    let answer = watched.ask(1, Question::Signal(key, Signal::Continue)).await;
+    assert!(matches!(answer, Ok(Answer::Sent) | Err(AskError::Refused(_))), "{answer:?}");
+    let stranger = NodeName::new("nobody").unwrap();
+    let answer = watched.asker.ask(&stranger, Question::Tree(None), PATIENCE).await;
+    assert_eq!(answer, Err(AskError::UnknownNode));
+    watched.end().await;
+}
+
+#[tokio::test]
+async fn a_node_that_does_not_answer_keeps_nobody_waiting() {
+    let population = Population::busy(1, 1, 1, 1).with(0, Fault::NoAnswers);
+    let mut watched = watch_sim(&population).await;
+    watched.settled(0).await;
+    let name = watched.names[0].clone();
+    let deadline = Duration::from_millis(300);
+    // More than may wait at once: those given up make room.
+    for _ in 0..20 {
+        let answer = watched.asker.ask(&name, Question::Tree(None), deadline).await;
+        assert_eq!(answer, Err(AskError::TimedOut(deadline)));
+    }
+    // When the session is lost, so is what was asked in it.
+    let asker = watched.asker.clone();
+    let asking =
+        tokio::spawn(async move { asker.ask(&name, Question::Tree(None), PATIENCE).await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    watched.served.take().unwrap().stop().await;
+    assert_eq!(asking.await.unwrap(), Err(AskError::Lost));
+    watched.until("the loss", |fleet| fleet.nodes.iter().all(|node| node.link != Link::Up)).await;
+    assert_eq!(watched.ask(0, Question::Tree(None)).await, Err(AskError::Down));
+    watched.end().await;
+}
+
+/// Everything that was logged in this process.
+static LOGGED: Mutex<String> = Mutex::new(String::new());
+
+struct Keep;
+
+impl log::Log for Keep {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        use std::fmt::Write as _;
+        writeln!(LOGGED.lock().unwrap(), "{}", record.args()).unwrap();
+    }
+
+    fn flush(&self) {}
+}
+
+#[tokio::test]
+async fn odd_answers_change_nothing_and_secrets_stay_with_who_asked() {
+    log::set_logger(&Keep).unwrap();
+    log::set_max_level(log::LevelFilter::Trace);
+    let of_adas = |seed: &u64| {
+        let population = Population::busy(1, 2, 4, *seed);
+        let machine = Machine::new(&population, 0, &NodeName::new("gpu01").unwrap());
+        let sample = machine.sample(0.0, Ask { full: true, ..Ask::default() });
+        sample.processes.unwrap().list.iter().any(|one| one.user.as_deref() == Some("ada"))
+    };
+    let seed = (0..1000).find(of_adas).unwrap();
+    let population = Population::busy(1, 2, 4, seed).with(0, Fault::OddAnswers);
+    let mut watched = watch_sim(&population).await;
+    let node = watched.settled(0).await;
+    let key = process_of(&node, true).unwrap();
+    for _ in 0..3 {
+        let answer = watched.ask(0, Question::Environment(key)).await;
+        let Ok(Answer::Environment(found)) = &answer else { panic!("{answer:?}") };
+        // The first with the right id counts; the same once more is dropped.
+        let shown: Vec<&str> = found.variables.iter().map(|one| &*one.value).collect();
+        assert_eq!(shown, [" ]52;c;aGk=  2J "]);
+    }
+    let signal = watched.ask(0, Question::Signal(key, Signal::Continue)).await;
+    assert_eq!(signal, Ok(Answer::Sent));
+    let tree = watched.ask(0, Question::Tree(None)).await;
+    assert!(matches!(tree, Ok(Answer::Tree(_))), "{tree:?}");
+    let fleet = watched.fleet.borrow().clone();
+    assert!(fleet.nodes.iter().all(|node| node.link == Link::Up), "a session ended");
+    let mut json = Vec::new();
+    write_json(&mut json, &fleet, Clock::system().now(), "test").unwrap();
+    let everything =
+        format!("{}{}{fleet:?}", String::from_utf8(json).unwrap(), LOGGED.lock().unwrap());
+    assert!(LOGGED.lock().unwrap().contains("an answer"), "the odd ones were noted");
+    for secret in ["aGk=", "SECRET", "WANDB", "not-a-secret"] {
+        assert!(!everything.contains(secret), "{secret} is written down");
+    }
+    watched.end().await;
+}
