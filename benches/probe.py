@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What a probe costs: CPU, memory, forks and bytes over many ticks against stand-ins for the driver.
 
-    benches/probe.py [--ticks 1000] [--devices 8] [--processes 5] [--interval 0.5] [--python PYTHON] [--amd]
+    benches/probe.py [--ticks 1000] [--devices 8] [--processes 5] [--interval 0.5] [--python PYTHON]
+    benches/probe.py --amd ...
     benches/probe.py --sh [SHELL] [--interval 1] ...
 
 Needs a C compiler and Linux. Prints figures, judges nothing. The Python probe runs against the stand-in for NVML, whose
@@ -86,43 +87,6 @@ def bare(parts):
 
 def pack(text):
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
-
-
-def tree(folder, devices, pids):
-    """What the amdgpu driver shows of so many MI300X, each of which each of its processes uses."""
-    def file(path, contents):
-        path = os.path.join(folder, path)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, 'wb') as out:
-            out.write(contents if isinstance(contents, bytes) else contents.encode() + b'\n')
-    for i in range(devices):
-        pci = '0000:%02x:00.0' % (5 + 16 * i)
-        own = 'sys/devices/pci0000:00/%s/' % pci
-        for name, contents in (
-                ('vendor', '0x1002'), ('class', '0x120000'), ('device', '0x74a1'), ('unique_id', '%016x' % (i + 1)),
-                ('power/runtime_status', 'active'), ('power/control', 'on'), ('gpu_busy_percent', '97'),
-                ('mem_busy_percent', '41'), ('mem_info_vram_total', '206141652992'), ('mem_info_vram_used', '1374389534'),
-                ('mem_info_gtt_total', '1081837019136'), ('mem_info_gtt_used', '27262976'), ('pp_dpm_sclk', '0: 132Mhz *'),
-                ('pp_dpm_mclk', '0: 900Mhz *'), ('current_link_speed', '32.0 GT/s PCIe'), ('current_link_width', '16'),
-                ('max_link_speed', '32.0 GT/s PCIe'), ('max_link_width', '16'), ('ras/umc_err_count', 'ue: 0\nce: 0'),
-                ('hwmon/hwmon3/temp2_input', '71000'), ('hwmon/hwmon3/temp3_input', '63000'),
-                ('hwmon/hwmon3/power1_input', '702000000'), ('hwmon/hwmon3/power1_cap', '750000000'),
-                ('hwmon/hwmon3/freq1_input', '2098000000'), ('hwmon/hwmon3/freq2_input', '1300000000'),
-                ('gpu_metrics', b'\xe8\x03\x01\x06' + bytes(996))):
-            file(own + name, contents)
-        for place, target in (('sys/bus/pci/devices/' + pci, own), ('sys/class/drm/card%d/device' % i, own)):
-            os.makedirs(os.path.dirname(os.path.join(folder, place)), exist_ok=True)
-            os.symlink(os.path.join(folder, target), os.path.join(folder, place))
-        node = 'sys/class/kfd/kfd/topology/nodes/%d/' % i
-        file(node + 'gpu_id', str(4000 + i))
-        file(node + 'properties', 'simd_count 1216\nsimd_per_cu 4\nlocation_id %d\ndomain 0' % ((5 + 16 * i) << 8))
-    for place, pid in enumerate(pids):
-        for i in range(devices):
-            own = 'sys/class/kfd/kfd/proc/%d/' % pid
-            file(own + 'vram_%d' % (4000 + i), '13800000' if place % devices == i else '0')
-            file(own + 'stats_%d/cu_occupancy' % (4000 + i), '30')
-        for queue in range(4):
-            file(own + 'queues/%d/gpuid' % queue, str(4000 + place % devices))
 
 
 def family(pid):
@@ -215,10 +179,10 @@ def python_source(interval):
     parts, rare = assembly()
     rare = {kind: pack(bare(sources)) for kind, sources in rare.items()}
     packed = pack('PACKED=%r\n' % rare + bare(parts))
-    rust = open(os.path.join(ROOT, 'src/probe.rs')).read()
+    text = open(os.path.join(ROOT, 'src/probe.rs')).read()
     head = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
             '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n' % (interval, packed))
-    return head + re.search(r'COMPILE: &str = r#"(.*?)"#', rust, re.S).group(1)
+    return head + re.search(r'COMPILE: &str = r#"(.*?)"#', text, re.S).group(1)
 
 
 def shell_source(interval):
@@ -226,6 +190,43 @@ def shell_source(interval):
     lines = [line.lstrip() for line in parts.split('\n')]
     return 'NODE=bench INTERVAL=%r DEADMAN=30\n' % interval + '\n'.join(
         line for line in lines if line and not line.startswith('#')) + '\n'
+
+
+def tree(folder, devices, pids):
+    """What the amdgpu driver shows of so many MI300X, each of which each of its processes uses."""
+    def file(path, contents):
+        path = os.path.join(folder, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, 'wb') as out:
+            out.write(contents if isinstance(contents, bytes) else contents.encode() + b'\n')
+    for i in range(devices):
+        pci = '0000:%02x:00.0' % (5 + 16 * i)
+        own = 'sys/devices/pci0000:00/%s/' % pci
+        for name, contents in (
+                ('vendor', '0x1002'), ('class', '0x120000'), ('device', '0x74a1'), ('unique_id', '%016x' % (i + 1)),
+                ('power/runtime_status', 'active'), ('power/control', 'on'), ('gpu_busy_percent', '97'),
+                ('mem_busy_percent', '41'), ('mem_info_vram_total', '206141652992'), ('mem_info_vram_used', '1374389534'),
+                ('mem_info_gtt_total', '1081837019136'), ('mem_info_gtt_used', '27262976'), ('pp_dpm_sclk', '0: 132Mhz *'),
+                ('pp_dpm_mclk', '0: 900Mhz *'), ('current_link_speed', '32.0 GT/s PCIe'), ('current_link_width', '16'),
+                ('max_link_speed', '32.0 GT/s PCIe'), ('max_link_width', '16'), ('ras/umc_err_count', 'ue: 0\nce: 0'),
+                ('hwmon/hwmon3/temp2_input', '71000'), ('hwmon/hwmon3/temp3_input', '63000'),
+                ('hwmon/hwmon3/power1_input', '702000000'), ('hwmon/hwmon3/power1_cap', '750000000'),
+                ('hwmon/hwmon3/freq1_input', '2098000000'), ('hwmon/hwmon3/freq2_input', '1300000000'),
+                ('gpu_metrics', b'\xe8\x03\x01\x06' + bytes(996))):
+            file(own + name, contents)
+        for place, target in (('sys/bus/pci/devices/' + pci, own), ('sys/class/drm/card%d/device' % i, own)):
+            os.makedirs(os.path.dirname(os.path.join(folder, place)), exist_ok=True)
+            os.symlink(os.path.join(folder, target), os.path.join(folder, place))
+        node = 'sys/class/kfd/kfd/topology/nodes/%d/' % i
+        file(node + 'gpu_id', str(4000 + i))
+        file(node + 'properties', 'simd_count 1216\nsimd_per_cu 4\nlocation_id %d\ndomain 0' % ((5 + 16 * i) << 8))
+    for place, pid in enumerate(pids):
+        for i in range(devices):
+            own = 'sys/class/kfd/kfd/proc/%d/' % pid
+            file(own + 'vram_%d' % (4000 + i), '13800000' if place % devices == i else '0')
+            file(own + 'stats_%d/cu_occupancy' % (4000 + i), '30')
+        for queue in range(4):
+            file(own + 'queues/%d/gpuid' % queue, str(4000 + place % devices))
 
 
 def replay(folder):
@@ -254,6 +255,9 @@ def prepare(options, folder, pids):
     path, state, trace = [os.path.join(folder, name) for name in ('probe', 'state', 'trace')]
     open(state, 'w').write(scenario(options.devices, pids))
     environment = dict(os.environ, NVML_STUB_STATE=state)
+    if options.amd:
+        tree(folder, options.devices, pids)
+        environment['GTOP_ROOT'] = folder
     if options.sh:
         options.call = replay(folder)
         open(path, 'w').write(shell_source(options.interval))
@@ -264,9 +268,6 @@ def prepare(options, folder, pids):
         open(path, 'w').write(python_source(options.interval))
         command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
         environment['LD_LIBRARY_PATH'] = folder
-        if options.amd:
-            tree(folder, options.devices, pids)
-            environment['GTOP_ROOT'] = folder
         options.title = subprocess.check_output([options.python, '-V']).decode().strip()
     if options.strace:
         command = [shutil.which('strace'), '-f', '-qq', '-e', 'trace=fork,vfork,clone,clone3', '-o', trace] + command

@@ -154,7 +154,7 @@ who() {     # pids
                 p = line; sub(/^[^:]*:[^:]*:/, "", p); split(line, part, ":")
                 if (p == "/") continue
                 worth = 1 + (part[2] == "" || part[2] == "memory") + 2 * (p ~ /docker|libpod|kubepods|containerd|crio-|lxc|machine\.slice/)
-                if (p ~ /slurm/) worth = 5 + (p ~ /\/job_|slurmstepd\.scope\//)
+                if (p ~ /slurm/) worth = 5 + (p ~ /\/job_|slurmstepd\.scope\//) + (p ~ /\/step_/)
                 if (worth > most) { most = worth; cgroup[pid] = p }
             }
             close(file)

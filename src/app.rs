@@ -2,27 +2,33 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{self, Runtime};
 
 use crate::app::demo::Demo;
+use crate::app::discover::Discovery;
 use crate::app::doctor::Consultation;
 use crate::app::interview::{Interviewer, Mood};
 use crate::app::print::Printing;
+use crate::app::roster::PodSearch;
 use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
 use crate::cli::{Cli, Command, How, Paces};
-use crate::inventory::Roster;
-use crate::nodeset;
+use crate::doctor::{Report, report_on_pod};
+use crate::inventory::slurm::Whose;
+use crate::inventory::{InventoryError, PodError, Roster};
 use crate::time::Clock;
-use crate::transport::{Choice, Options, Reach, Target, Transport};
+use crate::transport::{Choice, ExecTemplate, Options, Reach, Target, TemplateError, Transport};
 
 mod demo;
+mod discover;
 mod doctor;
 mod interview;
 mod log;
 mod print;
+mod roster;
 mod screen;
 mod terminal;
 mod trust;
@@ -77,7 +83,11 @@ pub fn run(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
-    Inventory(#[from] crate::inventory::InventoryError),
+    Inventory(#[from] InventoryError),
+    #[error("{0}; {remedy}", remedy = .0.remedy())]
+    Pod(#[from] PodError),
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     #[error("no host to trust; write gtop trust HOST")]
     NoHost,
     #[error("cannot write the log {path}: {source}")]
@@ -91,8 +101,8 @@ enum Failure {
 impl Failure {
     const fn code(&self) -> u8 {
         match self {
-            Self::Inventory(_) | Self::NoHost => 2,
-            Self::Log { .. } | Self::Transport(_) | Self::Io(_) => 1,
+            Self::Inventory(_) | Self::Template(_) | Self::NoHost => 2,
+            Self::Log { .. } | Self::Pod(_) | Self::Transport(_) | Self::Io(_) => 1,
         }
     }
 }
@@ -114,9 +124,9 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let interviewer = Interviewer::at_this_terminal();
     let interview = interviewer.as_ref().map(Interviewer::interview);
-    let transport = Transport::new(Options { interview, ..options(cli) });
+    let transport = Transport::new(Options { interview, ..options(cli)? });
     if let Some(Command::Trust { hosts }) = &cli.command {
-        let roster = roster(cli, hosts)?;
+        let roster = roster::named(cli, &transport, hosts)?;
         if roster.targets.is_empty() {
             return Err(Failure::NoHost);
         }
@@ -126,11 +136,47 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
         return Ok(runtime.block_on(trusting)?);
     }
     let means = Means { transport, interviewer, clock };
-    if let Some(Command::Doctor { hosts, local, json }) = &cli.command {
-        let targets = targets_of(cli, hosts, *local || cli.nodes.local)?.0;
-        return consult(cli, &runtime, means, targets, *json, out, err);
+    if let Some(Command::Doctor { hosts, local, json, slurm }) = &cli.command {
+        let is_local = *local || cli.nodes.local;
+        let whose = (*slurm || cli.slurm.is_wanted()).then(|| roster::named_jobs(cli));
+        let patients = Patients::of(cli, &means.transport, hosts, is_local, whose)?;
+        return consult(cli, &runtime, means, patients, *json || cli.output.json, out, err);
     }
     watch(cli, &runtime, means, out, err)
+}
+
+/// Whom to examine.
+struct Patients {
+    targets: Vec<Target>,
+    /// What was found about the pod they belong to.
+    pod: Option<Report>,
+    /// Whose jobs' nodes are examined too, after Slurm itself.
+    slurm: Option<Whose>,
+}
+
+impl Patients {
+    fn of(
+        cli: &Cli,
+        transport: &Transport,
+        hosts: &[String],
+        is_local: bool,
+        slurm: Option<Whose>,
+    ) -> Result<Self, Failure> {
+        let search = PodSearch::of(cli)?;
+        let pod = search.as_ref().map(|search| report_on_pod(&search.found, search.took));
+        let pod = pod.transpose().map_err(io::Error::other)?;
+        let found = search.as_ref().and_then(|search| search.found.as_ref().ok());
+        let nobody = search.is_some() && found.is_none() && hosts.is_empty() && !is_local;
+        let targets = if nobody {
+            Vec::new()
+        } else {
+            let named = roster::with_pod(cli, transport, hosts, found)?;
+            // Jobs bring nodes of their own.
+            let is_alone = slurm.is_some() && named.targets.is_empty() && !is_local;
+            if is_alone { Vec::new() } else { roster::or_this_machine(named, is_local).0 }
+        };
+        Ok(Self { targets, pod, slurm })
+    }
 }
 
 /// Examines nodes; encrypted keys and questions are asked about as before a watch.
@@ -138,22 +184,25 @@ fn consult(
     cli: &Cli,
     runtime: &Runtime,
     means: Means,
-    targets: Vec<Target>,
+    patients: Patients,
     is_json: bool,
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<Ending, Failure> {
     let Means { transport, interviewer, clock } = means;
+    let Patients { targets, pod, slurm } = patients;
     if runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted {
         return Ok(Ending::Interrupted);
     }
     let consultation = Consultation {
         transport,
         targets,
+        pod,
         clock,
         interviewer,
         max_connecting: cli.reach.max_connecting,
-        is_json: is_json || cli.output.json,
+        is_json,
+        slurm,
     };
     Ok(runtime.block_on(doctor::consult(consultation, out))?)
 }
@@ -166,31 +215,26 @@ struct Means {
     clock: Clock,
 }
 
-fn options(cli: &Cli) -> Options {
+fn options(cli: &Cli) -> Result<Options, TemplateError> {
     let usual = Options::of_this_process();
-    Options {
+    Ok(Options {
         connect_timeout: cli.reach.connect_timeout,
         login: cli.nodes.login.clone(),
         ssh_program: cli.reach.ssh_binary.clone().unwrap_or(usual.ssh_program),
         choice: match cli.reach.how() {
-            How::Auto => Choice::Auto,
+            How::Auto | How::Local | How::Exec => Choice::Auto,
             How::Native => Choice::Native,
             How::Ssh => Choice::Ssh,
         },
+        exec: cli.reach.exec.as_deref().map(ExecTemplate::new).transpose()?,
         // Where it cannot be told, programs still notice the end of their input.
         leash: std::env::current_exe().ok(),
         ..usual
-    }
+    })
 }
 
-fn roster(cli: &Cli, hosts: &[String]) -> Result<Roster, Failure> {
-    let mut roster = Roster::default();
-    roster.add_arguments(hosts)?;
-    if let Some(file) = &cli.nodes.hosts_file {
-        roster.add_file(file)?;
-    }
-    Ok(roster)
-}
+/// How long a scheduler is waited for before the screen comes on.
+const FIRST_ANSWER: Duration = Duration::from_secs(2);
 
 fn watch(
     cli: &Cli,
@@ -202,10 +246,13 @@ fn watch(
     let Means { transport, mut interviewer, clock } = means;
     // Dropped after the watch: the nodes outlive those who look at them.
     let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
-    let (targets, title) = match &demo {
-        Some(demo) => (demo.targets()?, demo.title()),
-        None => targets_of(cli, &cli.hosts, cli.nodes.local)?,
+    let (discovery, title) = match &demo {
+        Some(demo) => (Discovery::fixed(Roster::of(demo.targets()?)), demo.title()),
+        None => roster::discovery(cli, &transport, clock.clone())?,
     };
+    // Slurm mostly answers at once, and then keys and questions are asked about before the screen.
+    runtime.block_on(discovery.first(FIRST_ANSWER));
+    let targets = discovery.rosters().borrow().targets.clone();
     if demo.is_none()
         && runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted
     {
@@ -213,10 +260,11 @@ fn watch(
     }
     // Nobody asks anything in a demonstration, nor this machine itself.
     let nodes = targets.iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).count();
-    interviewer = interviewer.filter(|_| demo.is_none() && nodes > 0);
+    let is_more_to_come = cli.slurm.is_wanted();
+    interviewer = interviewer.filter(|_| demo.is_none() && (nodes > 0 || is_more_to_come));
     interviewer.iter().for_each(Interviewer::open);
     let watch = Watch::start(Plan {
-        targets,
+        discovery,
         transport,
         clock: clock.clone(),
         interval: cli.pace.interval,
@@ -241,23 +289,4 @@ fn watch(
     // A read of standard input may still be waiting, and must not hold up the end.
     drop(watch);
     Ok(ending)
-}
-
-/// Returns whom to watch, and what to call them: the folded hosts, or this machine.
-fn targets_of(
-    cli: &Cli,
-    hosts: &[String],
-    is_local: bool,
-) -> Result<(Vec<Target>, String), Failure> {
-    let mut roster = roster(cli, hosts)?;
-    let mut title = nodeset::fold(roster.targets.iter().map(|target| target.name.as_str()));
-    if is_local || roster.targets.is_empty() {
-        roster.add_local();
-        title = if title.is_empty() {
-            "this machine".to_owned()
-        } else {
-            format!("{title} and this machine")
-        };
-    }
-    Ok((roster.targets, title))
 }

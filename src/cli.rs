@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, or a set such as gpu[001-128,200]";
+const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, a set such as gpu[001-128,200], or a group such as @gpu (see EXAMPLES)";
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -19,8 +19,13 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
     after_help = "A subcommand word wins over a host: `gtop -- trust` watches the host trust.",
     after_long_help = "EXAMPLES\n  \
         gtop gpu01 gpu02 'gpu[03-16]'   watch these nodes\n  \
+        gtop 'gpu[01-16]!gpu[03,07]'    without two of them; also '&' in both, '^' in one only\n  \
+        gtop @gpu                       watch a group of ClusterShell's files; @SOURCE:GROUP, @*\n  \
         gtop -f hosts.txt               watch the nodes in a file, one a line\n  \
+        gtop --ssh-config-hosts='gpu*'  watch those that ~/.ssh/config names\n  \
+        gtop --tpu-pod                  watch all workers of this TPU pod\n  \
         gtop                            watch this machine\n  \
+        gtop --slurm                    watch the nodes of your running Slurm jobs\n  \
         gtop --demo                     see the program without a cluster\n  \
         gtop --json gpu01 | jq .totals  one picture for a program\n  \
         gtop trust gpu01                check and store the host key of a new node\n  \
@@ -39,6 +44,9 @@ pub struct Cli {
     /// Which nodes
     #[command(flatten)]
     pub nodes: Nodes,
+    /// Which jobs
+    #[command(flatten)]
+    pub slurm: Slurm,
     /// How often
     #[command(flatten)]
     pub pace: Paces,
@@ -67,6 +75,9 @@ pub enum Command {
         /// Examine this machine, also beside other hosts
         #[arg(long)]
         local: bool,
+        /// Examine Slurm here and the nodes of your jobs
+        #[arg(long)]
+        slurm: bool,
         /// Print as JSON
         #[arg(long)]
         json: bool,
@@ -80,6 +91,37 @@ pub struct Nodes {
     /// Read nodes from a file, one a line; # begins a comment, - is standard input
     #[arg(short = 'f', long, value_name = "FILE", global = true)]
     pub hosts_file: Option<PathBuf>,
+    /// Read nodes from a host file of MPI: lines such as gpu01 slots=8, or gpu01:8
+    #[arg(long, value_name = "FILE", global = true)]
+    pub mpi_hostfile: Option<PathBuf>,
+    /// Watch the hosts that ~/.ssh/config names without wildcards; PATTERN, such as gpu*, picks some
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "*",
+        global = true
+    )]
+    pub ssh_config_hosts: Option<String>,
+    /// Watch the workers of this TPU pod: those that GKE, or the metadata server, names
+    #[arg(long, global = true)]
+    pub tpu_pod: bool,
+    /// Watch the workers of a TPU pod whose addresses stand in ~/podips.txt, one a line, # begins a
+    /// comment; or in ~/NAME.txt, or in FILE when a / is in it
+    #[arg(
+        long,
+        alias = "podips",
+        value_name = "NAME|FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "podips",
+        global = true
+    )]
+    pub pod_ips: Option<PathBuf>,
+    /// Leave these nodes out, wherever they come from: a set such as `gpu[03,07]` or @down
+    #[arg(long, value_name = "SET", global = true)]
+    pub exclude: Vec<String>,
     /// Log in as this user, where the host does not say another
     #[arg(short = 'l', long, alias = "username", value_name = "NAME", global = true, value_parser = login)]
     pub login: Option<String>,
@@ -94,12 +136,58 @@ pub struct Nodes {
         require_equals = true,
         default_missing_value = "12",
         value_parser = clap::value_parser!(u16).range(1..=1000),
-        conflicts_with_all = ["hosts", "hosts_file", "local"]
+        conflicts_with_all = ["hosts", "hosts_file", "mpi_hostfile", "ssh_config_hosts", "tpu_pod", "pod_ips", "exclude", "local"]
     )]
     pub demo: Option<u16>,
     /// What the made-up fleet is made from
     #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "demo")]
     pub seed: u64,
+}
+
+/// Which jobs of Slurm are watched.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Slurm")]
+pub struct Slurm {
+    /// Watch the nodes of your running jobs; a job that begins or ends comes or goes by itself
+    #[arg(long, conflicts_with = "demo")]
+    pub slurm: bool,
+    /// Jobs of these users instead of yours
+    #[arg(long, value_name = "USER", value_delimiter = ',', value_parser = word, conflicts_with = "demo")]
+    pub user: Vec<String>,
+    /// Jobs of all users
+    #[arg(long, conflicts_with_all = ["user", "demo"])]
+    pub all_users: bool,
+    /// These jobs, whoever owns them; `12` is the whole array and `12_3` one task of it
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = job, conflicts_with = "demo")]
+    pub job: Vec<String>,
+    /// Only jobs in these partitions
+    #[arg(long, value_name = "PARTITION", value_delimiter = ',', value_parser = word, conflicts_with = "demo")]
+    pub partition: Vec<String>,
+    /// Only jobs of these accounts
+    #[arg(long, value_name = "ACCOUNT", value_delimiter = ',', value_parser = word, conflicts_with = "demo")]
+    pub account: Vec<String>,
+    /// Ask Slurm every so many seconds, 1 to 3600
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = discovery)]
+    pub discovery_interval: Duration,
+}
+
+impl Slurm {
+    /// Says whether jobs are to be watched; naming some is wanting it.
+    pub fn is_wanted(&self) -> bool {
+        let lists = [&self.user, &self.job, &self.partition, &self.account];
+        self.slurm || self.all_users || lists.iter().any(|list| !list.is_empty())
+    }
+}
+
+impl Nodes {
+    /// Says whether nodes are named by an option.
+    pub const fn names_nodes(&self) -> bool {
+        self.hosts_file.is_some()
+            || self.mpi_hostfile.is_some()
+            || self.ssh_config_hosts.is_some()
+            || self.tpu_pod
+            || self.pod_ips.is_some()
+    }
 }
 
 /// How often things happen.
@@ -148,9 +236,16 @@ pub struct Reach {
     /// Open at most so many connections at once
     #[arg(long, value_name = "COUNT", default_value_t = 64, global = true, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub max_connecting: u16,
-    /// What speaks SSH: gtop itself, the ssh program, or gtop and where that cannot the program
+    /// How to get to nodes: gtop's own SSH, the ssh program, own SSH and where that cannot the program
+    /// (auto), nowhere but this machine, or the command of --exec
     #[arg(long, value_name = "HOW", value_enum, default_value_t = How::Auto, global = true)]
     pub transport: How,
+    /// Reach nodes by a command, split into words at spaces and quotes and run by no shell: {node}
+    /// stands for the node, {command} for the line to run there. Without {command} that line goes to
+    /// the command's standard input, which must be a shell's on the node: 'kubectl exec -i {node} --
+    /// sh', or 'docker exec -i {node} sh -c {command}'
+    #[arg(long, value_name = "COMMAND", global = true, conflicts_with = "ssh_binary")]
+    pub exec: Option<String>,
     /// Reach nodes by the ssh program, one process a node; PROGRAM unless it is ssh
     #[arg(
         long,
@@ -164,7 +259,7 @@ pub struct Reach {
     pub ssh_binary: Option<PathBuf>,
 }
 
-/// What speaks SSH.
+/// How nodes are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum How {
     /// gtop itself, and the ssh program for nodes that need it
@@ -172,13 +267,43 @@ pub enum How {
     /// gtop itself
     Native,
     /// The ssh program
+    #[value(alias = "ssh-binary")]
     Ssh,
+    /// Not at all: only this machine is watched
+    Local,
+    /// The command of --exec
+    Exec,
 }
 
 impl Reach {
-    /// Returns what speaks SSH; naming the program is wanting it.
+    /// Returns how nodes are reached; naming a program is wanting it.
     pub fn how(&self) -> How {
-        if self.ssh_binary.is_some() { How::Ssh } else { self.transport }
+        if self.ssh_binary.is_some() {
+            How::Ssh
+        } else if self.exec.is_some() {
+            How::Exec
+        } else {
+            self.transport
+        }
+    }
+
+    /// Says what in these options cannot be together.
+    const fn disagreement(&self) -> Option<&'static str> {
+        match self.transport {
+            How::Native if self.ssh_binary.is_some() => {
+                Some("--ssh-binary wants the ssh program and --transport native does not")
+            }
+            How::Local | How::Exec if self.ssh_binary.is_some() => {
+                Some("--ssh-binary wants the ssh program and --transport something else")
+            }
+            How::Native | How::Ssh | How::Local if self.exec.is_some() => {
+                Some("--exec reaches nodes by its command and --transport wants something else")
+            }
+            How::Exec if self.exec.is_none() => Some(
+                "--transport exec needs --exec COMMAND, such as 'kubectl exec -i {node} -- sh'",
+            ),
+            How::Auto | How::Native | How::Ssh | How::Local | How::Exec => None,
+        }
     }
 }
 
@@ -213,6 +338,27 @@ fn seconds(text: &str, least: f64, most: f64) -> Result<Duration, String> {
     if (least..=most).contains(&value) { Ok(Duration::from_secs_f64(value)) } else { Err(advice()) }
 }
 
+fn discovery(text: &str) -> Result<Duration, String> {
+    seconds(text, 1.0, 3600.0)
+}
+
+fn job(text: &str) -> Result<String, String> {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let (first, second) = text.split_once(['_', '+']).unwrap_or((text, "0"));
+    if text.len() <= 32 && is_number(first) && is_number(second) {
+        return Ok(text.to_owned());
+    }
+    Err("give the number of a job, such as 12, 12_3 or 12+1".to_owned())
+}
+
+fn word(text: &str) -> Result<String, String> {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-+@\\".contains(letter);
+    if text.is_empty() || text.starts_with('-') || !text.chars().all(allowed) {
+        return Err("names hold letters, digits and . _ - and do not begin with -".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 fn login(text: &str) -> Result<String, String> {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-+@\\".contains(letter);
     if text.is_empty() || text.starts_with('-') || !text.chars().all(allowed) {
@@ -224,6 +370,14 @@ fn login(text: &str) -> Result<String, String> {
 }
 
 impl Cli {
+    /// Returns the hosts that were typed, before or behind a subcommand.
+    pub fn hosts(&self) -> &[String] {
+        match &self.command {
+            Some(Command::Trust { hosts } | Command::Doctor { hosts, .. }) => hosts,
+            None => &self.hosts,
+        }
+    }
+
     /// Finds what clap's rules cannot say.
     pub fn check(&self) -> Result<(), clap::Error> {
         if self.output.watch && !self.output.json {
@@ -232,11 +386,12 @@ impl Cli {
                 "--watch goes with --json; without it gtop draws the screen",
             ));
         }
-        if self.reach.ssh_binary.is_some() && self.reach.transport == How::Native {
-            return Err(<Self as clap::CommandFactory>::command().error(
-                clap::error::ErrorKind::ArgumentConflict,
-                "--ssh-binary wants the ssh program and --transport native does not",
-            ));
+        let names_nodes = self.nodes.names_nodes() || !self.hosts().is_empty();
+        let local = "--transport local watches this machine only; leave the hosts out";
+        let local = (self.reach.how() == How::Local && names_nodes).then_some(local);
+        if let Some(words) = self.reach.disagreement().or(local) {
+            return Err(<Self as clap::CommandFactory>::command()
+                .error(clap::error::ErrorKind::ArgumentConflict, words));
         }
         Ok(())
     }
@@ -279,7 +434,7 @@ mod tests {
     #[test]
     fn the_doctor_examines_hosts_or_this_machine() {
         let doctor = |line: &str| match parse(line).unwrap().command {
-            Some(Command::Doctor { hosts, local, json }) => (hosts, local, json),
+            Some(Command::Doctor { hosts, local, json, .. }) => (hosts, local, json),
             Some(Command::Trust { .. }) | None => panic!("{line}"),
         };
         assert_eq!(doctor("gtop doctor"), (vec![], false, false));
@@ -297,6 +452,34 @@ mod tests {
     }
 
     #[test]
+    fn naming_jobs_is_wanting_them() {
+        for line in [
+            "gtop --slurm",
+            "gtop --job 12_3,4+1",
+            "gtop --user ada,bob",
+            "gtop --all-users",
+            "gtop --partition gpu",
+        ] {
+            assert!(parse(line).unwrap().slurm.is_wanted(), "{line}");
+        }
+        let plain = parse("gtop gpu01").unwrap().slurm;
+        assert!(!plain.is_wanted() && plain.discovery_interval == Duration::from_secs(30));
+        assert_eq!(parse("gtop --job 12_3,4+1").unwrap().slurm.job, ["12_3", "4+1"]);
+    }
+
+    #[test]
+    fn nodes_may_be_named_by_options() {
+        let nodes = |line: &str| parse(line).unwrap().nodes;
+        assert!(!nodes("gtop --exclude gpu01").names_nodes());
+        let all =
+            nodes("gtop --ssh-config-hosts --exclude gpu01 --exclude @down --mpi-hostfile hosts");
+        assert_eq!(all.ssh_config_hosts.as_deref(), Some("*"));
+        assert_eq!(all.exclude, ["gpu01", "@down"]);
+        assert!(all.mpi_hostfile.is_some() && all.names_nodes());
+        assert_eq!(nodes("gtop --ssh-config-hosts=gpu*").ssh_config_hosts.as_deref(), Some("gpu*"));
+    }
+
+    #[test]
     fn naming_the_ssh_program_is_wanting_it() {
         let how = |line: &str| {
             let reach = parse(line).unwrap().reach;
@@ -308,6 +491,10 @@ mod tests {
         for line in ["gtop --ssh gpu01", "gtop --ssh-binary gpu01"] {
             assert_eq!(how(line), (How::Ssh, Some("ssh".into())), "{line}");
         }
+        assert_eq!(how("gtop --transport ssh-binary gpu01"), (How::Ssh, None));
+        assert_eq!(how("gtop --transport local"), (How::Local, None));
+        assert_eq!(how("gtop --exec x gpu01"), (How::Exec, None));
+        assert_eq!(how("gtop --transport exec --exec x gpu01"), (How::Exec, None));
         let named = Some("/opt/bin/ssh".into());
         assert_eq!(how("gtop --ssh-binary=/opt/bin/ssh gpu01"), (How::Ssh, named));
     }
@@ -326,8 +513,19 @@ mod tests {
             ("gtop --max-connecting 0", "1..=4096"),
             ("gtop --watch gpu01", "--watch goes with --json"),
             ("gtop --transport native --ssh gpu01", "--transport native"),
+            ("gtop --transport exec gpu01", "needs --exec COMMAND"),
+            ("gtop --transport ssh --exec x gpu01", "wants something else"),
+            ("gtop --ssh --exec x gpu01", "cannot be used with"),
+            ("gtop --transport local gpu01", "leave the hosts out"),
+            ("gtop --transport local doctor gpu01", "leave the hosts out"),
             ("gtop --transport rsh gpu01", "auto"),
             ("gtop --once --watch", "cannot be used with"),
+            ("gtop --job 12_x", "the number of a job"),
+            ("gtop --job=-1", "the number of a job"),
+            ("gtop --user a;b", "names hold letters"),
+            ("gtop --user a --all-users", "cannot be used with"),
+            ("gtop --discovery-interval 0.5", "between 1 and 3600"),
+            ("gtop --slurm --demo", "cannot be used with"),
             ("gtop --hsots-file x", "--hosts-file"),
         ] {
             let error = parse(line).expect_err(line);

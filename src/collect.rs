@@ -24,6 +24,7 @@ use crate::wire::Intake;
 mod backoff;
 mod desk;
 mod fault;
+mod follow;
 mod node;
 mod rest;
 mod session;
@@ -59,8 +60,13 @@ pub struct Collector {
     /// Connections being opened.
     permits: Arc<Semaphore>,
     max_connecting: usize,
+    /// For how long the session with a node that is not listed any more is kept.
+    grace: Duration,
     desk: Arc<Desk>,
 }
+
+/// The next job often comes to the same nodes.
+const GRACE: Duration = Duration::from_secs(30);
 
 impl Collector {
     /// Makes a collector that opens at most `max_connecting` connections at once.
@@ -72,7 +78,22 @@ impl Collector {
     ) -> Self {
         let max_connecting = usize::from(max_connecting);
         let permits = Arc::new(Semaphore::new(max_connecting));
-        Self { transport, clock, orders, permits, max_connecting, desk: Arc::default() }
+        Self {
+            transport,
+            clock,
+            orders,
+            permits,
+            max_connecting,
+            grace: GRACE,
+            desk: Arc::default(),
+        }
+    }
+
+    /// Keeps the session with a node that is not listed any more for so long.
+    #[must_use]
+    pub fn with_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
     }
 
     /// Returns what asks the nodes about their processes; they are known as soon as they are watched.

@@ -14,13 +14,17 @@ use crate::time::Clock;
 use crate::transport::{Notes, Reach, Target, Transport, noting};
 
 pub use crate::doctor::json::write_json;
+pub use crate::doctor::pod::report_on_pod;
 pub use crate::doctor::print::write_text;
+pub use crate::doctor::slurm::{Findings, examine_slurm};
 
 mod configuration;
 mod json;
+mod pod;
 mod print;
 mod probe;
 mod remedy;
+mod slurm;
 mod source;
 mod way;
 
@@ -75,7 +79,7 @@ pub struct Row {
 /// All steps of one node, in order; none follows one that stopped everything.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// The node.
+    /// The node, or `slurm`.
     pub node: NodeName,
     /// The steps.
     pub rows: Vec<Row>,
@@ -124,14 +128,18 @@ impl Row {
 
 impl Report {
     /// Whatever stands in the rows may have come from a node.
-    fn new(target: &Target, mut rows: Vec<Row>) -> Self {
+    fn new(target: &Target, rows: Vec<Row>) -> Self {
+        Self::about(target.name.clone(), rows)
+    }
+
+    fn about(node: NodeName, mut rows: Vec<Row>) -> Self {
         for row in &mut rows {
             let remedy = row.remedy.iter_mut();
             for text in [&mut row.found].into_iter().chain(&mut row.details).chain(remedy) {
                 *text = clean(text, LONGEST);
             }
         }
-        Self { node: target.name.clone(), rows }
+        Self { node, rows }
     }
 
     /// Says whether nothing failed.
@@ -144,7 +152,7 @@ impl Report {
 pub async fn examine(transport: &Transport, target: &Target, clock: &Clock) -> Report {
     let mut rows = Vec::new();
     let mut advice = Advice::about(target);
-    if let Reach::Ssh(_) = target.reach {
+    if transport.follows_configuration(target) {
         let began = Instant::now();
         match transport.explain(target).await {
             Ok(options) => {

@@ -12,12 +12,14 @@ pub use amd::DEVICE_AMD;
 pub use detail::DEVICE_DETAIL;
 pub use device::DEVICE;
 pub use host::HOST;
+pub use job::{JOB, JobAt};
 pub use process::{PROCESS, Usage};
 
 mod amd;
 mod detail;
 mod device;
 mod host;
+mod job;
 mod process;
 
 /// A metric of an `S`.
@@ -162,6 +164,7 @@ mod tests {
         check_names(of_device());
         check_names(HOST.iter());
         check_names(PROCESS.iter());
+        check_names(JOB.iter());
     }
 
     #[test]

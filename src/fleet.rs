@@ -6,19 +6,21 @@
 pub use board::{Board, FleetReader, Pace};
 pub use fold::Folding;
 pub use history::{History, Metric};
+pub use jobs::{Basis, Held, Ledger, Use};
 pub use node::{Happened, Host, Node, Process, SourceState, Traffic};
 pub use totals::Totals;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::NodeName;
+use crate::model::{JobList, NodeName};
 
 mod board;
 mod devices;
 mod fold;
 mod hidden;
 mod history;
+mod jobs;
 mod node;
 mod rates;
 mod totals;
@@ -30,6 +32,8 @@ pub struct Fleet {
     pub nodes: Arc<[Arc<Node>]>,
     /// Nodes that turned out to be a machine watched under an earlier name already.
     pub same_as: Arc<BTreeMap<NodeName, NodeName>>,
+    /// The jobs a scheduler told, where one was asked.
+    pub jobs: Option<Arc<JobList>>,
 }
 
 impl Fleet {
@@ -54,7 +58,7 @@ impl Fleet {
                 }
             }
         }
-        Self { same_as: Arc::new(same_as), nodes }
+        Self { same_as: Arc::new(same_as), nodes, jobs: None }
     }
 
     /// Returns the node of this name.

@@ -11,6 +11,7 @@ pub use fresh::{Freshness, stale_after};
 pub use health::{ComputeMode, FabricHealth, FabricState, Recovery};
 pub use host::{Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Pressure, Space};
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
+pub use job::{Allocation, Allotment, Job, JobList, JobProblem, JobState};
 pub use process::{
     Absence, Ancestor, Container, ContainerKind, DeviceUse, ProcessReading, ProcessState,
     ProcessStatics, UnseenProcess, UseKind,
@@ -35,6 +36,7 @@ mod fresh;
 mod health;
 mod host;
 mod id;
+mod job;
 mod process;
 mod question;
 mod reading;

@@ -9,6 +9,7 @@
 
 mod agent;
 mod algorithms;
+mod ask;
 mod cable;
 mod carrier;
 mod certificate;
@@ -16,6 +17,7 @@ mod channel;
 mod choice;
 mod complaint;
 mod dial;
+mod exec;
 mod fault;
 mod files;
 mod gateway;
@@ -48,8 +50,10 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+pub use crate::transport::ask::{Answer, AskFault, Asked, ask};
 pub use crate::transport::channel::{Channel, Exit, Output};
 pub use crate::transport::choice::Choice;
+pub use crate::transport::exec::{ExecTemplate, TemplateError};
 pub use crate::transport::fault::{Cause, Fault, HostKeyChange, Silence, Step};
 pub use crate::transport::host_keys::Verdict;
 pub use crate::transport::interview::{Inquiry, Interview, Prompt, Secret};
@@ -98,6 +102,8 @@ pub struct Options {
     pub ssh_program: PathBuf,
     /// What speaks SSH.
     pub choice: Choice,
+    /// The command that leads to nodes, in place of any SSH.
+    pub exec: Option<ExecTemplate>,
     /// The gtop that keeps programs from outliving this process; see [`LEASH`].
     pub leash: Option<PathBuf>,
     /// The environment the configuration refers to.
@@ -115,6 +121,7 @@ impl Options {
             config_file: None,
             ssh_program: PathBuf::from("ssh"),
             choice: Choice::Auto,
+            exec: None,
             leash: None,
             surroundings: Surroundings::of_this_process(),
             interview: None,
@@ -196,6 +203,9 @@ impl Transport {
             let plan = fixed_plan(fixed, ssh, &self.0.options);
             return Box::pin(self.native(target, plan, command, on_step)).await;
         }
+        if let Some(template) = &self.0.options.exec {
+            return self.by_exec(template, target, command, on_step).await;
+        }
         self.by_choice(target, ssh, command, on_step).await
     }
 
@@ -209,7 +219,7 @@ impl Transport {
     ) -> Result<Channel, Fault> {
         let interview = self.0.options.interview.as_ref();
         let at_the_door = interview.map(|interview| interview.at_the_door(target.name.clone()));
-        let (session, limit) = self.log_in(target.name.as_str(), plan, &mut on_step).await?;
+        let (session, limit) = self.log_in(target.name.host(), plan, &mut on_step).await?;
         drop(at_the_door);
         on_step(Step::Command);
         Channel::ssh(session, command, &limit).await
@@ -224,11 +234,14 @@ impl Transport {
         let Profile::System = ssh.profile else {
             return Err(bad("this node brings its own host key"));
         };
+        if self.0.options.exec.is_some() {
+            return Err(bad("this node is reached by --exec, which shows no host key"));
+        }
         let question = self.question(ssh);
         let settings = self.settings_of(question.clone()).await?;
         let plan = self.plan(&question, &settings).await?;
         let Trust::Known(judge) = &plan.trust else { return Err(bad("nothing to compare with")) };
-        let (line, limit) = self.dial(target.name.as_str(), &plan, &mut |_| ()).await?;
+        let (line, limit) = self.dial(target.name.host(), &plan, &mut |_| ()).await?;
         let judgement = session::look(line, Arc::clone(judge), &plan.terms, &limit).await?;
         trust::offered(&judge.settings, judgement)
     }
@@ -239,7 +252,7 @@ impl Transport {
     /// Gateways on the way count too. Files the agent holds are left out, and default files when there is another
     /// key to show.
     pub async fn locked_keys(&self, targets: &[Target]) -> Vec<PathBuf> {
-        if self.0.options.choice == Choice::Ssh {
+        if self.0.options.choice == Choice::Ssh || self.0.options.exec.is_some() {
             return Vec::new();
         }
         let mut reads = JoinSet::new();

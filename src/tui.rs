@@ -18,7 +18,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::fleet::FleetReader;
-use crate::model::NodeName;
+use crate::model::{JobId, NodeName};
 use crate::time::{Clock, Timestamp};
 use crate::tui::keyboard::Keyboard;
 use crate::tui::terminal::{PanicGuard, Terminal};
@@ -76,6 +76,8 @@ pub enum Request {
     Refresh,
     /// Faster samples of one node, and of no other; `None` for none.
     Focus(Option<NodeName>),
+    /// Everything there is to know of one job; `None` for none in particular.
+    LookAt(Option<JobId>),
 }
 
 /// How the screen ended.
@@ -165,6 +167,7 @@ struct Screen {
     /// Nobody publishes any more.
     is_fleet_closed: bool,
     told_focus: Option<NodeName>,
+    told_job: Option<JobId>,
     /// Ctrl-Z has dealt with the continuation that is still to be reported.
     has_gone_on: bool,
 }
@@ -181,6 +184,7 @@ impl Screen {
             is_fleet_new: true,
             is_fleet_closed: false,
             told_focus: None,
+            told_job: None,
             has_gone_on: false,
         }
     }
@@ -325,8 +329,15 @@ impl Screen {
         }
     }
 
-    /// Tells which node is in focus when that has changed; tried again while nobody takes it.
+    /// Tells which node is in focus and which job is looked at when that has changed; tried again
+    /// while nobody takes it.
     fn tell_focus(&mut self) {
+        let job = self.stage.job();
+        if job != self.told_job
+            && self.watching.requests.try_send(Request::LookAt(job.clone())).is_ok()
+        {
+            self.told_job = job;
+        }
         let wanted = self.stage.focus();
         if wanted != self.told_focus
             && self.watching.requests.try_send(Request::Focus(wanted.clone())).is_ok()

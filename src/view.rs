@@ -5,7 +5,7 @@
 
 pub use filter::{Filter, FilterError, LONGEST as LONGEST_FILTER, complete};
 pub use line::{Ground, Kind, Line, Mark, Piece, Tone};
-pub use navigation::{Navigation, Spot, Step, View, Window};
+pub use navigation::{Chosen, Navigation, Spot, Step, View, Window};
 pub use picture::{Picture, Shape, Trouble};
 
 use std::time::Duration;
@@ -19,6 +19,7 @@ mod devices;
 mod filter;
 mod header;
 mod host;
+mod jobs;
 mod line;
 mod list;
 mod navigation;
@@ -97,6 +98,26 @@ fn body(
     if let Some(help) = setting.help {
         return help.iter().take(height).map(|line| line.clone().cut(width)).collect();
     }
+    let mut top = Vec::new();
+    if let Some(list) = picture.fleet.jobs.as_deref() {
+        if navigation.view == View::Job {
+            navigation.settle_job(picture);
+            match navigation.job(picture) {
+                Some(Chosen::Ended(job)) => return jobs::ended(job, width),
+                Some(Chosen::Listed { job, place }) => {
+                    let count = list.on_nodes().count();
+                    if let Some(node) = navigation.node(picture) {
+                        top = jobs::head(picture, job, (place, count), &node.name, width);
+                    }
+                }
+                None => return jobs::empty(picture, list, setting.zone, width, height),
+            }
+        }
+        if picture.fleet.nodes.is_empty() {
+            return jobs::empty(picture, list, setting.zone, width, height);
+        }
+    }
+    let height = height.saturating_sub(top.len());
     let Some(node) = navigation.node(picture).cloned() else {
         return vec![Line::of("no nodes to watch", Tone::Faint).cut(width)];
     };
@@ -105,9 +126,11 @@ fn body(
     }
     let has_detail = height >= 8;
     let room = height - usize::from(has_detail);
-    let mut lines = panel::lines(picture, &node, navigation, width, room);
+    let mut lines = top;
+    let room_above = lines.len();
+    lines.extend(panel::lines(picture, &node, navigation, width, room));
     if let Some(detail) = panel::detail(&node, navigation, width).filter(|_| has_detail) {
-        lines.resize(room, Line::new());
+        lines.resize(room_above + room, Line::new());
         lines.push(detail);
     }
     lines

@@ -336,6 +336,76 @@ async fn a_probe_that_goes_quiet_grows_stale_and_comes_back() {
 }
 
 #[tokio::test]
+async fn nodes_come_and_go_with_the_list_and_those_that_stay_are_left_alone() {
+    let served = sim::serve(&busy(3)).await.unwrap();
+    let (orders, followed) = watch::channel(Orders::every(Duration::from_secs(1)));
+    let all: Vec<Target> = served.nodes.iter().map(target).collect();
+    let some =
+        |places: &[usize]| places.iter().map(|at| all[*at].clone()).collect::<Arc<[Target]>>();
+    let (list, listed) = watch::channel(some(&[0, 1]));
+    let (tell, mut told) = mpsc::channel(1024);
+    // What a node's task holds is let go when it ends.
+    let lives = Arc::new(std::sync::Mutex::new(BTreeMap::new()));
+    let held = Arc::clone(&lives);
+    let intake = move |name: &NodeName| -> Intake {
+        let life = Arc::new(());
+        held.lock().unwrap().insert(name.clone(), Arc::downgrade(&life));
+        let tell = tell.clone();
+        Box::new(move |delivery| {
+            assert!(Arc::strong_count(&life) > 0);
+            if let gtop::wire::News::Link(link) = delivery.what {
+                tell.try_send((delivery.node, link)).unwrap();
+            }
+        })
+    };
+    let transport = Transport::new(Options::of_this_process());
+    let collector = Collector::new(transport, Clock::system(), followed, 8);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(collector.with_grace(Duration::from_millis(300)).follow(listed, intake));
+    let mut seen: BTreeMap<NodeName, Vec<Link>> = BTreeMap::new();
+    let mut until_up = async |count: usize| {
+        let up = |links: &Vec<Link>| links.last() == Some(&Link::Up);
+        while seen.values().filter(|links| up(links)).count() < count {
+            let (node, link) = timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
+            seen.entry(node).or_default().push(link);
+        }
+        seen.clone()
+    };
+    let is_alive = |at: usize| {
+        let lives = lives.lock().unwrap();
+        lives.get(&all[at].name).is_some_and(|life: &std::sync::Weak<()>| life.strong_count() > 0)
+    };
+    until_up(2).await;
+    // Away for less than the grace: nothing happens to it.
+    list.send_replace(some(&[1, 2]));
+    list.send_replace(some(&[0, 1, 2]));
+    let seen = until_up(3).await;
+    assert!(seen.values().all(|links| links.len() == 2), "each was opened once: {seen:?}");
+    list.send_replace(some(&[2, 1]));
+    timeout(PATIENCE, async {
+        while is_alive(0) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .unwrap();
+    assert!(is_alive(1) && is_alive(2));
+    // One that comes back begins anew.
+    list.send_replace(some(&[0, 1, 2]));
+    timeout(PATIENCE, async {
+        while !is_alive(0) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .unwrap();
+    orders.send_modify(|orders| orders.is_ending = true);
+    timeout(PATIENCE, tasks.join_next()).await.unwrap();
+    assert!(!(0..3).any(is_alive));
+    served.stop().await;
+}
+
+#[tokio::test]
 async fn one_place_for_connecting_is_enough_for_many_nodes() {
     // The silent node gives its place away instead of keeping the others waiting.
     let population = busy(6).with(0, sim::Fault::NeverAnnounce);

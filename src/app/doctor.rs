@@ -10,7 +10,8 @@ use tokio::task::JoinSet;
 use crate::app::Ending;
 use crate::app::interview::Interviewer;
 use crate::app::print::Signals;
-use crate::doctor::{Report, examine, write_json, write_text};
+use crate::doctor::{Findings, Report, examine, examine_slurm, write_json, write_text};
+use crate::inventory::slurm::Whose;
 use crate::time::Clock;
 use crate::transport::{Reach, Target, Transport};
 
@@ -19,21 +20,49 @@ use crate::transport::{Reach, Target, Transport};
 pub(super) struct Consultation {
     pub(super) transport: Transport,
     pub(super) targets: Vec<Target>,
+    /// What to tell before all nodes.
+    pub(super) pod: Option<Report>,
     pub(super) clock: Clock,
     /// The person at the terminal, when there is one.
     pub(super) interviewer: Option<Interviewer>,
     pub(super) max_connecting: u16,
     pub(super) is_json: bool,
+    /// Slurm is examined first, for these jobs, and then their nodes.
+    pub(super) slurm: Option<Whose>,
 }
 
 /// Examines all nodes and prints what was found.
 pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Result<Ending> {
-    let Consultation { transport, targets, clock, mut interviewer, max_connecting, is_json } = of;
+    let Consultation {
+        transport,
+        mut targets,
+        pod,
+        slurm,
+        clock,
+        mut interviewer,
+        max_connecting,
+        is_json,
+    } = of;
+    let mut signals = Signals::new()?;
+    let mut first: Vec<Report> = pod.into_iter().collect();
+    if let Some(whose) = slurm {
+        let found = tokio::select! {
+            found = Box::pin(examine_slurm(&whose)) => found,
+            ending = signals.next() => return Ok(ending),
+        };
+        let Some(Findings { report, nodes }) = found else { return Ok(Ending::Failed) };
+        let is_new = |node: &Target| targets.iter().all(|known| known.name != node.name);
+        let nodes: Vec<Target> = nodes.into_iter().filter(is_new).collect();
+        targets.extend(nodes);
+        first.push(report);
+    }
+    for (place, report) in first.iter().enumerate().filter(|_| !is_json) {
+        print(report, place > 0, out)?;
+    }
     let by_ssh = targets.iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).count();
     interviewer = interviewer.filter(|_| by_ssh > 0);
     interviewer.iter().for_each(Interviewer::open);
     let count = targets.len();
-    let mut signals = Signals::new()?;
     let mut examining = start(&transport, targets, &clock, max_connecting);
     if let Some(interviewer) = &mut interviewer
         && let Some(ending) = interviewer.before_all(by_ssh).await?
@@ -42,7 +71,7 @@ pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Resul
     }
     let mut reports = BTreeMap::new();
     let mut printed = 0;
-    let mut is_well = true;
+    let mut is_well = first.iter().all(Report::is_well);
     while reports.len() < count {
         let done = tokio::select! {
             done = examining.join_next() => done,
@@ -57,12 +86,12 @@ pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Resul
         is_well &= report.is_well();
         reports.insert(place, report);
         while !is_json && let Some(report) = reports.get(&printed) {
-            print(report, printed > 0, out)?;
+            print(report, printed > 0 || !first.is_empty(), out)?;
             printed += 1;
         }
     }
     if is_json {
-        let reports: Vec<Report> = reports.into_values().collect();
+        let reports: Vec<Report> = first.into_iter().chain(reports.into_values()).collect();
         write_json(out, &reports)?;
     }
     out.flush()?;

@@ -81,9 +81,11 @@ impl Printing<'_> {
     }
 }
 
-/// A picture is complete when every node has rates or is down.
+/// A picture is complete when the scheduler has answered, and every node has rates or is down.
 fn is_complete(fleet: &Fleet) -> bool {
-    fleet.nodes.iter().all(|node| node.is_settled || node.fault().is_some())
+    let asked = fleet.jobs.as_ref();
+    asked.is_none_or(|list| list.at.is_some() || list.problem.is_some())
+        && fleet.nodes.iter().all(|node| node.is_settled || node.fault().is_some())
 }
 
 fn any_answered(fleet: &Fleet) -> bool {

@@ -63,6 +63,7 @@ pub(super) async fn show(
                     watch.refresh();
                 }
                 Request::Focus(node) => watch.focus(node),
+                Request::LookAt(job) => watch.look_at(job),
             }
         }
         std::future::pending().await

@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::app::discover::Discovery;
 use crate::collect::{Collector, Orders};
 use crate::fleet::{Board, FleetReader, Pace};
-use crate::model::NodeName;
+use crate::inventory::Roster;
+use crate::model::{JobId, NodeName};
 use crate::pipeline::Pipeline;
 use crate::time::Clock;
 use crate::transport::{Target, Transport};
@@ -24,7 +26,7 @@ const FAREWELL: Duration = Duration::from_millis(1500);
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Whom.
-    pub(super) targets: Vec<Target>,
+    pub(super) discovery: Discovery,
     /// How they are reached.
     pub(super) transport: Transport,
     /// Whose time.
@@ -42,28 +44,30 @@ pub(super) struct Plan {
 pub(super) struct Watch {
     board: Arc<Board>,
     orders: watch::Sender<Orders>,
+    discovery: Discovery,
     ended: Receiver<()>,
 }
 
 impl Watch {
     /// Starts watching.
     pub(super) fn start(plan: Plan) -> io::Result<Self> {
-        let names: Vec<NodeName> = plan.targets.iter().map(|target| target.name.clone()).collect();
-        let board = Board::new(names, plan.history);
+        let rosters = plan.discovery.rosters();
+        let board = Board::new([], plan.history);
+        list(&board, &rosters.borrow());
         let (orders, followed) = watch::channel(Orders::every(plan.interval));
         let (ending, ended) = channel();
         let published = Arc::clone(&board);
-        let Plan { targets, transport, clock, history, max_connecting, .. } = plan;
+        let Plan { discovery, transport, clock, history, max_connecting, .. } = plan;
         let collector = Collector::new(transport, clock, followed, max_connecting);
         let runtime = collector.runtime()?;
         thread::Builder::new().name("sessions".to_owned()).spawn(move || {
-            runtime.block_on(run(targets, collector, published, history));
+            runtime.block_on(run(rosters, collector, published, history));
             // A name service that hangs must not hold up the end.
             runtime.shutdown_background();
             // Nobody may be waiting any more.
             ending.send(()).ok();
         })?;
-        Ok(Self { board, orders, ended })
+        Ok(Self { board, orders, discovery, ended })
     }
 
     /// Returns a reader of the fleet.
@@ -71,9 +75,15 @@ impl Watch {
         self.board.reader()
     }
 
-    /// Asks every node for everything, and tries those that are down.
+    /// Asks every node for everything, tries those that are down, and asks for a new roster.
     pub(super) fn refresh(&self) {
+        self.discovery.refresh();
         self.orders.send_modify(|orders| orders.refresh += 1);
+    }
+
+    /// Asks about one job in detail.
+    pub(super) fn look_at(&self, job: Option<JobId>) {
+        self.discovery.look_at(job);
     }
 
     /// Samples one node faster than the others.
@@ -91,17 +101,31 @@ impl Drop for Watch {
     }
 }
 
-async fn run(targets: Vec<Target>, collector: Collector, board: Arc<Board>, history: Duration) {
+/// Puts a roster on the board.
+fn list(board: &Board, roster: &Roster) {
+    board.list(roster.targets.iter().map(|target| target.name.clone()), roster.jobs.clone());
+}
+
+async fn run(
+    mut rosters: watch::Receiver<Arc<Roster>>,
+    collector: Collector,
+    board: Arc<Board>,
+    history: Duration,
+) {
     let pipeline = Pipeline::new(Arc::clone(&board), history);
-    let targets = targets
-        .into_iter()
-        .map(|target| {
-            let intake = pipeline.intake(target.name.clone());
-            (target, intake)
-        })
-        .collect();
+    let targets = |roster: &Roster| Arc::<[Target]>::from(roster.targets.as_slice());
+    let (listed, followed) = watch::channel(targets(&rosters.borrow_and_update()));
+    let listing = async {
+        while rosters.changed().await.is_ok() {
+            let roster = Arc::clone(&rosters.borrow_and_update());
+            list(&board, &roster);
+            listed.send_replace(targets(&roster));
+        }
+        std::future::pending::<()>().await;
+    };
     tokio::select! {
-        () = collector.run(targets) => {}
+        () = collector.follow(followed, |node| pipeline.intake(node.clone())) => {}
         () = board.publish(Pace::default()) => {}
+        () = listing => {}
     }
 }

@@ -71,7 +71,11 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
             Cause::Configuration => (FaultKind::Configuration, says.clone()),
             Cause::Other => (FaultKind::SessionLost, format!("ssh says: {says}")),
         },
+        From::ExecFailed { program, says } => {
+            (FaultKind::SessionLost, format!("{program} says: {says}"))
+        }
         From::BadConfiguration { why } => (FaultKind::Configuration, why.clone()),
+        From::NoJob { says } => (FaultKind::NoJob, says.clone()),
         From::Broken { step, .. } => (FaultKind::SessionLost, step.to_string()),
         From::SessionLost { why } => (FaultKind::SessionLost, why.clone()),
         From::ProgramNotFound { program, .. } => {
@@ -146,6 +150,7 @@ mod tests {
             From::ProxyCommandFailed { command: String::new(), why: String::new() },
             From::SshProgram { cause: Cause::Other, says: String::new() },
             From::SshProgram { cause: Cause::HostKeyUnknown, says: String::new() },
+            From::ExecFailed { program: String::new(), says: String::new() },
             From::BadConfiguration { why: String::new() },
         ];
         for fault in faults {

@@ -16,7 +16,7 @@ pub(super) struct Advice {
 impl Advice {
     pub(super) fn about(target: &Target) -> Self {
         let node = match &target.reach {
-            Reach::Ssh(_) => target.name.as_str().to_owned(),
+            Reach::Ssh(_) => target.name.host().to_owned(),
             Reach::Local => "this machine".to_owned(),
         };
         Self { node, options: BTreeMap::new() }
@@ -159,9 +159,19 @@ impl Advice {
             Fault::SshProgram { .. } | Fault::Broken { .. } | Fault::SessionLost { .. } => {
                 format!("try by hand: ssh -v {node} true")
             }
+            Fault::NoJob { .. } => {
+                "submit a job to this node first: salloc or sbatch with -w".to_owned()
+            }
+            Fault::ExecFailed { .. } => {
+                "run the command by hand; it must pass standard input on to a shell on the node, \
+                 or take what to run as {command}"
+                    .to_owned()
+            }
             Fault::BadConfiguration { .. } => format!("correct it; ssh -G {node} reads it too"),
             Fault::ProgramNotFound { program, .. } => {
-                format!("install {program}, or name it with --ssh-binary=PROGRAM")
+                format!(
+                    "install {program}, or name another (--ssh-binary=PROGRAM, --exec 'PROGRAM …')"
+                )
             }
         }
     }
@@ -236,6 +246,7 @@ impl Advice {
             | FaultKind::ChannelRefused
             | FaultKind::Silent
             | FaultKind::BadReply
+            | FaultKind::NoJob
             | FaultKind::SessionLost) => kind.remedy().replace("HOST", node),
         }
     }

@@ -12,6 +12,9 @@ use crate::transport::{Attempt, Fault, Note, Noted, Step, Verdict, Way};
 /// Longest sentence of a fault.
 const LONGEST: usize = 900;
 
+/// The step of the ssh program.
+const SSH_PROGRAM: &str = "ssh program";
+
 /// When the way was begun and ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
@@ -41,7 +44,7 @@ pub(super) fn rows(
         offers: Vec::new(),
         tried: Vec::new(),
         step: Step::Configuration,
-        is_by_program: false,
+        program: None,
     };
     for noted in notes {
         path.follow(noted);
@@ -70,7 +73,8 @@ struct Path<'a> {
     offers: Vec<String>,
     tried: Vec<String>,
     step: Step,
-    is_by_program: bool,
+    /// The step of the program that does everything.
+    program: Option<&'static str>,
 }
 
 impl Path<'_> {
@@ -194,13 +198,19 @@ impl Path<'_> {
                 self.push(at, row);
             }
             Note::Program(program) => {
-                self.is_by_program = true;
-                self.last = at;
                 let found = format!("{} reaches the node", clean(&program.to_string_lossy(), 200));
-                self.rows.push(Row::new("ssh program", Mark::Ok, found));
+                self.leave_to(at, SSH_PROGRAM, found);
             }
+            Note::Exec(command) => self.leave_to(at, "exec command", clean(command, 400)),
             Note::Gateway(_) | Note::GatewayEnd => {}
         }
+    }
+
+    /// Notes that a program does the rest.
+    fn leave_to(&mut self, at: Instant, step: &'static str, found: String) {
+        self.program = Some(step);
+        self.last = at;
+        self.rows.push(Row::new(step, Mark::Ok, found));
     }
 
     /// Returns what the node offers, and what was tried.
@@ -212,8 +222,8 @@ impl Path<'_> {
 
     fn arrive(mut self, ended: Instant, banner: Option<&str>) {
         let took = self.since(ended);
-        if self.is_by_program {
-            if let Some(row) = self.row("ssh program") {
+        if let Some(step) = self.program {
+            if let Some(row) = self.row(step) {
                 row.took = Some(took);
             }
             return;
@@ -229,7 +239,7 @@ impl Path<'_> {
         while !self.gateways.is_empty() {
             self.leave_gateway(ended);
         }
-        let step = if self.is_by_program { "ssh program" } else { step_of(fault, self.step) };
+        let step = self.program.unwrap_or_else(|| step_of(fault, self.step));
         let mut details = std::mem::take(&mut self.failed);
         if step == "login" {
             details.extend(self.proofs());
@@ -274,6 +284,7 @@ fn step_of(fault: &Fault, last: Step) -> &'static str {
         | Fault::PasswordOnly { .. }
         | Fault::Unanswered { .. }
         | Fault::KeyEncrypted { .. }
+        | Fault::NoJob { .. }
         | Fault::AgentUnreachable { .. } => "login",
         Fault::ChannelRefused { .. } | Fault::CommandRefused => "channel",
         Fault::OnlySsh { .. } | Fault::NoKnownAlgorithm { .. } | Fault::BadConfiguration { .. } => {
@@ -283,7 +294,9 @@ fn step_of(fault: &Fault, last: Step) -> &'static str {
         | Fault::GatewayCannotReach { .. }
         | Fault::GatewayForbids { .. }
         | Fault::ProxyCommandFailed { .. } => "way",
-        Fault::SshProgram { .. } | Fault::ProgramNotFound { .. } => "ssh program",
+        Fault::SshProgram { .. } | Fault::ExecFailed { .. } | Fault::ProgramNotFound { .. } => {
+            SSH_PROGRAM
+        }
         Fault::SessionLost { .. } => step_name(last),
     }
 }
@@ -362,6 +375,7 @@ fn brief(note: &Note) -> Option<String> {
         | Note::Agreed { .. }
         | Note::Offers(_)
         | Note::Beyond(_)
+        | Note::Exec(_)
         | Note::Program(_) => None,
     }
 }

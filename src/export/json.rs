@@ -1,6 +1,6 @@
 //! The JSON snapshot.
 //!
-//! `{schema, at, source, nodes: [{name, link, fault, sources, host, devices, jobs}], jobs, totals}`;
+//! `{schema, at, source, roster, nodes: [{name, link, fault, sources, host, devices, jobs}], jobs, totals}`;
 //! keys are field ids, what is unknown is `null` with its reason under `unknown` of the same object.
 
 use std::collections::BTreeMap;
@@ -10,9 +10,11 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
 use crate::fields::{Field, HOST, PROCESS, Usage, Value, of_device};
-use crate::fleet::{Fleet, Happened, Node, Process, SourceState, Totals, Traffic};
-use crate::model::{Device, DeviceFault, Link, LinkCounters, Reason, Via};
+use crate::fleet::{Fleet, Happened, Ledger, Node, Process, SourceState, Totals, Traffic};
+use crate::model::{Device, DeviceFault, JobId, Link, LinkCounters, Reason, Via};
 use crate::time::Timestamp;
+
+mod jobs;
 
 /// Version of the snapshot's shape.
 const SCHEMA: u32 = 1;
@@ -24,13 +26,14 @@ pub fn write_json(
     now: Timestamp,
     source: &str,
 ) -> io::Result<()> {
-    let snapshot = Snapshot { fleet, now, source };
+    let snapshot = Snapshot { fleet, ledger: Ledger::of(fleet), now, source };
     serde_json::to_writer(&mut *out, &snapshot)?;
     out.write_all(b"\n")
 }
 
 struct Snapshot<'a> {
     fleet: &'a Fleet,
+    ledger: Ledger<'a>,
     now: Timestamp,
     source: &'a str,
 }
@@ -43,8 +46,10 @@ impl Serialize for Snapshot<'_> {
         map.serialize_entry("schema", &SCHEMA)?;
         map.serialize_entry("at", &rfc3339(self.now))?;
         map.serialize_entry("source", self.source)?;
+        let roster = self.fleet.jobs.as_ref().map(|list| jobs::list(list, self.now));
+        map.serialize_entry("roster", &roster)?;
         map.serialize_entry("nodes", &nodes)?;
-        map.serialize_entry("jobs", &jobs(self.fleet))?;
+        map.serialize_entry("jobs", &jobs::all(self.fleet, &self.ledger, self.now))?;
         map.serialize_entry("totals", &totals(&Totals::of(self.fleet, self.now)))?;
         map.end()
     }
@@ -82,7 +87,8 @@ impl Serialize for NodeJson<'_> {
         map.serialize_entry("host", &HostJson { node })?;
         map.serialize_entry("devices", &devices)?;
         map.serialize_entry("events", &events(node, now))?;
-        map.serialize_entry("jobs", &jobs_of(node).keys().collect::<Vec<_>>())?;
+        let jobs = self.snapshot.ledger.jobs_on(&node.name);
+        map.serialize_entry("jobs", &jobs.into_iter().map(JobId::as_str).collect::<Vec<_>>())?;
         map.end()
     }
 }
@@ -298,31 +304,6 @@ fn write_fields<T: 'static, M: SerializeMap>(
         }
     }
     map.serialize_entry("unknown", &unknown)
-}
-
-/// The jobs of a node with the devices each holds.
-fn jobs_of(node: &Node) -> BTreeMap<&str, Vec<&str>> {
-    let mut jobs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for used in node.uses.iter() {
-        let Some(job) = node.job_of(used.pid) else { continue };
-        let devices = jobs.entry(job.as_str()).or_default();
-        if !devices.contains(&&*used.device) {
-            devices.push(&used.device);
-        }
-    }
-    jobs
-}
-
-fn jobs(fleet: &Fleet) -> Vec<Json> {
-    let mut all: BTreeMap<&str, Vec<Json>> = BTreeMap::new();
-    for node in fleet.machines() {
-        for (job, devices) in jobs_of(node) {
-            all.entry(job)
-                .or_default()
-                .push(json!({"node": node.name.as_str(), "devices": devices}));
-        }
-    }
-    all.into_iter().map(|(id, allocations)| json!({"id": id, "allocations": allocations})).collect()
 }
 
 fn totals(totals: &Totals) -> Json {

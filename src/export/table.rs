@@ -4,14 +4,19 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::fields::Usage;
-use crate::fleet::{Fleet, Node, Totals};
+use crate::fleet::{Fleet, Ledger, Node, Totals};
 use crate::model::{
     Bytes, Celsius, Device, DeviceFault, Freshness, Link, Percent, Reading, Throttle, Watts,
 };
 use crate::time::Timestamp;
 
+mod jobs;
+
 /// Writes one picture.
 pub fn write_table(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
+    if let Some(list) = &fleet.jobs {
+        jobs::write(out, list, &Ledger::of(fleet), now)?;
+    }
     let width = fleet.nodes.iter().map(|node| node.name.as_str().len()).max().unwrap_or(0).max(4);
     for node in fleet.nodes.iter() {
         let same = fleet.same_as.get(&node.name).map(|name| format!("same machine as {name}"));

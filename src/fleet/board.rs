@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::fleet::Fleet;
 use crate::fleet::node::Node;
-use crate::model::{Hello, NodeName};
+use crate::model::{Hello, JobId, JobList, NodeName, ProcessStatics};
 
 /// How often a fleet is published at most.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,8 @@ pub struct Board {
     standing: Mutex<Standing>,
     changed: Notify,
     published: watch::Sender<Fleet>,
+    /// How long new nodes keep their histories.
+    keep: Duration,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,9 @@ struct Standing {
     has_new_hello: bool,
     focus: Option<NodeName>,
     is_urgent: bool,
+    jobs: Option<Arc<JobList>>,
+    /// The numbers of jobs that processes know by another name.
+    numbers: BTreeMap<JobId, JobId>,
 }
 
 /// Reads the newest published fleet.
@@ -55,19 +60,38 @@ impl Board {
             names.into_iter().map(|name| Arc::new(Node::new(name, keep))).collect();
         let fleet = Fleet::new(nodes.clone().into());
         let standing = Standing {
-            places: nodes
-                .iter()
-                .enumerate()
-                .map(|(place, node)| (node.name.clone(), place))
-                .collect(),
+            places: places(&nodes),
             same_as: Arc::clone(&fleet.same_as),
             has_new_hello: false,
             nodes,
             focus: None,
             is_urgent: true,
+            jobs: None,
+            numbers: BTreeMap::new(),
         };
         let (published, _) = watch::channel(fleet);
-        Arc::new(Self { standing: Mutex::new(standing), changed: Notify::new(), published })
+        Arc::new(Self { standing: Mutex::new(standing), changed: Notify::new(), published, keep })
+    }
+
+    /// Takes another list of nodes, in this order, and the jobs they have. What is known of nodes
+    /// that stay is kept; the others are forgotten.
+    pub fn list(&self, names: impl IntoIterator<Item = NodeName>, jobs: Option<Arc<JobList>>) {
+        let mut guard = self.lock();
+        let standing = &mut *guard;
+        standing.numbers = jobs.iter().flat_map(|jobs| &jobs.jobs).filter_map(lasting).collect();
+        standing.jobs = jobs;
+        let known = |name: &NodeName| standing.nodes.get(*standing.places.get(name)?).cloned();
+        let make = |name: NodeName| {
+            let node = known(&name).unwrap_or_else(|| Arc::new(Node::new(name, self.keep)));
+            number_jobs(node, &standing.numbers)
+        };
+        let nodes: Vec<Arc<Node>> = names.into_iter().map(make).collect();
+        standing.places = places(&nodes);
+        standing.nodes = nodes;
+        standing.has_new_hello = true;
+        drop(guard);
+        // Seldom, and nobody must see the nodes of before.
+        self.published.send_replace(self.fleet());
     }
 
     /// Returns a reader of what is published.
@@ -91,7 +115,7 @@ impl Board {
             standing.places.get(&node.name).and_then(|place| standing.nodes.get_mut(*place));
         if let Some(place) = place {
             standing.has_new_hello |= !is_same(place.hello.as_ref(), node.hello.as_ref());
-            *place = node;
+            *place = number_jobs(node, &standing.numbers);
         }
         drop(guard);
         self.changed.notify_one();
@@ -121,12 +145,13 @@ impl Board {
         let mut standing = self.lock();
         standing.is_urgent = false;
         let nodes: Arc<[Arc<Node>]> = standing.nodes.as_slice().into();
+        let jobs = standing.jobs.clone();
         if std::mem::take(&mut standing.has_new_hello) {
-            let fleet = Fleet::new(nodes);
+            let fleet = Fleet { jobs, ..Fleet::new(nodes) };
             standing.same_as = Arc::clone(&fleet.same_as);
             return fleet;
         }
-        Fleet { nodes, same_as: Arc::clone(&standing.same_as) }
+        Fleet { nodes, same_as: Arc::clone(&standing.same_as), jobs }
     }
 
     fn due(&self, last: Option<Instant>, pace: Pace) -> Option<Instant> {
@@ -138,6 +163,45 @@ impl Board {
         // A panic elsewhere leaves whole nodes behind: each is put in one move.
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn places(nodes: &[Arc<Node>]) -> BTreeMap<NodeName, usize> {
+    nodes.iter().enumerate().map(|(place, node)| (node.name.clone(), place)).collect()
+}
+
+fn lasting(job: &crate::model::Job) -> Option<(JobId, JobId)> {
+    Some((job.lasting_id.clone()?, job.id.clone()))
+}
+
+/// Gives a node's processes the numbers of their jobs, where control groups know them by another
+/// name.
+fn number_jobs(mut node: Arc<Node>, numbers: &BTreeMap<JobId, JobId>) -> Arc<Node> {
+    let number = |statics: &ProcessStatics| {
+        if statics.job.is_some() {
+            return None;
+        }
+        numbers.get(&JobId::new(statics.sluid.as_deref()?)?).cloned()
+    };
+    let seen = node.processes.iter().map(|process| &*process.statics);
+    let mut all = seen.chain(node.unseen.iter().map(|process| &process.statics));
+    if numbers.is_empty() || !all.any(|statics| number(statics).is_some()) {
+        return node;
+    }
+    let processes = node.processes.iter().cloned().map(|mut process| {
+        if let Some(job) = number(&process.statics) {
+            Arc::make_mut(&mut process.statics).job = Some(job);
+        }
+        process
+    });
+    let processes = processes.collect();
+    let unseen = node.unseen.iter().cloned().map(|mut process| {
+        process.statics.job = number(&process.statics).or(process.statics.job);
+        process
+    });
+    let unseen = unseen.collect();
+    let node_now = Arc::make_mut(&mut node);
+    (node_now.processes, node_now.unseen) = (processes, unseen);
+    node
 }
 
 fn is_same(one: Option<&Arc<Hello>>, other: Option<&Arc<Hello>>) -> bool {
@@ -161,6 +225,62 @@ mod tests {
         let mut node = Node::new(name(node), Duration::ZERO);
         node.link = Link::Opening { attempt };
         Arc::new(node)
+    }
+
+    fn names(board: &Board) -> Vec<String> {
+        board.reader().borrow().nodes.iter().map(|node| node.name.to_string()).collect()
+    }
+
+    #[test]
+    fn another_list_keeps_what_is_known_of_nodes_that_stay() {
+        let board = Board::new([name("a"), name("b")], Duration::ZERO);
+        board.put(opening("b", 7));
+        board.list([name("c"), name("b")], None);
+        assert_eq!(names(&board), ["c", "b"]);
+        board.put(opening("a", 1));
+        board.put(opening("c", 2));
+        board.list([name("b"), name("c")], None);
+        let fleet = board.reader().borrow().clone();
+        assert_eq!(names(&board), ["b", "c"]);
+        assert_eq!(fleet.node(&name("b")).unwrap().link, Link::Opening { attempt: 7 });
+        assert_eq!(fleet.node(&name("c")).unwrap().link, Link::Opening { attempt: 2 });
+    }
+
+    #[test]
+    fn a_process_is_of_the_job_that_people_know_whichever_comes_first() {
+        use crate::model::{Absence, Job, JobState, UnseenProcess};
+        let statics =
+            ProcessStatics { sluid: Some("s1MXM7XYD0DV00".into()), ..ProcessStatics::default() };
+        let mut node = Node::new(name("a"), Duration::ZERO);
+        node.unseen = [UnseenProcess { pid: 7, why: Absence::Hidden, statics }].into();
+        let job = Job {
+            id: JobId::new("11").unwrap(),
+            shown_id: "2_1".into(),
+            lasting_id: JobId::new("s1MXM7XYD0DV00"),
+            name: "x".into(),
+            user: "alice".into(),
+            partition: "gpu".into(),
+            account: None,
+            state: JobState::Running,
+            reason: None,
+            submitted_at: None,
+            starts_at: None,
+            ends_at: None,
+            limit: None,
+            node_count: 1,
+            allocations: Arc::default(),
+        };
+        let jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));
+        let number = |board: &Board| {
+            board.fleet().nodes[0].unseen[0].statics.job.as_ref().map(ToString::to_string)
+        };
+        let board = Board::new([name("a")], Duration::ZERO);
+        board.put(Arc::new(node.clone()));
+        assert_eq!(number(&board), None);
+        board.list([name("a")], jobs);
+        assert_eq!(number(&board).as_deref(), Some("11"));
+        board.put(Arc::new(node));
+        assert_eq!(number(&board).as_deref(), Some("11"));
     }
 
     async fn publications(focus: Option<NodeName>) -> usize {

@@ -34,6 +34,8 @@ pub enum Via {
     Native,
     /// By the ssh program.
     SshProgram,
+    /// By a command of the user's.
+    Exec,
     /// It is this machine.
     Local,
 }
@@ -44,6 +46,7 @@ impl Via {
         match self {
             Self::Native => "native",
             Self::SshProgram => "ssh",
+            Self::Exec => "exec",
             Self::Local => "local",
         }
     }
@@ -96,6 +99,8 @@ pub enum FaultKind {
     Silent,
     /// What the node sent makes no sense.
     BadReply,
+    /// The node lets in only who has a job there.
+    NoJob,
     /// The session ended.
     SessionLost,
 }
@@ -148,6 +153,7 @@ impl FaultKind {
             Self::NoInterpreter => "no interpreter",
             Self::Silent => "silent",
             Self::BadReply => "bad reply",
+            Self::NoJob => "no job of yours there",
             Self::SessionLost => "session lost",
         }
     }
@@ -179,6 +185,7 @@ impl FaultKind {
             Self::NoInterpreter => "see whether the login shell works: ssh HOST /bin/sh -c true",
             Self::Silent => "look at the node; gtop connects again by itself",
             Self::BadReply => "see what the login files print: ssh HOST true",
+            Self::NoJob => "gtop comes back once a job of yours runs there",
             Self::SessionLost => "gtop connects again by itself",
         }
     }

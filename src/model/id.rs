@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The name of a node as the user gave it.
+/// The name of a node as the user gave it, or, where hosts have numbers, a label before the host:
+/// `w3 10.130.0.25`.
 ///
 /// Holds only letters, digits and `. _ - : @ + [ ]`, at most 255 bytes, and does not begin with
 /// `-`: it may stand in a command line, a file and on the screen as it is.
@@ -54,9 +55,25 @@ impl NodeName {
         Ok(Self(name.into()))
     }
 
-    /// Returns the name.
+    /// Puts a label before a host; both are judged.
+    pub fn labelled(label: &str, host: &str) -> Result<Self, NodeNameError> {
+        let (label, host) = (Self::new(label)?, Self::new(host)?);
+        Ok(Self(format!("{label} {host}").into()))
+    }
+
+    /// Returns the name, with its label.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the label, or the whole name where there is none.
+    pub fn label(&self) -> &str {
+        self.0.split_once(' ').map_or(&self.0, |(label, _)| label)
+    }
+
+    /// Returns what to type to reach the node: the name without its label.
+    pub fn host(&self) -> &str {
+        self.0.split_once(' ').map_or(&self.0, |(_, host)| host)
     }
 }
 
@@ -160,6 +177,18 @@ mod tests {
             assert!(NodeName::new(bad).is_err(), "{bad:?}");
         }
         assert!(NodeName::new(&"a".repeat(256)).is_err());
+    }
+
+    #[test]
+    fn a_label_stands_before_a_host() {
+        let name = NodeName::labelled("w3", "10.130.0.25").unwrap();
+        assert_eq!(
+            (name.as_str(), name.label(), name.host()),
+            ("w3 10.130.0.25", "w3", "10.130.0.25")
+        );
+        let name = NodeName::new("gpu01").unwrap();
+        assert_eq!((name.label(), name.host()), ("gpu01", "gpu01"));
+        assert!(NodeName::labelled("w3", "-x").is_err() && NodeName::labelled("w 3", "x").is_err());
     }
 
     #[test]

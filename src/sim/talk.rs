@@ -155,9 +155,9 @@ struct Probe<'a> {
     slow_at: f64,
     uses_at: f64,
     stuck_told_at: f64,
-    events_at: f64,
     /// Frames to be sent at once.
     answers: Vec<Vec<u8>>,
+    events_at: f64,
 }
 
 impl<'a> Probe<'a> {
@@ -189,8 +189,8 @@ impl<'a> Probe<'a> {
             slow_at: began,
             uses_at: began,
             stuck_told_at: f64::NEG_INFINITY,
-            events_at: began,
             answers: Vec::new(),
+            events_at: began,
         }
     }
 

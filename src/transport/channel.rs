@@ -143,7 +143,7 @@ impl Channel {
         match &self.0 {
             Kind::Ssh(_) => Via::Native,
             Kind::Local(_) => Via::Local,
-            Kind::System(_) => Via::SshProgram,
+            Kind::System(system) => system.via(),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crate::transport::channel::Channel;
+use crate::transport::exec::{ExecCall, ExecTemplate};
 use crate::transport::fault::{Fault, Step};
 use crate::transport::files::lock;
 use crate::transport::identity::Identity;
@@ -12,7 +13,7 @@ use crate::transport::notes::{self, Note};
 use crate::transport::ssh_config::{Question, Settings};
 use crate::transport::system::Call;
 use crate::transport::target::{SshTarget, Target};
-use crate::transport::{LOGIN_LIMIT, Transport, connect_limit};
+use crate::transport::{CONNECT_LIMIT, LOGIN_LIMIT, Transport, connect_limit};
 
 /// Methods the ssh program knows and gtop does not.
 const LACKING: [&str; 3] = ["hostbased", "gssapi-with-mic", "gssapi-keyex"];
@@ -88,6 +89,24 @@ impl Transport {
             }
             Err(program) => Err(both(fault, program)),
         }
+    }
+
+    /// Starts a command by a command of the user's.
+    pub(super) async fn by_exec(
+        &self,
+        template: &ExecTemplate,
+        target: &Target,
+        command: &str,
+        mut on_step: impl FnMut(Step),
+    ) -> Result<Channel, Fault> {
+        on_step(Step::Connection);
+        let options = &self.0.options;
+        let node = target.name.host();
+        notes::note(|| Note::Exec(template.shown(node)));
+        let leash = Leash(options.leash.as_deref());
+        let limit = options.connect_timeout.unwrap_or(CONNECT_LIMIT) + LOGIN_LIMIT;
+        let call = ExecCall { template, node, leash, limit };
+        Ok(Channel::system(Box::pin(call.open(command)).await?))
     }
 
     /// Starts a command by the ssh program.

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::transport::fault::{self, Cause, Fault, HostKeyChange, Step};
+use crate::transport::login;
 
 /// What ssh wrote to stderr, and what it was asked for.
 #[derive(Debug)]
@@ -20,7 +21,8 @@ pub(super) struct Said<'a> {
 
 /// Returns why ssh failed.
 pub(super) fn fault(said: &Said<'_>) -> Fault {
-    said.configuration()
+    login::no_job(Some(said.text))
+        .or_else(|| said.configuration())
         .or_else(|| said.name())
         .or_else(|| said.host_key())
         .or_else(|| said.login())

@@ -290,11 +290,25 @@ pub enum Fault {
         /// The line that says so.
         says: String,
     },
+    /// The command of the user's does not lead to the node.
+    #[error("{program} does not lead there: {says}; run the command of --exec by hand")]
+    ExecFailed {
+        /// The program.
+        program: String,
+        /// The last line it printed, or how it ended.
+        says: String,
+    },
     /// The configuration, or the target itself, is wrong.
     #[error("bad configuration: {why}")]
     BadConfiguration {
         /// What is wrong, in the words of `ssh` where it found it.
         why: String,
+    },
+    /// The node lets in only who has a job there.
+    #[error("the node lets in only who has a job there ({says})")]
+    NoJob {
+        /// The line that says so.
+        says: String,
     },
     /// The connection broke while it was being made.
     #[error("connection lost while {step} ({why})")]
@@ -418,6 +432,8 @@ impl Fault {
             | Self::GatewayCannotReach { .. }
             | Self::ProxyCommandFailed { .. }
             | Self::SshProgram { cause: Cause::Other, .. }
+            | Self::NoJob { .. }
+            | Self::ExecFailed { .. }
             | Self::Broken { .. }
             | Self::SessionLost { .. } => true,
             Self::ByWayOf { fault, .. } => fault.retries_by_itself(),
@@ -492,7 +508,9 @@ impl Fault {
             }
             Self::ProxyCommandFailed { .. } => "ProxyCommand failed".into(),
             Self::SshProgram { cause, .. } => cause.words().into(),
+            Self::ExecFailed { program, .. } => format!("{program} failed").into(),
             Self::BadConfiguration { .. } => "bad configuration".into(),
+            Self::NoJob { .. } => "no job there".into(),
             Self::Broken { step, .. } => format!("connection lost while {step}").into(),
             Self::SessionLost { .. } => "session lost".into(),
             Self::ProgramNotFound { .. } => "program not found".into(),

@@ -30,7 +30,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(super) struct Group(Child);
 
 impl Group {
-    fn start(mut command: Command) -> std::io::Result<Self> {
+    pub(super) fn start(mut command: Command) -> std::io::Result<Self> {
         let command = command.process_group(0).kill_on_drop(true);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map(Self)
     }
@@ -41,19 +41,31 @@ impl Group {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map(Self)
     }
 
-    async fn wait(&mut self) -> std::io::Result<ExitStatus> {
+    pub(super) async fn wait(&mut self) -> std::io::Result<ExitStatus> {
         self.0.wait().await
     }
-}
 
-impl Drop for Group {
-    fn drop(&mut self) {
+    /// Returns the child's ends of its pipes: to write to, and two to read from.
+    pub(super) fn pipes(
+        &mut self,
+    ) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
+        (self.0.stdin.take(), self.0.stdout.take(), self.0.stderr.take())
+    }
+
+    /// Ends the whole group.
+    pub(super) fn kill(&self) {
         // The number is there only until the child was waited for; later it could be another's.
         let id = self.0.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         if let Some(id) = id {
             // The group may be gone already, which is what is wanted.
             rustix::process::kill_process_group(id, Signal::KILL).ok();
         }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 

@@ -19,7 +19,7 @@ use russh::{MethodKind, MethodSet};
 use crate::time::Clock;
 use crate::transport::agent::{Agent, Door};
 use crate::transport::dial::Deadline;
-use crate::transport::fault::{Fault, Silence, Step};
+use crate::transport::fault::{self, Fault, Silence, Step};
 use crate::transport::identity::{CertificateFile, Identity};
 use crate::transport::interview::Interview;
 use crate::transport::login::candidates::{Candidate, Hand, Proof, Selection, Stock};
@@ -81,8 +81,17 @@ impl Login {
             silence: None,
             accepted: 0,
         };
-        course.run().await
+        let logged_in = course.run().await;
+        logged_in.map_err(|fault| no_job(session.seen.banner().as_deref()).unwrap_or(fault))
     }
+}
+
+/// Recognises a node that lets in only who has a job there: it says so before it closes the
+/// connection, or refuses the login.
+pub(super) fn no_job(said: Option<&str>) -> Option<Fault> {
+    let denied = |line: &&str| line.contains("denied by pam_slurm");
+    let line = said?.lines().map(str::trim_end).find(denied)?;
+    Some(Fault::NoJob { says: fault::quote(line) })
 }
 
 /// What one attempt came to.

@@ -100,6 +100,8 @@ pub enum Note {
         /// The user there.
         user: String,
     },
+    /// A command of the user's is started, to lead to the host.
+    Exec(String),
     /// gtop itself cannot get in, and the ssh program is tried.
     Beyond(String),
     /// The ssh program takes over; what it does it does not tell.

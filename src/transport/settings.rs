@@ -19,6 +19,11 @@ use crate::transport::{Shared, Transport, ending, local};
 const LIMIT: Duration = Duration::from_secs(10);
 
 impl Transport {
+    /// Says whether a node is reached as the ssh configuration says.
+    pub fn follows_configuration(&self, target: &Target) -> bool {
+        matches!(target.reach, Reach::Ssh(_)) && self.0.options.exec.is_none()
+    }
+
     /// Returns every option of the configuration that holds for a target, and where it was set.
     pub async fn explain(&self, target: &Target) -> Result<Vec<EffectiveOption>, Fault> {
         let Reach::Ssh(ssh) = &target.reach else { return Ok(Vec::new()) };
@@ -34,6 +39,13 @@ impl Transport {
             }
             found => found.map_err(stopped),
         }
+    }
+
+    /// Returns the hosts that the configuration names, without wildcards, in the order of the files.
+    ///
+    /// Reads files, and may block for as long as that takes.
+    pub fn configured_hosts(&self) -> Result<Vec<String>, Fault> {
+        self.0.configuration().hosts().map_err(stopped)
     }
 
     pub(super) fn question(&self, ssh: &SshTarget) -> Question {

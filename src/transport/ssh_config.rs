@@ -29,6 +29,7 @@ mod answers;
 mod configuration;
 mod finish;
 mod glob;
+mod hosts;
 mod names;
 mod options;
 mod parse;

@@ -2,13 +2,15 @@
 //!
 //! It does whatever the user's ssh does, hosts behind Kerberos included, at the price of a process.
 //! It never asks anything: what it would ask about is a fault. A master connection the user has
-//! open is used, and none is made.
+//! open is used, and none is made. A command of the user's that leads to a node is watched over
+//! likewise.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::model::Via;
 use crate::transport::channel::{Exit, Output};
 use crate::transport::complaint::{self, Said};
 use crate::transport::dial::Deadline;
@@ -57,21 +59,29 @@ pub(super) struct Call<'a> {
     pub(super) methods: &'a [String],
 }
 
-/// A running `ssh`.
+/// A running `ssh`, or another program that leads to a node.
 #[derive(Debug)]
 pub(super) struct System {
     local: Local,
     /// Output that came while it was waited for the first.
     early: VecDeque<Output>,
     complaint: Vec<u8>,
-    typed: String,
-    port: u16,
-    user: String,
-    connect_limit: Duration,
+    whose: Whose,
+    /// What runs on the node has said something.
+    has_spoken: bool,
     /// Nothing more will come.
     is_over: bool,
     /// Why, when it was not the command's own end.
     lost: Option<Fault>,
+}
+
+/// Which program it is that may fail, and what is needed to say why.
+#[derive(Debug)]
+pub(super) enum Whose {
+    /// The ssh program.
+    Ssh { typed: String, port: u16, user: String, connect_limit: Duration },
+    /// A command of the user's.
+    Command { program: String },
 }
 
 impl Call<'_> {
@@ -91,17 +101,13 @@ impl Call<'_> {
 
     async fn try_once(self, command: &str, has_another_command: bool) -> Result<System, Fault> {
         let words = self.words(command, has_another_command);
-        let mut system = System {
-            local: Local::run(self.program, &words, self.leash)?,
-            early: VecDeque::new(),
-            complaint: Vec::new(),
+        let whose = Whose::Ssh {
             typed: self.question.host.clone(),
             port: self.settings.port,
             user: self.settings.user.clone(),
             connect_limit: self.connect_limit,
-            is_over: false,
-            lost: None,
         };
+        let mut system = System::new(Local::run(self.program, &words, self.leash)?, whose);
         system.first().await.map(|()| system)
     }
 
@@ -132,8 +138,28 @@ impl Call<'_> {
 }
 
 impl System {
+    pub(super) fn new(local: Local, whose: Whose) -> Self {
+        Self {
+            local,
+            early: VecDeque::new(),
+            complaint: Vec::new(),
+            whose,
+            has_spoken: false,
+            is_over: false,
+            lost: None,
+        }
+    }
+
+    /// Returns how the node is reached.
+    pub(super) fn via(&self) -> Via {
+        match self.whose {
+            Whose::Ssh { .. } => Via::SshProgram,
+            Whose::Command { .. } => Via::Exec,
+        }
+    }
+
     /// Waits for the first output of the command.
-    async fn first(&mut self) -> Result<(), Fault> {
+    pub(super) async fn first(&mut self) -> Result<(), Fault> {
         loop {
             let output = self.following().await;
             match output {
@@ -168,7 +194,10 @@ impl System {
             }
             Output::Exit(exit) => self.lost = self.own_failure(exit),
             Output::Closed(fault) => self.lost.clone_from(fault),
-            Output::Stdout(_) => return output,
+            Output::Stdout(_) => {
+                self.has_spoken = true;
+                return output;
+            }
         }
         let is_of_the_command = matches!(output, Output::Exit(_)) && self.lost.is_none();
         if is_of_the_command {
@@ -178,17 +207,41 @@ impl System {
         Output::Closed(self.lost.clone())
     }
 
-    /// Returns why ssh itself failed, when it was not the command that ended so.
+    /// Returns why the program itself failed, when it was not the command that ended so.
     fn own_failure(&self, exit: &Exit) -> Option<Fault> {
-        match exit {
-            Exit::Status(OWN_FAILURE) => Some(self.fault()),
-            Exit::Status(status) if *status == u32::from(NOT_STARTED) => self.not_started(),
-            Exit::Status(_) => None,
-            Exit::Signal(name) => {
+        if *exit == Exit::Status(u32::from(NOT_STARTED))
+            && let Some(fault) = self.not_started()
+        {
+            return Some(fault);
+        }
+        match (&self.whose, exit) {
+            (Whose::Ssh { typed, port, user, connect_limit }, Exit::Status(OWN_FAILURE)) => {
+                let (text, limit) = (&self.words(), *connect_limit);
+                Some(complaint::fault(&Said { text, typed, port: *port, user, limit }))
+            }
+            (Whose::Ssh { .. }, Exit::Signal(name)) => {
                 let why = format!("the ssh program was ended by SIG{name}");
                 Some(Fault::SessionLost { why })
             }
+            (Whose::Ssh { .. }, Exit::Status(_)) => None,
+            (Whose::Command { program }, exit) => self.failure_of(program, exit),
         }
+    }
+
+    /// Nobody can tell the end of such a command from that of what it ran, but for what was said.
+    fn failure_of(&self, program: &str, exit: &Exit) -> Option<Fault> {
+        let words = self.words();
+        let last = words.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        let end = match exit {
+            Exit::Status(status) => format!("exit status {status}"),
+            Exit::Signal(name) => format!("ended by SIG{name}"),
+        };
+        let is_well = *exit == Exit::Status(0);
+        if self.has_spoken && (is_well || last.is_none()) {
+            return None;
+        }
+        let says = last.map_or(end, fault::quote);
+        Some(Fault::ExecFailed { program: fault::quote(program), says })
     }
 
     fn words(&self) -> String {
@@ -201,12 +254,6 @@ impl System {
         let line = words.lines().find_map(|line| line.strip_prefix("gtop: cannot start "))?;
         let (program, why) = line.rsplit_once(": ")?;
         Some(Fault::ProgramNotFound { program: fault::quote(program), why: fault::quote(why) })
-    }
-
-    fn fault(&self) -> Fault {
-        let Self { typed, port, user, connect_limit, .. } = self;
-        let text = &self.words();
-        complaint::fault(&Said { text, typed, port: *port, user, limit: *connect_limit })
     }
 
     pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {

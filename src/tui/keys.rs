@@ -39,6 +39,10 @@ pub(crate) enum Action {
     NextNode,
     /// Show or hide the process table.
     Processes,
+    /// Go to the job before.
+    PreviousJob,
+    /// Go to the job after.
+    NextJob,
 }
 
 /// Where a key means something.
@@ -46,6 +50,8 @@ pub(crate) enum Action {
 enum Place {
     Everywhere,
     Only(View),
+    /// In every view besides this one.
+    But(View),
 }
 
 /// A key, as far as we tell them apart.
@@ -73,6 +79,7 @@ const fn letter(letter: char) -> Key {
 }
 
 const FLEET: Place = Place::Only(View::Fleet);
+const JOB: Place = Place::Only(View::Job);
 const NODE: Place = Place::Only(View::Node);
 
 const BINDINGS: &[Binding] = &[
@@ -83,6 +90,62 @@ const BINDINGS: &[Binding] = &[
         action: Action::Open,
         help: "open the selected node",
         hint: Some(("Enter", "open")),
+    },
+    Binding {
+        keys: &[Key::Plain(KeyCode::Up), letter('k'), letter('K')],
+        written: "↑ k K",
+        place: JOB,
+        action: Action::PreviousJob,
+        help: "previous job; with the cursor in the tables, up",
+        hint: Some(("↑ ↓", "job")),
+    },
+    Binding {
+        keys: &[Key::Plain(KeyCode::Down), letter('j'), letter('J')],
+        written: "↓ j J",
+        place: JOB,
+        action: Action::NextJob,
+        help: "next job; with the cursor in the tables, down",
+        hint: None,
+    },
+    Binding {
+        keys: &[Key::Plain(KeyCode::Left), letter('<'), letter(',')],
+        written: "← < ,",
+        place: JOB,
+        action: Action::PreviousNode,
+        help: "previous node of the job",
+        hint: Some(("← →", "node")),
+    },
+    Binding {
+        keys: &[Key::Plain(KeyCode::Right), letter('>'), letter('.')],
+        written: "→ > .",
+        place: JOB,
+        action: Action::NextNode,
+        help: "next node of the job",
+        hint: None,
+    },
+    Binding {
+        keys: &[Key::Plain(KeyCode::Enter)],
+        written: "Enter",
+        place: JOB,
+        action: Action::Open,
+        help: "put the cursor into the tables",
+        hint: Some(("Enter", "select")),
+    },
+    Binding {
+        keys: &[Key::Plain(KeyCode::Esc)],
+        written: "Esc",
+        place: JOB,
+        action: Action::Back,
+        help: "take the cursor out, then back to the fleet",
+        hint: Some(("Esc", "back")),
+    },
+    Binding {
+        keys: &[letter('o')],
+        written: "o",
+        place: JOB,
+        action: Action::Show(View::Fleet),
+        help: "overview: the fleet",
+        hint: None,
     },
     Binding {
         keys: &[Key::Plain(KeyCode::Left), letter('<'), letter(',')],
@@ -135,7 +198,7 @@ const BINDINGS: &[Binding] = &[
     Binding {
         keys: &[Key::Plain(KeyCode::Up), letter('k')],
         written: "↑ k",
-        place: Place::Everywhere,
+        place: Place::But(View::Job),
         action: Action::Move(Step::Up),
         help: "up",
         hint: None,
@@ -143,7 +206,7 @@ const BINDINGS: &[Binding] = &[
     Binding {
         keys: &[Key::Plain(KeyCode::Down), letter('j')],
         written: "↓ j",
-        place: Place::Everywhere,
+        place: Place::But(View::Job),
         action: Action::Move(Step::Down),
         help: "down",
         hint: None,
@@ -186,6 +249,14 @@ const BINDINGS: &[Binding] = &[
         place: Place::Everywhere,
         action: Action::Show(View::Fleet),
         help: "the fleet",
+        hint: None,
+    },
+    Binding {
+        keys: &[letter('2')],
+        written: "2",
+        place: Place::Everywhere,
+        action: Action::Show(View::Job),
+        help: "the selected job, where jobs are watched",
         hint: None,
     },
     Binding {
@@ -275,6 +346,7 @@ impl Place {
         match self {
             Self::Everywhere => true,
             Self::Only(only) => only == view,
+            Self::But(not) => not != view,
         }
     }
 }
@@ -312,10 +384,12 @@ const WIDE: u16 = 110;
 
 /// Returns the help page: every key, and what the signs mean.
 pub(crate) fn help(width: u16) -> Vec<Line> {
-    let mut left = part("Everywhere", Place::Everywhere);
-    let mut right = part("Fleet", FLEET);
+    let mut left = part("Everywhere", |place| matches!(place, Place::Everywhere | Place::But(_)));
+    let mut right = part("Fleet", |place| place == FLEET);
     right.push(Line::new());
-    right.extend(part("Node", NODE));
+    right.extend(part("Job", |place| place == JOB));
+    right.push(Line::new());
+    right.extend(part("Node", |place| place == NODE));
     right.push(Line::new());
     right.extend(signs());
     if width < WIDE {
@@ -337,8 +411,8 @@ pub(crate) fn help(width: u16) -> Vec<Line> {
         .collect()
 }
 
-fn part(title: &str, place: Place) -> Vec<Line> {
-    let own = BINDINGS.iter().filter(|binding| binding.place == place);
+fn part(title: &str, holds: fn(Place) -> bool) -> Vec<Line> {
+    let own = BINDINGS.iter().filter(|binding| holds(binding.place));
     let line = |binding: &Binding| {
         let keys = Line::new().gap(2).left(binding.written, 8, Tone::Accent);
         keys.gap(1).text(binding.help, Tone::Plain)
@@ -367,7 +441,7 @@ const SIGNS: &[(&str, Tone, &str)] = &[
 mod tests {
     use super::*;
 
-    const VIEWS: [View; 2] = [View::Fleet, View::Node];
+    const VIEWS: [View; 3] = [View::Fleet, View::Job, View::Node];
 
     #[test]
     fn no_key_means_two_things_in_one_view() {
@@ -400,6 +474,8 @@ mod tests {
             ),
             (plain(KeyCode::Char('<')), View::Node, Some(Action::PreviousNode)),
             (plain(KeyCode::Char('<')), View::Fleet, None),
+            (plain(KeyCode::Char('j')), View::Job, Some(Action::NextJob)),
+            (plain(KeyCode::Char('j')), View::Fleet, Some(Action::Move(Step::Down))),
             (plain(KeyCode::Char('o')), View::Node, Some(Action::Show(View::Fleet))),
             (KeyEvent::new(KeyCode::Char('q'), KeyModifiers::ALT), View::Fleet, None),
         ] {

@@ -8,13 +8,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::fleet::Fleet;
-use crate::model::{Link, NodeName};
+use crate::model::{JobId, Link, NodeName};
 use crate::time::Timestamp;
 use crate::tui::keys::{self, Action};
 use crate::tui::look::Look;
 use crate::tui::paint::paint;
 use crate::tui::{Ending, Request};
-use crate::view::{self, Navigation, Picture, Setting, Step, View};
+use crate::view::{self, Chosen, Navigation, Picture, Setting, Step, View};
 
 /// For how long a message stays.
 const MESSAGE: Duration = Duration::from_secs(4);
@@ -98,8 +98,11 @@ impl Stage {
 
     /// Takes a key on the help page; says whether that was all it meant.
     fn turn_help(&mut self, action: Action, top: usize) -> bool {
+        let turned = |step: Step| Some(step.from(top, keys::help(u16::MAX).len(), 10));
         self.help = match action {
-            Action::Move(step) => Some(step.from(top, keys::help(u16::MAX).len(), 10)),
+            Action::Move(step) => turned(step),
+            Action::PreviousJob => turned(Step::Up),
+            Action::NextJob => turned(Step::Down),
             Action::Help | Action::Back | Action::Open | Action::Quit => None,
             Action::Interrupt
             | Action::Suspend
@@ -128,10 +131,15 @@ impl Stage {
                 self.frozen = if self.frozen.is_some() { None } else { Some(self.live.clone()) };
             }
             Action::Focus => self.is_focusing = !self.is_focusing,
-            Action::Show(view) => self.navigation.view = view,
+            Action::Show(view) if self.has(view) => self.navigation.view = view,
+            Action::Show(_) => {
+                let text = "no jobs are watched; start gtop with --slurm".to_owned();
+                self.message = Some((text, now.plus(MESSAGE)));
+            }
             Action::NextView => {
                 self.navigation.view = match self.navigation.view {
-                    View::Fleet => View::Node,
+                    View::Fleet if self.has(View::Job) => View::Job,
+                    View::Fleet | View::Job => View::Node,
                     View::Node => View::Fleet,
                 };
             }
@@ -140,6 +148,8 @@ impl Stage {
             Action::Back => self.back(),
             Action::PreviousNode => self.step_node(Step::Up),
             Action::NextNode => self.step_node(Step::Down),
+            Action::PreviousJob => self.step_job(Step::Up),
+            Action::NextJob => self.step_job(Step::Down),
             Action::Processes => {
                 self.navigation.shows_processes = !self.navigation.shows_processes;
             }
@@ -164,20 +174,47 @@ impl Stage {
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
         match self.navigation.view {
             View::Fleet => self.navigation.step_node(picture, step),
-            View::Node => self.navigation.step_table(picture, step),
+            View::Job | View::Node => self.navigation.step_table(picture, step),
         }
     }
 
     fn step_node(&mut self, step: Step) {
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        self.navigation.step_node(picture, step);
+        if self.navigation.view == View::Job {
+            self.navigation.step_job_node(picture, step);
+        } else {
+            self.navigation.step_node(picture, step);
+        }
+    }
+
+    fn step_job(&mut self, step: Step) {
+        let picture = self.frozen.as_ref().unwrap_or(&self.live);
+        if self.navigation.is_in_table() {
+            self.navigation.step_table(picture, step);
+        } else {
+            self.navigation.step_job(picture, step);
+        }
+    }
+
+    /// Says whether there is such a view here.
+    fn has(&self, view: View) -> bool {
+        view != View::Job || self.picture().fleet.jobs.is_some()
+    }
+
+    /// Returns the job that is looked at.
+    pub fn job(&self) -> Option<JobId> {
+        let is_shown = self.navigation.view == View::Job;
+        match self.navigation.job(self.picture()).filter(|_| is_shown)? {
+            Chosen::Listed { job, .. } => Some(job.id.clone()),
+            Chosen::Ended(_) => None,
+        }
     }
 
     fn open(&mut self) {
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
         match self.navigation.view {
             View::Fleet => self.navigation.view = View::Node,
-            View::Node => self.navigation.enter_table(picture),
+            View::Job | View::Node => self.navigation.enter_table(picture),
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::model::{NodeName, Watts};
 use crate::time::Timestamp;
 use crate::view::Setting;
+use crate::view::jobs::{list_age, list_problem};
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::View;
 use crate::view::number::{Thresholds, age, interval, memory_with_unit, or_unknown, percent};
@@ -21,7 +22,7 @@ pub(crate) fn lines(
         lines.push(sums(picture, width));
     }
     if most > 2 {
-        lines.push(tabs(view, setting, width));
+        lines.push(tabs(picture, view, setting, width));
     }
     lines.truncate(most);
     lines
@@ -30,7 +31,10 @@ pub(crate) fn lines(
 fn title(picture: &Picture, setting: &Setting<'_>, width: u16) -> Line {
     let clock = Line::of(clock(picture.now, setting), Tone::Plain);
     let every = Line::of(format!("every {}  ", interval(setting.interval)), Tone::Faint);
-    let own = Line::of("gtop", Tone::Accent).gap(2).text(setting.title, Tone::Strong);
+    let mut own = Line::of("gtop", Tone::Accent).gap(2).text(setting.title, Tone::Strong);
+    if let Some(age) = picture.fleet.jobs.as_ref().and_then(|list| list_age(list, picture.now)) {
+        own = own.gap(2).text(age, Tone::Faint);
+    }
     let nodes = nodes(picture).gap(3);
     let mut right = clock;
     if width >= 100 {
@@ -120,18 +124,24 @@ pub(crate) fn power(drawn: Option<Watts>, limit: Option<Watts>) -> String {
     format!("{drawn}/{:.decimals$} {unit}", limit / scale)
 }
 
-fn tabs(view: View, setting: &Setting<'_>, width: u16) -> Line {
+fn tabs(picture: &Picture, view: View, setting: &Setting<'_>, width: u16) -> Line {
     let mut line = Line::new();
-    for (digit, name, own) in [("1", "Fleet", View::Fleet), ("3", "Node", View::Node)] {
+    let views = [("1", "Fleet", View::Fleet), ("2", "Job", View::Job), ("3", "Node", View::Node)];
+    let has_jobs = picture.fleet.jobs.is_some();
+    for (digit, name, own) in views.into_iter().filter(|(_, _, own)| has_jobs || *own != View::Job)
+    {
         let tone = if view == own { Tone::Accent } else { Tone::Faint };
         line = line.text(format!("{digit} {name}"), tone).gap(3);
     }
-    line.against(state(setting), width)
+    line.against(state(picture, setting), width)
 }
 
-/// What is out of the ordinary: a message, fast focus, a frozen picture.
-fn state(setting: &Setting<'_>) -> Line {
+/// What is out of the ordinary: an old list of jobs, a message, fast focus, a frozen picture.
+fn state(picture: &Picture, setting: &Setting<'_>) -> Line {
     let mut line = Line::new();
+    if let Some(problem) = picture.fleet.jobs.as_ref().and_then(|list| list_problem(list)) {
+        line = line.text(problem, Tone::Bad).gap(2);
+    }
     if let Some(message) = setting.message {
         line = line.text(message, Tone::Plain);
     }

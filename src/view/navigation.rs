@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::fleet::Node;
-use crate::model::NodeName;
+use crate::model::{Job, NodeName};
 use crate::view::picture::Picture;
 
 /// The views.
@@ -14,6 +14,8 @@ pub enum View {
     /// All nodes.
     #[default]
     Fleet,
+    /// One job and one of its nodes.
+    Job,
     /// One node.
     Node,
 }
@@ -108,7 +110,23 @@ pub struct Navigation {
     /// The rows of the process table on the screen.
     pub uses: Window,
     selected: Option<NodeName>,
+    /// The selected job, as it was last listed.
+    job: Option<Job>,
     cursor: Option<Spot>,
+}
+
+/// How the selected job stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Chosen<'a> {
+    /// It has nodes.
+    Listed {
+        /// The job.
+        job: &'a Job,
+        /// Its place among those that have nodes.
+        place: usize,
+    },
+    /// It is not listed any more, or waits again; this is how it was.
+    Ended(&'a Job),
 }
 
 impl Default for Navigation {
@@ -120,6 +138,7 @@ impl Default for Navigation {
             devices: Window::default(),
             uses: Window::default(),
             selected: None,
+            job: None,
             cursor: None,
         }
     }
@@ -152,6 +171,66 @@ impl Navigation {
         if let Some(node) = picture.node_at(to) {
             self.select(node.name.clone());
         }
+    }
+
+    /// Returns the selected job; the first one when none was chosen yet.
+    pub fn job<'a>(&'a self, picture: &'a Picture) -> Option<Chosen<'a>> {
+        let mut listed = on_nodes(picture).enumerate();
+        let Some(known) = &self.job else {
+            return listed.next().map(|(place, job)| Chosen::Listed { job, place });
+        };
+        let found = listed.find(|(_, job)| job.id == known.id);
+        Some(match found {
+            Some((place, job)) => Chosen::Listed { job, place },
+            None => Chosen::Ended(known),
+        })
+    }
+
+    /// Takes note of how the selected job stands, and sees to it that one of its nodes is selected.
+    pub fn settle_job(&mut self, picture: &Picture) {
+        let Some(Chosen::Listed { job, .. }) = self.job(picture) else { return };
+        let job = job.clone();
+        let is_its = |name: &NodeName| job.allocations.iter().any(|one| one.node == *name);
+        let known = |name: &&NodeName| picture.position(name).is_some();
+        if !self.selected.as_ref().is_some_and(|name| is_its(name) && known(&name)) {
+            let first = job.allocations.iter().map(|one| &one.node).find(known);
+            if let Some(name) = first.cloned() {
+                self.select(name);
+            }
+        }
+        self.job = Some(job);
+    }
+
+    /// Moves the selection among the jobs that have nodes.
+    pub fn step_job(&mut self, picture: &Picture, step: Step) {
+        let jobs: Vec<&Job> = on_nodes(picture).collect();
+        let place = match self.job(picture) {
+            Some(Chosen::Listed { place, .. }) => step.from(place, jobs.len(), 10),
+            Some(Chosen::Ended(_)) | None => 0,
+        };
+        let Some(job) = jobs.get(place) else { return };
+        if self.job.as_ref().is_none_or(|known| known.id != job.id) {
+            self.leave_table();
+            self.job = Some((*job).clone());
+            self.selected = None;
+        }
+        self.settle_job(picture);
+    }
+
+    /// Moves the selection among the nodes of the selected job.
+    pub fn step_job_node(&mut self, picture: &Picture, step: Step) {
+        let Some(Chosen::Listed { job, .. }) = self.job(picture) else { return };
+        let here = self.selected.as_ref();
+        let place = job.allocations.iter().position(|one| Some(&one.node) == here).unwrap_or(0);
+        let to = step.from(place, job.allocations.len(), 10);
+        if let Some(name) = job.allocations.get(to).map(|one| one.node.clone()) {
+            self.select(name);
+        }
+    }
+
+    /// Says whether the cursor is in the tables.
+    pub fn is_in_table(&self) -> bool {
+        self.cursor.is_some()
     }
 
     /// Moves the cursor in the tables of the selected node, or scrolls its processes without one.
@@ -199,6 +278,11 @@ impl Navigation {
         let uses = if self.shows_processes { uses(node) } else { Vec::new() };
         devices.chain(uses.into_iter().map(|(_, spot)| spot)).collect()
     }
+}
+
+/// Returns the jobs that have nodes, in the order of the list.
+fn on_nodes(picture: &Picture) -> impl Iterator<Item = &Job> {
+    picture.fleet.jobs.iter().flat_map(|list| list.on_nodes())
 }
 
 /// Returns the uses of a node by their place in it, in the order of the process table: by device,
@@ -299,6 +383,76 @@ mod tests {
             window.settle(rows, count, wanted);
             assert_eq!(window.range(count), range, "{top} {rows} {count}");
         }
+    }
+
+    fn with_jobs(names: &[&str], jobs: &[(&str, &[&str])]) -> Picture {
+        use crate::model::{Allocation, Allotment, JobId, JobList, JobState};
+        let allocation = |name: &&str| Allocation {
+            node: NodeName::new(name).unwrap(),
+            devices: Allotment::Unsaid,
+        };
+        let job = |(id, nodes): &(&str, &[&str])| Job {
+            id: JobId::new(id).unwrap(),
+            shown_id: (*id).into(),
+            lasting_id: None,
+            name: "x".into(),
+            user: "alice".into(),
+            partition: "gpu".into(),
+            account: None,
+            state: JobState::Running,
+            reason: None,
+            submitted_at: None,
+            starts_at: None,
+            ends_at: None,
+            limit: None,
+            node_count: 1,
+            allocations: nodes.iter().map(allocation).collect(),
+        };
+        let list = JobList { jobs: jobs.iter().map(job).collect(), ..JobList::default() };
+        let mut pictured = picture(names);
+        pictured.fleet.jobs = Some(Arc::new(list));
+        pictured
+    }
+
+    #[test]
+    fn a_job_stays_selected_until_it_ends_and_then_that_is_said() {
+        let shown = |navigation: &Navigation, picture: &Picture| match navigation.job(picture) {
+            Some(Chosen::Listed { job, .. }) => job.shown_id.to_string(),
+            Some(Chosen::Ended(job)) => format!("{} ended", job.shown_id),
+            None => "none".to_owned(),
+        };
+        let nodes = ["a", "b", "c"];
+        let three = with_jobs(&nodes, &[("1", &["a"]), ("2", &["b", "c"]), ("3", &["c"])]);
+        let mut navigation = Navigation::default();
+        navigation.settle_job(&three);
+        assert_eq!(shown(&navigation, &three), "1");
+        navigation.step_job(&three, Step::Down);
+        assert_eq!(
+            (shown(&navigation, &three), selected(&navigation, &three)),
+            ("2".into(), "b".into())
+        );
+        navigation.step_job_node(&three, Step::Down);
+        navigation.step_job_node(&three, Step::Down);
+        assert_eq!(selected(&navigation, &three), "c");
+        // Another job does not slide under the cursor.
+        let fewer = with_jobs(&nodes, &[("2", &["b", "c"]), ("3", &["c"])]);
+        navigation.settle_job(&fewer);
+        assert_eq!(
+            (shown(&navigation, &fewer), selected(&navigation, &fewer)),
+            ("2".into(), "c".into())
+        );
+        let gone = with_jobs(&["c"], &[("3", &["c"])]);
+        navigation.settle_job(&gone);
+        assert_eq!(shown(&navigation, &gone), "2 ended");
+        navigation.step_job(&gone, Step::Down);
+        assert_eq!(
+            (shown(&navigation, &gone), selected(&navigation, &gone)),
+            ("3".into(), "c".into())
+        );
+        let none = with_jobs(&[], &[]);
+        assert_eq!(shown(&navigation, &none), "3 ended");
+        navigation.step_job(&none, Step::Up);
+        assert_eq!(shown(&Navigation::default(), &none), "none");
     }
 
     #[test]

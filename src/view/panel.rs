@@ -110,8 +110,13 @@ pub(crate) fn identity(node: &Node) -> Line {
         line = line.text(format!("job {job}  "), Tone::Faint);
     }
     // Usual ways go without saying; this one costs a process.
-    if node.via == Some(Via::SshProgram) {
-        line = line.text("by the ssh program  ", Tone::Faint);
+    let by = match node.via {
+        Some(Via::SshProgram) => "by the ssh program  ",
+        Some(Via::Exec) => "by a command  ",
+        Some(Via::Native | Via::Local) | None => "",
+    };
+    if !by.is_empty() {
+        line = line.text(by, Tone::Faint);
     }
     match &node.hello {
         Some(hello) => line.text(format!("{}  {}", hello.probe, hello.host.kernel), Tone::Faint),

@@ -112,7 +112,7 @@ fn troubles(fleet: &Fleet, now: Timestamp) -> Vec<Trouble> {
     let mut alike: BTreeMap<Likeness, (Vec<&str>, &'static str)> = BTreeMap::new();
     for node in fleet.nodes.iter() {
         for (likeness, remedy) in likenesses(node, now) {
-            alike.entry(likeness).or_insert((Vec::new(), remedy)).0.push(node.name.as_str());
+            alike.entry(likeness).or_insert((Vec::new(), remedy)).0.push(node.name.label());
         }
     }
     let mut all: Vec<Trouble> = alike

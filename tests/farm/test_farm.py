@@ -3,18 +3,44 @@
 Run with GTOP set to the binary; without it the debug build of this checkout is taken.
 """
 
+import http.server
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 GTOP = os.environ.get("GTOP") or os.path.join(TOP, os.environ.get("CARGO_TARGET_DIR", "target"), "debug", "gtop")
 NODES = [f"gpu{number:02}" for number in range(1, 9)]
+
+
+class Metadata(http.server.BaseHTTPRequestHandler):
+    """A metadata server of worker 1 of a pod; the workers are nodes of the farm."""
+
+    protocol_version = "HTTP/1.1"
+    values = {
+        "worker-network-endpoints": ",".join(f"unknown:unknown:127.0.77.{number}" for number in (3, 1, 2, 4)),
+        "agent-worker-number": "1",
+        "accelerator-type": "v4-32",
+    }
+
+    def do_GET(self):
+        path, _, name = self.path.rpartition("/")
+        is_asked = path == "/computeMetadata/v1/instance/attributes" and self.headers["Metadata-Flavor"] == "Google"
+        text = self.values.get(name) if is_asked else None
+        self.send_response(200 if text else 404)
+        self.send_header("Metadata-Flavor", "Google")
+        self.send_header("Content-Length", str(len(text or "")))
+        self.end_headers()
+        self.wfile.write((text or "").encode())
+
+    def log_message(self, *_):
+        pass
 
 
 class Farm(unittest.TestCase):
@@ -36,9 +62,9 @@ class Farm(unittest.TestCase):
         cls.servers.wait()
         cls.servers.stdout.close()
 
-    def gtop(self, *arguments, stdin=""):
+    def gtop(self, *arguments, stdin="", **variables):
         farm = f"{self.directory}/farm"
-        environment = {"HOME": f"{farm}/home", "PATH": f"{farm}/bin:{os.environ['PATH']}", "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+        environment = {**variables, "HOME": f"{farm}/home", "PATH": f"{farm}/bin:{os.environ['PATH']}", "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
         return subprocess.run([GTOP, *arguments], env=environment, input=stdin, capture_output=True, text=True, timeout=60, check=False)
 
     def snapshot(self, *arguments, **options):
@@ -69,6 +95,64 @@ class Farm(unittest.TestCase):
         self.assertEqual(names, ["gpu01", "gpu02", "gpu05"])
         names = [node["name"] for node in self.snapshot("-f", "-", stdin="gpu03\n")["nodes"]]
         self.assertEqual(names, ["gpu03"])
+
+    def test_hosts_come_from_an_mpi_host_file_and_the_ssh_configuration(self):
+        path = f"{self.directory}/hostfile"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("# mpirun\ngpu01 slots=8 max_slots=8\ngpu02:8\ngpu01 slots=2\n")
+        names = [node["name"] for node in self.snapshot("--mpi-hostfile", path)["nodes"]]
+        self.assertEqual(names, ["gpu01", "gpu02"])
+        names = [node["name"] for node in self.snapshot("--ssh-config-hosts=gpu*", "--exclude", "gpu[03-07]")["nodes"]]
+        self.assertEqual(names, ["gpu01", "gpu02", "gpu08"])
+        done = self.gtop("--json", "gpu01", "--exclude", "gpu01")
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn("no node is left", done.stderr)
+
+    def test_groups_and_operations_name_nodes(self):
+        folder = f"{self.directory}/farm/home/.config/clustershell/groups.d"
+        os.makedirs(folder)
+        with open(f"{folder}/farm.yaml", "w", encoding="utf-8") as file:
+            file.write("farm:\n  left: gpu[01-04]\n  odd: [gpu01, gpu03, gpu05]\n")
+        names = [node["name"] for node in self.snapshot("@left&@odd,gpu08!gpu01")["nodes"]]
+        self.assertEqual(names, ["gpu03", "gpu08"])
+
+    def metadata(self):
+        """Serves until the test ends, and returns the address."""
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return f"127.0.0.1:{server.server_address[1]}"
+
+    def test_the_workers_of_a_pod_are_watched_in_order(self):
+        place = self.metadata()
+        nodes = self.snapshot("--tpu-pod", GCE_METADATA_HOST=place)["nodes"]
+        names = ["w0 127.0.77.3", "w1 127.0.77.1", "w2 127.0.77.2", "w3 127.0.77.4"]
+        self.assertEqual([node["name"] for node in nodes], names)
+        self.assertEqual([(node["link"], node["fault"]) for node in nodes], [("up", None)] * 4)
+        self.assertEqual([node["transport"] for node in nodes], ["native", "local", "native", "native"])
+        for node, number in ((nodes[0], 3), (nodes[2], 2), (nodes[3], 4)):
+            self.assertEqual(node["devices"][0]["uuid"], f"GPU-{number:08x}-0000-4000-8000-{0:012x}")
+        nodes = self.snapshot("--tpu-pod", "--exclude", "w[2-3]", GCE_METADATA_HOST=place)["nodes"]
+        self.assertEqual([node["name"] for node in nodes], names[:2])
+
+    def test_the_doctor_examines_the_pod(self):
+        done = self.gtop("doctor", "--tpu-pod", GCE_METADATA_HOST=self.metadata())
+        for words in ("tpu-pod", "v4-32", "4, this machine is w1", "w3 127.0.77.4, by SSH", "w2 127.0.77.2\n", "known by"):
+            self.assertIn(words, done.stdout)
+        done = self.gtop("doctor", "--tpu-pod", "--json", GCE_METADATA_HOST=self.metadata())
+        names = [node["name"] for node in json.loads(done.stdout)["nodes"]]
+        self.assertEqual(names, ["tpu-pod", "w0 127.0.77.3", "w1 127.0.77.1", "w2 127.0.77.2", "w3 127.0.77.4"])
+
+    def test_the_addresses_of_a_pod_may_stand_in_a_file(self):
+        home = f"{self.directory}/farm/home"
+        for name in ("podips", "mine"):
+            with open(f"{home}/{name}.txt", "w", encoding="utf-8") as file:
+                file.write("# pod\r\n127.0.77.2\r\n127.0.77.1 # the second\r\n")
+        for words in (["--pod-ips"], ["--pod-ips=mine"], [f"--pod-ips={home}/mine.txt"], ["--podips=mine.txt"]):
+            nodes = self.snapshot(*words)["nodes"]
+            self.assertEqual([node["name"] for node in nodes], ["w0 127.0.77.2", "w1 127.0.77.1"])
+            self.assertEqual([node["link"] for node in nodes], ["up", "up"])
 
     def test_a_pipe_gets_a_table(self):
         done = self.gtop("gpu03", "gpu04")

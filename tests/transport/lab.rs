@@ -174,6 +174,7 @@ impl Lab {
 
     pub(crate) fn options(&self) -> Options {
         Options {
+            exec: None,
             connect_timeout: Some(PATIENCE),
             login: None,
             config_file: Some(self.path("config")),

@@ -8,7 +8,7 @@ use crate::transport::files::lock;
 use crate::transport::ssh_config::answers::Answers;
 use crate::transport::ssh_config::read::{Places, Tree};
 use crate::transport::ssh_config::{
-    EffectiveOption, Family, Question, Settings, Stop, Surroundings, resolve, settings,
+    EffectiveOption, Family, Question, Settings, Stop, Surroundings, hosts, resolve, settings,
 };
 
 /// The machine's configuration; some vendors keep theirs apart from the administrator's.
@@ -71,6 +71,11 @@ impl Reading {
     ) -> Result<Vec<EffectiveOption>, Stop> {
         let answers = self.answers(question, around, look_ups)?;
         Ok(settings::effective(&answers, question, around))
+    }
+
+    /// Returns the hosts the files name, without wildcards.
+    pub(in crate::transport) fn hosts(&self) -> Result<Vec<String>, Stop> {
+        hosts::hosts(&self.tree)
     }
 
     fn answers(

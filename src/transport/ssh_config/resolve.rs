@@ -275,7 +275,7 @@ impl Pass<'_> {
 }
 
 /// Returns whether a pattern takes the name and none with `!` does.
-fn is_among(host: &str, patterns: &[Pattern]) -> bool {
+pub(super) fn is_among(host: &str, patterns: &[Pattern]) -> bool {
     let mut is_in = false;
     for pattern in patterns.iter().filter(|pattern| words::matches(host, &pattern.text)) {
         if pattern.is_negated {

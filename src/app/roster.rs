@@ -1,0 +1,176 @@
+//! Whom to watch, of all that was typed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::time::Instant;
+
+use crate::app::Failure;
+use crate::app::discover::Discovery;
+use crate::cli::Cli;
+use crate::inventory::slurm::{self, Slurm, Whose};
+use crate::inventory::{
+    InventoryError, Pod, PodError, PodSurroundings, Roster, find_pod, groups_of_this_user,
+};
+use crate::nodeset;
+use crate::time::Clock;
+use crate::transport::{Target, Transport};
+
+/// What came of looking for a TPU pod, and how long that took.
+pub(super) struct PodSearch {
+    pub(super) found: Result<Pod, PodError>,
+    pub(super) took: Duration,
+}
+
+impl PodSearch {
+    /// Looks for the pod of this machine, when the command line asks for it.
+    pub(super) fn of(cli: &Cli) -> io::Result<Option<Self>> {
+        if !cli.nodes.tpu_pod {
+            return Ok(None);
+        }
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let search = runtime.block_on(async {
+            let began = Instant::now();
+            let found = find_pod(&PodSurroundings::of_this_process()).await;
+            Self { found, took: began.elapsed() }
+        });
+        // A name service that hangs must not hold up the rest.
+        runtime.shutdown_background();
+        Ok(Some(search))
+    }
+}
+
+/// Returns the nodes that were named, on the command line and by options.
+pub(super) fn named(cli: &Cli, transport: &Transport, hosts: &[String]) -> Result<Roster, Failure> {
+    let pod = PodSearch::of(cli)?.map(|search| search.found).transpose()?;
+    with_pod(cli, transport, hosts, pod.as_ref())
+}
+
+/// Returns the same with a pod that was found already.
+pub(super) fn with_pod(
+    cli: &Cli,
+    transport: &Transport,
+    hosts: &[String],
+    pod: Option<&Pod>,
+) -> Result<Roster, Failure> {
+    let nodes = &cli.nodes;
+    let mut roster = Roster::with_groups(groups_of_this_user());
+    roster.add_arguments(hosts)?;
+    if let Some(file) = &nodes.hosts_file {
+        roster.add_file(file)?;
+    }
+    if let Some(file) = &nodes.mpi_hostfile {
+        roster.add_mpi_file(file)?;
+    }
+    if let Some(pattern) = &nodes.ssh_config_hosts {
+        roster.add_configured(transport.configured_hosts(), pattern)?;
+    }
+    if let Some(pod) = pod {
+        roster.add_pod(pod)?;
+    }
+    if let Some(name) = &nodes.pod_ips {
+        roster.add_pod_file(&pod_file(name))?;
+    }
+    roster.exclude(&nodes.exclude)?;
+    // Whoever names nodes does not mean this machine instead.
+    if roster.targets.is_empty() && (!hosts.is_empty() || nodes.names_nodes()) {
+        return Err(InventoryError::NothingLeft.into());
+    }
+    Ok(roster)
+}
+
+/// Returns the file of a pod's addresses: a name is that of a file of the home directory.
+fn pod_file(name: &Path) -> PathBuf {
+    if name.as_os_str() == "-" || name.as_os_str().as_encoded_bytes().contains(&b'/') {
+        return name.to_owned();
+    }
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let mut file = name.as_os_str().to_owned();
+    if name.extension().is_none_or(|ending| ending != "txt") {
+        file.push(".txt");
+    }
+    home.join(file)
+}
+
+/// Returns whom to watch, and what to call them: the folded hosts, or this machine.
+pub(super) fn to_watch(
+    cli: &Cli,
+    transport: &Transport,
+    hosts: &[String],
+    is_local: bool,
+) -> Result<(Vec<Target>, String), Failure> {
+    named(cli, transport, hosts).map(|roster| or_this_machine(roster, is_local))
+}
+
+/// Adds this machine where it is asked for, or nobody else is.
+pub(super) fn or_this_machine(mut roster: Roster, is_local: bool) -> (Vec<Target>, String) {
+    let mut title = nodeset::fold(roster.targets.iter().map(|target| target.name.label()));
+    if is_local || roster.targets.is_empty() {
+        roster.add_local();
+        title = if title.is_empty() {
+            "this machine".to_owned()
+        } else {
+            format!("{title} and this machine")
+        };
+    }
+    (roster.targets, title)
+}
+
+/// Returns where the nodes come from, and what to call them.
+pub(super) fn discovery(
+    cli: &Cli,
+    transport: &Transport,
+    clock: Clock,
+) -> Result<(Discovery, String), Failure> {
+    let Some((whose, mut title)) = jobs(cli) else {
+        let (targets, title) = to_watch(cli, transport, &cli.hosts, cli.nodes.local)?;
+        return Ok((Discovery::fixed(Roster::of(targets)), title));
+    };
+    let mut fixed = named(cli, transport, &cli.hosts)?;
+    if !fixed.targets.is_empty() {
+        let names = nodeset::fold(fixed.targets.iter().map(|target| target.name.label()));
+        title = format!("{title} and {names}");
+    }
+    if cli.nodes.local {
+        fixed.add_local();
+        title = format!("{title} and this machine");
+    }
+    let mut slurm = Slurm::new(whose, cli.slurm.discovery_interval, fixed.targets);
+    if !cli.slurm.is_wanted() {
+        // A container may have no programs of Slurm: its environment still names the nodes.
+        let nodes = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();
+        slurm = slurm.with_nodes_at_first(slurm::nodes_named(&nodes));
+    }
+    Ok((Discovery::slurm(slurm, clock)?, title))
+}
+
+/// Returns which jobs to watch and what to call them: those that were named, or the one that gtop
+/// itself runs in when nothing was named at all.
+fn jobs(cli: &Cli) -> Option<(Whose, String)> {
+    if cli.slurm.is_wanted() {
+        let whose = named_jobs(cli);
+        let title = format!("Slurm: jobs {}", whose.words());
+        return Some((whose, title));
+    }
+    if cli.nodes.local || !cli.hosts.is_empty() || cli.nodes.names_nodes() {
+        return None;
+    }
+    let own = std::env::var("SLURM_JOB_ID").ok()?;
+    let is_number = (1..=20).contains(&own.len()) && own.bytes().all(|byte| byte.is_ascii_digit());
+    let title = format!("Slurm: job {own}, this allocation");
+    is_number.then(|| (Whose { jobs: vec![own], ..Whose::default() }, title))
+}
+
+/// Returns the jobs that were named; one's own when none were.
+pub(super) fn named_jobs(cli: &Cli) -> Whose {
+    let wanted = &cli.slurm;
+    let is_own = wanted.user.is_empty() && !wanted.all_users && wanted.job.is_empty();
+    Whose {
+        users: if is_own { vec![slurm::own_number()] } else { wanted.user.clone() },
+        jobs: wanted.job.clone(),
+        partitions: wanted.partition.clone(),
+        accounts: wanted.account.clone(),
+    }
+}

@@ -1,0 +1,338 @@
+//! Slurm as seen from here: its programs and configuration, munge, the controller, what it says of
+//! one's jobs and their nodes, and whether a step can be had.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::doctor::{Mark, Report, Row};
+use crate::inventory::slurm::{Trouble, TroubleKind, Whose, ask_jobs, ask_within, nodes_of};
+use crate::model::{Job, JobState, NodeName, clean};
+use crate::nodeset;
+use crate::transport::{Answer, Target};
+
+/// How long the simple programs may take; they answer in milliseconds.
+const SIMPLE: Duration = Duration::from_secs(8);
+/// How long asking for the controller may take: it is given 10 s to answer.
+const PING: Duration = Duration::from_secs(20);
+/// How long a step may take to begin.
+const STEP: Duration = Duration::from_secs(15);
+/// Nodes that are examined besides.
+const NODES: usize = 8;
+/// An answer that takes longer is worth a word.
+const SLOW: Duration = Duration::from_secs(2);
+
+/// Where the configuration lies unless `SLURM_CONF` says otherwise.
+const PLACES: [&str; 4] = [
+    "/etc/slurm/slurm.conf",
+    "/etc/slurm-llnl/slurm.conf",
+    "/run/slurm/conf/slurm.conf",
+    "/opt/slurm/etc/slurm.conf",
+];
+
+/// What was found, and which nodes are worth a visit.
+#[derive(Debug)]
+pub struct Findings {
+    /// The steps.
+    pub report: Report,
+    /// Nodes of jobs that run, a few of them.
+    pub nodes: Vec<Target>,
+}
+
+/// Examines Slurm as seen from here. The first step that fails is the cause: those after it are
+/// only done where they can tell something.
+pub async fn examine_slurm(whose: &Whose) -> Option<Findings> {
+    let mut rows = Vec::new();
+    let nodes = Box::pin(steps(whose, &mut rows)).await.unwrap_or_default();
+    let report = Report::about(NodeName::new("slurm").ok()?, rows);
+    Some(Findings { report, nodes })
+}
+
+/// Returns `None` when a step says that no further one makes sense.
+async fn steps(whose: &Whose, rows: &mut Vec<Row>) -> Option<Vec<Target>> {
+    configuration(rows)?;
+    munge(rows).await?;
+    controller(rows).await?;
+    let jobs = queue(whose, rows).await?;
+    view(rows).await;
+    states(&jobs, rows).await;
+    step(&jobs, rows).await;
+    let mut nodes = nodes_of(&jobs);
+    nodes.truncate(NODES);
+    Some(nodes)
+}
+
+fn configuration(rows: &mut Vec<Row>) -> Option<()> {
+    let step = "configuration";
+    if let Ok(path) = std::env::var("SLURM_CONF") {
+        let path = clean(&path, 300);
+        if Path::new(&path).exists() {
+            rows.push(Row::new(step, Mark::Ok, format!("{path}, by SLURM_CONF")));
+            return Some(());
+        }
+        let row =
+            Row::new(step, Mark::Failed, format!("SLURM_CONF names {path}, which is not there"));
+        rows.push(row.remedy("unset SLURM_CONF, or correct it"));
+        return None;
+    }
+    let found = PLACES.iter().find(|path| Path::new(path).exists());
+    rows.push(match found {
+        Some(path) => Row::new(step, Mark::Ok, *path),
+        None => Row::new(step, Mark::Note, "no slurm.conf in the usual places")
+            .details(PLACES.iter().map(|path| format!("looked for: {path}")).collect()),
+    });
+    Some(())
+}
+
+/// Says that the configuration is missing, where that explains a failure.
+fn blame_configuration(rows: &mut [Row]) -> bool {
+    let row = rows.iter_mut().find(|row| row.step == "configuration" && row.mark == Mark::Note);
+    let Some(row) = row else { return false };
+    row.mark = Mark::Failed;
+    "slurm.conf is missing, and no server hands it out".clone_into(&mut row.found);
+    row.remedy = Some(
+        "start gtop on a login node, set SLURM_CONF, or ask the administrator for slurm.conf"
+            .to_owned(),
+    );
+    true
+}
+
+async fn munge(rows: &mut Vec<Row>) -> Option<()> {
+    let began = Instant::now();
+    let answer = ask_within(SIMPLE, "munge", &["--no-input".into()], "").await;
+    let row = match answer {
+        Ok(answer) if answer.succeeded => Row::new("munge", Mark::Ok, "vouches for you"),
+        // Slurm can do without, with keys of its own.
+        Err(Trouble { kind: TroubleKind::NotInstalled, .. }) => {
+            Row::new("munge", Mark::Apart, "is not on the PATH")
+        }
+        Ok(Answer { complaint, .. }) => dead_munge(&complaint),
+        Err(_late) => dead_munge(&format!("no answer within {} s", SIMPLE.as_secs())),
+    };
+    let has_failed = row.mark == Mark::Failed;
+    rows.push(row.took(began.elapsed()));
+    (!has_failed).then_some(())
+}
+
+fn dead_munge(why: &str) -> Row {
+    let why = clean(why.lines().next().unwrap_or_default(), 300);
+    Row::new("munge", Mark::Failed, "does not vouch for you: Slurm will not know who asks")
+        .details(vec![why])
+        .remedy("ask the administrator to restart munged on this machine: systemctl restart munge")
+}
+
+async fn controller(rows: &mut Vec<Row>) -> Option<()> {
+    let began = Instant::now();
+    let answer = ask_within(PING, "scontrol", &["ping".into()], "").await;
+    let took = began.elapsed();
+    let row = match answer {
+        Ok(answer) if answer.output.contains(" is UP") => {
+            let line = answer.output.lines().find(|line| line.contains(" is UP"));
+            let mark = if took > SLOW { Mark::Note } else { Mark::Ok };
+            rows.push(Row::new("controller", mark, line.unwrap_or_default()).took(took));
+            return Some(());
+        }
+        Ok(answer) if answer.output.contains(" is DOWN") => {
+            let line = answer.output.lines().find(|line| line.contains(" is DOWN"));
+            down_or_silent(line.unwrap_or_default()).await
+        }
+        Ok(answer) => {
+            of_trouble("controller", &Trouble::of_complaint("scontrol", &answer.complaint))
+        }
+        Err(trouble) => of_trouble("controller", &trouble),
+    };
+    if !blame_configuration(rows) {
+        rows.push(row.took(took));
+    }
+    None
+}
+
+/// A controller that hangs is called down too; a connection to it tells the two apart.
+async fn down_or_silent(line: &str) -> Row {
+    let address = controller_address();
+    let answers = match &address {
+        Some((host, port)) => {
+            let connecting = tokio::net::TcpStream::connect((host.as_str(), *port));
+            tokio::time::timeout(SLOW, connecting).await.is_ok_and(|done| done.is_ok())
+        }
+        None => false,
+    };
+    let place = address.map(|(host, port)| format!("asked at {host}:{port}"));
+    let row = if answers {
+        Row::new("controller", Mark::Failed, "takes connections and does not answer: it hangs")
+            .remedy("ask the administrator to look at slurmctld, and to restart it")
+    } else {
+        Row::new("controller", Mark::Failed, "is down: nothing listens there")
+            .remedy("ask the administrator to start slurmctld")
+    };
+    row.details([Some(line.to_owned()), place].into_iter().flatten().collect())
+}
+
+/// Reads the controller's address out of the configuration.
+fn controller_address() -> Option<(String, u16)> {
+    let own = std::env::var("SLURM_CONF").ok();
+    let path = own.or_else(|| {
+        PLACES.iter().find(|path| Path::new(path).exists()).map(|path| (*path).to_owned())
+    })?;
+    let text = std::fs::read_to_string(path).ok()?;
+    let value = |key: &str| {
+        text.lines().map(str::trim).find_map(|line| {
+            let (name, value) = line.split_once('=')?;
+            name.trim().eq_ignore_ascii_case(key).then(|| value.trim().to_owned())
+        })
+    };
+    let host = value("SlurmctldHost").or_else(|| value("ControlMachine"))?;
+    let host = match host.split_once('(') {
+        Some((_, inside)) => inside.trim_end_matches(')').to_owned(),
+        None => host,
+    };
+    let port = value("SlurmctldPort").and_then(|port| port.split('-').next()?.parse().ok());
+    Some((host, port.unwrap_or(6817)))
+}
+
+fn of_trouble(step: &str, trouble: &Trouble) -> Row {
+    Row::new(step, Mark::Failed, trouble.sentence.as_str()).remedy(trouble.remedy)
+}
+
+async fn queue(whose: &Whose, rows: &mut Vec<Row>) -> Option<Vec<Job>> {
+    let began = Instant::now();
+    let jobs = match ask_jobs(whose).await {
+        Ok(jobs) => jobs,
+        Err(trouble) if trouble.kind == TroubleKind::NoSuchJob => Vec::new(),
+        Err(trouble) => {
+            rows.push(of_trouble("jobs", &trouble).took(began.elapsed()));
+            return None;
+        }
+    };
+    let took = began.elapsed();
+    let running = jobs.iter().filter(|job| !job.allocations.is_empty()).count();
+    let waiting: Vec<&Job> = jobs.iter().filter(|job| job.state == JobState::Pending).collect();
+    let found = format!("{running} with nodes, {} waiting, {}", waiting.len(), whose.words());
+    let details = waiting.iter().take(4).map(|job| {
+        let reason = job.reason.as_deref().unwrap_or("no reason given");
+        format!("job {} waits: {reason}", job.shown_id)
+    });
+    let row = if running == 0 {
+        Row::new("jobs", Mark::Note, format!("no running job {}", whose.words())).remedy(
+            "submit one with sbatch or salloc: gtop --slurm shows the nodes of running jobs",
+        )
+    } else {
+        let mark = if took > SLOW { Mark::Note } else { Mark::Ok };
+        Row::new("jobs", mark, found)
+    };
+    rows.push(row.details(details.collect()).took(took));
+    Some(jobs)
+}
+
+/// Says whose jobs one may see.
+async fn view(rows: &mut Vec<Row>) {
+    let began = Instant::now();
+    let words = ["show".into(), "config".into()];
+    let Ok(answer) = ask_within(SIMPLE, "scontrol", &words, "").await else { return };
+    let line = answer.output.lines().find_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        (name.trim() == "PrivateData").then(|| value.trim().to_owned())
+    });
+    let Some(private) = line else { return };
+    let row = if private.split(',').any(|word| word.trim() == "jobs") {
+        Row::new("view", Mark::Note, "you see your own jobs only, by PrivateData=jobs")
+    } else {
+        Row::new("view", Mark::Ok, "you see the jobs of everybody")
+    };
+    rows.push(row.took(began.elapsed()));
+}
+
+/// Says which nodes are not as they should be: those of jobs, and all where a job waits for them.
+async fn states(jobs: &[Job], rows: &mut Vec<Row>) {
+    let own: BTreeSet<&str> = jobs
+        .iter()
+        .flat_map(|job| job.allocations.iter())
+        .map(|allocation| allocation.node.as_str())
+        .collect();
+    let waits_for_nodes = jobs.iter().any(|job| {
+        let reason = job.reason.as_deref().unwrap_or_default();
+        job.state == JobState::Pending
+            && ["DOWN", "DRAIN", "ReqNodeNotAvail", "BadConstraints"]
+                .iter()
+                .any(|sign| reason.contains(sign))
+    });
+    if own.is_empty() && !waits_for_nodes {
+        return;
+    }
+    let began = Instant::now();
+    let words: Vec<OsString> =
+        ["--noheader", "--Node", "--format=%N|%T|%E"].iter().map(Into::into).collect();
+    let Ok(answer) = ask_within(SIMPLE, "sinfo", &words, "").await else { return };
+    let mut odd: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for line in answer.output.lines() {
+        let mut fields = line.splitn(3, '|');
+        let (Some(node), Some(state), reason) = (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let is_odd = ["drain", "down", "fail", "maint", "*", "inval"]
+            .iter()
+            .any(|sign| state.contains(sign));
+        if is_odd && (own.contains(node) || waits_for_nodes) {
+            let reason = reason.filter(|reason| !matches!(*reason, "" | "none"));
+            let reason = reason.map(|reason| format!(": {}", clean(reason, 200)));
+            let nodes = odd
+                .entry(format!("{}{}", clean(state, 40), reason.unwrap_or_default()))
+                .or_default();
+            if !nodes.contains(&node) {
+                nodes.push(node);
+            }
+        }
+    }
+    let row = if odd.is_empty() {
+        Row::new("nodes", Mark::Ok, format!("{} of your jobs, as they should be", own.len()))
+    } else {
+        let lines = odd.iter().map(|(why, nodes)| format!("{} {why}", nodeset::fold(nodes)));
+        let mut lines: Vec<String> = lines.collect();
+        let first = lines.remove(0);
+        let mark =
+            if first.contains("down") || waits_for_nodes { Mark::Failed } else { Mark::Note };
+        Row::new("nodes", mark, first).details(lines).remedy(
+            "no new job begins there until the administrator resumes them; jobs there go on unless they are down",
+        )
+    };
+    rows.push(row.took(began.elapsed()));
+}
+
+/// Tries a step beside those of a job, which takes nothing of what the job has.
+async fn step(jobs: &[Job], rows: &mut Vec<Row>) {
+    let mut ours = jobs.iter().filter(|job| job.state == JobState::Running);
+    let Some((job, node)) = ours.find_map(|job| Some((job, &job.allocations.first()?.node))) else {
+        return;
+    };
+    let began = Instant::now();
+    let words: Vec<OsString> = vec![
+        format!("--jobid={}", job.id).into(),
+        format!("--nodelist={node}").into(),
+        "--overlap".into(),
+        "--gres=none".into(),
+        "--mem=0".into(),
+        "--nodes=1".into(),
+        "--ntasks=1".into(),
+        "--input=none".into(),
+        "true".into(),
+    ];
+    let answer = ask_within(STEP, "srun", &words, "").await;
+    let refused = |why: &str| {
+        let why = why.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        let why = clean(why.trim_start_matches("srun: error: "), 300);
+        Row::new("step", Mark::Note, format!("no step beside job {}: {why}", job.shown_id))
+            .remedy("gtop reaches nodes by ssh and needs none; ask the administrator if ssh is forbidden too")
+    };
+    let row = match answer {
+        Ok(answer) if answer.succeeded => {
+            Row::new("step", Mark::Ok, format!("runs on {node} beside job {}", job.shown_id))
+        }
+        Ok(answer) => refused(&answer.complaint),
+        Err(trouble) => refused(&trouble.sentence),
+    };
+    rows.push(row.took(began.elapsed()));
+}

@@ -1,0 +1,72 @@
+//! The jobs of a picture: one a line, with what each has on its nodes.
+
+use std::io::{self, Write};
+
+use crate::fleet::{Basis, Ledger};
+use crate::model::{Allocation, Allotment, Job, JobList};
+use crate::nodeset;
+use crate::time::Timestamp;
+
+/// Nodes of a job that are told one by one.
+const MOST_NODES: usize = 8;
+
+/// Writes how the list stands, and the jobs.
+pub(super) fn write(
+    out: &mut impl Write,
+    list: &JobList,
+    ledger: &Ledger<'_>,
+    now: Timestamp,
+) -> io::Result<()> {
+    if let Some(sentence) = list.emptiness() {
+        writeln!(out, "{sentence}")?;
+    }
+    if let (Some(problem), Some(at)) = (&list.problem, list.at) {
+        let age = now.since(at).as_secs();
+        writeln!(out, "the list of jobs is {age} s old: {}; {}", problem.sentence, problem.remedy)?;
+    }
+    for note in &list.notes {
+        writeln!(out, "{note}")?;
+    }
+    let width = list.jobs.iter().map(|job| job.shown_id.chars().count()).max().unwrap_or_default();
+    for job in &list.jobs {
+        let left = job.ends_at.map(|end| format!("  {} s left", end.since(now).as_secs()));
+        let reason = job.reason.as_ref().map(|reason| format!("  {reason}"));
+        writeln!(
+            out,
+            "job {:<width$}  {:<9} {} {}{}{}  {}",
+            job.shown_id,
+            job.state.word(),
+            job.user,
+            job.name,
+            reason.unwrap_or_default(),
+            left.unwrap_or_default(),
+            places(job, ledger),
+        )?;
+    }
+    Ok(())
+}
+
+fn places(job: &Job, ledger: &Ledger<'_>) -> String {
+    if job.allocations.len() > MOST_NODES {
+        return nodeset::fold(job.allocations.iter().map(|one| one.node.as_str()));
+    }
+    let one = |one: &Allocation| format!("{}: {}", one.node, devices(job, one, ledger));
+    job.allocations.iter().map(one).collect::<Vec<_>>().join("  ")
+}
+
+fn devices(job: &Job, allocation: &Allocation, ledger: &Ledger<'_>) -> String {
+    match &allocation.devices {
+        Allotment::Nothing => "no devices".to_owned(),
+        Allotment::Places(places) => {
+            let list: Vec<String> = places.iter().map(ToString::to_string).collect();
+            format!("devices {}", list.join(","))
+        }
+        Allotment::Count(count) => format!("{count} devices, not said which"),
+        Allotment::Unsaid => match ledger.held(job, allocation) {
+            held if held.basis == Some(Basis::Processes) => {
+                format!("{} devices used by processes", held.devices.unwrap_or_default().len())
+            }
+            _ => "devices not said".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,119 @@
+//! Host files of MPI launchers: `gpu01 slots=8 max_slots=8` (Open MPI), `gpu01:8` (MPICH, Intel MPI).
+//!
+//! What they say of slots, binding and interfaces means nothing to gtop. A host that stands there
+//! often, once for each slot, is one node.
+
+/// Words that name the user to log in as.
+const USER: [&str; 3] = ["username", "user_name", "user-name"];
+
+/// What is wrong with a line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MpiMistake {
+    /// A word that is no option.
+    #[error(
+        "{0:?} is neither a host nor an option; write a line as gpu01 slots=8 or gpu01:8, and several hosts a line in a file for -f"
+    )]
+    Word(String),
+    /// The number of slots is none.
+    #[error("{0:?} is no number of slots; write gpu01:8")]
+    Slots(String),
+    /// A line of a rank file.
+    #[error("this is a rank file; give the host file it belongs to")]
+    RankFile,
+    /// A host that depends on an allocation.
+    #[error("{0:?} counts within an allocation, which gtop does not know; write the host's name")]
+    Relative(String),
+}
+
+/// Returns the host of a line as `user@host`, or none where it names none.
+pub(super) fn host(line: &str) -> Result<Option<String>, MpiMistake> {
+    let line = line.split('#').next().unwrap_or_default();
+    // Open MPI takes spaces around the sign.
+    let mut pieces = line.split('=').map(str::trim);
+    let first = pieces.next().unwrap_or_default().to_owned();
+    let line = pieces.fold(first, |line, piece| line + "=" + piece);
+    let mut words = line.split_whitespace();
+    let Some(name) = words.next() else { return Ok(None) };
+    let short = |word: &str| word.chars().take(40).collect::<String>();
+    if name == "rank" || name.starts_with("rank=") {
+        return Err(MpiMistake::RankFile);
+    }
+    if name.starts_with('+') {
+        return Err(MpiMistake::Relative(short(name)));
+    }
+    let mut user = None;
+    for word in words {
+        match word.split_once('=') {
+            Some((key, value)) if USER.contains(&key) => user = Some(value.to_owned()),
+            Some(_) => {}
+            // MPICH: binding=user:0,1 is one word; ifname likewise.
+            None => return Err(MpiMistake::Word(short(word))),
+        }
+    }
+    let name = without_slots(name)?;
+    Ok(Some(match user {
+        Some(user) if !name.contains('@') => format!("{user}@{name}"),
+        Some(_) | None => name.to_owned(),
+    }))
+}
+
+/// Takes off `:8`; an address of version 6 with slots stands in brackets.
+fn without_slots(name: &str) -> Result<&str, MpiMistake> {
+    let start = name.rfind(']').map_or(0, |at| at + 1);
+    let Some((before, rest)) = name.split_at_checked(start) else { return Ok(name) };
+    if before.is_empty()
+        && rest.matches(':').nth(1).is_some()
+        && rest.parse::<std::net::IpAddr>().is_ok()
+    {
+        return Ok(name);
+    }
+    let Some((host, slots)) = rest.split_once(':') else { return Ok(name) };
+    // MVAPICH adds the name of an adapter behind the slots.
+    let count = slots.split(':').next().unwrap_or_default();
+    if count.is_empty() || !count.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(MpiMistake::Slots(slots.chars().take(40).collect()));
+    }
+    Ok(name.get(..before.len() + host.len()).unwrap_or(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_launchers_lines_name_their_host() {
+        for (line, name) in [
+            ("gpu01", Some("gpu01")),
+            ("gpu01 slots=8", Some("gpu01")),
+            ("  gpu01 slots = 8 max_slots= 16 # all", Some("gpu01")),
+            ("gpu01 sockets=2 cores=4", Some("gpu01")),
+            ("gpu01 slots=8 username=ada", Some("ada@gpu01")),
+            ("gpu01:8", Some("gpu01")),
+            ("gpu01:8 binding=user:0,1", Some("gpu01")),
+            ("gpu01:8:mlx5_0", Some("gpu01")),
+            ("10.0.0.1:4", Some("10.0.0.1")),
+            ("[fe80::1]:4", Some("[fe80::1]")),
+            ("fe80::1 slots=4", Some("fe80::1")),
+            ("gpu[01-04]:8", Some("gpu[01-04]")),
+            ("# nothing", None),
+            ("", None),
+        ] {
+            assert_eq!(host(line), Ok(name.map(str::to_owned)), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_host_file_is_told() {
+        for (line, words) in [
+            ("gpu01 gpu02", "\"gpu02\" is neither"),
+            ("gpu01 8", "\"8\" is neither"),
+            ("gpu01:x", "no number of slots"),
+            ("gpu01:", "no number of slots"),
+            ("rank 0=gpu01 slot=1", "rank file"),
+            ("+n0 slots=2", "within an allocation"),
+        ] {
+            let error = host(line).expect_err(line).to_string();
+            assert!(error.contains(words), "{line}: {error}");
+        }
+    }
+}

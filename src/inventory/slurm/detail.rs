@@ -1,0 +1,154 @@
+//! What `scontrol show job -d` says of the devices of jobs.
+//!
+//! Its text can be forged: a job's name, comment or command may hold newlines, and lines that look
+//! like another job's. A record counts only when it goes on with the name that `squeue` told, and
+//! only up to where such texts begin; two records of one job that differ say nothing.
+
+use std::collections::BTreeMap;
+
+use crate::inventory::slurm::gres::{allotment, names_accelerators};
+use crate::inventory::slurm::queue;
+use crate::model::{Allotment, JobId, NodeName};
+
+/// What is known of one job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Detail {
+    pub(super) lasting_id: Option<JobId>,
+    /// Empty when nothing is said.
+    pub(super) devices: BTreeMap<NodeName, Allotment>,
+}
+
+/// Reads the records of the jobs that were asked about: their numbers and their names as
+/// `squeue` writes them.
+pub(super) fn read(output: &str, names: &BTreeMap<JobId, String>) -> BTreeMap<JobId, Detail> {
+    let mut details: BTreeMap<JobId, Option<Detail>> = BTreeMap::new();
+    // Where it does not echo what it reads, its prompt and its answer share a line.
+    let output = output.replace("scontrol: JobId=", "\nJobId=");
+    for record in records(&output) {
+        let Some((id, rest)) = opening(record, names) else { continue };
+        let detail = detail(rest);
+        let known = details.entry(id).or_insert_with(|| Some(detail.clone()));
+        if known.as_ref() != Some(&detail) {
+            *known = None;
+        }
+    }
+    details.into_iter().filter_map(|(id, detail)| Some((id, detail?))).collect()
+}
+
+/// Cuts before each `JobId=` that begins a line.
+fn records(output: &str) -> impl Iterator<Item = &str> {
+    output.split("\nJobId=").enumerate().filter_map(|(place, record)| {
+        if place == 0 { record.strip_prefix("JobId=") } else { Some(record) }
+    })
+}
+
+/// Takes `11 ArrayJobId=2 ArrayTaskId=0 JobName=sweep` off a record of a job that was asked about.
+fn opening<'a>(record: &'a str, names: &BTreeMap<JobId, String>) -> Option<(JobId, &'a str)> {
+    let (id, rest) = record.split_once(' ')?;
+    let id = JobId::new(id)?;
+    let name = names.get(&id)?;
+    let (between, rest) = rest.split_once("JobName=")?;
+    if between.contains('\n') {
+        return None;
+    }
+    let rest = rest.strip_prefix(name.as_str())?;
+    rest.starts_with('\n').then_some((id, rest))
+}
+
+fn detail(text: &str) -> Detail {
+    let mut detail = Detail::default();
+    let mut wants_devices = false;
+    for line in text.lines() {
+        let line = line.trim_start();
+        if let Some(id) = line.strip_prefix("SLUID=") {
+            detail.lasting_id = JobId::new(id.trim());
+        } else if let Some(total) = line.strip_prefix("JOB_GRES=") {
+            wants_devices = names_accelerators(total);
+        } else if let Some(rest) = line.strip_prefix("Nodes=") {
+            on_nodes(rest, &mut detail.devices);
+        } else if line.starts_with("Command=") || line.starts_with("MinCPUsNode=") {
+            break;
+        }
+    }
+    // A job that is over, or being started, has resources and no place for them.
+    let is_nowhere = detail.devices.values().all(|devices| *devices == Allotment::Nothing);
+    if wants_devices && is_nowhere {
+        detail.devices.clear();
+    }
+    detail
+}
+
+/// Reads `gpu[01-02] CPU_IDs=0-7 Mem=0 GRES=gpu:h100:8(IDX:0-7)`.
+fn on_nodes(line: &str, devices: &mut BTreeMap<NodeName, Allotment>) {
+    let Some((list, rest)) = line.split_once(' ') else { return };
+    let Some((_, gres)) = rest.split_once("GRES=") else { return };
+    let Ok(nodes) = queue::nodes(list) else { return };
+    if devices.len().saturating_add(nodes.len()) > queue::MOST_NODES {
+        return;
+    }
+    let allotment = allotment(gres.trim());
+    devices.extend(nodes.into_iter().map(|node| (node, allotment.clone())));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[(&str, &str)]) -> BTreeMap<JobId, String> {
+        list.iter().map(|(id, name)| (JobId::new(id).unwrap(), (*name).to_owned())).collect()
+    }
+
+    fn text(id: &str, name: &str, gres: &str) -> String {
+        format!(
+            "JobId={id} JobName={name}\n   UserId=alice(2001)\n   JOB_GRES=gpu:h100:12\n     Nodes=gpu01 CPU_IDs=1,4 \
+             Mem=4096 GRES={gres}\n   MinCPUsNode=1\n   Command=x\n   Comment=\n     Nodes=gpu01 CPU_IDs=0 Mem=0 \
+             GRES=gpu:1(IDX:7)\n\n"
+        )
+    }
+
+    fn devices(details: &BTreeMap<JobId, Detail>, id: &str) -> Option<Allotment> {
+        let detail = details.get(&JobId::new(id).unwrap())?;
+        detail.devices.get(&NodeName::new("gpu01").unwrap()).cloned()
+    }
+
+    #[test]
+    fn the_places_of_each_node_are_read_up_to_where_free_texts_begin() {
+        let output = "scontrol: show job 5\n".to_owned() + &text("5", "a b", "gpu:h100:2(IDX:1,4)");
+        let details = read(&output, &names(&[("5", "a b")]));
+        assert_eq!(devices(&details, "5"), Some(Allotment::Places([1, 4].into())));
+    }
+
+    #[test]
+    fn records_that_were_not_asked_for_or_contradict_each_other_say_nothing() {
+        let name = "x\nJobId=6 JobName=y\n     Nodes=gpu01 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:3)";
+        let both = text("5", name, "gpu:1(IDX:1)") + &text("6", "y", "gpu:1(IDX:2)");
+        let details = read(&both, &names(&[("5", name), ("6", "y")]));
+        assert_eq!(devices(&details, "5"), None, "its own name was cut by what it holds");
+        assert_eq!(devices(&details, "6"), None, "told twice, and differently");
+        let wrong = read(&text("5", "other", "gpu:1(IDX:1)"), &names(&[("5", "x")]));
+        assert!(wrong.is_empty());
+        let twice = text("5", "x", "gpu:1(IDX:1)").repeat(2);
+        assert!(devices(&read(&twice, &names(&[("5", "x")])), "5").is_some());
+    }
+
+    #[test]
+    fn devices_that_are_nowhere_are_not_none() {
+        let details = read(&text("5", "x", ""), &names(&[("5", "x")]));
+        assert_eq!(devices(&details, "5"), None);
+        let none = text("5", "x", "").replace("JOB_GRES=gpu:h100:12", "JOB_GRES=(null)");
+        assert_eq!(devices(&read(&none, &names(&[("5", "x")])), "5"), Some(Allotment::Nothing));
+    }
+
+    #[test]
+    fn nothing_makes_it_fall_over() {
+        for text in [
+            "",
+            "JobId=",
+            "JobId=5 JobName=",
+            "JobId=5 JobName=x",
+            "\nJobId=5 JobName=x\n   Nodes=\n Nodes=a GRES=",
+        ] {
+            read(text, &names(&[("5", "x")]));
+        }
+    }
+}

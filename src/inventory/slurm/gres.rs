@@ -1,0 +1,127 @@
+//! Generic resources as Slurm writes them: `gpu:h100:4(IDX:1,4-6),shard:3(IDX:5)`.
+
+use std::collections::BTreeSet;
+
+use crate::model::Allotment;
+
+/// Names under which sites count accelerators. `shard` and `mps` are parts of the devices at the
+/// places they name.
+const ACCELERATORS: [&str; 7] = ["gpu", "shard", "mps", "tpu", "npu", "dcu", "xpu"];
+
+/// More devices than a node can have.
+const MOST: u32 = 4096;
+
+/// Returns which devices a job has on a node by the resources it has there.
+pub(super) fn allotment(text: &str) -> Allotment {
+    let mut places = BTreeSet::new();
+    let mut unplaced = 0_u32;
+    for part in split(text).filter(|part| is_accelerator(part)) {
+        match place_list(part) {
+            Some(list) => places.extend(list),
+            None => unplaced = unplaced.saturating_add(count(part)),
+        }
+    }
+    if unplaced > 0 {
+        // Some places are known and some are not: all that is certain is how many there are.
+        let known = u32::try_from(places.len()).unwrap_or(MOST);
+        return Allotment::Count(unplaced.saturating_add(known).min(MOST));
+    }
+    if places.is_empty() {
+        return Allotment::Nothing;
+    }
+    Allotment::Places(places.into_iter().collect())
+}
+
+/// Says whether resources name an accelerator at all.
+pub(super) fn names_accelerators(text: &str) -> bool {
+    split(text).any(|part| is_accelerator(part) && count(part) > 0)
+}
+
+/// Splits at commas that stand outside parentheses.
+fn split(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_usize;
+    text.split(move |letter: char| {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        letter == ',' && depth == 0
+    })
+    .map(str::trim)
+}
+
+fn is_accelerator(part: &str) -> bool {
+    let part = part.strip_prefix("gres:").or_else(|| part.strip_prefix("gres/")).unwrap_or(part);
+    let name = part.split([':', '=', '(']).next().unwrap_or_default();
+    ACCELERATORS.contains(&name)
+}
+
+/// Returns the number in `gpu:h100:4(IDX:1,4-6)`; 1 when none stands there.
+fn count(part: &str) -> u32 {
+    let plain = part.split_once('(').map_or(part, |(plain, _)| plain);
+    plain.rsplit([':', '=']).next().and_then(|number| number.parse().ok()).unwrap_or(1)
+}
+
+/// Reads `(IDX:1,4-6)`. `None` when places are not told, or make no sense.
+fn place_list(part: &str) -> Option<Vec<u32>> {
+    let (_, rest) = part.split_once("(IDX:")?;
+    let (inside, _) = rest.split_once(')')?;
+    let mut places = Vec::new();
+    for range in inside.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last || last >= MOST {
+            return None;
+        }
+        places.extend(first..=last);
+    }
+    Some(places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(list: &[u32]) -> Allotment {
+        Allotment::Places(list.into())
+    }
+
+    #[test]
+    fn places_are_read_in_every_form() {
+        for (text, want) in [
+            ("gpu:h100:4(IDX:1,4-6)", places(&[1, 4, 5, 6])),
+            ("gpu:8(IDX:0-7)", places(&[0, 1, 2, 3, 4, 5, 6, 7])),
+            ("gpu:a100:2(IDX:0-1),gpu:v100:1(IDX:4)", places(&[0, 1, 4])),
+            ("gpu:a100_1g.5gb:2(IDX:9,11)", places(&[9, 11])),
+            ("gpu:3g.20gb:1(IDX:1)", places(&[1])),
+            ("shard:3(IDX:5)", places(&[5])),
+            ("gpu:1(IDX:5),shard:h100:3(IDX:5)", places(&[5])),
+            ("gpu:(null):2(IDX:0-1)", places(&[0, 1])),
+            ("craynetwork:1,gpu:1(IDX:2)", places(&[2])),
+            ("", Allotment::Nothing),
+            ("(null)", Allotment::Nothing),
+            ("nic:2(IDX:0-1)", Allotment::Nothing),
+            ("gpu:4", Allotment::Count(4)),
+            ("gpu:h100:4(CNT:4)", Allotment::Count(4)),
+            ("gpu:h100:2(IDX:N/A)", Allotment::Count(2)),
+            ("gpu:2(IDX:0-1),gpu:x:3", Allotment::Count(5)),
+            ("gpu:2(IDX:5-1)", Allotment::Count(2)),
+            ("gpu:1(IDX:4294967295)", Allotment::Count(1)),
+            ("gpu:1(IDX:0-4294967295)", Allotment::Count(1)),
+            ("gpu", Allotment::Count(1)),
+        ] {
+            assert_eq!(allotment(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn requests_name_accelerators_in_each_version_s_way() {
+        for text in ["gres:gpu:1", "gres/gpu:1", "gres/gpu=8", "gpu:1", "gpu:h100:3", "shard:2"] {
+            assert!(names_accelerators(text), "{text}");
+        }
+        for text in ["", "N/A", "(null)", "gres/nic:1", "gpu:0", "gpumem:3"] {
+            assert!(!names_accelerators(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Moments and spans as Slurm writes them.
+
+use std::time::Duration;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
+use crate::time::Timestamp;
+
+/// Reads a moment: seconds since 1970, as we ask for, or local time where that is not heeded.
+/// `None` for `N/A`, `Unknown` and the like.
+pub(super) fn moment(text: &str) -> Option<Timestamp> {
+    let text = text.trim();
+    let seconds = match text.parse::<i64>() {
+        Ok(seconds) => seconds,
+        Err(_words) => {
+            let local: DateTime = text.parse().ok()?;
+            local.to_zoned(TimeZone::system()).ok()?.timestamp().as_second()
+        }
+    };
+    // Slurm writes 0 and all ones where it means nothing.
+    let is_sound = (1..=253_402_300_799).contains(&seconds) && seconds != i64::from(u32::MAX);
+    is_sound.then(|| seconds.checked_mul(1_000_000).map(Timestamp::from_micros))?
+}
+
+/// Reads a span: `MM:SS`, `HH:MM:SS`, `D-HH:MM:SS`. `None` for `UNLIMITED` and the like.
+pub(super) fn span(text: &str) -> Option<Duration> {
+    let (days, clock) = match text.trim().split_once('-') {
+        Some((days, clock)) => (days.parse::<u64>().ok()?, clock),
+        None => (0, text.trim()),
+    };
+    let mut seconds = days.checked_mul(24)?;
+    let parts: Vec<&str> = clock.split(':').collect();
+    let [hours, minutes, rest] = match *parts.as_slice() {
+        [hours, minutes, seconds] => [hours, minutes, seconds],
+        [minutes, seconds] => ["0", minutes, seconds],
+        _ => return None,
+    };
+    seconds = seconds.checked_add(hours.parse().ok()?)?;
+    seconds = seconds.checked_mul(60)?.checked_add(minutes.parse().ok()?)?;
+    seconds = seconds.checked_mul(60)?.checked_add(rest.parse().ok()?)?;
+    Some(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_read_and_words_are_none() {
+        for (text, seconds) in [
+            ("30:00", Some(1800)),
+            ("1:00:00", Some(3600)),
+            ("7-00:00:00", Some(7 * 86_400)),
+            ("0:01", Some(1)),
+            ("UNLIMITED", None),
+            ("NOT_SET", None),
+            ("INVALID", None),
+            ("", None),
+            ("99999999999999999999-00:00:00", None),
+            ("18446744073709551615-00:00:00", None),
+        ] {
+            assert_eq!(span(text), seconds.map(Duration::from_secs), "{text}");
+        }
+    }
+
+    #[test]
+    fn moments_are_read_and_words_are_none() {
+        assert_eq!(moment("1795269440"), Some(Timestamp::from_micros(1_795_269_440_000_000)));
+        assert!(moment("2026-11-21T13:57:20").is_some());
+        for text in ["N/A", "Unknown", "0", "4294967295", "-5", "", "9223372036854775807"] {
+            assert_eq!(moment(text), None, "{text}");
+        }
+    }
+}

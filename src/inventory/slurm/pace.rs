@@ -1,0 +1,56 @@
+//! How long to wait between two rounds.
+
+use std::time::Duration;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// The longest wait after failures, unless the interval is longer.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// Waits are at least so many times as long as a round took that was answered; one that was not
+/// says nothing of how busy Slurm is.
+const PATIENCE: u32 = 10;
+
+/// Returns how long to wait after a round: the interval, doubled from the second failure on, a lot
+/// longer than the round took, and not the same for everybody. `chance` is any number.
+pub(super) fn next_wait(interval: Duration, took: Duration, failures: u32, chance: u8) -> Duration {
+    let doubled = interval.saturating_mul(1 << failures.saturating_sub(1).min(8));
+    let patience = if failures == 0 { PATIENCE } else { 1 };
+    let wait = doubled.min(LONGEST_WAIT.max(interval)).max(took.saturating_mul(patience));
+    // From nine tenths to eleven tenths.
+    wait / 10 * 9 + wait / 5 * u32::from(chance) / u32::from(u8::MAX)
+}
+
+pub(super) fn chance() -> u8 {
+    let mut byte = [0];
+    // Without randomness all wait alike, which is no harm.
+    _ = getrandom(&mut byte, GetRandomFlags::empty());
+    byte[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_with_failures_and_with_the_time_a_round_takes() {
+        let wait = |took, failures| {
+            next_wait(Duration::from_secs(30), Duration::from_secs(took), failures, 128).as_secs()
+        };
+        for (took, failures, around) in [
+            (0, 0, 30),
+            (0, 1, 30),
+            (0, 2, 60),
+            (0, 3, 120),
+            (0, 30, 300),
+            (20, 0, 200),
+            (40, 1, 40),
+            (9, 0, 90),
+        ] {
+            let got = wait(took, failures);
+            assert!(got.abs_diff(around) <= around / 9, "{took} {failures}: {got}");
+        }
+        let hour = Duration::from_secs(3600);
+        let spread = [0, 255].map(|chance| next_wait(hour, Duration::ZERO, 9, chance).as_secs());
+        assert_eq!(spread, [3240, 3960]);
+    }
+}

@@ -1,0 +1,95 @@
+//! The nodes of jobs, and how to reach them.
+
+use std::collections::BTreeSet;
+
+use crate::inventory::slurm::queue;
+use crate::model::{Job, NodeName};
+use crate::transport::{Profile, Reach, SshTarget, Target};
+
+/// Returns how to reach the nodes of jobs, each once.
+pub fn nodes_of(jobs: &[Job]) -> Vec<Target> {
+    targets(&[], jobs)
+}
+
+/// Returns how to reach the nodes of a list as Slurm writes it; none where it makes no sense.
+pub fn nodes_named(list: &str) -> Vec<Target> {
+    let own = own_names();
+    let nodes = queue::nodes(list).unwrap_or_default();
+    nodes.iter().map(|node| target(node, &own)).collect()
+}
+
+/// Returns the nodes of all jobs, each once, after those that are watched anyway.
+pub(super) fn targets(fixed: &[Target], jobs: &[Job]) -> Vec<Target> {
+    let own = own_names();
+    let mut targets = fixed.to_vec();
+    let mut seen: BTreeSet<NodeName> = fixed.iter().map(|target| target.name.clone()).collect();
+    for allocation in jobs.iter().flat_map(|job| job.allocations.iter()) {
+        if seen.insert(allocation.node.clone()) {
+            targets.push(target(&allocation.node, &own));
+        }
+    }
+    targets.sort_by_cached_key(|target| natural(target.name.as_str()));
+    targets
+}
+
+fn target(node: &NodeName, own: &[String]) -> Target {
+    if own.iter().any(|name| name == node.as_str()) {
+        return Target { name: node.clone(), reach: Reach::Local };
+    }
+    let host = node.as_str().to_owned();
+    let ssh = SshTarget { host, user: None, port: None, profile: Profile::System };
+    Target { name: node.clone(), reach: Reach::Ssh(ssh) }
+}
+
+/// What Slurm may call this machine.
+fn own_names() -> Vec<String> {
+    let system = rustix::system::uname();
+    let name = system.nodename().to_string_lossy().into_owned();
+    let short = name.split('.').next().map(str::to_owned);
+    [std::env::var("SLURMD_NODENAME").ok(), short, Some(name)].into_iter().flatten().collect()
+}
+
+/// Orders `gpu9` before `gpu10`.
+fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let (mut text, mut digits) = (String::new(), String::new());
+    for letter in name.chars() {
+        if letter.is_ascii_digit() {
+            digits.push(letter);
+            continue;
+        }
+        if !digits.is_empty() {
+            parts.push((std::mem::take(&mut text), digits.parse().unwrap_or(u64::MAX)));
+            digits.clear();
+        }
+        text.push(letter);
+    }
+    parts.push((text, digits.parse().unwrap_or_default()));
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Allocation, Allotment};
+
+    #[test]
+    fn nodes_stand_once_in_the_order_of_their_numbers() {
+        let names = |list: &[&str]| -> Vec<String> {
+            let allocations = list.iter().map(|name| Allocation {
+                node: NodeName::new(name).unwrap(),
+                devices: Allotment::Unsaid,
+            });
+            let mut queue = queue::read(&example(), "m", false);
+            queue.jobs[0].allocations = allocations.collect();
+            let jobs = [queue.jobs[0].clone(), queue.jobs[0].clone()];
+            targets(&[], &jobs).iter().map(|target| target.name.to_string()).collect()
+        };
+        assert_eq!(names(&["gpu10", "gpu9", "gpu9", "a"]), ["a", "gpu9", "gpu10"]);
+    }
+
+    fn example() -> String {
+        let fields = ["1", "1", "a", "p", "", "RUNNING", "1", "1", "1", "1:00", "1", "n1", "", "x"];
+        format!("\u{1e}m\u{1f}{}\u{1e}m", fields.join("\u{1f}"))
+    }
+}

@@ -1,0 +1,325 @@
+//! What `squeue` is asked, and what it answers.
+//!
+//! A job's name may hold anything: quotes, tabs, newlines, whatever separates records. So each
+//! record stands between marks nobody can have guessed, and the name is its last field. The same
+//! question serves every version since 20.11; JSON would be larger, and before 24.11 it ignores
+//! whose jobs are asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use crate::inventory::slurm::Whose;
+use crate::inventory::slurm::moment::{moment, span};
+use crate::model::{Allocation, Allotment, Job, JobId, JobState, NodeName, clean_shared};
+use crate::nodeset;
+
+/// Jobs kept at most.
+pub(super) const MOST_JOBS: usize = 20_000;
+/// Nodes kept at most, over all jobs.
+pub(super) const MOST_NODES: usize = 65_536;
+/// Longest text of a job that is kept, in characters.
+const LONGEST: usize = 256;
+
+/// Before each field.
+const FIELD: char = '\u{1f}';
+/// The fields in their order; the name stands last.
+const FIELDS: [&str; 14] =
+    ["%A", "%i", "%u", "%P", "%a", "%T", "%V", "%S", "%e", "%l", "%D", "%N", "%r", "%j"];
+
+/// Returns the arguments; `mark` is what nobody can have guessed.
+pub(super) fn words(whose: &Whose, mark: &str) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec!["--all".into(), "--noheader".into()];
+    let lists = [
+        ("--user", &whose.users),
+        ("--job", &whose.jobs),
+        ("--partition", &whose.partitions),
+        ("--account", &whose.accounts),
+    ];
+    for (option, list) in lists {
+        if !list.is_empty() {
+            words.push(format!("{option}={}", list.join(",")).into());
+        }
+    }
+    let mut format = format!("--format=\u{1e}{mark}");
+    for field in FIELDS {
+        format.push(FIELD);
+        format.push_str(field);
+    }
+    format.push('\u{1e}');
+    format.push_str(mark);
+    words.push(format.into());
+    words
+}
+
+/// What was read of an answer.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Queue {
+    pub(super) jobs: Vec<Job>,
+    /// The names of jobs on nodes, as they are: not to be shown.
+    pub(super) names: BTreeMap<JobId, String>,
+    /// What there is to say about it.
+    pub(super) notes: Vec<String>,
+}
+
+/// Reads an answer, whatever stands between its records.
+pub(super) fn read(output: &str, mark: &str, is_cut: bool) -> Queue {
+    let mut queue = Queue::default();
+    let border = format!("\u{1e}{mark}");
+    let mut records = output.split(border.as_str()).skip(1);
+    let (mut unread, mut nodes) = (0_usize, 0_usize);
+    let mut rejected = Vec::new();
+    // Records and what stands between them take turns.
+    while let Some(record) = records.next() {
+        if records.next().is_none() {
+            // Cut in the middle, or before its end.
+            unread += usize::from(!is_cut);
+            break;
+        }
+        if queue.jobs.len() >= MOST_JOBS {
+            break;
+        }
+        match job(record, &mut rejected) {
+            Some((job, name)) => {
+                nodes += job.allocations.len();
+                if nodes > MOST_NODES {
+                    break;
+                }
+                if !job.allocations.is_empty() {
+                    queue.names.insert(job.id.clone(), name.to_owned());
+                }
+                queue.jobs.push(job);
+            }
+            None => unread += 1,
+        }
+    }
+    let is_more = is_cut || nodes > MOST_NODES || records.next().is_some();
+    if is_more {
+        let kept = queue.jobs.len();
+        queue.notes.push(format!(
+            "only the first {kept} jobs are shown; narrow the list with --partition or --account"
+        ));
+    }
+    if unread > 0 {
+        queue.notes.push(format!("{unread} lines of squeue cannot be read"));
+    }
+    if let Some(first) = rejected.first() {
+        let others = rejected.len() - 1;
+        let rest = if others > 0 { format!(" (and {others} more)") } else { String::new() };
+        queue.notes.push(format!("{first}{rest}"));
+    }
+    // Slurm's answer has no order one could rely on.
+    queue.jobs.sort_by_cached_key(|job| (job.state, number(&job.id), job.shown_id.to_string()));
+    queue.jobs.dedup_by(|later, first| later.id == first.id && later.shown_id == first.shown_id);
+    queue
+}
+
+fn number(id: &JobId) -> u64 {
+    id.as_str().parse().unwrap_or(u64::MAX)
+}
+
+fn job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'a str)> {
+    let mut fields = record.strip_prefix(FIELD)?.splitn(FIELDS.len(), FIELD);
+    let mut next = || fields.next();
+    let (id, shown) = (next()?, next()?);
+    let [user, partition, account, state] = [next()?, next()?, next()?, next()?];
+    let [submitted, starts, ends, limit] = [next()?, next()?, next()?, next()?];
+    let [count, list, reason, name] = [next()?, next()?, next()?, next()?];
+    if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let text = |text: &str| clean_shared(text, LONGEST);
+    let told = |word: &str| (!is_nothing(word)).then(|| text(word));
+    let state = state_of(state);
+    let nodes = if state == JobState::Pending { Ok(Vec::new()) } else { nodes(list) };
+    let nodes = nodes.unwrap_or_else(|why| {
+        rejected.push(format!("the nodes of job {}: {why}", text(shown)));
+        Vec::new()
+    });
+    let job = Job {
+        id: JobId::new(id)?,
+        shown_id: text(shown),
+        lasting_id: None,
+        name: text(name),
+        user: text(user),
+        partition: text(partition),
+        account: told(account),
+        state,
+        reason: told(reason),
+        submitted_at: moment(submitted),
+        starts_at: moment(starts),
+        ends_at: moment(ends),
+        limit: span(limit),
+        node_count: count.parse().unwrap_or_default(),
+        allocations: nodes
+            .into_iter()
+            .map(|node| Allocation { node, devices: Allotment::Unsaid })
+            .collect::<Arc<[_]>>(),
+    };
+    Some((job, name))
+}
+
+fn is_nothing(word: &str) -> bool {
+    matches!(word, "" | "(null)" | "None" | "N/A" | "n/a")
+}
+
+fn state_of(word: &str) -> JobState {
+    match word {
+        "RUNNING" => JobState::Running,
+        "PENDING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED" | "SPECIAL_EXIT" => {
+            JobState::Pending
+        }
+        "CONFIGURING" | "POWER_UP_NODE" => JobState::Starting,
+        "SUSPENDED" | "STOPPED" => JobState::Suspended,
+        "COMPLETING" | "STAGE_OUT" | "SIGNALING" => JobState::Ending,
+        _ => JobState::Other,
+    }
+}
+
+/// Expands a list of nodes, each once. One bad name spoils the list: it was not Slurm that wrote it.
+pub(super) fn nodes(list: &str) -> Result<Vec<NodeName>, String> {
+    if is_nothing(list) {
+        return Ok(Vec::new());
+    }
+    let bad = |letter: &char| !letter.is_ascii_alphanumeric() && !"._-[],/".contains(*letter);
+    if let Some(letter) = list.chars().find(bad) {
+        return Err(format!(
+            "{:?} holds {letter:?}, which no node name does",
+            clean_shared(list, 60)
+        ));
+    }
+    let names = nodeset::expand(list).map_err(|error| error.to_string())?;
+    let mut seen = BTreeSet::new();
+    let mut nodes = Vec::with_capacity(names.len());
+    for name in names {
+        let name = NodeName::new(&name).map_err(|error| error.to_string())?;
+        if seen.insert(name.clone()) {
+            nodes.push(name);
+        }
+    }
+    Ok(nodes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MARK: &str = "0123456789abcdef";
+
+    fn record(fields: [&str; 14]) -> String {
+        format!("\u{1e}{MARK}\u{1f}{}\u{1e}{MARK}\n", fields.join("\u{1f}"))
+    }
+
+    fn running(id: &str, nodes: &str, name: &str) -> String {
+        record([
+            id,
+            id,
+            "alice",
+            "gpu",
+            "(null)",
+            "RUNNING",
+            "1795269430",
+            "1795269440",
+            "1795273040",
+            "1:00:00",
+            "1",
+            nodes,
+            "None",
+            name,
+        ])
+    }
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let hostile = "a\u{1f}b\u{1e}99\u{1f}\u{1f}\nJobId=7 |\t'\"$(x)";
+        let noise = "squeue: warning: something\n";
+        let text = [noise, &running("1", "gpu[01-02]", hostile), noise, &running("2", "", "b")];
+        let queue = read(&text.concat(), MARK, false);
+        assert_eq!(queue.notes, Vec::<String>::new());
+        assert_eq!(queue.jobs.len(), 2);
+        assert_eq!(&*queue.jobs[0].name, "a b 99   JobId=7 | '\"$(x)");
+        assert_eq!(&*queue.jobs[1].name, "b");
+        let nodes: Vec<_> = queue.jobs[0].allocations.iter().map(|one| one.node.as_str()).collect();
+        assert_eq!(nodes, ["gpu01", "gpu02"]);
+    }
+
+    #[test]
+    fn a_job_is_read_with_everything_that_is_said_of_it() {
+        let waiting = record([
+            "2",
+            "2_[3-5%3]",
+            "bob",
+            "gpu,long",
+            "phys",
+            "PENDING",
+            "1795269430",
+            "N/A",
+            "N/A",
+            "UNLIMITED",
+            "4",
+            "",
+            "Dependency",
+            "sweep",
+        ]);
+        let queue = read(&(waiting + &running("1", "n1", "x")), MARK, false);
+        let [first, second] = queue.jobs.as_slice() else { panic!("{queue:?}") };
+        assert_eq!((first.id.as_str(), first.state), ("1", JobState::Running));
+        assert_eq!(first.limit.unwrap().as_secs(), 3600);
+        assert!(first.account.is_none() && first.reason.is_none() && first.ends_at.is_some());
+        assert_eq!((&*second.shown_id, second.state), ("2_[3-5%3]", JobState::Pending));
+        assert_eq!(
+            (second.account.as_deref(), second.reason.as_deref()),
+            (Some("phys"), Some("Dependency"))
+        );
+        assert_eq!((second.node_count, second.starts_at, second.limit), (4, None, None));
+    }
+
+    #[test]
+    fn what_no_node_is_called_is_rejected_with_a_reason() {
+        for (list, words) in [
+            ("gpu[01", "bracket"),
+            ("gpu01,-oProxyCommand=x", "holds '='"),
+            ("-l", "begins with '-'"),
+            ("$(touch_x)", "holds '$'"),
+            ("ada@gpu01", "holds '@'"),
+            ("gpu01 gpu02", "holds ' '"),
+        ] {
+            let queue = read(&running("7", list, "x"), MARK, false);
+            assert!(queue.jobs[0].allocations.is_empty(), "{list}");
+            assert!(
+                queue.notes[0].contains(words) && queue.notes[0].contains("job 7"),
+                "{queue:?}"
+            );
+        }
+        assert_eq!(nodes("gpu[01-02],gpu01").unwrap().len(), 2);
+    }
+
+    #[test]
+    fn too_many_jobs_are_cut_with_a_sentence() {
+        let all: String = (0..20_010).map(|id| running(&id.to_string(), "gpu01", "x")).collect();
+        let queue = read(&all, MARK, false);
+        assert_eq!(queue.jobs.len(), MOST_JOBS);
+        assert!(queue.notes[0].contains("first 20000 jobs"), "{:?}", queue.notes);
+        let (cut, _) = all.split_at(all.len() / 30);
+        let queue = read(cut, MARK, true);
+        assert!(queue.jobs.len() > 600 && queue.notes.len() == 1, "{:?}", queue.notes);
+    }
+
+    #[test]
+    fn nonsense_is_counted_and_never_a_job() {
+        for text in ["", "slurm_load_jobs error", "\u{1e}", &"\u{1e}0123456789abcdef".repeat(9)] {
+            assert!(read(text, MARK, false).jobs.is_empty(), "{text:?}");
+        }
+        let odd = format!("\u{1e}{MARK}\u{1f}x\u{1f}y\u{1e}{MARK}");
+        assert_eq!(read(&odd, MARK, false).notes, ["1 lines of squeue cannot be read"]);
+    }
+
+    #[test]
+    fn the_question_names_whose_jobs() {
+        let whose =
+            Whose { users: vec!["2001".into()], jobs: vec!["2_1".into()], ..Whose::default() };
+        let words = words(&whose, MARK);
+        assert!(words.contains(&"--user=2001".into()) && words.contains(&"--job=2_1".into()));
+        assert!(!words.iter().any(|word| word.to_string_lossy().starts_with("--account")));
+    }
+}

@@ -1,0 +1,124 @@
+//! Answers of real Slurm 20.11, 22.05, 24.11 and 26.05 to what we ask.
+
+use std::collections::BTreeMap;
+
+use crate::inventory::slurm::{detail, queue};
+use crate::model::{Allotment, JobId, JobState, NodeName};
+
+const VERSIONS: [(&str, &str); 4] = [
+    ("20.11.4", include_str!("../../../tests/fixtures/slurm/show-job-20.11.4.txt")),
+    ("22.05.8", include_str!("../../../tests/fixtures/slurm/show-job-22.05.8.txt")),
+    ("24.11.5", include_str!("../../../tests/fixtures/slurm/show-job-24.11.5.txt")),
+    ("26.05.5", include_str!("../../../tests/fixtures/slurm/show-job-26.05.5.txt")),
+];
+
+/// The jobs that were submitted, by name; several tasks share one.
+const NAMES: [&str; 8] =
+    ["llama-70b", "sweep", "het", "pendbig", "we ird;name $(x)|é", "cpuonly", "held", "bobjob"];
+
+/// Every job of the record that has this name.
+fn named<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
+    let of = |record: &'a str| {
+        let (id, rest) = record.split_once(' ')?;
+        let rest = rest.split_once("JobName=")?.1;
+        (rest.split('\n').next() == Some(name)).then_some(id)
+    };
+    text.split("\nJobId=")
+        .map(|record| record.trim_start_matches("JobId="))
+        .filter_map(of)
+        .collect()
+}
+
+/// Returns the places of each job with this name, job by job and node by node.
+fn told(text: &str, name: &str) -> Vec<Vec<(String, Allotment)>> {
+    let ids = named(text, name);
+    let names: BTreeMap<JobId, String> =
+        ids.iter().map(|id| (JobId::new(id).unwrap(), name.to_owned())).collect();
+    let details = detail::read(text, &names);
+    let of = |id: &&str| {
+        let detail = details.get(&JobId::new(id).unwrap()).cloned().unwrap_or_default();
+        detail.devices.into_iter().map(|(node, devices)| (node.to_string(), devices)).collect()
+    };
+    ids.iter().map(of).collect()
+}
+
+fn places(list: &[u32]) -> Allotment {
+    Allotment::Places(list.into())
+}
+
+fn node(number: u32, devices: Allotment) -> (String, Allotment) {
+    (format!("gpu-node-{number:02}"), devices)
+}
+
+#[test]
+fn every_version_tells_the_devices_of_every_kind_of_job() {
+    let whole = places(&[0, 1, 2, 3, 4, 5, 6, 7]);
+    for (version, text) in VERSIONS {
+        let four: Vec<_> = (1..=4).map(|number| node(number, whole.clone())).collect();
+        assert_eq!(told(text, "llama-70b"), [four], "{version}");
+        let mut tasks = told(text, "sweep");
+        let waiting = tasks.iter().position(Vec::is_empty).map(|place| tasks.remove(place));
+        assert!(waiting.is_some(), "{version}: tasks of the array wait");
+        let want: Vec<_> = (0..3).map(|place| vec![node(5, places(&[place]))]).collect();
+        assert_eq!(tasks, want, "{version}");
+        let odd = vec![node(7, places(&[0, 1, 2]))];
+        assert_eq!(told(text, "we ird;name $(x)|é"), [odd], "{version}");
+        assert_eq!(told(text, "cpuonly"), [vec![node(7, Allotment::Nothing)]], "{version}");
+        for name in ["pendbig", "held"] {
+            assert_eq!(told(text, name), [vec![]], "{version} {name}");
+        }
+    }
+}
+
+#[test]
+fn each_part_of_a_heterogeneous_job_has_its_own_devices() {
+    let het = |version: &str| {
+        let (_, text) = VERSIONS.into_iter().find(|(known, _)| *known == version).unwrap();
+        told(text, "het")
+    };
+    // The job had failed there: its parts have resources and no places.
+    assert_eq!(het("20.11.4"), [vec![], vec![]]);
+    assert_eq!(het("22.05.8"), [[node(5, places(&[3, 4]))], [node(7, places(&[5]))]]);
+    assert_eq!(het("24.11.5"), [[node(5, places(&[3, 4]))], [node(7, places(&[5]))]]);
+    assert_eq!(het("26.05.5"), [[node(5, places(&[3, 4]))], [node(6, places(&[0]))]]);
+}
+
+#[test]
+fn the_lasting_id_is_known_where_there_is_one() {
+    for (version, text) in VERSIONS {
+        let id = named(text, "llama-70b")[0];
+        let id = JobId::new(id).unwrap();
+        let names = BTreeMap::from([(id.clone(), "llama-70b".to_owned())]);
+        let lasting = detail::read(text, &names)[&id].lasting_id.clone();
+        let want = (version == "26.05.5").then(|| JobId::new("s1MXM7XYD0DV00").unwrap());
+        assert_eq!(lasting, want, "{version}");
+    }
+}
+
+#[test]
+fn every_record_is_found_under_its_name() {
+    for (version, text) in VERSIONS {
+        let all = text.matches("\nJobId=").count() + 1;
+        let found: usize = NAMES.iter().chain(&["dep"]).map(|name| named(text, name).len()).sum();
+        assert_eq!(found, all, "{version}");
+    }
+}
+
+#[test]
+fn the_queue_of_a_real_slurm_is_read() {
+    let text = include_str!("../../../tests/fixtures/slurm/squeue-22.05.8.txt");
+    let queue = queue::read(text, "mark", false);
+    assert_eq!(queue.notes, Vec::<String>::new());
+    let shown: Vec<&str> = queue.jobs.iter().map(|job| &*job.shown_id).collect();
+    assert_eq!(shown, ["1", "3+0", "3+1", "5", "7", "2_0", "2_1", "2_2", "2_[3-5%3]", "6", "8"]);
+    let job = |shown: &str| queue.jobs.iter().find(|job| &*job.shown_id == shown).unwrap();
+    assert_eq!(job("2_1").id.as_str(), "10");
+    assert_eq!(&*job("5").name, "we ird;name $(x)|é line tab");
+    assert_eq!(queue.names[&job("5").id], "we ird;name $(x)|é\nline\ttab");
+    let nodes: Vec<&NodeName> = job("1").allocations.iter().map(|one| &one.node).collect();
+    assert_eq!(nodes.len(), 4);
+    assert_eq!(job("1").limit.unwrap().as_secs(), 7200);
+    assert!(job("1").starts_at.is_some() && job("1").ends_at.is_some());
+    assert_eq!(job("6").state, JobState::Pending);
+    assert_eq!(job("8").reason.as_deref(), Some("JobHeldUser"));
+}

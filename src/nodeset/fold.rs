@@ -1,0 +1,200 @@
+//! From names back to a node set.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::nodeset::read::number;
+
+/// The digits of one number of a name, in the order of `ClusterShell`: by length, then by value.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Digits {
+    length: usize,
+    value: u64,
+}
+
+impl Digits {
+    fn of(text: &str) -> Option<Self> {
+        number(text).map(|value| Self { length: text.len(), value })
+    }
+
+    fn is_padded(&self) -> bool {
+        self.length > 1 && self.value.to_string().len() < self.length
+    }
+
+    fn text(&self) -> String {
+        let Self { length, value } = self;
+        format!("{value:0length$}")
+    }
+}
+
+/// A name: the texts between its numbers, and the numbers.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Shape(Vec<String>);
+
+/// Numbers that one place of a set stands for.
+type Numbers = BTreeSet<Digits>;
+
+/// Folds names into a short node set: `gpu01 gpu02 gpu04 login` → `gpu[01-02,04],login`.
+///
+/// All numbers of a name are folded, as `ClusterShell` does; the result expands to the same names,
+/// sorted, each once.
+pub fn fold<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    let mut shapes: BTreeMap<Shape, BTreeSet<Vec<Digits>>> = BTreeMap::new();
+    for name in names {
+        let (shape, numbers) = split(name.as_ref());
+        shapes.entry(shape).or_default().insert(numbers);
+    }
+    let sets = shapes.iter().flat_map(|(shape, members)| {
+        let rows = fewest(members);
+        rows.into_iter().map(|row| shape.written(&row)).collect::<Vec<_>>()
+    });
+    sets.collect::<Vec<_>>().join(",")
+}
+
+/// Takes a name apart; an address in brackets or of version 6 stays as it is.
+fn split(name: &str) -> (Shape, Vec<Digits>) {
+    if name.contains('[') || name.matches(':').nth(1).is_some() {
+        return (Shape(vec![name.to_owned()]), Vec::new());
+    }
+    let (mut texts, mut numbers) = (vec![String::new()], Vec::new());
+    let mut rest = name;
+    while !rest.is_empty() {
+        let is_digit = |letter: char| letter.is_ascii_digit();
+        let (text, after) = rest.split_at(rest.find(is_digit).unwrap_or(rest.len()));
+        let end = after.find(|letter| !is_digit(letter)).unwrap_or(after.len());
+        let (digits, after) = after.split_at(end);
+        rest = after;
+        let Some(last) = texts.last_mut() else { break };
+        last.push_str(text);
+        match Digits::of(digits) {
+            Some(digits) => {
+                numbers.push(digits);
+                texts.push(String::new());
+            }
+            // More digits than a number has are text.
+            None => last.push_str(digits),
+        }
+    }
+    (Shape(texts), numbers)
+}
+
+impl Shape {
+    fn written(&self, row: &[Numbers]) -> String {
+        let mut numbers = row.iter();
+        let mut set = String::new();
+        for text in &self.0 {
+            set.push_str(text);
+            let Some(numbers) = numbers.next() else { continue };
+            let list = ranges(numbers);
+            if numbers.len() == 1 {
+                set.push_str(&list);
+            } else {
+                set.push('[');
+                set.push_str(&list);
+                set.push(']');
+            }
+        }
+        set
+    }
+}
+
+/// Joins members to as few rows as two ways of joining them give.
+fn fewest(members: &BTreeSet<Vec<Digits>>) -> Vec<Vec<Numbers>> {
+    let width = members.first().map_or(0, Vec::len);
+    let rows: Vec<Vec<Numbers>> = members
+        .iter()
+        .map(|member| member.iter().map(|digits| Numbers::from([digits.clone()])).collect())
+        .collect();
+    let backwards = joined(rows.clone(), (0..width).rev());
+    if width < 2 || backwards.len() == 1 {
+        return backwards;
+    }
+    let forwards = joined(rows, 0..width);
+    if forwards.len() < backwards.len() { forwards } else { backwards }
+}
+
+/// Joins rows that differ in one place only, place by place.
+fn joined(mut rows: Vec<Vec<Numbers>>, places: impl Iterator<Item = usize>) -> Vec<Vec<Numbers>> {
+    for place in places {
+        let mut alike: BTreeMap<Vec<Numbers>, Numbers> = BTreeMap::new();
+        for mut row in rows {
+            let Some(numbers) = row.get_mut(place).map(std::mem::take) else { continue };
+            alike.entry(row).or_default().extend(numbers);
+        }
+        let put_back = |(mut row, numbers): (Vec<Numbers>, Numbers)| {
+            if let Some(hole) = row.get_mut(place) {
+                *hole = numbers;
+            }
+            row
+        };
+        rows = alike.into_iter().map(put_back).collect();
+    }
+    rows.sort();
+    rows
+}
+
+/// Writes numbers as `008-011,20`.
+fn ranges(numbers: &Numbers) -> String {
+    let mut runs: Vec<(&Digits, &Digits)> = Vec::new();
+    for digits in numbers {
+        match runs.last_mut() {
+            Some((first, last)) if goes_on(first, last, digits) => *last = digits,
+            _ => runs.push((digits, digits)),
+        }
+    }
+    let write = |(first, last): (&Digits, &Digits)| {
+        if first == last { first.text() } else { format!("{}-{}", first.text(), last.text()) }
+    };
+    runs.into_iter().map(write).collect::<Vec<_>>().join(",")
+}
+
+/// Says whether a number goes on with a run: in a padded one all have as many digits.
+fn goes_on(first: &Digits, last: &Digits, next: &Digits) -> bool {
+    let fits = if first.is_padded() { next.length == first.length } else { !next.is_padded() };
+    fits && last.value + 1 == next.value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodeset::expand;
+
+    #[test]
+    fn names_fold_and_expand_to_the_same() {
+        for (names, folded) in [
+            (vec!["gpu01", "gpu02", "gpu04", "login"], "gpu[01-02,04],login"),
+            (vec!["gpu098", "gpu099", "gpu100"], "gpu[098-100]"),
+            (vec!["gpu7"], "gpu7"),
+            (vec!["n8", "n9", "n10", "n11"], "n[8-11]"),
+            (vec!["10.0.0.1", "10.0.0.2"], "10.0.0.[1-2]"),
+            (vec!["gpu-1.a", "gpu-2.a"], "gpu-[1-2].a"),
+            (vec!["n1", "n01", "n001", "n2"], "n[1-2,01,001]"),
+            (vec!["n10", "n9", "n010"], "n[9-10,010]"),
+            (vec!["n09", "n10", "n100"], "n[09-10,100]"),
+            (vec!["n1x1", "n1x2", "n2x1", "n2x2"], "n[1-2]x[1-2]"),
+            (vec!["n1x1", "n1x2", "n2x1", "n2x2", "n3x1"], "n[1-2]x[1-2],n3x1"),
+            (vec!["r1-n1", "r2-n1", "r3-n1", "r3-n2"], "r[1-2]-n1,r3-n[1-2]"),
+            (vec!["ada@n1:22", "ada@n2:22"], "ada@n[1-2]:22"),
+            (vec!["[::1]:22", "fe80::1", "fe80::2"], "[::1]:22,fe80::1,fe80::2"),
+            (vec!["b", "a", "b"], "a,b"),
+            (
+                vec!["n12345678901234567890123", "n12345678901234567890124"],
+                "n12345678901234567890123,n12345678901234567890124",
+            ),
+            (vec![], ""),
+        ] {
+            assert_eq!(fold(&names), folded);
+            let mut sorted: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let mut back = expand(folded).unwrap();
+            sorted.sort();
+            sorted.dedup();
+            back.sort();
+            assert_eq!(back, sorted);
+        }
+    }
+
+    #[test]
+    fn a_whole_machine_folds_to_one_word() {
+        let all = expand("r[01-64]-n[000-255]").unwrap();
+        assert_eq!(fold(&all), "r[01-64]-n[000-255]");
+    }
+}

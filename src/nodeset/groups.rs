@@ -1,0 +1,325 @@
+//! Groups of nodes from `ClusterShell`'s files: `@gpu`, `@racks:r1`, `@*`.
+//!
+//! Read are `groups.conf`, the `groups.conf.d/*.conf` and `groups.d/*.yaml` it names, and flat files
+//! (`group: nodes`) such as `groups.d/local.cfg`. Group sources that are commands (`map:` and the
+//! like) are not run, but for the one that `ClusterShell` brings: it reads `groups.d/local.cfg`, and
+//! so does gtop. Whoever asks for a group of another command is told how to have `ClusterShell` run it.
+
+mod conf;
+mod load;
+mod yaml;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// How many names are told when another one is wrong.
+const TOLD: usize = 8;
+
+/// The groups of one user; the files are read when the first group is asked for.
+#[derive(Debug, Default)]
+pub struct Groups {
+    folders: Vec<PathBuf>,
+    read: OnceLock<Result<Sources, GroupError>>,
+}
+
+/// Why a group has no nodes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GroupError {
+    /// There are no group files at all.
+    #[error("there are no groups of nodes here{0}; write the nodes, as gpu[01-16]")]
+    NoGroups(String),
+    /// No source is the default one.
+    #[error("{0} names no default group source; write @SOURCE:GROUP{1}")]
+    NoDefault(String, Known),
+    /// There is no such source.
+    #[error("there is no group source {0:?}{1}")]
+    NoSource(String, Known),
+    /// The source has no such group.
+    #[error("{file} has no group {group:?}{known}")]
+    NoGroup {
+        /// The group.
+        group: String,
+        /// Where it would stand.
+        file: String,
+        /// The groups there are.
+        known: Known,
+    },
+    /// The source is a command.
+    #[error(
+        "the group source {source_name:?} is a command of {file}, and gtop runs none; let ClusterShell do it: gtop $(nodeset -f @{source_name}:{group})"
+    )]
+    Command {
+        /// The source.
+        source_name: String,
+        /// The group asked for.
+        group: String,
+        /// Where the command stands.
+        file: String,
+    },
+    /// Groups name each other in a circle.
+    #[error("these groups name each other: {0}; take one of them out")]
+    Circle(String),
+    /// A file cannot be used.
+    #[error("{file}: {why}")]
+    File {
+        /// The file, and the line where it has one.
+        file: String,
+        /// What is wrong and what to do.
+        why: String,
+    },
+}
+
+/// Names that would have been right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known(Vec<String>);
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let more = if self.0.len() > TOLD { ", …" } else { "" };
+        let told = self.0.iter().take(TOLD).map(String::as_str).collect::<Vec<_>>();
+        write!(f, "; there is {}{more}", told.join(", "))
+    }
+}
+
+/// One group of one source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Scope {
+    pub(super) source: String,
+    pub(super) group: String,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}:{}", self.source, self.group)
+    }
+}
+
+/// A group as it is written down.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) scope: Scope,
+    /// Node sets.
+    pub(super) texts: Vec<String>,
+    file: String,
+}
+
+impl Found {
+    pub(super) fn title(&self) -> String {
+        format!("{} of {}", self.scope, self.file)
+    }
+}
+
+/// All sources that were found.
+#[derive(Debug, Default)]
+struct Sources {
+    all: BTreeMap<String, Source>,
+    default: Option<String>,
+    /// Where the default source should be named.
+    file: String,
+}
+
+/// Where groups come from.
+#[derive(Debug)]
+struct Source {
+    file: String,
+    groups: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Each group and its node sets.
+    Lists(BTreeMap<String, Vec<String>>),
+    Command,
+}
+
+impl Groups {
+    /// Returns no groups.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Returns the groups of the folders that may hold a `groups.conf` and a `groups.d`; what stands
+    /// in a later one counts more.
+    pub fn in_folders(folders: Vec<PathBuf>) -> Self {
+        Self { folders, read: OnceLock::new() }
+    }
+
+    fn sources(&self) -> Result<&Sources, GroupError> {
+        let read = self.read.get_or_init(|| load::sources(&self.folders));
+        read.as_ref().map_err(Clone::clone)
+    }
+
+    /// Finds a group; `*` is all nodes of a source.
+    pub(super) fn find(&self, source: Option<&str>, group: &str) -> Result<Found, GroupError> {
+        let sources = self.sources()?;
+        if sources.all.is_empty() {
+            let looked = self.folders.iter().map(|folder| folder.display().to_string());
+            let looked = looked.collect::<Vec<_>>().join(", ");
+            let looked = if looked.is_empty() { looked } else { format!(" (looked in {looked})") };
+            return Err(GroupError::NoGroups(looked));
+        }
+        let known = |names: &mut dyn Iterator<Item = &String>| {
+            Known(names.take(TOLD + 1).map(|name| short(name)).collect())
+        };
+        let source = source.filter(|source| !source.is_empty()).or(sources.default.as_deref());
+        let Some(name) = source else {
+            let known = known(&mut sources.all.keys());
+            return Err(GroupError::NoDefault(sources.file.clone(), known));
+        };
+        let Some(Source { file, groups }) = sources.all.get(name) else {
+            let known = known(&mut sources.all.keys());
+            return Err(GroupError::NoSource(short(name), known));
+        };
+        let Kind::Lists(lists) = groups else {
+            let (source_name, group) = (short(name), short(group));
+            return Err(GroupError::Command { source_name, group, file: file.clone() });
+        };
+        let texts = match lists.get(if group == "*" { "all" } else { group }) {
+            Some(texts) => texts.clone(),
+            None if group == "*" => lists.values().flatten().cloned().collect(),
+            None => {
+                let known = known(&mut lists.keys());
+                let (group, file) = (short(group), file.clone());
+                return Err(GroupError::NoGroup { group, file, known });
+            }
+        };
+        let scope = Scope { source: name.to_owned(), group: group.to_owned() };
+        Ok(Found { scope, texts, file: file.clone() })
+    }
+}
+
+/// Says that groups name each other.
+pub(super) fn circle(path: &[String]) -> GroupError {
+    let last = path.len().saturating_sub(TOLD);
+    let path: Vec<String> = path.iter().skip(last).map(|scope| short(scope)).collect();
+    GroupError::Circle(path.join(" → "))
+}
+
+/// Returns a name as it may be shown.
+fn short(name: &str) -> String {
+    let plain = |letter: char| if letter.is_control() { '?' } else { letter };
+    name.chars().take(40).map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodeset::expand_with;
+    use std::fmt::Write as _;
+    use std::fs;
+    use std::path::Path;
+
+    /// As `ClusterShell` brings it.
+    const USUAL: &str = r"[Main]
+default: local
+confdir: /etc/clustershell/groups.conf.d $CFGDIR/groups.conf.d
+autodir: /etc/clustershell/groups.d $CFGDIR/groups.d
+[local]
+map: [ -f $CFGDIR/groups ] && f=$CFGDIR/groups || f=$CFGDIR/groups.d/local.cfg; sed -n 's/^$GROUP:\(.*\)/\1/p' $f
+all: [ -f $CFGDIR/groups ] && f=$CFGDIR/groups || f=$CFGDIR/groups.d/local.cfg; sed -n 's/^all:\(.*\)/\1/p' $f
+";
+
+    const LOCAL: &str =
+        "# c\nadm: n0\noss: n4 n5\ngpu: n[8-10]\ngpu: n20\nall: n[0-32]\nboth: @oss,@racks:new\n";
+
+    const RACKS: &str = "racks:\n  rack1: 'n[0,2]'\n  rack2: 'n[4-5]'\n  new: '@rack[1-2]!n4'\n  loop: '@round'\n  \
+        round: '@loop'\n  bad: 'n[1'\ncpu:\n  zen: [ n1, n2 ]\n";
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    fn groups(folders: &[&Path]) -> Groups {
+        Groups::in_folders(folders.iter().map(|folder| folder.to_path_buf()).collect())
+    }
+
+    fn usual() -> tempfile::TempDir {
+        let command = "[slurm]\nmap: sinfo -h -o %N -p $GROUP\n";
+        folder(&[
+            ("groups.conf", USUAL),
+            ("groups.conf.d/slurm.conf", command),
+            ("groups.d/local.cfg", LOCAL),
+            ("groups.d/cluster.yaml", RACKS),
+        ])
+    }
+
+    #[test]
+    fn groups_are_those_of_the_files() {
+        let folder = usual();
+        let groups = groups(&[folder.path()]);
+        let expand = |text: &str| expand_with(text, &groups).unwrap().join(" ");
+        assert_eq!(expand("@gpu"), "n8 n9 n10 n20");
+        assert_eq!(expand("@oss,@local:adm"), "n4 n5 n0");
+        assert_eq!(expand("@racks:rack[1-2]"), "n0 n2 n4 n5");
+        assert_eq!(expand("@racks:new"), "n0 n2 n5");
+        assert_eq!(expand("@both"), "n4 n5 n0 n2");
+        assert_eq!(expand("@gpu!n9&n[9-99]"), "n10 n20");
+        assert_eq!(expand_with("@*", &groups).unwrap().len(), 33);
+        assert_eq!(expand("@cpu:*"), "n1 n2");
+        assert_eq!(expand("n3?"), "n30 n31 n32");
+        assert_eq!(expand("@*!n?!n1*!n2*"), "n30 n31 n32");
+    }
+
+    #[test]
+    fn a_later_folder_counts_more() {
+        let machine = usual();
+        let own = folder(&[
+            ("groups.conf", "[Main]\ndefault: mine\nautodir: $CFGDIR/groups.d\n"),
+            ("groups.d/mine.yaml", "mine:\n  gpu: x[1-2]\n"),
+        ]);
+        let groups = groups(&[machine.path(), own.path()]);
+        assert_eq!(expand_with("@gpu", &groups).unwrap(), ["x1", "x2"]);
+    }
+
+    #[test]
+    fn flat_files_and_yaml_need_no_configuration() {
+        let folder =
+            folder(&[("groups.d/local.cfg", "gpu: n1\n"), ("groups.d/r.yaml", "r:\n  a: n2\n")]);
+        let groups = groups(&[Path::new("/nowhere"), folder.path()]);
+        assert_eq!(expand_with("@gpu,@r:a", &groups).unwrap(), ["n1", "n2"]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_group_is_told() {
+        let folder = usual();
+        let groups = groups(&[folder.path()]);
+        for (text, words) in [
+            ("@gpuu", "local.cfg has no group \"gpuu\"; there is adm, all, both, gpu, oss"),
+            ("@rakcs:a", "no group source \"rakcs\"; there is cpu, local, racks, slurm"),
+            ("@slurm:debug", "gtop $(nodeset -f @slurm:debug)"),
+            ("@racks:loop", "@racks:loop → @racks:round → @racks:loop"),
+            ("n1,@racks:bad", "@racks:bad of "),
+        ] {
+            let error = expand_with(text, &groups).expect_err(text).to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+        let error = expand_with("@a", &Groups::in_folders(vec!["/nowhere".into()])).unwrap_err();
+        assert!(error.to_string().contains("looked in /nowhere"), "{error}");
+        let bad = self::folder(&[("groups.conf", "[Main]\nnonsense\n")]);
+        let error = expand_with("@a", &self::groups(&[bad.path()])).unwrap_err().to_string();
+        assert!(error.contains("groups.conf:2: "), "{error}");
+    }
+
+    #[test]
+    fn groups_of_groups_cannot_make_a_machine_busy() {
+        let mut text = String::from("a:\n  g0: n[1-1000]\n");
+        for level in 1..30 {
+            let below = level - 1;
+            writeln!(text, "  g{level}: '@g{below}^@g{below},@g{below}'").unwrap();
+        }
+        let folder = folder(&[("groups.d/a.yaml", text.as_str())]);
+        let error = expand_with("@a:g29", &groups(&[folder.path()])).unwrap_err();
+        assert_eq!(*error.mistake, crate::nodeset::Mistake::TooMany);
+    }
+}

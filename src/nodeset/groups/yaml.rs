@@ -1,0 +1,236 @@
+//! The YAML of group files: sources of groups of node sets, and no more of YAML than that takes.
+//!
+//! ```yaml
+//! racks:                    # a source
+//!     rack1: 'gpu[01-16]'   # a group; quotes may be left out
+//!     rack2: gpu[17-32],
+//!         gpu40             # a text may go on in the next line
+//!     rack3: [gpu50, gpu51]
+//!     rack4:
+//!         - gpu[60-62]
+//!     empty:
+//! ```
+//!
+//! Anchors, tags, maps in braces and further documents are told as mistakes.
+
+use std::collections::BTreeMap;
+
+/// Groups with their node sets, by source.
+pub(super) type Lists = BTreeMap<String, BTreeMap<String, Vec<String>>>;
+
+/// What is wrong, and in which line, counted from 1.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Wrong {
+    pub(super) line: usize,
+    pub(super) why: &'static str,
+}
+
+const NO_KEY: &str = "this is no SOURCE: nor GROUP: NODES; indent groups below their source";
+const NO_NODES: &str = "these are no nodes; write GROUP: 'gpu[01-16]' or a list of such";
+const NO_QUOTE: &str = "the quote is not closed in this line";
+const TABS: &str = "lines are indented by spaces, not by tabs";
+const FOREIGN: &str = "gtop reads no anchors, tags, braces and further documents in group files";
+
+/// A line with something on it.
+struct Line<'a> {
+    number: usize,
+    indent: usize,
+    text: &'a str,
+}
+
+/// What the lines so far belong to.
+#[derive(Default)]
+struct Place {
+    source: Option<String>,
+    group: Option<String>,
+    /// How far in the groups of this source stand.
+    indent: usize,
+    /// Whether the group had nothing behind its colon, so that a list may follow.
+    is_open: bool,
+}
+
+/// Reads a group file.
+pub(super) fn read(text: &str) -> Result<Lists, Wrong> {
+    let mut lists = Lists::new();
+    let mut place = Place::default();
+    let mut outermost = None;
+    for line in lines(text) {
+        let line = line?;
+        let wrong = |why| Wrong { line: line.number, why };
+        let outermost = *outermost.get_or_insert(line.indent);
+        let item =
+            line.text.strip_prefix('-').filter(|rest| rest.is_empty() || rest.starts_with(' '));
+        let Place { source, group, indent, is_open } = &mut place;
+        if line.indent == outermost && !(item.is_some() && *is_open && *indent == outermost) {
+            let (name, rest) = key(line.text).ok_or(wrong(NO_KEY))?;
+            if !values(rest).map_err(wrong)?.is_empty() {
+                return Err(wrong(NO_KEY));
+            }
+            lists.entry(name.clone()).or_default();
+            place = Place { source: Some(name), ..Place::default() };
+            continue;
+        }
+        let groups =
+            source.as_ref().and_then(|source| lists.get_mut(source)).ok_or(wrong(NO_KEY))?;
+        let texts = group.as_ref().and_then(|group| groups.get_mut(group));
+        match (texts, item) {
+            (Some(texts), Some(item)) if *is_open && line.indent >= *indent => {
+                texts.extend(values(item.trim()).map_err(wrong)?);
+            }
+            (Some(texts), None) if line.indent > *indent => {
+                // The text goes on; in a node set a space is as good as a comma.
+                let more = values(line.text).map_err(wrong)?.join(" ");
+                match texts.last_mut() {
+                    Some(last) => *last = format!("{last} {more}"),
+                    None => texts.push(more),
+                }
+            }
+            (texts, None) if texts.is_none() || line.indent == *indent => {
+                let (name, rest) = key(line.text).ok_or(wrong(NO_KEY))?;
+                groups.insert(name.clone(), values(rest).map_err(wrong)?);
+                (*group, *indent, *is_open) = (Some(name), line.indent, rest.is_empty());
+            }
+            _ => return Err(wrong(NO_KEY)),
+        }
+    }
+    Ok(lists)
+}
+
+/// Returns the lines that say something, without comments.
+fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, Wrong>> {
+    let mut has_begun = false;
+    text.lines().enumerate().filter_map(move |(at, line)| {
+        let text = without_comment(line).trim_end();
+        let number = at + 1;
+        let body = text.trim_start_matches(' ');
+        match body {
+            "" => None,
+            // Where nothing stood before, it only begins the document.
+            "---" if !std::mem::replace(&mut has_begun, true) => None,
+            "---" | "..." => Some(Err(Wrong { line: number, why: FOREIGN })),
+            _ if body.starts_with('\t') => Some(Err(Wrong { line: number, why: TABS })),
+            _ => {
+                has_begun = true;
+                Some(Ok(Line { number, indent: text.len() - body.len(), text: body }))
+            }
+        }
+    })
+}
+
+fn without_comment(line: &str) -> &str {
+    let mut quote = None;
+    let mut before = ' ';
+    for (at, letter) in line.char_indices() {
+        match (quote, letter) {
+            (None, '#') if before.is_whitespace() => return line.get(..at).unwrap_or_default(),
+            (None, '"' | '\'') => quote = Some(letter),
+            (Some(open), _) if open == letter => quote = None,
+            _ => {}
+        }
+        before = letter;
+    }
+    line
+}
+
+/// Splits `key: rest`.
+fn key(text: &str) -> Option<(String, &str)> {
+    if let Some(open) = text.chars().next().filter(|first| matches!(first, '"' | '\'')) {
+        let (name, rest) = text.get(1..)?.split_once(open)?;
+        return Some((name.to_owned(), rest.trim_start().strip_prefix(':')?.trim()));
+    }
+    let ends = |(at, _): &(usize, &str)| {
+        text.get(at + 1..).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    };
+    let (at, _) = text.match_indices(':').find(ends)?;
+    let (name, rest) = text.split_at_checked(at)?;
+    Some((name.trim_end().to_owned(), rest.get(1..)?.trim()))
+}
+
+/// Reads one text, or a list in brackets.
+fn values(text: &str) -> Result<Vec<String>, &'static str> {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" | "|" | "|-" | "|+" | ">" | ">-" | ">+" => {
+            return Ok(Vec::new());
+        }
+        _ => {}
+    }
+    if let Some(inside) = text.strip_prefix('[') {
+        let inside = inside.strip_suffix(']').ok_or(NO_NODES)?;
+        let parts = split(inside).into_iter().map(str::trim).filter(|part| !part.is_empty());
+        return parts.map(scalar).collect();
+    }
+    scalar(text).map(|text| vec![text])
+}
+
+/// Splits at commas outside quotes and brackets.
+fn split(text: &str) -> Vec<&str> {
+    let (mut quote, mut depth) = (None, 0_usize);
+    let ends = |letter: char| {
+        match (quote, letter) {
+            (None, '"' | '\'') => quote = Some(letter),
+            (Some(open), _) if open == letter => quote = None,
+            (None, '[') => depth += 1,
+            (None, ']') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        letter == ',' && quote.is_none() && depth == 0
+    };
+    text.split(ends).collect()
+}
+
+fn scalar(text: &str) -> Result<String, &'static str> {
+    match text.chars().next() {
+        Some('\'') => {
+            let inside = text.get(1..).and_then(|rest| rest.strip_suffix('\'')).ok_or(NO_QUOTE)?;
+            Ok(inside.replace("''", "'"))
+        }
+        Some('"') => {
+            let inside = text.get(1..).and_then(|rest| rest.strip_suffix('"')).ok_or(NO_QUOTE)?;
+            if inside.contains('\\') { Err(NO_NODES) } else { Ok(inside.to_owned()) }
+        }
+        Some('&' | '*' | '!' | '{' | '}' | '%' | '`' | '?') => Err(FOREIGN),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_hold_groups_of_node_sets() {
+        let text = "# c\n---\nroles:\n    adm: 'example0'\n    io: '@racks:rack2,example2' # c\n\n\
+            racks:\n  rack1: example[0,2]\n  \"rack2\": [ 'a[1,2]', b, ]\n  rack5:\n    - 'x[1-2]'  # c\n    \
+            - y,z\n  rack6:\n  - w\n  long: a,\n    b # c\n    c\n  none:\n  nil: ~\n  fold: >\n    d\n    e\n";
+        let lists = read(text).unwrap();
+        let group = |source: &str, group: &str| lists[source][group].clone();
+        assert_eq!(lists.keys().collect::<Vec<_>>(), ["racks", "roles"]);
+        assert_eq!(group("roles", "io"), ["@racks:rack2,example2"]);
+        assert_eq!(group("racks", "rack1"), ["example[0,2]"]);
+        assert_eq!(group("racks", "rack2"), ["a[1,2]", "b"]);
+        assert_eq!(group("racks", "rack5"), ["x[1-2]", "y,z"]);
+        assert_eq!(group("racks", "rack6"), ["w"]);
+        assert_eq!(group("racks", "long"), ["a, b c"]);
+        assert_eq!(group("racks", "fold"), ["d e"]);
+        assert!(group("racks", "none").is_empty() && group("racks", "nil").is_empty());
+    }
+
+    #[test]
+    fn what_is_no_group_file_is_told_with_its_line() {
+        for (text, line, why) in [
+            ("a: b\n", 1, NO_KEY),
+            ("a:\n  b\n", 2, NO_KEY),
+            ("a:\n  b: 'c\n", 2, NO_QUOTE),
+            ("a:\n  b: &c d\n", 2, FOREIGN),
+            ("a:\n  b: {c: d}\n", 2, FOREIGN),
+            ("a:\n  b: [c\n", 2, NO_NODES),
+            ("- a\n", 1, NO_KEY),
+            ("a:\n\tb: c\n", 2, TABS),
+            ("a:\n  b: c\n---\nd:\n", 3, FOREIGN),
+            ("a:\n    b: c\n  d: e\n", 3, NO_KEY),
+        ] {
+            assert_eq!(read(text), Err(Wrong { line, why }), "{text}");
+        }
+        assert!(read("").unwrap().is_empty());
+    }
+}

@@ -1,0 +1,45 @@
+//! Names in the order they came, each once.
+
+use std::collections::BTreeMap;
+
+/// A set that remembers the order.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    places: BTreeMap<String, usize>,
+    next: usize,
+}
+
+impl Names {
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(super) fn add(&mut self, name: String) {
+        self.places.entry(name).or_insert(self.next);
+        self.next += 1;
+    }
+
+    pub(super) fn remove(&mut self, name: &str) -> bool {
+        self.places.remove(name).is_some()
+    }
+
+    /// Keeps what the other has too.
+    pub(super) fn keep(&mut self, other: &Self) {
+        self.places.retain(|name, _| other.places.contains_key(name));
+    }
+
+    pub(super) fn in_order(self) -> Vec<String> {
+        let mut names: Vec<_> =
+            self.places.into_iter().map(|(name, place)| (place, name)).collect();
+        names.sort_unstable();
+        names.into_iter().map(|(_, name)| name).collect()
+    }
+}
+
+impl FromIterator<String> for Names {
+    fn from_iter<I: IntoIterator<Item = String>>(all: I) -> Self {
+        let mut names = Self::default();
+        all.into_iter().for_each(|name| names.add(name));
+        names
+    }
+}

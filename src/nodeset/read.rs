@@ -1,0 +1,478 @@
+//! From a node set to names: operands, operators, brackets.
+
+use crate::nodeset::error::Part;
+use crate::nodeset::groups::{Groups, Scope, circle};
+use crate::nodeset::names::Names;
+use crate::nodeset::{LIMIT, LONGEST, Mistake, NodeSetError, fits};
+
+/// How many names may be looked at on the way to a set, those left out again included.
+const MOST_WORK: usize = 4 * LIMIT;
+
+/// How deep groups may name groups.
+const DEEPEST: usize = 32;
+
+/// Expands a node set with groups; the order is that of the text, each name once.
+pub fn expand_with(text: &str, groups: &Groups) -> Result<Vec<String>, NodeSetError> {
+    let mut reader = Reader { groups, left: MOST_WORK, path: Vec::new() };
+    reader.set(text, None).map(Names::in_order)
+}
+
+struct Reader<'a> {
+    groups: &'a Groups,
+    /// How many names may still be looked at.
+    left: usize,
+    /// The groups being read, the outermost first.
+    path: Vec<Scope>,
+}
+
+/// A part of a set between operators.
+#[derive(Debug, Clone, Copy)]
+struct Operand<'a> {
+    text: &'a str,
+    /// The byte it begins at.
+    at: usize,
+    /// What connects it with everything before.
+    operator: char,
+}
+
+impl Reader<'_> {
+    /// Reads a set; `source` is the group source that groups without one belong to.
+    fn set(&mut self, text: &str, source: Option<&str>) -> Result<Names, NodeSetError> {
+        let mut names = Names::default();
+        for operand in operands(text)? {
+            let wrong = |mistake| NodeSetError::at(text, operand.at, mistake);
+            let found = self.operand(text, operand, source)?;
+            match operand.operator {
+                '!' => found.iter().for_each(|name| {
+                    names.remove(name);
+                }),
+                '&' => names.keep(&found.into_iter().collect()),
+                '^' => {
+                    for name in found.into_iter().collect::<Names>().in_order() {
+                        if !names.remove(&name) {
+                            names.add(name);
+                        }
+                    }
+                }
+                _ => found.into_iter().for_each(|name| names.add(name)),
+            }
+            if names.len() > LIMIT {
+                return Err(wrong(Mistake::TooMany));
+            }
+        }
+        Ok(names)
+    }
+
+    fn operand(
+        &mut self,
+        whole: &str,
+        operand: Operand<'_>,
+        source: Option<&str>,
+    ) -> Result<Vec<String>, NodeSetError> {
+        let names = self.names(whole, operand)?;
+        let mut found = Vec::new();
+        for name in names {
+            if let Some(group) = name.strip_prefix('@') {
+                found.extend(self.group(group, source, whole, operand.at)?);
+            } else if name.contains(['*', '?']) {
+                let all = self.group("*", source, whole, operand.at)?;
+                found.extend(all.into_iter().filter(|one| fits(one, &name)));
+            } else {
+                found.push(name);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the nodes of a group, which may name others.
+    fn group(
+        &mut self,
+        name: &str,
+        source: Option<&str>,
+        whole: &str,
+        at: usize,
+    ) -> Result<Vec<String>, NodeSetError> {
+        let wrong = |mistake: Mistake| NodeSetError::at(whole, at, mistake);
+        let (source, name) = match name.split_once(':') {
+            Some((source, name)) => (Some(source), name),
+            None => (source, name),
+        };
+        let found = self.groups.find(source, name).map_err(|error| wrong(error.into()))?;
+        if self.path.contains(&found.scope) || self.path.len() >= DEEPEST {
+            let path = self.path.iter().chain([&found.scope]).map(ToString::to_string);
+            return Err(wrong(circle(&path.collect::<Vec<_>>()).into()));
+        }
+        let title = found.title();
+        let own = found.scope.source.clone();
+        self.path.push(found.scope);
+        let mut names = Names::default();
+        for text in &found.texts {
+            let part = self.set(text, Some(&own)).map_err(|error| error.inside(title.clone()))?;
+            self.spend(part.len(), whole, at)?;
+            part.in_order().into_iter().for_each(|name| names.add(name));
+        }
+        self.path.pop();
+        Ok(names.in_order())
+    }
+
+    fn spend(&mut self, count: usize, whole: &str, at: usize) -> Result<(), NodeSetError> {
+        let left = self.left.checked_sub(count.max(1));
+        self.left = left.ok_or_else(|| NodeSetError::at(whole, at, Mistake::TooMany))?;
+        Ok(())
+    }
+
+    /// Expands the brackets of an operand.
+    fn names(&mut self, whole: &str, operand: Operand<'_>) -> Result<Vec<String>, NodeSetError> {
+        let wrong = |mistake| NodeSetError::at(whole, operand.at, mistake);
+        let pieces = pieces(whole, operand)?;
+        let mut count = 1_usize;
+        let mut longest = 0_usize;
+        for piece in &pieces {
+            count = count.saturating_mul(piece.len());
+            longest += piece.iter().map(String::len).max().unwrap_or(0);
+        }
+        if longest > LONGEST {
+            return Err(wrong(Mistake::TooLong));
+        }
+        if count > LIMIT {
+            return Err(wrong(Mistake::TooMany));
+        }
+        self.spend(count, whole, operand.at)?;
+        let mut names = vec![String::new()];
+        for piece in pieces {
+            let longer = |name: String| {
+                let each = piece.iter().map(move |part| format!("{name}{part}"));
+                each.collect::<Vec<_>>()
+            };
+            names = names.into_iter().flat_map(longer).collect();
+        }
+        Ok(names)
+    }
+}
+
+/// Splits a set at the operators that stand outside brackets; space is a comma where nothing else is.
+fn operands(text: &str) -> Result<Vec<Operand<'_>>, NodeSetError> {
+    let wrong = |at, mistake| Err(NodeSetError::at(text, at, mistake));
+    let mut found: Vec<Operand<'_>> = Vec::new();
+    let mut opened = None;
+    let mut begun = None;
+    // The operator that waits for its right side.
+    let mut waiting: Option<(char, usize)> = None;
+    for (at, letter) in text.char_indices().chain([(text.len(), ',')]) {
+        match letter {
+            '[' if opened.is_some() => return wrong(at, Mistake::Nested),
+            '[' => opened = Some(at),
+            ']' if opened.is_none() => return wrong(at, Mistake::Unopened),
+            ']' => opened = None,
+            _ => {}
+        }
+        let ends = letter.is_whitespace() || matches!(letter, ',' | '!' | '&' | '^');
+        if !ends || (opened.is_some() && at < text.len()) {
+            begun = begun.or(Some(at));
+            continue;
+        }
+        if let Some(open) = opened {
+            return wrong(open, Mistake::Unclosed);
+        }
+        if let Some(from) = begun.take() {
+            let operator = waiting.take().map_or(',', |(operator, _)| operator);
+            let text = text.get(from..at).unwrap_or_default();
+            found.push(Operand { text, at: from, operator });
+        }
+        match (letter, waiting) {
+            // As Slurm does: a comma too many is nothing.
+            (',', Some((operator, place))) => return wrong(place, Mistake::NoOperand(operator)),
+            ('!' | '&' | '^', None) if !found.is_empty() => waiting = Some((letter, at)),
+            ('!' | '&' | '^', _) => return wrong(at, Mistake::NoOperand(letter)),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Splits an operand into what its parts may be: one text, or the numbers of a bracket.
+fn pieces(whole: &str, operand: Operand<'_>) -> Result<Vec<Vec<String>>, NodeSetError> {
+    let mut pieces = Vec::new();
+    let (mut rest, mut at) = (operand.text, operand.at);
+    while let Some((before, inside, after)) = bracket(rest) {
+        if pieces.len() > LONGEST {
+            return Err(NodeSetError::at(whole, at, Mistake::TooLong));
+        }
+        pieces.push(vec![before.to_owned()]);
+        let place = at + before.len() + 1;
+        // An IPv6 address stands in brackets too.
+        pieces.push(if inside.contains(':') {
+            vec![format!("[{inside}]")]
+        } else {
+            numbers(inside, whole, place)?
+        });
+        at = place + inside.len() + 1;
+        rest = after;
+    }
+    pieces.push(vec![rest.to_owned()]);
+    Ok(pieces)
+}
+
+fn bracket(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once('[')?;
+    let (inside, after) = rest.split_once(']')?;
+    Some((before, inside, after))
+}
+
+/// Reads the list in a bracket, which begins at byte `at` of the whole.
+fn numbers(text: &str, whole: &str, mut at: usize) -> Result<Vec<String>, NodeSetError> {
+    let mut all = Vec::new();
+    for range in text.split(',') {
+        let wrong = |mistake| NodeSetError::at(whole, at, mistake);
+        let Range { from, to, step, width } = Range::read(range).map_err(wrong)?;
+        let count = usize::try_from((to - from) / step).unwrap_or(usize::MAX);
+        if count.saturating_add(all.len()) >= LIMIT {
+            return Err(wrong(Mistake::TooMany));
+        }
+        let step = usize::try_from(step).unwrap_or(usize::MAX);
+        all.extend((from..=to).step_by(step).map(|value| format!("{value:0width$}")));
+        at += range.len() + 1;
+    }
+    Ok(all)
+}
+
+/// `008-011/2`
+#[derive(Debug, PartialEq, Eq)]
+struct Range {
+    from: u64,
+    to: u64,
+    step: u64,
+    /// Digits to fill up to with zeros.
+    width: usize,
+}
+
+impl Range {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        let part = || Part::of(text.trim());
+        let bad = || Mistake::BadRange(part());
+        let (span, step) = match text.split_once('/') {
+            Some((span, step)) => (span, number(step.trim()).ok_or_else(bad)?),
+            None => (text, 1),
+        };
+        let (first, last) = match span.split_once('-') {
+            Some((first, last)) => (first.trim(), Some(last.trim())),
+            None => (span.trim(), None),
+        };
+        let from = number(first).ok_or_else(bad)?;
+        let to = last.map_or(Some(from), number).ok_or_else(bad)?;
+        let last = last.unwrap_or(first);
+        if step == 0 {
+            return Err(bad());
+        }
+        if step > 1 && !span.contains('-') {
+            return Err(Mistake::Step(part()));
+        }
+        if from > to {
+            return Err(Mistake::Backwards(part()));
+        }
+        let is_padded = |digits: &str| digits.len() > 1 && digits.starts_with('0');
+        if is_padded(last) && last.len() != first.len() {
+            return Err(Mistake::Padding(part()));
+        }
+        let width = if is_padded(first) { first.len() } else { 0 };
+        Ok(Self { from, to, step, width })
+    }
+}
+
+/// Reads up to 18 digits, so that no sum of two overflows.
+pub(super) fn number(digits: &str) -> Option<u64> {
+    let is_plain = !digits.is_empty() && digits.len() <= 18;
+    if is_plain && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        digits.parse().ok()
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodeset::expand;
+
+    fn check(text: &str, names: &[&str]) {
+        assert_eq!(expand(text).unwrap(), names, "{text}");
+    }
+
+    #[test]
+    fn sets_expand_in_the_order_written() {
+        check("gpu1", &["gpu1"]);
+        check("gpu[2,1]", &["gpu2", "gpu1"]);
+        check("gpu[08-11]", &["gpu08", "gpu09", "gpu10", "gpu11"]);
+        check("gpu[001-002,200],login1", &["gpu001", "gpu002", "gpu200", "login1"]);
+        check("r[1-2]n[1-2]", &["r1n1", "r1n2", "r2n1", "r2n2"]);
+        check("r[1-2]-n[3,5]-ib", &["r1-n3-ib", "r1-n5-ib", "r2-n3-ib", "r2-n5-ib"]);
+        check("ada@gpu[1-2]:2222", &["ada@gpu1:2222", "ada@gpu2:2222"]);
+        check("n[0-6/3]", &["n0", "n3", "n6"]);
+        check("[::1]:22", &["[::1]:22"]);
+        check(" a , ,b ", &["a", "b"]);
+        check("a b\tc", &["a", "b", "c"]);
+        check("n[ 1 - 2 , 4 ]", &["n1", "n2", "n4"]);
+        check("", &[]);
+        check("n1,n[1-2],n1", &["n1", "n2"]);
+        check("[1-2]", &["1", "2"]);
+    }
+
+    #[test]
+    fn zeros_in_front_are_kept_also_of_several_widths() {
+        check("n[1-2,02,003]", &["n1", "n2", "n02", "n003"]);
+        check("n[9-10,010]", &["n9", "n10", "n010"]);
+        check("n[098-101]", &["n098", "n099", "n100", "n101"]);
+        check("n[98-101/3]", &["n98", "n101"]);
+        check(
+            "n[08-11]x[00-02/2]",
+            &["n08x00", "n08x02", "n09x00", "n09x02", "n10x00", "n10x02", "n11x00", "n11x02"],
+        );
+        assert_eq!(expand("n[01-128]").unwrap()[98..100], ["n99", "n100"]);
+        check("n[008-9]", &["n008", "n009"]);
+        check("n1[9-10]", &["n19", "n110"]);
+        check("n[9-10]1", &["n91", "n101"]);
+        check("n[1-2][3-4]", &["n13", "n14", "n23", "n24"]);
+        check("n0", &["n0"]);
+        check("n[0-1]", &["n0", "n1"]);
+    }
+
+    #[test]
+    fn operations_go_from_left_to_right() {
+        check("n[1-4]!n2", &["n1", "n3", "n4"]);
+        check("n[1-4] ! n[2-3] , n2", &["n1", "n4", "n2"]);
+        check("n[1-5]&n[3-9]^n4", &["n3", "n5"]);
+        check("n[1-2]^n[2-3]", &["n1", "n3"]);
+        check("n1^n2,n2!n1", &["n2"]);
+        check("a!b,b&b", &["b"]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_with_its_place() {
+        for (text, column, words) in [
+            ("gpu[01", 4, "not closed"),
+            ("a,gpu[01,b", 6, "not closed"),
+            ("gpu01]", 6, "none is open"),
+            ("n[1[2]]", 4, "inside a bracket"),
+            ("gpu[]", 5, "\"\" is not a range"),
+            ("gpu[a]", 5, "\"a\" is not a range"),
+            ("gpu[1-]", 5, "not a range"),
+            ("gpu[-1]", 5, "not a range"),
+            ("gpu[1,2--3]", 7, "not a range"),
+            ("gpu[1/0]", 5, "not a range"),
+            ("gpu[1,,2]", 7, "not a range"),
+            ("gpu[5/2]", 5, "no range"),
+            ("gpu[1-2/x]", 5, "not a range"),
+            ("x,gpu[1,5-1]", 9, "backwards"),
+            ("gpu[8-011]", 5, "padded differently"),
+            ("gpu[01-010]", 5, "padded differently"),
+            ("!a", 1, "both sides"),
+            ("a!", 2, "both sides"),
+            ("a!!b", 3, "both sides"),
+            ("a&^b", 3, "both sides"),
+            ("a ^ , b", 3, "both sides"),
+            ("n[0-99999999999999999999]", 3, "not a range"),
+            ("a,@gpu", 3, "no groups"),
+            ("gpu*", 1, "no groups"),
+        ] {
+            let error = expand(text).expect_err(text);
+            assert_eq!(error.column, column, "{text}: {error}");
+            assert!(error.to_string().contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_an_error_and_soon() {
+        let deep = "[".repeat(100_000);
+        let many = "n[1-9]".repeat(100_000);
+        let wide = format!("{}[1-60000]", "x".repeat(1 << 20));
+        let long = format!("n[{}1]", "1,".repeat(1 << 19));
+        let work = vec!["n[1-60000]"; 70_000].join("&");
+        let side = "[1]".repeat(1 << 18);
+        for huge in [
+            "n[1-10000000]",
+            "n[0-999999999]",
+            "n[1-9999]m[1-9999]",
+            "[1-9][1-9][1-9][1-9][1-9][1-9][1-9][1-9]",
+            "n[1-60000],m[1-60000]",
+            &deep,
+            &many,
+            &wide,
+            &long,
+            &work,
+            &side,
+        ] {
+            let error = expand(huge).expect_err("a bomb");
+            assert!(error.to_string().len() < 300, "{error}");
+        }
+        assert_eq!(expand("n[1-65536]").unwrap().len(), LIMIT);
+        let error = expand("n[1-65537]").unwrap_err().to_string();
+        assert!(error.contains("more than 65536 nodes, the most gtop takes"), "{error}");
+        assert_eq!(expand(&"a,".repeat(1 << 17)).unwrap(), ["a"]);
+    }
+
+    /// A small generator, always the same numbers.
+    struct Dice(u64);
+
+    impl Dice {
+        fn below(&mut self, bound: usize) -> usize {
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(self.0 >> 33).unwrap() % bound
+        }
+    }
+
+    #[test]
+    fn no_text_at_all_does_any_harm() {
+        let pieces = [
+            "n",
+            "[",
+            "]",
+            "-",
+            ",",
+            "1",
+            "0",
+            "01",
+            "9",
+            "/",
+            "!",
+            "&",
+            "^",
+            "@",
+            "*",
+            "?",
+            ":",
+            " ",
+            "é",
+            "\u{0}",
+            "\u{1b}",
+            "[1-3]",
+            "[01-12/5]",
+            "99999999999999999999",
+            "x",
+            ".",
+            "%",
+            "\n",
+        ];
+        let mut dice = Dice(7);
+        for _ in 0..20_000 {
+            let text: String =
+                (0..dice.below(14)).map(|_| pieces[dice.below(pieces.len())]).collect();
+            match expand(&text) {
+                Ok(names) => {
+                    let plain = |name: &&String| !name.contains(|c: char| "%*?@!&^,".contains(c));
+                    let names: Vec<_> = names.iter().filter(plain).cloned().collect();
+                    let folded = crate::nodeset::fold(&names);
+                    let mut again = expand(&folded)
+                        .unwrap_or_else(|error| panic!("{text:?} {folded:?}: {error}"));
+                    let mut names = names;
+                    names.sort();
+                    again.sort();
+                    assert_eq!(names, again, "{text:?} {folded:?}");
+                }
+                Err(error) => assert!(error.column <= text.chars().count() + 1, "{text:?}"),
+            }
+        }
+    }
+}

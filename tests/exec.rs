@@ -1,0 +1,164 @@
+//! Nodes behind a command: real shells and wrappers, what they say when they fail, and what is left of them.
+#![expect(clippy::disallowed_methods, reason = "the program is run as it is")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "all of this file is tests")]
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A folder with the wrappers of one test.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// Writes a wrapper and returns its path.
+    fn wrapper(&self, text: &str) -> PathBuf {
+        let path = self.0.path().join("wrapper");
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+}
+
+fn gtop(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gtop"));
+    command.args(arguments).env("HOME", "/nowhere").env_remove("SSH_AUTH_SOCK").output().unwrap()
+}
+
+fn picture(arguments: &[&str]) -> Value {
+    let done = gtop(&[&["--json", "--deadline", "60"], arguments].concat());
+    let text = String::from_utf8(done.stdout).unwrap();
+    serde_json::from_str(&text)
+        .unwrap_or_else(|_| unreachable!("{}", String::from_utf8_lossy(&done.stderr)))
+}
+
+fn fault(picture: &Value, place: usize) -> String {
+    picture["nodes"][place]["fault"].to_string()
+}
+
+#[test]
+fn a_shell_that_reads_its_input_runs_the_probe() {
+    for command in [
+        "env NODE={node} sh",
+        "env NODE={node} dash",
+        "env NODE={node} bash",
+        "env X={node} busybox sh",
+    ] {
+        let picture = picture(&["--exec", command, "pod-1"]);
+        let node = &picture["nodes"][0];
+        assert_eq!(
+            (node["name"].as_str(), node["link"].as_str()),
+            (Some("pod-1"), Some("up")),
+            "{command}: {node}"
+        );
+        assert_eq!(node["transport"], "exec");
+        assert!(
+            node["host"]["cpu_utilization_percent"].is_number() || node["host"].is_object(),
+            "{node}"
+        );
+    }
+}
+
+#[test]
+fn a_wrapper_may_take_what_to_run_as_a_word() {
+    let place = Place::new();
+    // As docker and kubectl: options, a name, and a command with its arguments.
+    let log = place.0.path().join("log");
+    let wrapper = place.wrapper(&format!(
+        "[ \"$1 $2\" = 'exec -i' ] || exit 9\necho \"$3\" >>{}\nshift 3\nexec \"$@\"",
+        log.display()
+    ));
+    let command = format!("'{}' exec -i \"{{node}}\" sh -c {{command}}", wrapper.display());
+    let picture = picture(&["--exec", &command, "pod-[1-3]"]);
+    for place in 0..3 {
+        assert_eq!(picture["nodes"][place]["link"], "up", "{}", fault(&picture, place));
+    }
+    let mut seen: Vec<_> =
+        std::fs::read_to_string(log).unwrap().lines().map(str::to_owned).collect();
+    seen.sort();
+    assert_eq!(seen, ["pod-1", "pod-2", "pod-3"]);
+}
+
+#[test]
+fn no_shell_of_this_machine_sees_the_words() {
+    let place = Place::new();
+    let file = place.0.path().join("harm");
+    let harm = format!("env X={{node}} 'A=$(touch {})' sh", file.display());
+    assert_eq!(picture(&["--exec", &harm, "pod-1"])["nodes"][0]["link"], "up");
+    assert!(!file.exists());
+}
+
+#[test]
+fn why_a_command_does_not_lead_there_is_told() {
+    let place = Place::new();
+    let wrapper =
+        place.wrapper("echo 'Error from server (NotFound): pods \"'$1'\" not found' >&2; exit 1");
+    let command = format!("{} {{node}}", wrapper.display());
+    let found = picture(&["--exec", &command, "pod-1"]);
+    let detail = &found["nodes"][0]["fault"]["detail"];
+    assert!(detail.as_str().unwrap().ends_with("(NotFound): pods \"pod-1\" not found"), "{detail}");
+    let found = picture(&["--exec", "sh -c 'exit 3' {node}", "pod-1"]);
+    assert!(fault(&found, 0).contains("exit status 3"), "{}", fault(&found, 0));
+    let found = picture(&["--exec", "/nowhere/kubectl {node}", "pod-1"]);
+    assert!(fault(&found, 0).contains("cannot start /nowhere/kubectl"), "{}", fault(&found, 0));
+    // A command that ends at once although all is well leads nowhere either.
+    let found = picture(&["--exec", "true {node}", "pod-1"]);
+    assert!(fault(&found, 0).contains("exit status 0"), "{}", fault(&found, 0));
+    for (command, words) in [
+        ("kubectl exec", "put {node} where"),
+        ("kubectl 'x {node}", "not closed"),
+        ("", "needs a command"),
+    ] {
+        let done = gtop(&["--once", "--exec", command, "pod-1"]);
+        let error = String::from_utf8(done.stderr).unwrap();
+        assert!(error.contains(words), "{command}: {error}");
+        assert_eq!(done.status.code(), Some(2), "{command}");
+    }
+}
+
+#[test]
+fn the_whole_group_of_a_command_that_hangs_ends_with_gtop() {
+    let place = Place::new();
+    let pids = place.0.path().join("pids");
+    // Neither cares for the end of its input.
+    let wrapper = place.wrapper(&format!("sleep 1000 & echo $! $$ >{}; wait", pids.display()));
+    let command = format!("{} {{node}}", wrapper.display());
+    let done = gtop(&["--once", "--deadline", "2", "--exec", &command, "pod-1"]);
+    assert_eq!(done.status.code(), Some(1));
+    for pid in std::fs::read_to_string(pids).unwrap().split_whitespace() {
+        let gone = || {
+            let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            state.is_empty() || state.contains(") Z ")
+        };
+        let mut tries = 0;
+        while !gone() {
+            tries += 1;
+            assert!(tries < 300, "{pid} is still there");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn the_doctor_tells_of_the_command() {
+    let done = gtop(&["doctor", "--exec", "env X={node} sh", "pod-1"]);
+    let report = String::from_utf8(done.stdout).unwrap();
+    assert!(report.contains("exec command") && report.contains("env X=pod-1 sh"), "{report}");
+    assert!(!report.contains("configuration") && !report.contains("ssh_config"), "{report}");
+    assert_eq!(done.status.code(), Some(0), "{report}");
+    let done = gtop(&["doctor", "--exec", "sh -c 'echo no >&2; exit 1' {node}", "pod-1"]);
+    let report = String::from_utf8(done.stdout).unwrap();
+    assert!(
+        report.contains("FAILED  exec command") && report.contains("> run the command by hand"),
+        "{report}"
+    );
+    assert_eq!(done.status.code(), Some(1), "{report}");
+    let done = gtop(&["trust", "--exec", "env X={node} sh", "pod-1"]);
+    let said = String::from_utf8(done.stdout).unwrap();
+    assert!(said.contains("shows no host key"), "{said}");
+}

@@ -1,0 +1,314 @@
+"""Jobs of a real Slurm: who has which devices, jobs that come and go, and a controller that goes away."""
+
+import json
+import os
+import re
+import shutil
+import unittest
+
+from harness import PATIENCE, LabCase, Snapshot, wait_for
+
+# Often enough for tests, and longer than a round takes.
+INTERVAL = ("--discovery-interval", "1")
+
+
+@unittest.skipUnless(shutil.which("slurmctld", path=os.environ["PATH"] + ":/usr/sbin") or os.environ.get("GTOP_CI"), "no Slurm on this machine")
+class SlurmCase(LabCase):
+    NODES, GPUS = 6, 8
+
+    @classmethod
+    def prepare(cls):
+        cls.lab("slurm", "up")
+
+    @classmethod
+    def sbatch(cls, *arguments, user="alice", command="srun sleep 3600"):
+        done = cls.lab.run("sbatch", "--parsable", "-D", "/tmp", "-o", "/dev/null", *arguments, "--wrap", command, user=user)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split(";")[0].strip()
+
+    @classmethod
+    def running(cls, *jobs):
+        """Waits until all of these run; for an array, its first task."""
+        for job in jobs:
+            wait_for(f"job {job} runs", lambda: "RUNNING" in cls.lab.run("squeue", "-h", "-j", job, "-o", "%T").stdout)
+
+    @classmethod
+    def truth(cls, job):
+        """Returns {node: places} as `scontrol show job -d` of this job alone tells it."""
+        text = cls.lab.run("scontrol", "show", "job", "-d", "-o", job).stdout
+        found = {}
+        for nodes, gres in re.findall(r"Nodes=(\S+) CPU_IDs=\S+ Mem=\S+ GRES=(\S*)", text):
+            places = re.search(r"gpu\S*?\(IDX:([0-9,-]+)\)", gres)
+            for node in cls.lab.run("scontrol", "show", "hostnames", nodes).stdout.split():
+                found[node] = numbers(places.group(1)) if places else []
+        return found
+
+
+def numbers(text):
+    spans = [[int(end) for end in part.split("-")] for part in text.split(",")]
+    return [number for span in spans for number in range(span[0], span[-1] + 1)]
+
+
+def job(snapshot, shown):
+    """Returns the job people call so, or None."""
+    return next((job for job in snapshot.value["jobs"] if job.get("shown_id") == shown), None)
+
+
+def placed(job):
+    return {one["node"]: one["places"] for one in job["allocations"]}
+
+
+def shown(snapshot):
+    return [job["shown_id"] for job in snapshot.value["jobs"] if "shown_id" in job]
+
+
+def used(snapshot, number):
+    """Returns {node: uuids} of the devices that processes of the job use, as the nodes tell."""
+    found = {}
+    for node in snapshot.value["nodes"]:
+        for device in node["devices"]:
+            if any(process["job"] == number for process in device["processes"] or ()):
+                found.setdefault(node["name"], []).append(device["uuid"])
+    return found
+
+
+class Devices(SlurmCase):
+    """Every kind of job has the devices that Slurm gave it, and its processes are found on them."""
+
+    @classmethod
+    def prepare(cls):
+        super().prepare()
+        cls.jobs = {
+            "several nodes": cls.sbatch("-J", "train", "-N2", "--gres=gpu:8", "--ntasks-per-node=1", "-w", "gpu[01-02]"),
+            "one": cls.sbatch("-J", "one", "--gres=gpu:1", "-w", "gpu03"),
+            "uneven": "",
+            "cpu only": cls.sbatch("-J", "cpu", "-w", "gpu03"),
+        }
+        # One device of gpu03 is taken, so the next job has other places there than on gpu04.
+        cls.running(cls.jobs["one"])
+        cls.jobs["uneven"] = cls.sbatch("-J", "uneven", "-N2", "--gres=gpu:2", "--ntasks-per-node=1", "-w", "gpu[03-04]")
+        cls.running(cls.jobs["uneven"])
+        cls.jobs["per task"] = cls.sbatch("-J", "tasks", "--ntasks=2", "--gpus-per-task=1", "-w", "gpu03")
+        cls.jobs["array"] = cls.sbatch("-J", "sweep", "--array=0-5%2", "--gres=gpu:1", "-w", "gpu04")
+        cls.jobs["steps"] = cls.sbatch(
+            "-J", "steps", "--gres=gpu:2", "-n2", "-w", "gpu04",
+            command="srun -n1 --exact --gres=gpu:1 sleep 3600 & srun -n1 --exact --gres=gpu:1 sleep 3600 & wait",
+        )  # fmt: skip
+        cls.jobs["exclusive"] = cls.sbatch("-J", "excl", "--exclusive", "--gres=gpu:1", "-w", "gpu05")
+        cls.jobs["het"] = cls.lab.run(
+            "sbatch", "--parsable", "-D", "/tmp", "-J", "het", "-o", "/dev/null", "--gres=gpu:2", "-w", "gpu06", ":",
+            "-J", "het", "-o", "/dev/null", "--gres=gpu:1", "-w", "gpu03", "--wrap", "srun sleep 3600 : sleep 3600",
+        ).stdout.split(";")[0].strip()  # fmt: skip
+        cls.jobs["hostile"] = cls.sbatch("-J", "x'\"\n$(touch /tmp/gotcha)\t|\x1b[31m\x1f\x1eJobId=1 ", "--gres=gpu:1", "-w", "gpu06")
+        cls.jobs["bob's"] = cls.sbatch("-J", "other", "--gres=gpu:1", "-w", "gpu06", user="bob")
+        cls.running(*cls.jobs.values())
+        # Only now: nothing that would delay it is begun after it.
+        cls.jobs["waiting"] = cls.sbatch("-J", "big", "-N6", "--gres=gpu:8")
+        cls.watch = cls.lab.watch("--slurm", *INTERVAL)
+        cls.seen = cls.watch.until("all jobs, their devices, and all processes", cls.is_complete, 3 * PATIENCE)
+
+    @classmethod
+    def is_complete(cls, snapshot):
+        ids = {job["id"] for job in snapshot.value["jobs"] if job.get("state") == "running"}
+        wanted = {number for name, number in cls.jobs.items() if name not in ("waiting", "bob's", "array", "cpu only")}
+        has_processes = all(used(snapshot, number) for number in wanted)
+        return wanted <= ids and len(snapshot.up()) == 6 and has_processes
+
+    def holds(self, name, shown_id=None):
+        number = self.jobs[name]
+        found = job(self.seen, shown_id or number)
+        self.assertIsNotNone(found, shown(self.seen))
+        # Of a heterogeneous job every part is told.
+        truth = {node: places for node, places in self.truth(found["id"]).items() if node in placed(found)}
+        self.assertEqual(placed(found), truth)
+        for one in found["allocations"]:
+            self.assertEqual(one["devices_from"], "scheduler")
+            index = int(one["node"].removeprefix("gpu"))
+            self.assertEqual(one["devices"], [f"GPU-{index:08x}-0000-4000-8000-{place:012x}" for place in one["places"]])
+        return found
+
+    def test_a_job_of_several_nodes(self):
+        found = self.holds("several nodes")
+        self.assertEqual((found["name"], found["user"], found["partition"], found["nodes"]), ("train", "alice", "gpu", 2))
+        self.assertEqual(found["state"], "running")
+        self.assertEqual(found["limit_seconds"], 3600)
+        self.assertTrue(0 < found["left_seconds"] <= 3600)
+        self.assertEqual({one["node"]: one["devices"] for one in found["allocations"]}, used(self.seen, found["id"]))
+
+    def test_a_job_of_one_node_and_one_beside_it(self):
+        one, uneven = self.holds("one"), self.holds("uneven")
+        self.assertEqual(len(placed(one)["gpu03"]), 1)
+        self.assertNotEqual(placed(uneven)["gpu03"], placed(uneven)["gpu04"])
+        node = self.seen.node("gpu03").value
+        for found in (one, uneven):
+            self.assertIn(found["id"], node["jobs"])
+        self.assertEqual(used(self.seen, one["id"])["gpu03"], one["allocations"][0]["devices"])
+
+    def test_devices_by_the_task(self):
+        self.assertEqual(len(placed(self.holds("per task"))["gpu03"]), 2)
+
+    def test_tasks_of_an_array_that_run_and_that_wait(self):
+        array = self.jobs["array"]
+        first, second = self.holds("array", f"{array}_0"), self.holds("array", f"{array}_1")
+        self.assertNotEqual(placed(first), placed(second))
+        self.assertNotEqual(first["id"], second["id"])
+        waiting = job(self.seen, f"{array}_[2-5%2]")
+        self.assertEqual((waiting["state"], waiting["reason"], waiting["allocations"]), ("pending", "JobArrayTaskLimit", []))
+        self.assertIn(first["id"], self.seen.node("gpu04").value["jobs"])
+
+    def test_steps_share_what_their_job_has(self):
+        found = self.holds("steps")
+        self.assertEqual(sorted(used(self.seen, found["id"])["gpu04"]), found["allocations"][0]["devices"])
+
+    def test_a_job_that_has_its_node_for_itself(self):
+        self.assertEqual(len(placed(self.holds("exclusive"))["gpu05"]), 8)
+
+    def test_the_parts_of_a_heterogeneous_job(self):
+        number = self.jobs["het"]
+        first, second = self.holds("het", f"{number}+0"), self.holds("het", f"{number}+1")
+        self.assertEqual([*placed(first), *placed(second)], ["gpu06", "gpu03"])
+        self.assertEqual(used(self.seen, second["id"]), {"gpu03": second["allocations"][0]["devices"]})
+
+    def test_a_job_without_devices(self):
+        found = self.holds("cpu only")
+        self.assertEqual(found["allocations"], [{"node": "gpu03", "devices": [], "devices_from": "scheduler", "places": [], "count": 0}])
+
+    def test_a_hostile_name(self):
+        found = self.holds("hostile")
+        self.assertRegex(found["name"], r"^x'\" \$\(touch /tmp/gotcha\) \| \[31m *JobId=1$")
+        self.assertFalse(os.path.exists(f"{self.lab.root}/tmp/gotcha"))
+
+    def test_a_job_that_waits_has_a_reason(self):
+        found = job(self.seen, self.jobs["waiting"])
+        self.assertEqual((found["state"], found["allocations"], found["nodes"]), ("pending", [], 6))
+        self.assertRegex(found["reason"], r"Resources|Priority")
+
+    def test_somebody_else_s_job_is_not_ours(self):
+        self.assertIsNone(job(self.seen, self.jobs["bob's"]))
+        # It shows on the node all the same, by its processes.
+        self.assertIn(self.jobs["bob's"], self.seen.node("gpu06").value["jobs"])
+
+    def test_others_can_be_asked_for(self):
+        for arguments in (("--user", "bob"), ("--all-users",), ("--job", self.jobs["bob's"])):
+            with self.subTest(arguments):
+                seen = self.lab.snapshot(*arguments)
+                self.assertIsNotNone(job(seen, self.jobs["bob's"]))
+                self.assertEqual(job(seen, self.jobs["one"]) is not None, arguments == ("--all-users",))
+        array = self.jobs["array"]
+        seen = self.lab.snapshot("--job", f"{array}_1")
+        self.assertEqual((shown(seen), len(seen.value["nodes"])), ([f"{array}_1"], 1))
+        self.assertEqual(self.lab.snapshot("--partition", "debug", "--slurm").value["jobs"], [])
+
+    def test_inside_an_allocation_its_job_is_watched(self):
+        number = self.jobs["one"]
+        inside = ("srun", "--overlap", "--jobid", number, "--gres=none", "/run/lab/bin/gtop", "--json")
+        done = self.lab.run(*inside)
+        seen = Snapshot(json.loads(done.stdout))
+        self.assertEqual((shown(seen), seen.up()), ([number], ["gpu03"]))
+        self.assertIn(f"job {number}, this allocation", seen.value["source"])
+        self.assertEqual(seen.node("gpu03").value["transport"], "local")
+        seen = Snapshot(json.loads(self.lab.run(*inside, "--local").stdout))
+        self.assertEqual((seen.value["roster"], seen.value["source"]), (None, "this machine"))
+
+
+class Coming(SlurmCase):
+    """Jobs begin and end while gtop watches."""
+
+    NODES, GPUS = 3, 2
+
+    def test_no_job_at_first_then_one_and_then_none(self):
+        done = self.lab.gtop("--slurm", "--once")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no running job of alice; submit one with sbatch or salloc", done.stdout)
+        watch = self.lab.watch("--slurm", *INTERVAL)
+        watch.until("a list", lambda snapshot: snapshot.value["roster"]["age_seconds"] is not None)
+        self.assertEqual(watch.latest().value["nodes"], [])
+        number = self.sbatch("-J", "brief", "-N2", "--gres=gpu:1", "--ntasks-per-node=1")
+        self.running(number)
+        begun = self.first_list_after(watch)
+        self.assertEqual(shown(begun), [number])
+        watch.until("its nodes are up", lambda snapshot: len(snapshot.up()) == 2)
+        self.lab.run("scancel", number)
+        wait_for("it is gone", lambda: not self.lab.run("squeue", "-h", "-j", number).stdout)
+        ended = self.first_list_after(watch)
+        self.assertEqual((shown(ended), ended.value["nodes"]), ([], []))
+        watch.close()
+
+    def first_list_after(self, watch):
+        """Returns the first picture whose list was got after now."""
+        now = watch.latest().arrived if watch.latest() else 0
+        self.lab.run("true")
+        clock = float(self.lab.run("date", "+%s.%N").stdout)
+        return watch.until(
+            f"a list newer than {now}", lambda snapshot: snapshot.arrived - snapshot.value["roster"]["age_seconds"] > clock + 0.5
+        )
+
+    def test_the_screen_says_what_it_waits_for(self):
+        terminal = self.lab.terminal()
+        terminal.gtop("--slurm", *INTERVAL)
+        terminal.until("a sentence", r"no running job of alice; submit one")
+        held = self.sbatch("-J", "held-back", "--hold")
+        terminal.until("the job that waits", rf"{held} +held-back +JobHeldUser")
+        self.lab.run("scontrol", "release", held)
+        terminal.until("its node", r"gpu01")
+        terminal.until("the source and the age of the list", r"Slurm: jobs of alice  list \d+s old")
+        self.lab.run("scancel", held)
+        terminal.until("nothing again", r"no running job of alice")
+        terminal.type("q")
+        terminal.until("the prompt", r"ready> *$")
+
+
+    def test_jobs_and_their_nodes_are_walked_through(self):
+        first = self.sbatch("-J", "first", "-N2", "--gres=gpu:1", "--ntasks-per-node=1")
+        self.running(first)
+        second = self.sbatch("-J", "second", "--gres=gpu:1", "-w", "gpu03")
+        self.running(second)
+        terminal = self.lab.terminal()
+        terminal.gtop("--slurm", *INTERVAL)
+        terminal.until("the nodes", r"gpu03")
+        terminal.type("2")
+        terminal.until("the first job", rf"job {first}  first  alice gpu running .*job 1 of 2   node 1 of 2")
+        terminal.until("its devices", r"Slurm gave it devices 0 of gpu01")
+        terminal.type("Right")
+        terminal.until("its other node", r"node 2 of 2")
+        terminal.type("j")
+        terminal.until("the second job", rf"job {second}  second .*job 2 of 2   node 1 of 1")
+        self.lab.run("scancel", first)
+        terminal.until("it stays, now the only one", rf"job {second}  second .*job 1 of 1")
+        self.lab.run("scancel", second)
+        terminal.until("it has ended", rf"job {second}  second  has ended")
+        terminal.type("o")
+        terminal.until("the fleet", r"no running job of alice")
+        terminal.type("q")
+        terminal.until("the prompt", r"ready> *$")
+
+
+class Controller(SlurmCase):
+    """The controller goes away and comes back."""
+
+    NODES, GPUS = 2, 2
+
+    def test_the_last_list_stays_with_its_age_and_the_reason(self):
+        number = self.sbatch("-J", "stays", "--gres=gpu:1")
+        self.running(number)
+        watch = self.lab.watch("--slurm", *INTERVAL)
+        watch.until("the job", lambda snapshot: shown(snapshot) == [number] and len(snapshot.up()) == 1)
+        terminal = self.lab.terminal()
+        terminal.gtop("--slurm", *INTERVAL)
+        terminal.until("the node", r"gpu01")
+        self.lab("slurm", "controller", "stop")
+        seen = watch.until("the reason", lambda snapshot: snapshot.value["roster"]["problem"], 90)
+        self.assertRegex(seen.value["roster"]["problem"]["sentence"], r"controller is down")
+        self.assertIn("scontrol ping", seen.value["roster"]["problem"]["remedy"])
+        self.assertEqual((shown(seen), len(seen.up())), ([number], 1))
+        self.assertGreater(seen.value["roster"]["age_seconds"], 3)
+        terminal.until("the same on the screen", r"the Slurm controller is down", 90)
+        terminal.until("its age", r"list \d\d+s old|list \dm")
+        self.lab("slurm", "controller", "start")
+        watch.until("it is answered again", lambda snapshot: not snapshot.value["roster"]["problem"], 120)
+        watch.until("the job is there still", lambda snapshot: shown(snapshot) == [number])
+        terminal.type("q")
+
+
+if __name__ == "__main__":
+    unittest.main()

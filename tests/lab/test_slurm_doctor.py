@@ -1,0 +1,124 @@
+"""`gtop doctor --slurm` names the true cause of what keeps jobs from being watched."""
+
+import re
+import unittest
+
+from harness import PATIENCE, Refused, wait_for
+from test_slurm import SlurmCase
+
+
+class Doctor(SlurmCase):
+    """One lab; each fault is taken back."""
+
+    NODES, GPUS = 3, 2
+
+    @classmethod
+    def prepare(cls):
+        super().prepare()
+        cls.job = cls.sbatch("-J", "mine", "--gres=gpu:1", "-w", "gpu01")
+        cls.bobs = cls.sbatch("-J", "his", "-w", "gpu02", user="bob")
+        cls.running(cls.job, cls.bobs)
+
+    def doctor(self, *arguments, user="alice"):
+        return self.lab.run("gtop", "--connect-timeout", "4", *arguments, "doctor", "--slurm", user=user, timeout=120).stdout
+
+    def says(self, out, step, mark, words):
+        pattern = rf"^  {mark} +{step} .*{words}"
+        self.assertTrue(re.search(pattern, out, re.MULTILINE), f"{pattern!r} not in:\n{out}")
+
+    def fails_only(self, out, step):
+        """The first failed step is the cause, and no other is blamed."""
+        failed = re.findall(r"^  FAILED +([a-z]+( [a-z]+)*)  ", out, re.MULTILINE)
+        self.assertEqual([name for name, _ in failed], [step], out)
+
+    def plant(self, what, verb, back):
+        self.lab("slurm", what, verb)
+        self.addCleanup(self.answers_again)
+        self.addCleanup(self.lab, "slurm", what, back)
+
+    def answers_again(self):
+        wait_for("Slurm answers", lambda: self.lab.run("timeout", "5", "squeue", "-h").returncode == 0, 2 * PATIENCE)
+
+    def test_all_is_well(self):
+        out = self.doctor()
+        self.assertNotIn("FAILED", out)
+        for step, words in {
+            "configuration": "/etc/slurm/slurm.conf",
+            "munge": "vouches for you",
+            "controller": r"Slurmctld\(primary\) at login is UP",
+            "jobs": "1 with nodes, 0 waiting, of alice",
+            "view": "the jobs of everybody",
+            "nodes": "1 of your jobs, as they should be",
+            "step": f"runs on gpu01 beside job {self.job}",
+        }.items():
+            self.says(out, step, "ok", words)
+        self.assertRegex(out, r"(?m)^gpu01$")
+        self.says(out, "login", "ok", "as alice")
+
+    def test_a_dead_controller(self):
+        self.plant("controller", "stop", "start")
+        out = self.doctor()
+        self.fails_only(out, "controller")
+        self.says(out, "controller", "FAILED", "is down: nothing listens there")
+
+    def test_a_frozen_controller(self):
+        self.plant("controller", "freeze", "thaw")
+        out = self.doctor()
+        self.fails_only(out, "controller")
+        self.says(out, "controller", "FAILED", "takes connections and does not answer: it hangs")
+
+    def test_dead_munge(self):
+        self.plant("munge", "stop", "start")
+        out = self.doctor()
+        self.fails_only(out, "munge")
+        self.assertIn("restart munged", out)
+
+    def test_frozen_munge(self):
+        self.plant("munge", "freeze", "thaw")
+        self.fails_only(self.doctor(), "munge")
+
+    def test_no_configuration(self):
+        self.plant("config", "hide", "show")
+        out = self.doctor()
+        self.fails_only(out, "configuration")
+        self.says(out, "configuration", "FAILED", "slurm.conf is missing")
+
+    def test_no_job(self):
+        out = self.doctor("--partition", "debug")
+        self.assertNotIn("FAILED", out)
+        self.says(out, "jobs", "note", "no running job of alice in debug")
+        self.assertIn("submit one with sbatch or salloc", out)
+
+    def test_ssh_refused_without_a_job(self):
+        try:
+            self.lab("slurm", "adopt", "gpu02")
+        except Refused as refused:
+            self.skipTest(str(refused))
+        for way in ((), ("--transport", "ssh")):
+            with self.subTest(way):
+                out = self.doctor("--job", self.bobs, *way)
+                self.says(out, "login" if not way else "ssh program", "FAILED", "only who has a job there .*pam_slurm_adopt")
+                self.assertIn("submit a job to this node first", out)
+        seen = self.lab.snapshot("--job", self.bobs).node("gpu02")
+        self.assertRegex(seen.fault, r"no job of yours there: Access denied by pam_slurm_adopt")
+
+    def test_a_step_that_is_refused(self):
+        out = self.doctor("--job", self.bobs)
+        self.says(out, "step", "note", rf"no step beside job {self.bobs}: .*Access/permission denied")
+
+    def test_a_drained_node(self):
+        self.lab.run("scontrol", "update", "NodeName=gpu01,gpu03", "State=DRAIN", "Reason=ECC errors, bad|PSU", user="root")
+        self.addCleanup(self.lab.run, "scontrol", "update", "NodeName=gpu01,gpu03", "State=RESUME", user="root")
+        out = self.doctor()
+        self.says(out, "nodes", "note", r"gpu01 drain\w*: ECC errors, bad\|PSU")
+        waiting = self.sbatch("-J", "waits", "-w", "gpu03")
+        self.addCleanup(self.lab.run, "scancel", waiting)
+        reason = ("squeue", "-h", "-j", waiting, "-o", "%r")
+        wait_for("it waits for its node", lambda: re.search("DOWN|DRAIN|NotAvail", self.lab.run(*reason).stdout))
+        out = self.doctor()
+        self.says(out, "nodes", "FAILED", r"gpu\[01,03\]|gpu01")
+        self.assertIn("gpu03", out)
+
+
+if __name__ == "__main__":
+    unittest.main()

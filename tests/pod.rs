@@ -1,0 +1,277 @@
+//! The workers of a TPU pod, as a stand-in for the metadata server names them: a right one, a slow one,
+//! one that is none, and worse.
+#![expect(clippy::disallowed_methods, reason = "the program is run as it is")]
+#![expect(clippy::unwrap_used, reason = "all of this file is tests")]
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use gtop::inventory::{MetadataError, Pod, PodError, PodSurroundings, Roster, find_pod};
+use gtop::transport::Reach;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+const ENDPOINTS: &str = "unknown:unknown:10.130.0.22,unknown:unknown:10.130.0.24,unknown:unknown:10.130.0.23,\
+                         unknown:unknown:10.130.0.25";
+
+const ENVIRONMENT: &str =
+    "ACCELERATOR_TYPE: 'v4-32'\nCHIPS_PER_HOST_BOUNDS: '2,2,1'\nWORKER_ID: '3'\n";
+
+/// How a stand-in answers.
+#[derive(Clone, Copy)]
+enum Manner {
+    /// As the real one, with these values.
+    Right(&'static [(&'static str, &'static str)]),
+    /// In chunks.
+    Chunks(&'static str),
+    /// These bytes, whatever is asked.
+    Bytes(&'static [u8]),
+    /// A head, and then text without end.
+    Endless(&'static [u8]),
+    /// Never.
+    Silent,
+    /// A byte now and then.
+    Drops,
+}
+
+const RIGHT: &[(&str, &str)] = &[
+    ("attributes/worker-network-endpoints", ENDPOINTS),
+    ("attributes/agent-worker-number", "2\n"),
+    ("attributes/accelerator-type", "v4-32"),
+    ("attributes/tpu-env", ENVIRONMENT),
+];
+
+/// Without its own number, and with a colour in the kind.
+const LEAST: &[(&str, &str)] = &[
+    ("attributes/worker-network-endpoints", ENDPOINTS),
+    ("attributes/agent-worker-number", "77"),
+    ("attributes/accelerator-type", "v4\u{1b}[31m"),
+];
+
+const HTML: &[(&str, &str)] = &[("attributes/worker-network-endpoints", "<html>a:b:c</html>")];
+
+/// Serves on a port of its own for as long as the test runs.
+async fn serve(manner: Manner) -> PodSurroundings {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let place = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut asked = vec![0; 4096];
+                let count = stream.read(&mut asked).await.unwrap_or(0);
+                let asked = String::from_utf8_lossy(asked.get(..count).unwrap()).into_owned();
+                let answer = answer(manner, &asked);
+                stream.write_all(&answer).await.ok();
+                match manner {
+                    Manner::Endless(piece) => {
+                        while stream.write_all(&piece.repeat(1000)).await.is_ok() {}
+                    }
+                    Manner::Silent => std::future::pending().await,
+                    Manner::Drops => loop {
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        stream.write_all(b"x").await.ok();
+                    },
+                    Manner::Right(_) | Manner::Chunks(_) | Manner::Bytes(_) => {}
+                }
+            });
+        }
+    });
+    PodSurroundings { metadata: Some(place), ..PodSurroundings::default() }
+}
+
+fn answer(manner: Manner, asked: &str) -> Vec<u8> {
+    let head = "HTTP/1.1 200 OK\r\nMetadata-Flavor: Google\r\nContent-Type: application/text\r\n";
+    match manner {
+        Manner::Right(values) => {
+            assert!(asked.contains("\r\nMetadata-Flavor: Google\r\n"), "{asked}");
+            let what = asked.split(' ').nth(1).unwrap();
+            let what = what.strip_prefix("/computeMetadata/v1/instance/").unwrap();
+            match values.iter().find(|(name, _)| *name == what) {
+                Some((_, text)) => {
+                    format!("{head}Content-Length: {}\r\n\r\n{text}", text.len()).into_bytes()
+                }
+                None => b"HTTP/1.1 404 Not Found\r\nMetadata-Flavor: Google\r\nContent-Length: 2\r\n\r\nno".to_vec(),
+            }
+        }
+        Manner::Chunks(text) => {
+            let (first, second) = text.split_at(text.len() / 2);
+            format!(
+                "{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{first}\r\n{:x};a=b\r\n{second}\r\n0\r\n\r\n",
+                first.len(),
+                second.len()
+            )
+            .into_bytes()
+        }
+        Manner::Bytes(bytes) => bytes.to_vec(),
+        Manner::Endless(_) => format!("{head}\r\n").into_bytes(),
+        Manner::Silent => Vec::new(),
+        Manner::Drops => format!("{head}Content-Length: 100000\r\n\r\n").into_bytes(),
+    }
+}
+
+async fn ask(manner: Manner) -> Result<Pod, PodError> {
+    Box::pin(find_pod(&serve(manner).await)).await
+}
+
+fn metadata(error: PodError) -> MetadataError {
+    let PodError::Metadata(error) = error else { unreachable!("{error}") };
+    error
+}
+
+#[tokio::test]
+async fn workers_stand_in_the_order_of_their_numbers() {
+    let pod = ask(Manner::Right(RIGHT)).await.unwrap();
+    assert_eq!(pod.workers, ["10.130.0.22", "10.130.0.24", "10.130.0.23", "10.130.0.25"]);
+    assert_eq!((pod.own, pod.accelerator.as_deref()), (Some(2), Some("v4-32")));
+    let mut roster = Roster::default();
+    roster.add_pod(&pod).unwrap();
+    let named = |place: usize| {
+        let target = roster.targets.get(place).unwrap();
+        (target.name.as_str().to_owned(), target.reach == Reach::Local)
+    };
+    assert_eq!(named(0), ("w0 10.130.0.22".to_owned(), false));
+    assert_eq!(named(2), ("w2 10.130.0.23".to_owned(), true));
+    assert_eq!(named(3), ("w3 10.130.0.25".to_owned(), false));
+    // This machine is not watched a second time.
+    roster.add_local();
+    assert_eq!(roster.targets.len(), 4);
+    roster.exclude(&["w[0-1],10.130.0.25".to_owned()]).unwrap();
+    assert_eq!(roster.targets.len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_server_lacks_is_found_elsewhere_or_left_out() {
+    const LESS: &[(&str, &str)] = &[
+        ("attributes/worker-network-endpoints", "a:b:10.130.0.22,a:b:fd00::7"),
+        ("attributes/tpu-env", "WORKER_ID: '1'\nACCELERATOR_TYPE: 'v5litepod-8'\n"),
+    ];
+    let pod = ask(Manner::Right(LESS)).await.unwrap();
+    assert_eq!(pod.workers, ["10.130.0.22", "fd00::7"]);
+    assert_eq!((pod.own, pod.accelerator.as_deref()), (Some(1), Some("v5litepod-8")));
+    let pod = ask(Manner::Right(LEAST)).await.unwrap();
+    assert_eq!((pod.own, pod.accelerator), (None, None));
+}
+
+#[tokio::test]
+async fn an_answer_may_come_in_chunks() {
+    let pod = ask(Manner::Chunks(ENDPOINTS)).await.unwrap();
+    assert_eq!(pod.workers.len(), 4);
+}
+
+#[tokio::test]
+async fn a_thousand_workers_and_more_are_all_there() {
+    let entries = (0..3000).map(|n| format!("unknown:unknown:10.1.{}.{}", n / 250, n % 250));
+    let text = entries.collect::<Vec<_>>().join(",");
+    let text: &'static str = Box::leak(text.into_boxed_str());
+    let pod = ask(Manner::Chunks(text)).await.unwrap();
+    assert_eq!(pod.workers.len(), 3000);
+}
+
+#[tokio::test]
+async fn what_is_no_metadata_server_is_told_from_one() {
+    let page = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>Sign in</html>";
+    let other = b"HTTP/1.1 200 OK\r\nMetadata-Flavor: Gogle\r\nContent-Length: 1\r\n\r\nx";
+    for bytes in [&page[..], other] {
+        let error = metadata(ask(Manner::Bytes(bytes)).await.unwrap_err());
+        assert!(matches!(error, MetadataError::Stranger(_)), "{error}");
+    }
+    for bytes in [
+        &b"SSH-2.0-OpenSSH_9.2\r\n"[..],
+        b"",
+        b"\xff\xfe\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nMetadata-Flavor: Google\r\nContent-Length: 9\r\n\r\nx",
+    ] {
+        let error = metadata(ask(Manner::Bytes(bytes)).await.unwrap_err());
+        assert!(matches!(error, MetadataError::NoHttp(_)), "{error}");
+    }
+    let refusal = b"HTTP/1.1 403 Forbidden\r\nMetadata-Flavor: Google\r\nContent-Length: 0\r\n\r\n";
+    let error = metadata(ask(Manner::Bytes(refusal)).await.unwrap_err());
+    assert!(
+        error.to_string().contains("answers 403 when asked for worker-network-endpoints"),
+        "{error}"
+    );
+    let error = metadata(ask(Manner::Right(&[])).await.unwrap_err());
+    assert!(error.to_string().contains("knows no worker-network-endpoints"), "{error}");
+    let error = ask(Manner::Right(HTML)).await.unwrap_err().to_string();
+    assert!(error.contains("entry 0 of the workers"), "{error}");
+}
+
+#[tokio::test]
+async fn a_slow_or_endless_server_is_left() {
+    for manner in [Manner::Silent, Manner::Drops] {
+        let error = metadata(ask(manner).await.unwrap_err());
+        assert!(matches!(error, MetadataError::Slow(_)), "{error}");
+    }
+    let error = metadata(ask(Manner::Endless(b"10.0.0.1,")).await.unwrap_err());
+    assert!(matches!(error, MetadataError::TooLong(_)), "{error}");
+    let large =
+        b"HTTP/1.1 200 OK\r\nMetadata-Flavor: Google\r\nContent-Length: 99999999999\r\n\r\n";
+    let error = metadata(ask(Manner::Bytes(large)).await.unwrap_err());
+    assert!(matches!(error, MetadataError::TooLong(_)), "{error}");
+}
+
+#[tokio::test]
+async fn kubernetes_names_workers_in_the_environment() {
+    let around = PodSurroundings {
+        hostnames: Some("tpu-0.tpu-svc, tpu-1.tpu-svc,10.4.0.9".to_owned()),
+        worker: Some("1".to_owned()),
+        accelerator: Some("v5litepod-16".to_owned()),
+        ..PodSurroundings::default()
+    };
+    let pod = Box::pin(find_pod(&around)).await.unwrap();
+    assert_eq!(pod.workers, ["tpu-0.tpu-svc", "tpu-1.tpu-svc", "10.4.0.9"]);
+    assert_eq!((pod.own, pod.accelerator.as_deref()), (Some(1), Some("v5litepod-16")));
+    let around = PodSurroundings { hostnames: Some("a,-oProxyCommand=x".to_owned()), ..around };
+    let error = Box::pin(find_pod(&around)).await.unwrap_err().to_string();
+    assert!(error.contains("entry 1 of TPU_WORKER_HOSTNAMES"), "{error}");
+}
+
+#[test]
+fn a_file_of_addresses_names_workers() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("podips.txt");
+    std::fs::write(
+        &file,
+        "\u{feff}# my pod\r\n192.0.2.7\r\n\r\n192.0.2.8 # the second\n192.0.2.[9-10]\n",
+    )
+    .unwrap();
+    let mut roster = Roster::default();
+    roster.add_pod_file(&file).unwrap();
+    let names: Vec<_> = roster.targets.iter().map(|target| target.name.as_str()).collect();
+    assert_eq!(names, ["w0 192.0.2.7", "w1 192.0.2.8", "w2 192.0.2.9", "w3 192.0.2.10"]);
+    assert!(roster.targets.iter().all(|target| target.reach != Reach::Local));
+}
+
+fn gtop(arguments: &[&str], metadata: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gtop"));
+    command.args(arguments).env("GCE_METADATA_HOST", metadata).env("HOME", "/nowhere");
+    for name in ["TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID", "SSH_AUTH_SOCK"] {
+        command.env_remove(name);
+    }
+    command.output().unwrap()
+}
+
+#[test]
+fn without_a_pod_one_sentence_says_so() {
+    for (place, words) in [
+        ("127.0.0.1:1", "connection refused"),
+        ("no.such.host.invalid", "no metadata server answers at no.such.host.invalid"),
+        ("a b", "is no host and port"),
+    ] {
+        let done = gtop(&["--once", "--tpu-pod"], place);
+        let error = String::from_utf8(done.stderr).unwrap();
+        assert!(error.starts_with("gtop: ") && error.contains(words), "{error}");
+        assert!(error.contains("--pod-ips=FILE"), "{error}");
+        assert_eq!((done.status.code(), error.lines().count()), (Some(1), 1), "{error}");
+    }
+    let done = gtop(&["--once", "--pod-ips=mine"], "127.0.0.1:1");
+    let error = String::from_utf8(done.stderr).unwrap();
+    assert!(error.contains("/nowhere/mine.txt"), "{error}");
+    let done = gtop(&["doctor", "--tpu-pod", "--json"], "127.0.0.1:1");
+    let report = String::from_utf8(done.stdout).unwrap();
+    assert!(
+        report.contains(r#""name":"tpu-pod""#) && report.contains("connection refused"),
+        "{report}"
+    );
+    assert_eq!(done.status.code(), Some(1));
+}
