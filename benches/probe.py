@@ -180,7 +180,7 @@ def python_source(interval):
     rare = {kind: pack(bare(sources)) for kind, sources in rare.items()}
     packed = pack('PACKED=%r\n' % rare + bare(parts))
     text = open(os.path.join(ROOT, 'src/probe.rs')).read()
-    head = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nimport binascii,zlib\n'
+    head = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nSHORT=0\nimport binascii,zlib\n'
             '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n' % (interval, packed))
     return head + re.search(r'COMPILE: &str = r#"(.*?)"#', text, re.S).group(1)
 
@@ -188,7 +188,7 @@ def python_source(interval):
 def shell_source(interval):
     parts = ''.join(open(os.path.join(ROOT, 'probes', part + '.sh')).read() for part in SHELL)
     lines = [line.lstrip() for line in parts.split('\n')]
-    return 'NODE=bench INTERVAL=%r DEADMAN=30\n' % interval + '\n'.join(
+    return 'NODE=bench INTERVAL=%r DEADMAN=30 SHORT=0\n' % interval + '\n'.join(
         line for line in lines if line and not line.startswith('#')) + '\n'
 
 

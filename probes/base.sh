@@ -1,6 +1,7 @@
 # shellcheck shell=sh
 # The probe for nodes without Python 3.6: POSIX sh (dash, bash, busybox, mksh) and one awk for each sample; the same
-# frames as the Python probe. NODE, INTERVAL and DEADMAN come from the settings line; `s` is this text itself.
+# frames as the Python probe. NODE, INTERVAL, DEADMAN and SHORT (the longest piece of a frame where long lines would be
+# cut, else nothing) come from the settings line; `s` is this text itself.
 #
 #   watch   reads commands from stdin; re-arms the dead-man; at EOF ends everything
 #   main    one loop over a pipe, the bus, on which the others write short lines (each one write, so never torn):
@@ -9,8 +10,8 @@
 #
 # The bus needs no FIFO: main reads the pipe that watch writes to and opens its other end through /proc/self/fd.
 # Limits: a killed session ends with status 137; the clock is /proc/uptime (10 ms); when nobody reads, a frame under
-# way waits in write() and the ticks meanwhile are skipped; processes that /proc does not show are left out, as are
-# parents; of questions only `signal` is answered; not more than 100 kB of process rows; ticks faster than 1 s need
+# way waits in write() and the ticks meanwhile are skipped; parents are left out, and the owners of processes that
+# hidepid=2 hides; of questions only `signal` is answered; not more than 100 kB of process rows; ticks faster than 1 s need
 # a sleep(1) that takes fractions; non-ASCII text becomes `?`.
 LC_ALL=C
 export LC_ALL
@@ -56,7 +57,19 @@ case $KSH_VERSION in
 *) say() { printf '%s\n' "$1"; } ;;
 esac
 rs=$(printf '\036')
-send() { say "${rs}gtop1 $1" || finish; }
+case $SHORT in
+'') send() { say "${rs}gtop1 $1" || finish; } ;;
+*)
+    sent=0
+    send() {
+        sent=$((sent + 1))
+        say "$1" | awk -v head="${rs}gtop1+ $NODE $sent " -v most="$SHORT" '{
+            m = int((length($0) + most - 1) / most)
+            for (k = 1; k <= m; k++) print head k "/" m " " substr($0, (k - 1) * most + 1, most)
+        }' || finish
+    }
+    ;;
+esac
 
 # The clock in hundredths of a second since the probe's start; `up` as the kernel prints it.
 IFS=' .' read -r base line </proc/uptime

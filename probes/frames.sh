@@ -33,7 +33,7 @@ hello() {
     intervals="$intervals,\"nvidia-smi.slow\":$sec"
     # Not by -v, which would read the backslash of DOMAIN\name.
     frame=$(user=$user awk -v time="$(date +%s.%N)" -v uid="$uid" -v arch="$arch" -v tick="$tick" -v page="$page" \
-        -v version="$version" -v state="$state" -v intervals="$intervals" "$quote"'
+        -v version="$version" -v state="$state" -v contained="$contained" -v intervals="$intervals" "$quote"'
         function first(file,  line) { line = ""; getline line < file; close(file); return line }
         BEGIN {
             while ((getline line < "/proc/stat") > 0 && line ~ /^cpu/) cpus++
@@ -51,9 +51,40 @@ hello() {
             printf ",\"boot\":%s,\"kernel\":%s,\"arch\":%s", q(substr(first("/proc/sys/kernel/random/boot_id"), 1, 64)), q(first("/proc/sys/kernel/osrelease")), q(arch)
             printf ",\"cpus\":%d,\"tick\":%d,\"page\":%d,\"uid\":%d,\"user\":%s,\"hidepid\":%d,\"version\":%s", (cpus > 1 ? cpus - 1 : 1), tick, page, uid, q(ENVIRON["user"]), hide + 0, q(version)
             printf ",\"commands\":[\"heartbeat\",\"interval\",\"focus\",\"full\",\"signal\"],\"intervals\":{%s}", intervals
+            printf "%s", contained == "" ? "" : ",\"contained\":true"
             printf ",\"backends\":[{\"kind\":\"nvidia-smi\",\"state\":%s}]}", state
         }' </dev/null)
     send "$frame"
+}
+
+# Which of the pids /proc does not show, and why, as JSON; `absent` keeps what was found of each.
+absences() {
+    found='' unseen=''
+    for pid in $pids; do
+        [ ! -e "/proc/$pid/stat" ] || continue
+        case "$absent " in
+        *" $pid:"*) why=${absent##*" $pid:"} why=${why%% *} ;;
+        *) why=$(absence "$pid") ;;
+        esac
+        found="$found $pid:$why"
+        case $why in
+        hidden/*) unseen="$unseen,{\"pid\":$pid,\"why\":\"hidden\",\"uid\":${why#*/},\"user\":\"${why#*/}\"}" ;;
+        *) unseen="$unseen,{\"pid\":$pid,\"why\":\"$why\"}" ;;
+        esac
+    done
+    absent=$found
+}
+
+absence() { # pid
+    case "$told " in *" $1:"*) echo gone; return ;; esac
+    case $(kill -0 "$1" 2>&1) in
+    '' | *ermitted*)
+        # shellcheck disable=SC2046,SC2012
+        set -- $(ls -dn "/proc/$1")
+        echo "hidden${3:+/$3}"
+        ;;
+    *) if [ -n "$contained" ]; then echo elsewhere; else echo gone; fi ;;
+    esac
 }
 
 # The first line it prints is the pid:start of each process it found, then the frame. Takes the place of the shell.
@@ -82,7 +113,7 @@ sample() {
             close("/proc/meminfo")
             list = ""
             for (i = split("cpu memory io", v, " "); i > 0; i--)
-                if (split(first("/proc/pressure/" v[i]), f, " ") > 1 && f[1] == "some" && real(substr(f[2], 7)) && substr(f[2], 7) <= 100) list = add(list, "\"" v[i] "\":" substr(f[2], 7))
+                if (split(first("/proc/pressure/" v[i]), f, " ") > 1 && f[1] == "some" && real(substr(f[2], 7)) && substr(f[2], 7) + 0 <= 100) list = add(list, "\"" v[i] "\":" substr(f[2], 7))
             if (list != "") out = out ",\"pressure\":{" list "}"
             list = ""; count = 0
             while ((getline line < "/proc/net/dev") > 0) {
@@ -130,7 +161,7 @@ sample() {
                 if (ENVIRON["apps"] != "") body = body ",\"apps\":{\"at\":" ENVIRON["apps_at"] ",\"rows\":[" substr(ENVIRON["apps"], 2) "]}"
                 list = processes(ENVIRON["pids"])
                 split(first("/proc/uptime"), f, " ")
-                body = body "}],\"processes\":{\"at\":" f[1] ",\"list\":[" list "]}"
+                body = body "}],\"processes\":{\"at\":" f[1] ",\"list\":[" list "]" (ENVIRON["unseen"] == "" ? "" : ",\"unseen\":[" substr(ENVIRON["unseen"], 2) "]") "}"
             }
             split(first("/proc/uptime"), f, " ")
             printf "%s\n{\"t\":\"sample\",\"n\":%d,\"at\":%s,\"took\":%d%s%s}\n", keys, n, f[1], (f[1] - began) * 1000, full == "" ? "" : ",\"full\":true", body

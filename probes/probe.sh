@@ -5,7 +5,9 @@ emit() {    # one sample with what is there, and on to the next tick
     [ -n "$csv_new$full" ] || csv=''
     [ -n "$apps_new$full" ] || apps=''
     [ -n "$details_new$full" ] || details=''
-    out=$(n=$n slow=$slow csv=$csv csv_at=$csv_at details=$details apps=$apps apps_at=$apps_at pids=$pids facts=$facts sample)
+    unseen=''
+    [ -z "$csv" ] || absences
+    out=$(n=$n unseen=$unseen slow=$slow csv=$csv csv_at=$csv_at details=$details apps=$apps apps_at=$apps_at pids=$pids facts=$facts sample)
     send "${out#*"$nl"}"
     if [ -n "$csv" ]; then
         # Told is what `who` has answered; the others are asked about, as is a pid that is another process now.
@@ -423,6 +425,8 @@ main() {
     if (ulimit -v 262144); then room='ulimit -v 262144'; fi
     nl='
 '
+    contained=$(readlink /proc/self/ns/pid) absent=''
+    [ "$contained" != 'pid:[4026531836]' ] || contained=''
     uid=$(id -u) user=$(id -un) arch=$(uname -m) tick=$(getconf CLK_TCK) page=$(getconf PAGESIZE)
     : "${tick:=100}" "${page:=4096}" "${user:=$uid}"
     version=$(readlink "/proc/$$/exe")

@@ -1,5 +1,6 @@
 # The wire: JSON by hand (importing json costs more than a whole start), whole frames out, command lines in.
-# Knows nothing of what is measured. NODE, INTERVAL and DEADMAN come from the settings header.
+# Knows nothing of what is measured. NODE, INTERVAL, DEADMAN and SHORT come from the settings header: SHORT is the
+# longest piece of a frame where long lines would be cut, else 0.
 import os
 import select
 import sys
@@ -79,6 +80,7 @@ class Output:
         self.fd = fd
         self.rest = b''
         self.sent = 0
+        self.frames = 0
         self.poll = select.poll()
         self.poll.register(fd, select.POLLOUT)
 
@@ -110,7 +112,11 @@ class Output:
 
     def send(self, frame):
         """Begins a frame; call only when `ready`."""
-        self.rest = b'\x1egtop1 ' + frame.encode('ascii') + b'\n'
+        self.frames += 1
+        starts = range(0, len(frame), SHORT or len(frame))
+        form = '\x1egtop1+ %s %d %d/%d %s\n' if SHORT else '\x1egtop1 %.0s%.0s%.0s%.0s%s\n'
+        self.rest = ''.join([form % (NODE, self.frames, n + 1, len(starts), frame[i:i + starts.step])
+                             for n, i in enumerate(starts)]).encode('ascii')
         self.flush()
 
 

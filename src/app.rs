@@ -1,21 +1,22 @@
 //! Wiring: from what was typed to a running watch, and to an exit code.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{self, Runtime};
 
 use crate::app::demo::Demo;
 use crate::app::discover::Discovery;
 use crate::app::doctor::Consultation;
 use crate::app::interview::{Interviewer, Mood};
+use crate::app::limits::Toll;
 use crate::app::print::Printing;
 use crate::app::roster::PodSearch;
 use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
-use crate::cli::{Cli, Command, How, Paces};
+use crate::cli::{self, Cli, Command, How, Paces};
 use crate::doctor::{Report, report_on_pod};
 use crate::inventory::slurm::Whose;
 use crate::inventory::{InventoryError, PodError, Roster};
@@ -26,6 +27,7 @@ mod demo;
 mod discover;
 mod doctor;
 mod interview;
+mod limits;
 mod log;
 mod print;
 mod roster;
@@ -90,6 +92,8 @@ enum Failure {
     Template(#[from] TemplateError),
     #[error("no host to trust; write gtop trust HOST")]
     NoHost,
+    #[error("--transport srun reaches nodes of jobs; add --slurm or --job ID")]
+    NoJob,
     #[error("cannot write the log {path}: {source}")]
     Log { path: String, source: io::Error },
     #[error(transparent)]
@@ -101,21 +105,21 @@ enum Failure {
 impl Failure {
     const fn code(&self) -> u8 {
         match self {
-            Self::Inventory(_) | Self::Template(_) | Self::NoHost => 2,
+            Self::Inventory(_) | Self::Template(_) | Self::NoHost | Self::NoJob => 2,
             Self::Log { .. } | Self::Pod(_) | Self::Transport(_) | Self::Io(_) => 1,
         }
     }
 }
 
-/// Raises the limit of open files as far as this user may: each node takes one.
-fn allow_many_nodes() {
-    let limit = getrlimit(Resource::Nofile);
-    // Where it cannot be raised, nodes beyond it say so.
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).ok();
-}
-
 fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending, Failure> {
-    allow_many_nodes();
+    match &cli.command {
+        Some(Command::Man) => return Ok(cli::man(out).map(|()| Ending::Done)?),
+        Some(Command::Completions { shell }) => {
+            return Ok(cli::completions(*shell, out).map(|()| Ending::Done)?);
+        }
+        Some(Command::Trust { .. } | Command::Doctor { .. }) | None => {}
+    }
+    let files = limits::raise();
     let clock = Clock::system();
     if let Some(path) = &cli.output.log {
         let named = |source| Failure::Log { path: path.display().to_string(), source };
@@ -124,7 +128,11 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let interviewer = Interviewer::at_this_terminal();
     let interview = interviewer.as_ref().map(Interviewer::interview);
-    let transport = Transport::new(Options { interview, ..options(cli)? });
+    let options = options(cli)?;
+    if let Some(words) = options.surroundings.complaint().filter(|_| names_hosts(cli)) {
+        writeln!(err, "gtop: {words}")?;
+    }
+    let transport = Transport::new(Options { interview, ..options });
     if let Some(Command::Trust { hosts }) = &cli.command {
         let roster = roster::named(cli, &transport, hosts)?;
         if roster.targets.is_empty() {
@@ -135,7 +143,7 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
             trust::trust(transport, roster.targets, cli.reach.max_connecting, &mut input, out);
         return Ok(runtime.block_on(trusting)?);
     }
-    let means = Means { transport, interviewer, clock };
+    let means = Means { transport, interviewer, clock, files };
     if let Some(Command::Doctor { hosts, local, json, slurm }) = &cli.command {
         let is_local = *local || cli.nodes.local;
         let whose = (*slurm || cli.slurm.is_wanted()).then(|| roster::named_jobs(cli));
@@ -189,7 +197,7 @@ fn consult(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<Ending, Failure> {
-    let Means { transport, interviewer, clock } = means;
+    let Means { transport, interviewer, clock, .. } = means;
     let Patients { targets, pod, slurm } = patients;
     if runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted {
         return Ok(Ending::Interrupted);
@@ -213,6 +221,13 @@ struct Means {
     /// The person at the terminal, when there is one.
     interviewer: Option<Interviewer>,
     clock: Clock,
+    /// How many files may be open.
+    files: Option<u64>,
+}
+
+/// Returns whether anybody beyond this machine is spoken of.
+fn names_hosts(cli: &Cli) -> bool {
+    !cli.hosts().is_empty() || cli.nodes.names_nodes()
 }
 
 fn options(cli: &Cli) -> Result<Options, TemplateError> {
@@ -225,12 +240,22 @@ fn options(cli: &Cli) -> Result<Options, TemplateError> {
             How::Auto | How::Local | How::Exec => Choice::Auto,
             How::Native => Choice::Native,
             How::Ssh => Choice::Ssh,
+            How::Srun => Choice::Srun,
         },
         exec: cli.reach.exec.as_deref().map(ExecTemplate::new).transpose()?,
+        state: state_folder(),
         // Where it cannot be told, programs still notice the end of their input.
         leash: std::env::current_exe().ok(),
         ..usual
     })
+}
+
+/// Returns where gtop keeps what it found out, as the XDG base directories have it.
+fn state_folder() -> Option<PathBuf> {
+    let variable =
+        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
+    Some(state?.join("gtop"))
 }
 
 /// How long a scheduler is waited for before the screen comes on.
@@ -243,7 +268,7 @@ fn watch(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<Ending, Failure> {
-    let Means { transport, mut interviewer, clock } = means;
+    let Means { transport, mut interviewer, clock, files } = means;
     // Dropped after the watch: the nodes outlive those who look at them.
     let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
     let (discovery, title) = match &demo {
@@ -253,6 +278,15 @@ fn watch(
     // Slurm mostly answers at once, and then keys and questions are asked about before the screen.
     runtime.block_on(discovery.first(FIRST_ANSWER));
     let targets = discovery.rosters().borrow().targets.clone();
+    let toll = match cli.reach.how() {
+        _ if demo.is_some() => Toll::BothEnds,
+        How::Ssh | How::Exec => Toll::Program,
+        // One step serves many nodes.
+        How::Auto | How::Native | How::Local | How::Srun => Toll::Session,
+    };
+    if let Some(words) = limits::shortage(files, targets.len(), toll) {
+        writeln!(err, "gtop: {words}")?;
+    }
     if demo.is_none()
         && runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted
     {

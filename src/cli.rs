@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+mod papers;
+
+pub use papers::{Shell, completions, man};
+
 const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, a set such as gpu[001-128,200], or a group such as @gpu (see EXAMPLES)";
 
 /// The command line.
@@ -12,6 +16,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
 #[command(
     name = "gtop",
     version,
+    long_version = papers::version(),
     about = "Watch every accelerator you use, on every node, live",
     long_about = "Watch every accelerator you use, on every node, live, from one terminal.\n\n\
         gtop reaches each node over SSH, as `ssh` would, and needs nothing installed there. Without \
@@ -81,6 +86,14 @@ pub enum Command {
         /// Print as JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Print the manual page: gtop man | man -l -
+    Man,
+    /// Print what a shell needs to complete gtop's words
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
     },
 }
 
@@ -236,8 +249,9 @@ pub struct Reach {
     /// Open at most so many connections at once
     #[arg(long, value_name = "COUNT", default_value_t = 64, global = true, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub max_connecting: u16,
-    /// How to get to nodes: gtop's own SSH, the ssh program, own SSH and where that cannot the program
-    /// (auto), nowhere but this machine, or the command of --exec
+    /// How to get to nodes: gtop's own SSH, the ssh program, own SSH and where that cannot the program or
+    /// a step of your Slurm job (auto), a step of your Slurm job, nowhere but this machine, or the command
+    /// of --exec
     #[arg(long, value_name = "HOW", value_enum, default_value_t = How::Auto, global = true)]
     pub transport: How,
     /// Reach nodes by a command, split into words at spaces and quotes and run by no shell: {node}
@@ -273,6 +287,8 @@ pub enum How {
     Local,
     /// The command of --exec
     Exec,
+    /// One step of each Slurm job, for clusters that let nobody in by ssh
+    Srun,
 }
 
 impl Reach {
@@ -293,16 +309,16 @@ impl Reach {
             How::Native if self.ssh_binary.is_some() => {
                 Some("--ssh-binary wants the ssh program and --transport native does not")
             }
-            How::Local | How::Exec if self.ssh_binary.is_some() => {
+            How::Local | How::Exec | How::Srun if self.ssh_binary.is_some() => {
                 Some("--ssh-binary wants the ssh program and --transport something else")
             }
-            How::Native | How::Ssh | How::Local if self.exec.is_some() => {
+            How::Native | How::Ssh | How::Local | How::Srun if self.exec.is_some() => {
                 Some("--exec reaches nodes by its command and --transport wants something else")
             }
             How::Exec if self.exec.is_none() => Some(
                 "--transport exec needs --exec COMMAND, such as 'kubectl exec -i {node} -- sh'",
             ),
-            How::Auto | How::Native | How::Ssh | How::Local | How::Exec => None,
+            How::Auto | How::Native | How::Ssh | How::Local | How::Exec | How::Srun => None,
         }
     }
 }
@@ -374,7 +390,7 @@ impl Cli {
     pub fn hosts(&self) -> &[String] {
         match &self.command {
             Some(Command::Trust { hosts } | Command::Doctor { hosts, .. }) => hosts,
-            None => &self.hosts,
+            Some(Command::Man | Command::Completions { .. }) | None => &self.hosts,
         }
     }
 
@@ -435,7 +451,9 @@ mod tests {
     fn the_doctor_examines_hosts_or_this_machine() {
         let doctor = |line: &str| match parse(line).unwrap().command {
             Some(Command::Doctor { hosts, local, json, .. }) => (hosts, local, json),
-            Some(Command::Trust { .. }) | None => panic!("{line}"),
+            Some(Command::Trust { .. } | Command::Man | Command::Completions { .. }) | None => {
+                panic!("{line}")
+            }
         };
         assert_eq!(doctor("gtop doctor"), (vec![], false, false));
         let all = (vec!["gpu01".to_owned()], true, true);

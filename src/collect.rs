@@ -101,6 +101,11 @@ impl Collector {
         Asker::new(Arc::clone(&self.desk))
     }
 
+    /// Returns what reaches the nodes.
+    pub fn transport(&self) -> Transport {
+        self.transport.clone()
+    }
+
     /// Makes the runtime for the one thread that holds all sessions: SSH work is many small
     /// pieces, and one thread does it with less than two would.
     pub fn runtime(&self) -> io::Result<Runtime> {

@@ -6,6 +6,7 @@
 mod command;
 mod doubts;
 mod greeting;
+mod shared;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -20,6 +21,7 @@ use flate2::write::ZlibEncoder;
 pub use command::{Command, encode};
 pub use doubts::{REASON, why_no_python};
 pub use greeting::{Greeting, Progress};
+pub use shared::{Shared, shared};
 
 /// For how long a probe lives without a heartbeat.
 pub const DEADMAN: Duration = Duration::from_secs(30);
@@ -110,17 +112,23 @@ impl<'a> Settings<'a> {
 /// then reads what [`source`] returns: exactly `python_len` bytes when it is Python, otherwise lines up to
 /// one that is the nonce. Between its single quotes stands nothing that any login shell would touch.
 pub fn launch_line(nonce: &str, python_len: usize) -> String {
+    format!("exec /bin/sh -c '{}'", loader(nonce, python_len, "", ""))
+}
+
+/// Returns what `/bin/sh -c` runs; `said` is what the announcement says besides, and `skip` a
+/// command of the loop that reads lines.
+fn loader(nonce: &str, python_len: usize, said: &str, skip: &str) -> String {
     let nonce = plain(nonce);
     let check = "import sys,_signal,binascii,zlib;sys.exit(sys.version_info<(3,6))";
     let load = "import os,sys,_signal;_signal.alarm(30);n=int(sys.argv[1]);\
                 os.write(1,(chr(10)+sys.argv[2]+chr(10)).encode());b=os.read(0,n);\
                 exec(\\\"while len(b)<n:b+=os.read(0,n-len(b))or os._exit(3)\\\");exec(b)";
     format!(
-        "exec /bin/sh -c 'for p in {PYTHONS};do \
+        "for p in {PYTHONS};do \
          if $p -IS -c \"{check}\" </dev/null >/dev/null 2>&1;then \
-         exec $p -ISu -c \"{load}\" {python_len} {nonce};fi;done;\
-         n=$(printf \"\\012_\");n=${{n%_}};echo \"${{n}}{nonce} NOPY\";\
-         while IFS= read -r l||exit 3;do [ \"$l\" = {nonce} ]&&break;s=\"$s$l$n\";done;eval \"$s\"'"
+         exec $p -ISu -c \"{load}\" {python_len} \"{nonce}{said}\";fi;done;\
+         n=$(printf \"\\012_\");n=${{n%_}};echo \"${{n}}{nonce} NOPY{said}\";\
+         while IFS= read -r l||exit 3;do [ \"$l\" = {nonce} ]&&break;{skip}s=\"$s$l$n\";done;eval \"$s\""
     )
 }
 
@@ -198,12 +206,21 @@ impl Source {
 /// Returns the script to send once the loader has announced `interpreter`, with its end mark for sh.
 pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Source {
     let node = plain(settings.node);
+    match interpreter {
+        Interpreter::Python => written(interpreter, settings, &format!("\"{node}\""), 0),
+        Interpreter::Shell => written(interpreter, settings, &node, 0),
+    }
+}
+
+/// Writes the script for a node whose name is this expression, with frames in pieces of `short`
+/// bytes unless that is 0.
+fn written(interpreter: Interpreter, settings: &Settings<'_>, node: &str, short: usize) -> Source {
     let interval = seconds(settings.interval.max(FASTEST));
     let deadman = settings.deadman.as_secs().max(1);
     match interpreter {
         Interpreter::Python => Source {
             head: format!(
-                "NODE=\"{node}\"\nINTERVAL={interval}\nDEADMAN={deadman}\n\
+                "NODE={node}\nINTERVAL={interval}\nDEADMAN={deadman}\nSHORT={short}\n\
                  import binascii,zlib\n\
                  _p=zlib.decompress(binascii.a2b_base64(\""
             ),
@@ -211,7 +228,10 @@ pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Source {
             tail: format!("\")).split(b\"\\f\")\n{COMPILE}"),
         },
         Interpreter::Shell => Source {
-            head: format!("NODE={node} INTERVAL={interval} DEADMAN={deadman}\n"),
+            head: format!(
+                "NODE={node} INTERVAL={interval} DEADMAN={deadman} SHORT={}\n",
+                if short == 0 { String::new() } else { short.to_string() }
+            ),
             body: &BARE_SHELL,
             tail: format!("{}\n", plain(settings.nonce)),
         },
@@ -276,8 +296,8 @@ mod tests {
         let python = text(Interpreter::Python, &settings);
         let shell = text(Interpreter::Shell, &settings);
         assert!(python.is_ascii() && shell.is_ascii());
-        assert!(python.starts_with("NODE=\"gpu[01]:22\"\nINTERVAL=1.0\nDEADMAN=30\n"));
-        assert!(shell.starts_with("NODE=gpu[01]:22 INTERVAL=1.0 DEADMAN=30\n"));
+        assert!(python.starts_with("NODE=\"gpu[01]:22\"\nINTERVAL=1.0\nDEADMAN=30\nSHORT=0\n"));
+        assert!(shell.starts_with("NODE=gpu[01]:22 INTERVAL=1.0 DEADMAN=30 SHORT=\n"));
         assert!(shell.ends_with("\nn0nce\n"));
     }
 

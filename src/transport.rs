@@ -36,10 +36,12 @@ mod route;
 mod session;
 mod settings;
 mod ssh_config;
+mod step;
 mod system;
 mod target;
 mod trust;
 mod tunnel;
+mod way;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -54,12 +56,13 @@ pub use crate::transport::ask::{Answer, AskFault, Asked, ask};
 pub use crate::transport::channel::{Channel, Exit, Output};
 pub use crate::transport::choice::Choice;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
-pub use crate::transport::fault::{Cause, Fault, HostKeyChange, Silence, Step};
+pub use crate::transport::fault::{Cause, Fault, HostKeyChange, Silence, Step, StepCause};
 pub use crate::transport::host_keys::Verdict;
 pub use crate::transport::interview::{Inquiry, Interview, Prompt, Secret};
 pub use crate::transport::local::{LEASH, NOT_STARTED, become_leashed};
 pub use crate::transport::notes::{Attempt, Note, Noted, Notes, Way, noting};
 pub use crate::transport::ssh_config::{EffectiveOption, Origin, Surroundings};
+pub use crate::transport::step::{AddressOf, Places, Shared};
 pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
 pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
 
@@ -77,6 +80,7 @@ use crate::transport::local::Local;
 use crate::transport::login::Login;
 use crate::transport::revoked::Revoked;
 use crate::transport::ssh_config::{Configuration, Family, Question, Settings};
+use crate::transport::step::{Site, Steps};
 
 /// How long connecting may take when nobody says otherwise.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -104,6 +108,10 @@ pub struct Options {
     pub choice: Choice,
     /// The command that leads to nodes, in place of any SSH.
     pub exec: Option<ExecTemplate>,
+    /// The srun program.
+    pub srun_program: PathBuf,
+    /// Where it is remembered which clusters are reached by srun only.
+    pub state: Option<PathBuf>,
     /// The gtop that keeps programs from outliving this process; see [`LEASH`].
     pub leash: Option<PathBuf>,
     /// The environment the configuration refers to.
@@ -122,6 +130,8 @@ impl Options {
             ssh_program: PathBuf::from("ssh"),
             choice: Choice::Auto,
             exec: None,
+            srun_program: PathBuf::from("srun"),
+            state: None,
             leash: None,
             surroundings: Surroundings::of_this_process(),
             interview: None,
@@ -131,10 +141,10 @@ impl Options {
 
 /// Reaches nodes, and remembers what it read to do so. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Transport(Arc<Shared>);
+pub struct Transport(Arc<Kept>);
 
 #[derive(Debug)]
-struct Shared {
+struct Kept {
     options: Options,
     configuration: Configuration,
     /// What is known of hosts, and of which reading of the files.
@@ -147,6 +157,8 @@ struct Shared {
     revoked: FileCache<Result<Arc<Revoked>, Fault>>,
     keys: KeyCache,
     agents: Agents,
+    steps: Steps,
+    site: Site,
 }
 
 /// Everything one connection needs.
@@ -165,7 +177,7 @@ impl Transport {
     /// Makes a transport that has read nothing yet.
     pub fn new(options: Options) -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        Self(Arc::new(Shared {
+        Self(Arc::new(Kept {
             options,
             configuration: Configuration::default(),
             settings: Mutex::default(),
@@ -177,6 +189,8 @@ impl Transport {
             revoked: FileCache::default(),
             keys: KeyCache::default(),
             agents: Agents::default(),
+            steps: Steps::default(),
+            site: Site::default(),
         }))
     }
 
@@ -206,7 +220,24 @@ impl Transport {
         if let Some(template) = &self.0.options.exec {
             return self.by_exec(template, target, command, on_step).await;
         }
+        if self.0.options.choice == Choice::Srun {
+            let why = "a command of its own needs ssh; srun is for watching".to_owned();
+            return Err(Fault::BadConfiguration { why });
+        }
         self.by_choice(target, ssh, command, on_step).await
+    }
+
+    /// Starts the probe on `target`: as [`open`](Self::open) does, or as a part of what `shared`
+    /// returns, in a step of the job that is known to run there.
+    pub async fn open_probe(
+        &self,
+        target: &Target,
+        command: &str,
+        shared: &(dyn Fn() -> Shared + Sync),
+        on_step: impl FnMut(Step) + Send,
+    ) -> Result<Channel, Fault> {
+        let ways = way::Ways { target, command, shared };
+        Box::pin(self.by_ways(ways, on_step)).await
     }
 
     /// Starts a command by our own SSH.
@@ -252,7 +283,8 @@ impl Transport {
     /// Gateways on the way count too. Files the agent holds are left out, and default files when there is another
     /// key to show.
     pub async fn locked_keys(&self, targets: &[Target]) -> Vec<PathBuf> {
-        if self.0.options.choice == Choice::Ssh || self.0.options.exec.is_some() {
+        let has_program = matches!(self.0.options.choice, Choice::Ssh | Choice::Srun);
+        if has_program || self.0.options.exec.is_some() {
             return Vec::new();
         }
         let mut reads = JoinSet::new();
@@ -351,7 +383,7 @@ impl Transport {
     /// Runs work on files where it may block.
     async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shared) -> T + Send + 'static,
+        work: impl FnOnce(&Kept) -> T + Send + 'static,
     ) -> Result<T, Fault> {
         let shared = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || work(&shared)).await;
@@ -359,7 +391,7 @@ impl Transport {
     }
 }
 
-impl Shared {
+impl Kept {
     fn judge(&self, settings: &Arc<Settings>) -> Result<Judge, Fault> {
         let paths = settings.user_known_hosts.iter().chain(&settings.global_known_hosts);
         let files: Result<Vec<_>, _> =

@@ -5,6 +5,9 @@
 //! body into a [`crate::model::Sample`] in which every value is known, or unknown with a reason.
 //! Knows nothing of where the bytes came from.
 //!
+//! Where what carries them cuts and mixes long lines, a frame travels as numbered short lines; the
+//! reader takes both.
+//!
 //! # Schema, version 1
 //!
 //! Times `at` are seconds of the probe's own monotonic clock. Bytes, ticks and milliwatts are
@@ -15,6 +18,7 @@ pub use body::Body;
 pub use delivery::{Delivery, Intake, News};
 pub use frame::{Frame, FrameReader, MalformedFrame, Received, encode};
 pub use lift::{Lift, Lifted, answer};
+pub use short::address_of;
 
 pub mod body;
 mod csv;
@@ -22,3 +26,4 @@ mod delivery;
 mod frame;
 mod given;
 mod lift;
+mod short;

@@ -10,6 +10,8 @@ mod known_hosts;
 mod lab;
 #[path = "transport/program.rs"]
 mod program;
+#[path = "transport/srun.rs"]
+mod srun;
 #[path = "transport/ways.rs"]
 mod ways;
 

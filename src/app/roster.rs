@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::app::Failure;
 use crate::app::discover::Discovery;
-use crate::cli::Cli;
+use crate::cli::{Cli, How};
 use crate::inventory::slurm::{self, Slurm, Whose};
 use crate::inventory::{
     InventoryError, Pod, PodError, PodSurroundings, Roster, find_pod, groups_of_this_user,
@@ -125,6 +125,9 @@ pub(super) fn discovery(
     clock: Clock,
 ) -> Result<(Discovery, String), Failure> {
     let Some((whose, mut title)) = jobs(cli) else {
+        if cli.reach.how() == How::Srun {
+            return Err(Failure::NoJob);
+        }
         let (targets, title) = to_watch(cli, transport, &cli.hosts, cli.nodes.local)?;
         return Ok((Discovery::fixed(Roster::of(targets)), title));
     };

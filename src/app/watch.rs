@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::app::discover::Discovery;
 use crate::collect::{Collector, Orders};
 use crate::fleet::{Board, FleetReader, Pace};
-use crate::inventory::Roster;
+use crate::inventory::{Roster, slurm};
 use crate::model::{JobId, NodeName};
 use crate::pipeline::Pipeline;
 use crate::time::Clock;
@@ -114,11 +114,22 @@ async fn run(
 ) {
     let pipeline = Pipeline::new(Arc::clone(&board), history);
     let targets = |roster: &Roster| Arc::<[Target]>::from(roster.targets.as_slice());
-    let (listed, followed) = watch::channel(targets(&rosters.borrow_and_update()));
+    let transport = collector.transport();
+    let know = |roster: &Roster| {
+        if let Some(jobs) = &roster.jobs {
+            transport.know_jobs(|before| slurm::places(jobs, before));
+        }
+    };
+    // One look at it: what comes between two would be listed and not known.
+    let first = Arc::clone(&rosters.borrow_and_update());
+    list(&board, &first);
+    know(&first);
+    let (listed, followed) = watch::channel(targets(&first));
     let listing = async {
         while rosters.changed().await.is_ok() {
             let roster = Arc::clone(&rosters.borrow_and_update());
             list(&board, &roster);
+            know(&roster);
             listed.send_replace(targets(&roster));
         }
         std::future::pending::<()>().await;

@@ -1,7 +1,7 @@
 //! What went wrong on the way to a node, in the words of the model.
 
 use crate::model::{Fault, FaultKind};
-use crate::transport::{self, Cause};
+use crate::transport::{self, Cause, StepCause};
 
 /// Turns a fault of the transport into one of the model.
 ///
@@ -78,6 +78,25 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         From::NoJob { says } => (FaultKind::NoJob, says.clone()),
         From::Broken { step, .. } => (FaultKind::SessionLost, step.to_string()),
         From::SessionLost { why } => (FaultKind::SessionLost, why.clone()),
+        From::Step { cause, .. } => {
+            let kind = match cause {
+                StepCause::TooOld => FaultKind::Configuration,
+                StepCause::Refused => FaultKind::AuthenticationRefused,
+                StepCause::Late => FaultKind::TimedOut,
+                StepCause::NoJob
+                | StepCause::NotRunning
+                | StepCause::Cancelled
+                | StepCause::TimeLimit
+                | StepCause::NodeFailed
+                | StepCause::Busy
+                | StepCause::NoAnswer
+                | StepCause::TaskEnded
+                | StepCause::NextStep
+                | StepCause::Renewed
+                | StepCause::Other => FaultKind::SessionLost,
+            };
+            (kind, cause.words().to_owned())
+        }
         From::ProgramNotFound { program, .. } => {
             (FaultKind::Configuration, format!("cannot start {program}"))
         }
@@ -152,6 +171,10 @@ mod tests {
             From::SshProgram { cause: Cause::HostKeyUnknown, says: String::new() },
             From::ExecFailed { program: String::new(), says: String::new() },
             From::BadConfiguration { why: String::new() },
+            From::Step { cause: StepCause::TooOld, says: String::new() },
+            From::Step { cause: StepCause::Refused, says: String::new() },
+            From::Step { cause: StepCause::Late, says: String::new() },
+            From::Step { cause: StepCause::Cancelled, says: String::new() },
         ];
         for fault in faults {
             assert_eq!(

@@ -43,6 +43,8 @@ pub(super) struct Session {
     commands: u64,
     expected: Option<u64>,
     malformed: u32,
+    /// The probe may have been there before, and has other orders, and told much already.
+    joins: bool,
     /// What was asked and not answered yet, by the command's id.
     open: BTreeMap<u64, Inquiry>,
 }
@@ -67,6 +69,7 @@ impl Session {
         let interpreter = visit.wake().await?;
         let hello = visit.hello(interpreter).await?;
         let Visit { channel, reader, .. } = visit;
+        let joins = channel.shared_nonce().is_some();
         Ok(Self {
             node: target.name.clone(),
             channel,
@@ -78,6 +81,7 @@ impl Session {
             commands: 0,
             expected: None,
             malformed: 0,
+            joins,
             open: BTreeMap::new(),
         })
     }
@@ -110,6 +114,11 @@ impl Session {
         desk: &Desk,
         intake: &mut Intake,
     ) -> Ended {
+        if self.joins {
+            self.command(Command::Interval(self.interval)).await;
+            self.command(Command::Focus(None)).await;
+            self.command(Command::Full).await;
+        }
         let bell = desk.open(&self.node);
         let mut heartbeat = heartbeat();
         let mut heard = Instant::now();

@@ -11,7 +11,7 @@ use crate::collect::session::{self, after, first_frame, greet};
 use crate::model::{Fault, FaultKind, NodeName, Via};
 use crate::probe::{self, Greeting, Interpreter, Settings};
 use crate::transport::{self, Channel, Output, Target, Transport};
-use crate::wire::{Frame, FrameReader, Received};
+use crate::wire::{Frame, FrameReader, Received, address_of};
 
 /// How long a login shell may take to start the loader.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
@@ -41,7 +41,13 @@ impl Visit {
         let settings = Settings { interval, ..Settings::new(node.as_str(), &nonce) };
         let line = probe::launch_line(&nonce, probe::source(Interpreter::Python, &settings).len());
         let step = |step| log::debug!("{node}: {step}");
-        let channel = transport.open(target, &line, step).await?;
+        let shared = || {
+            let probe::Shared { nonce, script, input } = probe::shared(&nonce, interval);
+            transport::Shared { nonce, script, input, address_of }
+        };
+        let channel = transport.open_probe(target, &line, &shared, step).await?;
+        // Whoever began the step has said how its loaders announce themselves.
+        let nonce = channel.shared_nonce().map_or_else(|| nonce.clone(), str::to_owned);
         Ok(Self {
             node: target.name.clone(),
             nonce,
@@ -57,7 +63,11 @@ impl Visit {
         let mut greeting = Greeting::new(&self.nonce);
         let greeted = timeout(GREETING_LIMIT, greet(&mut self.channel, &mut greeting)).await;
         self.noise = greeting.noise().to_vec();
+        let is_shared = self.channel.shared_nonce().is_some();
         let Ok(greeted) = greeted else {
+            if is_shared {
+                return Err(of_transport(&transport::Fault::late()));
+            }
             let how =
                 format!("the login shell did not start it within {} s", GREETING_LIMIT.as_secs());
             return Err(Fault::new(FaultKind::NoInterpreter, after(how, &self.noise)));
@@ -69,12 +79,17 @@ impl Visit {
 
     /// Sends the probe and waits for its hello.
     pub async fn hello(&mut self, interpreter: Interpreter) -> Result<Box<Frame>, Fault> {
-        let settings =
-            Settings { interval: self.interval, ..Settings::new(self.node.as_str(), &self.nonce) };
         // Only now: what answers is our loader, not a shell that would run the source as commands.
-        let source = probe::source(interpreter, &settings);
-        for part in source.parts() {
-            self.channel.send(part).await.map_err(|fault| of_transport(&fault))?;
+        // Where what is written goes to many nodes, their step does it for all of them.
+        if self.channel.shared_nonce().is_none() {
+            let settings = Settings {
+                interval: self.interval,
+                ..Settings::new(self.node.as_str(), &self.nonce)
+            };
+            let source = probe::source(interpreter, &settings);
+            for part in source.parts() {
+                self.channel.send(part).await.map_err(|fault| of_transport(&fault))?;
+            }
         }
         match timeout(HELLO_LIMIT, first_frame(&mut self.channel, &mut self.reader)).await {
             Ok(frame) => frame,

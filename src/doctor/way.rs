@@ -297,6 +297,7 @@ fn step_of(fault: &Fault, last: Step) -> &'static str {
         Fault::SshProgram { .. } | Fault::ExecFailed { .. } | Fault::ProgramNotFound { .. } => {
             SSH_PROGRAM
         }
+        Fault::Step { .. } => "srun",
         Fault::SessionLost { .. } => step_name(last),
     }
 }

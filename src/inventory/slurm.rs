@@ -6,6 +6,7 @@
 
 pub use ask::{ask_jobs, ask_within};
 pub use place::{nodes_named, nodes_of};
+pub use places::places;
 pub use trouble::{Trouble, TroubleKind};
 
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ mod gres;
 mod moment;
 mod pace;
 mod place;
+mod places;
 mod queue;
 #[cfg(test)]
 mod recorded;

@@ -36,6 +36,8 @@ pub enum Via {
     SshProgram,
     /// By a command of the user's.
     Exec,
+    /// By a step of a Slurm job.
+    Step,
     /// It is this machine.
     Local,
 }
@@ -47,6 +49,7 @@ impl Via {
             Self::Native => "native",
             Self::SshProgram => "ssh",
             Self::Exec => "exec",
+            Self::Step => "srun",
             Self::Local => "local",
         }
     }

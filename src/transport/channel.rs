@@ -13,6 +13,7 @@ use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, Fault, Step};
 use crate::transport::local::Local;
 use crate::transport::session::Session;
+use crate::transport::step::Part;
 use crate::transport::system::System;
 
 /// Longest wait for the other side to take what is sent.
@@ -60,6 +61,7 @@ enum Kind {
     Ssh(Box<Ssh>),
     Local(Box<Local>),
     System(Box<System>),
+    Step(Box<Part>),
 }
 
 impl Channel {
@@ -69,6 +71,10 @@ impl Channel {
 
     pub(super) fn system(process: System) -> Self {
         Self(Kind::System(Box::new(process)))
+    }
+
+    pub(super) fn step(part: Part) -> Self {
+        Self(Kind::Step(Box::new(part)))
     }
 
     pub(super) async fn ssh(
@@ -88,6 +94,7 @@ impl Channel {
             Kind::Ssh(ssh) => ssh.next().await,
             Kind::Local(local) => local.next().await,
             Kind::System(system) => system.next().await,
+            Kind::Step(part) => part.next().await,
         }
     }
 
@@ -100,6 +107,7 @@ impl Channel {
                 Kind::Ssh(ssh) => ssh.send(bytes).await,
                 Kind::Local(local) => local.send(bytes).await,
                 Kind::System(system) => system.send(bytes).await,
+                Kind::Step(part) => part.send(bytes).await,
             }
         };
         let stuck = || Fault::SessionLost { why: "the command does not read its input".to_owned() };
@@ -118,6 +126,8 @@ impl Channel {
                 system.close_stdin();
                 Ok(())
             }
+            // It is the input of other nodes, too.
+            Kind::Step(_) => Ok(()),
         }
     }
 
@@ -127,6 +137,7 @@ impl Channel {
             Kind::Ssh(ssh) => ssh.shutdown().await,
             Kind::Local(local) => local.shutdown().await,
             Kind::System(system) => system.shutdown().await,
+            Kind::Step(part) => part.shutdown().await,
         }
     }
 
@@ -134,7 +145,16 @@ impl Channel {
     pub fn banner(&self) -> Option<String> {
         match &self.0 {
             Kind::Ssh(ssh) => ssh.session.seen.banner(),
-            Kind::Local(_) | Kind::System(_) => None,
+            Kind::Local(_) | Kind::System(_) | Kind::Step(_) => None,
+        }
+    }
+
+    /// Returns by which word the loader announces itself where the node shares what is written with
+    /// others: then the probe is not to be sent, it comes by itself.
+    pub fn shared_nonce(&self) -> Option<&str> {
+        match &self.0 {
+            Kind::Step(part) => Some(part.nonce()),
+            Kind::Ssh(_) | Kind::Local(_) | Kind::System(_) => None,
         }
     }
 
@@ -144,6 +164,7 @@ impl Channel {
             Kind::Ssh(_) => Via::Native,
             Kind::Local(_) => Via::Local,
             Kind::System(system) => system.via(),
+            Kind::Step(_) => Via::Step,
         }
     }
 }

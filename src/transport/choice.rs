@@ -28,6 +28,8 @@ pub enum Choice {
     Native,
     /// The ssh program.
     Ssh,
+    /// Steps of Slurm jobs.
+    Srun,
 }
 
 /// The methods the ssh program may use to log in; all when empty.
@@ -65,7 +67,7 @@ impl Transport {
         let choice = self.0.options.choice;
         let known = match choice {
             Choice::Auto => self.0.remembered.get(&question),
-            Choice::Native => None,
+            Choice::Native | Choice::Srun => None,
             Choice::Ssh => Some(Methods::new()),
         };
         if let Some(methods) = known {

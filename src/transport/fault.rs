@@ -324,6 +324,14 @@ pub enum Fault {
         /// What went wrong.
         why: String,
     },
+    /// The step of a job that leads to the node did not begin, or has ended.
+    #[error("{}{}; {}", cause.words(), in_brackets(.says), cause.remedy())]
+    Step {
+        /// Why.
+        cause: StepCause,
+        /// What Slurm says; may be empty.
+        says: String,
+    },
     /// The local program cannot be started.
     #[error("cannot start {program} ({why}); check that it is installed")]
     ProgramNotFound {
@@ -393,6 +401,81 @@ impl Cause {
     }
 }
 
+/// Why a step of ours in a job leads nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepCause {
+    /// This Slurm lets other steps wait for ours.
+    TooOld,
+    /// No job of the user's is known on the node.
+    NoJob,
+    /// The job does not run, or is not there any more.
+    NotRunning,
+    /// Slurm refuses it.
+    Refused,
+    /// The job, or the step alone, was cancelled.
+    Cancelled,
+    /// The job has used its time.
+    TimeLimit,
+    /// A node of the job failed.
+    NodeFailed,
+    /// It cannot begin now.
+    Busy,
+    /// The controller does not answer.
+    NoAnswer,
+    /// The task on this node has ended, others go on.
+    TaskEnded,
+    /// The running step does not serve this node.
+    NextStep,
+    /// It was ended for another one that serves more nodes.
+    Renewed,
+    /// The node has not joined the step yet.
+    Late,
+    /// Anything else.
+    Other,
+}
+
+impl StepCause {
+    /// Returns the cause in a few words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::TooOld => "with this Slurm your own steps would wait for gtop's",
+            Self::NoJob => "no running job of yours is known on the node",
+            Self::NotRunning => "the job does not run any more",
+            Self::Refused => "Slurm refuses gtop a step in the job",
+            Self::Cancelled => "the job or gtop's step in it was cancelled",
+            Self::TimeLimit => "the job has used up its time",
+            Self::NodeFailed => "a node of the job failed",
+            Self::Busy => "Slurm cannot begin gtop's step now",
+            Self::NoAnswer => "the Slurm controller does not answer",
+            Self::TaskEnded => "the probe's task ended",
+            Self::NextStep => "the node waits for gtop's next step in the job",
+            Self::Renewed => "gtop's step was begun anew for another node",
+            Self::Late => "the node has not joined gtop's step yet",
+            Self::Other => "srun ended",
+        }
+    }
+
+    const fn remedy(self) -> &'static str {
+        match self {
+            Self::TooOld => "reach the nodes by ssh; srun serves from Slurm 22.05 on",
+            Self::NoJob => "--transport srun reaches nodes of running jobs that are your own",
+            Self::NotRunning | Self::TimeLimit => "nothing is wrong with gtop",
+            Self::Refused => "is the job yours? try srun --overlap --jobid=JOB hostname by hand",
+            Self::Cancelled => "a new step is begun if the job runs on",
+            Self::NodeFailed => "look at sinfo -R; a new step is begun for the others",
+            Self::Busy | Self::Other => {
+                "gtop tries again; try srun --overlap --jobid=JOB hostname by hand"
+            }
+            Self::NoAnswer => "gtop tries again; see scontrol ping",
+            Self::TaskEnded | Self::NextStep => {
+                "the other nodes of the job are not interrupted for it; start gtop again for a new step"
+            }
+            Self::Renewed => "gtop connects again by itself",
+            Self::Late => "it comes by itself once its task has started; else start gtop again",
+        }
+    }
+}
+
 /// The key a node shows, and the other one it is known by.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -436,6 +519,7 @@ impl Fault {
             | Self::ExecFailed { .. }
             | Self::Broken { .. }
             | Self::SessionLost { .. } => true,
+            Self::Step { cause, .. } => !matches!(cause, StepCause::TooOld | StepCause::Refused),
             Self::ByWayOf { fault, .. } => fault.retries_by_itself(),
             Self::NoCommonAlgorithm { .. }
             | Self::HostKeyUnknown { .. }
@@ -456,6 +540,16 @@ impl Fault {
             | Self::BadConfiguration { .. }
             | Self::ProgramNotFound { .. } => false,
         }
+    }
+
+    /// Makes a fault of a step, with what Slurm says.
+    pub(super) fn step(cause: StepCause, says: &str) -> Self {
+        Self::Step { cause, says: says.to_owned() }
+    }
+
+    /// Returns the fault of a node that has not come to its step yet.
+    pub fn late() -> Self {
+        Self::step(StepCause::Late, "")
     }
 
     /// Returns the fault itself, whichever gateway it happened at.
@@ -513,6 +607,7 @@ impl Fault {
             Self::NoJob { .. } => "no job there".into(),
             Self::Broken { step, .. } => format!("connection lost while {step}").into(),
             Self::SessionLost { .. } => "session lost".into(),
+            Self::Step { cause, .. } => cause.words().into(),
             Self::ProgramNotFound { .. } => "program not found".into(),
         }
     }
@@ -546,6 +641,10 @@ pub(super) fn reason(error: &std::io::Error) -> String {
         *first = first.to_ascii_lowercase();
     }
     letters.into_iter().collect()
+}
+
+fn in_brackets(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" ({text})") }
 }
 
 fn name_of(host: Option<&str>) -> String {

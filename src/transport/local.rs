@@ -54,11 +54,15 @@ impl Group {
 
     /// Ends the whole group.
     pub(super) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
         // The number is there only until the child was waited for; later it could be another's.
         let id = self.0.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         if let Some(id) = id {
             // The group may be gone already, which is what is wanted.
-            rustix::process::kill_process_group(id, Signal::KILL).ok();
+            rustix::process::kill_process_group(id, signal).ok();
         }
     }
 }
@@ -105,6 +109,16 @@ pub fn become_leashed(mut words: impl Iterator<Item = OsString>) -> String {
 
 impl Leash<'_> {
     fn start(self, program: &OsStr, words: &[OsString]) -> std::io::Result<Group> {
+        self.start_without(program, words, |_| false)
+    }
+
+    /// Starts a program that does not see the variables `without` says.
+    fn start_without(
+        self,
+        program: &OsStr,
+        words: &[OsString],
+        without: fn(&str) -> bool,
+    ) -> std::io::Result<Group> {
         let mut command = Command::new(self.0.map_or(program, Path::as_os_str));
         if self.0.is_some() {
             command.arg(LEASH).arg(std::process::id().to_string()).arg(program);
@@ -112,6 +126,11 @@ impl Leash<'_> {
         command.args(words).stdin(Stdio::piped());
         // The messages are read, in English; nothing is ever asked in a window.
         command.env("LC_ALL", "C").env("SSH_ASKPASS_REQUIRE", "never");
+        for (name, _) in std::env::vars_os() {
+            if without(&name.to_string_lossy()) {
+                command.env_remove(name);
+            }
+        }
         if self.0.is_some() { Group::start_leashed(command) } else { Group::start(command) }
     }
 }
@@ -171,6 +190,27 @@ impl Local {
     pub(super) fn run(program: &Path, words: &[OsString], leash: Leash<'_>) -> Result<Self, Fault> {
         let group = leash.start(program.as_os_str(), words);
         group.map(Self::of).map_err(|error| not_started(program.as_os_str(), &error))
+    }
+
+    /// Starts a program that ends with gtop and does not see the variables `without` says.
+    pub(super) fn run_without(
+        program: &Path,
+        words: &[OsString],
+        leash: Leash<'_>,
+        without: fn(&str) -> bool,
+    ) -> Result<Self, Fault> {
+        let group = leash.start_without(program.as_os_str(), words, without);
+        group.map(Self::of).map_err(|error| not_started(program.as_os_str(), &error))
+    }
+
+    /// Returns the way to the program's stdin, to be closed by dropping it.
+    pub(super) fn take_input(&mut self) -> Option<ChildStdin> {
+        self.input.take()
+    }
+
+    /// Asks the program and its group to end.
+    pub(super) fn terminate(&self) {
+        self.group.signal(Signal::TERM);
     }
 
     fn of(mut group: Group) -> Self {

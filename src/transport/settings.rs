@@ -13,7 +13,7 @@ use crate::transport::ssh_config::{
     EffectiveOption, LookUps, Origin, Question, Reading, Settings, Stop,
 };
 use crate::transport::target::{Profile, Reach, SshTarget, Target};
-use crate::transport::{Shared, Transport, ending, local};
+use crate::transport::{Kept, Transport, ending, local};
 
 /// How long the files, the names in them, or `ssh -G` may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ impl Transport {
         let Profile::System = ssh.profile else { return Ok(Vec::new()) };
         let question = self.question(ssh);
         question.check()?;
-        let found = self.read(&question, Shared::every_option).await?.1;
+        let found = self.read(&question, Kept::every_option).await?.1;
         let around = &self.0.options.surroundings;
         match found {
             Err(Stop::Foreign { at, what }) => {
@@ -59,7 +59,7 @@ impl Transport {
     /// Returns what the configuration says about a host, asking `ssh` when needed.
     pub(super) async fn settings_of(&self, question: Question) -> Result<Arc<Settings>, Fault> {
         question.check()?;
-        let (version, found) = self.read(&question, Shared::known_or_read).await?;
+        let (version, found) = self.read(&question, Kept::known_or_read).await?;
         let settings = match found {
             Ok(settings) => settings,
             Err(Stop::Foreign { at, what }) => {
@@ -76,7 +76,7 @@ impl Transport {
     async fn read<T: Send + 'static>(
         &self,
         question: &Question,
-        answer: fn(&Shared, &Reading, &Question, LookUps) -> Result<T, Stop>,
+        answer: fn(&Kept, &Reading, &Question, LookUps) -> Result<T, Stop>,
     ) -> Result<(u64, Result<T, Stop>), Fault> {
         let limit = Deadline::after(LIMIT);
         let read = |look_ups, permit: Option<OwnedSemaphorePermit>| {
@@ -123,7 +123,7 @@ impl Transport {
     }
 }
 
-impl Shared {
+impl Kept {
     fn configuration(&self) -> Arc<Reading> {
         let options = &self.options;
         self.configuration.current(&options.surroundings.home, options.config_file.as_deref())

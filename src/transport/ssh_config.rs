@@ -220,32 +220,51 @@ pub struct Surroundings {
     pub agent: Option<PathBuf>,
 }
 
-/// Returns the name that `/etc/passwd` has for this user: cron and containers set no `USER`.
-fn name_in_passwd() -> Option<String> {
-    let own = rustix::process::getuid().as_raw().to_string();
-    let text = std::fs::read_to_string("/etc/passwd").ok()?;
-    let name_of = |line: &str| {
-        let mut fields = line.split(':');
-        let (name, _, uid) = (fields.next()?, fields.next()?, fields.next()?);
-        (uid == own).then(|| name.to_owned())
-    };
-    text.lines().find_map(name_of)
+/// The home of those who have none, as Debian names it.
+const NO_HOME: &str = "/nonexistent";
+
+/// Returns name and home that `/etc/passwd` has for a user: cron and containers set no variables.
+///
+/// The system is not asked further: a directory service can hang.
+fn in_passwd(text: &str, uid: u32) -> (Option<String>, Option<PathBuf>) {
+    let own = uid.to_string();
+    let entry = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let entry = entry.into_iter().find(|fields| fields.get(2).is_some_and(|uid| *uid == own));
+    let field =
+        |at: usize| Some((*entry.as_ref()?.get(at)?).to_owned()).filter(|text| !text.is_empty());
+    (field(0), field(5).map(PathBuf::from))
 }
 
 impl Surroundings {
-    /// Reads the environment; without `HOME` nothing under it is found.
+    /// Reads the environment, and where that is silent `/etc/passwd`.
     pub fn of_this_process() -> Self {
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let (home, user) = (variable("HOME"), variable("USER").or_else(|| variable("LOGNAME")));
+        let (mut name, mut folder) = (None, None);
+        if home.is_none() || user.is_none() {
+            let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+            (name, folder) = in_passwd(&text, rustix::process::getuid().as_raw());
+        }
         Self {
-            home: variable("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
-            user: variable("USER")
-                .or_else(|| variable("LOGNAME"))
-                .or_else(name_in_passwd)
-                .unwrap_or_default(),
+            home: home.map(PathBuf::from).or(folder).unwrap_or_else(|| NO_HOME.into()),
+            user: user.or(name).unwrap_or_default(),
             machine: machine.trim().to_owned(),
             agent: variable("SSH_AUTH_SOCK").map(PathBuf::from),
         }
+    }
+
+    /// Says what nobody told, and what to do about it.
+    pub fn complaint(&self) -> Option<&'static str> {
+        if self.user.is_empty() {
+            return Some(
+                "USER is not set and /etc/passwd has no name for you; set USER, or write USER@HOST",
+            );
+        }
+        let is_homeless = self.home == Path::new(NO_HOME);
+        is_homeless.then_some(
+            "HOME is not set and /etc/passwd has no home for you, so no ~/.ssh is looked at; set HOME",
+        )
     }
 }
 
@@ -350,6 +369,22 @@ impl Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_no_variables_is_looked_up_in_passwd_and_told_what_is_missing() {
+        let text = "root:x:0:0::/root:/bin/sh\nbad\nada:x:1000:1000:Ada,,,:/home/ada:/bin/zsh\nx:x:7:7:::\n";
+        let ada = (Some("ada".to_owned()), Some(PathBuf::from("/home/ada")));
+        assert_eq!(in_passwd(text, 1000), ada);
+        assert_eq!(in_passwd(text, 7), (Some("x".to_owned()), None));
+        assert_eq!(in_passwd(text, 8), (None, None));
+        let complaint = |home: &str, user: &str| {
+            let (home, user) = (home.into(), user.to_owned());
+            Surroundings { home, user, machine: String::new(), agent: None }.complaint()
+        };
+        assert_eq!(complaint("/home/ada", "ada"), None);
+        assert!(complaint("/home/ada", "").is_some_and(|words| words.contains("set USER")));
+        assert!(complaint(NO_HOME, "ada").is_some_and(|words| words.contains("set HOME")));
+    }
 
     fn around() -> Surroundings {
         Surroundings {

@@ -109,10 +109,11 @@ pub(crate) fn identity(node: &Node) -> Line {
     for job in jobs.iter().take(3) {
         line = line.text(format!("job {job}  "), Tone::Faint);
     }
-    // Usual ways go without saying; this one costs a process.
+    // Usual ways go without saying; these cost a process, or a step of the job.
     let by = match node.via {
         Some(Via::SshProgram) => "by the ssh program  ",
         Some(Via::Exec) => "by a command  ",
+        Some(Via::Step) => "by srun  ",
         Some(Via::Native | Via::Local) | None => "",
     };
     if !by.is_empty() {

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use crate::model::clean;
 use crate::wire::body::Body;
+use crate::wire::short::{self, Made, Puzzle};
 
 /// What stands before the JSON of a frame.
 const SENTINEL: &[u8] = b"\x1egtop1 ";
@@ -34,6 +35,9 @@ pub enum MalformedFrame {
     /// A line without end.
     #[error("a line of more than 1 MiB")]
     TooLong,
+    /// Short lines that do not make a frame.
+    #[error("a frame in pieces: {0}")]
+    Pieces(&'static str),
     /// From a probe of another age.
     #[error("schema version {0}, where this gtop reads version 1")]
     Version(u32),
@@ -60,6 +64,7 @@ pub struct FrameReader {
     /// Inside a line that was too long.
     is_skipping: bool,
     noise: Vec<u8>,
+    puzzle: Puzzle,
 }
 
 impl FrameReader {
@@ -84,7 +89,17 @@ impl FrameReader {
             if std::mem::take(&mut self.is_skipping) {
                 continue;
             }
-            match rfind(&line, SENTINEL) {
+            let whole = rfind(&line, SENTINEL);
+            if let Some(at) = rfind(&line, short::SENTINEL).filter(|at| whole < Some(*at)) {
+                self.keep_noise(line.get(..at).unwrap_or_default());
+                let piece = line.get(at + short::SENTINEL.len()..).unwrap_or_default();
+                match self.puzzle.take(piece) {
+                    Made::Part => continue,
+                    Made::Frame(text) => return Some(read(text)),
+                    Made::Broken(malformed) => return Some(Received::Malformed(malformed)),
+                }
+            }
+            match whole {
                 Some(at) => {
                     self.keep_noise(line.get(..at).unwrap_or_default());
                     return Some(read(line.slice(at + SENTINEL.len()..)));
@@ -300,6 +315,27 @@ mod tests {
         assert_eq!(reader.next_frame(), Some(Received::Malformed(MalformedFrame::Version(2))));
         let Some(Received::Frame(frame)) = reader.next_frame() else { panic!() };
         assert_eq!(frame.body, Body::Other);
+    }
+
+    #[test]
+    fn a_frame_in_short_lines_is_one_frame_wherever_the_bytes_are_cut() {
+        let whole = bye(&"long ".repeat(300));
+        let json = whole.trim_start_matches("\x1egtop1 ").trim_end();
+        let pieces: Vec<&[u8]> = json.as_bytes().chunks(700).collect();
+        let mut text = "banner".to_owned();
+        for (at, piece) in pieces.iter().enumerate() {
+            let piece = std::str::from_utf8(piece).unwrap();
+            let head = format!("\x1egtop1+ n 1 {}/{} ", at + 1, pieces.len());
+            text.extend([&head, piece, "\n"]);
+        }
+        text += &bye("whole");
+        for cut in (0..text.len()).step_by(7) {
+            let (front, back) = text.as_bytes().split_at(cut);
+            let (found, reader) = whys(&[front, back]);
+            assert_eq!(found.len(), 2, "{cut}");
+            assert_eq!(found[0].len(), 5 * 300);
+            assert_eq!((found[1].as_str(), reader.noise().as_str()), ("whole", "banner"));
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ HOME = "/run/lab/slurm"
 CONTROLLER = "10.77.0.1"
 # Not beginning as the groups of frozen processes do: these have children.
 GROUP = "gtop-slurm"
+DEVICES = "/sys/fs/cgroup/devices"
 
 CONF = """\
 ClusterName=lab
@@ -36,7 +37,8 @@ SlurmdPidFile={home}/slurmd.%n.pid
 SlurmctldLogFile={home}/log/slurmctld
 SlurmdLogFile={home}/log/slurmd.%n
 ProctrackType=proctrack/{track}
-TaskPlugin=task/none
+TaskPlugin=task/{task}
+TaskProlog={home}/prolog
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/none
@@ -45,7 +47,7 @@ MailProg=/bin/true
 SchedulerType=sched/backfill
 SchedulerParameters=sched_interval=1,sched_min_interval=0,batch_sched_delay=0,bf_interval=1
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters={select}
 ReturnToService=2
 SlurmdParameters=config_overrides
 SlurmdTimeout=30
@@ -71,16 +73,26 @@ CgroupMountpoint=/sys/fs/cgroup
 CgroupAutomount=no
 ConstrainCores=no
 ConstrainRAMSpace=no
-ConstrainDevices=no
+ConstrainDevices={devices}
 """
 
 # What a node's slurmd stands on where process groups are cgroups of version 1: a hierarchy of its own, so that the nodes of
 # several labs do not share theirs.
 START = """
-echo $$ >"$1/cgroup.procs"
+for kind in freezer $3; do
+    mkdir -p "/sys/fs/cgroup/$kind/$1" && echo $$ >"/sys/fs/cgroup/$kind/$1/cgroup.procs"
+done
 exec nsenter -t "$2" -a unshare --cgroup --mount --propagation slave sh -c '
-mount -t tmpfs cgroup /sys/fs/cgroup && mkdir /sys/fs/cgroup/freezer &&
-mount -t cgroup -o freezer freezer /sys/fs/cgroup/freezer && exec slurmd'
+mount -t tmpfs cgroup /sys/fs/cgroup
+for kind in freezer $0; do
+    mkdir "/sys/fs/cgroup/$kind" && mount -t cgroup -o "$kind" "$kind" "/sys/fs/cgroup/$kind"
+done
+exec slurmd' "$3"
+"""
+
+# A node with such a file is late: each of its tasks begins so many seconds later.
+PROLOG = """#!/bin/sh
+[ ! -e {home}/late.$SLURMD_NODENAME ] || sleep "$(cat {home}/late.$SLURMD_NODENAME)"
 """
 
 PAM = """\
@@ -100,8 +112,12 @@ class Slurm:
 
     # ---- up and down ----
 
-    def up(self):
-        """Starts everything; returns when every node is idle."""
+    def up(self, kind=""):
+        """Starts everything; returns when every node is idle.
+
+        Of the kind `strict`, jobs share memory as well as cores, and tasks may open only the devices they were given.
+        """
+        self.is_strict = kind == "strict"
         for program in ("munged", "slurmctld", "slurmd", "squeue"):
             if not any(os.access(f"{folder}/{program}", os.X_OK) for folder in self.lab.PATH.split(":")):
                 raise self.lab.Failure(f"{program} is not installed: apt-get install slurmctld slurmd slurm-client munge")
@@ -118,6 +134,7 @@ class Slurm:
         self.sh("scancel -u alice; scancel -u bob; sleep 0.3; pkill -x slurmd; pkill -x slurmctld; pkill -x munged; pkill -f __follow_jobs; :")
         for node in self.nodes:
             remove(f"{self.lab.FREEZER}/{GROUP}-{self.lab.lab_pid()}-{node}")
+            remove(f"{DEVICES}/{GROUP}-{self.lab.lab_pid()}-{node}")
 
     def files(self):
         home = self.root + HOME
@@ -129,10 +146,14 @@ class Slurm:
         words = {
             "home": HOME, "controller": CONTROLLER, "first": numbers[0], "last": numbers[-1], "gpus": gpus, "top": gpus - 1, "shards": 4 * gpus,
             "track": "cgroup" if has_groups else "linuxproc", "prolog": "Alloc,Contain" if has_groups else "Alloc",
+            "task": "cgroup" if self.is_strict else "none", "devices": "yes" if self.is_strict else "no",
+            "select": "CR_Core_Memory" if self.is_strict else "CR_Core",
         }  # fmt: skip
         self.lab.write(f"{home}/etc/slurm.conf", CONF.format(**words))
+        self.lab.write(f"{home}/prolog", PROLOG.format(**words))
+        os.chmod(f"{home}/prolog", 0o755)
         self.lab.write(f"{home}/etc/gres.conf", GRES.format(**words))
-        self.lab.write(f"{home}/etc/cgroup.conf", CGROUP)
+        self.lab.write(f"{home}/etc/cgroup.conf", CGROUP.format(**words))
         for gpu in range(gpus):
             os.path.exists(f"{home}/dev/nvidia{gpu}") or os.mknod(f"{home}/dev/nvidia{gpu}", stat.S_IFCHR | 0o666, os.makedev(195, gpu))
         for node in self.nodes:
@@ -153,9 +174,9 @@ class Slurm:
         pid = str(self.lab.node_pid(node))
         if not os.path.isdir(self.lab.FREEZER):
             return self.lab.enter(pid, "slurmd")
-        group = f"{self.lab.FREEZER}/{GROUP}-{self.lab.lab_pid()}-{node}"
-        os.makedirs(group, exist_ok=True)
-        return subprocess.run(["sh", "-c", START, "sh", group, pid], check=True)
+        group = f"{GROUP}-{self.lab.lab_pid()}-{node}"
+        is_strict = "ConstrainDevices=yes" in self.lab.read(f"{self.root}{HOME}/etc/cgroup.conf")
+        return subprocess.run(["sh", "-c", START, "sh", group, pid, "devices" if is_strict else ""], check=True)
 
     def until_idle(self):
         """Waits until every node is ready for jobs."""
@@ -208,6 +229,11 @@ class Slurm:
         self.lab.replace(f"{self.root}{self.lab.NODES}/{node}/etc/pam.d/sshd", PAM.format(module=module))
         self.lab.sshd(node, "UsePAM yes")
 
+    def late(self, node, seconds):
+        """Has tasks on a node begin so many seconds late; 0 ends that."""
+        path = f"{self.root}{HOME}/late.{node}"
+        self.lab.write(path, seconds) if seconds != "0" else os.remove(path)
+
     def on_login(self, *command, wait=True):
         command = ["nsenter", "-t", str(self.lab.lab_pid()), "-a", *command]
         if wait:
@@ -223,9 +249,10 @@ ADOPT = ("/usr/lib/security/pam_slurm_adopt.so", "/lib/security/pam_slurm_adopt.
 
 def sweep(lab):
     """Removes the cgroups of labs that are gone."""
-    for name in os.listdir(lab.FREEZER) if os.path.isdir(lab.FREEZER) else []:
-        if name.startswith(f"{GROUP}-") and not os.path.exists(f"/proc/{name.split('-')[2]}/root{lab.LAB}"):
-            remove(f"{lab.FREEZER}/{name}")
+    for kind in (lab.FREEZER, DEVICES):
+        for name in os.listdir(kind) if os.path.isdir(kind) else []:
+            if name.startswith(f"{GROUP}-") and not os.path.exists(f"/proc/{name.split('-')[2]}/root{lab.LAB}"):
+                remove(f"{kind}/{name}")
 
 
 def remove(group):
@@ -304,5 +331,7 @@ VERBS = {
     "config": Slurm.config,
     # NODE
     "adopt": Slurm.adopt,
+    # NODE SECONDS
+    "late": Slurm.late,
     "slurmd": Slurm.slurmd,
 }

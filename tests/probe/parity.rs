@@ -50,15 +50,28 @@ fn read<T: serde::de::DeserializeOwned>(frame: &Value) -> T {
     serde_json::from_value(frame.clone()).unwrap()
 }
 
+/// What follows from facts about processes, which come when they come.
+const OF_PROCESSES: [&str; 2] = ["hidden_processes", "hidden_memory_bytes"];
+
+/// What two samples of a process need not have in common.
+const MOVING: [&str; 7] = [
+    "cpu_percent",
+    "resident_bytes",
+    "resident_percent",
+    "running_seconds",
+    "started_at",
+    "state",
+    "threads",
+];
+
 /// Every field of every device and of who uses it.
 fn devices(node: &Node) -> Vec<BTreeMap<String, Told>> {
     let fields = |device| {
-        let own = of_device().map(move |field| (field.id.to_owned(), (field.read)(device)));
+        let own = of_device().filter(|field| !OF_PROCESSES.contains(&field.id));
+        let own = own.map(move |field| (field.id.to_owned(), (field.read)(device)));
         let used = Usage::of(node, device).flat_map(|usage| {
             let pid = usage.used.pid;
-            let fields = PROCESS
-                .iter()
-                .filter(|field| !["cpu_percent", "resident_bytes"].contains(&field.id));
+            let fields = PROCESS.iter().filter(|field| !MOVING.contains(&field.id));
             let one = |field: &gtop::fields::Field<Usage>| {
                 (format!("{pid}.{}", field.id), (field.read)(&usage))
             };

@@ -179,22 +179,25 @@ fn only_the_owner_is_told_where_a_process_works_and_in_which_job() {
 
 #[test]
 fn what_a_driver_names_and_nobody_sees_is_told_with_its_reason() {
-    let victim = Victim::new();
-    let pid = victim.pid();
-    let state = gpus(1) + &format!("proc 0 {pid} 9\nproc 0 4000001 10\n");
-    let mut rig = Setup::new(Interpreter::Python).state(&state).start();
-    let why = if is_whole_machine() { "gone" } else { "elsewhere" };
-    assert_eq!(unseen(&mut rig, 4_000_001)["why"], why);
-    row(&mut rig, pid, "the other one", |_| true);
-    // One that was there has ended, wherever we are.
-    drop(victim);
-    assert_eq!(unseen(&mut rig, pid)["why"], "gone");
-    rig.set_state(&gpus(1));
-    rig.until("neither of them", |frame| {
-        let processes = frame["processes"].as_object()?;
-        (!processes.contains_key("unseen")).then_some(())
-    });
-    rig.finish();
+    for (how, setup) in probes() {
+        eprintln!("{how}");
+        let victim = Victim::new();
+        let pid = victim.pid();
+        let state = gpus(1) + &format!("proc 0 {pid} 9\nproc 0 4000001 10\n");
+        let mut rig = setup.state(&state).start();
+        let why = if is_whole_machine() { "gone" } else { "elsewhere" };
+        assert_eq!(unseen(&mut rig, 4_000_001)["why"], why, "{how}");
+        row(&mut rig, pid, "the other one", |_| true);
+        // One that was there has ended, wherever we are.
+        drop(victim);
+        assert_eq!(unseen(&mut rig, pid)["why"], "gone", "{how}");
+        rig.set_state(&gpus(1));
+        rig.until("neither of them", |frame| {
+            let processes = frame["processes"].as_object()?;
+            (!processes.contains_key("unseen")).then_some(())
+        });
+        rig.finish();
+    }
 }
 
 /// A `/sys/fs/cgroup` in which process 2 is of a job.
@@ -255,6 +258,30 @@ fn processes_of_others_keep_their_row_where_the_node_hides_them() {
             assert!(row["uid"].is_null(), "{level} {row}");
         }
         // One in another namespace, or none at all: who could tell.
+        assert_eq!(unseen(&mut rig, 4_000_001)["why"], "elsewhere");
+        rig.finish();
+    }
+}
+
+#[test]
+fn the_sh_probe_tells_hidden_processes_from_those_that_are_gone() {
+    if !is_root() {
+        return;
+    }
+    for level in ["1", "2"] {
+        let script = format!(
+            "sleep 1000 >&- & mount -o remount,hidepid={level} /proc || exit 9; \
+             exec setpriv --reuid=65534 --regid=65534 --clear-groups /bin/sh -c \"$1\""
+        );
+        let shell =
+            ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", &script, "sh"];
+        let setup =
+            Setup { shell: shell.map(str::to_owned).to_vec(), ..Setup::new(Interpreter::Shell) };
+        let mut rig = setup.state(&(gpus(1) + "proc 0 2 9\nproc 0 4000001 10\n")).start();
+        assert_eq!(rig.next().unwrap()["contained"], true);
+        let row = unseen(&mut rig, 2);
+        assert_eq!(row["why"], "hidden", "{level} {row}");
+        assert_eq!(row["uid"], if level == "1" { 0.into() } else { Value::Null }, "{row}");
         assert_eq!(unseen(&mut rig, 4_000_001)["why"], "elsewhere");
         rig.finish();
     }

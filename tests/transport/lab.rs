@@ -180,6 +180,8 @@ impl Lab {
             config_file: Some(self.path("config")),
             ssh_program: PathBuf::from("ssh"),
             choice: Choice::Native,
+            srun_program: PathBuf::from("srun"),
+            state: None,
             leash: Some(PathBuf::from(env!("CARGO_BIN_EXE_gtop"))),
             surroundings: Surroundings {
                 home: self.folder.path().to_owned(),

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Writes what goes with the released programs: a bill of materials, and the licences of everything in them.
+
+    papers.py SYSROOT FOLDER TARGET…
+
+Asks cargo which crates are linked into the program, so what only builds or tests use is left out. FOLDER gets
+sbom.cdx.json (CycloneDX 1.5) and THIRD-PARTY.txt; both depend on the commit alone.
+"""
+
+import datetime
+import json
+import os
+import re
+import subprocess
+import sys
+
+LICENCE_FILE = re.compile(r"(UN)?LICEN[CS]E|COPYING|COPYRIGHT|NOTICE", re.IGNORECASE)
+# What a crate's own words must allow; anything else is for a person to read first.
+ALLOWED = {
+    "MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "0BSD", "Unlicense", "BSL-1.0",
+    "Unicode-3.0", "Unicode-DFS-2016", "CC0-1.0", "Apache-2.0 WITH LLVM-exception",
+}  # fmt: skip
+
+
+def cargo(*words):
+    return subprocess.run(["cargo", *words], check=True, stdout=subprocess.PIPE).stdout.decode()
+
+
+def linked(targets):
+    """(name, version) of every crate in a program of any of the targets."""
+    found = set()
+    for target in targets:
+        tree = cargo("tree", "--locked", "--edges", "normal,no-proc-macro", "--prefix", "none", "--target", target)
+        for line in tree.splitlines():
+            if line:
+                name, version = line.split()[:2]
+                found.add((name, version.lstrip("v")))
+    return sorted(found)
+
+
+def checksums():
+    """(name, version) to the checksum that Cargo.lock holds."""
+    found = {}
+    with open("Cargo.lock", encoding="utf-8") as file:
+        for block in file.read().split("[[package]]"):
+            entry = dict(re.findall(r'^(\w+) = "(.*)"$', block, re.MULTILINE))
+            if "checksum" in entry:
+                found[entry["name"], entry["version"]] = entry["checksum"]
+    return found
+
+
+def expression(package):
+    # An old way to write OR.
+    return re.sub(r"\s*/\s*", " OR ", package["license"] or "")
+
+
+def is_allowed(words):
+    """Whether one side of every OR, and all of every AND, is known to be harmless."""
+    words = words.replace("(", " ( ").replace(")", " ) ").replace("Apache-2.0 WITH LLVM-exception", "Apache-2.0")
+    out = []
+    for word in words.split():
+        out.append(word.lower() if word in ("AND", "OR") else word if word in "()" else str(word in ALLOWED))
+    return bool(out) and eval(" ".join(out), {"__builtins__": {}})  # only and, or, ( ), True, False are left
+
+
+def text_of(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read().strip().replace("\r\n", "\n")
+
+
+def licence_texts(package):
+    folder = os.path.dirname(package["manifest_path"])
+    names = sorted(name for name in os.listdir(folder) if LICENCE_FILE.match(name))
+    files = [os.path.join(folder, name) for name in names]
+    return [text_of(path) for path in files if os.path.isfile(path)]
+
+
+def component(package, checksum):
+    name, version = package["name"], package["version"]
+    reference = "pkg:cargo/%s@%s" % (name, version)
+    entry = {"type": "library", "bom-ref": reference, "name": name, "version": version, "purl": reference}
+    entry["licenses"] = [{"expression": expression(package)}]
+    if checksum:
+        entry["hashes"] = [{"alg": "SHA-256", "content": checksum}]
+    if package["repository"]:
+        entry["externalReferences"] = [{"type": "vcs", "url": package["repository"]}]
+    return entry
+
+
+def bill(root, packages, sums, resolved, made_at):
+    known = {(p["name"], p["version"]) for p in [root, *packages]}
+
+    def reference(key):
+        return "pkg:cargo/%s@%s" % key
+
+    edges = []
+    for key in sorted(known):
+        to = sorted(reference(other) for other in resolved.get(key, ()) if other in known)
+        edges.append({"ref": reference(key), "dependsOn": to})
+    own = component(root, None)
+    own["type"] = "application"
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {
+            "timestamp": made_at,
+            "component": own,
+            "properties": [
+                {"name": "gtop:commit", "value": os.environ.get("GTOP_COMMIT", "unknown")},
+                {"name": "gtop:rustc", "value": subprocess.check_output(["rustc", "--version"]).decode().strip()},
+            ],
+        },
+        "components": [component(p, sums.get((p["name"], p["version"]))) for p in packages],
+        "dependencies": edges,
+    }
+
+
+def licences(packages, sysroot, apache):
+    """Every text once, with the crates it is of before it."""
+    lines = [
+        "gtop is licensed under MIT or Apache-2.0, as you like: LICENSE-MIT, LICENSE-APACHE.",
+        "Linked into the program are the crates below, the Rust standard library and, from the C compiler, libunwind",
+        "and compiler-rt of LLVM (Apache-2.0 WITH LLVM-exception).",
+        "",
+    ]
+    of_text = {}
+    for package in packages:
+        name = "%s %s" % (package["name"], package["version"])
+        lines.append("%-34s %s" % (name, expression(package)))
+        found = licence_texts(package)
+        if not found:
+            # Its authors name a licence and bring no text. That of Apache names nobody, so it is everybody's.
+            if "Apache-2.0" not in expression(package):
+                sys.exit("papers: %s brings no text of its licence %s" % (name, expression(package)))
+            found = [apache]
+        for text in found:
+            of_text.setdefault(text, []).append(name)
+    rust = os.path.join(sysroot, "share/doc/rust/COPYRIGHT-library.html")
+    if not os.path.isfile(rust):
+        sys.exit("papers: the Rust toolchain brings no %s; rustup's does" % rust)
+    for text, names in sorted(of_text.items(), key=lambda pair: pair[1]):
+        lines += ["", "=" * 100, ", ".join(names), "=" * 100, "", text]
+    lines += ["", "=" * 100, "the Rust standard library", "=" * 100, "", text_of(rust)]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    sysroot, folder, *targets = sys.argv[1:]
+    metadata = json.loads(cargo("metadata", "--locked", "--format-version", "1"))
+    by_key = {(p["name"], p["version"]): p for p in metadata["packages"]}
+    by_id = {p["id"]: (p["name"], p["version"]) for p in metadata["packages"]}
+    resolved = {
+        by_id[node["id"]]: [by_id[d["pkg"]] for d in node["deps"] if any(k["kind"] is None for k in d["dep_kinds"])]
+        for node in metadata["resolve"]["nodes"]
+    }
+    root = by_key[by_id[metadata["resolve"]["root"]]]
+    packages = [by_key[key] for key in linked(targets) if by_key[key] is not root]
+    refused = ["%s: %s" % (p["name"], p["license"]) for p in packages if not is_allowed(expression(p))]
+    if refused:
+        sys.exit("papers: read these licences first: " + "; ".join(refused))
+    epoch = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+    made_at = datetime.datetime.fromtimestamp(epoch, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    with open(os.path.join(folder, "sbom.cdx.json"), "w", encoding="utf-8") as file:
+        json.dump(bill(root, packages, checksums(), resolved, made_at), file, indent=1, sort_keys=True)
+        file.write("\n")
+    with open(os.path.join(folder, "THIRD-PARTY.txt"), "w", encoding="utf-8") as file:
+        file.write(licences(packages, sysroot, text_of("LICENSE-APACHE")))
+    print("papers: %d crates" % len(packages))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+//! How many files may be open: each node takes some of them, and the kernel has a limit.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Files that are open whoever is watched: the terminal, the runtimes, the log, look-ups under way.
+const OWN: u64 = 64;
+
+/// Files a node takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Toll {
+    /// Its session.
+    Session,
+    /// Its session, and the other end of it in this same program.
+    BothEnds,
+    /// The pipes of a program.
+    Program,
+}
+
+impl Toll {
+    const fn files(self) -> u64 {
+        match self {
+            Self::Session => 1,
+            Self::BothEnds => 3,
+            Self::Program => 4,
+        }
+    }
+}
+
+/// Raises the limit as far as this user may. Returns it, unless there is none.
+pub(super) fn raise() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if setrlimit(Resource::Nofile, wanted).is_ok() { limit.maximum } else { limit.current }
+}
+
+/// Says how many nodes fit below the limit and how it is raised, when not all do.
+pub(super) fn shortage(limit: Option<u64>, nodes: usize, toll: Toll) -> Option<String> {
+    let nodes = u64::try_from(nodes).unwrap_or(u64::MAX);
+    let wanted = nodes.saturating_mul(toll.files()).saturating_add(OWN);
+    let limit = limit.filter(|limit| *limit < wanted)?;
+    let fit = limit.saturating_sub(OWN) / toll.files();
+    Some(format!(
+        "{limit} files may be open at once, enough for about {fit} of {nodes} nodes; watch fewer, or have \
+         the hard limit raised to {} (ulimit -Hn shows it; nofile in /etc/security/limits.conf sets it)",
+        wanted.next_power_of_two()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_is_told_only_when_not_all_nodes_do() {
+        for (limit, nodes, toll, words) in [
+            (None, usize::MAX, Toll::Program, None),
+            (Some(1024), 960, Toll::Session, None),
+            (Some(1024), 961, Toll::Session, Some("960 of 961 nodes")),
+            (Some(1024), 2000, Toll::Session, Some("raised to 4096")),
+            (Some(1024), 1000, Toll::Program, Some("240 of 1000 nodes")),
+            (Some(1024), 1000, Toll::BothEnds, Some("320 of 1000 nodes")),
+            (Some(20), 1, Toll::Session, Some("about 0 of 1 nodes")),
+        ] {
+            let said = shortage(limit, nodes, toll);
+            match words {
+                Some(words) => {
+                    assert!(said.as_ref().is_some_and(|said| said.contains(words)), "{said:?}");
+                }
+                None => assert_eq!(said, None, "{limit:?} {nodes}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_soft_limit_becomes_the_hard_one() {
+        let limit = raise();
+        let now = getrlimit(Resource::Nofile);
+        assert_eq!((now.current, now.maximum), (limit, limit));
+    }
+}

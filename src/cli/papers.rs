@@ -1,0 +1,185 @@
+//! What is printed about the command line: the manual page, completions for shells, the version.
+//!
+//! All of it is made from the parser's own declaration, so that nothing of it can be out of date.
+
+use std::io::{self, Write};
+use std::sync::LazyLock;
+
+use clap::builder::StyledStr;
+use clap::{Command, CommandFactory};
+use clap_complete::aot;
+use clap_mangen::Man;
+
+use crate::cli::Cli;
+
+/// The shells that can complete gtop's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Shell {
+    /// For ~/.local/share/bash-completion/completions/gtop
+    Bash,
+    /// For a file _gtop in a folder of $fpath
+    Zsh,
+    /// For ~/.config/fish/completions/gtop.fish
+    Fish,
+}
+
+/// Prints the manual page, in roff.
+pub fn man(out: &mut impl Write) -> io::Result<()> {
+    let command = Cli::command();
+    let page = Man::new(command.clone()).source(format!("gtop {}", env!("CARGO_PKG_VERSION")));
+    page.render_title(out)?;
+    page.render_name_section(out)?;
+    page.render_synopsis_section(out)?;
+    page.render_description_section(out)?;
+    page.render_options_section(out)?;
+    for sub in command.get_subcommands() {
+        subcommand(sub, out)?;
+    }
+    page.render_extra_section(out)
+}
+
+/// Prints one subcommand with the options that only it has.
+fn subcommand(command: &Command, out: &mut impl Write) -> io::Result<()> {
+    let name = command.get_name();
+    let about = command.get_about().map_or_else(String::new, StyledStr::to_string);
+    let name_typed = format!("gtop {name}");
+    let own = Man::new(command.clone().bin_name(name_typed).disable_help_flag(true));
+    let mut text = Vec::new();
+    own.render_synopsis_section(&mut text)?;
+    own.render_options_section(&mut text)?;
+    // Its sections stand below the subcommand's own.
+    let text = String::from_utf8_lossy(&text).replace(".SH ", ".SS ");
+    writeln!(out, ".SH \"GTOP {}\"\n{}", name.to_uppercase(), about.replace('\\', "\\\\"))?;
+    out.write_all(text.as_bytes())
+}
+
+/// Prints what a shell needs to complete gtop's words.
+pub fn completions(shell: Shell, out: &mut impl Write) -> io::Result<()> {
+    let mut command = Cli::command();
+    // clap_complete does not expect that writing can go wrong.
+    let mut text = Vec::new();
+    match shell {
+        Shell::Bash => aot::generate(aot::Bash, &mut command, "gtop", &mut text),
+        Shell::Zsh => aot::generate(aot::Zsh, &mut command, "gtop", &mut text),
+        Shell::Fish => aot::generate(aot::Fish, &mut command, "gtop", &mut text),
+    }
+    out.write_all(&text)
+}
+
+/// Returns what `--version` says: version, commit, target, features.
+///
+/// What builds a release tells commit and target by the environment of the compiler.
+pub(super) fn version() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "{}\ncommit:   {}\ntarget:   {}\nfeatures: {}",
+            env!("CARGO_PKG_VERSION"),
+            option_env!("GTOP_COMMIT").unwrap_or("unknown"),
+            option_env!("GTOP_TARGET").map_or_else(target, str::to_owned),
+            if cfg!(debug_assertions) { "all, debug assertions" } else { "all" },
+        )
+    });
+    &TEXT
+}
+
+/// Returns the target as far as the compiler tells it to a crate.
+fn target() -> String {
+    let c_library = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
+    format!("{}-unknown-{}-{c_library}", std::env::consts::ARCH, std::env::consts::OS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every command with all that may be typed behind it, globals included.
+    fn commands() -> Vec<Command> {
+        let mut root = Cli::command();
+        root.build();
+        let below = root.get_subcommands().filter(|command| command.get_name() != "help").cloned();
+        let mut all: Vec<Command> = below.collect();
+        all.push(root);
+        all
+    }
+
+    /// Every option that help shows, once.
+    fn options() -> Vec<(Option<char>, String)> {
+        let mut all: Vec<_> = commands()
+            .iter()
+            .flat_map(Command::get_arguments)
+            .filter(|argument| !argument.is_hide_set())
+            .filter_map(|argument| Some((argument.get_short(), argument.get_long()?.to_owned())))
+            .collect();
+        all.sort();
+        all.dedup();
+        assert!(all.len() > 15 && all.contains(&(Some('i'), "interval".to_owned())), "{all:?}");
+        all
+    }
+
+    fn page() -> String {
+        let mut out = Vec::new();
+        man(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn script(shell: Shell) -> String {
+        let mut out = Vec::new();
+        completions(shell, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_flag_and_every_subcommand_stands_in_the_manual_page() {
+        let page = page();
+        let plain = page.replace("\\-", "-").replace("\\fB", "").replace("\\fR", "");
+        for (short, long) in options() {
+            assert!(plain.contains(&format!("--{long}")), "--{long}");
+            if let Some(short) = short {
+                assert!(plain.contains(&format!("-{short}, --{long}")), "-{short}");
+            }
+        }
+        for command in commands() {
+            let name = command.get_name();
+            let heading = format!(".SH \"GTOP {}\"", name.to_uppercase());
+            assert!(name == "gtop" || page.contains(&heading), "{name}");
+            assert!(plain.contains(&command.get_about().unwrap().to_string()), "{name}");
+        }
+        for heading in [".TH gtop 1", ".SH NAME", ".SH SYNOPSIS", ".SH OPTIONS", "EXIT STATUS"] {
+            assert!(page.contains(heading), "{heading}");
+        }
+    }
+
+    #[test]
+    fn every_flag_and_every_subcommand_stands_in_the_completions() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = script(shell);
+            for (short, long) in options() {
+                let (before_short, before_long) =
+                    if shell == Shell::Fish { ("-s ", "-l ") } else { ("-", "--") };
+                assert!(script.contains(&format!("{before_long}{long}")), "{shell:?} --{long}");
+                if let Some(short) = short {
+                    assert!(
+                        script.contains(&format!("{before_short}{short}")),
+                        "{shell:?} -{short}"
+                    );
+                }
+            }
+            for command in commands() {
+                assert!(script.contains(command.get_name()), "{shell:?} {}", command.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn the_version_tells_what_this_program_was_built_from() {
+        let lines: Vec<&str> = version().lines().collect();
+        let [number, commit, target, features] = *lines else { panic!("{lines:?}") };
+        assert_eq!(number, env!("CARGO_PKG_VERSION"));
+        assert!(commit.starts_with("commit:   ") && features.starts_with("features: all"));
+        assert!(
+            target.contains(std::env::consts::ARCH) && target.contains("linux-gnu"),
+            "{target}"
+        );
+        assert!(lines.iter().all(|line| line.split(':').next_back() != Some(" ")), "{lines:?}");
+    }
+}

@@ -1,0 +1,283 @@
+//! A step of a Slurm job as the way to its nodes, for sites that let nobody in by SSH.
+//!
+//! One `srun` reaches all nodes of a job: what is written to it goes to every task, and what the
+//! tasks print is sorted by node here. The step takes nothing from the job that another step could
+//! want; with Slurm before 22.05 it would, so there it is refused. There is never more than one step
+//! of ours in a job.
+
+mod places;
+mod running;
+mod site;
+mod sorter;
+mod words;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use places::Place;
+pub use places::Places;
+
+use crate::model::{JobId, NodeName};
+use crate::transport::channel::Output;
+use crate::transport::fault::{Fault, StepCause};
+use crate::transport::files::lock;
+use crate::transport::local::{Leash, Local};
+use crate::transport::step::running::{Desk, Running};
+use crate::transport::step::sorter::Sorter;
+
+pub(super) use site::Site;
+pub(super) use words::VARIABLES;
+
+/// A node that the running step does not serve gets a new one when that has run for so long: it
+/// interrupts all nodes of the job for a second.
+const RENEWAL: Duration = Duration::from_secs(600);
+/// How long a job is left alone after a step in it failed or ended: at first, and at most.
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A step that lasted so long was a good one.
+const GOOD: Duration = Duration::from_secs(30);
+/// How long a step may take to end once nobody wants it any more.
+const FAREWELL: Duration = Duration::from_secs(4);
+/// Most output of a node that waits for its session; what is more is dropped, and missed.
+const MOST_WAITING: usize = 256;
+/// Most commands that wait to be written.
+const MOST_COMMANDS: usize = 64;
+
+/// Returns whose a line is, the number of the message it is a part of, and whether a message begins
+/// with it that whoever comes later must hear first.
+pub type AddressOf = fn(&[u8]) -> Option<(&str, u64, bool)>;
+
+/// What a step runs on all its nodes.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// The word by which nodes announce themselves: a line of it and the node, with `NOPY` between
+    /// for some.
+    pub nonce: String,
+    /// What `/bin/sh -c` is to run.
+    pub script: String,
+    /// What is to be written once to all nodes, after they have announced themselves.
+    pub input: Vec<u8>,
+    /// How to tell whose a line of the output is.
+    pub address_of: AddressOf,
+}
+
+/// All steps, and what is known of the jobs they are in.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    pub(super) places: Mutex<Arc<Places>>,
+    slots: Mutex<BTreeMap<JobId, Arc<Slot>>>,
+    /// One task a step; it ends with the step.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// A job, as far as steps of ours go.
+#[derive(Debug)]
+struct Slot {
+    /// Who may begin a step.
+    turn: Semaphore,
+    standing: Mutex<Standing>,
+}
+
+#[derive(Debug, Default)]
+struct Standing {
+    step: Weak<Step>,
+    /// The board of the last step, which knows how it ended.
+    last: Option<Arc<Desk>>,
+    pause: Duration,
+}
+
+/// A step with its nodes; it ends when the last channel is gone.
+#[derive(Debug)]
+pub(super) struct Step {
+    desk: Arc<Desk>,
+    commands: mpsc::Sender<Vec<u8>>,
+    began: Instant,
+}
+
+/// What a step is begun with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub(super) place: &'a Place,
+    pub(super) leash: Leash<'a>,
+    pub(super) program: &'a std::path::Path,
+    pub(super) connect_limit: Duration,
+}
+
+impl Steps {
+    /// Returns where a node's step would run.
+    pub(super) fn place(&self, node: &NodeName) -> Option<Place> {
+        lock(&self.places).of(node)
+    }
+
+    /// Takes a node's part of the step of its job, and begins the step where there is none.
+    pub(super) async fn join(
+        &self,
+        node: &NodeName,
+        call: Call<'_>,
+        shared: &(dyn Fn() -> Shared + Sync),
+    ) -> Result<Part, Fault> {
+        let slot = self.slot(&call.place.job);
+        let asked = Instant::now();
+        let Ok(_turn) = slot.turn.acquire().await else { return Err(super::ending()) };
+        let running = lock(&slot.standing).step.upgrade().filter(|step| step.desk.end().is_none());
+        if let Some(step) = running {
+            match step.desk.take_seat(node) {
+                Ok(outputs) => return Ok(Part::new(node, step, outputs)),
+                Err(fault) if step.began.elapsed() < RENEWAL => return Err(fault),
+                Err(_) => step.desk.finish(Fault::step(StepCause::Renewed, "")),
+            }
+        }
+        slot.wait(asked).await?;
+        let step = self.begin(&slot, call, shared())?;
+        let outputs = step.desk.take_seat(node)?;
+        Ok(Part::new(node, step, outputs))
+    }
+
+    fn slot(&self, job: &JobId) -> Arc<Slot> {
+        let mut slots = lock(&self.slots);
+        // Of jobs that are over nothing is kept.
+        slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_of_use());
+        let new = || Arc::new(Slot { turn: Semaphore::new(1), standing: Mutex::default() });
+        Arc::clone(slots.entry(job.clone()).or_insert_with(new))
+    }
+
+    fn begin(&self, slot: &Slot, call: Call<'_>, shared: Shared) -> Result<Arc<Step>, Fault> {
+        let words = words(call, &shared.script);
+        let local = Local::run_without(call.program, &words, call.leash, VARIABLES)?;
+        let (commands, written) = mpsc::channel(MOST_COMMANDS);
+        let desk = Arc::new(Desk::new(&call.place.nodes, &shared.nonce));
+        let sorter = Sorter::new(&shared.nonce, shared.address_of);
+        let step = Arc::new(Step {
+            desk: Arc::clone(&desk),
+            commands: commands.clone(),
+            began: Instant::now(),
+        });
+        let running = Running { local, desk: Arc::clone(&desk), sorter, input: shared.input };
+        let mut standing = lock(&slot.standing);
+        standing.step = Arc::downgrade(&step);
+        standing.last = Some(desk);
+        let mut tasks = lock(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(running.run(commands.downgrade(), written));
+        Ok(step)
+    }
+}
+
+impl Slot {
+    /// Returns whether something must be remembered about the job.
+    fn is_of_use(&self) -> bool {
+        let standing = lock(&self.standing);
+        let ended = standing.last.as_ref().and_then(|desk| desk.ended_at());
+        standing.step.strong_count() > 0 || ended.is_some_and(|at| at.elapsed() < LONGEST_PAUSE)
+    }
+
+    /// Waits until the last step is gone and the job was left alone for a while. Whoever asked
+    /// before the last step failed shares its fault.
+    async fn wait(&self, asked: Instant) -> Result<(), Fault> {
+        let last = lock(&self.standing).last.clone();
+        let Some(last) = last else { return Ok(()) };
+        // Two steps at once there must not be, whatever the old one does.
+        if timeout(FAREWELL * 2, last.gone()).await.is_err() {
+            return Err(Fault::step(StepCause::Busy, "the last step of gtop has not ended yet"));
+        }
+        let Some(ended) = last.ended_at() else { return Ok(()) };
+        if let Some(fault) = last.end().filter(|_| ended >= asked) {
+            return Err(fault);
+        }
+        let until = {
+            let mut standing = lock(&self.standing);
+            let is_good = ended.duration_since(last.began_at()) >= GOOD;
+            let doubled = (standing.pause * 2).clamp(PAUSE, LONGEST_PAUSE);
+            standing.pause = if is_good { PAUSE } else { doubled };
+            ended + standing.pause
+        };
+        sleep_until(until).await;
+        Ok(())
+    }
+}
+
+/// One node's part of a step.
+#[derive(Debug)]
+pub(super) struct Part {
+    node: NodeName,
+    step: Arc<Step>,
+    outputs: mpsc::Receiver<Output>,
+}
+
+impl Part {
+    fn new(node: &NodeName, step: Arc<Step>, outputs: mpsc::Receiver<Output>) -> Self {
+        Self { node: node.clone(), step, outputs }
+    }
+
+    /// Returns by which word the loaders of this step announce themselves.
+    pub(super) fn nonce(&self) -> &str {
+        &self.step.desk.nonce
+    }
+
+    /// Waits for what comes next. Nothing is lost when the wait is given up.
+    pub(super) async fn next(&mut self) -> Output {
+        match self.outputs.recv().await {
+            Some(output) => output,
+            None => Output::Closed(self.step.desk.why_closed(&self.node)),
+        }
+    }
+
+    pub(super) async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
+        let sent = self.step.commands.send(bytes.to_vec()).await;
+        sent.map_err(|_over| Fault::SessionLost { why: "the step has ended".to_owned() })
+    }
+
+    /// Takes leave; the last one waits for the end of the step.
+    pub(super) async fn shutdown(self) {
+        let desk = Arc::clone(&self.step.desk);
+        let is_last = Arc::strong_count(&self.step) == 1;
+        drop(self);
+        if is_last {
+            // What does not end by itself is ended by its leash.
+            timeout(FAREWELL, desk.gone()).await.ok();
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.step.desk.leave_seat(&self.node);
+    }
+}
+
+/// Returns the command line of `srun`.
+fn words(call: Call<'_>, script: &str) -> Vec<OsString> {
+    let Place { job, nodes } = call.place;
+    let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+    let seconds = call.connect_limit.as_secs().max(1);
+    let mut words: Vec<String> = vec![
+        format!("--jobid={job}"),
+        // Shares whatever it uses, and takes no memory of its own. No devices are named, so that it
+        // may see those of the job: it uses none.
+        "--overlap".to_owned(),
+        "--mem=0".to_owned(),
+        format!("--nodes={}", names.len()),
+        format!("--ntasks={}", names.len()),
+        "--ntasks-per-node=1".to_owned(),
+        format!("--nodelist={}", names.join(",")),
+        // One node that fails is no reason to end the others.
+        "--no-kill".to_owned(),
+        "--kill-on-bad-exit=0".to_owned(),
+        "--wait=0".to_owned(),
+        format!("--immediate={seconds}"),
+        "--job-name=gtop".to_owned(),
+        "--cpu-bind=none".to_owned(),
+        "--mpi=none".to_owned(),
+        // A home that hangs must not keep the probe from starting.
+        "--chdir=/".to_owned(),
+        "--export=PATH,HOME,USER,LOGNAME".to_owned(),
+    ];
+    words.extend(["/bin/sh", "-c", script].map(str::to_owned));
+    words.into_iter().map(OsString::from).collect()
+}

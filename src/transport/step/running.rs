@@ -1,0 +1,306 @@
+//! A step that runs: its output is sorted by node, its input is written, its end is told to all.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::process::ChildStdin;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::model::NodeName;
+use crate::transport::channel::{Exit, Output};
+use crate::transport::fault::{Fault, StepCause};
+use crate::transport::files::lock;
+use crate::transport::local::Local;
+use crate::transport::step::MOST_WAITING;
+use crate::transport::step::sorter::{Sorted, Sorter};
+use crate::transport::step::words;
+
+/// How long nodes are waited for before the probe is sent: those that come later take it from what
+/// was written.
+const ASSEMBLY: Duration = Duration::from_secs(10);
+/// How long a write may take.
+const WRITE_LIMIT: Duration = Duration::from_secs(10);
+/// How long the step may take to end by the end of its input, and then by a signal.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Most of srun's complaints that are kept.
+const MOST_COMPLAINTS: usize = 4096;
+/// Most lines of a hello that are kept.
+const MOST_HELLO: usize = 512;
+
+/// What the nodes of a step and its program know of each other.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) nonce: String,
+    state: Mutex<State>,
+    /// The program has ended.
+    is_gone: Notify,
+    /// The step is to end.
+    is_to_end: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    members: BTreeMap<NodeName, Member>,
+    began: Instant,
+    /// Why the step is over.
+    end: Option<Fault>,
+    /// When the program was gone.
+    ended: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct Member {
+    /// What its loader said, as one of a single node says it.
+    greeting: Option<Vec<u8>>,
+    /// The lines of its last hello.
+    hello: Vec<Vec<u8>>,
+    seat: Option<mpsc::Sender<Output>>,
+    /// Its task has ended.
+    end: Option<Fault>,
+}
+
+impl Desk {
+    pub(super) fn new(nodes: &[NodeName], nonce: &str) -> Self {
+        let members = nodes.iter().map(|node| (node.clone(), Member::default())).collect();
+        let state = State { members, began: Instant::now(), end: None, ended: None };
+        Self {
+            nonce: nonce.to_owned(),
+            state: Mutex::new(state),
+            is_gone: Notify::new(),
+            is_to_end: Notify::new(),
+        }
+    }
+
+    /// Gives a node's session its output: what it missed, and what comes.
+    pub(super) fn take_seat(&self, node: &NodeName) -> Result<mpsc::Receiver<Output>, Fault> {
+        let mut state = lock(&self.state);
+        let Some(member) = state.members.get_mut(node) else {
+            return Err(Fault::step(StepCause::NextStep, "it is not among the nodes of this one"));
+        };
+        if let Some(fault) = &member.end {
+            let why = format!("its part of this one is over: {}", fault.headline());
+            return Err(Fault::step(StepCause::NextStep, &why));
+        }
+        let (seat, outputs) = mpsc::channel(MOST_WAITING + MOST_HELLO + 1);
+        for line in member.greeting.iter().chain(&member.hello) {
+            // It is empty still, and has room for all of them.
+            seat.try_send(Output::Stdout(line.clone())).ok();
+        }
+        member.seat = Some(seat);
+        Ok(outputs)
+    }
+
+    pub(super) fn leave_seat(&self, node: &NodeName) {
+        let mut state = lock(&self.state);
+        let Some(member) = state.members.get_mut(node) else { return };
+        // Somebody else may have taken it since.
+        if member.seat.as_ref().is_some_and(mpsc::Sender::is_closed) {
+            member.seat = None;
+        }
+    }
+
+    /// Returns why the step is over, once it is.
+    pub(super) fn end(&self) -> Option<Fault> {
+        lock(&self.state).end.clone()
+    }
+
+    pub(super) fn began_at(&self) -> Instant {
+        lock(&self.state).began
+    }
+
+    pub(super) fn ended_at(&self) -> Option<Instant> {
+        lock(&self.state).ended
+    }
+
+    /// Returns why a node has no output any more.
+    pub(super) fn why_closed(&self, node: &NodeName) -> Option<Fault> {
+        let state = lock(&self.state);
+        let own = state.members.get(node).and_then(|member| member.end.clone());
+        own.or_else(|| state.end.clone())
+    }
+
+    /// Ends the step.
+    pub(super) fn finish(&self, why: Fault) {
+        self.close(why);
+        self.is_to_end.notify_one();
+    }
+
+    /// Waits until the program is gone.
+    pub(super) async fn gone(&self) {
+        loop {
+            let mut notified = pin!(self.is_gone.notified());
+            notified.as_mut().enable();
+            if self.ended_at().is_some() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    fn close(&self, why: Fault) {
+        let mut state = lock(&self.state);
+        state.end.get_or_insert(why);
+        for member in state.members.values_mut() {
+            member.seat = None;
+        }
+    }
+
+    /// Returns whether all have come that will.
+    fn is_complete(&self) -> bool {
+        let state = lock(&self.state);
+        state.members.values().all(|member| member.greeting.is_some() || member.end.is_some())
+    }
+
+    /// Takes what a node said.
+    fn take(&self, sorted: Sorted) {
+        let mut state = lock(&self.state);
+        match sorted {
+            Sorted::Greeting { node, greeting } => {
+                let Some(member) = state.members.get_mut(&node) else { return };
+                member.greeting = Some(greeting.clone());
+                member.pass_on(greeting);
+            }
+            Sorted::Line { node, line, hello } => {
+                let Some(member) = state.members.get_mut(&node) else { return };
+                if hello == Some(true) {
+                    member.hello.clear();
+                }
+                if hello.is_some() && member.hello.len() < MOST_HELLO {
+                    member.hello.push(line.clone());
+                }
+                member.pass_on(line);
+            }
+        }
+    }
+
+    /// Takes what srun says of tasks that have ended.
+    fn note(&self, complaint: &str) {
+        for (nodes, fault) in words::ended_tasks(complaint) {
+            let mut state = lock(&self.state);
+            for node in nodes {
+                let Some(member) = state.members.get_mut(&node) else { continue };
+                member.end.get_or_insert(fault.clone());
+                member.seat = None;
+            }
+        }
+    }
+}
+
+impl Member {
+    fn pass_on(&mut self, line: Vec<u8>) {
+        // A session that does not keep up misses lines, notices it, and asks for everything.
+        if let Some(seat) = &self.seat {
+            seat.try_send(Output::Stdout(line)).ok();
+        }
+    }
+}
+
+/// The program of a step.
+pub(super) struct Running {
+    pub(super) local: Local,
+    pub(super) desk: Arc<Desk>,
+    pub(super) sorter: Sorter,
+    /// What is to be written once to all nodes.
+    pub(super) input: Vec<u8>,
+}
+
+impl Running {
+    /// Stays with the program to its end. It is to end when nobody can command it any more.
+    pub(super) async fn run(
+        mut self,
+        commands: mpsc::WeakSender<Vec<u8>>,
+        written: mpsc::Receiver<Vec<u8>>,
+    ) {
+        let desk = Arc::clone(&self.desk);
+        let complaint = self.talk(commands, written).await;
+        let fault = match complaint {
+            Ok((exit, complaint)) => words::fault(&exit, &complaint),
+            Err(fault) => fault,
+        };
+        desk.close(fault);
+        // Its group ends with it.
+        drop(self.local);
+        lock(&desk.state).ended = Some(Instant::now());
+        desk.is_gone.notify_waiters();
+    }
+
+    async fn talk(
+        &mut self,
+        commands: mpsc::WeakSender<Vec<u8>>,
+        written: mpsc::Receiver<Vec<u8>>,
+    ) -> Result<(Exit, String), Fault> {
+        let mut complaint = Vec::new();
+        let mut input = Some(std::mem::take(&mut self.input));
+        let due = Instant::now() + ASSEMBLY;
+        let mut writing = pin!(write(self.local.take_input(), written));
+        // When patience ends, and with what: first with its input closed, then after a signal.
+        let mut leaving: Option<(Instant, bool)> = None;
+        loop {
+            if self.desk.is_complete() {
+                send(&commands, &mut input).await;
+            }
+            tokio::select! {
+                output = self.local.next() => match output {
+                    Output::Stdout(bytes) => {
+                        self.sorter.push(&bytes, |sorted| self.desk.take(sorted));
+                    }
+                    Output::Stderr(bytes) => {
+                        complaint.extend(bytes);
+                        let surplus = complaint.len().saturating_sub(MOST_COMPLAINTS);
+                        complaint.drain(..surplus);
+                        self.desk.note(&String::from_utf8_lossy(&complaint));
+                    }
+                    Output::Exit(exit) => {
+                        return Ok((exit, String::from_utf8_lossy(&complaint).into_owned()));
+                    }
+                    Output::Closed(fault) => return Err(fault.unwrap_or_else(super::super::ending)),
+                },
+                () = &mut writing, if leaving.is_none() => {
+                    leaving = Some((Instant::now() + PATIENCE, false));
+                }
+                () = self.desk.is_to_end.notified() => {
+                    self.local.terminate();
+                    leaving = Some((Instant::now() + PATIENCE * 2, true));
+                }
+                () = sleep_until(due), if input.is_some() => send(&commands, &mut input).await,
+                () = until(leaving) => match leaving {
+                    Some((_, false)) => {
+                        self.local.terminate();
+                        leaving = Some((Instant::now() + PATIENCE * 2, true));
+                    }
+                    _ => return Err(super::super::ending()),
+                },
+            }
+        }
+    }
+}
+
+/// Has the probe written, once.
+async fn send(commands: &mpsc::WeakSender<Vec<u8>>, input: &mut Option<Vec<u8>>) {
+    let Some(bytes) = input.take() else { return };
+    if let Some(commands) = commands.upgrade() {
+        // Nothing was written yet, so there is room; nobody may be there to write it.
+        commands.send(bytes).await.ok();
+    }
+}
+
+/// Writes what is sent, until nobody can send any more or the program does not read.
+async fn write(input: Option<ChildStdin>, mut written: mpsc::Receiver<Vec<u8>>) {
+    let Some(mut input) = input else { return };
+    while let Some(bytes) = written.recv().await {
+        if !matches!(timeout(WRITE_LIMIT, input.write_all(&bytes)).await, Ok(Ok(()))) {
+            return;
+        }
+    }
+}
+
+async fn until(leaving: Option<(Instant, bool)>) {
+    match leaving {
+        Some((moment, _)) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,139 @@
+//! By SSH or by a step of a job: which of them leads to a node, and which is tried first.
+
+use std::sync::Arc;
+
+use crate::transport::channel::Channel;
+use crate::transport::choice::Choice;
+use crate::transport::fault::{Fault, Step, StepCause};
+use crate::transport::files::lock;
+use crate::transport::local::Leash;
+use crate::transport::notes::{self, Note};
+use crate::transport::step::{Call, Places, Shared};
+use crate::transport::target::{Profile, Reach, Target};
+use crate::transport::{CONNECT_LIMIT, Transport};
+
+/// What is to be started where, in either way.
+#[derive(Clone, Copy)]
+pub(super) struct Ways<'a> {
+    pub(super) target: &'a Target,
+    pub(super) command: &'a str,
+    pub(super) shared: &'a (dyn Fn() -> Shared + Sync),
+}
+
+impl Transport {
+    /// Takes note of which jobs of the user run where.
+    pub fn know_jobs(&self, choose: impl FnOnce(&Places) -> Places) {
+        let mut places = lock(&self.0.steps.places);
+        *places = Arc::new(choose(&places));
+    }
+
+    pub(super) async fn by_ways(
+        &self,
+        ways: Ways<'_>,
+        mut on_step: impl FnMut(Step),
+    ) -> Result<Channel, Fault> {
+        let is_of_the_system =
+            matches!(&ways.target.reach, Reach::Ssh(ssh) if ssh.profile == Profile::System);
+        let choice = self.0.options.choice;
+        if !is_of_the_system || !matches!(choice, Choice::Auto | Choice::Srun) {
+            return self.open(ways.target, ways.command, on_step).await;
+        }
+        let has_place = self.0.steps.place(&ways.target.name).is_some();
+        let state = self.0.options.state.as_deref();
+        if choice == Choice::Srun {
+            return self.by_step(ways, &mut on_step).await;
+        }
+        if has_place && self.0.site.is_only_way(state).await {
+            match self.by_step(ways, &mut on_step).await {
+                Err(fault) if !fault.retries_by_itself() => {
+                    log::info!("{}: {fault}; ssh is tried", ways.target.name);
+                }
+                ended => return ended,
+            }
+            return self.open(ways.target, ways.command, on_step).await;
+        }
+        let fault = match self.open(ways.target, ways.command, &mut on_step).await {
+            Err(fault) if has_place && is_refusal(&fault) => fault,
+            ended => return ended,
+        };
+        notes::note(|| Note::Beyond(fault.to_string()));
+        match self.by_step(ways, &mut on_step).await {
+            Ok(channel) => {
+                self.0.site.remember(state).await;
+                Ok(channel)
+            }
+            Err(again) if again.retries_by_itself() => Err(again),
+            Err(neither) => {
+                // What a person can do something about comes first.
+                log::info!("{}: by srun neither: {neither}", ways.target.name);
+                Err(fault)
+            }
+        }
+    }
+
+    /// Takes the node's part of a step.
+    async fn by_step(
+        &self,
+        ways: Ways<'_>,
+        on_step: &mut impl FnMut(Step),
+    ) -> Result<Channel, Fault> {
+        let options = &self.0.options;
+        self.0.site.is_safe(&options.srun_program).await?;
+        let node = &ways.target.name;
+        let Some(place) = self.0.steps.place(node) else {
+            return Err(Fault::step(StepCause::NoJob, ""));
+        };
+        on_step(Step::Connection);
+        notes::note(|| Note::Program(options.srun_program.clone()));
+        let call = Call {
+            place: &place,
+            leash: Leash(options.leash.as_deref()),
+            program: &options.srun_program,
+            connect_limit: options.connect_timeout.unwrap_or(CONNECT_LIMIT),
+        };
+        self.0.steps.join(node, call, ways.shared).await.map(Channel::step)
+    }
+}
+
+/// Returns whether the node lets us in by SSH in no way, though its job is ours.
+fn is_refusal(fault: &Fault) -> bool {
+    let is_of_login = |step: &Step| matches!(step, Step::Login | Step::Command);
+    let root = fault.root();
+    // pam_slurm_adopt and its like hang up.
+    let hangs_up = matches!(root, Fault::Broken { step, .. } if is_of_login(step));
+    hangs_up
+        || matches!(
+            root,
+            Fault::AuthenticationRefused { .. }
+                | Fault::MoreAuthentication { .. }
+                | Fault::PasswordOnly { .. }
+                | Fault::Refused { .. }
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_refusal_by_the_node_leads_to_srun() {
+        let refused = Fault::AuthenticationRefused {
+            user: "ada".to_owned(),
+            offers: Vec::new(),
+            tried: Vec::new(),
+        };
+        let broken = |step| Fault::Broken { step, why: String::new() };
+        for fault in [refused, Fault::Refused { port: 22 }, broken(Step::Login)] {
+            assert!(is_refusal(&fault), "{fault}");
+        }
+        let changed = Fault::HostKeyUnknown {
+            host: "gpu01".to_owned(),
+            algorithm: String::new(),
+            fingerprint: String::new(),
+        };
+        for fault in [changed, broken(Step::KeyExchange), Fault::Unreachable { why: String::new() }]
+        {
+            assert!(!is_refusal(&fault), "{fault}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+"""Nodes that let nobody in by ssh are watched by one step of each job, and the step is in nobody's way."""
+
+import os
+import signal
+import unittest
+
+from harness import wait_for
+from test_slurm import INTERVAL, SlurmCase
+
+# How soon steps are gone after gtop was killed: the controller looks now and then.
+GONE = 10
+
+
+class SrunCase(SlurmCase):
+    NODES, GPUS = 4, 4
+    KIND = "strict"
+
+    @classmethod
+    def prepare(cls):
+        cls.lab("slurm", "up", cls.KIND)
+        cls.close_ssh()
+
+    @classmethod
+    def close_ssh(cls):
+        for node in cls.lab.nodes:
+            cls.lab("sshd", node, "AllowUsers root")
+
+    def setUp(self):
+        self.addCleanup(wait_for, "no job left", lambda: not self.lab.run("squeue", "-h").stdout)
+        self.addCleanup(self.until_gone)
+        self.addCleanup(self.lab.run, "scancel", "-u", "alice")
+
+    @classmethod
+    def job(cls, nodes=3, command="sleep 3600", **options):
+        number = cls.sbatch(f"-N{nodes}", "--ntasks-per-node=1", "-c2", "--gres=gpu:2", "--mem=2000", command=command, **options)
+        cls.running(number)
+        return number
+
+    def watch(self, *arguments):
+        watch = self.lab.watch(*arguments)
+        self.addCleanup(watch.close)
+        return watch
+
+    def terminal(self):
+        terminal = self.lab.terminal()
+        self.addCleanup(terminal.close)
+        return terminal
+
+    def steps(self):
+        """Returns the steps of gtop's that Slurm knows."""
+        lines = self.lab.run("squeue", "-h", "-s", "-o", "%i %j").stdout.splitlines()
+        return [line.split()[0] for line in lines if line.endswith(" gtop")]
+
+    def until_gone(self):
+        wait_for(lambda: f"no step left: {self.steps()}", lambda: not self.steps(), GONE)
+
+    def allocated(self, job):
+        return sorted(self.lab.run("scontrol", "show", "hostnames", self.lab.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip()).stdout.split())
+
+
+def by_srun(snapshot):
+    return sorted(node["name"] for node in snapshot.value["nodes"] if node["link"] == "up" and node["transport"] == "srun")
+
+
+class Refused(SrunCase):
+    def test_one_picture_holds_every_node_of_the_job(self):
+        job = self.job()
+        seen = self.lab.snapshot("--slurm")
+        self.assertEqual(by_srun(seen), self.allocated(job))
+        self.assertEqual([len(node["devices"]) for node in seen.value["nodes"]], [4, 4, 4])
+        self.until_gone()
+        # This cluster is known now, and ssh is not even tried.
+        with open(f"{self.lab.root}/home/alice/.local/state/gtop/srun-clusters", encoding="utf-8") as file:
+            self.assertEqual(file.read(), "lab\n")
+        self.lab.fault("drop", self.allocated(job)[0])
+        self.addCleanup(self.lab.fault, "clear", self.allocated(job)[0])
+        self.assertEqual(by_srun(self.lab.snapshot("--slurm")), self.allocated(job))
+
+    def test_a_refused_connection_leads_to_srun_too(self):
+        job = self.job(2)
+        for node in self.allocated(job):
+            self.lab.fault("reject", node)
+            self.addCleanup(self.lab.fault, "clear", node)
+        self.assertEqual(by_srun(self.lab.snapshot("--slurm", home="other")), self.allocated(job))
+
+    def test_the_screen_shows_them_and_q_leaves_no_step(self):
+        job = self.job()
+        terminal = self.terminal()
+        terminal.gtop("--slurm", *INTERVAL)
+        for node in self.allocated(job):
+            terminal.until(node, rf"{node}.*%")
+        wait_for("one step", lambda: len(self.steps()) == 1)
+        terminal.type("q")
+        terminal.until("the prompt", r"ready> *$")
+        self.until_gone()
+
+    def test_steps_of_the_user_start_beside_it(self):
+        job = self.job()
+        watch = self.watch("--slurm", *INTERVAL)
+        watch.until("three nodes", lambda seen: len(by_srun(seen)) == 3)
+        for options in (
+            [], ["--gres=gpu:2"], ["--gpus-per-task=1"], ["--exclusive"], ["--exact", "-c2"], ["--mem=2000"], ["-N1", "-n1", "--gres=gpu:1"]
+        ):  # fmt: skip
+            done = self.lab.run("srun", f"--jobid={job}", "--immediate=5", *options, "sh", "-c", "echo $SLURM_STEP_GPUS", timeout=20)
+            self.assertEqual(done.returncode, 0, (options, done.stderr))
+            self.assertRegex(done.stdout, r"^\d")
+        self.assertEqual(len(by_srun(watch.latest())), 3)
+        self.assertEqual(len(self.steps()), 1)
+
+    def test_it_starts_beside_a_step_that_has_everything(self):
+        job = self.job(command="srun --exclusive --gres=gpu:2 --mem=2000 sleep 3600")
+        self.assertEqual(by_srun(self.lab.snapshot("--slurm")), self.allocated(job))
+        self.until_gone()
+
+    def test_the_probe_may_open_the_devices_of_the_job_and_no_others(self):
+        job = self.job(1)
+        script = "for i in 0 1 2 3; do (exec 9</run/lab/slurm/dev/nvidia$i) 2>&1; done"
+        options = ["--overlap", "--mem=0"]
+        done = self.lab.run("srun", f"--jobid={job}", *options, "/bin/sh", "-c", script)
+        self.assertEqual(done.stdout.count("not permitted") + done.stderr.count("not permitted"), 2, done)
+        done = self.lab.run("srun", f"--jobid={job}", *options, "--gres=none", "/bin/sh", "-c", script)
+        self.assertEqual(done.stdout.count("not permitted") + done.stderr.count("not permitted"), 4, done)
+
+    def test_killing_gtop_leaves_no_step(self):
+        self.job()
+        for name in (signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(name):
+                watch = self.watch("--slurm", *INTERVAL)
+                watch.until("three nodes", lambda seen: len(by_srun(seen)) == 3)
+                os.kill(watch.pid, name)
+                watch.process.wait(10)
+                self.until_gone()
+                for node in self.lab.nodes:
+                    wait_for(f"nothing of the probe on {node}", lambda: not [a for a in self.lab.left(node).values() if "SLURMD" in a or "gtop" in a])
+
+    def test_a_job_that_is_cancelled_says_so_and_the_next_one_is_watched(self):
+        first = self.job(2)
+        watch = self.watch("--slurm", "--discovery-interval", "20")
+        watch.until("two nodes", lambda seen: len(by_srun(seen)) == 2)
+        nodes = self.allocated(first)
+        self.lab.run("scancel", first)
+        fault = watch.until_down(nodes[0], "cancelled|does not run")
+        self.assertIn("job", fault)
+        second = self.job(2)
+        watch.until("the next job", lambda seen: by_srun(seen) == self.allocated(second), 60)
+
+    def test_a_cancelled_step_is_begun_anew_and_never_twice(self):
+        self.job()
+        watch = self.watch("--slurm", *INTERVAL)
+        watch.until("three nodes", lambda seen: len(by_srun(seen)) == 3)
+        (step,) = self.steps()
+        self.lab.run("scancel", step)
+        watch.until("they are lost", lambda seen: len(by_srun(seen)) == 0)
+        watch.until("three nodes again", lambda seen: len(by_srun(seen)) == 3)
+        self.assertEqual(len(self.steps()), 1)
+        self.assertNotEqual(self.steps(), [step])
+
+    def test_a_node_that_comes_late_holds_nobody_up(self):
+        late = self.lab.nodes[0]
+        self.lab("slurm", "late", late, "20")
+        self.addCleanup(self.lab, "slurm", "late", late, "0")
+        self.job(3, user="alice")
+        watch = self.watch("--slurm", *INTERVAL)
+        watch.until("two nodes", lambda seen: len(by_srun(seen)) == 2, 25)
+        watch.until_down(late, "has not joined")
+        self.assertIn("its task has started", watch.latest().node(late).remedy)
+        watch.until("the late one", lambda seen: len(by_srun(seen)) == 3, 60)
+        self.assertEqual(len(self.steps()), 1)
+
+    def test_nodes_with_and_without_python_share_a_step(self):
+        job = self.job()
+        other = self.allocated(job)[1]
+        self.lab("python", other, "none")
+        self.addCleanup(self.lab, "python", other, "3")
+        watch = self.watch("--slurm", *INTERVAL)
+        watch.until("all with values", lambda seen: len(by_srun(seen)) == 3 and all(len(node["devices"]) == 4 for node in seen.value["nodes"]))
+
+
+class Open(SlurmCase):
+    NODES, GPUS = 2, 2
+
+    def test_where_ssh_is_open_it_is_used_unless_srun_is_wanted(self):
+        number = self.sbatch("-N2", "--gres=gpu:1")
+        self.running(number)
+        self.assertEqual(by_srun(self.lab.snapshot("--slurm")), [])
+        self.assertEqual(len(by_srun(self.lab.snapshot("--slurm", "--transport", "srun"))), 2)
+        done = self.lab.gtop("--json", "--transport", "srun", "gpu01")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--slurm", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

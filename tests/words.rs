@@ -1,0 +1,97 @@
+//! What the program prints about itself, given to those it is for: shells load the completions, and
+//! the manual page is sound.
+//!
+//! Shells that are not here are skipped, and that is said.
+#![expect(clippy::disallowed_methods, reason = "real programs")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests fail as tests do; a skip says why"
+)]
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+const GTOP: &str = env!("CARGO_BIN_EXE_gtop");
+
+fn gtop(words: &[&str]) -> String {
+    let output = Command::new(GTOP).args(words).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a program with this input; `None` where it is not installed. It must not complain.
+fn told(program: &str, words: &[&str], input: &str) -> Option<String> {
+    let child = Command::new(program)
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        eprintln!("skipped: there is no {program}");
+        return None;
+    };
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && complaint.is_empty(), "{program}: {output:?}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+/// A shell, how it is started without anybody's own files, what loads the completions from a file,
+/// and what then prints the options that begin with `--tr`.
+const SHELLS: [(&str, &[&str], &str); 3] = [
+    (
+        "bash",
+        &["--norc", "--noprofile", "-c"],
+        "source FILE && complete -p gtop >/dev/null && COMP_WORDS=(gtop --tr) COMP_CWORD=1 && \
+         _gtop gtop --tr gtop && echo \"${COMPREPLY[@]}\"",
+    ),
+    (
+        "zsh",
+        &["-f", "-c"],
+        "autoload -Uz compinit && compinit -D && source FILE && [[ $_comps[gtop] == _gtop ]] && \
+         whence -w _gtop >/dev/null && grep -o -e --transport FILE | head -n 1",
+    ),
+    ("fish", &["--no-config", "-c"], "source FILE; and complete -C 'gtop --tr' | cut -f 1"),
+];
+
+#[test]
+fn shells_load_the_completions_and_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    for (shell, words, script) in SHELLS {
+        let file = folder.path().join(shell);
+        std::fs::write(&file, gtop(&["completions", shell])).unwrap();
+        let script = script.replace("FILE", file.to_str().unwrap());
+        if let Some(answer) = told(shell, &[words, &[&script]].concat(), "") {
+            assert_eq!(answer.trim(), "--transport", "{shell}");
+        }
+    }
+}
+
+#[test]
+fn the_manual_page_formats_without_a_warning() {
+    let page = gtop(&["man"]);
+    let Some(text) = told("groff", &["-man", "-Tutf8", "-ww", "-P-cbou"], &page) else { return };
+    for words in ["NAME", "gtop - Watch every accelerator", "--interval", "GTOP DOCTOR", "EXAMPLES"]
+    {
+        assert!(text.contains(words), "{words} is not in {text}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_no_fault() {
+    for words in [["man"].as_slice(), &["completions", "zsh"], &["--version"]] {
+        let mut child = Command::new(GTOP)
+            .args(words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(!complaint.contains("panicked"), "{words:?}: {complaint}");
+    }
+}
