@@ -202,11 +202,11 @@ async fn measure(count: u32) {
 
 /// Watches as the program does: sessions on a thread of their own, the screen here.
 async fn client(nodes: Vec<SimNode>) -> Figures {
-    warm_up(&nodes).await;
+    let mut viewer = warm_up(&nodes).await;
     let resident_before = resident();
     let began = Instant::now();
     let (orders, reader, sessions) = start(nodes);
-    let mut viewer = Viewer::new(reader);
+    viewer.turn_to(reader);
     let in_time = tokio::time::timeout(PICTURE_LIMIT, viewer.until_complete()).await;
     assert!(in_time.is_ok(), "no complete picture within {PICTURE_LIMIT:?}");
     let first_picture = began.elapsed();
@@ -225,11 +225,14 @@ async fn client(nodes: Vec<SimNode>) -> Figures {
     figures
 }
 
-async fn warm_up(nodes: &[SimNode]) {
+/// Returns the screen it used: there is one, however many nodes there are.
+async fn warm_up(nodes: &[SimNode]) -> Viewer {
     let (orders, reader, sessions) = start(nodes.iter().take(1).cloned().collect());
-    Viewer::new(reader).follow(Instant::now() + WARMING).await;
+    let mut viewer = Viewer::new(reader);
+    viewer.follow(Instant::now() + WARMING).await;
     orders.send_modify(|orders| orders.is_ending = true);
     sessions.join().unwrap();
+    viewer
 }
 
 fn start(nodes: Vec<SimNode>) -> (watch::Sender<Orders>, FleetReader, thread::JoinHandle<()>) {
@@ -294,6 +297,13 @@ impl Viewer {
             seen: Vec::new(),
             samples: 0,
         }
+    }
+
+    /// Looks at another fleet from now on.
+    fn turn_to(&mut self, reader: FleetReader) {
+        self.reader = reader;
+        self.seen.clear();
+        self.samples = 0;
     }
 
     /// Looks until every node shows a complete picture.
