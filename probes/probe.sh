@@ -28,7 +28,6 @@ plan() {    # the timer for the next tick; ticks that have passed meanwhile coun
     if [ "$n" = 1 ] && [ "$pace" -ge 30 ]; then
         due=$((start + 30))
         [ "$due" -gt "$now" ] || due=$((now + 1))
-        [ $due -gt "$now" ] || due=$((now + 1))
     else
         last=$due
         due=$((start + ((now - start) / pace + 1) * pace))

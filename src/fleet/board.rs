@@ -248,27 +248,15 @@ mod tests {
 
     #[test]
     fn a_process_is_of_the_job_that_people_know_whichever_comes_first() {
-        use crate::model::{Absence, Job, JobState, UnseenProcess};
+        use crate::model::{Absence, Job, UnseenProcess};
         let statics =
             ProcessStatics { sluid: Some("s1MXM7XYD0DV00".into()), ..ProcessStatics::default() };
         let mut node = Node::new(name("a"), Duration::ZERO);
         node.unseen = [UnseenProcess { pid: 7, why: Absence::Hidden, statics }].into();
         let job = Job {
-            id: JobId::new("11").unwrap(),
             shown_id: "2_1".into(),
             lasting_id: JobId::new("s1MXM7XYD0DV00"),
-            name: "x".into(),
-            user: "alice".into(),
-            partition: "gpu".into(),
-            account: None,
-            state: JobState::Running,
-            reason: None,
-            submitted_at: None,
-            starts_at: None,
-            ends_at: None,
-            limit: None,
-            node_count: 1,
-            allocations: Arc::default(),
+            ..Job::example("11")
         };
         let jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));
         let number = |board: &Board| {

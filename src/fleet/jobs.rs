@@ -169,21 +169,10 @@ mod tests {
     fn fleet(node: Node, devices: Allotment) -> (Fleet, Job) {
         let allocation = Allocation { node: node.name.clone(), devices };
         let job = Job {
-            id: JobId::new("11").unwrap(),
             shown_id: "2_1".into(),
             lasting_id: JobId::new("s1MXM7XYD0DV00"),
-            name: "x".into(),
-            user: "alice".into(),
-            partition: "gpu".into(),
-            account: None,
-            state: crate::model::JobState::Running,
-            reason: None,
-            submitted_at: None,
-            starts_at: None,
-            ends_at: None,
-            limit: None,
-            node_count: 1,
             allocations: [allocation].into(),
+            ..Job::example("11")
         };
         let jobs = JobList { jobs: vec![job.clone()], ..JobList::default() };
         (Fleet { jobs: Some(Arc::new(jobs)), ..Fleet::new(vec![Arc::new(node)].into()) }, job)

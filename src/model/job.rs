@@ -42,6 +42,31 @@ pub struct Job {
     pub allocations: Arc<[Allocation]>,
 }
 
+#[cfg(test)]
+impl Job {
+    /// A job of alice's that runs, has no nodes yet, and is told nothing more of; for the tests of other rooms.
+    pub(crate) fn example(id: &str) -> Self {
+        let words = |text: &str| Arc::<str>::from(text);
+        Self {
+            id: JobId::new(id).unwrap(),
+            shown_id: words(id),
+            lasting_id: None,
+            name: words("x"),
+            user: words("alice"),
+            partition: words("gpu"),
+            account: None,
+            state: JobState::Running,
+            reason: None,
+            submitted_at: None,
+            starts_at: None,
+            ends_at: None,
+            limit: None,
+            node_count: 1,
+            allocations: Arc::default(),
+        }
+    }
+}
+
 /// What a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobState {

@@ -386,27 +386,14 @@ mod tests {
     }
 
     fn with_jobs(names: &[&str], jobs: &[(&str, &[&str])]) -> Picture {
-        use crate::model::{Allocation, Allotment, JobId, JobList, JobState};
+        use crate::model::{Allocation, Allotment, JobList};
         let allocation = |name: &&str| Allocation {
             node: NodeName::new(name).unwrap(),
             devices: Allotment::Unsaid,
         };
         let job = |(id, nodes): &(&str, &[&str])| Job {
-            id: JobId::new(id).unwrap(),
-            shown_id: (*id).into(),
-            lasting_id: None,
-            name: "x".into(),
-            user: "alice".into(),
-            partition: "gpu".into(),
-            account: None,
-            state: JobState::Running,
-            reason: None,
-            submitted_at: None,
-            starts_at: None,
-            ends_at: None,
-            limit: None,
-            node_count: 1,
             allocations: nodes.iter().map(allocation).collect(),
+            ..Job::example(id)
         };
         let list = JobList { jobs: jobs.iter().map(job).collect(), ..JobList::default() };
         let mut pictured = picture(names);
