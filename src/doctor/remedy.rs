@@ -168,7 +168,7 @@ impl Advice {
                     .to_owned()
             }
             Fault::BadConfiguration { .. } => format!("correct it; ssh -G {node} reads it too"),
-            Fault::Step { .. } => "see squeue --me and scontrol ping".to_owned(),
+            Fault::Step { cause, .. } => cause.remedy().to_owned(),
             Fault::ProgramNotFound { program, .. } => {
                 format!(
                     "install {program}, or name another (--ssh-binary=PROGRAM, --exec 'PROGRAM …')"

@@ -455,7 +455,8 @@ impl StepCause {
         }
     }
 
-    const fn remedy(self) -> &'static str {
+    /// Returns what a person can do about it.
+    pub const fn remedy(self) -> &'static str {
         match self {
             Self::TooOld => "reach the nodes by ssh; srun serves from Slurm 22.05 on",
             Self::NoJob => "--transport srun reaches nodes of running jobs that are your own",
