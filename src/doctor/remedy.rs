@@ -160,7 +160,9 @@ impl Advice {
                 format!("try by hand: ssh -v {node} true")
             }
             Fault::NoJob { .. } => {
-                "submit a job to this node first: salloc or sbatch with -w".to_owned()
+                "submit a job to this node first: salloc or sbatch with -w; if one of yours runs there: \
+                 gtop --slurm --transport srun"
+                    .to_owned()
             }
             Fault::ExecFailed { .. } => {
                 "run the command by hand; it must pass standard input on to a shell on the node, \

@@ -188,7 +188,9 @@ impl FaultKind {
             Self::NoInterpreter => "see whether the login shell works: ssh HOST /bin/sh -c true",
             Self::Silent => "look at the node; gtop connects again by itself",
             Self::BadReply => "see what the login files print: ssh HOST true",
-            Self::NoJob => "gtop comes back once a job of yours runs there",
+            Self::NoJob => {
+                "gtop comes back once a job of yours runs there; if one does: gtop --slurm --transport srun"
+            }
             Self::SessionLost => "gtop connects again by itself",
         }
     }
