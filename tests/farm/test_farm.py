@@ -147,6 +147,16 @@ class Farm(FarmCase):
         nodes = self.snapshot("--tpu-pod", "--exclude", "w[2-3]", GCE_METADATA_HOST=place)["nodes"]
         self.assertEqual([node["name"] for node in nodes], names[:2])
 
+    def test_kubernetes_names_the_workers_in_the_environment(self):
+        around = {"TPU_WORKER_HOSTNAMES": "gpu03,gpu01,gpu02", "TPU_WORKER_ID": "1", "TPU_ACCELERATOR_TYPE": "v5litepod-12"}
+        nodes = self.snapshot("--tpu-pod", **around)["nodes"]
+        self.assertEqual([node["name"] for node in nodes], ["w0 gpu03", "w1 gpu01", "w2 gpu02"])
+        self.assertEqual([node["transport"] for node in nodes], ["native", "local", "native"])
+        around["TPU_WORKER_HOSTNAMES"] = "gpu03,-oProxyCommand=x"
+        done = self.gtop("--tpu-pod", "--once", **around)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("entry 1 of TPU_WORKER_HOSTNAMES", done.stderr)
+
     def test_the_doctor_examines_the_pod(self):
         done = self.gtop("doctor", "--tpu-pod", GCE_METADATA_HOST=self.metadata())
         for words in ("tpu-pod", "v4-32", "4, this machine is w1", "w3 127.0.77.4, by SSH", "w2 127.0.77.2\n", "known by"):

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::fields::{JobAt, Usage, Value};
-use crate::fleet::{Node, at_places};
+use crate::fleet::{Node, at_places, places_around};
 use crate::model::{Allocation, Allotment, Device, Job, JobId, Link, Reason};
 use crate::time::Timestamp;
 use crate::view::filter::value::Wanted;
@@ -122,14 +122,16 @@ impl Filter {
 
     /// Returns the jobs that the scheduler gave a device to.
     fn given<'a>(&'a self, node: &'a Node, device: &'a Device) -> impl Iterator<Item = &'a Job> {
-        let jobs = self.jobs.iter().flat_map(|jobs| jobs.on(&node.name));
-        let has_it = |(_, one): &(&Job, &Allocation)| match &one.devices {
+        let on_node = || self.jobs.iter().flat_map(|jobs| jobs.on(&node.name));
+        let mut arounds = on_node().filter_map(|(job, one)| places_around(node, job, one));
+        let around = arounds.next();
+        let has_it = move |(_, one): &(&Job, &Allocation)| match &one.devices {
             Allotment::Places(places) => {
-                at_places(node, places).is_some_and(|held| held.contains(&device.uuid))
+                at_places(node, places, around).is_some_and(|held| held.contains(&device.uuid))
             }
             Allotment::Count(_) | Allotment::Nothing | Allotment::Unsaid => false,
         };
-        jobs.filter(has_it).map(|(job, _)| job)
+        on_node().filter(has_it).map(|(job, _)| job)
     }
 }
 
