@@ -401,3 +401,30 @@ fn an_allocation_without_programs_of_slurm_is_known_by_its_environment() {
     let problem = &out["roster"]["problem"]["sentence"];
     assert_eq!(problem, "squeue is not on the PATH of this machine");
 }
+
+#[test]
+fn the_doctor_says_when_a_slurm_is_too_old_for_steps_and_tries_none() {
+    const PING: &str =
+        "#!/bin/sh\ncase $1 in ping) echo 'Slurmctld(primary) at login is UP' ;; esac\n";
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let queue = squeue(&format!("record(7, 'RUNNING', '{host}')"));
+    let srun = format!("#!/bin/sh\necho \"$*\" >>{}\necho 'slurm 20.11.9'\n", log.display());
+    let programs = [("squeue", queue.as_str()), ("scontrol", PING), ("srun", srun.as_str())];
+    for (words, line) in [
+        (&["doctor", "--slurm"][..], "  note    srun "),
+        (&["--transport", "srun", "doctor", "--slurm"], "  FAILED  srun "),
+    ] {
+        let (_, out) = gtop(&programs, words);
+        let found = out.lines().find(|found| found.starts_with(line));
+        let found = found.unwrap_or_else(|| unreachable!("{out}"));
+        assert!(
+            found.ends_with("slurm 20.11.9: with this Slurm your own steps would wait for gtop's"),
+            "{found}"
+        );
+        assert!(out.contains("> reach the nodes by ssh; srun serves from Slurm 22.05 on"), "{out}");
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "--version\n");
+        std::fs::remove_file(&log).unwrap();
+    }
+}
