@@ -310,7 +310,9 @@ pub enum Fault {
         why: String,
     },
     /// The node lets in only who has a job there.
-    #[error("the node lets in only who has a job there ({says})")]
+    #[error(
+        "the node lets in only who has a job there ({says}); if one of yours runs there: gtop --slurm --transport srun"
+    )]
     NoJob {
         /// The line that says so.
         says: String,
