@@ -325,8 +325,9 @@ mod tests {
         let mut text = "banner".to_owned();
         for (at, piece) in pieces.iter().enumerate() {
             let piece = std::str::from_utf8(piece).unwrap();
-            let head = format!("\x1egtop1+ n 1 {}/{} ", at + 1, pieces.len());
-            text.extend([&head, piece, "\n"]);
+            let length = piece.len();
+            let head = format!("\x1egtop1+ n 1 {}/{} {length} ", at + 1, pieces.len());
+            text.extend([&head, piece, " n\n"]);
         }
         text += &bye("whole");
         for cut in (0..text.len()).step_by(7) {
