@@ -1,0 +1,279 @@
+//! Who holds what on the nodes that are shown: one account a user, worked out once for a picture.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::fleet::Node;
+use crate::model::{Absence, Bytes, Device, DeviceUse, JobId};
+use crate::view::condition::Standing;
+use crate::view::navigation::{Spot, uses};
+use crate::view::picture::Picture;
+
+/// A device below this share does nothing worth the name.
+const ACTIVE_PERCENT: f32 = 5.0;
+
+/// Who holds something.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Who {
+    /// Somebody with a name.
+    Named(Arc<str>),
+    /// Somebody whose number is all that is known.
+    Number(u32),
+    /// The owner of processes that say nothing of him.
+    Unknown,
+    /// The owners of processes that nodes hide from us.
+    Hidden,
+}
+
+impl Who {
+    /// Returns what to call him.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Named(name) => name.to_string(),
+            Self::Number(number) => format!("uid {number}"),
+            Self::Unknown => "unknown".to_owned(),
+            Self::Hidden => "hidden".to_owned(),
+        }
+    }
+
+    /// Says whether it is somebody we can name.
+    pub(crate) const fn is_known(&self) -> bool {
+        matches!(self, Self::Named(_) | Self::Number(_))
+    }
+}
+
+/// What one user holds. Sums are over fresh nodes only.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Account {
+    /// Devices given to him, or used by his processes; a device of two users counts for both.
+    pub(crate) devices: usize,
+    /// Those of them that work.
+    pub(crate) busy: usize,
+    /// Those of them that do nothing.
+    pub(crate) idle: usize,
+    /// Memory of devices that his processes hold; none when no driver says.
+    pub(crate) memory: Option<Bytes>,
+    /// Power of his devices in watts; what is shared is shared out evenly.
+    pub(crate) power: Option<f32>,
+    /// Processes that use a device.
+    pub(crate) processes: usize,
+    /// His jobs.
+    pub(crate) jobs: BTreeSet<JobId>,
+    /// Where he is.
+    pub(crate) nodes: Vec<Stay>,
+    /// Nodes of these that are fresh.
+    pub(crate) fresh: usize,
+}
+
+/// A user on a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Stay {
+    /// The place of the node in the fleet.
+    pub(crate) place: usize,
+    pub(crate) is_fresh: bool,
+    /// Devices held there.
+    pub(crate) devices: usize,
+    /// His uses of devices there: the place in the node's list and what it is.
+    pub(crate) uses: Vec<(usize, Spot)>,
+}
+
+/// All users.
+#[derive(Debug, Default)]
+pub(crate) struct Crew {
+    pub(crate) accounts: Vec<(Who, Account)>,
+    /// Devices of fresh nodes.
+    pub(crate) devices: usize,
+    /// Those of them that somebody holds.
+    pub(crate) held: usize,
+    /// Power of those devices in watts.
+    pub(crate) power: Option<f32>,
+    /// Nodes that are fresh, and all.
+    pub(crate) nodes: (usize, usize),
+}
+
+/// What a scheduler gave to whom: the job, and devices of one node.
+type Given = (Who, JobId, Vec<Arc<str>>);
+
+/// Who holds the devices of one node, device by device.
+type Holders = BTreeMap<Arc<str>, BTreeSet<Who>>;
+
+impl Crew {
+    /// Works it out; at thousands of nodes this is not for every frame.
+    pub(crate) fn of(picture: &Picture) -> Self {
+        let mut crew = Self::default();
+        let mut accounts: BTreeMap<Who, Account> = BTreeMap::new();
+        let mut given = given(picture);
+        for place in &picture.shown {
+            let Some(node) = picture.fleet.nodes.get(*place) else { continue };
+            if picture.fleet.same_as.contains_key(&node.name) {
+                continue;
+            }
+            let is_fresh = Standing::of(node, picture.now).is_fresh();
+            crew.nodes.1 += 1;
+            crew.nodes.0 += usize::from(is_fresh);
+            let given = given.remove(place).unwrap_or_default();
+            crew.visit(&mut accounts, (*place, node, is_fresh), given);
+        }
+        crew.accounts = accounts.into_iter().collect();
+        crew
+    }
+
+    /// Adds what is held on one node.
+    fn visit(
+        &mut self,
+        accounts: &mut BTreeMap<Who, Account>,
+        (place, node, is_fresh): (usize, &Node, bool),
+        given: Vec<Given>,
+    ) {
+        let whole = wholes(node);
+        let mut holders = Holders::new();
+        let mut stays: BTreeMap<Who, Stay> = BTreeMap::new();
+        let mut hold = |stays: &mut BTreeMap<Who, Stay>, who: &Who, device: &Arc<str>| {
+            let device = whole.get(device).unwrap_or(device);
+            let is_new = holders.entry(Arc::clone(device)).or_default().insert(who.clone());
+            let empty = || Stay { place, is_fresh, devices: 0, uses: Vec::new() };
+            let stay = stays.entry(who.clone()).or_insert_with(empty);
+            stay.devices += usize::from(is_new);
+        };
+        for (who, job, devices) in given {
+            accounts.entry(who.clone()).or_default().jobs.insert(job);
+            for device in &devices {
+                hold(&mut stays, &who, device);
+            }
+        }
+        for (at, spot) in uses(node) {
+            let Some(used) = node.uses.get(at) else { continue };
+            let Some(who) = owner(node, used) else { continue };
+            hold(&mut stays, &who, &used.device);
+            let account = accounts.entry(who.clone()).or_default();
+            account.jobs.extend(node.job_of(used.pid).cloned());
+            if is_fresh {
+                account.processes += 1;
+                if let Some(more) = used.memory.get() {
+                    let sum = account.memory.unwrap_or_default();
+                    account.memory = Some(Bytes(sum.0.saturating_add(more.0)));
+                }
+            }
+            if let Some(stay) = stays.get_mut(&who) {
+                stay.uses.push((at, spot));
+            }
+        }
+        for device in node.devices.iter().filter(|device| is_held_by_nobody_seen(device)) {
+            if !holders.contains_key(&device.uuid) {
+                hold_unseen(&mut holders, &mut stays, device, (place, is_fresh));
+            }
+        }
+        for (who, stay) in stays {
+            let account = accounts.entry(who).or_default();
+            account.fresh += usize::from(is_fresh);
+            account.nodes.push(stay);
+        }
+        if is_fresh {
+            self.share_out(accounts, node, &holders);
+        }
+    }
+
+    /// Counts the devices of a fresh node for those who hold them.
+    fn share_out(&mut self, accounts: &mut BTreeMap<Who, Account>, node: &Node, holders: &Holders) {
+        for device in node.devices.iter().filter(|device| device.parent.is_none()) {
+            self.devices += 1;
+            let power = device.power.get().map(crate::model::Watts::get);
+            if let Some(power) = power {
+                self.power = Some(self.power.unwrap_or_default() + power);
+            }
+            let Some(holders) = holders.get(&device.uuid) else { continue };
+            self.held += 1;
+            let share = device.utilization.get().map(crate::model::Percent::get);
+            let count = u16::try_from(holders.len()).unwrap_or(u16::MAX);
+            for who in holders {
+                let account = accounts.entry(who.clone()).or_default();
+                account.devices += 1;
+                account.busy += usize::from(share.is_some_and(|share| share >= ACTIVE_PERCENT));
+                account.idle += usize::from(share.is_some_and(|share| share < ACTIVE_PERCENT));
+                if let Some(power) = power {
+                    let own = account.power.unwrap_or_default() + power / f32::from(count.max(1));
+                    account.power = Some(own);
+                }
+            }
+        }
+    }
+
+    /// Returns a user's account.
+    pub(crate) fn account(&self, who: &Who) -> Option<&Account> {
+        let at = self.accounts.binary_search_by(|(own, _)| own.cmp(who)).ok()?;
+        self.accounts.get(at).map(|(_, account)| account)
+    }
+}
+
+impl Account {
+    /// Compares by a column, the most first.
+    pub(crate) fn compare(&self, other: &Self, column: &str) -> Ordering {
+        let memory = |account: &Self| account.memory.map(|bytes| bytes.0);
+        match column {
+            "busy" => other.busy.cmp(&self.busy),
+            "idle" => other.idle.cmp(&self.idle),
+            "mem" => memory(other).cmp(&memory(self)),
+            "power" => other.power.unwrap_or(-1.0).total_cmp(&self.power.unwrap_or(-1.0)),
+            "nodes" => other.nodes.len().cmp(&self.nodes.len()),
+            "jobs" => other.jobs.len().cmp(&self.jobs.len()),
+            "procs" => other.processes.cmp(&self.processes),
+            _ => other.devices.cmp(&self.devices),
+        }
+    }
+}
+
+/// Returns the devices a scheduler gave to users, node by node.
+fn given(picture: &Picture) -> BTreeMap<usize, Vec<Given>> {
+    let mut given: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+    if picture.fleet.jobs.is_none() {
+        return given;
+    }
+    for entry in picture.roll().entries.iter().filter(|entry| entry.is_listed) {
+        let who = Who::Named(Arc::clone(&entry.job.user));
+        for part in entry.parts.iter().filter(|part| part.is_shown) {
+            let (Some(place), Some(devices)) = (part.place, &part.held.devices) else { continue };
+            let own = (who.clone(), entry.job.id.clone(), devices.clone());
+            given.entry(place).or_default().push(own);
+        }
+    }
+    given
+}
+
+/// Returns the whole device of each slice.
+fn wholes(node: &Node) -> BTreeMap<Arc<str>, Arc<str>> {
+    let slices = node.devices.iter();
+    slices.filter_map(|one| Some((Arc::clone(&one.uuid), one.parent.clone()?))).collect()
+}
+
+/// Returns whose process it is; none when it has ended.
+fn owner(node: &Node, used: &DeviceUse) -> Option<Who> {
+    let seen = node.process(used.pid).map(|process| &*process.statics);
+    let unseen = node.unseen(used.pid);
+    if seen.is_none() && unseen.is_some_and(|one| one.why == Absence::Gone) {
+        return None;
+    }
+    let statics = seen.or_else(|| unseen.map(|one| &one.statics));
+    let named = statics.and_then(|statics| {
+        let name = statics.user.known().map(|name| Who::Named(Arc::clone(name)));
+        name.or_else(|| statics.uid.get().map(Who::Number))
+    });
+    Some(named.unwrap_or(if unseen.is_some() { Who::Hidden } else { Who::Unknown }))
+}
+
+/// Somebody holds the device, and no process of it is told.
+fn is_held_by_nobody_seen(device: &Device) -> bool {
+    device.parent.is_none()
+        && device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true))
+}
+
+fn hold_unseen(
+    holders: &mut Holders,
+    stays: &mut BTreeMap<Who, Stay>,
+    device: &Device,
+    (place, is_fresh): (usize, bool),
+) {
+    holders.entry(Arc::clone(&device.uuid)).or_default().insert(Who::Hidden);
+    let empty = || Stay { place, is_fresh, devices: 0, uses: Vec::new() };
+    stays.entry(Who::Hidden).or_insert_with(empty).devices += 1;
+}
