@@ -473,6 +473,7 @@ mod tests {
     fn a_job_stays_selected_until_it_ends_and_then_that_is_said() {
         let shown = |navigation: &Navigation, picture: &Picture| match navigation.job(picture) {
             Some(Chosen::Listed { job, .. }) => job.shown_id.to_string(),
+            Some(Chosen::Hidden(job)) => format!("{} hidden", job.shown_id),
             Some(Chosen::Ended(job)) => format!("{} ended", job.shown_id),
             None => "none".to_owned(),
         };
