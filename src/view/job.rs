@@ -168,7 +168,7 @@ pub(crate) fn lines(
     let mut lines = head::lines(picture, scene.taste, &sheet, track, position, size);
     let room = height.saturating_sub(lines.len() + 1);
     if height >= 8 {
-        lines.push(Line::new());
+        lines.push(table::caption(navigation.job_place.measure, width));
     }
     let share = Share::of(&sheet, waiting(scene), room);
     let place = at(&sheet, navigation, scene);

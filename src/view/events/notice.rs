@@ -251,7 +251,7 @@ impl Changes {
     }
 
     fn job(&mut self, job: &Job, verb: &str) {
-        let words = format!("job {} {} of {} {verb}", job.shown_id, job.name, job.user);
+        let words = format!("job {} {verb} · {} of {}", job.shown_id, job.name, job.user);
         self.found.push(Happening {
             at: self.at,
             nodes: job.allocations.iter().map(|one| one.node.clone()).collect(),
@@ -274,4 +274,143 @@ const SLOWED: [Slowed; 3] = [
 fn jobs_of(node: &Node) -> BTreeSet<JobId> {
     let seen = node.processes.iter().filter_map(|process| process.statics.job.clone());
     seen.chain(node.unseen.iter().filter_map(|process| process.statics.job.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::{Fleet, Process, SourceState};
+    use crate::model::{
+        Allocation, Allotment, DeviceFault, FaultKind, ProcessStatics, Reading, Source, SourceFault,
+    };
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    fn node(change: impl FnOnce(&mut Node)) -> Node {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        node.link = Link::Up;
+        let state = |source| SourceState {
+            source,
+            taken_at: Some(at(100)),
+            interval: Duration::from_secs(1),
+            fault: None,
+            absent: None,
+        };
+        node.sources = vec![state(Source::host()), state(Source::new("nvml.processes"))];
+        let device = Device {
+            uuid: "GPU-1".into(),
+            throttle: Reading::Known(Throttle(0)),
+            ecc_uncorrected: Reading::Known(0),
+            ..Device::default()
+        };
+        node.devices = vec![device];
+        node.device_sources = vec![Source::host()].into();
+        change(&mut node);
+        node
+    }
+
+    fn picture(node: Node, second: i64) -> Picture {
+        Picture::new(Fleet::new(vec![Arc::new(node)].into()), at(second))
+    }
+
+    /// What is told when one node becomes the other, a second later.
+    fn told(before: Node, after: Node) -> Vec<String> {
+        let found = changes(&picture(before, 100), &picture(after, 101));
+        assert!(found.iter().all(|one| one.at == at(101)));
+        found.into_iter().map(|one| one.what.words.to_string()).collect()
+    }
+
+    fn down(node: &mut Node) {
+        node.link =
+            Link::Down { fault: crate::model::Fault::new(FaultKind::Silent, ""), retry_at: None };
+    }
+
+    type Change = fn(&mut Node);
+
+    #[test]
+    fn each_turn_of_a_node_and_its_devices_has_words_for_both_ways() {
+        let none: Change = |_| {};
+        let stuck: Change = |node| {
+            node.sources[1].fault = Some(SourceFault {
+                kind: SourceFaultKind::Stuck,
+                call: "".into(),
+                message: "".into(),
+                lasting: Duration::ZERO,
+                at: at(100),
+            });
+        };
+        let hot: Change = |node| node.devices[0].throttle = Reading::Known(Throttle(0x48));
+        let unsaid: Change = |node| node.devices[0].throttle = Reading::default();
+        let lost: Change = |node| node.devices[0].fault = Some(DeviceFault::Lost);
+        let errors: Change = |node| node.devices[0].ecc_uncorrected = Reading::Known(2);
+        let job: Change = |node| {
+            let statics = ProcessStatics { job: JobId::new("7"), ..ProcessStatics::default() };
+            let process = Process { statics: Arc::new(statics), ..Process::default() };
+            node.processes = [process].into();
+        };
+        let cases: [(Change, &[&str], &[&str]); 8] = [
+            (none, &[], &[]),
+            (down, &["silent"], &["back"]),
+            (stuck, &["stuck: nvml.processes"], &["nvml.processes answers again"]),
+            (hot, &["slowed down by heat"], &["no longer slowed down by heat"]),
+            // What is not known has neither begun nor ended.
+            (unsaid, &[], &[]),
+            (lost, &["device lost"], &["device works again"]),
+            (errors, &["uncorrected memory error"], &[]),
+            (job, &["job 7 has processes"], &["job 7 has no process any more"]),
+        ];
+        for (change, begun, ended) in cases {
+            assert_eq!(told(node(none), node(change)), begun);
+            assert_eq!(told(node(change), node(none)), ended);
+        }
+    }
+
+    #[test]
+    fn numbers_that_stop_arriving_are_told_though_the_node_has_not_changed() {
+        let same = Arc::new(node(|_| {}));
+        let of = |second| Picture::new(Fleet::new(vec![Arc::clone(&same)].into()), at(second));
+        let words = |before, after| -> Vec<String> {
+            let found = changes(&of(before), &of(after)).into_iter();
+            found.map(|one| one.what.words.to_string()).collect()
+        };
+        assert_eq!(words(101, 102), Vec::<String>::new());
+        assert_eq!(words(103, 104), ["stale: nothing new arrives"]);
+    }
+
+    #[test]
+    fn a_node_seen_first_and_a_node_that_leaves_are_no_events() {
+        let empty = Picture::new(Fleet::default(), at(100));
+        assert_eq!(changes(&empty, &picture(node(down), 101)), []);
+        assert_eq!(changes(&picture(node(down), 100), &empty), []);
+    }
+
+    #[test]
+    fn jobs_of_a_list_begin_and_end_once_on_all_their_nodes() {
+        let list = |ids: &[&str], second: Option<i64>| {
+            let allocation = |name: &str| Allocation {
+                node: NodeName::new(name).unwrap(),
+                devices: Allotment::Unsaid,
+            };
+            let job = |id: &&str| Job {
+                allocations: ["a", "b"].map(allocation).into(),
+                ..Job::example(id)
+            };
+            let jobs = ids.iter().map(job).collect();
+            Arc::new(JobList { jobs, at: second.map(at), ..JobList::default() })
+        };
+        let picture = |jobs| Picture::new(Fleet { jobs: Some(jobs), ..Fleet::default() }, at(9));
+        let told = |before, after| -> Vec<(String, usize)> {
+            let found = changes(&picture(before), &picture(after)).into_iter();
+            found.map(|one| (one.what.words.to_string(), one.nodes.len())).collect()
+        };
+        let found = told(list(&["1", "2"], Some(1)), list(&["2", "3"], Some(2)));
+        let wanted = ["job 3 started · x of alice", "job 1 ended · x of alice"];
+        assert_eq!(found, wanted.map(|words| (words.to_owned(), 2)));
+        // The first list tells of no beginnings.
+        assert_eq!(told(list(&[], None), list(&["1"], Some(1))), []);
+    }
 }

@@ -46,7 +46,7 @@ pub(super) fn findings(
         let lag = odd.iter().find(|(measure, _, _)| *measure == Measure::Utilization);
         let is_bad = device.fault.is_some() || device.ecc_uncorrected.get().is_some_and(|n| n > 0);
         Some(Finding {
-            device: sheet.name(*at)?,
+            device: sheet.name(*at, u16::MAX)?,
             words: words(device, odd),
             tone: if is_bad { Tone::Bad } else { Tone::Warn },
             lag: lag.map_or(0.0, |(_, own, usual)| usual - own),

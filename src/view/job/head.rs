@@ -147,7 +147,8 @@ fn spreads(taste: &Taste, sheet: &Sheet, track: &Track, width: u16) -> Vec<Line>
         title = title.gap(2).left(if names.is_empty() { "" } else { "ODD" }, odd, Tone::Faint);
     }
     if points > 0 {
-        let words = format!("mean, last {}", lasting(span(usize::from(points) * each)));
+        let minutes = (usize::from(points) * each).min(SECONDS) / 60;
+        let words = format!("mean, last {minutes} min");
         title = title.gap(2).left(&words, points, Tone::Faint);
     }
     let mut lines = vec![title.cut(width)];
@@ -177,10 +178,6 @@ fn spreads(taste: &Taste, sheet: &Sheet, track: &Track, width: u16) -> Vec<Line>
         lines.push(line.cut(width));
     }
     lines
-}
-
-fn span(seconds: usize) -> Duration {
-    Duration::from_secs(u64::try_from(seconds.min(SECONDS)).unwrap_or(0))
 }
 
 /// Names the device that fits least: `gpu02:3`, and how many others do not fit either.

@@ -3,14 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fleet::{Basis, Node};
-use crate::model::{Device, Job, NodeName};
+use crate::model::{Allocation, Allotment, Device, Job, NodeName};
 use crate::nodeset;
 use crate::view::condition::{Standing, flags};
 use crate::view::job::finding::{Finding, Odd, findings};
 use crate::view::job::roll::{Entry, Part};
 use crate::view::job::spread::{Slack, Spread};
+use crate::view::line::cut;
 use crate::view::number::{amount_of_gib, gib, share};
 use crate::view::picture::Picture;
+
+/// Columns of a node's name among what is odd.
+const SHORT: u16 = 19;
 
 /// What a number in the table is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,12 +36,12 @@ impl Measure {
         [Self::Utilization, Self::Memory, Self::Power, Self::Temperature];
 
     /// Returns what stands above its numbers.
-    pub(crate) const fn title(self) -> &'static str {
+    pub(crate) const fn caption(self) -> &'static str {
         match self {
-            Self::Utilization => "UTIL %",
-            Self::Memory => "MEM GiB",
-            Self::Power => "POWER W",
-            Self::Temperature => "TEMP °",
+            Self::Utilization => "utilization of each device, %",
+            Self::Memory => "memory in use of each device, GiB",
+            Self::Power => "power of each device, W",
+            Self::Temperature => "temperature of each device, °",
         }
     }
 
@@ -170,6 +174,16 @@ impl Sheet {
         let stale: Vec<&str> =
             rows.iter().filter(|row| !row.is_fresh).map(|row| row.name.label()).collect();
         let count = |row: &Row| row.cells.len();
+        // A node that has not shown its devices holds as many as it was asked for.
+        let given = |(row, allocation): (&Row, &Allocation)| match &allocation.devices {
+            Allotment::Places(places) if row.is_untold => places.len(),
+            Allotment::Count(count) if row.is_untold => usize::try_from(*count).unwrap_or(0),
+            Allotment::Places(_) | Allotment::Count(_) | Allotment::Nothing | Allotment::Unsaid => {
+                row.cells.len()
+            }
+        };
+        let allocations = parts().map(|(allocation, _)| allocation);
+        let devices = rows.iter().zip(allocations).map(given).sum();
         let mut sheet = Self {
             job: entry.job.clone(),
             is_listed: entry.is_listed,
@@ -178,7 +192,7 @@ impl Sheet {
             hidden: entry.parts.len() - rows.len(),
             left_out: (!stale.is_empty()).then(|| (stale.len(), nodeset::fold(stale))),
             fresh_devices: rows.iter().filter(|row| row.is_fresh).map(count).sum(),
-            devices: rows.iter().map(count).sum(),
+            devices,
             rows,
             spreads: Vec::new(),
             odd: Vec::new(),
@@ -198,11 +212,11 @@ impl Sheet {
         self.odd.iter().find(|(own, _)| *own == measure).map(|(_, names)| names.as_slice())
     }
 
-    /// Names a device by its row and cell: `gpu02:3`.
-    pub(super) fn name(&self, (row, cell): (usize, usize)) -> Option<String> {
+    /// Names a device by its row and cell: `gpu02:3`; the node in so many columns.
+    pub(super) fn name(&self, (row, cell): (usize, usize), most: u16) -> Option<String> {
         let row = self.rows.get(row)?;
         let column = self.columns.get(row.cells.get(cell)?.column)?;
-        Some(format!("{}:{column}", row.name.label()))
+        Some(format!("{}:{column}", cut(row.name.label(), most)))
     }
 
     /// Works out spreads and what is odd, and marks it.
@@ -223,7 +237,8 @@ impl Sheet {
             }
             let slack = measure.slack().unwrap_or(Slack::Fixed(f32::INFINITY));
             let Some(spread) = Spread::of(&values, slack) else { continue };
-            let names = spread.odd.iter().filter_map(|place| self.name(*places.get(*place)?));
+            let names =
+                spread.odd.iter().filter_map(|place| self.name(*places.get(*place)?, SHORT));
             self.odd.push((measure, names.collect()));
             for place in &spread.odd {
                 let own = places.get(*place).zip(values.get(*place));

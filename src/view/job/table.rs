@@ -13,6 +13,8 @@ use crate::view::taste::Taste;
 
 /// The mark in front of a name, and the gap behind it.
 const MARK: u16 = 2;
+/// Words in place of numbers.
+const WORDS: u16 = 27;
 
 /// Widths of the columns; 0 for one that has no room.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +24,8 @@ struct Columns {
     device: u16,
     /// Devices that have room.
     devices: usize,
+    /// All their columns.
+    numbers: u16,
     cpu: u16,
     memory: u16,
     network: u16,
@@ -82,18 +86,19 @@ impl Columns {
             }
         };
         let wanted = u16::try_from(sheet.columns.len()).unwrap_or(u16::MAX);
-        let devices = columns.device.saturating_mul(wanted);
+        let has_words = sheet.rows.iter().any(|row| row.cells.is_empty());
+        let words = if has_words { WORDS } else { 0 };
+        let devices = columns.device.saturating_mul(wanted).max(words);
         take(&mut columns.age, 6, columns.device);
         take(&mut columns.cpu, 4, devices);
         take(&mut columns.network, 5, devices);
         take(&mut columns.memory, 4, devices);
-        columns.devices = usize::from(room / columns.device.max(1)).min(sheet.columns.len());
+        let fitting = room / columns.device;
+        // One column says how many do not fit.
+        let shown = if fitting < wanted { fitting.saturating_sub(1) } else { wanted };
+        columns.devices = usize::from(shown);
+        columns.numbers = columns.device.saturating_mul(fitting.min(wanted)).max(words).min(room);
         columns
-    }
-
-    /// Returns how many columns the devices take.
-    fn devices_width(&self) -> u16 {
-        self.device.saturating_mul(u16::try_from(self.devices).unwrap_or(u16::MAX))
     }
 }
 
@@ -102,6 +107,11 @@ fn titles(look: Look<'_>, columns: &Columns) -> Line {
     for label in look.sheet.columns.iter().take(columns.devices) {
         line = line.right(label, columns.device - 1, Tone::Faint).gap(1);
     }
+    let hidden = look.sheet.columns.len().saturating_sub(columns.devices);
+    let rest = columns.numbers.saturating_sub(line.width() - MARK - columns.name);
+    let more = if hidden > 0 { format!("+{hidden}") } else { String::new() };
+    line = line.right(&more, rest.min(columns.device - 1), Tone::Faint);
+    line = line.gap(rest.saturating_sub(columns.device - 1));
     for (word, width) in [
         ("CPU", columns.cpu),
         ("MEM", columns.memory),
@@ -112,9 +122,12 @@ fn titles(look: Look<'_>, columns: &Columns) -> Line {
             line = line.gap(1).right(word, width, Tone::Faint);
         }
     }
-    let hidden = look.sheet.columns.len().saturating_sub(columns.devices);
-    line = line.gap(2).text(look.measure.title(), Tone::Faint);
-    if hidden > 0 { line.text(format!("  +{hidden} devices"), Tone::Faint) } else { line }
+    line
+}
+
+/// Says what the numbers are.
+pub(super) fn caption(measure: Measure, width: u16) -> Line {
+    Line::of(format!("  {}", measure.caption()), Tone::Faint).cut(width)
 }
 
 fn row(look: Look<'_>, row: &Row, columns: &Columns) -> Line {
@@ -139,9 +152,9 @@ fn row(look: Look<'_>, row: &Row, columns: &Columns) -> Line {
         } else {
             "nobody says which devices"
         };
-        Line::new().gap(1).left(words, columns.devices_width().max(1) - 1, Tone::Faint)
+        Line::new().gap(1).left(words, columns.numbers.max(1) - 1, Tone::Faint)
     } else if row.cells.is_empty() {
-        Line::new().gap(1).left("no devices", columns.devices_width().max(1) - 1, Tone::Faint)
+        Line::new().gap(1).left("no devices", columns.numbers.max(1) - 1, Tone::Faint)
     } else {
         devices(look, node, row, columns)
     };
@@ -181,7 +194,8 @@ fn devices(look: Look<'_>, node: &Node, row: &Row, columns: &Columns) -> Line {
             None => line.gap(columns.device),
         };
     }
-    line
+    let rest = columns.numbers.saturating_sub(line.width());
+    line.gap(rest)
 }
 
 /// Writes one device's number and, behind it, whether there is something to look at.

@@ -78,3 +78,70 @@ fn means(fleet: &Fleet, sheet: &Sheet, now: Timestamp, count: usize) -> Vec<Opti
     }
     sums.into_iter().map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::Node;
+    use crate::model::{Allocation, Allotment, Device, Job, JobList, NodeName, Percent};
+    use crate::view::picture::Picture;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    /// A job of two devices, of which one always works and the other has worked until second 1000.
+    fn picture(second: i64) -> Picture {
+        let mut node = Node::new(NodeName::new("a").unwrap(), Duration::from_secs(300));
+        node.devices = ["GPU-1", "GPU-2", "GPU-3"]
+            .map(|uuid| Device { uuid: uuid.into(), ..Device::default() })
+            .to_vec();
+        for now in 900..=second {
+            for (uuid, share) in [("GPU-1", 90), ("GPU-2", if now < 1_000 { 70 } else { 10 })] {
+                let share = Percent::of(share, 100).unwrap();
+                node.history.record(&uuid.into(), Metric::Utilization, at(now), share);
+            }
+            let other = Percent::of(1, 100).unwrap();
+            node.history.record(&"GPU-3".into(), Metric::Utilization, at(now), other);
+        }
+        let devices = Allotment::Places([0, 1].into());
+        let allocation = Allocation { node: node.name.clone(), devices };
+        let job = Job { allocations: [allocation].into(), ..Job::example("7") };
+        let list = JobList { jobs: vec![job], ..JobList::default() };
+        let fleet = Fleet::new(vec![Arc::new(node)].into());
+        Picture::new(Fleet { jobs: Some(Arc::new(list)), ..fleet }, at(second))
+    }
+
+    fn followed(seconds: &[i64]) -> Track {
+        let mut track = Track::default();
+        for second in seconds {
+            let picture = picture(*second);
+            let sheet = Sheet::of(&picture, &picture.roll().entries[0]);
+            track.follow(&picture.fleet, &sheet, picture.now);
+        }
+        track
+    }
+
+    #[test]
+    fn a_track_followed_step_by_step_is_the_one_worked_out_at_once() {
+        let once = followed(&[1_050]);
+        for steps in [&[1_000, 1_001, 1_002, 1_010, 1_050][..], &[1_050, 1_050], &[1_060, 1_050]] {
+            assert_eq!(followed(steps).means, once.means, "{steps:?}");
+        }
+        assert_eq!(once.means.len(), SECONDS);
+    }
+
+    #[test]
+    fn columns_are_means_of_the_job_s_own_devices_and_gaps_stay_gaps() {
+        let (columns, each) = followed(&[1_049]).columns(30);
+        assert_eq!((columns.len(), each), (30, 10));
+        let rounded = |place: usize| columns[place].map(f32::round);
+        assert_eq!([rounded(29), rounded(25)], [Some(50.0); 2]);
+        assert_eq!([rounded(24), rounded(15)], [Some(80.0); 2]);
+        assert_eq!(rounded(14), None);
+        assert_eq!(followed(&[1_049]).columns(0).0, []);
+    }
+}

@@ -277,3 +277,145 @@ fn hold_unseen(
     let empty = || Stay { place, is_fresh, devices: 0, uses: Vec::new() };
     stays.entry(Who::Hidden).or_insert_with(empty).devices += 1;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::{Fleet, Process, SourceState};
+    use crate::model::{
+        Allocation, Allotment, Job, JobList, Link, NodeName, Percent, ProcessKey, ProcessStatics,
+        Reading, Source, TpuDetails, UnseenProcess, Watts,
+    };
+    use crate::time::Timestamp;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    fn node(name: &str, devices: Vec<Device>, taken_at: Timestamp) -> Node {
+        let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+        node.link = Link::Up;
+        node.device_sources = vec![Source::host(); devices.len()].into();
+        node.devices = devices;
+        node.sources.push(SourceState {
+            source: Source::host(),
+            taken_at: Some(taken_at),
+            interval: Duration::from_secs(1),
+            fault: None,
+            absent: None,
+        });
+        node
+    }
+
+    fn device(uuid: &str, share: f32) -> Device {
+        Device {
+            uuid: uuid.into(),
+            utilization: Reading::judged(Percent::new(share)),
+            power: Reading::judged(Watts::new(300.0)),
+            ..Device::default()
+        }
+    }
+
+    fn using(node: &mut Node, device: &str, pid: u32) {
+        let used = DeviceUse {
+            device: device.into(),
+            pid,
+            memory: Reading::Known(Bytes(10)),
+            ..DeviceUse::default()
+        };
+        node.uses = node.uses.iter().cloned().chain([used]).collect();
+    }
+
+    fn seen(node: &mut Node, pid: u32, statics: ProcessStatics) {
+        let key = ProcessKey { pid, start_ticks: 1 };
+        let process = Process { key, statics: Arc::new(statics), ..Process::default() };
+        node.processes = node.processes.iter().cloned().chain([process]).collect();
+    }
+
+    fn named(user: &str) -> ProcessStatics {
+        ProcessStatics { user: Reading::Known(user.into()), ..ProcessStatics::default() }
+    }
+
+    fn crew(nodes: Vec<Node>, jobs: Option<JobList>) -> Arc<Crew> {
+        let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
+        let fleet = Fleet { jobs: jobs.map(Arc::new), ..Fleet::new(nodes.into()) };
+        Arc::clone(Picture::new(fleet, NOW).crew())
+    }
+
+    fn counts(crew: &Crew, who: &str) -> (usize, usize, usize) {
+        let found = crew.accounts.iter().find(|(own, _)| own.text() == who);
+        let account = &found.unwrap_or_else(|| panic!("no {who}")).1;
+        (account.devices, account.busy, account.idle)
+    }
+
+    #[test]
+    fn a_shared_device_counts_for_both_and_its_power_is_shared_out() {
+        let mut node = node("a", vec![device("GPU-1", 90.0), device("GPU-2", 1.0)], NOW);
+        using(&mut node, "GPU-1", 1);
+        using(&mut node, "GPU-1", 2);
+        using(&mut node, "GPU-2", 2);
+        seen(&mut node, 1, named("ada"));
+        seen(&mut node, 2, named("bob"));
+        let crew = crew(vec![node], None);
+        assert_eq!((crew.devices, crew.held, crew.power), (2, 2, Some(600.0)));
+        assert_eq!((counts(&crew, "ada"), counts(&crew, "bob")), ((1, 1, 0), (2, 1, 1)));
+        let power = |who: &str| crew.account(&Who::Named(who.into())).unwrap().power;
+        assert_eq!((power("ada"), power("bob")), (Some(150.0), Some(450.0)));
+    }
+
+    #[test]
+    fn slices_count_as_the_device_they_are_cut_from() {
+        let slice = |uuid: &str| Device { parent: Some("GPU-1".into()), ..device(uuid, 0.0) };
+        let devices = vec![device("GPU-1", 50.0), slice("MIG-1"), slice("MIG-2")];
+        let mut node = node("a", devices, NOW);
+        using(&mut node, "MIG-1", 1);
+        using(&mut node, "MIG-2", 1);
+        seen(&mut node, 1, named("ada"));
+        let crew = crew(vec![node], None);
+        assert_eq!((crew.devices, crew.held, counts(&crew, "ada")), (1, 1, (1, 1, 0)));
+    }
+
+    #[test]
+    fn those_nobody_can_name_are_told_apart() {
+        let mut node = node("a", vec![device("GPU-1", 90.0)], NOW);
+        for pid in 1..=4 {
+            using(&mut node, "GPU-1", pid);
+        }
+        let number = ProcessStatics { uid: Reading::Known(1_234), ..ProcessStatics::default() };
+        seen(&mut node, 1, number);
+        let unseen = |pid, why| UnseenProcess { pid, why, statics: ProcessStatics::default() };
+        node.unseen = [unseen(2, Absence::Hidden), unseen(3, Absence::Gone)].into();
+        let crew = crew(vec![node], None);
+        let told = crew.accounts.iter().map(|(who, own)| (who.text(), own.processes));
+        let found: Vec<_> = told.collect();
+        let wanted = [("uid 1234", 1), ("unknown", 1), ("hidden", 1)];
+        assert_eq!(found, wanted.map(|(who, count)| (who.to_owned(), count)));
+    }
+
+    #[test]
+    fn a_chip_held_by_nobody_we_see_is_held_by_somebody_hidden() {
+        let is_held = Reading::Known(true);
+        let tpu = Arc::new(TpuDetails { is_held, ..TpuDetails::default() });
+        let chip = Device { tpu: Some(tpu), ..device("tpu-1", 0.0) };
+        let crew = crew(vec![node("a", vec![chip], NOW)], None);
+        assert_eq!(counts(&crew, "hidden"), (1, 0, 1));
+    }
+
+    #[test]
+    fn what_a_scheduler_gave_is_held_and_what_is_old_counts_for_nothing() {
+        let fresh = node("a", vec![device("GPU-1", 0.0), device("GPU-2", 0.0)], NOW);
+        let long_ago = Timestamp::from_micros(0);
+        let mut old = node("b", vec![device("GPU-3", 90.0)], long_ago);
+        using(&mut old, "GPU-3", 1);
+        seen(&mut old, 1, named("bob"));
+        let devices = Allotment::Places([1].into());
+        let allocation = Allocation { node: fresh.name.clone(), devices };
+        let job = Job { allocations: [allocation].into(), ..Job::example("7") };
+        let jobs = JobList { jobs: vec![job], ..JobList::default() };
+        let crew = crew(vec![fresh, old], Some(jobs));
+        assert_eq!((crew.devices, crew.held, crew.nodes), (2, 1, (1, 2)));
+        assert_eq!((counts(&crew, "alice"), counts(&crew, "bob")), ((1, 0, 1), (0, 0, 0)));
+        let bob = crew.account(&Who::Named("bob".into())).unwrap();
+        assert_eq!((bob.fresh, bob.nodes.len(), bob.memory), (0, 1, None));
+    }
+}

@@ -28,7 +28,7 @@ pub(super) struct Columns {
 
 /// The columns behind the name: how one sorts by them, what stands above them, and how wide they are.
 const NAMES: [(&str, &str, u16); 9] = [
-    ("devices", "DEVICES", 7),
+    ("devices", "DEVICES", 8),
     ("devices", "FLEET", 10),
     ("devices", "%", 3),
     ("busy", "BUSY", 5),
@@ -163,7 +163,12 @@ pub(super) fn summary(crew: &Crew, width: u16) -> Vec<Line> {
 }
 
 fn watts(power: f32) -> String {
-    if power >= 10_000.0 { format!("{:.1} kW", power / 1_000.0) } else { format!("{power:.0} W") }
+    match power {
+        power if power < 9_999.5 => format!("{power:.0} W"),
+        power if power < 99_950.0 => format!("{:.1} kW", power / 1e3),
+        power if power < 999_500.0 => format!("{:.0} kW", power / 1e3),
+        power => format!("{:.2} MW", power / 1e6),
+    }
 }
 
 /// Writes one row.
@@ -225,7 +230,7 @@ fn node_row(scene: Scene<'_>, node: &Node, stay: &Stay, columns: &Columns) -> Li
     let front = Line::new().gap(MARK + 2);
     let name = columns.name.saturating_sub(2);
     let front = front.left(node.name.label(), name, Tone::Plain);
-    let mut line = front.gap(columns.gap).right(&stay.devices.to_string(), 7, Tone::Plain);
+    let mut line = front.gap(columns.gap).right(&stay.devices.to_string(), 8, Tone::Plain);
     let word = if stay.devices == 1 { " device" } else { " devices" };
     line = line.text(word, Tone::Faint);
     if stay.is_fresh {
@@ -277,7 +282,13 @@ mod tests {
 
     #[test]
     fn power_fits_its_column_whatever_it_is() {
-        for (power, text) in [(0.0, "0 W"), (9_999.0, "9999 W"), (250_000.0, "250.0 kW")] {
+        for (power, text) in [
+            (0.0, "0 W"),
+            (9_999.0, "9999 W"),
+            (9_999.9, "10.0 kW"),
+            (250_000.0, "250 kW"),
+            (5_360_100.0, "5.36 MW"),
+        ] {
             assert_eq!(watts(power), text);
             assert!(watts(power).len() <= 8);
         }
