@@ -166,10 +166,13 @@ pub(crate) fn lines(
     let track = &navigation.job_place.track;
     let size = (width, height);
     let mut lines = head::lines(picture, scene.taste, &sheet, track, position, size);
-    let room = height.saturating_sub(lines.len() + 1);
+    if height >= 24 {
+        lines.push(Line::new());
+    }
     if height >= 8 {
         lines.push(table::caption(navigation.job_place.measure, width));
     }
+    let room = height.saturating_sub(lines.len());
     let share = Share::of(&sheet, waiting(scene), room);
     let place = at(&sheet, navigation, scene);
     let look = table::Look {

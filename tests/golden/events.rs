@@ -1,8 +1,10 @@
 //! The view of events, in every look and on every kind of fleet.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
+use gtop::fleet::Fleet;
 use gtop::tui::{Look, Stage};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -16,10 +18,13 @@ const LATER: Duration = Duration::from_secs(2);
 
 /// A minute in which much happens.
 fn eventful(look: Look) -> Stage {
-    let mut stage = stage(fleets::with_jobs(), look);
-    stage.show(fleets::a_minute_later(), NOW.plus(LATER));
-    stage.show(fleets::with_jobs(), NOW.plus(LATER * 2));
-    stage.show(fleets::a_minute_later(), NOW.plus(LATER * 3));
+    static FLEETS: LazyLock<(Fleet, Fleet)> =
+        LazyLock::new(|| (fleets::with_jobs(), fleets::a_minute_later()));
+    let (before, after) = &*FLEETS;
+    let mut stage = stage(before.clone(), look);
+    stage.show(after.clone(), NOW.plus(LATER));
+    stage.show(before.clone(), NOW.plus(LATER * 2));
+    stage.show(after.clone(), NOW.plus(LATER * 3));
     press(&mut stage, KEYS);
     stage
 }

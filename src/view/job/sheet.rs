@@ -9,7 +9,7 @@ use crate::view::condition::{Standing, flags};
 use crate::view::job::finding::{Finding, Odd, findings};
 use crate::view::job::roll::{Entry, Part};
 use crate::view::job::spread::{Slack, Spread};
-use crate::view::line::cut;
+use crate::view::line::{cut, width_of};
 use crate::view::number::{amount_of_gib, gib, share};
 use crate::view::picture::Picture;
 
@@ -98,6 +98,10 @@ pub(crate) struct Sheet {
     pub(crate) columns: Vec<String>,
     /// Its nodes that the filter takes.
     pub(crate) rows: Vec<Row>,
+    /// The widest name of them.
+    pub(crate) name: u16,
+    /// On some of them words stand in place of numbers.
+    pub(crate) has_words: bool,
     /// Nodes the filter hides.
     pub(crate) hidden: usize,
     /// Nodes whose numbers are not fresh, and so left out of the sums; folded.
@@ -193,6 +197,8 @@ impl Sheet {
             left_out: (!stale.is_empty()).then(|| (stale.len(), nodeset::fold(stale))),
             fresh_devices: rows.iter().filter(|row| row.is_fresh).map(count).sum(),
             devices,
+            name: rows.iter().map(|row| width_of(row.name.label())).max().unwrap_or(0),
+            has_words: rows.iter().any(|row| row.cells.is_empty()),
             rows,
             spreads: Vec::new(),
             odd: Vec::new(),

@@ -5,7 +5,7 @@ use crate::model::{Bytes, Percent};
 use crate::view::condition::{Standing, own_notes};
 use crate::view::input::Click;
 use crate::view::job::sheet::{Cell, Measure, Row, Sheet};
-use crate::view::line::{Line, Tone, UNKNOWN, width_of};
+use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::Window;
 use crate::view::number::{age, percent, rate, share};
 use crate::view::picture::Picture;
@@ -69,9 +69,8 @@ pub(super) fn lines(look: Look<'_>, window: &mut Window, width: u16, height: usi
 impl Columns {
     /// Gives room to columns in the order of their worth.
     fn fit(sheet: &Sheet, measure: Measure, width: u16) -> Self {
-        let name = sheet.rows.iter().map(|row| width_of(row.name.label())).max().unwrap_or(4);
         let mut columns = Self {
-            name: name.clamp(4, (width / 4).clamp(4, 28)),
+            name: sheet.name.clamp(4, (width / 4).clamp(4, 28)),
             device: match measure {
                 Measure::Utilization | Measure::Temperature => 5,
                 Measure::Memory | Measure::Power => 6,
@@ -86,8 +85,7 @@ impl Columns {
             }
         };
         let wanted = u16::try_from(sheet.columns.len()).unwrap_or(u16::MAX);
-        let has_words = sheet.rows.iter().any(|row| row.cells.is_empty());
-        let words = if has_words { WORDS } else { 0 };
+        let words = if sheet.has_words { WORDS } else { 0 };
         let devices = columns.device.saturating_mul(wanted).max(words);
         take(&mut columns.age, 6, columns.device);
         take(&mut columns.cpu, 4, devices);
