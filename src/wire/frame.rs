@@ -175,8 +175,8 @@ fn decode(text: &[u8]) -> Result<Body, MalformedFrame> {
     let not_json =
         |error: serde_json::Error| MalformedFrame::NotJson(clean(&error.to_string(), 120));
     // Judged once as a whole, and not text by text.
-    let text = std::str::from_utf8(text)
-        .map_err(|error| MalformedFrame::NotJson(error.to_string()))?;
+    let text =
+        std::str::from_utf8(text).map_err(|error| MalformedFrame::NotJson(error.to_string()))?;
     // The kind is looked up first, so that the rest is read straight into its struct. Probes write
     // it first, and samples are nearly all there is.
     let kind = if text.starts_with(SAMPLE) {
