@@ -85,6 +85,7 @@ impl Picture {
 
     /// Takes a picture of what a filter leaves of a fleet; what is wrong is told of all of it.
     pub fn filtered(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
+        let filter = filter.among(fleet.jobs.as_ref());
         let every = 0..fleet.nodes.len();
         let (shown, totals) = if filter.is_empty() {
             (every.collect(), Totals::of(&fleet, now))

@@ -146,6 +146,7 @@ impl Maker {
                 cpus: 64,
                 ticks_per_second: 100,
                 hidepid: 0,
+                job: None,
                 user: "alice".into(),
             },
             intervals: vec![
