@@ -15,7 +15,7 @@ pub use outcome::{Command, Deed, Errand, Outcome, Reply};
 pub use picture::{Picture, Shape, Trouble};
 pub use prompt::Prompt;
 pub use search::{Found, Search};
-pub use taste::{Density, Taste, Thresholds};
+pub use taste::{Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, Visible};
 
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ mod dialog;
 pub mod events;
 mod filter;
 pub mod fleet;
+mod graph;
 mod header;
 mod input;
 pub mod job;

@@ -71,7 +71,7 @@ impl Pen {
         self.at = cell.symbol().is_ascii().then_some((x + 1, y)).or_else(|| {
             let mut letters = cell.symbol().chars();
             let is_block =
-                letters.next().is_some_and(|letter| ('\u{2010}'..'\u{2800}').contains(&letter));
+                letters.next().is_some_and(|letter| ('\u{2010}'..'\u{2900}').contains(&letter));
             (is_block && letters.next().is_none()).then_some((x + 1, y))
         });
     }
