@@ -70,6 +70,29 @@ pub(crate) fn lines(
     lines
 }
 
+/// Lines of the host where there is no end of lines.
+const PRINTED_HOST: usize = 8;
+
+/// Returns all there is to say of a node, however long; graphs would be empty, and are left out.
+pub(crate) fn printed(scene: Scene<'_>, node: &Node, width: u16) -> Vec<Line> {
+    let picture = scene.picture;
+    let mut navigation = Navigation::default();
+    let mut lines = vec![title(picture, node, &navigation, width)];
+    lines.extend(reasons(picture, node, width));
+    if !node.devices.is_empty() {
+        let is_full = scene.taste.density != Density::Compact;
+        let rows = node.devices.len() * if is_full { 2 } else { 1 };
+        lines.extend(devices::lines(scene, node, &mut navigation, width, (rows, is_full)));
+    }
+    lines.extend(host::lines(scene, node, width, PRINTED_HOST));
+    if !node.devices.is_empty() || !node.uses.is_empty() {
+        lines.push(Line::new());
+        let rows = uses(node).len() + 1;
+        lines.extend(processes::lines(scene, node, &mut navigation, width, rows));
+    }
+    lines
+}
+
 /// How much is said of each thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Form {
@@ -212,7 +235,7 @@ fn reasons(picture: &Picture, node: &Node, width: u16) -> Vec<Line> {
 }
 
 /// Breaks words into lines of at most `width`, and no more than a person reads.
-fn wrapped(words: &str, width: u16) -> Vec<String> {
+pub(crate) fn wrapped(words: &str, width: u16) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words.split_whitespace() {
         match lines.last_mut() {
