@@ -95,9 +95,9 @@ mod tests {
     use crate::view::line::Kind;
 
     fn filled(graph: Graph, points: &[Option<f32>]) -> Vec<Vec<u8>> {
-        let row = |line: Line| match &line.pieces[0].kind {
-            Kind::Graph { points, .. } => points.clone(),
-            _ => panic!("no graph"),
+        let row = |line: Line| {
+            let Kind::Graph { points, .. } = &line.pieces[0].kind else { panic!("no graph") };
+            points.clone()
         };
         graph.rows(points, Tone::Mid).into_iter().map(row).collect()
     }
@@ -126,10 +126,8 @@ mod tests {
     }
 
     fn text(line: &Line) -> String {
-        match &line.pieces[0].kind {
-            Kind::Text(text) => text.clone(),
-            _ => panic!("no text"),
-        }
+        let Kind::Text(text) = &line.pieces[0].kind else { panic!("no text") };
+        text.clone()
     }
 
     #[test]

@@ -216,7 +216,6 @@ fn state(picture: &Picture, setting: &Setting<'_>) -> Line {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use jiff::tz::TimeZone;
 
@@ -246,9 +245,8 @@ mod tests {
         };
         let words = |line: &Line| -> String {
             assert!(line.width() <= width, "{line:?}");
-            let text = |piece: &crate::view::line::Piece| match &piece.kind {
-                Kind::Text(text) => text.clone(),
-                _ => String::new(),
+            let text = |piece: &crate::view::line::Piece| {
+                if let Kind::Text(text) = &piece.kind { text.clone() } else { String::new() }
             };
             line.pieces.iter().map(text).collect()
         };

@@ -335,9 +335,8 @@ mod tests {
     use super::*;
 
     fn text(line: &Line) -> String {
-        let own = |piece: &Piece| match &piece.kind {
-            Kind::Text(text) => text.clone(),
-            _ => "#".into(),
+        let own = |piece: &Piece| {
+            if let Kind::Text(text) = &piece.kind { text.clone() } else { "#".into() }
         };
         line.pieces.iter().map(own).collect()
     }

@@ -97,9 +97,9 @@ pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -
 
 const fn told(density: Density) -> &'static str {
     match density {
-        Density::Auto => "as much of each device and of the machine as there is room for",
-        Density::Full => "everything of each device and of the machine",
-        Density::Compact => "a line for each device",
+        Density::Auto => "density: auto",
+        Density::Full => "density: full",
+        Density::Compact => "density: compact",
     }
 }
 

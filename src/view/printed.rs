@@ -31,6 +31,9 @@ pub fn printed(scene: Scene<'_>, title: &str, width: u16) -> Vec<Line> {
     lines
 }
 
+/// Columns a note gets at least.
+const NOTE: u16 = 24;
+
 /// Widths of the columns; 0 for one that has no room.
 struct Columns {
     units: Units,
@@ -53,7 +56,7 @@ impl Columns {
             picture.nodes().map(|node| width_of(&text(node))).max().unwrap_or(0)
         };
         let name = picture.shape.name.max(4);
-        let mut room = width.saturating_sub(name + 6);
+        let mut room = width.saturating_sub(name + 6 + NOTE);
         let mut take = |wanted: u16| {
             let fits = room >= wanted + 2;
             room -= if fits { wanted + 2 } else { 0 };
@@ -65,9 +68,9 @@ impl Columns {
         };
         let devices = take(3);
         let memory = take(widest(&amount).max(7));
-        let age = take(6);
-        let power = take(11);
         let bar = take(10);
+        let power = take(11);
+        let age = take(6);
         let cpu = take(4);
         let users = if width >= 100 { take(widest(&|node| users(node)).clamp(5, 20)) } else { 0 };
         Self { units, name, devices, bar, memory, power, cpu, users, age }

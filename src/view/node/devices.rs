@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::fleet::{Metric, Node, Totals};
-use crate::model::{Bytes, Device, Link, Megahertz, Percent, Reading, Throttle, Watts};
+use crate::model::{Bytes, Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};
 use crate::time::Timestamp;
 use crate::view::Scene;
 use crate::view::condition::{Note, flags, label};
@@ -155,9 +155,25 @@ impl Columns {
             let all = widest(&mut node.devices.iter().map(|device| name(device, true)));
             room.take(&mut columns.name, all.clamp(4, 16));
         }
-        room.take(&mut columns.heat, 4);
-        room.take(&mut columns.power, width_of(&power).max(7));
-        room.take(&mut columns.clocks, 4);
+        let is_told = |read: fn(&Device) -> Option<Reason>| {
+            let mut reasons = node.devices.iter().map(read);
+            // What no device of this make has needs no column.
+            reasons.any(|reason| {
+                reason.is_none_or(|why| why != Reason::NotSupported && !columns.has_chips)
+            })
+        };
+        let has_heat = is_told(|device| device.temperature.reason());
+        let has_power = is_told(|device| device.power.reason());
+        let has_clocks = is_told(|device| device.sm_clock.reason());
+        if has_heat {
+            room.take(&mut columns.heat, 4);
+        }
+        if has_power {
+            room.take(&mut columns.power, width_of(&power).max(7));
+        }
+        if has_clocks {
+            room.take(&mut columns.clocks, 4);
+        }
         room.take(&mut columns.memory_bar, 4);
         room.take(&mut columns.spark, 6);
         if width >= WIDE {
@@ -287,44 +303,46 @@ impl Columns {
         line
     }
 
-    /// Returns the second line of a device: bars of power and bandwidth, then what has no column.
+    /// Returns the second line of a device: bars of power and bandwidth, then what has no column. Of
+    /// a slice only what it tells: it has little of all that.
     fn second(&self, node: &Node, device: &Device, width: u16) -> Line {
         let mut line = Line::new().gap(self.label + 1);
         if device.fault.is_some() {
             return line;
         }
+        let is_slice = device.parent.is_some();
+        let devices = || node.devices.iter();
+        let has_power = devices().any(|one| one.power_share().is_some());
+        let has_traffic = devices().any(|one| facts::bandwidth_share(one).get().is_some());
         let power = device.power_share().map(Percent::get);
         let traffic = facts::bandwidth_share(device).get().map(Percent::get);
-        let bars = [
-            ("power", power, self.load, node.devices.iter().any(|one| one.power_share().is_some())),
-            (
-                "bw",
-                traffic,
-                self.traffic,
-                node.devices.iter().any(|one| facts::bandwidth_share(one).get().is_some()),
-            ),
-        ];
+        let bars =
+            [("power", power, self.load, has_power), ("bw", traffic, self.traffic, has_traffic)];
         for (word, share, thresholds, is_told) in bars {
-            if is_told && line.width() + 16 + SECOND_BAR <= width {
-                line = line
-                    .text(format!("{word} "), Tone::Faint)
-                    .bar(share, SECOND_BAR, thresholds.tone(share))
-                    .right(&percent(share), 4, Tone::Plain)
-                    .text(if share.is_some() { "%" } else { " " }, Tone::Faint)
-                    .gap(2);
+            let has_room = line.width() + 16 + SECOND_BAR <= width;
+            if !is_told || !has_room || (is_slice && share.is_none()) {
+                continue;
             }
+            line = line
+                .gap(1)
+                .text(format!("{word} "), Tone::Faint)
+                .bar(share, SECOND_BAR, thresholds.tone(share))
+                .right(&percent(share), 4, Tone::Plain)
+                .text(if share.is_some() { "%" } else { " " }, Tone::Faint)
+                .gap(1);
         }
         let subject = Subject { node, device, units: self.units };
         for fact in self.rest.iter().filter(|fact| fact.title != "BW") {
             let room = width.saturating_sub(line.width());
-            if room < width_of(fact.word) + 1 + fact.width {
+            let (text, tone) = said(fact, subject);
+            if room < width_of(fact.word) + 2 + fact.width || (is_slice && text == UNKNOWN) {
                 continue;
             }
-            let (text, tone) = said(fact, subject);
+            let gap = if line.width() > self.label + 1 { 2 } else { 1 };
             line = line
+                .gap(gap)
                 .text(format!("{} ", fact.word), Tone::Faint)
-                .left(&text, fact.width, tone)
-                .gap(2);
+                .left(&text, fact.width, tone);
         }
         line
     }

@@ -237,9 +237,8 @@ mod tests {
     use crate::view::line::Kind;
 
     fn words(line: &Line) -> String {
-        let own = |piece: &crate::view::line::Piece| match &piece.kind {
-            Kind::Text(text) => text.clone(),
-            _ => String::new(),
+        let own = |piece: &crate::view::line::Piece| {
+            if let Kind::Text(text) = &piece.kind { text.clone() } else { String::new() }
         };
         line.pieces.iter().map(own).collect()
     }
