@@ -250,7 +250,10 @@ mod tests {
             };
             line.pieces.iter().map(text).collect()
         };
-        lines(scene, (View::Fleet, order), &setting, width, 3).iter().map(words).collect()
+        lines(scene, (View::Fleet, order), &setting, width, 3)
+            .iter()
+            .map(|line| words(line).trim_end().to_owned())
+            .collect()
     }
 
     #[test]

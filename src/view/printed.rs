@@ -45,6 +45,8 @@ struct Columns {
     cpu: u16,
     users: u16,
     age: u16,
+    /// A note stands beside the rest.
+    has_note: bool,
 }
 
 impl Columns {
@@ -56,7 +58,8 @@ impl Columns {
             picture.nodes().map(|node| width_of(&text(node))).max().unwrap_or(0)
         };
         let name = picture.shape.name.max(4);
-        let mut room = width.saturating_sub(name + 6 + NOTE);
+        let has_note = width >= name + 8 + NOTE;
+        let mut room = width.saturating_sub(name + 6 + if has_note { NOTE } else { 0 });
         let mut take = |wanted: u16| {
             let fits = room >= wanted + 2;
             room -= if fits { wanted + 2 } else { 0 };
@@ -73,7 +76,7 @@ impl Columns {
         let age = take(6);
         let cpu = take(4);
         let users = if width >= 100 { take(widest(&|node| users(node)).clamp(5, 20)) } else { 0 };
-        Self { units, name, devices, bar, memory, power, cpu, users, age }
+        Self { units, name, devices, bar, memory, power, cpu, users, age, has_note }
     }
 
     fn titles(&self) -> Line {
@@ -99,10 +102,10 @@ impl Columns {
                 }
             },
         );
-        line.gap(2).text("NOTE", Tone::Faint)
+        if self.has_note { line.gap(2).text("NOTE", Tone::Faint) } else { line }
     }
 
-    fn row(&self, scene: Scene<'_>, node: &Node) -> Line {
+    fn row(&self, scene: Scene<'_>, node: &Node) -> Vec<Line> {
         let picture = scene.picture;
         let standing = Standing::of(node, picture.now);
         let totals = Totals::of_devices(node);
@@ -140,11 +143,20 @@ impl Columns {
         } else {
             line.faded()
         };
-        let mut said = Line::new().gap(2);
-        for (place, (words, tone)) in notes(picture, node).into_iter().enumerate() {
+        // When a node is tried again is no matter for paper.
+        let noted = match node.fault() {
+            Some(fault) => vec![(fault.sentence(), Tone::Bad)],
+            None => notes(picture, node),
+        };
+        let mut said = Line::new();
+        for (place, (words, tone)) in noted.into_iter().enumerate() {
             said = said.text(if place > 0 { " · " } else { "" }, Tone::Faint).text(words, tone);
         }
-        line.then(said)
+        // Beside a very long name no note can be read.
+        if self.has_note || said.width() == 0 {
+            return vec![line.gap(2).then(said)];
+        }
+        vec![line, Line::new().gap(2).then(said)]
     }
 }
 
@@ -160,7 +172,8 @@ fn users(node: &Node) -> String {
 
 fn table(scene: Scene<'_>, width: u16) -> Vec<Line> {
     let columns = Columns::fit(scene, width);
-    let rows = scene.picture.nodes().map(|node| columns.row(scene, &scene.taste.narrowed(node)));
+    let rows =
+        scene.picture.nodes().flat_map(|node| columns.row(scene, &scene.taste.narrowed(node)));
     std::iter::once(columns.titles()).chain(rows).map(|line| line.cut(width)).collect()
 }
 

@@ -78,7 +78,15 @@ pub(crate) fn printed(scene: Scene<'_>, node: &Node, width: u16) -> Vec<Line> {
     let picture = scene.picture;
     let mut navigation = Navigation::default();
     let mut lines = vec![title(picture, node, &navigation, width)];
-    lines.extend(reasons(picture, node, width));
+    // On paper nobody presses F5, and nothing need be cut.
+    match node.fault() {
+        Some(fault) => {
+            let words = wrapped(&fault.sentence(), width).into_iter();
+            lines.extend(words.map(|words| Line::of(words, Tone::Bad).cut(width)));
+            lines.extend(story(node, width));
+        }
+        None => lines.extend(reasons(picture, node, width)),
+    }
     if !node.devices.is_empty() {
         let is_full = scene.taste.density != Density::Compact;
         let rows = node.devices.len() * if is_full { 2 } else { 1 };
@@ -226,12 +234,17 @@ fn reasons(picture: &Picture, node: &Node, width: u16) -> Vec<Line> {
         let sign = if place == 0 { "" } else { " · " };
         line = line.text(sign, Tone::Faint).text(words.as_str(), *tone);
     }
-    let story = whole_story(node).map(|story| wrapped(story, width.saturating_sub(2)));
-    let story = story.into_iter().flatten().enumerate().map(|(place, words)| {
+    let line = Some(line).filter(|line| line.width() > 0);
+    line.into_iter().map(|line| line.cut(width)).chain(story(node, width)).collect()
+}
+
+/// Says what helps.
+fn story(node: &Node, width: u16) -> Vec<Line> {
+    let words = whole_story(node).map(|story| wrapped(story, width.saturating_sub(2)));
+    let told = words.into_iter().flatten().enumerate().map(|(place, words)| {
         Line::of(if place == 0 { "→ " } else { "  " }, Tone::Faint).text(words, Tone::Plain)
     });
-    let lines = std::iter::once(line).chain(story).filter(|line| line.width() > 0);
-    lines.map(|line| line.cut(width)).collect()
+    told.map(|line| line.cut(width)).collect()
 }
 
 /// Breaks words into lines of at most `width`, and no more than a person reads.
