@@ -1,16 +1,18 @@
 //! A question in front of a view, answered by keys before anything else happens.
 
-use crate::view::Scene;
 use crate::view::input::Key;
 use crate::view::line::Line;
 use crate::view::menu::{Menu, Picked};
-use crate::view::outcome::{Command, Outcome};
+use crate::view::outcome::{Command, Deed, Outcome};
+use crate::view::{Scene, node};
 
 /// A question.
 #[derive(Clone, Debug)]
 pub enum Dialog {
     /// By which column are rows sorted?
     Sort(Menu<&'static str>),
+    /// What is charted of each device of a node?
+    Charts(Menu<node::Metric>),
 }
 
 /// What a key did to it.
@@ -22,6 +24,8 @@ pub enum Reaction {
     Close,
     /// It is over, and this is to be done.
     Do(Command),
+    /// The same for one view.
+    Act(Deed),
     /// It is over, with this outcome.
     End(Outcome),
 }
@@ -35,6 +39,11 @@ impl Dialog {
                 Picked::Closed => Reaction::Close,
                 Picked::Choice(column) => Reaction::Do(Command::SortBy(column)),
             },
+            Self::Charts(menu) => match menu.press(key) {
+                Picked::Nothing => Reaction::Stay,
+                Picked::Closed => Reaction::Close,
+                Picked::Choice(metric) => Reaction::Act(Deed::Node(node::Own::Metric(metric))),
+            },
         }
     }
 
@@ -44,6 +53,7 @@ impl Dialog {
         let mut lines = vec![Line::new().rule(width)];
         match self {
             Self::Sort(menu) => lines.extend(menu.lines(width, room.min(menu.height()))),
+            Self::Charts(menu) => lines.extend(menu.lines(width, room.min(menu.height()))),
         }
         lines.truncate(most);
         lines
@@ -53,6 +63,7 @@ impl Dialog {
     pub fn hints(&self) -> Vec<(String, &'static str)> {
         let hints: &[(&str, &'static str)] = match self {
             Self::Sort(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "close")],
+            Self::Charts(_) => &[("↑ ↓", "move"), ("Enter", "on or off"), ("Esc", "close")],
         };
         hints.iter().map(|(key, meaning)| ((*key).to_owned(), *meaning)).collect()
     }
