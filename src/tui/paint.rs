@@ -152,7 +152,7 @@ fn ascii(text: &str) -> Cow<'_, str> {
             _ if letter.is_ascii() => plain.push(letter),
             '–' | '─' => plain.push('-'),
             '…' => plain.push('~'),
-            '·' => plain.push('|'),
+            '·' | '├' | '│' => plain.push('|'),
             '×' => plain.push('x'),
             '°' => plain.push('C'),
             '✗' => plain.push('X'),
@@ -160,6 +160,8 @@ fn ascii(text: &str) -> Cow<'_, str> {
             '←' => plain.push('<'),
             '↑' => plain.push('^'),
             '↓' => plain.push('v'),
+            '└' => plain.push('`'),
+            '␤' => plain.push('$'),
             _ => plain.extend(std::iter::repeat_n('?', letter.width().unwrap_or(0))),
         }
     }
