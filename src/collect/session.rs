@@ -90,6 +90,8 @@ impl Session {
     pub(super) async fn run(mut self, collector: &mut Collector, intake: &mut Intake) -> Ended {
         let Collector { orders, clock, desk, .. } = collector;
         let hello = self.hello.take().map(News::Frame);
+        // What a probe can answer is noted where its node is known.
+        desk.open(&self.node);
         if let Some(News::Frame(frame)) = &hello {
             self.present(desk, frame);
         }

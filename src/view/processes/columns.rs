@@ -14,7 +14,7 @@ use crate::view::processes::rows::{Roll, Sight};
 use crate::view::taste::Density;
 
 /// What a command has at least, before another column is shown.
-const COMMAND: u16 = 16;
+const COMMAND: u16 = 20;
 /// The mark in front of a row.
 const MARK: u16 = 1;
 
@@ -102,13 +102,7 @@ impl Columns {
             Column::Device | Column::Kind | Column::Load | Column::Share => 4,
             Column::Pid | Column::Memory => 7,
             Column::Bandwidth | Column::Cpu => 5,
-            Column::User => {
-                if is_wide {
-                    12
-                } else {
-                    7
-                }
-            }
+            Column::User => roll.user.clamp(4, if is_wide { 16 } else { 9 }),
             Column::Resident => 6,
             Column::Time => 8,
         };

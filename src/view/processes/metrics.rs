@@ -218,7 +218,8 @@ fn numbers(sight: Sight<'_>) -> Line {
     say("%GMBW", percent(share(sight.used.memory_utilization)));
     say("%ENC", percent(share(sight.used.encoder)));
     say("%DEC", percent(share(sight.used.decoder)));
-    say("%MEM", percent(process.and_then(|process| share(process.resident_share))));
+    let own = process.and_then(|process| share(process.resident_share));
+    say("%MEM", or_unknown(own, |own| format!("{own:.1}")));
     let seconds = process.and_then(|process| process.running_seconds.get());
     say("TIME", or_unknown(seconds.map(Duration::from_secs), running));
     line

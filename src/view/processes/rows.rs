@@ -245,8 +245,9 @@ pub(super) struct Roll {
     pub(super) nodes: usize,
     /// Nodes that do not tell who uses their devices, and why the first does not.
     pub(super) silent: Option<(usize, Reason)>,
-    /// The widest name of a node.
+    /// The widest names of a node and of an owner.
     pub(super) name: u16,
+    pub(super) user: u16,
     /// Some processes belong to a job.
     pub(super) has_jobs: bool,
     /// Devices are TPU chips; or some are, and some are none.
@@ -296,7 +297,8 @@ impl Roll {
 
     fn gather(&mut self, picture: &Picture, recipe: &Recipe, before: Option<&Fleet>) {
         self.rows.clear();
-        (self.hidden, self.nodes, self.silent, self.name) = (Hidden::default(), 0, None, 0);
+        (self.hidden, self.nodes, self.silent) = (Hidden::default(), 0, None);
+        (self.name, self.user) = (0, 0);
         (self.has_jobs, self.has_chips, self.has_others) = (false, false, false);
         let here: Vec<(usize, &Arc<Node>)> = match &recipe.place {
             Where::Node(name) => {
@@ -363,6 +365,7 @@ impl Roll {
                 }
             }
             self.has_jobs |= sight.job().is_some();
+            self.user = self.user.max(sight.user().map_or(0, width_of));
             if sight.is_chip() {
                 self.has_chips = true;
             } else {
@@ -376,9 +379,10 @@ impl Roll {
         }
         if !matches!(recipe.place, Where::Job(..)) {
             self.count_hidden(node);
-            let mut places = 0..node.devices.len();
-            let unknown = places.find_map(|place| node.why_users_unknown(place));
-            if let Some(reason) = unknown.filter(|reason| *reason != Reason::NotSampled) {
+            // Of a broken device nobody expects it.
+            let alive = node.devices.iter().enumerate().filter(|(_, one)| one.fault.is_none());
+            let mut reasons = alive.filter_map(|(place, _)| node.why_users_unknown(place));
+            if let Some(reason) = reasons.find(|reason| *reason != Reason::NotSampled) {
                 let (count, first) = self.silent.unwrap_or((0, reason));
                 self.silent = Some((count + 1, first));
             }
