@@ -176,6 +176,24 @@ impl Place {
         self.select(to);
     }
 
+    /// Moves the cursor down, beyond all rows of a process.
+    fn step_beyond(&mut self, tag: &(NodeName, ProcessKey)) {
+        if let Some(Page::Tree(tree)) = self.pages.last_mut() {
+            tree.step(Step::Down);
+            return;
+        }
+        let is_its = |row: &Row| {
+            let sight = row.sight();
+            sight.is_some_and(|sight| {
+                sight.node.name == tag.0 && sight.process.is_some_and(|one| one.key == tag.1)
+            })
+        };
+        let Some(at) = self.cursor_place() else { return };
+        let rows = self.roll.rows.iter().enumerate().skip(at + 1);
+        let next = rows.into_iter().find(|(_, row)| !is_its(row)).map(|(place, _)| place);
+        self.select(next.unwrap_or(at));
+    }
+
     fn tag(&mut self, target: Target) -> Outcome {
         let tag = target.tag();
         if self.tags.remove(&tag).is_some() {
@@ -350,8 +368,9 @@ pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -
                 Ok(target) => target,
                 Err(words) => return Outcome::Say(words),
             };
+            let tag = target.tag();
             let outcome = navigation.processes.tag(target);
-            act(scene, navigation, &Command::Move(Step::Down));
+            navigation.processes.step_beyond(&tag);
             return outcome;
         }
         Own::Tree => return open_tree(scene, navigation),
