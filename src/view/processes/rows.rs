@@ -287,6 +287,10 @@ impl Roll {
             && picture.now.since(self.made_at) < GONE_STAYS
             && picture.now >= self.made_at;
         self.gone.retain(|row| is_followed && !is_late(row));
+        if !is_followed {
+            // Columns grow with what comes, and do not shrink with what goes.
+            (self.name, self.user) = (0, 0);
+        }
         self.gather(picture, &recipe, is_followed.then_some(&before));
         self.sort(recipe.order);
         self.rows.extend(self.gone.iter().cloned());
@@ -298,7 +302,6 @@ impl Roll {
     fn gather(&mut self, picture: &Picture, recipe: &Recipe, before: Option<&Fleet>) {
         self.rows.clear();
         (self.hidden, self.nodes, self.silent) = (Hidden::default(), 0, None);
-        (self.name, self.user) = (0, 0);
         (self.has_jobs, self.has_chips, self.has_others) = (false, false, false);
         let here: Vec<(usize, &Arc<Node>)> = match &recipe.place {
             Where::Node(name) => {

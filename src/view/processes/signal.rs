@@ -144,13 +144,20 @@ impl SignalBox {
         if most > 2 {
             lines.push(columns.titles().cut(width));
         }
+        let mut last = window.top;
         for (target, answer) in self.targets.get(window.range(count)).unwrap_or_default() {
+            let why = answer.as_ref().and_then(|answer| answer.as_ref().err());
+            if lines.len() + 1 + usize::from(why.is_some()) > most {
+                break;
+            }
             lines.push(columns.row(target, self.note(scene, target, answer.as_ref())).cut(width));
+            lines.extend(
+                why.map(|why| Line::new().gap(11).text(why.to_string(), Tone::Bad).cut(width)),
+            );
+            last += 1;
         }
-        if count > rows && lines.len() < most {
-            let left = window.range(count);
-            let words =
-                format!("{} to {} of {count}; ↑ ↓ shows the others", left.start + 1, left.end);
+        if last - window.top < count && lines.len() < most {
+            let words = format!("{} to {last} of {count}; ↑ ↓ shows the others", window.top + 1);
             lines.push(Line::of(words, Tone::Faint).cut(width));
         }
         lines
@@ -162,7 +169,9 @@ impl SignalBox {
             Stage::Choose(menu) => menu.height(),
             Stage::Confirm(_) | Stage::Sent(_) => {
                 let count = self.targets.len();
-                2 + count.min(ROWS) + usize::from(count > ROWS)
+                let failed = |(_, answer): &&(Target, Option<_>)| matches!(answer, Some(Err(_)));
+                let reasons = self.targets.iter().filter(failed).count().min(ROWS);
+                2 + count.min(ROWS) + reasons + usize::from(count > ROWS)
             }
         }
     }
@@ -176,12 +185,12 @@ impl SignalBox {
     ) -> (String, Tone) {
         match (answer, &self.stage) {
             (Some(Ok(())), _) => ("sent".to_owned(), Tone::Accent),
-            (Some(Err(error)), _) => (error.to_string(), Tone::Bad),
+            (Some(Err(_)), _) => ("not sent".to_owned(), Tone::Bad),
             (None, Stage::Sent(_)) => ("waiting for the node".to_owned(), Tone::Faint),
             (None, Stage::Choose(_) | Stage::Confirm(_)) => {
                 match (target.hindrance(scene.picture), target.is_ours) {
                     (Some(words), _) => (words.to_owned(), Tone::Bad),
-                    (None, Some(false)) => ("not yours; only root may".to_owned(), Tone::Warn),
+                    (None, Some(false)) => ("not yours; root only".to_owned(), Tone::Warn),
                     (None, Some(true) | None) => (String::new(), Tone::Plain),
                 }
             }

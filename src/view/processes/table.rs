@@ -8,7 +8,7 @@ use crate::view::Scene;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::Navigation;
-use crate::view::number::{amount, lasting};
+use crate::view::number::{gib, lasting};
 use crate::view::processes::columns::{Columns, Manner, longest_shift, short, state};
 use crate::view::processes::metrics::doing;
 use crate::view::processes::rows::{Row, Sight, Where, column};
@@ -102,7 +102,7 @@ fn title(scene: Scene<'_>, place: &Place, width: u16) -> Line {
     own = own.gap(2).text(many, Tone::Plain);
     if roll.hidden.count > 0 {
         let held = if roll.hidden.memory.0 > 0 {
-            format!(", {}", amount(roll.hidden.memory))
+            format!(", {:.1} GiB", gib(roll.hidden.memory))
         } else {
             String::new()
         };
@@ -112,7 +112,7 @@ fn title(scene: Scene<'_>, place: &Place, width: u16) -> Line {
         let words = format!("{nodes} node{} not told: {}", plural(nodes), reason.text());
         own = own.gap(2).text(words, Tone::Faint);
     }
-    let mut right = Line::new();
+    let mut right = Line::new().gap(2);
     if !place.tags.is_empty() {
         right = right.text(format!("{} tagged", place.tags.len()), Tone::Accent).gap(2);
     }
@@ -120,7 +120,7 @@ fn title(scene: Scene<'_>, place: &Place, width: u16) -> Line {
         right = right.text("* of the whole chip", Tone::Faint).gap(2);
     }
     let sorted = column(place.order.column).map_or("", |column| column.label);
-    let turned = if place.order.is_inverted { ", turned" } else { "" };
+    let turned = if place.order.is_inverted { ", reversed" } else { "" };
     right = right.text(format!("by {sorted}{turned}"), Tone::Faint);
     own.against(right, width)
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::model::{Link, NodeName, ProcessKey};
+use crate::view::line::cut;
 use crate::view::picture::Picture;
 
 /// A process by identity, with what a person knows it by.
@@ -67,7 +68,7 @@ impl Target {
     pub(super) fn name(&self) -> String {
         let user = self.user.as_ref().map_or_else(String::new, |user| format!(" of {user}"));
         let program = super::columns::short(&self.command, false);
-        let program: String = program.chars().take(24).collect();
+        let program = cut(&program, 24);
         let space = if program.is_empty() { "" } else { " " };
         format!("{}{space}{program}{user} on {}", self.key.pid, self.node.label())
     }
