@@ -80,6 +80,11 @@ pub enum Fault {
         /// What the kernel says.
         why: String,
     },
+    /// This machine lets gtop open no more files, and a connection is one.
+    #[error(
+        "too many open files on this machine; watch fewer nodes, or raise the limit (ulimit -Hn tells it)"
+    )]
+    FileLimit,
     /// Nothing listens on the port.
     #[error(
         "connection refused on port {port}; check that sshd runs there, or set Port in ~/.ssh/config"
@@ -305,7 +310,9 @@ pub enum Fault {
         why: String,
     },
     /// The node lets in only who has a job there.
-    #[error("the node lets in only who has a job there ({says})")]
+    #[error(
+        "the node lets in only who has a job there ({says}); if one of yours runs there: gtop --slurm --transport srun"
+    )]
     NoJob {
         /// The line that says so.
         says: String,
@@ -455,7 +462,8 @@ impl StepCause {
         }
     }
 
-    const fn remedy(self) -> &'static str {
+    /// Returns what a person can do about it.
+    pub const fn remedy(self) -> &'static str {
         match self {
             Self::TooOld => "reach the nodes by ssh; srun serves from Slurm 22.05 on",
             Self::NoJob => "--transport srun reaches nodes of running jobs that are your own",
@@ -508,6 +516,7 @@ impl Fault {
         match self {
             Self::NameNotFound { .. }
             | Self::Unreachable { .. }
+            | Self::FileLimit
             | Self::Refused { .. }
             | Self::TimedOut { .. }
             | Self::NotSsh { .. }
@@ -569,6 +578,7 @@ impl Fault {
         match self {
             Self::NameNotFound { .. } => "name not found".into(),
             Self::Unreachable { .. } => "no route".into(),
+            Self::FileLimit => "too many open files here".into(),
             Self::Refused { .. } => "connection refused".into(),
             Self::TimedOut { step, .. } => format!("timed out {step}").into(),
             Self::NotSsh { .. } => "no SSH greeting".into(),

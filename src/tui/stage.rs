@@ -22,6 +22,9 @@ use crate::view::{
 
 /// For how long a message stays.
 const MESSAGE: Duration = Duration::from_secs(4);
+/// When nobody has looked at the terminal for so long, nodes need not sample more often than this.
+const UNATTENDED: Duration = Duration::from_secs(60);
+const UNATTENDED_INTERVAL: Duration = Duration::from_secs(5);
 /// Rows the wheel moves by.
 const WHEEL: usize = 3;
 
@@ -60,6 +63,8 @@ pub struct Stage {
     /// A question that is to be answered first.
     dialog: Option<Dialog>,
     is_focusing: bool,
+    /// Since when nobody looks at the terminal, where it tells.
+    unattended: Option<Timestamp>,
     message: Option<(String, Timestamp)>,
     /// What was drawn last, for clicks.
     drawn: Vec<Line>,
@@ -85,6 +90,7 @@ impl Stage {
             search: None,
             dialog: None,
             is_focusing: false,
+            unattended: None,
             message: None,
             drawn: Vec::new(),
             due: Vec::new(),
@@ -104,7 +110,9 @@ impl Stage {
             // A list of one says less than the one.
             self.navigation.view = View::Node;
         }
-        self.live = Picture::filtered(fleet, now, self.filter.clone());
+        let picture = Picture::filtered(fleet, now, self.filter.clone());
+        self.navigation.events.note(&self.live, &picture);
+        self.live = picture;
         if self.message.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.message = None;
         }
@@ -124,6 +132,19 @@ impl Stage {
     pub fn focus(&self) -> Option<NodeName> {
         let node = self.navigation.node(self.picture()).filter(|_| self.is_focusing)?;
         Some(node.name.clone())
+    }
+
+    /// Takes note of whether somebody looks at the terminal.
+    pub fn attend(&mut self, is_attended: bool, now: Timestamp) {
+        self.unattended = if is_attended { None } else { self.unattended.or(Some(now)) };
+    }
+
+    /// Returns how often nodes are to sample: less often when nobody has looked for a while.
+    pub fn interval(&self, now: Timestamp) -> Duration {
+        match self.unattended {
+            Some(since) if now.since(since) >= UNATTENDED => self.interval.max(UNATTENDED_INTERVAL),
+            Some(_) | None => self.interval,
+        }
     }
 
     /// Takes a key.
@@ -239,7 +260,7 @@ impl Stage {
             }
             Action::Focus => self.is_focusing = !self.is_focusing,
             Action::Filter => self.search = Some(Search::new(&self.filter)),
-            Action::Show(view) => self.go(*view, now),
+            Action::Show(view) => self.go(*view),
             Action::NextView => self.turn_view(true),
             Action::PreviousView => self.turn_view(false),
             Action::View(deed) => {
@@ -270,7 +291,7 @@ impl Stage {
             Outcome::Unused => return None,
             Outcome::Nothing => {}
             Outcome::Say(words) => self.say(words, now),
-            Outcome::Show(view) => self.go(view, now),
+            Outcome::Show(view) => self.go(view),
             Outcome::Open(dialog) => self.dialog = Some(dialog),
             Outcome::Ask(errands) => return Some(Effect::Ask(Request::Ask(errands))),
         }
@@ -325,7 +346,7 @@ impl Stage {
         match click {
             Click::View(view) => {
                 self.help = None;
-                self.go(view, now);
+                self.go(view);
                 Effect::Nothing
             }
             Click::Column(column) => {
@@ -356,16 +377,12 @@ impl Stage {
         self.message = Some((words, now.plus(MESSAGE)));
     }
 
-    fn go(&mut self, view: View, now: Timestamp) {
-        if self.has(view) {
-            self.navigation.view = view;
-        } else {
-            self.say(view::job::NO_JOBS.to_owned(), now);
-        }
+    fn go(&mut self, view: View) {
+        self.navigation.view = view;
     }
 
     fn turn_view(&mut self, is_forward: bool) {
-        let views: Vec<View> = View::ALL.into_iter().filter(|view| self.has(*view)).collect();
+        let views = View::ALL;
         let at = views.iter().position(|view| *view == self.navigation.view).unwrap_or(0);
         let count = views.len().max(1);
         let to = if is_forward { at + 1 } else { at + count - 1 } % count;
@@ -383,17 +400,16 @@ impl Stage {
         }
     }
 
-    /// Says whether there is such a view here.
-    fn has(&self, view: View) -> bool {
-        view != View::Job || self.picture().fleet.jobs.is_some()
-    }
-
     /// Returns the job that is looked at.
     pub fn job(&self) -> Option<JobId> {
-        let is_shown = self.navigation.view == View::Job;
-        match self.navigation.job(self.picture()).filter(|_| is_shown)? {
-            Chosen::Listed { job, .. } => Some(job.id.clone()),
-            Chosen::Ended(_) => None,
+        if self.navigation.view != View::Job {
+            return None;
+        }
+        // A scheduler is asked about what it lists, and not about what processes tell of.
+        let list = self.picture().fleet.jobs.as_ref()?;
+        match self.navigation.job(self.picture())? {
+            Chosen::Listed { job, .. } => list.job(&job.id).map(|job| job.id.clone()),
+            Chosen::Hidden(_) | Chosen::Ended(_) => None,
         }
     }
 
@@ -418,7 +434,7 @@ impl Stage {
         });
         let setting = Setting {
             title: &self.title,
-            interval: self.interval,
+            interval: self.interval(now),
             frozen: self.frozen.as_ref().map(|picture| now.since(picture.now)),
             focus: focus.as_ref(),
             message: self.message.as_ref().map(|(text, _)| text.as_str()),

@@ -216,7 +216,7 @@ fn settle(scene: Scene<'_>, navigation: &mut Navigation) {
             navigation.node(picture).map_or(Where::Fleet, |node| Where::Node(node.name.clone()))
         }
         Scope::Job => match navigation.job(picture) {
-            Some(Chosen::Listed { job, .. } | Chosen::Ended(job)) => {
+            Some(Chosen::Listed { job, .. } | Chosen::Ended(job) | Chosen::Hidden(job)) => {
                 Where::Job(job.id.clone(), job.lasting_id.clone())
             }
             None => Where::Fleet,

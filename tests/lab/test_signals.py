@@ -180,7 +180,7 @@ class Signals(LabCase):
         terminal = self.screen()
         self.select(terminal, "gpu01", pid)
         terminal.type("t")
-        terminal.until("the tree", rf"(?m)^ +{pid} alice +GPU 0 .*[├└]─ .*python")
+        terminal.until("the tree", rf"^ +{pid} +alice +GPU 0 .*[├└]─ .*python")
         terminal.type("e")
         environment = terminal.until("the environment", r"^HOME=/home/alice")
         self.assertIn(str(pid), environment)
