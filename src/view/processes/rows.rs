@@ -428,8 +428,8 @@ impl Roll {
 /// Says whether a node's processes are those it had before, which is so nearly always.
 fn are_the_same(old: &Node, node: &Node) -> bool {
     let [before, after] = [old, node].map(|node| node.processes.iter().map(|one| one.key));
-    let [used, uses] = [old, node].map(|node| node.uses.iter().map(|one| (one.pid, &one.device)));
-    before.eq(after) && used.eq(uses)
+    let [held, holds] = [old, node].map(|node| node.uses.iter().map(|one| (one.pid, &one.device)));
+    before.eq(after) && held.eq(holds)
 }
 
 /// Returns a node's rows in their natural order: by device, and what holds most first.
