@@ -21,6 +21,7 @@ use crate::inventory::slurm::Whose;
 use crate::inventory::{InventoryError, PodError};
 use crate::time::Clock;
 use crate::transport::{Choice, ExecTemplate, Options, Reach, Target, TemplateError, Transport};
+use crate::tui::Look;
 use crate::view::Taste;
 
 mod demo;
@@ -310,7 +311,13 @@ fn watch(
     {
         return Ok(ending);
     }
-    let printing = Printing { is_json: cli.output.json, source: &title, clock: clock.clone() };
+    let printing = Printing {
+        is_json: cli.output.json,
+        source: &title,
+        clock: clock.clone(),
+        taste: Taste::default(),
+        look: Look::from_environment(|name| std::env::var(name).ok()),
+    };
     let ending = if cli.output.watch {
         runtime.block_on(printing.forever(&watch.fleet(), cli.pace.interval, out))?
     } else if cli.output.once || cli.output.json || !io::stdout().is_terminal() {

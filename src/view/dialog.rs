@@ -1,18 +1,19 @@
 //! A question in front of a view, answered by keys before anything else happens.
 
-use crate::view::Scene;
 use crate::view::input::Key;
 use crate::view::line::Line;
 use crate::view::menu::{Menu, Picked};
 use crate::view::outcome::{Command, Deed, Errand, Outcome, Reply};
-use crate::view::processes;
 use crate::view::processes::signal::{Pressed, SignalBox, Taken};
+use crate::view::{Scene, node, processes};
 
 /// A question.
 #[derive(Clone, Debug)]
 pub enum Dialog {
     /// By which column are rows sorted?
     Sort(Menu<&'static str>),
+    /// What is charted of each device of a node?
+    Charts(Menu<node::Metric>),
     /// The same of processes, where a capital letter sorts the other way round.
     SortProcesses(Menu<&'static str>),
     /// Which signal is sent, and really?
@@ -28,7 +29,7 @@ pub enum Reaction {
     Close,
     /// It is over, and this is to be done.
     Do(Command),
-    /// It is over, and this is to be done by one view.
+    /// The same for one view.
     Act(Deed),
     /// It is still open, and waits for the answers to these.
     Ask(Vec<Errand>),
@@ -44,6 +45,11 @@ impl Dialog {
                 Picked::Nothing => Reaction::Stay,
                 Picked::Closed => Reaction::Close,
                 Picked::Choice(column) => Reaction::Do(Command::SortBy(column)),
+            },
+            Self::Charts(menu) => match menu.press(key) {
+                Picked::Nothing => Reaction::Stay,
+                Picked::Closed => Reaction::Close,
+                Picked::Choice(metric) => Reaction::Act(Deed::Node(node::Own::Metric(metric))),
             },
             Self::SortProcesses(menu) => {
                 let is_inverted = matches!(key, Key::Letter(letter) if letter.is_ascii_uppercase());
@@ -88,6 +94,7 @@ impl Dialog {
             Self::Sort(menu) | Self::SortProcesses(menu) => {
                 lines.extend(menu.lines(width, room.min(menu.height())));
             }
+            Self::Charts(menu) => lines.extend(menu.lines(width, room.min(menu.height()))),
             Self::Signal(question) => {
                 lines.extend(question.lines(scene, width, room.min(question.height())));
             }
@@ -100,6 +107,7 @@ impl Dialog {
     pub fn hints(&self) -> Vec<(String, &'static str)> {
         let hints: &[(&str, &'static str)] = match self {
             Self::Sort(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "close")],
+            Self::Charts(_) => &[("↑ ↓", "move"), ("Enter", "on or off"), ("Esc", "close")],
             Self::SortProcesses(_) => &[
                 ("↑ ↓", "move"),
                 ("Enter", "choose"),
