@@ -129,7 +129,7 @@ fn used_by(node: &Node) -> BTreeMap<JobId, Vec<Arc<str>>> {
 
 /// Returns the devices at places of the scheduler's list, where a device that is cut into slices
 /// stands by its slices. `None` when the node has not shown its devices.
-fn at_places(node: &Node, places: &[u32]) -> Option<Vec<Arc<str>>> {
+pub fn at_places(node: &Node, places: &[u32]) -> Option<Vec<Arc<str>>> {
     let has_slices = |device: &Device| {
         node.devices.iter().any(|other| other.parent.as_deref() == Some(&*device.uuid))
     };

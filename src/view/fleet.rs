@@ -1,13 +1,41 @@
-//! The fleet: all nodes, what is wrong with them, and the selected one where there is room.
+//! The fleet: all nodes as a list or as a map of devices, what is wrong with them, and the selected
+//! one where there is room.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::view::Scene;
+use crate::view::dialog::Dialog;
+use crate::view::fleet::cell::{Cells, Quantity};
+use crate::view::fleet::claim::Roll;
+use crate::view::fleet::column::COLUMNS;
+use crate::view::fleet::grouping::Grouping;
+use crate::view::fleet::legend::Tally;
+use crate::view::fleet::letters::Letters;
+use crate::view::fleet::map::{Grid, Spot};
+use crate::view::fleet::plan::{Plan, Row, Wish};
 use crate::view::input::Click;
 use crate::view::line::{self, Line, Tone};
-use crate::view::navigation::{Navigation, View};
+use crate::view::navigation::{self, Navigation, View, Window};
 use crate::view::node::panel;
+use crate::view::order::Order;
 use crate::view::outcome::{Command, Outcome};
 use crate::view::picture::{Picture, Trouble};
 
+mod cell;
+mod claim;
+mod column;
+mod cursor;
+mod detail;
+mod grouping;
+mod head;
+mod idle;
+mod layout;
+mod legend;
+mod letters;
+mod map;
+mod plan;
+mod remark;
 mod table;
 
 /// From this size on, the list and the selected node stand on one screen, however long the list is.
@@ -18,45 +46,244 @@ const PANEL: usize = 10;
 const TROUBLES: usize = 4;
 
 /// Where one is in the fleet.
-#[derive(Clone, Debug, Default)]
-pub struct Place {}
+#[derive(Clone, Debug)]
+pub struct Place {
+    form: Form,
+    order: Order,
+    grouping: Grouping,
+    quantity: Quantity,
+    /// The groups of which only the head is shown.
+    folded: BTreeSet<Arc<str>>,
+    /// Counts how often that changed.
+    folds: u64,
+    /// The group in which the selected node is meant, and whether its head is.
+    group: Option<Arc<str>>,
+    is_on_head: bool,
+    /// The device under the cursor of the map.
+    device: Option<Arc<str>>,
+    /// The column of nodes and of cells that moves up and down keep to, while one is where they led.
+    near: Option<(Spot, (usize, usize))>,
+    grid: Grid,
+    window: Window,
+    plan: Plan,
+    roll: Roll,
+    cells: Cells,
+    letters: Letters,
+    tally: Tally,
+    tracks: table::Tracks,
+}
+
+/// The forms of the view.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Form {
+    /// One line a node.
+    #[default]
+    Table,
+    /// One cell a device.
+    Map,
+}
 
 /// What only the fleet understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {}
+pub enum Own {
+    /// The list, or the map.
+    Form,
+    /// Show another quantity in the map.
+    Quantity,
+    /// The one before.
+    QuantityBefore,
+    /// Let rows stand together by something else.
+    Group,
+    /// By what was before.
+    GroupBefore,
+    /// Fold or unfold the group one is in.
+    Fold,
+    /// Fold all groups.
+    FoldAll,
+    /// Unfold all groups.
+    UnfoldAll,
+    /// To the device at the left; in the list, fold.
+    Left,
+    /// To the device at the right; in the list, unfold.
+    Right,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self {
+            form: Form::default(),
+            order: Order::by("node"),
+            grouping: Grouping::default(),
+            quantity: Quantity::default(),
+            folded: BTreeSet::new(),
+            folds: 0,
+            group: None,
+            is_on_head: false,
+            device: None,
+            near: None,
+            grid: Grid::default(),
+            window: Window::default(),
+            plan: Plan::default(),
+            roll: Roll::default(),
+            cells: Cells::default(),
+            letters: Letters::default(),
+            tally: Tally::default(),
+            tracks: table::Tracks::default(),
+        }
+    }
+}
 
 /// Does what was asked.
 pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Command) -> Outcome {
-    let picture = scene.picture;
-    match command {
-        Command::Move(step) => navigation.step_node(picture, *step),
-        Command::Open => return Outcome::Show(View::Node),
-        Command::Click(Click::Row(place)) => {
-            let is_again = navigation.place(picture) == *place;
-            if let Some(node) = picture.node_at(*place) {
-                navigation.select(node.name.clone());
-            }
-            if is_again {
-                return Outcome::Show(View::Node);
-            }
-        }
-        Command::Back
-        | Command::Click(_)
-        | Command::SortMenu
-        | Command::SortBy(_)
-        | Command::SortNext
-        | Command::SortPrevious
-        | Command::Invert => return Outcome::Unused,
-    }
-    Outcome::Nothing
+    let mut place = std::mem::take(&mut navigation.fleet);
+    place.settle(scene.picture);
+    let outcome = place.act(scene.picture, navigation, command);
+    navigation.fleet = place;
+    outcome
 }
 
 /// Does what only the fleet understands.
-pub(crate) fn act_own(_scene: Scene<'_>, _navigation: &mut Navigation, own: Own) -> Outcome {
-    match own {}
+pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -> Outcome {
+    let mut place = std::mem::take(&mut navigation.fleet);
+    place.settle(scene.picture);
+    let outcome = place.act_own(scene.picture, navigation, own);
+    navigation.fleet = place;
+    outcome
 }
 
-/// The node list, what is wrong below it, and the selected node where there is room.
+impl Place {
+    /// Sees to it that groups, rows and letters are those of a picture.
+    fn settle(&mut self, picture: &Picture) {
+        self.roll.settle(picture);
+        let Self { order, grouping, folded, folds, .. } = self;
+        let wish = Wish { order: *order, grouping: *grouping, folded, folds: *folds };
+        self.plan.settle(picture, &self.roll, wish);
+        let has_letters = matches!(self.quantity, Quantity::Owner | Quantity::Job);
+        if self.form == Form::Map && has_letters {
+            self.tally.settle(picture, &self.roll, self.quantity);
+            self.letters.settle(self.tally.names());
+        }
+    }
+
+    fn act(
+        &mut self,
+        picture: &Picture,
+        navigation: &mut Navigation,
+        command: &Command,
+    ) -> Outcome {
+        match command {
+            Command::Move(step) => self.step(picture, navigation, *step),
+            Command::Open => return self.open(picture, navigation),
+            Command::Click(click) => return self.clicked(picture, navigation, click),
+            Command::SortMenu => return Outcome::Open(Dialog::Sort(self.order.menu(&COLUMNS))),
+            Command::SortBy(column) => self.order.choose(column),
+            Command::SortNext => self.order.turn(&COLUMNS, true),
+            Command::SortPrevious => self.order.turn(&COLUMNS, false),
+            Command::Invert => self.order.is_inverted = !self.order.is_inverted,
+            Command::Back => return Outcome::Unused,
+        }
+        Outcome::Nothing
+    }
+
+    fn act_own(&mut self, picture: &Picture, navigation: &mut Navigation, own: Own) -> Outcome {
+        match own {
+            Own::Form => {
+                self.form = if self.form == Form::Table { Form::Map } else { Form::Table };
+            }
+            Own::Quantity | Own::QuantityBefore => {
+                if self.form == Form::Table {
+                    return Outcome::Say("the map shows that: m".to_owned());
+                }
+                self.quantity = self.quantity.turned(own == Own::Quantity);
+            }
+            Own::Group | Own::GroupBefore => {
+                self.grouping = self.grouping.turned(picture, own == Own::Group);
+                self.folded.clear();
+                self.group = None;
+                self.is_on_head = false;
+                return Outcome::Say(format!("grouped by {}", self.grouping.label()));
+            }
+            Own::Left | Own::Right if self.form == Form::Map && !self.is_on_head => {
+                self.step_beside(picture, navigation, own == Own::Right);
+            }
+            Own::Fold | Own::Left | Own::Right | Own::FoldAll | Own::UnfoldAll
+                if !self.plan.is_grouped =>
+            {
+                return Outcome::Say("g groups the nodes".to_owned());
+            }
+            Own::Fold => self.fold(picture, navigation, None),
+            Own::Left => self.fold(picture, navigation, Some(true)),
+            Own::Right => self.fold(picture, navigation, Some(false)),
+            Own::FoldAll => {
+                self.enter_head(picture, navigation);
+                self.folded = self.plan.groups.iter().map(|group| Arc::clone(&group.key)).collect();
+                self.folds += 1;
+            }
+            Own::UnfoldAll => {
+                self.folded.clear();
+                self.folds += 1;
+            }
+        }
+        Outcome::Nothing
+    }
+
+    fn open(&mut self, picture: &Picture, navigation: &mut Navigation) -> Outcome {
+        match (self.spot(picture, navigation), self.form) {
+            (Some(Spot::Head(_)), _) => {
+                self.fold(picture, navigation, None);
+                Outcome::Nothing
+            }
+            (Some(Spot::Cell(group, member, cell)), form) => {
+                let found = self.plan.member(&picture.fleet, group, member);
+                let Some((member, node)) = found else { return Outcome::Show(View::Node) };
+                navigation.select(node.name.clone());
+                let device = detail::position(node, member, cell)
+                    .and_then(|position| node.devices.get(position))
+                    .filter(|_| form == Form::Map);
+                if let Some(device) = device {
+                    navigation.point_at(navigation::Spot::Device(Arc::clone(&device.uuid)));
+                }
+                Outcome::Show(View::Node)
+            }
+            (None, _) => Outcome::Show(View::Node),
+        }
+    }
+
+    fn clicked(
+        &mut self,
+        picture: &Picture,
+        navigation: &mut Navigation,
+        click: &Click,
+    ) -> Outcome {
+        let to = match (click, self.form) {
+            (Click::Row(row), Form::Table) => match self.plan.rows.get(*row).copied() {
+                Some(Row::Head(group)) => Some(Spot::Head(group)),
+                Some(Row::Node(group, member)) => Some(Spot::Cell(group, member, 0)),
+                None => None,
+            },
+            (Click::Cell(row, column), Form::Map) => {
+                let band = map::bands(&self.plan, self.grid).get(*row).copied();
+                let near = self.grid.at(*column);
+                band.map(|band| map::spot_on(&self.plan, &picture.fleet, band, self.grid, near))
+            }
+            (Click::Row(_) | Click::Cell(..) | Click::View(_) | Click::Column(_), _) => {
+                return Outcome::Unused;
+            }
+        };
+        let Some(to) = to else { return Outcome::Nothing };
+        let before = self.spot(picture, navigation);
+        let is_again = match (before, to, self.form) {
+            (Some(Spot::Cell(group, member, _)), Spot::Cell(to, other, _), Form::Table) => {
+                (group, member) == (to, other)
+            }
+            (before, to, _) => before == Some(to),
+        };
+        self.go(picture, navigation, to);
+        if is_again { self.open(picture, navigation) } else { Outcome::Nothing }
+    }
+}
+
+/// The nodes, what is wrong below them, and the selected one where there is room.
 pub(crate) fn lines(
     scene: Scene<'_>,
     navigation: &mut Navigation,
@@ -67,26 +294,78 @@ pub(crate) fn lines(
     let Some(node) = navigation.node(picture).cloned() else {
         return vec![nothing(picture).cut(width)];
     };
-    let is_large = width >= SPLIT.0 && height >= SPLIT.1;
-    let is_split = is_large || list_share(picture, height) > picture.count();
-    let has_detail = !is_split && height >= 8;
-    let most = if height < 10 { 0 } else { (height / 6).min(TROUBLES) };
-    let troubles = troubles(picture, width, most);
-    let room = height.saturating_sub(usize::from(has_detail) + troubles.len());
-    let list_height = if is_split { list_share(picture, room) } else { room };
-    let mut lines = table::lines(scene, navigation, width, list_height);
-    if is_split {
-        lines.resize(list_height, Line::new());
-        lines.push(Line::new().rule(width));
-        let rest = room.saturating_sub(list_height + 1);
-        lines.extend(panel::lines(scene, &node, navigation, width, rest));
-    }
-    lines.resize(room, Line::new());
-    lines.extend(troubles);
-    if has_detail {
-        lines.push(table::detail(picture, &node.name, width));
-    }
+    let mut place = std::mem::take(&mut navigation.fleet);
+    place.settle(picture);
+    let mut lines = place.lines(scene, navigation, &node, (width, height));
+    navigation.fleet = place;
+    lines.truncate(height);
     lines
+}
+
+impl Place {
+    fn lines(
+        &mut self,
+        scene: Scene<'_>,
+        navigation: &mut Navigation,
+        node: &crate::fleet::Node,
+        (width, height): (u16, usize),
+    ) -> Vec<Line> {
+        let picture = scene.picture;
+        let most = if height < 10 { 0 } else { (height / 6).min(TROUBLES) };
+        let troubles = troubles(picture, width, most);
+        let spot = self.spot(picture, navigation);
+        let is_large = width >= SPLIT.0 && height >= SPLIT.1;
+        let rows = self.plan.rows.len();
+        let is_split =
+            self.form == Form::Table && (is_large || list_share(picture, rows, height) > rows);
+        let has_detail = !is_split && height >= 8;
+        let room = height.saturating_sub(usize::from(has_detail) + troubles.len());
+        let mut lines = match self.form {
+            Form::Map => map::lines(scene, self, spot, (width, room)),
+            Form::Table => {
+                let list = if is_split { list_share(picture, rows, room) } else { room };
+                let at = self.row(spot);
+                let mut window = navigation.list;
+                let mut lines = table::lines(scene, self, &mut window, at, (width, list));
+                navigation.list = window;
+                if is_split {
+                    lines.resize(list, Line::new());
+                    lines.push(Line::new().rule(width));
+                    let rest = room.saturating_sub(list + 1);
+                    lines.extend(panel::lines(scene, node, navigation, width, rest));
+                }
+                lines
+            }
+        };
+        lines.resize(room, Line::new());
+        lines.extend(troubles);
+        if has_detail {
+            lines.push(self.detail(scene, spot, node, width));
+        }
+        lines
+    }
+
+    fn detail(
+        &mut self,
+        scene: Scene<'_>,
+        spot: Option<Spot>,
+        node: &crate::fleet::Node,
+        width: u16,
+    ) -> Line {
+        match (spot, self.form) {
+            (Some(Spot::Head(group)), _) => self
+                .plan
+                .groups
+                .get_mut(group)
+                .map_or_else(Line::new, |group| head::detail(scene, group, width)),
+            (Some(Spot::Cell(group, member, cell)), Form::Map) => {
+                let member = self.plan.member(&scene.picture.fleet, group, member);
+                let position = member.and_then(|(own, node)| detail::position(node, own, cell));
+                detail::line(scene, self, node, position, width)
+            }
+            (Some(Spot::Cell(..)) | None, _) => table::detail(scene.picture, self, node, width),
+        }
+    }
 }
 
 fn nothing(picture: &Picture) -> Line {
@@ -98,8 +377,8 @@ fn nothing(picture: &Picture) -> Line {
 
 /// Lines of the list where it shares the screen with a panel: all it needs if the panel of the
 /// largest node has room below, a third at least.
-fn list_share(picture: &Picture, room: usize) -> usize {
-    let all = picture.count() + 1;
+fn list_share(picture: &Picture, rows: usize, room: usize) -> usize {
+    let all = rows + 1;
     let panel = PANEL + usize::from(picture.shape.devices.min(8));
     all.min(room.saturating_sub(panel).max(room / 3))
 }

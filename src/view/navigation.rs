@@ -315,6 +315,11 @@ impl Navigation {
         }
     }
 
+    /// Puts the cursor on a row of the tables of the selected node.
+    pub fn point_at(&mut self, spot: Spot) {
+        self.cursor = Some(spot);
+    }
+
     /// Takes the cursor out of the tables; says whether it was there.
     pub fn leave_table(&mut self) -> bool {
         self.cursor.take().is_some()

@@ -34,6 +34,15 @@ pub struct Picture {
     pub shown: Vec<usize>,
 }
 
+/// Tells one picture from another: what was worked out for one of them does not serve the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    fleet: usize,
+    jobs: usize,
+    now: Timestamp,
+    filter: String,
+}
+
 /// One thing that is wrong with one or more nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trouble {
@@ -84,6 +93,17 @@ impl Picture {
         let troubles = troubles(&fleet, now);
         let shape = Shape::of(&fleet);
         Self { fleet, now, totals, troubles, shape, filter, shown }
+    }
+
+    /// Returns what tells this picture from another.
+    pub fn stamp(&self) -> Stamp {
+        let jobs = self.fleet.jobs.as_ref().map_or(0, |jobs| Arc::as_ptr(jobs).addr());
+        Stamp {
+            fleet: Arc::as_ptr(&self.fleet.nodes).cast::<()>().addr(),
+            jobs,
+            now: self.now,
+            filter: self.filter.text().to_owned(),
+        }
     }
 
     /// Returns how many nodes are shown.
