@@ -42,6 +42,8 @@ mod table;
 const SPLIT: (u16, usize) = (100, 34);
 /// Lines of a panel besides its devices.
 const PANEL: usize = 10;
+/// Below this width, what is known of a device takes two lines.
+const DETAIL: u16 = 110;
 /// The most lines for what is wrong with the fleet.
 const TROUBLES: usize = 4;
 
@@ -71,6 +73,9 @@ pub struct Place {
     letters: Letters,
     tally: Tally,
     tracks: table::Tracks,
+    rows: table::Rows,
+    /// The filter they were made for.
+    filter: String,
 }
 
 /// The forms of the view.
@@ -129,6 +134,8 @@ impl Default for Place {
             letters: Letters::default(),
             tally: Tally::default(),
             tracks: table::Tracks::default(),
+            rows: table::Rows::default(),
+            filter: String::new(),
         }
     }
 }
@@ -201,7 +208,9 @@ impl Place {
                 self.folded.clear();
                 self.group = None;
                 self.is_on_head = false;
-                return Outcome::Say(format!("grouped by {}", self.grouping.label()));
+                if self.form == Form::Table {
+                    return Outcome::Say(format!("grouped by {}", self.grouping.label()));
+                }
             }
             Own::Left | Own::Right if self.form == Form::Map && !self.is_on_head => {
                 self.step_beside(picture, navigation, own == Own::Right);
@@ -316,32 +325,46 @@ impl Place {
         let spot = self.spot(picture, navigation);
         let is_large = width >= SPLIT.0 && height >= SPLIT.1;
         let rows = self.plan.rows.len();
-        let is_split =
-            self.form == Form::Table && (is_large || list_share(picture, rows, height) > rows);
-        let has_detail = !is_split && height >= 8;
-        let room = height.saturating_sub(usize::from(has_detail) + troubles.len());
+        let panel = 1 + PANEL + usize::from(picture.shape.devices.min(8));
+        let is_split = match self.form {
+            Form::Table => is_large || list_share(picture, rows, height) > rows,
+            Form::Map => {
+                let below = height.saturating_sub(panel + troubles.len() + 2);
+                map::height(scene, self, (width, height)) <= below
+            }
+        };
+        let details = match (is_split, self.form) {
+            (true, Form::Table) => 0,
+            (_, Form::Map) if width < DETAIL && height >= 14 => 2,
+            (..) => usize::from(height >= 8),
+        };
+        let room = height.saturating_sub(details + troubles.len());
+        let list = match self.form {
+            Form::Table if is_split => list_share(picture, rows, room),
+            Form::Map if is_split => map::height(scene, self, (width, height)),
+            Form::Table | Form::Map => room,
+        };
         let mut lines = match self.form {
-            Form::Map => map::lines(scene, self, spot, (width, room)),
+            Form::Map => map::lines(scene, self, spot, (width, list), height),
             Form::Table => {
-                let list = if is_split { list_share(picture, rows, room) } else { room };
                 let at = self.row(spot);
                 let mut window = navigation.list;
-                let mut lines = table::lines(scene, self, &mut window, at, (width, list));
+                let lines = table::lines(scene, self, &mut window, at, (width, list));
                 navigation.list = window;
-                if is_split {
-                    lines.resize(list, Line::new());
-                    lines.push(Line::new().rule(width));
-                    let rest = room.saturating_sub(list + 1);
-                    lines.extend(panel::lines(scene, node, navigation, width, rest));
-                }
                 lines
             }
         };
+        if is_split {
+            lines.resize(list, Line::new());
+            lines.push(Line::new().rule(width));
+            let rest = room.saturating_sub(list + 1);
+            lines.extend(panel::lines(scene, node, navigation, width, rest));
+        }
         lines.resize(room, Line::new());
         lines.extend(troubles);
-        if has_detail {
-            lines.push(self.detail(scene, spot, node, width));
-        }
+        let mut detail = self.detail(scene, spot, node, (width, details));
+        detail.resize(details, Line::new());
+        lines.extend(detail);
         lines
     }
 
@@ -350,20 +373,24 @@ impl Place {
         scene: Scene<'_>,
         spot: Option<Spot>,
         node: &crate::fleet::Node,
-        width: u16,
-    ) -> Line {
+        (width, most): (u16, usize),
+    ) -> Vec<Line> {
+        if most == 0 {
+            return Vec::new();
+        }
         match (spot, self.form) {
-            (Some(Spot::Head(group)), _) => self
-                .plan
-                .groups
-                .get_mut(group)
-                .map_or_else(Line::new, |group| head::detail(scene, group, width)),
+            (Some(Spot::Head(group)), _) => {
+                let group = self.plan.groups.get_mut(group);
+                group.map(|group| head::detail(scene, group, width)).into_iter().collect()
+            }
             (Some(Spot::Cell(group, member, cell)), Form::Map) => {
                 let member = self.plan.member(&scene.picture.fleet, group, member);
                 let position = member.and_then(|(own, node)| detail::position(node, own, cell));
-                detail::line(scene, self, node, position, width)
+                detail::lines(scene, self, (node, position), (width, most))
             }
-            (Some(Spot::Cell(..)) | None, _) => table::detail(scene.picture, self, node, width),
+            (Some(Spot::Cell(..)) | None, _) => {
+                vec![table::detail(scene.picture, self, node, width)]
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Keys of the view of fleet.
 
-use super::{Action, Binding, hint, pair};
+use super::{Action, Binding, hint};
 use crate::view::{Command, Deed, Key, Named, fleet};
 
 pub(super) const BINDINGS: &[Binding] = &[
@@ -16,7 +16,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         keys: &[Key::Letter('b')],
         action: Action::View(Deed::Fleet(fleet::Own::Quantity)),
         help: "what the map shows: utilization, memory, power, temperature, owner, job",
-        hint: Some(hint("by")),
+        hint: None,
     },
     Binding {
         name: "fleet.by-before",
@@ -44,7 +44,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         keys: &[Key::Letter(' ')],
         action: Action::View(Deed::Fleet(fleet::Own::Fold)),
         help: "fold or unfold the group",
-        hint: Some(hint("fold")),
+        hint: None,
     },
     Binding {
         name: "fleet.left",
@@ -79,7 +79,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         keys: &[Key::Letter('.')],
         action: Action::View(Deed::Do(Command::SortNext)),
         help: "sort by the next column",
-        hint: Some(pair("column", "fleet.sort-previous")),
+        hint: None,
     },
     Binding {
         name: "fleet.sort-previous",

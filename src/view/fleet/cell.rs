@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::model::{Celsius, Device, Percent};
+use crate::time::Timestamp;
 use crate::view::Scene;
 use crate::view::condition::{Standing, flags};
 use crate::view::fleet::claim::{Claims, Roll};
@@ -38,6 +39,8 @@ pub(super) enum Quantity {
 
 /// Levels of a cell.
 const LEVELS: u8 = 8;
+/// So many cells move every second; twice as many every other second, and so on.
+const SWIFT: usize = 1_024;
 /// How far beyond its level a load must be, in levels.
 const SLACK: f32 = 0.25;
 /// The temperatures at the lowest and the highest level, in degrees Celsius.
@@ -129,6 +132,8 @@ pub(super) struct Cells {
     now: BTreeMap<usize, Kept>,
     /// Those of the picture before: what keeps levels from wavering.
     before: BTreeMap<usize, Kept>,
+    /// A node's loads move once in so many seconds.
+    pace: usize,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -138,8 +143,14 @@ struct Kept {
 }
 
 impl Cells {
-    /// Begins a frame.
-    pub(super) fn settle(&mut self, picture: &Picture, quantity: Quantity, old: Old) {
+    /// Begins a frame of so many cells.
+    pub(super) fn settle(
+        &mut self,
+        picture: &Picture,
+        (quantity, old): (Quantity, Old),
+        cells: usize,
+    ) {
+        self.pace = 1 + cells / SWIFT;
         let key = (picture.stamp(), quantity, old);
         if self.key.as_ref() == Some(&key) {
             return;
@@ -158,25 +169,43 @@ impl Cells {
         roll: &Roll,
         letters: &Letters,
     ) -> Arc<[(Mark, Tone)]> {
+        // A terminal far away cannot take thousands of cells a second: where there are so many,
+        // each node's loads have their turn. What is news is shown at once.
+        let is_turn = turn(place, scene.picture.now, self.pace);
         if let Some(kept) = self.now.get(&place) {
             return Arc::clone(&kept.marks);
         }
         let Some((_, quantity, old)) = &self.key else { return Arc::default() };
-        let past = self.before.remove(&place).unwrap_or_default().levels;
+        let past = self.before.remove(&place).unwrap_or_default();
         let claims = roll.claims(node);
         let mut levels = Vec::with_capacity(node.devices.len());
         let marks = node.devices.iter().enumerate().map(|(position, device)| {
             let share = quantity.part(device);
-            let before = past.get(position).copied().flatten();
-            let level = share.map(|share| level(share, before));
-            levels.push(level);
+            let before = past.levels.get(position).copied().flatten();
+            let mut level = share.map(|share| level(share, before));
             let judged = Judged { scene, node, position, device, claims: &claims, letters };
-            judged.mark((*quantity, *old), share, level)
+            let mark = judged.mark((*quantity, *old), share, level);
+            let shown = past.marks.get(position).copied();
+            let kept = shown.filter(|shown| !is_turn && is_load(*shown) && is_load(mark));
+            level = if kept.is_some() { before } else { level };
+            levels.push(level);
+            kept.unwrap_or(mark)
         });
         let marks: Arc<[_]> = marks.collect();
         self.now.insert(place, Kept { marks: Arc::clone(&marks), levels });
         marks
     }
+}
+
+/// Says whether it is a node's turn to move.
+fn turn(node: usize, now: Timestamp, pace: usize) -> bool {
+    let second = usize::try_from(now.as_micros().div_euclid(1_000_000)).unwrap_or(0);
+    second.wrapping_add(node) % pace.max(1) == 0
+}
+
+/// Says whether a cell shows how much, and nothing else.
+fn is_load((mark, tone): (Mark, Tone)) -> bool {
+    matches!(mark, Mark::Level(_)) && matches!(tone, Tone::Low | Tone::Mid | Tone::High)
 }
 
 /// Returns the level of a share: the one it was on before, while it is near.
@@ -308,6 +337,15 @@ mod tests {
             (99.0, Some(0), 7),
         ] {
             assert_eq!(level(part, before), expected, "{part} {before:?}");
+        }
+    }
+
+    #[test]
+    fn each_node_has_its_turn_once_in_a_while() {
+        let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
+        for pace in 0..7 {
+            let turns = (0..42).filter(|second| turn(5, at(*second), pace)).count();
+            assert_eq!(turns, 42 / pace.max(1), "{pace}");
         }
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Claim {
     pub(super) users: Vec<Arc<str>>,
     /// A job was given it, or processes hold memory worth the name.
     pub(super) is_held: bool,
+    /// A process uses it.
+    pub(super) is_used: bool,
     /// It is not known who uses it.
     pub(super) is_unsaid: bool,
 }
@@ -118,8 +120,9 @@ impl Roll {
         for (place, ((device, held), claim)) in devices.enumerate() {
             let is_open = device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true));
             claim.is_held |= held.is_worth() || is_open;
+            claim.is_used = held.is_some || is_open;
             claim.is_unsaid = claim.users.is_empty()
-                && (held.is_some || is_open || node.why_users_unknown(place).is_some());
+                && (claim.is_used || node.why_users_unknown(place).is_some());
         }
         claims
     }

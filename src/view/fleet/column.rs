@@ -79,6 +79,12 @@ pub(super) fn sort(groups: &mut [Group], picture: &Picture, roll: &Roll, order: 
     }
 }
 
+/// Returns an arrow: up where values rise from row to row.
+pub(super) fn arrow(order: Order) -> char {
+    let is_rising = matches!(order.column, "node" | "job" | "user") != order.is_inverted;
+    if is_rising { '↑' } else { '↓' }
+}
+
 fn compare(one: Option<&Worth>, other: Option<&Worth>, order: Order) -> Ordering {
     let turned = |ordering: Ordering| if order.is_inverted { ordering.reverse() } else { ordering };
     match (one, other) {

@@ -1,4 +1,4 @@
-//! One line about the device under the cursor of the heat map.
+//! A line or two about the device under the cursor of the heat map.
 
 use crate::fleet::Node;
 use crate::model::{Celsius, Device, Percent, Watts};
@@ -12,21 +12,23 @@ use crate::view::fleet::legend::unit_of_heat;
 use crate::view::fleet::plan::Member;
 use crate::view::fleet::remark::span;
 use crate::view::fleet::table;
-use crate::view::line::{Line, Tone};
+use crate::view::line::{Line, Tone, cut, flow};
 use crate::view::number::{memory_with_unit, or_unknown, percent, share};
 
-/// Returns what is known of a device in one line; of the node where it shows none.
-pub(super) fn line(
+/// A longer name must leave room for what is known.
+const LONGEST_NAME: u16 = 40;
+
+/// Returns what is known of a device in a few lines; of the node where it shows none.
+pub(super) fn lines(
     scene: Scene<'_>,
     place: &Place,
-    node: &Node,
-    position: Option<usize>,
-    width: u16,
-) -> Line {
+    (node, position): (&Node, Option<usize>),
+    (width, most): (u16, usize),
+) -> Vec<Line> {
     let picture = scene.picture;
     let found = position.and_then(|position| Some((position, node.devices.get(position)?)));
     let Some((position, device)) = found else {
-        return table::detail(picture, place, node, width);
+        return vec![table::detail(picture, place, node, width)];
     };
     let claims = place.roll.claims(node);
     let claim = claims.devices.get(position).cloned().unwrap_or_default();
@@ -47,7 +49,7 @@ pub(super) fn line(
     parts.push((power(device), Tone::Plain));
     let heat = device.temperature.get().map(Celsius::get);
     let unit = unit_of_heat(scene);
-    let heat = or_unknown(heat, |celsius| format!("{:.0} {unit}", degrees(scene, celsius)));
+    let heat = or_unknown(heat, |celsius| format!("{:.0}{unit}", degrees(scene, celsius)));
     parts.push((heat, Tone::Plain));
     let users: Vec<String> = claim.users.iter().map(ToString::to_string).collect();
     let jobs: Vec<String> = claim.jobs.iter().map(|job| place.roll.name(job)).collect();
@@ -69,12 +71,16 @@ pub(super) fn line(
         parts.extend(flags.into_iter().filter(|(words, _)| words.starts_with("ECC")));
     }
     let name = label(node, device);
-    let mut line =
-        Line::of(node.name.as_str(), Tone::Strong).text(format!(" · device {name}"), Tone::Strong);
-    for (words, tone) in parts {
-        line = line.text(" · ", Tone::Faint).text(words, tone);
-    }
-    line.cut(width)
+    parts.insert(
+        0,
+        (format!("{} · device {name}", cut(node.name.as_str(), LONGEST_NAME)), Tone::Strong),
+    );
+    let last = parts.len() - 1;
+    let parts = parts.into_iter().enumerate().map(|(place, (words, tone))| {
+        let line = Line::of(words, tone);
+        if place < last { line.text(" ·", Tone::Faint) } else { line }
+    });
+    flow(parts.collect(), 1, width, most)
 }
 
 fn power(device: &Device) -> String {

@@ -258,7 +258,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
-    use crate::model::{Device, NodeName, Reading};
+    use crate::model::{NodeName, Reading};
     use crate::time::Timestamp;
 
     fn picture(names: impl IntoIterator<Item = String>) -> Picture {

@@ -10,12 +10,16 @@ use crate::view::header::power;
 use crate::view::line::{Line, Tone, cut, width_of};
 use crate::view::number::{memory_with_unit, percent};
 
+/// In fewer columns, a name leaves no room for anything else.
+const NARROW: u16 = 28;
+
 /// Returns the head as a row of the table, its sums in the columns of the nodes.
 pub(super) fn row(scene: Scene<'_>, place: &mut Place, group: usize, columns: &Columns) -> Line {
     let picture = scene.picture;
     let Some(group) = place.plan.groups.get_mut(group) else { return Line::new() };
     let totals = group.totals(&picture.fleet, picture.now);
     let Columns { gap, .. } = *columns;
+    let is_narrow = columns.front() < NARROW;
     let line = sign(group).then(front(group, &totals, columns.front()));
     let blank = vec![None; usize::from(columns.spark)];
     let mut line = line.then(table::numbers(scene, &totals, columns, blank));
@@ -23,7 +27,18 @@ pub(super) fn row(scene: Scene<'_>, place: &mut Place, group: usize, columns: &C
     for width in rest {
         line = line.gap(gap + width);
     }
-    if columns.note > 0 { line.gap(gap).then(counts(&totals)) } else { line }
+    if columns.note == 0 {
+        return line;
+    }
+    line = line.gap(gap);
+    if is_narrow {
+        line = line.text(nodes(group.members.len()), Tone::Plain);
+    }
+    let counts = counts(&totals);
+    if is_narrow && counts.width() > 0 {
+        line = line.text(" · ", Tone::Faint);
+    }
+    line.then(counts)
 }
 
 /// Returns the head as a line of the map, its sums as text.
@@ -33,9 +48,11 @@ pub(super) fn line(scene: Scene<'_>, group: &mut Group, width: u16) -> Line {
     let nodes = nodes(group.members.len());
     let mut sums = Line::of(nodes, Tone::Plain);
     let parts = [
-        totals.utilization.map(|share| format!("{}%", percent(Some(share.get())))),
-        totals.memory_total.map(|_| memory_with_unit(totals.memory_used, totals.memory_total)),
-        totals.power_limit.map(|_| power(totals.power, totals.power_limit)),
+        totals.utilization.map(|share| format!("{:>3}%", percent(Some(share.get())))),
+        totals
+            .memory_total
+            .map(|_| steady(&memory_with_unit(totals.memory_used, totals.memory_total))),
+        totals.power_limit.map(|_| steady(&power(totals.power, totals.power_limit))),
     ];
     for part in parts.into_iter().flatten() {
         sums = sums.gap(2).text(part, Tone::Plain);
@@ -61,6 +78,13 @@ pub(super) fn detail(scene: Scene<'_>, group: &mut Group, width: u16) -> Line {
     line.then(counts(&totals)).text(hint, Tone::Faint).cut(width)
 }
 
+/// Pads the first part of `used/total unit` to the width of the second: a sum must not move the next.
+fn steady(pair: &str) -> String {
+    let total = pair.split_once('/').map_or(0, |(_, rest)| rest.find(' ').unwrap_or(rest.len()));
+    let used = pair.find('/').unwrap_or(0);
+    format!("{}{pair}", " ".repeat(total.saturating_sub(used)))
+}
+
 fn sign(group: &Group) -> Line {
     Line::of(if group.is_folded { "▸" } else { "▾" }, Tone::Accent).gap(MARK - 1)
 }
@@ -71,6 +95,9 @@ fn nodes(count: usize) -> String {
 
 /// Its name, who and where, and how many nodes, in so many columns.
 fn front(group: &Group, totals: &Totals, width: u16) -> Line {
+    if width < NARROW {
+        return Line::new().left(&group.title, width, Tone::Strong);
+    }
     let mut count = nodes(group.members.len());
     if width >= 50 {
         let word = if totals.devices == 1 { "device" } else { "devices" };
@@ -95,12 +122,18 @@ fn counts(totals: &Totals) -> Line {
         (totals.held, "held", Tone::Plain),
         (totals.free, "free", Tone::Faint),
     ];
+    let digits = totals.devices.to_string().len();
     let mut line = Line::new();
-    for (count, word, tone) in parts.into_iter().filter(|(count, _, _)| *count > 0) {
+    for (place, (count, word, tone)) in parts.into_iter().enumerate() {
+        if count == 0 {
+            continue;
+        }
         if line.width() > 0 {
             line = line.text(" · ", Tone::Faint);
         }
-        line = line.text(format!("{count} {word}"), tone);
+        // What changes every second keeps its width.
+        let digits = if place < 3 { 1 } else { digits };
+        line = line.text(format!("{count:>digits$} {word}"), tone);
     }
     line
 }

@@ -85,7 +85,7 @@ pub(super) fn held(
 /// Returns the device that lags furthest behind the others of its job; on a node without jobs,
 /// behind the others that are used.
 pub(super) fn lag(node: &Node, claims: &Claims, now: Timestamp) -> Option<Lag> {
-    let used = |position: usize| claims.devices.get(position).filter(|claim| claim.is_held);
+    let used = |position: usize| claims.devices.get(position).filter(|claim| claim.is_used);
     let load = |position: usize| share(node.devices.get(position)?.utilization);
     let mut lags = Vec::new();
     for (position, device) in node.devices.iter().enumerate() {
@@ -147,14 +147,15 @@ mod tests {
         node
     }
 
-    fn seconds(span: u64, is_open: bool) -> Option<Span> {
-        Some(Span { span: Duration::from_secs(span), is_open })
+    fn seconds(span: u64, is_open: bool) -> Span {
+        Span { span: Duration::from_secs(span), is_open }
     }
 
     fn held_by(jobs: &[&str]) -> Claims {
         let claim = |job: &&str| Claim {
             jobs: JobId::new(job).into_iter().collect(),
             is_held: true,
+            is_used: true,
             ..Claim::default()
         };
         Claims { devices: jobs.iter().map(claim).collect(), ..Claims::default() }
@@ -166,9 +167,9 @@ mod tests {
         let work = [vec![Some(80.0)], vec![Some(1.0); 20]].concat();
         let gaps = [vec![Some(1.0)], vec![None; 9], vec![Some(2.0)]].concat();
         for (points, found) in [
-            (vec![Some(0.0); 100], seconds(100, true)),
-            (work, seconds(20, false)),
-            (gaps, seconds(11, true)),
+            (vec![Some(0.0); 100], Some(seconds(100, true))),
+            (work, Some(seconds(20, false))),
+            (gaps, Some(seconds(11, true))),
             (vec![Some(9.0)], None),
             (vec![None], None),
         ] {
@@ -195,7 +196,7 @@ mod tests {
         let slow = [vec![Some(90.0); 10], vec![Some(12.0); 30]].concat();
         let node = node(&[&busy, &busy, &slow, &busy]);
         let found = lag(&node, &held_by(&["1", "1", "1", "1"]), NOW);
-        let lasting = Span { span: Duration::from_secs(30), is_open: false };
+        let lasting = seconds(30, false);
         assert_eq!(found, Some(Lag { position: 2, percent: 12.0, lasting }));
         for (jobs, lags) in [(["1", "1", "2", "1"], None), (["1", "2", "2", "2"], Some(2))] {
             assert_eq!(lag(&node, &held_by(&jobs), NOW).map(|lag| lag.position), lags);

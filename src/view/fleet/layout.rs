@@ -1,12 +1,13 @@
 //! The columns of the node list: which there are, and how wide.
 
+use crate::view::fleet::column::arrow;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, width_of};
 use crate::view::order::Order;
 use crate::view::picture::{Picture, Shape};
 
 /// Widths of the columns; 0 for one that has no room.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Columns {
     pub(super) gap: u16,
     pub(super) name: u16,
@@ -26,6 +27,8 @@ pub(super) struct Columns {
     pub(super) has_limits: bool,
     pub(super) memory_decimals: usize,
     pub(super) is_kilowatts: bool,
+    /// Many rows are in sight.
+    pub(super) is_calm: bool,
 }
 
 /// The mark in front of a name, and the gap behind it.
@@ -157,8 +160,7 @@ impl Titles {
         if column != self.order.column || is_usual {
             return (word.to_owned(), Tone::Faint);
         }
-        let is_rising = matches!(column, "node" | "job" | "user") != self.order.is_inverted;
-        let arrow = if is_rising { '↑' } else { '↓' };
+        let arrow = arrow(self.order);
         let full = format!("{word}{arrow}");
         let word = if width_of(&full) <= width { full } else { word.to_owned() };
         (word, Tone::Accent)

@@ -7,9 +7,10 @@ use crate::view::Scene;
 use crate::view::fleet::Place;
 use crate::view::fleet::cell::{FAULTY, HEAT, HELD, NOBODY, Quantity, SEVERAL, STALE, UNSAID};
 use crate::view::fleet::claim::{Claim, Roll, whole_devices};
-use crate::view::fleet::column::degrees;
+use crate::view::fleet::column::{self, COLUMNS, degrees};
 use crate::view::fleet::grouping::Grouping;
 use crate::view::line::{Line, Mark, Tone, flow};
+use crate::view::order::Order;
 use crate::view::picture::{Picture, Stamp};
 
 /// How many devices each of those has that letters stand for; the largest first.
@@ -74,6 +75,9 @@ pub(super) fn lines(scene: Scene<'_>, place: &Place, width: u16, height: usize) 
         lines.insert(0, choice(place, width));
     }
     lines.truncate(most);
+    if height >= 16 {
+        lines.push(Line::new());
+    }
     lines
 }
 
@@ -88,11 +92,23 @@ fn choice(place: &Place, width: u16) -> Line {
             line.gap(1).text(quantity.label(), Tone::Faint).gap(1)
         };
     }
-    if place.grouping == Grouping::None {
-        return line.cut(width);
+    let mut right = Line::new();
+    if place.order != Order::by("node") {
+        let column = COLUMNS.iter().find(|column| column.name == place.order.column);
+        let label = column.map_or("", |column| column.label);
+        let arrow = column::arrow(place.order);
+        right = right.text("sorted by ", Tone::Faint).text(format!("{label}{arrow}"), Tone::Plain);
     }
-    let grouped = Line::of("grouped by ", Tone::Faint).text(place.grouping.label(), Tone::Plain);
-    line.gap(2).against(grouped, width)
+    if place.grouping != Grouping::None {
+        right = if right.width() > 0 { right.gap(3) } else { right };
+        let label = place.grouping.label();
+        right = right.text("grouped by ", Tone::Faint).text(label, Tone::Plain);
+    }
+    if line.width() + right.width() + 2 <= width {
+        line.against(right, width)
+    } else {
+        line.cut(width)
+    }
 }
 
 fn signs(scene: Scene<'_>, place: &Place) -> Vec<Line> {
@@ -150,7 +166,7 @@ fn scale(scene: Scene<'_>, quantity: Quantity) -> Line {
         };
         line = line
             .strip(vec![(Mark::Level(part), tone)], 1)
-            .text(format!("{shown:.0} "), Tone::Faint);
+            .text(format!("={shown:.0} "), Tone::Faint);
     }
     let is_heat = quantity == Quantity::Temperature;
     let unit = if is_heat { unit_of_heat(scene) } else { "%" };
@@ -159,7 +175,7 @@ fn scale(scene: Scene<'_>, quantity: Quantity) -> Line {
 
 /// Returns the unit of temperatures.
 pub(super) fn unit_of_heat(scene: Scene<'_>) -> &'static str {
-    if scene.taste.is_fahrenheit { "°F" } else { "°C" }
+    if scene.taste.is_fahrenheit { " F" } else { "°" }
 }
 
 /// Returns the share at which a level begins.

@@ -6,12 +6,15 @@ use std::sync::Arc;
 /// The letters there are, in the order they are given out.
 const ALL: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 /// Stands for everybody beyond them.
-const BEYOND: char = '#';
+const BEYOND: (char, u8) = ('#', 0);
+/// Colours to tell them apart by.
+const HUES: u8 = 6;
 
 /// Letters given out.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Letters {
-    given: BTreeMap<Arc<str>, char>,
+    /// Each with the number of its colour.
+    given: BTreeMap<Arc<str>, (char, u8)>,
 }
 
 impl Letters {
@@ -20,7 +23,7 @@ impl Letters {
     pub(super) fn settle<'a>(&mut self, names: impl IntoIterator<Item = &'a Arc<str>>) {
         let names: BTreeSet<&Arc<str>> = names.into_iter().collect();
         self.given.retain(|name, _| names.contains(name));
-        let mut taken: BTreeSet<char> = self.given.values().copied().collect();
+        let mut taken: BTreeSet<char> = self.given.values().map(|(letter, _)| *letter).collect();
         for name in names {
             if self.given.contains_key(name) {
                 continue;
@@ -33,16 +36,20 @@ impl Letters {
             let free = own.chain(ALL.chars()).find(|letter| !taken.contains(letter));
             if let Some(letter) = free {
                 taken.insert(letter);
-                self.given.insert(Arc::clone(name), letter);
+                let hue = self.rarest_hue();
+                self.given.insert(Arc::clone(name), (letter, hue));
             }
         }
     }
 
     /// Returns the letter of a name and the number of its colour.
     pub(super) fn of(&self, name: &str) -> (char, u8) {
-        let letter = self.given.get(name).copied().unwrap_or(BEYOND);
-        let place = ALL.chars().position(|known| known == letter).unwrap_or(0);
-        (letter, u8::try_from(place % 6).unwrap_or(0))
+        self.given.get(name).copied().unwrap_or(BEYOND)
+    }
+
+    fn rarest_hue(&self) -> u8 {
+        let count = |hue: &u8| self.given.values().filter(|(_, own)| own == hue).count();
+        (0..HUES).min_by_key(count).unwrap_or(0)
     }
 }
 
@@ -62,6 +69,7 @@ mod tests {
     fn a_letter_is_of_the_own_name_and_stays() {
         let mut given = Letters::default();
         given.settle(&names(&["alice", "adam", "bob"]));
+        assert_eq!(["adam", "alice", "bob"].map(|name| given.of(name).1), [0, 1, 2]);
         assert_eq!(letters(&given, &["adam", "alice", "bob"]), "alb");
         given.settle(&names(&["alice", "aaron", "ユーザー", "8421"]));
         assert_eq!(letters(&given, &["alice", "aaron", "8421", "ユーザー", "bob"]), "lrab#");

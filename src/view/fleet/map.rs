@@ -172,16 +172,26 @@ pub(super) fn beside(plan: &Plan, fleet: &Fleet, spot: Spot, is_forward: bool) -
     }
 }
 
-/// Returns the legend and the lines in sight, with the cursor on one of them.
+/// Returns how many lines the whole map takes, its legend included.
+pub(super) fn height(scene: Scene<'_>, place: &Place, (width, room): (u16, usize)) -> usize {
+    let grid = Grid::fit(scene.picture, width);
+    legend::lines(scene, place, width, room).len() + bands(&place.plan, grid).len()
+}
+
+/// Returns the legend and the lines in sight, with the cursor on one of them; `room` is all there is
+/// for the view, and decides how long the legend is.
 pub(super) fn lines(
     scene: Scene<'_>,
     place: &mut Place,
     spot: Option<Spot>,
     (width, height): (u16, usize),
+    room: usize,
 ) -> Vec<Line> {
     place.grid = Grid::fit(scene.picture, width);
-    place.cells.settle(scene.picture, place.quantity, Old::Hidden);
-    let mut lines = legend::lines(scene, place, width, height);
+    let mut lines = legend::lines(scene, place, width, room);
+    let in_sight = place.grid.per_line * usize::from(place.grid.cells) * height;
+    let known = place.plan.rows.len() * usize::from(place.grid.cells);
+    place.cells.settle(scene.picture, (place.quantity, Old::Hidden), in_sight.min(known));
     let rows = height.saturating_sub(lines.len());
     let bands = bands(&place.plan, place.grid);
     let at = spot.map(|spot| band_of(&bands, place.grid, spot));
@@ -252,6 +262,10 @@ fn node_block(
     if all.is_empty() {
         let tone = if cursor.is_some() { Tone::Caret } else { tone };
         return line.left(absence(node, standing), grid.cells, tone);
+    }
+    if member.positions(node).is_empty() {
+        let tone = if cursor.is_some() { Tone::Caret } else { Tone::Faint };
+        return line.left("not told", grid.cells, tone);
     }
     let Place { cells, roll, letters, .. } = place;
     let marks = cells.of(scene, (member.place, node), roll, letters);

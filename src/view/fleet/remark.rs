@@ -23,13 +23,19 @@ pub(super) fn remarks(
     }
     // Something more exact may be said than that all is free.
     let free = all.iter().position(|(words, tone)| words == "free" && *tone == Tone::Faint);
-    if let Some(lag) = idle::lag(node, claims, picture.now).filter(|lag| member.has(lag.position)) {
+    let lag = idle::lag(node, claims, picture.now).filter(|lag| member.has(lag.position));
+    if let Some(lag) = lag {
         let name = node.devices.get(lag.position).map(|device| label(node, device));
         let name = name.unwrap_or_default();
         let words = format!("#{name} lags: {:.0}% for {}", lag.percent, span(lag.lasting));
         all.push((words, Tone::Warn));
     }
-    all.extend(held(picture, node, member, claims));
+    // What lags is told of already.
+    let meant = member.positions(node).into_iter();
+    let others = meant.filter(|position| lag.is_none_or(|lag| lag.position != *position));
+    let spans =
+        others.filter_map(|position| idle::held(node, claims, position, picture.now, IN_VAIN));
+    all.extend(held(&spans.collect::<Vec<_>>()));
     if free.is_none() {
         all.extend(part_free(node, member, claims));
     }
@@ -43,12 +49,7 @@ pub(super) fn span(span: Span) -> String {
 }
 
 /// Devices that somebody holds and that do nothing.
-fn held(picture: &Picture, node: &Node, member: &Member, claims: &Claims) -> Option<Note> {
-    let held = member
-        .positions(node)
-        .into_iter()
-        .filter_map(|position| idle::held(node, claims, position, picture.now, IN_VAIN));
-    let spans: Vec<Span> = held.collect();
+fn held(spans: &[Span]) -> Option<Note> {
     let shortest = *spans.iter().min_by_key(|idle| idle.span)?;
     let count = spans.len();
     Some(if shortest.span >= IN_VAIN {

@@ -1,6 +1,7 @@
 //! The node list: one line a node, in columns that never move; a line for the head of each group.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::fleet::{Metric, Node, Totals};
 use crate::model::{JobId, NodeName, Percent, Watts};
@@ -18,16 +19,20 @@ use crate::view::fleet::remark::remarks;
 use crate::view::input::Click;
 use crate::view::line::{Line, Mark, Tone, UNKNOWN, width_of};
 use crate::view::navigation::Window;
-use crate::view::number::{age, memory_pair, or_unknown, percent, share};
+use crate::view::number::{age, amount, gib, memory_pair, or_unknown, percent, share};
 use crate::view::picture::Picture;
 
 /// A note this wide can say why a node is down beside its last numbers.
 const WIDE_NOTE: u16 = 40;
-/// Beyond so many rows, tracks move only every few seconds.
-const CALM_ROWS: usize = 24;
+/// With more rows in sight, tracks move only every few seconds, and the numbers of each row every
+/// other second: a terminal far away cannot take more.
+const CALM_ROWS: usize = 20;
 
-/// The tracks that were drawn last, node by node: the step they end with, and their points.
-pub(super) type Tracks = BTreeMap<NodeName, (i64, Vec<Option<f32>>)>;
+/// The tracks that were drawn last, by node and the devices that were meant: the step they end with, and their points.
+pub(super) type Tracks = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Vec<Option<f32>>)>;
+
+/// The numbers that were drawn last, likewise: the second, and the columns they were made for.
+pub(super) type Rows = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Columns, Line)>;
 
 /// Returns the title line and the rows in sight; `at` is the row one is on.
 pub(super) fn lines(
@@ -42,8 +47,14 @@ pub(super) fn lines(
     let has_title = height > 1;
     let rows = height.saturating_sub(usize::from(has_title));
     window.settle(rows, count, Some(at));
-    place.cells.settle(scene.picture, Quantity::Utilization, Old::AsTheyWere);
+    place.cells.settle(scene.picture, (Quantity::Utilization, Old::AsTheyWere), 0);
+    let columns = Columns { is_calm: rows.min(count) > CALM_ROWS, ..columns };
     place.tracks.retain(|_, (step, _)| *step >= step_of(scene.picture.now) - 1);
+    if place.filter != scene.picture.filter.text() {
+        scene.picture.filter.text().clone_into(&mut place.filter);
+        place.rows.clear();
+    }
+    place.rows.retain(|_, (second, ..)| (0..2).contains(&(second_of(scene.picture.now) - *second)));
     let mut lines = Vec::with_capacity(height);
     if has_title {
         lines.push(columns.titles(place.order).cut(width));
@@ -82,16 +93,13 @@ fn row(
         return front.gap(columns.gap).then(said(&notes));
     };
     let span = age(picture.now.since(taken_at));
-    let owners = owners(scene, place, (member, node), &claims, columns);
     if standing == Standing::Down && columns.note < WIDE_NOTE {
         let last = Line::of(format!(" · last {span} ago"), Tone::Faint);
+        let owners = owners(scene, place, (member, node), &claims, columns);
         let owners = owners.faded().gap(columns.gap);
         return front.then(owners).then(said(&notes)).then(last);
     }
-    let totals = Totals::of_part(node, member.devices.as_deref());
-    let track = track(place, node, picture.now, columns);
-    let numbers = owners.then(numbers(scene, &totals, columns, track));
-    let numbers = numbers.then(machine(scene, node, member, columns));
+    let numbers = known(scene, place, (member, node), &claims, columns);
     let numbers = if standing.is_fresh() { numbers } else { numbers.faded() };
     let age_tone = if standing.is_fresh() { Tone::Faint } else { Tone::Warn };
     let mut line = front.then(numbers);
@@ -99,6 +107,40 @@ fn row(
         line = line.gap(columns.gap).right(&span, columns.age, age_tone);
     }
     if columns.note > 0 { line.gap(columns.gap).then(said(&notes)) } else { line }
+}
+
+/// Shows whose a node is and how much of it is in use. With many rows in sight they take turns: a
+/// row whose turn it is not shows what it showed a second ago.
+fn known(
+    scene: Scene<'_>,
+    place: &mut Place,
+    (member, node): (&Member, &Node),
+    claims: &Claims,
+    columns: &Columns,
+) -> Line {
+    let now = scene.picture.now;
+    let second = second_of(now);
+    let is_even = |number: i64| number.rem_euclid(2) == 0;
+    let is_turn = is_even(second) == is_even(i64::try_from(member.place).unwrap_or(0));
+    let key = (node.name.clone(), member.devices.clone());
+    let before = place.rows.get(&key).filter(|(_, own, _)| own == columns);
+    if let Some((_, _, line)) = before.filter(|_| columns.is_calm && !is_turn) {
+        return line.clone();
+    }
+    let owners = owners(scene, place, (member, node), claims, columns);
+    let totals = Totals::of_part(node, member.devices.as_deref());
+    let track = track(place, (member, node), now, columns);
+    let line = owners
+        .then(numbers(scene, &totals, columns, track))
+        .then(machine(scene, node, member, columns));
+    if columns.is_calm {
+        place.rows.insert(key, (second, *columns, line.clone()));
+    }
+    line
+}
+
+fn second_of(now: Timestamp) -> i64 {
+    now.as_micros().div_euclid(1_000_000)
 }
 
 fn name_tone(standing: Standing) -> Tone {
@@ -191,9 +233,7 @@ pub(super) fn numbers(
         line = line.gap(gap).bar(part, columns.memory_bar, taste.memory.tone(part));
     }
     if columns.memory > 0 {
-        let pair = memory_pair(totals.memory_used, totals.memory_total, columns.memory_decimals);
-        let pair = if totals.memory_total.is_some() { pair } else { UNKNOWN.to_owned() };
-        line = line.gap(gap).right(&pair, columns.memory, Tone::Plain);
+        line = line.gap(gap).right(&memory(totals, columns), columns.memory, Tone::Plain);
     }
     if columns.power > 0 {
         line = line.gap(gap).right(&power(totals, columns), columns.power, Tone::Plain);
@@ -214,6 +254,20 @@ fn machine(scene: Scene<'_>, node: &Node, member: &Member, columns: &Columns) ->
         line = line.gap(gap).right(&text, columns.cpu, Tone::Plain);
     }
     line
+}
+
+/// Writes memory in use and all of it; that of a group in what suits the column.
+fn memory(totals: &Totals, columns: &Columns) -> String {
+    let (used, Some(total)) = (totals.memory_used, totals.memory_total) else {
+        return UNKNOWN.to_owned();
+    };
+    let tebibytes = |bytes| format!("{:.1}", gib(bytes) / 1024.0);
+    let large = || format!("{}/{}T", or_unknown(used, tebibytes), tebibytes(total));
+    let least = || or_unknown(used, amount);
+    let pair = memory_pair(used, Some(total), columns.memory_decimals);
+    let all = [pair, large(), least()];
+    let fits = |text: &String| width_of(text) <= columns.memory;
+    all.into_iter().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 fn power(totals: &Totals, columns: &Columns) -> String {
@@ -240,21 +294,25 @@ fn step_of(now: Timestamp) -> i64 {
 ///
 /// With few rows the last step is the one that is not over yet. Many would cost a terminal far away
 /// more than they tell: there they change only when a step is over.
-fn track(place: &mut Place, node: &Node, now: Timestamp, columns: &Columns) -> Vec<Option<f32>> {
+fn track(
+    place: &mut Place,
+    (member, node): (&Member, &Node),
+    now: Timestamp,
+    columns: &Columns,
+) -> Vec<Option<f32>> {
     if columns.spark == 0 {
         return Vec::new();
     }
-    let is_calm = place.plan.rows.len() > CALM_ROWS;
+    let key = (node.name.clone(), member.devices.clone());
+    let is_calm = columns.is_calm;
     let step = if is_calm { step_of(now) - 1 } else { step_of(now) };
-    if let Some((_, points)) =
-        place.tracks.get(&node.name).filter(|(own, _)| is_calm && *own == step)
-    {
+    if let Some((_, points)) = place.tracks.get(&key).filter(|(own, _)| is_calm && *own == step) {
         return points.clone();
     }
     let seconds = usize::from(TRACK.0) * usize::from(TRACK.1);
     let end = Timestamp::from_micros(((step + 1) * i64::from(TRACK.1) - 1) * 1_000_000);
     let mut sums = vec![(0.0_f32, 0.0_f32); usize::from(TRACK.0)];
-    for device in node.devices.iter().filter(|device| device.parent.is_none()) {
+    for device in member.positions(node).iter().filter_map(|at| node.devices.get(*at)) {
         let points = node.history.last(&device.uuid, Metric::Utilization, end, seconds);
         for (points, (sum, count)) in points.chunks(usize::from(TRACK.1)).zip(&mut sums) {
             for point in points.iter().flatten() {
@@ -265,7 +323,7 @@ fn track(place: &mut Place, node: &Node, now: Timestamp, columns: &Columns) -> V
     }
     let points: Vec<_> =
         sums.into_iter().map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect();
-    place.tracks.insert(node.name.clone(), (step, points.clone()));
+    place.tracks.insert(key, (step, points.clone()));
     points
 }
 
