@@ -73,6 +73,7 @@ pub(super) async fn show(
                 }
                 Request::Focus(node) => watch.focus(node),
                 Request::LookAt(job) => watch.look_at(job),
+                Request::Interval(interval) => watch.sample_every(interval),
                 Request::Ask(errands) => ask(watch, &answers, errands),
             }
         }

@@ -22,6 +22,9 @@ use crate::view::{
 
 /// For how long a message stays.
 const MESSAGE: Duration = Duration::from_secs(4);
+/// When nobody has looked at the terminal for so long, nodes need not sample more often than this.
+const UNATTENDED: Duration = Duration::from_secs(60);
+const UNATTENDED_INTERVAL: Duration = Duration::from_secs(5);
 /// Rows the wheel moves by.
 const WHEEL: usize = 3;
 
@@ -60,6 +63,8 @@ pub struct Stage {
     /// A question that is to be answered first.
     dialog: Option<Dialog>,
     is_focusing: bool,
+    /// Since when nobody looks at the terminal, where it tells.
+    unattended: Option<Timestamp>,
     message: Option<(String, Timestamp)>,
     /// What was drawn last, for clicks.
     drawn: Vec<Line>,
@@ -83,6 +88,7 @@ impl Stage {
             search: None,
             dialog: None,
             is_focusing: false,
+            unattended: None,
             message: None,
             drawn: Vec::new(),
         }
@@ -110,6 +116,19 @@ impl Stage {
     pub fn focus(&self) -> Option<NodeName> {
         let node = self.navigation.node(self.picture()).filter(|_| self.is_focusing)?;
         Some(node.name.clone())
+    }
+
+    /// Takes note of whether somebody looks at the terminal.
+    pub fn attend(&mut self, is_attended: bool, now: Timestamp) {
+        self.unattended = if is_attended { None } else { self.unattended.or(Some(now)) };
+    }
+
+    /// Returns how often nodes are to sample: less often when nobody has looked for a while.
+    pub fn interval(&self, now: Timestamp) -> Duration {
+        match self.unattended {
+            Some(since) if now.since(since) >= UNATTENDED => self.interval.max(UNATTENDED_INTERVAL),
+            Some(_) | None => self.interval,
+        }
     }
 
     /// Takes a key.
@@ -392,7 +411,7 @@ impl Stage {
         });
         let setting = Setting {
             title: &self.title,
-            interval: self.interval,
+            interval: self.interval(now),
             frozen: self.frozen.as_ref().map(|picture| now.since(picture.now)),
             focus: focus.as_ref(),
             message: self.message.as_ref().map(|(text, _)| text.as_str()),
