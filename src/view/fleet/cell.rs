@@ -198,7 +198,7 @@ impl Cells {
 }
 
 /// Says whether it is a node's turn to move.
-fn turn(node: usize, now: Timestamp, pace: usize) -> bool {
+pub(super) fn turn(node: usize, now: Timestamp, pace: usize) -> bool {
     let second = usize::try_from(now.as_micros().div_euclid(1_000_000)).unwrap_or(0);
     second.wrapping_add(node) % pace.max(1) == 0
 }

@@ -27,8 +27,8 @@ pub(super) struct Columns {
     pub(super) has_limits: bool,
     pub(super) memory_decimals: usize,
     pub(super) is_kilowatts: bool,
-    /// Many rows are in sight.
-    pub(super) is_calm: bool,
+    /// A row's numbers move once in so many seconds.
+    pub(super) pace: usize,
 }
 
 /// The mark in front of a name, and the gap behind it.

@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 use crate::view::Scene;
 use crate::view::condition::{Note, Standing, remedy};
 use crate::view::fleet::Place;
-use crate::view::fleet::cell::{Old, Quantity};
+use crate::view::fleet::cell::{Old, Quantity, turn};
 use crate::view::fleet::claim::Claims;
 use crate::view::fleet::column::{degrees, hottest, plain};
 use crate::view::fleet::head;
@@ -24,9 +24,10 @@ use crate::view::picture::Picture;
 
 /// A note this wide can say why a node is down beside its last numbers.
 const WIDE_NOTE: u16 = 40;
-/// With more rows in sight, tracks move only every few seconds, and the numbers of each row every
-/// other second: a terminal far away cannot take more.
+/// With more rows in sight, tracks move only when their last step is over, and rows take turns: so
+/// many of them move in a second, since a terminal far away cannot take more.
 const CALM_ROWS: usize = 20;
+const MOVING_ROWS: usize = 24;
 
 /// The tracks that were drawn last, by node and the devices that were meant: the step they end with, and their points.
 pub(super) type Tracks = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Vec<Option<f32>>)>;
@@ -48,13 +49,17 @@ pub(super) fn lines(
     let rows = height.saturating_sub(usize::from(has_title));
     window.settle(rows, count, Some(at));
     place.cells.settle(scene.picture, (Quantity::Utilization, Old::AsTheyWere), 0);
-    let columns = Columns { is_calm: rows.min(count) > CALM_ROWS, ..columns };
+    let in_sight = rows.min(count);
+    let turns = if in_sight > CALM_ROWS { in_sight.div_ceil(MOVING_ROWS).max(2) } else { 1 };
+    let columns = Columns { pace: turns, ..columns };
     place.tracks.retain(|_, (step, _)| *step >= step_of(scene.picture.now) - 1);
     if place.filter != scene.picture.filter.text() {
         scene.picture.filter.text().clone_into(&mut place.filter);
         place.rows.clear();
     }
-    place.rows.retain(|_, (second, ..)| (0..2).contains(&(second_of(scene.picture.now) - *second)));
+    let now = second_of(scene.picture.now);
+    let is_new = |second: i64| usize::try_from(now - second).is_ok_and(|age| age < columns.pace);
+    place.rows.retain(|_, (second, ..)| is_new(*second));
     let mut lines = Vec::with_capacity(height);
     if has_title {
         lines.push(columns.titles(place.order).cut(width));
@@ -110,7 +115,7 @@ fn row(
 }
 
 /// Shows whose a node is and how much of it is in use. With many rows in sight they take turns: a
-/// row whose turn it is not shows what it showed a second ago.
+/// row whose turn it is not shows what it showed before.
 fn known(
     scene: Scene<'_>,
     place: &mut Place,
@@ -120,11 +125,10 @@ fn known(
 ) -> Line {
     let now = scene.picture.now;
     let second = second_of(now);
-    let is_even = |number: i64| number.rem_euclid(2) == 0;
-    let is_turn = is_even(second) == is_even(i64::try_from(member.place).unwrap_or(0));
+    let is_turn = turn(member.place, now, columns.pace);
     let key = (node.name.clone(), member.devices.clone());
     let before = place.rows.get(&key).filter(|(_, own, _)| own == columns);
-    if let Some((_, _, line)) = before.filter(|_| columns.is_calm && !is_turn) {
+    if let Some((_, _, line)) = before.filter(|_| !is_turn) {
         return line.clone();
     }
     let owners = owners(scene, place, (member, node), claims, columns);
@@ -133,7 +137,7 @@ fn known(
     let line = owners
         .then(numbers(scene, &totals, columns, track))
         .then(machine(scene, node, member, columns));
-    if columns.is_calm {
+    if columns.pace > 1 {
         place.rows.insert(key, (second, *columns, line.clone()));
     }
     line
@@ -304,7 +308,7 @@ fn track(
         return Vec::new();
     }
     let key = (node.name.clone(), member.devices.clone());
-    let is_calm = columns.is_calm;
+    let is_calm = columns.pace > 1;
     let step = if is_calm { step_of(now) - 1 } else { step_of(now) };
     if let Some((_, points)) = place.tracks.get(&key).filter(|(own, _)| is_calm && *own == step) {
         return points.clone();
