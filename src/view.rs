@@ -150,7 +150,9 @@ fn body(
         return help.iter().take(height).map(|line| line.clone().cut(width)).collect();
     }
     let picture = scene.picture;
-    if let Some(list) = picture.fleet.jobs.as_deref().filter(|_| picture.fleet.nodes.is_empty()) {
+    // A job that has ended is told of, however empty the rest is.
+    let is_empty = picture.fleet.nodes.is_empty() && navigation.view != View::Job;
+    if let Some(list) = picture.fleet.jobs.as_deref().filter(|_| is_empty) {
         return job::empty(scene, list, width, height);
     }
     match navigation.view {

@@ -245,12 +245,15 @@ impl Place {
             (Some(Spot::Cell(group, member, cell)), form) => {
                 let found = self.plan.member(&picture.fleet, group, member);
                 let Some((member, node)) = found else { return Outcome::Show(View::Node) };
-                navigation.select(node.name.clone());
                 let device = detail::position(node, member, cell)
                     .and_then(|position| node.devices.get(position))
                     .filter(|_| form == Form::Map);
-                if let Some(device) = device {
-                    navigation.point_at(navigation::Spot::Device(Arc::clone(&device.uuid)));
+                match device {
+                    Some(device) => {
+                        let spot = navigation::Spot::Device(Arc::clone(&device.uuid));
+                        navigation.point_at(node.name.clone(), Some(spot));
+                    }
+                    None => navigation.select(node.name.clone()),
                 }
                 Outcome::Show(View::Node)
             }

@@ -2,7 +2,7 @@
 
 use crate::model::{NodeName, Watts};
 use crate::view::input::Click;
-use crate::view::job::head::{list_age, list_problem};
+use crate::view::job::waiting::{list_age, list_problem};
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::View;
 use crate::view::number::{age, interval, memory_with_unit, or_unknown, percent};
@@ -129,19 +129,17 @@ pub(crate) fn power(drawn: Option<Watts>, limit: Option<Watts>) -> String {
 fn tabs(picture: &Picture, view: View, setting: &Setting<'_>, width: u16) -> Line {
     // Names give way to digits, all but that of the view one is in.
     let state = state(picture, setting);
-    let full = tab_line(picture, view, true);
+    let full = tab_line(view, true);
     let line = if full.width().saturating_add(state.width()) < width {
         full
     } else {
-        tab_line(picture, view, false)
+        tab_line(view, false)
     };
     line.against(state, width)
 }
 
-fn tab_line(picture: &Picture, view: View, is_full: bool) -> Line {
-    let has_jobs = picture.fleet.jobs.is_some();
-    let all = View::ALL.into_iter().enumerate();
-    all.filter(|(_, own)| has_jobs || *own != View::Job).fold(Line::new(), |line, (place, own)| {
+fn tab_line(view: View, is_full: bool) -> Line {
+    View::ALL.into_iter().enumerate().fold(Line::new(), |line, (place, own)| {
         let digit = place + 1;
         let text = if is_full || own == view {
             format!("{digit} {}", own.title())

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{Node, at_places};
-use crate::model::{Allotment, Bytes, Job, JobId, JobList, NodeName, ProcessStatics};
+use crate::fleet::{Node, at_places, places_around};
+use crate::model::{Allocation, Allotment, Bytes, Job, JobId, JobList, NodeName, ProcessStatics};
 use crate::view::picture::Picture;
 
 /// Memory from which a process holds a device, in bytes; below are contexts and leftovers.
@@ -15,7 +15,8 @@ const HELD_BYTES: u64 = 256 << 20;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Roll {
     list: Option<Arc<JobList>>,
-    by_node: BTreeMap<NodeName, Vec<(usize, Allotment)>>,
+    /// Of each node, the places of its jobs in the list, and of its allocations in these.
+    by_node: BTreeMap<NodeName, Vec<(usize, usize)>>,
     by_id: BTreeMap<JobId, usize>,
 }
 
@@ -61,9 +62,8 @@ impl Roll {
             if let Some(lasting) = &job.lasting_id {
                 self.by_id.insert(lasting.clone(), place);
             }
-            for one in job.allocations.iter() {
-                let on = self.by_node.entry(one.node.clone()).or_default();
-                on.push((place, one.devices.clone()));
+            for (own, allocation) in job.allocations.iter().enumerate() {
+                self.by_node.entry(allocation.node.clone()).or_default().push((place, own));
             }
         }
     }
@@ -75,6 +75,15 @@ impl Roll {
 
     fn at(&self, place: usize) -> Option<&Job> {
         self.list.as_ref()?.jobs.get(place)
+    }
+
+    /// Returns what a node was given to jobs for.
+    fn given(&self, node: &Node) -> impl Iterator<Item = (&Job, &Allocation)> {
+        let places = self.by_node.get(&node.name).into_iter().flatten();
+        places.filter_map(|(job, own)| {
+            let job = self.at(*job)?;
+            Some((job, job.allocations.get(*own)?))
+        })
     }
 
     /// Returns how people call a job: its number and name.
@@ -104,11 +113,11 @@ impl Roll {
                 held.add(used.memory.get());
             }
         }
-        for (place, devices) in self.by_node.get(&node.name).into_iter().flatten() {
-            let Some(job) = self.at(*place) else { continue };
+        let around = self.given(node).find_map(|(job, given)| places_around(node, job, given));
+        for (job, given) in self.given(node) {
             claims.whole.add(Some(&job.id), Some(&job.user));
-            let Allotment::Places(places) = devices else { continue };
-            for uuid in at_places(node, places).into_iter().flatten() {
+            let Allotment::Places(places) = &given.devices else { continue };
+            for uuid in at_places(node, places, around).into_iter().flatten() {
                 let claim = whole_device(node, &uuid).and_then(|at| claims.devices.get_mut(at));
                 if let Some(claim) = claim {
                     claim.add(Some(&job.id), Some(&job.user));
@@ -186,7 +195,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Fleet, Process};
-    use crate::model::{Allocation, Device, DeviceUse, ProcessKey, Reading};
+    use crate::model::{Device, DeviceUse, ProcessKey, Reading};
     use crate::time::Timestamp;
 
     /// Two devices, the second cut into one slice; a process of bob's on the slice.
