@@ -15,12 +15,12 @@ use crate::view::fleet::letters::Letters;
 use crate::view::fleet::map::{Grid, Spot};
 use crate::view::fleet::plan::{Plan, Row, Wish};
 use crate::view::input::Click;
-use crate::view::line::{self, Line, Tone};
+use crate::view::line::{Line, Tone};
 use crate::view::navigation::{self, Navigation, View, Window};
 use crate::view::node::panel;
 use crate::view::order::Order;
 use crate::view::outcome::{Command, Outcome};
-use crate::view::picture::{Picture, Trouble};
+use crate::view::picture::Picture;
 
 mod cell;
 mod claim;
@@ -37,6 +37,8 @@ mod map;
 mod plan;
 mod remark;
 mod table;
+mod track;
+mod trouble;
 
 /// From this size on, the list and the selected node stand on one screen, however long the list is.
 const SPLIT: (u16, usize) = (100, 34);
@@ -72,7 +74,7 @@ pub struct Place {
     cells: Cells,
     letters: Letters,
     tally: Tally,
-    tracks: table::Tracks,
+    tracks: track::Tracks,
     rows: table::Rows,
     /// The filter they were made for.
     filter: String,
@@ -133,7 +135,7 @@ impl Default for Place {
             cells: Cells::default(),
             letters: Letters::default(),
             tally: Tally::default(),
-            tracks: table::Tracks::default(),
+            tracks: track::Tracks::default(),
             rows: table::Rows::default(),
             filter: String::new(),
         }
@@ -324,7 +326,7 @@ impl Place {
     ) -> Vec<Line> {
         let picture = scene.picture;
         let most = if height < 10 { 0 } else { (height / 6).min(TROUBLES) };
-        let troubles = troubles(picture, width, most);
+        let troubles = trouble::lines(picture, width, most);
         let spot = self.spot(picture, navigation);
         let is_large = width >= SPLIT.0 && height >= SPLIT.1;
         let rows = self.plan.rows.len();
@@ -411,31 +413,4 @@ fn list_share(picture: &Picture, rows: usize, room: usize) -> usize {
     let all = rows + 1;
     let panel = PANEL + usize::from(picture.shape.devices.min(8));
     all.min(room.saturating_sub(panel).max(room / 3))
-}
-
-fn troubles(picture: &Picture, width: u16, most: usize) -> Vec<Line> {
-    let count = picture.troubles.len();
-    let shown = if count > most { most.saturating_sub(1) } else { count };
-    let mut lines: Vec<Line> =
-        picture.troubles.iter().take(shown).map(|trouble| told(trouble, width)).collect();
-    if count > shown && most > 0 {
-        let rest: usize = picture.troubles.iter().skip(shown).map(|trouble| trouble.count).sum();
-        let text = format!("  and {} more kinds of trouble on {rest} nodes", count - shown);
-        lines.push(Line::of(text, Tone::Faint).cut(width));
-    }
-    lines
-}
-
-fn told(trouble: &Trouble, width: u16) -> Line {
-    let sign = if trouble.tone == Tone::Bad { "✗" } else { "!" };
-    // A long set of names must leave room for what is wrong with them.
-    let names = line::cut(&trouble.nodes, width / 3);
-    let mut line = Line::of(sign, trouble.tone).gap(1).text(names, Tone::Strong);
-    if trouble.count > 1 {
-        line = line.text(format!(" ({})", trouble.count), Tone::Faint);
-    }
-    line.gap(2)
-        .text(trouble.sentence.as_str(), trouble.tone)
-        .text(format!("  → {}", trouble.remedy), Tone::Faint)
-        .cut(width)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{Metric, Node, Totals};
+use crate::fleet::{Node, Totals};
 use crate::model::{JobId, NodeName, Percent, Watts};
 use crate::time::Timestamp;
 use crate::view::Scene;
@@ -13,9 +13,10 @@ use crate::view::fleet::cell::{Old, Quantity, turn};
 use crate::view::fleet::claim::Claims;
 use crate::view::fleet::column::{degrees, hottest, plain};
 use crate::view::fleet::head;
-use crate::view::fleet::layout::{Columns, MARK, TRACK};
+use crate::view::fleet::layout::{Columns, MARK};
 use crate::view::fleet::plan::{Member, Row};
 use crate::view::fleet::remark::remarks;
+use crate::view::fleet::track::{step_of, track};
 use crate::view::input::Click;
 use crate::view::line::{Line, Mark, Tone, UNKNOWN, width_of};
 use crate::view::navigation::Window;
@@ -29,10 +30,7 @@ const WIDE_NOTE: u16 = 40;
 const CALM_ROWS: usize = 20;
 const MOVING_ROWS: usize = 24;
 
-/// The tracks that were drawn last, by node and the devices that were meant: the step they end with, and their points.
-pub(super) type Tracks = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Vec<Option<f32>>)>;
-
-/// The numbers that were drawn last, likewise: the second, and the columns they were made for.
+/// The numbers that were drawn last, by node and the devices that were meant: the second, and the columns they were made for.
 pub(super) type Rows = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Columns, Line)>;
 
 /// Returns the title line and the rows in sight; `at` is the row one is on.
@@ -287,48 +285,6 @@ fn power(totals: &Totals, columns: &Columns) -> String {
     } else {
         write(totals.power)
     }
-}
-
-/// Returns the step of tracks that a moment belongs to.
-fn step_of(now: Timestamp) -> i64 {
-    now.as_micros().div_euclid(1_000_000).div_euclid(i64::from(TRACK.1))
-}
-
-/// Returns the mean utilization of a node, step by step.
-///
-/// With few rows the last step is the one that is not over yet. Many would cost a terminal far away
-/// more than they tell: there they change only when a step is over.
-fn track(
-    place: &mut Place,
-    (member, node): (&Member, &Node),
-    now: Timestamp,
-    columns: &Columns,
-) -> Vec<Option<f32>> {
-    if columns.spark == 0 {
-        return Vec::new();
-    }
-    let key = (node.name.clone(), member.devices.clone());
-    let is_calm = columns.pace > 1;
-    let step = if is_calm { step_of(now) - 1 } else { step_of(now) };
-    if let Some((_, points)) = place.tracks.get(&key).filter(|(own, _)| is_calm && *own == step) {
-        return points.clone();
-    }
-    let seconds = usize::from(TRACK.0) * usize::from(TRACK.1);
-    let end = Timestamp::from_micros(((step + 1) * i64::from(TRACK.1) - 1) * 1_000_000);
-    let mut sums = vec![(0.0_f32, 0.0_f32); usize::from(TRACK.0)];
-    for device in member.positions(node).iter().filter_map(|at| node.devices.get(*at)) {
-        let points = node.history.last(&device.uuid, Metric::Utilization, end, seconds);
-        for (points, (sum, count)) in points.chunks(usize::from(TRACK.1)).zip(&mut sums) {
-            for point in points.iter().flatten() {
-                *sum += point;
-                *count += 1.0;
-            }
-        }
-    }
-    let points: Vec<_> =
-        sums.into_iter().map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect();
-    place.tracks.insert(key, (step, points.clone()));
-    points
 }
 
 /// Writes the first job with its name where there is room, and how many others there are.
