@@ -228,6 +228,9 @@ pub struct Output {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+    /// Print the JSON Schema of what --json prints, and end
+    #[arg(long)]
+    pub json_schema: bool,
     /// Go on printing, one picture an interval
     #[arg(long, conflicts_with = "once")]
     pub watch: bool,
