@@ -147,6 +147,40 @@ def memory(pids):
     return own, sum(files.values())
 
 
+class Session:
+    """A probe that runs, and is kept alive as gtop keeps it."""
+
+    def __init__(self, command, environment):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
+                                        start_new_session=True)
+
+    def sample(self):
+        """The next sample: the length of its line, and what it says."""
+        while True:
+            line = self.process.stdout.readline()
+            frame = json.loads(line.split(b'gtop1 ', 1)[1].decode())
+            if frame['t'] == 'sample':
+                return len(line), frame
+
+    def samples(self, count):
+        for number in range(count):
+            yield self.sample()
+            if number % 10 == 0:
+                self.process.stdin.write(b'{"id":%d,"node":"bench","verb":"heartbeat"}\n' % number)
+                self.process.stdin.flush()
+
+    def family(self):
+        return family(self.process.pid)
+
+    def end(self):
+        """Ends it, and returns the seconds that took."""
+        began = time.monotonic()
+        self.process.stdin.close()
+        self.process.stdout.read()
+        self.process.wait()
+        return time.monotonic() - began
+
+
 def forks():
     for line in open('/proc/stat'):
         if line.startswith('processes '):
@@ -275,32 +309,15 @@ def prepare(options, folder, pids):
 
 
 def run(options, command, environment, trace):
-    probe = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
-                             start_new_session=True)
-    cpu_of = spent_with_ended if options.sh else spent
-
-    def beat(number):
-        probe.stdin.write(b'{"id":%d,"node":"bench","verb":"heartbeat"}\n' % number)
-        probe.stdin.flush()
-
-    def sample():
-        while True:
-            line = probe.stdout.readline()
-            frame = json.loads(line.split(b'gtop1 ', 1)[1].decode())
-            if frame['t'] == 'sample':
-                return len(line), frame
-
+    session, cpu_of = Session(command, environment), spent_with_ended if options.sh else spent
     for _ in range(5):
-        sample()
-    own = family(probe.pid)
+        session.sample()
+    own = session.family()
     began, before, forked, sizes, took = time.monotonic(), cpu_of(own), forks(), [], []
     traced = os.path.getsize(trace) if options.strace else 0
-    for number in range(options.ticks):
-        length, frame = sample()
+    for length, frame in session.samples(options.ticks):
         sizes.append(length)
         took.append(frame['took'])
-        if number % 10 == 0:
-            beat(number)
     lasted, cpu, forked = time.monotonic() - began, cpu_of(own) - before, forks() - forked
     held, files = memory(own)
     sizes.sort()
@@ -321,11 +338,7 @@ def run(options, command, environment, trace):
         print('forks     %d lines of strace' % open(trace).read()[traced:].count('\n'))
     else:
         print('forks     %d on the whole machine in that time' % forked)
-    probe.stdin.close()
-    ended = time.monotonic()
-    probe.stdout.read()
-    probe.wait()
-    print('end       %.0f ms after stdin was closed' % (1000 * (time.monotonic() - ended)))
+    print('end       %.0f ms after stdin was closed' % (1000 * session.end()))
     sys.stdout.flush()
 
 
