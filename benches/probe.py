@@ -214,9 +214,20 @@ def python_source(interval):
     rare = {kind: pack(bare(sources)) for kind, sources in rare.items()}
     packed = pack('PACKED=%r\n' % rare + bare(parts))
     text = open(os.path.join(ROOT, 'src/probe.rs')).read()
-    head = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nSHORT=0\nimport binascii,zlib\n'
-            '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n' % (interval, packed))
-    return head + re.search(r'COMPILE: &str = r#"(.*?)"#', text, re.S).group(1)
+    load = re.search(r'COMPILE: &str = r##"(.*?)"##', text, re.S).group(1)
+    return 'NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nSHORT=0\n%s%s\n' % (interval, load, packed)
+
+
+def python_command(python, path):
+    """What the loader does on a node, with the source in a file."""
+    return [python, '-ISu', '-c', 'import sys;b=open(sys.argv[1],"rb").read();exec(b);b=0;load(_p)', path]
+
+
+def surroundings(**more):
+    """The environment that the loader makes."""
+    text = open(os.path.join(ROOT, 'src/probe.rs')).read()
+    words = re.search(r'MALLOC: &str = "(.*?)"', text).group(1).split()
+    return dict(os.environ, **dict([word.split('=') for word in words], **more))
 
 
 def shell_source(interval):
@@ -288,7 +299,7 @@ def replay(folder):
 def prepare(options, folder, pids):
     path, state, trace = [os.path.join(folder, name) for name in ('probe', 'state', 'trace')]
     open(state, 'w').write(scenario(options.devices, pids))
-    environment = dict(os.environ, NVML_STUB_STATE=state)
+    environment = surroundings(NVML_STUB_STATE=state)
     if options.amd:
         tree(folder, options.devices, pids)
         environment['GTOP_ROOT'] = folder
@@ -300,7 +311,7 @@ def prepare(options, folder, pids):
         options.title = options.sh
     else:
         open(path, 'w').write(python_source(options.interval))
-        command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
+        command = python_command(options.python, path)
         environment['LD_LIBRARY_PATH'] = folder
         options.title = subprocess.check_output([options.python, '-V']).decode().strip()
     if options.strace:

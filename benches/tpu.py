@@ -52,8 +52,8 @@ def free_ports(count):
 def measure(options, root, name):
     path = os.path.join(root, 'probe.py')
     open(path, 'w').write(probe.python_source(options.interval))
-    command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
-    session = probe.Session(command, dict(os.environ, GTOP_ROOT=root, LD_LIBRARY_PATH=root))
+    session = probe.Session(probe.python_command(options.python, path),
+                            probe.surroundings(GTOP_ROOT=root, LD_LIBRARY_PATH=root))
     for _ in range(5):
         session.sample()
     own = session.family()
