@@ -41,6 +41,16 @@ def slices(pids):
     return "".join(lines)
 
 
+def many_slices(pids):
+    """Eight devices in seven slices each, a process in each."""
+    lines = [DRIVER]
+    for i in range(8):
+        lines.append(f"gpu {i} mig=1 used_mib=7{i} util=~ memutil=~\n")
+        lines += [f"slice {i} {k} total_mib=9728 used_mib={100 + 10 * i + k} gi={7 + k} ci=0 "
+                  f"name=NVIDIA H100 80GB HBM3 MIG 1g.10gb\nproc {i} {pids[7 * i + k]} {50 + k} slice={k}\n" for k in range(7)]
+    return "".join(lines)
+
+
 def crowd(pids):
     rows = [f"proc 0 {pid} {100 + i} sm={i % 100}\n" for i, pid in enumerate(pids)]
     return DRIVER + "gpu 0 used_mib=70000\n" + "".join(rows)
@@ -56,6 +66,8 @@ def mixed(pids):
 SCENARIOS = (
     Scenario("eight busy A100", busy, 40),
     Scenario("an H100 in seven slices", slices, 7, differs={"nvitop": ("zeros for shares of slices",)}),
+    Scenario("eight devices in seven slices each", many_slices, 56, differs={"nvitop": ("zeros for shares of slices",)}),
+    Scenario("sixteen devices", DRIVER + "".join(f"gpu {i} util={i} used_mib={100 * i}\n" for i in range(16))),
     Scenario("values that are refused, power among them",
              DRIVER + "gpu 0 power_mw=~ temp=!4 limit_mw=~ limit_requested_mw=~ ecc_cv=!4 fan=31\n"
              "gpu 1 util=!999 clk_sm=!999\n"),
