@@ -3,6 +3,7 @@
 //! The one place that knows a terminal library. It must not know how nodes are reached or what they
 //! send: it reads fleets, and asks for things by [`Request`].
 
+pub use keys::{Keymap, KeymapError};
 pub use look::{Depth, Glyphs, Look, Theme};
 pub use stage::{Effect, Stage};
 pub use surface::Surface;
@@ -22,6 +23,7 @@ use crate::model::{JobId, NodeName};
 use crate::time::{Clock, Timestamp};
 use crate::tui::keyboard::Keyboard;
 use crate::tui::terminal::{PanicGuard, Terminal};
+use crate::view::{Errand, Reply, Taste};
 
 mod keyboard;
 mod keys;
@@ -50,6 +52,12 @@ pub struct Watching {
     pub requests: mpsc::Sender<Request>,
     /// What needs the terminal for itself for a while.
     pub asides: mpsc::Receiver<Aside>,
+    /// What nodes answered.
+    pub replies: mpsc::Receiver<Reply>,
+    /// How things are shown.
+    pub taste: Taste,
+    /// Which keys do what.
+    pub keys: Keymap,
 }
 
 /// Something that needs the terminal for itself, such as a question to the user.
@@ -78,6 +86,10 @@ pub enum Request {
     Focus(Option<NodeName>),
     /// Everything there is to know of one job; `None` for none in particular.
     LookAt(Option<JobId>),
+    /// These are to be asked of nodes.
+    Ask(Vec<Errand>),
+    /// Every node is to sample so often.
+    Interval(Duration),
 }
 
 /// How the screen ended.
@@ -152,6 +164,7 @@ enum Woken {
     Signal(Notice),
     Fleet(bool),
     Aside(Aside),
+    Reply(Reply),
     Time,
 }
 
@@ -168,6 +181,7 @@ struct Screen {
     is_fleet_closed: bool,
     told_focus: Option<NodeName>,
     told_job: Option<JobId>,
+    told_interval: Duration,
     /// Ctrl-Z has dealt with the continuation that is still to be reported.
     has_gone_on: bool,
 }
@@ -175,8 +189,10 @@ struct Screen {
 impl Screen {
     fn new(watching: Watching, look: Look, terminal: Terminal) -> Self {
         let (title, zone) = (watching.title.clone(), watching.zone.clone());
+        let watching_interval = watching.interval;
         Self {
-            stage: Stage::new(title, watching.interval, zone, look),
+            stage: Stage::new(title, watching.interval, zone, look)
+                .with(watching.taste.clone(), watching.keys.clone()),
             watching,
             terminal,
             surface: Surface::new(),
@@ -185,6 +201,7 @@ impl Screen {
             is_fleet_closed: false,
             told_focus: None,
             told_job: None,
+            told_interval: watching_interval,
             has_gone_on: false,
         }
     }
@@ -222,13 +239,18 @@ impl Screen {
                 event = keyboard.next() => Woken::Key(event),
                 notice = signals.next() => Woken::Signal(notice),
                 Some(aside) = self.watching.asides.recv() => Woken::Aside(aside),
+                Some(reply) = self.watching.replies.recv() => Woken::Reply(reply),
                 changed = self.watching.fleet.changed(), if listens => Woken::Fleet(changed.is_ok()),
                 () = tokio::time::sleep(pause) => Woken::Time,
             };
             match woken {
                 Woken::Fleet(true) => self.is_fleet_new = true,
                 Woken::Fleet(false) => self.is_fleet_closed = true,
-                Woken::Key(_) | Woken::Signal(_) | Woken::Aside(_) | Woken::Time => return woken,
+                Woken::Key(_)
+                | Woken::Signal(_)
+                | Woken::Aside(_)
+                | Woken::Reply(_)
+                | Woken::Time => return woken,
             }
         }
     }
@@ -265,6 +287,7 @@ impl Screen {
                     next = keyboard.waiting().map(Some);
                 }
             }
+            Woken::Reply(reply) => self.stage.take(&reply, self.watching.clock.now()),
             Woken::Signal(Notice::Resize) | Woken::Fleet(_) | Woken::Aside(_) | Woken::Time => {}
         }
         self.tell_focus();
@@ -302,11 +325,17 @@ impl Screen {
     }
 
     fn event(&mut self, event: &Event) -> Option<Ending> {
-        let Event::Key(key) = event else { return None };
-        if key.kind == KeyEventKind::Release {
-            return None;
-        }
-        match self.stage.press(*key, self.watching.clock.now()) {
+        let now = self.watching.clock.now();
+        let effect = match event {
+            Event::Key(key) if key.kind != KeyEventKind::Release => self.stage.press(*key, now),
+            Event::Mouse(mouse) => self.stage.point(*mouse, now),
+            Event::FocusGained | Event::FocusLost => {
+                self.stage.attend(*event == Event::FocusGained, now);
+                return None;
+            }
+            Event::Key(_) | Event::Paste(_) | Event::Resize(..) => return None,
+        };
+        match effect {
             Effect::Nothing => {}
             Effect::Ask(request) => self.ask(request),
             Effect::End(ending) => return Some(ending),
@@ -329,14 +358,20 @@ impl Screen {
         }
     }
 
-    /// Tells which node is in focus and which job is looked at when that has changed; tried again
-    /// while nobody takes it.
+    /// Tells which node is in focus, which job is looked at and how often to sample when that has
+    /// changed; tried again while nobody takes it.
     fn tell_focus(&mut self) {
         let job = self.stage.job();
         if job != self.told_job
             && self.watching.requests.try_send(Request::LookAt(job.clone())).is_ok()
         {
             self.told_job = job;
+        }
+        let interval = self.stage.interval(self.watching.clock.now());
+        if interval != self.told_interval
+            && self.watching.requests.try_send(Request::Interval(interval)).is_ok()
+        {
+            self.told_interval = interval;
         }
         let wanted = self.stage.focus();
         if wanted != self.told_focus

@@ -16,132 +16,34 @@
     reason = "a test that cannot go on fails"
 )]
 
-use std::fmt::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop::fleet::Fleet;
 use gtop::model::NodeName;
-use gtop::tui::{Depth, Effect, Ending, Glyphs, Look, Request, Stage, Surface, Theme};
-use jiff::tz::{Offset, TimeZone};
-use ratatui::buffer::{Buffer, Cell};
+use gtop::tui::{Depth, Effect, Ending, Look, Request, Stage, Surface};
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Color;
 
+#[path = "golden/events.rs"]
+mod events;
+#[path = "golden/fleet.rs"]
+mod fleet;
 #[path = "golden/fleets.rs"]
 mod fleets;
+#[path = "golden/harness.rs"]
+mod harness;
+#[path = "golden/job.rs"]
+mod job;
+#[path = "golden/node.rs"]
+mod node;
+#[path = "golden/processes.rs"]
+mod processes;
+#[path = "golden/users.rs"]
+mod users;
 
 use fleets::NOW;
-
-const DARK: Look = Look { theme: Theme::Dark, depth: Depth::Rich, glyphs: Glyphs::Unicode };
-const LIGHT: Look = Look { theme: Theme::Light, ..DARK };
-const MONO: Look = Look { theme: Theme::Mono, depth: Depth::Basic, glyphs: Glyphs::Unicode };
-const ASCII: Look = Look { theme: Theme::Mono, depth: Depth::Basic, glyphs: Glyphs::Ascii };
-
-const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
-
-fn stage(fleet: Fleet, look: Look) -> Stage {
-    let zone = TimeZone::fixed(Offset::constant(1));
-    let mut stage = Stage::new("gpu[01-16]".to_owned(), Duration::from_secs(1), zone, look);
-    stage.show(fleet, NOW);
-    stage
-}
-
-fn key(code: KeyCode) -> KeyEvent {
-    KeyEvent::new(code, KeyModifiers::NONE)
-}
-
-fn press(stage: &mut Stage, keys: &[KeyCode]) {
-    for code in keys {
-        stage.press(key(*code), NOW);
-        // Scrolling knows its page from the frame before.
-        draw(stage, 80, 24);
-    }
-}
-
-fn draw(stage: &mut Stage, width: u16, height: u16) -> Buffer {
-    let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-    stage.draw(NOW, &mut buffer);
-    buffer
-}
-
-fn row(buffer: &Buffer, y: u16) -> String {
-    let mut text = String::new();
-    let mut covered = 0;
-    for x in 0..buffer.area.width {
-        let symbol = buffer[(x, y)].symbol();
-        if covered > 0 {
-            covered -= 1;
-            continue;
-        }
-        covered = unicode_width::UnicodeWidthStr::width(symbol).saturating_sub(1);
-        text.push_str(symbol);
-    }
-    text.trim_end().to_owned()
-}
-
-fn text(buffer: &Buffer) -> Vec<String> {
-    (0..buffer.area.height).map(|y| row(buffer, y)).collect()
-}
-
-/// Writes the runs of equal style of each row: first column, foreground, background, modifiers.
-fn styles(buffer: &Buffer) -> String {
-    let style = |cell: &Cell| {
-        let colour = |colour: Color| match colour.to_string() {
-            name if name == "Reset" => "-".to_owned(),
-            name => name,
-        };
-        let mut text = format!("{}/{}", colour(cell.fg), colour(cell.bg));
-        if !cell.modifier.is_empty() {
-            write!(text, "/{:?}", cell.modifier).unwrap();
-        }
-        text
-    };
-    let mut all = String::new();
-    for y in 0..buffer.area.height {
-        let mut line = String::new();
-        let mut last = "-/-".to_owned();
-        for x in 0..buffer.area.width {
-            let own = style(&buffer[(x, y)]);
-            if own != last {
-                write!(line, " {x}:{own}").unwrap();
-                last = own;
-            }
-        }
-        if !line.is_empty() {
-            writeln!(all, "{y}{line}").unwrap();
-        }
-    }
-    all
-}
-
-fn check(golden: &str, buffer: &Buffer) {
-    let found = format!("{}\n--- styles\n{}", text(buffer).join("\n"), styles(buffer));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden/screens")
-        .join(format!("{golden}.txt"));
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, &found).unwrap();
-        return;
-    }
-    let known = std::fs::read_to_string(&path).unwrap_or_default();
-    let differs = known.lines().zip(found.lines()).find(|(known, found)| known != found);
-    assert!(
-        known == found,
-        "{} is another screen now; look at it, then BLESS=1. First difference:\n{differs:#?}\n\n{found}",
-        path.display()
-    );
-}
-
-fn check_sizes(name: &str, fleet: &Fleet, keys: &[KeyCode], look: Look) {
-    for (width, height) in SIZES {
-        let mut stage = stage(fleet.clone(), look);
-        press(&mut stage, keys);
-        check(&format!("{name}-{width}x{height}"), &draw(&mut stage, width, height));
-    }
-}
+use harness::*;
 
 #[test]
 fn the_fleet_in_every_state() {
@@ -311,6 +213,19 @@ fn keys_lead_to_what_the_table_says() {
     assert_eq!(stage.focus(), Some(NodeName::new("gpu02").unwrap()));
     ask(&mut stage, KeyCode::Char('w'));
     assert_eq!(stage.focus(), None);
+}
+
+#[test]
+fn nodes_sample_less_often_while_nobody_looks() {
+    let mut stage = stage(fleets::every_state(), DARK);
+    let second = Duration::from_secs(1);
+    let later = NOW.plus(Duration::from_secs(90));
+    assert_eq!(stage.interval(later), second);
+    stage.attend(false, NOW);
+    assert_eq!(stage.interval(NOW.plus(second * 30)), second);
+    assert_eq!(stage.interval(later), second * 5);
+    stage.attend(true, later);
+    assert_eq!(stage.interval(later), second);
 }
 
 #[test]

@@ -10,10 +10,15 @@ use crate::app::Ending;
 use crate::app::interview::{self, Interviewer, Mood};
 use crate::app::watch::Watch;
 use crate::time::Clock;
-use crate::tui::{self, Aside, Look, Request, Watching};
+use crate::tui::{self, Aside, Keymap, Look, Request, Watching};
+use crate::view::{Errand, Reply, Taste};
 
 /// How many requests may wait; a user does not type faster.
 const REQUESTS: usize = 16;
+/// How many answers may wait for the screen; those who have more wait themselves.
+const REPLIES: usize = 64;
+/// How long a node may think about a question.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How the screen is set up.
 #[derive(Debug)]
@@ -39,6 +44,7 @@ pub(super) async fn show(
 ) -> io::Result<Ending> {
     let (requests, mut asked) = mpsc::channel(REQUESTS);
     let (asides, standing_aside) = mpsc::channel(1);
+    let (answers, replies) = mpsc::channel(REPLIES);
     let watching = Watching {
         fleet: watch.fleet(),
         clock: setting.clock,
@@ -48,6 +54,9 @@ pub(super) async fn show(
         redraw: setting.redraw,
         requests,
         asides: standing_aside,
+        replies,
+        taste: Taste::default(),
+        keys: Keymap::default(),
     };
     let look = Look::from_environment(|name| std::env::var(name).ok());
     let interview = interviewer.as_ref().map(Interviewer::interview);
@@ -64,6 +73,8 @@ pub(super) async fn show(
                 }
                 Request::Focus(node) => watch.focus(node),
                 Request::LookAt(job) => watch.look_at(job),
+                Request::Interval(interval) => watch.sample_every(interval),
+                Request::Ask(errands) => ask(watch, &answers, errands),
             }
         }
         std::future::pending().await
@@ -85,6 +96,18 @@ pub(super) async fn show(
         tui::Ending::Terminated => Ending::Terminated,
         tui::Ending::HangUp => Ending::HungUp,
     })
+}
+
+/// Asks nodes, each on its own; answers come as they come.
+fn ask(watch: &Watch, answers: &mpsc::Sender<Reply>, errands: Vec<Errand>) {
+    for errand in errands {
+        let (asker, answers) = (watch.asker(), answers.clone());
+        tokio::spawn(async move {
+            let answer = asker.ask(&errand.node, errand.question, PATIENCE).await;
+            // The screen may be gone.
+            answers.send(Reply { errand, answer }).await.ok();
+        });
+    }
 }
 
 /// Gives nodes a hearing each time the user tries them again, with the screen standing aside for

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::app::discover::Discovery;
-use crate::collect::{Collector, Orders};
+use crate::collect::{Asker, Collector, Orders};
 use crate::fleet::{Board, FleetReader, Pace};
 use crate::inventory::{Roster, slurm};
 use crate::model::{JobId, NodeName};
@@ -44,6 +44,7 @@ pub(super) struct Plan {
 pub(super) struct Watch {
     board: Arc<Board>,
     orders: watch::Sender<Orders>,
+    asker: Asker,
     discovery: Discovery,
     ended: Receiver<()>,
 }
@@ -60,6 +61,7 @@ impl Watch {
         let Plan { discovery, transport, clock, history, max_connecting, .. } = plan;
         let collector = Collector::new(transport, clock, followed, max_connecting);
         let runtime = collector.runtime()?;
+        let asker = collector.asker();
         thread::Builder::new().name("sessions".to_owned()).spawn(move || {
             runtime.block_on(run(rosters, collector, published, history));
             // A name service that hangs must not hold up the end.
@@ -67,12 +69,17 @@ impl Watch {
             // Nobody may be waiting any more.
             ending.send(()).ok();
         })?;
-        Ok(Self { board, orders, discovery, ended })
+        Ok(Self { board, orders, asker, discovery, ended })
     }
 
     /// Returns a reader of the fleet.
     pub(super) fn fleet(&self) -> FleetReader {
         self.board.reader()
+    }
+
+    /// Returns who asks nodes about their processes.
+    pub(super) fn asker(&self) -> Asker {
+        self.asker.clone()
     }
 
     /// Asks every node for everything, tries those that are down, and asks for a new roster.
@@ -84,6 +91,11 @@ impl Watch {
     /// Asks about one job in detail.
     pub(super) fn look_at(&self, job: Option<JobId>) {
         self.discovery.look_at(job);
+    }
+
+    /// Samples every node so often from now on.
+    pub(super) fn sample_every(&self, interval: Duration) {
+        self.orders.send_modify(|orders| orders.interval = interval);
     }
 
     /// Samples one node faster than the others.

@@ -10,11 +10,13 @@ use std::sync::mpsc as blocking;
 use std::thread;
 use std::time::Duration;
 
-use crossterm::event::{self, Event};
+use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::mpsc;
+
+use crate::view::{Key, Named};
 
 /// How many events may wait; more stay with the terminal.
 const WAITING: usize = 64;
@@ -66,6 +68,41 @@ impl Drop for Keyboard {
         // It ends now, or hangs on a terminal that is gone.
         self.stopped.recv_timeout(LETTING_GO).ok();
     }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing to us")]
+/// Returns the key that was pressed, if it is one we tell from others.
+pub(super) fn key(event: KeyEvent) -> Option<Key> {
+    let is_shifted = event.modifiers.contains(KeyModifiers::SHIFT);
+    let with = event.modifiers.difference(KeyModifiers::SHIFT);
+    let named = match event.code {
+        KeyCode::Char(letter) => {
+            return match with {
+                KeyModifiers::NONE => Some(Key::Letter(letter)),
+                KeyModifiers::CONTROL => Some(Key::Control(letter.to_ascii_lowercase())),
+                KeyModifiers::ALT => Some(Key::Alt(letter)),
+                _ => None,
+            };
+        }
+        KeyCode::F(number) => return with.is_empty().then_some(Key::Function(number)),
+        KeyCode::BackTab => return with.is_empty().then_some(Key::Shift(Named::Tab)),
+        KeyCode::Up => Named::Up,
+        KeyCode::Down => Named::Down,
+        KeyCode::Left => Named::Left,
+        KeyCode::Right => Named::Right,
+        KeyCode::PageUp => Named::PageUp,
+        KeyCode::PageDown => Named::PageDown,
+        KeyCode::Home => Named::Home,
+        KeyCode::End => Named::End,
+        KeyCode::Enter => Named::Enter,
+        KeyCode::Esc => Named::Escape,
+        KeyCode::Tab => Named::Tab,
+        KeyCode::Backspace => Named::Backspace,
+        KeyCode::Delete => Named::Delete,
+        KeyCode::Insert => Named::Insert,
+        _ => return None,
+    };
+    with.is_empty().then_some(if is_shifted { Key::Shift(named) } else { Key::Named(named) })
 }
 
 /// Opens the terminal the library reads from, when that is not standard input.

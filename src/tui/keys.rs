@@ -1,11 +1,21 @@
-//! The key table: what each key does and where. Help and dispatch both read it.
+//! The key table: what each key does and where. Dispatch, the last line of the screen, help and the
+//! reference all read it; settings may bind other keys.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::fmt;
 
-use crate::view::{Line, Step, Tone, View};
+use crate::view::{Deed, Key, View};
+
+mod events;
+mod everywhere;
+mod fleet;
+pub(crate) mod help;
+mod job;
+mod node;
+mod processes;
+mod users;
 
 /// What a key asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// End gtop.
     Quit,
@@ -23,472 +33,279 @@ pub(crate) enum Action {
     Focus,
     /// Ask every node for everything, and try the ones that are down.
     Refresh,
+    /// Type a filter.
+    Filter,
     /// Show a view.
     Show(View),
     /// Show the next view.
     NextView,
-    /// Move in the list or table.
-    Move(Step),
-    /// Open the selected node, or put the cursor into its tables.
-    Open,
-    /// Take the cursor out of the tables, or go back.
-    Back,
-    /// Go to the node before.
-    PreviousNode,
-    /// Go to the node after.
-    NextNode,
-    /// Show or hide the process table.
-    Processes,
-    /// Go to the job before.
-    PreviousJob,
-    /// Go to the job after.
-    NextJob,
-}
-
-/// Where a key means something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Everywhere,
-    Only(View),
-    /// In every view besides this one.
-    But(View),
-}
-
-/// A key, as far as we tell them apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
-    Plain(KeyCode),
-    Control(char),
+    /// Show the view before.
+    PreviousView,
+    /// Something for a view.
+    View(Deed),
 }
 
 /// Some keys that do one thing.
 #[derive(Debug)]
-struct Binding {
+pub(crate) struct Binding {
+    /// How settings call it.
+    name: &'static str,
+    /// Its keys, unless settings say others; the one to be shown first.
     keys: &'static [Key],
-    /// How the keys are written.
-    written: &'static str,
-    place: Place,
     action: Action,
     help: &'static str,
-    /// Two words for the last line of the screen; none for keys everybody tries anyway.
-    hint: Option<(&'static str, &'static str)>,
+    /// Its place in the last line of the screen; none for keys everybody tries anyway.
+    hint: Option<Hint>,
 }
 
-const fn letter(letter: char) -> Key {
-    Key::Plain(KeyCode::Char(letter))
+/// A word for the last line of the screen.
+#[derive(Clone, Copy, Debug)]
+struct Hint {
+    meaning: &'static str,
+    /// The name of a binding whose key stands beside this one's.
+    also: Option<&'static str>,
 }
 
-const FLEET: Place = Place::Only(View::Fleet);
-const JOB: Place = Place::Only(View::Job);
-const NODE: Place = Place::Only(View::Node);
+const fn hint(meaning: &'static str) -> Hint {
+    Hint { meaning, also: None }
+}
 
-const BINDINGS: &[Binding] = &[
-    Binding {
-        keys: &[Key::Plain(KeyCode::Enter)],
-        written: "Enter",
-        place: FLEET,
-        action: Action::Open,
-        help: "open the selected node",
-        hint: Some(("Enter", "open")),
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::Up), letter('k'), letter('K')],
-        written: "↑ k K",
-        place: JOB,
-        action: Action::PreviousJob,
-        help: "previous job; with the cursor in the tables, up",
-        hint: Some(("↑ ↓", "job")),
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::Down), letter('j'), letter('J')],
-        written: "↓ j J",
-        place: JOB,
-        action: Action::NextJob,
-        help: "next job; with the cursor in the tables, down",
-        hint: None,
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::Left), letter('<'), letter(',')],
-        written: "← < ,",
-        place: JOB,
-        action: Action::PreviousNode,
-        help: "previous node of the job",
-        hint: Some(("← →", "node")),
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::Right), letter('>'), letter('.')],
-        written: "→ > .",
-        place: JOB,
-        action: Action::NextNode,
-        help: "next node of the job",
-        hint: None,
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::Enter)],
-        written: "Enter",
-        place: JOB,
-        action: Action::Open,
-        help: "put the cursor into the tables",
-        hint: Some(("Enter", "select")),
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::Esc)],
-        written: "Esc",
-        place: JOB,
-        action: Action::Back,
-        help: "take the cursor out, then back to the fleet",
-        hint: Some(("Esc", "back")),
-    },
-    Binding {
-        keys: &[letter('o')],
-        written: "o",
-        place: JOB,
-        action: Action::Show(View::Fleet),
-        help: "overview: the fleet",
-        hint: None,
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::Left), letter('<'), letter(',')],
-        written: "← < ,",
-        place: NODE,
-        action: Action::PreviousNode,
-        help: "previous node",
-        hint: Some(("← →", "node")),
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::Right), letter('>'), letter('.')],
-        written: "→ > .",
-        place: NODE,
-        action: Action::NextNode,
-        help: "next node",
-        hint: None,
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::Enter)],
-        written: "Enter",
-        place: NODE,
-        action: Action::Open,
-        help: "put the cursor into the tables",
-        hint: Some(("Enter", "select")),
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::Esc)],
-        written: "Esc",
-        place: NODE,
-        action: Action::Back,
-        help: "take the cursor out, then back to the fleet",
-        hint: Some(("Esc", "back")),
-    },
-    Binding {
-        keys: &[letter('o')],
-        written: "o",
-        place: NODE,
-        action: Action::Show(View::Fleet),
-        help: "overview: the fleet",
-        hint: None,
-    },
-    Binding {
-        keys: &[letter('p')],
-        written: "p",
-        place: Place::Everywhere,
-        action: Action::Processes,
-        help: "processes on or off",
-        hint: Some(("p", "processes")),
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::Up), letter('k')],
-        written: "↑ k",
-        place: Place::But(View::Job),
-        action: Action::Move(Step::Up),
-        help: "up",
-        hint: None,
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::Down), letter('j')],
-        written: "↓ j",
-        place: Place::But(View::Job),
-        action: Action::Move(Step::Down),
-        help: "down",
-        hint: None,
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::PageUp)],
-        written: "PgUp",
-        place: Place::Everywhere,
-        action: Action::Move(Step::PageUp),
-        help: "a page up",
-        hint: None,
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::PageDown)],
-        written: "PgDn",
-        place: Place::Everywhere,
-        action: Action::Move(Step::PageDown),
-        help: "a page down",
-        hint: None,
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::Home)],
-        written: "Home",
-        place: Place::Everywhere,
-        action: Action::Move(Step::Home),
-        help: "to the first row",
-        hint: None,
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::End)],
-        written: "End",
-        place: Place::Everywhere,
-        action: Action::Move(Step::End),
-        help: "to the last row",
-        hint: None,
-    },
-    Binding {
-        keys: &[letter('1')],
-        written: "1",
-        place: Place::Everywhere,
-        action: Action::Show(View::Fleet),
-        help: "the fleet",
-        hint: None,
-    },
-    Binding {
-        keys: &[letter('2')],
-        written: "2",
-        place: Place::Everywhere,
-        action: Action::Show(View::Job),
-        help: "the selected job, where jobs are watched",
-        hint: None,
-    },
-    Binding {
-        keys: &[letter('3')],
-        written: "3",
-        place: Place::Everywhere,
-        action: Action::Show(View::Node),
-        help: "the selected node",
-        hint: None,
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::Tab)],
-        written: "Tab",
-        place: Place::Everywhere,
-        action: Action::NextView,
-        help: "the next view",
-        hint: Some(("Tab", "view")),
-    },
-    Binding {
-        keys: &[letter('z')],
-        written: "z",
-        place: Place::Everywhere,
-        action: Action::Freeze,
-        help: "freeze the picture, and go on",
-        hint: Some(("z", "freeze")),
-    },
-    Binding {
-        keys: &[letter('w')],
-        written: "w",
-        place: Place::Everywhere,
-        action: Action::Focus,
-        help: "fast focus: sample the selected node faster",
-        hint: Some(("w", "focus")),
-    },
-    Binding {
-        keys: &[Key::Plain(KeyCode::F(5))],
-        written: "F5",
-        place: Place::Everywhere,
-        action: Action::Refresh,
-        help: "ask for everything, and try the nodes that are down",
-        hint: Some(("F5", "retry")),
-    },
-    Binding {
-        keys: &[letter('h'), letter('?'), Key::Plain(KeyCode::F(1))],
-        written: "h ? F1",
-        place: Place::Everywhere,
-        action: Action::Help,
-        help: "this help",
-        hint: Some(("h", "help")),
-    },
-    Binding {
-        keys: &[letter('q'), Key::Plain(KeyCode::F(10))],
-        written: "q F10",
-        place: Place::Everywhere,
-        action: Action::Quit,
-        help: "quit",
-        hint: Some(("q", "quit")),
-    },
-    Binding {
-        keys: &[Key::Control('c')],
-        written: "Ctrl-C",
-        place: Place::Everywhere,
-        action: Action::Interrupt,
-        help: "quit, as an interrupt",
-        hint: None,
-    },
-    Binding {
-        keys: &[Key::Control('z')],
-        written: "Ctrl-Z",
-        place: Place::Everywhere,
-        action: Action::Suspend,
-        help: "suspend; fg goes on",
-        hint: None,
-    },
-    Binding {
-        keys: &[Key::Control('l')],
-        written: "Ctrl-L",
-        place: Place::Everywhere,
-        action: Action::Redraw,
-        help: "draw the screen anew",
-        hint: None,
-    },
+const fn pair(meaning: &'static str, also: &'static str) -> Hint {
+    Hint { meaning, also: Some(also) }
+}
+
+/// The tables: where their keys mean something. A view's own come before those that hold everywhere.
+const TABLES: [(Option<View>, &[Binding]); 7] = [
+    (Some(View::Fleet), fleet::BINDINGS),
+    (Some(View::Job), job::BINDINGS),
+    (Some(View::Node), node::BINDINGS),
+    (Some(View::Processes), processes::BINDINGS),
+    (Some(View::Users), users::BINDINGS),
+    (Some(View::Events), events::BINDINGS),
+    (None, everywhere::BINDINGS),
 ];
 
-impl Place {
-    fn holds(self, view: View) -> bool {
-        match self {
-            Self::Everywhere => true,
-            Self::Only(only) => only == view,
-            Self::But(not) => not != view,
+/// Which keys do what.
+#[derive(Clone, Debug)]
+pub struct Keymap {
+    /// Of each table, of each binding, its keys.
+    keys: Vec<Vec<Vec<Key>>>,
+}
+
+/// Why keys cannot be bound.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeymapError {
+    /// There is nothing of that name.
+    #[error("no key does {0:?}; did you mean {1}?")]
+    Unknown(String, &'static str),
+    /// Another binding of the same view has the key.
+    #[error("{key} is bound to {one} and to {other}")]
+    Twice {
+        /// The key.
+        key: Key,
+        /// What it does.
+        one: &'static str,
+        /// What it would do too.
+        other: &'static str,
+    },
+    /// Nothing would end gtop.
+    #[error("quit must have a key")]
+    NoQuit,
+}
+
+impl Default for Keymap {
+    fn default() -> Self {
+        let own = |binding: &Binding| binding.keys.to_vec();
+        Self { keys: TABLES.iter().map(|(_, table)| table.iter().map(own).collect()).collect() }
+    }
+}
+
+impl Keymap {
+    /// Returns the names of everything that can be bound, with its usual keys and what it does.
+    pub fn names() -> impl Iterator<Item = (&'static str, &'static [Key], &'static str)> {
+        let all = TABLES.iter().flat_map(|(_, table)| table.iter());
+        all.map(|binding| (binding.name, binding.keys, binding.help))
+    }
+
+    /// Binds other keys to what is called so; none for no key.
+    pub fn bind(&mut self, name: &str, keys: Vec<Key>) -> Result<(), KeymapError> {
+        let places = TABLES.iter().enumerate().flat_map(|(place, (_, table))| {
+            table.iter().enumerate().map(move |(row, binding)| (place, row, binding.name))
+        });
+        let found = places.clone().find(|(_, _, known)| *known == name);
+        let Some((table, row, _)) = found else {
+            let distance = |known: &&'static str| distance(known, name);
+            let nearest = places.map(|(_, _, known)| known).min_by_key(distance);
+            return Err(KeymapError::Unknown(name.to_owned(), nearest.unwrap_or("quit")));
+        };
+        if let Some(slot) = self.keys.get_mut(table).and_then(|rows| rows.get_mut(row)) {
+            *slot = keys;
         }
+        Ok(())
+    }
+
+    /// Says what would make these keys a trap.
+    pub fn check(&self) -> Result<(), KeymapError> {
+        for (keys, (_, table)) in self.keys.iter().zip(TABLES) {
+            let mut seen: Vec<(Key, &'static str)> = Vec::new();
+            for (own, binding) in keys.iter().zip(table) {
+                for key in own {
+                    if let Some((_, one)) = seen.iter().find(|(known, _)| known == key) {
+                        return Err(KeymapError::Twice { key: *key, one, other: binding.name });
+                    }
+                    seen.push((*key, binding.name));
+                }
+            }
+        }
+        if self.keys_of("quit").is_empty() { Err(KeymapError::NoQuit) } else { Ok(()) }
+    }
+
+    /// Returns what a key asks for in a view, the view's own meaning first.
+    pub(crate) fn actions(&self, key: Key, view: View) -> impl Iterator<Item = &'static Action> {
+        let rows = self.rows(view).filter(move |(keys, _)| keys.contains(&key));
+        rows.map(|(_, binding)| &binding.action)
+    }
+
+    /// Returns the keys worth a place in the last line of a view, with their meaning.
+    pub(crate) fn hints(&self, view: View) -> Vec<(String, &'static str)> {
+        let hint = |(keys, binding): (&[Key], &'static Binding)| {
+            let Hint { meaning, also } = binding.hint?;
+            let mut written = sign(*keys.first()?);
+            if let Some(second) = also.and_then(|also| self.keys_of(also).first()) {
+                written = format!("{written} {}", sign(*second));
+            }
+            Some((written, meaning))
+        };
+        self.rows(view).filter_map(hint).collect()
+    }
+
+    fn rows(&self, view: View) -> impl Iterator<Item = (&[Key], &'static Binding)> {
+        let tables = self.keys.iter().zip(&TABLES);
+        let here = tables.filter(move |(_, (own, _))| own.is_none_or(|own| own == view));
+        here.flat_map(|(keys, (_, table))| keys.iter().map(Vec::as_slice).zip(table.iter()))
+    }
+
+    fn keys_of(&self, name: &str) -> &[Key] {
+        let tables = self.keys.iter().zip(&TABLES);
+        let mut rows = tables.flat_map(|(keys, (_, table))| keys.iter().zip(table.iter()));
+        rows.find(|(_, binding)| binding.name == name).map_or(&[], |(keys, _)| keys)
     }
 }
 
-/// Returns what a key asks for in a view.
-pub(crate) fn action(event: KeyEvent, view: View) -> Option<Action> {
-    let key = key(event)?;
-    let bound = |binding: &&Binding| binding.place.holds(view) && binding.keys.contains(&key);
-    BINDINGS.iter().find(bound).map(|binding| binding.action)
-}
-
-fn key(event: KeyEvent) -> Option<Key> {
-    let with = event.modifiers.difference(KeyModifiers::SHIFT);
-    if let KeyCode::Char(letter) = event.code
-        && with == KeyModifiers::CONTROL
-    {
-        return Some(Key::Control(letter.to_ascii_lowercase()));
-    }
-    with.is_empty().then_some(Key::Plain(event.code))
-}
-
-/// Returns the keys worth a place in the last line of a view, with their meaning.
-pub(crate) fn hints(view: View) -> Vec<(&'static str, &'static str)> {
-    let here = BINDINGS.iter().filter(|binding| binding.place.holds(view));
-    here.filter_map(|binding| binding.hint).collect()
-}
-
-/// Returns the same for the help page.
-pub(crate) fn help_hints() -> Vec<(&'static str, &'static str)> {
-    vec![("↑ ↓", "scroll"), ("Esc", "close")]
-}
-
-/// From this width on, help stands in two columns.
-const WIDE: u16 = 110;
-
-/// Returns the help page: every key, and what the signs mean.
-pub(crate) fn help(width: u16) -> Vec<Line> {
-    let mut left = part("Everywhere", |place| matches!(place, Place::Everywhere | Place::But(_)));
-    let mut right = part("Fleet", |place| place == FLEET);
-    right.push(Line::new());
-    right.extend(part("Job", |place| place == JOB));
-    right.push(Line::new());
-    right.extend(part("Node", |place| place == NODE));
-    right.push(Line::new());
-    right.extend(signs());
-    if width < WIDE {
-        left.push(Line::new());
-        left.extend(right);
-        return left;
-    }
-    let rows = left.len().max(right.len());
-    left.resize(rows, Line::new());
-    right.resize(rows, Line::new());
-    let half = width / 2;
-    left.into_iter()
-        .zip(right)
-        .map(|(left, right)| {
-            let left = left.cut(half);
-            let gap = half.saturating_sub(left.width());
-            left.gap(gap).then(right)
-        })
-        .collect()
-}
-
-fn part(title: &str, holds: fn(Place) -> bool) -> Vec<Line> {
-    let own = BINDINGS.iter().filter(|binding| holds(binding.place));
-    let line = |binding: &Binding| {
-        let keys = Line::new().gap(2).left(binding.written, 8, Tone::Accent);
-        keys.gap(1).text(binding.help, Tone::Plain)
+/// Writes a key in few columns.
+fn sign(key: Key) -> String {
+    let written = key.to_string();
+    let arrow = match written.as_str() {
+        "Up" => "↑",
+        "Down" => "↓",
+        "Left" => "←",
+        "Right" => "→",
+        _ => return written,
     };
-    std::iter::once(Line::of(title, Tone::Strong)).chain(own.map(line)).collect()
+    arrow.to_owned()
 }
 
-fn signs() -> Vec<Line> {
-    let line = |(sign, tone, meaning): &(&str, Tone, &str)| {
-        Line::new().gap(2).left(sign, 8, *tone).gap(1).text(*meaning, Tone::Plain)
-    };
-    std::iter::once(Line::of("Signs", Tone::Strong)).chain(SIGNS.iter().map(line)).collect()
+/// Writes all keys of a binding.
+fn signs(keys: &[Key]) -> String {
+    keys.iter().map(|key| sign(*key)).collect::<Vec<_>>().join(" ")
 }
 
-const SIGNS: &[(&str, Tone, &str)] = &[
-    ("✗", Tone::Bad, "broken: a node that is down, a device that gives no numbers"),
-    ("!", Tone::Warn, "look here: stale, throttled, a source in trouble"),
-    ("–", Tone::Faint, "not known; on the row under the cursor the last line says why"),
-    ("grey", Tone::Faint, "old numbers; AGE says how old"),
-    ("!THERM", Tone::Warn, "slowed down by heat"),
-    ("!PWR", Tone::Warn, "slowed down by the power supply"),
-    ("ECC:N", Tone::Bad, "N uncorrected memory errors since the driver was loaded"),
-];
+/// How many letters must be changed, added or taken away to make one word of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (place, letter) in one.chars().enumerate() {
+        let mut left = place + 1;
+        let mut next = vec![left];
+        for (pair, own) in row.windows(2).zip(&other) {
+            let [corner, above] = pair else { continue };
+            left = (corner + usize::from(letter != *own)).min(above + 1).min(left + 1);
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+impl fmt::Display for Keymap {
+    /// Writes every key with what it does, a line each, in groups.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (keys, (view, table)) in self.keys.iter().zip(TABLES) {
+            writeln!(f, "{}", view.map_or("Everywhere", View::title))?;
+            for (keys, binding) in keys.iter().zip(table) {
+                writeln!(f, "  {:24} {:16} {}", binding.name, signs(keys), binding.help)?;
+            }
+        }
+        Ok(())
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::{Command, Named, Step, node};
 
-    const VIEWS: [View; 3] = [View::Fleet, View::Job, View::Node];
+    fn first(key: Key, view: View) -> Option<&'static Action> {
+        let keys = Keymap::default();
 
-    #[test]
-    fn no_key_means_two_things_in_one_view() {
-        for view in VIEWS {
-            let mut seen = Vec::new();
-            for binding in BINDINGS.iter().filter(|binding| binding.place.holds(view)) {
-                for key in binding.keys {
-                    assert!(!seen.contains(&key), "{key:?} twice in {view:?}");
-                    seen.push(key);
-                }
-            }
-        }
+        keys.actions(key, view).next()
     }
 
     #[test]
-    fn keys_act_where_the_table_says() {
-        let plain = |code| KeyEvent::new(code, KeyModifiers::NONE);
-        for (event, view, expected) in [
-            (plain(KeyCode::Char('q')), View::Fleet, Some(Action::Quit)),
-            (plain(KeyCode::F(10)), View::Node, Some(Action::Quit)),
+    fn no_key_means_two_things_in_one_table() {
+        assert_eq!(Keymap::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn names_are_taken_once() {
+        let mut names: Vec<_> = Keymap::names().map(|(name, _, _)| name).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
+    }
+
+    #[test]
+    fn a_view_s_own_meaning_comes_first() {
+        for (key, view, expected) in [
+            (Key::Letter('q'), View::Fleet, Some(Action::Quit)),
+            (Key::Function(10), View::Node, Some(Action::Quit)),
+            (Key::Control('c'), View::Node, Some(Action::Interrupt)),
+            (Key::Letter('?'), View::Fleet, Some(Action::Help)),
+            (Key::Letter('<'), View::Node, Some(Action::View(Deed::Node(node::Own::Previous)))),
             (
-                KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL),
-                View::Node,
-                Some(Action::Interrupt),
-            ),
-            (
-                KeyEvent::new(KeyCode::Char('?'), KeyModifiers::SHIFT),
+                Key::Letter('j'),
                 View::Fleet,
-                Some(Action::Help),
+                Some(Action::View(Deed::Do(Command::Move(Step::Down)))),
             ),
-            (plain(KeyCode::Char('<')), View::Node, Some(Action::PreviousNode)),
-            (plain(KeyCode::Char('<')), View::Fleet, None),
-            (plain(KeyCode::Char('j')), View::Job, Some(Action::NextJob)),
-            (plain(KeyCode::Char('j')), View::Fleet, Some(Action::Move(Step::Down))),
-            (plain(KeyCode::Char('o')), View::Node, Some(Action::Show(View::Fleet))),
-            (KeyEvent::new(KeyCode::Char('q'), KeyModifiers::ALT), View::Fleet, None),
+            (Key::Letter('o'), View::Node, Some(Action::Show(View::Fleet))),
+            (Key::Alt('q'), View::Fleet, None),
         ] {
-            assert_eq!(action(event, view), expected, "{event:?}");
+            assert_eq!(first(key, view), expected.as_ref(), "{key}");
         }
+        let keys = Keymap::default();
+        assert_eq!(keys.actions(Key::Named(Named::Up), View::Job).count(), 2);
     }
 
     #[test]
-    fn help_names_every_key() {
-        assert!(help(80).len() > BINDINGS.len());
-        assert!(help(160).len() < help(80).len());
-        for view in VIEWS {
-            assert!(hints(view).contains(&("q", "quit")));
+    fn keys_can_be_bound_to_something_else() {
+        let mut keys = Keymap::default();
+        keys.bind("freeze", vec![Key::Letter('F')]).unwrap();
+        assert_eq!(keys.actions(Key::Letter('F'), View::Fleet).next(), Some(&Action::Freeze));
+        assert_eq!(keys.actions(Key::Letter('z'), View::Fleet).next(), None);
+        let unknown = keys.bind("freze", Vec::new()).unwrap_err().to_string();
+        assert_eq!(unknown, "no key does \"freze\"; did you mean freeze?");
+        keys.bind("help", vec![Key::Letter('F')]).unwrap();
+        assert!(keys.check().unwrap_err().to_string().starts_with("F is bound to "));
+        let mut keys = Keymap::default();
+        keys.bind("quit", Vec::new()).unwrap();
+        assert_eq!(keys.check(), Err(KeymapError::NoQuit));
+    }
+
+    #[test]
+    fn every_view_says_how_to_leave_and_how_to_get_help() {
+        for view in View::ALL {
+            let hints = Keymap::default().hints(view);
+            assert!(hints.contains(&("q".to_owned(), "quit")), "{hints:?}");
+            assert!(hints.contains(&("h".to_owned(), "help")), "{hints:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crossterm::event::KeyEvent;
+use crossterm::event::{KeyEvent, MouseButton, MouseEvent, MouseEventKind};
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -10,14 +10,23 @@ use ratatui::layout::Rect;
 use crate::fleet::Fleet;
 use crate::model::{JobId, Link, NodeName};
 use crate::time::Timestamp;
-use crate::tui::keys::{self, Action};
+use crate::tui::keyboard;
+use crate::tui::keys::{Action, Keymap, help};
 use crate::tui::look::Look;
 use crate::tui::paint::paint;
 use crate::tui::{Ending, Request};
-use crate::view::{self, Chosen, Navigation, Picture, Setting, Step, View};
+use crate::view::{
+    self, Chosen, Click, Command, Deed, Dialog, Filter, Found, Key, Line, Named, Navigation,
+    Outcome, Picture, Reaction, Reply, Scene, Search, Setting, Step, Taste, View,
+};
 
 /// For how long a message stays.
 const MESSAGE: Duration = Duration::from_secs(4);
+/// When nobody has looked at the terminal for so long, nodes need not sample more often than this.
+const UNATTENDED: Duration = Duration::from_secs(60);
+const UNATTENDED_INTERVAL: Duration = Duration::from_secs(5);
+/// Rows the wheel moves by.
+const WHEEL: usize = 3;
 
 /// What a key leads to outside of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,16 +47,27 @@ pub enum Effect {
 #[derive(Debug)]
 pub struct Stage {
     look: Look,
+    taste: Taste,
+    keys: Keymap,
     title: String,
     interval: Duration,
     zone: TimeZone,
     live: Picture,
     frozen: Option<Picture>,
+    filter: Filter,
     navigation: Navigation,
     /// The first line of the help page, while it is shown.
     help: Option<usize>,
+    /// The filter that is being typed.
+    search: Option<Search>,
+    /// A question that is to be answered first.
+    dialog: Option<Dialog>,
     is_focusing: bool,
+    /// Since when nobody looks at the terminal, where it tells.
+    unattended: Option<Timestamp>,
     message: Option<(String, Timestamp)>,
+    /// What was drawn last, for clicks.
+    drawn: Vec<Line>,
 }
 
 impl Stage {
@@ -55,16 +75,29 @@ impl Stage {
     pub fn new(title: String, interval: Duration, zone: TimeZone, look: Look) -> Self {
         Self {
             look,
+            taste: Taste::default(),
+            keys: Keymap::default(),
             title,
             interval,
             zone,
             live: Picture::default(),
             frozen: None,
+            filter: Filter::default(),
             navigation: Navigation::default(),
             help: None,
+            search: None,
+            dialog: None,
             is_focusing: false,
+            unattended: None,
             message: None,
+            drawn: Vec::new(),
         }
+    }
+
+    /// Shows things as somebody wants them, and takes other keys.
+    #[must_use]
+    pub fn with(self, taste: Taste, keys: Keymap) -> Self {
+        Self { taste, keys, ..self }
     }
 
     /// Takes a new fleet, or the same one a second later.
@@ -73,7 +106,7 @@ impl Stage {
             // A list of one says less than the one.
             self.navigation.view = View::Node;
         }
-        self.live = Picture::new(fleet, now);
+        self.live = Picture::filtered(fleet, now, self.filter.clone());
         if self.message.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.message = None;
         }
@@ -85,76 +118,218 @@ impl Stage {
         Some(node.name.clone())
     }
 
+    /// Takes note of whether somebody looks at the terminal.
+    pub fn attend(&mut self, is_attended: bool, now: Timestamp) {
+        self.unattended = if is_attended { None } else { self.unattended.or(Some(now)) };
+    }
+
+    /// Returns how often nodes are to sample: less often when nobody has looked for a while.
+    pub fn interval(&self, now: Timestamp) -> Duration {
+        match self.unattended {
+            Some(since) if now.since(since) >= UNATTENDED => self.interval.max(UNATTENDED_INTERVAL),
+            Some(_) | None => self.interval,
+        }
+    }
+
     /// Takes a key.
-    pub fn press(&mut self, key: KeyEvent, now: Timestamp) -> Effect {
-        let Some(action) = keys::action(key, self.navigation.view) else { return Effect::Nothing };
-        if let Some(top) = self.help
-            && self.turn_help(action, top)
-        {
+    pub fn press(&mut self, event: KeyEvent, now: Timestamp) -> Effect {
+        let Some(key) = keyboard::key(event) else { return Effect::Nothing };
+        if self.search.is_some() {
+            self.type_filter(key, now);
             return Effect::Nothing;
         }
-        self.act(action, now)
+        if self.dialog.is_some() {
+            return self.answer(key, now);
+        }
+        let found: Vec<Action> = self.keys.actions(key, self.navigation.view).cloned().collect();
+        if let Some(top) = self.help {
+            return self.turn_help(key, found.first(), top, now);
+        }
+        for action in found {
+            if let Some(effect) = self.act(&action, now) {
+                return effect;
+            }
+        }
+        Effect::Nothing
     }
 
-    /// Takes a key on the help page; says whether that was all it meant.
-    fn turn_help(&mut self, action: Action, top: usize) -> bool {
-        let turned = |step: Step| Some(step.from(top, keys::help(u16::MAX).len(), 10));
-        self.help = match action {
-            Action::Move(step) => turned(step),
-            Action::PreviousJob => turned(Step::Up),
-            Action::NextJob => turned(Step::Down),
-            Action::Help | Action::Back | Action::Open | Action::Quit => None,
-            Action::Interrupt
-            | Action::Suspend
-            | Action::Redraw
-            | Action::Freeze
-            | Action::Focus
-            | Action::Refresh
-            | Action::Show(_)
-            | Action::NextView
-            | Action::PreviousNode
-            | Action::NextNode
-            | Action::Processes => return false,
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
+    /// Takes a key on the help page: it scrolls, or ends it.
+    fn turn_help(
+        &mut self,
+        key: Key,
+        action: Option<&Action>,
+        top: usize,
+        now: Timestamp,
+    ) -> Effect {
+        let scrolled = match key {
+            Key::Letter('j') => Some(Step::Down),
+            Key::Letter('k') => Some(Step::Up),
+            other => Step::of(other),
         };
-        true
+        if let Some(step) = scrolled {
+            let count = help::page(&self.keys, self.navigation.view, u16::MAX).len();
+            self.help = Some(step.from(top, count, 10));
+            return Effect::Nothing;
+        }
+        let closes = matches!(action, Some(Action::Help | Action::Quit))
+            || matches!(key, Key::Named(Named::Escape | Named::Enter));
+        if closes {
+            self.help = None;
+            return Effect::Nothing;
+        }
+        match action {
+            Some(Action::View(_)) | None => Effect::Nothing,
+            Some(action) => {
+                let action = action.clone();
+                self.act(&action, now).unwrap_or(Effect::Nothing)
+            }
+        }
     }
 
-    fn act(&mut self, action: Action, now: Timestamp) -> Effect {
+    /// Takes a key of a filter that is being typed.
+    fn type_filter(&mut self, key: Key, now: Timestamp) {
+        let Some(search) = &mut self.search else { return };
+        match search.press(key, &self.live.fleet) {
+            Found::Typing(None) => {}
+            Found::Typing(Some(filter)) => self.set_filter(filter, now),
+            Found::Done(filter) => {
+                self.search = None;
+                self.set_filter(filter, now);
+            }
+        }
+    }
+
+    fn set_filter(&mut self, filter: Filter, now: Timestamp) {
+        self.filter = filter;
+        let filtered = |picture: &Picture, now| {
+            Picture::filtered(picture.fleet.clone(), now, self.filter.clone())
+        };
+        self.live = filtered(&self.live, self.live.now.max(now));
+        self.frozen = self.frozen.as_ref().map(|picture| filtered(picture, picture.now));
+    }
+
+    /// Takes a key of a question.
+    fn answer(&mut self, key: Key, now: Timestamp) -> Effect {
+        let Some(mut dialog) = self.dialog.take() else { return Effect::Nothing };
+        match dialog.press(self.scene(), key) {
+            Reaction::Stay => {
+                self.dialog = Some(dialog);
+                Effect::Nothing
+            }
+            Reaction::Close => Effect::Nothing,
+            Reaction::Do(command) => {
+                self.view_act(&Deed::Do(command), now).unwrap_or(Effect::Nothing)
+            }
+            Reaction::End(outcome) => self.follow(outcome, now).unwrap_or(Effect::Nothing),
+        }
+    }
+
+    /// Does it; nothing when nobody here has a use for it.
+    fn act(&mut self, action: &Action, now: Timestamp) -> Option<Effect> {
         match action {
-            Action::Quit => return Effect::End(Ending::Quit),
-            Action::Interrupt => return Effect::End(Ending::Interrupted),
-            Action::Suspend => return Effect::Suspend,
-            Action::Redraw => return Effect::Redraw,
-            Action::Refresh => return self.refresh(now),
+            Action::Quit => return Some(Effect::End(Ending::Quit)),
+            Action::Interrupt => return Some(Effect::End(Ending::Interrupted)),
+            Action::Suspend => return Some(Effect::Suspend),
+            Action::Redraw => return Some(Effect::Redraw),
+            Action::Refresh => return Some(self.refresh(now)),
             Action::Help => self.help = Some(0),
             Action::Freeze => {
                 self.frozen = if self.frozen.is_some() { None } else { Some(self.live.clone()) };
             }
             Action::Focus => self.is_focusing = !self.is_focusing,
-            Action::Show(view) if self.has(view) => self.navigation.view = view,
-            Action::Show(_) => {
-                let text = "no jobs are watched; start gtop with --slurm".to_owned();
-                self.message = Some((text, now.plus(MESSAGE)));
+            Action::Filter => self.search = Some(Search::new(&self.filter)),
+            Action::Show(view) => self.go(*view, now),
+            Action::NextView => self.turn_view(true),
+            Action::PreviousView => self.turn_view(false),
+            Action::View(deed) => {
+                let effect = self.view_act(deed, now);
+                if effect.is_none() && *deed == Deed::Do(Command::Back) {
+                    self.back(now);
+                    return Some(Effect::Nothing);
+                }
+                return effect;
             }
-            Action::NextView => {
-                self.navigation.view = match self.navigation.view {
-                    View::Fleet if self.has(View::Job) => View::Job,
-                    View::Fleet | View::Job => View::Node,
-                    View::Node => View::Fleet,
-                };
-            }
-            Action::Move(step) => self.step(step),
-            Action::Open => self.open(),
-            Action::Back => self.back(),
-            Action::PreviousNode => self.step_node(Step::Up),
-            Action::NextNode => self.step_node(Step::Down),
-            Action::PreviousJob => self.step_job(Step::Up),
-            Action::NextJob => self.step_job(Step::Down),
-            Action::Processes => {
-                self.navigation.shows_processes = !self.navigation.shows_processes;
+        }
+        Some(Effect::Nothing)
+    }
+
+    fn scene(&self) -> Scene<'_> {
+        Scene { picture: self.picture(), taste: &self.taste, zone: &self.zone }
+    }
+
+    fn view_act(&mut self, deed: &Deed, now: Timestamp) -> Option<Effect> {
+        let picture = self.frozen.as_ref().unwrap_or(&self.live);
+        let scene = Scene { picture, taste: &self.taste, zone: &self.zone };
+        let outcome = view::act(scene, &mut self.navigation, deed);
+        self.follow(outcome, now)
+    }
+
+    fn follow(&mut self, outcome: Outcome, now: Timestamp) -> Option<Effect> {
+        match outcome {
+            Outcome::Unused => return None,
+            Outcome::Nothing => {}
+            Outcome::Say(words) => self.say(words, now),
+            Outcome::Show(view) => self.go(view, now),
+            Outcome::Open(dialog) => self.dialog = Some(dialog),
+            Outcome::Ask(errands) => return Some(Effect::Ask(Request::Ask(errands))),
+        }
+        Some(Effect::Nothing)
+    }
+
+    /// Takes an answer of a node.
+    pub fn take(&mut self, reply: &Reply, now: Timestamp) {
+        let picture = self.frozen.as_ref().unwrap_or(&self.live);
+        let scene = Scene { picture, taste: &self.taste, zone: &self.zone };
+        let outcome = view::processes::take(scene, &mut self.navigation, reply);
+        self.follow(outcome, now);
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only clicks and the wheel mean something")]
+    /// Takes a click or a turn of the wheel.
+    pub fn point(&mut self, event: MouseEvent, now: Timestamp) -> Effect {
+        let step = match event.kind {
+            MouseEventKind::ScrollUp => Step::Up,
+            MouseEventKind::ScrollDown => Step::Down,
+            MouseEventKind::Down(MouseButton::Left) => return self.click(event, now),
+            _ => return Effect::Nothing,
+        };
+        if let Some(top) = self.help {
+            let count = help::page(&self.keys, self.navigation.view, u16::MAX).len();
+            self.help = Some((0..WHEEL).fold(top, |top, _| step.from(top, count, 1)));
+            return Effect::Nothing;
+        }
+        if self.dialog.is_none() && self.search.is_none() {
+            for _ in 0..WHEEL {
+                self.view_act(&Deed::Do(Command::Move(step)), now);
             }
         }
         Effect::Nothing
+    }
+
+    fn click(&mut self, event: MouseEvent, now: Timestamp) -> Effect {
+        let line = self.drawn.get(usize::from(event.row));
+        let Some(click) = line.and_then(|line| line.clicked(event.column)).cloned() else {
+            return Effect::Nothing;
+        };
+        if self.dialog.is_some() || self.search.is_some() {
+            return Effect::Nothing;
+        }
+        match click {
+            Click::View(view) => {
+                self.help = None;
+                self.go(view, now);
+                Effect::Nothing
+            }
+            Click::Column(column) => {
+                let sort = Deed::Do(Command::SortBy(column));
+                self.view_act(&sort, now).unwrap_or(Effect::Nothing)
+            }
+            click @ Click::Row(_) => {
+                let clicked = Deed::Do(Command::Click(click));
+                self.view_act(&clicked, now).unwrap_or(Effect::Nothing)
+            }
+        }
     }
 
     /// Asks for everything, and says so: nothing else would show that the key did something.
@@ -166,33 +341,38 @@ impl Stage {
             1 => "trying 1 node that is down".to_owned(),
             _ => format!("trying {down} nodes that are down"),
         };
-        self.message = Some((text, now.plus(MESSAGE)));
+        self.say(text, now);
         Effect::Ask(Request::Refresh)
     }
 
-    fn step(&mut self, step: Step) {
-        let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        match self.navigation.view {
-            View::Fleet => self.navigation.step_node(picture, step),
-            View::Job | View::Node => self.navigation.step_table(picture, step),
+    fn say(&mut self, words: String, now: Timestamp) {
+        self.message = Some((words, now.plus(MESSAGE)));
+    }
+
+    fn go(&mut self, view: View, now: Timestamp) {
+        if self.has(view) {
+            self.navigation.view = view;
+        } else {
+            self.say(view::job::NO_JOBS.to_owned(), now);
         }
     }
 
-    fn step_node(&mut self, step: Step) {
-        let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        if self.navigation.view == View::Job {
-            self.navigation.step_job_node(picture, step);
-        } else {
-            self.navigation.step_node(picture, step);
+    fn turn_view(&mut self, is_forward: bool) {
+        let views: Vec<View> = View::ALL.into_iter().filter(|view| self.has(*view)).collect();
+        let at = views.iter().position(|view| *view == self.navigation.view).unwrap_or(0);
+        let count = views.len().max(1);
+        let to = if is_forward { at + 1 } else { at + count - 1 } % count;
+        if let Some(view) = views.get(to) {
+            self.navigation.view = *view;
         }
     }
 
-    fn step_job(&mut self, step: Step) {
-        let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        if self.navigation.is_in_table() {
-            self.navigation.step_table(picture, step);
+    /// Goes back where the view itself has nowhere to go.
+    fn back(&mut self, now: Timestamp) {
+        if self.filter.is_empty() {
+            self.navigation.view = View::Fleet;
         } else {
-            self.navigation.step_job(picture, step);
+            self.set_filter(Filter::default(), now);
         }
     }
 
@@ -210,20 +390,6 @@ impl Stage {
         }
     }
 
-    fn open(&mut self) {
-        let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        match self.navigation.view {
-            View::Fleet => self.navigation.view = View::Node,
-            View::Job | View::Node => self.navigation.enter_table(picture),
-        }
-    }
-
-    fn back(&mut self) {
-        if !self.navigation.leave_table() {
-            self.navigation.view = View::Fleet;
-        }
-    }
-
     fn picture(&self) -> &Picture {
         self.frozen.as_ref().unwrap_or(&self.live)
     }
@@ -232,27 +398,32 @@ impl Stage {
     pub fn draw(&mut self, now: Timestamp, buffer: &mut Buffer) {
         let area: Rect = buffer.area;
         let focus = self.focus();
-        let hints = match self.help {
-            Some(_) => keys::help_hints(),
-            None => keys::hints(self.navigation.view),
+        let view = self.navigation.view;
+        let hints = match (&self.help, &self.dialog) {
+            (Some(_), _) => help::hints(),
+            (None, Some(dialog)) => dialog.hints(),
+            (None, None) => self.keys.hints(view),
         };
         let help = self.help.map(|top| {
-            let page = keys::help(area.width);
+            let page = help::page(&self.keys, view, area.width);
             let top = top.min(page.len().saturating_sub(1));
             page.into_iter().skip(top).collect::<Vec<_>>()
         });
         let setting = Setting {
             title: &self.title,
-            interval: self.interval,
-            zone: &self.zone,
+            interval: self.interval(now),
             frozen: self.frozen.as_ref().map(|picture| now.since(picture.now)),
             focus: focus.as_ref(),
             message: self.message.as_ref().map(|(text, _)| text.as_str()),
             hints: &hints,
             help: help.as_deref(),
+            search: self.search.as_ref(),
+            dialog: self.dialog.as_ref(),
         };
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        let lines = view::screen(picture, &mut self.navigation, &setting, area.width, area.height);
+        let scene = Scene { picture, taste: &self.taste, zone: &self.zone };
+        let lines = view::screen(scene, &mut self.navigation, &setting, area.width, area.height);
         paint(&lines, self.look, area, buffer);
+        self.drawn = lines;
     }
 }

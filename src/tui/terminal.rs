@@ -10,9 +10,10 @@ use ratatui::layout::Rect;
 use rustix::process::{Signal, getpgrp, kill_current_process_group};
 use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp, tcgetwinsize};
 
-/// Other screen, no cursor, no wrapping: a sign wider than we think cannot push a line down.
-const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[0m\x1b[2J";
-const LEAVE: &str = "\x1b[0m\x1b[2J\x1b[?7h\x1b[?25h\x1b[?1049l";
+/// Other screen, no cursor, clicks and no other moves of the mouse, whether somebody looks, and no
+/// wrapping: a sign wider than we think cannot push a line down.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1000h\x1b[?1006h\x1b[?1004h\x1b[0m\x1b[2J";
+const LEAVE: &str = "\x1b[?1004l\x1b[?1006l\x1b[?1000l\x1b[0m\x1b[2J\x1b[?7h\x1b[?25h\x1b[?1049l";
 /// Panics of other threads kept for the end.
 const KEPT_PANICS: usize = 8;
 

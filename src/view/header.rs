@@ -1,25 +1,26 @@
 //! The lines on top: what is watched, how much of it is fresh, and its sums.
 
 use crate::model::{NodeName, Watts};
-use crate::time::Timestamp;
-use crate::view::Setting;
-use crate::view::jobs::{list_age, list_problem};
+use crate::view::input::Click;
+use crate::view::job::head::{list_age, list_problem};
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::View;
-use crate::view::number::{Thresholds, age, interval, memory_with_unit, or_unknown, percent};
+use crate::view::number::{age, interval, memory_with_unit, or_unknown, percent};
 use crate::view::picture::Picture;
+use crate::view::{Scene, Setting};
 
 /// Returns so many header lines, three at most.
 pub(crate) fn lines(
-    picture: &Picture,
+    scene: Scene<'_>,
     view: View,
     setting: &Setting<'_>,
     width: u16,
     most: usize,
 ) -> Vec<Line> {
-    let mut lines = vec![title(picture, setting, width)];
+    let picture = scene.picture;
+    let mut lines = vec![title(scene, setting, width)];
     if most > 1 {
-        lines.push(sums(picture, width));
+        lines.push(sums(scene, width));
     }
     if most > 2 {
         lines.push(tabs(picture, view, setting, width));
@@ -28,8 +29,9 @@ pub(crate) fn lines(
     lines
 }
 
-fn title(picture: &Picture, setting: &Setting<'_>, width: u16) -> Line {
-    let clock = Line::of(clock(picture.now, setting), Tone::Plain);
+fn title(scene: Scene<'_>, setting: &Setting<'_>, width: u16) -> Line {
+    let picture = scene.picture;
+    let clock = Line::of(clock(scene), Tone::Plain);
     let every = Line::of(format!("every {}  ", interval(setting.interval)), Tone::Faint);
     let mut own = Line::of("gtop", Tone::Accent).gap(2).text(setting.title, Tone::Strong);
     if let Some(age) = picture.fleet.jobs.as_ref().and_then(|list| list_age(list, picture.now)) {
@@ -47,10 +49,10 @@ fn title(picture: &Picture, setting: &Setting<'_>, width: u16) -> Line {
     own.against(right, width)
 }
 
-fn clock(now: Timestamp, setting: &Setting<'_>) -> String {
-    jiff::Timestamp::from_microsecond(now.as_micros()).map_or_else(
+fn clock(scene: Scene<'_>) -> String {
+    jiff::Timestamp::from_microsecond(scene.picture.now.as_micros()).map_or_else(
         |_| String::new(),
-        |moment| moment.to_zoned(setting.zone.clone()).strftime("%H:%M:%S").to_string(),
+        |moment| moment.to_zoned(scene.zone.clone()).strftime("%H:%M:%S").to_string(),
     )
 }
 
@@ -75,8 +77,8 @@ fn nodes(picture: &Picture) -> Line {
     line
 }
 
-fn sums(picture: &Picture, width: u16) -> Line {
-    let totals = &picture.totals;
+fn sums(scene: Scene<'_>, width: u16) -> Line {
+    let totals = &scene.picture.totals;
     let digits = totals.devices.to_string().len();
     let count = |label: &str, count: usize| {
         Line::of(format!("{label} "), Tone::Faint).text(format!("{count:>digits$}"), Tone::Plain)
@@ -87,7 +89,7 @@ fn sums(picture: &Picture, width: u16) -> Line {
         .right(&percent(util), 3, Tone::Strong)
         .text(if util.is_some() { "%" } else { " " }, Tone::Faint);
     if width >= 130 {
-        utilization = utilization.gap(1).bar(util, 12, Thresholds::FLEET.tone(util));
+        utilization = utilization.gap(1).bar(util, 12, scene.taste.load.tone(util));
     }
     let mut groups = vec![
         count(first, totals.devices)
@@ -125,15 +127,30 @@ pub(crate) fn power(drawn: Option<Watts>, limit: Option<Watts>) -> String {
 }
 
 fn tabs(picture: &Picture, view: View, setting: &Setting<'_>, width: u16) -> Line {
-    let mut line = Line::new();
-    let views = [("1", "Fleet", View::Fleet), ("2", "Job", View::Job), ("3", "Node", View::Node)];
+    // Names give way to digits, all but that of the view one is in.
+    let state = state(picture, setting);
+    let full = tab_line(picture, view, true);
+    let line = if full.width().saturating_add(state.width()) < width {
+        full
+    } else {
+        tab_line(picture, view, false)
+    };
+    line.against(state, width)
+}
+
+fn tab_line(picture: &Picture, view: View, is_full: bool) -> Line {
     let has_jobs = picture.fleet.jobs.is_some();
-    for (digit, name, own) in views.into_iter().filter(|(_, _, own)| has_jobs || *own != View::Job)
-    {
+    let all = View::ALL.into_iter().enumerate();
+    all.filter(|(_, own)| has_jobs || *own != View::Job).fold(Line::new(), |line, (place, own)| {
+        let digit = place + 1;
+        let text = if is_full || own == view {
+            format!("{digit} {}", own.title())
+        } else {
+            digit.to_string()
+        };
         let tone = if view == own { Tone::Accent } else { Tone::Faint };
-        line = line.text(format!("{digit} {name}"), tone).gap(3);
-    }
-    line.against(state(picture, setting), width)
+        line.text(text, tone).on_click(Click::View(own)).gap(if is_full { 3 } else { 2 })
+    })
 }
 
 /// What is out of the ordinary: an old list of jobs, a message, fast focus, a frozen picture.
@@ -141,6 +158,13 @@ fn state(picture: &Picture, setting: &Setting<'_>) -> Line {
     let mut line = Line::new();
     if let Some(problem) = picture.fleet.jobs.as_ref().and_then(|list| list_problem(list)) {
         line = line.text(problem, Tone::Bad).gap(2);
+    }
+    if !picture.filter.is_empty() && setting.search.is_none() {
+        let shown = format!("{} of {}", picture.count(), picture.fleet.nodes.len());
+        line = line
+            .text(format!("/{}  ", picture.filter.text()), Tone::Accent)
+            .text(shown, Tone::Faint)
+            .gap(2);
     }
     if let Some(message) = setting.message {
         line = line.text(message, Tone::Plain);

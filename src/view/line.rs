@@ -4,6 +4,8 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::view::input::Click;
+
 /// What stands for a value that is not known.
 pub(crate) const UNKNOWN: &str = "–";
 
@@ -19,6 +21,8 @@ pub enum Tone {
     Strong,
     /// The one accent: where one is, and what can be done.
     Accent,
+    /// The letter one types at.
+    Caret,
     /// A low load.
     Low,
     /// A middling load.
@@ -89,6 +93,8 @@ pub struct Line {
     pub pieces: Vec<Piece>,
     /// On what it stands.
     pub ground: Ground,
+    /// What a click means, from one column up to but not including another; the later wins.
+    pub clicks: Vec<(u16, u16, Click)>,
 }
 
 impl Line {
@@ -108,6 +114,34 @@ impl Line {
         let text = text.into();
         let width = width_of(&text);
         self.piece(Kind::Text(text), tone, width)
+    }
+
+    /// Adds the letter one types at.
+    #[must_use]
+    pub fn caret(self, letter: impl Into<String>) -> Self {
+        self.text(letter, Tone::Caret)
+    }
+
+    /// Makes a click on the last piece mean something.
+    #[must_use]
+    pub fn on_click(mut self, click: Click) -> Self {
+        let end = self.width();
+        let start = end - self.pieces.last().map_or(0, |piece| piece.width);
+        self.clicks.push((start, end, click));
+        self
+    }
+
+    /// Makes a click anywhere on the line mean something, where no piece has its own meaning.
+    #[must_use]
+    pub fn click(mut self, click: Click) -> Self {
+        self.clicks.insert(0, (0, u16::MAX, click));
+        self
+    }
+
+    /// Returns what a click at a column means.
+    pub fn clicked(&self, column: u16) -> Option<&Click> {
+        let mut meant = self.clicks.iter().rev();
+        meant.find(|(start, end, _)| (*start..*end).contains(&column)).map(|(_, _, click)| click)
     }
 
     /// Adds text at the left of so many columns.
@@ -170,6 +204,10 @@ impl Line {
     /// Adds all of another line.
     #[must_use]
     pub fn then(mut self, other: Self) -> Self {
+        let width = self.width();
+        let moved = |column: u16| column.saturating_add(width);
+        let clicks = other.clicks.into_iter();
+        self.clicks.extend(clicks.map(|(start, end, click)| (moved(start), moved(end), click)));
         self.pieces.extend(other.pieces);
         self
     }

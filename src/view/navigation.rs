@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::model::{Job, NodeName};
+use crate::view::input::{Key, Named};
 use crate::view::picture::Picture;
+use crate::view::{events, fleet, job, node, processes, users};
 
 /// The views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,10 +16,34 @@ pub enum View {
     /// All nodes.
     #[default]
     Fleet,
-    /// One job and one of its nodes.
+    /// One job and its nodes.
     Job,
     /// One node.
     Node,
+    /// Who uses devices, everywhere or in some place.
+    Processes,
+    /// Who holds how much.
+    Users,
+    /// What happened.
+    Events,
+}
+
+impl View {
+    /// All of them, in the order of their digits.
+    pub const ALL: [Self; 6] =
+        [Self::Fleet, Self::Job, Self::Node, Self::Processes, Self::Users, Self::Events];
+
+    /// Returns its name, as the tabs and settings write it.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Fleet => "Fleet",
+            Self::Job => "Job",
+            Self::Node => "Node",
+            Self::Processes => "Processes",
+            Self::Users => "Users",
+            Self::Events => "Events",
+        }
+    }
 }
 
 /// A move within a list.
@@ -38,6 +64,20 @@ pub enum Step {
 }
 
 impl Step {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are no moves")]
+    /// Returns the move that a key of that name means everywhere.
+    pub const fn of(key: Key) -> Option<Self> {
+        Some(match key {
+            Key::Named(Named::Up) => Self::Up,
+            Key::Named(Named::Down) => Self::Down,
+            Key::Named(Named::PageUp) => Self::PageUp,
+            Key::Named(Named::PageDown) => Self::PageDown,
+            Key::Named(Named::Home) => Self::Home,
+            Key::Named(Named::End) => Self::End,
+            _ => return None,
+        })
+    }
+
     /// Returns where a move from `place` leads in a list of `count`.
     pub fn from(self, place: usize, count: usize, page: usize) -> usize {
         let page = page.max(1);
@@ -109,6 +149,18 @@ pub struct Navigation {
     pub devices: Window,
     /// The rows of the process table on the screen.
     pub uses: Window,
+    /// Where one is in the fleet.
+    pub(crate) fleet: fleet::Place,
+    /// Where one is in a job.
+    pub(crate) job_place: job::Place,
+    /// Where one is in a node.
+    pub(crate) node_place: node::Place,
+    /// Where one is among processes.
+    pub(crate) processes: processes::Place,
+    /// Where one is among users.
+    pub(crate) users: users::Place,
+    /// Where one is among events.
+    pub(crate) events: events::Place,
     selected: Option<NodeName>,
     /// The selected job, as it was last listed.
     job: Option<Job>,
@@ -137,6 +189,12 @@ impl Default for Navigation {
             list: Window::default(),
             devices: Window::default(),
             uses: Window::default(),
+            fleet: fleet::Place::default(),
+            job_place: job::Place::default(),
+            node_place: node::Place::default(),
+            processes: processes::Place::default(),
+            users: users::Place::default(),
+            events: events::Place::default(),
             selected: None,
             job: None,
             cursor: None,
@@ -150,9 +208,10 @@ impl Navigation {
         self.selected.as_ref().and_then(|name| picture.position(name)).unwrap_or(0)
     }
 
-    /// Returns the selected node; the first one when it is gone.
+    /// Returns the selected node, also when a filter hides it; the first one shown when it is gone.
     pub fn node<'a>(&self, picture: &'a Picture) -> Option<&'a Arc<Node>> {
-        picture.node_at(self.place(picture))
+        let selected = self.selected.as_ref().and_then(|name| picture.fleet.node(name));
+        selected.or_else(|| picture.node_at(0))
     }
 
     /// Selects a node by its name.
@@ -167,7 +226,7 @@ impl Navigation {
 
     /// Moves the selection in the node list.
     pub fn step_node(&mut self, picture: &Picture, step: Step) {
-        let to = step.from(self.place(picture), picture.fleet.nodes.len(), self.list.rows);
+        let to = step.from(self.place(picture), picture.count(), self.list.rows);
         if let Some(node) = picture.node_at(to) {
             self.select(node.name.clone());
         }
@@ -191,7 +250,7 @@ impl Navigation {
         let Some(Chosen::Listed { job, .. }) = self.job(picture) else { return };
         let job = job.clone();
         let is_its = |name: &NodeName| job.allocations.iter().any(|one| one.node == *name);
-        let known = |name: &&NodeName| picture.position(name).is_some();
+        let known = |name: &&NodeName| picture.fleet.node(name).is_some();
         if !self.selected.as_ref().is_some_and(|name| is_its(name) && known(&name)) {
             let first = job.allocations.iter().map(|one| &one.node).find(known);
             if let Some(name) = first.cloned() {

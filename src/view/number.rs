@@ -3,36 +3,10 @@
 use std::time::Duration;
 
 use crate::model::{Bytes, Percent, Reading};
-use crate::view::line::{Tone, UNKNOWN};
+use crate::view::line::UNKNOWN;
 
 /// Bytes in one GiB.
 const GIB: f64 = 1_073_741_824.0;
-
-/// At which shares a load turns middling and high.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Thresholds {
-    middling: f32,
-    high: f32,
-}
-
-impl Thresholds {
-    /// Utilization and power of whole nodes.
-    pub(crate) const FLEET: Self = Self { middling: 10.0, high: 75.0 };
-    /// Memory of whole nodes.
-    pub(crate) const FLEET_MEMORY: Self = Self { middling: 10.0, high: 80.0 };
-    /// Anything of one device, as nvnodetop has it.
-    pub(crate) const NODE: Self = Self { middling: 60.0, high: 85.0 };
-
-    /// Returns what a share means; nothing in particular when it is unknown.
-    pub(crate) fn tone(self, share: Option<f32>) -> Tone {
-        match share {
-            None => Tone::Faint,
-            Some(share) if share >= self.high => Tone::High,
-            Some(share) if share >= self.middling => Tone::Mid,
-            Some(_) => Tone::Low,
-        }
-    }
-}
 
 /// Writes a known value, and `–` for an unknown one.
 pub(crate) fn or_unknown<T>(reading: Option<T>, write: impl FnOnce(T) -> String) -> String {
@@ -146,7 +120,6 @@ mod tests {
         assert_eq!(percent(None), "–");
         assert_eq!(memory_pair(None, Some(Bytes(80 << 30)), 1), "–/80.0");
         assert_eq!(memory_with_unit(None, None), "–");
-        assert_eq!(Thresholds::NODE.tone(None), Tone::Faint);
     }
 
     #[test]
@@ -192,13 +165,5 @@ mod tests {
         for (seconds, text) in [(62, "1:02"), (97_928, "27:12:08"), (500_000, "5d18h")] {
             assert_eq!(running(Duration::from_secs(seconds)), text);
         }
-    }
-
-    #[test]
-    fn thresholds_hold_from_their_first_value() {
-        assert_eq!(Thresholds::FLEET.tone(Some(9.9)), Tone::Low);
-        assert_eq!(Thresholds::FLEET.tone(Some(10.0)), Tone::Mid);
-        assert_eq!(Thresholds::FLEET_MEMORY.tone(Some(79.0)), Tone::Mid);
-        assert_eq!(Thresholds::NODE.tone(Some(85.0)), Tone::High);
     }
 }

@@ -11,6 +11,7 @@ use crate::model::{DeviceFault, FaultKind, NodeName, SourceFaultKind};
 use crate::nodeset;
 use crate::time::Timestamp;
 use crate::view::condition::Standing;
+use crate::view::filter::Filter;
 use crate::view::line::{Tone, width_of};
 use crate::view::number::gib;
 
@@ -27,6 +28,10 @@ pub struct Picture {
     pub troubles: Vec<Trouble>,
     /// What the columns must hold.
     pub shape: Shape,
+    /// What is asked to be seen.
+    pub filter: Filter,
+    /// The nodes that are shown, by their places in the fleet, in the order of the list.
+    pub shown: Vec<usize>,
 }
 
 /// One thing that is wrong with one or more nodes.
@@ -62,20 +67,45 @@ pub struct Shape {
 impl Picture {
     /// Takes a picture of a fleet.
     pub fn new(fleet: Fleet, now: Timestamp) -> Self {
-        let totals = Totals::of(&fleet, now);
+        Self::filtered(fleet, now, Filter::default())
+    }
+
+    /// Takes a picture of what a filter leaves of a fleet; what is wrong is told of all of it.
+    pub fn filtered(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
+        let every = 0..fleet.nodes.len();
+        let (shown, totals) = if filter.is_empty() {
+            (every.collect(), Totals::of(&fleet, now))
+        } else {
+            let takes = |node: &Node| filter.takes_node(node, now);
+            let is_shown = |place: &usize| fleet.nodes.get(*place).is_some_and(|node| takes(node));
+            let machines = fleet.machines().map(|node| &**node).filter(|node| takes(node));
+            (every.filter(is_shown).collect(), Totals::over(machines, now))
+        };
         let troubles = troubles(&fleet, now);
         let shape = Shape::of(&fleet);
-        Self { fleet, now, totals, troubles, shape }
+        Self { fleet, now, totals, troubles, shape, filter, shown }
+    }
+
+    /// Returns how many nodes are shown.
+    pub fn count(&self) -> usize {
+        self.shown.len()
     }
 
     /// Returns where in the list a node stands.
     pub fn position(&self, name: &NodeName) -> Option<usize> {
-        self.fleet.nodes.iter().position(|node| node.name == *name)
+        let is_it =
+            |place: &usize| self.fleet.nodes.get(*place).is_some_and(|node| node.name == *name);
+        self.shown.iter().position(is_it)
     }
 
     /// Returns the node at a place of the list.
     pub fn node_at(&self, place: usize) -> Option<&Arc<Node>> {
-        self.fleet.nodes.get(place)
+        self.fleet.nodes.get(*self.shown.get(place)?)
+    }
+
+    /// Returns the nodes that are shown, in the order of the list.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.shown.iter().filter_map(|place| self.fleet.nodes.get(*place))
     }
 }
 

@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 
 use crate::fleet::{Node, Totals};
 use crate::model::{Device, NodeName, Percent, Watts};
+use crate::view::Scene;
 use crate::view::condition::{Note, Standing, notes, remedy};
+use crate::view::input::Click;
 use crate::view::line::{Line, Mark, Tone, UNKNOWN};
 use crate::view::navigation::Navigation;
-use crate::view::number::{Thresholds, age, memory_pair, percent, share};
+use crate::view::number::{age, memory_pair, percent, share};
 use crate::view::picture::{Picture, Shape};
+use crate::view::taste::Taste;
 
 /// Widths of the columns; 0 for one that has no room.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,13 +44,14 @@ const WIDE_NOTE: u16 = 40;
 
 /// Returns the title line and the rows in sight.
 pub(crate) fn lines(
-    picture: &Picture,
+    scene: Scene<'_>,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
+    let picture = scene.picture;
     let columns = Columns::fit(&picture.shape, width);
-    let count = picture.fleet.nodes.len();
+    let count = picture.count();
     let has_title = height > 1;
     let rows = height.saturating_sub(usize::from(has_title));
     let place = navigation.place(picture);
@@ -58,7 +62,9 @@ pub(crate) fn lines(
     }
     for at in navigation.list.range(count) {
         if let Some(node) = picture.node_at(at) {
-            lines.push(row(picture, node, &columns).cut(width).selected(at == place));
+            lines.push(
+                row(scene, node, &columns).cut(width).selected(at == place).click(Click::Row(at)),
+            );
         }
     }
     lines
@@ -143,7 +149,8 @@ impl Columns {
     }
 }
 
-fn row(picture: &Picture, node: &Node, columns: &Columns) -> Line {
+fn row(scene: Scene<'_>, node: &Node, columns: &Columns) -> Line {
+    let picture = scene.picture;
     let standing = Standing::of(node, picture.now);
     let notes = notes(picture, node);
     let front = Line::new().then(mark(standing, &notes)).left(
@@ -158,10 +165,10 @@ fn row(picture: &Picture, node: &Node, columns: &Columns) -> Line {
     let span = age(picture.now.since(taken_at));
     if standing == Standing::Down && columns.note < WIDE_NOTE {
         let last = Line::of(format!(" · last {span} ago"), Tone::Faint);
-        let owners = owners(node, columns).faded().gap(columns.gap);
+        let owners = owners(scene.taste, node, columns).faded().gap(columns.gap);
         return front.then(owners).then(said(&notes)).then(last);
     }
-    let numbers = numbers(node, columns);
+    let numbers = numbers(scene.taste, node, columns);
     let numbers = if standing.is_fresh() { numbers } else { numbers.faded() };
     let age_tone = if standing.is_fresh() { Tone::Faint } else { Tone::Warn };
     let mut line = front.then(numbers);
@@ -203,22 +210,24 @@ fn said(notes: &[Note]) -> Line {
     line
 }
 
-fn strip(node: &Node, columns: &Columns) -> Line {
+fn strip(taste: &Taste, node: &Node, columns: &Columns) -> Line {
     if columns.strip == 0 {
         return Line::new();
     }
     let whole = node.devices.iter().filter(|device| device.parent.is_none());
-    Line::new().gap(columns.gap).strip(whole.map(device_mark).collect(), columns.strip)
+    Line::new()
+        .gap(columns.gap)
+        .strip(whole.map(|device| device_mark(taste, device)).collect(), columns.strip)
 }
 
 /// Shows one device in one column.
-fn device_mark(device: &Device) -> (Mark, Tone) {
+fn device_mark(taste: &Taste, device: &Device) -> (Mark, Tone) {
     if device.fault.is_some() {
         return (Mark::Broken, Tone::Bad);
     }
     let level = share(device.utilization);
     let flag = crate::view::condition::flags(device).into_iter().map(|(_, tone)| tone).max();
-    let tone = flag.unwrap_or_else(|| Thresholds::FLEET.tone(level));
+    let tone = flag.unwrap_or_else(|| taste.load.tone(level));
     match level {
         None => (Mark::Unknown, tone),
         Some(level) if level < ACTIVE_PERCENT => (Mark::Idle, tone),
@@ -227,7 +236,7 @@ fn device_mark(device: &Device) -> (Mark, Tone) {
 }
 
 /// Shows whose jobs run on which devices.
-fn owners(node: &Node, columns: &Columns) -> Line {
+fn owners(taste: &Taste, node: &Node, columns: &Columns) -> Line {
     let Columns { gap, .. } = *columns;
     let mut line = Line::new();
     if columns.job > 0 {
@@ -236,16 +245,16 @@ fn owners(node: &Node, columns: &Columns) -> Line {
     if columns.user > 0 {
         line = line.gap(gap).left(&users(node), columns.user, Tone::Plain);
     }
-    line.then(strip(node, columns))
+    line.then(strip(taste, node, columns))
 }
 
-fn numbers(node: &Node, columns: &Columns) -> Line {
+fn numbers(taste: &Taste, node: &Node, columns: &Columns) -> Line {
     let totals = Totals::of_devices(node);
     let Columns { gap, .. } = *columns;
-    let mut line = owners(node, columns);
+    let mut line = owners(taste, node, columns);
     let util = totals.utilization.map(Percent::get);
     if columns.util > 0 {
-        line = line.gap(gap).bar(util, columns.util, Thresholds::FLEET.tone(util));
+        line = line.gap(gap).bar(util, columns.util, taste.load.tone(util));
     }
     if columns.share > 0 {
         line = line.gap(gap).right(&percent(util), columns.share, Tone::Plain);
@@ -253,7 +262,7 @@ fn numbers(node: &Node, columns: &Columns) -> Line {
     let used = totals.memory_used.zip(totals.memory_total);
     let part = used.and_then(|(used, total)| Percent::of(used.0, total.0)).map(Percent::get);
     if columns.memory_bar > 0 {
-        line = line.gap(gap).bar(part, columns.memory_bar, Thresholds::FLEET_MEMORY.tone(part));
+        line = line.gap(gap).bar(part, columns.memory_bar, taste.memory.tone(part));
     }
     if columns.memory > 0 {
         let pair = memory_pair(totals.memory_used, totals.memory_total, columns.memory_decimals);
@@ -321,7 +330,7 @@ pub(crate) fn detail(picture: &Picture, name: &NodeName, width: u16) -> Line {
         Some(remedy) => {
             said(&notes(picture, node)).text("  → ", Tone::Faint).text(remedy, Tone::Plain)
         }
-        None => crate::view::panel::identity(node),
+        None => crate::view::node::panel::identity(node),
     };
     front.then(back).cut(width)
 }

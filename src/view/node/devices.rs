@@ -5,15 +5,18 @@ use std::sync::Arc;
 use crate::fleet::{Metric, Node, Totals};
 use crate::model::{Bytes, Device, Link, Megahertz, Percent, Reading};
 use crate::time::Timestamp;
+use crate::view::Scene;
 use crate::view::condition::{Note, flags, label};
-use crate::view::host::track;
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
 use crate::view::navigation::{Navigation, Spot};
-use crate::view::number::{Thresholds, memory_pair, or_unknown, percent, share};
+use crate::view::node::host::track;
+use crate::view::number::{memory_pair, or_unknown, percent, share};
+use crate::view::taste::Thresholds;
 
 /// Widths of the columns; 0 for one that has no room.
 #[derive(Clone, Copy, Debug, Default)]
 struct Columns {
+    load: Thresholds,
     gap: u16,
     label: u16,
     name: u16,
@@ -40,13 +43,14 @@ fn has_sum(node: &Node) -> bool {
 
 /// Returns the titles, so many rows, and the sum.
 pub(crate) fn lines(
+    scene: Scene<'_>,
     node: &Node,
-    now: Timestamp,
     navigation: &mut Navigation,
     width: u16,
     rows: usize,
 ) -> Vec<Line> {
-    let columns = Columns::fit(node, width);
+    let now = scene.picture.now;
+    let columns = Columns::fit(node, scene.taste.device, width);
     let cursor = navigation.cursor(node);
     let on = |device: &Device| cursor == Some(Spot::Device(Arc::clone(&device.uuid)));
     let wanted = node.devices.iter().position(on);
@@ -70,12 +74,13 @@ pub(crate) fn lines(
 }
 
 impl Columns {
-    fn fit(node: &Node, width: u16) -> Self {
+    fn fit(node: &Node, load: Thresholds, width: u16) -> Self {
         let totals = Totals::of_devices(node);
         let widest = |texts: &mut dyn Iterator<Item = String>| {
             texts.map(|text| width_of(&text)).max().unwrap_or(0)
         };
         let mut columns = Self {
+            load,
             gap: if width >= 110 { 2 } else { 1 },
             is_mebibytes: width >= 150,
             label: widest(&mut node.devices.iter().map(|device| label(node, device))).max(3),
@@ -160,7 +165,7 @@ impl Columns {
         let source = node.device_sources.get(place);
         let util = share(device.utilization);
         let worst = flags(device).into_iter().map(|(_, tone)| tone).max();
-        let tone = worst.unwrap_or_else(|| Thresholds::NODE.tone(util));
+        let tone = worst.unwrap_or_else(|| self.load.tone(util));
         let number = if device.parent.is_some() { Tone::Faint } else { Tone::Strong };
         let mut line = Line::new().right(&label(node, device), self.label, number);
         if self.name > 0 {
@@ -198,7 +203,7 @@ impl Columns {
         for width in [self.name, self.heat] {
             line = if width > 0 { line.gap(self.gap + width) } else { line };
         }
-        line = self.load(line, util, Thresholds::NODE.tone(util));
+        line = self.load(line, util, self.load.tone(util));
         let both = totals.memory_used.zip(totals.memory_total);
         let part = both.and_then(|(used, total)| Percent::of(used.0, total.0)).map(Percent::get);
         line = self.memory(line, part, totals.memory_used, totals.memory_total);
@@ -221,7 +226,7 @@ impl Columns {
     ) -> Line {
         let mut line = line;
         if self.memory_bar > 0 {
-            line = line.gap(self.gap).bar(part, self.memory_bar, Thresholds::NODE.tone(part));
+            line = line.gap(self.gap).bar(part, self.memory_bar, self.load.tone(part));
         }
         if self.memory == 0 {
             return line;

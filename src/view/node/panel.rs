@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::model::Via;
+use crate::view::Scene;
 use crate::view::condition::{Standing, own_notes, whole_story};
 use crate::view::line::{Line, Tone, cut, width_of};
 use crate::view::navigation::{Navigation, Spot, uses};
+use crate::view::node::{devices, host, processes};
 use crate::view::number::age;
 use crate::view::picture::Picture;
-use crate::view::{devices, host, processes};
 
 /// Rows the process table gets at least, where it is shown.
 const LEAST_PROCESSES: usize = 4;
@@ -21,12 +22,13 @@ const HOST: (usize, usize) = (3, 2);
 
 /// Returns the panel of a node in so many lines.
 pub(crate) fn lines(
-    picture: &Picture,
+    scene: Scene<'_>,
     node: &Node,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
+    let picture = scene.picture;
     let mut lines = vec![title(picture, node, navigation, width)];
     lines.extend(reasons(picture, node, width));
     let room = height.saturating_sub(lines.len());
@@ -34,14 +36,14 @@ pub(crate) fn lines(
     let host = host::lines(node, picture.now, width, most);
     let share = Share::of(node, navigation, host.len(), room);
     if share.devices > 0 {
-        lines.extend(devices::lines(node, picture.now, navigation, width, share.devices));
+        lines.extend(devices::lines(scene, node, navigation, width, share.devices));
     }
     lines.extend(host.into_iter().take(share.host));
     if share.processes > 0 {
         if share.has_gap {
             lines.push(Line::new());
         }
-        lines.extend(processes::lines(node, picture.now, navigation, width, share.processes));
+        lines.extend(processes::lines(scene, node, navigation, width, share.processes));
     }
     lines.truncate(height);
     lines
@@ -86,7 +88,7 @@ fn title(picture: &Picture, node: &Node, navigation: &Navigation, width: u16) ->
         right = right.right(&age(picture.now.since(taken_at)), 6, tone);
     }
     let place = navigation.place(picture) + 1;
-    let right = Line::of(format!("{place}/{}", picture.fleet.nodes.len()), Tone::Faint).then(right);
+    let right = Line::of(format!("{place}/{}", picture.count()), Tone::Faint).then(right);
     let name = cut(node.name.as_str(), width / 2);
     Line::of(format!("{name}  "), tone).then(identity(node)).against(right, width)
 }

@@ -1,0 +1,49 @@
+//! Keys of the view of a job.
+
+use super::{Action, Binding, pair};
+use crate::view::{Deed, Key, Named, View, job};
+
+pub(super) const BINDINGS: &[Binding] = &[
+    Binding {
+        name: "job.previous",
+        keys: &[Key::Named(Named::Up), Key::Letter('k'), Key::Letter('K')],
+        action: Action::View(Deed::Job(job::Own::PreviousJob)),
+        help: "previous job; with the cursor in the tables, up",
+        hint: Some(pair("job", "job.next")),
+    },
+    Binding {
+        name: "job.next",
+        keys: &[Key::Named(Named::Down), Key::Letter('j'), Key::Letter('J')],
+        action: Action::View(Deed::Job(job::Own::NextJob)),
+        help: "next job; with the cursor in the tables, down",
+        hint: None,
+    },
+    Binding {
+        name: "job.previous-node",
+        keys: &[Key::Named(Named::Left), Key::Letter('<'), Key::Letter(',')],
+        action: Action::View(Deed::Job(job::Own::PreviousNode)),
+        help: "previous node of the job",
+        hint: Some(pair("node", "job.next-node")),
+    },
+    Binding {
+        name: "job.next-node",
+        keys: &[Key::Named(Named::Right), Key::Letter('>'), Key::Letter('.')],
+        action: Action::View(Deed::Job(job::Own::NextNode)),
+        help: "next node of the job",
+        hint: None,
+    },
+    Binding {
+        name: "job.processes",
+        keys: &[Key::Letter('p')],
+        action: Action::View(Deed::Job(job::Own::Processes)),
+        help: "processes on or off",
+        hint: None,
+    },
+    Binding {
+        name: "job.overview",
+        keys: &[Key::Letter('o')],
+        action: Action::Show(View::Fleet),
+        help: "overview: the fleet",
+        hint: None,
+    },
+];

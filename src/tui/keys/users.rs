@@ -1,0 +1,5 @@
+//! Keys of the view of users.
+
+use super::Binding;
+
+pub(super) const BINDINGS: &[Binding] = &[];

@@ -1,0 +1,59 @@
+//! A question in front of a view, answered by keys before anything else happens.
+
+use crate::view::Scene;
+use crate::view::input::Key;
+use crate::view::line::Line;
+use crate::view::menu::{Menu, Picked};
+use crate::view::outcome::{Command, Outcome};
+
+/// A question.
+#[derive(Clone, Debug)]
+pub enum Dialog {
+    /// By which column are rows sorted?
+    Sort(Menu<&'static str>),
+}
+
+/// What a key did to it.
+#[derive(Debug)]
+pub enum Reaction {
+    /// It is still open.
+    Stay,
+    /// It is over.
+    Close,
+    /// It is over, and this is to be done.
+    Do(Command),
+    /// It is over, with this outcome.
+    End(Outcome),
+}
+
+impl Dialog {
+    /// Takes a key.
+    pub fn press(&mut self, _scene: Scene<'_>, key: Key) -> Reaction {
+        match self {
+            Self::Sort(menu) => match menu.press(key) {
+                Picked::Nothing => Reaction::Stay,
+                Picked::Closed => Reaction::Close,
+                Picked::Choice(column) => Reaction::Do(Command::SortBy(column)),
+            },
+        }
+    }
+
+    /// Returns its lines, a rule on top.
+    pub(crate) fn lines(&self, _scene: Scene<'_>, width: u16, most: usize) -> Vec<Line> {
+        let room = most.saturating_sub(1);
+        let mut lines = vec![Line::new().rule(width)];
+        match self {
+            Self::Sort(menu) => lines.extend(menu.lines(width, room.min(menu.height()))),
+        }
+        lines.truncate(most);
+        lines
+    }
+
+    /// Returns the keys that do something here.
+    pub fn hints(&self) -> Vec<(String, &'static str)> {
+        let hints: &[(&str, &'static str)] = match self {
+            Self::Sort(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "close")],
+        };
+        hints.iter().map(|(key, meaning)| ((*key).to_owned(), *meaning)).collect()
+    }
+}

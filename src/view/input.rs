@@ -1,0 +1,169 @@
+//! Keys and clicks, as far as we tell them apart; how keys are written, and read from settings.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// A letter, digit or sign, as it is written.
+    Letter(char),
+    /// With Ctrl; in lower case.
+    Control(char),
+    /// With Alt.
+    Alt(char),
+    /// F1 and so on.
+    Function(u8),
+    /// A key with a name.
+    Named(Named),
+    /// One of those with Shift.
+    Shift(Named),
+}
+
+/// Keys with names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// `Up`
+    Up,
+    /// `Down`
+    Down,
+    /// `Left`
+    Left,
+    /// `Right`
+    Right,
+    /// `PgUp`
+    PageUp,
+    /// `PgDn`
+    PageDown,
+    /// `Home`
+    Home,
+    /// `End`
+    End,
+    /// `Enter`
+    Enter,
+    /// `Esc`
+    Escape,
+    /// `Tab`
+    Tab,
+    /// `Backspace`
+    Backspace,
+    /// `Del`
+    Delete,
+    /// `Ins`
+    Insert,
+}
+
+impl Named {
+    const NAMES: [(&str, Self); 14] = [
+        ("Up", Self::Up),
+        ("Down", Self::Down),
+        ("Left", Self::Left),
+        ("Right", Self::Right),
+        ("PgUp", Self::PageUp),
+        ("PgDn", Self::PageDown),
+        ("Home", Self::Home),
+        ("End", Self::End),
+        ("Enter", Self::Enter),
+        ("Esc", Self::Escape),
+        ("Tab", Self::Tab),
+        ("Backspace", Self::Backspace),
+        ("Del", Self::Delete),
+        ("Ins", Self::Insert),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, named)| *named == self).map_or("", |(name, _)| name)
+    }
+
+    fn of(name: &str) -> Option<Self> {
+        let found = Self::NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, named)| *named)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Letter(' ') => f.write_str("Space"),
+            Self::Letter(letter) => write!(f, "{letter}"),
+            Self::Control(letter) => write!(f, "Ctrl-{}", letter.to_ascii_uppercase()),
+            Self::Alt(letter) => write!(f, "Alt-{letter}"),
+            Self::Function(number) => write!(f, "F{number}"),
+            Self::Named(named) => f.write_str(named.name()),
+            Self::Shift(named) => write!(f, "Shift-{}", named.name()),
+        }
+    }
+}
+
+/// Why words name no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no key; keys are written such as x, Space, F5, Ctrl-L, Alt-x, Shift-Tab, PgUp")]
+pub struct NoKey(String);
+
+impl FromStr for Key {
+    type Err = NoKey;
+
+    fn from_str(text: &str) -> Result<Self, NoKey> {
+        let wrong = || NoKey(text.chars().take(40).collect());
+        let only = |rest: &str| {
+            let mut letters = rest.chars();
+            letters.next().filter(|letter| letters.next().is_none() && !letter.is_control())
+        };
+        if let Some(letter) = only(text) {
+            return Ok(Self::Letter(letter));
+        }
+        if text.eq_ignore_ascii_case("space") {
+            return Ok(Self::Letter(' '));
+        }
+        if let Some((front, rest)) = text.split_once('-') {
+            return match front.to_ascii_lowercase().as_str() {
+                "ctrl" => only(rest).map(|letter| Self::Control(letter.to_ascii_lowercase())),
+                "alt" => only(rest).map(Self::Alt),
+                "shift" => Named::of(rest).map(Self::Shift),
+                _ => None,
+            }
+            .ok_or_else(wrong);
+        }
+        let number = text.strip_prefix(['F', 'f']).and_then(|number| number.parse().ok());
+        if let Some(number) = number.filter(|number| (1..=24).contains(number)) {
+            return Ok(Self::Function(number));
+        }
+        Named::of(text).map(Self::Named).ok_or_else(wrong)
+    }
+}
+
+/// What a click on a part of the screen means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Click {
+    /// Another view.
+    View(super::View),
+    /// The row at this place of the view's list; once more opens it.
+    Row(usize),
+    /// The column that is called so: sort by it, and once more the other way round.
+    Column(&'static str),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_they_are_written() {
+        for (written, key) in [
+            ("x", Key::Letter('x')),
+            ("-", Key::Letter('-')),
+            ("Space", Key::Letter(' ')),
+            ("F12", Key::Function(12)),
+            ("Ctrl-L", Key::Control('l')),
+            ("Alt-J", Key::Alt('J')),
+            ("Shift-Tab", Key::Shift(Named::Tab)),
+            ("PgDn", Key::Named(Named::PageDown)),
+        ] {
+            assert_eq!(written.parse(), Ok(key));
+            assert_eq!(key.to_string(), written);
+        }
+        for wrong in ["", "F0", "F25", "Hyper-x", "Ctrl-", "Ctrl-ab", "Enterr", "Shift-x"] {
+            assert!(wrong.parse::<Key>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A short list one thing of which is chosen: a sort order, a signal.
+
+use crate::view::input::{Key, Named};
+use crate::view::line::{Line, Tone};
+use crate::view::navigation::{Step, Window};
+
+/// A list to choose from.
+#[derive(Clone, Debug)]
+pub struct Menu<T> {
+    /// What is to be chosen.
+    pub title: String,
+    rows: Vec<Row<T>>,
+    at: usize,
+}
+
+/// One choice.
+#[derive(Clone, Debug)]
+struct Row<T> {
+    choice: T,
+    /// Chooses it at once.
+    letter: Option<char>,
+    label: String,
+    help: String,
+}
+
+/// What a key did to a menu.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Picked<T> {
+    /// It is still open.
+    Nothing,
+    /// This was chosen.
+    Choice(T),
+    /// It was closed.
+    Closed,
+}
+
+impl<T: Clone> Menu<T> {
+    /// Makes an empty one.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), rows: Vec::new(), at: 0 }
+    }
+
+    /// Adds a choice; `letter` chooses it at once.
+    #[must_use]
+    pub fn with(
+        mut self,
+        choice: T,
+        letter: Option<char>,
+        label: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        self.rows.push(Row { choice, letter, label: label.into(), help: help.into() });
+        self
+    }
+
+    /// Puts the cursor on the first choice that is meant.
+    #[must_use]
+    pub fn on(mut self, is_meant: impl Fn(&T) -> bool) -> Self {
+        self.at = self.rows.iter().position(|row| is_meant(&row.choice)).unwrap_or(0);
+        self
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
+    /// Takes a key.
+    pub fn press(&mut self, key: Key) -> Picked<T> {
+        let step = match key {
+            Key::Named(Named::Enter) => return self.picked(self.at),
+            Key::Named(Named::Escape) | Key::Control('c') => return Picked::Closed,
+            Key::Letter(letter) => {
+                if let Some(at) = self.rows.iter().position(|row| row.letter == Some(letter)) {
+                    return self.picked(at);
+                }
+                match letter {
+                    'q' => return Picked::Closed,
+                    'j' => Step::Down,
+                    'k' => Step::Up,
+                    _ => return Picked::Nothing,
+                }
+            }
+            other => match Step::of(other) {
+                Some(step) => step,
+                None => return Picked::Nothing,
+            },
+        };
+        self.at = step.from(self.at, self.rows.len(), 8);
+        Picked::Nothing
+    }
+
+    fn picked(&self, at: usize) -> Picked<T> {
+        self.rows.get(at).map_or(Picked::Closed, |row| Picked::Choice(row.choice.clone()))
+    }
+
+    /// Returns its lines: the title, then the choices in sight.
+    pub fn lines(&self, width: u16, height: usize) -> Vec<Line> {
+        let mut lines = vec![Line::of(self.title.as_str(), Tone::Strong).cut(width)];
+        let mut window = Window::default();
+        window.settle(height.saturating_sub(1), self.rows.len(), Some(self.at));
+        let label = self.rows.iter().map(|row| crate::view::line::width_of(&row.label)).max();
+        let label = label.unwrap_or(0).min(width / 2);
+        for (place, row) in self.rows.iter().enumerate().skip(window.top).take(window.rows) {
+            let letter = row.letter.map(String::from).unwrap_or_default();
+            let line = Line::new()
+                .gap(1)
+                .left(&letter, 1, Tone::Accent)
+                .gap(1)
+                .left(&row.label, label, Tone::Plain)
+                .gap(2)
+                .text(row.help.as_str(), Tone::Faint);
+            lines.push(line.cut(width).selected(place == self.at));
+        }
+        lines
+    }
+
+    /// Returns the lines it wants.
+    pub fn height(&self) -> usize {
+        self.rows.len() + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_made_by_its_letter_or_by_the_cursor() {
+        let menu = || {
+            let menu =
+                Menu::new("sort by").with(1, Some('u'), "util", "").with(2, None, "memory", "");
+            menu.on(|choice| *choice == 2)
+        };
+        assert_eq!(menu().press(Key::Letter('u')), Picked::Choice(1));
+        assert_eq!(menu().press(Key::Named(Named::Enter)), Picked::Choice(2));
+        assert_eq!(menu().press(Key::Named(Named::Escape)), Picked::Closed);
+        let mut moved = menu();
+        assert_eq!(moved.press(Key::Named(Named::Up)), Picked::Nothing);
+        assert_eq!(moved.press(Key::Named(Named::Enter)), Picked::Choice(1));
+        assert!(menu().lines(20, 2).len() == 2 && menu().height() == 3);
+    }
+}

@@ -1,0 +1,250 @@
+//! The process table of one node: who uses which device, and how much of it.
+
+use std::time::Duration;
+
+use crate::fleet::{Node, Process};
+use crate::model::{DeviceUse, Link, Reading, Reason, Vendor};
+use crate::time::Timestamp;
+use crate::view::Scene;
+use crate::view::condition::label;
+use crate::view::line::{Line, Tone, UNKNOWN};
+use crate::view::navigation::{Navigation, Spot, uses};
+use crate::view::number::{amount, or_unknown, percent, running, share};
+
+/// Returns the titles and so many rows less one.
+pub(crate) fn lines(
+    scene: Scene<'_>,
+    node: &Node,
+    navigation: &mut Navigation,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    let now = scene.picture.now;
+    let order = uses(node);
+    let rows = height.saturating_sub(1);
+    let cursor = navigation.cursor(node);
+    let wanted = order.iter().position(|(_, spot)| cursor.as_ref() == Some(spot));
+    navigation.uses.settle(rows, order.len(), wanted);
+    if order.is_empty() {
+        return vec![nothing(node).cut(width)];
+    }
+    let columns = Columns::fit(node, width);
+    let is_fresh = node.link == Link::Up && are_fresh(node, now);
+    let mut lines = vec![columns.titles().cut(width)];
+    for at in navigation.uses.range(order.len()) {
+        let Some((place, spot)) = order.get(at) else { continue };
+        let Some(used) = node.uses.get(*place) else { continue };
+        let line = columns.row(node, used);
+        let line = if is_fresh { line } else { line.faded() };
+        lines.push(line.cut(width).selected(cursor.as_ref() == Some(spot)));
+    }
+    lines
+}
+
+fn are_fresh(node: &Node, now: Timestamp) -> bool {
+    node.device_sources
+        .iter()
+        .filter_map(|source| node.source(&source.processes()))
+        .all(|state| state.freshness(now).is_fresh())
+}
+
+fn nothing(node: &Node) -> Line {
+    let mut alive = node.devices.iter().enumerate().filter(|(_, device)| device.fault.is_none());
+    let unknown = alive.find_map(|(place, _)| node.why_users_unknown(place));
+    if let Some(reason) = unknown.filter(|reason| *reason != Reason::NotSampled) {
+        return Line::of(
+            format!("who uses the devices is not known: {}", reason.text()),
+            Tone::Faint,
+        );
+    }
+    let line = Line::of("no processes use a device", Tone::Faint);
+    match node.hello.as_ref().map(|hello| hello.host.hidepid) {
+        Some(level) if level > 0 => line.text(
+            format!(" that we may see: /proc hides those of others (hidepid={level})"),
+            Tone::Faint,
+        ),
+        _ => line,
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Columns {
+    gap: u16,
+    user: u16,
+    label: u16,
+    time: u16,
+    job: u16,
+    has_host: bool,
+    has_chips: bool,
+}
+
+impl Columns {
+    fn fit(node: &Node, width: u16) -> Self {
+        let has_jobs = node.processes.iter().any(|process| process.statics.job.is_some());
+        let slices = node.devices.iter().any(|device| device.parent.is_some());
+        Self {
+            gap: if width >= 110 { 2 } else { 1 },
+            user: if width >= 110 { 12 } else { 8 },
+            label: if slices { 4 } else { 3 },
+            time: if width >= 70 { 8 } else { 0 },
+            job: if width >= 100 && has_jobs { 10 } else { 0 },
+            has_host: width >= 60,
+            has_chips: node
+                .devices
+                .iter()
+                .all(|device| device.vendor == Reading::Known(Vendor::Google)),
+        }
+    }
+
+    fn titles(&self) -> Line {
+        let Self { gap, .. } = *self;
+        let faint = Tone::Faint;
+        let [device, memory, load] =
+            if self.has_chips { ["TPU", "TPU-MEM", "%TC"] } else { ["GPU", "GPU-MEM", "%SM"] };
+        let mut line = Line::new()
+            .right("PID", 7, faint)
+            .gap(gap)
+            .left("USER", self.user, faint)
+            .gap(gap)
+            .right(device, self.label, faint)
+            .gap(gap)
+            .right(memory, 7, faint)
+            .gap(gap)
+            .right(load, 3, faint);
+        if self.has_host {
+            line = line.gap(gap).right("%CPU", 5, faint).gap(gap).right("RSS", 6, faint);
+        }
+        if self.time > 0 {
+            line = line.gap(gap).right("TIME", self.time, faint);
+        }
+        if self.job > 0 {
+            line = line.gap(gap).left("JOB", self.job, faint);
+        }
+        line.gap(gap).text("COMMAND", faint)
+    }
+
+    fn row(&self, node: &Node, used: &DeviceUse) -> Line {
+        let Self { gap, .. } = *self;
+        let plain = Tone::Plain;
+        let process = node.process(used.pid);
+        let device = node.devices.iter().find(|device| device.uuid == used.device);
+        let device = device.map_or_else(|| UNKNOWN.to_owned(), |device| label(node, device));
+        let memory = or_unknown(used.memory.get(), amount);
+        let mut line = Line::new()
+            .right(&used.pid.to_string(), 7, Tone::Strong)
+            .gap(gap)
+            .left(user(process), self.user, plain)
+            .gap(gap)
+            .right(&device, self.label, plain)
+            .gap(gap)
+            .right(&memory, 7, plain)
+            .gap(gap)
+            .right(&percent(share(used.sm)), 3, plain);
+        if self.has_host {
+            let cpu = process.and_then(|process| process.cpu_percent.get());
+            let resident = or_unknown(process.and_then(|process| process.resident.get()), amount);
+            line = line.gap(gap).right(&percent(cpu), 5, plain).gap(gap).right(&resident, 6, plain);
+        }
+        if self.time > 0 {
+            let time = or_unknown(process.and_then(|process| lived(node, process)), running);
+            line = line.gap(gap).right(&time, self.time, plain);
+        }
+        if self.job > 0 {
+            let job = process.and_then(|process| process.statics.job.as_ref());
+            let job = job.map_or(UNKNOWN, crate::model::JobId::as_str);
+            line = line.gap(gap).left(job, self.job, plain);
+        }
+        line.gap(gap).text(short_command(process, used), plain)
+    }
+}
+
+fn user(process: Option<&Process>) -> &str {
+    process.and_then(|process| process.statics.user.known()).map_or(UNKNOWN, |user| user)
+}
+
+/// Returns how long a process runs, by the clock of its own machine.
+fn lived(node: &Node, process: &Process) -> Option<Duration> {
+    let up = node.host.fast.uptime_seconds.get()?;
+    let per_second = u64::from(node.hello.as_ref()?.host.ticks_per_second);
+    let started = process.key.start_ticks.checked_div(per_second)?;
+    Some(Duration::from_secs(up.checked_sub(started)?))
+}
+
+fn command<'a>(process: Option<&'a Process>, used: &'a DeviceUse) -> &'a str {
+    process
+        .and_then(|process| process.statics.command.known())
+        .filter(|command| !command.is_empty())
+        .or(used.driver_name.as_ref())
+        .map_or(UNKNOWN, |command| command)
+}
+
+/// Returns the command line with the folder of its program left out.
+fn short_command(process: Option<&Process>, used: &DeviceUse) -> String {
+    let whole = command(process, used);
+    let (program, arguments) = whole.split_once(' ').unwrap_or((whole, ""));
+    let program = program.rsplit_once('/').map_or(program, |(_, name)| name);
+    if arguments.is_empty() { program.to_owned() } else { format!("{program} {arguments}") }
+}
+
+/// Returns what one process is, its whole command line last.
+pub(crate) fn detail(node: &Node, spot: &Spot) -> Option<Line> {
+    let Spot::Use { device, pid, .. } = spot else { return None };
+    let used = node.uses.iter().find(|used| used.device == *device && used.pid == *pid)?;
+    let process = node.process(*pid);
+    let mut line = Line::of(format!("{pid}  "), Tone::Strong).text(user(process), Tone::Plain);
+    if let Some(parent) = process.and_then(|process| process.statics.parent_pid.get()) {
+        line = line.text(format!("  parent {parent}"), Tone::Faint);
+    }
+    if let Some(job) = process.and_then(|process| process.statics.job.as_ref()) {
+        line = line.text(format!("  job {job}"), Tone::Faint);
+    }
+    if let Reading::Unknown(reason) = &used.memory {
+        line = line.text(format!("  memory: {}", reason.text()), Tone::Faint);
+    }
+    Some(line.text(format!("  {}", command(process, used)), Tone::Plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::{Device, NodeName, TpuDetails};
+    use crate::view::line::Kind;
+
+    fn words(line: &Line) -> String {
+        let own = |piece: &crate::view::line::Piece| match &piece.kind {
+            Kind::Text(text) => text.clone(),
+            Kind::Bar(_) | Kind::Spark(_) | Kind::Strip(_) | Kind::Rule => String::new(),
+        };
+        line.pieces.iter().map(own).collect()
+    }
+
+    fn node_of_chips(is_held: Reading<bool>) -> Node {
+        let mut node = Node::new(NodeName::new("tpu01").unwrap(), Duration::ZERO);
+        let tpu = TpuDetails { is_held, ..TpuDetails::default() };
+        node.devices = vec![Device {
+            uuid: "tpu-1".into(),
+            vendor: Reading::Known(Vendor::Google),
+            tpu: Some(Arc::new(tpu)),
+            ..Device::default()
+        }];
+        node
+    }
+
+    #[test]
+    fn chips_whose_holders_are_hidden_are_not_said_to_be_unused() {
+        let said = |is_held| words(&nothing(&node_of_chips(is_held)));
+        assert_eq!(said(Reading::Known(false)), "no processes use a device");
+        let hidden = "who uses the devices is not known: no permission";
+        assert_eq!(said(Reading::Known(true)), hidden);
+        assert_eq!(said(Reading::Unknown(Reason::NoPermission)), hidden);
+    }
+
+    #[test]
+    fn processes_of_chips_stand_under_titles_of_chips() {
+        let node = node_of_chips(Reading::Known(true));
+        let titles = words(&Columns::fit(&node, 80).titles());
+        assert!(titles.contains("TPU TPU-MEM %TC") && !titles.contains("GPU"), "{titles}");
+    }
+}

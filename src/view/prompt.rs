@@ -1,0 +1,149 @@
+//! One line that is typed on the screen: a filter, a value of the setup.
+
+use crate::view::input::{Key, Named};
+use crate::view::line::{Line, Tone, width_of};
+
+/// A line being typed, and where in it one is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prompt {
+    text: String,
+    /// Letters in front of the caret.
+    caret: usize,
+    /// The most bytes it takes.
+    most: usize,
+}
+
+impl Prompt {
+    /// Begins with a text, the caret behind it.
+    pub fn new(text: &str, most: usize) -> Self {
+        Self { text: text.to_owned(), caret: text.chars().count(), most }
+    }
+
+    /// Returns what was typed so far.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns how many letters stand in front of the caret.
+    pub const fn caret(&self) -> usize {
+        self.caret
+    }
+
+    /// Puts another text in place, the caret behind so many letters.
+    pub fn set(&mut self, text: &str, caret: usize) {
+        text.clone_into(&mut self.text);
+        self.caret = caret.min(text.chars().count());
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys edit nothing")]
+    /// Takes a key that edits; says whether it was one.
+    pub fn press(&mut self, key: Key) -> bool {
+        let count = self.text.chars().count();
+        match key {
+            Key::Letter(letter) => self.insert(letter),
+            Key::Named(Named::Backspace) | Key::Control('h') => {
+                self.remove(self.caret.checked_sub(1));
+            }
+            Key::Named(Named::Delete) | Key::Control('d') => self.remove(Some(self.caret)),
+            Key::Named(Named::Left) | Key::Control('b') => {
+                self.caret = self.caret.saturating_sub(1);
+            }
+            Key::Named(Named::Right) | Key::Control('f') => {
+                self.caret = (self.caret + 1).min(count);
+            }
+            Key::Named(Named::Home) | Key::Control('a') => self.caret = 0,
+            Key::Named(Named::End) | Key::Control('e') => self.caret = count,
+            Key::Control('u') => {
+                self.text = self.text.chars().skip(self.caret).collect();
+                self.caret = 0;
+            }
+            Key::Control('k') => self.text = self.text.chars().take(self.caret).collect(),
+            Key::Control('w') => self.remove_word(),
+            _ => return false,
+        }
+        true
+    }
+
+    fn insert(&mut self, letter: char) {
+        if self.text.len() + letter.len_utf8() <= self.most {
+            let at = self.byte(self.caret);
+            self.text.insert(at, letter);
+            self.caret += 1;
+        }
+    }
+
+    fn remove(&mut self, place: Option<usize>) {
+        let Some(place) = place.filter(|place| *place < self.text.chars().count()) else { return };
+        self.text.remove(self.byte(place));
+        self.caret = self.caret.min(place);
+    }
+
+    fn remove_word(&mut self) {
+        let front: Vec<char> = self.text.chars().take(self.caret).collect();
+        let word = front.iter().rev().skip_while(|letter| letter.is_whitespace());
+        let kept = word.skip_while(|letter| !letter.is_whitespace()).count();
+        let rest: String = self.text.chars().skip(self.caret).collect();
+        self.text =
+            front.iter().take(kept).chain(rest.chars().collect::<Vec<_>>().iter()).collect();
+        self.caret = kept;
+    }
+
+    fn byte(&self, place: usize) -> usize {
+        self.text.char_indices().nth(place).map_or(self.text.len(), |(byte, _)| byte)
+    }
+
+    /// Shows the text behind a sign, with the caret in sight.
+    pub fn line(&self, sign: &str, width: u16) -> Line {
+        let front: String = self.text.chars().take(self.caret).collect();
+        let under = self.text.chars().nth(self.caret);
+        let back: String = self.text.chars().skip(self.caret + 1).collect();
+        let room = width.saturating_sub(width_of(sign) + 2);
+        let mut shown = front.as_str();
+        while width_of(shown) > room {
+            let mut letters = shown.chars();
+            letters.next();
+            shown = letters.as_str();
+        }
+        let caret = under.map_or_else(|| " ".to_owned(), String::from);
+        Line::of(sign, Tone::Accent)
+            .text(shown, Tone::Strong)
+            .caret(caret)
+            .text(back, Tone::Strong)
+            .cut(width)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_edited_as_in_a_shell() {
+        let named = Key::Named;
+        for (text, keys, expected, caret) in [
+            ("", vec![Key::Letter('a'), Key::Letter('é')], "aé", 2),
+            ("abc", vec![named(Named::Left), named(Named::Backspace)], "ac", 1),
+            ("abc", vec![named(Named::Home), named(Named::Delete)], "bc", 0),
+            ("a bc  ", vec![Key::Control('w')], "a ", 2),
+            ("日本", vec![named(Named::Left), Key::Letter('x')], "日x本", 2),
+            ("abc", vec![named(Named::Left), Key::Control('u')], "c", 0),
+            ("abc", vec![Key::Control('a'), Key::Control('k')], "", 0),
+            ("12345678", vec![Key::Letter('9')], "12345678", 8),
+        ] {
+            let mut prompt = Prompt::new(text, 8);
+            for key in keys {
+                assert!(prompt.press(key));
+            }
+            assert_eq!((prompt.text(), prompt.caret()), (expected, caret));
+        }
+        assert!(!Prompt::new("", 8).press(Key::Named(Named::Enter)));
+    }
+
+    #[test]
+    fn the_caret_is_never_out_of_sight() {
+        let prompt = Prompt::new(&"x".repeat(300), 500);
+        for width in 1..40 {
+            assert!(prompt.line("/", width).width() <= width);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The filter while it is typed: takes effect with every letter that makes sense, and is completed by Tab.
+
+use crate::fleet::Fleet;
+use crate::view::Scene;
+use crate::view::filter::{Filter, FilterError, LONGEST, complete};
+use crate::view::input::{Key, Named};
+use crate::view::line::{Line, Tone, flow};
+use crate::view::prompt::Prompt;
+
+/// What stands in front of what is typed.
+const SIGN: &str = "/ ";
+
+/// A filter being typed.
+#[derive(Clone, Debug)]
+pub struct Search {
+    prompt: Prompt,
+    /// How it was before.
+    before: Filter,
+    error: Option<FilterError>,
+    /// What Tab goes round in, and where it is.
+    proposals: Option<(Vec<String>, usize)>,
+}
+
+/// What a key did to it.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// It is being typed; this is what it means so far.
+    Typing(Option<Filter>),
+    /// It is done.
+    Done(Filter),
+}
+
+impl Search {
+    /// Begins with the filter that holds.
+    pub fn new(filter: &Filter) -> Self {
+        let prompt = Prompt::new(filter.text(), LONGEST);
+        Self { prompt, before: filter.clone(), error: None, proposals: None }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are the line's")]
+    /// Takes a key.
+    pub fn press(&mut self, key: Key, fleet: &Fleet) -> Found {
+        match key {
+            Key::Named(Named::Enter) if self.error.is_none() => {
+                return Found::Done(Filter::new(self.prompt.text()).unwrap_or_default());
+            }
+            Key::Named(Named::Escape) | Key::Control('c') => {
+                return Found::Done(self.before.clone());
+            }
+            Key::Named(Named::Tab) => self.propose(fleet, true),
+            Key::Shift(Named::Tab) => self.propose(fleet, false),
+            _ => {
+                if !self.prompt.press(key) {
+                    return Found::Typing(None);
+                }
+                self.proposals = None;
+            }
+        }
+        match Filter::new(self.prompt.text()) {
+            Ok(filter) => {
+                self.error = None;
+                Found::Typing(Some(filter))
+            }
+            Err(error) => {
+                // What stands before the mistake holds meanwhile.
+                let before: String = self.prompt.text().chars().take(error.at).collect();
+                let whole = before.rfind(char::is_whitespace).unwrap_or(0);
+                let filter = before.split_at_checked(whole).map(|(whole, _)| Filter::new(whole));
+                self.error = Some(error);
+                Found::Typing(filter.and_then(Result::ok))
+            }
+        }
+    }
+
+    /// Puts the next proposal in place of the word in front of the caret.
+    fn propose(&mut self, fleet: &Fleet, is_forward: bool) {
+        let (words, at) = match self.proposals.take() {
+            Some((words, at)) => {
+                let count = words.len();
+                (words, if is_forward { at + 1 } else { at + count - 1 } % count)
+            }
+            None => (complete(self.prompt.text(), self.prompt.caret(), fleet), 0),
+        };
+        let Some(word) = words.get(at) else { return };
+        let text = self.prompt.text();
+        let front: String = text.chars().take(self.prompt.caret()).collect();
+        let back: String = text.chars().skip(self.prompt.caret()).collect();
+        let kept = front.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+        let kept = front.split_at_checked(kept).map_or("", |(kept, _)| kept);
+        let caret = kept.chars().count() + word.chars().count();
+        self.prompt.set(&format!("{kept}{word}{back}"), caret);
+        self.proposals = Some((words, at));
+    }
+
+    /// Returns the line it is typed in.
+    pub(crate) fn line(&self, width: u16) -> Line {
+        self.prompt.line(SIGN, width)
+    }
+
+    /// Returns the lines above it: what is wrong, under a mark, or what could be typed.
+    pub(crate) fn lines(&self, scene: Scene<'_>, width: u16, most: usize) -> Vec<Line> {
+        if most < 2 {
+            return Vec::new();
+        }
+        let said = if let Some(error) = &self.error {
+            // The mark points down at the letter that begins what is wrong.
+            let at = u16::try_from(error.at).unwrap_or(u16::MAX);
+            let column = at.saturating_add(2).min(width.saturating_sub(1));
+            let words = format!("▼ {}", error.words);
+            Line::new().gap(column.min(width / 2)).text(words, Tone::Bad)
+        } else if let Some((words, at)) = &self.proposals {
+            let shown = words.iter().enumerate().skip(at.saturating_sub(2)).map(|(place, word)| {
+                Line::of(word.as_str(), if place == *at { Tone::Accent } else { Tone::Faint })
+            });
+            flow(shown.collect(), 2, width, 1).pop().unwrap_or_default()
+        } else {
+            let picture = scene.picture;
+            let found = format!("{} of {} nodes", picture.count(), picture.fleet.nodes.len());
+            Line::of(found, Tone::Strong).text(
+                "   words, or util<10 mem>50% user=alice node~gpu0 temp>=80 stale   Tab completes",
+                Tone::Faint,
+            )
+        };
+        vec![Line::new().rule(width), said.cut(width)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn type_in(search: &mut Search, text: &str) -> Option<Filter> {
+        let fleet = Fleet::default();
+        let mut found = None;
+        for letter in text.chars() {
+            match search.press(Key::Letter(letter), &fleet) {
+                Found::Typing(filter) => found = filter,
+                Found::Done(_) => panic!("it is done too early"),
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn a_filter_holds_while_it_is_typed_and_what_is_wrong_is_said() {
+        let mut search = Search::new(&Filter::default());
+        assert_eq!(type_in(&mut search, "util<10").unwrap().text(), "util<10");
+        assert_eq!(type_in(&mut search, " mem>").unwrap().text(), "util<10");
+        assert!(search.error.is_some());
+        let fleet = Fleet::default();
+        let enter = Key::Named(Named::Enter);
+        assert!(matches!(search.press(enter, &fleet), Found::Typing(_)), "an error is no filter");
+        let Found::Done(filter) = search.press(Key::Named(Named::Escape), &fleet) else {
+            panic!("Esc leaves")
+        };
+        assert!(filter.is_empty());
+    }
+
+    #[test]
+    fn tab_goes_round_in_what_could_be_meant() {
+        let mut search = Search::new(&Filter::default());
+        type_in(&mut search, "stale ut");
+        search.press(Key::Named(Named::Tab), &Fleet::default());
+        assert_eq!(search.prompt.text(), "stale util");
+        search.press(Key::Letter('<'), &Fleet::default());
+        assert_eq!(search.prompt.text(), "stale util<");
+    }
+}

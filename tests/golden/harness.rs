@@ -1,0 +1,152 @@
+//! Stages, keys, cells as text, and comparing them with what is known.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use gtop::fleet::Fleet;
+use gtop::tui::{Depth, Glyphs, Look, Stage, Theme};
+use jiff::tz::{Offset, TimeZone};
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::Rect;
+use ratatui::style::Color;
+
+use crate::fleets::{self, NOW};
+
+pub const DARK: Look = Look { theme: Theme::Dark, depth: Depth::Rich, glyphs: Glyphs::Unicode };
+pub const LIGHT: Look = Look { theme: Theme::Light, ..DARK };
+pub const MONO: Look = Look { theme: Theme::Mono, depth: Depth::Basic, glyphs: Glyphs::Unicode };
+pub const ASCII: Look = Look { theme: Theme::Mono, depth: Depth::Basic, glyphs: Glyphs::Ascii };
+
+pub const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
+
+pub fn stage(fleet: Fleet, look: Look) -> Stage {
+    let zone = TimeZone::fixed(Offset::constant(1));
+    let mut stage = Stage::new("gpu[01-16]".to_owned(), Duration::from_secs(1), zone, look);
+    stage.show(fleet, NOW);
+    stage
+}
+
+pub fn key(code: KeyCode) -> KeyEvent {
+    KeyEvent::new(code, KeyModifiers::NONE)
+}
+
+pub fn press(stage: &mut Stage, keys: &[KeyCode]) {
+    for code in keys {
+        stage.press(key(*code), NOW);
+        // Scrolling knows its page from the frame before.
+        draw(stage, 80, 24);
+    }
+}
+
+pub fn draw(stage: &mut Stage, width: u16, height: u16) -> Buffer {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+    stage.draw(NOW, &mut buffer);
+    buffer
+}
+
+pub fn row(buffer: &Buffer, y: u16) -> String {
+    let mut text = String::new();
+    let mut covered = 0;
+    for x in 0..buffer.area.width {
+        let symbol = buffer[(x, y)].symbol();
+        if covered > 0 {
+            covered -= 1;
+            continue;
+        }
+        covered = unicode_width::UnicodeWidthStr::width(symbol).saturating_sub(1);
+        text.push_str(symbol);
+    }
+    text.trim_end().to_owned()
+}
+
+pub fn text(buffer: &Buffer) -> Vec<String> {
+    (0..buffer.area.height).map(|y| row(buffer, y)).collect()
+}
+
+/// Writes the runs of equal style of each row: first column, foreground, background, modifiers.
+pub fn styles(buffer: &Buffer) -> String {
+    let style = |cell: &Cell| {
+        let colour = |colour: Color| match colour.to_string() {
+            name if name == "Reset" => "-".to_owned(),
+            name => name,
+        };
+        let mut text = format!("{}/{}", colour(cell.fg), colour(cell.bg));
+        if !cell.modifier.is_empty() {
+            write!(text, "/{:?}", cell.modifier).unwrap();
+        }
+        text
+    };
+    let mut all = String::new();
+    for y in 0..buffer.area.height {
+        let mut line = String::new();
+        let mut last = "-/-".to_owned();
+        for x in 0..buffer.area.width {
+            let own = style(&buffer[(x, y)]);
+            if own != last {
+                write!(line, " {x}:{own}").unwrap();
+                last = own;
+            }
+        }
+        if !line.is_empty() {
+            writeln!(all, "{y}{line}").unwrap();
+        }
+    }
+    all
+}
+
+pub fn check(golden: &str, buffer: &Buffer) {
+    let found = format!("{}\n--- styles\n{}", text(buffer).join("\n"), styles(buffer));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden/screens")
+        .join(format!("{golden}.txt"));
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &found).unwrap();
+        return;
+    }
+    let known = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = known.lines().zip(found.lines()).find(|(known, found)| known != found);
+    assert!(
+        known == found,
+        "{} is another screen now; look at it, then BLESS=1. First difference:\n{differs:#?}\n\n{found}",
+        path.display()
+    );
+}
+
+pub fn check_sizes(name: &str, fleet: &Fleet, keys: &[KeyCode], look: Look) {
+    for (width, height) in SIZES {
+        let mut stage = stage(fleet.clone(), look);
+        press(&mut stage, keys);
+        check(&format!("{name}-{width}x{height}"), &draw(&mut stage, width, height));
+    }
+}
+
+/// Checks a view in each size and look, on the fleet that has every state.
+pub fn check_looks(view: &str, keys: &[KeyCode]) {
+    for (name, look) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
+        check_sizes(&format!("{view}-look-{name}"), &fleets::every_state(), keys, look);
+    }
+}
+
+/// Checks a view where there is nothing, one node, a thousand, nothing new, and names that mean harm.
+pub fn check_fleets(view: &str, keys: &[KeyCode]) {
+    let late = NOW.plus(Duration::from_secs(3_600));
+    for (name, fleet, now) in [
+        ("empty", Fleet::default(), NOW),
+        ("one", fleets::single(), NOW),
+        ("thousand", fleets::large(1_000), NOW),
+        ("stale", fleets::every_state(), late),
+        ("hostile", fleets::rare(), NOW),
+    ] {
+        for (look, width, height) in [(DARK, 80, 24), (LIGHT, 200, 50)] {
+            let mut stage = stage(fleet.clone(), look);
+            stage.show(fleet.clone(), now);
+            press(&mut stage, keys);
+            let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+            stage.draw(now, &mut buffer);
+            check(&format!("{view}-on-{name}-{width}x{height}"), &buffer);
+        }
+    }
+}
