@@ -233,7 +233,7 @@ def surroundings(**more):
 def shell_source(interval):
     parts = ''.join(open(os.path.join(ROOT, 'probes', part + '.sh')).read() for part in SHELL)
     lines = [line.lstrip() for line in parts.split('\n')]
-    return 'NODE=bench INTERVAL=%r DEADMAN=30 SHORT=0\n' % interval + '\n'.join(
+    return 'NODE=bench INTERVAL=%r DEADMAN=30 SHORT=\n' % interval + '\n'.join(
         line for line in lines if line and not line.startswith('#')) + '\n'
 
 

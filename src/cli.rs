@@ -221,6 +221,7 @@ pub struct Paces {
 /// Printing instead of a screen.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Output {
     /// Print one complete picture and end; the default when output is no terminal
     #[arg(long)]

@@ -423,7 +423,7 @@ object! {
         /// Why the driver gives no numbers for it, such as lost, needs reset, no permission.
         fault: Option<&'a str>,
         ..metrics: Metrics<'a, Device>,
-        /// The counters of each NVLink.
+        /// The counters of each `NVLink`.
         links: Vec<LinkJson>,
         /// The cores of a TPU chip that has several.
         cores: Vec<CoreJson>,
@@ -459,7 +459,7 @@ fn device_fault(fault: &DeviceFault) -> &str {
 }
 
 object! {
-    /// The counters of an NVLink.
+    /// The counters of an `NVLink`.
     LinkJson as "link" {
         /// Sent.
         transmit_bytes: Option<u64>,

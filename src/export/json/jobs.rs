@@ -64,7 +64,7 @@ pub(super) struct Jobs<'a> {
 impl Serialize for Jobs<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let listed = self.fleet.jobs.iter().flat_map(|list| &list.jobs);
-        let listed = listed.map(|job| JobJson::Listed(self.listed(job)));
+        let listed = listed.map(|job| JobJson::Listed(Box::new(self.listed(job))));
         let unlisted = self.ledger.unlisted().into_iter().map(|(id, uses)| {
             let allocations = uses.iter().map(used).collect();
             JobJson::Unlisted(UnlistedJson { id: id.as_str(), allocations })
@@ -83,7 +83,7 @@ impl Shaped for Jobs<'_> {
 #[derive(serde::Serialize)]
 #[serde(untagged)]
 enum JobJson<'a> {
-    Listed(ListedJson<'a>),
+    Listed(Box<ListedJson<'a>>),
     Unlisted(UnlistedJson<'a>),
 }
 

@@ -82,9 +82,9 @@ impl Objects {
     }
 }
 
-/// Puts the lines of a comment into one.
+/// Puts the lines of a comment into one, plain.
 pub(super) fn joined(lines: &[&str]) -> String {
-    let text = lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+    let text = lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ").replace('`', "");
     text.strip_suffix('.').unwrap_or(&text).to_owned()
 }
 
@@ -129,22 +129,22 @@ macro_rules! object {
                 objects: &mut $crate::export::json::schema::Objects,
             ) -> $crate::export::json::schema::Shape {
                 use $crate::export::json::schema::{Key, joined};
+                use $crate::fields::unit_of;
                 objects.declare($title, &[$($about),+], |objects| {
-                    let mut keys = Vec::new();
-                    $(keys.push(Key {
+                    let keys = vec![$(Key {
                         name: stringify!($key),
                         about: joined(&[$($help),+]),
-                        unit: $crate::fields::unit_of(stringify!($key)),
+                        unit: unit_of(stringify!($key)),
                         shape: <$type>::shape(objects),
-                    });)*
+                    },)*];
                     $(
-                        keys.extend(<$measured>::keys());
-                        $(keys.push(Key {
+                        let more = [$(Key {
                             name: stringify!($more),
                             about: joined(&[$($more_help),+]),
-                            unit: $crate::fields::unit_of(stringify!($more)),
+                            unit: unit_of(stringify!($more)),
                             shape: <$more_type>::shape(objects),
-                        });)*
+                        },)*];
+                        let keys = keys.into_iter().chain(<$measured>::keys()).chain(more).collect();
                     )?
                     keys
                 })
@@ -365,7 +365,13 @@ impl Shape {
                     map.serialize_entry("type", &["array", "null"])?;
                     map.serialize_entry("items", items)
                 }
-                shape => map.serialize_entry("anyOf", &(shape, json!({"type": "null"}))),
+                shape @ (Self::Only(_)
+                | Self::Maybe(_)
+                | Self::Either(_)
+                | Self::Object(_)
+                | Self::Reasons(_)) => {
+                    map.serialize_entry("anyOf", &(shape, json!({"type": "null"})))
+                }
             },
             Self::List(items) => {
                 map.serialize_entry("type", "array")?;
