@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::runtime::{self, Runtime};
 
 use crate::app::demo::Demo;
-use crate::app::discover::Discovery;
 use crate::app::doctor::Consultation;
 use crate::app::interview::{Interviewer, Mood};
 use crate::app::limits::Toll;
@@ -20,9 +19,11 @@ use crate::cli::{self, Cli, Command, How, Paces};
 use crate::doctor::{Report, report_on_pod};
 use crate::export::write_json_schema;
 use crate::inventory::slurm::Whose;
-use crate::inventory::{InventoryError, PodError, Roster};
+use crate::inventory::{InventoryError, PodError};
 use crate::time::Clock;
 use crate::transport::{Choice, ExecTemplate, Options, Reach, Target, TemplateError, Transport};
+use crate::tui::Look;
+use crate::view::Taste;
 
 mod demo;
 mod discover;
@@ -276,7 +277,7 @@ fn watch(
     // Dropped after the watch: the nodes outlive those who look at them.
     let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
     let (discovery, title) = match &demo {
-        Some(demo) => (Discovery::fixed(Roster::of(demo.targets()?)), demo.title()),
+        Some(demo) => (demo.discovery(clock.clone())?, demo.title()),
         None => roster::discovery(cli, &transport, clock.clone())?,
     };
     // Slurm mostly answers at once, and then keys and questions are asked about before the screen.
@@ -314,14 +315,21 @@ fn watch(
     {
         return Ok(ending);
     }
-    let printing = Printing { is_json: cli.output.json, source: &title, clock: clock.clone() };
+    let printing = Printing {
+        is_json: cli.output.json,
+        source: &title,
+        clock: clock.clone(),
+        taste: Taste::default(),
+        look: Look::from_environment(|name| std::env::var(name).ok()),
+    };
     let ending = if cli.output.watch {
         runtime.block_on(printing.forever(&watch.fleet(), cli.pace.interval, out))?
     } else if cli.output.once || cli.output.json || !io::stdout().is_terminal() {
         runtime.block_on(printing.once(&watch, cli.output.deadline, out))?
     } else {
         let Paces { interval, redraw, .. } = cli.pace;
-        let setting = Setting { title, clock, interval, redraw };
+        let taste = Taste { is_readonly: cli.readonly, ..Taste::default() };
+        let setting = Setting { title, clock, interval, redraw, taste };
         runtime.block_on(screen::show(&watch, setting, interviewer))?
     };
     // A read of standard input may still be waiting, and must not hold up the end.

@@ -1,7 +1,7 @@
-//! What is known, written once: a snapshot as JSON, which has a schema, a picture as a table. One file per format.
+//! What is known, written once: a snapshot as JSON, which has a schema, jobs as lines. One file per format.
 
+pub use jobs::write_jobs;
 pub use json::{write_json, write_json_schema};
-pub use table::write_table;
 
+mod jobs;
 mod json;
-mod table;

@@ -145,7 +145,7 @@ impl Folding {
             take_backend(node, backend);
         }
         for (source, fault) in sample.faults {
-            node.source_mut(&source).fault = Some(fault);
+            node.source_mut(&source).fault = Some(Box::new(fault));
         }
         let has_processes = sample.processes.is_some();
         if let Some(processes) = sample.processes {
@@ -305,9 +305,10 @@ fn has_answered(node: &Node, backend: &Source) -> bool {
     if (state.fault.is_some() && !is_starting) || state.absent.is_some() {
         return true;
     }
-    state.taken_at.is_some()
-        && has_come(node, &backend.processes())
-        && has_come(node, &backend.slow())
+    let has_uses = node
+        .process_list(backend)
+        .is_none_or(|uses| uses.taken_at.is_some() || uses.fault.is_some());
+    state.taken_at.is_some() && has_uses && has_come(node, &backend.slow())
 }
 
 /// Whether a source, if there is such a one, told anything, or why not.

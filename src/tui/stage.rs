@@ -16,8 +16,8 @@ use crate::tui::look::Look;
 use crate::tui::paint::paint;
 use crate::tui::{Ending, Request};
 use crate::view::{
-    self, Chosen, Click, Command, Deed, Dialog, Filter, Found, Key, Line, Named, Navigation,
-    Outcome, Picture, Reaction, Reply, Scene, Search, Setting, Step, Taste, View,
+    self, Chosen, Click, Command, Deed, Dialog, Errand, Filter, Found, Key, Line, Named,
+    Navigation, Outcome, Picture, Reaction, Reply, Scene, Search, Setting, Step, Taste, View,
 };
 
 /// For how long a message stays.
@@ -68,6 +68,8 @@ pub struct Stage {
     message: Option<(String, Timestamp)>,
     /// What was drawn last, for clicks.
     drawn: Vec<Line>,
+    /// What is to be asked of nodes.
+    due: Vec<Errand>,
 }
 
 impl Stage {
@@ -91,12 +93,14 @@ impl Stage {
             unattended: None,
             message: None,
             drawn: Vec::new(),
+            due: Vec::new(),
         }
     }
 
     /// Shows things as somebody wants them, and takes other keys.
     #[must_use]
     pub fn with(self, taste: Taste, keys: Keymap) -> Self {
+        let keys = if taste.is_readonly { keys.readonly() } else { keys };
         Self { taste, keys, ..self }
     }
 
@@ -106,10 +110,22 @@ impl Stage {
             // A list of one says less than the one.
             self.navigation.view = View::Node;
         }
-        self.live = Picture::filtered(fleet, now, self.filter.clone());
+        let picture = Picture::filtered(fleet, now, self.filter.clone());
+        self.navigation.events.note(&self.live, &picture);
+        self.live = picture;
         if self.message.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.message = None;
         }
+        if self.frozen.is_none() {
+            let scene = Scene { picture: &self.live, taste: &self.taste, zone: &self.zone };
+            self.due = view::pulse(scene, &mut self.navigation);
+        }
+    }
+
+    /// Returns what has become due to be asked of nodes, once.
+    pub fn due(&mut self) -> Option<Request> {
+        let due = std::mem::take(&mut self.due);
+        (!due.is_empty()).then_some(Request::Ask(due))
     }
 
     /// Returns the node that is to sample faster.
@@ -221,6 +237,11 @@ impl Stage {
             Reaction::Do(command) => {
                 self.view_act(&Deed::Do(command), now).unwrap_or(Effect::Nothing)
             }
+            Reaction::Act(deed) => self.view_act(&deed, now).unwrap_or(Effect::Nothing),
+            Reaction::Ask(errands) => {
+                self.dialog = Some(dialog);
+                Effect::Ask(Request::Ask(errands))
+            }
             Reaction::End(outcome) => self.follow(outcome, now).unwrap_or(Effect::Nothing),
         }
     }
@@ -239,7 +260,7 @@ impl Stage {
             }
             Action::Focus => self.is_focusing = !self.is_focusing,
             Action::Filter => self.search = Some(Search::new(&self.filter)),
-            Action::Show(view) => self.go(*view, now),
+            Action::Show(view) => self.go(*view),
             Action::NextView => self.turn_view(true),
             Action::PreviousView => self.turn_view(false),
             Action::View(deed) => {
@@ -270,7 +291,7 @@ impl Stage {
             Outcome::Unused => return None,
             Outcome::Nothing => {}
             Outcome::Say(words) => self.say(words, now),
-            Outcome::Show(view) => self.go(view, now),
+            Outcome::Show(view) => self.go(view),
             Outcome::Open(dialog) => self.dialog = Some(dialog),
             Outcome::Ask(errands) => return Some(Effect::Ask(Request::Ask(errands))),
         }
@@ -279,6 +300,13 @@ impl Stage {
 
     /// Takes an answer of a node.
     pub fn take(&mut self, reply: &Reply, now: Timestamp) {
+        if let Some(reaction) = self.dialog.as_mut().and_then(|dialog| dialog.take(reply)) {
+            if let Reaction::End(outcome) = reaction {
+                self.dialog = None;
+                self.follow(outcome, now);
+            }
+            return;
+        }
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
         let scene = Scene { picture, taste: &self.taste, zone: &self.zone };
         let outcome = view::processes::take(scene, &mut self.navigation, reply);
@@ -318,7 +346,7 @@ impl Stage {
         match click {
             Click::View(view) => {
                 self.help = None;
-                self.go(view, now);
+                self.go(view);
                 Effect::Nothing
             }
             Click::Column(column) => {
@@ -349,16 +377,12 @@ impl Stage {
         self.message = Some((words, now.plus(MESSAGE)));
     }
 
-    fn go(&mut self, view: View, now: Timestamp) {
-        if self.has(view) {
-            self.navigation.view = view;
-        } else {
-            self.say(view::job::NO_JOBS.to_owned(), now);
-        }
+    fn go(&mut self, view: View) {
+        self.navigation.view = view;
     }
 
     fn turn_view(&mut self, is_forward: bool) {
-        let views: Vec<View> = View::ALL.into_iter().filter(|view| self.has(*view)).collect();
+        let views = View::ALL;
         let at = views.iter().position(|view| *view == self.navigation.view).unwrap_or(0);
         let count = views.len().max(1);
         let to = if is_forward { at + 1 } else { at + count - 1 } % count;
@@ -376,17 +400,16 @@ impl Stage {
         }
     }
 
-    /// Says whether there is such a view here.
-    fn has(&self, view: View) -> bool {
-        view != View::Job || self.picture().fleet.jobs.is_some()
-    }
-
     /// Returns the job that is looked at.
     pub fn job(&self) -> Option<JobId> {
-        let is_shown = self.navigation.view == View::Job;
-        match self.navigation.job(self.picture()).filter(|_| is_shown)? {
-            Chosen::Listed { job, .. } => Some(job.id.clone()),
-            Chosen::Ended(_) => None,
+        if self.navigation.view != View::Job {
+            return None;
+        }
+        // A scheduler is asked about what it lists, and not about what processes tell of.
+        let list = self.picture().fleet.jobs.as_ref()?;
+        match self.navigation.job(self.picture())? {
+            Chosen::Listed { job, .. } => list.job(&job.id).map(|job| job.id.clone()),
+            Chosen::Hidden(_) | Chosen::Ended(_) => None,
         }
     }
 

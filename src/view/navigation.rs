@@ -177,6 +177,8 @@ pub enum Chosen<'a> {
         /// Its place among those that have nodes.
         place: usize,
     },
+    /// The filter takes none of its nodes.
+    Hidden(&'a Job),
     /// It is not listed any more, or waits again; this is how it was.
     Ended(&'a Job),
 }
@@ -234,14 +236,17 @@ impl Navigation {
 
     /// Returns the selected job; the first one when none was chosen yet.
     pub fn job<'a>(&'a self, picture: &'a Picture) -> Option<Chosen<'a>> {
-        let mut listed = on_nodes(picture).enumerate();
+        let roll = picture.roll();
+        let mut shown = roll.shown().map(|entry| &entry.job).enumerate();
         let Some(known) = &self.job else {
-            return listed.next().map(|(place, job)| Chosen::Listed { job, place });
+            return shown.next().map(|(place, job)| Chosen::Listed { job, place });
         };
-        let found = listed.find(|(_, job)| job.id == known.id);
-        Some(match found {
+        Some(match shown.find(|(_, job)| job.id == known.id) {
             Some((place, job)) => Chosen::Listed { job, place },
-            None => Chosen::Ended(known),
+            None => match roll.entry(&known.id) {
+                Some(entry) => Chosen::Hidden(&entry.job),
+                None => Chosen::Ended(known),
+            },
         })
     }
 
@@ -262,10 +267,10 @@ impl Navigation {
 
     /// Moves the selection among the jobs that have nodes.
     pub fn step_job(&mut self, picture: &Picture, step: Step) {
-        let jobs: Vec<&Job> = on_nodes(picture).collect();
+        let jobs: Vec<&Job> = picture.roll().shown().map(|entry| &entry.job).collect();
         let place = match self.job(picture) {
             Some(Chosen::Listed { place, .. }) => step.from(place, jobs.len(), 10),
-            Some(Chosen::Ended(_)) | None => 0,
+            Some(Chosen::Hidden(_) | Chosen::Ended(_)) | None => 0,
         };
         let Some(job) = jobs.get(place) else { return };
         if self.job.as_ref().is_none_or(|known| known.id != job.id) {
@@ -292,9 +297,8 @@ impl Navigation {
         self.cursor.is_some()
     }
 
-    /// Moves the cursor in the tables of the selected node, or scrolls its processes without one.
-    pub fn step_table(&mut self, picture: &Picture, step: Step) {
-        let Some(node) = self.node(picture) else { return };
+    /// Moves the cursor in the tables of a node, or scrolls its processes without one.
+    pub fn step_table(&mut self, node: &Node, step: Step) {
         let Some(at) = self.cursor_place(node) else {
             let count = uses(node).len();
             let scrolled = step.from(self.uses.top, count, self.uses.rows);
@@ -306,13 +310,20 @@ impl Navigation {
         self.cursor = spots.get(step.from(at, spots.len(), page)).cloned();
     }
 
-    /// Puts the cursor into the tables of the selected node.
-    pub fn enter_table(&mut self, picture: &Picture) {
-        if self.cursor.is_none()
-            && let Some(node) = self.node(picture)
-        {
+    /// Puts the cursor into the tables of a node.
+    pub fn enter_table(&mut self, node: &Node) {
+        if self.cursor.is_none() {
             self.cursor = self.spots(node).first().cloned();
         }
+    }
+
+    /// Selects a node, with the cursor on a row of its tables.
+    pub(crate) fn point_at(&mut self, name: NodeName, spot: Option<Spot>) {
+        self.select(name);
+        if matches!(spot, Some(Spot::Use { .. })) {
+            self.shows_processes = true;
+        }
+        self.cursor = spot;
     }
 
     /// Takes the cursor out of the tables; says whether it was there.
@@ -337,11 +348,6 @@ impl Navigation {
         let uses = if self.shows_processes { uses(node) } else { Vec::new() };
         devices.chain(uses.into_iter().map(|(_, spot)| spot)).collect()
     }
-}
-
-/// Returns the jobs that have nodes, in the order of the list.
-fn on_nodes(picture: &Picture) -> impl Iterator<Item = &Job> {
-    picture.fleet.jobs.iter().flat_map(|list| list.on_nodes())
 }
 
 /// Returns the uses of a node by their place in it, in the order of the process table: by device,
@@ -464,6 +470,7 @@ mod tests {
     fn a_job_stays_selected_until_it_ends_and_then_that_is_said() {
         let shown = |navigation: &Navigation, picture: &Picture| match navigation.job(picture) {
             Some(Chosen::Listed { job, .. }) => job.shown_id.to_string(),
+            Some(Chosen::Hidden(job)) => format!("{} hidden", job.shown_id),
             Some(Chosen::Ended(job)) => format!("{} ended", job.shown_id),
             None => "none".to_owned(),
         };
@@ -509,14 +516,14 @@ mod tests {
         pictured.fleet = Fleet::new(vec![Arc::new(node.clone())].into());
         let mut navigation = Navigation::default();
         assert_eq!(navigation.cursor(&node), None);
-        navigation.enter_table(&pictured);
+        navigation.enter_table(&node);
         let mut seen = Vec::new();
         for _ in 0..5 {
             seen.push(match navigation.cursor(&node).unwrap() {
                 Spot::Device(uuid) => uuid.to_string(),
                 Spot::Use { pid, .. } => pid.to_string(),
             });
-            navigation.step_table(&pictured, Step::Down);
+            navigation.step_table(&node, Step::Down);
         }
         assert_eq!(seen, ["GPU-a", "GPU-b", "8", "9", "7"]);
         node.uses = node.uses.iter().filter(|used| used.pid != 8).cloned().collect();

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use gtop::fleet::{Fleet, Folding, Node};
 use gtop::model::{
-    BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, Device, DeviceFault,
-    DeviceUse, DevicesReading, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading,
-    JobId, Link, Megahertz, NodeName, Percent, Pressure, ProcessKey, ProcessReading,
-    ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source, SourceFault,
-    SourceFaultKind, Space, Throttle, UsesReading, Watts,
+    Absence, Allocation, Allotment, BackendReading, BackendState, Bytes, Celsius, ComputeMode,
+    Counter, CpuTicks, Device, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse,
+    DevicesReading, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId,
+    JobList, JobState, Link, Megahertz, NodeName, Percent, Pressure, ProcessKey, ProcessReading,
+    ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source, SourceFault,
+    SourceFaultKind, Space, Throttle, TpuCore, TpuDetails, UnseenProcess, UseKind, UsesReading,
+    Vendor, Watts,
 };
 use gtop::time::Timestamp;
 
@@ -45,6 +47,7 @@ pub struct Maker {
     devices: Vec<Device>,
     uses: Vec<DeviceUse>,
     processes: Vec<ProcessReading>,
+    unseen: Vec<UnseenProcess>,
     /// What each device does, in percent; it wavers by some points.
     loads: Vec<f32>,
     boot: String,
@@ -59,6 +62,7 @@ impl Maker {
             devices: Vec::new(),
             uses: Vec::new(),
             processes: Vec::new(),
+            unseen: Vec::new(),
             loads: Vec::new(),
             boot: format!("boot-of-{text}"),
             last_millis: 400,
@@ -146,6 +150,7 @@ impl Maker {
                 cpus: 64,
                 ticks_per_second: 100,
                 hidepid: 0,
+                job: None,
                 user: "alice".into(),
             },
             intervals: vec![
@@ -242,7 +247,7 @@ impl Maker {
             process
         });
         sample.processes =
-            Some(ProcessesReading { at, list: processes.collect(), unseen: Vec::new() });
+            Some(ProcessesReading { at, list: processes.collect(), unseen: self.unseen.clone() });
         sample
     }
 
@@ -526,4 +531,383 @@ pub fn changing(makers: &mut [Maker], second: u64) -> Fleet {
         maker.folding.sample(sample);
     }
     Fleet::new(makers.iter().map(|maker| maker.folding.node()).collect::<Vec<_>>().into())
+}
+
+/// Changes the sides of one process that a driver and the kernel tell.
+fn one_process(
+    mut maker: Maker,
+    place: usize,
+    change: impl FnOnce(&mut DeviceUse, &mut ProcessReading),
+) -> Maker {
+    change(&mut maker.uses[place], &mut maker.processes[place]);
+    maker
+}
+
+/// Nodes with processes of every kind: one's own, those of others, of slices and chips, and those that
+/// are not what they should be.
+pub fn crowd() -> Fleet {
+    let mut own = Maker::new("gpu01")
+        .devices(&[88.0, 0.0, 40.0])
+        .process(0, 4_121, "alice", "8421", TRAIN)
+        .process(1, 4_121, "alice", "8421", TRAIN)
+        .process(
+            2,
+            4_140,
+            "bob",
+            "",
+            "/home/bob/a\u{5e9}\u{5dc}\u{5d5}\u{5dd} e\u{301}\u{301} 日本 👩‍💻 end",
+        );
+    own.processes.remove(1);
+    own.processes[0].threads = Reading::Known(112);
+    own.uses[0].kind = Reading::Known(UseKind::Compute);
+    own.uses[0].memory_utilization = Reading::judged(Percent::new(41.0));
+    own.uses[2].kind = Reading::Known(UseKind::Both);
+    let zombie =
+        Maker::new("gpu02").devices(&[0.0, 3.0]).process(0, 77, "alice", "", "python x.py");
+    let zombie = one_process(zombie, 0, |used, process| {
+        process.state = Reading::Known(ProcessState::Zombie);
+        process.resident = Reading::Known(Bytes(0));
+        used.memory = Reading::Unknown(Reason::NotAvailable);
+    });
+    let mut hidden = Maker::new("gpu03").devices(&[61.0, 0.0]).process(0, 5_000, "", "", "");
+    hidden.processes.clear();
+    hidden.unseen.push(UnseenProcess {
+        pid: 5_000,
+        why: Absence::Hidden,
+        statics: ProcessStatics::default(),
+    });
+    let mut chips =
+        Maker::new("tpu01").devices(&[73.0, 0.0]).process(0, 912, "alice", "", "python3 pax.py");
+    for device in &mut chips.devices {
+        device.vendor = Reading::Known(Vendor::Google);
+        device.name = Reading::Known("TPU v5e".into());
+        device.tpu = Some(Arc::default());
+    }
+    chips.uses[0].sm = Reading::Unknown(Reason::NotSupported);
+    let mut many = Maker::new("many").devices(&[50.0]);
+    for pid in 0..300 {
+        many = many.process(
+            0,
+            10_000 + pid,
+            if pid % 3 == 0 { "alice" } else { "carol" },
+            "",
+            "./work --part",
+        );
+    }
+    Fleet::new(
+        vec![
+            own.up().node(),
+            zombie.up().node(),
+            hidden.up().node(),
+            split("gpu07").up().node(),
+            chips.up().node(),
+            busy("gpu08").up_to(102_000).down(FaultKind::SessionLost, "", Some(12)).node(),
+            many.up().node(),
+        ]
+        .into(),
+    )
+}
+
+/// The same a moment later, without the first process of the first node.
+pub fn crowd_without_one() -> Fleet {
+    let mut fleet = crowd();
+    let first = fleet.nodes.first().unwrap();
+    let mut node = Node::clone(first);
+    node.uses = node.uses.iter().filter(|used| used.pid != 4_121).cloned().collect();
+    node.processes = node.processes.iter().filter(|one| one.key.pid != 4_121).cloned().collect();
+    let nodes = std::iter::once(Arc::new(node)).chain(fleet.nodes.iter().skip(1).cloned());
+    fleet.nodes = nodes.collect();
+    fleet
+}
+
+fn job_name(id: &str) -> JobId {
+    JobId::new(id).unwrap()
+}
+
+/// A job of a scheduler that began so many seconds ago and may run for so many.
+fn listed(id: &str, name: &str, user: &str, (began, limit): (i64, u64)) -> Job {
+    let starts_at = ago(began * 1_000);
+    Job {
+        id: job_name(id),
+        shown_id: id.into(),
+        lasting_id: None,
+        name: name.into(),
+        user: user.into(),
+        partition: "h100".into(),
+        account: None,
+        state: JobState::Running,
+        reason: None,
+        submitted_at: None,
+        starts_at: Some(starts_at),
+        ends_at: Some(starts_at.plus(Duration::from_secs(limit))),
+        limit: Some(Duration::from_secs(limit)),
+        node_count: 1,
+        allocations: Arc::default(),
+    }
+}
+
+fn on(job: Job, nodes: &[(&str, Allotment)]) -> Job {
+    let allocation = |(node, devices): &(&str, Allotment)| Allocation {
+        node: name(node),
+        devices: devices.clone(),
+    };
+    Job { allocations: nodes.iter().map(allocation).collect(), ..job }
+}
+
+fn waiting(id: &str, name: &str, reason: &str, starts_in: Option<u64>) -> Job {
+    Job {
+        state: JobState::Pending,
+        reason: Some(reason.into()),
+        starts_at: starts_in.map(|seconds| NOW.plus(Duration::from_secs(seconds))),
+        ends_at: None,
+        ..listed(id, name, "alice", (0, 3_600))
+    }
+}
+
+fn with_list(fleet: Fleet, jobs: Vec<Job>) -> Fleet {
+    let whose = "of alice".into();
+    let list = JobList { jobs, at: Some(ago(12_000)), whose, ..JobList::default() };
+    Fleet { jobs: Some(Arc::new(list)), ..fleet }
+}
+
+fn places(list: &[u32]) -> Allotment {
+    Allotment::Places(list.into())
+}
+
+/// The sixteen nodes with a scheduler's jobs: one over nodes of which some are stale or down, one
+/// of devices that nobody uses, one whose devices nobody tells, and two that wait. Another is known
+/// from its processes alone.
+pub fn with_jobs() -> Fleet {
+    let all = || places(&[0, 1, 2, 3, 4, 5, 6, 7]);
+    let train = [("gpu01", all()), ("gpu02", all()), ("gpu05", all()), ("gpu08", all())]
+        .into_iter()
+        .chain([("gpu99", all())])
+        .collect::<Vec<_>>();
+    let train_job = on(listed("8421", "llama-70b", "alice", (97_920, 172_800)), &train);
+    let held = on(
+        listed("8425", "interactive", "carol", (3_500, 3_600)),
+        &[("gpu03", places(&[0, 1, 2, 3]))],
+    );
+    let untold = on(listed("8440", "probe", "erin", (60, 600)), &[("gpu06", Allotment::Unsaid)]);
+    let wait = waiting("8450", "eval-long", "Priority", Some(1_800));
+    let other = waiting("8451", "sweep", "Resources", None);
+    let jobs =
+        vec![train_job, held, untold, wait, Job { shown_id: "8451_[3-5%3]".into(), ..other }];
+    with_list(every_state(), jobs)
+}
+
+/// No nodes, and a job that waits for some.
+pub fn only_waiting() -> Fleet {
+    let wait = waiting("8450", "eval-long", "Priority", Some(1_800));
+    with_list(Fleet::default(), vec![wait])
+}
+
+/// One job on so many nodes.
+pub fn one_large_job(count: usize) -> Fleet {
+    let fleet = large(count);
+    let nodes: Vec<String> = fleet.nodes.iter().map(|node| node.name.to_string()).collect();
+    let all: Vec<(&str, Allotment)> =
+        nodes.iter().map(|node| (node.as_str(), places(&[0, 1, 2, 3, 4, 5, 6, 7]))).collect();
+    let job = on(listed("8421", "llama-405b", "alice", (600, 86_400)), &all);
+    with_list(fleet, vec![job])
+}
+
+/// Jobs, users and their processes with names that do not fit, or mean harm.
+pub fn hostile_jobs() -> Fleet {
+    let node = "node-with-a-very-long-name-that-does-not-fit.cluster.example.org";
+    let job = on(
+        listed("77", "日本語のとても長い名前 👩 e\u{301} שלום", "ユーザー名が長い", (9_000_000, 1)),
+        &[(node, places(&[0, 1])), ("many", Allotment::Count(20)), ("empty", Allotment::Nothing)],
+    );
+    let mut many = Maker::new("many").devices(&[80.0; 20]);
+    for pid in 0..300_u32 {
+        let device = usize::try_from(pid % 20).unwrap();
+        let user = ["ada", "ユーザー名が長い", "someone-with-a-name-longer-than-any-column"];
+        let user = user[usize::try_from(pid % 3).unwrap()];
+        many = many.process(device, 50_000 + pid, user, "77", "python -c 'print(1)'");
+    }
+    let mut nodes = rare().nodes.to_vec();
+    *nodes.last_mut().unwrap() = many.up().node();
+    with_list(Fleet::new(nodes.into()), vec![job])
+}
+
+/// The next picture of [`with_jobs`]: a job has ended and another begun, a node is lost and one back,
+/// one is hot no more.
+pub fn a_minute_later() -> Fleet {
+    let before = with_jobs();
+    let mut nodes = before.nodes.to_vec();
+    let mut change = |place: usize, change: &dyn Fn(&mut Node)| {
+        let mut node = Node::clone(&nodes[place]);
+        change(&mut node);
+        nodes[place] = Arc::new(node);
+    };
+    let down = |node: &mut Node| {
+        let fault = Fault::new(FaultKind::SessionLost, "");
+        node.link = Link::Down { fault: fault.clone(), retry_at: None };
+        node.last_fault = Some(fault);
+    };
+    change(0, &down);
+    change(6, &down);
+    change(7, &|node| node.link = Link::Up);
+    change(1, &|node| {
+        node.devices[3].throttle = Reading::Known(Throttle(0));
+        node.devices[6].throttle = Reading::Known(Throttle(0x08));
+        node.devices[7].ecc_uncorrected = Reading::Known(1);
+    });
+    change(5, &|node| node.devices[0].fault = Some(DeviceFault::NeedsReset));
+    let list = before.jobs.as_deref().unwrap();
+    let mut jobs = list.jobs.clone();
+    jobs.retain(|job| job.id.as_str() != "8425");
+    let nodes_of = [("gpu03", places(&[0])), ("gpu07", places(&[2]))];
+    let begun = on(listed("8450", "eval-long", "alice", (1, 7_200)), &nodes_of);
+    jobs.retain(|job| job.id != begun.id);
+    jobs.insert(2, begun);
+    with_list(Fleet::new(nodes.into()), jobs)
+}
+
+/// A device that tells everything there is to tell.
+fn talkative(device: &mut Device) {
+    let percent = |share: f32| Reading::judged(Percent::new(share));
+    let index = device.index.get().unwrap();
+    device.fan = percent(40.0 + index as f32);
+    device.ecc_corrected = Reading::Known(3);
+    device.details = DeviceDetails {
+        encoder: percent(7.0),
+        decoder: percent(12.0),
+        compute_mode: Reading::Known(ComputeMode::ExclusiveProcess),
+        display_active: Reading::Known(false),
+        remapped_corrected: Reading::Known(u64::from(index)),
+        remapped_uncorrected: Reading::Known(0),
+        remapping_pending: Reading::Known(index == 2),
+        remapping_failed: Reading::Known(false),
+        bar1_used: Reading::Known(Bytes(6 << 30)),
+        bar1_total: Reading::Known(Bytes(128 << 30)),
+        sm_active: percent(81.0),
+        sm_occupancy: percent(44.0),
+        tensor_active: percent(63.0),
+        pcie_received: Reading::Known(Bytes(11_400_000_000)),
+        pcie_sent: Reading::Known(Bytes(640_000_000)),
+        nvlink_received: Reading::Known(Bytes(212_000_000_000)),
+        nvlink_sent: Reading::Known(Bytes(208_000_000_000)),
+        ..DeviceDetails::default()
+    }
+    .shared();
+}
+
+/// A node whose devices tell everything there is to tell.
+pub fn rich(node: &str) -> Maker {
+    let mut maker = throttled(node);
+    maker.devices.truncate(4);
+    maker.uses.truncate(4);
+    maker.processes.truncate(4);
+    maker.devices.iter_mut().for_each(talkative);
+    for used in &mut maker.uses {
+        used.kind = Reading::Known(UseKind::Compute);
+        used.memory_utilization = Reading::judged(Percent::new(38.0));
+    }
+    maker
+}
+
+fn measured_slices(node: &str) -> Maker {
+    let mut maker = split(node);
+    for (number, device) in (1..).zip(&mut maker.devices[1..3]) {
+        device.details = DeviceDetails {
+            graphics_active: Reading::judged(Percent::new(20.0 * number as f32)),
+            sm_active: Reading::judged(Percent::new(17.0 * number as f32)),
+            bar1_used: Reading::Known(Bytes(2 << 20)),
+            bar1_total: Reading::Known(Bytes(64 << 30)),
+            ..DeviceDetails::default()
+        }
+        .shared();
+        device.statics = DeviceStatics {
+            gpu_instance: Reading::Known(number),
+            compute_instance: Reading::Known(0),
+            ..DeviceStatics::default()
+        }
+        .shared();
+    }
+    maker
+}
+
+fn chips(node: &str) -> Maker {
+    let mut maker = Maker::new(node).devices(&[71.0, 68.0, 0.0, 0.0]);
+    for (device, place) in maker.devices.iter_mut().zip(0_u64..) {
+        *device = Device {
+            uuid: format!("TPU-{node}-{place}").into(),
+            index: device.index,
+            vendor: Reading::Known(Vendor::Google),
+            name: Reading::Known("TPU v5e".into()),
+            utilization: if place < 2 {
+                device.utilization
+            } else {
+                Reading::Unknown(Reason::NoWorkload)
+            },
+            memory_total: Reading::Known(Bytes(17_044_078_592)),
+            memory_used: if place < 2 {
+                Reading::Known(Bytes(13_000_000_000 + place * 400_000_000))
+            } else {
+                Reading::Unknown(Reason::NoWorkload)
+            },
+            temperature: Reading::Unknown(Reason::NotSupported),
+            power: Reading::Unknown(Reason::NotSupported),
+            power_limit: Reading::Unknown(Reason::NotSupported),
+            sm_clock: Reading::Unknown(Reason::NotSupported),
+            tpu: TpuDetails {
+                is_held: Reading::Known(place < 3),
+                nodes: Reading::Known(format!("/dev/vfio/{place}").into()),
+                bandwidth: if place < 2 {
+                    Reading::judged(Percent::new(33.0))
+                } else {
+                    Reading::Unknown(Reason::NoWorkload)
+                },
+                queue: if place < 2 { Reading::Known(2) } else { Reading::default() },
+                by_core: if place < 2 {
+                    let core =
+                        |share| TpuCore { utilization: Percent::new(share), ..TpuCore::default() };
+                    Reading::Known(vec![core(70.0), core(66.0)].into())
+                } else {
+                    Reading::default()
+                },
+                ..TpuDetails::default()
+            }
+            .shared(),
+            ..Device::default()
+        };
+    }
+    maker.process(0, 7_001, "alice", "", "python train.py").process(
+        1,
+        7_001,
+        "alice",
+        "",
+        "python train.py",
+    )
+}
+
+fn cards(node: &str) -> Maker {
+    let mut maker = Maker::new(node).devices(&[88.0, 0.0]);
+    for device in &mut maker.devices {
+        device.vendor = Reading::Known(Vendor::Amd);
+        device.name = Reading::Known("AMD Instinct MI300X".into());
+        device.memory_total = Reading::Known(Bytes(192 << 30));
+        device.power_limit = Reading::judged(Watts::new(750.0));
+        device.performance_state = Reading::Unknown(Reason::NotSupported);
+        device.mig = Reading::Unknown(Reason::NotSupported);
+        device.details = DeviceDetails {
+            junction_temperature: Reading::judged(Celsius::new(83.0)),
+            fan_rpm: Reading::Known(2_150),
+            video: Reading::judged(Percent::new(3.0)),
+            performance_level: Reading::Known("auto".into()),
+            compute_partition: Reading::Known("SPX".into()),
+            memory_partition: Reading::Known("NPS1".into()),
+            ..DeviceDetails::default()
+        }
+        .shared();
+    }
+    maker.process(0, 31_337, "bob", "", "vllm serve")
+}
+
+/// A node each of what tells everything, of slices, of TPU chips and of AMD's cards.
+pub fn accelerators() -> Fleet {
+    let nodes = [rich("gpu01"), measured_slices("gpu02"), chips("tpu01"), cards("amd01")];
+    Fleet::new(nodes.map(|maker| maker.up().node()).to_vec().into())
 }
