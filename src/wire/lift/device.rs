@@ -22,13 +22,19 @@ impl Judge<'_> {
         self.0.lacks.get(key).map_or(Reason::NotAvailable, |why| lacking(why))
     }
 
+    /// What is given; why it is `null` is looked up only then.
+    fn read<T>(&self, given: Given<T>, key: &str) -> Reading<T> {
+        let is_lacking = matches!(given, Given::Null);
+        given.reading(if is_lacking { self.lack(key) } else { Reason::NotAvailable })
+    }
+
     /// What is unknown for the reason that is given.
     pub(super) fn unknown<T>(&self, key: &str) -> Reading<T> {
         Reading::Unknown(self.lack(key))
     }
 
     pub(super) fn count(&self, given: Given<u64>, key: &str) -> Reading<u64> {
-        given.reading(self.lack(key))
+        self.read(given, key)
     }
 
     pub(super) fn small(&self, given: Given<u64>, key: &str) -> Reading<u32> {
@@ -40,7 +46,7 @@ impl Judge<'_> {
     }
 
     pub(super) fn flag(&self, given: Given<bool>, key: &str) -> Reading<bool> {
-        given.reading(self.lack(key))
+        self.read(given, key)
     }
 
     fn bytes(&self, given: Given<u64>, key: &str) -> Reading<Bytes> {
@@ -48,7 +54,7 @@ impl Judge<'_> {
     }
 
     pub(super) fn number(&self, given: Given<f64>, key: &str) -> Reading<f64> {
-        given.reading(self.lack(key))
+        self.read(given, key)
     }
 
     pub(super) fn share(&self, given: Given<f64>, key: &str) -> Reading<Percent> {
@@ -56,7 +62,7 @@ impl Judge<'_> {
     }
 
     fn degrees(&self, given: Given<f64>, key: &str) -> Reading<Celsius> {
-        given.reading(self.lack(key)).and_then(|degrees| Celsius::new(single(degrees)))
+        self.read(given, key).and_then(|degrees| Celsius::new(single(degrees)))
     }
 
     /// The driver's own word; `null` and absent are told apart by what is lacking.
@@ -122,7 +128,7 @@ pub(super) fn device(sent: &body::Device) -> Device {
             .map_or_else(Reading::default, |text| Reading::Known(clean_shared(text, NAME_LIMIT)))
     };
     // The speed a fan should have may be beyond its full speed.
-    let fan = sent.fan.reading(judge.lack("fan"));
+    let fan = judge.number(sent.fan, "fan");
     Device {
         uuid: clean_shared(&sent.uuid, NAME_LIMIT),
         parent: sent.parent.as_deref().map(|parent| clean_shared(parent, NAME_LIMIT)),
