@@ -21,6 +21,8 @@ use crate::inventory::slurm::Whose;
 use crate::inventory::{InventoryError, PodError};
 use crate::time::Clock;
 use crate::transport::{Choice, ExecTemplate, Options, Reach, Target, TemplateError, Transport};
+use crate::tui::Look;
+use crate::view::Taste;
 
 mod demo;
 mod discover;
@@ -309,14 +311,21 @@ fn watch(
     {
         return Ok(ending);
     }
-    let printing = Printing { is_json: cli.output.json, source: &title, clock: clock.clone() };
+    let printing = Printing {
+        is_json: cli.output.json,
+        source: &title,
+        clock: clock.clone(),
+        taste: Taste::default(),
+        look: Look::from_environment(|name| std::env::var(name).ok()),
+    };
     let ending = if cli.output.watch {
         runtime.block_on(printing.forever(&watch.fleet(), cli.pace.interval, out))?
     } else if cli.output.once || cli.output.json || !io::stdout().is_terminal() {
         runtime.block_on(printing.once(&watch, cli.output.deadline, out))?
     } else {
         let Paces { interval, redraw, .. } = cli.pace;
-        let setting = Setting { title, clock, interval, redraw };
+        let taste = Taste { is_readonly: cli.readonly, ..Taste::default() };
+        let setting = Setting { title, clock, interval, redraw, taste };
         runtime.block_on(screen::show(&watch, setting, interviewer))?
     };
     // A read of standard input may still be waiting, and must not hold up the end.

@@ -13,9 +13,10 @@ pub use navigation::{Chosen, Navigation, Spot, Step, View, Window};
 pub use order::{Order, Sortable};
 pub use outcome::{Command, Deed, Errand, Outcome, Reply};
 pub use picture::{Picture, Shape, Trouble};
+pub use printed::printed;
 pub use prompt::Prompt;
 pub use search::{Found, Search};
-pub use taste::{Density, Taste, Thresholds};
+pub use taste::{Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, Visible};
 
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ mod dialog;
 pub mod events;
 mod filter;
 pub mod fleet;
+mod graph;
 mod header;
 mod input;
 pub mod job;
@@ -39,6 +41,7 @@ mod number;
 mod order;
 mod outcome;
 mod picture;
+mod printed;
 pub mod processes;
 mod prompt;
 mod search;
@@ -99,6 +102,11 @@ pub fn act(scene: Scene<'_>, navigation: &mut Navigation, deed: &Deed) -> Outcom
     }
 }
 
+/// Goes along with a new picture, whether or not it is drawn; returns what nodes are to be asked now.
+pub fn pulse(scene: Scene<'_>, navigation: &mut Navigation) -> Vec<Errand> {
+    processes::pulse(scene, navigation)
+}
+
 /// Returns the whole screen: at most `height` lines, none wider than `width`.
 pub fn screen(
     scene: Scene<'_>,
@@ -117,7 +125,7 @@ pub fn screen(
     let has_footer = height >= 8 || (setting.search.is_some() && height > 0);
     let body_height = height - top - usize::from(has_footer);
     let mut lines = if top > 0 {
-        header::lines(scene, navigation.view, setting, width, top)
+        header::lines(scene, (navigation.view, order(navigation)), setting, width, top)
     } else {
         Vec::new()
     };
@@ -162,6 +170,14 @@ fn body(
         View::Processes => processes::lines(scene, navigation, width, height),
         View::Users => users::lines(scene, navigation, width, height),
         View::Events => events::lines(scene, navigation, width, height),
+    }
+}
+
+/// Returns the order of the rows of the view one is in, where it can be chosen.
+const fn order(navigation: &Navigation) -> Option<Order> {
+    match navigation.view {
+        View::Users => Some(navigation.users.order),
+        View::Fleet | View::Job | View::Node | View::Processes | View::Events => None,
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) const COLUMNS: [Sortable; 9] = [
 /// Where one is among them.
 #[derive(Clone, Debug)]
 pub struct Place {
-    order: Order,
+    pub(crate) order: Order,
     /// Whose nodes and processes are unfolded.
     open: Option<Who>,
     at: Option<Identity>,

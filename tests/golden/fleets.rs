@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use gtop::fleet::{Fleet, Folding, Node};
 use gtop::model::{
-    Allocation, Allotment, BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, Device,
-    DeviceFault, DeviceUse, DevicesReading, Fault, FaultKind, Hello, HostFacts, HostReading,
-    HostSlowReading, Job, JobId, JobList, JobState, Link, Megahertz, NodeName, Percent, Pressure,
-    ProcessKey, ProcessReading, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source,
-    SourceFault, SourceFaultKind, Space, Throttle, UsesReading, Watts,
+    Absence, Allocation, Allotment, BackendReading, BackendState, Bytes, Celsius, ComputeMode,
+    Counter, CpuTicks, Device, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse,
+    DevicesReading, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId,
+    JobList, JobState, Link, Megahertz, NodeName, Percent, Pressure, ProcessKey, ProcessReading,
+    ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source, SourceFault,
+    SourceFaultKind, Space, Throttle, TpuCore, TpuDetails, UnseenProcess, UseKind, UsesReading,
+    Vendor, Watts,
 };
 use gtop::time::Timestamp;
 
@@ -45,6 +47,7 @@ pub struct Maker {
     devices: Vec<Device>,
     uses: Vec<DeviceUse>,
     processes: Vec<ProcessReading>,
+    unseen: Vec<UnseenProcess>,
     /// What each device does, in percent; it wavers by some points.
     loads: Vec<f32>,
     boot: String,
@@ -59,6 +62,7 @@ impl Maker {
             devices: Vec::new(),
             uses: Vec::new(),
             processes: Vec::new(),
+            unseen: Vec::new(),
             loads: Vec::new(),
             boot: format!("boot-of-{text}"),
             last_millis: 400,
@@ -243,7 +247,7 @@ impl Maker {
             process
         });
         sample.processes =
-            Some(ProcessesReading { at, list: processes.collect(), unseen: Vec::new() });
+            Some(ProcessesReading { at, list: processes.collect(), unseen: self.unseen.clone() });
         sample
     }
 
@@ -591,6 +595,93 @@ pub fn cluster() -> Fleet {
     Fleet { jobs: Some(Arc::new(list)), ..Fleet::new(nodes.into()) }
 }
 
+/// Changes the sides of one process that a driver and the kernel tell.
+fn one_process(
+    mut maker: Maker,
+    place: usize,
+    change: impl FnOnce(&mut DeviceUse, &mut ProcessReading),
+) -> Maker {
+    change(&mut maker.uses[place], &mut maker.processes[place]);
+    maker
+}
+
+/// Nodes with processes of every kind: one's own, those of others, of slices and chips, and those that
+/// are not what they should be.
+pub fn crowd() -> Fleet {
+    let mut own = Maker::new("gpu01")
+        .devices(&[88.0, 0.0, 40.0])
+        .process(0, 4_121, "alice", "8421", TRAIN)
+        .process(1, 4_121, "alice", "8421", TRAIN)
+        .process(
+            2,
+            4_140,
+            "bob",
+            "",
+            "/home/bob/a\u{5e9}\u{5dc}\u{5d5}\u{5dd} e\u{301}\u{301} 日本 👩‍💻 end",
+        );
+    own.processes.remove(1);
+    own.processes[0].threads = Reading::Known(112);
+    own.uses[0].kind = Reading::Known(UseKind::Compute);
+    own.uses[0].memory_utilization = Reading::judged(Percent::new(41.0));
+    own.uses[2].kind = Reading::Known(UseKind::Both);
+    let zombie =
+        Maker::new("gpu02").devices(&[0.0, 3.0]).process(0, 77, "alice", "", "python x.py");
+    let zombie = one_process(zombie, 0, |used, process| {
+        process.state = Reading::Known(ProcessState::Zombie);
+        process.resident = Reading::Known(Bytes(0));
+        used.memory = Reading::Unknown(Reason::NotAvailable);
+    });
+    let mut hidden = Maker::new("gpu03").devices(&[61.0, 0.0]).process(0, 5_000, "", "", "");
+    hidden.processes.clear();
+    hidden.unseen.push(UnseenProcess {
+        pid: 5_000,
+        why: Absence::Hidden,
+        statics: ProcessStatics::default(),
+    });
+    let mut chips =
+        Maker::new("tpu01").devices(&[73.0, 0.0]).process(0, 912, "alice", "", "python3 pax.py");
+    for device in &mut chips.devices {
+        device.vendor = Reading::Known(Vendor::Google);
+        device.name = Reading::Known("TPU v5e".into());
+        device.tpu = Some(Arc::default());
+    }
+    chips.uses[0].sm = Reading::Unknown(Reason::NotSupported);
+    let mut many = Maker::new("many").devices(&[50.0]);
+    for pid in 0..300 {
+        many = many.process(
+            0,
+            10_000 + pid,
+            if pid % 3 == 0 { "alice" } else { "carol" },
+            "",
+            "./work --part",
+        );
+    }
+    Fleet::new(
+        vec![
+            own.up().node(),
+            zombie.up().node(),
+            hidden.up().node(),
+            split("gpu07").up().node(),
+            chips.up().node(),
+            busy("gpu08").up_to(102_000).down(FaultKind::SessionLost, "", Some(12)).node(),
+            many.up().node(),
+        ]
+        .into(),
+    )
+}
+
+/// The same a moment later, without the first process of the first node.
+pub fn crowd_without_one() -> Fleet {
+    let mut fleet = crowd();
+    let first = fleet.nodes.first().unwrap();
+    let mut node = Node::clone(first);
+    node.uses = node.uses.iter().filter(|used| used.pid != 4_121).cloned().collect();
+    node.processes = node.processes.iter().filter(|one| one.key.pid != 4_121).cloned().collect();
+    let nodes = std::iter::once(Arc::new(node)).chain(fleet.nodes.iter().skip(1).cloned());
+    fleet.nodes = nodes.collect();
+    fleet
+}
+
 fn job_name(id: &str) -> JobId {
     JobId::new(id).unwrap()
 }
@@ -734,4 +825,151 @@ pub fn a_minute_later() -> Fleet {
     jobs.retain(|job| job.id != begun.id);
     jobs.insert(2, begun);
     with_list(Fleet::new(nodes.into()), jobs)
+}
+
+/// A device that tells everything there is to tell.
+fn talkative(device: &mut Device) {
+    let percent = |share: f32| Reading::judged(Percent::new(share));
+    let index = device.index.get().unwrap();
+    device.fan = percent(40.0 + index as f32);
+    device.ecc_corrected = Reading::Known(3);
+    device.details = DeviceDetails {
+        encoder: percent(7.0),
+        decoder: percent(12.0),
+        compute_mode: Reading::Known(ComputeMode::ExclusiveProcess),
+        display_active: Reading::Known(false),
+        remapped_corrected: Reading::Known(u64::from(index)),
+        remapped_uncorrected: Reading::Known(0),
+        remapping_pending: Reading::Known(index == 2),
+        remapping_failed: Reading::Known(false),
+        bar1_used: Reading::Known(Bytes(6 << 30)),
+        bar1_total: Reading::Known(Bytes(128 << 30)),
+        sm_active: percent(81.0),
+        sm_occupancy: percent(44.0),
+        tensor_active: percent(63.0),
+        pcie_received: Reading::Known(Bytes(11_400_000_000)),
+        pcie_sent: Reading::Known(Bytes(640_000_000)),
+        nvlink_received: Reading::Known(Bytes(212_000_000_000)),
+        nvlink_sent: Reading::Known(Bytes(208_000_000_000)),
+        ..DeviceDetails::default()
+    }
+    .shared();
+}
+
+/// A node whose devices tell everything there is to tell.
+pub fn rich(node: &str) -> Maker {
+    let mut maker = throttled(node);
+    maker.devices.truncate(4);
+    maker.uses.truncate(4);
+    maker.processes.truncate(4);
+    maker.devices.iter_mut().for_each(talkative);
+    for used in &mut maker.uses {
+        used.kind = Reading::Known(UseKind::Compute);
+        used.memory_utilization = Reading::judged(Percent::new(38.0));
+    }
+    maker
+}
+
+fn measured_slices(node: &str) -> Maker {
+    let mut maker = split(node);
+    for (number, device) in (1..).zip(&mut maker.devices[1..3]) {
+        device.details = DeviceDetails {
+            graphics_active: Reading::judged(Percent::new(20.0 * number as f32)),
+            sm_active: Reading::judged(Percent::new(17.0 * number as f32)),
+            bar1_used: Reading::Known(Bytes(2 << 20)),
+            bar1_total: Reading::Known(Bytes(64 << 30)),
+            ..DeviceDetails::default()
+        }
+        .shared();
+        device.statics = DeviceStatics {
+            gpu_instance: Reading::Known(number),
+            compute_instance: Reading::Known(0),
+            ..DeviceStatics::default()
+        }
+        .shared();
+    }
+    maker
+}
+
+fn chips(node: &str) -> Maker {
+    let mut maker = Maker::new(node).devices(&[71.0, 68.0, 0.0, 0.0]);
+    for (device, place) in maker.devices.iter_mut().zip(0_u64..) {
+        *device = Device {
+            uuid: format!("TPU-{node}-{place}").into(),
+            index: device.index,
+            vendor: Reading::Known(Vendor::Google),
+            name: Reading::Known("TPU v5e".into()),
+            utilization: if place < 2 {
+                device.utilization
+            } else {
+                Reading::Unknown(Reason::NoWorkload)
+            },
+            memory_total: Reading::Known(Bytes(17_044_078_592)),
+            memory_used: if place < 2 {
+                Reading::Known(Bytes(13_000_000_000 + place * 400_000_000))
+            } else {
+                Reading::Unknown(Reason::NoWorkload)
+            },
+            temperature: Reading::Unknown(Reason::NotSupported),
+            power: Reading::Unknown(Reason::NotSupported),
+            power_limit: Reading::Unknown(Reason::NotSupported),
+            sm_clock: Reading::Unknown(Reason::NotSupported),
+            tpu: TpuDetails {
+                is_held: Reading::Known(place < 3),
+                nodes: Reading::Known(format!("/dev/vfio/{place}").into()),
+                bandwidth: if place < 2 {
+                    Reading::judged(Percent::new(33.0))
+                } else {
+                    Reading::Unknown(Reason::NoWorkload)
+                },
+                queue: if place < 2 { Reading::Known(2) } else { Reading::default() },
+                by_core: if place < 2 {
+                    let core =
+                        |share| TpuCore { utilization: Percent::new(share), ..TpuCore::default() };
+                    Reading::Known(vec![core(70.0), core(66.0)].into())
+                } else {
+                    Reading::default()
+                },
+                ..TpuDetails::default()
+            }
+            .shared(),
+            ..Device::default()
+        };
+    }
+    maker.process(0, 7_001, "alice", "", "python train.py").process(
+        1,
+        7_001,
+        "alice",
+        "",
+        "python train.py",
+    )
+}
+
+fn cards(node: &str) -> Maker {
+    let mut maker = Maker::new(node).devices(&[88.0, 0.0]);
+    for device in &mut maker.devices {
+        device.vendor = Reading::Known(Vendor::Amd);
+        device.name = Reading::Known("AMD Instinct MI300X".into());
+        device.memory_total = Reading::Known(Bytes(192 << 30));
+        device.power_limit = Reading::judged(Watts::new(750.0));
+        device.performance_state = Reading::Unknown(Reason::NotSupported);
+        device.mig = Reading::Unknown(Reason::NotSupported);
+        device.details = DeviceDetails {
+            junction_temperature: Reading::judged(Celsius::new(83.0)),
+            fan_rpm: Reading::Known(2_150),
+            video: Reading::judged(Percent::new(3.0)),
+            performance_level: Reading::Known("auto".into()),
+            compute_partition: Reading::Known("SPX".into()),
+            memory_partition: Reading::Known("NPS1".into()),
+            ..DeviceDetails::default()
+        }
+        .shared();
+    }
+    maker.process(0, 31_337, "bob", "", "vllm serve")
+}
+
+/// A node each of what tells everything, of slices, of TPU chips and of AMD's cards.
+pub fn accelerators() -> Fleet {
+    let nodes = [rich("gpu01"), measured_slices("gpu02"), chips("tpu01"), cards("amd01")];
+    Fleet::new(nodes.map(|maker| maker.up().node()).to_vec().into())
 }

@@ -1,7 +1,8 @@
 //! Keys of the view of a node.
 
 use super::{Action, Binding, hint, pair};
-use crate::view::{Deed, Key, Named, View, node};
+use crate::model::Signal;
+use crate::view::{Deed, Density, Key, Named, View, node, processes};
 
 pub(super) const BINDINGS: &[Binding] = &[
     Binding {
@@ -26,10 +27,66 @@ pub(super) const BINDINGS: &[Binding] = &[
         hint: Some(hint("processes")),
     },
     Binding {
+        name: "node.chart",
+        keys: &[Key::Letter('g')],
+        action: Action::View(Deed::Node(node::Own::Chart)),
+        help: "chart on or off: graphs of each device",
+        hint: Some(pair("chart", "node.metrics")),
+    },
+    Binding {
+        name: "node.metrics",
+        keys: &[Key::Letter('G')],
+        action: Action::View(Deed::Node(node::Own::Metrics)),
+        help: "choose what is charted, four metrics at most",
+        hint: None,
+    },
+    Binding {
+        name: "node.auto",
+        keys: &[Key::Letter('a')],
+        action: Action::View(Deed::Node(node::Own::Density(Density::Auto))),
+        help: "as much as there is room for",
+        hint: None,
+    },
+    Binding {
+        name: "node.full",
+        keys: &[Key::Letter('f')],
+        action: Action::View(Deed::Node(node::Own::Density(Density::Full))),
+        help: "everything: two lines a device, graphs of the machine",
+        hint: Some(pair("density", "node.compact")),
+    },
+    Binding {
+        name: "node.compact",
+        keys: &[Key::Letter('c')],
+        action: Action::View(Deed::Node(node::Own::Density(Density::Compact))),
+        help: "a line for each device, few for the machine",
+        hint: None,
+    },
+    Binding {
         name: "node.overview",
         keys: &[Key::Letter('o')],
         action: Action::Show(View::Fleet),
         help: "overview: the fleet",
+        hint: None,
+    },
+    Binding {
+        name: "signal-here.terminate",
+        keys: &[Key::Letter('T')],
+        action: Action::View(Deed::Processes(processes::Own::Signal(Signal::Terminate))),
+        help: "send TERM to the process under the cursor",
+        hint: None,
+    },
+    Binding {
+        name: "signal-here.kill",
+        keys: &[Key::Letter('K')],
+        action: Action::View(Deed::Processes(processes::Own::Signal(Signal::Kill))),
+        help: "send KILL to it",
+        hint: None,
+    },
+    Binding {
+        name: "signal-here.interrupt",
+        keys: &[Key::Letter('I')],
+        action: Action::View(Deed::Processes(processes::Own::Signal(Signal::Interrupt))),
+        help: "send INT to it",
         hint: None,
     },
 ];
