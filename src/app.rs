@@ -17,6 +17,7 @@ use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
 use crate::cli::{self, Cli, Command, How, Paces};
 use crate::doctor::{Report, report_on_pod};
+use crate::export::write_json_schema;
 use crate::inventory::slurm::Whose;
 use crate::inventory::{InventoryError, PodError};
 use crate::time::Clock;
@@ -119,6 +120,9 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
             return Ok(cli::completions(*shell, out).map(|()| Ending::Done)?);
         }
         Some(Command::Trust { .. } | Command::Doctor { .. }) | None => {}
+    }
+    if cli.output.json_schema {
+        return Ok(write_json_schema(out).map(|()| Ending::Done)?);
     }
     let files = limits::raise();
     let clock = Clock::system();
