@@ -324,7 +324,8 @@ fn watch(
         runtime.block_on(printing.once(&watch, cli.output.deadline, out))?
     } else {
         let Paces { interval, redraw, .. } = cli.pace;
-        let setting = Setting { title, clock, interval, redraw };
+        let taste = Taste { is_readonly: cli.readonly, ..Taste::default() };
+        let setting = Setting { title, clock, interval, redraw, taste };
         runtime.block_on(screen::show(&watch, setting, interviewer))?
     };
     // A read of standard input may still be waiting, and must not hold up the end.

@@ -52,6 +52,9 @@ pub struct Cli {
     /// Which jobs
     #[command(flatten)]
     pub slurm: Slurm,
+    /// Change nothing anywhere: send no signals to processes
+    #[arg(long)]
+    pub readonly: bool,
     /// How often
     #[command(flatten)]
     pub pace: Paces,

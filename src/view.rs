@@ -102,6 +102,11 @@ pub fn act(scene: Scene<'_>, navigation: &mut Navigation, deed: &Deed) -> Outcom
     }
 }
 
+/// Goes along with a new picture, whether or not it is drawn; returns what nodes are to be asked now.
+pub fn pulse(scene: Scene<'_>, navigation: &mut Navigation) -> Vec<Errand> {
+    processes::pulse(scene, navigation)
+}
+
 /// Returns the whole screen: at most `height` lines, none wider than `width`.
 pub fn screen(
     scene: Scene<'_>,
@@ -172,7 +177,8 @@ fn body(
 const fn order(navigation: &Navigation) -> Option<Order> {
     match navigation.view {
         View::Users => Some(navigation.users.order),
-        View::Fleet | View::Job | View::Node | View::Processes | View::Events => None,
+        View::Processes => Some(navigation.processes.order),
+        View::Fleet | View::Job | View::Node | View::Events => None,
     }
 }
 

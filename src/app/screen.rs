@@ -1,5 +1,6 @@
 //! The screen, and what the user asks for on it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::app::Ending;
 use crate::app::interview::{self, Interviewer, Mood};
 use crate::app::watch::Watch;
+use crate::collect::Asker;
+use crate::model::NodeName;
 use crate::time::Clock;
 use crate::tui::{self, Aside, Keymap, Look, Request, Watching};
 use crate::view::{Errand, Reply, Taste};
@@ -31,6 +34,8 @@ pub(super) struct Setting {
     pub(super) interval: Duration,
     /// How often new data is drawn at most.
     pub(super) redraw: Duration,
+    /// How things are shown.
+    pub(super) taste: Taste,
 }
 
 /// Shows the watch until the user ends it.
@@ -45,9 +50,10 @@ pub(super) async fn show(
     let (requests, mut asked) = mpsc::channel(REQUESTS);
     let (asides, standing_aside) = mpsc::channel(1);
     let (answers, replies) = mpsc::channel(REPLIES);
+    let (clock, is_readonly) = (setting.clock.clone(), setting.taste.is_readonly);
     let watching = Watching {
         fleet: watch.fleet(),
-        clock: setting.clock,
+        clock: setting.clock.clone(),
         zone: TimeZone::system(),
         title: setting.title,
         interval: setting.interval,
@@ -55,11 +61,12 @@ pub(super) async fn show(
         requests,
         asides: standing_aside,
         replies,
-        taste: Taste::default(),
+        taste: setting.taste,
         keys: Keymap::default(),
     };
     let look = Look::from_environment(|name| std::env::var(name).ok());
     let interview = interviewer.as_ref().map(Interviewer::interview);
+    let to_nodes = if is_readonly { watch.asker().readonly() } else { watch.asker() };
     let tried_again = Notify::new();
     let serving = async {
         while let Some(request) = asked.recv().await {
@@ -74,7 +81,7 @@ pub(super) async fn show(
                 Request::Focus(node) => watch.focus(node),
                 Request::LookAt(job) => watch.look_at(job),
                 Request::Interval(interval) => watch.sample_every(interval),
-                Request::Ask(errands) => ask(watch, &answers, errands),
+                Request::Ask(errands) => ask(&to_nodes, &clock, &answers, errands),
             }
         }
         std::future::pending().await
@@ -98,14 +105,22 @@ pub(super) async fn show(
     })
 }
 
-/// Asks nodes, each on its own; answers come as they come.
-fn ask(watch: &Watch, answers: &mpsc::Sender<Reply>, errands: Vec<Errand>) {
+/// Asks nodes, each on its own and one thing after the other; answers come as they come.
+fn ask(asker: &Asker, clock: &Clock, answers: &mpsc::Sender<Reply>, errands: Vec<Errand>) {
+    let mut by_node: BTreeMap<NodeName, Vec<Errand>> = BTreeMap::new();
     for errand in errands {
-        let (asker, answers) = (watch.asker(), answers.clone());
+        by_node.entry(errand.node.clone()).or_default().push(errand);
+    }
+    for errands in by_node.into_values() {
+        let (asker, clock, answers) = (asker.clone(), clock.clone(), answers.clone());
         tokio::spawn(async move {
-            let answer = asker.ask(&errand.node, errand.question, PATIENCE).await;
-            // The screen may be gone.
-            answers.send(Reply { errand, answer }).await.ok();
+            for errand in errands {
+                let answer = asker.ask(&errand.node, errand.question, PATIENCE).await;
+                if answers.send(Reply { errand, answer, at: clock.now() }).await.is_err() {
+                    // The screen is gone.
+                    return;
+                }
+            }
         });
     }
 }

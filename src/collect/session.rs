@@ -94,6 +94,8 @@ impl Session {
     ) -> Ended {
         let Collector { orders, clock, desk, .. } = collector;
         let hello = self.hello.take().map(News::Frame);
+        // What a probe can answer is noted where its node is known.
+        desk.open(&self.node);
         if let Some(News::Frame(frame)) = &hello {
             self.present(desk, frame);
         }

@@ -107,10 +107,7 @@ fn is_held(node: &Node, device: &Device) -> bool {
         let slice = node.devices.iter().find(|slice| slice.uuid == *uuid);
         slice.is_some_and(|slice| slice.parent.as_ref() == Some(&device.uuid))
     };
-    let is_used = node
-        .uses
-        .iter()
-        .any(|used| used.device == device.uuid || is_slice(&used.device));
+    let is_used = node.uses.iter().any(|used| used.device == device.uuid || is_slice(&used.device));
     is_used || device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true))
 }
 
