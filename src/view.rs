@@ -177,7 +177,8 @@ fn body(
 const fn order(navigation: &Navigation) -> Option<Order> {
     match navigation.view {
         View::Users => Some(navigation.users.order),
-        View::Fleet | View::Job | View::Node | View::Processes | View::Events => None,
+        View::Processes => Some(navigation.processes.order),
+        View::Fleet | View::Job | View::Node | View::Events => None,
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) enum Scope {
 #[derive(Clone, Debug)]
 pub struct Place {
     scope: Scope,
-    order: Order,
+    pub(crate) order: Order,
     /// How much of each is shown, where that was chosen here.
     density: Option<Density>,
     /// Columns by which commands are moved to the left.
