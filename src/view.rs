@@ -178,7 +178,8 @@ const fn order(navigation: &Navigation) -> Option<Order> {
     match navigation.view {
         View::Users => Some(navigation.users.order),
         View::Processes => Some(navigation.processes.order),
-        View::Fleet | View::Job | View::Node | View::Events => None,
+        View::Fleet => Some(navigation.fleet.order),
+        View::Job | View::Node | View::Events => None,
     }
 }
 

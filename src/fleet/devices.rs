@@ -136,17 +136,15 @@ fn take_uses(node: &mut Node, source: &Source, reading: UsesReading) {
         uses.iter().partition(|used| is_others(&used.device));
     let before: BTreeMap<_, _> =
         mine.into_iter().map(|used| ((&*used.device, used.pid), used)).collect();
-    let merged = |newer: DeviceUse| match before.get(&(&*newer.device, newer.pid)) {
-        Some(known) => {
+    let merged = |newer: DeviceUse| {
+        if let Some(known) = before.get(&(&*newer.device, newer.pid)) {
             let mut used = (*known).clone();
             used.keep_newer(newer);
-            used
+            return used;
         }
-        None => {
-            let own = devices.iter().find(|device| device.uuid == newer.device);
-            let device = own.map_or(newer.device, |device| Arc::clone(&device.uuid));
-            DeviceUse { device, ..newer }
-        }
+        let own = devices.iter().find(|device| device.uuid == newer.device);
+        let device = own.map_or(newer.device, |device| Arc::clone(&device.uuid));
+        DeviceUse { device, ..newer }
     };
     *uses = others.into_iter().cloned().chain(reading.list.into_iter().map(merged)).collect();
 }

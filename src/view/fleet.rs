@@ -53,7 +53,7 @@ const TROUBLES: usize = 4;
 #[derive(Clone, Debug)]
 pub struct Place {
     form: Form,
-    order: Order,
+    pub(crate) order: Order,
     grouping: Grouping,
     quantity: Quantity,
     /// The groups of which only the head is shown.
