@@ -14,10 +14,10 @@ use crate::tui::keyboard;
 use crate::tui::keys::{Action, Keymap, help};
 use crate::tui::look::Look;
 use crate::tui::paint::paint;
-use crate::tui::{Ending, Request};
+use crate::tui::{Dress, Ending, Request};
 use crate::view::{
     self, Chosen, Click, Command, Deed, Dialog, Filter, Found, Key, Line, Named, Navigation,
-    Outcome, Picture, Reaction, Reply, Scene, Search, Setting, Step, Taste, View,
+    Outcome, Picture, Reaction, Reply, Scene, Search, Setting, Setup, Step, Taste, View,
 };
 
 /// For how long a message stays.
@@ -59,6 +59,8 @@ pub struct Stage {
     search: Option<Search>,
     /// A question that is to be answered first.
     dialog: Option<Dialog>,
+    /// The setup pages, with what is set now.
+    setup: Setup,
     is_focusing: bool,
     message: Option<(String, Timestamp)>,
     /// What was drawn last, for clicks.
@@ -82,6 +84,7 @@ impl Stage {
             help: None,
             search: None,
             dialog: None,
+            setup: Setup::default(),
             is_focusing: false,
             message: None,
             drawn: Vec::new(),
@@ -92,6 +95,16 @@ impl Stage {
     #[must_use]
     pub fn with(self, taste: Taste, keys: Keymap) -> Self {
         Self { taste, keys, ..self }
+    }
+
+    /// Looks and behaves as somebody wants it from now on.
+    pub fn wear(&mut self, dress: Dress) {
+        let Dress { look, taste, interval, setup } = dress;
+        (self.look, self.taste, self.interval) = (look, taste, interval);
+        if let Some(Dialog::Setup(open)) = &mut self.dialog {
+            open.renew(&setup);
+        }
+        self.setup = setup;
     }
 
     /// Takes a new fleet, or the same one a second later.
@@ -193,10 +206,27 @@ impl Stage {
     /// Takes a key of a question.
     fn answer(&mut self, key: Key, now: Timestamp) -> Effect {
         let Some(mut dialog) = self.dialog.take() else { return Effect::Nothing };
+        if let Dialog::Setup(setup) = &dialog
+            && !setup.is_typing()
+        {
+            // The pages go by the keys that open and save them, whatever those are.
+            match self.keys.actions(key, self.navigation.view).next() {
+                Some(Action::Setup) => return Effect::Nothing,
+                Some(Action::Save) => {
+                    self.dialog = Some(dialog);
+                    return Effect::Ask(Request::Save);
+                }
+                _ => {}
+            }
+        }
         match dialog.press(self.scene(), key) {
             Reaction::Stay => {
                 self.dialog = Some(dialog);
                 Effect::Nothing
+            }
+            Reaction::Change(name, value) => {
+                self.dialog = Some(dialog);
+                Effect::Ask(Request::Change(name, value))
             }
             Reaction::Close => Effect::Nothing,
             Reaction::Do(command) => {
@@ -219,6 +249,8 @@ impl Stage {
                 self.frozen = if self.frozen.is_some() { None } else { Some(self.live.clone()) };
             }
             Action::Focus => self.is_focusing = !self.is_focusing,
+            Action::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
+            Action::Save => return Some(Effect::Ask(Request::Save)),
             Action::Filter => self.search = Some(Search::new(&self.filter)),
             Action::Show(view) => self.go(*view, now),
             Action::NextView => self.turn_view(true),
@@ -313,6 +345,11 @@ impl Stage {
         }
     }
 
+    /// Says something for a while.
+    pub fn tell(&mut self, words: String, span: Duration, now: Timestamp) {
+        self.message = Some((words, now.plus(span)));
+    }
+
     /// Asks for everything, and says so: nothing else would show that the key did something.
     fn refresh(&mut self, now: Timestamp) -> Effect {
         let is_down = |link: &Link| matches!(link, Link::Down { .. });
@@ -327,7 +364,7 @@ impl Stage {
     }
 
     fn say(&mut self, words: String, now: Timestamp) {
-        self.message = Some((words, now.plus(MESSAGE)));
+        self.tell(words, MESSAGE, now);
     }
 
     fn go(&mut self, view: View, now: Timestamp) {

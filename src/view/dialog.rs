@@ -5,12 +5,15 @@ use crate::view::input::Key;
 use crate::view::line::Line;
 use crate::view::menu::{Menu, Picked};
 use crate::view::outcome::{Command, Outcome};
+use crate::view::setup::{Setup, Turned};
 
 /// A question.
 #[derive(Clone, Debug)]
 pub enum Dialog {
     /// By which column are rows sorted?
     Sort(Menu<&'static str>),
+    /// How is everything to be?
+    Setup(Setup),
 }
 
 /// What a key did to it.
@@ -20,6 +23,8 @@ pub enum Reaction {
     Stay,
     /// It is over.
     Close,
+    /// It is still open, and this is to be set to that.
+    Change(&'static str, String),
     /// It is over, and this is to be done.
     Do(Command),
     /// It is over, with this outcome.
@@ -35,6 +40,11 @@ impl Dialog {
                 Picked::Closed => Reaction::Close,
                 Picked::Choice(column) => Reaction::Do(Command::SortBy(column)),
             },
+            Self::Setup(setup) => match setup.press(key) {
+                Turned::Nothing => Reaction::Stay,
+                Turned::Closed => Reaction::Close,
+                Turned::Change(name, value) => Reaction::Change(name, value),
+            },
         }
     }
 
@@ -44,6 +54,7 @@ impl Dialog {
         let mut lines = vec![Line::new().rule(width)];
         match self {
             Self::Sort(menu) => lines.extend(menu.lines(width, room.min(menu.height()))),
+            Self::Setup(setup) => lines.extend(setup.lines(width, room)),
         }
         lines.truncate(most);
         lines
@@ -53,6 +64,7 @@ impl Dialog {
     pub fn hints(&self) -> Vec<(String, &'static str)> {
         let hints: &[(&str, &'static str)] = match self {
             Self::Sort(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "close")],
+            Self::Setup(setup) => setup.hints(),
         };
         hints.iter().map(|(key, meaning)| ((*key).to_owned(), *meaning)).collect()
     }

@@ -1,5 +1,6 @@
 //! From what was typed to terms, with every error at its place.
 
+use crate::view::near::distance;
 use crate::view::filter::value::Wanted;
 use crate::view::filter::{FilterError, LONGEST, Relation, State, Subject, Term, Test};
 
@@ -102,24 +103,6 @@ fn unknown_field(name: &str) -> String {
         Some((_, near)) => format!("no field {name}; is it {near}?"),
         None => format!("no field {name}; Tab lists them"),
     }
-}
-
-/// Returns how many letters must be changed, put in or left out (Levenshtein's distance).
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (place, letter) in one.chars().take(64).enumerate() {
-        let mut before = place;
-        let mut next = vec![place + 1];
-        for (known, above) in other.iter().zip(row.iter().skip(1)) {
-            let left = next.last().copied().unwrap_or_default();
-            let best = (before + usize::from(letter != *known)).min(above + 1).min(left + 1);
-            before = *above;
-            next.push(best);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
