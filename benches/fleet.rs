@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop::collect::{Collector, Orders};
 use gtop::fleet::{Board, FleetReader, Pace};
 use gtop::model::{NodeName, Source};
@@ -20,7 +21,7 @@ use gtop::pipeline::Pipeline;
 use gtop::sim::{Population, SimNode, serve};
 use gtop::time::{Clock, Timestamp};
 use gtop::transport::{FixedProfile, Options, Profile, Reach, SshTarget, Target, Transport};
-use gtop::tui::{Depth, Glyphs, Look, Stage, Theme};
+use gtop::tui::{Depth, Glyphs, Look, Stage, Surface, Theme};
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -47,6 +48,10 @@ const REDRAW: Duration = Duration::from_millis(500);
 /// The screen's cells.
 const WIDTH: u16 = 120;
 const HEIGHT: u16 = 40;
+/// The screen on which frames are measured, how many in each view, of how many fleets in turn.
+const LARGE: Rect = Rect { x: 0, y: 0, width: 200, height: 60 };
+const FRAMES: usize = 300;
+const FLEETS: usize = 12;
 const PICTURE_LIMIT: Duration = Duration::from_secs(20);
 
 fn main() {
@@ -173,6 +178,7 @@ struct Figures {
     samples: u32,
     resident_before: u64,
     resident: u64,
+    frames: Vec<(char, Vec<Duration>)>,
 }
 
 async fn measure(count: u32) {
@@ -194,6 +200,14 @@ async fn measure(count: u32) {
         figures.resident.saturating_sub(figures.resident_before) / u64::from(count),
         figures.resident / 1024,
     ));
+    for (view, frames) in &figures.frames {
+        let at = |share: usize| {
+            let place = (frames.len() * share / 100).min(frames.len() - 1);
+            frames.get(place).map_or(0.0, |frame| frame.as_secs_f64() * 1000.0)
+        };
+        let (middle, high) = (at(50), at(99));
+        print(&format!("  frame, view {view}, 200×60   p50 {middle:.2} ms, p99 {high:.2} ms"));
+    }
     print(&format!(
         "  simulated servers       {:.1} ms CPU a second, handshakes included",
         spent.as_secs_f64() * 1000.0 / lasted
@@ -219,6 +233,7 @@ async fn client(nodes: Vec<SimNode>) -> Figures {
         samples: viewer.samples - samples_before,
         resident_before,
         resident: resident(),
+        frames: viewer.frames().await,
     };
     orders.send_modify(|orders| orders.is_ending = true);
     sessions.join().unwrap();
@@ -333,6 +348,33 @@ impl Viewer {
         self.stage.show(fleet, now);
         self.buffer.reset();
         self.stage.draw(now, &mut self.buffer);
+    }
+}
+
+impl Viewer {
+    /// Measures what a new fleet costs in each view until it is bytes for the terminal, sorted.
+    async fn frames(&mut self) -> Vec<(char, Vec<Duration>)> {
+        let mut fleets = Vec::new();
+        for _ in 0..FLEETS {
+            self.reader.changed().await.unwrap();
+            fleets.push((self.reader.borrow_and_update().clone(), self.clock.now()));
+        }
+        let mut all = Vec::new();
+        for view in ['1', '2', '3', '4', '5', '6'] {
+            let mut surface = Surface::new();
+            let mut spent = Vec::new();
+            for (fleet, now) in fleets.iter().cycle().take(FRAMES) {
+                let key = KeyEvent::new(KeyCode::Char(view), KeyModifiers::NONE);
+                self.stage.press(key, *now);
+                let began = Instant::now();
+                self.stage.show(fleet.clone(), *now);
+                surface.frame(LARGE, |buffer| self.stage.draw(*now, buffer));
+                spent.push(began.elapsed());
+            }
+            spent.sort_unstable();
+            all.push((view, spent));
+        }
+        all
     }
 }
 

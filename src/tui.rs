@@ -4,7 +4,7 @@
 //! send: it reads fleets, and asks for things by [`Request`].
 
 pub use keys::{Keymap, KeymapError};
-pub use look::{Depth, Glyphs, Look, Theme};
+pub use look::{Depth, Glyphs, Look, Theme, Wish};
 pub use stage::{Effect, Stage};
 pub use surface::Surface;
 
@@ -123,6 +123,8 @@ pub enum Request {
     Change(&'static str, String),
     /// What was set is to be written down.
     Save,
+    /// Every node is to sample so often.
+    Interval(Duration),
 }
 
 /// How the screen ended.
@@ -215,6 +217,7 @@ struct Screen {
     is_fleet_closed: bool,
     told_focus: Option<NodeName>,
     told_job: Option<JobId>,
+    told_interval: Duration,
     /// Ctrl-Z has dealt with the continuation that is still to be reported.
     has_gone_on: bool,
 }
@@ -239,6 +242,7 @@ impl Screen {
             is_fleet_closed: false,
             told_focus: None,
             told_job: None,
+            told_interval: interval,
             has_gone_on: false,
         }
     }
@@ -375,11 +379,11 @@ impl Screen {
         let effect = match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.stage.press(*key, now),
             Event::Mouse(mouse) => self.stage.point(*mouse, now),
-            Event::Key(_)
-            | Event::FocusGained
-            | Event::FocusLost
-            | Event::Paste(_)
-            | Event::Resize(..) => return None,
+            Event::FocusGained | Event::FocusLost => {
+                self.stage.attend(*event == Event::FocusGained, now);
+                return None;
+            }
+            Event::Key(_) | Event::Paste(_) | Event::Resize(..) => return None,
         };
         match effect {
             Effect::Nothing => {}
@@ -404,14 +408,20 @@ impl Screen {
         }
     }
 
-    /// Tells which node is in focus and which job is looked at when that has changed; tried again
-    /// while nobody takes it.
+    /// Tells which node is in focus, which job is looked at and how often to sample when that has
+    /// changed; tried again while nobody takes it.
     fn tell_focus(&mut self) {
         let job = self.stage.job();
         if job != self.told_job
             && self.watching.requests.try_send(Request::LookAt(job.clone())).is_ok()
         {
             self.told_job = job;
+        }
+        let interval = self.stage.interval(self.watching.clock.now());
+        if interval != self.told_interval
+            && self.watching.requests.try_send(Request::Interval(interval)).is_ok()
+        {
+            self.told_interval = interval;
         }
         let wanted = self.stage.focus();
         if wanted != self.told_focus

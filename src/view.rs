@@ -9,14 +9,14 @@ pub use filter::{Filter, FilterError, LONGEST as LONGEST_FILTER, complete};
 pub use input::{Click, Key, Named, NoKey};
 pub use line::{Ground, Kind, Line, Mark, Piece, Tone};
 pub use menu::{Menu, Picked};
-pub use near::nearest;
 pub use navigation::{Chosen, Navigation, Spot, Step, View, Window};
+pub use near::nearest;
 pub use order::{Order, Sortable};
 pub use outcome::{Command, Deed, Errand, Outcome, Reply};
 pub use picture::{Picture, Shape, Trouble};
 pub use prompt::Prompt;
-pub use setup::{Entry, Page, Setup, Turned};
 pub use search::{Found, Search};
+pub use setup::{Entry, Page, Setup, Turned};
 pub use taste::{Density, Taste, Thresholds};
 
 use std::time::Duration;

@@ -216,6 +216,19 @@ fn keys_lead_to_what_the_table_says() {
 }
 
 #[test]
+fn nodes_sample_less_often_while_nobody_looks() {
+    let mut stage = stage(fleets::every_state(), DARK);
+    let second = Duration::from_secs(1);
+    let later = NOW.plus(Duration::from_secs(90));
+    assert_eq!(stage.interval(later), second);
+    stage.attend(false, NOW);
+    assert_eq!(stage.interval(NOW.plus(second * 30)), second);
+    assert_eq!(stage.interval(later), second * 5);
+    stage.attend(true, later);
+    assert_eq!(stage.interval(later), second);
+}
+
+#[test]
 fn help_closes_before_anything_else_happens() {
     let mut stage = stage(fleets::every_state(), DARK);
     stage.press(key(KeyCode::Char('h')), NOW);

@@ -7,11 +7,13 @@ use jiff::tz::TimeZone;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::app::Ending;
+use crate::app::dress::Wardrobe;
 use crate::app::interview::{self, Interviewer, Mood};
 use crate::app::watch::Watch;
+use crate::config::{Places, Settings};
 use crate::time::Clock;
-use crate::tui::{self, Aside, Keymap, Look, Request, Watching};
-use crate::view::{Errand, Reply, Taste};
+use crate::tui::{self, Aside, Request, Watching};
+use crate::view::{Errand, Reply};
 
 /// How many requests may wait; a user does not type faster.
 const REQUESTS: usize = 16;
@@ -27,10 +29,10 @@ pub(super) struct Setting {
     pub(super) title: String,
     /// Whose time.
     pub(super) clock: Clock,
-    /// How often nodes are sampled.
-    pub(super) interval: Duration,
-    /// How often new data is drawn at most.
-    pub(super) redraw: Duration,
+    /// Where settings are written down, when there is a place.
+    pub(super) places: Option<Places>,
+    /// The settings.
+    pub(super) settings: Settings,
 }
 
 /// Shows the watch until the user ends it.
@@ -45,20 +47,25 @@ pub(super) async fn show(
     let (requests, mut asked) = mpsc::channel(REQUESTS);
     let (asides, standing_aside) = mpsc::channel(1);
     let (answers, replies) = mpsc::channel(REPLIES);
+    let (told, news) = mpsc::channel(REQUESTS);
+    let mut wardrobe = Wardrobe { settings: setting.settings, places: setting.places, told };
+    let settings = &wardrobe.settings;
     let watching = Watching {
         fleet: watch.fleet(),
         clock: setting.clock,
         zone: TimeZone::system(),
         title: setting.title,
-        interval: setting.interval,
-        redraw: setting.redraw,
+        redraw: settings.span("redraw").unwrap_or_default(),
         requests,
         asides: standing_aside,
         replies,
-        taste: Taste::default(),
-        keys: Keymap::default(),
+        dress: wardrobe.dress(),
+        keys: settings.keys.clone(),
+        message: settings.complaint(),
+        news,
+        has_mouse: settings.is_on("mouse"),
     };
-    let look = Look::from_environment(|name| std::env::var(name).ok());
+    let is_readonly = settings.is_on("readonly");
     let interview = interviewer.as_ref().map(Interviewer::interview);
     let tried_again = Notify::new();
     let serving = async {
@@ -73,7 +80,10 @@ pub(super) async fn show(
                 }
                 Request::Focus(node) => watch.focus(node),
                 Request::LookAt(job) => watch.look_at(job),
-                Request::Ask(errands) => ask(watch, &answers, errands),
+                Request::Interval(interval) => watch.sample_every(interval),
+                Request::Ask(errands) => ask(watch, is_readonly, &answers, errands),
+                Request::Change(name, text) => wardrobe.change(name, &text).await,
+                Request::Save => wardrobe.save().await,
             }
         }
         std::future::pending().await
@@ -85,7 +95,7 @@ pub(super) async fn show(
         std::future::pending().await
     };
     let ending = tokio::select! {
-        ending = tui::run(watching, look) => ending?,
+        ending = tui::run(watching) => ending?,
         ending = serving => ending,
         ending = hearing => ending,
     };
@@ -98,9 +108,10 @@ pub(super) async fn show(
 }
 
 /// Asks nodes, each on its own; answers come as they come.
-fn ask(watch: &Watch, answers: &mpsc::Sender<Reply>, errands: Vec<Errand>) {
+fn ask(watch: &Watch, is_readonly: bool, answers: &mpsc::Sender<Reply>, errands: Vec<Errand>) {
     for errand in errands {
-        let (asker, answers) = (watch.asker(), answers.clone());
+        let asker = if is_readonly { watch.asker().readonly() } else { watch.asker() };
+        let answers = answers.clone();
         tokio::spawn(async move {
             let answer = asker.ask(&errand.node, errand.question, PATIENCE).await;
             // The screen may be gone.

@@ -93,6 +93,11 @@ impl Watch {
         self.discovery.look_at(job);
     }
 
+    /// Samples every node so often from now on.
+    pub(super) fn sample_every(&self, interval: Duration) {
+        self.orders.send_modify(|orders| orders.interval = interval);
+    }
+
     /// Samples one node faster than the others.
     pub(super) fn focus(&self, node: Option<NodeName>) {
         self.board.focus(node.clone());

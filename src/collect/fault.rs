@@ -17,6 +17,7 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
     match fault {
         From::NameNotFound { .. } => (FaultKind::NameNotFound, String::new()),
         From::Unreachable { why } => (FaultKind::Unreachable, why.clone()),
+        From::FileLimit => (FaultKind::FileLimit, String::new()),
         From::Refused { port } => (FaultKind::Refused, format!("port {port}")),
         From::TimedOut { step, .. } => (FaultKind::TimedOut, step.to_string()),
         From::NotSsh { why, .. } => (FaultKind::KeyExchange, why.clone()),

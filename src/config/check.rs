@@ -52,7 +52,11 @@ mod tests {
     #[test]
     fn words_are_judged() {
         for (check, good, bad) in [
-            (device as fn(&str) -> _, vec!["0", "12"], vec!["", "-1", "x", "1:0", "12345", "GPU-12ab"]),
+            (
+                device as fn(&str) -> _,
+                vec!["0", "12"],
+                vec!["", "-1", "x", "1:0", "12345", "GPU-12ab"],
+            ),
             (pid, vec!["1", "4711"], vec!["0", "-1", "x", ""]),
             (word, vec!["ada", "AD\\ada"], vec!["", "-a", "a b", "a;b"]),
             (any, vec!["", "a b"], vec!["a\u{1b}b"]),

@@ -63,7 +63,10 @@ mod tests {
     fn every_setting_has_a_variable() {
         for (variables, expected) in [
             (vec![("GTOP_INTERVAL", "0.5")], vec!["interval=0.5 GTOP_INTERVAL"]),
-            (vec![("GTOP_GPU_UTIL_THRESH", "20,60")], vec!["gpu-util-thresh=20,60 GTOP_GPU_UTIL_THRESH"]),
+            (
+                vec![("GTOP_GPU_UTIL_THRESH", "20,60")],
+                vec!["gpu-util-thresh=20,60 GTOP_GPU_UTIL_THRESH"],
+            ),
             (vec![("GTOP_ASCII", "1"), ("GTOP_THEME", "")], vec!["ascii=true GTOP_ASCII"]),
             (
                 vec![("NVITOP_MONITOR_MODE", "compact, colorful,nonsense,light,readonly")],
@@ -86,15 +89,25 @@ mod tests {
             (vec![("CLICOLOR_FORCE", "1")], vec!["color=always CLICOLOR_FORCE"]),
             (vec![("GTOP_COLOR", "auto"), ("NO_COLOR", "1")], vec!["color=auto GTOP_COLOR"]),
         ] {
-            assert_eq!(found(&variables), (expected.iter().map(|one| (*one).to_owned()).collect(), vec![]));
+            assert_eq!(
+                found(&variables),
+                (expected.iter().map(|one| (*one).to_owned()).collect(), vec![])
+            );
         }
     }
 
     #[test]
     fn a_variable_of_ours_that_is_wrong_is_told_and_does_not_count() {
-        let (found, wrong) = found(&[("GTOP_INTERVAL", "soon"), ("GTOP_MONITOR", "big"), ("NVITOP_MONITOR_MODE", "full")]);
+        let (found, wrong) = found(&[
+            ("GTOP_INTERVAL", "soon"),
+            ("GTOP_MONITOR", "big"),
+            ("NVITOP_MONITOR_MODE", "full"),
+        ]);
         assert_eq!(found, ["monitor=full NVITOP_MONITOR_MODE"]);
-        assert!(wrong[0].starts_with("GTOP_INTERVAL: give seconds between 0.05 and 3600"), "{wrong:?}");
+        assert!(
+            wrong[0].starts_with("GTOP_INTERVAL: give seconds between 0.05 and 3600"),
+            "{wrong:?}"
+        );
         assert_eq!(wrong.len(), 2);
     }
 }

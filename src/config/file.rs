@@ -58,8 +58,9 @@ pub struct Written {
 }
 
 /// Reads a file of settings; `setup.toml` holds nothing else.
-pub fn read_text(name: &str, text: &str, is_setup: bool) -> Written {
-    let mut reading = Reading { text, written: Written { name: name.to_owned(), ..Written::default() } };
+pub(super) fn read_text(name: &str, text: &str, is_setup: bool) -> Written {
+    let mut reading =
+        Reading { text, written: Written { name: name.to_owned(), ..Written::default() } };
     match DeTable::parse(text) {
         Ok(table) => reading.table(table.get_ref(), is_setup),
         Err(error) => {
@@ -111,7 +112,10 @@ impl Reading<'_> {
         let Some(setting) = setting(name) else {
             let known = SETTINGS.iter().map(|setting| setting.name).chain(["keys", "groups"]);
             let advice = nearest(name, known).unwrap_or("gtop config init");
-            self.wrong(at, &format!("there is no setting {:?}; did you mean {advice}?", shown(name)));
+            self.wrong(
+                at,
+                &format!("there is no setting {:?}; did you mean {advice}?", shown(name)),
+            );
             return;
         };
         match setting.kind.take(item.get_ref()) {
@@ -135,7 +139,10 @@ impl Reading<'_> {
                 _ => None,
             };
             let Some(texts) = texts else {
-                self.wrong(at, &format!("{}: write a key in quotes, or a list of keys", shown(name)));
+                self.wrong(
+                    at,
+                    &format!("{}: write a key in quotes, or a list of keys", shown(name)),
+                );
                 continue;
             };
             let keys: Result<Vec<Key>, _> = texts.iter().map(|text| text.parse()).collect();
@@ -158,7 +165,9 @@ impl Reading<'_> {
         for (key, item) in table {
             let (name, at): (&str, _) = (key.get_ref(), key.span().start);
             let is_name = !name.is_empty()
-                && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter));
+                && name
+                    .chars()
+                    .all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter));
             let texts: Option<Vec<&str>> = match item.get_ref() {
                 DeValue::String(text) => Some(vec![text.as_ref()]),
                 DeValue::Array(array) => array.iter().map(|item| item.get_ref().as_str()).collect(),
@@ -213,12 +222,18 @@ mod tests {
             ("\ninterval = ", "config.toml:2: this is not TOML"),
             ("[groups\n", "config.toml:1: this is not TOML"),
             ("a = 1\na = 2\n", "config.toml:2: this is not TOML"),
-            ("\n\nintervall = 2", "config.toml:3: there is no setting \"intervall\"; did you mean interval?"),
+            (
+                "\n\nintervall = 2",
+                "config.toml:3: there is no setting \"intervall\"; did you mean interval?",
+            ),
             ("group.a = 'x'", "did you mean groups?"),
             ("keys = 1", "config.toml:1: keys is a table; write [keys]"),
             ("interval = 0", "config.toml:1: interval: give seconds between 0.05 and 3600"),
             ("[keys]\nfreze = 'F'", "config.toml:2: no key does \"freze\"; did you mean freeze?"),
-            ("[keys]\nfreeze = 'Hyper-F'", "config.toml:2: freeze: \"Hyper-F\" is no key; keys are written such as"),
+            (
+                "[keys]\nfreeze = 'Hyper-F'",
+                "config.toml:2: freeze: \"Hyper-F\" is no key; keys are written such as",
+            ),
             ("[keys]\nfreeze = 3", "config.toml:2: freeze: write a key in quotes"),
             ("[keys]\nfreeze = 'q'", "config.toml:2: q is bound to freeze and to quit"),
             ("[keys]\nquit = []", "config.toml:2: quit must have a key"),
@@ -235,7 +250,9 @@ mod tests {
 
     #[test]
     fn no_file_is_too_strange() {
-        for text in ["\u{feff}", "\0", &"[".repeat(5_000), &"a.".repeat(5_000), &"x = [".repeat(900)] {
+        for text in
+            ["\u{feff}", "\0", &"[".repeat(5_000), &"a.".repeat(5_000), &"x = [".repeat(900)]
+        {
             drop(problems(text));
         }
         let many: String = (0..1_000).map(|number| format!("x{number} = 1\n")).collect();

@@ -20,6 +20,20 @@ pub struct Word {
     pub name: &'static str,
     /// What it means.
     pub help: &'static str,
+    /// How it may be written too; empty for not at all.
+    pub alias: &'static str,
+}
+
+/// Makes a word.
+pub(super) const fn word(name: &'static str, help: &'static str) -> Word {
+    Word { name, help, alias: "" }
+}
+
+impl Word {
+    /// Lets it be written in another way too.
+    pub(super) const fn or(self, alias: &'static str) -> Self {
+        Self { alias, ..self }
+    }
 }
 
 /// What a setting takes.
@@ -81,7 +95,7 @@ impl Kind {
             },
             Self::Choice(words) => words
                 .iter()
-                .find(|word| word.name == text)
+                .find(|word| word.name == text || (!text.is_empty() && word.alias == text))
                 .map(|word| Value::Choice(word.name))
                 .ok_or_else(|| choices(words)),
             Self::Seconds { least, most } => {
@@ -264,7 +278,7 @@ mod tests {
     use super::*;
     use crate::config::check;
 
-    const WORDS: &[Word] = &[Word { name: "auto", help: "" }, Word { name: "full", help: "" }];
+    const WORDS: &[Word] = &[word("auto", ""), word("full", "")];
 
     fn kinds() -> [(Kind, Vec<&'static str>, Vec<&'static str>); 7] {
         [

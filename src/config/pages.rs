@@ -26,9 +26,11 @@ fn entry(settings: &Settings, setting: &'static Setting) -> Entry {
     let steps = match setting.kind {
         Kind::Switch => vec!["false", "true"],
         Kind::Choice(words) => words.iter().map(|word| word.name).collect(),
-        Kind::Seconds { .. } | Kind::Count { .. } | Kind::Shares | Kind::Text(_) | Kind::List(_) => {
-            setting.steps.to_vec()
-        }
+        Kind::Seconds { .. }
+        | Kind::Count { .. }
+        | Kind::Shares
+        | Kind::Text(_)
+        | Kind::List(_) => setting.steps.to_vec(),
     };
     let help = match setting.kind {
         Kind::Choice(words) => {

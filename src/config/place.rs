@@ -102,12 +102,16 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
 impl Written {
     /// Reads a file; one that is not there says nothing.
     pub fn read(path: &Path, is_setup: bool) -> Self {
-        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let name =
+            path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         match text(path) {
             Ok(text) => read_text(&name, &text, is_setup),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Self { name, ..Self::default() },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Self { name, ..Self::default() }
+            }
             Err(error) => {
-                let problems = vec![Problem::of_file(&name, format_args!("cannot be read: {error}"))];
+                let problems =
+                    vec![Problem::of_file(&name, format_args!("cannot be read: {error}"))];
                 Self { name, problems, ..Self::default() }
             }
         }

@@ -53,7 +53,9 @@ fn example(setting: &Setting) -> Value {
         Kind::List(_) => Value::List(Vec::new()),
         Kind::Shares => Value::Shares(10, 75),
         Kind::Count { least, .. } => Value::Count(least),
-        Kind::Seconds { least, .. } => Value::Seconds(std::time::Duration::from_secs_f64(least.max(10.0))),
+        Kind::Seconds { least, .. } => {
+            Value::Seconds(std::time::Duration::from_secs_f64(least.max(10.0)))
+        }
     })
 }
 
@@ -112,11 +114,19 @@ pub fn show_text(settings: &Settings) -> String {
 
 /// Returns the table of settings, in Markdown.
 pub fn table_text() -> String {
-    let mut text = String::from("| setting | option | what it does | unless told |\n|---|---|---|---|\n");
+    let mut text =
+        String::from("| setting | option | what it does | unless told |\n|---|---|---|---|\n");
     for setting in SETTINGS {
         let usual = setting.usual().map(|value| format!("`{}`", value.written()));
         let usual = usual.unwrap_or_default();
-        writeln!(text, "| `{}` | {} | {} | {usual} |", setting.name, options(setting), setting.help).ok();
+        writeln!(
+            text,
+            "| `{}` | {} | {} | {usual} |",
+            setting.name,
+            options(setting),
+            setting.help
+        )
+        .ok();
     }
     text
 }
@@ -129,7 +139,8 @@ fn options(setting: &Setting) -> String {
         (takes, None) => format!(" {takes}"),
         (takes, Some(_)) => format!("[={takes}]"),
     };
-    let takes = if matches!(setting.kind, Kind::Shares) { format!("{takes}{takes}") } else { takes };
+    let takes =
+        if matches!(setting.kind, Kind::Shares) { format!("{takes}{takes}") } else { takes };
     if setting.has_option {
         let short = setting.short.map(|short| format!("-{short} ")).unwrap_or_default();
         let no = if setting.is_usually_on() { "no-" } else { "" };
@@ -159,7 +170,8 @@ mod tests {
     #[test]
     fn every_line_of_the_first_file_may_be_used() {
         let text = init_text();
-        let is_row = |line: &&str| line.starts_with('#') && !line.starts_with("# ") && line.contains(" = ");
+        let is_row =
+            |line: &&str| line.starts_with('#') && !line.starts_with("# ") && line.contains(" = ");
         let plain: String = text
             .lines()
             .map(|line| if is_row(&line) { line.trim_start_matches('#') } else { line })
@@ -172,9 +184,14 @@ mod tests {
 
     #[test]
     fn what_is_shown_can_be_read_again() {
-        let file = read_text("config.toml", "only = ['0', 2]\nexec = 'a \"b\" \\\\'\n[groups]\n'a.b' = 'x1'\n[keys]\nfreeze = ['F', 'Space']\n", false);
+        let file = read_text(
+            "config.toml",
+            "only = ['0', 2]\nexec = 'a \"b\" \\\\'\n[groups]\n'a.b' = 'x1'\n[keys]\nfreeze = ['F', 'Space']\n",
+            false,
+        );
         assert_eq!(file.problems, []);
-        let settings = Settings::of(crate::config::Sources { file, ..Default::default() }, |_| None);
+        let settings =
+            Settings::of(crate::config::Sources { file, ..Default::default() }, |_| None);
         let shown = show_text(&settings);
         assert!(shown.contains("# config.toml:1") && shown.contains("# default"), "{shown}");
         let again = read_text("shown", &shown, false);

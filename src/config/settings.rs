@@ -216,7 +216,8 @@ impl Settings {
     pub fn complaint(&self) -> Option<String> {
         let first = self.problems.first()?;
         let more = self.problems.len() - 1;
-        let more = if more > 0 { format!("; {more} more: gtop config check") } else { String::new() };
+        let more =
+            if more > 0 { format!("; {more} more: gtop config check") } else { String::new() };
         Some(format!("{first}{more}"))
     }
 }
@@ -232,7 +233,12 @@ mod tests {
         written
     }
 
-    fn settings(file: &str, setup: &str, variables: &[(&str, &str)], typed: &[(&str, &str)]) -> Settings {
+    fn settings(
+        file: &str,
+        setup: &str,
+        variables: &[(&str, &str)],
+        typed: &[(&str, &str)],
+    ) -> Settings {
         let typed = typed.iter().map(|(name, text)| {
             let setting = setting(name).unwrap();
             (setting.name, setting.kind.read(text).unwrap())
@@ -268,8 +274,12 @@ mod tests {
 
     #[test]
     fn what_is_changed_wins_and_what_differs_is_kept() {
-        let mut settings =
-            settings("theme = 'mono'\n", "history = 60\ntheme = 'hot'\n", &[], &[("interval", "2")]);
+        let mut settings = settings(
+            "theme = 'mono'\n",
+            "history = 60\ntheme = 'hot'\n",
+            &[],
+            &[("interval", "2")],
+        );
         let names = |settings: &Settings| {
             let all = settings.differing();
             all.iter().map(|(own, value)| format!("{}={value}", own.name)).collect::<Vec<_>>()

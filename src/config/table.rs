@@ -2,7 +2,7 @@
 //! all come from it.
 
 use super::check;
-use super::kind::{Kind, Value, Word};
+use super::kind::{Kind, Value, word};
 
 /// Something that can be set.
 #[derive(Clone, Copy, Debug)]
@@ -236,12 +236,15 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "transport",
         kind: Kind::Choice(&[
-            Word { name: "auto", help: "gtop itself, and the ssh program or a step of your Slurm job where that cannot" },
-            Word { name: "native", help: "gtop itself" },
-            Word { name: "ssh", help: "The ssh program" },
-            Word { name: "local", help: "Not at all: only this machine is watched" },
-            Word { name: "exec", help: "The command of --exec" },
-            Word { name: "srun", help: "One step of each Slurm job, for clusters that let nobody in by ssh" },
+            word(
+                "auto",
+                "gtop itself, and the ssh program or a step of your Slurm job where that cannot",
+            ),
+            word("native", "gtop itself"),
+            word("ssh", "The ssh program").or("ssh-binary"),
+            word("local", "Not at all: only this machine is watched"),
+            word("exec", "The command of --exec"),
+            word("srun", "One step of each Slurm job, for clusters that let nobody in by ssh"),
         ]),
         takes: "HOW",
         default: "auto",
@@ -268,16 +271,21 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "theme",
         kind: Kind::Choice(&[
-            Word { name: "auto", help: "dark or light, by what COLORFGBG says" },
-            Word { name: "dark", help: "for a dark screen; the busier the greener" },
-            Word { name: "light", help: "for a light screen; the busier the greener" },
-            Word { name: "mono", help: "bold, dim and reverse; no colours" },
-            Word { name: "colour-blind", help: "blue for load, orange for trouble" },
-            Word { name: "hot", help: "green, yellow, red: the busier the hotter" },
+            word("auto", "dark or light, by what COLORFGBG says"),
+            word("dark", "for a dark screen; the busier the greener"),
+            word("light", "for a light screen; the busier the greener"),
+            word("mono", "bold, dim and reverse; no colours"),
+            word("colour-blind", "blue for load, orange for trouble").or("color-blind"),
+            word("hot", "green, yellow, red: the busier the hotter"),
         ]),
         takes: "THEME",
         default: "auto",
-        flags: &[Flag { name: "light", short: None, value: "light", help: "Same as --theme light" }],
+        flags: &[Flag {
+            name: "light",
+            short: None,
+            value: "light",
+            help: "Same as --theme light",
+        }],
         help: "Colours: dark and light (busy is good: the busier the greener), hot (busy is hot: green, yellow, red), colour-blind (blue for load, orange for trouble), or mono",
         page: GENERAL,
         twins: &[Twin {
@@ -290,14 +298,19 @@ pub const SETTINGS: &[Setting] = &[
         name: "color",
         aliases: &["colour"],
         kind: Kind::Choice(&[
-            Word { name: "auto", help: "where the terminal has them" },
-            Word { name: "always", help: "also where output is no terminal" },
-            Word { name: "never", help: "none" },
+            word("auto", "where the terminal has them"),
+            word("always", "also where output is no terminal"),
+            word("never", "none"),
         ]),
         takes: "WHEN",
         default: "auto",
         flags: &[
-            Flag { name: "force-color", short: None, value: "always", help: "Same as --color always" },
+            Flag {
+                name: "force-color",
+                short: None,
+                value: "always",
+                help: "Same as --color always",
+            },
             Flag { name: "no-color", short: None, value: "never", help: "Same as --color never" },
         ],
         help: "Colours: where the terminal has them, always, or never",
@@ -349,9 +362,9 @@ pub const SETTINGS: &[Setting] = &[
         name: "monitor",
         short: Some('m'),
         kind: Kind::Choice(&[
-            Word { name: "auto", help: "as much as there is room for" },
-            Word { name: "full", help: "everything" },
-            Word { name: "compact", help: "a line a device" },
+            word("auto", "as much as there is room for"),
+            word("full", "everything"),
+            word("compact", "a line a device"),
         ]),
         takes: "HOW",
         default: "auto",
@@ -367,10 +380,10 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "units",
         kind: Kind::Choice(&[
-            Word { name: "mb", help: "millions of bytes" },
-            Word { name: "mib", help: "MiB" },
-            Word { name: "gb", help: "billions of bytes" },
-            Word { name: "gib", help: "GiB" },
+            word("mb", "millions of bytes"),
+            word("mib", "MiB"),
+            word("gb", "billions of bytes"),
+            word("gib", "GiB"),
         ]),
         takes: "UNIT",
         default: "gib",
@@ -398,10 +411,7 @@ pub const SETTINGS: &[Setting] = &[
         help: "From which percentages utilization and power are middling and high: 10 75 unless told, and 60 85 for the bars of a device",
         page: DEVICES,
         steps: &["10,75", "25,75", "50,90", "60,85"],
-        twins: &[Twin {
-            variable: "NVITOP_GPU_UTILIZATION_THRESHOLDS",
-            reading: Reading::Whole,
-        }],
+        twins: &[Twin { variable: "NVITOP_GPU_UTILIZATION_THRESHOLDS", reading: Reading::Whole }],
         ..PLAIN
     },
     Setting {
@@ -467,19 +477,39 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "process-type",
         kind: Kind::Choice(&[
-            Word { name: "all", help: "all processes" },
-            Word { name: "compute", help: "those that compute" },
-            Word { name: "only-compute", help: "those that compute and draw nothing" },
-            Word { name: "graphics", help: "those that draw" },
-            Word { name: "only-graphics", help: "those that draw and compute nothing" },
+            word("all", "all processes"),
+            word("compute", "those that compute"),
+            word("only-compute", "those that compute and draw nothing"),
+            word("graphics", "those that draw"),
+            word("only-graphics", "those that draw and compute nothing"),
         ]),
         takes: "TYPE",
         default: "all",
         flags: &[
-            Flag { name: "compute", short: Some('c'), value: "compute", help: "Show only processes that compute, types C and C+G" },
-            Flag { name: "only-compute", short: Some('C'), value: "only-compute", help: "Show only processes of type C" },
-            Flag { name: "graphics", short: Some('g'), value: "graphics", help: "Show only processes that draw, types G and C+G" },
-            Flag { name: "only-graphics", short: Some('G'), value: "only-graphics", help: "Show only processes of type G" },
+            Flag {
+                name: "compute",
+                short: Some('c'),
+                value: "compute",
+                help: "Show only processes that compute, types C and C+G",
+            },
+            Flag {
+                name: "only-compute",
+                short: Some('C'),
+                value: "only-compute",
+                help: "Show only processes of type C",
+            },
+            Flag {
+                name: "graphics",
+                short: Some('g'),
+                value: "graphics",
+                help: "Show only processes that draw, types G and C+G",
+            },
+            Flag {
+                name: "only-graphics",
+                short: Some('G'),
+                value: "only-graphics",
+                help: "Show only processes of type G",
+            },
         ],
         help: "Show only processes of this type",
         page: PROCESSES,
@@ -526,7 +556,7 @@ mod tests {
             for flag in setting.flags {
                 assert!(setting.kind.read(flag.value).is_ok(), "{} {}", setting.name, flag.name);
             }
-                assert_eq!(setting.off.is_empty(), !setting.is_usually_on(), "{}", setting.name);
+            assert_eq!(setting.off.is_empty(), !setting.is_usually_on(), "{}", setting.name);
             assert!(!setting.help.is_empty() && !setting.help.ends_with('.'), "{}", setting.name);
         }
     }

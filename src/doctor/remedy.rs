@@ -67,6 +67,7 @@ impl Advice {
             Fault::Unreachable { .. } => {
                 format!("see whether it is up (ping {}), and on this network", self.host())
             }
+            Fault::FileLimit => FaultKind::FileLimit.remedy().to_owned(),
             Fault::Refused { port } => {
                 format!("start sshd there, or {} if it is not {port}", self.correct("Port"))
             }
@@ -234,6 +235,7 @@ impl Advice {
             ),
             kind @ (FaultKind::NameNotFound
             | FaultKind::Unreachable
+            | FaultKind::FileLimit
             | FaultKind::Refused
             | FaultKind::TimedOut
             | FaultKind::KeyExchange

@@ -271,7 +271,7 @@ impl Path<'_> {
 fn step_of(fault: &Fault, last: Step) -> &'static str {
     match fault {
         Fault::NameNotFound { .. } => "name",
-        Fault::Unreachable { .. } | Fault::Refused { .. } => "connection",
+        Fault::Unreachable { .. } | Fault::Refused { .. } | Fault::FileLimit => "connection",
         Fault::TimedOut { step, .. } | Fault::Broken { step, .. } => step_name(*step),
         Fault::NotSsh { .. } => "greeting",
         Fault::NoCommonAlgorithm { .. } => "key exchange",

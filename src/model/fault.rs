@@ -104,6 +104,8 @@ pub enum FaultKind {
     BadReply,
     /// The node lets in only who has a job there.
     NoJob,
+    /// This machine lets gtop open no more files.
+    FileLimit,
     /// The session ended.
     SessionLost,
 }
@@ -157,6 +159,7 @@ impl FaultKind {
             Self::Silent => "silent",
             Self::BadReply => "bad reply",
             Self::NoJob => "no job of yours there",
+            Self::FileLimit => "too many open files here",
             Self::SessionLost => "session lost",
         }
     }
@@ -189,6 +192,7 @@ impl FaultKind {
             Self::Silent => "look at the node; gtop connects again by itself",
             Self::BadReply => "see what the login files print: ssh HOST true",
             Self::NoJob => "gtop comes back once a job of yours runs there",
+            Self::FileLimit => "watch fewer nodes, or raise the limit: ulimit -Hn tells it",
             Self::SessionLost => "gtop connects again by itself",
         }
     }

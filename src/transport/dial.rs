@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -151,7 +152,7 @@ impl Beginning {
             }
         };
         let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
-        let socket = socket.map_err(|error| Fault::Unreachable { why: fault::reason(&error) })?;
+        let socket = socket.map_err(|error| connection_fault(&error, to.port()))?;
         if !self.addresses.is_empty() {
             let fits = |address: &&SocketAddr| address.is_ipv4() == to.is_ipv4();
             let why = "BindAddress is of another family than the node's address".to_owned();
@@ -208,6 +209,9 @@ fn connection_fault(error: &std::io::Error, port: u16) -> Fault {
     if error.kind() == ErrorKind::ConnectionRefused {
         return Fault::Refused { port };
     }
+    if [Errno::MFILE, Errno::NFILE].iter().any(|full| Errno::from_io_error(error) == Some(*full)) {
+        return Fault::FileLimit;
+    }
     Fault::Unreachable { why: fault::reason(error) }
 }
 
@@ -217,6 +221,15 @@ mod tests {
 
     fn place(host: &str, family: Family) -> Place<'_> {
         Place { host, port: 22, family, typed: host }
+    }
+
+    #[test]
+    fn files_that_run_out_here_are_no_fault_of_the_way() {
+        let full = connection_fault(&Errno::MFILE.into(), 22);
+        assert_eq!(full, Fault::FileLimit);
+        assert!(full.to_string().contains("ulimit -Hn"), "{full}");
+        let lost = connection_fault(&Errno::NETUNREACH.into(), 22);
+        assert!(matches!(lost, Fault::Unreachable { .. }), "{lost}");
     }
 
     #[tokio::test]

@@ -80,6 +80,11 @@ pub enum Fault {
         /// What the kernel says.
         why: String,
     },
+    /// This machine lets gtop open no more files, and a connection is one.
+    #[error(
+        "too many open files on this machine; watch fewer nodes, or raise the limit (ulimit -Hn tells it)"
+    )]
+    FileLimit,
     /// Nothing listens on the port.
     #[error(
         "connection refused on port {port}; check that sshd runs there, or set Port in ~/.ssh/config"
@@ -508,6 +513,7 @@ impl Fault {
         match self {
             Self::NameNotFound { .. }
             | Self::Unreachable { .. }
+            | Self::FileLimit
             | Self::Refused { .. }
             | Self::TimedOut { .. }
             | Self::NotSsh { .. }
@@ -569,6 +575,7 @@ impl Fault {
         match self {
             Self::NameNotFound { .. } => "name not found".into(),
             Self::Unreachable { .. } => "no route".into(),
+            Self::FileLimit => "too many open files here".into(),
             Self::Refused { .. } => "connection refused".into(),
             Self::TimedOut { step, .. } => format!("timed out {step}").into(),
             Self::NotSsh { .. } => "no SSH greeting".into(),

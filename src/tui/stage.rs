@@ -22,6 +22,9 @@ use crate::view::{
 
 /// For how long a message stays.
 const MESSAGE: Duration = Duration::from_secs(4);
+/// When nobody has looked at the terminal for so long, nodes need not sample more often than this.
+const UNATTENDED: Duration = Duration::from_secs(60);
+const UNATTENDED_INTERVAL: Duration = Duration::from_secs(5);
 /// Rows the wheel moves by.
 const WHEEL: usize = 3;
 
@@ -62,6 +65,8 @@ pub struct Stage {
     /// The setup pages, with what is set now.
     setup: Setup,
     is_focusing: bool,
+    /// Since when nobody looks at the terminal, where it tells.
+    unattended: Option<Timestamp>,
     message: Option<(String, Timestamp)>,
     /// What was drawn last, for clicks.
     drawn: Vec<Line>,
@@ -86,6 +91,7 @@ impl Stage {
             dialog: None,
             setup: Setup::default(),
             is_focusing: false,
+            unattended: None,
             message: None,
             drawn: Vec::new(),
         }
@@ -125,6 +131,19 @@ impl Stage {
         Some(node.name.clone())
     }
 
+    /// Takes note of whether somebody looks at the terminal.
+    pub fn attend(&mut self, is_attended: bool, now: Timestamp) {
+        self.unattended = if is_attended { None } else { self.unattended.or(Some(now)) };
+    }
+
+    /// Returns how often nodes are to sample: less often when nobody has looked for a while.
+    pub fn interval(&self, now: Timestamp) -> Duration {
+        match self.unattended {
+            Some(since) if now.since(since) >= UNATTENDED => self.interval.max(UNATTENDED_INTERVAL),
+            Some(_) | None => self.interval,
+        }
+    }
+
     /// Takes a key.
     pub fn press(&mut self, event: KeyEvent, now: Timestamp) -> Effect {
         let Some(key) = keyboard::key(event) else { return Effect::Nothing };
@@ -162,7 +181,8 @@ impl Stage {
             other => Step::of(other),
         };
         if let Some(step) = scrolled {
-            let count = help::page(&self.keys, self.navigation.view, u16::MAX).len();
+            let count =
+                help::page(&self.keys, self.navigation.view, self.look.theme, u16::MAX).len();
             self.help = Some(step.from(top, count, 10));
             return Effect::Nothing;
         }
@@ -308,7 +328,8 @@ impl Stage {
             _ => return Effect::Nothing,
         };
         if let Some(top) = self.help {
-            let count = help::page(&self.keys, self.navigation.view, u16::MAX).len();
+            let count =
+                help::page(&self.keys, self.navigation.view, self.look.theme, u16::MAX).len();
             self.help = Some((0..WHEEL).fold(top, |top, _| step.from(top, count, 1)));
             return Effect::Nothing;
         }
@@ -423,13 +444,13 @@ impl Stage {
             (None, None) => self.keys.hints(view),
         };
         let help = self.help.map(|top| {
-            let page = help::page(&self.keys, view, area.width);
+            let page = help::page(&self.keys, view, self.look.theme, area.width);
             let top = top.min(page.len().saturating_sub(1));
             page.into_iter().skip(top).collect::<Vec<_>>()
         });
         let setting = Setting {
             title: &self.title,
-            interval: self.interval,
+            interval: self.interval(now),
             frozen: self.frozen.as_ref().map(|picture| now.since(picture.now)),
             focus: focus.as_ref(),
             message: self.message.as_ref().map(|(text, _)| text.as_str()),

@@ -62,8 +62,12 @@ impl Search {
                 Found::Typing(Some(filter))
             }
             Err(error) => {
+                // What stands before the mistake holds meanwhile.
+                let before: String = self.prompt.text().chars().take(error.at).collect();
+                let whole = before.rfind(char::is_whitespace).unwrap_or(0);
+                let filter = before.split_at_checked(whole).map(|(whole, _)| Filter::new(whole));
                 self.error = Some(error);
-                Found::Typing(None)
+                Found::Typing(filter.and_then(Result::ok))
             }
         }
     }
@@ -141,7 +145,7 @@ mod tests {
     fn a_filter_holds_while_it_is_typed_and_what_is_wrong_is_said() {
         let mut search = Search::new(&Filter::default());
         assert_eq!(type_in(&mut search, "util<10").unwrap().text(), "util<10");
-        assert!(type_in(&mut search, " mem>>").is_none());
+        assert_eq!(type_in(&mut search, " mem>").unwrap().text(), "util<10");
         assert!(search.error.is_some());
         let fleet = Fleet::default();
         let enter = Key::Named(Named::Enter);

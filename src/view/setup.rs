@@ -226,7 +226,13 @@ impl Setup {
         if self.typing.is_some() {
             return &[("Enter", "set"), ("Esc", "leave as it is")];
         }
-        &[("↑ ↓", "row"), ("← →", "change"), ("Enter", "change, type"), ("Tab", "page"), ("Esc", "close")]
+        &[
+            ("↑ ↓", "row"),
+            ("← →", "change"),
+            ("Enter", "change, type"),
+            ("Tab", "page"),
+            ("Esc", "close"),
+        ]
     }
 }
 
@@ -279,11 +285,19 @@ mod tests {
         for (keys, expected) in [
             (vec![named(Named::Right)], change("theme", "light")),
             (vec![named(Named::Left)], change("theme", "mono")),
-            (vec![Key::Letter(' '), Key::Letter(' '), named(Named::Enter)], change("theme", "dark")),
+            (
+                vec![Key::Letter(' '), Key::Letter(' '), named(Named::Enter)],
+                change("theme", "dark"),
+            ),
             (vec![named(Named::Down), named(Named::Right)], change("interval", "0.5")),
             (vec![Key::Letter('j'), named(Named::Left)], change("interval", "1")),
             (
-                vec![named(Named::Down), named(Named::Enter), Key::Letter('5'), named(Named::Enter)],
+                vec![
+                    named(Named::Down),
+                    named(Named::Enter),
+                    Key::Letter('5'),
+                    named(Named::Enter),
+                ],
                 change("interval", "0.75"),
             ),
             (

@@ -1,8 +1,8 @@
 //! From what was typed to terms, with every error at its place.
 
-use crate::view::near::distance;
 use crate::view::filter::value::Wanted;
 use crate::view::filter::{FilterError, LONGEST, Relation, State, Subject, Term, Test};
+use crate::view::near::distance;
 
 /// Most terms of one filter.
 const MOST_TERMS: usize = 32;
