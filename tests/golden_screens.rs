@@ -39,6 +39,8 @@ mod job;
 mod node;
 #[path = "golden/processes.rs"]
 mod processes;
+#[path = "golden/setup.rs"]
+mod setup;
 #[path = "golden/users.rs"]
 mod users;
 

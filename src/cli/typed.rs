@@ -71,7 +71,7 @@ fn option(setting: &'static Setting) -> Arg {
             });
             arg.value_parser(PossibleValuesParser::new(values))
         }
-        Kind::Shares => arg.num_args(2).value_delimiter(',').value_parser(parser(setting.kind)),
+        Kind::Shares => arg.num_args(2).value_parser(parser(setting.kind)),
         Kind::List(_) => {
             arg.value_delimiter(',').action(ArgAction::Append).value_parser(parser(setting.kind))
         }
@@ -196,7 +196,10 @@ mod tests {
             ("gtop -m=full gpu01", vec![("monitor", "full")]),
             ("gtop --monitor=compact", vec![("monitor", "compact")]),
             ("gtop --gpu-util-thresh 20 60 gpu01", vec![("gpu-util-thresh", "20,60")]),
-            ("gtop --mem-util-thresh 5,50", vec![("mem-util-thresh", "5,50")]),
+            (
+                "gtop --mem-util-thresh 5 50 --no-mouse --mouse",
+                vec![("mem-util-thresh", "5,50"), ("mouse", "true")],
+            ),
             ("gtop -o 0,2 -o 5", vec![("only", "0,2,5")]),
             ("gtop -ov", vec![("only-visible", "true")]),
             ("gtop -c", vec![("process-type", "compute")]),

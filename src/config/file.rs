@@ -127,37 +127,37 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads `[keys]`: a name and a key, or several.
+    /// Reads `[keys]`: names and a key, or several; a name with a dot is a table of the library.
     fn keys(&mut self, table: &DeTable<'_>) {
-        let mut first = None;
+        let mut rows = Vec::new();
         for (key, item) in table {
             let (name, at): (&str, _) = (key.get_ref(), key.span().start);
-            first = Some(first.unwrap_or(at).min(at));
-            let texts: Option<Vec<&str>> = match item.get_ref() {
-                DeValue::String(text) => Some(vec![text.as_ref()]),
-                DeValue::Array(array) => array.iter().map(|item| item.get_ref().as_str()).collect(),
-                _ => None,
-            };
-            let Some(texts) = texts else {
-                self.wrong(
-                    at,
-                    &format!("{}: write a key in quotes, or a list of keys", shown(name)),
-                );
-                continue;
-            };
-            let keys: Result<Vec<Key>, _> = texts.iter().map(|text| text.parse()).collect();
-            match keys {
-                Ok(keys) => {
-                    if let Err(why) = self.written.keys.bind(name, keys) {
-                        self.wrong(at, &why.to_string());
-                    }
-                }
-                Err(why) => self.wrong(at, &format!("{}: {why}", shown(name))),
+            match item.get_ref() {
+                DeValue::Table(below) => rows.extend(below.iter().map(|(key, item)| {
+                    (format!("{name}.{}", key.get_ref()), key.span().start, item.get_ref())
+                })),
+                item => rows.push((name.to_owned(), at, item)),
             }
         }
-        if let (Some(at), Err(why)) = (first, self.written.keys.check()) {
-            self.wrong(at, &why.to_string());
+        rows.sort_by_key(|(_, at, _)| *at);
+        for (name, at, item) in &rows {
+            if let Err(why) = self.bind(name, item) {
+                self.wrong(*at, &why);
+            }
         }
+        if let (Some((_, at, _)), Err(why)) = (rows.first(), self.written.keys.check()) {
+            self.wrong(*at, &why.to_string());
+        }
+    }
+
+    fn bind(&mut self, name: &str, item: &DeValue<'_>) -> Result<(), String> {
+        let keys = words(item).unwrap_or_default();
+        if keys.is_empty() && item.as_array().is_none_or(|array| !array.is_empty()) {
+            return Err(format!("{}: write a key in quotes, or a list of keys", shown(name)));
+        }
+        let keys: Result<Vec<Key>, _> = keys.iter().map(|text| text.parse()).collect();
+        let keys = keys.map_err(|why| format!("{}: {why}", shown(name)))?;
+        self.written.keys.bind(name, keys).map_err(|why| why.to_string())
     }
 
     /// Reads `[groups]`: a name and a node set, or several.
@@ -168,12 +168,7 @@ impl Reading<'_> {
                 && name
                     .chars()
                     .all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter));
-            let texts: Option<Vec<&str>> = match item.get_ref() {
-                DeValue::String(text) => Some(vec![text.as_ref()]),
-                DeValue::Array(array) => array.iter().map(|item| item.get_ref().as_str()).collect(),
-                _ => None,
-            };
-            let (true, Some(texts)) = (is_name, texts) else {
+            let (true, Some(texts)) = (is_name, words(item.get_ref())) else {
                 let why = format!("{}: write a group as a100 = \"gpu[01-16]\"", shown(name));
                 self.wrong(at, &why);
                 continue;
@@ -186,6 +181,15 @@ impl Reading<'_> {
                 Err(why) => self.wrong(at, &format!("{name}: {why}")),
             }
         }
+    }
+}
+
+/// Returns a word, or several.
+fn words<'a>(item: &'a DeValue<'_>) -> Option<Vec<&'a str>> {
+    match item {
+        DeValue::String(text) => Some(vec![text.as_ref()]),
+        DeValue::Array(array) => array.iter().map(|item| item.get_ref().as_str()).collect(),
+        _ => None,
     }
 }
 
@@ -207,7 +211,7 @@ mod tests {
     fn a_file_holds_settings_groups_and_keys() {
         let text = "interval = 2\nonly = [0, '2']\ngpu-util-thresh = [20, 60]\n\
             [groups]\na100 = 'gpu[01-16]'\nbig = ['@a100', 'gpu20']\n\
-            [keys]\nfreeze = 'F'\nquit = ['q', 'Ctrl-Q']\nsuspend = []\n";
+            [keys]\nfreeze = 'F'\nquit = ['q', 'Ctrl-Q']\nsuspend = []\njob.overview = 'O'\n";
         let written = read_text("config.toml", text, false);
         assert_eq!(written.problems, []);
         assert_eq!(written.values["gpu-util-thresh"], (3, Value::Shares(20, 60)));

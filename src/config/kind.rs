@@ -106,6 +106,8 @@ impl Kind {
                 let two = text.split([',', ' ']).filter(|part| !part.is_empty());
                 shares(two.map(|part| part.parse().ok()).collect())
             }
+            // Nothing is what it is when nobody says anything.
+            Self::Text(_) if text.is_empty() => Ok(Value::Text(String::new())),
             Self::Text(check) => judge(check, text).map(|()| Value::Text(text.to_owned())),
             Self::List(check) => {
                 let all = text.split(',').map(str::trim).filter(|part| !part.is_empty());
@@ -166,14 +168,13 @@ impl Kind {
         match self {
             Self::Shares => {
                 let is_share = word.parse().is_ok_and(|share| (1..=99).contains(&share));
-                if is_share || word.contains(',') { Ok(()) } else { Err(SHARES.to_owned()) }
+                if is_share { Ok(()) } else { Err(SHARES.to_owned()) }
             }
-            Self::List(check) => judge(check, word),
-            Self::Switch
-            | Self::Choice(_)
-            | Self::Seconds { .. }
-            | Self::Count { .. }
-            | Self::Text(_) => self.read(word).map(drop),
+            Self::Text(_) if word.is_empty() => Err("leave it out, or write something".to_owned()),
+            Self::List(check) | Self::Text(check) => judge(check, word),
+            Self::Switch | Self::Choice(_) | Self::Seconds { .. } | Self::Count { .. } => {
+                self.read(word).map(drop)
+            }
         }
     }
 }
@@ -291,7 +292,7 @@ mod tests {
             ),
             (Kind::Count { least: 1, most: 64 }, vec!["1", "64"], vec!["0", "65", "1.5", "x"]),
             (Kind::Shares, vec!["10,75", "1 99"], vec!["75,10", "10", "0,5", "5,100", "1,2,3"]),
-            (Kind::Text(check::login), vec!["ada"], vec!["-x", "a b"]),
+            (Kind::Text(check::login), vec!["ada", ""], vec!["-x", "a b"]),
             (Kind::List(check::device), vec!["", "0", "0, 1"], vec!["x", "0,-1"]),
         ]
     }

@@ -50,12 +50,9 @@ impl Places {
     /// Writes a first `config.toml`, never over one that is there.
     pub fn begin(&self, text: &str) -> Result<PathBuf, FileError> {
         let path = self.config();
-        let named = |source: io::Error| match source.kind() {
-            io::ErrorKind::AlreadyExists => FileError::Exists(path.display().to_string()),
-            _ => FileError::Write { path: path.display().to_string(), source },
-        };
+        let named = |source| FileError::Write { path: path.display().to_string(), source };
         if path.symlink_metadata().is_ok() {
-            return Err(named(io::ErrorKind::AlreadyExists.into()));
+            return Err(FileError::Exists(path.display().to_string()));
         }
         self.make_folder().map_err(named)?;
         let mut open = OpenOptions::new();

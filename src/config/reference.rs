@@ -131,6 +131,34 @@ pub fn table_text() -> String {
     text
 }
 
+/// Returns the table of keys, in Markdown.
+pub fn keys_text() -> String {
+    let mut text = String::from("| keys | what they do | name in `[keys]` |\n|---|---|---|\n");
+    let mut heading = "";
+    for (place, name, keys, help) in Keymap::table() {
+        if place != heading {
+            heading = place;
+            writeln!(text, "| **{place}** | | |").ok();
+        }
+        let keys: Vec<String> = keys.iter().map(|key| code(&key.to_string())).collect();
+        writeln!(text, "| {} | {} | `{name}` |", keys.join(" "), cell(help)).ok();
+    }
+    text
+}
+
+/// Writes a word as code; a bar would end the cell of a table.
+fn code(word: &str) -> String {
+    match word {
+        "|" => "`\\|`".to_owned(),
+        "`" => "`` ` ``".to_owned(),
+        word => format!("`{word}`"),
+    }
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;")
+}
+
 /// Returns the options of a setting.
 fn options(setting: &Setting) -> String {
     let mut all = Vec::new();
@@ -141,7 +169,8 @@ fn options(setting: &Setting) -> String {
     };
     let takes =
         if matches!(setting.kind, Kind::Shares) { format!("{takes}{takes}") } else { takes };
-    if setting.has_option {
+    // Hosts are typed as they are; all others have an option, whoever declares it.
+    if setting.name != "hosts" {
         let short = setting.short.map(|short| format!("-{short} ")).unwrap_or_default();
         let no = if setting.is_usually_on() { "no-" } else { "" };
         all.push(format!("`{short}--{no}{}{takes}`", setting.name));

@@ -191,7 +191,10 @@ impl Groups {
         let known = |names: &mut dyn Iterator<Item = &String>| {
             Known(names.take(TOLD + 1).map(|name| short(name)).collect())
         };
-        let source = source.filter(|source| !source.is_empty()).or(sources.default.as_deref());
+        // A group of ours that names another means any of them.
+        let is_source =
+            |source: &&str| !source.is_empty() && (*source != OWN || sources.all.contains_key(OWN));
+        let source = source.filter(is_source).or(sources.default.as_deref());
         let Some(name) = source else {
             let known = known(&mut sources.all.keys());
             return Err(GroupError::NoDefault(sources.file.clone(), known));

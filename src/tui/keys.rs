@@ -131,6 +131,15 @@ impl Keymap {
         all.map(|binding| (binding.name, binding.keys, binding.help))
     }
 
+    /// Returns the same with where each holds.
+    pub fn table()
+    -> impl Iterator<Item = (&'static str, &'static str, &'static [Key], &'static str)> {
+        TABLES.iter().flat_map(|(view, table)| {
+            let place = view.map_or("Everywhere", View::title);
+            table.iter().map(move |one| (place, one.name, one.keys, one.help))
+        })
+    }
+
     /// Binds other keys to what is called so; none for no key.
     pub fn bind(&mut self, name: &str, keys: Vec<Key>) -> Result<(), KeymapError> {
         let places = TABLES.iter().enumerate().flat_map(|(place, (_, table))| {
