@@ -201,6 +201,11 @@ impl Keymap {
         self.rows(view).filter_map(hint).collect()
     }
 
+    /// Returns the first key of what is called so, as hints write it.
+    pub(crate) fn sign_of(&self, name: &str) -> Option<String> {
+        self.keys_of(name).first().map(|key| sign(*key))
+    }
+
     fn rows(&self, view: View) -> impl Iterator<Item = (&[Key], &'static Binding)> {
         let tables = self.keys.iter().zip(&TABLES);
         let here = tables.filter(move |(_, (own, _))| own.is_none_or(|own| own == view));

@@ -433,6 +433,17 @@ impl Stage {
         self.frozen.as_ref().unwrap_or(&self.live)
     }
 
+    /// Returns the keys of a question; those that the key table binds are shown as they are bound.
+    fn dialog_hints(&self, dialog: &Dialog) -> Vec<(String, &'static str)> {
+        let mut hints = dialog.hints();
+        if let (Dialog::Setup(setup), Some(key)) = (dialog, self.keys.sign_of("save"))
+            && !setup.is_typing()
+        {
+            hints.insert(hints.len().saturating_sub(1), (key, "save"));
+        }
+        hints
+    }
+
     /// Draws the screen.
     pub fn draw(&mut self, now: Timestamp, buffer: &mut Buffer) {
         let area: Rect = buffer.area;
@@ -440,7 +451,7 @@ impl Stage {
         let view = self.navigation.view;
         let hints = match (&self.help, &self.dialog) {
             (Some(_), _) => help::hints(),
-            (None, Some(dialog)) => dialog.hints(),
+            (None, Some(dialog)) => self.dialog_hints(dialog),
             (None, None) => self.keys.hints(view),
         };
         let help = self.help.map(|top| {

@@ -188,8 +188,9 @@ impl Setup {
         let most = most.min(MOST_ROWS);
         let mut lines = vec![self.tabs(width)];
         let entries = self.entries();
+        let help = self.entry().map(|entry| help(&entry.help, width)).unwrap_or_default();
         let mut window = Window::default();
-        window.settle(most.saturating_sub(2), entries.len(), Some(self.row));
+        window.settle(most.saturating_sub(1 + help.len()), entries.len(), Some(self.row));
         let name = self.pages.iter().flat_map(|page| &page.entries).map(|one| width_of(one.name));
         let name = name.max().unwrap_or(0).min(width / 2);
         for (place, entry) in entries.iter().enumerate().skip(window.top).take(window.rows) {
@@ -204,9 +205,7 @@ impl Setup {
             };
             lines.push(line.cut(width).selected(is_here));
         }
-        if let Some(entry) = self.entry() {
-            lines.push(Line::new().gap(1).text(entry.help.as_str(), Tone::Faint).cut(width));
-        }
+        lines.extend(help);
         lines.truncate(most);
         lines
     }
@@ -234,6 +233,22 @@ impl Setup {
             ("Esc", "close"),
         ]
     }
+}
+
+/// Writes what something does over two lines at most.
+fn help(text: &str, width: u16) -> Vec<Line> {
+    let mut lines = vec![Line::new()];
+    for word in text.split(' ') {
+        let count = lines.len();
+        let Some(line) = lines.last_mut() else { break };
+        let longer = line.width().saturating_add(1 + width_of(word));
+        if longer > width && line.width() > 0 && count < 2 {
+            lines.push(Line::new().gap(1).text(word, Tone::Faint));
+        } else {
+            *line = std::mem::take(line).gap(1).text(word, Tone::Faint);
+        }
+    }
+    lines.into_iter().map(|line| line.cut(width)).collect()
 }
 
 fn row(entry: &Entry, name: u16, width: u16) -> Line {
