@@ -23,7 +23,7 @@ use crate::model::{JobId, NodeName};
 use crate::time::{Clock, Timestamp};
 use crate::tui::keyboard::Keyboard;
 use crate::tui::terminal::{PanicGuard, Terminal};
-use crate::view::{Errand, Reply, Setup, Taste};
+use crate::view::{Errand, Reply, Setup, Taste, View};
 
 mod keyboard;
 mod keys;
@@ -78,6 +78,8 @@ pub struct Dress {
     pub taste: Taste,
     /// How often nodes sample.
     pub interval: Duration,
+    /// By which columns views are sorted until somebody says otherwise.
+    pub orders: Vec<(View, &'static str)>,
     /// The setup pages that say so.
     pub setup: Setup,
 }

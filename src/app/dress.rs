@@ -4,7 +4,11 @@ use tokio::sync::mpsc;
 
 use crate::config::{self, Layer, Places, Settings};
 use crate::tui::{Dress, Look, News, Theme, Wish};
-use crate::view::{Density, Taste, Thresholds};
+use crate::view::{Density, Taste, Thresholds, View};
+
+/// Views that are sorted, and the settings that say how.
+const ORDERS: [(View, &str); 3] =
+    [(View::Fleet, "sort-fleet"), (View::Processes, "sort-processes"), (View::Users, "sort-users")];
 
 /// The settings of a screen that is shown.
 #[derive(Debug)]
@@ -24,6 +28,7 @@ impl Wardrobe {
             look: look(settings, |name| std::env::var(name).ok()),
             taste: taste(settings),
             interval: settings.span("interval").unwrap_or_default(),
+            orders: ORDERS.map(|(view, name)| (view, settings.choice(name))).into(),
             setup: config::setup(settings),
         }
     }
@@ -114,7 +119,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::{Sources, setting};
+    use crate::config::{Kind, Sources, setting};
     use crate::tui::Glyphs;
 
     fn typed(words: &[(&str, &str)]) -> Settings {
@@ -135,7 +140,7 @@ mod tests {
 
     #[test]
     fn every_theme_of_the_table_is_one() {
-        let crate::config::Kind::Choice(words) = setting("theme").unwrap().kind else { panic!() };
+        let Kind::Choice(words) = setting("theme").unwrap().kind else { panic!() };
         let mut seen = Vec::new();
         for word in words.iter().filter(|word| word.name != "auto") {
             let theme = look(&typed(&[("theme", word.name)]), |_| None).theme;

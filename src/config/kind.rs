@@ -1,6 +1,6 @@
 //! What settings take, and how it is read and written.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use toml::de::DeValue;
@@ -104,7 +104,7 @@ impl Kind {
             Self::Count { least, most } => count(text.parse().ok(), least, most).map(Value::Count),
             Self::Shares => {
                 let two = text.split([',', ' ']).filter(|part| !part.is_empty());
-                shares(two.map(|part| part.parse().ok()).collect())
+                shares(&two.map(|part| part.parse().ok()).collect::<Vec<_>>())
             }
             // Nothing is what it is when nobody says anything.
             Self::Text(_) if text.is_empty() => Ok(Value::Text(String::new())),
@@ -118,10 +118,10 @@ impl Kind {
 
     /// Reads it as it stands in a file.
     pub(super) fn take(self, item: &DeValue<'_>) -> Result<Value, String> {
-        let number = || match item {
-            DeValue::Integer(number) => number.to_string().parse::<f64>().ok(),
-            DeValue::Float(number) => number.as_str().replace('_', "").parse::<f64>().ok(),
-            _ => None,
+        let number = || {
+            let whole = item.as_integer().map(ToString::to_string);
+            let broken = || Some(item.as_float()?.as_str().replace('_', ""));
+            whole.or_else(broken)?.parse::<f64>().ok()
         };
         match self {
             Self::Switch => {
@@ -140,7 +140,7 @@ impl Kind {
                 let two = item.as_array().map(|array| {
                     array.iter().take(3).map(|item| whole(item.get_ref())).collect::<Vec<_>>()
                 });
-                shares(two.unwrap_or_default())
+                shares(&two.unwrap_or_default())
             }
             Self::Text(_) => {
                 let text = item.as_str().ok_or_else(|| "write it in quotes".to_owned())?;
@@ -152,10 +152,9 @@ impl Kind {
                     return list(check, vec![text.to_owned()]);
                 }
                 let array = item.as_array().ok_or_else(wrong)?;
-                let word = |item: &DeValue<'_>| match item {
-                    DeValue::String(text) => Some(text.to_string()),
-                    DeValue::Integer(number) => Some(number.to_string()),
-                    _ => None,
+                let word = |item: &DeValue<'_>| {
+                    let number = || Some(item.as_integer()?.to_string());
+                    item.as_str().map(str::to_owned).or_else(number)
                 };
                 let all = array.iter().map(|item| word(item.get_ref()).ok_or_else(wrong));
                 list(check, all.take(MOST + 1).collect::<Result<_, _>>()?)
@@ -199,9 +198,9 @@ fn count(value: Option<u32>, least: u32, most: u32) -> Result<u32, String> {
     fitting.ok_or_else(|| format!("give a whole number between {least} and {most}"))
 }
 
-fn shares(two: Vec<Option<u8>>) -> Result<Value, String> {
+fn shares(two: &[Option<u8>]) -> Result<Value, String> {
     let range = 1..=99;
-    match two.as_slice() {
+    match two {
         [Some(first), Some(second)]
             if first < second && range.contains(first) && range.contains(second) =>
         {
@@ -265,7 +264,7 @@ pub(super) fn quoted(text: &str) -> String {
             '"' => written.push_str("\\\""),
             '\\' => written.push_str("\\\\"),
             letter if letter.is_control() => {
-                written.push_str(&format!("\\u{:04X}", u32::from(letter)));
+                write!(written, "\\u{:04X}", u32::from(letter)).ok();
             }
             letter => written.push(letter),
         }

@@ -37,7 +37,12 @@ fn entry(settings: &Settings, setting: &'static Setting) -> Entry {
             let word = words.iter().find(|word| word.name == value);
             word.map_or_else(|| setting.help.to_owned(), |word| format!("{value}: {}", word.help))
         }
-        _ => setting.help.to_owned(),
+        Kind::Switch
+        | Kind::Seconds { .. }
+        | Kind::Count { .. }
+        | Kind::Shares
+        | Kind::Text(_)
+        | Kind::List(_) => setting.help.to_owned(),
     };
     Entry {
         name: setting.name,

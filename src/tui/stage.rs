@@ -64,6 +64,8 @@ pub struct Stage {
     dialog: Option<Dialog>,
     /// The setup pages, with what is set now.
     setup: Setup,
+    /// How views were last told to sort.
+    orders: Vec<(View, &'static str)>,
     is_focusing: bool,
     /// Since when nobody looks at the terminal, where it tells.
     unattended: Option<Timestamp>,
@@ -90,6 +92,7 @@ impl Stage {
             search: None,
             dialog: None,
             setup: Setup::default(),
+            orders: Vec::new(),
             is_focusing: false,
             unattended: None,
             message: None,
@@ -105,12 +108,28 @@ impl Stage {
 
     /// Looks and behaves as somebody wants it from now on.
     pub fn wear(&mut self, dress: Dress) {
-        let Dress { look, taste, interval, setup } = dress;
+        let Dress { look, taste, interval, orders, setup } = dress;
         (self.look, self.taste, self.interval) = (look, taste, interval);
+        let before = std::mem::replace(&mut self.orders, orders.clone());
+        for order in orders.into_iter().filter(|order| !before.contains(order)) {
+            self.sort(order);
+        }
         if let Some(Dialog::Setup(open)) = &mut self.dialog {
             open.renew(&setup);
         }
         self.setup = setup;
+    }
+
+    /// Sorts a view by a column, the usual way round.
+    fn sort(&mut self, (view, column): (View, &'static str)) {
+        let picture = self.frozen.as_ref().unwrap_or(&self.live);
+        let scene = Scene { picture, taste: &self.taste, zone: &self.zone };
+        let before = std::mem::replace(&mut self.navigation.view, view);
+        // The same column again would turn it around, so it is another one first.
+        for column in ["", column] {
+            view::act(scene, &mut self.navigation, &Deed::Do(Command::SortBy(column)));
+        }
+        self.navigation.view = before;
     }
 
     /// Takes a new fleet, or the same one a second later.

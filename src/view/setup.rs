@@ -154,21 +154,17 @@ impl Setup {
 
     fn type_value(&mut self, key: Key) -> Turned {
         let Some(prompt) = &mut self.typing else { return Turned::Nothing };
-        match key {
-            Key::Named(Named::Enter) => {
-                let value = prompt.text().trim().to_owned();
-                self.typing = None;
-                self.set(value)
-            }
-            Key::Named(Named::Escape) | Key::Control('c') => {
-                self.typing = None;
-                Turned::Nothing
-            }
-            key => {
-                prompt.press(key);
-                Turned::Nothing
-            }
+        if key == Key::Named(Named::Enter) {
+            let value = prompt.text().trim().to_owned();
+            self.typing = None;
+            return self.set(value);
         }
+        if matches!(key, Key::Named(Named::Escape) | Key::Control('c')) {
+            self.typing = None;
+        } else {
+            prompt.press(key);
+        }
+        Turned::Nothing
     }
 
     fn set(&mut self, value: String) -> Turned {

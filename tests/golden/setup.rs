@@ -18,6 +18,7 @@ fn dressed(fleet: Fleet, look: Look) -> Stage {
         look,
         taste: Taste::default(),
         interval: std::time::Duration::from_secs(2),
+        orders: Vec::new(),
         setup: config::setup(&settings),
     });
     stage
@@ -95,6 +96,7 @@ fn what_is_worn_stays_worn_and_the_page_stays_open() {
         look: ASCII,
         taste: Taste { is_fahrenheit: true, ..Taste::default() },
         interval: std::time::Duration::from_secs(7),
+        orders: Vec::new(),
         setup: config::setup(&settings),
     });
     let screen = text(&draw(&mut stage, 120, 40)).join("\n");

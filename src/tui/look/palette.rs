@@ -117,46 +117,37 @@ fn loud(theme: Theme, style: Style) -> Style {
 pub(super) fn basic(theme: Theme, tone: Tone) -> Style {
     let named = |colour| Style::new().fg(colour);
     let bold = |colour| named(colour).add_modifier(Modifier::BOLD);
-    let is_light = theme.is_light();
+    let (grey, yellow, red) = (Color::DarkGray, Color::Yellow, Color::Red);
+    let (blue, bright) = (Color::Blue, Color::LightBlue);
+    let [low, mid, high, warn, bad] = match theme {
+        Theme::Dark | Theme::Mono => {
+            [grey, Color::Green, Color::LightGreen, yellow, Color::LightRed].map(named)
+        }
+        Theme::Light => {
+            let green = Color::Green;
+            [named(grey), named(green), bold(green), bold(yellow), bold(red)]
+        }
+        Theme::ColourBlind => {
+            [named(grey), named(blue), bold(bright), named(yellow), named(yellow)]
+        }
+        Theme::ColourBlindLight => {
+            [named(grey), named(bright), bold(blue), named(yellow), named(yellow)]
+        }
+        Theme::Hot | Theme::HotLight => {
+            [named(Color::Green), named(yellow), named(red), bold(Color::Magenta), named(red)]
+        }
+    };
     match tone {
         Tone::Plain => Style::new(),
-        Tone::Faint => named(Color::DarkGray),
+        Tone::Faint => named(grey),
         Tone::Strong => Style::new().add_modifier(Modifier::BOLD),
-        Tone::Accent if is_light => bold(Color::Blue),
-        Tone::Accent => bold(Color::Cyan),
+        Tone::Accent => bold(if theme.is_light() { blue } else { Color::Cyan }),
         Tone::Caret => Style::new().add_modifier(Modifier::REVERSED),
-        Tone::Low | Tone::Mid | Tone::High | Tone::Warn | Tone::Bad => match theme {
-            Theme::Dark | Theme::Mono => named(match tone {
-                Tone::Mid => Color::Green,
-                Tone::High => Color::LightGreen,
-                Tone::Warn => Color::Yellow,
-                Tone::Bad => Color::LightRed,
-                _ => Color::DarkGray,
-            }),
-            Theme::Light => match tone {
-                Tone::Mid => named(Color::Green),
-                Tone::High => bold(Color::Green),
-                Tone::Warn => bold(Color::Yellow),
-                Tone::Bad => bold(Color::Red),
-                _ => named(Color::DarkGray),
-            },
-            Theme::ColourBlind | Theme::ColourBlindLight => match tone {
-                Tone::Mid if is_light => named(Color::LightBlue),
-                Tone::Mid => named(Color::Blue),
-                Tone::High if is_light => bold(Color::Blue),
-                Tone::High => bold(Color::LightBlue),
-                Tone::Warn => named(Color::Yellow),
-                Tone::Bad => loud(theme, named(Color::Yellow)),
-                _ => named(Color::DarkGray),
-            },
-            Theme::Hot | Theme::HotLight => match tone {
-                Tone::Mid => named(Color::Yellow),
-                Tone::High => named(Color::Red),
-                Tone::Warn => bold(Color::Magenta),
-                Tone::Bad => loud(theme, named(Color::Red)),
-                _ => named(Color::Green),
-            },
-        },
+        Tone::Low => low,
+        Tone::Mid => mid,
+        Tone::High => high,
+        Tone::Warn => warn,
+        Tone::Bad => loud(theme, bad),
     }
 }
 
