@@ -401,7 +401,14 @@ fn watch(
     {
         return Ok(ending);
     }
-    let printing = Printing { is_json: cli.output.json, source: &title, clock: clock.clone() };
+    let printing = Printing {
+        is_json: cli.output.json,
+        source: &title,
+        clock: clock.clone(),
+        taste: dress::taste(&settings, |name| std::env::var(name).ok()),
+        look: dress::look(&settings, |name| std::env::var(name).ok()),
+        is_styled: settings.choice("color") == "always",
+    };
     let ending = if cli.output.watch {
         runtime.block_on(printing.forever(&watch.fleet(), cli.pace.interval, out))?
     } else if is_printing(cli) {

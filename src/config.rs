@@ -9,7 +9,7 @@ pub use pages::setup;
 pub use place::{FileError, Places};
 pub use reference::{init_text, keys_text, setup_text, show_text, table_text};
 pub use settings::{Layer, Settings, Sources};
-pub use table::{Flag, Reading, SETTINGS, Setting, Twin, setting};
+pub use table::{Flag, OWN, Reading, SETTINGS, Setting, Twin, setting};
 
 mod check;
 mod environment;

@@ -1,7 +1,7 @@
-//! What is known, written once: a snapshot as JSON, a picture as a table. One file per format.
+//! What is known, written once: a snapshot as JSON, jobs as lines. One file per format.
 
+pub use jobs::write_jobs;
 pub use json::write_json;
-pub use table::write_table;
 
+mod jobs;
 mod json;
-mod table;

@@ -5,6 +5,7 @@
 
 pub use keys::{Keymap, KeymapError};
 pub use look::{Depth, Glyphs, Look, Theme, Wish};
+pub use sheet::sheet;
 pub use stage::{Effect, Stage};
 pub use surface::Surface;
 
@@ -29,6 +30,7 @@ mod keyboard;
 mod keys;
 mod look;
 mod paint;
+mod sheet;
 mod stage;
 mod surface;
 mod terminal;

@@ -14,10 +14,11 @@ pub use near::nearest;
 pub use order::{Order, Sortable};
 pub use outcome::{Command, Deed, Errand, Outcome, Reply};
 pub use picture::{Picture, Shape, Trouble};
+pub use printed::printed;
 pub use prompt::Prompt;
 pub use search::{Found, Search};
 pub use setup::{Entry, Page, Setup, Turned};
-pub use taste::{Density, Taste, Thresholds};
+pub use taste::{Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, Visible};
 
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ mod dialog;
 pub mod events;
 mod filter;
 pub mod fleet;
+mod graph;
 mod header;
 mod input;
 pub mod job;
@@ -42,6 +44,7 @@ mod number;
 mod order;
 mod outcome;
 mod picture;
+mod printed;
 pub mod processes;
 mod prompt;
 mod search;
@@ -121,7 +124,7 @@ pub fn screen(
     let has_footer = height >= 8 || (setting.search.is_some() && height > 0);
     let body_height = height - top - usize::from(has_footer);
     let mut lines = if top > 0 {
-        header::lines(scene, navigation.view, setting, width, top)
+        header::lines(scene, (navigation.view, order(navigation)), setting, width, top)
     } else {
         Vec::new()
     };
@@ -164,6 +167,13 @@ fn body(
         View::Processes => processes::lines(scene, navigation, width, height),
         View::Users => users::lines(scene, navigation, width, height),
         View::Events => events::lines(scene, navigation, width, height),
+    }
+}
+
+/// Returns the order of the rows of the view one is in, where it can be chosen.
+const fn order(navigation: &Navigation) -> Option<Order> {
+    match navigation.view {
+        View::Fleet | View::Job | View::Node | View::Processes | View::Users | View::Events => None,
     }
 }
 

@@ -37,6 +37,8 @@ mod harness;
 mod job;
 #[path = "golden/node.rs"]
 mod node;
+#[path = "golden/printed.rs"]
+mod printed;
 #[path = "golden/processes.rs"]
 mod processes;
 #[path = "golden/setup.rs"]
@@ -98,14 +100,6 @@ fn a_node_in_every_state() {
         check_sizes(&format!("node-{name}"), &rare, &open(place), DARK);
     }
     check_sizes("node-single", &fleets::single(), &[], DARK);
-}
-
-#[test]
-fn a_node_in_every_look() {
-    for (name, look) in [("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-        let fleet = fleets::every_state();
-        check_sizes(&format!("node-{name}"), &fleet, &open(1), look);
-    }
 }
 
 #[test]

@@ -183,7 +183,7 @@ async fn a_home_on_a_full_disk_is_enough_for_watching() {
 async fn without_a_home_in_the_environment_that_of_passwd_holds() {
     let Some(home) = Home::new().await else { return };
     let told = Told::of(home.command(GTOP).env_remove("HOME").args(["--once", "--local"])).await;
-    told.is_well("1 of 1 nodes fresh");
+    told.is_well("1 of 1 node fresh");
     // Of whom passwd knows nothing is told what is missing.
     if !rustix::process::geteuid().is_root() {
         return skip("only root can be somebody else");
@@ -198,7 +198,7 @@ async fn without_a_home_in_the_environment_that_of_passwd_holds() {
         command.args(words);
         command
     };
-    Told::of(&mut nobody(&["--once", "--local"])).await.is_well("1 of 1 nodes fresh");
+    Told::of(&mut nobody(&["--once", "--local"])).await.is_well("1 of 1 node fresh");
     let told = Told::of(&mut nobody(&["--once", ADDRESS])).await;
     told.complains("USER is not set and /etc/passwd has no name for you");
     assert_eq!(told.code, Some(1));

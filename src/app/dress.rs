@@ -1,14 +1,21 @@
 //! How the screen looks, as settings have it; changing them while it is shown, and writing them down.
 
+use std::collections::BTreeSet;
+
 use tokio::sync::mpsc;
 
 use crate::config::{self, Layer, Places, Settings};
 use crate::tui::{Dress, Look, News, Theme, Wish};
-use crate::view::{Density, Taste, Thresholds, View};
+use crate::view::{
+    Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, View, Visible,
+};
 
 /// Views that are sorted, and the settings that say how.
 const ORDERS: [(View, &str); 3] =
     [(View::Fleet, "sort-fleet"), (View::Processes, "sort-processes"), (View::Users, "sort-users")];
+
+/// No machine has more devices.
+const MOST_VISIBLE: usize = 1024;
 
 /// The settings of a screen that is shown.
 #[derive(Debug)]
@@ -26,7 +33,7 @@ impl Wardrobe {
         let settings = &self.settings;
         Dress {
             look: look(settings, |name| std::env::var(name).ok()),
-            taste: taste(settings),
+            taste: taste(settings, |name| std::env::var(name).ok()),
             interval: settings.span("interval").unwrap_or_default(),
             orders: ORDERS.map(|(view, name)| (view, settings.choice(name))).into(),
             setup: config::setup(settings),
@@ -92,8 +99,8 @@ pub(super) fn look(settings: &Settings, variable: impl Fn(&str) -> Option<String
     Look::chosen(wish, variable)
 }
 
-/// Returns how things are shown.
-pub(super) fn taste(settings: &Settings) -> Taste {
+/// Returns how things are shown; `variable` returns that of the environment.
+pub(super) fn taste(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Taste {
     let usual = Taste::default();
     let shares = |name| {
         let (middling, high) = settings.shares(name)?;
@@ -111,7 +118,61 @@ pub(super) fn taste(settings: &Settings) -> Taste {
             _ => Density::Auto,
         },
         is_readonly: settings.is_on("readonly"),
+        unit: match settings.choice("units") {
+            "mb" => MemoryUnit::Mb,
+            "mib" => MemoryUnit::Mib,
+            "gb" => MemoryUnit::Gb,
+            _ => MemoryUnit::Gib,
+        },
+        is_chart_reversed: settings.is_on("reverse-chart"),
+        only: only(settings, variable),
     }
+}
+
+/// Returns which devices and processes are shown.
+fn only(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Only {
+    let numbers = |name| -> BTreeSet<u32> {
+        settings.list(name).iter().filter_map(|text| text.parse().ok()).collect()
+    };
+    // Where CUDA is told nothing, it sees everything.
+    let visible = settings.is_on("only-visible").then(|| variable("CUDA_VISIBLE_DEVICES"));
+    let own = ["USER", "LOGNAME"].iter().find_map(|name| variable(name));
+    let users = settings
+        .list("user-processes")
+        .into_iter()
+        .filter_map(|user| if user == config::OWN { own.clone() } else { Some(user) });
+    Only {
+        devices: Some(numbers("only")).filter(|numbers| !numbers.is_empty()),
+        visible: visible.flatten().map(|listed| visible_devices(&listed)),
+        kinds: match settings.choice("process-type") {
+            "compute" => ProcessKinds::Compute,
+            "only-compute" => ProcessKinds::OnlyCompute,
+            "graphics" => ProcessKinds::Graphics,
+            "only-graphics" => ProcessKinds::OnlyGraphics,
+            _ => ProcessKinds::All,
+        },
+        users: users.collect(),
+        pids: numbers("pid"),
+        names: NameColumns {
+            has_index: settings.is_on("gpu-index"),
+            has_name: settings.is_on("gpu-name"),
+            has_uuid: settings.is_on("gpu-uuid"),
+        },
+    }
+}
+
+/// Reads `CUDA_VISIBLE_DEVICES` as CUDA does: numbers or beginnings of UUIDs, up to the first that is
+/// neither.
+fn visible_devices(listed: &str) -> Vec<Visible> {
+    let read = |word: &str| {
+        let word = word.trim();
+        let is_uuid = word.starts_with("GPU-") || word.starts_with("MIG-");
+        if is_uuid {
+            return Some(Visible::Uuid(word.into()));
+        }
+        word.parse().ok().map(Visible::Index)
+    };
+    listed.split(',').take(MOST_VISIBLE).map_while(read).collect()
 }
 
 #[cfg(test)]
@@ -133,7 +194,7 @@ mod tests {
 
     #[test]
     fn settings_nobody_made_change_nothing() {
-        assert_eq!(taste(&typed(&[])), Taste::default());
+        assert_eq!(taste(&typed(&[]), |_| None), Taste::default());
         let variable = |name: &str| (name == "LANG").then(|| "C.UTF-8".to_owned());
         assert_eq!(look(&typed(&[]), variable), Look::from_environment(variable));
     }
@@ -158,11 +219,53 @@ mod tests {
             ("ascii", "true"),
             ("readonly", "true"),
         ]);
-        let taste = taste(&settings);
+        let taste = taste(&settings, |_| None);
         assert_eq!(taste.load, taste.device);
         assert!((taste.load.high - 60.0).abs() < f32::EPSILON);
         assert!(taste.is_fahrenheit && taste.is_readonly && taste.density == Density::Compact);
         assert_eq!(look(&settings, |_| None).glyphs, Glyphs::Ascii);
+    }
+
+    #[test]
+    fn what_is_to_be_shown_is_what_was_asked_for() {
+        let only = |words: &[(&str, &str)], variables: &[(&str, &str)]| {
+            taste(&typed(words), |name| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+            .only
+        };
+        let asked = only(
+            &[
+                ("only", "0,2"),
+                ("process-type", "only-graphics"),
+                ("user-processes", "@,bob"),
+                ("pid", "7"),
+                ("gpu-name", "false"),
+            ],
+            &[("USER", "ada")],
+        );
+        assert_eq!(asked.devices, Some([0, 2].into()));
+        assert_eq!(asked.kinds, ProcessKinds::OnlyGraphics);
+        assert_eq!(asked.users, ["ada".to_owned(), "bob".to_owned()].into());
+        assert!(asked.pids.contains(&7) && !asked.names.has_name && asked.names.has_index);
+        let visible = |listed: Option<&str>| {
+            let variables: Vec<_> =
+                listed.iter().map(|text| ("CUDA_VISIBLE_DEVICES", *text)).collect();
+            only(&[("only-visible", "true")], &variables).visible
+        };
+        let (index, uuid) = (Visible::Index, |text: &str| Visible::Uuid(text.into()));
+        for (listed, expected) in [
+            (None, None),
+            (Some(""), Some(vec![])),
+            (Some("0,2"), Some(vec![index(0), index(2)])),
+            (Some("GPU-ab, MIG-cd"), Some(vec![uuid("GPU-ab"), uuid("MIG-cd")])),
+            (Some("1,-1,0"), Some(vec![index(1)])),
+            (Some("NoDevFiles"), Some(vec![])),
+        ] {
+            assert_eq!(visible(listed), expected, "{listed:?}");
+        }
+        assert_eq!(only(&[], &[("CUDA_VISIBLE_DEVICES", "0")]).visible, None);
     }
 
     #[tokio::test]

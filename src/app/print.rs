@@ -1,16 +1,20 @@
 //! Pictures without a screen: one complete picture, or one an interval.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
+use rustix::termios::tcgetwinsize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::app::Ending;
 use crate::app::watch::Watch;
-use crate::export::{write_json, write_table};
+use crate::export::{write_jobs, write_json};
 use crate::fleet::{Fleet, FleetReader};
-use crate::time::Clock;
+use crate::time::{Clock, Timestamp};
+use crate::tui::{Look, sheet};
+use crate::view::{Picture, Scene, Taste, printed};
 
 /// How pictures are printed.
 #[derive(Debug)]
@@ -21,6 +25,12 @@ pub(super) struct Printing<'a> {
     pub(super) source: &'a str,
     /// Whose time.
     pub(super) clock: Clock,
+    /// How things are shown.
+    pub(super) taste: Taste,
+    /// How they look; styles only where somebody sees them.
+    pub(super) look: Look,
+    /// Styles also where nobody does.
+    pub(super) is_styled: bool,
 }
 
 impl Printing<'_> {
@@ -74,10 +84,51 @@ impl Printing<'_> {
         if self.is_json {
             write_json(&mut picture, fleet, now, self.source)?;
         } else {
-            write_table(&mut picture, fleet, now)?;
+            write_jobs(&mut picture, fleet, now)?;
+            self.draw(&mut picture, fleet, now)?;
         }
         out.write_all(&picture)?;
         out.flush()
+    }
+
+    /// Writes the picture as people read it, as wide as whoever reads it.
+    fn draw(&self, out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let size = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
+        let paper = Paper::new(variable, io::stdout().is_terminal(), size, self.is_styled);
+        let picture = Picture::new(fleet.clone(), now);
+        let zone = TimeZone::system();
+        let scene = Scene { picture: &picture, taste: &self.taste, zone: &zone };
+        let lines = printed(scene, self.source, paper.width);
+        out.write_all(sheet(&lines, self.look, paper.width, paper.has_styles).as_bytes())
+    }
+}
+
+/// What is printed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Paper {
+    width: u16,
+    has_styles: bool,
+}
+
+/// Columns where nobody says how many there are, and how many make sense.
+const USUAL_WIDTH: u16 = 80;
+const WIDTHS: std::ops::RangeInclusive<u16> = 20..=1_000;
+
+impl Paper {
+    /// `lookup` returns a variable's value: `COLUMNS` comes before the size of the terminal.
+    fn new(
+        lookup: impl Fn(&str) -> Option<String>,
+        is_terminal: bool,
+        size: Option<u16>,
+        is_styled: bool,
+    ) -> Self {
+        let asked = lookup("COLUMNS").and_then(|columns| columns.trim().parse::<u16>().ok());
+        let size = size.filter(|_| is_terminal);
+        let known = asked.filter(|width| *width > 0).or(size.filter(|width| *width > 0));
+        let width = known.unwrap_or(USUAL_WIDTH).clamp(*WIDTHS.start(), *WIDTHS.end());
+        let is_dumb = lookup("TERM").is_some_and(|term| term == "dumb");
+        Self { width, has_styles: is_styled || (is_terminal && !is_dumb) }
     }
 }
 
@@ -114,6 +165,36 @@ impl Signals {
             _ = self.interrupt.recv() => Ending::Interrupted,
             _ = self.terminate.recv() => Ending::Terminated,
             _ = self.hang_up.recv() => Ending::HungUp,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paper_is_as_wide_as_its_reader_and_coloured_for_eyes_only() {
+        for (variables, is_terminal, size, width, has_styles) in [
+            (vec![], false, None, 80, false),
+            (vec![], true, Some(132), 132, true),
+            (vec![], true, Some(0), 80, true),
+            (vec![], false, Some(132), 80, false),
+            (vec![("COLUMNS", "100")], false, None, 100, false),
+            (vec![("COLUMNS", "100")], true, Some(132), 100, true),
+            (vec![("COLUMNS", "3")], false, None, 20, false),
+            (vec![("COLUMNS", "wide")], true, Some(90), 90, true),
+            (vec![("COLUMNS", "99999")], false, None, 80, false),
+            (vec![("TERM", "dumb")], true, Some(70), 70, false),
+        ] {
+            let lookup = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            let paper = |is_styled| Paper::new(lookup, is_terminal, size, is_styled);
+            let expected = Paper { width, has_styles };
+            assert_eq!(paper(false), expected, "{variables:?} {is_terminal} {size:?}");
+            assert_eq!(paper(true), Paper { has_styles: true, ..expected });
         }
     }
 }

@@ -601,7 +601,7 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// Stands for whoever runs gtop.
-pub(crate) const OWN: &str = "@";
+pub const OWN: &str = "@";
 
 #[cfg(test)]
 mod tests {

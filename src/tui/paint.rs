@@ -13,6 +13,11 @@ use crate::view::{Ground, Kind, Line, Mark, Piece, Tone};
 const EIGHTHS_ACROSS: [&str; 8] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 const EIGHTHS_UP: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 const ASCII_UP: [&str; 8] = ["_", ".", ":", "-", "=", "+", "*", "#"];
+/// A graph without braille: the fuller of two points stands for both.
+const ASCII_GRAPH: [&str; 5] = [" ", ".", ":", "|", "#"];
+const ASCII_GRAPH_HANGING: [&str; 5] = [" ", "'", "\"", "|", "#"];
+/// The dots of a braille sign, from the bottom to the top: of its left column and its right one.
+const DOTS_UP: [[u32; 4]; 2] = [[0x40, 0x04, 0x02, 0x01], [0x80, 0x20, 0x10, 0x08]];
 const DIGITS: [&str; 10] = ["1", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
 /// Puts lines from the top of an area downwards; what does not fit is left out.
@@ -43,7 +48,7 @@ impl Brush<'_> {
     fn piece(&mut self, x: u16, width: u16, piece: &Piece) {
         // A filled block is heavier than a letter: what is old or low must not shine.
         let tone = match (&piece.kind, piece.tone) {
-            (Kind::Bar(_) | Kind::Spark(_), Tone::Faint) => Tone::Low,
+            (Kind::Bar(_) | Kind::Spark(_) | Kind::Graph { .. }, Tone::Faint) => Tone::Low,
             (_, tone) => tone,
         };
         let style = self.look.style(tone, self.ground);
@@ -62,6 +67,11 @@ impl Brush<'_> {
             Kind::Strip(marks) => {
                 for (x, (mark, tone)) in (x..x + width).zip(marks) {
                     self.glyph(x, self.mark(*mark), self.look.style(*tone, self.ground));
+                }
+            }
+            Kind::Graph { points, hangs } => {
+                for (x, pair) in (x..x + width).zip(points.chunks(2)) {
+                    self.graph(x, pair, *hangs, style);
                 }
             }
             Kind::Rule => {
@@ -107,6 +117,23 @@ impl Brush<'_> {
             let style = if is_track { self.look.style(Tone::Faint, self.ground) } else { full };
             self.glyph(x, glyph, style);
         }
+    }
+
+    fn graph(&mut self, x: u16, pair: &[u8], hangs: bool, style: Style) {
+        if self.is_ascii() {
+            let glyphs = if hangs { &ASCII_GRAPH_HANGING } else { &ASCII_GRAPH };
+            let fullest = pair.iter().copied().max().unwrap_or(0);
+            self.glyph(x, glyphs.get(usize::from(fullest)).copied().unwrap_or("#"), style);
+            return;
+        }
+        let dots = DOTS_UP.iter().zip(pair).fold(0, |dots, (column, filled)| {
+            let filled = usize::from(*filled).min(column.len());
+            let skipped = if hangs { column.len() - filled } else { 0 };
+            column.iter().skip(skipped).take(filled).fold(dots, |dots, dot| dots | dot)
+        });
+        // An empty sign of braille is not blank in every font.
+        let sign = if dots == 0 { ' ' } else { char::from_u32(0x2800 + dots).unwrap_or(' ') };
+        self.glyph(x, sign.encode_utf8(&mut [0; 4]), style);
     }
 
     fn level(&self, point: Option<f32>) -> &'static str {
@@ -163,7 +190,7 @@ fn ascii(text: &str) -> Cow<'_, str> {
             _ if letter.is_ascii() => plain.push(letter),
             '–' | '─' => plain.push('-'),
             '…' => plain.push('~'),
-            '·' => plain.push('|'),
+            '·' | '├' | '┤' | '│' => plain.push('|'),
             '×' => plain.push('x'),
             '°' => plain.push('C'),
             '✗' => plain.push('X'),
@@ -216,6 +243,15 @@ mod tests {
             || Line::new().strip(marks.iter().map(|mark| (*mark, Tone::Plain)).collect(), 5);
         assert_eq!(painted(strip(), Glyphs::Unicode, 5), "█·?✗+");
         assert_eq!(painted(strip(), Glyphs::Ascii, 5), "9.?X+");
+    }
+
+    #[test]
+    fn graphs_fill_from_the_bottom_or_hang_from_the_top() {
+        let line = |hangs| Line::new().graph(vec![0, 0, 1, 4, 2, 0, 9], hangs, Tone::Mid);
+        assert_eq!(painted(line(false), Glyphs::Unicode, 4), " ⣸⡄⡇");
+        assert_eq!(painted(line(true), Glyphs::Unicode, 4), " ⢹⠃⡇");
+        assert_eq!(painted(line(false), Glyphs::Ascii, 4), " #:#");
+        assert_eq!(painted(line(true), Glyphs::Ascii, 4), " #\"#");
     }
 
     #[test]

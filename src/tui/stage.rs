@@ -271,6 +271,7 @@ impl Stage {
             Reaction::Do(command) => {
                 self.view_act(&Deed::Do(command), now).unwrap_or(Effect::Nothing)
             }
+            Reaction::Act(deed) => self.view_act(&deed, now).unwrap_or(Effect::Nothing),
             Reaction::End(outcome) => self.follow(outcome, now).unwrap_or(Effect::Nothing),
         }
     }

@@ -55,7 +55,7 @@ impl Surface {
 
 /// Where the cursor stands and in which style it writes.
 #[derive(Debug, Default)]
-struct Pen {
+pub(super) struct Pen {
     at: Option<(u16, u16)>,
     fg: Color,
     bg: Color,
@@ -71,7 +71,7 @@ impl Pen {
         self.at = cell.symbol().is_ascii().then_some((x + 1, y)).or_else(|| {
             let mut letters = cell.symbol().chars();
             let is_block =
-                letters.next().is_some_and(|letter| ('\u{2010}'..'\u{2800}').contains(&letter));
+                letters.next().is_some_and(|letter| ('\u{2010}'..'\u{2900}').contains(&letter));
             (is_block && letters.next().is_none()).then_some((x + 1, y))
         });
     }
@@ -86,7 +86,8 @@ impl Pen {
         debug_assert!(told.is_ok(), "a string takes everything");
     }
 
-    fn dress(&mut self, text: &mut String, cell: &Cell) {
+    /// Changes the style to that of a cell.
+    pub(super) fn dress(&mut self, text: &mut String, cell: &Cell) {
         let mut codes: Vec<String> = Vec::new();
         if cell.modifier != self.modifier {
             codes.extend(self.modify(cell.modifier));
@@ -129,7 +130,8 @@ impl Pen {
         codes
     }
 
-    fn lift(&self, text: &mut String) {
+    /// Takes back every style.
+    pub(super) fn lift(&self, text: &mut String) {
         let is_plain = (self.fg, self.bg) == (Color::Reset, Color::Reset);
         if !is_plain || !self.modifier.is_empty() {
             text.push_str("\x1b[0m");

@@ -1,11 +1,11 @@
 //! A question in front of a view, answered by keys before anything else happens.
 
-use crate::view::Scene;
 use crate::view::input::Key;
 use crate::view::line::Line;
 use crate::view::menu::{Menu, Picked};
-use crate::view::outcome::{Command, Outcome};
+use crate::view::outcome::{Command, Deed, Outcome};
 use crate::view::setup::{Setup, Turned};
+use crate::view::{Scene, node};
 
 /// A question.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub enum Dialog {
     Sort(Menu<&'static str>),
     /// How is everything to be?
     Setup(Setup),
+    /// What is charted of each device of a node?
+    Charts(Menu<node::Metric>),
 }
 
 /// What a key did to it.
@@ -27,6 +29,8 @@ pub enum Reaction {
     Change(&'static str, String),
     /// It is over, and this is to be done.
     Do(Command),
+    /// The same for one view.
+    Act(Deed),
     /// It is over, with this outcome.
     End(Outcome),
 }
@@ -45,6 +49,11 @@ impl Dialog {
                 Turned::Closed => Reaction::Close,
                 Turned::Change(name, value) => Reaction::Change(name, value),
             },
+            Self::Charts(menu) => match menu.press(key) {
+                Picked::Nothing => Reaction::Stay,
+                Picked::Closed => Reaction::Close,
+                Picked::Choice(metric) => Reaction::Act(Deed::Node(node::Own::Metric(metric))),
+            },
         }
     }
 
@@ -55,6 +64,7 @@ impl Dialog {
         match self {
             Self::Sort(menu) => lines.extend(menu.lines(width, room.min(menu.height()))),
             Self::Setup(setup) => lines.extend(setup.lines(width, room)),
+            Self::Charts(menu) => lines.extend(menu.lines(width, room.min(menu.height()))),
         }
         lines.truncate(most);
         lines
@@ -65,6 +75,7 @@ impl Dialog {
         let hints: &[(&str, &'static str)] = match self {
             Self::Sort(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "close")],
             Self::Setup(setup) => setup.hints(),
+            Self::Charts(_) => &[("↑ ↓", "move"), ("Enter", "on or off"), ("Esc", "close")],
         };
         hints.iter().map(|(key, meaning)| ((*key).to_owned(), *meaning)).collect()
     }

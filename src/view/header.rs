@@ -1,52 +1,62 @@
 //! The lines on top: what is watched, how much of it is fresh, and its sums.
 
+use std::time::Duration;
+
 use crate::model::{NodeName, Watts};
 use crate::view::input::Click;
 use crate::view::job::head::{list_age, list_problem};
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::View;
-use crate::view::number::{age, interval, memory_with_unit, or_unknown, percent};
+use crate::view::number::{Units, age, interval, or_unknown, percent};
+use crate::view::order::Order;
 use crate::view::picture::Picture;
 use crate::view::{Scene, Setting};
 
 /// Returns so many header lines, three at most.
 pub(crate) fn lines(
     scene: Scene<'_>,
-    view: View,
+    (view, order): (View, Option<Order>),
     setting: &Setting<'_>,
     width: u16,
     most: usize,
 ) -> Vec<Line> {
     let picture = scene.picture;
-    let mut lines = vec![title(scene, setting, width)];
+    let mut lines = vec![title(scene, setting.title, Some(setting.interval), width)];
     if most > 1 {
         lines.push(sums(scene, width));
     }
     if most > 2 {
-        lines.push(tabs(picture, view, setting, width));
+        lines.push(tabs(picture, (view, order), setting, width));
     }
     lines.truncate(most);
     lines
 }
 
-fn title(scene: Scene<'_>, setting: &Setting<'_>, width: u16) -> Line {
+/// Returns the lines on top of what is printed; sums only where there is something to sum up.
+pub(crate) fn printed(scene: Scene<'_>, words: &str, width: u16) -> Vec<Line> {
+    let mut lines = vec![title(scene, words, None, width)];
+    if scene.picture.count() > 1 {
+        lines.push(sums(scene, width));
+    }
+    lines
+}
+
+fn title(scene: Scene<'_>, words: &str, every: Option<Duration>, width: u16) -> Line {
     let picture = scene.picture;
     let clock = Line::of(clock(scene), Tone::Plain);
-    let every = Line::of(format!("every {}  ", interval(setting.interval)), Tone::Faint);
-    let mut own = Line::of("gtop", Tone::Accent).gap(2).text(setting.title, Tone::Strong);
+    let mut own = Line::of("gtop", Tone::Accent).gap(2).text(words, Tone::Strong);
     if let Some(age) = picture.fleet.jobs.as_ref().and_then(|list| list_age(list, picture.now)) {
         own = own.gap(2).text(age, Tone::Faint);
     }
-    let nodes = nodes(picture).gap(3);
+    // The title gives way first, then words, the clock last.
+    let nodes = |is_short| nodes(picture, is_short).gap(if is_short { 2 } else { 3 });
     let mut right = clock;
-    if width >= 100 {
-        right = every.then(right);
+    if let Some(every) = every.filter(|_| width >= 100) {
+        right = Line::of(format!("every {}  ", interval(every)), Tone::Faint).then(right);
     }
-    // The title gives way first, the clock last.
-    if width >= right.width().saturating_add(nodes.width()).saturating_add(12) {
-        right = nodes.then(right);
-    }
-    own.against(right, width)
+    let room = width.saturating_sub(right.width());
+    let fitting = [false, true].into_iter().map(nodes).find(|nodes| nodes.width() + 12 <= room);
+    own.against(fitting.unwrap_or_default().then(right), width)
 }
 
 fn clock(scene: Scene<'_>) -> String {
@@ -56,13 +66,17 @@ fn clock(scene: Scene<'_>) -> String {
     )
 }
 
-fn nodes(picture: &Picture) -> Line {
+fn nodes(picture: &Picture, is_short: bool) -> Line {
     let totals = &picture.totals;
     let digits = totals.nodes.to_string().len();
     let tone = if totals.fresh == totals.nodes { Tone::Plain } else { Tone::Strong };
     let word = if totals.nodes == 1 { "node" } else { "nodes" };
-    let mut line =
-        Line::of(format!("{:>digits$} of {} {word} fresh", totals.fresh, totals.nodes), tone);
+    let fresh = if is_short {
+        format!("{:>digits$}/{} fresh", totals.fresh, totals.nodes)
+    } else {
+        format!("{:>digits$} of {} {word} fresh", totals.fresh, totals.nodes)
+    };
+    let mut line = Line::of(fresh, tone);
     let coming = totals.nodes.saturating_sub(totals.fresh + totals.stale + totals.down);
     let parts = [
         (coming, "coming", Tone::Faint),
@@ -71,19 +85,22 @@ fn nodes(picture: &Picture) -> Line {
     ];
     for (count, word, tone) in parts {
         if count > 0 {
-            line = line.text(" · ", Tone::Faint).text(format!("{count} {word}"), tone);
+            let sign = if is_short { " " } else { " · " };
+            line = line.text(sign, Tone::Faint).text(format!("{count} {word}"), tone);
         }
     }
     line
 }
 
 fn sums(scene: Scene<'_>, width: u16) -> Line {
+    let units = Units::of(scene.taste);
     let totals = &scene.picture.totals;
     let digits = totals.devices.to_string().len();
     let count = |label: &str, count: usize| {
         Line::of(format!("{label} "), Tone::Faint).text(format!("{count:>digits$}"), Tone::Plain)
     };
-    let (first, gap) = if width >= 100 { ("DEVICES", 2) } else { ("DEV", 1) };
+    let (first, held, gap) =
+        if width >= 100 { ("DEVICES", "idle-held", 2) } else { ("DEV", "held", 1) };
     let util = totals.utilization.map(crate::model::Percent::get);
     let mut utilization = Line::of("UTIL ", Tone::Faint)
         .right(&percent(util), 3, Tone::Strong)
@@ -96,12 +113,12 @@ fn sums(scene: Scene<'_>, width: u16) -> Line {
             .gap(gap)
             .then(count("busy", totals.busy))
             .gap(gap)
-            .then(count("held", totals.held))
+            .then(count(held, totals.held))
             .gap(gap)
             .then(count("free", totals.free)),
         utilization,
         Line::of("MEM ", Tone::Faint)
-            .text(memory_with_unit(totals.memory_used, totals.memory_total), Tone::Plain),
+            .text(units.with_unit(totals.memory_used, totals.memory_total), Tone::Plain),
         Line::of("POWER ", Tone::Faint).text(power(totals.power, totals.power_limit), Tone::Plain),
     ];
     if totals.faulty > 0 {
@@ -126,16 +143,34 @@ pub(crate) fn power(drawn: Option<Watts>, limit: Option<Watts>) -> String {
     format!("{drawn}/{:.decimals$} {unit}", limit / scale)
 }
 
-fn tabs(picture: &Picture, view: View, setting: &Setting<'_>, width: u16) -> Line {
-    // Names give way to digits, all but that of the view one is in.
+fn tabs(
+    picture: &Picture,
+    (view, order): (View, Option<Order>),
+    setting: &Setting<'_>,
+    width: u16,
+) -> Line {
     let state = state(picture, setting);
+    // Names give way to digits, all but that of the view one is in; what is usual to both.
     let full = tab_line(picture, view, true);
-    let line = if full.width().saturating_add(state.width()) < width {
-        full
-    } else {
-        tab_line(picture, view, false)
-    };
+    let room = width.saturating_sub(full.width().saturating_add(state.width()));
+    let usual = usual(picture, setting, order);
+    if usual.width() + 2 < room {
+        return full.against(state.gap(if usual.width() > 0 { 2 } else { 0 }).then(usual), width);
+    }
+    let line = if room > 0 { full } else { tab_line(picture, view, false) };
     line.against(state, width)
+}
+
+/// What is as it always is: no filter, and the order of the rows.
+fn usual(picture: &Picture, setting: &Setting<'_>, order: Option<Order>) -> Line {
+    let mut line = Line::new();
+    if picture.filter.is_empty() && setting.search.is_none() {
+        line = line.text("filter: none", Tone::Faint);
+    }
+    let Some(Order { column, is_inverted }) = order else { return line };
+    let inverted = if is_inverted { " inverted" } else { "" };
+    let gap = if line.width() > 0 { 3 } else { 0 };
+    line.gap(gap).text(format!("sort: {column}{inverted}"), Tone::Faint)
 }
 
 fn tab_line(picture: &Picture, view: View, is_full: bool) -> Line {
@@ -176,4 +211,70 @@ fn state(picture: &Picture, setting: &Setting<'_>) -> Line {
         line = line.gap(2).text(format!("FROZEN {}", age(span)), Tone::Warn);
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::fleet::{Fleet, Node};
+    use crate::time::Timestamp;
+    use crate::view::line::Kind;
+    use crate::view::{Filter, Taste};
+
+    fn written(filter: &str, order: Option<Order>, width: u16) -> Vec<String> {
+        let node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        let fleet = Fleet::new(vec![Arc::new(node)].into());
+        let filter = Filter::new(filter).unwrap();
+        let picture = Picture::filtered(fleet, Timestamp::default(), filter);
+        let (taste, zone) = (Taste::default(), TimeZone::UTC);
+        let scene = Scene { picture: &picture, taste: &taste, zone: &zone };
+        let setting = Setting {
+            title: "a title of some length",
+            interval: Duration::from_secs(1),
+            frozen: None,
+            focus: None,
+            message: None,
+            hints: &[],
+            help: None,
+            search: None,
+            dialog: None,
+        };
+        let words = |line: &Line| -> String {
+            assert!(line.width() <= width, "{line:?}");
+            let text = |piece: &crate::view::line::Piece| {
+                if let Kind::Text(text) = &piece.kind { text.clone() } else { String::new() }
+            };
+            line.pieces.iter().map(text).collect()
+        };
+        lines(scene, (View::Fleet, order), &setting, width, 3)
+            .iter()
+            .map(|line| words(line).trim_end().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn what_is_usual_is_told_where_there_is_room() {
+        let order = Some(Order { column: "util", is_inverted: true });
+        let tabs = |filter, width| written(filter, order, width)[2].clone();
+        assert!(tabs("", 120).ends_with("filter: none   sort: util inverted"), "{}", tabs("", 120));
+        assert!(tabs("", 60).ends_with("6 Events"), "{}", tabs("", 60));
+        let narrow = tabs("util<10", 50);
+        assert!(narrow.starts_with("1 Fleet  3  4") && narrow.contains("/util<10"), "{narrow}");
+        assert!(tabs("util<10", 120).contains("/util<10  0 of 1"), "{}", tabs("util<10", 120));
+    }
+
+    #[test]
+    fn the_clock_stays_longest() {
+        let title = |width| written("", None, width)[0].clone();
+        assert!(title(80).contains(" of 1 node fresh"), "{}", title(80));
+        assert!(title(44).contains("0/1 fresh 1 coming  00:00:00"), "{}", title(44));
+        assert!(title(20).ends_with(" 00:00:00"), "{}", title(20));
+        for width in 0..140 {
+            written("", None, width);
+        }
+    }
 }

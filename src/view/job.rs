@@ -37,7 +37,7 @@ pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -
     let picture = scene.picture;
     let mut turn = |step: Step| {
         if navigation.is_in_table() {
-            navigation.step_table(picture, step);
+            node::act(scene, navigation, &Command::Move(step));
         } else {
             navigation.step_job(picture, step);
         }

@@ -61,6 +61,13 @@ pub enum Kind {
     Spark(Vec<Option<f32>>),
     /// One column a device, each in its own tone.
     Strip(Vec<(Mark, Tone)>),
+    /// One row of a graph: two points a column, each of which fills so many quarters of the row.
+    Graph {
+        /// From left to right, 0 to 4 each.
+        points: Vec<u8>,
+        /// They fill it from the top.
+        hangs: bool,
+    },
     /// A thin horizontal line.
     Rule,
 }
@@ -182,6 +189,13 @@ impl Line {
     pub fn spark(self, points: Vec<Option<f32>>, tone: Tone) -> Self {
         let width = u16::try_from(points.len()).unwrap_or(u16::MAX);
         self.piece(Kind::Spark(points), tone, width)
+    }
+
+    /// Adds one row of a graph, two points a column.
+    #[must_use]
+    pub fn graph(self, points: Vec<u8>, hangs: bool, tone: Tone) -> Self {
+        let width = u16::try_from(points.len().div_ceil(2)).unwrap_or(u16::MAX);
+        self.piece(Kind::Graph { points, hangs }, tone, width)
     }
 
     /// Adds one mark a device, padded to so many columns.
@@ -321,9 +335,8 @@ mod tests {
     use super::*;
 
     fn text(line: &Line) -> String {
-        let own = |piece: &Piece| match &piece.kind {
-            Kind::Text(text) => text.clone(),
-            Kind::Bar(_) | Kind::Spark(_) | Kind::Strip(_) | Kind::Rule => "#".into(),
+        let own = |piece: &Piece| {
+            if let Kind::Text(text) = &piece.kind { text.clone() } else { "#".into() }
         };
         line.pieces.iter().map(own).collect()
     }

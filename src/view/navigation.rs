@@ -292,9 +292,8 @@ impl Navigation {
         self.cursor.is_some()
     }
 
-    /// Moves the cursor in the tables of the selected node, or scrolls its processes without one.
-    pub fn step_table(&mut self, picture: &Picture, step: Step) {
-        let Some(node) = self.node(picture) else { return };
+    /// Moves the cursor in the tables of a node, or scrolls its processes without one.
+    pub fn step_table(&mut self, node: &Node, step: Step) {
         let Some(at) = self.cursor_place(node) else {
             let count = uses(node).len();
             let scrolled = step.from(self.uses.top, count, self.uses.rows);
@@ -306,11 +305,9 @@ impl Navigation {
         self.cursor = spots.get(step.from(at, spots.len(), page)).cloned();
     }
 
-    /// Puts the cursor into the tables of the selected node.
-    pub fn enter_table(&mut self, picture: &Picture) {
-        if self.cursor.is_none()
-            && let Some(node) = self.node(picture)
-        {
+    /// Puts the cursor into the tables of a node.
+    pub fn enter_table(&mut self, node: &Node) {
+        if self.cursor.is_none() {
             self.cursor = self.spots(node).first().cloned();
         }
     }
@@ -509,14 +506,14 @@ mod tests {
         pictured.fleet = Fleet::new(vec![Arc::new(node.clone())].into());
         let mut navigation = Navigation::default();
         assert_eq!(navigation.cursor(&node), None);
-        navigation.enter_table(&pictured);
+        navigation.enter_table(&node);
         let mut seen = Vec::new();
         for _ in 0..5 {
             seen.push(match navigation.cursor(&node).unwrap() {
                 Spot::Device(uuid) => uuid.to_string(),
                 Spot::Use { pid, .. } => pid.to_string(),
             });
-            navigation.step_table(&pictured, Step::Down);
+            navigation.step_table(&node, Step::Down);
         }
         assert_eq!(seen, ["GPU-a", "GPU-b", "8", "9", "7"]);
         node.uses = node.uses.iter().filter(|used| used.pid != 8).cloned().collect();

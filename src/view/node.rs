@@ -1,18 +1,32 @@
 //! One node in full.
 
 use crate::view::Scene;
+use crate::view::dialog::Dialog;
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::{Navigation, Step};
+use crate::view::node::chart::Charts;
+use crate::view::node::tracks::Tracks;
 use crate::view::outcome::{Command, Outcome};
+use crate::view::taste::Density;
 
+mod chart;
 mod devices;
+mod facts;
 mod host;
 pub(crate) mod panel;
 mod processes;
+mod tracks;
+
+pub use chart::Metric;
 
 /// Where one is in a node.
 #[derive(Clone, Debug, Default)]
-pub struct Place {}
+pub struct Place {
+    /// How much is said of each thing, where that was chosen here.
+    density: Option<Density>,
+    charts: Charts,
+    tracks: Tracks,
+}
 
 /// What only the node view understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +37,30 @@ pub enum Own {
     Next,
     /// Show or hide the process table.
     Processes,
+    /// Say so much of each thing.
+    Density(Density),
+    /// Show or hide the chart.
+    Chart,
+    /// Choose what is charted.
+    Metrics,
+    /// Put this on the chart, or take it off.
+    Metric(Metric),
 }
 
 /// Does what was asked.
 pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Command) -> Outcome {
+    let node = navigation.node(scene.picture).map(|node| scene.taste.narrowed(node));
     match command {
-        Command::Move(step) => navigation.step_table(scene.picture, *step),
-        Command::Open => navigation.enter_table(scene.picture),
+        Command::Move(step) => {
+            if let Some(node) = node {
+                navigation.step_table(&node, *step);
+            }
+        }
+        Command::Open => {
+            if let Some(node) = node {
+                navigation.enter_table(&node);
+            }
+        }
         Command::Back if navigation.leave_table() => {}
         Command::Back
         | Command::Click(_)
@@ -44,12 +75,32 @@ pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Comma
 
 /// Does what only the node view understands.
 pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -> Outcome {
+    let place = &mut navigation.node_place;
     match own {
         Own::Previous => navigation.step_node(scene.picture, Step::Up),
         Own::Next => navigation.step_node(scene.picture, Step::Down),
         Own::Processes => navigation.shows_processes = !navigation.shows_processes,
+        Own::Density(density) => {
+            place.density = Some(density);
+            return Outcome::Say(told(density).to_owned());
+        }
+        Own::Chart => place.charts.is_shown = !place.charts.is_shown,
+        Own::Metrics => return Outcome::Open(Dialog::Charts(place.charts.menu(None))),
+        Own::Metric(metric) => {
+            place.charts.is_shown = true;
+            place.charts.toggle(metric);
+            return Outcome::Open(Dialog::Charts(place.charts.menu(Some(metric))));
+        }
     }
     Outcome::Nothing
+}
+
+const fn told(density: Density) -> &'static str {
+    match density {
+        Density::Auto => "density: auto",
+        Density::Full => "density: full",
+        Density::Compact => "density: compact",
+    }
 }
 
 /// Returns the selected node's panel, and more of the row under the cursor below it.
@@ -59,13 +110,15 @@ pub(crate) fn lines(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let Some(node) = navigation.node(scene.picture).cloned() else {
+    let Some(node) = navigation.node(scene.picture) else {
         return vec![Line::of("no nodes to watch", Tone::Faint).cut(width)];
     };
+    let node = scene.taste.narrowed(node);
+    navigation.node_place.tracks.record(&node, scene.picture.now);
     let has_detail = height >= 8;
     let room = height - usize::from(has_detail);
     let mut lines = panel::lines(scene, &node, navigation, width, room);
-    if let Some(detail) = panel::detail(&node, navigation, width).filter(|_| has_detail) {
+    if let Some(detail) = panel::detail(scene, &node, navigation, width).filter(|_| has_detail) {
         lines.resize(room, Line::new());
         lines.push(detail);
     }

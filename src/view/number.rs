@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::model::{Bytes, Percent, Reading};
+use crate::model::{Bytes, Celsius, Percent, Reading};
 use crate::view::line::UNKNOWN;
+use crate::view::taste::{MemoryUnit, Taste};
 
 /// Bytes in one GiB.
 const GIB: f64 = 1_073_741_824.0;
@@ -54,6 +55,108 @@ pub(crate) fn amount(bytes: Bytes) -> String {
         size if size >= 1.0 => format!("{size:.1}G"),
         size if size * 1024.0 >= 1.0 => format!("{:.0}M", size * 1024.0),
         size => format!("{:.0}K", size * 1024.0 * 1024.0),
+    }
+}
+
+/// How amounts of memory and temperatures are written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Units {
+    memory: MemoryUnit,
+    is_fahrenheit: bool,
+}
+
+impl Units {
+    /// Takes what somebody likes.
+    pub(crate) fn of(taste: &Taste) -> Self {
+        Self { memory: taste.unit, is_fahrenheit: taste.is_fahrenheit }
+    }
+
+    /// Writes a temperature in at most 5 columns: `61°`, `142F`.
+    pub(crate) fn degrees(self, heat: Celsius) -> String {
+        let celsius = heat.get();
+        if self.is_fahrenheit {
+            return format!("{:.0}F", celsius.mul_add(1.8, 32.0));
+        }
+        format!("{celsius:.0}°")
+    }
+
+    /// Returns the name of the unit, for titles.
+    pub(crate) const fn word(self) -> &'static str {
+        match self.memory {
+            MemoryUnit::Mb => "MB",
+            MemoryUnit::Mib => "MiB",
+            MemoryUnit::Gb => "GB",
+            MemoryUnit::Gib => "GiB",
+        }
+    }
+
+    /// Bytes in one unit.
+    const fn scale(self) -> f64 {
+        match self.memory {
+            MemoryUnit::Mb => 1e6,
+            MemoryUnit::Mib => 1_048_576.0,
+            MemoryUnit::Gb => 1e9,
+            MemoryUnit::Gib => GIB,
+        }
+    }
+
+    const fn is_small(self) -> bool {
+        matches!(self.memory, MemoryUnit::Mb | MemoryUnit::Mib)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
+    fn count(self, bytes: Bytes) -> f64 {
+        bytes.0 as f64 / self.scale()
+    }
+
+    /// Writes `used/total` without the unit; a dash when neither is known.
+    pub(crate) fn pair(self, used: Option<Bytes>, total: Option<Bytes>) -> String {
+        if used.is_none() && total.is_none() {
+            return UNKNOWN.to_owned();
+        }
+        let decimals = usize::from(!self.is_small());
+        let write = |bytes| or_unknown(bytes, |bytes| format!("{:.decimals$}", self.count(bytes)));
+        format!("{}/{}", write(used), write(total))
+    }
+
+    /// Writes `used/total` with the unit; what is large in the next one.
+    pub(crate) fn with_unit(self, used: Option<Bytes>, total: Option<Bytes>) -> String {
+        if self.memory == MemoryUnit::Gib {
+            return memory_with_unit(used, total);
+        }
+        let Some(total) = total else { return UNKNOWN.to_owned() };
+        let size = self.count(total);
+        let (scale, word, decimals) = match self.memory {
+            MemoryUnit::Gb if size >= 10_000.0 => (1000.0, "TB", 1),
+            MemoryUnit::Gb if size < 100.0 => (1.0, self.word(), 1),
+            MemoryUnit::Mb | MemoryUnit::Mib | MemoryUnit::Gb | MemoryUnit::Gib => {
+                (1.0, self.word(), 0)
+            }
+        };
+        let used = or_unknown(used, |used| format!("{:.decimals$}", self.count(used) / scale));
+        format!("{used}/{:.decimals$} {word}", size / scale)
+    }
+
+    /// Writes one amount with a letter for its unit, in at most 7 columns.
+    pub(crate) fn amount(self, bytes: Bytes) -> String {
+        if self.memory == MemoryUnit::Gib {
+            return amount(bytes);
+        }
+        if self.memory == MemoryUnit::Gb {
+            return match self.count(bytes) {
+                size if size >= 1_000.0 => format!("{:.1}T", size / 1e3),
+                size if size >= 1.0 => format!("{size:.1}G"),
+                size if size * 1e3 >= 1.0 => format!("{:.0}M", size * 1e3),
+                size => format!("{:.0}K", size * 1e6),
+            };
+        }
+        match self.count(bytes) {
+            size if size >= 999_999.5 => {
+                let step = if self.memory == MemoryUnit::Mb { 1e3 } else { 1024.0 };
+                format!("{:.0}G", size / step)
+            }
+            size => format!("{size:.0}M"),
+        }
     }
 }
 
@@ -155,9 +258,33 @@ mod tests {
         for (bytes, text) in
             [(0, "0K"), (512 << 20, "512M"), (77 << 30, "77.0G"), (2_000 << 30, "2.0T")]
         {
-            assert_eq!(amount(Bytes(bytes)), text);
+            assert_eq!(Units::default().amount(Bytes(bytes)), text);
         }
         assert_eq!(memory_with_unit(Some(Bytes(5 << 40)), Some(Bytes(20 << 40))), "5.0/20.0 TiB");
+    }
+
+    #[test]
+    fn memory_and_heat_are_written_as_somebody_likes() {
+        let units = |memory, is_fahrenheit| Units { memory, is_fahrenheit };
+        let (used, total) = (Some(Bytes(72 << 30)), Some(Bytes(80 << 30)));
+        for (memory, pair, whole, amount) in [
+            (MemoryUnit::Gib, "72.0/80.0", "72.0/80.0 GiB", "72.0G"),
+            (MemoryUnit::Mib, "73728/81920", "73728/81920 MiB", "73728M"),
+            (MemoryUnit::Gb, "77.3/85.9", "77.3/85.9 GB", "77.3G"),
+            (MemoryUnit::Mb, "77309/85899", "77309/85899 MB", "77309M"),
+        ] {
+            let units = units(memory, false);
+            assert_eq!(units.pair(used, total), pair);
+            assert_eq!(units.with_unit(used, total), whole);
+            assert_eq!(units.amount(Bytes(72 << 30)), amount);
+        }
+        assert_eq!(units(MemoryUnit::Mib, false).amount(Bytes(1 << 40)), "1024G");
+        assert_eq!(units(MemoryUnit::Gib, false).amount(Bytes(0)), "0K");
+        assert_eq!(Units::default().with_unit(None, Some(Bytes(20 << 40))), "–/20.0 TiB");
+        assert_eq!(Units::default().pair(None, None), "–");
+        let heat = Celsius::new(61.0).unwrap();
+        assert_eq!(units(MemoryUnit::Gib, false).degrees(heat), "61°");
+        assert_eq!(units(MemoryUnit::Gib, true).degrees(heat), "142F");
     }
 
     #[test]

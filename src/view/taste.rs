@@ -2,6 +2,10 @@
 
 use crate::view::line::Tone;
 
+pub use only::{NameColumns, Only, ProcessKinds, Visible};
+
+mod only;
+
 /// How things are shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Taste {
@@ -13,6 +17,12 @@ pub struct Taste {
     pub device: Thresholds,
     /// Temperatures are shown in degrees Fahrenheit.
     pub is_fahrenheit: bool,
+    /// In which unit memory is written.
+    pub unit: MemoryUnit,
+    /// In graphs the newest stands on the left.
+    pub is_chart_reversed: bool,
+    /// Which devices and processes are shown, and what names a device.
+    pub only: Only,
     /// How much a node's panel says of each device and of the machine.
     pub density: Density,
     /// Nothing may be changed on any node.
@@ -31,6 +41,20 @@ pub enum Density {
     Compact,
 }
 
+/// A unit of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemoryUnit {
+    /// Millions of bytes.
+    Mb,
+    /// 2^20 bytes.
+    Mib,
+    /// Billions of bytes.
+    Gb,
+    /// 2^30 bytes.
+    #[default]
+    Gib,
+}
+
 /// At which shares a load turns middling and high.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Thresholds {
@@ -47,6 +71,9 @@ impl Default for Taste {
             memory: Thresholds { middling: 10.0, high: 80.0 },
             device: Thresholds { middling: 60.0, high: 85.0 },
             is_fahrenheit: false,
+            unit: MemoryUnit::default(),
+            is_chart_reversed: false,
+            only: Only::default(),
             density: Density::Auto,
             is_readonly: false,
         }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use gtop::fleet::{Fleet, Folding, Node};
 use gtop::model::{
-    BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, Device, DeviceFault,
-    DeviceUse, DevicesReading, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading,
-    JobId, Link, Megahertz, NodeName, Percent, Pressure, ProcessKey, ProcessReading,
-    ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source, SourceFault,
-    SourceFaultKind, Space, Throttle, UsesReading, Watts,
+    BackendReading, BackendState, Bytes, Celsius, ComputeMode, Counter, CpuTicks, Device,
+    DeviceDetails, DeviceFault, DeviceStatics, DeviceUse, DevicesReading, Fault, FaultKind, Hello,
+    HostFacts, HostReading, HostSlowReading, JobId, Link, Megahertz, NodeName, Percent, Pressure,
+    ProcessKey, ProcessReading, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source,
+    SourceFault, SourceFaultKind, Space, Throttle, TpuCore, TpuDetails, UseKind, UsesReading,
+    Vendor, Watts,
 };
 use gtop::time::Timestamp;
 
@@ -526,4 +527,151 @@ pub fn changing(makers: &mut [Maker], second: u64) -> Fleet {
         maker.folding.sample(sample);
     }
     Fleet::new(makers.iter().map(|maker| maker.folding.node()).collect::<Vec<_>>().into())
+}
+
+/// A device that tells everything there is to tell.
+fn talkative(device: &mut Device) {
+    let percent = |share: f32| Reading::judged(Percent::new(share));
+    let index = device.index.get().unwrap();
+    device.fan = percent(40.0 + index as f32);
+    device.ecc_corrected = Reading::Known(3);
+    device.details = DeviceDetails {
+        encoder: percent(7.0),
+        decoder: percent(12.0),
+        compute_mode: Reading::Known(ComputeMode::ExclusiveProcess),
+        display_active: Reading::Known(false),
+        remapped_corrected: Reading::Known(u64::from(index)),
+        remapped_uncorrected: Reading::Known(0),
+        remapping_pending: Reading::Known(index == 2),
+        remapping_failed: Reading::Known(false),
+        bar1_used: Reading::Known(Bytes(6 << 30)),
+        bar1_total: Reading::Known(Bytes(128 << 30)),
+        sm_active: percent(81.0),
+        sm_occupancy: percent(44.0),
+        tensor_active: percent(63.0),
+        pcie_received: Reading::Known(Bytes(11_400_000_000)),
+        pcie_sent: Reading::Known(Bytes(640_000_000)),
+        nvlink_received: Reading::Known(Bytes(212_000_000_000)),
+        nvlink_sent: Reading::Known(Bytes(208_000_000_000)),
+        ..DeviceDetails::default()
+    }
+    .shared();
+}
+
+/// A node whose devices tell everything there is to tell.
+pub fn rich(node: &str) -> Maker {
+    let mut maker = throttled(node);
+    maker.devices.truncate(4);
+    maker.uses.truncate(4);
+    maker.processes.truncate(4);
+    maker.devices.iter_mut().for_each(talkative);
+    for used in &mut maker.uses {
+        used.kind = Reading::Known(UseKind::Compute);
+        used.memory_utilization = Reading::judged(Percent::new(38.0));
+    }
+    maker
+}
+
+fn measured_slices(node: &str) -> Maker {
+    let mut maker = split(node);
+    for (number, device) in (1..).zip(&mut maker.devices[1..3]) {
+        device.details = DeviceDetails {
+            graphics_active: Reading::judged(Percent::new(20.0 * number as f32)),
+            sm_active: Reading::judged(Percent::new(17.0 * number as f32)),
+            bar1_used: Reading::Known(Bytes(2 << 20)),
+            bar1_total: Reading::Known(Bytes(64 << 30)),
+            ..DeviceDetails::default()
+        }
+        .shared();
+        device.statics = DeviceStatics {
+            gpu_instance: Reading::Known(number),
+            compute_instance: Reading::Known(0),
+            ..DeviceStatics::default()
+        }
+        .shared();
+    }
+    maker
+}
+
+fn chips(node: &str) -> Maker {
+    let mut maker = Maker::new(node).devices(&[71.0, 68.0, 0.0, 0.0]);
+    for (device, place) in maker.devices.iter_mut().zip(0_u64..) {
+        *device = Device {
+            uuid: format!("TPU-{node}-{place}").into(),
+            index: device.index,
+            vendor: Reading::Known(Vendor::Google),
+            name: Reading::Known("TPU v5e".into()),
+            utilization: if place < 2 {
+                device.utilization
+            } else {
+                Reading::Unknown(Reason::NoWorkload)
+            },
+            memory_total: Reading::Known(Bytes(17_044_078_592)),
+            memory_used: if place < 2 {
+                Reading::Known(Bytes(13_000_000_000 + place * 400_000_000))
+            } else {
+                Reading::Unknown(Reason::NoWorkload)
+            },
+            temperature: Reading::Unknown(Reason::NotSupported),
+            power: Reading::Unknown(Reason::NotSupported),
+            power_limit: Reading::Unknown(Reason::NotSupported),
+            sm_clock: Reading::Unknown(Reason::NotSupported),
+            tpu: TpuDetails {
+                is_held: Reading::Known(place < 3),
+                nodes: Reading::Known(format!("/dev/vfio/{place}").into()),
+                bandwidth: if place < 2 {
+                    Reading::judged(Percent::new(33.0))
+                } else {
+                    Reading::Unknown(Reason::NoWorkload)
+                },
+                queue: if place < 2 { Reading::Known(2) } else { Reading::default() },
+                by_core: if place < 2 {
+                    let core =
+                        |share| TpuCore { utilization: Percent::new(share), ..TpuCore::default() };
+                    Reading::Known(vec![core(70.0), core(66.0)].into())
+                } else {
+                    Reading::default()
+                },
+                ..TpuDetails::default()
+            }
+            .shared(),
+            ..Device::default()
+        };
+    }
+    maker.process(0, 7_001, "alice", "", "python train.py").process(
+        1,
+        7_001,
+        "alice",
+        "",
+        "python train.py",
+    )
+}
+
+fn cards(node: &str) -> Maker {
+    let mut maker = Maker::new(node).devices(&[88.0, 0.0]);
+    for device in &mut maker.devices {
+        device.vendor = Reading::Known(Vendor::Amd);
+        device.name = Reading::Known("AMD Instinct MI300X".into());
+        device.memory_total = Reading::Known(Bytes(192 << 30));
+        device.power_limit = Reading::judged(Watts::new(750.0));
+        device.performance_state = Reading::Unknown(Reason::NotSupported);
+        device.mig = Reading::Unknown(Reason::NotSupported);
+        device.details = DeviceDetails {
+            junction_temperature: Reading::judged(Celsius::new(83.0)),
+            fan_rpm: Reading::Known(2_150),
+            video: Reading::judged(Percent::new(3.0)),
+            performance_level: Reading::Known("auto".into()),
+            compute_partition: Reading::Known("SPX".into()),
+            memory_partition: Reading::Known("NPS1".into()),
+            ..DeviceDetails::default()
+        }
+        .shared();
+    }
+    maker.process(0, 31_337, "bob", "", "vllm serve")
+}
+
+/// A node each of what tells everything, of slices, of TPU chips and of AMD's cards.
+pub fn accelerators() -> Fleet {
+    let nodes = [rich("gpu01"), measured_slices("gpu02"), chips("tpu01"), cards("amd01")];
+    Fleet::new(nodes.map(|maker| maker.up().node()).to_vec().into())
 }

@@ -1,8 +1,19 @@
-//! The view of node, in every look and on every kind of fleet.
+//! The view of node: in every look, on every kind of fleet, in every density, with its charts.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crossterm::event::KeyCode;
+use gtop::fleet::Fleet;
+use gtop::tui::{Keymap, Stage};
+use gtop::view::{Density, MemoryUnit, NameColumns, Only, Taste};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 
-use crate::harness::{check_fleets, check_looks};
+use crate::fleets::{self, NOW};
+use crate::harness::{
+    ASCII, DARK, SIZES, check, check_fleets, check_looks, check_sizes, draw, press, stage, text,
+};
 
 const KEYS: &[KeyCode] = &[KeyCode::Char('3')];
 
@@ -14,4 +25,173 @@ fn node_in_every_look() {
 #[test]
 fn node_on_every_kind_of_fleet() {
     check_fleets("node", KEYS);
+}
+
+/// Opens the node at this place of the list, then presses letters.
+fn keys(place: usize, letters: &str) -> Vec<KeyCode> {
+    let mut keys = vec![KeyCode::Down; place];
+    keys.push(KeyCode::Char('3'));
+    keys.extend(letters.chars().map(KeyCode::Char));
+    keys
+}
+
+#[test]
+fn a_node_in_every_density() {
+    let fleet = fleets::accelerators();
+    for (letter, name) in [("a", "auto"), ("f", "full"), ("c", "compact")] {
+        check_sizes(&format!("node-density-{name}"), &fleet, &keys(0, letter), DARK);
+    }
+    check_sizes("node-density-ascii", &fleet, &keys(0, "f"), ASCII);
+}
+
+#[test]
+fn slices_chips_and_cards_tell_what_they_have() {
+    let fleet = fleets::accelerators();
+    for (place, name) in [(1, "slices"), (2, "chips"), (3, "cards")] {
+        check_sizes(&format!("node-of-{name}"), &fleet, &keys(place, ""), DARK);
+        let mut full = stage(fleet.clone(), DARK);
+        press(&mut full, &keys(place, "f"));
+        check(&format!("node-of-{name}-full-120x40"), &draw(&mut full, 120, 40));
+    }
+}
+
+/// Looks at a node that works for two minutes, second by second; returns the last frame.
+fn watched(stage: &mut Stage, width: u16, height: u16, letters: &str) -> Buffer {
+    let mut makers = vec![fleets::rich("gpu01").up()];
+    let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+    for second in 1..=119 {
+        let now = NOW.plus(Duration::from_secs(second));
+        stage.show(fleets::changing(&mut makers, second), now);
+        if second == 1 {
+            for letter in letters.chars() {
+                let code = KeyCode::Char(letter);
+                stage.press(crossterm::event::KeyEvent::from(code), now);
+            }
+        }
+        // Every second is recorded, whatever the size.
+        stage.draw(now, &mut Buffer::empty(Rect::new(0, 0, 1, 9)));
+        if second == 119 {
+            stage.draw(now, &mut buffer);
+        }
+    }
+    buffer
+}
+
+#[test]
+fn the_last_minutes_stand_in_graphs() {
+    for (name, look) in [("dark", DARK), ("ascii", ASCII)] {
+        for (width, height) in SIZES {
+            for (what, letters) in [("graphs", "f"), ("chart", "g")] {
+                let mut stage = stage(Fleet::default(), look);
+                let buffer = watched(&mut stage, width, height, letters);
+                check(&format!("node-{what}-{name}-{width}x{height}"), &buffer);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_charted_is_chosen_from_a_menu() {
+    let mut menu = stage(Fleet::default(), DARK);
+    // Power and temperature are added to what is charted.
+    check("node-chart-menu-120x40", &watched(&mut menu, 120, 40, "Gpt"));
+    menu.press(crossterm::event::KeyEvent::from(KeyCode::Esc), NOW);
+    let screen = text(&watched(&mut menu, 120, 40, "")).join("\n");
+    for word in ["0 util", "0 mem", "0 power", "0 temp"] {
+        assert!(screen.contains(word), "{word}: {screen}");
+    }
+}
+
+#[test]
+fn a_chart_can_run_the_other_way() {
+    let taste = Taste { is_chart_reversed: true, ..Taste::default() };
+    let mut stage = stage(Fleet::default(), DARK).with(taste, Keymap::default());
+    check("node-chart-reversed-120x40", &watched(&mut stage, 120, 40, "g"));
+}
+
+fn shown(fleet: Fleet, taste: Taste, keys: &[KeyCode]) -> Vec<String> {
+    let mut stage = stage(fleet, DARK).with(taste, Keymap::default());
+    press(&mut stage, keys);
+    text(&draw(&mut stage, 200, 50))
+}
+
+#[test]
+fn units_are_as_somebody_likes_them() {
+    let taste = Taste { is_fahrenheit: true, unit: MemoryUnit::Mib, ..Taste::default() };
+    let screen = shown(fleets::accelerators(), taste, &keys(0, "")).join("\n");
+    for word in ["MiB", "/81559", "145F", "175F"] {
+        assert!(screen.contains(word), "{word}: {screen}");
+    }
+    assert!(!screen.contains('°') && !screen.contains("GiB"), "{screen}");
+}
+
+#[test]
+fn only_what_is_asked_for_is_shown() {
+    let only = Only {
+        devices: Some(BTreeSet::from([1, 2])),
+        pids: BTreeSet::from([41_211]),
+        names: NameColumns { has_index: true, has_name: false, has_uuid: true },
+        ..Only::default()
+    };
+    let taste = Taste { only, density: Density::Compact, ..Taste::default() };
+    let screen = shown(fleets::accelerators(), taste, &keys(0, "")).join("\n");
+    for word in ["GPU-gpu01-1", "GPU-gpu01-2", "41211", "UUID", "2× H100"] {
+        assert!(screen.contains(word), "{word}: {screen}");
+    }
+    for word in ["GPU-gpu01-0", "GPU-gpu01-3", "41222", " NAME "] {
+        assert!(!screen.contains(word), "{word}: {screen}");
+    }
+}
+
+#[test]
+fn the_cursor_says_what_is_not_known_and_why() {
+    let fleet = fleets::accelerators();
+    let mut chips = stage(fleet, DARK);
+    let mut pressed = keys(2, "");
+    pressed.extend([KeyCode::Enter, KeyCode::Down, KeyCode::Down]);
+    press(&mut chips, &pressed);
+    let screen = text(&draw(&mut chips, 200, 50));
+    let detail = &screen[screen.len() - 2];
+    assert!(detail.contains("util, memory, bw: no workload"), "{detail}");
+    assert!(detail.contains("temp, power, limit, clocks: not supported"), "{detail}");
+}
+
+#[test]
+fn names_of_any_script_leave_columns_where_they_are() {
+    let mut hostile = stage(fleets::rare(), DARK);
+    press(&mut hostile, &keys(0, ""));
+    for width in [80, 120, 200] {
+        let buffer = draw(&mut hostile, width, 50);
+        let rows = || 0..buffer.area.height;
+        let at = |y: u16, word: &str| {
+            let cells = word.chars().count() as u16;
+            (0..width.saturating_sub(cells)).find(|x| {
+                let own = (*x..x + cells).map(|x| buffer[(x, y)].symbol());
+                own.collect::<String>() == word
+            })
+        };
+        let titles = rows().find(|y| at(*y, "GPU-MEM").is_some()).unwrap();
+        let (memory, command) = (at(titles, "GPU-MEM").unwrap(), at(titles, "COMMAND").unwrap());
+        assert_eq!(buffer[(memory + 6, titles + 1)].symbol(), "G");
+        assert_eq!(buffer[(command, titles + 1)].symbol(), "日");
+        for y in rows() {
+            let harmless = |x| !buffer[(x, y)].symbol().contains(char::is_control);
+            assert!((0..width).all(harmless));
+        }
+    }
+}
+
+#[test]
+fn unlikely_sizes_harm_no_graph() {
+    for letters in ["f", "g", "fgG", "cp"] {
+        let mut stage = stage(fleets::accelerators(), DARK);
+        for place in [0, 2] {
+            press(&mut stage, &keys(place, letters));
+            for width in [1, 2, 5, 9, 17, 33, 36, 39, 71, 72, 80, 99, 160, 333, 700] {
+                for height in [1, 3, 7, 8, 9, 13, 24, 40, 90] {
+                    draw(&mut stage, width, height);
+                }
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Keys of the view of a node.
 
 use super::{Action, Binding, hint, pair};
-use crate::view::{Deed, Key, Named, View, node};
+use crate::view::{Deed, Density, Key, Named, View, node};
 
 pub(super) const BINDINGS: &[Binding] = &[
     Binding {
@@ -24,6 +24,41 @@ pub(super) const BINDINGS: &[Binding] = &[
         action: Action::View(Deed::Node(node::Own::Processes)),
         help: "processes on or off",
         hint: Some(hint("processes")),
+    },
+    Binding {
+        name: "node.chart",
+        keys: &[Key::Letter('g')],
+        action: Action::View(Deed::Node(node::Own::Chart)),
+        help: "chart on or off: graphs of each device",
+        hint: Some(pair("chart", "node.metrics")),
+    },
+    Binding {
+        name: "node.metrics",
+        keys: &[Key::Letter('G')],
+        action: Action::View(Deed::Node(node::Own::Metrics)),
+        help: "choose what is charted, four metrics at most",
+        hint: None,
+    },
+    Binding {
+        name: "node.auto",
+        keys: &[Key::Letter('a')],
+        action: Action::View(Deed::Node(node::Own::Density(Density::Auto))),
+        help: "as much as there is room for",
+        hint: None,
+    },
+    Binding {
+        name: "node.full",
+        keys: &[Key::Letter('f')],
+        action: Action::View(Deed::Node(node::Own::Density(Density::Full))),
+        help: "everything: two lines a device, graphs of the machine",
+        hint: Some(pair("density", "node.compact")),
+    },
+    Binding {
+        name: "node.compact",
+        keys: &[Key::Letter('c')],
+        action: Action::View(Deed::Node(node::Own::Density(Density::Compact))),
+        help: "a line for each device, few for the machine",
+        hint: None,
     },
     Binding {
         name: "node.overview",

@@ -1,12 +1,15 @@
-//! The machine itself, in a few short items.
+//! The machine itself: in a few short items, or with its last minutes as graphs.
 
 use std::time::Duration;
 
-use crate::fleet::{Metric, Node, Traffic};
-use crate::model::{Bytes, Percent, Source, stale_after};
+use crate::fleet::{Metric, Node, Totals, Traffic};
+use crate::model::{Bytes, Freshness, Link, Percent, Source, stale_after};
 use crate::time::Timestamp;
+use crate::view::Scene;
+use crate::view::graph::{Graph, span};
 use crate::view::line::{Line, Tone, UNKNOWN, flow};
-use crate::view::number::{gib, lasting, memory_with_unit, percent, rate, share};
+use crate::view::node::tracks::{Track, Tracks, filled};
+use crate::view::number::{Units, gib, lasting, percent, rate, share};
 
 /// Points of the processor's track.
 const CPU_POINTS: usize = 20;
@@ -15,39 +18,214 @@ const MOST_PATIENCE: usize = 60;
 /// A file system fuller than this is worth a word.
 const FULL_PERCENT: f32 = 90.0;
 
+/// Lines of the host in full, without its items.
+pub(crate) const FULL: usize = 13;
+/// Rows of the upper graphs and of the lower ones.
+const GRAPH_ROWS: u16 = 5;
+/// Columns a graph takes at least; in fewer there is only one beside another.
+const LEAST_GRAPH: u16 = 36;
+
 /// Returns the host lines, at most so many; empty when the host said nothing yet.
-pub(crate) fn lines(node: &Node, now: Timestamp, width: u16, most: usize) -> Vec<Line> {
-    let freshness = node.host_freshness(now);
-    if freshness == crate::model::Freshness::Missing {
-        return Vec::new();
-    }
-    let is_old = !freshness.is_fresh() || node.link != crate::model::Link::Up;
-    let lines = flow(items(node, now, width), 3, width, most);
-    if is_old { lines.into_iter().map(Line::faded).collect() } else { lines }
+pub(crate) fn lines(scene: Scene<'_>, node: &Node, width: u16, most: usize) -> Vec<Line> {
+    let now = scene.picture.now;
+    let units = Units::of(scene.taste);
+    told(node, now, || flow(items(node, now, width, units), 3, width, most))
 }
 
-fn items(node: &Node, now: Timestamp, width: u16) -> Vec<Line> {
+/// Returns the lines unless the host said nothing yet, faded when they are old.
+fn told(node: &Node, now: Timestamp, lines: impl FnOnce() -> Vec<Line>) -> Vec<Line> {
+    let freshness = node.host_freshness(now);
+    if freshness == Freshness::Missing {
+        return Vec::new();
+    }
+    let is_old = !freshness.is_fresh() || node.link != Link::Up;
+    if is_old { lines().into_iter().map(Line::faded).collect() } else { lines() }
+}
+
+/// Returns the host with its last minutes as graphs: processors over memory and swap on the left,
+/// device memory over device load on the right, and what else there is to say below.
+pub(crate) fn full(
+    scene: Scene<'_>,
+    node: &Node,
+    tracks: &Tracks,
+    width: u16,
+    most: usize,
+) -> Vec<Line> {
+    let now = scene.picture.now;
+    let units = Units::of(scene.taste);
+    told(node, now, || {
+        let is_double = width >= LEAST_GRAPH * 2 && !node.devices.is_empty();
+        let own = if is_double { (width - 3) / 2 } else { width };
+        let graph = Graph {
+            width: own,
+            height: GRAPH_ROWS,
+            hangs: false,
+            is_reversed: scene.taste.is_chart_reversed,
+        };
+        let (count, _) = span(own, now);
+        let left = machine(scene, node, tracks, graph, count);
+        let mut lines = if is_double {
+            let right = devices(scene, node, graph, count);
+            let beside = |(left, right): (Line, Line)| {
+                let gap = (own + 3).saturating_sub(left.width());
+                left.gap(gap).then(right)
+            };
+            left.into_iter().zip(right).map(beside).collect()
+        } else {
+            left
+        };
+        let rest = others(node, units);
+        lines.extend(flow(rest, 3, width, most.saturating_sub(lines.len())));
+        lines.truncate(most);
+        lines.into_iter().map(|line| line.cut(width)).collect()
+    })
+}
+
+/// Puts two graphs one over the other, the times between them.
+fn stacked(
+    graph: Graph,
+    upper: (Line, &[Option<f32>], Tone),
+    lower: (Line, &[Option<f32>], Tone),
+) -> Vec<Line> {
+    let hanging = Graph { hangs: true, ..graph };
+    let mut lines = vec![upper.0.cut(graph.width)];
+    lines.extend(graph.rows(upper.1, upper.2));
+    lines.push(graph.ticks());
+    lines.extend(hanging.rows(lower.1, lower.2));
+    lines.push(lower.0.cut(graph.width));
+    lines
+}
+
+fn machine(
+    scene: Scene<'_>,
+    node: &Node,
+    tracks: &Tracks,
+    graph: Graph,
+    count: usize,
+) -> Vec<Line> {
+    let now = scene.picture.now;
+    let units = Units::of(scene.taste);
     let fast = &node.host.fast;
+    let cpu = track(node, ("", Metric::Cpu), Some(&Source::host()), now, count);
+    let memory = tracks.last(node, &Track::HostMemory, now, count);
+    let share = filled(fast.memory_total.get(), fast.memory_available.get());
+    let mut below = labelled("MEM")
+        .right(&percent(share), 3, Tone::Strong)
+        .text("% ", Tone::Faint)
+        .text(units.with_unit(host_memory(node), fast.memory_total.get()), Tone::Plain);
+    let swap_share = filled(fast.swap_total.get(), fast.swap_free.get());
+    if let Some(total) = fast.swap_total.get().filter(|total| total.0 > 0) {
+        let used = fast.swap_free.get().map(|free| Bytes(total.0.saturating_sub(free.0)));
+        below = below
+            .gap(3)
+            .then(labelled("SWAP"))
+            .right(&percent(swap_share), 3, Tone::Strong)
+            .text("% ", Tone::Faint)
+            .text(units.with_unit(used, Some(total)), Tone::Plain);
+    }
+    let above = processors(node, now, 0).gap(3).then(load(node));
+    let mut lines = stacked(
+        graph,
+        (above, &cpu, scene.taste.load.tone(share_of_cpu(node))),
+        (below, &memory, scene.taste.memory.tone(share)),
+    );
+    // The last row of memory gives way to swap space where some of it is used.
+    if swap_share.is_some_and(|share| share > 0.0) {
+        let swap = tracks.last(node, &Track::Swap, now, count);
+        let row = Graph { height: 1, ..graph }.rows(&swap, Tone::Warn).pop();
+        let place = lines.len().saturating_sub(2);
+        if let (Some(slot), Some(row)) = (lines.get_mut(place), row) {
+            *slot = row;
+        }
+    }
+    lines
+}
+
+fn devices(scene: Scene<'_>, node: &Node, graph: Graph, count: usize) -> Vec<Line> {
+    let now = scene.picture.now;
+    let totals = Totals::of_devices(node);
+    let both = totals.memory_used.zip(totals.memory_total);
+    let memory = both.and_then(|(used, total)| Percent::of(used.0, total.0)).map(Percent::get);
+    let load = totals.utilization.map(Percent::get);
+    let words = |word: &str, share: Option<f32>| {
+        labelled(word).right(&percent(share), 3, Tone::Strong).text("%", Tone::Faint)
+    };
+    let amount = Units::of(scene.taste).with_unit(totals.memory_used, totals.memory_total);
+    let above = words("DEVICE MEM", memory).gap(1).text(amount, Tone::Plain);
+    let counted = format!(" mean of {}", totals.utilization_devices);
+    let below = words("DEVICE UTIL", load).text(counted, Tone::Faint);
+    stacked(
+        graph,
+        (above, &mean(node, Metric::Memory, now, count), scene.taste.memory.tone(memory)),
+        (below, &mean(node, Metric::Utilization, now, count), scene.taste.load.tone(load)),
+    )
+}
+
+/// Returns the mean over the devices second by second; memory counts by its size.
+fn mean(node: &Node, metric: Metric, now: Timestamp, count: usize) -> Vec<Option<f32>> {
+    let mut sums = vec![(0.0_f32, 0.0_f32); count];
+    for (place, device) in node.devices.iter().enumerate() {
+        if device.parent.is_some() {
+            continue;
+        }
+        let weight = match metric {
+            Metric::Memory => device.memory_total.get().map_or(0.0, single_gib),
+            Metric::Utilization | Metric::Cpu => 1.0,
+        };
+        let points =
+            track(node, (&device.uuid, metric), node.device_sources.get(place), now, count);
+        for ((sum, weights), point) in sums.iter_mut().zip(points) {
+            if let Some(share) = point {
+                *sum += share * weight;
+                *weights += weight;
+            }
+        }
+    }
+    sums.into_iter().map(|(sum, weights)| (weights > 0.0).then(|| sum / weights)).collect()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a weight needs few digits")]
+fn single_gib(bytes: Bytes) -> f32 {
+    gib(bytes) as f32
+}
+
+fn share_of_cpu(node: &Node) -> Option<f32> {
+    share(node.host.cpu)
+}
+
+fn host_memory(node: &Node) -> Option<Bytes> {
+    let fast = &node.host.fast;
+    let both = fast.memory_total.get().zip(fast.memory_available.get());
+    both.map(|(total, available)| Bytes(total.0.saturating_sub(available.0)))
+}
+
+fn items(node: &Node, now: Timestamp, width: u16, units: Units) -> Vec<Line> {
     let points = if width >= 100 { CPU_POINTS } else { CPU_POINTS / 2 };
-    let mut items = vec![processors(node, now, points), load(node)];
-    let used = fast.memory_total.get().zip(fast.memory_available.get());
-    let used = used.map(|(total, available)| Bytes(total.0.saturating_sub(available.0)));
-    items.push(labelled("MEM").text(memory_with_unit(used, fast.memory_total.get()), Tone::Plain));
+    let memory = units.with_unit(host_memory(node), node.host.fast.memory_total.get());
+    let mut items =
+        vec![processors(node, now, points), load(node), labelled("MEM").text(memory, Tone::Plain)];
+    items.extend(swap(node, units));
+    items.extend(others(node, units));
+    items
+}
+
+/// What graphs do not show.
+fn others(node: &Node, units: Units) -> Vec<Line> {
+    let mut items = Vec::new();
     let groups = [
         ("NET", &node.host.network, ["↓", "↑"]),
         ("IB", &node.host.infiniband, ["↓", "↑"]),
         ("DISK", &node.host.disks, ["r", "w"]),
     ];
     items.extend(groups.iter().filter_map(|(word, list, signs)| traffic(word, list, *signs)));
-    if let Some(degrees) = node.host.slow.temperature.get() {
-        items.push(labelled("TEMP").text(format!("{:>3.0}°", degrees.get()), Tone::Plain));
+    if let Some(heat) = node.host.slow.temperature.get() {
+        items.push(labelled("TEMP").text(format!("{:>4}", units.degrees(heat)), Tone::Plain));
     }
-    if let Some(seconds) = fast.uptime_seconds.get() {
+    if let Some(seconds) = node.host.fast.uptime_seconds.get() {
         items.push(labelled("UP").text(lasting(Duration::from_secs(seconds)), Tone::Plain));
     }
     items.extend(pressure(node));
-    items.extend(swap(node));
-    items.extend(fullest(node));
+    items.extend(fullest(node, units));
     items
 }
 
@@ -59,7 +237,7 @@ fn processors(node: &Node, now: Timestamp, points: usize) -> Line {
     let cpu = share(node.host.cpu);
     let line = labelled("CPU")
         .right(&percent(cpu), 3, Tone::Strong)
-        .text("% ", Tone::Faint)
+        .text(if points > 0 { "% " } else { "%" }, Tone::Faint)
         .spark(track(node, ("", Metric::Cpu), Some(&Source::host()), now, points), Tone::Mid);
     match node.hello.as_ref().map(|hello| hello.host.cpus) {
         Some(cpus) if cpus > 0 => line.text(format!(" of {cpus}"), Tone::Faint),
@@ -100,14 +278,14 @@ fn pressure(node: &Node) -> Option<Line> {
     })
 }
 
-fn swap(node: &Node) -> Option<Line> {
+fn swap(node: &Node, units: Units) -> Option<Line> {
     let (total, free) = (node.host.fast.swap_total.get()?, node.host.fast.swap_free.get()?);
     let used = Bytes(total.0.saturating_sub(free.0));
     (used.mib() > 0)
-        .then(|| labelled("SWAP").text(memory_with_unit(Some(used), Some(total)), Tone::Plain))
+        .then(|| labelled("SWAP").text(units.with_unit(Some(used), Some(total)), Tone::Plain))
 }
 
-fn fullest(node: &Node) -> Option<Line> {
+fn fullest(node: &Node, units: Units) -> Option<Line> {
     let filled = |space: &crate::model::Space| {
         Percent::of(space.total.0.saturating_sub(space.free.0), space.total.0).map(Percent::get)
     };
@@ -119,7 +297,7 @@ fn fullest(node: &Node) -> Option<Line> {
         .filter_map(|space| Some((space, filled(space)?)))
         .max_by(|(_, one), (_, other)| one.total_cmp(other))?;
     let tone = if part >= FULL_PERCENT { Tone::Warn } else { Tone::Plain };
-    let free = format!("{part:.0}% full, {:.0} GiB free", gib(space.free));
+    let free = format!("{part:.0}% full, {} free", units.amount(space.free));
     Some(labelled(&space.path).text(free, tone))
 }
 

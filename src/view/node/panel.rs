@@ -9,16 +9,25 @@ use crate::view::Scene;
 use crate::view::condition::{Standing, own_notes, whole_story};
 use crate::view::line::{Line, Tone, cut, width_of};
 use crate::view::navigation::{Navigation, Spot, uses};
-use crate::view::node::{devices, host, processes};
+use crate::view::node::tracks::Track;
+use crate::view::node::{Metric, Place, chart, devices, host, processes};
 use crate::view::number::age;
 use crate::view::picture::Picture;
+use crate::view::taste::Density;
 
 /// Rows the process table gets at least, where it is shown.
 const LEAST_PROCESSES: usize = 4;
+/// Lines kept for processes, however many there are, before devices and the machine are told in full:
+/// so that nothing jumps when a process comes or goes.
+const CALM_PROCESSES: usize = 9;
 /// Rows of devices that go before any process.
 const LEAST_DEVICES: usize = 8;
 /// Lines of the host, and how many when they are dear.
 const HOST: (usize, usize) = (3, 2);
+/// Lines of the host's items below its graphs.
+const HOST_ITEMS: usize = 2;
+/// Lines the chart gets at least.
+const LEAST_CHART: usize = 4;
 
 /// Returns the panel of a node in so many lines.
 pub(crate) fn lines(
@@ -32,11 +41,23 @@ pub(crate) fn lines(
     let mut lines = vec![title(picture, node, navigation, width)];
     lines.extend(reasons(picture, node, width));
     let room = height.saturating_sub(lines.len());
-    let most = if Share::of(node, navigation, HOST.0, room).is_short { HOST.1 } else { HOST.0 };
-    let host = host::lines(node, picture.now, width, most);
-    let share = Share::of(node, navigation, host.len(), room);
+    let form = Form::of(scene, node, navigation, room);
+    let host = if form.is_host_full {
+        let most = host::FULL + HOST_ITEMS;
+        host::full(scene, node, &navigation.node_place.tracks, width, most)
+    } else {
+        let is_short = Share::of(node, navigation, form, HOST.0, room).is_short;
+        host::lines(scene, node, width, if is_short { HOST.1 } else { HOST.0 })
+    };
+    let share = Share::of(node, navigation, form, host.len(), room);
     if share.devices > 0 {
-        lines.extend(devices::lines(scene, node, navigation, width, share.devices));
+        let own = (share.devices, form.is_device_full);
+        lines.extend(devices::lines(scene, node, navigation, width, own));
+    }
+    if share.chart > 0 {
+        let Place { tracks, charts, .. } = &navigation.node_place;
+        let size = (width, share.chart);
+        lines.extend(chart::lines(scene, node, tracks, charts, navigation.devices.top, size));
     }
     lines.extend(host.into_iter().take(share.host));
     if share.processes > 0 {
@@ -49,12 +70,78 @@ pub(crate) fn lines(
     lines
 }
 
+/// Lines of the host where there is no end of lines.
+const PRINTED_HOST: usize = 8;
+
+/// Returns all there is to say of a node, however long; graphs would be empty, and are left out.
+pub(crate) fn printed(scene: Scene<'_>, node: &Node, width: u16) -> Vec<Line> {
+    let picture = scene.picture;
+    let mut navigation = Navigation::default();
+    let mut lines = vec![title(picture, node, &navigation, width)];
+    // On paper nobody presses F5, and nothing need be cut.
+    match node.fault() {
+        Some(fault) => {
+            let words = wrapped(&fault.sentence(), width).into_iter();
+            lines.extend(words.map(|words| Line::of(words, Tone::Bad).cut(width)));
+            lines.extend(story(node, width));
+        }
+        None => lines.extend(reasons(picture, node, width)),
+    }
+    if !node.devices.is_empty() {
+        let is_full = scene.taste.density != Density::Compact;
+        let rows = node.devices.len() * if is_full { 2 } else { 1 };
+        lines.extend(devices::lines(scene, node, &mut navigation, width, (rows, is_full)));
+    }
+    lines.extend(host::lines(scene, node, width, PRINTED_HOST));
+    if !node.devices.is_empty() || !node.uses.is_empty() {
+        lines.push(Line::new());
+        let rows = uses(node).len() + 1;
+        lines.extend(processes::lines(scene, node, &mut navigation, width, rows));
+    }
+    lines
+}
+
+/// How much is said of each thing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Form {
+    /// A device has two lines.
+    is_device_full: bool,
+    /// The machine has graphs.
+    is_host_full: bool,
+    has_chart: bool,
+}
+
+impl Form {
+    /// Chooses as asked; where nothing is asked, full where there is room: first the device lines
+    /// give way, then the graphs of the machine.
+    fn of(scene: Scene<'_>, node: &Node, navigation: &Navigation, room: usize) -> Self {
+        let place = &navigation.node_place;
+        let has_chart = place.charts.is_shown && !node.devices.is_empty();
+        let frame = if node.devices.is_empty() { 0 } else { devices::frame_lines(node) };
+        let count = node.devices.len();
+        let graphs = host::FULL + HOST_ITEMS;
+        let kept = if navigation.shows_processes { CALM_PROCESSES } else { 0 };
+        let fits = |lines: usize| frame + lines <= room;
+        let (is_device_full, is_host_full) = match place.density.unwrap_or(scene.taste.density) {
+            Density::Full => (true, fits(2 + graphs)),
+            Density::Compact => (false, false),
+            Density::Auto if has_chart => (false, false),
+            Density::Auto => {
+                let is_host_full = fits(count + graphs + kept);
+                (is_host_full && fits(count * 2 + graphs + kept), is_host_full)
+            }
+        };
+        Self { is_device_full, is_host_full, has_chart }
+    }
+}
+
 /// How the lines of a panel are shared out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Share {
-    /// Rows of devices.
+    /// Lines of devices.
     devices: usize,
     host: usize,
+    chart: usize,
     /// Lines of the process table, its titles included.
     processes: usize,
     has_gap: bool,
@@ -63,19 +150,32 @@ struct Share {
 }
 
 impl Share {
-    fn of(node: &Node, navigation: &Navigation, host: usize, room: usize) -> Self {
+    fn of(node: &Node, navigation: &Navigation, form: Form, host: usize, room: usize) -> Self {
         let frame = if node.devices.is_empty() { 0 } else { devices::frame_lines(node) };
-        let all = node.devices.len();
+        let each = 1 + usize::from(form.is_device_full);
+        let all = node.devices.len() * each;
         let is_shown = navigation.shows_processes && (all > 0 || !node.uses.is_empty());
         let wanted = if is_shown { uses(node).len() + 1 } else { 0 };
         let rest = room.saturating_sub(frame + host);
-        let reserved = wanted.min(LEAST_PROCESSES).min(rest.saturating_sub(all.min(LEAST_DEVICES)));
+        let chart_least = if form.has_chart { LEAST_CHART } else { 0 };
+        let least = LEAST_PROCESSES + chart_least;
+        let reserved = (wanted.min(LEAST_PROCESSES) + chart_least)
+            .min(least)
+            .min(rest.saturating_sub(all.min(LEAST_DEVICES * each)));
         let devices = all.min(rest.saturating_sub(reserved));
         let rest = rest.saturating_sub(devices);
+        // A chart takes what the first processes leave it.
+        let chart = if form.has_chart {
+            let kept = wanted.min(LEAST_PROCESSES.max(rest / 3));
+            rest.saturating_sub(kept + usize::from(kept > 0 && rest > LEAST_PROCESSES * 3))
+        } else {
+            0
+        };
+        let rest = rest.saturating_sub(chart);
         let has_gap = rest > LEAST_PROCESSES;
         let processes = wanted.min(rest.saturating_sub(usize::from(has_gap)));
         let is_short = devices < all || processes < wanted;
-        Self { devices, host, processes, has_gap, is_short }
+        Self { devices, host, chart, processes, has_gap, is_short }
     }
 }
 
@@ -134,16 +234,21 @@ fn reasons(picture: &Picture, node: &Node, width: u16) -> Vec<Line> {
         let sign = if place == 0 { "" } else { " · " };
         line = line.text(sign, Tone::Faint).text(words.as_str(), *tone);
     }
-    let story = whole_story(node).map(|story| wrapped(story, width.saturating_sub(2)));
-    let story = story.into_iter().flatten().enumerate().map(|(place, words)| {
+    let line = Some(line).filter(|line| line.width() > 0);
+    line.into_iter().map(|line| line.cut(width)).chain(story(node, width)).collect()
+}
+
+/// Says what helps.
+fn story(node: &Node, width: u16) -> Vec<Line> {
+    let words = whole_story(node).map(|story| wrapped(story, width.saturating_sub(2)));
+    let told = words.into_iter().flatten().enumerate().map(|(place, words)| {
         Line::of(if place == 0 { "→ " } else { "  " }, Tone::Faint).text(words, Tone::Plain)
     });
-    let lines = std::iter::once(line).chain(story).filter(|line| line.width() > 0);
-    lines.map(|line| line.cut(width)).collect()
+    told.map(|line| line.cut(width)).collect()
 }
 
 /// Breaks words into lines of at most `width`, and no more than a person reads.
-fn wrapped(words: &str, width: u16) -> Vec<String> {
+pub(crate) fn wrapped(words: &str, width: u16) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words.split_whitespace() {
         match lines.last_mut() {
@@ -158,8 +263,22 @@ fn wrapped(words: &str, width: u16) -> Vec<String> {
     lines
 }
 
+/// Seconds in a minute.
+const MINUTE: usize = 60;
+
+fn mean(points: &[Option<f32>]) -> Option<f32> {
+    let known = points.iter().flatten();
+    let (sum, count) = known.fold((0.0, 0.0_f32), |(sum, count), point| (sum + point, count + 1.0));
+    (count > 0.0).then(|| sum / count)
+}
+
 /// Says more of the row under the cursor.
-pub(crate) fn detail(node: &Node, navigation: &Navigation, width: u16) -> Option<Line> {
+pub(crate) fn detail(
+    scene: Scene<'_>,
+    node: &Node,
+    navigation: &Navigation,
+    width: u16,
+) -> Option<Line> {
     let spot = navigation.cursor(node)?;
     let line = match &spot {
         Spot::Device(uuid) => {
@@ -167,7 +286,10 @@ pub(crate) fn detail(node: &Node, navigation: &Navigation, width: u16) -> Option
                 .devices
                 .iter()
                 .find(|device| Arc::ptr_eq(&device.uuid, uuid) || device.uuid == *uuid)?;
-            devices::detail(node, device)
+            let held = Track::Device(Arc::clone(&device.uuid), Metric::Throttled);
+            let tracks = &navigation.node_place.tracks;
+            let minute = tracks.last(node, &held, scene.picture.now, MINUTE);
+            devices::detail(node, device, mean(&minute), scene.taste)
         }
         Spot::Use { .. } => processes::detail(node, &spot)?,
     };

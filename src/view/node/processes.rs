@@ -9,7 +9,7 @@ use crate::view::Scene;
 use crate::view::condition::label;
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::{Navigation, Spot, uses};
-use crate::view::number::{amount, or_unknown, percent, running, share};
+use crate::view::number::{Units, or_unknown, percent, running, share};
 
 /// Returns the titles and so many rows less one.
 pub(crate) fn lines(
@@ -28,7 +28,7 @@ pub(crate) fn lines(
     if order.is_empty() {
         return vec![nothing(node).cut(width)];
     }
-    let columns = Columns::fit(node, width);
+    let columns = Columns::fit(node, Units::of(scene.taste), width);
     let is_fresh = node.link == Link::Up && are_fresh(node, now);
     let mut lines = vec![columns.titles().cut(width)];
     for at in navigation.uses.range(order.len()) {
@@ -67,6 +67,11 @@ fn nothing(node: &Node) -> Line {
     }
 }
 
+/// Says whether a node has TPU chips and no other devices.
+pub(super) fn is_all_chips(node: &Node) -> bool {
+    node.devices.iter().all(|device| device.vendor == Reading::Known(Vendor::Google))
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     gap: u16,
@@ -76,10 +81,16 @@ struct Columns {
     job: u16,
     has_host: bool,
     has_chips: bool,
+    /// 0 where no driver tells the kind of a process.
+    kind: u16,
+    /// Likewise its share of memory bandwidth.
+    traffic: u16,
+    units: Units,
 }
 
 impl Columns {
-    fn fit(node: &Node, width: u16) -> Self {
+    fn fit(node: &Node, units: Units, width: u16) -> Self {
+        let is_told = |read: fn(&DeviceUse) -> bool| width >= 100 && node.uses.iter().any(read);
         let has_jobs = node.processes.iter().any(|process| process.statics.job.is_some());
         let slices = node.devices.iter().any(|device| device.parent.is_some());
         Self {
@@ -89,10 +100,10 @@ impl Columns {
             time: if width >= 70 { 8 } else { 0 },
             job: if width >= 100 && has_jobs { 10 } else { 0 },
             has_host: width >= 60,
-            has_chips: node
-                .devices
-                .iter()
-                .all(|device| device.vendor == Reading::Known(Vendor::Google)),
+            has_chips: is_all_chips(node),
+            kind: if is_told(|used| used.kind.get().is_some()) { 4 } else { 0 },
+            traffic: if is_told(|used| used.memory_utilization.get().is_some()) { 3 } else { 0 },
+            units,
         }
     }
 
@@ -106,11 +117,14 @@ impl Columns {
             .gap(gap)
             .left("USER", self.user, faint)
             .gap(gap)
-            .right(device, self.label, faint)
-            .gap(gap)
-            .right(memory, 7, faint)
-            .gap(gap)
-            .right(load, 3, faint);
+            .right(device, self.label, faint);
+        if self.kind > 0 {
+            line = line.gap(gap).left("TYPE", self.kind, faint);
+        }
+        line = line.gap(gap).right(memory, 7, faint).gap(gap).right(load, 3, faint);
+        if self.traffic > 0 {
+            line = line.gap(gap).right("%BW", self.traffic, faint);
+        }
         if self.has_host {
             line = line.gap(gap).right("%CPU", 5, faint).gap(gap).right("RSS", 6, faint);
         }
@@ -129,17 +143,27 @@ impl Columns {
         let process = node.process(used.pid);
         let device = node.devices.iter().find(|device| device.uuid == used.device);
         let device = device.map_or_else(|| UNKNOWN.to_owned(), |device| label(node, device));
+        let amount = |bytes| self.units.amount(bytes);
         let memory = or_unknown(used.memory.get(), amount);
         let mut line = Line::new()
             .right(&used.pid.to_string(), 7, Tone::Strong)
             .gap(gap)
             .left(user(process), self.user, plain)
             .gap(gap)
-            .right(&device, self.label, plain)
-            .gap(gap)
-            .right(&memory, 7, plain)
-            .gap(gap)
-            .right(&percent(share(used.sm)), 3, plain);
+            .right(&device, self.label, plain);
+        if self.kind > 0 {
+            let kind = used.kind.get().map_or(UNKNOWN, crate::model::UseKind::text);
+            line = line.gap(gap).left(kind, self.kind, plain);
+        }
+        line = line.gap(gap).right(&memory, 7, plain).gap(gap).right(
+            &percent(share(used.sm)),
+            3,
+            plain,
+        );
+        if self.traffic > 0 {
+            line =
+                line.gap(gap).right(&percent(share(used.memory_utilization)), self.traffic, plain);
+        }
         if self.has_host {
             let cpu = process.and_then(|process| process.cpu_percent.get());
             let resident = or_unknown(process.and_then(|process| process.resident.get()), amount);
@@ -213,9 +237,8 @@ mod tests {
     use crate::view::line::Kind;
 
     fn words(line: &Line) -> String {
-        let own = |piece: &crate::view::line::Piece| match &piece.kind {
-            Kind::Text(text) => text.clone(),
-            Kind::Bar(_) | Kind::Spark(_) | Kind::Strip(_) | Kind::Rule => String::new(),
+        let own = |piece: &crate::view::line::Piece| {
+            if let Kind::Text(text) = &piece.kind { text.clone() } else { String::new() }
         };
         line.pieces.iter().map(own).collect()
     }
@@ -244,7 +267,7 @@ mod tests {
     #[test]
     fn processes_of_chips_stand_under_titles_of_chips() {
         let node = node_of_chips(Reading::Known(true));
-        let titles = words(&Columns::fit(&node, 80).titles());
+        let titles = words(&Columns::fit(&node, Units::default(), 80).titles());
         assert!(titles.contains("TPU TPU-MEM %TC") && !titles.contains("GPU"), "{titles}");
     }
 }

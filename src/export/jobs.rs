@@ -2,21 +2,18 @@
 
 use std::io::{self, Write};
 
-use crate::fleet::{Basis, Ledger};
-use crate::model::{Allocation, Allotment, Job, JobList};
+use crate::fleet::{Basis, Fleet, Ledger};
+use crate::model::{Allocation, Allotment, Job};
 use crate::nodeset;
 use crate::time::Timestamp;
 
 /// Nodes of a job that are told one by one.
 const MOST_NODES: usize = 8;
 
-/// Writes how the list stands, and the jobs.
-pub(super) fn write(
-    out: &mut impl Write,
-    list: &JobList,
-    ledger: &Ledger<'_>,
-    now: Timestamp,
-) -> io::Result<()> {
+/// Writes how the list of jobs stands, and the jobs; nothing where none are asked about.
+pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
+    let Some(list) = fleet.jobs.as_deref() else { return Ok(()) };
+    let ledger = Ledger::of(fleet);
     if let Some(sentence) = list.emptiness() {
         writeln!(out, "{sentence}")?;
     }
@@ -40,7 +37,7 @@ pub(super) fn write(
             job.name,
             reason.unwrap_or_default(),
             left.unwrap_or_default(),
-            places(job, ledger),
+            places(job, &ledger),
         )?;
     }
     Ok(())

@@ -1,0 +1,106 @@
+//! Lines as text from top to bottom, for pipes and for terminals that scroll.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::tui::look::Look;
+use crate::tui::paint::paint;
+use crate::tui::surface::Pen;
+use crate::view::Line;
+
+/// Writes lines as text, so wide at most; without escape sequences unless styles are wanted.
+pub fn sheet(lines: &[Line], look: Look, width: u16, has_styles: bool) -> String {
+    let area = Rect::new(0, 0, width, 1);
+    let mut text = String::new();
+    for line in lines {
+        let mut buffer = Buffer::empty(area);
+        paint(std::slice::from_ref(line), look, area, &mut buffer);
+        row(&buffer, has_styles, &mut text);
+        text.push('\n');
+    }
+    text
+}
+
+/// Writes one row, without the blanks at its end.
+fn row(buffer: &Buffer, has_styles: bool, text: &mut String) {
+    let is_blank = |cell: &ratatui::buffer::Cell| cell.symbol() == " ";
+    let end = buffer.content.iter().rposition(|cell| !is_blank(cell)).map_or(0, |last| last + 1);
+    let mut pen = Pen::default();
+    let mut covered = 0;
+    for cell in buffer.content.iter().take(end) {
+        if covered > 0 {
+            covered -= 1;
+            continue;
+        }
+        if has_styles {
+            pen.dress(text, cell);
+        }
+        let columns = cell.symbol().width().max(1);
+        text.push_str(&certain(cell.symbol(), columns));
+        covered = columns - 1;
+    }
+    if has_styles {
+        pen.lift(text);
+    }
+}
+
+/// Returns a sign that is as wide everywhere: of what terminals join as they like, the first letter
+/// with its accents.
+fn certain(symbol: &str, columns: usize) -> String {
+    let is_joined = |letter: char| {
+        letter.width().unwrap_or(0) > 0 || matches!(letter, '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
+    };
+    let mut letters = symbol.chars();
+    let mut kept: String = letters.next().into_iter().collect();
+    kept.extend(letters.take_while(|letter| !is_joined(*letter)));
+    let missing = columns.saturating_sub(kept.width());
+    kept.extend(std::iter::repeat_n(' ', missing));
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::look::{Depth, Glyphs, Theme};
+    use crate::view::Tone;
+
+    const LOOK: Look = Look {
+        theme: Theme::Dark,
+        depth: Depth::Rich,
+        glyphs: Glyphs::Unicode,
+        is_colorful: false,
+    };
+
+    #[test]
+    fn nothing_but_text_and_line_ends_without_styles() {
+        let lines = [
+            Line::of("name", Tone::Strong).gap(2).bar(Some(50.0), 4, Tone::Mid).gap(9),
+            Line::new(),
+            Line::of("\u{1b}[31mred\r\n", Tone::Bad),
+        ];
+        assert_eq!(sheet(&lines, LOOK, 20, false), "name  ██\n\n[31mred\n");
+        let ascii = Look { glyphs: Glyphs::Ascii, ..LOOK };
+        assert_eq!(sheet(&lines, ascii, 20, false), "name  ##..\n\n[31mred\n");
+    }
+
+    #[test]
+    fn a_style_ends_with_its_line() {
+        let lines = [Line::of("a", Tone::Bad), Line::of("b", Tone::Plain)];
+        assert_eq!(sheet(&lines, LOOK, 20, true), "\u{1b}[38;5;203ma\u{1b}[0m\nb\n");
+    }
+
+    #[test]
+    fn columns_stay_in_line_behind_signs_of_uncertain_width() {
+        let line = |name: &str| Line::new().left(name, 8, Tone::Plain).text("|", Tone::Plain);
+        for (name, expected) in [
+            ("abc", "abc     |"),
+            ("日本", "日本    |"),
+            ("e\u{301}t", "e\u{301}t      |"),
+            ("\u{1f469}\u{200d}\u{1f680}x", "\u{1f469}x     |"),
+            ("\u{2764}\u{fe0f}x", "\u{2764} x     |"),
+        ] {
+            assert_eq!(sheet(&[line(name)], LOOK, 20, false), format!("{expected}\n"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Graphs over time: two seconds a column, some rows high, with the times below.
+
+use crate::time::Timestamp;
+use crate::view::line::{Line, Tone};
+
+/// Points in a column.
+const PER_COLUMN: usize = 2;
+/// Steps in a row.
+const STEPS: u16 = 4;
+/// Seconds that are marked.
+const TICKS: [usize; 6] = [30, 60, 120, 180, 240, 300];
+
+/// How a graph stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Graph {
+    /// Columns.
+    pub(crate) width: u16,
+    /// Rows.
+    pub(crate) height: u16,
+    /// It hangs from its first row.
+    pub(crate) hangs: bool,
+    /// The newest stands on the left.
+    pub(crate) is_reversed: bool,
+}
+
+/// Returns the seconds a graph of this width shows, and up to which moment.
+///
+/// A column begins with an even second: so it does not change any more once it is full.
+pub(crate) fn span(width: u16, now: Timestamp) -> (usize, bool) {
+    let is_half = now.as_micros().div_euclid(1_000_000).rem_euclid(2) == 0;
+    (usize::from(width) * PER_COLUMN - usize::from(is_half && width > 0), is_half)
+}
+
+impl Graph {
+    /// Returns the rows from the top; `points` are as many as [`span`] says, 0 to 100, oldest first.
+    pub(crate) fn rows(self, points: &[Option<f32>], tone: Tone) -> Vec<Line> {
+        let columns = usize::from(self.width) * PER_COLUMN;
+        let mut filled: Vec<u16> = points.iter().map(|point| self.steps(*point)).collect();
+        filled.resize(columns, 0);
+        if self.is_reversed {
+            filled.reverse();
+        }
+        let row = |from_base: u16| {
+            let below = from_base * STEPS;
+            let part = |all: &u16| u8::try_from(all.saturating_sub(below).min(STEPS)).unwrap_or(0);
+            Line::new().graph(filled.iter().map(part).collect(), self.hangs, tone)
+        };
+        let mut rows: Vec<Line> = (0..self.height).map(row).collect();
+        if !self.hangs {
+            rows.reverse();
+        }
+        rows
+    }
+
+    /// Returns the steps a point fills. What is known fills one at least: only a gap is empty.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float cast saturates, which is what we want"
+    )]
+    fn steps(self, point: Option<f32>) -> u16 {
+        let all = self.height * STEPS;
+        point.map_or(0, |share| ((share / 100.0 * f32::from(all)).round() as u16).clamp(1, all))
+    }
+
+    /// Returns the line that says how long ago is where.
+    pub(crate) fn ticks(self) -> Line {
+        let width = usize::from(self.width);
+        let mut line = vec!['─'; width];
+        for seconds in TICKS {
+            let away = seconds / PER_COLUMN;
+            let label: Vec<char> = if self.is_reversed {
+                format!("{seconds}s┤").chars().collect()
+            } else {
+                format!("├{seconds}s").chars().collect()
+            };
+            let start = if self.is_reversed {
+                (away + 1).checked_sub(label.len())
+            } else {
+                width.checked_sub(away)
+            };
+            let slots = start.and_then(|start| line.get_mut(start..start + label.len()));
+            // Where two marks meet, that of the shorter time stays.
+            if let Some(slots) = slots.filter(|slots| slots.iter().all(|slot| *slot == '─')) {
+                slots.copy_from_slice(&label);
+            }
+        }
+        Line::of(line.into_iter().collect::<String>(), Tone::Faint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::line::Kind;
+
+    fn filled(graph: Graph, points: &[Option<f32>]) -> Vec<Vec<u8>> {
+        let row = |line: Line| {
+            let Kind::Graph { points, .. } = &line.pieces[0].kind else { panic!("no graph") };
+            points.clone()
+        };
+        graph.rows(points, Tone::Mid).into_iter().map(row).collect()
+    }
+
+    const UP: Graph = Graph { width: 2, height: 2, hangs: false, is_reversed: false };
+
+    #[test]
+    fn a_graph_grows_from_its_base_and_only_a_gap_is_empty() {
+        let points = [None, Some(0.0), Some(50.0), Some(100.0)];
+        assert_eq!(filled(UP, &points), [[0, 0, 0, 4], [0, 1, 4, 4]]);
+        let hanging = Graph { hangs: true, ..UP };
+        assert_eq!(filled(hanging, &points), [[0, 1, 4, 4], [0, 0, 0, 4]]);
+        let reversed = Graph { is_reversed: true, ..UP };
+        assert_eq!(filled(reversed, &points)[1], [4, 4, 1, 0]);
+        // The second that has not come yet is empty.
+        assert_eq!(filled(UP, &points[1..])[1], [1, 4, 4, 0]);
+        assert_eq!(UP.rows(&[], Tone::Mid).len(), 2);
+    }
+
+    #[test]
+    fn columns_begin_with_even_seconds() {
+        let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
+        assert_eq!(span(5, at(10)), (9, true));
+        assert_eq!(span(5, at(11)), (10, false));
+        assert_eq!(span(0, at(10)), (0, true));
+    }
+
+    fn text(line: &Line) -> String {
+        let Kind::Text(text) = &line.pieces[0].kind else { panic!("no text") };
+        text.clone()
+    }
+
+    #[test]
+    fn times_stand_where_they_were() {
+        let ticks = |width, is_reversed| text(&Graph { width, is_reversed, ..UP }.ticks());
+        assert_eq!(ticks(40, false), "──────────├60s───────────├30s───────────");
+        assert_eq!(ticks(40, true), "────────────30s┤───────────60s┤─────────");
+        assert_eq!(ticks(10, false), "──────────");
+        assert_eq!(ticks(0, false), "");
+        let all = ticks(150, false);
+        for seconds in TICKS {
+            let found = all.chars().collect::<Vec<_>>();
+            assert_eq!(found[150 - seconds / 2], '├', "{seconds}");
+        }
+    }
+}

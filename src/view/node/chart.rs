@@ -1,0 +1,374 @@
+//! The chart pane of a node: graphs of up to four metrics of each device.
+
+use std::sync::Arc;
+
+use crate::fleet;
+use crate::fleet::Node;
+use crate::model::{Celsius, Device, Link, Megahertz, Percent, Reading};
+use crate::view::Scene;
+use crate::view::condition::label;
+use crate::view::graph::{Graph, span};
+use crate::view::line::{Line, Tone, UNKNOWN, width_of};
+use crate::view::menu::Menu;
+use crate::view::node::devices::load_of;
+use crate::view::node::facts::{bandwidth_share, held_share, pcie_rates};
+use crate::view::node::host::track;
+use crate::view::node::tracks::{Track, Tracks};
+use crate::view::number::Units;
+
+/// Metrics shown at most.
+const MOST: usize = 4;
+/// Columns in front of a graph: the device, the metric, its value.
+const LABEL: u16 = 15;
+/// Columns a graph and its label take at least.
+const LEAST_WIDTH: u16 = 36;
+/// Rows of one graph at most.
+const MOST_ROWS: u16 = 8;
+
+/// What can be charted: a share, or something that is shown as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
+    /// Share of time it ran anything.
+    Utilization,
+    /// Memory in use.
+    Memory,
+    /// Power of its limit.
+    Power,
+    /// Degrees Celsius, 0 to 100.
+    Temperature,
+    /// Share of time the memory was busy.
+    Bandwidth,
+    /// Clock of the multiprocessors, of the highest there is.
+    Clock,
+    /// Clock of the memory, likewise.
+    MemoryClock,
+    /// Fan speed.
+    Fan,
+    /// Load of the encoder.
+    Encoder,
+    /// Load of the decoder.
+    Decoder,
+    /// What moves over `PCIe`, of what its link can carry in one direction.
+    Pcie,
+    /// Share of time clocks were held down.
+    Throttled,
+}
+
+impl Metric {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Utilization,
+        Self::Memory,
+        Self::Power,
+        Self::Temperature,
+        Self::Bandwidth,
+        Self::Clock,
+        Self::MemoryClock,
+        Self::Fan,
+        Self::Encoder,
+        Self::Decoder,
+        Self::Pcie,
+        Self::Throttled,
+    ];
+
+    /// Returns its word before a graph, its letter in the menu, and what it is.
+    const fn words(self) -> (&'static str, char, &'static str) {
+        match self {
+            Self::Utilization => ("util", 'u', "utilization"),
+            Self::Memory => ("mem", 'm', "memory in use"),
+            Self::Power => ("power", 'p', "power, of its limit"),
+            Self::Temperature => ("temp", 't', "temperature, to 100 °C"),
+            Self::Bandwidth => ("bw", 'b', "share of time the memory is busy"),
+            Self::Clock => ("clock", 'c', "SM clock, of the highest"),
+            Self::MemoryClock => ("mclk", 'l', "memory clock, of the highest"),
+            Self::Fan => ("fan", 'f', "fan speed"),
+            Self::Encoder => ("enc", 'e', "load of the video encoder"),
+            Self::Decoder => ("dec", 'd', "load of the video decoder"),
+            Self::Pcie => ("pcie", 'i', "PCIe traffic, of what the link carries"),
+            Self::Throttled => ("thr", 'h', "share of time throttled"),
+        }
+    }
+
+    /// Returns the metric of the fleet's history that it is.
+    pub(super) const fn history(self) -> Option<fleet::Metric> {
+        match self {
+            Self::Utilization => Some(fleet::Metric::Utilization),
+            Self::Memory => Some(fleet::Metric::Memory),
+            Self::Power
+            | Self::Temperature
+            | Self::Bandwidth
+            | Self::Clock
+            | Self::MemoryClock
+            | Self::Fan
+            | Self::Encoder
+            | Self::Decoder
+            | Self::Pcie
+            | Self::Throttled => None,
+        }
+    }
+
+    /// Returns what a graph of it shows of a device now, 0 to 100.
+    pub(super) fn share(self, device: &Device) -> Option<f32> {
+        let percent = |share: Reading<Percent>| share.get().map(Percent::get);
+        let more = device.details.as_deref();
+        let part = |clock: Reading<Megahertz>, most: Reading<Megahertz>| {
+            let (clock, most) = (clock.get()?.get(), most.get()?.get());
+            Percent::of(clock.into(), most.into()).map(Percent::get)
+        };
+        match self {
+            Self::Utilization => load_of(device),
+            Self::Memory => device.memory_share().map(Percent::get),
+            Self::Power => device.power_share().map(Percent::get),
+            Self::Temperature => device.temperature.get().map(Celsius::get),
+            Self::Bandwidth => percent(bandwidth_share(device)),
+            Self::Clock => part(device.sm_clock, device.sm_clock_max),
+            Self::MemoryClock => part(device.memory_clock, device.memory_clock_max),
+            Self::Fan => percent(device.fan),
+            Self::Encoder => percent(more?.encoder),
+            Self::Decoder => percent(more?.decoder),
+            Self::Pcie => {
+                let (inward, outward) = pcie_rates(device);
+                let most = inward.get()?.max(outward.get()?);
+                Percent::of(most.0, capacity(device.pcie.get()?)).map(Percent::get)
+            }
+            Self::Throttled => held_share(device),
+        }
+    }
+
+    /// Writes its value in at most 6 columns.
+    fn value(self, device: &Device, units: Units) -> String {
+        let clock = |clock: Reading<Megahertz>| clock.get().map(|clock| clock.get().to_string());
+        let known = match self {
+            Self::Power => device.power.get().map(|watts| format!("{:.0}W", watts.get())),
+            Self::Temperature => device.temperature.get().map(|heat| units.degrees(heat)),
+            Self::Clock => clock(device.sm_clock),
+            Self::MemoryClock => clock(device.memory_clock),
+            Self::Memory => device.memory_used.get().map(|used| units.amount(used)),
+            Self::Utilization
+            | Self::Bandwidth
+            | Self::Fan
+            | Self::Encoder
+            | Self::Decoder
+            | Self::Pcie
+            | Self::Throttled => self.share(device).map(|share| format!("{share:.0}%")),
+        };
+        known.unwrap_or_else(|| UNKNOWN.to_owned())
+    }
+}
+
+/// Bytes a second that a link of this generation and so many lanes carries in one direction.
+///
+/// A lane of the first generation carries 250 MB/s, of the second twice as much; from the third on it
+/// is 0.985 GB/s, doubled with each (128b/130b encoding).
+fn capacity((generation, lanes): (u8, u8)) -> u64 {
+    let lane = match generation {
+        0 | 1 => 250_000_000,
+        2 => 500_000_000,
+        later => 985_000_000_u64 << u32::from(later - 3).min(8),
+    };
+    lane * u64::from(lanes)
+}
+
+/// What is charted.
+#[derive(Clone, Debug)]
+pub(super) struct Charts {
+    /// The pane is on.
+    pub(super) is_shown: bool,
+    metrics: Vec<Metric>,
+}
+
+impl Default for Charts {
+    fn default() -> Self {
+        Self { is_shown: false, metrics: vec![Metric::Utilization, Metric::Memory] }
+    }
+}
+
+impl Charts {
+    /// Puts a metric on the chart or takes it off. Of five the first goes; the last one stays.
+    pub(super) fn toggle(&mut self, metric: Metric) {
+        let before = self.metrics.len();
+        self.metrics.retain(|known| *known != metric);
+        if self.metrics.len() == before || self.metrics.is_empty() {
+            self.metrics.push(metric);
+        }
+        if self.metrics.len() > MOST {
+            self.metrics.remove(0);
+        }
+        self.metrics.sort();
+    }
+
+    /// Returns the menu of metrics, the cursor on one of them.
+    pub(super) fn menu(&self, on: Option<Metric>) -> Menu<Metric> {
+        let empty = Menu::new("chart these of each device, four at most");
+        let menu = Metric::ALL.into_iter().fold(empty, |menu, metric| {
+            let (word, letter, help) = metric.words();
+            let sign = if self.metrics.contains(&metric) { "*" } else { " " };
+            menu.with(metric, Some(letter), format!("{sign} {word}"), help)
+        });
+        menu.on(|metric| Some(*metric) == on.or(self.metrics.first().copied()))
+    }
+}
+
+/// How graphs are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Grid {
+    columns: usize,
+    /// Devices one above the other.
+    rows: usize,
+    /// Rows of one graph.
+    height: u16,
+}
+
+impl Grid {
+    /// Finds the fewest columns in which graphs are two rows high, or at least all are seen.
+    fn fit(devices: usize, metrics: usize, width: u16, room: usize) -> Self {
+        let most = usize::from(width / LEAST_WIDTH).clamp(1, devices.max(1));
+        let grid = |columns: usize| {
+            let rows = devices.div_ceil(columns);
+            let height = room / (rows * metrics).max(1);
+            let height = u16::try_from(height).unwrap_or(MOST_ROWS).min(MOST_ROWS);
+            (height > 0).then_some(Self { columns, rows, height })
+        };
+        let all = || (1..=most).filter_map(grid);
+        let found = all().find(|grid| grid.height > 1).or_else(|| all().next());
+        found.unwrap_or(Self { columns: most, rows: room / metrics.max(1), height: 1 })
+    }
+}
+
+/// Returns the pane in at most so many lines.
+pub(super) fn lines(
+    scene: Scene<'_>,
+    node: &Node,
+    tracks: &Tracks,
+    charts: &Charts,
+    top: usize,
+    (width, height): (u16, usize),
+) -> Vec<Line> {
+    let whole = |(_, device): &(usize, &Device)| device.parent.is_none();
+    let devices: Vec<_> = node.devices.iter().enumerate().filter(whole).collect();
+    let grid = Grid::fit(devices.len(), charts.metrics.len(), width, height.saturating_sub(1));
+    let columns = u16::try_from(grid.columns).unwrap_or(1).max(1);
+    let own = (width + 2) / columns;
+    let graph = Graph {
+        width: own.saturating_sub(LABEL + 2),
+        height: grid.height,
+        hangs: false,
+        is_reversed: scene.taste.is_chart_reversed,
+    };
+    let widest = node.devices.iter().map(|device| width_of(&label(node, device))).max();
+    let pane = Pane { scene, node, tracks, graph, label: widest.unwrap_or(1).min(4) };
+    // Where not all are seen, they are scrolled with the device table.
+    let seen = grid.columns * grid.rows;
+    let from = if seen < devices.len() { top.min(devices.len() - seen) } else { 0 };
+    let mut lines = Vec::new();
+    for row in devices.get(from..).unwrap_or_default().chunks(grid.columns).take(grid.rows) {
+        for metric in &charts.metrics {
+            let mut across = vec![Line::new(); usize::from(grid.height)];
+            for (column, (place, device)) in (0..).zip(row) {
+                for (line, part) in across.iter_mut().zip(pane.one(*place, device, *metric)) {
+                    let start = own * column;
+                    let gap = start.saturating_sub(line.width());
+                    *line = std::mem::take(line).gap(gap).then(part);
+                }
+            }
+            lines.extend(across);
+        }
+    }
+    if !lines.is_empty() {
+        let ticks = (0..columns).fold(Line::new(), |line, column| {
+            let gap = (own * column + LABEL).saturating_sub(line.width());
+            line.gap(gap).then(graph.ticks())
+        });
+        lines.push(ticks);
+    }
+    lines.truncate(height);
+    lines.into_iter().map(|line| line.cut(width)).collect()
+}
+
+struct Pane<'a> {
+    scene: Scene<'a>,
+    node: &'a Node,
+    tracks: &'a Tracks,
+    graph: Graph,
+    label: u16,
+}
+
+impl Pane<'_> {
+    /// Returns the graph of one metric of one device, its label in front.
+    fn one(&self, place: usize, device: &Device, metric: Metric) -> Vec<Line> {
+        let Self { scene, node, tracks, graph, .. } = *self;
+        let now = scene.picture.now;
+        let (count, _) = span(graph.width, now);
+        let source = node.device_sources.get(place);
+        let points = if let Some(known) = metric.history() {
+            track(node, (&device.uuid, known), source, now, count)
+        } else {
+            tracks.last(node, &Track::Device(Arc::clone(&device.uuid), metric), now, count)
+        };
+        let is_fresh = node.link == Link::Up && node.device_freshness(place, now).is_fresh();
+        let units = Units::of(scene.taste);
+        let (word, ..) = metric.words();
+        let tone = scene.taste.device.tone(metric.share(device));
+        let first = Line::new()
+            .right(&label(node, device), self.label, Tone::Strong)
+            .gap(1)
+            .left(word, 5, Tone::Faint)
+            .right(&metric.value(device, units), LABEL.saturating_sub(self.label + 7), Tone::Plain)
+            .gap(1);
+        let rows = graph.rows(&points, tone).into_iter().enumerate();
+        rows.map(|(row, line)| {
+            let line = match row {
+                0 => first.clone().then(line),
+                _ => Line::new().gap(LABEL).then(line),
+            };
+            if is_fresh { line } else { line.faded() }
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_to_four_metrics_are_charted() {
+        let mut charts = Charts::default();
+        charts.toggle(Metric::Memory);
+        assert_eq!(charts.metrics, [Metric::Utilization]);
+        charts.toggle(Metric::Utilization);
+        assert_eq!(charts.metrics, [Metric::Utilization]);
+        for metric in [Metric::Fan, Metric::Power, Metric::Pcie, Metric::Clock] {
+            charts.toggle(metric);
+        }
+        assert_eq!(charts.metrics.len(), MOST);
+        assert!(charts.metrics.contains(&Metric::Clock));
+        let letters = Metric::ALL.map(|metric| metric.words().1);
+        let different: std::collections::BTreeSet<_> = letters.into_iter().collect();
+        assert_eq!(different.len(), Metric::ALL.len());
+        assert!(!letters.iter().any(|letter| "jkq".contains(*letter)));
+    }
+
+    #[test]
+    fn graphs_share_the_room() {
+        for (devices, metrics, width, room, expected) in [
+            (1, 2, 80, 12, (1, 1, 6)),
+            (8, 2, 80, 10, (2, 4, 1)),
+            (8, 2, 200, 24, (2, 4, 3)),
+            (8, 4, 200, 8, (4, 2, 1)),
+            (20, 2, 80, 6, (2, 3, 1)),
+            (0, 2, 80, 6, (1, 0, 6)),
+        ] {
+            let Grid { columns, rows, height } = Grid::fit(devices, metrics, width, room);
+            assert_eq!((columns, rows, height), expected, "{devices} {metrics} {width} {room}");
+        }
+    }
+
+    #[test]
+    fn a_link_carries_what_the_standard_says() {
+        assert_eq!(capacity((3, 16)), 15_760_000_000);
+        assert_eq!(capacity((5, 16)), 63_040_000_000);
+        assert_eq!(capacity((1, 1)), 250_000_000);
+        assert!(capacity((255, 255)) > capacity((6, 16)));
+    }
+}

@@ -1,0 +1,197 @@
+//! A picture for paper: one node in full, or a line for each of many and what is wrong below.
+
+use std::collections::BTreeSet;
+
+use crate::fleet::{Node, Totals};
+use crate::model::{Link, Percent};
+use crate::view::Scene;
+use crate::view::condition::{Standing, notes};
+use crate::view::header;
+use crate::view::line::{Line, Tone, UNKNOWN, width_of};
+use crate::view::node::panel;
+use crate::view::number::{Units, age, percent, share};
+use crate::view::picture::Picture;
+
+/// Returns everything there is to show, however long; no line is wider than `width`.
+pub fn printed(scene: Scene<'_>, title: &str, width: u16) -> Vec<Line> {
+    let picture = scene.picture;
+    let mut lines = header::printed(scene, title, width);
+    let mut nodes = picture.nodes();
+    match (nodes.next(), nodes.next()) {
+        (None, _) => lines.push(Line::of("no nodes to watch", Tone::Faint).cut(width)),
+        (Some(only), None) => {
+            lines.extend(panel::printed(scene, &scene.taste.narrowed(only), width));
+        }
+        (Some(_), Some(_)) => {
+            lines.push(Line::new());
+            lines.extend(table(scene, width));
+            lines.extend(troubles(picture, width));
+        }
+    }
+    lines
+}
+
+/// Columns a note gets at least.
+const NOTE: u16 = 24;
+
+/// Widths of the columns; 0 for one that has no room.
+struct Columns {
+    units: Units,
+    name: u16,
+    devices: u16,
+    bar: u16,
+    memory: u16,
+    power: u16,
+    cpu: u16,
+    users: u16,
+    age: u16,
+    /// A note stands beside the rest.
+    has_note: bool,
+}
+
+impl Columns {
+    /// Names are never cut: they are what one looks for.
+    fn fit(scene: Scene<'_>, width: u16) -> Self {
+        let picture = scene.picture;
+        let units = Units::of(scene.taste);
+        let widest = |text: &dyn Fn(&Node) -> String| {
+            picture.nodes().map(|node| width_of(&text(node))).max().unwrap_or(0)
+        };
+        let name = picture.shape.name.max(4);
+        let has_note = width >= name + 8 + NOTE;
+        let mut room = width.saturating_sub(name + 6 + if has_note { NOTE } else { 0 });
+        let mut take = |wanted: u16| {
+            let fits = room >= wanted + 2;
+            room -= if fits { wanted + 2 } else { 0 };
+            if fits { wanted } else { 0 }
+        };
+        let amount = |node: &Node| {
+            let totals = Totals::of_devices(node);
+            units.pair(totals.memory_total, totals.memory_total)
+        };
+        let devices = take(3);
+        let memory = take(widest(&amount).max(7));
+        let bar = take(10);
+        let power = take(11);
+        let age = take(6);
+        let cpu = take(4);
+        let users = if width >= 100 { take(widest(&|node| users(node)).clamp(5, 20)) } else { 0 };
+        Self { units, name, devices, bar, memory, power, cpu, users, age, has_note }
+    }
+
+    fn titles(&self) -> Line {
+        let columns = [
+            ("DEV", self.devices, true),
+            ("UTIL", self.bar, false),
+            ("%", 4, true),
+            (self.units.word(), self.memory, true),
+            ("W", self.power, true),
+            ("CPU", self.cpu, true),
+            ("AGE", self.age, true),
+            ("USERS", self.users, false),
+        ];
+        let line = Line::new().left("NODE", self.name, Tone::Faint);
+        let line = columns.into_iter().filter(|(_, width, _)| *width > 0).fold(
+            line,
+            |line, (word, width, is_right)| {
+                let line = line.gap(2);
+                if is_right {
+                    line.right(word, width, Tone::Faint)
+                } else {
+                    line.left(word, width, Tone::Faint)
+                }
+            },
+        );
+        if self.has_note { line.gap(2).text("NOTE", Tone::Faint) } else { line }
+    }
+
+    fn row(&self, scene: Scene<'_>, node: &Node) -> Vec<Line> {
+        let picture = scene.picture;
+        let standing = Standing::of(node, picture.now);
+        let totals = Totals::of_devices(node);
+        let util = totals.utilization.map(Percent::get);
+        let name = if standing == Standing::Down { Tone::Bad } else { Tone::Strong };
+        let mut line = Line::new().left(node.name.as_str(), self.name, name);
+        let right = |line: Line, text: &str, width: u16| {
+            if width == 0 { line } else { line.gap(2).right(text, width, Tone::Plain) }
+        };
+        let count =
+            if node.devices.is_empty() { UNKNOWN.to_owned() } else { totals.devices.to_string() };
+        line = right(line, &count, self.devices);
+        if self.bar > 0 {
+            line = line.gap(2).bar(util, self.bar, scene.taste.load.tone(util));
+        }
+        line = right(line, &percent(util), 4);
+        line = right(line, &self.units.pair(totals.memory_used, totals.memory_total), self.memory);
+        let watts = totals.power.zip(totals.power_limit).map_or_else(
+            || UNKNOWN.to_owned(),
+            |(drawn, limit)| format!("{:.0}/{:.0}", drawn.get(), limit.get()),
+        );
+        line = right(line, &watts, self.power);
+        let cpu =
+            share(node.host.cpu).map_or_else(|| UNKNOWN.to_owned(), |cpu| format!("{cpu:.0}%"));
+        line = right(line, &cpu, self.cpu);
+        let old = node
+            .taken_at()
+            .map_or_else(|| UNKNOWN.to_owned(), |taken_at| age(picture.now.since(taken_at)));
+        line = right(line, &old, self.age);
+        if self.users > 0 {
+            line = line.gap(2).left(&users(node), self.users, Tone::Plain);
+        }
+        let line = if standing.is_fresh() || node.link != Link::Up && node.taken_at().is_none() {
+            line
+        } else {
+            line.faded()
+        };
+        // When a node is tried again is no matter for paper.
+        let noted = match node.fault() {
+            Some(fault) => vec![(fault.sentence(), Tone::Bad)],
+            None => notes(picture, node),
+        };
+        let mut said = Line::new();
+        for (place, (words, tone)) in noted.into_iter().enumerate() {
+            said = said.text(if place > 0 { " · " } else { "" }, Tone::Faint).text(words, tone);
+        }
+        // Beside a very long name no note can be read.
+        if self.has_note || said.width() == 0 {
+            return vec![line.gap(2).then(said)];
+        }
+        vec![line, Line::new().gap(2).then(said)]
+    }
+}
+
+/// Returns who uses devices of a node.
+fn users(node: &Node) -> String {
+    let owner = |pid| Some(node.process(pid)?.statics.user.known()?.to_string());
+    let users: BTreeSet<String> = node.uses.iter().filter_map(|used| owner(used.pid)).collect();
+    if users.is_empty() {
+        return UNKNOWN.to_owned();
+    }
+    users.into_iter().collect::<Vec<_>>().join(" ")
+}
+
+fn table(scene: Scene<'_>, width: u16) -> Vec<Line> {
+    let columns = Columns::fit(scene, width);
+    let rows =
+        scene.picture.nodes().flat_map(|node| columns.row(scene, &scene.taste.narrowed(node)));
+    std::iter::once(columns.titles()).chain(rows).map(|line| line.cut(width)).collect()
+}
+
+/// Says what is wrong in full sentences, whatever their length.
+fn troubles(picture: &Picture, width: u16) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for trouble in &picture.troubles {
+        lines.push(Line::new());
+        let sign = if trouble.tone == Tone::Bad { "✗ " } else { "! " };
+        let words = format!("{}: {}", trouble.nodes, trouble.sentence);
+        for (sign, tone, words) in
+            [(sign, trouble.tone, words.as_str()), ("→ ", Tone::Plain, trouble.remedy)]
+        {
+            let parts = panel::wrapped(words, width.saturating_sub(2)).into_iter().enumerate();
+            lines.extend(parts.map(|(place, part)| {
+                Line::of(if place == 0 { sign } else { "  " }, tone).text(part, tone).cut(width)
+            }));
+        }
+    }
+    lines
+}

@@ -1,0 +1,260 @@
+//! Which devices and processes somebody wants to see, and what names a device.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::fleet::Node;
+use crate::model::{Device, DeviceUse, Reading, UseKind, Via};
+use crate::view::taste::Taste;
+
+/// What is shown; everything unless something is asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Only {
+    /// Devices with these numbers, on every node; slices go with their device.
+    pub devices: Option<BTreeSet<u32>>,
+    /// What `CUDA_VISIBLE_DEVICES` lists.
+    pub visible: Option<Vec<Visible>>,
+    /// Processes of these kinds.
+    pub kinds: ProcessKinds,
+    /// Processes of these users; of all when empty.
+    pub users: BTreeSet<String>,
+    /// These processes; all when empty.
+    pub pids: BTreeSet<u32>,
+    /// What names a device.
+    pub names: NameColumns,
+}
+
+/// A device as `CUDA_VISIBLE_DEVICES` names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Visible {
+    /// Its number, which means something on this machine only.
+    Index(u32),
+    /// Its UUID or the beginning of it, which means the same everywhere.
+    Uuid(Box<str>),
+}
+
+/// What processes use a device for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProcessKinds {
+    /// Whatever for.
+    #[default]
+    All,
+    /// They compute, whatever else they do.
+    Compute,
+    /// They compute and do nothing else.
+    OnlyCompute,
+    /// They draw, whatever else they do.
+    Graphics,
+    /// They draw and do nothing else.
+    OnlyGraphics,
+}
+
+/// Columns that name a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NameColumns {
+    /// Its number.
+    pub has_index: bool,
+    /// Its model, where there is room.
+    pub has_name: bool,
+    /// Its UUID.
+    pub has_uuid: bool,
+}
+
+impl Default for NameColumns {
+    fn default() -> Self {
+        Self { has_index: true, has_name: true, has_uuid: false }
+    }
+}
+
+impl ProcessKinds {
+    /// Says whether these are among them. What is not known is taken for computing: drivers that do
+    /// not tell the kind list only such processes.
+    fn takes(self, kind: Reading<UseKind>) -> bool {
+        let kind = kind.get().unwrap_or(UseKind::Compute);
+        match self {
+            Self::All => true,
+            Self::Compute => kind != UseKind::Graphics,
+            Self::OnlyCompute => kind == UseKind::Compute,
+            Self::Graphics => kind != UseKind::Compute,
+            Self::OnlyGraphics => kind == UseKind::Graphics,
+        }
+    }
+}
+
+impl Taste {
+    /// Says whether a device of a node is to be shown.
+    pub fn takes_device(&self, node: &Node, device: &Device) -> bool {
+        let parent = device.parent.as_ref();
+        let whole = parent.and_then(|uuid| node.devices.iter().find(|whole| whole.uuid == *uuid));
+        let index = whole.unwrap_or(device).index.get();
+        let is_numbered = |numbers: &BTreeSet<u32>| index.is_some_and(|own| numbers.contains(&own));
+        if !self.only.devices.as_ref().is_none_or(is_numbered) {
+            return false;
+        }
+        let Some(visible) = &self.only.visible else { return true };
+        let is_here = node.via == Some(Via::Local);
+        let is_anywhere = visible.iter().any(|one| matches!(one, Visible::Uuid(_)));
+        if !is_here && !is_anywhere {
+            return true;
+        }
+        let slices =
+            node.devices.iter().filter(|slice| slice.parent.as_ref() == Some(&device.uuid));
+        let family = || slices.clone().chain(whole).chain([device]);
+        visible.iter().any(|one| match one {
+            Visible::Index(number) => is_here && index == Some(*number),
+            Visible::Uuid(start) => family().any(|member| begins(&member.uuid, start)),
+        })
+    }
+
+    /// Says whether a process on a device of a node is to be shown.
+    pub fn takes_usage(&self, node: &Node, used: &DeviceUse) -> bool {
+        let Only { kinds, users, pids, .. } = &self.only;
+        let device = node.devices.iter().find(|device| device.uuid == used.device);
+        let owner = || Some(node.process(used.pid)?.statics.user.known()?.as_ref());
+        (pids.is_empty() || pids.contains(&used.pid))
+            && kinds.takes(used.kind)
+            && (users.is_empty() || owner().is_some_and(|user: &str| users.contains(user)))
+            && device.is_none_or(|device| self.takes_device(node, device))
+    }
+
+    /// Returns the node with nothing but what is to be shown of it.
+    pub fn narrowed(&self, node: &Arc<Node>) -> Arc<Node> {
+        let Only { devices, visible, kinds, users, pids, names: _ } = &self.only;
+        let is_all = devices.is_none()
+            && visible.is_none()
+            && *kinds == ProcessKinds::All
+            && users.is_empty()
+            && pids.is_empty();
+        if is_all {
+            return Arc::clone(node);
+        }
+        let mut narrowed = Node::clone(node);
+        let sources = node.device_sources.iter().cloned();
+        let both = node.devices.iter().cloned().zip(sources);
+        let (kept, sources): (Vec<_>, Vec<_>) =
+            both.filter(|(device, _)| self.takes_device(node, device)).unzip();
+        (narrowed.devices, narrowed.device_sources) = (kept, sources.into());
+        let uses = node.uses.iter().filter(|used| self.takes_usage(node, used));
+        narrowed.uses = uses.cloned().collect();
+        Arc::new(narrowed)
+    }
+}
+
+fn begins(uuid: &str, start: &str) -> bool {
+    let head = uuid.as_bytes().get(..start.len());
+    !start.is_empty() && head.is_some_and(|head| head.eq_ignore_ascii_case(start.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::Process;
+    use crate::model::{NodeName, ProcessKey, ProcessStatics, Source};
+
+    /// Two devices, the first in two slices; a process on each.
+    fn node(via: Via) -> Arc<Node> {
+        let device = |uuid: &str, parent: Option<&str>, index| Device {
+            uuid: uuid.into(),
+            parent: parent.map(Into::into),
+            index: Reading::Known(index),
+            ..Device::default()
+        };
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        node.via = Some(via);
+        node.devices = vec![
+            device("GPU-aa11", None, 0),
+            device("MIG-s0", Some("GPU-aa11"), 0),
+            device("MIG-s1", Some("GPU-aa11"), 1),
+            device("GPU-bb22", None, 1),
+        ];
+        node.device_sources = vec![Source::new("nvml"); 4].into();
+        let using = |device: &str, pid, kind| DeviceUse {
+            device: device.into(),
+            pid,
+            kind,
+            ..DeviceUse::default()
+        };
+        node.uses = vec![
+            using("MIG-s0", 7, Reading::Known(UseKind::Compute)),
+            using("GPU-bb22", 8, Reading::Known(UseKind::Both)),
+            using("GPU-bb22", 9, Reading::Known(UseKind::Graphics)),
+            using("GPU-bb22", 10, Reading::default()),
+        ]
+        .into();
+        let process = |pid, user: &str| Process {
+            key: ProcessKey { pid, start_ticks: 1 },
+            statics: Arc::new(ProcessStatics {
+                user: Reading::Known(user.into()),
+                ..ProcessStatics::default()
+            }),
+            ..Process::default()
+        };
+        node.processes = vec![process(7, "alice"), process(8, "bob")].into();
+        Arc::new(node)
+    }
+
+    fn shown(node: &Arc<Node>, only: Only) -> (Vec<String>, Vec<u32>) {
+        let narrowed = Taste { only, ..Taste::default() }.narrowed(node);
+        assert_eq!(narrowed.devices.len(), narrowed.device_sources.len());
+        let devices = narrowed.devices.iter().map(|device| device.uuid.to_string());
+        (devices.collect(), narrowed.uses.iter().map(|used| used.pid).collect())
+    }
+
+    #[test]
+    fn devices_are_chosen_by_number_and_slices_go_with_theirs() {
+        let here = node(Via::Local);
+        assert_eq!(shown(&here, Only::default()).0.len(), 4);
+        let only = |numbers: &[u32]| Only {
+            devices: Some(numbers.iter().copied().collect()),
+            ..Only::default()
+        };
+        assert_eq!(
+            shown(&here, only(&[0])),
+            (vec!["GPU-aa11".into(), "MIG-s0".into(), "MIG-s1".into()], vec![7])
+        );
+        assert_eq!(shown(&here, only(&[5])), (vec![], vec![]));
+    }
+
+    #[test]
+    fn what_cuda_sees_is_of_this_machine_unless_it_is_named_by_uuid() {
+        let index = |number| Visible::Index(number);
+        let uuid = |start: &str| Visible::Uuid(start.into());
+        let all = 4;
+        for (via, visible, count) in [
+            (Via::Local, vec![index(1)], 1),
+            (Via::Native, vec![index(1)], all),
+            (Via::Local, vec![], 0),
+            (Via::Native, vec![], all),
+            (Via::Native, vec![uuid("GPU-bb")], 1),
+            (Via::Native, vec![uuid("gpu-BB22")], 1),
+            (Via::Native, vec![uuid("GPU-bb22"), index(0)], 1),
+            (Via::Local, vec![uuid("GPU-bb22"), index(0)], all),
+            (Via::Local, vec![uuid("MIG-s1")], 2),
+            (Via::Native, vec![uuid("GPU-zz")], 0),
+            (Via::Native, vec![uuid("")], 0),
+        ] {
+            let only = Only { visible: Some(visible.clone()), ..Only::default() };
+            assert_eq!(shown(&node(via), only).0.len(), count, "{via:?} {visible:?}");
+        }
+    }
+
+    #[test]
+    fn processes_are_chosen_by_kind_user_and_number() {
+        let here = node(Via::Local);
+        let pids = |only| shown(&here, only).1;
+        for (kinds, expected) in [
+            (ProcessKinds::All, vec![7, 8, 9, 10]),
+            (ProcessKinds::Compute, vec![7, 8, 10]),
+            (ProcessKinds::OnlyCompute, vec![7, 10]),
+            (ProcessKinds::Graphics, vec![8, 9]),
+            (ProcessKinds::OnlyGraphics, vec![9]),
+        ] {
+            assert_eq!(pids(Only { kinds, ..Only::default() }), expected, "{kinds:?}");
+        }
+        let users = ["alice".to_owned()].into();
+        assert_eq!(pids(Only { users, ..Only::default() }), [7]);
+        assert_eq!(pids(Only { pids: [9, 7].into(), ..Only::default() }), [7, 9]);
+    }
+}

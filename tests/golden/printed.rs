@@ -1,0 +1,90 @@
+//! Pictures for paper: one node, many, in each width, with and without styles.
+
+use std::path::Path;
+
+use gtop::fleet::Fleet;
+use gtop::tui::{Look, sheet};
+use gtop::view::{Picture, Scene, Taste, printed};
+use jiff::tz::{Offset, TimeZone};
+
+use crate::fleets::{self, NOW};
+use crate::harness::{ASCII, DARK, LIGHT};
+
+fn paper(fleet: Fleet, look: Look, width: u16, has_styles: bool) -> String {
+    let picture = Picture::new(fleet, NOW);
+    let (taste, zone) = (Taste::default(), TimeZone::fixed(Offset::constant(1)));
+    let scene = Scene { picture: &picture, taste: &taste, zone: &zone };
+    sheet(&printed(scene, "gpu[01-16]", width), look, width, has_styles)
+}
+
+fn check(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden/screens")
+        .join(format!("printed-{name}.txt"));
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, found).unwrap();
+        return;
+    }
+    let known = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(known, found, "{} is another picture now; look at it, then BLESS=1", path.display());
+}
+
+/// The node at this place, alone.
+fn alone(fleet: &Fleet, place: usize) -> Fleet {
+    Fleet::new(vec![std::sync::Arc::clone(&fleet.nodes[place])].into())
+}
+
+#[test]
+fn a_picture_for_paper_in_each_width() {
+    let special = fleets::accelerators();
+    let rare = fleets::rare();
+    for (name, fleet) in [
+        ("many", fleets::every_state()),
+        ("rare", fleets::rare()),
+        ("none", Fleet::default()),
+        ("one", fleets::single()),
+        ("gpus", alone(&special, 0)),
+        ("slices", alone(&special, 1)),
+        ("chips", alone(&special, 2)),
+        ("cards", alone(&special, 3)),
+        ("hostile", alone(&rare, 0)),
+        ("down", alone(&fleets::every_state(), 4)),
+    ] {
+        for width in [80, 120, 200] {
+            let text = paper(fleet.clone(), DARK, width, false);
+            check(&format!("{name}-{width}"), &text);
+            assert!(!text.contains('\u{1b}'));
+            for line in text.lines() {
+                let columns = unicode_width::UnicodeWidthStr::width(line);
+                assert!(columns <= usize::from(width), "{columns}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn looks_and_narrow_paper() {
+    let fleet = fleets::every_state();
+    let ascii = paper(fleet.clone(), ASCII, 80, false);
+    assert!(ascii.is_ascii(), "{ascii}");
+    check("many-ascii-80", &ascii);
+    check("many-styles-80", &paper(fleet.clone(), LIGHT, 80, true));
+    for width in (1..80).step_by(6) {
+        for fleet in [fleet.clone(), fleets::single(), fleets::rare()] {
+            paper(fleet, DARK, width, true);
+        }
+    }
+}
+
+#[test]
+fn whatever_is_wrong_is_told_in_full() {
+    let text = paper(fleets::every_state(), DARK, 40, false);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for sentence in [
+        "gpu05: authentication refused: offers hostbased, gssapi",
+        "gpu[14-15]: host key unknown",
+        "stuck: nvidia-smi",
+    ] {
+        assert!(words.contains(sentence), "{sentence}: {text}");
+    }
+}
