@@ -63,9 +63,12 @@ case $SHORT in
     sent=0
     send() {
         sent=$((sent + 1))
-        say "$1" | awk -v head="${rs}gtop1+ $NODE $sent " -v most="$SHORT" '{
+        say "$1" | awk -v head="${rs}gtop1+ $NODE $sent " -v end=" $NODE" -v most="$SHORT" '{
             m = int((length($0) + most - 1) / most)
-            for (k = 1; k <= m; k++) print head k "/" m " " substr($0, (k - 1) * most + 1, most)
+            for (k = 1; k <= m; k++) {
+                text = substr($0, (k - 1) * most + 1, most)
+                print head k "/" m " " length(text) " " text end
+            }
         }' || finish
     }
     ;;

@@ -52,6 +52,9 @@ hello() {
             printf ",\"cpus\":%d,\"tick\":%d,\"page\":%d,\"uid\":%d,\"user\":%s,\"hidepid\":%d,\"version\":%s", (cpus > 1 ? cpus - 1 : 1), tick, page, uid, q(ENVIRON["user"]), hide + 0, q(version)
             printf ",\"commands\":[\"heartbeat\",\"interval\",\"focus\",\"full\",\"signal\"],\"intervals\":{%s}", intervals
             printf "%s", contained == "" ? "" : ",\"contained\":true"
+            while ((getline line < "/proc/self/cgroup") > 0)
+                if (line ~ /slurm/ && (group == "" || line ~ /\/job_/)) { group = line; sub(/^[^:]*:[^:]*:/, "", group) }
+            if (group != "") printf ",\"cgroup\":%s", q(substr(group, 1, 512))
             printf ",\"backends\":[{\"kind\":\"nvidia-smi\",\"state\":%s}]}", state
         }' </dev/null)
     send "$frame"

@@ -328,6 +328,9 @@ class Probe:
         frame['commands'] = ['heartbeat', 'interval', 'focus', 'full'] + list(QUESTIONS)
         if self.processes.contained:
             frame['contained'] = True
+        place = cgroup(os.getpid())
+        if 'slurm' in place:
+            frame['cgroup'] = place
         frame['intervals'] = intervals
         frame['backends'] = [self.standing(backend) for backend in self.used()]
         return frame

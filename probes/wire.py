@@ -114,9 +114,9 @@ class Output:
         """Begins a frame; call only when `ready`."""
         self.frames += 1
         starts = range(0, len(frame), SHORT or len(frame))
-        form = '\x1egtop1+ %s %d %d/%d %s\n' if SHORT else '\x1egtop1 %.0s%.0s%.0s%.0s%s\n'
-        self.rest = ''.join([form % (NODE, self.frames, n + 1, len(starts), frame[i:i + starts.step])
-                             for n, i in enumerate(starts)]).encode('ascii')
+        form = '\x1egtop1+ %s %d %d/%d %d %s %s\n' if SHORT else '\x1egtop1 %.0s%.0s%.0s%.0s%.0s%s%.0s\n'
+        self.rest = ''.join([form % (NODE, self.frames, n + 1, len(starts), min(len(frame) - i, starts.step),
+                                     frame[i:i + starts.step], NODE) for n, i in enumerate(starts)]).encode('ascii')
         self.flush()
 
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::runtime::{self, Runtime};
 
 use crate::app::demo::Demo;
-use crate::app::discover::Discovery;
 use crate::app::doctor::Consultation;
 use crate::app::interview::{Interviewer, Mood};
 use crate::app::limits::Toll;
@@ -20,7 +19,7 @@ use crate::cli::{self, Cli, Command, ConfigDeed, How};
 use crate::config::{self, FileError, Places, Settings, Sources, Written};
 use crate::doctor::{Report, report_on_pod};
 use crate::inventory::slurm::Whose;
-use crate::inventory::{InventoryError, PodError, Roster};
+use crate::inventory::{InventoryError, PodError};
 use crate::time::Clock;
 use crate::transport::{Choice, ExecTemplate, Options, Reach, Target, TemplateError, Transport};
 
@@ -363,7 +362,7 @@ fn watch(
     // Dropped after the watch: the nodes outlive those who look at them.
     let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
     let (discovery, title) = match &demo {
-        Some(demo) => (Discovery::fixed(Roster::of(demo.targets()?)), demo.title()),
+        Some(demo) => (demo.discovery(clock.clone())?, demo.title()),
         None => roster::discovery(cli, &transport, clock.clone())?,
     };
     // Slurm mostly answers at once, and then keys and questions are asked about before the screen.

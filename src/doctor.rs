@@ -26,6 +26,7 @@ mod probe;
 mod remedy;
 mod slurm;
 mod source;
+mod steps;
 mod way;
 
 /// How often the probe of a visit samples.

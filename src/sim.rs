@@ -14,6 +14,7 @@ mod chance;
 mod fault;
 mod gpu;
 mod host;
+mod jobs;
 mod keys;
 mod launch;
 mod machine;

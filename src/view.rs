@@ -157,7 +157,9 @@ fn body(
         return help.iter().take(height).map(|line| line.clone().cut(width)).collect();
     }
     let picture = scene.picture;
-    if let Some(list) = picture.fleet.jobs.as_deref().filter(|_| picture.fleet.nodes.is_empty()) {
+    // A job that has ended is told of, however empty the rest is.
+    let is_empty = picture.fleet.nodes.is_empty() && navigation.view != View::Job;
+    if let Some(list) = picture.fleet.jobs.as_deref().filter(|_| is_empty) {
         return job::empty(scene, list, width, height);
     }
     match navigation.view {
@@ -173,7 +175,8 @@ fn body(
 /// Returns the order of the rows of the view one is in, where it can be chosen.
 const fn order(navigation: &Navigation) -> Option<Order> {
     match navigation.view {
-        View::Fleet | View::Job | View::Node | View::Processes | View::Users | View::Events => None,
+        View::Users => Some(navigation.users.order),
+        View::Fleet | View::Job | View::Node | View::Processes | View::Events => None,
     }
 }
 

@@ -17,7 +17,7 @@
 pub use body::Body;
 pub use delivery::{Delivery, Intake, News};
 pub use frame::{Frame, FrameReader, MalformedFrame, Received, encode};
-pub use lift::{Lift, Lifted, answer};
+pub use lift::{Lift, Lifted, answer, job_of_group};
 pub use short::address_of;
 
 pub mod body;

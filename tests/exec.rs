@@ -65,6 +65,28 @@ fn a_shell_that_reads_its_input_runs_the_probe() {
 }
 
 #[test]
+fn the_command_of_the_readme_leads_into_pods() {
+    let place = Place::new();
+    // As kubectl: what stands behind the dashes runs in the pod, with the standard input of its own
+    // only where -i says so.
+    let wrapper = place.wrapper(
+        "[ \"$1 $2 $4 $#\" = 'exec -i -- 5' ] || exit 9\nexport HOSTNAME=$3\nshift 4\nexec \"$@\"",
+    );
+    let readme = include_str!("../README.md");
+    let command = "kubectl exec -i {node} -- sh";
+    assert!(readme.contains(&format!("--exec '{command}'")));
+    let command = command.replace("kubectl", &wrapper.display().to_string());
+    let picture = picture(&["--exec", &command, "pod-[0-1]"]);
+    for place in 0..2 {
+        let node = &picture["nodes"][place];
+        assert_eq!((&node["link"], &node["name"]), (&"up".into(), &format!("pod-{place}").into()));
+    }
+    let without = command.replace(" -i", "");
+    let picture = self::picture(&["--exec", &without, "pod-0"]);
+    assert!(fault(&picture, 0).contains("exit status 9"), "{}", fault(&picture, 0));
+}
+
+#[test]
 fn a_wrapper_may_take_what_to_run_as_a_word() {
     let place = Place::new();
     // As docker and kubectl: options, a name, and a command with its arguments.

@@ -9,10 +9,15 @@ use std::process::{Command, Stdio};
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use gtop::model::Sample;
-use gtop::time::Timestamp;
+use gtop::inventory::Roster;
+use gtop::inventory::slurm::{Slurm, Whose, Wishes};
+use gtop::model::{Allotment, Job, JobId, Sample};
+use gtop::time::{Clock, Timestamp};
 use gtop::wire::{FrameReader, Lift, Lifted, Received};
+use tokio::sync::watch;
 
 const GROUPS: &str = include_str!("fixtures/slurm/control-groups.txt");
 
@@ -203,6 +208,153 @@ fn thousands_of_jobs_are_cut_with_a_sentence() {
 }
 
 #[test]
+fn thousands_of_jobs_that_run_are_asked_for_once_and_about_in_detail_never() {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let stub = squeue(&format!(
+        "open('{}', 'a').write('squeue\\n')\nfor number in range(20000): record(number, 'RUNNING', '{host}')",
+        log.display()
+    ));
+    let scontrol = format!("#!/bin/sh\necho scontrol >>'{}'\n", log.display());
+    let programs = [("squeue", stub.as_str()), ("scontrol", scontrol.as_str())];
+    let (_, out) = gtop(&programs, &["--all-users", "--json"]);
+    let out: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(out["jobs"].as_array().unwrap().len(), 20_000);
+    assert_eq!(out["nodes"][0]["name"], host.as_str());
+    assert_eq!(out["nodes"][0]["jobs"].as_array().unwrap().len(), 20_000);
+    assert_eq!(out["roster"]["notes"], serde_json::json!([]));
+    assert_eq!(std::fs::read_to_string(log).unwrap(), "squeue\n");
+}
+
+/// A `scontrol` in Python that tells where each job it is asked about is, and writes down what it
+/// was asked, a line for each time.
+const SCONTROL: &str = r"#!/usr/bin/python3 -IS
+import os, sys
+asked = [line.split()[2] for line in sys.stdin]
+open(os.path.dirname(os.path.abspath(__file__)) + '/asked', 'a').write(' '.join(asked) + '\n')
+for job in asked:
+    print('JobId=%s JobName=x\n   UserId=alice(7)\n   JOB_GRES=gpu:2\n     Nodes=n%s CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)' % (job, job))
+    print('   MinCPUsNode=1\n')
+";
+
+/// Set in the process that watches jobs where the stand-ins for programs of Slurm are.
+const INSIDE: &str = "GTOP_TEST_INSIDE";
+
+/// Runs this test once more, alone, where so many jobs run, and returns what `scontrol` was asked.
+fn once_more(test: &str, jobs: u32) -> Vec<String> {
+    inside(test, &format!("for number in range({jobs}): record(number, 'RUNNING', f'n{{number}}')"))
+}
+
+/// The same where `squeue` does this.
+fn inside(test: &str, answer: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = squeue(answer);
+    for (name, text) in [("squeue", queue.as_str()), ("scontrol", SCONTROL)] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let done = Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env("PATH", folder.path())
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let asked = std::fs::read_to_string(folder.path().join("asked")).unwrap_or_default();
+    asked.lines().map(str::to_owned).collect()
+}
+
+/// Jobs that are watched, and what somebody who looks at them wants.
+struct Looking {
+    wishes: watch::Sender<Wishes>,
+    rosters: watch::Receiver<Arc<Roster>>,
+}
+
+impl Looking {
+    /// Watches everybody's jobs; no further round comes by itself.
+    fn begin() -> Self {
+        let slurm = Slurm::new(Whose::default(), Duration::from_secs(3600), Vec::new());
+        let (wishes, followed) = watch::channel(Wishes::default());
+        let (found, rosters) = watch::channel(Arc::new(slurm.first()));
+        tokio::spawn(slurm.run(Clock::system(), followed, found));
+        Self { wishes, rosters }
+    }
+
+    /// Returns the jobs whose devices are known after the next round.
+    async fn known(&mut self) -> Vec<String> {
+        self.rosters.changed().await.unwrap();
+        let roster = Arc::clone(&self.rosters.borrow_and_update());
+        let has_places =
+            |job: &&Job| matches!(job.allocations.first().unwrap().devices, Allotment::Places(_));
+        let jobs = &roster.jobs.as_ref().unwrap().jobs;
+        jobs.iter().filter(has_places).map(|job| job.id.to_string()).collect()
+    }
+
+    fn look_at(&self, job: &str) {
+        self.wishes.send_modify(|wishes| wishes.job = JobId::new(job));
+    }
+}
+
+#[tokio::test]
+async fn of_more_than_two_hundred_jobs_only_the_one_looked_at_is_asked_about() {
+    if std::env::var_os(INSIDE).is_none() {
+        let name = "of_more_than_two_hundred_jobs_only_the_one_looked_at_is_asked_about";
+        assert_eq!(once_more(name, 201), ["7", "200"]);
+        return;
+    }
+    let mut looking = Looking::begin();
+    assert_eq!(looking.known().await, [""; 0]);
+    looking.look_at("7");
+    assert_eq!(looking.known().await, ["7"]);
+    looking.look_at("200");
+    assert_eq!(looking.known().await, ["7", "200"]);
+    // What is known is not asked for again, and of what is no job nothing is.
+    looking.look_at("7");
+    looking.look_at("999");
+    looking.wishes.send_modify(|wishes| wishes.refresh += 1);
+    assert_eq!(looking.known().await, ["7", "200"]);
+}
+
+#[tokio::test]
+async fn while_squeue_hangs_the_last_list_stays_and_the_reason_is_told() {
+    if std::env::var_os(INSIDE).is_none() {
+        let name = "while_squeue_hangs_the_last_list_stays_and_the_reason_is_told";
+        let hangs = "import time\nhere = os.path.dirname(os.path.abspath(__file__))\n\
+                     if os.path.exists(here + '/asked'): time.sleep(1000)\n";
+        assert_eq!(inside(name, &format!("{hangs}record(7, 'RUNNING', 'n7')")), ["7"]);
+        return;
+    }
+    let mut looking = Looking::begin();
+    assert_eq!(looking.known().await, ["7"]);
+    // Nobody waits half a minute for it.
+    tokio::time::pause();
+    looking.wishes.send_modify(|wishes| wishes.refresh += 1);
+    assert_eq!(looking.known().await, ["7"]);
+    let roster = Arc::clone(&looking.rosters.borrow());
+    let list = roster.jobs.as_ref().unwrap();
+    let problem = list.problem.as_ref().unwrap();
+    assert_eq!(&*problem.sentence, "squeue has not answered within 30 s");
+    assert!(list.at.is_some_and(|at| at <= problem.since));
+    assert_eq!(roster.targets.len(), 1);
+}
+
+#[tokio::test]
+async fn two_hundred_jobs_are_asked_about_at_once_and_once() {
+    if std::env::var_os(INSIDE).is_none() {
+        let asked = once_more("two_hundred_jobs_are_asked_about_at_once_and_once", 200);
+        assert_eq!(asked.len(), 1, "{asked:?}");
+        assert_eq!(asked.first().unwrap().split(' ').count(), 200);
+        return;
+    }
+    let mut looking = Looking::begin();
+    assert_eq!(looking.known().await.len(), 200);
+    looking.wishes.send_modify(|wishes| wishes.refresh += 1);
+    assert_eq!(looking.known().await.len(), 200);
+}
+
+#[test]
 fn nodes_with_hostile_names_are_never_reached() {
     let stub = squeue(
         "record(1, 'RUNNING', '-oProxyCommand=touch')\nrecord(2, 'RUNNING', 'gpu[01')\nrecord(3, 'RUNNING', '$(reboot)')",
@@ -248,4 +400,31 @@ fn an_allocation_without_programs_of_slurm_is_known_by_its_environment() {
     assert_eq!(out["nodes"][0]["name"], host);
     let problem = &out["roster"]["problem"]["sentence"];
     assert_eq!(problem, "squeue is not on the PATH of this machine");
+}
+
+#[test]
+fn the_doctor_says_when_a_slurm_is_too_old_for_steps_and_tries_none() {
+    const PING: &str =
+        "#!/bin/sh\ncase $1 in ping) echo 'Slurmctld(primary) at login is UP' ;; esac\n";
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let queue = squeue(&format!("record(7, 'RUNNING', '{host}')"));
+    let srun = format!("#!/bin/sh\necho \"$*\" >>{}\necho 'slurm 20.11.9'\n", log.display());
+    let programs = [("squeue", queue.as_str()), ("scontrol", PING), ("srun", srun.as_str())];
+    for (words, line) in [
+        (&["doctor", "--slurm"][..], "  note    srun "),
+        (&["--transport", "srun", "doctor", "--slurm"], "  FAILED  srun "),
+    ] {
+        let (_, out) = gtop(&programs, words);
+        let found = out.lines().find(|found| found.starts_with(line));
+        let found = found.unwrap_or_else(|| unreachable!("{out}"));
+        assert!(
+            found.ends_with("slurm 20.11.9: with this Slurm your own steps would wait for gtop's"),
+            "{found}"
+        );
+        assert!(out.contains("> reach the nodes by ssh; srun serves from Slurm 22.05 on"), "{out}");
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "--version\n");
+        std::fs::remove_file(&log).unwrap();
+    }
 }

@@ -8,13 +8,17 @@ use std::thread;
 use tokio::runtime;
 use tokio::sync::oneshot;
 
+use crate::app::Failure;
+use crate::app::discover::Discovery;
 use crate::sim::{Population, SimNode, serve};
+use crate::time::Clock;
 use crate::transport::{Fault, FixedProfile, Profile, Reach, SshTarget, Target};
 
 /// A made-up fleet that is being served. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Demo {
     nodes: Vec<SimNode>,
+    population: Population,
     /// Its end ends the servers.
     _serving: oneshot::Sender<()>,
 }
@@ -24,11 +28,12 @@ impl Demo {
     pub(super) fn start(nodes: u16, seed: u64) -> io::Result<Self> {
         let population = Population::demo(u32::from(nodes), seed);
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let served = population.clone();
         let (ready, started) = sync_channel(1);
         let (serving, ended) = oneshot::channel::<()>();
         thread::Builder::new().name("demo".to_owned()).spawn(move || {
             runtime.block_on(async {
-                let served = serve(&population).await;
+                let served = serve(&served).await;
                 let (nodes, served) = match served {
                     Ok(served) => (Ok(served.nodes.clone()), Some(served)),
                     Err(error) => (Err(error), None),
@@ -41,12 +46,19 @@ impl Demo {
             });
         })?;
         let nodes = started.recv().map_err(io::Error::other)??;
-        Ok(Self { nodes, _serving: serving })
+        Ok(Self { nodes, population, _serving: serving })
     }
 
     /// Returns what is served, ready to be watched.
-    pub(super) fn targets(&self) -> Result<Vec<Target>, Fault> {
+    fn targets(&self) -> Result<Vec<Target>, Fault> {
         self.nodes.iter().map(target).collect()
+    }
+
+    /// Returns where its nodes and their jobs come from.
+    pub(super) fn discovery(&self, clock: Clock) -> Result<Discovery, Failure> {
+        let (population, began) = (self.population.clone(), clock.now());
+        let jobs = move || population.jobs(began, clock.now());
+        Ok(Discovery::made_up(self.targets()?, jobs)?)
     }
 
     /// Says what is watched.

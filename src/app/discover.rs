@@ -9,15 +9,19 @@ use std::time::Duration;
 
 use tokio::runtime;
 use tokio::sync::{oneshot, watch};
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, timeout};
 
 use crate::inventory::Roster;
 use crate::inventory::slurm::{Slurm, Wishes};
-use crate::model::JobId;
+use crate::model::{JobId, JobList};
 use crate::time::Clock;
+use crate::transport::Target;
 
 /// How long a program that is being asked may take to end.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// How often jobs are made up.
+const MADE_UP: Duration = Duration::from_secs(5);
 
 /// A source of rosters. Dropping it ends it.
 #[derive(Debug)]
@@ -43,15 +47,42 @@ impl Discovery {
 
     /// Asks Slurm.
     pub(super) fn slurm(slurm: Slurm, clock: Clock) -> io::Result<Self> {
-        let (found, rosters) = watch::channel(Arc::new(slurm.first()));
+        let first = slurm.first();
+        Self::asking("slurm", first, |wishes, found| slurm.run(clock, wishes, found))
+    }
+
+    /// Makes up jobs of the same nodes, again and again.
+    pub(super) fn made_up(
+        targets: Vec<Target>,
+        jobs: impl Fn() -> JobList + Send + 'static,
+    ) -> io::Result<Self> {
+        let roster = move || Roster::found(targets.clone(), Arc::new(jobs()));
+        Self::asking("jobs", roster(), |_, found| async move {
+            let mut tick = tokio::time::interval(MADE_UP);
+            tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            tick.tick().await;
+            loop {
+                tick.tick().await;
+                found.send_replace(Arc::new(roster()));
+            }
+        })
+    }
+
+    /// Asks on a thread of its own.
+    fn asking<Work: Future<Output = ()>>(
+        name: &str,
+        first: Roster,
+        work: impl FnOnce(watch::Receiver<Wishes>, watch::Sender<Arc<Roster>>) -> Work + Send + 'static,
+    ) -> io::Result<Self> {
+        let (found, rosters) = watch::channel(Arc::new(first));
         let (wishes, followed) = watch::channel(Wishes::default());
         let (end, ending) = oneshot::channel();
         let (ended_tell, ended) = channel();
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        thread::Builder::new().name("slurm".to_owned()).spawn(move || {
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = slurm.run(clock, followed, found) => {}
+                    () = work(followed, found) => {}
                     _over = ending => {}
                 }
             });

@@ -47,7 +47,7 @@ pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Resul
     let mut first: Vec<Report> = pod.into_iter().collect();
     if let Some(whose) = slurm {
         let found = tokio::select! {
-            found = Box::pin(examine_slurm(&whose)) => found,
+            found = Box::pin(examine_slurm(&whose, &transport, &clock)) => found,
             ending = signals.next() => return Ok(ending),
         };
         let Some(Findings { report, nodes }) = found else { return Ok(Ending::Failed) };

@@ -102,8 +102,8 @@ impl Session {
         for inquiry in std::mem::take(&mut self.open).into_values() {
             inquiry.answer(Err(AskError::Lost));
         }
-        // The end of its input is what ends a probe at once.
-        self.channel.shutdown().await;
+        // The end of its input is what ends a probe at once. Taking leave needs a large future.
+        Box::pin(self.channel.shutdown()).await;
         ended
     }
 

@@ -608,6 +608,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn users_are_sorted_by_the_columns_there_are() {
+        let Kind::Choice(words) = setting("sort-users").unwrap().kind else { panic!() };
+        let columns = crate::view::users::COLUMNS.map(|column| column.name);
+        assert_eq!(words.iter().map(|word| word.name).collect::<Vec<_>>(), columns);
+    }
+
+    #[test]
     fn names_are_taken_once_and_defaults_can_be_read() {
         let mut names: Vec<_> = SETTINGS.iter().map(|setting| setting.name).collect();
         names.sort_unstable();

@@ -5,11 +5,12 @@ use tokio::time::{Instant, timeout};
 use crate::collect::Visit;
 use crate::doctor::remedy::Advice;
 use crate::doctor::{Mark, Row, source};
-use crate::model::clean;
+use crate::model::{Via, clean};
 use crate::probe::{self, Interpreter};
 use crate::time::{Clock, Timestamp};
 use crate::transport::{Output, Target, Transport};
 use crate::wire::body::{Body, Given, Hello};
+use crate::wire::job_of_group;
 
 /// How long to wait for the reasons a node does not run Python.
 const REASONS_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
@@ -74,6 +75,7 @@ pub(super) async fn rows(
             .remedy("sh does as well and costs the node more; Python 3.6 or newer is better"),
     });
     rows.push(presented(hello).took(took));
+    rows.extend(within(hello, visit.via()));
     source::rows(&mut visit, &frame.body, clock, arrival, rows).await;
     rows.extend(clocks(hello, arrival, took));
     visit.end().await;
@@ -104,6 +106,15 @@ fn language(interpreter: Interpreter, hello: &Hello) -> String {
         }
         Interpreter::Shell => format!("sh ({version}), because no Python fits"),
     }
+}
+
+/// Says in which job the probe is though nobody asked for one, and what follows from that.
+fn within(hello: &Hello, via: Via) -> Option<Row> {
+    let job = job_of_group(hello.cgroup.as_deref()).filter(|_| via != Via::Step)?;
+    let found = format!("the probe was put into job {job}, as pam_slurm_adopt does with logins");
+    let more =
+        "where jobs are confined to their devices, those of other jobs on this node are not seen";
+    Some(Row::new("job", Mark::Note, found).details(vec![more.to_owned()]))
 }
 
 fn presented(hello: &Hello) -> Row {

@@ -161,7 +161,9 @@ impl Advice {
                 format!("try by hand: ssh -v {node} true")
             }
             Fault::NoJob { .. } => {
-                "submit a job to this node first: salloc or sbatch with -w".to_owned()
+                "submit a job to this node first: salloc or sbatch with -w; if one of yours runs there: \
+                 gtop --slurm --transport srun"
+                    .to_owned()
             }
             Fault::ExecFailed { .. } => {
                 "run the command by hand; it must pass standard input on to a shell on the node, \
@@ -169,7 +171,7 @@ impl Advice {
                     .to_owned()
             }
             Fault::BadConfiguration { .. } => format!("correct it; ssh -G {node} reads it too"),
-            Fault::Step { .. } => "see squeue --me and scontrol ping".to_owned(),
+            Fault::Step { cause, .. } => cause.remedy().to_owned(),
             Fault::ProgramNotFound { program, .. } => {
                 format!(
                     "install {program}, or name another (--ssh-binary=PROGRAM, --exec 'PROGRAM …')"

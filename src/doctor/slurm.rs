@@ -1,5 +1,5 @@
-//! Slurm as seen from here: its programs and configuration, munge, the controller, what it says of
-//! one's jobs and their nodes, and whether a step can be had.
+//! Slurm as seen from here: its programs and configuration, munge, the controller, and what it says
+//! of one's jobs and their nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -8,18 +8,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::doctor::{Mark, Report, Row};
+use crate::doctor::{Mark, Report, Row, steps};
 use crate::inventory::slurm::{Trouble, TroubleKind, Whose, ask_jobs, ask_within, nodes_of};
 use crate::model::{Job, JobState, NodeName, clean};
 use crate::nodeset;
-use crate::transport::{Answer, Target};
+use crate::time::Clock;
+use crate::transport::{Answer, Target, Transport};
 
 /// How long the simple programs may take; they answer in milliseconds.
 const SIMPLE: Duration = Duration::from_secs(8);
 /// How long asking for the controller may take: it is given 10 s to answer.
 const PING: Duration = Duration::from_secs(20);
-/// How long a step may take to begin.
-const STEP: Duration = Duration::from_secs(15);
 /// Nodes that are examined besides.
 const NODES: usize = 8;
 /// An answer that takes longer is worth a word.
@@ -44,25 +43,33 @@ pub struct Findings {
 
 /// Examines Slurm as seen from here. The first step that fails is the cause: those after it are
 /// only done where they can tell something.
-pub async fn examine_slurm(whose: &Whose) -> Option<Findings> {
+pub async fn examine_slurm(
+    whose: &Whose,
+    transport: &Transport,
+    clock: &Clock,
+) -> Option<Findings> {
     let mut rows = Vec::new();
-    let nodes = Box::pin(steps(whose, &mut rows)).await.unwrap_or_default();
+    let nodes = match Box::pin(found(whose, &mut rows)).await {
+        Some(jobs) => {
+            Box::pin(steps::rows(&jobs, transport, clock, &mut rows)).await;
+            nodes_of(&jobs)
+        }
+        None => Vec::new(),
+    };
+    let nodes = nodes.into_iter().take(NODES).collect();
     let report = Report::about(NodeName::new("slurm").ok()?, rows);
     Some(Findings { report, nodes })
 }
 
-/// Returns `None` when a step says that no further one makes sense.
-async fn steps(whose: &Whose, rows: &mut Vec<Row>) -> Option<Vec<Target>> {
+/// Returns the jobs, or `None` when a step says that no further one makes sense.
+async fn found(whose: &Whose, rows: &mut Vec<Row>) -> Option<Vec<Job>> {
     configuration(rows)?;
     munge(rows).await?;
     controller(rows).await?;
     let jobs = queue(whose, rows).await?;
     view(rows).await;
     states(&jobs, rows).await;
-    step(&jobs, rows).await;
-    let mut nodes = nodes_of(&jobs);
-    nodes.truncate(NODES);
-    Some(nodes)
+    Some(jobs)
 }
 
 fn configuration(rows: &mut Vec<Row>) -> Option<()> {
@@ -298,41 +305,6 @@ async fn states(jobs: &[Job], rows: &mut Vec<Row>) {
         Row::new("nodes", mark, first).details(lines).remedy(
             "no new job begins there until the administrator resumes them; jobs there go on unless they are down",
         )
-    };
-    rows.push(row.took(began.elapsed()));
-}
-
-/// Tries a step beside those of a job, which takes nothing of what the job has.
-async fn step(jobs: &[Job], rows: &mut Vec<Row>) {
-    let mut ours = jobs.iter().filter(|job| job.state == JobState::Running);
-    let Some((job, node)) = ours.find_map(|job| Some((job, &job.allocations.first()?.node))) else {
-        return;
-    };
-    let began = Instant::now();
-    let words: Vec<OsString> = vec![
-        format!("--jobid={}", job.id).into(),
-        format!("--nodelist={node}").into(),
-        "--overlap".into(),
-        "--gres=none".into(),
-        "--mem=0".into(),
-        "--nodes=1".into(),
-        "--ntasks=1".into(),
-        "--input=none".into(),
-        "true".into(),
-    ];
-    let answer = ask_within(STEP, "srun", &words, "").await;
-    let refused = |why: &str| {
-        let why = why.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-        let why = clean(why.trim_start_matches("srun: error: "), 300);
-        Row::new("step", Mark::Note, format!("no step beside job {}: {why}", job.shown_id))
-            .remedy("gtop reaches nodes by ssh and needs none; ask the administrator if ssh is forbidden too")
-    };
-    let row = match answer {
-        Ok(answer) if answer.succeeded => {
-            Row::new("step", Mark::Ok, format!("runs on {node} beside job {}", job.shown_id))
-        }
-        Ok(answer) => refused(&answer.complaint),
-        Err(trouble) => refused(&trouble.sentence),
     };
     rows.push(row.took(began.elapsed()));
 }

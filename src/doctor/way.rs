@@ -15,6 +15,9 @@ const LONGEST: usize = 900;
 /// The step of the ssh program.
 const SSH_PROGRAM: &str = "ssh program";
 
+/// The step of a step of Slurm.
+const SRUN: &str = "srun";
+
 /// When the way was begun and ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
@@ -201,6 +204,12 @@ impl Path<'_> {
                 let found = format!("{} reaches the node", clean(&program.to_string_lossy(), 200));
                 self.leave_to(at, SSH_PROGRAM, found);
             }
+            Note::StepOf(job) => self.leave_to(at, SRUN, format!("a step of job {job} reaches it")),
+            Note::NoStep(fault) => {
+                self.program = None;
+                self.rows.retain(|row| row.step != SRUN);
+                self.push(at, Row::new(SRUN, Mark::Note, clean(fault, LONGEST)));
+            }
             Note::Exec(command) => self.leave_to(at, "exec command", clean(command, 400)),
             Note::Gateway(_) | Note::GatewayEnd => {}
         }
@@ -297,7 +306,7 @@ fn step_of(fault: &Fault, last: Step) -> &'static str {
         Fault::SshProgram { .. } | Fault::ExecFailed { .. } | Fault::ProgramNotFound { .. } => {
             SSH_PROGRAM
         }
-        Fault::Step { .. } => "srun",
+        Fault::Step { .. } => SRUN,
         Fault::SessionLost { .. } => step_name(last),
     }
 }
@@ -377,14 +386,16 @@ fn brief(note: &Note) -> Option<String> {
         | Note::Offers(_)
         | Note::Beyond(_)
         | Note::Exec(_)
-        | Note::Program(_) => None,
+        | Note::Program(_)
+        | Note::StepOf(_)
+        | Note::NoStep(_) => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::NodeName;
+    use crate::model::{JobId, NodeName};
     use crate::transport::{Profile, Reach, SshTarget, Target};
 
     /// Returns the rows of these notes, a millisecond apart, as `mark step took: found | details`.
@@ -444,6 +455,17 @@ mod tests {
             "{rows:?}"
         );
         assert_eq!(rows.len(), 5);
+    }
+
+    #[test]
+    fn a_step_that_leads_there_or_not_has_a_row() {
+        let step = || Note::StepOf(JobId::new("7").unwrap());
+        assert_eq!(told(vec![step()], Ok(None))[0], "ok srun 1: a step of job 7 reaches it | ");
+        let notes =
+            vec![step(), Note::NoStep("Slurm refuses it".to_owned()), Note::Way(Way::Direct)];
+        let rows = told(notes, Ok(None));
+        assert_eq!(rows[0], "note srun 1: Slurm refuses it | ");
+        assert!(rows.last().unwrap().starts_with("ok channel"), "{rows:?}");
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl Folding {
             take_backend(node, backend);
         }
         for (source, fault) in sample.faults {
-            node.source_mut(&source).fault = Some(fault);
+            node.source_mut(&source).fault = Some(Box::new(fault));
         }
         let has_processes = sample.processes.is_some();
         if let Some(processes) = sample.processes {
@@ -304,7 +304,7 @@ fn has_answered(node: &Node, backend: &Source) -> bool {
         return true;
     }
     let has_uses = node
-        .source(&backend.processes())
+        .process_list(backend)
         .is_none_or(|uses| uses.taken_at.is_some() || uses.fault.is_some());
     state.taken_at.is_some() && has_uses
 }

@@ -80,7 +80,7 @@ pub(super) fn count_hidden(node: &mut Node) {
 
 /// Whether a backend has told who uses its devices: without that, none of them is known to be unused.
 fn tells_users(node: &Node, source: &Source) -> bool {
-    node.source(&source.processes()).is_some_and(|state| state.taken_at.is_some())
+    node.process_list(source).is_some_and(|state| state.taken_at.is_some())
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub struct History {
     tracks: Arc<Vec<Track>>,
     /// Whole chunks, oldest first: of each track in turn its points. One that began later is
     /// missing at the end.
-    frozen: Vec<Arc<[u16]>>,
+    frozen: Arc<Vec<Arc<[u16]>>>,
     open: Arc<[u16]>,
 }
 
@@ -53,7 +53,7 @@ impl History {
     /// Makes an empty history that keeps at least `keep`.
     pub fn new(keep: Duration) -> Self {
         let keep = usize::try_from(keep.as_secs()).unwrap_or(usize::MAX).div_ceil(CHUNK);
-        Self { keep, base: 0, tracks: Arc::default(), frozen: Vec::new(), open: Arc::default() }
+        Self { keep, base: 0, tracks: Arc::default(), frozen: Arc::default(), open: Arc::default() }
     }
 
     /// Records a share for the second of `at`; what is older than the open chunk is left out.
@@ -85,7 +85,7 @@ impl History {
             return;
         }
         let kept: Vec<bool> = self.tracks.iter().map(is_kept).collect();
-        for chunk in self.frozen.iter_mut().chain([&mut self.open]) {
+        for chunk in Arc::make_mut(&mut self.frozen).iter_mut().chain([&mut self.open]) {
             let tracks = chunk.chunks(CHUNK).zip(&kept).filter(|(_, is_kept)| **is_kept);
             *chunk = tracks.flat_map(|(points, _)| points).copied().collect();
         }
@@ -135,9 +135,10 @@ impl History {
         }
         while second - self.base >= chunk {
             self.base += chunk;
-            self.frozen.push(std::mem::take(&mut self.open));
-            let excess = self.frozen.len().saturating_sub(self.keep);
-            self.frozen.drain(..excess);
+            let frozen = Arc::make_mut(&mut self.frozen);
+            frozen.push(std::mem::take(&mut self.open));
+            let excess = frozen.len().saturating_sub(self.keep);
+            frozen.drain(..excess);
         }
     }
 }

@@ -51,6 +51,8 @@ struct Entry<'a> {
     node: &'a Node,
     /// Jobs the scheduler put there.
     listed: Vec<&'a JobId>,
+    /// The devices of the job that the probe is in.
+    around: Option<&'a [u32]>,
     /// Jobs of its processes, with the devices they use.
     used: BTreeMap<JobId, Vec<Arc<str>>>,
 }
@@ -59,7 +61,7 @@ impl<'a> Ledger<'a> {
     /// Works out who has what.
     pub fn of(fleet: &'a Fleet) -> Self {
         let entry = |node: &'a Arc<Node>| {
-            let entry = Entry { node, listed: Vec::new(), used: used_by(node) };
+            let entry = Entry { node, listed: Vec::new(), around: None, used: used_by(node) };
             (&node.name, entry)
         };
         let mut nodes: BTreeMap<_, _> = fleet.nodes.iter().map(entry).collect();
@@ -67,6 +69,7 @@ impl<'a> Ledger<'a> {
             for allocation in job.allocations.iter() {
                 if let Some(entry) = nodes.get_mut(&allocation.node) {
                     entry.listed.push(&job.id);
+                    entry.around = entry.around.or(places_around(entry.node, job, allocation));
                 }
             }
         }
@@ -80,7 +83,7 @@ impl<'a> Ledger<'a> {
         match &allocation.devices {
             Allotment::Nothing => said(Some(Vec::new())),
             Allotment::Places(places) => {
-                said(entry.and_then(|entry| at_places(entry.node, places)))
+                said(entry.and_then(|entry| at_places(entry.node, places, entry.around)))
             }
             Allotment::Count(_) | Allotment::Unsaid => {
                 let used = entry.and_then(|entry| entry.used.get(&job.id)).cloned();
@@ -127,9 +130,22 @@ fn used_by(node: &Node) -> BTreeMap<JobId, Vec<Arc<str>>> {
     jobs
 }
 
+/// Returns the places of a job's devices on a node whose probe is in that job, as far as told.
+pub fn places_around<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> Option<&'a [u32]> {
+    let around = node.hello.as_ref()?.host.job.as_ref()?;
+    let is_it = *around == job.id || job.lasting_id.as_ref() == Some(around);
+    match &allocation.devices {
+        Allotment::Places(places) if is_it => Some(places),
+        Allotment::Places(_) | Allotment::Count(_) | Allotment::Nothing | Allotment::Unsaid => None,
+    }
+}
+
 /// Returns the devices at places of the scheduler's list, where a device that is cut into slices
-/// stands by its slices. `None` when the node has not shown its devices.
-fn at_places(node: &Node, places: &[u32]) -> Option<Vec<Arc<str>>> {
+/// stands by its slices. `None` when the node has not shown its devices, or none of these.
+///
+/// `around` are the places of the job that the probe is in. Where as many devices are seen as that
+/// job has, they are taken to be those, and no others are known by their places.
+pub fn at_places(node: &Node, places: &[u32], around: Option<&[u32]>) -> Option<Vec<Arc<str>>> {
     let has_slices = |device: &Device| {
         node.devices.iter().any(|other| other.parent.as_deref() == Some(&*device.uuid))
     };
@@ -137,8 +153,14 @@ fn at_places(node: &Node, places: &[u32]) -> Option<Vec<Arc<str>>> {
     if units.is_empty() {
         return None;
     }
-    let at = |place: &u32| units.get(usize::try_from(*place).ok()?);
-    Some(places.iter().filter_map(at).map(|device| Arc::clone(&device.uuid)).collect())
+    let around = around.filter(|around| around.len() == units.len());
+    let at = |place: &u32| match around {
+        Some(around) => units.get(around.iter().position(|one| one == place)?),
+        None => units.get(usize::try_from(*place).ok()?),
+    };
+    let found: Vec<_> =
+        places.iter().filter_map(at).map(|device| Arc::clone(&device.uuid)).collect();
+    (around.is_none() || !found.is_empty() || places.is_empty()).then_some(found)
 }
 
 #[cfg(test)]
@@ -146,7 +168,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Absence, DeviceUse, JobList, ProcessStatics, UnseenProcess};
+    use crate::model::{
+        Absence, DeviceUse, Hello, HostFacts, JobList, ProcessStatics, UnseenProcess,
+    };
 
     fn node(devices: &[(&str, Option<&str>)]) -> Node {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
@@ -198,6 +222,42 @@ mod tests {
         assert_eq!(held(two(), Allotment::Count(2)), (names(&["b"]), processes));
         assert_eq!(held(node(&[("a", None)]), Allotment::Unsaid), (None, None));
         assert_eq!(held(node(&[]), places(&[0])), (None, scheduler));
+    }
+
+    #[test]
+    fn a_probe_within_a_job_may_see_the_devices_of_that_job_only() {
+        let within = |devices: &[(&str, Option<&str>)], job: &str| {
+            let host = HostFacts { job: JobId::new(job), ..HostFacts::default() };
+            let hello = Hello { host, ..Hello::default() };
+            Node { hello: Some(Arc::new(hello)), ..node(devices) }
+        };
+        let other = |node: Node, places: &[u32], others: &[u32]| {
+            let (mut fleet, job) = fleet(node, Allotment::Places(places.into()));
+            let name = job.allocations[0].node.clone();
+            let devices = Allotment::Places(others.into());
+            let other = Job {
+                allocations: [Allocation { node: name, devices }].into(),
+                ..Job::example("12")
+            };
+            let jobs = vec![job.clone(), other.clone()];
+            fleet.jobs = Some(Arc::new(JobList { jobs, ..JobList::default() }));
+            let ledger = Ledger::of(&fleet);
+            [job, other]
+                .map(|job| ledger.held(&job, &job.allocations[0]).devices.map(|list| list.concat()))
+        };
+        let found = |text: &str| Some(text.to_owned());
+        let two = [("a", None), ("b", None)];
+        // Of the devices 3 and 4 one sees two; those of the other job are not seen at all.
+        for name in ["11", "s1MXM7XYD0DV00"] {
+            assert_eq!(other(within(&two, name), &[3, 4], &[0, 1]), [found("ab"), None], "{name}");
+        }
+        assert_eq!(other(within(&two, "11"), &[1, 4], &[4, 5]), [found("ab"), found("b")]);
+        // All are seen, so jobs are not confined; and a job that has all devices sees all.
+        let four = [("a", None), ("b", None), ("c", None), ("d", None)];
+        assert_eq!(other(within(&four, "11"), &[2, 3], &[0, 1]), [found("cd"), found("ab")]);
+        assert_eq!(other(within(&two, "11"), &[0, 1], &[1]), [found("ab"), found("b")]);
+        // It is in another job than these.
+        assert_eq!(other(within(&two, "7"), &[0], &[1]), [found("a"), found("b")]);
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub struct SourceState {
     /// How often it is sampled.
     pub interval: Duration,
     /// Why nothing has come since.
-    pub fault: Option<SourceFault>,
+    pub fault: Option<Box<SourceFault>>,
     /// Why this node has no such source.
     pub absent: Option<Arc<str>>,
 }
@@ -185,6 +185,11 @@ impl Node {
         self.sources.iter().find(|state| state.source == *source)
     }
 
+    /// Returns what is known of the process list of a backend.
+    pub fn process_list(&self, backend: &Source) -> Option<&SourceState> {
+        self.sources.iter().find(|state| state.source.is_processes_of(backend))
+    }
+
     /// Returns what is known of a source, to be written; a new one begins here.
     pub(super) fn source_mut(&mut self, source: &Source) -> &mut SourceState {
         let known = self.sources.iter().position(|state| state.source == *source);
@@ -255,7 +260,7 @@ impl Node {
 
     /// Returns the first source that is in trouble.
     pub fn source_fault(&self) -> Option<(&Source, &SourceFault)> {
-        self.sources.iter().find_map(|state| Some((&state.source, state.fault.as_ref()?)))
+        self.sources.iter().find_map(|state| Some((&state.source, state.fault.as_deref()?)))
     }
 
     /// Returns the processes of one device: who, and how much.
@@ -284,7 +289,7 @@ impl Node {
         if let Some(reason) = told.filter(|reason| *reason != Reason::NotSampled) {
             return Some(reason);
         }
-        let users = self.source(&self.device_sources.get(position)?.processes())?;
+        let users = self.process_list(self.device_sources.get(position)?)?;
         let fault = users.fault.as_ref().map(|fault| fault.kind);
         match (users.taken_at, fault) {
             (Some(_), _) => None,

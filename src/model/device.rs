@@ -157,10 +157,10 @@ pub struct Device {
 }
 
 impl Device {
-    /// Takes over what `newer` sampled and keeps the rest.
+    /// Takes over what `newer` sampled of the same device and keeps the rest.
     pub fn keep_newer(&mut self, newer: Self) {
         let Self {
-            uuid,
+            uuid: _,
             parent,
             index,
             vendor,
@@ -199,7 +199,6 @@ impl Device {
             tpu,
             fault,
         } = newer;
-        self.uuid = uuid;
         self.parent = parent.or_else(|| self.parent.take());
         self.index.keep_newer(index);
         self.vendor.keep_newer(vendor);

@@ -191,7 +191,9 @@ impl FaultKind {
             Self::NoInterpreter => "see whether the login shell works: ssh HOST /bin/sh -c true",
             Self::Silent => "look at the node; gtop connects again by itself",
             Self::BadReply => "see what the login files print: ssh HOST true",
-            Self::NoJob => "gtop comes back once a job of yours runs there",
+            Self::NoJob => {
+                "gtop comes back once a job of yours runs there; if one does: gtop --slurm --transport srun"
+            }
             Self::FileLimit => "watch fewer nodes, or raise the limit: ulimit -Hn tells it",
             Self::SessionLost => "gtop connects again by itself",
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::model::id::JobId;
 use crate::model::reading::Reading;
 use crate::model::unit::{Bytes, Celsius, Percent};
 use crate::time::Timestamp;
@@ -27,6 +28,9 @@ pub struct HostFacts {
     pub is_contained: bool,
     /// The login the probe runs as.
     pub user: Arc<str>,
+    /// The job whose control group the probe is in: what lets in only who has a job there puts it
+    /// into one, and so does a step. Where jobs are confined to their devices, it sees only those.
+    pub job: Option<JobId>,
 }
 
 /// CPU time of all processors since boot, in clock ticks (first line of `/proc/stat`).

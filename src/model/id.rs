@@ -1,7 +1,7 @@
 //! What a thing is called: nodes, sources, processes, jobs.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The name of a node as the user gave it, or, where hosts have numbers, a label before the host:
 /// `w3 10.130.0.25`.
@@ -89,16 +89,24 @@ impl fmt::Display for NodeName {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source(Arc<str>);
 
+/// What the source of a backend's process list adds to its name.
+const PROCESSES: &str = ".processes";
+
 impl Source {
     /// Makes a source of a name; what is not `a-z 0-9 . -` is left out, and the rest beyond 40 bytes.
     pub fn new(name: &str) -> Self {
         let allowed = |letter: &char| matches!(letter, 'a'..='z' | '0'..='9' | '.' | '-');
+        // Nearly every name is right as it stands: one look, one copy.
+        if name.len() <= 40 && name.chars().all(|letter| allowed(&letter)) {
+            return Self(name.into());
+        }
         Self(name.chars().filter(allowed).take(40).collect::<String>().into())
     }
 
-    /// Returns the source of the host's fast group.
+    /// Returns the source of the host's fast group; asked for many times a second.
     pub fn host() -> Self {
-        Self::new("host")
+        static HOST: LazyLock<Source> = LazyLock::new(|| Source::new("host"));
+        HOST.clone()
     }
 
     /// Returns the source of the host's slow group.
@@ -109,13 +117,18 @@ impl Source {
     /// Returns the source of the process list of this backend.
     #[must_use]
     pub fn processes(&self) -> Self {
-        Self::new(&format!("{}.processes", self.0))
+        Self::new(&[&self.0, PROCESSES].concat())
+    }
+
+    /// Says whether this is the source of the process list of `backend`.
+    pub fn is_processes_of(&self, backend: &Self) -> bool {
+        self.0.strip_suffix(PROCESSES) == Some(&backend.0)
     }
 
     /// Returns the source of the slow group of this backend.
     #[must_use]
     pub fn slow(&self) -> Self {
-        Self::new(&format!("{}.slow", self.0))
+        Self::new(&[&self.0, ".slow"].concat())
     }
 
     /// Returns the name.
@@ -194,6 +207,8 @@ mod tests {
     #[test]
     fn a_source_cannot_carry_control_characters() {
         assert_eq!(Source::new("nv\x1b[31m-smi").as_str(), "nv31m-smi");
-        assert_eq!(Source::new("nvml").processes().as_str(), "nvml.processes");
+        let nvml = Source::new("nvml");
+        assert_eq!(nvml.processes().as_str(), "nvml.processes");
+        assert!(nvml.processes().is_processes_of(&nvml) && !nvml.is_processes_of(&nvml));
     }
 }

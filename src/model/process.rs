@@ -245,11 +245,11 @@ pub struct DeviceUse {
 }
 
 impl DeviceUse {
-    /// Takes over what `newer` tells and keeps the rest.
+    /// Takes over what `newer` tells of the same use and keeps the rest.
     pub fn keep_newer(&mut self, newer: Self) {
         let Self {
-            device,
-            pid,
+            device: _,
+            pid: _,
             memory,
             sm,
             memory_utilization,
@@ -259,7 +259,6 @@ impl DeviceUse {
             kind,
             driver_name,
         } = newer;
-        (self.device, self.pid) = (device, pid);
         self.memory.keep_newer(memory);
         self.sm.keep_newer(sm);
         self.memory_utilization.keep_newer(memory_utilization);

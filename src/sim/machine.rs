@@ -157,6 +157,7 @@ impl Machine {
             user: "ada".to_owned(),
             hidepid: 0,
             contained: false,
+            cgroup: None,
             commands: VERBS.map(str::to_owned).to_vec(),
             intervals: BTreeMap::from([
                 ("host".to_owned(), pace),

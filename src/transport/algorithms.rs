@@ -134,8 +134,8 @@ pub(super) fn settings(offer: Offer, terms: &Terms) -> client::Config {
             compression: Cow::Borrowed(&[compression::NONE]),
         },
         window_size: 256 * 1024,
-        // Each session keeps a buffer for the largest packet it ever read.
-        maximum_packet_size: 4 * 1024,
+        // Each session keeps a buffer for the largest packet it ever read; most samples are one packet.
+        maximum_packet_size: 5 * 1024,
         channel_buffer_size: 16,
         keepalive_interval: Some(alive_interval),
         // None at all would be without end for russh.

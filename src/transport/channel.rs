@@ -20,7 +20,7 @@ use crate::transport::system::System;
 const SEND_LIMIT: Duration = Duration::from_secs(10);
 
 /// Most bytes handed on at once.
-const PIECE: usize = 2048;
+const PIECE: usize = 5 * 1024;
 
 /// Longest wait for a command to end after its stdin was closed.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -104,7 +104,9 @@ impl Channel {
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let sending = async {
             match &mut self.0 {
-                Kind::Ssh(ssh) => ssh.send(bytes).await,
+                // Sending takes a large future, and who waits for output sends seldom: it is kept
+                // no longer than that.
+                Kind::Ssh(ssh) => Box::pin(ssh.send(bytes)).await,
                 Kind::Local(local) => local.send(bytes).await,
                 Kind::System(system) => system.send(bytes).await,
                 Kind::Step(part) => part.send(bytes).await,
@@ -226,7 +228,7 @@ impl Ssh {
         while !self.is_closed {
             let Some(message) = self.reader.wait().await else {
                 let fault = Fault::SessionLost { why: self.session.seen.why() };
-                return Output::Closed(Some(self.session.carrier.blame(fault).await));
+                return Output::Closed(Some(Box::pin(self.session.carrier.blame(fault)).await));
             };
             if let Some(output) = output(message) {
                 self.is_closed = matches!(output, Output::Closed(_));

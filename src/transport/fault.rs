@@ -310,7 +310,9 @@ pub enum Fault {
         why: String,
     },
     /// The node lets in only who has a job there.
-    #[error("the node lets in only who has a job there ({says})")]
+    #[error(
+        "the node lets in only who has a job there ({says}); if one of yours runs there: gtop --slurm --transport srun"
+    )]
     NoJob {
         /// The line that says so.
         says: String,
@@ -460,7 +462,8 @@ impl StepCause {
         }
     }
 
-    const fn remedy(self) -> &'static str {
+    /// Returns what a person can do about it.
+    pub const fn remedy(self) -> &'static str {
         match self {
             Self::TooOld => "reach the nodes by ssh; srun serves from Slurm 22.05 on",
             Self::NoJob => "--transport srun reaches nodes of running jobs that are your own",

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 
+use crate::model::JobId;
 use crate::transport::fault::{self, Step};
 use crate::transport::files::lock;
 use crate::transport::host_keys::Verdict;
@@ -106,6 +107,10 @@ pub enum Note {
     Beyond(String),
     /// The ssh program takes over; what it does it does not tell.
     Program(PathBuf),
+    /// A step of this job leads to the host.
+    StepOf(JobId),
+    /// That step does not lead there, and SSH is tried.
+    NoStep(String),
 }
 
 /// How bytes get to a host.

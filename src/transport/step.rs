@@ -5,6 +5,7 @@
 //! want; with Slurm before 22.05 it would, so there it is refused. There is never more than one step
 //! of ours in a job.
 
+mod memory;
 mod places;
 mod running;
 mod site;
@@ -20,7 +21,8 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use places::Place;
+pub use memory::KEPT;
+pub(super) use places::Place;
 pub use places::Places;
 
 use crate::model::{JobId, NodeName};
@@ -32,7 +34,7 @@ use crate::transport::step::running::{Desk, Running};
 use crate::transport::step::sorter::Sorter;
 
 pub(super) use site::Site;
-pub(super) use words::VARIABLES;
+pub(super) use words::{VARIABLES, fault};
 
 /// A node that the running step does not serve gets a new one when that has run for so long: it
 /// interrupts all nodes of the job for a second.
@@ -252,7 +254,7 @@ impl Drop for Part {
 }
 
 /// Returns the command line of `srun`.
-fn words(call: Call<'_>, script: &str) -> Vec<OsString> {
+pub(super) fn words(call: Call<'_>, script: &str) -> Vec<OsString> {
     let Place { job, nodes } = call.place;
     let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
     let seconds = call.connect_limit.as_secs().max(1);

@@ -47,6 +47,7 @@ impl Transport {
             match self.by_step(ways, &mut on_step).await {
                 Err(fault) if !fault.retries_by_itself() => {
                     log::info!("{}: {fault}; ssh is tried", ways.target.name);
+                    notes::note(|| Note::NoStep(fault.to_string()));
                 }
                 ended => return ended,
             }
@@ -78,13 +79,13 @@ impl Transport {
         on_step: &mut impl FnMut(Step),
     ) -> Result<Channel, Fault> {
         let options = &self.0.options;
-        self.0.site.is_safe(&options.srun_program).await?;
+        self.0.site.safe_version(&options.srun_program).await?;
         let node = &ways.target.name;
         let Some(place) = self.0.steps.place(node) else {
             return Err(Fault::step(StepCause::NoJob, ""));
         };
         on_step(Step::Connection);
-        notes::note(|| Note::Program(options.srun_program.clone()));
+        notes::note(|| Note::StepOf(place.job.clone()));
         let call = Call {
             place: &place,
             leash: Leash(options.leash.as_deref()),
@@ -96,10 +97,10 @@ impl Transport {
 }
 
 /// Returns whether the node lets us in by SSH in no way, though its job is ours.
-fn is_refusal(fault: &Fault) -> bool {
+pub(super) fn is_refusal(fault: &Fault) -> bool {
     let is_of_login = |step: &Step| matches!(step, Step::Login | Step::Command);
     let root = fault.root();
-    // pam_slurm_adopt and its like hang up.
+    // What keeps out who has no job there, where we have one: some say so, others hang up.
     let hangs_up = matches!(root, Fault::Broken { step, .. } if is_of_login(step));
     hangs_up
         || matches!(
@@ -108,6 +109,7 @@ fn is_refusal(fault: &Fault) -> bool {
                 | Fault::MoreAuthentication { .. }
                 | Fault::PasswordOnly { .. }
                 | Fault::Refused { .. }
+                | Fault::NoJob { .. }
         )
 }
 
@@ -123,7 +125,8 @@ mod tests {
             tried: Vec::new(),
         };
         let broken = |step| Fault::Broken { step, why: String::new() };
-        for fault in [refused, Fault::Refused { port: 22 }, broken(Step::Login)] {
+        let no_job = Fault::NoJob { says: "Access denied by pam_slurm_adopt".to_owned() };
+        for fault in [refused, Fault::Refused { port: 22 }, broken(Step::Login), no_job] {
             assert!(is_refusal(&fault), "{fault}");
         }
         let changed = Fault::HostKeyUnknown {

@@ -138,7 +138,9 @@ impl Stage {
             // A list of one says less than the one.
             self.navigation.view = View::Node;
         }
-        self.live = Picture::filtered(fleet, now, self.filter.clone());
+        let picture = Picture::filtered(fleet, now, self.filter.clone());
+        self.navigation.events.note(&self.live, &picture);
+        self.live = picture;
         if self.message.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.message = None;
         }
@@ -292,7 +294,7 @@ impl Stage {
             Action::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
             Action::Save => return Some(Effect::Ask(Request::Save)),
             Action::Filter => self.search = Some(Search::new(&self.filter)),
-            Action::Show(view) => self.go(*view, now),
+            Action::Show(view) => self.go(*view),
             Action::NextView => self.turn_view(true),
             Action::PreviousView => self.turn_view(false),
             Action::View(deed) => {
@@ -323,7 +325,7 @@ impl Stage {
             Outcome::Unused => return None,
             Outcome::Nothing => {}
             Outcome::Say(words) => self.say(words, now),
-            Outcome::Show(view) => self.go(view, now),
+            Outcome::Show(view) => self.go(view),
             Outcome::Open(dialog) => self.dialog = Some(dialog),
             Outcome::Ask(errands) => return Some(Effect::Ask(Request::Ask(errands))),
         }
@@ -372,7 +374,7 @@ impl Stage {
         match click {
             Click::View(view) => {
                 self.help = None;
-                self.go(view, now);
+                self.go(view);
                 Effect::Nothing
             }
             Click::Column(column) => {
@@ -408,16 +410,12 @@ impl Stage {
         self.tell(words, MESSAGE, now);
     }
 
-    fn go(&mut self, view: View, now: Timestamp) {
-        if self.has(view) {
-            self.navigation.view = view;
-        } else {
-            self.say(view::job::NO_JOBS.to_owned(), now);
-        }
+    fn go(&mut self, view: View) {
+        self.navigation.view = view;
     }
 
     fn turn_view(&mut self, is_forward: bool) {
-        let views: Vec<View> = View::ALL.into_iter().filter(|view| self.has(*view)).collect();
+        let views = View::ALL;
         let at = views.iter().position(|view| *view == self.navigation.view).unwrap_or(0);
         let count = views.len().max(1);
         let to = if is_forward { at + 1 } else { at + count - 1 } % count;
@@ -435,17 +433,16 @@ impl Stage {
         }
     }
 
-    /// Says whether there is such a view here.
-    fn has(&self, view: View) -> bool {
-        view != View::Job || self.picture().fleet.jobs.is_some()
-    }
-
     /// Returns the job that is looked at.
     pub fn job(&self) -> Option<JobId> {
-        let is_shown = self.navigation.view == View::Job;
-        match self.navigation.job(self.picture()).filter(|_| is_shown)? {
-            Chosen::Listed { job, .. } => Some(job.id.clone()),
-            Chosen::Ended(_) => None,
+        if self.navigation.view != View::Job {
+            return None;
+        }
+        // A scheduler is asked about what it lists, and not about what processes tell of.
+        let list = self.picture().fleet.jobs.as_ref()?;
+        match self.navigation.job(self.picture())? {
+            Chosen::Listed { job, .. } => list.job(&job.id).map(|job| job.id.clone()),
+            Chosen::Hidden(_) | Chosen::Ended(_) => None,
         }
     }
 

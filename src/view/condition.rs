@@ -268,7 +268,7 @@ mod tests {
             source: if node.sources.is_empty() { Source::host() } else { Source::new("nvml") },
             taken_at: taken_ago.map(at),
             interval: Duration::from_secs(1),
-            fault,
+            fault: fault.map(Box::new),
             absent: None,
         });
     }

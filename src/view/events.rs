@@ -1,31 +1,79 @@
-//! Events: what happened, on every node.
+//! Events: what happened, on every node, the newest on top.
 
+use std::sync::Arc;
+
+use crate::model::NodeName;
+use crate::time::Timestamp;
 use crate::view::Scene;
+use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
-use crate::view::navigation::Navigation;
+use crate::view::navigation::{Navigation, Spot, Step, View, Window};
+use crate::view::number::age;
 use crate::view::outcome::{Command, Outcome};
+use crate::view::picture::Picture;
 
-/// Where one is among them.
+mod log;
+mod notice;
+mod rows;
+
+pub(crate) use rows::Told;
+
+use log::Log;
+use notice::{Weight, What};
+use rows::{Row, Rows};
+
+/// Where one is among them, and what was noticed.
 #[derive(Clone, Debug, Default)]
-pub struct Place {}
+pub struct Place {
+    log: Log,
+    /// What is unfolded.
+    open: Option<What>,
+    at: Option<Identity>,
+    window: Window,
+    /// The rows, and what they were made of.
+    rows: Option<Made>,
+}
+
+/// Rows, and what they were made of: what devices told, the version of the log, what is unfolded.
+type Made = (Arc<Told>, u64, Option<What>, Arc<Rows>);
+
+/// What a row is, whatever stands above it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Identity {
+    what: What,
+    /// One of those that the row stands for.
+    part: Option<(NodeName, Option<Arc<str>>)>,
+}
 
 /// What only this view understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Own {}
 
 /// Does what was asked.
-pub(crate) fn act(_scene: Scene<'_>, _navigation: &mut Navigation, command: &Command) -> Outcome {
+pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Command) -> Outcome {
+    let place = &mut navigation.events;
     match command {
-        Command::Move(_)
-        | Command::Open
-        | Command::Back
-        | Command::Click(_)
+        Command::Move(step) => place.step(scene, *step),
+        Command::Open => return open(scene, navigation),
+        Command::Back => {
+            let Some(what) = place.open.take() else { return Outcome::Unused };
+            place.at = Some(Identity { what, part: None });
+        }
+        Command::Click(Click::Row(row)) => {
+            let is_again = place.position(scene) == *row;
+            place.go(scene, *row);
+            if is_again {
+                return open(scene, navigation);
+            }
+        }
+        Command::Click(_)
         | Command::SortMenu
         | Command::SortBy(_)
         | Command::SortNext
         | Command::SortPrevious
-        | Command::Invert => Outcome::Unused,
+        | Command::Invert => return Outcome::Unused,
     }
+    Outcome::Nothing
 }
 
 /// Does what only this view understands.
@@ -33,13 +81,220 @@ pub(crate) fn act_own(_scene: Scene<'_>, _navigation: &mut Navigation, own: Own)
     match own {}
 }
 
-/// Returns the view's lines.
+/// Opens the node of a row, or unfolds it.
+fn open(scene: Scene<'_>, navigation: &mut Navigation) -> Outcome {
+    let place = &mut navigation.events;
+    let rows = place.settle(scene);
+    let Some(row) = rows.list.get(place.position(scene)) else { return Outcome::Unused };
+    let Some((node, device)) = &row.place else {
+        let is_open = place.open.as_ref() == Some(&row.what);
+        place.open = (!is_open).then(|| row.what.clone());
+        place.at = Some(identity(row));
+        return Outcome::Nothing;
+    };
+    if scene.picture.fleet.node(node).is_none() {
+        return Outcome::Say(format!("{node} is not watched any more"));
+    }
+    navigation.point_at(node.clone(), device.clone().map(Spot::Device));
+    Outcome::Show(View::Node)
+}
+
+fn identity(row: &Row) -> Identity {
+    let part = if row.is_part { row.place.clone() } else { None };
+    Identity { what: row.what.clone(), part }
+}
+
+impl Place {
+    /// Takes note of what happened between two pictures.
+    pub(crate) fn note(&mut self, before: &Picture, after: &Picture) {
+        self.log.take(notice::changes(before, after));
+    }
+
+    /// Returns the rows, worked out once for a picture.
+    fn settle(&mut self, scene: Scene<'_>) -> Arc<Rows> {
+        let told = scene.picture.told();
+        if let Some((known, version, open, rows)) = &self.rows
+            && Arc::ptr_eq(known, told)
+            && (*version, open) == (self.log.version, &self.open)
+        {
+            return Arc::clone(rows);
+        }
+        let rows = Arc::new(Rows::of(scene.picture, told, &self.log, self.open.as_ref()));
+        let (version, open) = (self.log.version, self.open.clone());
+        self.rows = Some((Arc::clone(told), version, open, Arc::clone(&rows)));
+        rows
+    }
+
+    /// Returns the row one is on; that which stands for it when it is gone, and else the first.
+    fn position(&mut self, scene: Scene<'_>) -> usize {
+        let rows = self.settle(scene);
+        let Some(wanted) = &self.at else { return 0 };
+        let mut all = rows.list.iter();
+        let exact = all.position(|row| identity(row) == *wanted);
+        exact.or_else(|| rows.list.iter().position(|row| row.what == wanted.what)).unwrap_or(0)
+    }
+
+    fn step(&mut self, scene: Scene<'_>, step: Step) {
+        let (at, rows) = (self.position(scene), self.settle(scene));
+        self.go(scene, step.from(at, rows.list.len(), self.window.rows));
+    }
+
+    fn go(&mut self, scene: Scene<'_>, row: usize) {
+        let rows = self.settle(scene);
+        // On the first row one stays at the top, whatever comes.
+        self.at = rows.list.get(row).filter(|_| row > 0).map(identity);
+    }
+}
+
+/// Returns the rows in sight, below their titles.
 pub(crate) fn lines(
     scene: Scene<'_>,
-    _navigation: &mut Navigation,
+    navigation: &mut Navigation,
     width: u16,
-    _height: usize,
+    height: usize,
 ) -> Vec<Line> {
-    let count = scene.picture.count();
-    vec![Line::of(format!("{count} nodes"), Tone::Faint).cut(width)]
+    let place = &mut navigation.events;
+    let rows = place.settle(scene);
+    if rows.list.is_empty() {
+        return nothing(scene.picture, width, height);
+    }
+    let at = place.position(scene);
+    let has_title = height > 1;
+    let room = height.saturating_sub(usize::from(has_title));
+    place.window.settle(room, rows.list.len(), Some(at));
+    let columns = Columns::fit(&rows, width);
+    let mut lines = Vec::with_capacity(height);
+    if has_title {
+        lines.push(columns.titles().cut(width));
+    }
+    for row in place.window.range(rows.list.len()) {
+        let Some(own) = rows.list.get(row) else { continue };
+        let line = columns.line(scene, own, place.open.as_ref());
+        lines.push(line.cut(width).selected(row == at).click(Click::Row(row)));
+    }
+    lines
+}
+
+fn nothing(picture: &Picture, width: u16, height: usize) -> Vec<Line> {
+    let first = if picture.filter.is_empty() {
+        "nothing has happened since gtop began to look"
+    } else {
+        "nothing has happened on the nodes that the filter takes"
+    };
+    [
+        first,
+        "faults, memory errors, throttling, nodes lost and back, jobs that start and end appear here",
+    ]
+    .into_iter()
+    .map(|line| Line::of(line, Tone::Faint).cut(width))
+    .take(height)
+    .collect()
+}
+
+/// Widths of the columns; 0 for one that has no room.
+#[derive(Clone, Copy, Debug, Default)]
+struct Columns {
+    time: u16,
+    age: u16,
+    count: u16,
+    nodes: u16,
+    devices: u16,
+}
+
+/// The sign of how much it matters, and the gap behind it.
+const MARK: u16 = 2;
+
+impl Columns {
+    /// Gives room to columns in the order of their worth; what happened needs the most.
+    fn fit(rows: &Rows, width: u16) -> Self {
+        let (nodes, devices) = rows.widths;
+        let mut columns =
+            Self { nodes: nodes.clamp(5, (width / 4).clamp(5, 32)), ..Self::default() };
+        let mut room = width.saturating_sub(MARK + columns.nodes + 24);
+        let mut take = |column: &mut u16, least: u16| {
+            if room > least {
+                room -= least + 1;
+                *column = least;
+            }
+        };
+        take(&mut columns.age, 6);
+        take(&mut columns.devices, devices.clamp(3, 8));
+        take(&mut columns.count, 5);
+        take(&mut columns.time, 8);
+        columns
+    }
+
+    fn titles(&self) -> Line {
+        let mut line = Line::new().gap(MARK);
+        if self.time > 0 {
+            line = line.left("TIME", self.time, Tone::Faint).gap(1);
+        }
+        if self.age > 0 {
+            line = line.right("AGE", self.age, Tone::Faint).gap(1);
+        }
+        line = line.left("NODES", self.nodes, Tone::Faint).gap(1);
+        if self.devices > 0 {
+            line = line.left("DEV", self.devices, Tone::Faint).gap(1);
+        }
+        if self.count > 0 {
+            line = line.right("TIMES", self.count, Tone::Faint).gap(1);
+        }
+        line.text("WHAT", Tone::Faint)
+    }
+
+    fn line(&self, scene: Scene<'_>, row: &Row, open: Option<&What>) -> Line {
+        let (sign, tone) = match row.what.weight {
+            Weight::Trouble => ("✗", Tone::Bad),
+            Weight::Notice => ("!", Tone::Warn),
+            Weight::Relief => ("·", Tone::Low),
+            Weight::Ordinary => (" ", Tone::Plain),
+        };
+        let mut line =
+            if row.is_part { Line::new().gap(MARK) } else { Line::of(sign, tone).gap(1) };
+        if self.time > 0 {
+            line = line.left(&clock(scene, row.at), self.time, Tone::Plain).gap(1);
+        }
+        if self.age > 0 {
+            let age = age(scene.picture.now.since(row.at));
+            line = line.right(&age, self.age, Tone::Faint).gap(1);
+        }
+        let inset = if row.is_part { 2 } else { 0 };
+        let nodes = self.nodes.saturating_sub(inset);
+        line = line.gap(inset).left(&row.nodes, nodes, Tone::Strong).gap(1);
+        if self.devices > 0 {
+            line = line.left(&row.devices, self.devices, Tone::Plain).gap(1);
+        }
+        if self.count > 0 {
+            let count = if row.count > 9_999 { "many".to_owned() } else { row.count.to_string() };
+            let count = if row.count > 1 { count } else { String::new() };
+            line = line.right(&count, self.count, Tone::Plain).gap(1);
+        }
+        if row.is_part {
+            return line;
+        }
+        let words = match row.what.weight {
+            Weight::Trouble => Tone::Bad,
+            Weight::Notice => Tone::Warn,
+            Weight::Relief | Weight::Ordinary => Tone::Plain,
+        };
+        let line = line.text(&*row.what.words, words);
+        match &row.place {
+            None if open == Some(&row.what) => line.text("  -", Tone::Faint),
+            None => line.text("  +", Tone::Faint),
+            Some(_) => line,
+        }
+    }
+}
+
+/// Writes the time of day, or the day when that was another one.
+fn clock(scene: Scene<'_>, at: Timestamp) -> String {
+    let zoned = |at: Timestamp| {
+        let moment = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;
+        Some(moment.to_zoned(scene.zone.clone()))
+    };
+    let (Some(moment), Some(now)) = (zoned(at), zoned(scene.picture.now)) else {
+        return String::new();
+    };
+    let format = if moment.date() == now.date() { "%H:%M:%S" } else { "%b %d" };
+    moment.strftime(format).to_string()
 }

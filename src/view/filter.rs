@@ -2,20 +2,25 @@
 //!
 //! `util<10 mem>50% user=alice node~gpu0 !debug stale`: all terms must hold of one and the same
 //! node, device and process. A term about processes needs a process, one about devices a device;
-//! an unknown value meets no comparison but `=unknown`.
+//! an unknown value meets no comparison but `=unknown`. `job=2_1 jobname~train partition=gpu left<1h`
+//! ask about the job a process belongs to, or that was given a device or a node.
 
 mod complete;
+mod jobs;
 mod judge;
 mod parse;
 mod value;
 
 pub use complete::complete;
 
+use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
-use crate::fields::{Field, HOST, PROCESS, Usage, of_device};
+use crate::fields::{Field, HOST, JOB, JobAt, PROCESS, Usage, of_device};
 use crate::fleet::Node;
-use crate::model::Device;
+use crate::model::{Device, JobList};
+use jobs::Jobs;
 use value::Wanted;
 
 /// The longest filter, in bytes; what is typed beyond it is refused.
@@ -26,6 +31,8 @@ pub const LONGEST: usize = 500;
 pub struct Filter {
     text: String,
     terms: Vec<Term>,
+    /// The jobs a scheduler told.
+    jobs: Option<Arc<Jobs>>,
 }
 
 /// What is wrong with a filter's text, and where.
@@ -92,28 +99,43 @@ enum Subject {
     Index,
     Uuid,
     Pid,
+    /// The number of the job, in any of the ways people and processes know it.
+    Job,
     /// Used device memory as a share of all: what `mem>50%` asks for.
     MemoryShare,
     Host(&'static Field<Node>),
     Device(&'static Field<Device>),
     Process(&'static Field<Usage>),
+    OfJob(&'static Field<JobAt>),
 }
+
+/// What stands before the name of a job's field where it is also the name of another.
+const OF_JOB: &str = "job";
 
 impl Subject {
     /// Those that are no field.
-    const OWN: [(&str, Self); 5] = [
+    const OWN: [(&str, Self); 6] = [
         ("node", Self::Node),
         ("gpu", Self::Index),
         ("index", Self::Index),
         ("uuid", Self::Uuid),
         ("pid", Self::Pid),
+        (OF_JOB, Self::Job),
     ];
 
-    /// Finds a field by its alias or, failing that, by its id; a device's before a process's and a host's.
+    /// Finds a field by its alias or, failing that, by its id; a device's before a process's, a
+    /// host's and a job's. A job's may have `job` before it.
     fn named(name: &str) -> Option<Self> {
         let own = Self::OWN.iter().find(|(own, _)| *own == name).map(|(_, subject)| *subject);
         own.or_else(|| Self::field(|alias, _| alias == name))
             .or_else(|| Self::field(|_, id| id == name))
+            .or_else(|| Self::of_job(name))
+            .or_else(|| Self::of_job(name.strip_prefix(OF_JOB)?))
+    }
+
+    fn of_job(name: &str) -> Option<Self> {
+        let by_alias = JOB.iter().find(|field| field.alias == name);
+        by_alias.or_else(|| JOB.iter().find(|field| field.id == name)).map(Self::OfJob)
     }
 
     fn field(is_it: impl Fn(&str, &str) -> bool) -> Option<Self> {
@@ -124,22 +146,32 @@ impl Subject {
     }
 
     /// Returns every name a subject may be called by, the short ones.
-    fn names() -> impl Iterator<Item = &'static str> {
+    fn names() -> impl Iterator<Item = Cow<'static, str>> {
         let own = Self::OWN.iter().map(|(name, _)| *name);
         let fields = of_device().map(|field| field.alias);
         own.chain(fields)
             .chain(PROCESS.iter().map(|field| field.alias))
             .chain(HOST.iter().map(|field| field.alias))
+            .map(Cow::Borrowed)
+            .chain(JOB.iter().filter(|field| field.alias != OF_JOB).map(|field| {
+                let is_its_own = matches!(Self::named(field.alias), Some(Self::OfJob(_)));
+                if is_its_own {
+                    field.alias.into()
+                } else {
+                    format!("{OF_JOB}{}", field.alias).into()
+                }
+            }))
     }
 
     /// Returns the unit of its values.
     fn unit(self) -> &'static str {
         match self {
-            Self::Node | Self::Index | Self::Uuid | Self::Pid => "",
+            Self::Node | Self::Index | Self::Uuid | Self::Pid | Self::Job => "",
             Self::MemoryShare => "%",
             Self::Host(field) => field.unit(),
             Self::Device(field) => field.unit(),
             Self::Process(field) => field.unit(),
+            Self::OfJob(field) => field.unit(),
         }
     }
 }
@@ -151,10 +183,12 @@ impl fmt::Debug for Subject {
             Self::Index => "index",
             Self::Uuid => "uuid",
             Self::Pid => "pid",
+            Self::Job => OF_JOB,
             Self::MemoryShare => "memory share",
             Self::Host(field) => field.id,
             Self::Device(field) => field.id,
             Self::Process(field) => field.id,
+            Self::OfJob(field) => field.id,
         })
     }
 }
@@ -186,6 +220,11 @@ impl Relation {
         (">", Self::More),
         ("~", Self::Like),
     ];
+
+    /// Says whether it asks for more or less.
+    const fn is_order(self) -> bool {
+        matches!(self, Self::Less | Self::AtMost | Self::More | Self::AtLeast)
+    }
 }
 
 impl Filter {
@@ -193,7 +232,20 @@ impl Filter {
     ///
     /// Terms stand between spaces; quotes keep a value with spaces together.
     pub fn new(text: &str) -> Result<Self, FilterError> {
-        Ok(Self { text: text.trim().to_owned(), terms: parse::terms(text)? })
+        Ok(Self { text: text.trim().to_owned(), terms: parse::terms(text)?, jobs: None })
+    }
+
+    /// Returns the same for a fleet with these jobs; without them only the numbers that processes
+    /// know are.
+    #[must_use]
+    pub fn among(mut self, jobs: Option<&Arc<JobList>>) -> Self {
+        let asks = self.terms.iter().any(|term| match &term.test {
+            Test::Word(_) => true,
+            Test::State(state) => *state == State::Free,
+            Test::Compare(subject, ..) => matches!(subject, Subject::Job | Subject::OfJob(_)),
+        });
+        self.jobs = jobs.filter(|_| asks).map(|jobs| Arc::new(Jobs::of(jobs)));
+        self
     }
 
     /// Returns it as it was typed.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::model::{NodeName, Watts};
 use crate::view::input::Click;
-use crate::view::job::head::{list_age, list_problem};
+use crate::view::job::waiting::{list_age, list_problem};
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::View;
 use crate::view::number::{Units, age, interval, or_unknown, percent};
@@ -151,13 +151,13 @@ fn tabs(
 ) -> Line {
     let state = state(picture, setting);
     // Names give way to digits, all but that of the view one is in; what is usual to both.
-    let full = tab_line(picture, view, true);
+    let full = tab_line(view, true);
     let room = width.saturating_sub(full.width().saturating_add(state.width()));
     let usual = usual(picture, setting, order);
     if usual.width() + 2 < room {
         return full.against(state.gap(if usual.width() > 0 { 2 } else { 0 }).then(usual), width);
     }
-    let line = if room > 0 { full } else { tab_line(picture, view, false) };
+    let line = if room > 0 { full } else { tab_line(view, false) };
     line.against(state, width)
 }
 
@@ -173,10 +173,8 @@ fn usual(picture: &Picture, setting: &Setting<'_>, order: Option<Order>) -> Line
     line.gap(gap).text(format!("sort: {column}{inverted}"), Tone::Faint)
 }
 
-fn tab_line(picture: &Picture, view: View, is_full: bool) -> Line {
-    let has_jobs = picture.fleet.jobs.is_some();
-    let all = View::ALL.into_iter().enumerate();
-    all.filter(|(_, own)| has_jobs || *own != View::Job).fold(Line::new(), |line, (place, own)| {
+fn tab_line(view: View, is_full: bool) -> Line {
+    View::ALL.into_iter().enumerate().fold(Line::new(), |line, (place, own)| {
         let digit = place + 1;
         let text = if is_full || own == view {
             format!("{digit} {}", own.title())

@@ -177,6 +177,8 @@ pub enum Chosen<'a> {
         /// Its place among those that have nodes.
         place: usize,
     },
+    /// The filter takes none of its nodes.
+    Hidden(&'a Job),
     /// It is not listed any more, or waits again; this is how it was.
     Ended(&'a Job),
 }
@@ -234,14 +236,17 @@ impl Navigation {
 
     /// Returns the selected job; the first one when none was chosen yet.
     pub fn job<'a>(&'a self, picture: &'a Picture) -> Option<Chosen<'a>> {
-        let mut listed = on_nodes(picture).enumerate();
+        let roll = picture.roll();
+        let mut shown = roll.shown().map(|entry| &entry.job).enumerate();
         let Some(known) = &self.job else {
-            return listed.next().map(|(place, job)| Chosen::Listed { job, place });
+            return shown.next().map(|(place, job)| Chosen::Listed { job, place });
         };
-        let found = listed.find(|(_, job)| job.id == known.id);
-        Some(match found {
+        Some(match shown.find(|(_, job)| job.id == known.id) {
             Some((place, job)) => Chosen::Listed { job, place },
-            None => Chosen::Ended(known),
+            None => match roll.entry(&known.id) {
+                Some(entry) => Chosen::Hidden(&entry.job),
+                None => Chosen::Ended(known),
+            },
         })
     }
 
@@ -262,10 +267,10 @@ impl Navigation {
 
     /// Moves the selection among the jobs that have nodes.
     pub fn step_job(&mut self, picture: &Picture, step: Step) {
-        let jobs: Vec<&Job> = on_nodes(picture).collect();
+        let jobs: Vec<&Job> = picture.roll().shown().map(|entry| &entry.job).collect();
         let place = match self.job(picture) {
             Some(Chosen::Listed { place, .. }) => step.from(place, jobs.len(), 10),
-            Some(Chosen::Ended(_)) | None => 0,
+            Some(Chosen::Hidden(_) | Chosen::Ended(_)) | None => 0,
         };
         let Some(job) = jobs.get(place) else { return };
         if self.job.as_ref().is_none_or(|known| known.id != job.id) {
@@ -312,6 +317,15 @@ impl Navigation {
         }
     }
 
+    /// Selects a node, with the cursor on a row of its tables.
+    pub(crate) fn point_at(&mut self, name: NodeName, spot: Option<Spot>) {
+        self.select(name);
+        if matches!(spot, Some(Spot::Use { .. })) {
+            self.shows_processes = true;
+        }
+        self.cursor = spot;
+    }
+
     /// Takes the cursor out of the tables; says whether it was there.
     pub fn leave_table(&mut self) -> bool {
         self.cursor.take().is_some()
@@ -334,11 +348,6 @@ impl Navigation {
         let uses = if self.shows_processes { uses(node) } else { Vec::new() };
         devices.chain(uses.into_iter().map(|(_, spot)| spot)).collect()
     }
-}
-
-/// Returns the jobs that have nodes, in the order of the list.
-fn on_nodes(picture: &Picture) -> impl Iterator<Item = &Job> {
-    picture.fleet.jobs.iter().flat_map(|list| list.on_nodes())
 }
 
 /// Returns the uses of a node by their place in it, in the order of the process table: by device,
@@ -461,6 +470,7 @@ mod tests {
     fn a_job_stays_selected_until_it_ends_and_then_that_is_said() {
         let shown = |navigation: &Navigation, picture: &Picture| match navigation.job(picture) {
             Some(Chosen::Listed { job, .. }) => job.shown_id.to_string(),
+            Some(Chosen::Hidden(job)) => format!("{} hidden", job.shown_id),
             Some(Chosen::Ended(job)) => format!("{} ended", job.shown_id),
             None => "none".to_owned(),
         };

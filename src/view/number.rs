@@ -50,7 +50,12 @@ pub(crate) fn memory_with_unit(used: Option<Bytes>, total: Option<Bytes>) -> Str
 
 /// Writes one amount of memory in at most 6 columns.
 pub(crate) fn amount(bytes: Bytes) -> String {
-    match gib(bytes) {
+    amount_of_gib(gib(bytes))
+}
+
+/// Writes one amount of memory in at most 6 columns, given in GiB.
+pub(crate) fn amount_of_gib(size: f64) -> String {
+    match size {
         size if size >= 1_000.0 => format!("{:.1}T", size / 1024.0),
         size if size >= 1.0 => format!("{size:.1}G"),
         size if size * 1024.0 >= 1.0 => format!("{:.0}M", size * 1024.0),

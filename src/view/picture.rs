@@ -4,16 +4,19 @@
 //! are made here, once for each new fleet or second.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::fleet::{Fleet, Node, Totals};
 use crate::model::{DeviceFault, FaultKind, NodeName, SourceFaultKind};
 use crate::nodeset;
 use crate::time::Timestamp;
 use crate::view::condition::Standing;
+use crate::view::events::Told;
 use crate::view::filter::Filter;
+use crate::view::job::Roll;
 use crate::view::line::{Tone, width_of};
 use crate::view::number::gib;
+use crate::view::users::Crew;
 
 /// A fleet at one moment.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +35,16 @@ pub struct Picture {
     pub filter: Filter,
     /// The nodes that are shown, by their places in the fleet, in the order of the list.
     pub shown: Vec<usize>,
+    /// What only some views need.
+    asides: Asides,
+}
+
+/// What is worked out of a picture when the first view asks for it, and then kept with it.
+#[derive(Clone, Debug, Default)]
+struct Asides {
+    roll: OnceLock<Arc<Roll>>,
+    crew: OnceLock<Arc<Crew>>,
+    told: OnceLock<Arc<Told>>,
 }
 
 /// One thing that is wrong with one or more nodes.
@@ -72,6 +85,7 @@ impl Picture {
 
     /// Takes a picture of what a filter leaves of a fleet; what is wrong is told of all of it.
     pub fn filtered(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
+        let filter = filter.among(fleet.jobs.as_ref());
         let every = 0..fleet.nodes.len();
         let (shown, totals) = if filter.is_empty() {
             (every.collect(), Totals::of(&fleet, now))
@@ -83,7 +97,23 @@ impl Picture {
         };
         let troubles = troubles(&fleet, now);
         let shape = Shape::of(&fleet);
-        Self { fleet, now, totals, troubles, shape, filter, shown }
+        let asides = Asides::default();
+        Self { fleet, now, totals, troubles, shape, filter, shown, asides }
+    }
+
+    /// Returns its jobs.
+    pub(crate) fn roll(&self) -> &Arc<Roll> {
+        self.asides.roll.get_or_init(|| Arc::new(Roll::of(self)))
+    }
+
+    /// Returns its users.
+    pub(crate) fn crew(&self) -> &Arc<Crew> {
+        self.asides.crew.get_or_init(|| Arc::new(Crew::of(self)))
+    }
+
+    /// Returns what its devices have told.
+    pub(crate) fn told(&self) -> &Arc<Told> {
+        self.asides.told.get_or_init(|| Arc::new(Told::of(self)))
     }
 
     /// Returns how many nodes are shown.

@@ -1,31 +1,102 @@
-//! Users: who holds how much of the fleet.
+//! Users: who holds how much of the fleet, and where.
 
+use std::sync::Arc;
+
+use crate::model::NodeName;
 use crate::view::Scene;
+use crate::view::dialog::Dialog;
+use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
-use crate::view::navigation::Navigation;
+use crate::view::navigation::{Navigation, Spot, Step, View, Window};
+use crate::view::order::{Order, Sortable};
 use crate::view::outcome::{Command, Outcome};
 
+mod crew;
+mod rows;
+mod table;
+
+pub(crate) use crew::Crew;
+
+use crew::Who;
+use rows::{Row, Rows};
+
+/// The columns by which users are sorted.
+pub(crate) const COLUMNS: [Sortable; 9] = [
+    Sortable { name: "user", letter: 'u', label: "name" },
+    Sortable { name: "devices", letter: 'd', label: "devices held" },
+    Sortable { name: "busy", letter: 'b', label: "devices that work" },
+    Sortable { name: "idle", letter: 'i', label: "devices held idle" },
+    Sortable { name: "mem", letter: 'm', label: "device memory" },
+    Sortable { name: "power", letter: 'w', label: "power" },
+    Sortable { name: "nodes", letter: 'n', label: "nodes" },
+    Sortable { name: "jobs", letter: 'j', label: "jobs" },
+    Sortable { name: "procs", letter: 'p', label: "processes" },
+];
+
 /// Where one is among them.
-#[derive(Clone, Debug, Default)]
-pub struct Place {}
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub(crate) order: Order,
+    /// Whose nodes and processes are unfolded.
+    open: Option<Who>,
+    at: Option<Identity>,
+    window: Window,
+    /// The rows, and what they were made of.
+    rows: Option<Made>,
+}
+
+/// Rows, and what they were made of: the users, their order, who is unfolded.
+type Made = (Arc<Crew>, Order, Option<Who>, Arc<Rows>);
+
+/// What a row is, whatever stands above it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Identity {
+    who: Who,
+    node: Option<NodeName>,
+    process: Option<Spot>,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self {
+            order: Order::by("devices"),
+            open: None,
+            at: None,
+            window: Window::default(),
+            rows: None,
+        }
+    }
+}
 
 /// What only this view understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Own {}
 
 /// Does what was asked.
-pub(crate) fn act(_scene: Scene<'_>, _navigation: &mut Navigation, command: &Command) -> Outcome {
+pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Command) -> Outcome {
+    let place = &mut navigation.users;
     match command {
-        Command::Move(_)
-        | Command::Open
-        | Command::Back
-        | Command::Click(_)
-        | Command::SortMenu
-        | Command::SortBy(_)
-        | Command::SortNext
-        | Command::SortPrevious
-        | Command::Invert => Outcome::Unused,
+        Command::Move(step) => place.step(scene, *step),
+        Command::Open => return open(scene, navigation),
+        Command::Back => {
+            let Some(who) = place.open.take() else { return Outcome::Unused };
+            place.at = Some(Identity { who, node: None, process: None });
+        }
+        Command::Click(Click::Row(row)) => {
+            let is_again = place.position(scene) == *row;
+            place.go(scene, *row);
+            if is_again {
+                return open(scene, navigation);
+            }
+        }
+        Command::SortMenu => return Outcome::Open(Dialog::Sort(place.order.menu(&COLUMNS))),
+        Command::SortBy(column) => place.order.choose(column),
+        Command::SortNext => place.order.turn(&COLUMNS, true),
+        Command::SortPrevious => place.order.turn(&COLUMNS, false),
+        Command::Invert => place.order.is_inverted = !place.order.is_inverted,
+        Command::Click(_) => return Outcome::Unused,
     }
+    Outcome::Nothing
 }
 
 /// Does what only this view understands.
@@ -33,13 +104,105 @@ pub(crate) fn act_own(_scene: Scene<'_>, _navigation: &mut Navigation, own: Own)
     match own {}
 }
 
-/// Returns the view's lines.
+/// Unfolds a user, or opens the node of a row.
+fn open(scene: Scene<'_>, navigation: &mut Navigation) -> Outcome {
+    let place = &mut navigation.users;
+    let rows = place.settle(scene);
+    let Some(row) = rows.list.get(place.position(scene)).cloned() else { return Outcome::Unused };
+    let identity = row.identity(scene);
+    match row {
+        Row::User { .. } => {
+            let who = identity.who.clone();
+            place.open = if place.open.as_ref() == Some(&who) { None } else { Some(who) };
+            place.at = Some(identity);
+            Outcome::Nothing
+        }
+        Row::Node { .. } | Row::Process { .. } => {
+            let Some(node) = identity.node else { return Outcome::Nothing };
+            navigation.point_at(node, identity.process);
+            Outcome::Show(View::Node)
+        }
+    }
+}
+
+impl Place {
+    /// Returns the rows, worked out once for a picture and an order.
+    fn settle(&mut self, scene: Scene<'_>) -> Arc<Rows> {
+        let crew = scene.picture.crew();
+        if let Some((known, order, open, rows)) = &self.rows
+            && Arc::ptr_eq(known, crew)
+            && (*order, open) == (self.order, &self.open)
+        {
+            return Arc::clone(rows);
+        }
+        let rows = Arc::new(Rows::of(scene.picture, crew, self.order, self.open.as_ref()));
+        self.rows = Some((Arc::clone(crew), self.order, self.open.clone(), Arc::clone(&rows)));
+        rows
+    }
+
+    /// Returns the row one is on; that of its node or user when it is gone, and else the first.
+    fn position(&mut self, scene: Scene<'_>) -> usize {
+        let rows = self.settle(scene);
+        self.at.as_ref().map_or(0, |identity| rows.position(scene, identity))
+    }
+
+    fn step(&mut self, scene: Scene<'_>, step: Step) {
+        let (at, rows) = (self.position(scene), self.settle(scene));
+        self.go(scene, step.from(at, rows.list.len(), self.window.rows));
+    }
+
+    fn go(&mut self, scene: Scene<'_>, row: usize) {
+        let rows = self.settle(scene);
+        self.at = rows.list.get(row).map(|row| row.identity(scene));
+    }
+}
+
+/// Returns the sum of all, then one line a user.
 pub(crate) fn lines(
     scene: Scene<'_>,
-    _navigation: &mut Navigation,
+    navigation: &mut Navigation,
     width: u16,
-    _height: usize,
+    height: usize,
 ) -> Vec<Line> {
-    let count = scene.picture.count();
-    vec![Line::of(format!("{count} nodes"), Tone::Faint).cut(width)]
+    let place = &mut navigation.users;
+    let rows = place.settle(scene);
+    let crew = scene.picture.crew();
+    if crew.nodes.1 == 0 {
+        let words = if scene.picture.fleet.nodes.is_empty() {
+            "no nodes to watch"
+        } else {
+            "the filter takes no node"
+        };
+        return vec![Line::of(words, Tone::Faint).cut(width)];
+    }
+    let mut lines = Vec::with_capacity(height);
+    if height >= 6 {
+        lines.extend(table::summary(crew, width));
+        lines.push(Line::new());
+    }
+    if rows.list.is_empty() {
+        let words = if crew.nodes.0 == 0 {
+            "no node is fresh, and none has told of a process"
+        } else {
+            "nobody uses a device"
+        };
+        lines.push(Line::of(words, Tone::Faint).cut(width));
+        lines.truncate(height);
+        return lines;
+    }
+    let at = place.position(scene);
+    let has_title = height > 1;
+    let room = height.saturating_sub(lines.len() + usize::from(has_title));
+    place.window.settle(room, rows.list.len(), Some(at));
+    let columns = table::Columns::fit(&rows, width);
+    if has_title {
+        lines.push(columns.titles(place.order).cut(width));
+    }
+    for row in place.window.range(rows.list.len()) {
+        let Some(own) = rows.list.get(row) else { continue };
+        let line = table::row(scene, crew, own, &columns, place.open.as_ref());
+        lines.push(line.cut(width).selected(row == at).click(Click::Row(row)));
+    }
+    lines.truncate(height);
+    lines
 }

@@ -74,6 +74,9 @@ pub struct Hello {
     /// The probe is in a PID namespace of its own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub contained: bool,
+    /// Its control group, where that is one of Slurm's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
     /// Verbs it understands.
     pub commands: Vec<String>,
     /// Seconds by source.

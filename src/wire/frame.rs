@@ -1,6 +1,7 @@
 //! Frames in a stream of bytes, among whatever else a login shell prints.
 
 use bytes::{Bytes, BytesMut};
+use memchr::{memchr, memrchr};
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -11,7 +12,7 @@ use crate::wire::short::{self, Made, Puzzle};
 /// What stands before the JSON of a frame.
 const SENTINEL: &[u8] = b"\x1egtop1 ";
 /// How nearly every frame begins.
-const SAMPLE: &[u8] = b"{\"t\":\"sample\",";
+const SAMPLE: &str = "{\"t\":\"sample\",";
 /// The longest line.
 const LINE_LIMIT: usize = 1 << 20;
 /// How much noise is kept for error messages.
@@ -116,7 +117,7 @@ impl FrameReader {
 
     fn end_of_line(&mut self) -> Option<usize> {
         let fresh = self.waiting.get(self.scanned..)?;
-        let end = fresh.iter().position(|byte| *byte == b'\n').map(|at| self.scanned + at);
+        let end = memchr(b'\n', fresh).map(|at| self.scanned + at);
         self.scanned = end.unwrap_or(self.waiting.len());
         end
     }
@@ -146,7 +147,7 @@ impl FrameReader {
 fn rfind(line: &[u8], needle: &[u8]) -> Option<usize> {
     let first = *needle.first()?;
     let mut end = line.len();
-    while let Some(at) = line.get(..end)?.iter().rposition(|byte| *byte == first) {
+    while let Some(at) = memrchr(first, line.get(..end)?) {
         if line.get(at..)?.starts_with(needle) {
             return Some(at);
         }
@@ -173,30 +174,33 @@ fn read(text: Bytes) -> Received {
 fn decode(text: &[u8]) -> Result<Body, MalformedFrame> {
     let not_json =
         |error: serde_json::Error| MalformedFrame::NotJson(clean(&error.to_string(), 120));
+    // Judged once as a whole, and not text by text.
+    let text =
+        std::str::from_utf8(text).map_err(|error| MalformedFrame::NotJson(error.to_string()))?;
     // The kind is looked up first, so that the rest is read straight into its struct. Probes write
     // it first, and samples are nearly all there is.
     let kind = if text.starts_with(SAMPLE) {
         Kind { t: Cow::Borrowed("sample") }
     } else {
-        serde_json::from_slice(text).map_err(not_json)?
+        serde_json::from_str(text).map_err(not_json)?
     };
     Ok(match &*kind.t {
         "hello" => {
-            let hello: crate::wire::body::Hello = serde_json::from_slice(text).map_err(not_json)?;
+            let hello: crate::wire::body::Hello = serde_json::from_str(text).map_err(not_json)?;
             if hello.v != 1 {
                 return Err(MalformedFrame::Version(hello.v));
             }
             Body::Hello(hello)
         }
-        "sample" => Body::Sample(serde_json::from_slice(text).map_err(not_json)?),
-        "error" => Body::Error(serde_json::from_slice(text).map_err(not_json)?),
-        "answer" => Body::Answer(serde_json::from_slice(text).map_err(|error| {
+        "sample" => Body::Sample(serde_json::from_str(text).map_err(not_json)?),
+        "error" => Body::Error(serde_json::from_str(text).map_err(not_json)?),
+        "answer" => Body::Answer(serde_json::from_str(text).map_err(|error| {
             // Not in the words of the error, which may hold what was sent.
             let place = error.column();
             MalformedFrame::NotJson(format!("an answer that is none, at its byte {place}"))
         })?),
-        "event" => Body::Event(serde_json::from_slice(text).map_err(not_json)?),
-        "bye" => Body::Bye(serde_json::from_slice(text).map_err(not_json)?),
+        "event" => Body::Event(serde_json::from_str(text).map_err(not_json)?),
+        "bye" => Body::Bye(serde_json::from_str(text).map_err(not_json)?),
         _ => Body::Other,
     })
 }
@@ -325,8 +329,9 @@ mod tests {
         let mut text = "banner".to_owned();
         for (at, piece) in pieces.iter().enumerate() {
             let piece = std::str::from_utf8(piece).unwrap();
-            let head = format!("\x1egtop1+ n 1 {}/{} ", at + 1, pieces.len());
-            text.extend([&head, piece, "\n"]);
+            let length = piece.len();
+            let head = format!("\x1egtop1+ n 1 {}/{} {length} ", at + 1, pieces.len());
+            text.extend([&head, piece, " n\n"]);
         }
         text += &bye("whole");
         for cut in (0..text.len()).step_by(7) {

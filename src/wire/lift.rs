@@ -15,6 +15,7 @@ use crate::wire::body::{self, Body, Given};
 use crate::wire::csv::{self, DEVICE_LIMIT, NAME_LIMIT, Slices, USE_LIMIT};
 
 pub use answer::answer;
+pub use process::job_of_group;
 
 mod answer;
 mod device;
@@ -224,6 +225,7 @@ fn hello(sent: &body::Hello) -> Hello {
             hidepid: sent.hidepid,
             is_contained: sent.contained,
             user: name(&sent.user),
+            job: job_of_group(sent.cgroup.as_deref()),
         },
         intervals: sent
             .intervals

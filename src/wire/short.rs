@@ -1,8 +1,10 @@
 //! Frames that travel as numbered short lines, where whatever carries them cuts long lines and mixes
 //! the lines of many nodes.
 //!
-//! A line is `\x1egtop1+ NODE SEQ k/m `, a piece of the frame's JSON, and a newline; at most
-//! [`LONGEST`] bytes. Pieces come in order; all but the last are of equal length. Anything else is a
+//! A line is `\x1egtop1+ NODE SEQ k/m LENGTH `, a piece of the frame's JSON of that many bytes, the
+//! node once more, and a newline; at most [`LONGEST`] bytes. Where lines were cut and mixed after
+//! all, the beginning of one and the end of another differ in the node, and what was put in between
+//! in the length. Pieces come in order; all but the last are of equal length. Anything else is a
 //! frame that cannot be read, said once, and the next frame that begins is read again.
 
 use bytes::{Bytes, BytesMut};
@@ -42,12 +44,15 @@ fn read(text: &[u8]) -> Option<Line<'_>> {
     if text.len() + SENTINEL.len() > LONGEST {
         return None;
     }
-    let mut words = text.splitn(4, |byte| *byte == b' ');
+    let mut words = text.splitn(5, |byte| *byte == b' ');
     let mut word = || std::str::from_utf8(words.next()?).ok();
-    let (node, sequence, place) = (word()?, number(word()?)?, word()?);
+    let (node, sequence, place, length) = (word()?, number(word()?)?, word()?, number(word()?)?);
     let (piece, pieces) = place.split_once('/')?;
     let (piece, pieces) = (number(piece)?, number(pieces)?);
-    let text = words.next()?;
+    let (text, end) = words.next()?.split_at_checked(usize::try_from(length).ok()?)?;
+    if end.strip_prefix(b" ")? != node.as_bytes() {
+        return None;
+    }
     let is_right = !node.is_empty() && 0 < piece && piece <= pieces && !text.is_empty();
     let (piece, pieces) = (u32::try_from(piece).ok()?, u32::try_from(pieces).ok()?);
     is_right.then_some(Line { node, sequence, piece, pieces, text })
@@ -171,7 +176,14 @@ mod tests {
             Made::Frame(text) => String::from_utf8(text.to_vec()).unwrap(),
             Made::Broken(_) => "!".to_owned(),
         };
-        lines.iter().map(|line| words(puzzle.take(line.as_bytes()))).collect()
+        lines.iter().map(|line| words(puzzle.take(&whole(line)))).collect()
+    }
+
+    /// Adds the length and the end to `NODE SEQ k/m TEXT`.
+    fn whole(line: &str) -> Vec<u8> {
+        let parts: Vec<_> = line.splitn(4, ' ').collect();
+        let [node, sequence, place, text] = parts.as_slice() else { return line.into() };
+        format!("{node} {sequence} {place} {} {text} {node}", text.len()).into()
     }
 
     #[test]
@@ -209,27 +221,51 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_two_nodes_cut_at_the_same_place_are_of_neither() {
+        let lines = ["a", "b"].map(|node| {
+            let line = whole(&format!("{node} 7 1/1 {{\"of\":\"{node}\",\"b\":1,\"a\":2}}"));
+            String::from_utf8([SENTINEL, &line].concat()).unwrap()
+        });
+        let [one, other] = &lines;
+        let is_line = |line: &str| address_of(line.as_bytes()).is_some();
+        assert!(is_line(one) && is_line(other));
+        for at in 1..one.len() {
+            let ((head, tail), (other_head, other_tail)) = (one.split_at(at), other.split_at(at));
+            let mixed = format!("{head}{other_tail}");
+            let between = format!("{head}{other_head}{tail}");
+            for line in [mixed, between] {
+                let is_whole = lines.iter().any(|whole| line.ends_with(whole));
+                assert!(!is_line(&line) || is_whole, "{line}");
+            }
+        }
+    }
+
+    #[test]
     fn a_frame_is_bounded_whatever_its_lines_promise() {
         let mut puzzle = Puzzle::default();
         let text = "x".repeat(800);
         let most = FRAME_LIMIT / 800 + 1;
         for piece in 1..=most {
             let line = format!("n 1 {piece}/{most} {text}");
-            assert!(!matches!(puzzle.take(line.as_bytes()), Made::Broken(_)), "{piece}");
+            assert!(!matches!(puzzle.take(&whole(&line)), Made::Broken(_)), "{piece}");
         }
         let line = format!("n 2 1/{} {text}", most + 2);
-        assert_eq!(puzzle.take(line.as_bytes()), Made::Broken(MalformedFrame::TooLong));
+        assert_eq!(puzzle.take(&whole(&line)), Made::Broken(MalformedFrame::TooLong));
         assert!(matches!(puzzle.take("x".repeat(1 << 20).as_bytes()), Made::Broken(_)));
     }
 
     #[test]
     fn a_line_says_whose_it_is() {
         for (line, node) in [
-            (&b"\x1egtop1+ gpu01 7 1/2 {\"t\""[..], Some("gpu01")),
-            (b"noise\x1egtop1+ gpu02 7 1/2 x\x1egtop1+ gpu01 7 1/2 x", Some("gpu01")),
+            (&b"\x1egtop1+ gpu01 7 1/2 4 {\"t\" gpu01"[..], Some("gpu01")),
+            (b"noise\x1egtop1+ gpu02 7 1/2 1 x\x1egtop1+ gpu01 7 1/2 1 x gpu01", Some("gpu01")),
             (b"\x1egtop1 {}", None),
-            (b"\x1egtop1+ gpu01 7 3/2 x", None),
-            (b"\x1egtop1+ \xff 7 1/2 x", None),
+            (b"\x1egtop1+ gpu01 7 3/2 1 x gpu01", None),
+            (b"\x1egtop1+ gpu01 7 1/2 1 x gpu02", None),
+            (b"\x1egtop1+ gpu01 7 1/2 1 xx gpu01", None),
+            (b"\x1egtop1+ gpu01 7 1/2 2 x gpu01", None),
+            (b"\x1egtop1+ gpu01 7 1/2 1 x gpu01 ", None),
+            (b"\x1egtop1+ \xff 7 1/2 1 x \xff", None),
             (b"", None),
         ] {
             assert_eq!(address_of(line).map(|(node, ..)| node), node);

@@ -43,13 +43,19 @@ class Metadata(http.server.BaseHTTPRequestHandler):
         pass
 
 
-class Farm(unittest.TestCase):
+class FarmCase(unittest.TestCase):
+    """Tests that share one farm."""
+
+    COUNT = len(NODES)
+
     @classmethod
     def setUpClass(cls):
         cls.directory = tempfile.mkdtemp(prefix="gtop-farm.")
         cls.addClassCleanup(shutil.rmtree, cls.directory)
+        # Whoever processes of the tests belong to may look for their own files in there.
+        os.chmod(cls.directory, 0o755)
         cls.servers = subprocess.Popen(
-            [sys.executable, f"{HERE}/farm", "run", f"{cls.directory}/farm", str(len(NODES))],
+            [sys.executable, f"{HERE}/farm", "run", f"{cls.directory}/farm", str(cls.COUNT)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         cls.addClassCleanup(cls.end)
@@ -62,9 +68,12 @@ class Farm(unittest.TestCase):
         cls.servers.wait()
         cls.servers.stdout.close()
 
-    def gtop(self, *arguments, stdin="", **variables):
+    def environment(self, **variables):
         farm = f"{self.directory}/farm"
-        environment = {**variables, "HOME": f"{farm}/home", "PATH": f"{farm}/bin:{os.environ['PATH']}", "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+        return {**variables, "HOME": f"{farm}/home", "PATH": f"{farm}/bin:{os.environ['PATH']}", "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+
+    def gtop(self, *arguments, stdin="", **variables):
+        environment = self.environment(**variables)
         return subprocess.run([GTOP, *arguments], env=environment, input=stdin, capture_output=True, text=True, timeout=60, check=False)
 
     def snapshot(self, *arguments, **options):
@@ -72,6 +81,16 @@ class Farm(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         return json.loads(done.stdout)
 
+    def metadata(self):
+        """Serves until the test ends, and returns the address."""
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return f"127.0.0.1:{server.server_address[1]}"
+
+
+class Farm(FarmCase):
     def test_a_node_set_of_aliases_is_watched(self):
         nodes = self.snapshot("gpu[01-08]")["nodes"]
         self.assertEqual([node["name"] for node in nodes], NODES)
@@ -116,14 +135,6 @@ class Farm(unittest.TestCase):
         names = [node["name"] for node in self.snapshot("@left&@odd,gpu08!gpu01")["nodes"]]
         self.assertEqual(names, ["gpu03", "gpu08"])
 
-    def metadata(self):
-        """Serves until the test ends, and returns the address."""
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        return f"127.0.0.1:{server.server_address[1]}"
-
     def test_the_workers_of_a_pod_are_watched_in_order(self):
         place = self.metadata()
         nodes = self.snapshot("--tpu-pod", GCE_METADATA_HOST=place)["nodes"]
@@ -135,6 +146,16 @@ class Farm(unittest.TestCase):
             self.assertEqual(node["devices"][0]["uuid"], f"GPU-{number:08x}-0000-4000-8000-{0:012x}")
         nodes = self.snapshot("--tpu-pod", "--exclude", "w[2-3]", GCE_METADATA_HOST=place)["nodes"]
         self.assertEqual([node["name"] for node in nodes], names[:2])
+
+    def test_kubernetes_names_the_workers_in_the_environment(self):
+        around = {"TPU_WORKER_HOSTNAMES": "gpu03,gpu01,gpu02", "TPU_WORKER_ID": "1", "TPU_ACCELERATOR_TYPE": "v5litepod-12"}
+        nodes = self.snapshot("--tpu-pod", **around)["nodes"]
+        self.assertEqual([node["name"] for node in nodes], ["w0 gpu03", "w1 gpu01", "w2 gpu02"])
+        self.assertEqual([node["transport"] for node in nodes], ["native", "local", "native"])
+        around["TPU_WORKER_HOSTNAMES"] = "gpu03,-oProxyCommand=x"
+        done = self.gtop("--tpu-pod", "--once", **around)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("entry 1 of TPU_WORKER_HOSTNAMES", done.stderr)
 
     def test_the_doctor_examines_the_pod(self):
         done = self.gtop("doctor", "--tpu-pod", GCE_METADATA_HOST=self.metadata())

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use gtop::fleet::{Fleet, Folding, Node};
 use gtop::model::{
-    BackendReading, BackendState, Bytes, Celsius, ComputeMode, Counter, CpuTicks, Device,
-    DeviceDetails, DeviceFault, DeviceStatics, DeviceUse, DevicesReading, Fault, FaultKind, Hello,
-    HostFacts, HostReading, HostSlowReading, JobId, Link, Megahertz, NodeName, Percent, Pressure,
-    ProcessKey, ProcessReading, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source,
-    SourceFault, SourceFaultKind, Space, Throttle, TpuCore, TpuDetails, UseKind, UsesReading,
-    Vendor, Watts,
+    Allocation, Allotment, BackendReading, BackendState, Bytes, Celsius, ComputeMode, Counter,
+    CpuTicks, Device, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse, DevicesReading, Fault,
+    FaultKind, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId, JobList, JobState, Link,
+    Megahertz, NodeName, Percent, Pressure, ProcessKey, ProcessReading, ProcessStatics,
+    ProcessesReading, Reading, Reason, Sample, Source, SourceFault, SourceFaultKind, Space,
+    Throttle, TpuCore, TpuDetails, UseKind, UsesReading, Vendor, Watts,
 };
 use gtop::time::Timestamp;
 
@@ -147,6 +147,7 @@ impl Maker {
                 cpus: 64,
                 ticks_per_second: 100,
                 hidepid: 0,
+                job: None,
                 user: "alice".into(),
             },
             intervals: vec![
@@ -527,6 +528,151 @@ pub fn changing(makers: &mut [Maker], second: u64) -> Fleet {
         maker.folding.sample(sample);
     }
     Fleet::new(makers.iter().map(|maker| maker.folding.node()).collect::<Vec<_>>().into())
+}
+
+fn job_name(id: &str) -> JobId {
+    JobId::new(id).unwrap()
+}
+
+/// A job of a scheduler that began so many seconds ago and may run for so many.
+fn listed(id: &str, name: &str, user: &str, (began, limit): (i64, u64)) -> Job {
+    let starts_at = ago(began * 1_000);
+    Job {
+        id: job_name(id),
+        shown_id: id.into(),
+        lasting_id: None,
+        name: name.into(),
+        user: user.into(),
+        partition: "h100".into(),
+        account: None,
+        state: JobState::Running,
+        reason: None,
+        submitted_at: None,
+        starts_at: Some(starts_at),
+        ends_at: Some(starts_at.plus(Duration::from_secs(limit))),
+        limit: Some(Duration::from_secs(limit)),
+        node_count: 1,
+        allocations: Arc::default(),
+    }
+}
+
+fn on(job: Job, nodes: &[(&str, Allotment)]) -> Job {
+    let allocation = |(node, devices): &(&str, Allotment)| Allocation {
+        node: name(node),
+        devices: devices.clone(),
+    };
+    Job { allocations: nodes.iter().map(allocation).collect(), ..job }
+}
+
+fn waiting(id: &str, name: &str, reason: &str, starts_in: Option<u64>) -> Job {
+    Job {
+        state: JobState::Pending,
+        reason: Some(reason.into()),
+        starts_at: starts_in.map(|seconds| NOW.plus(Duration::from_secs(seconds))),
+        ends_at: None,
+        ..listed(id, name, "alice", (0, 3_600))
+    }
+}
+
+fn with_list(fleet: Fleet, jobs: Vec<Job>) -> Fleet {
+    let whose = "of alice".into();
+    let list = JobList { jobs, at: Some(ago(12_000)), whose, ..JobList::default() };
+    Fleet { jobs: Some(Arc::new(list)), ..fleet }
+}
+
+fn places(list: &[u32]) -> Allotment {
+    Allotment::Places(list.into())
+}
+
+/// The sixteen nodes with a scheduler's jobs: one over nodes of which some are stale or down, one
+/// of devices that nobody uses, one whose devices nobody tells, and two that wait. Another is known
+/// from its processes alone.
+pub fn with_jobs() -> Fleet {
+    let all = || places(&[0, 1, 2, 3, 4, 5, 6, 7]);
+    let train = [("gpu01", all()), ("gpu02", all()), ("gpu05", all()), ("gpu08", all())]
+        .into_iter()
+        .chain([("gpu99", all())])
+        .collect::<Vec<_>>();
+    let train_job = on(listed("8421", "llama-70b", "alice", (97_920, 172_800)), &train);
+    let held = on(
+        listed("8425", "interactive", "carol", (3_500, 3_600)),
+        &[("gpu03", places(&[0, 1, 2, 3]))],
+    );
+    let untold = on(listed("8440", "probe", "erin", (60, 600)), &[("gpu06", Allotment::Unsaid)]);
+    let wait = waiting("8450", "eval-long", "Priority", Some(1_800));
+    let other = waiting("8451", "sweep", "Resources", None);
+    let jobs =
+        vec![train_job, held, untold, wait, Job { shown_id: "8451_[3-5%3]".into(), ..other }];
+    with_list(every_state(), jobs)
+}
+
+/// No nodes, and a job that waits for some.
+pub fn only_waiting() -> Fleet {
+    let wait = waiting("8450", "eval-long", "Priority", Some(1_800));
+    with_list(Fleet::default(), vec![wait])
+}
+
+/// One job on so many nodes.
+pub fn one_large_job(count: usize) -> Fleet {
+    let fleet = large(count);
+    let nodes: Vec<String> = fleet.nodes.iter().map(|node| node.name.to_string()).collect();
+    let all: Vec<(&str, Allotment)> =
+        nodes.iter().map(|node| (node.as_str(), places(&[0, 1, 2, 3, 4, 5, 6, 7]))).collect();
+    let job = on(listed("8421", "llama-405b", "alice", (600, 86_400)), &all);
+    with_list(fleet, vec![job])
+}
+
+/// Jobs, users and their processes with names that do not fit, or mean harm.
+pub fn hostile_jobs() -> Fleet {
+    let node = "node-with-a-very-long-name-that-does-not-fit.cluster.example.org";
+    let job = on(
+        listed("77", "日本語のとても長い名前 👩 e\u{301} שלום", "ユーザー名が長い", (9_000_000, 1)),
+        &[(node, places(&[0, 1])), ("many", Allotment::Count(20)), ("empty", Allotment::Nothing)],
+    );
+    let mut many = Maker::new("many").devices(&[80.0; 20]);
+    for pid in 0..300_u32 {
+        let device = usize::try_from(pid % 20).unwrap();
+        let user = ["ada", "ユーザー名が長い", "someone-with-a-name-longer-than-any-column"];
+        let user = user[usize::try_from(pid % 3).unwrap()];
+        many = many.process(device, 50_000 + pid, user, "77", "python -c 'print(1)'");
+    }
+    let mut nodes = rare().nodes.to_vec();
+    *nodes.last_mut().unwrap() = many.up().node();
+    with_list(Fleet::new(nodes.into()), vec![job])
+}
+
+/// The next picture of [`with_jobs`]: a job has ended and another begun, a node is lost and one back,
+/// one is hot no more.
+pub fn a_minute_later() -> Fleet {
+    let before = with_jobs();
+    let mut nodes = before.nodes.to_vec();
+    let mut change = |place: usize, change: &dyn Fn(&mut Node)| {
+        let mut node = Node::clone(&nodes[place]);
+        change(&mut node);
+        nodes[place] = Arc::new(node);
+    };
+    let down = |node: &mut Node| {
+        let fault = Fault::new(FaultKind::SessionLost, "");
+        node.link = Link::Down { fault: fault.clone(), retry_at: None };
+        node.last_fault = Some(fault);
+    };
+    change(0, &down);
+    change(6, &down);
+    change(7, &|node| node.link = Link::Up);
+    change(1, &|node| {
+        node.devices[3].throttle = Reading::Known(Throttle(0));
+        node.devices[6].throttle = Reading::Known(Throttle(0x08));
+        node.devices[7].ecc_uncorrected = Reading::Known(1);
+    });
+    change(5, &|node| node.devices[0].fault = Some(DeviceFault::NeedsReset));
+    let list = before.jobs.as_deref().unwrap();
+    let mut jobs = list.jobs.clone();
+    jobs.retain(|job| job.id.as_str() != "8425");
+    let nodes_of = [("gpu03", places(&[0])), ("gpu07", places(&[2]))];
+    let begun = on(listed("8450", "eval-long", "alice", (1, 7_200)), &nodes_of);
+    jobs.retain(|job| job.id != begun.id);
+    jobs.insert(2, begun);
+    with_list(Fleet::new(nodes.into()), jobs)
 }
 
 /// A device that tells everything there is to tell.

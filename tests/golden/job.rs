@@ -1,17 +1,121 @@
 //! The view of job, in every look and on every kind of fleet.
 
-use crossterm::event::KeyCode;
+use std::time::Duration;
 
-use crate::harness::{check_fleets, check_looks};
+use crossterm::event::KeyCode;
+use gtop::fleet::Fleet;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::fleets::{self, NOW};
+use crate::harness::*;
 
 const KEYS: &[KeyCode] = &[KeyCode::Char('2')];
 
+/// Goes to the view, then presses these.
+fn then(keys: &[KeyCode]) -> Vec<KeyCode> {
+    KEYS.iter().chain(keys).copied().collect()
+}
+
+fn screen(fleet: Fleet, keys: &[KeyCode], (width, height): (u16, u16)) -> String {
+    let mut stage = stage(fleet, DARK);
+    press(&mut stage, keys);
+    text(&draw(&mut stage, width, height)).join("\n")
+}
+
 #[test]
 fn job_in_every_look() {
-    check_looks("job", KEYS);
+    for (name, look) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
+        check_sizes(&format!("job-look-{name}"), &fleets::with_jobs(), KEYS, look);
+    }
 }
 
 #[test]
 fn job_on_every_kind_of_fleet() {
     check_fleets("job", KEYS);
+}
+
+#[test]
+fn jobs_of_every_kind() {
+    let down = KeyCode::Down;
+    for (name, fleet, keys) in [
+        ("idle", fleets::with_jobs(), then(&[down])),
+        ("untold", fleets::with_jobs(), then(&[down, down])),
+        ("unlisted", fleets::with_jobs(), then(&[KeyCode::Char('j'); 3])),
+        ("without-list", fleets::every_state(), then(&[])),
+        ("waiting", fleets::only_waiting(), then(&[])),
+        ("large", fleets::one_large_job(1_000), then(&[KeyCode::Right, KeyCode::Right])),
+        ("hostile", fleets::hostile_jobs(), then(&[])),
+        ("cursor", fleets::with_jobs(), then(&[KeyCode::Enter, down])),
+        ("power", fleets::with_jobs(), then(&[KeyCode::Char('m'), KeyCode::Char('m')])),
+    ] {
+        check_sizes(&format!("job-{name}"), &fleet, &keys, DARK);
+    }
+}
+
+#[test]
+fn a_job_that_ends_while_one_looks_says_so() {
+    let mut stage = stage(fleets::with_jobs(), DARK);
+    press(&mut stage, &then(&[KeyCode::Down]));
+    let later = NOW.plus(Duration::from_secs(60));
+    stage.show(fleets::a_minute_later(), later);
+    let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
+    stage.draw(later, &mut buffer);
+    check("job-ended-80x24", &buffer);
+}
+
+#[test]
+fn numbers_of_nodes_that_are_not_fresh_count_for_nothing_and_that_is_said() {
+    let screen = screen(fleets::with_jobs(), KEYS, (120, 40));
+    let fresh = "2 of 5 nodes fresh · gpu[05,08,99] left out of min, mean and max";
+    assert!(screen.contains(fresh), "{screen}");
+    assert!(screen.contains("12!"), "{screen}");
+    assert!(screen.contains("gpu02:3 works 12%, its peers 97%"), "{screen}");
+}
+
+#[test]
+fn a_job_s_rows_are_its_devices_and_no_others() {
+    let screen = screen(fleets::with_jobs(), &then(&[KeyCode::Down]), (80, 24));
+    let row = screen.lines().find(|line| line.contains("  gpu03 ")).unwrap();
+    let numbers = row.split_whitespace().filter(|word| *word == "0").count();
+    assert_eq!(numbers, 4, "{screen}");
+}
+
+#[test]
+fn a_row_opens_its_node_and_escape_leaves_the_table() {
+    let into = then(&[KeyCode::Enter, KeyCode::Down, KeyCode::Enter]);
+    assert!(screen(fleets::with_jobs(), &into, (80, 24)).contains("gpu02  8× H100"));
+    let out = then(&[KeyCode::Enter, KeyCode::Esc, KeyCode::Down]);
+    assert!(screen(fleets::with_jobs(), &out, (80, 24)).contains("job 8425"));
+}
+
+#[test]
+fn a_job_the_filter_hides_is_not_said_to_have_ended() {
+    let typed: Vec<KeyCode> = "/node=gpu03".chars().map(KeyCode::Char).collect();
+    let mut keys = then(&typed);
+    keys.push(KeyCode::Enter);
+    let hidden = screen(fleets::with_jobs(), &keys, (80, 24));
+    assert!(hidden.contains("the filter takes none of its nodes"), "{hidden}");
+    keys.push(KeyCode::Down);
+    let other = screen(fleets::with_jobs(), &keys, (80, 24));
+    assert!(other.contains("job 8425") && other.contains("job 1 of 1"), "{other}");
+}
+
+#[test]
+fn no_size_is_too_small_for_jobs_users_and_events() {
+    let open = [KeyCode::Enter, KeyCode::Down, KeyCode::End];
+    for fleet in [fleets::with_jobs(), fleets::hostile_jobs(), fleets::only_waiting()] {
+        for view in ['2', '5', '6'] {
+            let mut stage = stage(fleet.clone(), ASCII);
+            stage.show(fleets::a_minute_later(), NOW);
+            stage.show(fleet.clone(), NOW);
+            press(&mut stage, &[KeyCode::Char(view)]);
+            press(&mut stage, &open);
+            for width in (1..30).chain([40, 50, 59, 60, 79, 80, 100, 131, 200, 333]) {
+                for height in [1, 2, 3, 4, 5, 7, 8, 9, 11, 15, 19, 24, 34, 50, 200] {
+                    draw(&mut stage, width, height);
+                }
+            }
+        }
+    }
 }

@@ -97,7 +97,7 @@ PROLOG = """#!/bin/sh
 
 PAM = """\
 auth required pam_permit.so
-account required {module}
+account required {module} {options}
 session required pam_permit.so
 """
 
@@ -221,12 +221,12 @@ class Slurm:
         names = (path, f"{path}.hidden")
         os.rename(*(names if verb == "hide" else names[::-1]))
 
-    def adopt(self, node):
-        """Lets only those in by ssh who have a job on the node, as pam_slurm_adopt does."""
+    def adopt(self, node, *options):
+        """Lets only those in by ssh who have a job on the node, as pam_slurm_adopt does; with these options of its own."""
         module = next((path for path in ADOPT if os.path.exists(path)), None)
         if module is None:
             raise self.lab.Failure("pam_slurm_adopt is not installed: apt-get install libpam-slurm-adopt")
-        self.lab.replace(f"{self.root}{self.lab.NODES}/{node}/etc/pam.d/sshd", PAM.format(module=module))
+        self.lab.replace(f"{self.root}{self.lab.NODES}/{node}/etc/pam.d/sshd", PAM.format(module=module, options=" ".join(options)))
         self.lab.sshd(node, "UsePAM yes")
 
     def late(self, node, seconds):
@@ -329,7 +329,7 @@ VERBS = {
     "munge": Slurm.munge,
     # hide, show
     "config": Slurm.config,
-    # NODE
+    # NODE [OPTION...]
     "adopt": Slurm.adopt,
     # NODE SECONDS
     "late": Slurm.late,

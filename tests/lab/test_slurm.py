@@ -159,6 +159,15 @@ class Devices(SlurmCase):
     def test_steps_share_what_their_job_has(self):
         found = self.holds("steps")
         self.assertEqual(sorted(used(self.seen, found["id"])["gpu04"]), found["allocations"][0]["devices"])
+        # Slurm says how many devices a step has, and not which; its processes do.
+        self.assertNotIn("IDX", self.lab.run("scontrol", "-dd", "show", "step", found["id"]).stdout)
+        steps = {}
+        for device in self.seen.node("gpu04").devices:
+            for process in device["processes"]:
+                if process["job"] == found["id"]:
+                    steps.setdefault(process["step"], []).append(device["uuid"])
+        self.assertEqual(sorted(steps), ["0", "1"])
+        self.assertEqual(sorted(steps["0"] + steps["1"]), found["allocations"][0]["devices"])
 
     def test_a_job_that_has_its_node_for_itself(self):
         self.assertEqual(len(placed(self.holds("exclusive"))["gpu05"]), 8)

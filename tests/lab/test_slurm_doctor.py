@@ -1,5 +1,6 @@
 """`gtop doctor --slurm` names the true cause of what keeps jobs from being watched."""
 
+import os
 import re
 import unittest
 
@@ -49,7 +50,9 @@ class Doctor(SlurmCase):
             "jobs": "1 with nodes, 0 waiting, of alice",
             "view": "the jobs of everybody",
             "nodes": "1 of your jobs, as they should be",
+            "srun": r"slurm\S* [0-9.]+: a step keeps nobody waiting",
             "step": f"runs on gpu01 beside job {self.job}",
+            "first way": "ssh; a step of the job where a node refuses it",
         }.items():
             self.says(out, step, "ok", words)
         self.assertRegex(out, r"(?m)^gpu01$")
@@ -102,6 +105,20 @@ class Doctor(SlurmCase):
         seen = self.lab.snapshot("--job", self.bobs).node("gpu02")
         self.assertRegex(seen.fault, r"no job of yours there: Access denied by pam_slurm_adopt")
 
+    def test_a_login_that_is_put_into_a_job(self):
+        if not os.path.isdir("/sys/fs/cgroup/freezer"):
+            self.skipTest("no cgroups of version 1 on this machine")
+        try:
+            self.lab("slurm", "adopt", "gpu01")
+        except Refused as refused:
+            self.skipTest(str(refused))
+        for python in ("3", "none"):
+            with self.subTest(python):
+                self.lab("python", "gpu01", python)
+                out = self.doctor()
+                self.says(out, "job", "note", f"the probe was put into job {self.job}, as pam_slurm_adopt does")
+        self.lab("python", "gpu01", "3")
+
     def test_a_step_that_is_refused(self):
         out = self.doctor("--job", self.bobs)
         self.says(out, "step", "note", rf"no step beside job {self.bobs}: .*Access/permission denied")
@@ -118,6 +135,15 @@ class Doctor(SlurmCase):
         out = self.doctor()
         self.says(out, "nodes", "FAILED", r"gpu\[01,03\]|gpu01")
         self.assertIn("gpu03", out)
+
+    def test_a_node_that_is_down(self):
+        self.lab.run("scontrol", "update", "NodeName=gpu03", "State=DOWN", "Reason=no power", user="root")
+        self.addCleanup(self.lab.run, "scontrol", "update", "NodeName=gpu03", "State=RESUME", user="root")
+        waiting = self.sbatch("-J", "waits", "-w", "gpu03")
+        self.addCleanup(self.lab.run, "scancel", waiting)
+        reason = ("squeue", "-h", "-j", waiting, "-o", "%r")
+        wait_for("it waits for its node", lambda: re.search("DOWN|DRAIN|NotAvail", self.lab.run(*reason).stdout))
+        self.says(self.doctor(), "nodes", "FAILED", r"gpu03 down\S*: no power")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """Nodes that let nobody in by ssh are watched by one step of each job, and the step is in nobody's way."""
 
 import os
+import re
 import signal
+import time
 import unittest
 
+from harness import Refused as CannotBe
 from harness import wait_for
 from test_slurm import INTERVAL, SlurmCase
 
@@ -17,7 +20,7 @@ class SrunCase(SlurmCase):
 
     @classmethod
     def prepare(cls):
-        cls.lab("slurm", "up", cls.KIND)
+        cls.lab("slurm", "up", *filter(None, [cls.KIND]))
         cls.close_ssh()
 
     @classmethod
@@ -31,8 +34,8 @@ class SrunCase(SlurmCase):
         self.addCleanup(self.lab.run, "scancel", "-u", "alice")
 
     @classmethod
-    def job(cls, nodes=3, command="sleep 3600", **options):
-        number = cls.sbatch(f"-N{nodes}", "--ntasks-per-node=1", "-c2", "--gres=gpu:2", "--mem=2000", command=command, **options)
+    def job(cls, nodes=None, command="sleep 3600", **options):
+        number = cls.sbatch(f"-N{nodes or min(3, cls.NODES)}", "--ntasks-per-node=1", "-c2", "--gres=gpu:2", "--mem=2000", command=command, **options)
         cls.running(number)
         return number
 
@@ -54,6 +57,20 @@ class SrunCase(SlurmCase):
     def until_gone(self):
         wait_for(lambda: f"no step left: {self.steps()}", lambda: not self.steps(), GONE)
 
+    def remembered(self, home=None):
+        """Returns what gtop remembers of clusters, as it stands in its file."""
+        return self.lab.run("sh", "-c", "cat ~/.local/state/gtop/srun-clusters", home=home).stdout.strip()
+
+    def remember(self, text, home):
+        self.lab.run("sh", "-c", "mkdir -p ~/.local/state/gtop && cat >~/.local/state/gtop/srun-clusters", stdin=text, home=home)
+
+    def doctor(self, *arguments, home=None):
+        return self.lab.run("gtop", "--connect-timeout", "4", *arguments, "doctor", "--slurm", home=home, timeout=120).stdout
+
+    def says(self, out, step, mark, words):
+        pattern = rf"^  {mark} +{step} .*{words}"
+        self.assertTrue(re.search(pattern, out, re.MULTILINE), f"{pattern!r} not in:\n{out}")
+
     def allocated(self, job):
         return sorted(self.lab.run("scontrol", "show", "hostnames", self.lab.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip()).stdout.split())
 
@@ -70,11 +87,44 @@ class Refused(SrunCase):
         self.assertEqual([len(node["devices"]) for node in seen.value["nodes"]], [4, 4, 4])
         self.until_gone()
         # This cluster is known now, and ssh is not even tried.
-        with open(f"{self.lab.root}/home/alice/.local/state/gtop/srun-clusters", encoding="utf-8") as file:
-            self.assertEqual(file.read(), "lab\n")
+        self.assertRegex(self.remembered(), r"^lab \d{10}$")
         self.lab.fault("drop", self.allocated(job)[0])
         self.addCleanup(self.lab.fault, "clear", self.allocated(job)[0])
         self.assertEqual(by_srun(self.lab.snapshot("--slurm")), self.allocated(job))
+
+    def test_what_is_remembered_lapses_after_a_month_and_is_found_out_again(self):
+        job = self.job(1)
+        lapsed = int(time.time()) - 31 * 24 * 3600
+        self.remember(f"other {int(time.time())}\nlab {lapsed}\n", "lapsed")
+        watch = self.lab.watch("--slurm", *INTERVAL, home="lapsed")
+        self.addCleanup(watch.close)
+        watch.until("the node", lambda seen: by_srun(seen) == self.allocated(job))
+        wait_for("it is remembered anew", lambda: f"lab {lapsed}" not in self.remembered("lapsed"))
+        self.assertRegex(self.remembered("lapsed"), r"^other \d{10}\nlab \d{10}$")
+
+    def test_the_doctor_examines_steps_and_tries_ssh_again(self):
+        job = self.job(2)
+        out = self.doctor(home="doctor")
+        self.assertNotIn("FAILED", out)
+        self.says(out, "srun", "ok", r"slurm\S* [0-9.]+: a step keeps nobody waiting")
+        self.says(out, "step", "ok", f"runs on gpu\\d+ beside job {job}")
+        self.says(out, "first way", "ok", "ssh; a step of the job where a node refuses it")
+        # Its nodes are reached as a watch would reach them, and that is remembered.
+        self.assertEqual(len(re.findall(rf"^  ok +srun .*a step of job {job} reaches it", out, re.MULTILINE)), 2, out)
+        self.assertEqual(len(re.findall(r"^  note +gtop's own SSH .*refused", out, re.MULTILINE)), 2, out)
+        old = int(time.time()) - 9 * 24 * 3600
+        self.assertRegex(self.remembered("doctor"), r"^lab \d{10}$")
+        self.remember(f"lab {old}\n", "doctor")
+        out = self.doctor(home="doctor")
+        self.says(out, "first way", "ok", "a step: a node of cluster lab refused ssh 9 days ago")
+        self.assertRegex(out, r"ssh to gpu\d+ was tried again: authentication refused")
+        self.assertNotIn("gtop's own SSH", out)
+        self.assertNotIn(str(old), self.remembered("doctor"))
+        out = self.doctor("--transport", "srun", home="other-doctor")
+        self.assertNotIn("FAILED", out)
+        self.says(out, "first way", "ok", "steps only, by --transport srun")
+        self.assertEqual(self.remembered("other-doctor"), "")
+        self.until_gone()
 
     def test_a_refused_connection_leads_to_srun_too(self):
         job = self.job(2)
@@ -176,12 +226,53 @@ class Refused(SrunCase):
         watch.until("all with values", lambda seen: len(by_srun(seen)) == 3 and all(len(node["devices"]) == 4 for node in seen.value["nodes"]))
 
 
-class Open(SlurmCase):
+class Adopted(SrunCase):
+    """The nodes say that only who has a job there may come in, and do not see that we have one."""
+
     NODES, GPUS = 2, 2
 
+    @classmethod
+    def close_ssh(cls):
+        for node in cls.lab.nodes:
+            try:
+                cls.lab("slurm", "adopt", node, "nodename=another")
+            except CannotBe as refused:
+                raise unittest.SkipTest(str(refused)) from refused
+
+    def test_a_refusal_by_pam_slurm_adopt_leads_to_srun(self):
+        job = self.job(2)
+        node = self.allocated(job)[0]
+        done = self.lab.run("ssh", node, "true")
+        self.assertIn("Access denied by pam_slurm_adopt", done.stderr)
+        self.assertEqual(by_srun(self.lab.snapshot("--slurm", home="adopted")), self.allocated(job))
+        self.assertRegex(self.remembered("adopted"), r"^lab \d{10}$")
+        # Where steps are ruled out they are offered.
+        seen = self.lab.snapshot("--slurm", "--ssh-binary", home="adopted").node(node)
+        self.assertIn("Access denied by pam_slurm_adopt", seen.fault)
+        self.assertIn("--transport srun", seen.remedy)
+        self.until_gone()
+
+
+class Open(SrunCase):
+    NODES, GPUS = 2, 2
+    KIND = ""
+
+    @classmethod
+    def close_ssh(cls):
+        """It stays open."""
+
+    def test_what_is_not_true_any_more_is_forgotten_by_the_doctor(self):
+        self.job(1)
+        self.remember(f"lab {int(time.time()) - 3 * 24 * 3600}\n", "forgets")
+        out = self.doctor(home="forgets")
+        self.assertNotIn("FAILED", out)
+        self.says(out, "first way", "ok", r"ssh, from now on: cluster lab refused it 3 days ago, and gpu\d+ takes it today")
+        self.says(out, "login", "ok", "as alice")
+        self.assertEqual(self.remembered("forgets"), "")
+        self.assertEqual(by_srun(self.lab.snapshot("--slurm", home="forgets")), [])
+
     def test_where_ssh_is_open_it_is_used_unless_srun_is_wanted(self):
-        number = self.sbatch("-N2", "--gres=gpu:1")
-        self.running(number)
+        self.job()
         self.assertEqual(by_srun(self.lab.snapshot("--slurm")), [])
         self.assertEqual(len(by_srun(self.lab.snapshot("--slurm", "--transport", "srun"))), 2)
         done = self.lab.gtop("--json", "--transport", "srun", "gpu01")

@@ -4,12 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use bytes::Bytes;
 use gtop::collect::Visit;
-use gtop::model::{JobId, NodeName, Via};
+use gtop::model::{FaultKind, JobId, NodeName, Via};
 use gtop::transport::{
     Choice, Fault, Options, Profile, Reach, SshTarget, StepCause, Target, Transport,
 };
-use gtop::wire::Body;
+use gtop::wire::{Body, FrameReader, Received};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -17,9 +18,10 @@ use tokio::time::timeout;
 use crate::lab::PATIENCE;
 
 /// Runs the script once for each node, writes to all what is written to it, and passes on their
-/// output in turns: line by line, or in pieces that know no lines.
+/// output in turns: line by line, or in pieces that know no lines. What each node really said lies
+/// in a file.
 const SRUN: &str = r#"#!/usr/bin/python3
-import os, select, subprocess, sys
+import os, random, select, subprocess, sys
 here = os.path.dirname(os.path.abspath(__file__))
 mood = open(here + "/mood").read()
 if sys.argv[1:] == ["--version"]:
@@ -33,11 +35,25 @@ tasks = {}
 for name in names:
     task = subprocess.Popen(sys.argv[-3:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "SLURMD_NODENAME": name})
     tasks[task.stdout.fileno()] = [name, task, b""]
+def mix(held):
+    # Pieces of all of them in turns, cut at the same places of each, or anywhere.
+    while any(held.values()):
+        size, is_same = random.randrange(1, 700), random.random() < 0.5
+        for descriptor in held:
+            size = size if is_same else random.randrange(1, 700)
+            os.write(1, held[descriptor][:size])
+            held[descriptor] = held[descriptor][size:]
+    held.clear()
+random.seed(7)
+held = {}
 poll = select.poll()
 for descriptor in [0, *tasks]:
     poll.register(descriptor, select.POLLIN)
 while tasks:
-    for descriptor, _ in poll.poll(100):
+    ready = poll.poll(100)
+    if len(held) == len(tasks) or not ready:
+        mix(held)
+    for descriptor, _ in ready:
         data = os.read(descriptor, 1024)
         if descriptor == 0:
             if not data:
@@ -50,11 +66,14 @@ while tasks:
             name, task, _ = tasks.pop(descriptor)
             if task.wait():
                 print("srun: error: %s: task 0: Exited with exit code %d" % (name, task.returncode), file=sys.stderr, flush=True)
-        elif mood == "torn":
-            os.write(1, data)
         else:
+            open(here + "/said." + tasks[descriptor][0], "ab").write(data)
             whole, end, rest = (tasks[descriptor][2] + data).rpartition(b"\n")
-            os.write(1, whole + end)
+            if mood == "torn" and os.path.exists(here + "/now"):
+                held[descriptor] = held.get(descriptor, b"") + whole + end
+            else:
+                mix(held)
+                os.write(1, whole + end)
             tasks[descriptor][2] = rest
     if mood == "cancel" and os.path.exists(here + "/now"):
         os.remove(here + "/now")
@@ -100,13 +119,29 @@ impl Site {
         Visit::begin(&self.transport, &target, Duration::from_millis(100)).await
     }
 
-    /// Brings all nodes to their hello and through some samples, at the same time.
+    /// Brings all nodes to their hello and through some samples, at the same time; in their order.
     async fn meet_all(&self) -> Vec<Visit> {
         let mut meetings = JoinSet::new();
         for node in NODES {
-            meetings.spawn(meet(self.visit(node).await.unwrap(), 5));
+            let visit = self.visit(node).await.unwrap();
+            meetings.spawn(async move { (node, meet(visit, 5).await) });
         }
-        timeout(PATIENCE, meetings.join_all()).await.unwrap()
+        let mut met = timeout(PATIENCE, meetings.join_all()).await.unwrap();
+        met.sort_by_key(|(node, _)| *node);
+        met.into_iter().map(|(_, visit)| visit).collect()
+    }
+
+    /// Returns the frames a node has said until now, whatever became of them.
+    fn said(&self, node: &str) -> Vec<Bytes> {
+        let mut reader = FrameReader::default();
+        reader.push(&fs::read(self.folder.path().join(format!("said.{node}"))).unwrap());
+        let mut said = Vec::new();
+        while let Some(received) = reader.next_frame() {
+            if let Received::Frame(frame) = received {
+                said.push(frame.text);
+            }
+        }
+        said
     }
 
     fn calls(&self) -> Vec<String> {
@@ -154,18 +189,40 @@ async fn one_step_serves_all_nodes_of_a_job_and_ends_with_the_last() {
 #[tokio::test]
 async fn output_in_pieces_that_know_no_lines_never_gives_a_wrong_frame() {
     let site = Site::new("torn");
-    let mut visit = site.visit(NODES[0]).await.unwrap();
-    // What is torn is noticed, sooner or later; nothing waits for ever and nothing is made up.
-    if let Ok(interpreter) = visit.wake().await
-        && visit.hello(interpreter).await.is_ok()
-    {
-        for _ in 0..20 {
-            if let Ok(frame) = timeout(PATIENCE, visit.next_frame()).await.unwrap() {
-                assert!(!matches!(frame.body, Body::Other));
+    let mut visits = site.meet_all().await;
+    fs::write(site.folder.path().join("now"), "").unwrap();
+    let (mut right, mut noticed) = (0, 0);
+    for _ in 0..12 {
+        for (visit, node) in visits.iter_mut().zip(NODES) {
+            match timeout(PATIENCE, visit.next_frame()).await.unwrap() {
+                Ok(frame) => {
+                    let said = site.said(node);
+                    let is_said = said.contains(&frame.text);
+                    assert!(is_said, "{node} never said {:?}", frame.text);
+                    right += 1;
+                }
+                Err(fault) => {
+                    assert_eq!(fault.kind, FaultKind::BadReply, "{}", fault.sentence());
+                    noticed += 1;
+                }
             }
         }
     }
-    visit.end().await;
+    assert!(noticed > 0, "nothing was torn: {right} frames were whole");
+    // With whole lines again all is well.
+    fs::remove_file(site.folder.path().join("now")).unwrap();
+    for visit in &mut visits {
+        let mut whole = 0;
+        while whole < 5 {
+            match timeout(PATIENCE, visit.next_frame()).await.unwrap() {
+                Ok(_) => whole += 1,
+                Err(_torn) => whole = 0,
+            }
+        }
+    }
+    for visit in visits {
+        visit.end().await;
+    }
 }
 
 #[tokio::test]

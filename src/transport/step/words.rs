@@ -36,7 +36,7 @@ const MEANINGS: [(&str, StepCause); 18] = [
 ];
 
 /// Returns why srun ended.
-pub(super) fn fault(exit: &Exit, complaint: &str) -> Fault {
+pub(in crate::transport) fn fault(exit: &Exit, complaint: &str) -> Fault {
     for (words, cause) in MEANINGS {
         if let Some(line) = complaint.lines().find(|line| line.contains(words)) {
             return Fault::step(cause, &quote(line));

@@ -71,7 +71,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         name: "view-job",
         keys: &[Key::Letter('2')],
         action: Action::Show(View::Job),
-        help: "the selected job, where jobs are watched",
+        help: "the selected job",
         hint: None,
     },
     Binding {

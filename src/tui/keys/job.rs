@@ -1,6 +1,6 @@
 //! Keys of the view of a job.
 
-use super::{Action, Binding, pair};
+use super::{Action, Binding, hint, pair};
 use crate::view::{Deed, Key, Named, View, job};
 
 pub(super) const BINDINGS: &[Binding] = &[
@@ -8,14 +8,14 @@ pub(super) const BINDINGS: &[Binding] = &[
         name: "job.previous",
         keys: &[Key::Named(Named::Up), Key::Letter('k'), Key::Letter('K')],
         action: Action::View(Deed::Job(job::Own::PreviousJob)),
-        help: "previous job; with the cursor in the tables, up",
+        help: "previous job; with the cursor in the table, up",
         hint: Some(pair("job", "job.next")),
     },
     Binding {
         name: "job.next",
         keys: &[Key::Named(Named::Down), Key::Letter('j'), Key::Letter('J')],
         action: Action::View(Deed::Job(job::Own::NextJob)),
-        help: "next job; with the cursor in the tables, down",
+        help: "next job; with the cursor in the table, down",
         hint: None,
     },
     Binding {
@@ -36,8 +36,15 @@ pub(super) const BINDINGS: &[Binding] = &[
         name: "job.processes",
         keys: &[Key::Letter('p')],
         action: Action::View(Deed::Job(job::Own::Processes)),
-        help: "processes on or off",
+        help: "processes on or off, where the node is shown",
         hint: None,
+    },
+    Binding {
+        name: "job.measure",
+        keys: &[Key::Letter('m')],
+        action: Action::View(Deed::Job(job::Own::Measure)),
+        help: "another number of each device: utilization, memory, power, temperature",
+        hint: Some(hint("number")),
     },
     Binding {
         name: "job.overview",

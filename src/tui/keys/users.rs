@@ -1,5 +1,35 @@
 //! Keys of the view of users.
 
-use super::Binding;
+use super::{Action, Binding, hint};
+use crate::view::{Command, Deed, Key, View};
 
-pub(super) const BINDINGS: &[Binding] = &[];
+pub(super) const BINDINGS: &[Binding] = &[
+    Binding {
+        name: "users.sort-previous",
+        keys: &[Key::Letter(',')],
+        action: Action::View(Deed::Do(Command::SortPrevious)),
+        help: "sort by the column before",
+        hint: None,
+    },
+    Binding {
+        name: "users.sort-next",
+        keys: &[Key::Letter('.')],
+        action: Action::View(Deed::Do(Command::SortNext)),
+        help: "sort by the next column",
+        hint: None,
+    },
+    Binding {
+        name: "users.invert",
+        keys: &[Key::Letter('\\')],
+        action: Action::View(Deed::Do(Command::Invert)),
+        help: "turn the order around",
+        hint: Some(hint("invert")),
+    },
+    Binding {
+        name: "users.overview",
+        keys: &[Key::Letter('o')],
+        action: Action::Show(View::Fleet),
+        help: "overview: the fleet",
+        hint: None,
+    },
+];

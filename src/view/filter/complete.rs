@@ -1,15 +1,20 @@
 //! What could stand where the caret is.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use crate::fields::{Usage, Value};
+use crate::fields::{JobAt, Usage, Value};
 use crate::fleet::Fleet;
+use crate::model::Job;
+use crate::time::Timestamp;
 use crate::view::filter::{Relation, State, Subject};
 
 /// Most proposals.
 const MOST: usize = 24;
 /// Most nodes whose values are proposed.
 const MOST_NODES: usize = 200;
+/// Most jobs whose values are proposed.
+const MOST_JOBS: usize = 2000;
 
 /// Returns the words that the one in front of the caret may become, the likeliest first.
 ///
@@ -42,17 +47,20 @@ pub fn complete(text: &str, caret: usize, fleet: &Fleet) -> Vec<String> {
 }
 
 fn names(start: &str) -> Vec<String> {
-    let states = State::WORDS.iter().map(|(word, _)| *word);
+    let states = State::WORDS.iter().map(|(word, _)| Cow::Borrowed(*word));
     let known = Subject::names().chain(states).filter(|name| name.starts_with(start));
-    let mut known: Vec<&str> = known.collect();
-    known.sort_by_key(|name| (name.len(), *name));
+    let mut known: Vec<String> = known.map(Cow::into_owned).collect();
+    known.sort_by_cached_key(|name| (name.len(), name.clone()));
     known.dedup();
-    known.into_iter().map(str::to_owned).collect()
+    known
 }
 
 /// Returns the words a field has somewhere; numbers are nobody's to propose.
 fn values(subject: Subject, fleet: &Fleet) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
+    if matches!(subject, Subject::Job | Subject::OfJob(_)) {
+        return of_jobs(subject, fleet);
+    }
     for node in fleet.nodes.iter().take(MOST_NODES) {
         match subject {
             Subject::Node => {
@@ -69,10 +77,23 @@ fn values(subject: Subject, fleet: &Fleet) -> BTreeSet<String> {
             | Subject::Index
             | Subject::Uuid
             | Subject::Pid
+            | Subject::Job
+            | Subject::OfJob(_)
             | Subject::MemoryShare => {}
         }
     }
     found
+}
+
+/// Returns the words a field of jobs has.
+fn of_jobs(subject: Subject, fleet: &Fleet) -> BTreeSet<String> {
+    let jobs = fleet.jobs.iter().flat_map(|jobs| &jobs.jobs).take(MOST_JOBS);
+    let Subject::OfJob(field) = subject else {
+        return jobs.map(|job| job.shown_id.to_string()).collect();
+    };
+    // No word depends on the moment.
+    let at = |job: &Job| JobAt { job: job.clone(), now: Timestamp::default() };
+    jobs.filter_map(|job| words((field.read)(&at(job)))).collect()
 }
 
 /// A word as it must be typed; what would need quotes is not proposed.
@@ -91,7 +112,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::Node;
-    use crate::model::NodeName;
+    use crate::model::{JobList, NodeName};
 
     #[test]
     fn fields_states_and_values_are_proposed() {
@@ -103,6 +124,14 @@ mod tests {
         assert_eq!(at_end("!thr").first().map(String::as_str), Some("!threads"));
         assert_eq!(at_end("x node=gpu"), ["node=gpu01", "node=gpu02"]);
         assert_eq!(at_end("nosuch=x"), [""; 0]);
+        let mut fleet = fleet.clone();
+        let job = Job { name: "train".into(), ..Job::example("12") };
+        fleet.jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));
+        let at_end = |text: &str| complete(text, text.chars().count(), &fleet);
+        assert_eq!(at_end("job=1"), ["job=12"]);
+        assert_eq!(at_end("jobname="), ["jobname=train"]);
+        assert_eq!(at_end("part").first().map(String::as_str), Some("partition"));
+        assert!(at_end("job").contains(&"jobname".to_owned()));
         assert_eq!(complete("util<10 st", 2, &fleet).first().map(String::as_str), Some("util"));
     }
 }

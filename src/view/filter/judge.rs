@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::fields::{Usage, Value};
-use crate::fleet::Node;
-use crate::model::{Device, JobId, Link, Reason};
+use crate::fields::{JobAt, Usage, Value};
+use crate::fleet::{Node, at_places, places_around};
+use crate::model::{Allocation, Allotment, Device, Job, JobId, Link, Reason};
 use crate::time::Timestamp;
-use crate::view::filter::{Filter, State, Subject, Term, Test};
+use crate::view::filter::value::Wanted;
+use crate::view::filter::{Filter, Relation, State, Subject, Term, Test};
 
 /// A device below this share does nothing worth the name.
 const ACTIVE_PERCENT: f32 = 5.0;
@@ -18,18 +19,21 @@ struct Row<'a> {
     node: &'a Node,
     device: Option<&'a Device>,
     usage: Option<&'a Usage>,
+    /// The job the process belongs to, or that was given the device or the node.
+    job: Option<&'a Job>,
     now: Timestamp,
 }
 
 impl Filter {
     /// Says whether a node, or something on it, is asked for.
     pub fn takes_node(&self, node: &Node, now: Timestamp) -> bool {
-        self.terms.is_empty() || self.takes(&rows(node, &node.devices, now))
+        self.terms.is_empty() || self.takes(&self.rows_of_node(node, now))
     }
 
     /// Says whether a device, or a process on it, is asked for.
     pub fn takes_device(&self, node: &Node, device: &Device, now: Timestamp) -> bool {
-        self.terms.is_empty() || self.takes(&rows(node, std::slice::from_ref(device), now))
+        let rows = || self.rows(node, std::slice::from_ref(device), now);
+        self.terms.is_empty() || self.takes(&rows())
     }
 
     /// Says whether a process on a device is asked for.
@@ -40,7 +44,8 @@ impl Filter {
         usage: &Usage,
         now: Timestamp,
     ) -> bool {
-        let kept = [Kept { device, usage: Some(Cow::Borrowed(usage)) }];
+        let job = self.job_of(usage);
+        let kept = [Kept { device, usage: Some(Cow::Borrowed(usage)), job }];
         self.terms.is_empty() || self.takes(&Rows { node, kept: kept.into(), now })
     }
 
@@ -53,10 +58,11 @@ impl Filter {
     }
 }
 
-/// A device with one of its processes.
+/// A device with one of its processes, or one of the jobs it was given to.
 struct Kept<'a> {
     device: Option<&'a Device>,
     usage: Option<Cow<'a, Usage>>,
+    job: Option<&'a Job>,
 }
 
 /// Everything a node, or a device of it, is made of.
@@ -72,27 +78,68 @@ impl Rows<'_> {
             node: self.node,
             device: kept.device,
             usage: kept.usage.as_deref(),
+            job: kept.job,
             now: self.now,
         })
     }
 }
 
-fn rows<'a>(node: &'a Node, devices: &'a [Device], now: Timestamp) -> Rows<'a> {
-    let mut kept = vec![];
-    for device in devices {
-        let before = kept.len();
-        let usages = Usage::of(node, device);
-        kept.extend(
-            usages.map(|usage| Kept { device: Some(device), usage: Some(Cow::Owned(usage)) }),
-        );
-        if kept.len() == before {
-            kept.push(Kept { device: Some(device), usage: None });
+impl Filter {
+    fn rows<'a>(&'a self, node: &'a Node, devices: &'a [Device], now: Timestamp) -> Rows<'a> {
+        let mut kept = vec![];
+        for device in devices {
+            let before = kept.len();
+            kept.extend(Usage::of(node, device).map(|usage| {
+                let job = self.job_of(&usage);
+                Kept { device: Some(device), usage: Some(Cow::Owned(usage)), job }
+            }));
+            kept.extend(self.given(node, device).map(|job| Kept {
+                device: Some(device),
+                usage: None,
+                job: Some(job),
+            }));
+            if kept.len() == before {
+                kept.push(Kept { device: Some(device), usage: None, job: None });
+            }
         }
+        if kept.is_empty() {
+            kept.push(Kept { device: None, usage: None, job: None });
+        }
+        Rows { node, kept, now }
     }
-    if kept.is_empty() {
-        kept.push(Kept { device: None, usage: None });
+
+    /// The same of a whole node, whose jobs may have no device of it, or none that is known.
+    fn rows_of_node<'a>(&'a self, node: &'a Node, now: Timestamp) -> Rows<'a> {
+        let mut rows = self.rows(node, &node.devices, now);
+        let jobs = self.jobs.iter().flat_map(|jobs| jobs.on(&node.name));
+        rows.kept.extend(jobs.map(|(job, _)| Kept { device: None, usage: None, job: Some(job) }));
+        rows
     }
-    Rows { node, kept, now }
+
+    fn job_of(&self, usage: &Usage) -> Option<&Job> {
+        self.jobs.as_ref()?.named(number_of(usage)?)
+    }
+
+    /// Returns the jobs that the scheduler gave a device to.
+    fn given<'a>(&'a self, node: &'a Node, device: &'a Device) -> impl Iterator<Item = &'a Job> {
+        let on_node = || self.jobs.iter().flat_map(|jobs| jobs.on(&node.name));
+        let mut arounds = on_node().filter_map(|(job, one)| places_around(node, job, one));
+        let around = arounds.next();
+        let has_it = move |(_, one): &(&Job, &Allocation)| match &one.devices {
+            Allotment::Places(places) => {
+                at_places(node, places, around).is_some_and(|held| held.contains(&device.uuid))
+            }
+            Allotment::Count(_) | Allotment::Nothing | Allotment::Unsaid => false,
+        };
+        on_node().filter(has_it).map(|(job, _)| job)
+    }
+}
+
+/// Returns the number of a process's job, as its control group has it.
+fn number_of(usage: &Usage) -> Option<&JobId> {
+    let seen = usage.process.as_ref().map(|process| &*process.statics);
+    let statics = seen.or_else(|| usage.unseen.as_ref().map(|unseen| &unseen.statics));
+    statics?.job.as_ref()
 }
 
 impl Test {
@@ -100,9 +147,31 @@ impl Test {
         match self {
             Self::Word(word) => names(row).any(|name| name.to_lowercase().contains(word.as_str())),
             Self::State(state) => state.holds(row),
+            Self::Compare(Subject::Job, relation, wanted) => is_job(row, *relation, wanted),
             Self::Compare(subject, relation, wanted) => {
                 subject.value(row).is_some_and(|value| wanted.is_met_by(*relation, &value))
             }
+        }
+    }
+}
+
+/// Says whether the job of a row has a number as wanted. A job has several: `11` for processes,
+/// `2_1` for people, and `2` as a part of its array.
+fn is_job(row: Row<'_>, relation: Relation, wanted: &Wanted) -> bool {
+    let shown = row.job.map(|job| &*job.shown_id);
+    let whole = shown.and_then(|shown| shown.split(['_', '+']).next());
+    let id = row.job.map(|job| &job.id).or_else(|| number_of(row.usage?)).map(JobId::as_str);
+    let is_met = |name: &str| wanted.is_met_by(relation, &Value::Text(name.into()));
+    let mut names = [id, shown, whole].into_iter().flatten().peekable();
+    if names.peek().is_none() {
+        let unknown = Value::Unknown(Reason::NotAvailable);
+        return row.usage.is_some() && wanted.is_met_by(relation, &unknown);
+    }
+    match relation {
+        Relation::Unequal | Relation::Unlike => names.all(is_met),
+        Relation::Equal | Relation::Like => names.any(is_met),
+        Relation::Less | Relation::AtMost | Relation::More | Relation::AtLeast => {
+            id.is_some_and(is_met)
         }
     }
 }
@@ -122,7 +191,13 @@ fn names(row: Row<'_>) -> impl Iterator<Item = Cow<'_, str>> {
         [user, command, job].into_iter().flatten().map(Into::into)
     });
     let driver = row.usage.and_then(|usage| usage.used.driver_name.as_deref()).map(Into::into);
-    std::iter::once(row.node.name.as_str().into()).chain(device).chain(words).chain(driver)
+    let job = row.job.into_iter().flat_map(|job| [&*job.shown_id, &*job.name, &*job.user]);
+    let job = job.map(Into::into);
+    std::iter::once(row.node.name.as_str().into())
+        .chain(device)
+        .chain(words)
+        .chain(driver)
+        .chain(job)
 }
 
 impl State {
@@ -139,7 +214,7 @@ impl State {
             Self::Throttled => device.is_some_and(is_slowed),
             Self::Busy => is_active(device) == Some(true),
             Self::Idle => is_active(device) == Some(false),
-            Self::Free => row.usage.is_none() && device.is_some_and(is_free),
+            Self::Free => row.usage.is_none() && row.job.is_none() && device.is_some_and(is_free),
         }
     }
 }
@@ -191,6 +266,9 @@ impl Subject {
             Self::Host(field) => (field.read)(row.node),
             Self::Device(field) => (field.read)(row.device?),
             Self::Process(field) => (field.read)(row.usage?),
+            // Asked for with all its names.
+            Self::Job => return None,
+            Self::OfJob(field) => (field.read)(&JobAt { job: row.job?.clone(), now: row.now }),
         })
     }
 }
@@ -202,7 +280,7 @@ mod tests {
     use super::*;
     use crate::fleet::Process;
     use crate::model::{
-        Bytes, DeviceUse, NodeName, Percent, ProcessKey, ProcessStatics, Reading, Throttle,
+        Bytes, DeviceUse, JobList, NodeName, Percent, ProcessKey, ProcessStatics, Reading, Throttle,
     };
 
     fn device(uuid: &str, util: Option<f32>, throttle: u64) -> Device {
@@ -304,5 +382,73 @@ mod tests {
         assert!(takes("login"));
         assert!(!takes("util<10"));
         assert!(!takes("free"));
+    }
+
+    fn job(id: &str, shown: &str, name: &str, devices: Allotment) -> Job {
+        let node = NodeName::new("gpu07").unwrap();
+        Job {
+            shown_id: shown.into(),
+            name: name.into(),
+            account: Some("phys".into()),
+            ends_at: Some(Timestamp::default().plus(Duration::from_secs(1800))),
+            allocations: [Allocation { node, devices }].into(),
+            ..Job::example(id)
+        }
+    }
+
+    /// The process on the first device is one of job 11; the second device is given to job 12.
+    #[test]
+    fn jobs_are_found_by_their_processes_and_by_what_they_were_given() {
+        let mut node = node();
+        let mut processes = node.processes.to_vec();
+        let statics = &mut processes[0].statics;
+        *statics = Arc::new(ProcessStatics { job: JobId::new("11"), ..(**statics).clone() });
+        node.processes = processes.into();
+        let jobs = vec![
+            job("11", "2_1", "train llama", Allotment::Unsaid),
+            job("12", "12", "eval", Allotment::Places([1].into())),
+            Job { partition: "cpu".into(), ..job("13", "13", "prepare", Allotment::Nothing) },
+        ];
+        let list = Arc::new(JobList { jobs, ..JobList::default() });
+        let now = Timestamp::default();
+        let taken = |text: &str, list: Option<&Arc<JobList>>| {
+            let filter = Filter::new(text).unwrap().among(list);
+            let is_taken = |device| if filter.takes_device(&node, device, now) { '+' } else { '.' };
+            let usage = Usage::of(&node, &node.devices[0]).next().unwrap();
+            let of_usage = filter.takes_usage(&node, node.devices.first(), &usage, now);
+            let of_devices: String = node.devices.iter().map(is_taken).collect();
+            (filter.takes_node(&node, now), of_devices, of_usage)
+        };
+        for (text, on_node, on_devices, on_usage) in [
+            ("job=11", true, "+..", true),
+            ("job=2_1", true, "+..", true),
+            ("job=2", true, "+..", true),
+            ("job=2_*", true, "+..", true),
+            ("job=12", true, ".+.", false),
+            ("job=13", true, "...", false),
+            ("job=1", false, "...", false),
+            ("job!=11", true, ".+.", false),
+            ("!job=11", false, ".++", false),
+            ("job>11", true, ".+.", false),
+            ("job=11 util>50", true, "+..", true),
+            ("job=12 util>50", false, "...", false),
+            ("jobname~llama", true, "+..", true),
+            ("jobname='train llama'", true, "+..", true),
+            ("jobuser=alice job=12", true, ".+.", false),
+            ("partition=gpu", true, "++.", true),
+            ("partition=cpu", true, "...", false),
+            ("account=phys jobstate=running jobname=eval", true, ".+.", false),
+            ("left<1h", true, "++.", true),
+            ("jobleft>1h", false, "...", false),
+            ("llama", true, "+..", true),
+            ("free", false, "...", false),
+        ] {
+            let found = taken(text, Some(&list));
+            assert_eq!(found, (on_node, on_devices.to_owned(), on_usage), "{text}");
+        }
+        // Without a scheduler the processes know their number.
+        assert_eq!(taken("job=11", None), (true, "+..".to_owned(), true));
+        assert_eq!(taken("jobname~llama", None), (false, "...".to_owned(), false));
+        assert_eq!(taken("job=unknown", None), (false, "...".to_owned(), false));
     }
 }

@@ -78,8 +78,12 @@ fn test(at: usize, word: &str) -> Result<Test, FilterError> {
     }
     let is_memory = matches!(subject, Subject::Device(field) if field.id == "memory_used_bytes");
     let subject = if is_memory && value.ends_with('%') { Subject::MemoryShare } else { subject };
-    let wanted =
-        Wanted::new(value, subject.unit(), relation).map_err(|words| error(value_at, words))?;
+    let wanted = if matches!(subject, Subject::Job) {
+        Wanted::number_or_words(value, relation)
+    } else {
+        Wanted::new(value, subject.unit(), relation)
+    };
+    let wanted = wanted.map_err(|words| error(value_at, words))?;
     Ok(Test::Compare(subject, relation, wanted))
 }
 
@@ -96,7 +100,7 @@ fn relation(word: &str) -> Option<(usize, &'static str, Relation)> {
 fn unknown_field(name: &str) -> String {
     let lower = name.to_lowercase();
     let near = Subject::names()
-        .map(|known| (distance(&lower, known), known))
+        .map(|known| (distance(&lower, &known), known))
         .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
         .min();
     match near {

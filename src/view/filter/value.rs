@@ -56,16 +56,19 @@ impl Wanted {
             return Ok(Self::Unknown);
         }
         let number = number(&lower, unit);
-        let is_order = matches!(
-            relation,
-            Relation::Less | Relation::AtMost | Relation::More | Relation::AtLeast
-        );
         match number {
             Some(number) => Ok(Self::Number(number)),
-            None if unit.is_empty() && !is_order => Ok(Self::Words(lower)),
+            None if unit.is_empty() && !relation.is_order() => Ok(Self::Words(lower)),
             None if unit.is_empty() => Err(format!("{text} is no number")),
             None => Err(format!("{text} is no amount of {unit}; write {}", example(unit))),
         }
+    }
+
+    /// Reads the number of a job, which is a name: only an order makes a number of it.
+    pub(super) fn number_or_words(text: &str, relation: Relation) -> Result<Self, String> {
+        let wanted = Self::new(text, "", relation)?;
+        let is_name = matches!(wanted, Self::Number(_)) && !relation.is_order();
+        Ok(if is_name { Self::Words(text.to_lowercase()) } else { wanted })
     }
 
     /// Says whether a field's value is as wanted.
@@ -79,15 +82,15 @@ impl Wanted {
             },
             (_, Value::Unknown(_)) => false,
             (Self::Number(wanted), Value::Number(number)) => {
-                ordered(relation, f64::from(*number), *wanted)
+                ordered(relation, f64::from(*number), *wanted, ALIKE * wanted.abs().max(1.0))
             }
-            (Self::Number(wanted), Value::Whole(number)) =>
-            {
+            (Self::Number(wanted), Value::Whole(number)) => {
                 #[expect(clippy::cast_precision_loss, reason = "2^53 bytes are 8 PiB")]
-                ordered(relation, *number as f64, *wanted)
+                let number = *number as f64;
+                ordered(relation, number, *wanted, PART)
             }
             (Self::Number(wanted), Value::Text(text)) => match text.parse() {
-                Ok(number) => ordered(relation, number, *wanted),
+                Ok(number) => ordered(relation, number, *wanted, 0.0),
                 Err(_) => said(relation, &plain(*wanted), text),
             },
             (Self::Number(wanted), Value::Flag(flag)) => {
@@ -140,10 +143,13 @@ fn plain(number: f64) -> String {
     number.to_string()
 }
 
-fn ordered(relation: Relation, value: f64, wanted: f64) -> bool {
-    /// Closer than this share, two numbers look alike on every screen.
-    const ALIKE: f64 = 1e-6;
-    let is_equal = (value - wanted).abs() <= ALIKE * wanted.abs().max(1.0);
+/// Closer than this share, two measured numbers look alike on every screen.
+const ALIKE: f64 = 1e-6;
+/// What one may be off a count by that was typed with a suffix.
+const PART: f64 = 0.49;
+
+fn ordered(relation: Relation, value: f64, wanted: f64, alike: f64) -> bool {
+    let is_equal = (value - wanted).abs() <= alike;
     match relation {
         Relation::Equal | Relation::Like => is_equal,
         Relation::Unequal | Relation::Unlike => !is_equal,
@@ -232,6 +238,18 @@ mod tests {
         }
         assert!(Wanted::Unknown.is_met_by(Relation::Equal, &unknown));
         assert!(Wanted::Unknown.is_met_by(Relation::Unequal, &Value::Whole(3)));
+    }
+
+    #[test]
+    fn counts_and_numbers_in_words_are_equal_only_when_they_are() {
+        let pid = Wanted::new("4000001", "", Relation::Equal).unwrap();
+        assert!(pid.is_met_by(Relation::Equal, &Value::Whole(4_000_001)));
+        assert!(!pid.is_met_by(Relation::Equal, &Value::Whole(4_000_002)));
+        assert!(!pid.is_met_by(Relation::Equal, &Value::Text("4000002".into())));
+        let share = Wanted::new("33.3", "%", Relation::Equal).unwrap();
+        assert!(share.is_met_by(Relation::Equal, &Value::Number(33.3)));
+        let memory = Wanted::new("1.1g", "B", Relation::Equal).unwrap();
+        assert!(memory.is_met_by(Relation::Equal, &Value::Whole(1_181_116_006)));
     }
 
     #[test]

@@ -1,129 +1,240 @@
-//! Jobs: the one that is looked at, and where none has nodes why, and which wait.
+//! What stands above a job's table: what it is, its time, how its numbers spread, what is odd.
 
-use jiff::tz::TimeZone;
+use std::time::Duration;
 
-use crate::fleet::Ledger;
-use crate::model::{Allocation, Allotment, Job, JobList, NodeName};
+use crate::fleet::Basis;
+use crate::model::Job;
 use crate::time::Timestamp;
-use crate::view::line::{Line, Tone};
-use crate::view::number::{age, running};
+use crate::view::job::sheet::{Measure, Sheet};
+use crate::view::job::track::{SECONDS, Track};
+use crate::view::line::{Line, Tone, UNKNOWN, width_of};
+use crate::view::number::lasting;
 use crate::view::picture::Picture;
+use crate::view::taste::Taste;
 
-/// Stands in place of the list while no job has nodes: why, what to do, and the jobs that wait.
-pub(crate) fn empty(
+/// A body of so many lines has room for the second line, for the spreads, and for more findings.
+const ROOM: [usize; 3] = [5, 11, 20];
+/// Columns of a spread's numbers.
+const NUMBER: u16 = 8;
+/// The most columns of the track.
+const POINTS: u16 = 60;
+/// Below this share a job does nothing worth the name.
+const ACTIVE_PERCENT: f32 = 5.0;
+
+/// Where a job stands among the others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position {
+    /// From 0.
+    pub(super) place: usize,
+    pub(super) count: usize,
+}
+
+/// Returns the lines above the table.
+pub(super) fn lines(
     picture: &Picture,
-    list: &JobList,
-    zone: &TimeZone,
-    width: u16,
-    height: usize,
+    taste: &Taste,
+    sheet: &Sheet,
+    track: &Track,
+    at: Position,
+    (width, height): (u16, usize),
 ) -> Vec<Line> {
-    let mut lines: Vec<Line> =
-        list.emptiness().map(|sentence| Line::of(sentence, Tone::Plain)).into_iter().collect();
-    lines.extend(list.notes.iter().map(|note| Line::of(&**note, Tone::Warn)));
-    let waiting = list.waiting().count();
-    if waiting > 0 {
-        let head = Line::new().left("WAITING", 16, Tone::Faint).left("NAME", 24, Tone::Faint);
-        let head = head.left("WHY", 28, Tone::Faint).text("EXPECTED", Tone::Faint);
-        lines.extend([Line::new(), head]);
+    let mut lines = vec![identity(sheet, at, width)];
+    if height >= ROOM[0] {
+        lines.push(time(&sheet.job, picture.now, extent(sheet), width));
     }
-    let room = height.saturating_sub(lines.len());
-    let shown = if waiting > room { room.saturating_sub(1) } else { waiting };
-    lines.extend(list.waiting().take(shown).map(|job| waiting_line(job, picture.now, zone)));
-    if waiting > shown && room > 0 {
-        lines.push(Line::of(format!("and {} more", waiting - shown), Tone::Faint));
+    if height >= ROOM[1] {
+        lines.extend(spreads(taste, sheet, track, width));
     }
-    lines.into_iter().take(height).map(|line| line.cut(width)).collect()
+    if height >= ROOM[0] {
+        let most = if height >= ROOM[2] { 3 } else { 1 };
+        lines.extend(remarks(sheet, width, most));
+    }
+    lines
 }
 
-fn waiting_line(job: &Job, now: Timestamp, zone: &TimeZone) -> Line {
-    let line = Line::new().left(&job.shown_id, 15, Tone::Strong).gap(1);
-    let line = line.left(&job.name, 23, Tone::Plain).gap(1);
-    let reason = job.reason.as_deref().unwrap_or("–");
-    line.left(reason, 27, Tone::Plain).gap(1).text(expected(job, now, zone), Tone::Faint)
+fn identity(sheet: &Sheet, at: Position, width: u16) -> Line {
+    let job = &sheet.job;
+    let mut line = Line::of(format!("job {}", job.shown_id), Tone::Accent);
+    for (text, tone) in [
+        (&*job.name, Tone::Strong),
+        (&*job.user, Tone::Plain),
+        (&*job.partition, Tone::Plain),
+        (job.account.as_deref().unwrap_or_default(), Tone::Faint),
+    ] {
+        if !text.is_empty() {
+            line = line.gap(2).text(text, tone);
+        }
+    }
+    line = line.gap(2).text(job.state.word(), Tone::Plain);
+    if let Some(reason) = job.reason.as_deref().filter(|reason| !reason.is_empty()) {
+        line = line.text(format!(" ({reason})"), Tone::Faint);
+    }
+    let place = Line::of(format!("job {} of {}", at.place + 1, at.count), Tone::Faint);
+    line.cut(width.saturating_sub(place.width() + 2)).against(place, width)
 }
 
-/// Says when a job is expected to begin.
-fn expected(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
-    let moment =
-        job.starts_at.and_then(|at| jiff::Timestamp::from_microsecond(at.as_micros()).ok());
-    let (Some(at), Some(moment)) = (job.starts_at, moment) else {
-        return "no expected start".to_owned();
+/// How many nodes and devices it has, and who says so.
+fn extent(sheet: &Sheet) -> Line {
+    let count = |count: usize, word: &str| {
+        if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
     };
-    let clock = moment.to_zoned(zone.clone()).strftime("%a %H:%M").to_string();
-    if at <= now {
-        format!("{clock}, any moment")
+    let nodes = count(sheet.rows.len() + sheet.hidden, "node");
+    let mut line = Line::of(nodes, Tone::Plain);
+    if sheet.hidden > 0 {
+        line = line.text(format!(" ({} hidden by the filter)", sheet.hidden), Tone::Warn);
+    }
+    line = line.text(" · ", Tone::Faint);
+    let devices = count(sheet.devices, "device");
+    match (sheet.basis, sheet.is_listed) {
+        (Some(Basis::Scheduler), _) => line.text(devices, Tone::Plain),
+        (Some(Basis::Processes), true) => {
+            line.text(devices, Tone::Plain).text(" its processes use", Tone::Faint)
+        }
+        (Some(Basis::Processes), false) => {
+            line.text(devices, Tone::Plain).text(", as its processes tell", Tone::Faint)
+        }
+        (None, _) => line.text("nobody says which devices", Tone::Faint),
+    }
+}
+
+/// How long it has run, and how long it may.
+fn time(job: &Job, now: Timestamp, extent: Line, width: u16) -> Line {
+    let Some(began) = job.starts_at else { return extent.cut(width) };
+    let used = now.since(began);
+    let all = job.ends_at.map(|end| end.since(began)).or(job.limit);
+    let Some(all) = all.filter(|all| !all.is_zero()) else {
+        let ran = Line::of(format!("for {}", lasting(used)), Tone::Plain);
+        return ran.gap(3).then(extent).cut(width);
+    };
+    let left = all.saturating_sub(used);
+    let part = share(used, all);
+    let tone = if part >= 95.0 { Tone::Warn } else { Tone::Mid };
+    let bar = (width / 5).min(24);
+    let words = if left.is_zero() {
+        Line::of("its time is up", Tone::Warn)
     } else {
-        format!("{clock}, in {}", running(at.since(now)))
-    }
+        Line::of(format!("{} left", lasting(left)), Tone::Plain)
+    };
+    Line::new()
+        .bar(Some(part), bar, tone)
+        .gap(1)
+        .text(format!("{} of {}", lasting(used), lasting(all)), Tone::Plain)
+        .text(" · ", Tone::Faint)
+        .then(words)
+        .gap(3)
+        .then(extent)
+        .cut(width)
 }
 
-/// The lines above the panel of a job's node: the job, and what it has on this node.
-pub(crate) fn head(
-    picture: &Picture,
-    job: &Job,
-    (place, count): (usize, usize),
-    node: &NodeName,
-    width: u16,
-) -> Vec<Line> {
-    let left = job.ends_at.map(|end| format!("{} left", running(end.since(picture.now))));
-    let own = Line::of(format!("job {}", job.shown_id), Tone::Accent)
-        .gap(2)
-        .text(&*job.name, Tone::Strong)
-        .gap(2)
-        .text(format!("{} {} {}", job.user, job.partition, job.state.word()), Tone::Plain)
-        .gap(2)
-        .text(left.unwrap_or_default(), Tone::Faint);
-    let at = job.allocations.iter().position(|one| one.node == *node);
-    let nodes = format!("node {} of {}", at.map_or(0, |at| at + 1), job.allocations.len());
-    let places = Line::of(format!("job {} of {count}   {nodes}", place + 1), Tone::Faint);
-    let has = at.and_then(|at| job.allocations.get(at)).map(|one| has(picture, job, one));
-    let second = Line::of(has.unwrap_or_default(), Tone::Plain);
-    vec![
-        own.cut(width.saturating_sub(places.width() + 2)).against(places, width),
-        second.cut(width),
-    ]
+fn share(part: Duration, whole: Duration) -> f32 {
+    (part.as_secs_f32() / whole.as_secs_f32() * 100.0).clamp(0.0, 100.0)
 }
 
-/// Says which devices of a node a job has, and who says so.
-fn has(picture: &Picture, job: &Job, allocation: &Allocation) -> String {
-    let node = &allocation.node;
-    match &allocation.devices {
-        Allotment::Nothing => format!("it has no devices on {node}"),
-        Allotment::Places(places) => {
-            let list: Vec<String> = places.iter().map(ToString::to_string).collect();
-            format!("Slurm gave it devices {} of {node}", list.join(","))
-        }
-        Allotment::Count(count) => {
-            format!("Slurm gave it {count} devices of {node}, and does not say which")
-        }
-        Allotment::Unsaid => match Ledger::of(&picture.fleet).held(job, allocation).devices {
-            Some(used) => format!(
-                "Slurm does not say its devices; its processes use {} of {node}",
-                used.len()
-            ),
-            None => {
-                format!("Slurm does not say its devices of {node}, and no process of it uses one")
-            }
-        },
+fn spreads(taste: &Taste, sheet: &Sheet, track: &Track, width: u16) -> Vec<Line> {
+    let names: Vec<String> =
+        Measure::ALL.iter().filter_map(|measure| odd_one(sheet, *measure)).collect();
+    let odd = names.iter().map(|name| width_of(name)).max().unwrap_or(0).clamp(7, 24);
+    let odd = if width >= 50 { odd } else { 0 };
+    let front = NUMBER * 4 + if odd > 0 { odd + 2 } else { 0 };
+    let room = width.saturating_sub(front + 2);
+    let points = if room >= 12 { room.min(POINTS) } else { 0 };
+    let (track, each) = track.columns(usize::from(points));
+    let mut title = Line::new().gap(NUMBER);
+    for word in ["min", "mean", "max"] {
+        title = title.right(word, NUMBER, Tone::Faint);
     }
+    if odd > 0 {
+        title = title.gap(2).left(if names.is_empty() { "" } else { "ODD" }, odd, Tone::Faint);
+    }
+    if points > 0 {
+        let minutes = (usize::from(points) * each).min(SECONDS) / 60;
+        let words = format!("mean, last {minutes} min");
+        title = title.gap(2).left(&words, points, Tone::Faint);
+    }
+    let mut lines = vec![title.cut(width)];
+    for measure in [Measure::Utilization, Measure::Memory, Measure::Power] {
+        let word = match measure {
+            Measure::Utilization => " UTIL",
+            Measure::Memory => " MEMORY",
+            Measure::Power | Measure::Temperature => " POWER",
+        };
+        let spread = sheet.spread(measure);
+        let write = |pick: fn(&crate::view::job::spread::Spread) -> f32| {
+            spread.map_or_else(|| UNKNOWN.to_owned(), |spread| measure.write(pick(spread)))
+        };
+        let mut line = Line::new()
+            .left(word, NUMBER, Tone::Faint)
+            .right(&write(|spread| spread.least), NUMBER, Tone::Plain)
+            .right(&write(|spread| spread.mean), NUMBER, Tone::Strong)
+            .right(&write(|spread| spread.greatest), NUMBER, Tone::Plain);
+        if odd > 0 {
+            let name = odd_one(sheet, measure).unwrap_or_default();
+            line = line.gap(2).left(&name, odd, Tone::Warn);
+        }
+        if points > 0 && measure == Measure::Utilization {
+            let tone = taste.load.tone(spread.map(|spread| spread.mean));
+            line = line.gap(2).spark(track.clone(), tone);
+        }
+        lines.push(line.cut(width));
+    }
+    lines
+}
+
+/// Names the device that fits least: `gpu02:3`, and how many others do not fit either.
+fn odd_one(sheet: &Sheet, measure: Measure) -> Option<String> {
+    let odd = sheet.odd(measure)?;
+    let first = odd.first()?;
+    Some(if odd.len() > 1 { format!("{first} +{}", odd.len() - 1) } else { first.clone() })
+}
+
+/// What is left out, what is odd, and whether it does anything at all.
+fn remarks(sheet: &Sheet, width: u16, most: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if let Some((count, names)) = &sheet.left_out {
+        let fresh = sheet.rows.len() - count;
+        let line = Line::of(format!("{fresh} of {} nodes fresh", sheet.rows.len()), Tone::Warn);
+        let words = format!(" · {names} left out of min, mean and max");
+        lines.push(line.text(words, Tone::Faint).cut(width));
+    }
+    let is_idle = sheet
+        .spread(Measure::Utilization)
+        .is_some_and(|spread| spread.greatest < ACTIVE_PERCENT && sheet.findings.is_empty());
+    if is_idle {
+        let words = format!("idle: none of its {} devices works now", sheet.fresh_devices);
+        lines.push(Line::of(words, Tone::Warn).cut(width));
+    }
+    let count = sheet.findings.len();
+    let shown = if count > most { most } else { count };
+    for (place, finding) in sheet.findings.iter().take(shown).enumerate() {
+        let more = count - shown;
+        let more =
+            if place + 1 == shown && more > 0 { format!("  +{more} more") } else { String::new() };
+        let more = Line::of(more, Tone::Faint);
+        let line = Line::of(format!("{} ", finding.device), finding.tone)
+            .text(finding.words.as_str(), Tone::Plain);
+        let line = line.cut(width.saturating_sub(more.width()));
+        lines.push(line.then(more).cut(width));
+    }
+    lines
 }
 
 /// Stands in place of a job that is over.
-pub(crate) fn ended(job: &Job, width: u16) -> Vec<Line> {
-    let line = Line::of(format!("job {}", job.shown_id), Tone::Accent)
-        .gap(2)
-        .text(&*job.name, Tone::Strong)
-        .gap(2)
-        .text("has ended", Tone::Warn);
+pub(super) fn ended(job: &Job, width: u16) -> Vec<Line> {
+    let mut line = Line::of(format!("job {}", job.shown_id), Tone::Accent);
+    for text in [&*job.name, &*job.user] {
+        if !text.is_empty() {
+            line = line.gap(2).text(text, Tone::Strong);
+        }
+    }
+    let line = line.gap(2).text("has ended", Tone::Warn);
     vec![line.cut(width), Line::of("↑ ↓ go to another job, o to the fleet", Tone::Faint).cut(width)]
 }
 
-/// Says how old the list of jobs is.
-pub(crate) fn list_age(list: &JobList, now: Timestamp) -> Option<String> {
-    list.at.map(|at| format!("list {} old", age(now.since(at))))
-}
-
-/// Says why there is no newer list.
-pub(crate) fn list_problem(list: &JobList) -> Option<&str> {
-    list.problem.as_ref().map(|problem| &*problem.sentence)
+/// Stands in place of a job that the filter hides.
+pub(super) fn hidden(job: &Job, width: u16) -> Vec<Line> {
+    let line = Line::of(format!("job {}", job.shown_id), Tone::Accent)
+        .gap(2)
+        .text("the filter takes none of its nodes", Tone::Warn)
+        .text("  → Esc clears it, ↑ ↓ go to another job", Tone::Faint);
+    vec![line.cut(width)]
 }

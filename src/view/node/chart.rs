@@ -215,23 +215,27 @@ struct Grid {
     columns: usize,
     /// Devices one above the other.
     rows: usize,
+    /// Metrics of each.
+    metrics: usize,
     /// Rows of one graph.
     height: u16,
 }
 
 impl Grid {
-    /// Finds the fewest columns in which graphs are two rows high, or at least all are seen.
+    /// Finds the fewest columns in which graphs are two rows high, or at least all are seen. Where not
+    /// even that is so, fewer metrics are shown, and then fewer devices.
     fn fit(devices: usize, metrics: usize, width: u16, room: usize) -> Self {
         let most = usize::from(width / LEAST_WIDTH).clamp(1, devices.max(1));
-        let grid = |columns: usize| {
+        let grid = |columns: usize, metrics: usize| {
             let rows = devices.div_ceil(columns);
             let height = room / (rows * metrics).max(1);
             let height = u16::try_from(height).unwrap_or(MOST_ROWS).min(MOST_ROWS);
-            (height > 0).then_some(Self { columns, rows, height })
+            (height > 0).then_some(Self { columns, rows, metrics, height })
         };
-        let all = || (1..=most).filter_map(grid);
-        let found = all().find(|grid| grid.height > 1).or_else(|| all().next());
-        found.unwrap_or(Self { columns: most, rows: room / metrics.max(1), height: 1 })
+        let all = |metrics| (1..=most).filter_map(move |columns| grid(columns, metrics));
+        let high = all(metrics).find(|grid| grid.height > 1);
+        let found = high.or_else(|| (1..=metrics).rev().find_map(|metrics| all(metrics).next()));
+        found.unwrap_or(Self { columns: most, rows: room, metrics: 1, height: 1 })
     }
 }
 
@@ -262,7 +266,7 @@ pub(super) fn lines(
     let from = if seen < devices.len() { top.min(devices.len() - seen) } else { 0 };
     let mut lines = Vec::new();
     for row in devices.get(from..).unwrap_or_default().chunks(grid.columns).take(grid.rows) {
-        for metric in &charts.metrics {
+        for metric in charts.metrics.iter().take(grid.metrics) {
             let mut across = vec![Line::new(); usize::from(grid.height)];
             for (column, (place, device)) in (0..).zip(row) {
                 for (line, part) in across.iter_mut().zip(pane.one(*place, device, *metric)) {
@@ -352,15 +356,18 @@ mod tests {
     #[test]
     fn graphs_share_the_room() {
         for (devices, metrics, width, room, expected) in [
-            (1, 2, 80, 12, (1, 1, 6)),
-            (8, 2, 80, 10, (2, 4, 1)),
-            (8, 2, 200, 24, (2, 4, 3)),
-            (8, 4, 200, 8, (4, 2, 1)),
-            (20, 2, 80, 6, (2, 3, 1)),
-            (0, 2, 80, 6, (1, 0, 6)),
+            (1, 2, 80, 12, (1, 1, 2, 6)),
+            (8, 2, 80, 10, (2, 4, 2, 1)),
+            (8, 2, 80, 5, (2, 4, 1, 1)),
+            (8, 2, 200, 24, (2, 4, 2, 3)),
+            (8, 4, 200, 8, (4, 2, 4, 1)),
+            (20, 2, 80, 6, (2, 6, 1, 1)),
+            (0, 2, 80, 6, (1, 0, 2, 6)),
         ] {
-            let Grid { columns, rows, height } = Grid::fit(devices, metrics, width, room);
-            assert_eq!((columns, rows, height), expected, "{devices} {metrics} {width} {room}");
+            let Grid { columns, rows, metrics: shown, height } =
+                Grid::fit(devices, metrics, width, room);
+            let found = (columns, rows, shown, height);
+            assert_eq!(found, expected, "{devices} {metrics} {width} {room}");
         }
     }
 

@@ -164,9 +164,10 @@ impl Share {
             .min(rest.saturating_sub(all.min(LEAST_DEVICES * each)));
         let devices = all.min(rest.saturating_sub(reserved));
         let rest = rest.saturating_sub(devices);
-        // A chart takes what the first processes leave it.
+        // A chart takes what the first processes leave it; all where that is next to nothing.
         let chart = if form.has_chart {
             let kept = wanted.min(LEAST_PROCESSES.max(rest / 3));
+            let kept = if rest < kept + LEAST_CHART { 0 } else { kept };
             rest.saturating_sub(kept + usize::from(kept > 0 && rest > LEAST_PROCESSES * 3))
         } else {
             0

@@ -44,7 +44,7 @@ pub(crate) fn lines(
 fn are_fresh(node: &Node, now: Timestamp) -> bool {
     node.device_sources
         .iter()
-        .filter_map(|source| node.source(&source.processes()))
+        .filter_map(|source| node.process_list(source))
         .all(|state| state.freshness(now).is_fresh())
 }
 

@@ -93,6 +93,12 @@ fn ancestor((pid, start, name): &(u32, u64, String)) -> Ancestor {
     Ancestor { key, name: clean_shared(name, USER_LIMIT) }
 }
 
+/// Returns the job of a control group, by whichever name that has for it.
+pub fn job_of_group(cgroup: Option<&str>) -> Option<JobId> {
+    let place = place(cgroup);
+    place.job.or_else(|| JobId::new(&place.sluid?))
+}
+
 /// What a control group tells: job, step and container.
 fn place(cgroup: Option<&str>) -> ProcessStatics {
     let mut statics = ProcessStatics::default();

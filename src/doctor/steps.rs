@@ -1,0 +1,121 @@
+//! Steps of Slurm as the way to nodes of jobs: whether this Slurm is one for it, whether a step would
+//! start, and which way is tried first, by what is remembered of the cluster and what is true today.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::doctor::{Mark, Row, way};
+use crate::inventory::slurm::{nodes_of, places};
+use crate::model::{Job, JobList, JobState};
+use crate::time::Clock;
+use crate::transport::{Fault, KEPT, Reach, StepSite, Target, Transport};
+
+/// Adds what is found, and tells the transport of the jobs, as a watch does.
+pub(super) async fn rows(jobs: &[Job], transport: &Transport, clock: &Clock, rows: &mut Vec<Row>) {
+    let list = JobList { jobs: jobs.to_vec(), ..JobList::default() };
+    transport.know_jobs(|before| places(&list, before));
+    let began = Instant::now();
+    let site = transport.step_site().await;
+    let is_safe = site.version.is_ok();
+    // Where nothing else may be used its faults are more than a note.
+    let trouble = if site.is_only_choice { Mark::Failed } else { Mark::Note };
+    rows.push(version(&site, trouble).took(began.elapsed()));
+    if is_safe {
+        rows.extend(step(jobs, transport, trouble).await);
+    }
+    rows.push(first(jobs, &site, transport, clock).await);
+}
+
+fn version(site: &StepSite, trouble: Mark) -> Row {
+    match &site.version {
+        Ok(version) => {
+            Row::new("srun", Mark::Ok, format!("{version}: a step keeps nobody waiting"))
+        }
+        Err(Fault::Step { cause, says }) => {
+            Row::new("srun", trouble, format!("{says}: {}", cause.words())).remedy(cause.remedy())
+        }
+        Err(fault) => Row::new("srun", trouble, way::sentence(fault))
+            .remedy("without srun nodes are reached by ssh only: load the Slurm module"),
+    }
+}
+
+/// Tries a step beside those of a job, as a watch begins it; it takes nothing of what the job has.
+async fn step(jobs: &[Job], transport: &Transport, trouble: Mark) -> Option<Row> {
+    let mut running = jobs.iter().filter(|job| job.state == JobState::Running);
+    let (job, node) = running.find_map(|job| Some((job, &job.allocations.first()?.node)))?;
+    let began = Instant::now();
+    let shown = &job.shown_id;
+    let row = match transport.try_step(&job.id, node).await {
+        Ok(()) => Row::new("step", Mark::Ok, format!("runs on {node} beside job {shown}")),
+        Err(fault) => {
+            let why = way::sentence(&fault);
+            let row = Row::new("step", trouble, format!("no step beside job {shown}: {why}"));
+            if trouble == Mark::Failed {
+                row.remedy("let gtop reach the nodes by ssh: leave --transport srun out")
+            } else {
+                row.remedy("where nodes take ssh none is needed; ask the administrator if both are forbidden")
+            }
+        }
+    };
+    Some(row.took(began.elapsed()))
+}
+
+/// Says which way is tried first. Where that is a step, because a node refused ssh some time ago,
+/// ssh is tried once more.
+async fn first(jobs: &[Job], site: &StepSite, transport: &Transport, clock: &Clock) -> Row {
+    let name = "first way";
+    if site.is_ruled_out {
+        return Row::new(name, Mark::Ok, "what the options say, and no steps");
+    }
+    if site.is_only_choice {
+        return Row::new(name, Mark::Ok, "steps only, by --transport srun");
+    }
+    let Some(at) = site.refused_at else {
+        return match site.version {
+            Ok(_) => Row::new(name, Mark::Ok, "ssh; a step of the job where a node refuses it"),
+            Err(_) => Row::new(name, Mark::Ok, "ssh, and no other"),
+        };
+    };
+    let cluster = site.cluster.as_deref().unwrap_or("this one");
+    let age = clock.now().since(at);
+    // A refusal means something only where a job of the user's runs.
+    let is_fit =
+        |target: &Target| matches!(target.reach, Reach::Ssh(_)) && transport.has_job(&target.name);
+    let Some(target) = nodes_of(jobs).into_iter().find(is_fit) else {
+        let left = days(KEPT.saturating_sub(age));
+        let known = format!(
+            "a step: a node of cluster {cluster} refused ssh {} ago, which counts for {left} more",
+            days(age)
+        );
+        return Row::new(name, Mark::Ok, known);
+    };
+    let began = Instant::now();
+    let node = &target.name;
+    let row = match transport.try_ssh_again(&target).await {
+        Ok(()) => Row::new(
+            name,
+            Mark::Ok,
+            format!(
+                "ssh, from now on: cluster {cluster} refused it {} ago, and {node} takes it today",
+                days(age)
+            ),
+        ),
+        Err(fault) => Row::new(
+            name,
+            Mark::Ok,
+            format!("a step: a node of cluster {cluster} refused ssh {} ago", days(age)),
+        )
+        .details(vec![format!("ssh to {node} was tried again: {}", way::sentence(&fault))]),
+    };
+    row.took(began.elapsed())
+}
+
+/// Writes a span as days, as roughly as it matters here.
+fn days(span: Duration) -> String {
+    match span.as_secs() / 86_400 {
+        0 => "less than a day".to_owned(),
+        1 => "1 day".to_owned(),
+        more => format!("{more} days"),
+    }
+}

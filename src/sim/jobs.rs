@@ -1,0 +1,212 @@
+//! The jobs of a simulated fleet, as its scheduler would tell them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::{Allocation, Allotment, Job, JobId, JobList, JobState, NodeName};
+use crate::sim::chance::Chance;
+use crate::sim::part::{Part, Population};
+use crate::sim::work::{Kind, Work, plan};
+use crate::time::Timestamp;
+
+/// What is called how, by a word of its command line.
+const NAMES: [(&str, &str); 9] = [
+    ("llama-70b", "llama-70b"),
+    ("mixtral", "mixtral-8x7b"),
+    ("gpt-20b", "gpt-20b"),
+    ("qwen", "qwen-instruct"),
+    ("vllm", "serve-mistral"),
+    ("triton", "triton"),
+    ("sweep", "lr-sweep"),
+    ("eval", "mmlu"),
+    ("relax", "relax"),
+];
+/// Limits people ask for, in hours.
+const LIMITS: [u64; 5] = [4, 12, 24, 48, 168];
+/// A short job comes again and again: how often, when in that time it begins, and how long it runs.
+const AGAIN: (u64, u64, u64) = (180, 45, 90);
+/// The number of the first short job.
+const SHORT: u64 = 30_000;
+
+/// A job in the making.
+struct Making<'a> {
+    work: Work,
+    allocations: Vec<(&'a NodeName, Allotment)>,
+}
+
+impl Population {
+    /// Returns the jobs at `now` of a fleet that `began` to be served then: those its nodes run, a
+    /// short one that begins and ends again and again, and one that waits for ever.
+    pub fn jobs(&self, began: Timestamp, now: Timestamp) -> JobList {
+        let names = self.names();
+        let mut makings: BTreeMap<u32, Making<'_>> = BTreeMap::new();
+        let mut spare = None;
+        for (node, name) in (0..).zip(&names) {
+            let mut first = 0;
+            for (work, devices) in plan(self, node) {
+                let places: Arc<[u32]> = (first..first + devices).collect();
+                first += devices;
+                if work.kind == Kind::Free && !self.faults.contains_key(&node) {
+                    spare.get_or_insert_with(|| (name, Arc::clone(&places)));
+                }
+                let Some(number) = work.job else { continue };
+                // Slices shift the places behind them: processes tell these.
+                let is_split = self.part(node) == Part::Mig;
+                let own = if is_split { Allotment::Unsaid } else { Allotment::Places(places) };
+                let making = Making { work, allocations: Vec::new() };
+                makings.entry(number).or_insert(making).allocations.push((name, own));
+            }
+        }
+        let running =
+            makings.into_iter().filter_map(|(number, making)| running(number, making, began));
+        let mut jobs: Vec<Job> = running.collect();
+        jobs.extend(short(spare, began, now));
+        jobs.extend(waiting(self.nodes));
+        jobs.sort_by_key(|job| job.state == JobState::Pending);
+        JobList { jobs, at: Some(now), whose: "of anybody".into(), ..JobList::default() }
+    }
+}
+
+/// Returns the job that begins and ends while one watches, on devices nobody uses.
+fn short(spare: Option<(&NodeName, Arc<[u32]>)>, began: Timestamp, now: Timestamp) -> Option<Job> {
+    let (every, begins, lasts) = AGAIN;
+    let passed = now.since(began).as_secs();
+    let (round, second) = (passed / every, passed % every);
+    let (node, places) = spare?;
+    let is_over = second >= begins + lasts;
+    let round = round + u64::from(is_over);
+    let starts_at = began.plus(Duration::from_secs(round * every + begins));
+    let job = Job {
+        name: "notebook".into(),
+        user: "barbara".into(),
+        partition: "interactive".into(),
+        starts_at: Some(starts_at),
+        ends_at: Some(starts_at.plus(Duration::from_secs(lasts))),
+        limit: Some(Duration::from_secs(lasts)),
+        ..blank(&(SHORT + round).to_string())?
+    };
+    if is_over || second < begins {
+        return Some(job);
+    }
+    let own: Arc<[u32]> = places.iter().copied().take(2).collect();
+    let allocation = Allocation { node: node.clone(), devices: Allotment::Places(own) };
+    Some(Job { state: JobState::Running, reason: None, allocations: [allocation].into(), ..job })
+}
+
+fn running(number: u32, making: Making<'_>, began: Timestamp) -> Option<Job> {
+    let Making { work, allocations } = making;
+    let named = NAMES.iter().find(|(word, _)| work.command.contains(word));
+    // Its processes began a little after it.
+    let age = match work.kind {
+        Kind::Sweep => work.chance.at(12).within(3_000.0, 20_000.0),
+        Kind::Training | Kind::Serving | Kind::Held | Kind::Free => {
+            30.0 - work.life(Chance::new(0), 0.0).began
+        }
+    };
+    let starts_at = began.minus(Duration::from_secs_f64(age.max(0.0)));
+    let hours = |limit: &&u64| Duration::from_secs(**limit * 3_600).as_secs_f64() > age * 1.1;
+    let limit = LIMITS.iter().find(hours).or(LIMITS.last())?;
+    let limit = Duration::from_secs(limit * 3_600);
+    let allocation =
+        |(node, devices): (&NodeName, Allotment)| Allocation { node: node.clone(), devices };
+    Some(Job {
+        name: named.map_or("batch", |(_, name)| *name).into(),
+        user: work.owner.name.into(),
+        partition: if work.kind == Kind::Serving { "serve" } else { "gpu" }.into(),
+        state: JobState::Running,
+        reason: None,
+        starts_at: Some(starts_at),
+        ends_at: Some(starts_at.plus(limit)),
+        limit: Some(limit),
+        node_count: u32::try_from(allocations.len()).unwrap_or(u32::MAX),
+        allocations: allocations.into_iter().map(allocation).collect(),
+        ..blank(&number.to_string())?
+    })
+}
+
+/// Returns the job that never fits.
+fn waiting(nodes: u32) -> Option<Job> {
+    Some(Job {
+        name: "gpt-180b".into(),
+        user: "katherine".into(),
+        partition: "gpu".into(),
+        reason: Some("Priority".into()),
+        node_count: nodes.saturating_mul(2),
+        ..blank("29999")?
+    })
+}
+
+fn blank(id: &str) -> Option<Job> {
+    Some(Job {
+        id: JobId::new(id)?,
+        shown_id: id.into(),
+        lasting_id: None,
+        name: "".into(),
+        user: "".into(),
+        partition: "".into(),
+        account: None,
+        state: JobState::Pending,
+        reason: Some("Resources".into()),
+        submitted_at: None,
+        starts_at: None,
+        ends_at: None,
+        limit: None,
+        node_count: 1,
+        allocations: Arc::default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGAN: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+
+    fn at(second: u64) -> JobList {
+        Population::demo(12, 1).jobs(BEGAN, BEGAN.plus(Duration::from_secs(second)))
+    }
+
+    #[test]
+    fn jobs_are_those_of_the_nodes_and_depend_on_the_seed_alone() {
+        assert_eq!(at(3), at(3));
+        let list = at(3);
+        assert!(list.on_nodes().any(|job| job.allocations.len() >= 3));
+        assert!(list.waiting().any(|job| job.reason.as_deref() == Some("Priority")));
+        let owners: std::collections::BTreeSet<&str> =
+            list.on_nodes().map(|job| &*job.user).collect();
+        assert!(owners.len() >= 2, "{owners:?}");
+        for job in list.on_nodes() {
+            let (start, end) = (job.starts_at.unwrap(), job.ends_at.unwrap());
+            assert!(start < BEGAN && end > BEGAN, "{job:?}");
+        }
+        // The numbers that control groups of its processes name.
+        let fleet = Population::demo(12, 1);
+        for node in 0..12 {
+            for (work, _) in plan(&fleet, node) {
+                let Some(number) = work.job else { continue };
+                let job = list.job(&JobId::new(&number.to_string()).unwrap()).unwrap();
+                assert_eq!(&*job.user, work.owner.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_job_waits_then_runs_then_is_over() {
+        let short = |second| {
+            let list = at(second);
+            let found = list.jobs.into_iter().find(|job| &*job.name == "notebook").unwrap();
+            (found.id.to_string(), found.state)
+        };
+        assert_eq!(short(0), ("30000".to_owned(), JobState::Pending));
+        assert_eq!(short(60), ("30000".to_owned(), JobState::Running));
+        assert_eq!(short(150), ("30001".to_owned(), JobState::Pending));
+        assert_eq!(short(240), ("30001".to_owned(), JobState::Running));
+    }
+
+    #[test]
+    fn a_fleet_of_one_node_has_jobs_too() {
+        let list = Population::demo(1, 1).jobs(BEGAN, BEGAN);
+        assert_eq!(list.on_nodes().count(), 1);
+    }
+}

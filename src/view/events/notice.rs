@@ -1,0 +1,416 @@
+//! What happened between two pictures: nodes lost and back, sources and devices in trouble, throttling,
+//! jobs that begin and end.
+//!
+//! What drivers tell by themselves (Xid and the like) stands in the nodes already.
+
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::fleet::Node;
+use crate::model::{
+    Device, EventKind, Job, JobId, JobList, Link, NodeName, SourceFaultKind, Throttle,
+};
+use crate::time::Timestamp;
+use crate::view::condition::Standing;
+use crate::view::picture::{Picture, device_fault};
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Happening {
+    /// When it was noticed.
+    pub(crate) at: Timestamp,
+    /// Where; a job begins on many nodes at once.
+    pub(crate) nodes: Vec<NodeName>,
+    /// To which device.
+    pub(crate) device: Option<Arc<str>>,
+    pub(crate) what: What,
+}
+
+/// What happened; the same words are the same thing, wherever.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct What {
+    pub(crate) weight: Weight,
+    pub(crate) words: Arc<str>,
+}
+
+/// How much it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Weight {
+    /// Something is broken.
+    Trouble,
+    /// Something to look at.
+    Notice,
+    /// Something is over, or well again.
+    Relief,
+    /// The course of things.
+    Ordinary,
+}
+
+/// Returns what happened from one picture to the next.
+///
+/// Nodes that are the same object have not changed, and only their age is judged.
+pub(crate) fn changes(before: &Picture, after: &Picture) -> Vec<Happening> {
+    let mut all = Changes { at: after.now, found: Vec::new() };
+    let named = LazyCell::new(|| -> BTreeMap<&NodeName, &Arc<Node>> {
+        before.fleet.nodes.iter().map(|node| (&node.name, node)).collect()
+    });
+    let listed = LazyCell::new(|| -> BTreeSet<&JobId> {
+        let lists = [before, after].into_iter().filter_map(|picture| picture.fleet.jobs.as_ref());
+        lists.flat_map(|list| &list.jobs).map(|job| &job.id).collect()
+    });
+    for (place, node) in after.fleet.nodes.iter().enumerate() {
+        let here = before.fleet.nodes.get(place).filter(|old| old.name == node.name);
+        let Some(old) = here.or_else(|| named.get(&node.name).copied()) else { continue };
+        all.age(old, node, before.now);
+        if !Arc::ptr_eq(old, node) {
+            all.link(old, node);
+            all.sources(old, node);
+            all.devices(old, node);
+            all.unlisted_jobs(old, node, &listed);
+        }
+    }
+    if let (Some(old), Some(new)) = (&before.fleet.jobs, &after.fleet.jobs)
+        && !Arc::ptr_eq(old, new)
+    {
+        all.jobs(old, new);
+    }
+    all.found
+}
+
+struct Changes {
+    at: Timestamp,
+    found: Vec<Happening>,
+}
+
+impl Changes {
+    fn add(&mut self, node: &Node, weight: Weight, words: impl Into<Arc<str>>) {
+        self.add_device(node, None, weight, words);
+    }
+
+    fn add_device(
+        &mut self,
+        node: &Node,
+        device: Option<&Device>,
+        weight: Weight,
+        words: impl Into<Arc<str>>,
+    ) {
+        self.found.push(Happening {
+            at: self.at,
+            nodes: vec![node.name.clone()],
+            device: device.map(|device| Arc::clone(&device.uuid)),
+            what: What { weight, words: words.into() },
+        });
+    }
+
+    /// Whether numbers stopped arriving or arrive again, while the session stands.
+    fn age(&mut self, old: &Node, new: &Node, then: Timestamp) {
+        if old.link != Link::Up || new.link != Link::Up || new.source_fault().is_some() {
+            return;
+        }
+        match (Standing::of(old, then), Standing::of(new, self.at)) {
+            (Standing::Fresh, Standing::Stale(_)) => {
+                self.add(new, Weight::Notice, "stale: nothing new arrives");
+            }
+            (Standing::Stale(_), Standing::Fresh) => {
+                self.add(new, Weight::Relief, "fresh again");
+            }
+            _ => {}
+        }
+    }
+
+    fn link(&mut self, old: &Node, new: &Node) {
+        match (old.fault(), new.fault()) {
+            (None, Some(fault)) => self.add(new, Weight::Trouble, fault.sentence()),
+            (Some(one), Some(other)) if one.kind != other.kind => {
+                self.add(new, Weight::Trouble, other.sentence());
+            }
+            (Some(_), None) if new.link == Link::Up => self.add(new, Weight::Relief, "back"),
+            (Some(_) | None, _) => {}
+        }
+        let boot = |node: &Node| {
+            let id = node.hello.as_ref().map(|hello| Arc::clone(&hello.host.boot_id));
+            id.filter(|id| !id.is_empty())
+        };
+        if let (Some(one), Some(other)) = (boot(old), boot(new))
+            && one != other
+        {
+            self.add(new, Weight::Notice, "rebooted");
+        }
+    }
+
+    fn sources(&mut self, old: &Node, new: &Node) {
+        if new.link != Link::Up {
+            return;
+        }
+        let kind = |node: &Node, source| {
+            let fault = node.source(source)?.fault.as_ref()?;
+            Some(fault.kind).filter(|kind| *kind != SourceFaultKind::Starting)
+        };
+        for state in &new.sources {
+            let source = &state.source;
+            match (kind(old, source), kind(new, source)) {
+                (None, Some(fault)) => {
+                    self.add(new, Weight::Trouble, format!("{}: {source}", fault.label()));
+                }
+                (Some(_), None) if state.fault.is_none() => {
+                    self.add(new, Weight::Relief, format!("{source} answers again"));
+                }
+                (Some(_) | None, _) => {}
+            }
+        }
+    }
+
+    fn devices(&mut self, old: &Node, new: &Node) {
+        for (place, device) in new.devices.iter().enumerate() {
+            let same = old.devices.get(place).filter(|old| old.uuid == device.uuid);
+            let found = || old.devices.iter().find(|old| old.uuid == device.uuid);
+            let Some(known) = same.or_else(found) else { continue };
+            let told = |kinds: &[EventKind]| {
+                let own = |event: &crate::model::Event| {
+                    event.device == device.uuid && kinds.contains(&event.kind)
+                };
+                new.events.iter().any(|happened| own(&happened.event))
+            };
+            let lost = [EventKind::Lost, EventKind::NeedsReset, EventKind::Unavailable];
+            match (&known.fault, &device.fault) {
+                (None, Some(fault)) if !told(&lost) => {
+                    let words = format!("device {}", device_fault(fault));
+                    self.add_device(new, Some(device), Weight::Trouble, words);
+                }
+                (Some(_), None) => {
+                    self.add_device(new, Some(device), Weight::Relief, "device works again");
+                }
+                _ => {}
+            }
+            let errors = known.ecc_uncorrected.get().zip(device.ecc_uncorrected.get());
+            if errors.is_some_and(|(one, other)| other > one) && !told(&[EventKind::MemoryError]) {
+                let words = "uncorrected memory error";
+                self.add_device(new, Some(device), Weight::Trouble, words);
+            }
+            if let Some((one, other)) = known.throttle.get().zip(device.throttle.get()) {
+                self.throttle(new, device, one, other);
+            }
+        }
+    }
+
+    fn throttle(&mut self, node: &Node, device: &Device, old: Throttle, new: Throttle) {
+        for (words, is_on) in SLOWED {
+            match (is_on(old), is_on(new)) {
+                (false, true) => {
+                    let words = format!("slowed down by {words}");
+                    self.add_device(node, Some(device), Weight::Notice, words);
+                }
+                (true, false) => {
+                    let words = format!("no longer slowed down by {words}");
+                    self.add_device(node, Some(device), Weight::Relief, words);
+                }
+                (false, false) | (true, true) => {}
+            }
+        }
+    }
+
+    /// Jobs that no scheduler lists begin and end with their processes.
+    fn unlisted_jobs(&mut self, old: &Node, new: &Node, listed: &BTreeSet<&JobId>) {
+        let tells = |node: &Node| {
+            node.sources.iter().any(|state| {
+                state.source.as_str().ends_with(".processes") && state.taken_at.is_some()
+            })
+        };
+        if new.link != Link::Up || !tells(old) || !tells(new) {
+            return;
+        }
+        let is_same =
+            Arc::ptr_eq(&old.processes, &new.processes) && Arc::ptr_eq(&old.unseen, &new.unseen);
+        if is_same {
+            return;
+        }
+        let (before, now) = (jobs_of(old), jobs_of(new));
+        for job in now.difference(&before).filter(|job| !listed.contains(job)) {
+            self.add(new, Weight::Ordinary, format!("job {job} has processes"));
+        }
+        for job in before.difference(&now).filter(|job| !listed.contains(job)) {
+            self.add(new, Weight::Ordinary, format!("job {job} has no process any more"));
+        }
+    }
+
+    fn jobs(&mut self, old: &JobList, new: &JobList) {
+        if old.at.is_none() || new.at.is_none() {
+            return;
+        }
+        let running = |list: &JobList| -> BTreeSet<JobId> {
+            list.on_nodes().map(|job| job.id.clone()).collect()
+        };
+        let (before, now) = (running(old), running(new));
+        for job in new.on_nodes().filter(|job| !before.contains(&job.id)) {
+            self.job(job, "started");
+        }
+        for job in old.on_nodes().filter(|job| !now.contains(&job.id)) {
+            self.job(job, "ended");
+        }
+    }
+
+    fn job(&mut self, job: &Job, verb: &str) {
+        let words = format!("job {} {verb} · {} of {}", job.shown_id, job.name, job.user);
+        self.found.push(Happening {
+            at: self.at,
+            nodes: job.allocations.iter().map(|one| one.node.clone()).collect(),
+            device: None,
+            what: What { weight: Weight::Ordinary, words: words.into() },
+        });
+    }
+}
+
+/// What may slow a device down, beyond its ordinary limit.
+type Slowed = (&'static str, fn(Throttle) -> bool);
+const SLOWED: [Slowed; 3] = [
+    ("heat", Throttle::is_thermal),
+    ("the power supply", Throttle::is_power_brake),
+    ("the hardware", |why| {
+        why.is_hardware_slowdown() && !why.is_thermal() && !why.is_power_brake()
+    }),
+];
+
+fn jobs_of(node: &Node) -> BTreeSet<JobId> {
+    let seen = node.processes.iter().filter_map(|process| process.statics.job.clone());
+    seen.chain(node.unseen.iter().filter_map(|process| process.statics.job.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::{Fleet, Process, SourceState};
+    use crate::model::{
+        Allocation, Allotment, DeviceFault, FaultKind, ProcessStatics, Reading, Source, SourceFault,
+    };
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    fn node(change: impl FnOnce(&mut Node)) -> Node {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        node.link = Link::Up;
+        let state = |source| SourceState {
+            source,
+            taken_at: Some(at(100)),
+            interval: Duration::from_secs(1),
+            fault: None,
+            absent: None,
+        };
+        node.sources = vec![state(Source::host()), state(Source::new("nvml.processes"))];
+        let device = Device {
+            uuid: "GPU-1".into(),
+            throttle: Reading::Known(Throttle(0)),
+            ecc_uncorrected: Reading::Known(0),
+            ..Device::default()
+        };
+        node.devices = vec![device];
+        node.device_sources = vec![Source::host()].into();
+        change(&mut node);
+        node
+    }
+
+    fn picture(node: Node, second: i64) -> Picture {
+        Picture::new(Fleet::new(vec![Arc::new(node)].into()), at(second))
+    }
+
+    /// What is told when one node becomes the other, a second later.
+    fn told(before: Node, after: Node) -> Vec<String> {
+        let found = changes(&picture(before, 100), &picture(after, 101));
+        assert!(found.iter().all(|one| one.at == at(101)));
+        found.into_iter().map(|one| one.what.words.to_string()).collect()
+    }
+
+    fn down(node: &mut Node) {
+        node.link =
+            Link::Down { fault: crate::model::Fault::new(FaultKind::Silent, ""), retry_at: None };
+    }
+
+    type Change = fn(&mut Node);
+
+    #[test]
+    fn each_turn_of_a_node_and_its_devices_has_words_for_both_ways() {
+        let none: Change = |_| {};
+        let stuck: Change = |node| {
+            node.sources[1].fault = Some(SourceFault {
+                kind: SourceFaultKind::Stuck,
+                call: "".into(),
+                message: "".into(),
+                lasting: Duration::ZERO,
+                at: at(100),
+            });
+        };
+        let hot: Change = |node| node.devices[0].throttle = Reading::Known(Throttle(0x48));
+        let unsaid: Change = |node| node.devices[0].throttle = Reading::default();
+        let lost: Change = |node| node.devices[0].fault = Some(DeviceFault::Lost);
+        let errors: Change = |node| node.devices[0].ecc_uncorrected = Reading::Known(2);
+        let job: Change = |node| {
+            let statics = ProcessStatics { job: JobId::new("7"), ..ProcessStatics::default() };
+            let process = Process { statics: Arc::new(statics), ..Process::default() };
+            node.processes = [process].into();
+        };
+        let cases: [(Change, &[&str], &[&str]); 8] = [
+            (none, &[], &[]),
+            (down, &["silent"], &["back"]),
+            (stuck, &["stuck: nvml.processes"], &["nvml.processes answers again"]),
+            (hot, &["slowed down by heat"], &["no longer slowed down by heat"]),
+            // What is not known has neither begun nor ended.
+            (unsaid, &[], &[]),
+            (lost, &["device lost"], &["device works again"]),
+            (errors, &["uncorrected memory error"], &[]),
+            (job, &["job 7 has processes"], &["job 7 has no process any more"]),
+        ];
+        for (change, begun, ended) in cases {
+            assert_eq!(told(node(none), node(change)), begun);
+            assert_eq!(told(node(change), node(none)), ended);
+        }
+    }
+
+    #[test]
+    fn numbers_that_stop_arriving_are_told_though_the_node_has_not_changed() {
+        let same = Arc::new(node(|_| {}));
+        let of = |second| Picture::new(Fleet::new(vec![Arc::clone(&same)].into()), at(second));
+        let words = |before, after| -> Vec<String> {
+            let found = changes(&of(before), &of(after)).into_iter();
+            found.map(|one| one.what.words.to_string()).collect()
+        };
+        assert_eq!(words(101, 102), Vec::<String>::new());
+        assert_eq!(words(103, 104), ["stale: nothing new arrives"]);
+    }
+
+    #[test]
+    fn a_node_seen_first_and_a_node_that_leaves_are_no_events() {
+        let empty = Picture::new(Fleet::default(), at(100));
+        assert_eq!(changes(&empty, &picture(node(down), 101)), []);
+        assert_eq!(changes(&picture(node(down), 100), &empty), []);
+    }
+
+    #[test]
+    fn jobs_of_a_list_begin_and_end_once_on_all_their_nodes() {
+        let list = |ids: &[&str], second: Option<i64>| {
+            let allocation = |name: &str| Allocation {
+                node: NodeName::new(name).unwrap(),
+                devices: Allotment::Unsaid,
+            };
+            let job = |id: &&str| Job {
+                allocations: ["a", "b"].map(allocation).into(),
+                ..Job::example(id)
+            };
+            let jobs = ids.iter().map(job).collect();
+            Arc::new(JobList { jobs, at: second.map(at), ..JobList::default() })
+        };
+        let picture = |jobs| Picture::new(Fleet { jobs: Some(jobs), ..Fleet::default() }, at(9));
+        let told = |before, after| -> Vec<(String, usize)> {
+            let found = changes(&picture(before), &picture(after)).into_iter();
+            found.map(|one| (one.what.words.to_string(), one.nodes.len())).collect()
+        };
+        let found = told(list(&["1", "2"], Some(1)), list(&["2", "3"], Some(2)));
+        let wanted = ["job 3 started · x of alice", "job 1 ended · x of alice"];
+        assert_eq!(found, wanted.map(|words| (words.to_owned(), 2)));
+        // The first list tells of no beginnings.
+        assert_eq!(told(list(&[], None), list(&["1"], Some(1))), []);
+    }
+}

@@ -1,0 +1,172 @@
+//! Events in rows: the same thing at many places is one row, the newest on top.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::model::{Event, EventKind, NodeName};
+use crate::nodeset;
+use crate::time::Timestamp;
+use crate::view::condition::label;
+use crate::view::events::log::{Entry, Log};
+use crate::view::events::notice::{Weight, What};
+use crate::view::line::UNKNOWN;
+use crate::view::picture::Picture;
+
+/// Xids that an application mostly brings about itself.
+const OF_APPLICATIONS: [u64; 4] = [13, 31, 43, 45];
+
+/// What the devices of a picture have told.
+#[derive(Debug, Default)]
+pub(crate) struct Told(Vec<Entry>);
+
+impl Told {
+    /// Gathers it.
+    pub(crate) fn of(picture: &Picture) -> Self {
+        let machines = picture.nodes().filter(|one| !picture.fleet.same_as.contains_key(&one.name));
+        let all = machines.flat_map(|node| {
+            node.events.iter().map(|happened| Entry {
+                what: what(&happened.event),
+                nodes: vec![node.name.clone()],
+                device: Some(Arc::clone(&happened.event.device)).filter(|uuid| !uuid.is_empty()),
+                at: happened.event.at,
+                count: happened.count,
+            })
+        });
+        Self(all.collect())
+    }
+}
+
+fn what(event: &Event) -> What {
+    let weight = match (&event.kind, event.code) {
+        (EventKind::Xid, Some(code)) if OF_APPLICATIONS.contains(&code) => Weight::Notice,
+        (EventKind::Retirement | EventKind::Recovery | EventKind::Other(_), _) => Weight::Notice,
+        _ => Weight::Trouble,
+    };
+    let words = if event.message.is_empty() {
+        event.text()
+    } else {
+        format!("{} · {}", event.text(), event.message)
+    };
+    What { weight, words: words.into() }
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) what: What,
+    /// The last time.
+    pub(crate) at: Timestamp,
+    pub(crate) count: u64,
+    /// The nodes, folded.
+    pub(crate) nodes: String,
+    /// What the devices are called; empty when it was no device, or those of several nodes.
+    pub(crate) devices: String,
+    /// Where to go from here; none for a row that unfolds.
+    pub(crate) place: Option<(NodeName, Option<Arc<str>>)>,
+    /// It is one of those that another row stands for.
+    pub(crate) is_part: bool,
+}
+
+/// All rows.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    pub(crate) list: Vec<Row>,
+    /// Columns for the nodes and the devices.
+    pub(crate) widths: (u16, u16),
+}
+
+impl Rows {
+    /// Puts together what a picture shows of both; one thing may be unfolded.
+    pub(crate) fn of(picture: &Picture, told: &Told, log: &Log, open: Option<&What>) -> Self {
+        let shown: Option<BTreeSet<&NodeName>> =
+            (!picture.filter.is_empty()).then(|| picture.nodes().map(|node| &node.name).collect());
+        let is_shown = |entry: &Entry| {
+            let takes = |names: &BTreeSet<&NodeName>| {
+                entry.nodes.is_empty() || entry.nodes.iter().any(|name| names.contains(name))
+            };
+            // A frozen picture shows nothing of what came after it.
+            entry.at <= picture.now && shown.as_ref().is_none_or(takes)
+        };
+        let mut groups: BTreeMap<What, Vec<Entry>> = BTreeMap::new();
+        let noticed = log.entries();
+        for entry in told.0.iter().cloned().chain(noticed).filter(is_shown) {
+            groups.entry(entry.what.clone()).or_default().push(entry);
+        }
+        let mut groups: Vec<(What, Vec<Entry>)> = groups.into_iter().collect();
+        for (_, entries) in &mut groups {
+            entries.sort_by_key(|entry| std::cmp::Reverse(entry.at));
+        }
+        let latest = |entries: &[Entry]| entries.first().map(|entry| entry.at);
+        groups.sort_by_key(|(_, entries)| std::cmp::Reverse(latest(entries)));
+        let mut rows = Self::default();
+        let devices = Devices::of(picture);
+        for (what, entries) in groups {
+            rows.push(group(&devices, &what, &entries));
+            if entries.len() > 1 && open == Some(&what) {
+                for entry in &entries {
+                    let part = group(&devices, &what, std::slice::from_ref(entry));
+                    rows.push(Row { is_part: true, ..part });
+                }
+            }
+        }
+        rows
+    }
+
+    fn push(&mut self, row: Row) {
+        use crate::view::line::width_of;
+        self.widths.0 = self.widths.0.max(width_of(&row.nodes) + u16::from(row.is_part) * 2);
+        self.widths.1 = self.widths.1.max(width_of(&row.devices));
+        self.list.push(row);
+    }
+}
+
+/// Finds nodes by their names.
+struct Devices<'a> {
+    picture: &'a Picture,
+    places: BTreeMap<&'a NodeName, usize>,
+}
+
+impl<'a> Devices<'a> {
+    fn of(picture: &'a Picture) -> Self {
+        let places = picture.fleet.nodes.iter().map(|node| &node.name).zip(0..).collect();
+        Self { picture, places }
+    }
+
+    /// Returns what a device is called, as far as its node still has it.
+    fn label(&self, node: &NodeName, uuid: &str) -> String {
+        let node = self.places.get(node).and_then(|place| self.picture.fleet.nodes.get(*place));
+        let found = node.and_then(|node| {
+            let device = node.devices.iter().find(|device| *device.uuid == *uuid)?;
+            Some(label(node, device))
+        });
+        found.unwrap_or_else(|| UNKNOWN.to_owned())
+    }
+}
+
+fn group(devices: &Devices<'_>, what: &What, entries: &[Entry]) -> Row {
+    let nodes: BTreeSet<&str> =
+        entries.iter().flat_map(|entry| &entry.nodes).map(NodeName::label).collect();
+    let mut labels: Vec<String> = Vec::new();
+    if nodes.len() == 1 {
+        for entry in entries {
+            let label = entry.nodes.first().zip(entry.device.as_ref());
+            labels.extend(label.map(|(node, uuid)| devices.label(node, uuid)));
+        }
+    }
+    labels.sort_by_key(|label| (label.len(), label.clone()));
+    labels.dedup();
+    let only = match entries {
+        [one] => one.nodes.first().map(|node| (node.clone(), one.device.clone())),
+        _ => None,
+    };
+    Row {
+        what: what.clone(),
+        at: entries.first().map(|entry| entry.at).unwrap_or_default(),
+        count: entries.iter().fold(0, |sum, entry| sum.saturating_add(entry.count)),
+        nodes: nodeset::fold(nodes),
+        devices: labels.join(","),
+        place: only,
+        is_part: false,
+    }
+}

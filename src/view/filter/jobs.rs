@@ -1,0 +1,45 @@
+//! The jobs a scheduler told, found by their numbers and by the nodes they are on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::{Allocation, Job, JobId, JobList, NodeName};
+
+/// The jobs of a picture.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    list: Arc<JobList>,
+    /// Places in the list.
+    by_number: BTreeMap<JobId, usize>,
+    /// Places in the list, and of the allocation in its job.
+    by_node: BTreeMap<NodeName, Vec<(usize, usize)>>,
+}
+
+impl Jobs {
+    pub(super) fn of(list: &Arc<JobList>) -> Self {
+        let (mut by_number, mut by_node) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new());
+        for (place, job) in list.jobs.iter().enumerate() {
+            for id in [Some(&job.id), job.lasting_id.as_ref()].into_iter().flatten() {
+                by_number.insert(id.clone(), place);
+            }
+            for (one, allocation) in job.allocations.iter().enumerate() {
+                by_node.entry(allocation.node.clone()).or_default().push((place, one));
+            }
+        }
+        Self { list: Arc::clone(list), by_number, by_node }
+    }
+
+    /// Returns the job that processes call so.
+    pub(super) fn named(&self, id: &JobId) -> Option<&Job> {
+        self.list.jobs.get(*self.by_number.get(id)?)
+    }
+
+    /// Returns the jobs of a node, with what each has there.
+    pub(super) fn on(&self, node: &NodeName) -> impl Iterator<Item = (&Job, &Allocation)> {
+        let places = self.by_node.get(node).into_iter().flatten();
+        places.filter_map(|(place, one)| {
+            let job = self.list.jobs.get(*place)?;
+            Some((job, job.allocations.get(*one)?))
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! What is odd or broken about one device of a job, in words.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::Device;
+use crate::view::condition::flags;
+use crate::view::job::sheet::{Measure, Sheet};
+use crate::view::line::Tone;
+use crate::view::picture::{Picture, device_fault};
+
+/// So many are told at most.
+const MOST: usize = 32;
+/// A clock below this part of its highest is worth a word.
+const SLOW_CLOCK: f32 = 0.9;
+
+/// One device that is worth a look.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finding {
+    /// `gpu02:3`.
+    pub(crate) device: String,
+    /// Why.
+    pub(crate) words: String,
+    pub(crate) tone: Tone,
+    /// How far its utilization is below that of its peers.
+    lag: f32,
+}
+
+/// What of a device does not fit: the measure, its own value, the usual one.
+type Oddity = (Measure, f32, f32);
+
+/// What does not fit, by row and cell.
+pub(super) type Odd = BTreeMap<(usize, usize), Vec<Oddity>>;
+
+/// Tells of the devices at these places (row and cell), the worst first.
+pub(super) fn findings(
+    picture: &Picture,
+    sheet: &Sheet,
+    odd: &Odd,
+    marked: &BTreeSet<(usize, usize)>,
+) -> Vec<Finding> {
+    let tell = |at: &(usize, usize)| {
+        let row = sheet.rows.get(at.0)?;
+        let cell = row.cells.get(at.1)?;
+        let device = row.node(picture)?.devices.get(cell.device)?;
+        let odd = odd.get(at).map_or(&[][..], Vec::as_slice);
+        let lag = odd.iter().find(|(measure, _, _)| *measure == Measure::Utilization);
+        let is_bad = device.fault.is_some() || device.ecc_uncorrected.get().is_some_and(|n| n > 0);
+        Some(Finding {
+            device: sheet.name(*at, u16::MAX)?,
+            words: words(device, odd),
+            tone: if is_bad { Tone::Bad } else { Tone::Warn },
+            lag: lag.map_or(0.0, |(_, own, usual)| usual - own),
+        })
+    };
+    let mut all: Vec<Finding> = marked.iter().filter_map(tell).collect();
+    all.sort_by(|one, other| {
+        (other.tone == Tone::Bad).cmp(&(one.tone == Tone::Bad)).then(other.lag.total_cmp(&one.lag))
+    });
+    all.truncate(MOST);
+    all
+}
+
+fn words(device: &Device, odd: &[Oddity]) -> String {
+    if let Some(fault) = &device.fault {
+        return device_fault(fault);
+    }
+    let mut words: Vec<String> = odd
+        .iter()
+        .enumerate()
+        .map(|(place, (measure, own, usual))| {
+            let (own, usual) = (measure.write(*own), measure.write(*usual));
+            let peers = if place == 0 { "its peers" } else { "they" };
+            match measure {
+                Measure::Utilization => format!("works {own}, {peers} {usual}"),
+                Measure::Memory => format!("holds {own}, {peers} {usual}"),
+                Measure::Power => format!("draws {own}, {peers} {usual}"),
+                Measure::Temperature => format!("is at {own}, {peers} at {usual}"),
+            }
+        })
+        .collect();
+    let throttle = device.throttle.get();
+    let is_slowed = throttle
+        .is_some_and(|why| why.is_thermal() || why.is_power_brake() || why.is_hardware_slowdown());
+    if let Some(why) = throttle.filter(|_| is_slowed) {
+        words.push(why.text());
+    }
+    let clocks = device.sm_clock.get().zip(device.sm_clock_max.get());
+    let clocks = clocks.map(|(now, most)| (now.get(), most.get()));
+    if let Some((now, most)) = clocks.filter(|(now, most)| is_slow(*now, *most))
+        && !words.is_empty()
+    {
+        words.push(format!("SM clock {now} of {most} MHz"));
+    }
+    if let Some(errors) = device.ecc_uncorrected.get().filter(|errors| *errors > 0) {
+        words.push(format!("{errors} uncorrected memory errors"));
+    }
+    if words.is_empty() {
+        words.extend(flags(device).into_iter().map(|(word, _)| word));
+    }
+    words.join(" · ")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "clocks are small")]
+fn is_slow(now: u32, most: u32) -> bool {
+    (now as f32) < most as f32 * SLOW_CLOCK
+}

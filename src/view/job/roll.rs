@@ -1,0 +1,133 @@
+//! The jobs of a picture: those a scheduler lists, and those that only processes tell of.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::fleet::{Fleet, Held, Ledger, Node};
+use crate::model::{Allocation, Allotment, Job, JobId, JobState, NodeName};
+use crate::time::Timestamp;
+use crate::view::picture::Picture;
+
+/// Every job that has nodes, in the order in which one steps through them.
+#[derive(Debug, Default)]
+pub(crate) struct Roll {
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// One job.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) job: Job,
+    /// What it has on each node, allocation by allocation.
+    pub(crate) parts: Vec<Part>,
+    /// A scheduler lists it; else its processes are all that is known of it.
+    pub(crate) is_listed: bool,
+    /// The filter takes one of its nodes.
+    pub(crate) is_shown: bool,
+}
+
+/// What a job has on one node.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// The place of the node in the fleet; none when it is not watched.
+    pub(crate) place: Option<usize>,
+    /// The filter takes the node.
+    pub(crate) is_shown: bool,
+    pub(crate) held: Held,
+}
+
+impl Roll {
+    /// Works it out; at thousands of nodes this is not for every frame.
+    pub(crate) fn of(picture: &Picture) -> Self {
+        let fleet = &picture.fleet;
+        let ledger = Ledger::of(fleet);
+        let places = Places::of(picture);
+        let listed = fleet.jobs.iter().flat_map(|list| list.on_nodes()).cloned();
+        let told = told_by_processes(fleet, &ledger, &places);
+        let listed = listed.map(|job| entry(job, true, &ledger, &places));
+        let told = told.into_iter().map(|job| entry(job, false, &ledger, &places));
+        Self { entries: listed.chain(told).collect() }
+    }
+
+    /// Returns the jobs one steps through.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.is_shown)
+    }
+
+    /// Returns a job.
+    pub(crate) fn entry(&self, id: &JobId) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.job.id == *id)
+    }
+}
+
+/// Where nodes stand in the fleet, and which of them the filter takes.
+struct Places<'a> {
+    by_name: BTreeMap<&'a NodeName, usize>,
+    shown: Option<BTreeSet<usize>>,
+}
+
+impl<'a> Places<'a> {
+    fn of(picture: &'a Picture) -> Self {
+        let named = picture.fleet.nodes.iter().map(|node| &node.name).zip(0..);
+        let shown = (!picture.filter.is_empty()).then(|| picture.shown.iter().copied().collect());
+        Self { by_name: named.collect(), shown }
+    }
+
+    fn takes(&self, place: Option<usize>) -> bool {
+        let Some(shown) = &self.shown else { return true };
+        place.is_some_and(|place| shown.contains(&place))
+    }
+}
+
+fn entry(job: Job, is_listed: bool, ledger: &Ledger<'_>, places: &Places<'_>) -> Entry {
+    let part = |allocation: &Allocation| {
+        let place = places.by_name.get(&allocation.node).copied();
+        Part { place, is_shown: places.takes(place), held: ledger.held(&job, allocation) }
+    };
+    let parts: Vec<Part> = job.allocations.iter().map(part).collect();
+    Entry { is_shown: parts.iter().any(|part| part.is_shown), parts, is_listed, job }
+}
+
+/// Makes jobs of what control groups of processes tell.
+fn told_by_processes(fleet: &Fleet, ledger: &Ledger<'_>, places: &Places<'_>) -> Vec<Job> {
+    let node = |name: &NodeName| fleet.nodes.get(*places.by_name.get(name)?);
+    let mut jobs: Vec<Job> = ledger
+        .unlisted()
+        .into_iter()
+        .map(|(id, uses)| {
+            let nodes: Vec<&Arc<Node>> = uses.iter().filter_map(|(name, _)| node(name)).collect();
+            let (user, starts_at) = told(&nodes, id);
+            let allocation = |(name, _): &(&NodeName, &[Arc<str>])| Allocation {
+                node: (*name).clone(),
+                devices: Allotment::Unsaid,
+            };
+            Job {
+                id: id.clone(),
+                shown_id: id.as_str().into(),
+                lasting_id: None,
+                name: "".into(),
+                user: user.unwrap_or_default(),
+                partition: "".into(),
+                account: None,
+                state: JobState::Running,
+                reason: None,
+                submitted_at: None,
+                starts_at,
+                ends_at: None,
+                limit: None,
+                node_count: u32::try_from(uses.len()).unwrap_or(u32::MAX),
+                allocations: uses.iter().map(allocation).collect(),
+            }
+        })
+        .collect();
+    jobs.sort_by_key(|job| job.id.as_str().parse::<u64>().unwrap_or(u64::MAX));
+    jobs
+}
+
+/// Returns whose processes they are, and when the first of them began.
+fn told(nodes: &[&Arc<Node>], job: &JobId) -> (Option<Arc<str>>, Option<Timestamp>) {
+    let processes = nodes.iter().flat_map(|node| node.processes.iter());
+    let mut own = processes.filter(|process| process.statics.job.as_ref() == Some(job)).peekable();
+    let user = own.peek().and_then(|process| process.statics.user.known()).map(Arc::clone);
+    (user, own.filter_map(|process| process.started_at.get()).min())
+}

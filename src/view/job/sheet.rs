@@ -1,0 +1,304 @@
+//! One job in numbers: its nodes, its devices there and no others, how they spread, and what is odd.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::fleet::{Basis, Node};
+use crate::model::{Allocation, Allotment, Device, Job, NodeName};
+use crate::nodeset;
+use crate::view::condition::{Standing, flags};
+use crate::view::job::finding::{Finding, Odd, findings};
+use crate::view::job::roll::{Entry, Part};
+use crate::view::job::spread::{Slack, Spread};
+use crate::view::line::{cut, width_of};
+use crate::view::number::{amount_of_gib, gib, share};
+use crate::view::picture::Picture;
+
+/// Columns of a node's name among what is odd.
+const SHORT: u16 = 19;
+
+/// What a number in the table is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// Percent of time.
+    #[default]
+    Utilization,
+    /// GiB in use.
+    Memory,
+    /// Watts.
+    Power,
+    /// Degrees.
+    Temperature,
+}
+
+impl Measure {
+    /// All of them, in the order in which one turns through them.
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Utilization, Self::Memory, Self::Power, Self::Temperature];
+
+    /// Returns what stands above its numbers.
+    pub(crate) const fn caption(self) -> &'static str {
+        match self {
+            Self::Utilization => "utilization of each device, %",
+            Self::Memory => "memory in use of each device, GiB",
+            Self::Power => "power of each device, W",
+            Self::Temperature => "temperature of each device, °",
+        }
+    }
+
+    /// Returns the one after it.
+    pub(crate) const fn next(self) -> Self {
+        match self {
+            Self::Utilization => Self::Memory,
+            Self::Memory => Self::Power,
+            Self::Power => Self::Temperature,
+            Self::Temperature => Self::Utilization,
+        }
+    }
+
+    /// Reads it off a device.
+    pub(crate) fn of(self, device: &Device) -> Option<f32> {
+        #[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
+        let memory = || device.memory_used.get().map(|bytes| gib(bytes) as f32);
+        match self {
+            Self::Utilization => share(device.utilization),
+            Self::Memory => memory(),
+            Self::Power => device.power.get().map(crate::model::Watts::get),
+            Self::Temperature => device.temperature.get().map(crate::model::Celsius::get),
+        }
+    }
+
+    /// Writes one with its unit, in at most 6 columns.
+    pub(crate) fn write(self, value: f32) -> String {
+        match self {
+            Self::Utilization => format!("{value:.0}%"),
+            Self::Memory => amount_of_gib(f64::from(value)),
+            Self::Power => format!("{value:.0} W"),
+            Self::Temperature => format!("{value:.0}°"),
+        }
+    }
+
+    const fn slack(self) -> Option<Slack> {
+        match self {
+            Self::Utilization => Some(Slack::Fixed(20.0)),
+            Self::Memory | Self::Power => Some(Slack::Part(0.25)),
+            // Racks are warmer at the top: that is no oddity of a job.
+            Self::Temperature => None,
+        }
+    }
+}
+
+/// One job, worked out once for a picture.
+#[derive(Debug)]
+pub(crate) struct Sheet {
+    pub(crate) job: Job,
+    pub(crate) is_listed: bool,
+    /// Who says which devices are its own; none when nobody does.
+    pub(crate) basis: Option<Basis>,
+    /// What its devices are called; a device stands in the column of its name.
+    pub(crate) columns: Vec<String>,
+    /// Its nodes that the filter takes.
+    pub(crate) rows: Vec<Row>,
+    /// The widest name of them.
+    pub(crate) name: u16,
+    /// On some of them words stand in place of numbers.
+    pub(crate) has_words: bool,
+    /// Nodes the filter hides.
+    pub(crate) hidden: usize,
+    /// Nodes whose numbers are not fresh, and so left out of the sums; folded.
+    pub(crate) left_out: Option<(usize, String)>,
+    /// Devices behind the spreads.
+    pub(crate) fresh_devices: usize,
+    /// All its devices, as far as they are known.
+    pub(crate) devices: usize,
+    spreads: Vec<(Measure, Spread)>,
+    /// The devices that do not fit, by name.
+    odd: Vec<(Measure, Vec<String>)>,
+    /// What is odd or broken, the worst first.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// One node of a job.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) name: NodeName,
+    /// Its place in the fleet; none when it is not watched.
+    pub(crate) place: Option<usize>,
+    pub(crate) is_fresh: bool,
+    /// Nobody says which devices it has there.
+    pub(crate) is_untold: bool,
+    /// The job's devices there.
+    pub(crate) cells: Vec<Cell>,
+}
+
+impl Row {
+    /// Returns the node, when it is watched.
+    pub(crate) fn node<'a>(&self, picture: &'a Picture) -> Option<&'a Node> {
+        picture.fleet.nodes.get(self.place?).map(|node| &**node)
+    }
+}
+
+/// One device of a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cell {
+    pub(crate) column: usize,
+    /// Its place in the node's list.
+    pub(crate) device: usize,
+    /// There is something to look at.
+    pub(crate) is_marked: bool,
+}
+
+/// What a device is called among those of its node: its number, that of its slice, and which of
+/// those that are called the same.
+type Label = (u32, Option<u32>, usize);
+
+impl Sheet {
+    /// Works it out.
+    pub(crate) fn of(picture: &Picture, entry: &Entry) -> Self {
+        let parts = || entry.job.allocations.iter().zip(&entry.parts).filter(|(_, p)| p.is_shown);
+        let labelled: Vec<Vec<(Label, usize)>> =
+            parts().map(|(_, part)| labels(picture, part)).collect();
+        let labels: BTreeSet<Label> = labelled.iter().flatten().map(|(label, _)| *label).collect();
+        let columns: BTreeMap<Label, usize> = labels.into_iter().zip(0..).collect();
+        let rows = parts().zip(&labelled).map(|((allocation, part), labelled)| {
+            let node = part.place.and_then(|place| picture.fleet.nodes.get(place));
+            let cell = |(label, device): &(Label, usize)| Cell {
+                column: columns.get(label).copied().unwrap_or(0),
+                device: *device,
+                is_marked: false,
+            };
+            Row {
+                name: allocation.node.clone(),
+                place: part.place,
+                is_fresh: node.is_some_and(|node| Standing::of(node, picture.now).is_fresh()),
+                is_untold: part.held.devices.is_none(),
+                cells: labelled.iter().map(cell).collect(),
+            }
+        });
+        let rows: Vec<Row> = rows.collect();
+        let stale: Vec<&str> =
+            rows.iter().filter(|row| !row.is_fresh).map(|row| row.name.label()).collect();
+        let count = |row: &Row| row.cells.len();
+        // A node that has not shown its devices holds as many as it was asked for.
+        let given = |(row, allocation): (&Row, &Allocation)| match &allocation.devices {
+            Allotment::Places(places) if row.is_untold => places.len(),
+            Allotment::Count(count) if row.is_untold => usize::try_from(*count).unwrap_or(0),
+            Allotment::Places(_) | Allotment::Count(_) | Allotment::Nothing | Allotment::Unsaid => {
+                row.cells.len()
+            }
+        };
+        let allocations = parts().map(|(allocation, _)| allocation);
+        let devices = rows.iter().zip(allocations).map(given).sum();
+        let mut sheet = Self {
+            job: entry.job.clone(),
+            is_listed: entry.is_listed,
+            basis: entry.parts.iter().find_map(|part| part.held.basis),
+            columns: columns.keys().map(|label| written(*label)).collect(),
+            hidden: entry.parts.len() - rows.len(),
+            left_out: (!stale.is_empty()).then(|| (stale.len(), nodeset::fold(stale))),
+            fresh_devices: rows.iter().filter(|row| row.is_fresh).map(count).sum(),
+            devices,
+            name: rows.iter().map(|row| width_of(row.name.label())).max().unwrap_or(0),
+            has_words: rows.iter().any(|row| row.cells.is_empty()),
+            rows,
+            spreads: Vec::new(),
+            odd: Vec::new(),
+            findings: Vec::new(),
+        };
+        sheet.judge(picture);
+        sheet
+    }
+
+    /// Returns how a measure spreads over its fresh devices.
+    pub(crate) fn spread(&self, measure: Measure) -> Option<&Spread> {
+        self.spreads.iter().find(|(own, _)| *own == measure).map(|(_, spread)| spread)
+    }
+
+    /// Names the devices that do not fit, the one that fits least first.
+    pub(crate) fn odd(&self, measure: Measure) -> Option<&[String]> {
+        self.odd.iter().find(|(own, _)| *own == measure).map(|(_, names)| names.as_slice())
+    }
+
+    /// Names a device by its row and cell: `gpu02:3`; the node in so many columns.
+    pub(super) fn name(&self, (row, cell): (usize, usize), most: u16) -> Option<String> {
+        let row = self.rows.get(row)?;
+        let column = self.columns.get(row.cells.get(cell)?.column)?;
+        Some(format!("{}:{column}", cut(row.name.label(), most)))
+    }
+
+    /// Works out spreads and what is odd, and marks it.
+    fn judge(&mut self, picture: &Picture) {
+        let mut odd: Odd = Odd::new();
+        for measure in Measure::ALL {
+            let mut values = Vec::new();
+            let mut places = Vec::new();
+            for (row, own) in self.rows.iter().enumerate().filter(|(_, row)| row.is_fresh) {
+                let Some(node) = own.node(picture) else { continue };
+                for (place, cell) in own.cells.iter().enumerate() {
+                    let device = node.devices.get(cell.device);
+                    if let Some(value) = device.and_then(|device| measure.of(device)) {
+                        values.push(value);
+                        places.push((row, place));
+                    }
+                }
+            }
+            let slack = measure.slack().unwrap_or(Slack::Fixed(f32::INFINITY));
+            let Some(spread) = Spread::of(&values, slack) else { continue };
+            let names =
+                spread.odd.iter().filter_map(|place| self.name(*places.get(*place)?, SHORT));
+            self.odd.push((measure, names.collect()));
+            for place in &spread.odd {
+                let own = places.get(*place).zip(values.get(*place));
+                if let Some((place, value)) = own {
+                    odd.entry(*place).or_default().push((measure, *value, spread.median));
+                }
+            }
+            self.spreads.push((measure, spread));
+        }
+        let mut flagged: Vec<(usize, usize)> = Vec::new();
+        for (row, own) in self.rows.iter().enumerate().filter(|(_, row)| row.is_fresh) {
+            let Some(node) = own.node(picture) else { continue };
+            for (place, cell) in own.cells.iter().enumerate() {
+                let device = node.devices.get(cell.device);
+                if device.is_some_and(|device| !flags(device).is_empty()) {
+                    flagged.push((row, place));
+                }
+            }
+        }
+        let marked: BTreeSet<_> = odd.keys().copied().chain(flagged).collect();
+        self.findings = findings(picture, self, &odd, &marked);
+        for (row, place) in marked {
+            let cell = self.rows.get_mut(row).and_then(|row| row.cells.get_mut(place));
+            if let Some(cell) = cell {
+                cell.is_marked = true;
+            }
+        }
+    }
+}
+
+/// Names the devices a job has on a node, in the order of the node's list.
+fn labels(picture: &Picture, part: &Part) -> Vec<(Label, usize)> {
+    let node = part.place.and_then(|place| picture.fleet.nodes.get(place));
+    let (Some(node), Some(held)) = (node, &part.held.devices) else { return Vec::new() };
+    let number = |device: &Device, place: usize| {
+        device.index.get().unwrap_or_else(|| u32::try_from(place).unwrap_or(u32::MAX))
+    };
+    let mut labels: Vec<(Label, usize)> = Vec::new();
+    for (place, device) in node.devices.iter().enumerate() {
+        if !held.contains(&device.uuid) {
+            continue;
+        }
+        let whole = device.parent.as_ref().and_then(|parent| {
+            let at = node.devices.iter().position(|other| other.uuid == *parent)?;
+            Some(number(node.devices.get(at)?, at))
+        });
+        let own = number(device, place);
+        let (number, slice) = whole.map_or((own, None), |whole| (whole, Some(own)));
+        let same = labels.iter().filter(|((one, other, _), _)| (*one, *other) == (number, slice));
+        labels.push(((number, slice, same.count()), place));
+    }
+    labels
+}
+
+fn written((number, slice, _): Label) -> String {
+    slice.map_or_else(|| number.to_string(), |slice| format!("{number}.{slice}"))
+}

@@ -1,0 +1,147 @@
+//! The mean utilization of a job's devices over the last minutes, second by second.
+
+use std::collections::VecDeque;
+
+use crate::fleet::{Fleet, Metric};
+use crate::model::JobId;
+use crate::time::Timestamp;
+use crate::view::job::sheet::Sheet;
+
+/// Seconds that are kept: as long as nodes remember.
+pub(crate) const SECONDS: usize = 300;
+/// Seconds that are worked out again, since samples come late.
+const LATE: i64 = 3;
+
+/// The means of one job.
+///
+/// Each second is worked out once and a few times more: a thousand nodes remember millions of points.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Track {
+    job: Option<JobId>,
+    /// The second of the last mean.
+    until: i64,
+    means: VecDeque<Option<f32>>,
+}
+
+impl Track {
+    /// Goes on to a moment.
+    pub(crate) fn follow(&mut self, fleet: &Fleet, sheet: &Sheet, now: Timestamp) {
+        let second = now.as_micros().div_euclid(1_000_000);
+        let span = i64::try_from(SECONDS).unwrap_or(i64::MAX);
+        let passed = second - self.until;
+        if self.job.as_ref() != Some(&sheet.job.id) || passed < 0 || passed >= span {
+            *self = Self { job: Some(sheet.job.id.clone()), ..Self::default() };
+        }
+        let count = if self.means.is_empty() { span } else { (passed + LATE).min(span) };
+        let count = usize::try_from(count).unwrap_or(SECONDS);
+        let revised = count.saturating_sub(usize::try_from(passed).unwrap_or(0));
+        self.means.truncate(self.means.len().saturating_sub(revised));
+        self.means.extend(means(fleet, sheet, now, count));
+        let excess = self.means.len().saturating_sub(SECONDS);
+        self.means.drain(..excess);
+        self.until = second;
+    }
+
+    /// Returns the last seconds in so many columns, and how many seconds a column stands for.
+    ///
+    /// Columns begin at whole multiples of that, so that they do not change while they move on.
+    pub(crate) fn columns(&self, count: usize) -> (Vec<Option<f32>>, usize) {
+        let each = SECONDS.div_ceil(count.max(1));
+        let width = i64::try_from(each).unwrap_or(1);
+        let first = self.until - i64::try_from(self.means.len()).unwrap_or(0) + 1;
+        let last = self.until.div_euclid(width);
+        let mut sums = vec![(0.0_f32, 0.0_f32); count];
+        for (mean, second) in self.means.iter().zip(first..) {
+            let back = usize::try_from(last - second.div_euclid(width)).unwrap_or(usize::MAX);
+            let place = count.checked_sub(back.saturating_add(1));
+            if let (Some(mean), Some(sum)) = (mean, place.and_then(|place| sums.get_mut(place))) {
+                *sum = (sum.0 + mean, sum.1 + 1.0);
+            }
+        }
+        (sums.into_iter().map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect(), each)
+    }
+}
+
+fn means(fleet: &Fleet, sheet: &Sheet, now: Timestamp, count: usize) -> Vec<Option<f32>> {
+    let mut sums = vec![(0.0_f32, 0.0_f32); count];
+    for row in &sheet.rows {
+        let Some(node) = row.place.and_then(|place| fleet.nodes.get(place)) else { continue };
+        for cell in &row.cells {
+            let Some(device) = node.devices.get(cell.device) else { continue };
+            let points = node.history.last(&device.uuid, Metric::Utilization, now, count);
+            for (sum, point) in sums.iter_mut().zip(points) {
+                if let Some(point) = point {
+                    *sum = (sum.0 + point, sum.1 + 1.0);
+                }
+            }
+        }
+    }
+    sums.into_iter().map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::Node;
+    use crate::model::{Allocation, Allotment, Device, Job, JobList, NodeName, Percent};
+    use crate::view::picture::Picture;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    /// A job of two devices, of which one always works and the other has worked until second 1000.
+    fn picture(second: i64) -> Picture {
+        let mut node = Node::new(NodeName::new("a").unwrap(), Duration::from_secs(300));
+        node.devices = ["GPU-1", "GPU-2", "GPU-3"]
+            .map(|uuid| Device { uuid: uuid.into(), ..Device::default() })
+            .to_vec();
+        for now in 900..=second {
+            for (uuid, share) in [("GPU-1", 90), ("GPU-2", if now < 1_000 { 70 } else { 10 })] {
+                let share = Percent::of(share, 100).unwrap();
+                node.history.record(&uuid.into(), Metric::Utilization, at(now), share);
+            }
+            let other = Percent::of(1, 100).unwrap();
+            node.history.record(&"GPU-3".into(), Metric::Utilization, at(now), other);
+        }
+        let devices = Allotment::Places([0, 1].into());
+        let allocation = Allocation { node: node.name.clone(), devices };
+        let job = Job { allocations: [allocation].into(), ..Job::example("7") };
+        let list = JobList { jobs: vec![job], ..JobList::default() };
+        let fleet = Fleet::new(vec![Arc::new(node)].into());
+        Picture::new(Fleet { jobs: Some(Arc::new(list)), ..fleet }, at(second))
+    }
+
+    fn followed(seconds: &[i64]) -> Track {
+        let mut track = Track::default();
+        for second in seconds {
+            let picture = picture(*second);
+            let sheet = Sheet::of(&picture, &picture.roll().entries[0]);
+            track.follow(&picture.fleet, &sheet, picture.now);
+        }
+        track
+    }
+
+    #[test]
+    fn a_track_followed_step_by_step_is_the_one_worked_out_at_once() {
+        let once = followed(&[1_050]);
+        for steps in [&[1_000, 1_001, 1_002, 1_010, 1_050][..], &[1_050, 1_050], &[1_060, 1_050]] {
+            assert_eq!(followed(steps).means, once.means, "{steps:?}");
+        }
+        assert_eq!(once.means.len(), SECONDS);
+    }
+
+    #[test]
+    fn columns_are_means_of_the_job_s_own_devices_and_gaps_stay_gaps() {
+        let (columns, each) = followed(&[1_049]).columns(30);
+        assert_eq!((columns.len(), each), (30, 10));
+        let rounded = |place: usize| columns[place].map(f32::round);
+        assert_eq!([rounded(29), rounded(25)], [Some(50.0); 2]);
+        assert_eq!([rounded(24), rounded(15)], [Some(80.0); 2]);
+        assert_eq!(rounded(14), None);
+        assert_eq!(followed(&[1_049]).columns(0).0, []);
+    }
+}

@@ -1,0 +1,83 @@
+//! Jobs that wait for their turn; and where no job has nodes, why.
+
+use jiff::tz::TimeZone;
+
+use crate::model::{Job, JobList};
+use crate::time::Timestamp;
+use crate::view::line::{Line, Tone};
+use crate::view::number::{age, running};
+use crate::view::picture::Picture;
+
+/// Stands in place of the list while no job has nodes: why, what to do, and the jobs that wait.
+pub(crate) fn empty(
+    picture: &Picture,
+    list: &JobList,
+    zone: &TimeZone,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    let mut lines: Vec<Line> =
+        list.emptiness().map(|sentence| Line::of(sentence, Tone::Plain)).into_iter().collect();
+    lines.extend(list.notes.iter().map(|note| Line::of(&**note, Tone::Warn)));
+    if list.waiting().next().is_some() {
+        lines.push(Line::new());
+    }
+    let room = height.saturating_sub(lines.len());
+    lines.extend(self::lines(picture, list, zone, width, room));
+    lines.into_iter().take(height).map(|line| line.cut(width)).collect()
+}
+
+/// The jobs that wait, below their titles; nothing when none does.
+pub(crate) fn lines(
+    picture: &Picture,
+    list: &JobList,
+    zone: &TimeZone,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    let waiting = list.waiting().count();
+    if waiting == 0 {
+        return Vec::new();
+    }
+    let head = Line::new().left("WAITING", 16, Tone::Faint).left("NAME", 24, Tone::Faint);
+    let mut lines = vec![head.left("WHY", 28, Tone::Faint).text("EXPECTED", Tone::Faint)];
+    let room = height.saturating_sub(lines.len());
+    let shown = if waiting > room { room.saturating_sub(1) } else { waiting };
+    lines.extend(list.waiting().take(shown).map(|job| waiting_line(job, picture.now, zone)));
+    if waiting > shown && room > 0 {
+        lines.push(Line::of(format!("and {} more", waiting - shown), Tone::Faint));
+    }
+    lines.into_iter().take(height).map(|line| line.cut(width)).collect()
+}
+
+fn waiting_line(job: &Job, now: Timestamp, zone: &TimeZone) -> Line {
+    let line = Line::new().left(&job.shown_id, 15, Tone::Strong).gap(1);
+    let line = line.left(&job.name, 23, Tone::Plain).gap(1);
+    let reason = job.reason.as_deref().unwrap_or("–");
+    line.left(reason, 27, Tone::Plain).gap(1).text(expected(job, now, zone), Tone::Faint)
+}
+
+/// Says when a job is expected to begin.
+fn expected(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
+    let moment =
+        job.starts_at.and_then(|at| jiff::Timestamp::from_microsecond(at.as_micros()).ok());
+    let (Some(at), Some(moment)) = (job.starts_at, moment) else {
+        return "no expected start".to_owned();
+    };
+    let clock = moment.to_zoned(zone.clone()).strftime("%a %H:%M").to_string();
+    if at <= now {
+        format!("{clock}, any moment")
+    } else {
+        format!("{clock}, in {}", running(at.since(now)))
+    }
+}
+
+/// Says how old the list of jobs is.
+pub(crate) fn list_age(list: &JobList, now: Timestamp) -> Option<String> {
+    list.at.map(|at| format!("list {} old", age(now.since(at))))
+}
+
+/// Says why there is no newer list.
+pub(crate) fn list_problem(list: &JobList) -> Option<&str> {
+    list.problem.as_ref().map(|problem| &*problem.sentence)
+}

@@ -1,0 +1,421 @@
+//! Who holds what on the nodes that are shown: one account a user, worked out once for a picture.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::fleet::Node;
+use crate::model::{Absence, Bytes, Device, DeviceUse, JobId};
+use crate::view::condition::Standing;
+use crate::view::navigation::{Spot, uses};
+use crate::view::picture::Picture;
+
+/// A device below this share does nothing worth the name.
+const ACTIVE_PERCENT: f32 = 5.0;
+
+/// Who holds something.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Who {
+    /// Somebody with a name.
+    Named(Arc<str>),
+    /// Somebody whose number is all that is known.
+    Number(u32),
+    /// The owner of processes that say nothing of him.
+    Unknown,
+    /// The owners of processes that nodes hide from us.
+    Hidden,
+}
+
+impl Who {
+    /// Returns what to call him.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Named(name) => name.to_string(),
+            Self::Number(number) => format!("uid {number}"),
+            Self::Unknown => "unknown".to_owned(),
+            Self::Hidden => "hidden".to_owned(),
+        }
+    }
+
+    /// Says whether it is somebody we can name.
+    pub(crate) const fn is_known(&self) -> bool {
+        matches!(self, Self::Named(_) | Self::Number(_))
+    }
+}
+
+/// What one user holds. Sums are over fresh nodes only.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Account {
+    /// Devices given to him, or used by his processes; a device of two users counts for both.
+    pub(crate) devices: usize,
+    /// Those of them that work.
+    pub(crate) busy: usize,
+    /// Those of them that do nothing.
+    pub(crate) idle: usize,
+    /// Memory of devices that his processes hold; none when no driver says.
+    pub(crate) memory: Option<Bytes>,
+    /// Power of his devices in watts; what is shared is shared out evenly.
+    pub(crate) power: Option<f32>,
+    /// Processes that use a device.
+    pub(crate) processes: usize,
+    /// His jobs.
+    pub(crate) jobs: BTreeSet<JobId>,
+    /// Where he is.
+    pub(crate) nodes: Vec<Stay>,
+    /// Nodes of these that are fresh.
+    pub(crate) fresh: usize,
+}
+
+/// A user on a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Stay {
+    /// The place of the node in the fleet.
+    pub(crate) place: usize,
+    pub(crate) is_fresh: bool,
+    /// Devices held there.
+    pub(crate) devices: usize,
+    /// His uses of devices there: the place in the node's list and what it is.
+    pub(crate) uses: Vec<(usize, Spot)>,
+}
+
+/// All users.
+#[derive(Debug, Default)]
+pub(crate) struct Crew {
+    pub(crate) accounts: Vec<(Who, Account)>,
+    /// Devices of fresh nodes.
+    pub(crate) devices: usize,
+    /// Those of them that somebody holds.
+    pub(crate) held: usize,
+    /// Power of those devices in watts.
+    pub(crate) power: Option<f32>,
+    /// Nodes that are fresh, and all.
+    pub(crate) nodes: (usize, usize),
+}
+
+/// What a scheduler gave to whom: the job, and devices of one node.
+type Given = (Who, JobId, Vec<Arc<str>>);
+
+/// Who holds the devices of one node, device by device.
+type Holders = BTreeMap<Arc<str>, BTreeSet<Who>>;
+
+impl Crew {
+    /// Works it out; at thousands of nodes this is not for every frame.
+    pub(crate) fn of(picture: &Picture) -> Self {
+        let mut crew = Self::default();
+        let mut accounts: BTreeMap<Who, Account> = BTreeMap::new();
+        let mut given = given(picture);
+        for place in &picture.shown {
+            let Some(node) = picture.fleet.nodes.get(*place) else { continue };
+            if picture.fleet.same_as.contains_key(&node.name) {
+                continue;
+            }
+            let is_fresh = Standing::of(node, picture.now).is_fresh();
+            crew.nodes.1 += 1;
+            crew.nodes.0 += usize::from(is_fresh);
+            let given = given.remove(place).unwrap_or_default();
+            crew.visit(&mut accounts, (*place, node, is_fresh), given);
+        }
+        crew.accounts = accounts.into_iter().collect();
+        crew
+    }
+
+    /// Adds what is held on one node.
+    fn visit(
+        &mut self,
+        accounts: &mut BTreeMap<Who, Account>,
+        (place, node, is_fresh): (usize, &Node, bool),
+        given: Vec<Given>,
+    ) {
+        let whole = wholes(node);
+        let mut holders = Holders::new();
+        let mut stays: BTreeMap<Who, Stay> = BTreeMap::new();
+        let mut hold = |stays: &mut BTreeMap<Who, Stay>, who: &Who, device: &Arc<str>| {
+            let device = whole.get(device).unwrap_or(device);
+            let is_new = holders.entry(Arc::clone(device)).or_default().insert(who.clone());
+            let empty = || Stay { place, is_fresh, devices: 0, uses: Vec::new() };
+            let stay = stays.entry(who.clone()).or_insert_with(empty);
+            stay.devices += usize::from(is_new);
+        };
+        for (who, job, devices) in given {
+            accounts.entry(who.clone()).or_default().jobs.insert(job);
+            for device in &devices {
+                hold(&mut stays, &who, device);
+            }
+        }
+        for (at, spot) in uses(node) {
+            let Some(used) = node.uses.get(at) else { continue };
+            let Some(who) = owner(node, used) else { continue };
+            hold(&mut stays, &who, &used.device);
+            let account = accounts.entry(who.clone()).or_default();
+            account.jobs.extend(node.job_of(used.pid).cloned());
+            if is_fresh {
+                account.processes += 1;
+                if let Some(more) = used.memory.get() {
+                    let sum = account.memory.unwrap_or_default();
+                    account.memory = Some(Bytes(sum.0.saturating_add(more.0)));
+                }
+            }
+            if let Some(stay) = stays.get_mut(&who) {
+                stay.uses.push((at, spot));
+            }
+        }
+        for device in node.devices.iter().filter(|device| is_held_by_nobody_seen(device)) {
+            if !holders.contains_key(&device.uuid) {
+                hold_unseen(&mut holders, &mut stays, device, (place, is_fresh));
+            }
+        }
+        for (who, stay) in stays {
+            let account = accounts.entry(who).or_default();
+            account.fresh += usize::from(is_fresh);
+            account.nodes.push(stay);
+        }
+        if is_fresh {
+            self.share_out(accounts, node, &holders);
+        }
+    }
+
+    /// Counts the devices of a fresh node for those who hold them.
+    fn share_out(&mut self, accounts: &mut BTreeMap<Who, Account>, node: &Node, holders: &Holders) {
+        for device in node.devices.iter().filter(|device| device.parent.is_none()) {
+            self.devices += 1;
+            let power = device.power.get().map(crate::model::Watts::get);
+            if let Some(power) = power {
+                self.power = Some(self.power.unwrap_or_default() + power);
+            }
+            let Some(holders) = holders.get(&device.uuid) else { continue };
+            self.held += 1;
+            let share = device.utilization.get().map(crate::model::Percent::get);
+            let count = u16::try_from(holders.len()).unwrap_or(u16::MAX);
+            for who in holders {
+                let account = accounts.entry(who.clone()).or_default();
+                account.devices += 1;
+                account.busy += usize::from(share.is_some_and(|share| share >= ACTIVE_PERCENT));
+                account.idle += usize::from(share.is_some_and(|share| share < ACTIVE_PERCENT));
+                if let Some(power) = power {
+                    let own = account.power.unwrap_or_default() + power / f32::from(count.max(1));
+                    account.power = Some(own);
+                }
+            }
+        }
+    }
+
+    /// Returns a user's account.
+    pub(crate) fn account(&self, who: &Who) -> Option<&Account> {
+        let at = self.accounts.binary_search_by(|(own, _)| own.cmp(who)).ok()?;
+        self.accounts.get(at).map(|(_, account)| account)
+    }
+}
+
+impl Account {
+    /// Compares by a column, the most first.
+    pub(crate) fn compare(&self, other: &Self, column: &str) -> Ordering {
+        let memory = |account: &Self| account.memory.map(|bytes| bytes.0);
+        match column {
+            "busy" => other.busy.cmp(&self.busy),
+            "idle" => other.idle.cmp(&self.idle),
+            "mem" => memory(other).cmp(&memory(self)),
+            "power" => other.power.unwrap_or(-1.0).total_cmp(&self.power.unwrap_or(-1.0)),
+            "nodes" => other.nodes.len().cmp(&self.nodes.len()),
+            "jobs" => other.jobs.len().cmp(&self.jobs.len()),
+            "procs" => other.processes.cmp(&self.processes),
+            _ => other.devices.cmp(&self.devices),
+        }
+    }
+}
+
+/// Returns the devices a scheduler gave to users, node by node.
+fn given(picture: &Picture) -> BTreeMap<usize, Vec<Given>> {
+    let mut given: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+    if picture.fleet.jobs.is_none() {
+        return given;
+    }
+    for entry in picture.roll().entries.iter().filter(|entry| entry.is_listed) {
+        let who = Who::Named(Arc::clone(&entry.job.user));
+        for part in entry.parts.iter().filter(|part| part.is_shown) {
+            let (Some(place), Some(devices)) = (part.place, &part.held.devices) else { continue };
+            let own = (who.clone(), entry.job.id.clone(), devices.clone());
+            given.entry(place).or_default().push(own);
+        }
+    }
+    given
+}
+
+/// Returns the whole device of each slice.
+fn wholes(node: &Node) -> BTreeMap<Arc<str>, Arc<str>> {
+    let slices = node.devices.iter();
+    slices.filter_map(|one| Some((Arc::clone(&one.uuid), one.parent.clone()?))).collect()
+}
+
+/// Returns whose process it is; none when it has ended.
+fn owner(node: &Node, used: &DeviceUse) -> Option<Who> {
+    let seen = node.process(used.pid).map(|process| &*process.statics);
+    let unseen = node.unseen(used.pid);
+    if seen.is_none() && unseen.is_some_and(|one| one.why == Absence::Gone) {
+        return None;
+    }
+    let statics = seen.or_else(|| unseen.map(|one| &one.statics));
+    let named = statics.and_then(|statics| {
+        let name = statics.user.known().map(|name| Who::Named(Arc::clone(name)));
+        name.or_else(|| statics.uid.get().map(Who::Number))
+    });
+    Some(named.unwrap_or(if unseen.is_some() { Who::Hidden } else { Who::Unknown }))
+}
+
+/// Somebody holds the device, and no process of it is told.
+fn is_held_by_nobody_seen(device: &Device) -> bool {
+    device.parent.is_none()
+        && device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true))
+}
+
+fn hold_unseen(
+    holders: &mut Holders,
+    stays: &mut BTreeMap<Who, Stay>,
+    device: &Device,
+    (place, is_fresh): (usize, bool),
+) {
+    holders.entry(Arc::clone(&device.uuid)).or_default().insert(Who::Hidden);
+    let empty = || Stay { place, is_fresh, devices: 0, uses: Vec::new() };
+    stays.entry(Who::Hidden).or_insert_with(empty).devices += 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::{Fleet, Process, SourceState};
+    use crate::model::{
+        Allocation, Allotment, Job, JobList, Link, NodeName, Percent, ProcessKey, ProcessStatics,
+        Reading, Source, TpuDetails, UnseenProcess, Watts,
+    };
+    use crate::time::Timestamp;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    fn node(name: &str, devices: Vec<Device>, taken_at: Timestamp) -> Node {
+        let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+        node.link = Link::Up;
+        node.device_sources = vec![Source::host(); devices.len()].into();
+        node.devices = devices;
+        node.sources.push(SourceState {
+            source: Source::host(),
+            taken_at: Some(taken_at),
+            interval: Duration::from_secs(1),
+            fault: None,
+            absent: None,
+        });
+        node
+    }
+
+    fn device(uuid: &str, share: f32) -> Device {
+        Device {
+            uuid: uuid.into(),
+            utilization: Reading::judged(Percent::new(share)),
+            power: Reading::judged(Watts::new(300.0)),
+            ..Device::default()
+        }
+    }
+
+    fn using(node: &mut Node, device: &str, pid: u32) {
+        let used = DeviceUse {
+            device: device.into(),
+            pid,
+            memory: Reading::Known(Bytes(10)),
+            ..DeviceUse::default()
+        };
+        node.uses = node.uses.iter().cloned().chain([used]).collect();
+    }
+
+    fn seen(node: &mut Node, pid: u32, statics: ProcessStatics) {
+        let key = ProcessKey { pid, start_ticks: 1 };
+        let process = Process { key, statics: Arc::new(statics), ..Process::default() };
+        node.processes = node.processes.iter().cloned().chain([process]).collect();
+    }
+
+    fn named(user: &str) -> ProcessStatics {
+        ProcessStatics { user: Reading::Known(user.into()), ..ProcessStatics::default() }
+    }
+
+    fn crew(nodes: Vec<Node>, jobs: Option<JobList>) -> Arc<Crew> {
+        let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
+        let fleet = Fleet { jobs: jobs.map(Arc::new), ..Fleet::new(nodes.into()) };
+        Arc::clone(Picture::new(fleet, NOW).crew())
+    }
+
+    fn counts(crew: &Crew, who: &str) -> (usize, usize, usize) {
+        let found = crew.accounts.iter().find(|(own, _)| own.text() == who);
+        let account = &found.unwrap_or_else(|| panic!("no {who}")).1;
+        (account.devices, account.busy, account.idle)
+    }
+
+    #[test]
+    fn a_shared_device_counts_for_both_and_its_power_is_shared_out() {
+        let mut node = node("a", vec![device("GPU-1", 90.0), device("GPU-2", 1.0)], NOW);
+        using(&mut node, "GPU-1", 1);
+        using(&mut node, "GPU-1", 2);
+        using(&mut node, "GPU-2", 2);
+        seen(&mut node, 1, named("ada"));
+        seen(&mut node, 2, named("bob"));
+        let crew = crew(vec![node], None);
+        assert_eq!((crew.devices, crew.held, crew.power), (2, 2, Some(600.0)));
+        assert_eq!((counts(&crew, "ada"), counts(&crew, "bob")), ((1, 1, 0), (2, 1, 1)));
+        let power = |who: &str| crew.account(&Who::Named(who.into())).unwrap().power;
+        assert_eq!((power("ada"), power("bob")), (Some(150.0), Some(450.0)));
+    }
+
+    #[test]
+    fn slices_count_as_the_device_they_are_cut_from() {
+        let slice = |uuid: &str| Device { parent: Some("GPU-1".into()), ..device(uuid, 0.0) };
+        let devices = vec![device("GPU-1", 50.0), slice("MIG-1"), slice("MIG-2")];
+        let mut node = node("a", devices, NOW);
+        using(&mut node, "MIG-1", 1);
+        using(&mut node, "MIG-2", 1);
+        seen(&mut node, 1, named("ada"));
+        let crew = crew(vec![node], None);
+        assert_eq!((crew.devices, crew.held, counts(&crew, "ada")), (1, 1, (1, 1, 0)));
+    }
+
+    #[test]
+    fn those_nobody_can_name_are_told_apart() {
+        let mut node = node("a", vec![device("GPU-1", 90.0)], NOW);
+        for pid in 1..=4 {
+            using(&mut node, "GPU-1", pid);
+        }
+        let number = ProcessStatics { uid: Reading::Known(1_234), ..ProcessStatics::default() };
+        seen(&mut node, 1, number);
+        let unseen = |pid, why| UnseenProcess { pid, why, statics: ProcessStatics::default() };
+        node.unseen = [unseen(2, Absence::Hidden), unseen(3, Absence::Gone)].into();
+        let crew = crew(vec![node], None);
+        let told = crew.accounts.iter().map(|(who, own)| (who.text(), own.processes));
+        let found: Vec<_> = told.collect();
+        let wanted = [("uid 1234", 1), ("unknown", 1), ("hidden", 1)];
+        assert_eq!(found, wanted.map(|(who, count)| (who.to_owned(), count)));
+    }
+
+    #[test]
+    fn a_chip_held_by_nobody_we_see_is_held_by_somebody_hidden() {
+        let is_held = Reading::Known(true);
+        let tpu = Arc::new(TpuDetails { is_held, ..TpuDetails::default() });
+        let chip = Device { tpu: Some(tpu), ..device("tpu-1", 0.0) };
+        let crew = crew(vec![node("a", vec![chip], NOW)], None);
+        assert_eq!(counts(&crew, "hidden"), (1, 0, 1));
+    }
+
+    #[test]
+    fn what_a_scheduler_gave_is_held_and_what_is_old_counts_for_nothing() {
+        let fresh = node("a", vec![device("GPU-1", 0.0), device("GPU-2", 0.0)], NOW);
+        let long_ago = Timestamp::from_micros(0);
+        let mut old = node("b", vec![device("GPU-3", 90.0)], long_ago);
+        using(&mut old, "GPU-3", 1);
+        seen(&mut old, 1, named("bob"));
+        let devices = Allotment::Places([1].into());
+        let allocation = Allocation { node: fresh.name.clone(), devices };
+        let job = Job { allocations: [allocation].into(), ..Job::example("7") };
+        let jobs = JobList { jobs: vec![job], ..JobList::default() };
+        let crew = crew(vec![fresh, old], Some(jobs));
+        assert_eq!((crew.devices, crew.held, crew.nodes), (2, 1, (1, 2)));
+        assert_eq!((counts(&crew, "alice"), counts(&crew, "bob")), ((1, 0, 1), (0, 0, 0)));
+        let bob = crew.account(&Who::Named("bob".into())).unwrap();
+        assert_eq!((bob.fresh, bob.nodes.len(), bob.memory), (0, 1, None));
+    }
+}

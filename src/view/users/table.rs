@@ -1,0 +1,296 @@
+//! The user list as lines: a sum on top, then columns that never move.
+
+use crate::fleet::Node;
+use crate::model::{Bytes, Device};
+use crate::view::Scene;
+use crate::view::condition::{Standing, label};
+use crate::view::input::Click;
+use crate::view::line::{Line, Tone, UNKNOWN};
+use crate::view::number::{age, amount, or_unknown, percent, running, share};
+use crate::view::order::Order;
+use crate::view::users::COLUMNS;
+use crate::view::users::crew::{Account, Crew, Stay, Who};
+use crate::view::users::rows::{Row, Rows};
+
+/// The mark of what can be unfolded, and the gap behind it.
+const MARK: u16 = 2;
+
+/// Widths of the columns; 0 for one that has no room.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Columns {
+    name: u16,
+    gap: u16,
+    /// By the order of [`NAMES`].
+    widths: [u16; 9],
+    /// Columns behind the name.
+    all: u16,
+}
+
+/// The columns behind the name: how one sorts by them, what stands above them, and how wide they are.
+const NAMES: [(&str, &str, u16); 9] = [
+    ("devices", "DEVICES", 8),
+    ("devices", "FLEET", 10),
+    ("devices", "%", 3),
+    ("busy", "BUSY", 5),
+    ("idle", "IDLE", 5),
+    ("mem", "MEM", 7),
+    ("power", "POWER", 8),
+    ("nodes", "NODES", 6),
+    ("jobs", "JOBS", 5),
+];
+/// The one that is a bar.
+const BAR: usize = 1;
+/// In the order of their worth.
+const WORTH: [usize; 9] = [0, 4, 5, 3, 7, 6, 8, 2, 1];
+
+impl Columns {
+    /// Gives room to columns in the order of their worth.
+    pub(super) fn fit(rows: &Rows, width: u16) -> Self {
+        let gap = if width >= 100 { 2 } else { 1 };
+        let name = rows.name.clamp(4, (width / 3).clamp(4, 28));
+        let mut columns = Self { name, gap, ..Self::default() };
+        let mut room = width.saturating_sub(MARK + name);
+        for place in WORTH {
+            let wanted = NAMES.get(place).map_or(0, |(_, _, width)| *width);
+            if let Some(own) = columns.widths.get_mut(place)
+                && room >= wanted + gap
+            {
+                room -= wanted + gap;
+                *own = wanted;
+            }
+        }
+        if let Some(bar) = columns.widths.get_mut(BAR).filter(|bar| **bar > 0) {
+            *bar += (room / 2).min(30);
+        }
+        let used: u16 =
+            columns.widths.iter().filter(|width| **width > 0).map(|own| own + gap).sum();
+        columns.all = used;
+        columns
+    }
+
+    /// Returns the title line; a sign stands at the column by which rows are sorted.
+    pub(super) fn titles(&self, order: Order) -> Line {
+        let sign = if order.is_inverted { "↑" } else { "↓" };
+        let word = |name: &str, title: &str| {
+            let is_it = order.column == name && title != "FLEET" && title != "%";
+            if is_it { format!("{title}{sign}") } else { title.to_owned() }
+        };
+        let mut line = Line::new().gap(MARK);
+        line = line.left(&word("user", "USER"), self.name, Tone::Faint);
+        line = line.on_click(Click::Column("user"));
+        for (place, (name, title, _)) in NAMES.into_iter().enumerate() {
+            let width = self.widths.get(place).copied().unwrap_or(0);
+            if width == 0 {
+                continue;
+            }
+            line = line.gap(self.gap);
+            line = if place == BAR {
+                line.left(title, width, Tone::Faint)
+            } else {
+                line.right(&word(name, title), width, Tone::Faint)
+            };
+            line = line.on_click(Click::Column(name));
+        }
+        let is_shown = self
+            .widths
+            .iter()
+            .zip(NAMES)
+            .any(|(width, (name, _, _))| *width > 0 && name == order.column);
+        if is_shown || order.column == "user" {
+            return line;
+        }
+        let label = COLUMNS.iter().find(|column| column.name == order.column);
+        let label = label.map_or("", |column| column.label);
+        line.gap(2).text(format!("by {label}{sign}"), Tone::Faint)
+    }
+
+    fn cells(&self, cells: [Cell; 9]) -> Line {
+        let mut line = Line::new();
+        for (cell, width) in cells.into_iter().zip(self.widths) {
+            if width == 0 {
+                continue;
+            }
+            line = line.gap(self.gap);
+            line = match cell {
+                Cell::Text(text, tone) => line.right(&text, width, tone),
+                Cell::Bar(share) => line.bar(share, width, Tone::Mid),
+            };
+        }
+        line
+    }
+}
+
+/// What stands in a column.
+enum Cell {
+    Text(String, Tone),
+    Bar(Option<f32>),
+}
+
+impl Cell {
+    fn plain(text: impl Into<String>) -> Self {
+        Self::Text(text.into(), Tone::Plain)
+    }
+}
+
+/// Says how much of the fleet is held, and what the sums leave out.
+pub(super) fn summary(crew: &Crew, width: u16) -> Vec<Line> {
+    let (fresh, all) = crew.nodes;
+    let known = crew.accounts.iter().filter(|(who, _)| who.is_known()).count();
+    let word = |count: usize, word: &str| {
+        if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+    };
+    let mut line = Line::of(word(known, "user"), Tone::Strong)
+        .text(format!(" · {} of {} devices held", crew.held, crew.devices), Tone::Plain);
+    if let Some(power) = crew.power {
+        line = line.text(format!(" · {}", watts(power)), Tone::Plain);
+    }
+    if fresh < all {
+        let left_out = word(all - fresh, "node");
+        let words = format!(" · {left_out} not fresh, left out");
+        line = line.text(words, Tone::Warn);
+    }
+    for (who, account) in crew.accounts.iter().filter(|(who, _)| !who.is_known()) {
+        let words = match who {
+            Who::Hidden => format!("{} hidden", word(account.processes, "process")),
+            Who::Unknown | Who::Named(_) | Who::Number(_) => {
+                format!("{} of unknown users", word(account.processes, "process"))
+            }
+        };
+        let words = words.replace("processs", "processes");
+        line = line.text(format!(" · {words}"), Tone::Faint);
+    }
+    vec![line.cut(width)]
+}
+
+fn watts(power: f32) -> String {
+    match power {
+        power if power < 9_999.5 => format!("{power:.0} W"),
+        power if power < 99_950.0 => format!("{:.1} kW", power / 1e3),
+        power if power < 999_500.0 => format!("{:.0} kW", power / 1e3),
+        power => format!("{:.2} MW", power / 1e6),
+    }
+}
+
+/// Writes one row.
+pub(super) fn row(
+    scene: Scene<'_>,
+    crew: &Crew,
+    row: &Row,
+    columns: &Columns,
+    open: Option<&Who>,
+) -> Line {
+    match row {
+        Row::User { who } => {
+            let Some(account) = crew.account(who) else { return Line::new() };
+            user(crew, who, account, columns, open == Some(who))
+        }
+        Row::Node { who, stay, place } => {
+            let stay = crew.account(who).and_then(|account| account.nodes.get(*stay));
+            let node = scene.picture.fleet.nodes.get(*place);
+            stay.zip(node)
+                .map_or_else(Line::new, |(stay, known)| node_row(scene, known, stay, columns))
+        }
+        Row::Process { place, at, .. } => {
+            let node = scene.picture.fleet.nodes.get(*place);
+            node.map_or_else(Line::new, |node| process(scene, node, *at, columns))
+        }
+    }
+}
+
+fn user(crew: &Crew, who: &Who, account: &Account, columns: &Columns, is_open: bool) -> Line {
+    let part = |part: f32, whole: f32| (whole > 0.0).then(|| (part / whole * 100.0).min(100.0));
+    let count = |number: usize| u16::try_from(number).map_or(f32::from(u16::MAX), f32::from);
+    let share = part(count(account.devices), count(crew.devices));
+    let name_tone = if who.is_known() { Tone::Strong } else { Tone::Faint };
+    let front = Line::of(if is_open { "- " } else { "+ " }, Tone::Faint);
+    let front = front.left(&who.text(), columns.name, name_tone);
+    let nodes = if account.fresh == account.nodes.len() {
+        account.nodes.len().to_string()
+    } else {
+        format!("{}/{}", account.fresh, account.nodes.len())
+    };
+    let is_old = account.fresh == 0;
+    let number = |number: usize| if is_old { UNKNOWN.to_owned() } else { number.to_string() };
+    let idle_tone = if account.idle > 0 { Tone::Warn } else { Tone::Plain };
+    let cells = columns.cells([
+        Cell::plain(number(account.devices)),
+        Cell::Bar(share.filter(|_| !is_old)),
+        Cell::plain(percent(share.filter(|_| !is_old))),
+        Cell::plain(number(account.busy)),
+        Cell::Text(number(account.idle), idle_tone),
+        Cell::plain(or_unknown(account.memory, amount)),
+        Cell::plain(or_unknown(account.power, watts)),
+        Cell::plain(nodes),
+        Cell::plain(account.jobs.len().to_string()),
+    ]);
+    if is_old { front.then(cells.faded()) } else { front.then(cells) }
+}
+
+fn node_row(scene: Scene<'_>, node: &Node, stay: &Stay, columns: &Columns) -> Line {
+    let front = Line::new().gap(MARK + 2);
+    let name = columns.name.saturating_sub(2);
+    let front = front.left(node.name.label(), name, Tone::Plain);
+    let mut line = front.gap(columns.gap).right(&stay.devices.to_string(), 8, Tone::Plain);
+    let word = if stay.devices == 1 { " device" } else { " devices" };
+    line = line.text(word, Tone::Faint);
+    if stay.is_fresh {
+        return line;
+    }
+    let words = match node.taken_at() {
+        Some(at) => format!("  {} old, left out", age(scene.picture.now.since(at))),
+        None => "  nothing is known of it now".to_owned(),
+    };
+    line.faded().text(words, Tone::Warn)
+}
+
+fn process(scene: Scene<'_>, node: &Node, at: usize, columns: &Columns) -> Line {
+    let Some(used) = node.uses.get(at) else { return Line::new() };
+    let known = node.process(used.pid);
+    let is_it = |device: &&Device| device.uuid == used.device;
+    let device = node.devices.iter().find(is_it);
+    let device = device.map_or_else(|| UNKNOWN.to_owned(), |device| label(node, device));
+    let command = known.and_then(|process| process.statics.command.known());
+    let command = command.map(|words| &**words).or(used.driver_name.as_deref());
+    let memory = used.memory.get().map(|bytes: Bytes| amount(bytes));
+    let time = known.and_then(|process| process.running_seconds.get());
+    let time = time.map(|seconds| running(std::time::Duration::from_secs(seconds)));
+    let job = node.job_of(used.pid).map(ToString::to_string);
+    let line = Line::new()
+        .gap(MARK + 4)
+        .right(&used.pid.to_string(), columns.name.saturating_sub(4).max(7), Tone::Plain)
+        .gap(columns.gap)
+        .text("#", Tone::Faint)
+        .left(&device, 4, Tone::Plain)
+        .right(&memory.unwrap_or_else(|| UNKNOWN.to_owned()), 7, Tone::Plain)
+        .gap(1)
+        .right(&percent(share(used.sm)), 3, Tone::Plain)
+        .text("%", Tone::Faint)
+        .gap(1)
+        .right(&time.unwrap_or_else(|| UNKNOWN.to_owned()), 9, Tone::Plain)
+        .gap(2);
+    let line = match job {
+        Some(job) => line.text(format!("job {job}  "), Tone::Faint),
+        None => line,
+    };
+    let line = line.text(command.unwrap_or(UNKNOWN), Tone::Plain);
+    if Standing::of(node, scene.picture.now).is_fresh() { line } else { line.faded() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn power_fits_its_column_whatever_it_is() {
+        for (power, text) in [
+            (0.0, "0 W"),
+            (9_999.0, "9999 W"),
+            (9_999.9, "10.0 kW"),
+            (250_000.0, "250 kW"),
+            (5_360_100.0, "5.36 MW"),
+        ] {
+            assert_eq!(watts(power), text);
+            assert!(watts(power).len() <= 8);
+        }
+    }
+}

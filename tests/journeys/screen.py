@@ -1,0 +1,93 @@
+"""A terminal of 80 x 24 or more with gtop in it, driven by keys and read as text, as a person would."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+PATIENCE = 60
+
+
+def program():
+    """The gtop to test: $GTOP, or the debug build."""
+    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(TOP, "target"))
+    return os.environ.get("GTOP") or os.path.join(target, "debug", "gtop")
+
+
+class Screen:
+    """tmux draws it; `home` is its HOME, made for it and removed with it."""
+
+    count = 0
+
+    def __init__(self, *arguments, size=(80, 24), **environment):
+        Screen.count += 1
+        self.name = f"journey-{os.getpid()}-{Screen.count}"
+        self.home = tempfile.mkdtemp(prefix="gtop-journey-")
+        given = {
+            "HOME": self.home,
+            "PATH": os.environ["PATH"],
+            "TERM": "xterm-256color",
+            "COLORTERM": "truecolor",
+            "LC_ALL": "C.UTF-8",
+            "USER": os.environ.get("USER", "root"),
+            **environment,
+        }
+        words = ["env", "-i", *(f"{name}={value}" for name, value in given.items()), program(), *arguments]
+        self.tmux(
+            "-f", "/dev/null", "-u", "new-session", "-d", "-s", "s", "-x", str(size[0]), "-y", str(size[1]), *words,
+            ";", "set-option", "-g", "remain-on-exit", "on",
+        )  # fmt: skip
+
+    def tmux(self, *arguments):
+        environment = dict(os.environ, LC_ALL="C.UTF-8")
+        environment.pop("TMUX", None)
+        command = ["tmux", "-L", self.name, *arguments]
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+
+    def press(self, *keys):
+        """Presses keys by tmux's names: j, Enter, F9, C-c."""
+        self.tmux("send-keys", "-t", "s", *keys)
+
+    def type(self, text):
+        self.tmux("send-keys", "-t", "s", "-l", text)
+
+    def text(self):
+        return self.tmux("capture-pane", "-p", "-t", "s").rstrip("\n")
+
+    def until(self, pattern, what=""):
+        """Waits until a line of the screen matches, and returns the match."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            text = self.text()
+            found = re.search(pattern, text, re.MULTILINE)
+            if found:
+                return found
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{what or pattern} never came; on screen:\n{text}")
+            time.sleep(0.1)
+
+    def rows(self, pattern):
+        """Returns the lines that match."""
+        return [line for line in self.text().splitlines() if re.search(pattern, line)]
+
+    def is_over(self):
+        return self.tmux("display-message", "-p", "-t", "s", "#{pane_dead}").strip() == "1"
+
+    def close(self):
+        subprocess.run(["tmux", "-L", self.name, "kill-server"], check=False, stderr=subprocess.DEVNULL)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+class Journey(unittest.TestCase):
+    """Somebody wants to know something, and finds it with a few keys."""
+
+    def open(self, *arguments, **options):
+        if not shutil.which("tmux"):
+            self.skipTest("there is no tmux")
+        screen = Screen(*arguments, **options)
+        self.addCleanup(screen.close)
+        return screen
