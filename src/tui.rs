@@ -20,7 +20,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::fleet::FleetReader;
-use crate::model::{JobId, NodeName};
+use crate::model::{AskError, JobId, NodeName};
 use crate::time::{Clock, Timestamp};
 use crate::tui::keyboard::Keyboard;
 use crate::tui::terminal::{PanicGuard, Terminal};
@@ -406,9 +406,16 @@ impl Screen {
         None
     }
 
-    fn ask(&self, request: Request) {
-        if let Err(error) = self.watching.requests.try_send(request) {
-            log::warn!("a request is dropped: {error}");
+    fn ask(&mut self, request: Request) {
+        let Err(error) = self.watching.requests.try_send(request) else { return };
+        log::warn!("a request is dropped: {error}");
+        let now = self.watching.clock.now();
+        if let Request::Ask(errands) = error.into_inner() {
+            // Who asked waits for an answer, and gets one.
+            for errand in errands {
+                let reply = Reply { errand, answer: Err(AskError::TooMany), at: now };
+                self.stage.take(&reply, now);
+            }
         }
     }
 
@@ -443,6 +450,9 @@ impl Screen {
         if is_second || (self.is_fleet_new && is_due) {
             let fleet = self.watching.fleet.borrow_and_update().clone();
             self.stage.show(fleet, now);
+            if let Some(request) = self.stage.due() {
+                self.ask(request);
+            }
             self.is_fleet_new = false;
             self.drawn_at = now;
         }

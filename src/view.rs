@@ -106,6 +106,11 @@ pub fn act(scene: Scene<'_>, navigation: &mut Navigation, deed: &Deed) -> Outcom
     }
 }
 
+/// Goes along with a new picture, whether or not it is drawn; returns what nodes are to be asked now.
+pub fn pulse(scene: Scene<'_>, navigation: &mut Navigation) -> Vec<Errand> {
+    processes::pulse(scene, navigation)
+}
+
 /// Returns the whole screen: at most `height` lines, none wider than `width`.
 pub fn screen(
     scene: Scene<'_>,

@@ -61,6 +61,10 @@ struct Watched {
 }
 
 fn watch_targets(targets: Vec<Target>, served: Option<Served>) -> Watched {
+    watch_every(Duration::from_millis(500), targets, served)
+}
+
+fn watch_every(interval: Duration, targets: Vec<Target>, served: Option<Served>) -> Watched {
     let names: Vec<NodeName> = targets.iter().map(|target| target.name.clone()).collect();
     let keep = Duration::from_secs(60);
     let board = Board::new(names.clone(), keep);
@@ -70,7 +74,7 @@ fn watch_targets(targets: Vec<Target>, served: Option<Served>) -> Watched {
         (target, intake)
     };
     let intakes = targets.into_iter().map(take).collect();
-    let (orders, followed) = watch::channel(Orders::every(Duration::from_millis(500)));
+    let (orders, followed) = watch::channel(Orders::every(interval));
     let transport = Transport::new(Options::of_this_process());
     let collector = Collector::new(transport, Clock::system(), followed, 64);
     let asker = collector.asker();
@@ -327,5 +331,16 @@ async fn odd_answers_change_nothing_and_secrets_stay_with_who_asked() {
     for secret in ["aGk=", "SECRET", "WANDB", "not-a-secret"] {
         assert!(!everything.contains(secret), "{secret} is written down");
     }
+    watched.end().await;
+}
+
+#[tokio::test]
+async fn what_the_first_hello_says_can_be_asked_holds_without_a_second_one() {
+    // At any other interval a probe says hello again.
+    let target = Target { name: NodeName::new("here").unwrap(), reach: Reach::Local };
+    let mut watched = watch_every(Duration::from_secs(1), vec![target], None);
+    watched.settled(0).await;
+    let answer = watched.ask(0, Question::Tree(None)).await;
+    assert!(matches!(answer, Ok(Answer::Tree(_))), "{answer:?}");
     watched.end().await;
 }

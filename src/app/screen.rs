@@ -1,5 +1,6 @@
 //! The screen, and what the user asks for on it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -10,7 +11,9 @@ use crate::app::Ending;
 use crate::app::dress::Wardrobe;
 use crate::app::interview::{self, Interviewer, Mood};
 use crate::app::watch::Watch;
+use crate::collect::Asker;
 use crate::config::{Places, Settings};
+use crate::model::NodeName;
 use crate::time::Clock;
 use crate::tui::{self, Aside, Request, Watching};
 use crate::view::{Errand, Reply};
@@ -50,9 +53,10 @@ pub(super) async fn show(
     let (told, news) = mpsc::channel(REQUESTS);
     let mut wardrobe = Wardrobe { settings: setting.settings, places: setting.places, told };
     let settings = &wardrobe.settings;
+    let (clock, is_readonly) = (setting.clock.clone(), settings.is_on("readonly"));
     let watching = Watching {
         fleet: watch.fleet(),
-        clock: setting.clock,
+        clock: setting.clock.clone(),
         zone: TimeZone::system(),
         title: setting.title,
         redraw: settings.span("redraw").unwrap_or_default(),
@@ -65,8 +69,8 @@ pub(super) async fn show(
         news,
         has_mouse: settings.is_on("mouse"),
     };
-    let is_readonly = settings.is_on("readonly");
     let interview = interviewer.as_ref().map(Interviewer::interview);
+    let to_nodes = if is_readonly { watch.asker().readonly() } else { watch.asker() };
     let tried_again = Notify::new();
     let serving = async {
         while let Some(request) = asked.recv().await {
@@ -81,7 +85,7 @@ pub(super) async fn show(
                 Request::Focus(node) => watch.focus(node),
                 Request::LookAt(job) => watch.look_at(job),
                 Request::Interval(interval) => watch.sample_every(interval),
-                Request::Ask(errands) => ask(watch, is_readonly, &answers, errands),
+                Request::Ask(errands) => ask(&to_nodes, &clock, &answers, errands),
                 Request::Change(name, text) => wardrobe.change(name, &text).await,
                 Request::Save => wardrobe.save().await,
             }
@@ -107,15 +111,22 @@ pub(super) async fn show(
     })
 }
 
-/// Asks nodes, each on its own; answers come as they come.
-fn ask(watch: &Watch, is_readonly: bool, answers: &mpsc::Sender<Reply>, errands: Vec<Errand>) {
+/// Asks nodes, each on its own and one thing after the other; answers come as they come.
+fn ask(asker: &Asker, clock: &Clock, answers: &mpsc::Sender<Reply>, errands: Vec<Errand>) {
+    let mut by_node: BTreeMap<NodeName, Vec<Errand>> = BTreeMap::new();
     for errand in errands {
-        let asker = if is_readonly { watch.asker().readonly() } else { watch.asker() };
-        let answers = answers.clone();
+        by_node.entry(errand.node.clone()).or_default().push(errand);
+    }
+    for errands in by_node.into_values() {
+        let (asker, clock, answers) = (asker.clone(), clock.clone(), answers.clone());
         tokio::spawn(async move {
-            let answer = asker.ask(&errand.node, errand.question, PATIENCE).await;
-            // The screen may be gone.
-            answers.send(Reply { errand, answer }).await.ok();
+            for errand in errands {
+                let answer = asker.ask(&errand.node, errand.question, PATIENCE).await;
+                if answers.send(Reply { errand, answer, at: clock.now() }).await.is_err() {
+                    // The screen is gone.
+                    return;
+                }
+            }
         });
     }
 }

@@ -76,7 +76,7 @@ impl Life {
         }
     }
 
-    async fn open(&mut self, collector: &Collector, attempt: u32) -> Result<Session, Fault> {
+    async fn open(&mut self, collector: &Collector, attempt: u32) -> Result<Box<Session>, Fault> {
         let permit = collector.permits.acquire().await;
         self.tell(collector, Link::Opening { attempt });
         let interval = collector.orders.borrow().interval;

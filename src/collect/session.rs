@@ -63,14 +63,14 @@ impl Session {
         transport: &Transport,
         target: &Target,
         interval: Duration,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Box<Self>, Fault> {
         let visit = Visit::begin(transport, target, interval).await;
         let mut visit = visit.map_err(|fault| of_transport(&fault))?;
         let interpreter = visit.wake().await?;
         let hello = visit.hello(interpreter).await?;
         let Visit { channel, reader, .. } = visit;
         let joins = channel.shared_nonce().is_some();
-        Ok(Self {
+        Ok(Box::new(Self {
             node: target.name.clone(),
             channel,
             reader,
@@ -83,13 +83,19 @@ impl Session {
             malformed: 0,
             joins,
             open: BTreeMap::new(),
-        })
+        }))
     }
 
     /// Stays with the node until the session ends.
-    pub(super) async fn run(mut self, collector: &mut Collector, intake: &mut Intake) -> Ended {
+    pub(super) async fn run(
+        mut self: Box<Self>,
+        collector: &mut Collector,
+        intake: &mut Intake,
+    ) -> Ended {
         let Collector { orders, clock, desk, .. } = collector;
         let hello = self.hello.take().map(News::Frame);
+        // What a probe can answer is noted where its node is known.
+        desk.open(&self.node);
         if let Some(News::Frame(frame)) = &hello {
             self.present(desk, frame);
         }

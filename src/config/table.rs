@@ -351,7 +351,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "readonly",
         default: "false",
-        help: "Change nothing on any node: no signals",
+        help: "Change nothing anywhere: send no signals to processes",
         twins: &[Twin {
             variable: "NVITOP_MONITOR_MODE",
             reading: Reading::Words(&[("readonly", "true")]),
@@ -606,12 +606,17 @@ pub const OWN: &str = "@";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::{processes, users};
 
     #[test]
-    fn users_are_sorted_by_the_columns_there_are() {
-        let Kind::Choice(words) = setting("sort-users").unwrap().kind else { panic!() };
-        let columns = crate::view::users::COLUMNS.map(|column| column.name);
-        assert_eq!(words.iter().map(|word| word.name).collect::<Vec<_>>(), columns);
+    fn views_are_sorted_by_the_columns_they_have() {
+        for (name, columns) in
+            [("sort-processes", &processes::COLUMNS[..]), ("sort-users", &users::COLUMNS[..])]
+        {
+            let Kind::Choice(words) = setting(name).unwrap().kind else { panic!() };
+            let names: Vec<_> = columns.iter().map(|column| column.name).collect();
+            assert_eq!(words.iter().map(|word| word.name).collect::<Vec<_>>(), names, "{name}");
+        }
     }
 
     #[test]

@@ -142,7 +142,11 @@ fn take_uses(node: &mut Node, source: &Source, reading: UsesReading) {
             used.keep_newer(newer);
             used
         }
-        None => newer,
+        None => {
+            let own = devices.iter().find(|device| device.uuid == newer.device);
+            let device = own.map_or(newer.device, |device| Arc::clone(&device.uuid));
+            DeviceUse { device, ..newer }
+        }
     };
     *uses = others.into_iter().cloned().chain(reading.list.into_iter().map(merged)).collect();
 }

@@ -103,14 +103,11 @@ impl Totals {
 
 /// Whether a process holds a device or one of its slices, seen or not.
 fn is_held(node: &Node, device: &Device) -> bool {
-    let is_slice = |uuid| {
-        let slice = node.devices.iter().find(|slice| slice.uuid == uuid);
+    let is_slice = |uuid: &Arc<str>| {
+        let slice = node.devices.iter().find(|slice| slice.uuid == *uuid);
         slice.is_some_and(|slice| slice.parent.as_ref() == Some(&device.uuid))
     };
-    let is_used = node
-        .uses
-        .iter()
-        .any(|used| used.device == device.uuid || is_slice(Arc::clone(&used.device)));
+    let is_used = node.uses.iter().any(|used| used.device == device.uuid || is_slice(&used.device));
     is_used || device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true))
 }
 

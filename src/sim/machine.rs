@@ -1,6 +1,6 @@
 //! One simulated node: a pure function of the seed, its place and the time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::NodeName;
 use crate::sim::chance::{Chance, milli, whole};
@@ -37,6 +37,8 @@ pub struct Machine {
     works: Vec<Work>,
     gpus: Vec<Gpu>,
     slots: Vec<Slot>,
+    /// Number and generation of processes that somebody has ended.
+    ended: BTreeSet<(u64, u64)>,
 }
 
 /// One process after another, always on the same devices.
@@ -121,6 +123,7 @@ impl Machine {
             works,
             gpus,
             slots,
+            ended: BTreeSet::new(),
         }
     }
 
@@ -188,7 +191,7 @@ impl Machine {
             backends: if answers { vec![self.backend(at, t, ask.full, uses)] } else { vec![] },
             processes: answers.then(|| Processes {
                 at,
-                list: self.slots.iter().map(|slot| self.process(slot, t, &ask)).collect(),
+                list: self.living(t).map(|slot| self.process(slot, t, &ask)).collect(),
                 unseen: Vec::new(),
             }),
         }
@@ -232,10 +235,18 @@ impl Machine {
             devices: Some(self.gpus.iter().filter_map(read).collect()),
             uses: uses.then(|| Uses {
                 at,
-                list: self.slots.iter().flat_map(|slot| self.uses(slot, t)).collect(),
+                list: self.living(t).flat_map(|slot| self.uses(slot, t)).collect(),
             }),
             ..Backend::default()
         }
+    }
+
+    /// Returns the slots whose process nobody has ended.
+    fn living(&self, t: f64) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(move |slot| {
+            let generation = self.life(slot, t).generation;
+            !self.ended.contains(&(slot.number, generation))
+        })
     }
 
     fn uses<'a>(&'a self, slot: &'a Slot, t: f64) -> impl Iterator<Item = Use> + 'a {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::model::{Question, Signal};
 use crate::sim::chance::Chance;
 use crate::sim::fault::Fault;
 use crate::sim::launch::{Command, Header, Launch, Lines};
@@ -235,7 +236,16 @@ impl<'a> Probe<'a> {
                 Some(Command::Focus(seconds)) => self.focus = seconds,
                 Some(Command::Full) => self.is_full_due = true,
                 Some(Command::Ask(id, question)) => {
-                    let answer = self.machine.answer(self.stage.now(), id, question);
+                    let t = self.stage.now();
+                    let answer = self.machine.answer(t, id, question);
+                    if let Question::Signal(
+                        key,
+                        Signal::Kill | Signal::Terminate | Signal::Interrupt,
+                    ) = question
+                        && answer.result == "sent"
+                    {
+                        self.machine.to_mut().end(t, key);
+                    }
                     self.answers.extend(answers(self.stage.fault, question, answer));
                 }
                 None => {}

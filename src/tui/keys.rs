@@ -62,6 +62,13 @@ pub(crate) struct Binding {
     hint: Option<Hint>,
 }
 
+impl Binding {
+    /// Says whether it changes something on nodes: their names begin so.
+    fn changes_nodes(&self) -> bool {
+        self.name.starts_with("signal")
+    }
+}
+
 /// A word for the last line of the screen.
 #[derive(Clone, Copy, Debug)]
 struct Hint {
@@ -164,6 +171,16 @@ impl Keymap {
             let keys: Vec<String> = keys.iter().map(Key::to_string).collect();
             (binding.name, keys.join(" "))
         })
+    }
+
+    /// Takes the keys away that change something on nodes.
+    #[must_use]
+    pub fn readonly(mut self) -> Self {
+        for (rows, (_, table)) in self.keys.iter_mut().zip(TABLES) {
+            let both = rows.iter_mut().zip(table);
+            both.filter(|(_, binding)| binding.changes_nodes()).for_each(|(keys, _)| keys.clear());
+        }
+        self
     }
 
     /// Says what would make these keys a trap.

@@ -198,6 +198,8 @@ fn ascii(text: &str) -> Cow<'_, str> {
             '←' => plain.push('<'),
             '↑' => plain.push('^'),
             '↓' => plain.push('v'),
+            '└' => plain.push('`'),
+            '␤' => plain.push('$'),
             _ => plain.extend(std::iter::repeat_n('?', letter.width().unwrap_or(0))),
         }
     }

@@ -16,8 +16,9 @@ use crate::tui::look::Look;
 use crate::tui::paint::paint;
 use crate::tui::{Dress, Ending, Request};
 use crate::view::{
-    self, Chosen, Click, Command, Deed, Dialog, Filter, Found, Key, Line, Named, Navigation,
-    Outcome, Picture, Reaction, Reply, Scene, Search, Setting, Setup, Step, Taste, View,
+    self, Chosen, Click, Command, Deed, Dialog, Errand, Filter, Found, Key, Line, Named,
+    Navigation, Outcome, Picture, Reaction, Reply, Scene, Search, Setting, Setup, Step, Taste,
+    View,
 };
 
 /// For how long a message stays.
@@ -72,6 +73,8 @@ pub struct Stage {
     message: Option<(String, Timestamp)>,
     /// What was drawn last, for clicks.
     drawn: Vec<Line>,
+    /// What is to be asked of nodes.
+    due: Vec<Errand>,
 }
 
 impl Stage {
@@ -97,12 +100,14 @@ impl Stage {
             unattended: None,
             message: None,
             drawn: Vec::new(),
+            due: Vec::new(),
         }
     }
 
     /// Shows things as somebody wants them, and takes other keys.
     #[must_use]
     pub fn with(self, taste: Taste, keys: Keymap) -> Self {
+        let keys = if taste.is_readonly { keys.readonly() } else { keys };
         Self { taste, keys, ..self }
     }
 
@@ -144,6 +149,16 @@ impl Stage {
         if self.message.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.message = None;
         }
+        if self.frozen.is_none() {
+            let scene = Scene { picture: &self.live, taste: &self.taste, zone: &self.zone };
+            self.due = view::pulse(scene, &mut self.navigation);
+        }
+    }
+
+    /// Returns what has become due to be asked of nodes, once.
+    pub fn due(&mut self) -> Option<Request> {
+        let due = std::mem::take(&mut self.due);
+        (!due.is_empty()).then_some(Request::Ask(due))
     }
 
     /// Returns the node that is to sample faster.
@@ -274,6 +289,10 @@ impl Stage {
                 self.view_act(&Deed::Do(command), now).unwrap_or(Effect::Nothing)
             }
             Reaction::Act(deed) => self.view_act(&deed, now).unwrap_or(Effect::Nothing),
+            Reaction::Ask(errands) => {
+                self.dialog = Some(dialog);
+                Effect::Ask(Request::Ask(errands))
+            }
             Reaction::End(outcome) => self.follow(outcome, now).unwrap_or(Effect::Nothing),
         }
     }
@@ -334,6 +353,13 @@ impl Stage {
 
     /// Takes an answer of a node.
     pub fn take(&mut self, reply: &Reply, now: Timestamp) {
+        if let Some(reaction) = self.dialog.as_mut().and_then(|dialog| dialog.take(reply)) {
+            if let Reaction::End(outcome) = reaction {
+                self.dialog = None;
+                self.follow(outcome, now);
+            }
+            return;
+        }
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
         let scene = Scene { picture, taste: &self.taste, zone: &self.zone };
         let outcome = view::processes::take(scene, &mut self.navigation, reply);

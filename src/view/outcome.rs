@@ -1,6 +1,7 @@
 //! What is asked of a view, and what it asks for in turn.
 
 use crate::model::{Answer, AskError, NodeName, Question};
+use crate::time::Timestamp;
 use crate::view::dialog::Dialog;
 use crate::view::input::Click;
 use crate::view::navigation::{Step, View};
@@ -63,6 +64,8 @@ pub struct Reply {
     pub errand: Errand,
     /// What came back.
     pub answer: Result<Answer, AskError>,
+    /// When it came.
+    pub at: Timestamp,
 }
 
 /// A command, or what only one view understands.

@@ -1,53 +1,614 @@
-//! Processes: processes everywhere, or in one place.
+//! Processes: who uses which device, everywhere or in one place; their trees, environments, graphs; signals.
 
+use std::collections::BTreeMap;
+
+use crate::model::{Answer, NodeName, ProcessKey, Question, Signal};
 use crate::view::Scene;
-use crate::view::line::{Line, Tone};
-use crate::view::navigation::Navigation;
-use crate::view::outcome::{Command, Outcome, Reply};
+use crate::view::dialog::Dialog;
+use crate::view::input::Click;
+use crate::view::line::Line;
+use crate::view::navigation::{Chosen, Navigation, Spot, Step, View, Window};
+use crate::view::order::Order;
+use crate::view::outcome::{Command, Errand, Outcome, Reply};
+use crate::view::taste::Density;
+use environment::Sheet;
+use metrics::Panel;
+pub(crate) use rows::COLUMNS;
+use rows::{Roll, Row, RowKey, Where};
+use signal::{Late, SignalBox};
+use target::Target;
+use tracks::Tracks;
+use tree::Tree;
+
+mod columns;
+mod environment;
+mod metrics;
+mod rows;
+pub(crate) mod signal;
+mod table;
+pub(crate) mod target;
+mod tracks;
+mod tree;
+
+/// The most processes that are tagged at once.
+const MOST_TAGS: usize = 1_000;
+/// Columns a command moves by.
+const SHIFT: usize = 8;
+
+/// Where processes are looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Everywhere.
+    #[default]
+    Fleet,
+    /// On the selected node.
+    Node,
+    /// In the selected job.
+    Job,
+}
 
 /// Where one is among them.
-#[derive(Clone, Debug, Default)]
-pub struct Place {}
+#[derive(Clone, Debug)]
+pub struct Place {
+    scope: Scope,
+    order: Order,
+    /// How much of each is shown, where that was chosen here.
+    density: Option<Density>,
+    /// Columns by which commands are moved to the left.
+    shift: usize,
+    window: Window,
+    width: u16,
+    cursor: Option<RowKey>,
+    /// Where the cursor was last.
+    at: usize,
+    tags: BTreeMap<(NodeName, ProcessKey), Target>,
+    /// What is open in front of the table, the last on top.
+    pages: Vec<Page>,
+    roll: Roll,
+    tracks: Tracks,
+    late: Late,
+}
+
+#[derive(Clone, Debug)]
+enum Page {
+    Tree(Tree),
+    Environment(Sheet),
+    Metrics(Box<Panel>),
+}
 
 /// What only this view understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {}
+pub enum Own {
+    /// Show those of the fleet, of the selected node, of the selected job.
+    Scope,
+    /// Show so much of each.
+    Show(Density),
+    /// Sort by this column, the other way round or not.
+    Sort {
+        /// The column.
+        column: &'static str,
+        /// The other way round.
+        is_inverted: bool,
+    },
+    /// Move commands to the left or right.
+    Scroll {
+        /// To what stands further right.
+        is_forward: bool,
+    },
+    /// Show the beginning of commands.
+    ScrollHome,
+    /// Show the end of commands.
+    ScrollEnd,
+    /// Tag the process, or untag it, and go down.
+    Tag,
+    /// Show the tree of its node.
+    Tree,
+    /// Show its environment.
+    Environment,
+    /// Ask the node again.
+    Again,
+    /// Choose a signal to be sent.
+    Signals,
+    /// Send this signal.
+    Signal(Signal),
+    /// Send an interrupt, if a process is selected.
+    InterruptSelected,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self {
+            scope: Scope::Fleet,
+            order: Order::by("node"),
+            density: None,
+            shift: 0,
+            window: Window::default(),
+            width: 80,
+            cursor: None,
+            at: 0,
+            tags: BTreeMap::new(),
+            pages: Vec::new(),
+            roll: Roll::default(),
+            tracks: Tracks::default(),
+            late: Late::default(),
+        }
+    }
+}
+
+impl Place {
+    fn density(&self, scene: Scene<'_>) -> Density {
+        self.density.unwrap_or(scene.taste.density)
+    }
+
+    /// Finds the row under the cursor; where it was last comes first.
+    fn cursor_place(&mut self) -> Option<usize> {
+        let key = self.cursor.as_ref()?;
+        if self.roll.rows.get(self.at).is_some_and(|row| row.is(key)) {
+            return Some(self.at);
+        }
+        self.at = self.roll.rows.iter().position(|row| row.is(key))?;
+        Some(self.at)
+    }
+
+    fn row(&mut self) -> Option<&Row> {
+        let at = self.cursor_place()?;
+        self.roll.rows.get(at)
+    }
+
+    fn select(&mut self, at: usize) {
+        let row = self.roll.rows.get(at);
+        self.cursor = row.and_then(Row::key);
+        self.at = at;
+    }
+
+    /// Moves the cursor; the first move puts it on the screen.
+    fn step(&mut self, step: Step) {
+        let count = self.roll.rows.len();
+        let to = match (self.cursor_place(), self.cursor.is_some()) {
+            (Some(at), _) => step.from(at, count, self.window.rows),
+            // What it was on has ended: go on from there.
+            (None, true) => self.at.min(count.saturating_sub(1)),
+            (None, false) => match step {
+                Step::End => count.saturating_sub(1),
+                Step::Home => 0,
+                Step::Up | Step::Down | Step::PageUp | Step::PageDown => self.window.top,
+            },
+        };
+        self.select(to);
+    }
+
+    /// Moves the cursor down, beyond all rows of a process.
+    fn step_beyond(&mut self, tag: &(NodeName, ProcessKey)) {
+        if let Some(Page::Tree(tree)) = self.pages.last_mut() {
+            tree.step(Step::Down);
+            return;
+        }
+        let is_its = |row: &Row| {
+            let sight = row.sight();
+            sight.is_some_and(|sight| {
+                sight.node.name == tag.0 && sight.process.is_some_and(|one| one.key == tag.1)
+            })
+        };
+        let Some(at) = self.cursor_place() else { return };
+        let rows = self.roll.rows.iter().enumerate().skip(at + 1);
+        let next = rows.into_iter().find(|(_, row)| !is_its(row)).map(|(place, _)| place);
+        self.select(next.unwrap_or(at));
+    }
+
+    fn tag(&mut self, target: Target) -> Outcome {
+        let tag = target.tag();
+        if self.tags.remove(&tag).is_some() {
+            return Outcome::Nothing;
+        }
+        if self.tags.len() >= MOST_TAGS {
+            return Outcome::Say(format!("no more than {MOST_TAGS} processes can be tagged"));
+        }
+        self.tags.insert(tag, target);
+        Outcome::Nothing
+    }
+}
+
+/// Sees to it that the rows are those of this picture.
+fn settle(scene: Scene<'_>, navigation: &mut Navigation) {
+    let picture = scene.picture;
+    let place = match navigation.processes.scope {
+        Scope::Fleet => Where::Fleet,
+        Scope::Node => {
+            navigation.node(picture).map_or(Where::Fleet, |node| Where::Node(node.name.clone()))
+        }
+        Scope::Job => match navigation.job(picture) {
+            Some(Chosen::Listed { job, .. } | Chosen::Ended(job) | Chosen::Hidden(job)) => {
+                Where::Job(job.id.clone(), job.lasting_id.clone())
+            }
+            None => Where::Fleet,
+        },
+    };
+    let own = &mut navigation.processes;
+    own.roll.settle(picture, place, own.order);
+    // What has ended needs no mark; what cannot be seen now keeps it.
+    own.tags.retain(|(name, key), target| {
+        let node = picture.fleet.node(name).filter(|_| target.is_on_device);
+        node.is_none_or(|node| {
+            node.link != crate::model::Link::Up
+                || node.process(key.pid).is_some_and(|process| process.key == *key)
+        })
+    });
+}
 
 /// Does what was asked.
-pub(crate) fn act(_scene: Scene<'_>, _navigation: &mut Navigation, command: &Command) -> Outcome {
+pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Command) -> Outcome {
+    settle(scene, navigation);
+    let place = &mut navigation.processes;
     match command {
-        Command::Move(_)
-        | Command::Open
-        | Command::Back
-        | Command::Click(_)
-        | Command::SortMenu
-        | Command::SortBy(_)
-        | Command::SortNext
-        | Command::SortPrevious
-        | Command::Invert => Outcome::Unused,
+        Command::Move(step) => match place.pages.last_mut() {
+            Some(Page::Tree(tree)) => tree.step(*step),
+            Some(Page::Environment(sheet)) => sheet.step(*step),
+            Some(Page::Metrics(panel)) => panel.step(*step),
+            None => place.step(*step),
+        },
+        Command::Open => return open(scene, navigation),
+        Command::Back => return back(place),
+        Command::Click(Click::Row(at)) => match place.pages.last_mut() {
+            Some(Page::Tree(tree)) => tree.select(*at),
+            Some(Page::Environment(_) | Page::Metrics(_)) => return Outcome::Unused,
+            None => {
+                if place.cursor_place() == Some(*at) {
+                    return open(scene, navigation);
+                }
+                place.select(*at);
+            }
+        },
+        Command::SortMenu if place.pages.is_empty() => {
+            return Outcome::Open(Dialog::SortProcesses(place.order.menu(&COLUMNS)));
+        }
+        Command::SortBy(column) => place.order.choose(column),
+        Command::SortNext => place.order.turn(&COLUMNS, true),
+        Command::SortPrevious => place.order.turn(&COLUMNS, false),
+        Command::Invert => place.order.is_inverted = !place.order.is_inverted,
+        Command::SortMenu | Command::Click(_) => return Outcome::Unused,
+    }
+    Outcome::Nothing
+}
+
+/// Opens the process one is on; without one, the first is one to be on.
+fn open(scene: Scene<'_>, navigation: &mut Navigation) -> Outcome {
+    let place = &mut navigation.processes;
+    let on_table = place.pages.is_empty();
+    if on_table && place.cursor_place().is_none() {
+        place.step(Step::Down);
+        return Outcome::Nothing;
+    }
+    match place.pages.last() {
+        Some(Page::Environment(_) | Page::Metrics(_)) => return Outcome::Nothing,
+        Some(Page::Tree(_)) | None => {}
+    }
+    let target = match selected(scene, navigation) {
+        Ok(target) => target,
+        Err(words) => return Outcome::Say(words),
+    };
+    let place = &mut navigation.processes;
+    let is_it = |row: &&Row| {
+        let key = row.sight().and_then(|sight| Some((&sight.node.name, sight.process?.key)));
+        key == Some((&target.node, target.key))
+    };
+    let row = if on_table { place.row() } else { place.roll.rows.iter().find(is_it) };
+    let row = row.and_then(Row::key);
+    let panel = Panel::new(target, row, scene.picture.now);
+    let errand = panel.errand();
+    place.pages.push(Page::Metrics(Box::new(panel)));
+    follow(scene, navigation);
+    Outcome::Ask(vec![errand])
+}
+
+fn back(place: &mut Place) -> Outcome {
+    if let Some(Page::Tree(tree)) = place.pages.last_mut()
+        && place.tags.is_empty()
+        && tree.leave()
+    {
+        // Like the table: first the cursor, then the page.
+        return Outcome::Nothing;
+    }
+    let is_marking = matches!(place.pages.last(), None | Some(Page::Tree(_)));
+    if is_marking && !place.tags.is_empty() {
+        place.tags.clear();
+    } else if place.pages.pop().is_none() && place.cursor.take().is_none() {
+        return Outcome::Unused;
+    }
+    Outcome::Nothing
+}
+
+/// Returns the process one is on, or why there is none to be asked about.
+fn selected(scene: Scene<'_>, navigation: &mut Navigation) -> Result<Target, String> {
+    const NONE: &str = "no process is selected; ↑ and ↓ select one";
+    let place = &mut navigation.processes;
+    match place.pages.last() {
+        Some(Page::Tree(tree)) => tree.selected(scene).ok_or_else(|| NONE.to_owned()),
+        Some(Page::Environment(sheet)) => Ok(sheet.target.clone()),
+        Some(Page::Metrics(panel)) => Ok(panel.target.clone()),
+        None => {
+            let Some(sight) = place.row().and_then(Row::sight) else { return Err(NONE.to_owned()) };
+            let hidden = "the node does not show this process, so it cannot be asked about it";
+            if sight.is_gone {
+                return Err("the process has ended".to_owned());
+            }
+            sight.target().ok_or_else(|| hidden.to_owned())
+        }
     }
 }
 
 /// Does what only this view understands.
-pub(crate) fn act_own(_scene: Scene<'_>, _navigation: &mut Navigation, own: Own) -> Outcome {
-    match own {}
+pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -> Outcome {
+    settle(scene, navigation);
+    let now = scene.picture.now;
+    match own {
+        Own::Scope => return turn_scope(scene, navigation),
+        Own::Show(density) => {
+            let place = &mut navigation.processes;
+            if let Some(Page::Tree(tree)) = place.pages.last_mut() {
+                tree.show_full(density == Density::Full);
+            }
+            place.density = Some(density);
+        }
+        Own::Sort { column, is_inverted } => {
+            navigation.processes.order = Order { column, is_inverted };
+        }
+        Own::Scroll { is_forward: true } => scroll(navigation, |shift| shift + SHIFT),
+        Own::Scroll { is_forward: false } => {
+            scroll(navigation, |shift| shift.saturating_sub(SHIFT));
+        }
+        Own::ScrollHome => scroll(navigation, |_| 0),
+        Own::ScrollEnd => scroll_to_end(scene, navigation),
+        Own::Tag => {
+            if matches!(
+                navigation.processes.pages.last(),
+                Some(Page::Environment(_) | Page::Metrics(_))
+            ) {
+                return Outcome::Unused;
+            }
+            let target = match selected(scene, navigation) {
+                Ok(target) => target,
+                Err(words) => return Outcome::Say(words),
+            };
+            let tag = target.tag();
+            let outcome = navigation.processes.tag(target);
+            navigation.processes.step_beyond(&tag);
+            return outcome;
+        }
+        Own::Tree => return open_tree(scene, navigation),
+        Own::Environment => {
+            if matches!(navigation.processes.pages.last(), Some(Page::Environment(_))) {
+                return act_own(scene, navigation, Own::Again);
+            }
+            let sheet = match selected(scene, navigation) {
+                Ok(target) => Sheet::new(target),
+                Err(words) => return Outcome::Say(words),
+            };
+            let errand = sheet.errand();
+            navigation.processes.pages.push(Page::Environment(sheet));
+            return Outcome::Ask(vec![errand]);
+        }
+        Own::Again => {
+            let errand = match navigation.processes.pages.last_mut() {
+                Some(Page::Tree(tree)) => tree.ask(now),
+                Some(Page::Environment(sheet)) => sheet.errand(),
+                Some(Page::Metrics(panel)) => panel.ask(now),
+                None => return Outcome::Unused,
+            };
+            return Outcome::Ask(vec![errand]);
+        }
+        Own::Signals => return ask_signal(scene, navigation, None),
+        Own::Signal(signal) => return ask_signal(scene, navigation, Some(signal)),
+        Own::InterruptSelected => {
+            if scene.taste.is_readonly || targets(scene, navigation).is_err() {
+                return Outcome::Unused;
+            }
+            return ask_signal(scene, navigation, Some(Signal::Interrupt));
+        }
+    }
+    Outcome::Nothing
+}
+
+/// Goes from the fleet to the node one is on, to its job, and back.
+fn turn_scope(scene: Scene<'_>, navigation: &mut Navigation) -> Outcome {
+    let picture = scene.picture;
+    let node = navigation.processes.row().and_then(Row::key).map(|key| key.node);
+    let scope = match navigation.processes.scope {
+        Scope::Fleet => {
+            if let Some(name) = node {
+                navigation.select(name);
+            }
+            if navigation.node(picture).is_some() { Scope::Node } else { Scope::Fleet }
+        }
+        Scope::Node if navigation.job(picture).is_some() => Scope::Job,
+        Scope::Node | Scope::Job => Scope::Fleet,
+    };
+    navigation.processes.scope = scope;
+    navigation.processes.pages.clear();
+    Outcome::Nothing
+}
+
+fn open_tree(scene: Scene<'_>, navigation: &mut Navigation) -> Outcome {
+    let now = scene.picture.now;
+    if matches!(navigation.processes.pages.last(), Some(Page::Tree(_))) {
+        navigation.processes.pages.pop();
+        return Outcome::Nothing;
+    }
+    let row = navigation.processes.row().and_then(Row::sight);
+    let found = row.map(|sight| (sight.node.name.clone(), sight.process.map(|one| one.key)));
+    let found = found.or_else(|| Some((navigation.node(scene.picture)?.name.clone(), None)));
+    let Some((node, cursor)) = found else {
+        return Outcome::Say("no node to show a tree of".to_owned());
+    };
+    let tree = Tree::new(node, cursor, now);
+    let errand = tree.errand();
+    let place = &mut navigation.processes;
+    place.pages.clear();
+    place.pages.push(Page::Tree(tree));
+    Outcome::Ask(vec![errand])
+}
+
+fn scroll(navigation: &mut Navigation, shift: impl Fn(usize) -> usize) {
+    let place = &mut navigation.processes;
+    match place.pages.last_mut() {
+        Some(Page::Tree(tree)) => tree.scroll(shift),
+        Some(Page::Environment(sheet)) => sheet.scroll(shift),
+        Some(Page::Metrics(_)) => {}
+        None => place.shift = shift(place.shift).min(4_096),
+    }
+}
+
+fn scroll_to_end(scene: Scene<'_>, navigation: &mut Navigation) {
+    let last = table::last_shift(scene, navigation);
+    let place = &mut navigation.processes;
+    match place.pages.last_mut() {
+        Some(Page::Environment(sheet)) => sheet.scroll_to_end(place.width),
+        Some(Page::Tree(_) | Page::Metrics(_)) => {}
+        None => place.shift = last,
+    }
+}
+
+/// Asks whether a signal is to be sent, and which, to the tagged processes or the one that is selected;
+/// in the views of a node and a job, to the one under the cursor.
+pub(crate) fn ask_signal(
+    scene: Scene<'_>,
+    navigation: &mut Navigation,
+    signal: Option<Signal>,
+) -> Outcome {
+    if scene.taste.is_readonly {
+        return Outcome::Say(crate::model::AskError::ReadOnly.to_string());
+    }
+    match targets(scene, navigation) {
+        Ok(targets) => Outcome::Open(Dialog::Signal(Box::new(SignalBox::new(signal, targets)))),
+        Err(words) => Outcome::Say(words),
+    }
+}
+
+/// Returns whom a signal would go to.
+fn targets(scene: Scene<'_>, navigation: &mut Navigation) -> Result<Vec<Target>, String> {
+    match navigation.view {
+        View::Processes => {
+            let place = &navigation.processes;
+            let is_marking = matches!(place.pages.last(), None | Some(Page::Tree(_)));
+            if is_marking && !place.tags.is_empty() {
+                return Ok(place.tags.values().cloned().collect());
+            }
+            selected(scene, navigation).map(|target| vec![target])
+        }
+        View::Node | View::Job => {
+            let nobody =
+                || "no process is under the cursor; Enter puts it into the tables".to_owned();
+            let node = navigation.node(scene.picture).ok_or_else(nobody)?;
+            let Some(Spot::Use { pid, start_ticks, .. }) = navigation.cursor(node) else {
+                return Err(nobody());
+            };
+            let hidden = "the node does not show this process, so it cannot be sent a signal";
+            Target::of(node, pid, start_ticks).map(|one| vec![one]).ok_or_else(|| hidden.to_owned())
+        }
+        View::Fleet | View::Users | View::Events => {
+            Err("no process is selected here; the processes are in view 4".to_owned())
+        }
+    }
 }
 
 /// Returns the view's lines.
 pub(crate) fn lines(
     scene: Scene<'_>,
-    _navigation: &mut Navigation,
+    navigation: &mut Navigation,
     width: u16,
-    _height: usize,
+    height: usize,
 ) -> Vec<Line> {
-    let count = scene.picture.count();
-    vec![Line::of(format!("{count} nodes"), Tone::Faint).cut(width)]
+    settle(scene, navigation);
+    let place = &mut navigation.processes;
+    place.width = width;
+    let tags = &place.tags;
+    match place.pages.last_mut() {
+        Some(Page::Tree(tree)) => tree.lines(scene, |tag| tags.contains_key(tag), width, height),
+        Some(Page::Environment(sheet)) => sheet.lines(width, height),
+        Some(Page::Metrics(panel)) => {
+            let row =
+                panel.row.as_ref().and_then(|key| place.roll.rows.iter().find(|row| row.is(key)));
+            panel.lines(scene, row, &place.tracks, width, height)
+        }
+        None => table::lines(scene, navigation, width, height),
+    }
+}
+
+/// Records what is on the screen and what was; once for each new picture.
+fn follow(scene: Scene<'_>, navigation: &mut Navigation) {
+    let place = &mut navigation.processes;
+    let (rows, now) = (&place.roll.rows, scene.picture.now);
+    place.tracks.forget_old(now);
+    let range = place.window.range(rows.len());
+    let on_screen = rows.get(range).unwrap_or_default();
+    place.tracks.go_on(rows, now);
+    place.tracks.record(on_screen.iter(), now);
+}
+
+/// Goes along with a new picture: records what processes do, and returns what is to be asked now.
+pub(crate) fn pulse(scene: Scene<'_>, navigation: &mut Navigation) -> Vec<Errand> {
+    if navigation.view != View::Processes {
+        return Vec::new();
+    }
+    settle(scene, navigation);
+    follow(scene, navigation);
+    let now = scene.picture.now;
+    let due = match navigation.processes.pages.last_mut() {
+        Some(Page::Tree(tree)) => tree.due(now),
+        Some(Page::Metrics(panel)) => panel.due(now),
+        Some(Page::Environment(_)) | None => None,
+    };
+    due.into_iter().collect()
 }
 
 /// Takes an answer of a node.
-pub fn take(_scene: Scene<'_>, _navigation: &mut Navigation, reply: &Reply) -> Outcome {
-    match &reply.answer {
-        Ok(_) => Outcome::Nothing,
-        Err(error) => Outcome::Say(format!("{}: {error}", reply.errand.node)),
+pub fn take(scene: Scene<'_>, navigation: &mut Navigation, reply: &Reply) -> Outcome {
+    let Errand { node, question } = &reply.errand;
+    let place = &mut navigation.processes;
+    let is_its = |target: &Target, key: ProcessKey| target.node == *node && target.key == key;
+    match question {
+        Question::Signal(_, signal) => return Outcome::Say(place.late.take(reply, *signal)),
+        Question::Tree(_) => {
+            let known = scene.picture.fleet.node(node);
+            let hello = known.and_then(|node| node.hello.as_ref());
+            let ticks = hello.map_or(100, |hello| hello.host.ticks_per_second);
+            for page in &mut place.pages {
+                if let Page::Tree(tree) = page
+                    && tree.is_of(node)
+                {
+                    match &reply.answer {
+                        Ok(Answer::Tree(told)) => tree.take(Ok(told), reply.at, ticks),
+                        Err(error) => tree.take(Err(error), reply.at, ticks),
+                        Ok(Answer::Sent | Answer::Environment(_) | Answer::Detail(_)) => {}
+                    }
+                }
+            }
+        }
+        Question::Environment(key) => {
+            for page in &mut place.pages {
+                if let Page::Environment(sheet) = page
+                    && is_its(&sheet.target, *key)
+                {
+                    match &reply.answer {
+                        Ok(Answer::Environment(told)) => sheet.take(Ok(told)),
+                        Err(error) => sheet.take(Err(error)),
+                        Ok(Answer::Sent | Answer::Tree(_) | Answer::Detail(_)) => {}
+                    }
+                }
+            }
+        }
+        Question::Detail(key) => {
+            for page in &mut place.pages {
+                if let Page::Metrics(panel) = page
+                    && is_its(&panel.target, *key)
+                {
+                    match &reply.answer {
+                        Ok(Answer::Detail(told)) => panel.take(Ok(told)),
+                        Err(error) => panel.take(Err(error)),
+                        Ok(Answer::Sent | Answer::Tree(_) | Answer::Environment(_)) => {}
+                    }
+                }
+            }
+        }
     }
+    Outcome::Nothing
 }

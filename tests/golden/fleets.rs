@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use gtop::fleet::{Fleet, Folding, Node};
 use gtop::model::{
-    Allocation, Allotment, BackendReading, BackendState, Bytes, Celsius, ComputeMode, Counter,
-    CpuTicks, Device, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse, DevicesReading, Fault,
-    FaultKind, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId, JobList, JobState, Link,
-    Megahertz, NodeName, Percent, Pressure, ProcessKey, ProcessReading, ProcessStatics,
-    ProcessesReading, Reading, Reason, Sample, Source, SourceFault, SourceFaultKind, Space,
-    Throttle, TpuCore, TpuDetails, UseKind, UsesReading, Vendor, Watts,
+    Absence, Allocation, Allotment, BackendReading, BackendState, Bytes, Celsius, ComputeMode,
+    Counter, CpuTicks, Device, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse,
+    DevicesReading, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId,
+    JobList, JobState, Link, Megahertz, NodeName, Percent, Pressure, ProcessKey, ProcessReading,
+    ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source, SourceFault,
+    SourceFaultKind, Space, Throttle, TpuCore, TpuDetails, UnseenProcess, UseKind, UsesReading,
+    Vendor, Watts,
 };
 use gtop::time::Timestamp;
 
@@ -46,6 +47,7 @@ pub struct Maker {
     devices: Vec<Device>,
     uses: Vec<DeviceUse>,
     processes: Vec<ProcessReading>,
+    unseen: Vec<UnseenProcess>,
     /// What each device does, in percent; it wavers by some points.
     loads: Vec<f32>,
     boot: String,
@@ -60,6 +62,7 @@ impl Maker {
             devices: Vec::new(),
             uses: Vec::new(),
             processes: Vec::new(),
+            unseen: Vec::new(),
             loads: Vec::new(),
             boot: format!("boot-of-{text}"),
             last_millis: 400,
@@ -244,7 +247,7 @@ impl Maker {
             process
         });
         sample.processes =
-            Some(ProcessesReading { at, list: processes.collect(), unseen: Vec::new() });
+            Some(ProcessesReading { at, list: processes.collect(), unseen: self.unseen.clone() });
         sample
     }
 
@@ -528,6 +531,93 @@ pub fn changing(makers: &mut [Maker], second: u64) -> Fleet {
         maker.folding.sample(sample);
     }
     Fleet::new(makers.iter().map(|maker| maker.folding.node()).collect::<Vec<_>>().into())
+}
+
+/// Changes the sides of one process that a driver and the kernel tell.
+fn one_process(
+    mut maker: Maker,
+    place: usize,
+    change: impl FnOnce(&mut DeviceUse, &mut ProcessReading),
+) -> Maker {
+    change(&mut maker.uses[place], &mut maker.processes[place]);
+    maker
+}
+
+/// Nodes with processes of every kind: one's own, those of others, of slices and chips, and those that
+/// are not what they should be.
+pub fn crowd() -> Fleet {
+    let mut own = Maker::new("gpu01")
+        .devices(&[88.0, 0.0, 40.0])
+        .process(0, 4_121, "alice", "8421", TRAIN)
+        .process(1, 4_121, "alice", "8421", TRAIN)
+        .process(
+            2,
+            4_140,
+            "bob",
+            "",
+            "/home/bob/a\u{5e9}\u{5dc}\u{5d5}\u{5dd} e\u{301}\u{301} 日本 👩‍💻 end",
+        );
+    own.processes.remove(1);
+    own.processes[0].threads = Reading::Known(112);
+    own.uses[0].kind = Reading::Known(UseKind::Compute);
+    own.uses[0].memory_utilization = Reading::judged(Percent::new(41.0));
+    own.uses[2].kind = Reading::Known(UseKind::Both);
+    let zombie =
+        Maker::new("gpu02").devices(&[0.0, 3.0]).process(0, 77, "alice", "", "python x.py");
+    let zombie = one_process(zombie, 0, |used, process| {
+        process.state = Reading::Known(ProcessState::Zombie);
+        process.resident = Reading::Known(Bytes(0));
+        used.memory = Reading::Unknown(Reason::NotAvailable);
+    });
+    let mut hidden = Maker::new("gpu03").devices(&[61.0, 0.0]).process(0, 5_000, "", "", "");
+    hidden.processes.clear();
+    hidden.unseen.push(UnseenProcess {
+        pid: 5_000,
+        why: Absence::Hidden,
+        statics: ProcessStatics::default(),
+    });
+    let mut chips =
+        Maker::new("tpu01").devices(&[73.0, 0.0]).process(0, 912, "alice", "", "python3 pax.py");
+    for device in &mut chips.devices {
+        device.vendor = Reading::Known(Vendor::Google);
+        device.name = Reading::Known("TPU v5e".into());
+        device.tpu = Some(Arc::default());
+    }
+    chips.uses[0].sm = Reading::Unknown(Reason::NotSupported);
+    let mut many = Maker::new("many").devices(&[50.0]);
+    for pid in 0..300 {
+        many = many.process(
+            0,
+            10_000 + pid,
+            if pid % 3 == 0 { "alice" } else { "carol" },
+            "",
+            "./work --part",
+        );
+    }
+    Fleet::new(
+        vec![
+            own.up().node(),
+            zombie.up().node(),
+            hidden.up().node(),
+            split("gpu07").up().node(),
+            chips.up().node(),
+            busy("gpu08").up_to(102_000).down(FaultKind::SessionLost, "", Some(12)).node(),
+            many.up().node(),
+        ]
+        .into(),
+    )
+}
+
+/// The same a moment later, without the first process of the first node.
+pub fn crowd_without_one() -> Fleet {
+    let mut fleet = crowd();
+    let first = fleet.nodes.first().unwrap();
+    let mut node = Node::clone(first);
+    node.uses = node.uses.iter().filter(|used| used.pid != 4_121).cloned().collect();
+    node.processes = node.processes.iter().filter(|one| one.key.pid != 4_121).cloned().collect();
+    let nodes = std::iter::once(Arc::new(node)).chain(fleet.nodes.iter().skip(1).cloned());
+    fleet.nodes = nodes.collect();
+    fleet
 }
 
 fn job_name(id: &str) -> JobId {

@@ -1,8 +1,24 @@
 //! The view of processes, in every look and on every kind of fleet.
 
-use crossterm::event::KeyCode;
+use std::sync::LazyLock;
+use std::time::Duration;
 
-use crate::harness::{check_fleets, check_looks};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use gtop::fleet::Fleet;
+use gtop::model::{
+    Answer, AskError, Bytes, Environment, NodeName, ProcessDetail, ProcessKey, ProcessState,
+    ProcessTree, Question, Reading, Reason, Refusal, Signal, TreeProcess, Variable,
+};
+use gtop::tui::{Effect, Ending, Keymap, Look, Request, Stage};
+use gtop::view::{Errand, Reply, Taste};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::fleets::{self, NOW};
+use crate::harness::{
+    ASCII, DARK, LIGHT, MONO, SIZES, check, check_fleets, check_looks, check_sizes, draw, key,
+    press, stage, text,
+};
 
 const KEYS: &[KeyCode] = &[KeyCode::Char('4')];
 
@@ -14,4 +30,392 @@ fn processes_in_every_look() {
 #[test]
 fn processes_on_every_kind_of_fleet() {
     check_fleets("processes", KEYS);
+}
+
+/// It is folded from many samples, once.
+fn crowd_fleet() -> Fleet {
+    static FLEET: LazyLock<Fleet> = LazyLock::new(fleets::crowd);
+    FLEET.clone()
+}
+
+/// The view on the fleet that has processes of every kind.
+fn crowd(look: Look, keys: &[KeyCode]) -> Stage {
+    let mut stage = stage(crowd_fleet(), look);
+    press(&mut stage, KEYS);
+    press(&mut stage, keys);
+    stage
+}
+
+fn check_crowd(name: &str, keys: &[KeyCode]) {
+    for (suffix, look, width, height) in
+        [("dark", DARK, 80, 24), ("light", LIGHT, 200, 50), ("ascii", ASCII, 120, 40)]
+    {
+        let mut stage = crowd(look, keys);
+        check(&format!("processes-{name}-{suffix}"), &draw(&mut stage, width, height));
+    }
+}
+
+#[test]
+fn processes_of_every_kind() {
+    let down = KeyCode::Down;
+    check_crowd("crowd", &[]);
+    check_crowd("marked", &[down, KeyCode::Char(' '), down, KeyCode::Char(' '), KeyCode::Home]);
+    check_crowd("by-memory", &[KeyCode::Char('o'), KeyCode::Char('m')]);
+    check_crowd("sort-menu", &[KeyCode::Char('o')]);
+    check_crowd("node", &[down, KeyCode::Char('s')]);
+    check_crowd("compact", &[KeyCode::Char('c'), KeyCode::Char('\\')]);
+    check_crowd("full", &[KeyCode::Char('f'), KeyCode::Right]);
+    check_crowd("end", &[KeyCode::End, KeyCode::Char('$')]);
+}
+
+const ALICES: ProcessKey = ProcessKey { pid: 4_121, start_ticks: 412_100 };
+
+fn reply(question: Question, answer: Result<Answer, AskError>) -> Reply {
+    let node = NodeName::new("gpu01").unwrap();
+    Reply { errand: Errand { node, question }, answer, at: NOW }
+}
+
+fn tree_process(pid: u32, parent_pid: u32, user: &str, command: &str) -> TreeProcess {
+    TreeProcess {
+        key: ProcessKey { pid, start_ticks: 100 * u64::from(pid) },
+        parent_pid,
+        uid: Reading::Known(1000),
+        user: Reading::Known(user.into()),
+        state: Reading::Known(ProcessState::Sleeping),
+        cpu_ticks: Reading::Known(800),
+        resident: Reading::Known(Bytes(5 << 30)),
+        command: Reading::Known(command.into()),
+    }
+}
+
+fn tree() -> Reply {
+    let mut gone = tree_process(4_130, 4_121, "alice", "");
+    gone.state = Reading::Known(ProcessState::Zombie);
+    let processes = vec![
+        tree_process(1, 0, "root", "/usr/lib/systemd/systemd --system"),
+        tree_process(4_100, 1, "root", "slurmstepd: [8421.0]"),
+        tree_process(4_121, 4_100, "alice", "/opt/conda/bin/python train.py --tp 8"),
+        tree_process(4_128, 4_121, "alice", "pt_data_worker"),
+        tree_process(4_129, 4_128, "alice", "日本語 の worker"),
+        gone,
+        tree_process(4_139, 1, "bob", "-bash"),
+        tree_process(4_140, 4_139, "bob", "./render e\u{301}"),
+    ];
+    reply(Question::Tree(None), Ok(Answer::Tree(ProcessTree { processes, is_cut: false })))
+}
+
+fn variable(name: &str, value: &str) -> Variable {
+    Variable { name: name.into(), value: value.into() }
+}
+
+fn environment() -> Reply {
+    let mut variables = vec![
+        variable("PATH", "/opt/conda/bin:/usr/bin:/bin"),
+        variable("HOME", "/home/alice"),
+        variable("SCRIPT", "line one␤line two␤"),
+        variable("LONG", &"0123456789".repeat(40)),
+        variable("ÜBER", "日本語 e\u{301}"),
+    ];
+    variables.extend((0..60).map(|number| variable(&format!("SLURM_{number:02}"), "x")));
+    let found = Environment { variables, is_cut: true };
+    reply(Question::Environment(ALICES), Ok(Answer::Environment(found)))
+}
+
+fn detail() -> Reply {
+    let words = |text: &str| Reading::Known(text.into());
+    let found = ProcessDetail {
+        process: tree_process(4_121, 4_100, "alice", "/opt/conda/bin/python train.py --tp 8"),
+        threads: Reading::Known(112),
+        niceness: Reading::Known(0),
+        reserved: Reading::Known(Bytes(96 << 30)),
+        peak: Reading::Known(Bytes(41 << 30)),
+        swapped: Reading::Known(Bytes(0)),
+        voluntary_switches: Reading::Known(1_234_567),
+        involuntary_switches: Reading::Known(89),
+        directory: words("/scratch/alice/run"),
+        program: words("/opt/conda/bin/python3.11"),
+        cgroup: words("/system.slice/slurmstepd.scope/job_8421/step_0"),
+        waits_in: words("futex_wait_queue"),
+        input_output: Reading::Unknown(Reason::NoPermission),
+        limits: Vec::new(),
+    };
+    reply(Question::Detail(ALICES), Ok(Answer::Detail(Box::new(found))))
+}
+
+/// Opens a page on the first process, and lets the node answer.
+fn opened(look: Look, page: KeyCode, answer: &Reply) -> Stage {
+    let mut stage = crowd(look, &[KeyCode::Down]);
+    let effect = stage.press(key(page), NOW);
+    assert_eq!(effect, Effect::Ask(Request::Ask(vec![answer.errand.clone()])));
+    stage.take(answer, NOW);
+    stage
+}
+
+#[test]
+fn pages_of_a_process_in_every_look() {
+    for (page, code, answer) in [
+        ("tree", KeyCode::Char('t'), tree()),
+        ("environment", KeyCode::Char('e'), environment()),
+        ("metrics", KeyCode::Enter, detail()),
+    ] {
+        for (name, look) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
+            for (width, height) in SIZES {
+                let mut stage = opened(look, code, &answer);
+                // Half a minute is recorded.
+                for second in 1..=30 {
+                    let mut fleet = crowd_fleet();
+                    let first = fleet.nodes.first().unwrap();
+                    let mut node = gtop::fleet::Node::clone(first);
+                    node.processes = node
+                        .processes
+                        .iter()
+                        .cloned()
+                        .map(|mut one| {
+                            let load = 90.0 + (second * 37 % 60) as f32;
+                            one.cpu_percent = Reading::Known(load);
+                            one
+                        })
+                        .collect();
+                    let rest = fleet.nodes.iter().skip(1).cloned();
+                    fleet.nodes = std::iter::once(std::sync::Arc::new(node)).chain(rest).collect();
+                    stage.show(fleet, NOW.plus(Duration::from_secs(second)));
+                }
+                let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+                stage.take(&answer, NOW);
+                stage.draw(NOW.plus(Duration::from_secs(30)), &mut buffer);
+                check(&format!("processes-{page}-{name}-{width}x{height}"), &buffer);
+            }
+        }
+    }
+}
+
+fn screen(stage: &mut Stage) -> String {
+    text(&draw(stage, 120, 40)).join("\n")
+}
+
+#[test]
+fn a_page_says_why_a_node_does_not_answer() {
+    for (code, answer) in [
+        (KeyCode::Char('t'), tree()),
+        (KeyCode::Char('e'), environment()),
+        (KeyCode::Enter, detail()),
+    ] {
+        let mut stage = crowd(DARK, &[KeyCode::Down]);
+        stage.press(key(code), NOW);
+        assert!(screen(&mut stage).contains("the node"), "{}", screen(&mut stage));
+        let refused = AskError::from(Refusal::NotAllowed("it belongs to another user".into()));
+        stage.take(&Reply { answer: Err(refused), ..answer }, NOW);
+        assert!(screen(&mut stage).contains("not allowed: it belongs to another user"));
+        press(&mut stage, &[KeyCode::Esc, KeyCode::Esc]);
+        assert!(screen(&mut stage).contains("GPU-MEM") || screen(&mut stage).contains("DEV-MEM"));
+    }
+}
+
+/// The box on the tagged processes, as they are, and after their answers.
+fn signalled(look: Look, count: usize) -> Stage {
+    let mut keys = vec![KeyCode::Down];
+    keys.extend([KeyCode::Char(' ')].repeat(count));
+    keys.push(KeyCode::Char('T'));
+    crowd(look, &keys)
+}
+
+#[test]
+fn the_signal_box_in_every_look() {
+    for (name, look) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
+        for (width, height) in SIZES {
+            let at = |step: &str| format!("processes-signal-{step}-{name}-{width}x{height}");
+            let mut menu = crowd(look, &[KeyCode::Down, KeyCode::F(9)]);
+            check(&at("menu"), &draw(&mut menu, width, height));
+            let mut stage = signalled(look, 3);
+            check(&at("asks"), &draw(&mut stage, width, height));
+            let Effect::Ask(Request::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
+                panic!("nothing is sent")
+            };
+            assert_eq!(errands.len(), 3, "a process on two devices is one");
+            let refused = AskError::from(Refusal::NotAllowed("it belongs to another user".into()));
+            let mut answers = [Ok(Answer::Sent), Err(refused), Ok(Answer::Sent)].into_iter();
+            for errand in errands {
+                let answer = answers.next().unwrap();
+                stage.take(&Reply { errand, answer, at: NOW }, NOW);
+            }
+            check(&at("done"), &draw(&mut stage, width, height));
+        }
+    }
+}
+
+#[test]
+fn a_long_list_of_targets_is_bounded_and_scrolls() {
+    let mut keys = vec![KeyCode::End];
+    keys.extend([KeyCode::Up].repeat(40));
+    keys.extend([KeyCode::Char(' ')].repeat(30));
+    keys.push(KeyCode::Char('K'));
+    let mut stage = crowd(DARK, &keys);
+    check("processes-signal-many-80x24", &draw(&mut stage, 80, 24));
+    press(&mut stage, &[KeyCode::End]);
+    check("processes-signal-many-end-80x24", &draw(&mut stage, 80, 24));
+}
+
+#[test]
+fn a_process_that_ends_while_its_box_is_open_is_said_to_have_ended() {
+    let mut stage = crowd(DARK, &[KeyCode::Down, KeyCode::Char('K')]);
+    assert!(!screen(&mut stage).contains("it has ended"));
+    stage.show(fleets::crowd_without_one(), NOW.plus(Duration::from_secs(1)));
+    assert!(screen(&mut stage).contains("it has ended"), "{}", screen(&mut stage));
+    // And a node that is watched no more.
+    stage.show(fleets::single(), NOW.plus(Duration::from_secs(2)));
+    assert!(screen(&mut stage).contains("watched no more"), "{}", screen(&mut stage));
+    let Effect::Ask(Request::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
+        panic!("nothing is sent")
+    };
+    let errand = errands.into_iter().next().unwrap();
+    assert_eq!(errand.question, Question::Signal(ALICES, Signal::Kill));
+    stage.take(&Reply { errand, answer: Err(AskError::UnknownNode), at: NOW }, NOW);
+    assert!(screen(&mut stage).contains("no such node is watched"));
+}
+
+#[test]
+fn an_answer_that_comes_after_the_box_was_closed_is_told_all_the_same() {
+    let mut stage = crowd(DARK, &[KeyCode::Down, KeyCode::Char('I')]);
+    let Effect::Ask(Request::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
+        panic!("nothing is sent")
+    };
+    press(&mut stage, &[KeyCode::Esc, KeyCode::Char('1')]);
+    let errand = errands.into_iter().next().unwrap();
+    let answer = Err(AskError::from(Refusal::Reused));
+    stage.take(&Reply { errand, answer, at: NOW }, NOW);
+    let shown = screen(&mut stage);
+    assert!(shown.contains("INT not sent to 4121 on gpu01: the process has ended"), "{shown}");
+}
+
+#[test]
+fn what_has_ended_stays_a_while_at_the_bottom() {
+    let mut stage = crowd(DARK, &[KeyCode::Down, KeyCode::Char('s'), KeyCode::Down]);
+    let later = |millis: u64| NOW.plus(Duration::from_millis(millis));
+    stage.show(fleets::crowd_without_one(), later(1_000));
+    check("processes-gone-80x24", &draw(&mut stage, 80, 24));
+    let shown = screen(&mut stage);
+    assert!(shown.contains("gone python train.py"), "{shown}");
+    assert!(shown.find("4140").unwrap() < shown.find("gone python").unwrap(), "{shown}");
+    // It can be looked at, and nothing is sent to it.
+    assert_eq!(stage.press(key(KeyCode::Char('K')), NOW), Effect::Nothing);
+    assert!(screen(&mut stage).contains("the process has ended"));
+    stage.show(fleets::crowd_without_one(), later(7_000));
+    assert!(!screen(&mut stage).contains("gone python"), "{}", screen(&mut stage));
+}
+
+#[test]
+fn control_c_interrupts_what_is_selected_and_else_quits() {
+    let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    let mut stage = crowd(DARK, &[]);
+    assert_eq!(stage.press(control_c, NOW), Effect::End(Ending::Interrupted));
+    let mut stage = crowd(DARK, &[KeyCode::Down]);
+    assert_eq!(stage.press(control_c, NOW), Effect::Nothing);
+    assert!(screen(&mut stage).contains("send INT to this process?"));
+    let Effect::Ask(Request::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
+        panic!("nothing is sent")
+    };
+    assert_eq!(errands[0].question, Question::Signal(ALICES, Signal::Interrupt));
+}
+
+#[test]
+fn readonly_takes_signals_away_everywhere() {
+    let taste = Taste { is_readonly: true, ..Taste::default() };
+    let mut stage = stage(crowd_fleet(), DARK).with(taste, Keymap::default());
+    press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down]);
+    for code in [KeyCode::Char('T'), KeyCode::Char('K'), KeyCode::Char('I'), KeyCode::F(9)] {
+        assert_eq!(stage.press(key(code), NOW), Effect::Nothing);
+        assert!(!screen(&mut stage).contains("send "), "{}", screen(&mut stage));
+    }
+    let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    assert_eq!(stage.press(control_c, NOW), Effect::End(Ending::Interrupted));
+    assert!(!screen(&mut stage).contains("K end"));
+    press(&mut stage, &[KeyCode::Char('h')]);
+    let mut help = String::new();
+    for _ in 0..20 {
+        help.push_str(&screen(&mut stage));
+        press(&mut stage, &[KeyCode::PageDown]);
+    }
+    for word in ["send TERM", "send KILL", "send INT", "send a signal"] {
+        assert!(!help.contains(word), "{word}: {help}");
+    }
+    check_sizes("processes-help", &crowd_fleet(), &[KeyCode::Char('4'), KeyCode::Char('h')], DARK);
+}
+
+#[test]
+fn the_node_view_sends_signals_too() {
+    let mut stage = stage(crowd_fleet(), DARK);
+    press(&mut stage, &[KeyCode::Enter, KeyCode::Char('T')]);
+    assert!(screen(&mut stage).contains("no process is under the cursor"));
+    press(&mut stage, &[KeyCode::Enter, KeyCode::End, KeyCode::Char('T')]);
+    assert!(screen(&mut stage).contains("send TERM to this process?"), "{}", screen(&mut stage));
+    press(&mut stage, &[KeyCode::Esc, KeyCode::F(9)]);
+    assert!(screen(&mut stage).contains("SIGTERM"), "{}", screen(&mut stage));
+}
+
+#[test]
+fn columns_stand_still_whatever_a_command_holds() {
+    let mut stage = crowd(DARK, &[]);
+    let lines = text(&draw(&mut stage, 120, 40));
+    let column = |word: &str| {
+        let line = lines.iter().find(|line| line.contains(word)).unwrap();
+        unicode_width::UnicodeWidthStr::width(line.split(word).next().unwrap())
+    };
+    let title = column("COMMAND");
+    for word in ["python train.py", "a\u{5e9}\u{5dc}", "no permission", "zombie", "vllm"] {
+        assert_eq!(column(word), title, "{word}");
+    }
+    for line in &lines {
+        assert!(unicode_width::UnicodeWidthStr::width(line.as_str()) <= 120, "{line}");
+    }
+}
+
+#[test]
+fn a_filter_takes_processes() {
+    let mut stage = crowd(DARK, &[]);
+    press(&mut stage, &[KeyCode::Char('/')]);
+    press(&mut stage, &"user=bob".chars().map(KeyCode::Char).collect::<Vec<_>>());
+    press(&mut stage, &[KeyCode::Enter]);
+    let shown = screen(&mut stage);
+    assert!(shown.contains("1 process on 1 node") && !shown.contains("alice"), "{shown}");
+}
+
+#[test]
+fn the_tree_is_asked_for_again_while_it_is_open() {
+    let mut stage = opened(DARK, KeyCode::Char('t'), &tree());
+    assert_eq!(stage.due(), None);
+    stage.show(crowd_fleet(), NOW.plus(Duration::from_secs(1)));
+    assert_eq!(stage.due(), None);
+    stage.show(crowd_fleet(), NOW.plus(Duration::from_secs(2)));
+    assert_eq!(stage.due(), Some(Request::Ask(vec![tree().errand])));
+    stage.show(crowd_fleet(), NOW.plus(Duration::from_secs(3)));
+    assert_eq!(stage.due(), None, "one at a time");
+    press(&mut stage, &[KeyCode::Char('t')]);
+    stage.show(crowd_fleet(), NOW.plus(Duration::from_secs(60)));
+    assert_eq!(stage.due(), None);
+}
+
+#[test]
+fn no_page_is_too_small_for_any_screen() {
+    for (code, answer) in [
+        (KeyCode::Char('t'), tree()),
+        (KeyCode::Char('e'), environment()),
+        (KeyCode::Enter, detail()),
+    ] {
+        let mut stage = opened(DARK, code, &answer);
+        for width in [1, 2, 5, 13, 29, 40, 59, 60, 61, 100, 139, 140, 333] {
+            for height in [1, 2, 3, 4, 5, 7, 8, 9, 11, 15, 24, 100] {
+                draw(&mut stage, width, height);
+            }
+        }
+    }
+    for keys in [vec![], vec![KeyCode::Char('T')], vec![KeyCode::F(9)], vec![KeyCode::Char('o')]] {
+        let mut all = vec![KeyCode::Down];
+        all.extend(keys);
+        let mut stage = crowd(DARK, &all);
+        for width in (1..30).chain([40, 59, 60, 79, 80, 99, 110, 140, 500]) {
+            for height in [1, 2, 3, 4, 5, 7, 8, 9, 11, 15, 24, 100] {
+                draw(&mut stage, width, height);
+            }
+        }
+    }
 }

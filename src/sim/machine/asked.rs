@@ -9,6 +9,8 @@ use crate::wire::body::{Answer, Detail, Process, TreeRow};
 const OURS: u32 = 1001;
 /// Where pids of a process's own children begin, far from all others.
 const CHILDREN: u32 = 1_000_000;
+/// Clock ticks from the start of a process to that of its children.
+const LATER: u64 = 700;
 
 impl Machine {
     /// Returns the answer to a question asked at `t`.
@@ -17,7 +19,7 @@ impl Machine {
             Question::Tree(key) => self.tree(t, key),
             Question::Signal(key, _) => self.owned(t, key).map(|_| result("sent")),
             Question::Environment(key) => self.owned(t, key).map(|slot| self.environment(slot)),
-            Question::Detail(key) => self.found(t, key).map(|slot| self.detail(slot, t)),
+            Question::Detail(key) => self.found(t, key).map(|slot| self.detail(slot, t, key)),
         };
         Answer { id, at: self.clock(t), ..answer.unwrap_or_else(Refused::answer) }
     }
@@ -26,10 +28,23 @@ impl Machine {
         self.process(slot, t, &Ask { full: true, ..Ask::default() })
     }
 
+    /// Ends a process, as a signal does that went to it.
+    pub fn end(&mut self, t: f64, key: ProcessKey) {
+        let found = self.found(t, key).ok().filter(|_| key.pid < CHILDREN);
+        if let Some(one) = found.map(|slot| (slot.number, self.life(slot, t).generation)) {
+            self.ended.insert(one);
+        }
+    }
+
+    /// Returns whose process it is; those below it count as itself.
     fn found(&self, t: f64, key: ProcessKey) -> Result<&Slot, Refused> {
-        let slot = self.slots.iter().find(|slot| self.pid(slot, self.life(slot, t)) == key.pid);
+        let (pid, later) = match key.pid.checked_sub(CHILDREN) {
+            Some(child) => (child / 2, LATER),
+            None => (key.pid, 0),
+        };
+        let slot = self.living(t).find(|slot| self.pid(slot, self.life(slot, t)) == pid);
         let slot = slot.ok_or(Refused("gone", "no such process"))?;
-        if self.told(slot, t).start != key.start_ticks {
+        if self.told(slot, t).start + later != key.start_ticks {
             return Err(Refused("reused", "another process has this pid now"));
         }
         Ok(slot)
@@ -59,7 +74,7 @@ impl Machine {
     fn tree(&self, t: f64, key: Option<ProcessKey>) -> Result<Answer, Refused> {
         let meant = match key {
             Some(key) => vec![self.found(t, key)?],
-            None => self.slots.iter().collect(),
+            None => self.living(t).collect(),
         };
         let parent = self.first_pid() - 7;
         let mut rows = vec![
@@ -75,7 +90,7 @@ impl Machine {
             let children = pids.map(|pid| TreeRow {
                 pid,
                 ppid: row.pid,
-                start: row.start + 700,
+                start: row.start + LATER,
                 command: Some("pt_data_worker".to_owned()),
                 ..row.clone()
             });
@@ -86,13 +101,13 @@ impl Machine {
         Ok(Answer { tree: Some(rows), ..result("ok") })
     }
 
-    fn detail(&self, slot: &Slot, t: f64) -> Answer {
+    fn detail(&self, slot: &Slot, t: f64, key: ProcessKey) -> Answer {
         let told = self.told(slot, t);
         let is_ours = self.works.get(slot.work).is_some_and(|work| work.owner.uid == OURS);
         let own = |text: &str| is_ours.then(|| text.to_owned());
         let limit = |name: &str, soft: &str, hard: &str| [name, soft, hard].map(str::to_owned);
         let detail = Detail {
-            row: row(&told),
+            row: TreeRow { pid: key.pid, start: key.start_ticks, ..row(&told) },
             threads: 112.into(),
             nice: 0.0.into(),
             vsize: (96_u64 << 30).into(),

@@ -1,7 +1,7 @@
 //! Keys that mean the same in every view that gives them no meaning of its own.
 
 use super::{Action, Binding, hint};
-use crate::view::{Command, Deed, Key, Named, Step, View};
+use crate::view::{Command, Deed, Key, Named, Step, View, processes};
 
 pub(super) const BINDINGS: &[Binding] = &[
     Binding {
@@ -164,6 +164,13 @@ pub(super) const BINDINGS: &[Binding] = &[
         action: Action::Refresh,
         help: "ask for everything, and try the nodes that are down",
         hint: Some(hint("retry")),
+    },
+    Binding {
+        name: "signals",
+        keys: &[Key::Function(9)],
+        action: Action::View(Deed::Processes(processes::Own::Signals)),
+        help: "send a signal to the process one is on, or to the tagged ones",
+        hint: None,
     },
     Binding {
         name: "help",

@@ -51,7 +51,8 @@ pub(crate) fn page(keys: &Keymap, view: View, theme: Theme, width: u16) -> Vec<L
 fn part(keys: &Keymap, wanted: Option<View>) -> Vec<Line> {
     let mut lines = vec![Line::of(wanted.map_or("Everywhere", View::title), Tone::Strong)];
     for (rows, (_, table)) in keys.keys.iter().zip(TABLES).filter(|(_, (own, _))| *own == wanted) {
-        for (own, binding) in rows.iter().zip(table) {
+        // What no key does, nobody needs to know.
+        for (own, binding) in rows.iter().zip(table).filter(|(own, _)| !own.is_empty()) {
             let written = Line::new().gap(2).left(&signs(own), 12, Tone::Accent);
             lines.push(written.gap(1).text(binding.help, Tone::Plain));
         }

@@ -1,7 +1,8 @@
 //! Keys of the view of a node.
 
 use super::{Action, Binding, hint, pair};
-use crate::view::{Deed, Density, Key, Named, View, node};
+use crate::model::Signal;
+use crate::view::{Deed, Density, Key, Named, View, node, processes};
 
 pub(super) const BINDINGS: &[Binding] = &[
     Binding {
@@ -65,6 +66,27 @@ pub(super) const BINDINGS: &[Binding] = &[
         keys: &[Key::Letter('o')],
         action: Action::Show(View::Fleet),
         help: "overview: the fleet",
+        hint: None,
+    },
+    Binding {
+        name: "signal-here.terminate",
+        keys: &[Key::Letter('T')],
+        action: Action::View(Deed::Processes(processes::Own::Signal(Signal::Terminate))),
+        help: "send TERM to the process under the cursor",
+        hint: None,
+    },
+    Binding {
+        name: "signal-here.kill",
+        keys: &[Key::Letter('K')],
+        action: Action::View(Deed::Processes(processes::Own::Signal(Signal::Kill))),
+        help: "send KILL to it",
+        hint: None,
+    },
+    Binding {
+        name: "signal-here.interrupt",
+        keys: &[Key::Letter('I')],
+        action: Action::View(Deed::Processes(processes::Own::Signal(Signal::Interrupt))),
+        help: "send INT to it",
         hint: None,
     },
 ];

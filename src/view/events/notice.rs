@@ -335,13 +335,13 @@ mod tests {
     fn each_turn_of_a_node_and_its_devices_has_words_for_both_ways() {
         let none: Change = |_| {};
         let stuck: Change = |node| {
-            node.sources[1].fault = Some(SourceFault {
+            node.sources[1].fault = Some(Box::new(SourceFault {
                 kind: SourceFaultKind::Stuck,
                 call: "".into(),
                 message: "".into(),
                 lasting: Duration::ZERO,
                 at: at(100),
-            });
+            }));
         };
         let hot: Change = |node| node.devices[0].throttle = Reading::Known(Throttle(0x48));
         let unsaid: Change = |node| node.devices[0].throttle = Reading::default();

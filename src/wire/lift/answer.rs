@@ -61,7 +61,12 @@ fn told(question: Question, sent: &body::Answer) -> Option<Answer> {
 
 fn variable(text: &str) -> Variable {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
-    let safe = |letter: char| if is_hostile(letter) { ' ' } else { letter };
+    // A value of several lines stays one, and shows where they ended.
+    let safe = |letter: char| match letter {
+        '\n' => '␤',
+        _ if is_hostile(letter) => ' ',
+        _ => letter,
+    };
     let safe = |text: &str| text.chars().map(safe).collect::<String>().into_boxed_str();
     Variable { name: safe(name), value: safe(value) }
 }
@@ -165,13 +170,13 @@ mod tests {
     #[test]
     fn an_environment_is_cut_at_its_first_equals_sign_and_cleaned() {
         let sent =
-            sent(r#""result":"ok","environ":["A=b=c","B= x\u001b]0;y\u0007 ","odd"],"cut":true"#);
+            sent(r#""result":"ok","environ":["A=b=c","B= x\u001b]0;y\u0007\n","odd"],"cut":true"#);
         let Ok(Answer::Environment(found)) = answer(Question::Environment(KEY), &sent) else {
             panic!()
         };
         let pairs: Vec<(&str, &str)> =
             found.variables.iter().map(|one| (&*one.name, &*one.value)).collect();
-        assert_eq!(pairs, [("A", "b=c"), ("B", " x ]0;y  "), ("odd", "")]);
+        assert_eq!(pairs, [("A", "b=c"), ("B", " x ]0;y ␤"), ("odd", "")]);
         assert!(found.is_cut);
     }
 

@@ -1,0 +1,355 @@
+//! The columns of the process table: which have room, and what stands in them.
+
+use std::time::Duration;
+
+use unicode_width::UnicodeWidthChar;
+
+use crate::model::{Absence, Freshness, Link, ProcessState, Source};
+use crate::time::Timestamp;
+use crate::view::condition::label;
+use crate::view::input::Click;
+use crate::view::line::{Line, Tone, UNKNOWN, width_of};
+use crate::view::number::{age, amount, or_unknown, percent, running, share};
+use crate::view::processes::rows::{Roll, Sight};
+use crate::view::taste::Density;
+
+/// What a command has at least, before another column is shown.
+const COMMAND: u16 = 20;
+/// The mark in front of a row.
+const MARK: u16 = 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Node,
+    Device,
+    Pid,
+    Kind,
+    User,
+    Memory,
+    Load,
+    Bandwidth,
+    Cpu,
+    Share,
+    Resident,
+    Time,
+    Job,
+}
+
+/// Those that have room, in their order on the screen.
+#[derive(Clone, Debug)]
+pub(super) struct Columns {
+    gap: u16,
+    shown: Vec<(Column, u16)>,
+    /// What they are called where devices are TPU chips; or some are, and some are none.
+    words: [&'static str; 3],
+    is_full: bool,
+}
+
+/// How a row is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    pub(super) now: Timestamp,
+    /// Columns by which commands are moved to the left.
+    pub(super) shift: usize,
+    pub(super) is_tagged: bool,
+    /// It is another device of the process one is on.
+    pub(super) is_same: bool,
+}
+
+impl Columns {
+    const ORDER: [Column; 13] = [
+        Column::Node,
+        Column::Device,
+        Column::Pid,
+        Column::Kind,
+        Column::User,
+        Column::Memory,
+        Column::Load,
+        Column::Bandwidth,
+        Column::Cpu,
+        Column::Share,
+        Column::Resident,
+        Column::Time,
+        Column::Job,
+    ];
+    /// The same, the one that is missed most first.
+    const WORTH: [Column; 13] = [
+        Column::Pid,
+        Column::User,
+        Column::Device,
+        Column::Node,
+        Column::Memory,
+        Column::Load,
+        Column::Cpu,
+        Column::Time,
+        Column::Resident,
+        Column::Share,
+        Column::Kind,
+        Column::Job,
+        Column::Bandwidth,
+    ];
+    /// How many of those a compact table has.
+    const FEW: usize = 6;
+
+    /// Gives room to columns in the order of their worth, and the rest to the command.
+    pub(super) fn fit(roll: &Roll, density: Density, has_node: bool, width: u16) -> Self {
+        let is_wide = width >= 110;
+        let gap = if width >= 140 { 2 } else { 1 };
+        let wide = |column| match column {
+            Column::Node if has_node => roll.name.clamp(4, (width / 8).clamp(4, 20)),
+            Column::Job if roll.has_jobs => 8,
+            Column::Node | Column::Job => 0,
+            Column::Device | Column::Kind | Column::Load | Column::Share => 4,
+            Column::Pid | Column::Memory => 7,
+            Column::Bandwidth | Column::Cpu => 5,
+            Column::User => roll.user.clamp(4, if is_wide { 16 } else { 9 }),
+            Column::Resident => 6,
+            Column::Time => 8,
+        };
+        let count = if density == Density::Compact { Self::FEW } else { Self::WORTH.len() };
+        let mut room = width.saturating_sub(MARK + COMMAND);
+        let mut taken = Vec::new();
+        for column in Self::WORTH.into_iter().take(count) {
+            let own = wide(column);
+            if own > 0 && room >= own + gap {
+                room -= own + gap;
+                taken.push((column, own));
+            }
+        }
+        let shown = Self::ORDER
+            .iter()
+            .filter_map(|column| taken.iter().find(|(known, _)| known == column).copied());
+        let words = match (roll.has_chips, roll.has_others) {
+            (true, false) => ["TPU", "TPU-MEM", "%TPU"],
+            (true, true) => ["DEV", "DEV-MEM", "%DEV"],
+            (false, _) => ["GPU", "GPU-MEM", "%SM"],
+        };
+        Self { gap, shown: shown.collect(), words, is_full: density == Density::Full }
+    }
+
+    /// Returns the columns in front of the command.
+    pub(super) fn before_command(&self) -> u16 {
+        self.shown.iter().fold(MARK, |sum, (_, width)| sum + width + self.gap)
+    }
+
+    /// Returns the titles; the one that rows are sorted by stands out.
+    pub(super) fn titles(&self, sorted: &str) -> Line {
+        let [device, memory, load] = self.words;
+        let tone = |name: &str| if name == sorted { Tone::Accent } else { Tone::Faint };
+        let mut line = Line::new().gap(MARK);
+        for (column, width) in &self.shown {
+            let (title, name, is_left) = match column {
+                Column::Node => ("NODE", "node", true),
+                Column::Device => (device, "gpu", false),
+                Column::Pid => ("PID", "pid", false),
+                Column::Kind => ("TYPE", "type", true),
+                Column::User => ("USER", "user", true),
+                Column::Memory => (memory, "gpumem", false),
+                Column::Load => (load, "psm", false),
+                Column::Bandwidth => ("%GMBW", "pmembw", false),
+                Column::Cpu => ("%CPU", "pcpu", false),
+                Column::Share => ("%MEM", "prss", false),
+                Column::Resident => ("RSS", "rss", false),
+                Column::Time => ("TIME", "time", false),
+                Column::Job => ("JOB", "job", true),
+            };
+            line = if is_left {
+                line.left(title, *width, tone(name))
+            } else {
+                line.right(title, *width, tone(name))
+            };
+            line = line.on_click(Click::Column(name)).gap(self.gap);
+        }
+        line.text("COMMAND", tone("command")).on_click(Click::Column("command"))
+    }
+
+    /// Returns a row.
+    pub(super) fn row(&self, sight: Sight<'_>, manner: Manner) -> Line {
+        // Of somebody whose name is not told it is not known either.
+        let is_others = sight.is_ours() == Some(false);
+        let plain = if is_others { Tone::Faint } else { Tone::Plain };
+        let strong = if is_others { Tone::Faint } else { Tone::Strong };
+        let mark = match (manner.is_tagged, manner.is_same) {
+            (true, _) => "*",
+            (false, true) => "=",
+            (false, false) => " ",
+        };
+        let mut line = Line::of(mark, Tone::Accent);
+        for (column, width) in &self.shown {
+            let width = *width;
+            line = match column {
+                Column::Node => line.left(sight.node.name.label(), width, plain),
+                Column::Kind => line.left(
+                    sight.used.kind.get().map_or(UNKNOWN, |kind| kind.text()),
+                    width,
+                    plain,
+                ),
+                Column::User => line.left(sight.user().unwrap_or(UNKNOWN), width, plain),
+                Column::Job => {
+                    line.left(sight.job().map_or(UNKNOWN, |job| job.as_str()), width, plain)
+                }
+                Column::Pid => line.right(&sight.used.pid.to_string(), width, strong),
+                Column::Device
+                | Column::Memory
+                | Column::Load
+                | Column::Bandwidth
+                | Column::Cpu
+                | Column::Share
+                | Column::Resident
+                | Column::Time => line.right(&number(*column, sight), width, plain),
+            }
+            .gap(self.gap);
+        }
+        let state = state(sight, manner.now);
+        let is_old = state.as_ref().is_some_and(|state| state.is_old);
+        if is_old {
+            line = line.faded();
+        }
+        if let Some(State { words, tone, .. }) = state {
+            line = line.text(words, tone).gap(1);
+        }
+        let command = short(sight.command(), self.is_full);
+        line.text(skip(&command, manner.shift), if is_old { Tone::Faint } else { plain })
+    }
+}
+
+fn number(column: Column, sight: Sight<'_>) -> String {
+    let process = sight.process;
+    match column {
+        Column::Device => {
+            sight.device.map_or_else(|| UNKNOWN.to_owned(), |device| label(sight.node, device))
+        }
+        Column::Memory => or_unknown(sight.used.memory.get(), amount),
+        Column::Load => {
+            let load = percent(sight.load());
+            if sight.is_load_of_chip() { format!("{load}*") } else { load }
+        }
+        Column::Bandwidth => percent(share(sight.used.memory_utilization)),
+        Column::Cpu => percent(process.and_then(|process| process.cpu_percent.get())),
+        Column::Share => {
+            let own = process.and_then(|process| share(process.resident_share));
+            or_unknown(own, |own| format!("{own:.1}"))
+        }
+        Column::Resident => or_unknown(process.and_then(|process| process.resident.get()), amount),
+        Column::Time => {
+            let seconds = process.and_then(|process| process.running_seconds.get());
+            or_unknown(seconds.map(Duration::from_secs), running)
+        }
+        Column::Node | Column::Pid | Column::Kind | Column::User | Column::Job => String::new(),
+    }
+}
+
+/// What is out of the ordinary with a process.
+pub(super) struct State {
+    pub(super) words: String,
+    pub(super) tone: Tone,
+    /// Its numbers are old.
+    pub(super) is_old: bool,
+}
+
+/// Says what is out of the ordinary with a process, if anything is.
+pub(super) fn state(sight: Sight<'_>, now: Timestamp) -> Option<State> {
+    let state = |words: &str, tone, is_old| Some(State { words: words.to_owned(), tone, is_old });
+    if sight.is_gone {
+        return state("gone", Tone::Bad, true);
+    }
+    if let Some(age) = stale(sight, now) {
+        return state(&age, Tone::Warn, true);
+    }
+    if let Some(unseen) = sight.unseen {
+        return match unseen.why {
+            Absence::Gone => state("gone", Tone::Bad, true),
+            Absence::Hidden => state("no permission", Tone::Warn, false),
+            Absence::Elsewhere => state("in another PID namespace", Tone::Warn, false),
+        };
+    }
+    match sight.process.and_then(|process| process.state.get())? {
+        ProcessState::Zombie => state("zombie", Tone::Warn, false),
+        ProcessState::Dead => state("ending", Tone::Warn, false),
+        ProcessState::Stopped => state("stopped", Tone::Warn, false),
+        ProcessState::Traced => state("traced", Tone::Warn, false),
+        ProcessState::Running
+        | ProcessState::Sleeping
+        | ProcessState::Waiting
+        | ProcessState::Idle => None,
+    }
+}
+
+/// Says how old a row is, when it is.
+fn stale(sight: Sight<'_>, now: Timestamp) -> Option<String> {
+    let place = sight.place?;
+    let users = sight.node.device_sources.get(place).map(Source::processes);
+    let known = users.and_then(|source| sight.node.source(&source));
+    let fresh = match known {
+        Some(state) => state.freshness(now),
+        None => sight.node.device_freshness(place, now),
+    };
+    match fresh {
+        Freshness::Stale(span) => Some(format!("{} old", age(span))),
+        Freshness::Fresh | Freshness::Missing if sight.node.link == Link::Up => None,
+        Freshness::Fresh | Freshness::Missing => Some("old".to_owned()),
+    }
+}
+
+/// Returns a command line; unless all of it is wanted, the folder of its program is left out.
+pub(super) fn short(whole: &str, is_full: bool) -> String {
+    if is_full {
+        return whole.to_owned();
+    }
+    let (program, arguments) = whole.split_once(' ').unwrap_or((whole, ""));
+    let program = program.rsplit_once('/').map_or(program, |(_, name)| name);
+    if arguments.is_empty() { program.to_owned() } else { format!("{program} {arguments}") }
+}
+
+/// Returns a text without so many columns at its left; half a wide letter is a space.
+pub(super) fn skip(text: &str, columns: usize) -> String {
+    let mut left = columns;
+    let mut letters = text.chars();
+    while left > 0 {
+        let Some(letter) = letters.next() else { return String::new() };
+        let own = letter.width().unwrap_or(0);
+        if own > left {
+            return format!(" {}", letters.as_str());
+        }
+        left -= own;
+    }
+    // What belongs to the letter that was left out goes with it.
+    let rest = letters.as_str();
+    if columns == 0 {
+        return rest.to_owned();
+    }
+    rest.trim_start_matches(|letter: char| letter.width() == Some(0)).to_owned()
+}
+
+/// Returns how far a command can be moved until its end stands at the right edge.
+pub(super) fn longest_shift(command: &str, room: u16) -> usize {
+    usize::from(width_of(command).saturating_sub(room))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_moves_by_columns_and_never_by_half_a_letter() {
+        for (text, columns, left) in [
+            ("python x.py", 0, "python x.py"),
+            ("python x.py", 7, "x.py"),
+            ("日本語", 2, "本語"),
+            ("日本語", 3, " 語"),
+            ("e\u{301}tude", 1, "tude"),
+            ("abc", 3, ""),
+            ("abc", 9, ""),
+        ] {
+            assert_eq!(skip(text, columns), left, "{text} {columns}");
+        }
+    }
+
+    #[test]
+    fn only_the_folder_of_the_program_is_left_out() {
+        assert_eq!(short("/usr/bin/python /a/b.py", false), "python /a/b.py");
+        assert_eq!(short("/usr/bin/python /a/b.py", true), "/usr/bin/python /a/b.py");
+        assert_eq!(short("", false), "");
+        assert_eq!(short("/", false), "");
+    }
+}

@@ -1,0 +1,105 @@
+//! The environment a process began with: its variables, sorted.
+
+use crate::model::{AskError, Environment, Question, Variable};
+use crate::view::line::{Line, Tone, width_of};
+use crate::view::navigation::{Step, Window};
+use crate::view::outcome::Errand;
+use crate::view::processes::columns::skip;
+use crate::view::processes::target::Target;
+
+/// The page of one environment.
+#[derive(Clone, Debug)]
+pub(super) struct Sheet {
+    pub(super) target: Target,
+    /// In the order of names; none while the answer is waited for.
+    found: Option<Result<Vec<Variable>, AskError>>,
+    is_cut: bool,
+    /// The variable on top.
+    window: Window,
+    shift: usize,
+}
+
+impl Sheet {
+    pub(super) fn new(target: Target) -> Self {
+        Self { target, found: None, is_cut: false, window: Window::default(), shift: 0 }
+    }
+
+    /// Returns what is to be asked for it.
+    pub(super) fn errand(&self) -> Errand {
+        Errand { node: self.target.node.clone(), question: Question::Environment(self.target.key) }
+    }
+
+    /// Takes the answer; an error leaves what was there before.
+    pub(super) fn take(&mut self, answer: Result<&Environment, &AskError>) {
+        match answer {
+            Ok(environment) => {
+                let mut list = environment.variables.clone();
+                list.sort_by(|one, other| {
+                    (&one.name, &one.value).cmp(&(&other.name, &other.value))
+                });
+                self.is_cut = environment.is_cut;
+                self.found = Some(Ok(list));
+            }
+            Err(error) => self.found = Some(Err(error.clone())),
+        }
+    }
+
+    pub(super) fn step(&mut self, step: Step) {
+        let count = self.variables().len();
+        let to = step.from(self.window.top, count, self.window.rows);
+        self.window.top = to.min(count.saturating_sub(self.window.rows));
+    }
+
+    pub(super) fn scroll(&mut self, shift: impl Fn(usize) -> usize) {
+        self.shift = shift(self.shift).min(1 << 16);
+    }
+
+    /// Moves so far that the longest value in sight ends at the right edge.
+    pub(super) fn scroll_to_end(&mut self, width: u16) {
+        let range = self.window.range(self.variables().len());
+        let shown = self.variables().get(range).unwrap_or_default();
+        let longest =
+            shown.iter().map(|one| width_of(&one.name).saturating_add(width_of(&one.value))).max();
+        self.shift = usize::from(longest.unwrap_or(0).saturating_add(1).saturating_sub(width));
+    }
+
+    fn variables(&self) -> &[Variable] {
+        match &self.found {
+            Some(Ok(list)) => list,
+            Some(Err(_)) | None => &[],
+        }
+    }
+
+    pub(super) fn lines(&mut self, width: u16, height: usize) -> Vec<Line> {
+        let count = self.variables().len();
+        let rows = height.saturating_sub(1);
+        self.window.settle(rows, count, None);
+        let title = Line::of("environment", Tone::Strong)
+            .gap(2)
+            .text(format!("{}  ", self.target.name()), Tone::Plain);
+        let right = match (&self.found, self.is_cut) {
+            (None, _) => Line::of("asking the node", Tone::Faint),
+            (Some(Err(_)), _) => Line::new(),
+            (Some(Ok(_)), true) => Line::of(format!("the first {count} variables"), Tone::Warn),
+            (Some(Ok(_)), false) => Line::of(format!("{count} variables"), Tone::Faint),
+        };
+        let mut lines = vec![title.against(right, width)];
+        if let Some(Err(error)) = &self.found {
+            lines.push(Line::of(error.to_string(), Tone::Warn).cut(width));
+        }
+        if matches!(&self.found, Some(Ok(list)) if list.is_empty()) {
+            lines.push(Line::of("it began with none", Tone::Faint).cut(width));
+        }
+        let range = self.window.range(count);
+        for Variable { name, value } in self.variables().get(range).unwrap_or_default() {
+            let line = if self.shift == 0 {
+                Line::of(&**name, Tone::Accent).text(format!("={value}"), Tone::Plain)
+            } else {
+                Line::of(skip(&format!("{name}={value}"), self.shift), Tone::Plain)
+            };
+            lines.push(line.cut(width));
+        }
+        lines.truncate(height);
+        lines
+    }
+}

@@ -1,0 +1,407 @@
+//! One process: its last minutes as four graphs, and what else its node tells of it.
+
+use std::time::Duration;
+
+use crate::model::{AskError, Bytes, InputOutput, ProcessDetail, ProcessState, Question, Reading};
+use crate::time::Timestamp;
+use crate::view::Scene;
+use crate::view::condition::label;
+use crate::view::line::{Line, Tone, UNKNOWN};
+use crate::view::navigation::Step;
+use crate::view::number::{amount, lasting, or_unknown, percent, running, share};
+use crate::view::outcome::Errand;
+use crate::view::processes::columns::state;
+use crate::view::processes::rows::{Row, RowKey, Sight};
+use crate::view::processes::target::Target;
+use crate::view::processes::tracks::{Metric, Track, Tracks};
+use crate::view::processes::tree::lived;
+
+/// How often more is asked for.
+const EVERY: Duration = Duration::from_secs(5);
+/// From this width on, graphs stand side by side.
+const WIDE: u16 = 60;
+
+/// The page of one process.
+#[derive(Clone, Debug)]
+pub(super) struct Panel {
+    pub(super) target: Target,
+    /// Its row in the table; none for one that uses no device.
+    pub(super) row: Option<RowKey>,
+    detail: Option<ProcessDetail>,
+    error: Option<AskError>,
+    asked_at: Timestamp,
+    /// The first line of the details.
+    top: usize,
+    lines: usize,
+}
+
+impl Panel {
+    pub(super) fn new(target: Target, row: Option<RowKey>, now: Timestamp) -> Self {
+        Self { target, row, detail: None, error: None, asked_at: now, top: 0, lines: 0 }
+    }
+
+    /// Returns what is to be asked for it.
+    pub(super) fn errand(&self) -> Errand {
+        Errand { node: self.target.node.clone(), question: Question::Detail(self.target.key) }
+    }
+
+    /// Returns what is to be asked now, if it is time.
+    pub(super) fn due(&mut self, now: Timestamp) -> Option<Errand> {
+        let is_due = now.since(self.asked_at) >= EVERY || now < self.asked_at;
+        is_due.then(|| self.ask(now))
+    }
+
+    /// Asks, whether it is time or not.
+    pub(super) fn ask(&mut self, now: Timestamp) -> Errand {
+        self.asked_at = now;
+        self.errand()
+    }
+
+    /// Takes the answer; an error leaves what was there before.
+    pub(super) fn take(&mut self, answer: Result<&ProcessDetail, &AskError>) {
+        match answer {
+            Ok(detail) => (self.detail, self.error) = (Some(detail.clone()), None),
+            Err(error) => self.error = Some(error.clone()),
+        }
+    }
+
+    pub(super) fn step(&mut self, step: Step) {
+        self.top = step.from(self.top, self.lines, 5);
+    }
+
+    pub(super) fn lines(
+        &mut self,
+        scene: Scene<'_>,
+        row: Option<&Row>,
+        tracks: &Tracks,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        let sight = row.and_then(Row::sight);
+        let mut lines = vec![self.title(scene, sight, width)];
+        if let Some(sight) = sight {
+            lines.push(numbers(sight).cut(width));
+        }
+        let room = height.saturating_sub(lines.len());
+        if let Some(track) = self.row.as_ref().and_then(|key| tracks.of(key)) {
+            lines.extend(graphs(track, sight, width, graph_height(room, width)));
+        }
+        let all = self.details(scene, width);
+        let rest = height.saturating_sub(lines.len() + 1);
+        self.lines = all.len().saturating_sub(rest) + 1;
+        self.top = self.top.min(all.len().saturating_sub(rest));
+        if rest > 0 {
+            lines.push(Line::new().rule(width));
+            lines.extend(all.into_iter().skip(self.top).take(rest));
+        }
+        lines.truncate(height);
+        lines
+    }
+
+    fn title(&self, scene: Scene<'_>, sight: Option<Sight<'_>>, width: u16) -> Line {
+        let title = Line::of("process", Tone::Strong).gap(2).text(self.target.name(), Tone::Plain);
+        let state = sight.and_then(|sight| state(sight, scene.picture.now));
+        let right = match (self.target.hindrance(scene.picture), state) {
+            (Some(words), _) => Line::of(words, Tone::Bad),
+            (None, Some(state)) => Line::of(state.words, state.tone),
+            (None, None) => Line::new(),
+        };
+        title.against(right, width)
+    }
+
+    /// Returns what the node tells of it, a line each.
+    fn details(&self, scene: Scene<'_>, width: u16) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let mut say = |name: &str, words: String, tone| {
+            let line = Line::of(format!("{name:<10} "), Tone::Faint).text(words, tone);
+            lines.push(line.cut(width));
+        };
+        if let Some(error) = &self.error {
+            say("asked", error.to_string(), Tone::Warn);
+        }
+        let Some(detail) = &self.detail else {
+            if self.error.is_none() {
+                say("asked", "waiting for the node".to_owned(), Tone::Faint);
+            }
+            say("command", self.target.command.to_string(), Tone::Plain);
+            return lines;
+        };
+        let node = scene.picture.fleet.node(&self.target.node);
+        let plain = Tone::Plain;
+        say("command", text(&detail.process.command), plain);
+        say("program", text(&detail.program), plain);
+        say("directory", text(&detail.directory), plain);
+        let state = detail.process.state.get().map_or(UNKNOWN, doing);
+        let waits = match detail.waits_in.known().filter(|name| !name.is_empty()) {
+            Some(name) => format!(", in {name}"),
+            None => String::new(),
+        };
+        let ran = node.and_then(|node| lived(node, self.target.key));
+        let ran = or_unknown(ran, running);
+        say(
+            "state",
+            format!("{state}{waits}; runs for {ran}; parent {}", detail.process.parent_pid),
+            plain,
+        );
+        let threads = reading(&detail.threads, u32::to_string);
+        let niceness = reading(&detail.niceness, i8::to_string);
+        let [gave, lost] = [&detail.voluntary_switches, &detail.involuntary_switches]
+            .map(|count| reading(count, u64::to_string));
+        let switches = format!("gave its processor away {gave} times, lost it {lost} times");
+        say("threads", format!("{threads}; niceness {niceness}; {switches}"), plain);
+        let bytes = |value: &Reading<Bytes>| reading(value, |bytes| amount(*bytes));
+        let memory = format!(
+            "{} in use, {} at most, {} swapped, {} reserved",
+            bytes(&detail.process.resident),
+            bytes(&detail.peak),
+            bytes(&detail.swapped),
+            bytes(&detail.reserved)
+        );
+        say("memory", memory, plain);
+        say("storage", reading(&detail.input_output, storage), plain);
+        say("cgroup", text(&detail.cgroup), plain);
+        for limit in &detail.limits {
+            say("limit", format!("{}: {} (at most {})", limit.name, limit.soft, limit.hard), plain);
+        }
+        lines
+    }
+}
+
+/// Writes what is known, or why it is not.
+fn reading<T>(value: &Reading<T>, write: impl FnOnce(&T) -> String) -> String {
+    match value {
+        Reading::Known(value) => write(value),
+        Reading::Unknown(reason) => format!("{UNKNOWN} ({})", reason.text()),
+    }
+}
+
+fn text(value: &Reading<std::sync::Arc<str>>) -> String {
+    reading(value, ToString::to_string)
+}
+
+fn storage(all: &InputOutput) -> String {
+    format!(
+        "read {} and wrote {} by calls; {} and {} of it from and to storage",
+        amount(all.read),
+        amount(all.written),
+        amount(all.read_storage),
+        amount(all.written_storage)
+    )
+}
+
+/// Says what a process does.
+pub(super) const fn doing(state: ProcessState) -> &'static str {
+    match state {
+        ProcessState::Running => "running",
+        ProcessState::Sleeping => "sleeping",
+        ProcessState::Waiting => "waiting for a device or a file system",
+        ProcessState::Stopped => "stopped",
+        ProcessState::Traced => "stopped by a debugger",
+        ProcessState::Zombie => "zombie: it has ended, and its parent has not looked",
+        ProcessState::Dead => "being removed",
+        ProcessState::Idle => "idle",
+    }
+}
+
+/// Returns the present numbers in one line.
+fn numbers(sight: Sight<'_>) -> Line {
+    let process = sight.process;
+    let device =
+        sight.device.map_or_else(|| UNKNOWN.to_owned(), |device| label(sight.node, device));
+    let word = if sight.is_chip() { "TPU" } else { "GPU" };
+    let mut line = Line::of(format!("{word} {device}"), Tone::Strong);
+    let mut say = |name: &str, value: String| {
+        let own = std::mem::take(&mut line);
+        line = own.gap(2).text(format!("{name} "), Tone::Faint).text(value, Tone::Plain);
+    };
+    say("job", sight.job().map_or(UNKNOWN, |job| job.as_str()).to_owned());
+    say("%GMBW", percent(share(sight.used.memory_utilization)));
+    say("%ENC", percent(share(sight.used.encoder)));
+    say("%DEC", percent(share(sight.used.decoder)));
+    let own = process.and_then(|process| share(process.resident_share));
+    say("%MEM", or_unknown(own, |own| format!("{own:.1}")));
+    let seconds = process.and_then(|process| process.running_seconds.get());
+    say("TIME", or_unknown(seconds.map(Duration::from_secs), running));
+    line
+}
+
+/// Returns the lines of one graph without its title: as many as leave some for the details.
+fn graph_height(room: usize, width: u16) -> usize {
+    let rows = if width >= WIDE { 2 } else { 4 };
+    let details = (room / 3).clamp(2, 12);
+    (room.saturating_sub(details) / rows).saturating_sub(1).min(12)
+}
+
+/// Returns the four graphs, two and two side by side where there is room.
+fn graphs(track: &Track, sight: Option<Sight<'_>>, width: u16, height: usize) -> Vec<Line> {
+    let is_wide = width >= WIDE;
+    let own = if is_wide { (width - 2) / 2 } else { width };
+    let mut all = Metric::ALL.map(|metric| graph(track, metric, sight, own, height)).into_iter();
+    let mut lines = Vec::new();
+    while let Some(left) = all.next() {
+        match all.next().filter(|_| is_wide) {
+            Some(right) => {
+                let both = left.into_iter().zip(right);
+                lines.extend(both.map(|(left, right)| {
+                    let gap = own.saturating_sub(left.width()) + 2;
+                    left.gap(gap).then(right)
+                }));
+            }
+            None => lines.extend(left),
+        }
+        if !is_wide && lines.len() > 8 * (height + 1) {
+            break;
+        }
+    }
+    lines
+}
+
+/// Returns a graph: what it shows, the present and the highest value, and the last minutes below.
+fn graph(
+    track: &Track,
+    metric: Metric,
+    sight: Option<Sight<'_>>,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    let points = track.last(metric, usize::from(width.saturating_sub(TICK)));
+    let highest = track.highest(metric);
+    let write = |value: Option<f32>| or_unknown(value, |value| written(metric, value));
+    let name = match (metric, sight.is_some_and(Sight::is_chip)) {
+        (Metric::Cpu, _) => "CPU",
+        (Metric::DeviceMemory, false) => "GPU-MEM",
+        (Metric::DeviceMemory, true) => "TPU-MEM",
+        (Metric::HostMemory, _) => "HOST-MEM",
+        (Metric::Load, false) => "SM",
+        (Metric::Load, true) => "TPU, all of the chip",
+    };
+    let now = points.last().copied().flatten();
+    let title = Line::of(format!("{name} "), Tone::Faint)
+        .text(write(now), Tone::Strong)
+        .text(format!("  max {}", write(highest)), Tone::Faint);
+    let span = Duration::from_secs(u64::try_from(track.seconds().min(points.len())).unwrap_or(0));
+    let title = title.against(Line::of(format!("last {}", lasting(span)), Tone::Faint), width);
+    let bound = bound(metric, highest, sight);
+    let mut lines = vec![title];
+    for row in (0..height).rev() {
+        lines.push(graph_row(&points, highest, bound, (row, height), metric));
+    }
+    lines
+}
+
+/// Columns of the numbers at the left of a graph.
+const TICK: u16 = 7;
+
+/// Returns the value at the top of a graph.
+fn bound(metric: Metric, highest: Option<f32>, sight: Option<Sight<'_>>) -> f32 {
+    let most = highest.unwrap_or(0.0) * 1.25;
+    match metric {
+        Metric::Load => 100.0,
+        Metric::Cpu => most.max(10.0),
+        Metric::DeviceMemory | Metric::HostMemory => {
+            let all =
+                sight.and_then(|sight| sight.device).and_then(|device| device.memory_total.get());
+            let all = all.filter(|_| metric == Metric::DeviceMemory);
+            let most = most.max(0.1);
+            all.map_or(most, |all| most.min(gib(all)).max(0.1))
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
+fn gib(bytes: Bytes) -> f32 {
+    crate::view::number::gib(bytes) as f32
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float cast saturates, which is what we want"
+)]
+fn written(metric: Metric, value: f32) -> String {
+    match metric {
+        Metric::Cpu | Metric::Load => format!("{value:.0}%"),
+        Metric::DeviceMemory | Metric::HostMemory => {
+            amount(Bytes((f64::from(value) * 1_073_741_824.0) as u64))
+        }
+    }
+}
+
+/// Returns one line of a graph: row 0 is the lowest of so many. The highest value has a line of its own
+/// through what is empty.
+#[expect(clippy::cast_precision_loss, reason = "a few rows")]
+fn graph_row(
+    points: &[Option<f32>],
+    highest: Option<f32>,
+    bound: f32,
+    (row, rows): (usize, usize),
+    metric: Metric,
+) -> Line {
+    let (low, all) = (row as f32, rows.max(1) as f32);
+    // How much of this row a value fills, in percent; nothing when it does not reach it.
+    let filled = |value: f32| (value / bound * all - low) * 100.0;
+    let own = |point: Option<f32>| {
+        let part = filled(point?);
+        (part > 0.0 || row == 0).then(|| part.clamp(0.0, 100.0))
+    };
+    let has_line = highest.is_some_and(|most| {
+        let part = filled(most);
+        (part > 0.0 || row == 0) && part <= 100.0 && most > 0.0
+    });
+    let tick = if row + 1 == rows {
+        written(metric, bound)
+    } else if rows >= 4 && row == rows / 2 {
+        written(metric, bound * (row as f32) / all)
+    } else {
+        String::new()
+    };
+    let mut line = Line::new().right(&tick, TICK - 1, Tone::Faint).gap(1);
+    let mut rest = points;
+    while let Some(first) = rest.first() {
+        let is_empty = own(*first).is_none();
+        let length = rest.iter().take_while(|point| own(**point).is_none() == is_empty).count();
+        let (run, after) = rest.split_at(length.max(1));
+        rest = after;
+        line = if is_empty && has_line {
+            line.rule(u16::try_from(run.len()).unwrap_or(0))
+        } else {
+            line.spark(run.iter().map(|point| own(*point)).collect(), Tone::Mid)
+        };
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::line::Kind;
+
+    fn drawn(line: &Line) -> String {
+        let sign = |part: f32| if part >= 100.0 { '#' } else { '+' };
+        let own = |piece: &crate::view::line::Piece| {
+            if let Kind::Spark(points) = &piece.kind {
+                return points.iter().map(|point| point.map_or(' ', sign)).collect();
+            }
+            let is_rule = piece.kind == Kind::Rule;
+            "-".repeat(if is_rule { usize::from(piece.width) } else { 0 })
+        };
+        line.pieces.iter().map(own).collect()
+    }
+
+    #[test]
+    fn a_graph_is_filled_from_below_and_the_highest_value_has_a_line() {
+        let points = [None, Some(0.0), Some(50.0), Some(100.0), Some(75.0)];
+        let row = |row| drawn(&graph_row(&points, Some(100.0), 200.0, (row, 4), Metric::Cpu));
+        assert_eq!([row(3), row(2), row(1), row(0)], ["     ", "     ", "---#+", " +###"]);
+    }
+
+    #[test]
+    fn every_line_of_a_graph_is_as_wide_as_the_others() {
+        let points: Vec<Option<f32>> =
+            (0..30_u8).map(|at| (at % 3 > 0).then(|| f32::from(at))).collect();
+        for row in 0..5 {
+            let line = graph_row(&points, Some(29.0), 40.0, (row, 5), Metric::HostMemory);
+            assert_eq!(line.width(), 30 + TICK);
+        }
+    }
+}

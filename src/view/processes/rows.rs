@@ -1,0 +1,551 @@
+//! Who uses which device, everywhere or in one place: gathered and sorted once for each new fleet.
+//!
+//! A frame touches only the rows it shows; 40,000 of them are looked at when the fleet has changed,
+//! and not when a key is pressed.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fields::Usage;
+use crate::fleet::{Fleet, Node, Process};
+use crate::model::{
+    Absence, Bytes, Device, DeviceUse, JobId, Link, NodeName, Reading, Reason, UnseenProcess,
+    Vendor,
+};
+use crate::time::Timestamp;
+use crate::view::line::width_of;
+use crate::view::number::share;
+use crate::view::order::{Order, Sortable};
+use crate::view::picture::Picture;
+use crate::view::processes::target::Target;
+
+/// For how long a process that has ended stays on the screen.
+const GONE_STAYS: Duration = Duration::from_secs(5);
+/// The most of those.
+const MOST_GONE: usize = 200;
+
+/// What rows can be sorted by, in the order of the columns.
+pub(crate) const COLUMNS: [Sortable; 14] = [
+    Sortable { name: "node", letter: 'n', label: "node and device" },
+    Sortable { name: "gpu", letter: 'g', label: "device" },
+    Sortable { name: "pid", letter: 'p', label: "pid" },
+    Sortable { name: "type", letter: 'y', label: "type" },
+    Sortable { name: "user", letter: 'u', label: "user" },
+    Sortable { name: "gpumem", letter: 'm', label: "device memory" },
+    Sortable { name: "psm", letter: 's', label: "device load" },
+    Sortable { name: "pmembw", letter: 'b', label: "memory bandwidth" },
+    Sortable { name: "pcpu", letter: 'c', label: "processor" },
+    Sortable { name: "prss", letter: 'h', label: "share of host memory" },
+    Sortable { name: "rss", letter: 'r', label: "host memory" },
+    Sortable { name: "time", letter: 't', label: "running time" },
+    Sortable { name: "job", letter: 'i', label: "job" },
+    Sortable { name: "command", letter: 'l', label: "command line" },
+];
+
+/// Returns the column of that name.
+pub(super) fn column(name: &str) -> Option<&'static Sortable> {
+    COLUMNS.iter().find(|column| column.name == name)
+}
+
+/// Where processes are looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Where {
+    /// Everywhere.
+    Fleet,
+    /// On one node.
+    Node(NodeName),
+    /// In a job, by either of its names.
+    Job(JobId, Option<JobId>),
+}
+
+/// A process on a device, by identity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RowKey {
+    pub(super) node: NodeName,
+    pub(super) device: Arc<str>,
+    pub(super) pid: u32,
+    /// Not known of processes that the node does not show.
+    pub(super) start_ticks: Option<u64>,
+}
+
+/// A row of the table, with the node as it was then.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    node: Arc<Node>,
+    used: usize,
+    process: Option<usize>,
+    device: Option<usize>,
+    /// When it was found to have ended.
+    gone_at: Option<Timestamp>,
+}
+
+/// All that is known of a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sight<'a> {
+    pub(super) node: &'a Node,
+    pub(super) used: &'a DeviceUse,
+    pub(super) process: Option<&'a Process>,
+    pub(super) unseen: Option<&'a UnseenProcess>,
+    pub(super) device: Option<&'a Device>,
+    /// Its place among the node's devices.
+    pub(super) place: Option<usize>,
+    pub(super) is_gone: bool,
+}
+
+impl Row {
+    /// Returns all that is known of it.
+    pub(super) fn sight(&self) -> Option<Sight<'_>> {
+        let node = &*self.node;
+        let used = node.uses.get(self.used)?;
+        let process = self.process.and_then(|place| node.processes.get(place));
+        Some(Sight {
+            node,
+            used,
+            process,
+            unseen: if process.is_none() { node.unseen(used.pid) } else { None },
+            device: self.device.and_then(|place| node.devices.get(place)),
+            place: self.device,
+            is_gone: self.gone_at.is_some(),
+        })
+    }
+
+    /// Returns what it is known by.
+    pub(super) fn key(&self) -> Option<RowKey> {
+        self.sight().map(Sight::key)
+    }
+
+    /// Says whether it is the one that is known by this.
+    pub(super) fn is(&self, key: &RowKey) -> bool {
+        self.sight().is_some_and(|sight| sight.is(key))
+    }
+}
+
+impl<'a> Sight<'a> {
+    /// Returns what it is known by.
+    pub(super) fn key(self) -> RowKey {
+        RowKey {
+            node: self.node.name.clone(),
+            device: Arc::clone(&self.used.device),
+            pid: self.used.pid,
+            start_ticks: self.start_ticks(),
+        }
+    }
+
+    fn start_ticks(self) -> Option<u64> {
+        self.process.map(|process| process.key.start_ticks)
+    }
+
+    /// Says whether it is the one that is known by this; while nobody tells a start, the pid does.
+    fn is(self, key: &RowKey) -> bool {
+        self.used.pid == key.pid
+            && self.used.device == key.device
+            && self.node.name == key.node
+            && match (self.start_ticks(), key.start_ticks) {
+                (Some(one), Some(other)) => one == other,
+                (None, _) | (_, None) => true,
+            }
+    }
+
+    /// Returns the process itself, to be asked about; `None` where the node does not show it.
+    pub(super) fn target(self) -> Option<Target> {
+        let process = self.process?;
+        Some(Target {
+            node: self.node.name.clone(),
+            key: process.key,
+            user: process.statics.user.known().cloned(),
+            command: self.command().into(),
+            is_ours: self.is_ours(),
+            is_on_device: true,
+        })
+    }
+
+    /// Says whether it belongs to the login that the node's probe runs as.
+    pub(super) fn is_ours(self) -> Option<bool> {
+        let own = &self.node.hello.as_ref()?.host.user;
+        let user = self.statics()?.user.known()?;
+        Some(user == own)
+    }
+
+    fn statics(self) -> Option<&'a crate::model::ProcessStatics> {
+        match (self.process, self.unseen) {
+            (Some(process), _) => Some(&process.statics),
+            (None, Some(unseen)) => Some(&unseen.statics),
+            (None, None) => None,
+        }
+    }
+
+    /// Returns its owner.
+    pub(super) fn user(self) -> Option<&'a str> {
+        self.statics()?.user.known().map(|user| &**user)
+    }
+
+    /// Returns its job.
+    pub(super) fn job(self) -> Option<&'a JobId> {
+        self.statics()?.job.as_ref()
+    }
+
+    /// Returns its command line; what the driver calls it where the node hides that.
+    pub(super) fn command(self) -> &'a str {
+        let told = self.statics().and_then(|statics| statics.command.known());
+        let told = told.filter(|command| !command.is_empty());
+        told.or(self.used.driver_name.as_ref()).map_or("", |command| command)
+    }
+
+    /// Says whether its device is a TPU chip.
+    pub(super) fn is_chip(self) -> bool {
+        self.device.is_some_and(|device| device.vendor == Reading::Known(Vendor::Google))
+    }
+
+    /// Returns how much it works its device; of a TPU the chip's own share, since nobody tells more.
+    pub(super) fn load(self) -> Option<f32> {
+        let own = share(self.used.sm);
+        if own.is_none() && self.is_chip() {
+            return self.device.and_then(|device| share(device.utilization));
+        }
+        own
+    }
+
+    /// Says whether that share is the chip's.
+    pub(super) fn is_load_of_chip(self) -> bool {
+        self.is_chip() && share(self.used.sm).is_none() && self.load().is_some()
+    }
+}
+
+/// What users of devices there are that nobody shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Hidden {
+    pub(super) count: u64,
+    /// What they hold, where that is known of some.
+    pub(super) memory: Bytes,
+}
+
+/// What the rows were made of.
+#[derive(Clone, Debug, PartialEq)]
+struct Recipe {
+    place: Where,
+    order: Order,
+    filter: String,
+    /// Filters may speak of age.
+    filtered_at: Option<Timestamp>,
+}
+
+/// The rows, in their order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Roll {
+    recipe: Option<Recipe>,
+    /// The fleet they were made from.
+    fleet: Fleet,
+    made_at: Timestamp,
+    pub(super) rows: Vec<Row>,
+    /// Those that have ended a moment ago; they stand at the end of `rows` too.
+    gone: Vec<Row>,
+    pub(super) hidden: Hidden,
+    /// Nodes that have such processes.
+    pub(super) nodes: usize,
+    /// Nodes that do not tell who uses their devices, and why the first does not.
+    pub(super) silent: Option<(usize, Reason)>,
+    /// The widest names of a node and of an owner.
+    pub(super) name: u16,
+    pub(super) user: u16,
+    /// Some processes belong to a job.
+    pub(super) has_jobs: bool,
+    /// Devices are TPU chips; or some are, and some are none.
+    pub(super) has_chips: bool,
+    pub(super) has_others: bool,
+}
+
+impl Roll {
+    /// Returns where they were looked for.
+    pub(super) fn place(&self) -> Where {
+        self.recipe.as_ref().map_or(Where::Fleet, |recipe| recipe.place.clone())
+    }
+
+    /// Returns how many processes live, a process on two devices counted twice.
+    pub(super) fn count(&self) -> usize {
+        self.rows.len().saturating_sub(self.gone.len())
+    }
+
+    /// Makes the rows anew if anything they are made of has changed.
+    pub(super) fn settle(&mut self, picture: &Picture, place: Where, order: Order) {
+        let filter = picture.filter.text().to_owned();
+        let filtered_at = (!picture.filter.is_empty()).then_some(picture.now);
+        let recipe = Recipe { place, order, filter, filtered_at };
+        let is_late = |row: &Row| {
+            row.gone_at.is_none_or(|at| picture.now.since(at) >= GONE_STAYS || picture.now < at)
+        };
+        let is_same = Arc::ptr_eq(&self.fleet.nodes, &picture.fleet.nodes)
+            && self.recipe.as_ref() == Some(&recipe);
+        if is_same && !self.gone.iter().any(is_late) {
+            return;
+        }
+        let before = std::mem::take(&mut self.fleet);
+        let is_followed = self
+            .recipe
+            .as_ref()
+            .is_some_and(|known| known.place == recipe.place && known.filter == recipe.filter)
+            && picture.now.since(self.made_at) < GONE_STAYS
+            && picture.now >= self.made_at;
+        self.gone.retain(|row| is_followed && !is_late(row));
+        if !is_followed {
+            // Columns grow with what comes, and do not shrink with what goes.
+            (self.name, self.user) = (0, 0);
+        }
+        self.gather(picture, &recipe, is_followed.then_some(&before));
+        self.sort(recipe.order);
+        self.rows.extend(self.gone.iter().cloned());
+        self.fleet = picture.fleet.clone();
+        self.made_at = picture.now;
+        self.recipe = Some(recipe);
+    }
+
+    fn gather(&mut self, picture: &Picture, recipe: &Recipe, before: Option<&Fleet>) {
+        self.rows.clear();
+        (self.hidden, self.nodes, self.silent) = (Hidden::default(), 0, None);
+        (self.has_jobs, self.has_chips, self.has_others) = (false, false, false);
+        let here: Vec<(usize, &Arc<Node>)> = match &recipe.place {
+            Where::Node(name) => {
+                let found = picture.fleet.nodes.iter().enumerate();
+                found.filter(|(_, node)| node.name == *name).collect()
+            }
+            Where::Fleet | Where::Job(..) => picture
+                .shown
+                .iter()
+                .filter_map(|place| Some((*place, picture.fleet.nodes.get(*place)?)))
+                // A machine that is watched twice has its processes once.
+                .filter(|(_, node)| !picture.fleet.same_as.contains_key(&node.name))
+                .collect(),
+        };
+        for (place, node) in here {
+            let old = before.and_then(|fleet| {
+                let same = fleet.nodes.get(place).filter(|old| old.name == node.name);
+                same.or_else(|| fleet.node(&node.name))
+            });
+            if let Some(old) = old.filter(|old| !Arc::ptr_eq(old, node)) {
+                self.depart(old, node, picture, recipe);
+            }
+            self.take(node, picture, recipe);
+        }
+    }
+
+    /// Takes note of what has ended on a node.
+    fn depart(&mut self, old: &Arc<Node>, node: &Arc<Node>, picture: &Picture, recipe: &Recipe) {
+        if node.link != Link::Up {
+            return;
+        }
+        for row in rows_of(old) {
+            let Some(sight) = row.sight() else { continue };
+            let Some(start) = sight.start_ticks() else { continue };
+            let lives =
+                node.process(sight.used.pid).is_some_and(|now| now.key.start_ticks == start)
+                    && node
+                        .uses
+                        .iter()
+                        .any(|used| used.pid == sight.used.pid && used.device == sight.used.device);
+            let key = sight.key();
+            if !lives
+                && self.gone.len() < MOST_GONE
+                && is_meant(sight, picture, recipe)
+                && !self.gone.iter().any(|known| known.is(&key))
+            {
+                self.gone.push(Row { gone_at: Some(picture.now), ..row.clone() });
+            }
+        }
+    }
+
+    fn take(&mut self, node: &Arc<Node>, picture: &Picture, recipe: &Recipe) {
+        let before = self.rows.len();
+        for row in rows_of(node) {
+            let Some(sight) = row.sight().filter(|sight| is_meant(*sight, picture, recipe)) else {
+                continue;
+            };
+            let is_over = sight.process.is_none()
+                && sight.unseen.is_none_or(|unseen| unseen.why == Absence::Gone);
+            if is_over && !self.gone.is_empty() {
+                let key = sight.key();
+                if self.gone.iter().any(|known| known.is(&key)) {
+                    continue;
+                }
+            }
+            self.has_jobs |= sight.job().is_some();
+            self.user = self.user.max(sight.user().map_or(0, width_of));
+            if sight.is_chip() {
+                self.has_chips = true;
+            } else {
+                self.has_others = true;
+            }
+            self.rows.push(row);
+        }
+        if self.rows.len() > before {
+            self.nodes += 1;
+            self.name = self.name.max(width_of(node.name.label()));
+        }
+        if !matches!(recipe.place, Where::Job(..)) {
+            self.count_hidden(node);
+            // Of a broken device nobody expects it.
+            let alive = node.devices.iter().enumerate().filter(|(_, one)| one.fault.is_none());
+            let mut reasons = alive.filter_map(|(place, _)| node.why_users_unknown(place));
+            if let Some(reason) = reasons.find(|reason| *reason != Reason::NotSampled) {
+                let (count, first) = self.silent.unwrap_or((0, reason));
+                self.silent = Some((count + 1, first));
+            }
+        }
+    }
+
+    fn count_hidden(&mut self, node: &Node) {
+        for device in node.devices.iter().filter(|device| device.parent.is_none()) {
+            let Some(count) = device.hidden_processes.get().filter(|count| *count > 0) else {
+                continue;
+            };
+            let memory = device.hidden_memory.get().unwrap_or_default();
+            self.hidden.count += u64::from(count);
+            self.hidden.memory = Bytes(self.hidden.memory.0.saturating_add(memory.0));
+        }
+    }
+
+    fn sort(&mut self, order: Order) {
+        if order.column == "node" {
+            if order.is_inverted {
+                self.rows.reverse();
+            }
+            return;
+        }
+        let rows = std::mem::take(&mut self.rows);
+        let keys =
+            rows.iter().map(|row| row.sight().map_or(Key::Unknown, |sight| key(sight, order)));
+        let mut keyed: Vec<(Key<'_>, usize)> = keys.zip(0..).collect();
+        let is_falling = falls(order.column) != order.is_inverted;
+        keyed.sort_by(|(one, at), (other, place)| {
+            one.against(other, is_falling).then_with(|| at.cmp(place))
+        });
+        let places: Vec<usize> = keyed.into_iter().map(|(_, place)| place).collect();
+        let mut rows: Vec<Option<Row>> = rows.into_iter().map(Some).collect();
+        let taken = places.into_iter().filter_map(|place| rows.get_mut(place)?.take());
+        self.rows = taken.collect();
+    }
+}
+
+/// Returns a node's rows in their natural order: by device, and what holds most first.
+fn rows_of(node: &Arc<Node>) -> impl Iterator<Item = Row> + use<> {
+    let mut pids: Vec<(u32, usize)> =
+        node.processes.iter().map(|one| one.key.pid).zip(0..).collect();
+    pids.sort_unstable();
+    let mut all: Vec<_> = node
+        .uses
+        .iter()
+        .enumerate()
+        .map(|(used, one)| {
+            let device = node.devices.iter().position(|device| device.uuid == one.device);
+            let found = pids.binary_search_by_key(&one.pid, |(pid, _)| *pid).ok();
+            let process = found.and_then(|at| pids.get(at)).map(|(_, place)| *place);
+            let memory = one.memory.get().map_or(0, |bytes| bytes.0);
+            let rank = (device.unwrap_or(usize::MAX), std::cmp::Reverse(memory), one.pid, used);
+            (rank, device, process, used)
+        })
+        .collect();
+    all.sort_unstable_by_key(|(rank, ..)| *rank);
+    let node = Arc::clone(node);
+    all.into_iter().map(move |(_, device, process, used)| Row {
+        node: Arc::clone(&node),
+        used,
+        process,
+        device,
+        gone_at: None,
+    })
+}
+
+/// Says whether a process is among those that are looked for.
+fn is_meant(sight: Sight<'_>, picture: &Picture, recipe: &Recipe) -> bool {
+    if let Where::Job(id, other) = &recipe.place {
+        let own = sight.job();
+        if own != Some(id) && (own.is_none() || own != other.as_ref()) {
+            return false;
+        }
+    }
+    if picture.filter.is_empty() {
+        return true;
+    }
+    let usage = Usage {
+        used: sight.used.clone(),
+        process: sight.process.cloned(),
+        unseen: sight.unseen.cloned(),
+    };
+    picture.filter.takes_usage(sight.node, sight.device, &usage, picture.now)
+}
+
+/// What a row is sorted by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Key<'a> {
+    Number(f64),
+    Text(&'a str),
+    Unknown,
+}
+
+impl Key<'_> {
+    /// Compares; what is not known comes last, whichever way round.
+    fn against(&self, other: &Self, is_falling: bool) -> Ordering {
+        let found = match (self, other) {
+            (Self::Unknown, Self::Unknown) => return Ordering::Equal,
+            (Self::Unknown, _) => return Ordering::Greater,
+            (_, Self::Unknown) => return Ordering::Less,
+            (Self::Number(one), Self::Number(other)) => one.total_cmp(other),
+            (Self::Text(one), Self::Text(other)) => one.cmp(other),
+            (Self::Number(_), Self::Text(_)) => Ordering::Less,
+            (Self::Text(_), Self::Number(_)) => Ordering::Greater,
+        };
+        if is_falling { found.reverse() } else { found }
+    }
+}
+
+/// Says whether the largest comes first.
+fn falls(column: &str) -> bool {
+    matches!(column, "gpumem" | "psm" | "pmembw" | "pcpu" | "prss" | "rss" | "time")
+}
+
+fn key(sight: Sight<'_>, order: Order) -> Key<'_> {
+    let number = |value: Option<f32>| value.map_or(Key::Unknown, |value| Key::Number(value.into()));
+    let bytes =
+        |value: Option<Bytes>| value.map_or(Key::Unknown, |bytes| Key::Number(large(bytes.0)));
+    let process = sight.process;
+    match order.column {
+        "gpu" => sight
+            .device
+            .and_then(|device| device_number(sight.node, device))
+            .map_or(Key::Unknown, Key::Number),
+        "pid" => Key::Number(f64::from(sight.used.pid)),
+        "type" => sight.used.kind.get().map_or(Key::Unknown, |kind| Key::Text(kind.text())),
+        "user" => sight.user().map_or(Key::Unknown, Key::Text),
+        "gpumem" => bytes(sight.used.memory.get()),
+        "psm" => number(sight.load()),
+        "pmembw" => number(share(sight.used.memory_utilization)),
+        "pcpu" => number(process.and_then(|process| process.cpu_percent.get())),
+        "prss" => number(process.and_then(|process| share(process.resident_share))),
+        "rss" => bytes(process.and_then(|process| process.resident.get())),
+        "time" => {
+            let seconds = process.and_then(|process| process.running_seconds.get());
+            seconds.map_or(Key::Unknown, |seconds| Key::Number(large(seconds)))
+        }
+        "job" => match sight.job().map(JobId::as_str) {
+            Some(id) => id.parse().map_or(Key::Text(id), Key::Number),
+            None => Key::Unknown,
+        },
+        "command" => match sight.command() {
+            "" => Key::Unknown,
+            command => Key::Text(command),
+        },
+        _ => Key::Unknown,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "only the order counts")]
+const fn large(value: u64) -> f64 {
+    value as f64
+}
+
+/// Returns a device's number; that of a slice lies behind its device's.
+fn device_number(node: &Node, device: &Device) -> Option<f64> {
+    let own = f64::from(device.index.get()?);
+    let Some(parent) = &device.parent else { return Some(own) };
+    let parent = node.devices.iter().find(|other| other.uuid == *parent)?;
+    Some(f64::from(parent.index.get()?) + (own + 1.0) / 1_000.0)
+}

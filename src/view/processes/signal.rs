@@ -1,0 +1,400 @@
+//! Sending signals: which one, to whom, a yes, and what became of it.
+//!
+//! Nothing is sent without a yes that names every process; the node checks once more who it is.
+
+use crate::model::{AskError, Question, Signal};
+use crate::view::Scene;
+use crate::view::input::{Key, Named};
+use crate::view::line::{Line, Tone, UNKNOWN};
+use crate::view::menu::{Menu, Picked};
+use crate::view::navigation::{Step, Window};
+use crate::view::outcome::{Errand, Reply};
+use crate::view::processes::columns::short;
+use crate::view::processes::target::Target;
+
+/// Processes shown at once; more are scrolled.
+const ROWS: usize = 10;
+
+/// The question which signal is sent, whether really, and the answers.
+#[derive(Clone, Debug)]
+pub struct SignalBox {
+    stage: Stage,
+    targets: Vec<(Target, Option<Result<(), AskError>>)>,
+    window: Window,
+}
+
+#[derive(Clone, Debug)]
+enum Stage {
+    Choose(Menu<Signal>),
+    Confirm(Signal),
+    Sent(Signal),
+}
+
+/// What a key did to it.
+#[derive(Debug)]
+pub(crate) enum Pressed {
+    Stay,
+    Close,
+    /// To be sent; the answers are waited for.
+    Send(Vec<Errand>),
+}
+
+/// What an answer came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It was asked by somebody else.
+    NotOurs,
+    /// Others are waited for, or it is to be read.
+    Noted,
+    /// It was the last, and all is well: these words say so.
+    Over(String),
+}
+
+impl SignalBox {
+    /// Asks which signal, unless it is known, and whether it is to be sent to these.
+    pub(super) fn new(signal: Option<Signal>, targets: Vec<Target>) -> Self {
+        let stage = signal.map_or_else(|| Stage::Choose(menu(&targets)), Stage::Confirm);
+        let targets = targets.into_iter().map(|target| (target, None)).collect();
+        Self { stage, targets, window: Window::default() }
+    }
+
+    /// Takes a key.
+    pub(crate) fn press(&mut self, key: Key) -> Pressed {
+        if let Stage::Choose(menu) = &mut self.stage {
+            match menu.press(key) {
+                Picked::Nothing => {}
+                Picked::Closed => return Pressed::Close,
+                Picked::Choice(signal) => self.stage = Stage::Confirm(signal),
+            }
+            return Pressed::Stay;
+        }
+        match (key, &self.stage) {
+            (Key::Named(Named::Escape) | Key::Control('c') | Key::Letter('q'), _)
+            | (Key::Named(Named::Enter), Stage::Sent(_)) => Pressed::Close,
+            (Key::Named(Named::Enter), Stage::Confirm(signal)) => {
+                let signal = *signal;
+                self.stage = Stage::Sent(signal);
+                Pressed::Send(self.errands(signal))
+            }
+            (key, _) => {
+                let step = if key == Key::Letter('j') {
+                    Some(Step::Down)
+                } else if key == Key::Letter('k') {
+                    Some(Step::Up)
+                } else {
+                    Step::of(key)
+                };
+                if let Some(step) = step {
+                    let top = step.from(self.window.top, self.targets.len(), self.window.rows);
+                    self.window.top = top;
+                }
+                Pressed::Stay
+            }
+        }
+    }
+
+    fn errands(&self, signal: Signal) -> Vec<Errand> {
+        let errand = |(target, _): &(Target, _)| Errand {
+            node: target.node.clone(),
+            question: Question::Signal(target.key, signal),
+        };
+        self.targets.iter().map(errand).collect()
+    }
+
+    /// Takes an answer; says what it came to.
+    pub(crate) fn take(&mut self, reply: &Reply) -> Taken {
+        let Stage::Sent(signal) = self.stage else { return Taken::NotOurs };
+        let Question::Signal(key, sent) = reply.errand.question else { return Taken::NotOurs };
+        let is_it = |target: &Target| target.key == key && target.node == reply.errand.node;
+        let mut waiting = self.targets.iter_mut().filter(|(_, answer)| answer.is_none());
+        let found = waiting.find(|(target, _)| sent == signal && is_it(target));
+        let Some((_, answer)) = found else { return Taken::NotOurs };
+        *answer = Some(reply.answer.as_ref().map(|_| ()).map_err(Clone::clone));
+        if self.targets.iter().any(|(_, answer)| *answer != Some(Ok(()))) {
+            return Taken::Noted;
+        }
+        let name = signal.name();
+        Taken::Over(match self.targets.as_slice() {
+            [(target, _)] => format!("{name} sent to {}", target.name()),
+            all => format!("{name} sent to {} processes", all.len()),
+        })
+    }
+
+    /// Returns its lines.
+    pub(crate) fn lines(&self, scene: Scene<'_>, width: u16, most: usize) -> Vec<Line> {
+        let signal = match &self.stage {
+            Stage::Choose(menu) => return menu.lines(width, most.min(menu.height())),
+            Stage::Confirm(signal) | Stage::Sent(signal) => *signal,
+        };
+        let count = self.targets.len();
+        let many = if count == 1 { String::new() } else { format!("{count} processes") };
+        let one = if count == 1 { "this process" } else { &many };
+        let title = match &self.stage {
+            Stage::Sent(_) => Line::of(format!("{} to {one}", signal.name()), Tone::Strong),
+            Stage::Choose(_) | Stage::Confirm(_) => {
+                Line::of(format!("send {} to {one}?", signal.name()), Tone::Warn)
+                    .text("  Enter sends, Esc leaves", Tone::Faint)
+            }
+        };
+        let mut lines = vec![title.cut(width)];
+        let rows = most.saturating_sub(2).min(ROWS).min(count);
+        let mut window = self.window;
+        window.settle(rows, count, None);
+        let columns = Columns::fit(width);
+        if most > 2 {
+            lines.push(columns.titles().cut(width));
+        }
+        let mut last = window.top;
+        for (target, answer) in self.targets.get(window.range(count)).unwrap_or_default() {
+            let why = answer.as_ref().and_then(|answer| answer.as_ref().err());
+            if lines.len() + 1 + usize::from(why.is_some()) > most {
+                break;
+            }
+            lines.push(columns.row(target, self.note(scene, target, answer.as_ref())).cut(width));
+            lines.extend(
+                why.map(|why| Line::new().gap(11).text(why.to_string(), Tone::Bad).cut(width)),
+            );
+            last += 1;
+        }
+        if last - window.top < count && lines.len() < most {
+            let words = format!("{} to {last} of {count}; ↑ ↓ shows the others", window.top + 1);
+            lines.push(Line::of(words, Tone::Faint).cut(width));
+        }
+        lines
+    }
+
+    /// Returns how many lines it wants.
+    pub(crate) fn height(&self) -> usize {
+        match &self.stage {
+            Stage::Choose(menu) => menu.height(),
+            Stage::Confirm(_) | Stage::Sent(_) => {
+                let count = self.targets.len();
+                let failed = |(_, answer): &&(Target, Option<_>)| matches!(answer, Some(Err(_)));
+                let reasons = self.targets.iter().filter(failed).count().min(ROWS);
+                2 + count.min(ROWS) + reasons + usize::from(count > ROWS)
+            }
+        }
+    }
+
+    /// Says what there is to know of a process before it is sent something, or what became of that.
+    fn note(
+        &self,
+        scene: Scene<'_>,
+        target: &Target,
+        answer: Option<&Result<(), AskError>>,
+    ) -> (String, Tone) {
+        match (answer, &self.stage) {
+            (Some(Ok(())), _) => ("sent".to_owned(), Tone::Accent),
+            (Some(Err(_)), _) => ("not sent".to_owned(), Tone::Bad),
+            (None, Stage::Sent(_)) => ("waiting for the node".to_owned(), Tone::Faint),
+            (None, Stage::Choose(_) | Stage::Confirm(_)) => {
+                match (target.hindrance(scene.picture), target.is_ours) {
+                    (Some(words), _) => (words.to_owned(), Tone::Bad),
+                    (None, Some(false)) => ("not yours; root only".to_owned(), Tone::Warn),
+                    (None, Some(true) | None) => (String::new(), Tone::Plain),
+                }
+            }
+        }
+    }
+
+    /// Returns the keys that do something here.
+    pub(crate) fn hints(&self) -> &'static [(&'static str, &'static str)] {
+        match &self.stage {
+            Stage::Choose(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "leave")],
+            Stage::Confirm(_) => &[("↑ ↓", "scroll"), ("Enter", "send"), ("Esc", "leave")],
+            Stage::Sent(_) => &[("↑ ↓", "scroll"), ("Esc", "close")],
+        }
+    }
+}
+
+/// The signals, those most wanted by their letters.
+fn menu(targets: &[Target]) -> Menu<Signal> {
+    let whom = match targets {
+        [one] => one.name(),
+        all => format!("{} processes", all.len()),
+    };
+    let empty = Menu::new(format!("signal to {whom}"));
+    let menu = Signal::ALL.into_iter().fold(empty, |menu, signal| {
+        let (letter, help) = meaning(signal);
+        menu.with(signal, letter, format!("{:>2} SIG{}", signal.number(), signal.name()), help)
+    });
+    menu.on(|signal| *signal == Signal::Terminate)
+}
+
+const fn meaning(signal: Signal) -> (Option<char>, &'static str) {
+    match signal {
+        Signal::HangUp => (None, "its terminal is gone; daemons read their settings anew"),
+        Signal::Interrupt => (Some('I'), "as Ctrl-C: stop what you do"),
+        Signal::Quit => (None, "as Ctrl-\\: end and leave a core"),
+        Signal::Kill => (Some('K'), "end at once; it cannot be caught"),
+        Signal::User1 => (None, "what the program makes of it; Slurm jobs often save"),
+        Signal::User2 => (None, "what the program makes of it"),
+        Signal::Terminate => (Some('T'), "end, and tidy up before"),
+        Signal::Continue => (None, "go on after a stop"),
+        Signal::Stop => (None, "stop; it keeps its memory"),
+        Signal::TerminalStop => (None, "as Ctrl-Z: stop"),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Columns {
+    user: u16,
+    node: u16,
+    command: u16,
+}
+
+impl Columns {
+    fn fit(width: u16) -> Self {
+        let (user, node) = if width >= 110 { (12, 20) } else { (8, 10) };
+        // The note says at least why it is not done.
+        let rest = width.saturating_sub(9 + 2 + user + 2 + node + 2);
+        Self { user, node, command: rest / 2 }
+    }
+
+    fn titles(self) -> Line {
+        Line::new()
+            .right("PID", 9, Tone::Faint)
+            .gap(2)
+            .left("USER", self.user, Tone::Faint)
+            .gap(2)
+            .left("NODE", self.node, Tone::Faint)
+            .gap(2)
+            .text("COMMAND", Tone::Faint)
+    }
+
+    fn row(self, target: &Target, (note, tone): (String, Tone)) -> Line {
+        let user = target.user.as_deref().unwrap_or(UNKNOWN);
+        let command = short(&target.command, false);
+        let line = Line::new()
+            .right(&target.key.pid.to_string(), 9, Tone::Strong)
+            .gap(2)
+            .left(user, self.user, Tone::Plain)
+            .gap(2)
+            .left(target.node.label(), self.node, Tone::Plain)
+            .gap(2);
+        if note.is_empty() {
+            return line.text(command, Tone::Plain);
+        }
+        line.left(&command, self.command, Tone::Plain).gap(2).text(note, tone)
+    }
+}
+
+/// Answers that come when nobody looks at the question any more.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Late {
+    sent: usize,
+    /// The first that was not sent, and why; how many others.
+    failed: Option<(String, usize)>,
+    at: crate::time::Timestamp,
+}
+
+impl Late {
+    /// Counts one, and says how it stands; after a while it counts anew.
+    pub(super) fn take(&mut self, reply: &Reply, signal: Signal) -> String {
+        if reply.at.since(self.at) > std::time::Duration::from_secs(10) {
+            *self = Self::default();
+        }
+        self.at = reply.at;
+        let Question::Signal(key, _) = reply.errand.question else { return String::new() };
+        match &reply.answer {
+            Ok(_) => self.sent += 1,
+            Err(error) => {
+                let words = format!("{} on {}: {error}", key.pid, reply.errand.node.label());
+                let (first, others) =
+                    self.failed.take().map_or((words, 0), |(first, others)| (first, others + 1));
+                self.failed = Some((first, others));
+            }
+        }
+        let name = signal.name();
+        match (&self.failed, self.sent) {
+            (None, 1) => format!("{name} sent to {} on {}", key.pid, reply.errand.node.label()),
+            (None, sent) => format!("{name} sent to {sent} processes"),
+            (Some((words, 0)), 0) => format!("{name} not sent to {words}"),
+            (Some((words, others)), sent) => {
+                format!("{name} sent to {sent}, not to {}: {words}", others + 1)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Answer, NodeName, ProcessKey, Refusal};
+    use crate::time::Timestamp;
+
+    fn target(node: &str, pid: u32) -> Target {
+        Target {
+            node: NodeName::new(node).unwrap(),
+            key: ProcessKey { pid, start_ticks: 9 },
+            user: Some("alice".into()),
+            command: "/usr/bin/python train.py".into(),
+            is_ours: Some(true),
+            is_on_device: true,
+        }
+    }
+
+    fn reply(errand: &Errand, answer: Result<Answer, AskError>) -> Reply {
+        Reply { errand: errand.clone(), answer, at: Timestamp::default() }
+    }
+
+    const ENTER: Key = Key::Named(Named::Enter);
+
+    #[test]
+    fn nothing_is_sent_without_a_yes() {
+        let mut one = SignalBox::new(Some(Signal::Kill), vec![target("a", 1)]);
+        assert!(matches!(one.press(Key::Letter('y')), Pressed::Stay));
+        assert!(matches!(one.press(Key::Named(Named::Escape)), Pressed::Close));
+        let Pressed::Send(errands) = one.press(ENTER) else { panic!() };
+        let question = Question::Signal(ProcessKey { pid: 1, start_ticks: 9 }, Signal::Kill);
+        assert_eq!(errands, [Errand { node: NodeName::new("a").unwrap(), question }]);
+        assert!(matches!(one.press(ENTER), Pressed::Close), "it is sent once");
+    }
+
+    #[test]
+    fn the_menu_leads_to_the_question() {
+        let mut one = SignalBox::new(None, vec![target("a", 1)]);
+        assert!(matches!(one.press(Key::Letter('K')), Pressed::Stay));
+        let Pressed::Send(errands) = one.press(ENTER) else { panic!() };
+        assert!(matches!(errands[0].question, Question::Signal(_, Signal::Kill)));
+        // Enter on the menu takes the gentlest that ends a process.
+        let mut one = SignalBox::new(None, vec![target("a", 1)]);
+        one.press(ENTER);
+        let Pressed::Send(errands) = one.press(ENTER) else { panic!() };
+        assert!(matches!(errands[0].question, Question::Signal(_, Signal::Terminate)));
+    }
+
+    #[test]
+    fn each_process_has_its_own_answer_and_what_failed_stays_on_the_screen() {
+        let mut two = SignalBox::new(Some(Signal::Terminate), vec![target("a", 1), target("b", 1)]);
+        let Pressed::Send(errands) = two.press(ENTER) else { panic!() };
+        assert_eq!(two.take(&reply(&errands[1], Ok(Answer::Sent))), Taken::Noted);
+        let refused = Err(AskError::from(Refusal::Gone));
+        assert_eq!(two.take(&reply(&errands[0], refused)), Taken::Noted);
+        let again = two.take(&reply(&errands[0], Ok(Answer::Sent)));
+        assert_eq!(again, Taken::NotOurs, "nobody asked twice");
+    }
+
+    #[test]
+    fn when_all_is_well_one_sentence_says_so() {
+        let mut one = SignalBox::new(Some(Signal::Terminate), vec![target("gpu03", 41)]);
+        let Pressed::Send(errands) = one.press(ENTER) else { panic!() };
+        let Taken::Over(words) = one.take(&reply(&errands[0], Ok(Answer::Sent))) else { panic!() };
+        assert_eq!(words, "TERM sent to 41 python train.py of alice on gpu03");
+    }
+
+    #[test]
+    fn answers_that_come_late_are_summed_up_and_what_failed_is_named() {
+        let errand = |pid| Errand {
+            node: NodeName::new("a").unwrap(),
+            question: Question::Signal(ProcessKey { pid, start_ticks: 9 }, Signal::Kill),
+        };
+        let mut late = Late::default();
+        let mut take = |pid, answer| late.take(&reply(&errand(pid), answer), Signal::Kill);
+        assert_eq!(take(1, Ok(Answer::Sent)), "KILL sent to 1 on a");
+        assert_eq!(take(2, Ok(Answer::Sent)), "KILL sent to 2 processes");
+        let gone = || Err(AskError::from(Refusal::Gone));
+        assert_eq!(take(3, gone()), "KILL sent to 2, not to 1: 3 on a: the process has ended");
+        assert_eq!(take(4, gone()), "KILL sent to 2, not to 2: 3 on a: the process has ended");
+    }
+}

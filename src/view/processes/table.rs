@@ -1,0 +1,196 @@
+//! The table of processes: a title that says whose, the rows in sight, and more of the one one is on.
+
+use std::time::Duration;
+
+use crate::fleet::Fleet;
+use crate::model::{JobId, Reading};
+use crate::view::Scene;
+use crate::view::input::Click;
+use crate::view::line::{Line, Tone};
+use crate::view::navigation::Navigation;
+use crate::view::number::{gib, lasting};
+use crate::view::processes::columns::{Columns, Manner, longest_shift, short, state};
+use crate::view::processes::metrics::doing;
+use crate::view::processes::rows::{Row, Sight, Where, column};
+use crate::view::processes::{Place, Scope};
+use crate::view::taste::Density;
+
+/// Returns the lines.
+pub(super) fn lines(
+    scene: Scene<'_>,
+    navigation: &mut Navigation,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    let where_ = navigation.processes.roll.place();
+    let place = &mut navigation.processes;
+    place.width = width;
+    let has_detail = height >= 8;
+    let mut lines = vec![title(scene, place, width)];
+    let count = place.roll.rows.len();
+    if count == 0 {
+        lines.extend(nothing(scene, place, width));
+        lines.truncate(height);
+        return lines;
+    }
+    let density = place.density(scene);
+    let columns = Columns::fit(&place.roll, density, !matches!(where_, Where::Node(_)), width);
+    lines.push(columns.titles(place.order.column).cut(width));
+    let rows = height.saturating_sub(lines.len() + usize::from(has_detail));
+    let at = place.cursor_place();
+    place.window.settle(rows, count, at);
+    let own = at.and_then(|at| place.roll.rows.get(at)).and_then(Row::key);
+    for row in place.window.range(count) {
+        let Some(sight) = place.roll.rows.get(row).and_then(Row::sight) else { continue };
+        let is_selected = at == Some(row);
+        let target = sight.process.map(|process| (sight.node.name.clone(), process.key));
+        let is_same = !is_selected
+            && own
+                .as_ref()
+                .is_some_and(|own| own.pid == sight.used.pid && own.node == sight.node.name);
+        let manner = Manner {
+            now: scene.picture.now,
+            shift: place.shift,
+            is_tagged: target.is_some_and(|tag| place.tags.contains_key(&tag)),
+            is_same,
+        };
+        let line = columns.row(sight, manner).cut(width);
+        lines.push(line.selected(is_selected).click(Click::Row(row)));
+    }
+    if has_detail {
+        lines.resize(height - 1, Line::new());
+        let sight = at.and_then(|at| place.roll.rows.get(at)).and_then(Row::sight);
+        lines.push(sight.map(|sight| detail(scene, sight).cut(width)).unwrap_or_default());
+    }
+    lines.truncate(height);
+    lines
+}
+
+/// Returns how far commands can be moved until the longest one in sight ends at the right edge.
+pub(super) fn last_shift(scene: Scene<'_>, navigation: &Navigation) -> usize {
+    let place = &navigation.processes;
+    let has_node = !matches!(place.roll.place(), Where::Node(_));
+    let density = place.density(scene);
+    let columns = Columns::fit(&place.roll, density, has_node, place.width);
+    let room = place.width.saturating_sub(columns.before_command());
+    let range = place.window.range(place.roll.rows.len());
+    let shown = place.roll.rows.get(range).unwrap_or_default();
+    let commands = shown.iter().filter_map(|row| Some(row.sight()?.command()));
+    let shifts =
+        commands.map(|command| longest_shift(&short(command, density == Density::Full), room));
+    shifts.max().unwrap_or(0)
+}
+
+fn title(scene: Scene<'_>, place: &Place, width: u16) -> Line {
+    let roll = &place.roll;
+    let (count, nodes) = (roll.count(), roll.nodes);
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let mut own = match place.roll.place() {
+        Where::Fleet => Line::of("all nodes", Tone::Strong),
+        Where::Node(name) => Line::of("node ", Tone::Faint).text(name.as_str(), Tone::Strong),
+        Where::Job(id, _) => job(&scene.picture.fleet, &id),
+    };
+    let many = if place.scope == Scope::Node || nodes == 0 {
+        format!("{count} process{}", if count == 1 { "" } else { "es" })
+    } else {
+        format!(
+            "{count} process{} on {nodes} node{}",
+            if count == 1 { "" } else { "es" },
+            plural(nodes)
+        )
+    };
+    own = own.gap(2).text(many, Tone::Plain);
+    if roll.hidden.count > 0 {
+        let held = if roll.hidden.memory.0 > 0 {
+            format!(", {:.1} GiB", gib(roll.hidden.memory))
+        } else {
+            String::new()
+        };
+        own = own.gap(2).text(format!("{} hidden{held}", roll.hidden.count), Tone::Warn);
+    }
+    if let Some((nodes, reason)) = roll.silent.filter(|_| count > 0) {
+        let words = format!("{nodes} node{} not told: {}", plural(nodes), reason.text());
+        own = own.gap(2).text(words, Tone::Faint);
+    }
+    let mut right = Line::new().gap(2);
+    if !place.tags.is_empty() {
+        right = right.text(format!("{} tagged", place.tags.len()), Tone::Accent).gap(2);
+    }
+    if roll.has_chips && width >= 100 {
+        right = right.text("* of the whole chip", Tone::Faint).gap(2);
+    }
+    let sorted = column(place.order.column).map_or("", |column| column.label);
+    let turned = if place.order.is_inverted { ", reversed" } else { "" };
+    right = right.text(format!("by {sorted}{turned}"), Tone::Faint);
+    own.against(right, width)
+}
+
+fn job(fleet: &Fleet, id: &JobId) -> Line {
+    let known = fleet.jobs.as_ref().and_then(|list| list.job(id));
+    let line = Line::of("job ", Tone::Faint);
+    match known {
+        Some(job) => line
+            .text(job.shown_id.to_string(), Tone::Strong)
+            .gap(1)
+            .text(job.name.to_string(), Tone::Plain),
+        None => line.text(id.as_str(), Tone::Strong),
+    }
+}
+
+/// Says why there are no rows.
+fn nothing(scene: Scene<'_>, place: &Place, width: u16) -> Vec<Line> {
+    let picture = scene.picture;
+    let mut lines = Vec::new();
+    if let Some((nodes, reason)) = place.roll.silent {
+        let many = if nodes == 1 { "one node".to_owned() } else { format!("{nodes} nodes") };
+        lines.push(format!("who uses the devices of {many} is not known: {}", reason.text()));
+    }
+    if !picture.filter.is_empty() {
+        lines
+            .push(format!("no process that /{} takes; Esc ends the filter", picture.filter.text()));
+    } else if lines.is_empty() {
+        let fresh = picture.nodes().any(|node| node.freshness(picture.now).is_fresh());
+        lines.push(match place.scope {
+            _ if picture.fleet.nodes.is_empty() => "no nodes to watch".to_owned(),
+            _ if !fresh => "nothing is known yet of any process".to_owned(),
+            Scope::Fleet => "no processes use a device".to_owned(),
+            Scope::Node => {
+                "no processes use a device of this node; s shows another place".to_owned()
+            }
+            Scope::Job => "no processes of this job use a device; s shows another place".to_owned(),
+        });
+    }
+    lines.into_iter().map(|words| Line::of(words, Tone::Faint).cut(width)).collect()
+}
+
+/// Returns what one process is, its whole command line last.
+fn detail(scene: Scene<'_>, sight: Sight<'_>) -> Line {
+    let faint = Tone::Faint;
+    let mut line = Line::of(format!("{} ", sight.used.pid), Tone::Strong)
+        .text(sight.user().unwrap_or("owner not known"), Tone::Plain)
+        .text(format!(" on {}", sight.node.name.label()), Tone::Plain);
+    if let Some(state) = state(sight, scene.picture.now) {
+        line = line.gap(2).text(state.words, state.tone);
+    } else if let Some(state) = sight.process.and_then(|process| process.state.get()) {
+        line = line.text(format!("  {}", doing(state)), faint);
+    }
+    if let Some(process) = sight.process {
+        if let Some(parent) = process.statics.parent_pid.get() {
+            line = line.text(format!("  parent {parent}"), faint);
+        }
+        if let Some(seconds) = process.running_seconds.get() {
+            line =
+                line.text(format!("  runs for {}", lasting(Duration::from_secs(seconds))), faint);
+        }
+        if let Some(container) = &process.statics.container {
+            line = line.text(format!("  {} {}", container.kind.text(), container.id), faint);
+        }
+    }
+    if let Some(job) = sight.job() {
+        line = line.text(format!("  job {job}"), faint);
+    }
+    if let Reading::Unknown(reason) = &sight.used.memory {
+        line = line.text(format!("  memory: {}", reason.text()), faint);
+    }
+    line.text(format!("  {}", sight.command()), Tone::Plain)
+}

@@ -1,0 +1,75 @@
+//! A process that is asked about, or that is sent a signal.
+
+use std::sync::Arc;
+
+use crate::fleet::Node;
+use crate::model::{Link, NodeName, ProcessKey};
+use crate::view::line::cut;
+use crate::view::picture::Picture;
+
+/// A process by identity, with what a person knows it by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// The node.
+    pub(super) node: NodeName,
+    /// Pid and start time there.
+    pub(super) key: ProcessKey,
+    /// Its owner.
+    pub(super) user: Option<Arc<str>>,
+    /// Its command line.
+    pub(super) command: Arc<str>,
+    /// Whether it belongs to the login that the node's probe runs as.
+    pub(super) is_ours: Option<bool>,
+    /// It uses a device, so its end is seen.
+    pub(super) is_on_device: bool,
+}
+
+impl Target {
+    /// Returns the process of this pid on a node, if the node shows it and it is the one that began then.
+    pub(super) fn of(node: &Node, pid: u32, start_ticks: Option<u64>) -> Option<Self> {
+        let process = node.process(pid)?;
+        if start_ticks.is_some_and(|start| start != process.key.start_ticks) {
+            return None;
+        }
+        let user = process.statics.user.known().cloned();
+        let own = node.hello.as_ref().map(|hello| &hello.host.user);
+        let driver = || node.uses.iter().find(|used| used.pid == pid)?.driver_name.clone();
+        Some(Self {
+            node: node.name.clone(),
+            key: process.key,
+            is_ours: user.as_ref().zip(own).map(|(user, own)| user == own),
+            user,
+            command: process.statics.command.known().cloned().or_else(driver).unwrap_or_default(),
+            is_on_device: true,
+        })
+    }
+
+    /// Returns what it is marked by.
+    pub(super) fn tag(&self) -> (NodeName, ProcessKey) {
+        (self.node.clone(), self.key)
+    }
+
+    /// Returns what has become of it since, if it cannot be reached any more.
+    pub(super) fn hindrance(&self, picture: &Picture) -> Option<&'static str> {
+        let Some(node) = picture.fleet.node(&self.node) else {
+            return Some("the node is watched no more");
+        };
+        if node.link != Link::Up {
+            return Some("no session with the node");
+        }
+        let lives = !self.is_on_device
+            || node
+                .process(self.key.pid)
+                .is_some_and(|process| process.key.start_ticks == self.key.start_ticks);
+        if lives { None } else { Some("it has ended") }
+    }
+
+    /// Says who it is, in few words: `4121 python of alice on gpu03`.
+    pub(super) fn name(&self) -> String {
+        let user = self.user.as_ref().map_or_else(String::new, |user| format!(" of {user}"));
+        let program = super::columns::short(&self.command, false);
+        let program = cut(&program, 24);
+        let space = if program.is_empty() { "" } else { " " };
+        format!("{}{space}{program}{user} on {}", self.key.pid, self.node.label())
+    }
+}

@@ -1,0 +1,179 @@
+//! The last minutes of processes that were looked at, one point a second.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::model::Bytes;
+use crate::time::Timestamp;
+use crate::view::number::{gib, share};
+use crate::view::processes::rows::{Row, RowKey, Sight};
+
+/// Points of a track.
+const POINTS: usize = 600;
+/// Processes that have tracks.
+const MOST: usize = 256;
+
+/// What a track records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Metric {
+    /// Processor time; 100 is one processor.
+    Cpu,
+    /// Device memory, in GiB.
+    DeviceMemory,
+    /// Memory on the host, in GiB.
+    HostMemory,
+    /// Load of the device.
+    Load,
+}
+
+impl Metric {
+    pub(super) const ALL: [Self; 4] = [Self::Cpu, Self::DeviceMemory, Self::HostMemory, Self::Load];
+
+    const fn place(self) -> usize {
+        match self {
+            Self::Cpu => 0,
+            Self::DeviceMemory => 1,
+            Self::HostMemory => 2,
+            Self::Load => 3,
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
+    fn read(self, sight: Sight<'_>) -> Option<f32> {
+        let gib = |bytes: Bytes| gib(bytes) as f32;
+        match self {
+            Self::Cpu => sight.process?.cpu_percent.get(),
+            Self::DeviceMemory => sight.used.memory.get().map(gib),
+            Self::HostMemory => sight.process?.resident.get().map(gib),
+            Self::Load => sight.load().or_else(|| share(sight.used.occupancy)),
+        }
+    }
+}
+
+type Point = [Option<f32>; 4];
+
+/// The track of one process on one device.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Track {
+    /// The second of the last point.
+    second: i64,
+    points: VecDeque<Point>,
+}
+
+impl Track {
+    fn record(&mut self, second: i64, point: Point) {
+        let missing = if self.points.is_empty() { 0 } else { second - self.second - 1 };
+        if !(-1..600).contains(&missing) {
+            self.points.clear();
+        } else if missing == -1 {
+            // The same second once more: the newer counts.
+            self.points.pop_back();
+        } else {
+            (0..missing).for_each(|_| self.points.push_back(Point::default()));
+        }
+        self.points.push_back(point);
+        let surplus = self.points.len().saturating_sub(POINTS);
+        self.points.drain(..surplus);
+        self.second = second;
+    }
+
+    /// Returns the last `count` points, oldest first, none where nothing was recorded.
+    pub(super) fn last(&self, metric: Metric, count: usize) -> Vec<Option<f32>> {
+        let known = self.points.len().min(count);
+        let values = self.points.iter().skip(self.points.len() - known);
+        let values = values.map(|point| point.get(metric.place()).copied().flatten());
+        std::iter::repeat_n(None, count - known).chain(values).collect()
+    }
+
+    /// Returns the highest point there is.
+    pub(super) fn highest(&self, metric: Metric) -> Option<f32> {
+        let values = self.points.iter().filter_map(|point| point.get(metric.place()).copied()?);
+        values
+            .fold(None, |most: Option<f32>, value| Some(most.map_or(value, |most| most.max(value))))
+    }
+
+    /// Returns for how many seconds it has been recorded.
+    pub(super) fn seconds(&self) -> usize {
+        self.points.len()
+    }
+}
+
+/// The tracks of all processes that were on the screen.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tracks {
+    tracks: BTreeMap<RowKey, Track>,
+}
+
+impl Tracks {
+    /// Goes on with the tracks there are.
+    pub(super) fn go_on(&mut self, rows: &[Row], now: Timestamp) {
+        if self.tracks.is_empty() {
+            return;
+        }
+        let pids: BTreeSet<u32> = self.tracks.keys().map(|key| key.pid).collect();
+        let is_known = |row: &&Row| {
+            let sight = row.sight().filter(|sight| pids.contains(&sight.used.pid));
+            sight.is_some_and(|sight| self.tracks.contains_key(&sight.key()))
+        };
+        let known: Vec<&Row> = rows.iter().filter(is_known).collect();
+        self.record(known.into_iter(), now);
+    }
+
+    /// Records what rows show at a moment; where one is new and there is no room, the oldest goes.
+    pub(super) fn record<'a>(&mut self, rows: impl Iterator<Item = &'a Row>, now: Timestamp) {
+        let second = now.as_micros().div_euclid(1_000_000);
+        for sight in rows.filter_map(Row::sight).filter(|sight| !sight.is_gone) {
+            let key = sight.key();
+            if self.tracks.len() >= MOST && !self.tracks.contains_key(&key) {
+                self.forget_oldest();
+            }
+            let point = Metric::ALL.map(|metric| metric.read(sight));
+            self.tracks.entry(key).or_default().record(second, point);
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let oldest = self.tracks.iter().min_by_key(|(_, track)| track.second);
+        if let Some(key) = oldest.map(|(key, _)| key.clone()) {
+            self.tracks.remove(&key);
+        }
+    }
+
+    /// Returns the track of one row.
+    pub(super) fn of(&self, key: &RowKey) -> Option<&Track> {
+        self.tracks.get(key)
+    }
+
+    /// Forgets those nothing was recorded of for a while.
+    pub(super) fn forget_old(&mut self, now: Timestamp) {
+        let second = now.as_micros().div_euclid(1_000_000);
+        self.tracks.retain(|_, track| second - track.second < 60);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(value: f32) -> Point {
+        [Some(value), None, None, None]
+    }
+
+    #[test]
+    fn seconds_without_a_sample_are_gaps_and_the_oldest_are_forgotten() {
+        let mut track = Track::default();
+        track.record(10, of(1.0));
+        track.record(10, of(2.0));
+        track.record(13, of(3.0));
+        assert_eq!(track.last(Metric::Cpu, 5), [None, Some(2.0), None, None, Some(3.0)]);
+        assert_eq!(track.last(Metric::Load, 1), [None]);
+        assert_eq!(track.highest(Metric::Cpu), Some(3.0));
+        assert_eq!(track.highest(Metric::Load), None);
+        (14..2_000).for_each(|second| track.record(second, of(1.0)));
+        assert_eq!(track.seconds(), POINTS);
+        // A clock that was set back, or a long pause, begins anew.
+        track.record(5, of(1.0));
+        assert_eq!(track.seconds(), 1);
+        track.record(5_000, of(1.0));
+        assert_eq!(track.seconds(), 1);
+    }
+}

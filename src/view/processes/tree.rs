@@ -1,0 +1,494 @@
+//! The processes of a node that use devices, with all above and all below them, as a tree.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fleet::Node;
+use crate::model::{
+    AskError, NodeName, ProcessKey, ProcessState, ProcessTree, Question, TreeProcess,
+};
+use crate::time::Timestamp;
+use crate::view::Scene;
+use crate::view::condition::label;
+use crate::view::input::Click;
+use crate::view::line::{Line, Tone, UNKNOWN};
+use crate::view::navigation::{Step, Window};
+use crate::view::number::{age, gib, or_unknown, percent, running};
+use crate::view::outcome::Errand;
+use crate::view::processes::columns::{short, skip};
+use crate::view::processes::target::Target;
+
+/// How often it is asked for.
+const EVERY: Duration = Duration::from_secs(2);
+/// After this an answer is not waited for any more.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// The deepest branch that is drawn as deep as it is.
+const DEEPEST: usize = 24;
+
+/// The page of one node's tree.
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    node: NodeName,
+    /// From top to bottom.
+    branches: Vec<Branch>,
+    is_cut: bool,
+    error: Option<AskError>,
+    answered_at: Option<Timestamp>,
+    asked_at: Timestamp,
+    is_asked: bool,
+    cursor: Option<ProcessKey>,
+    window: Window,
+    shift: usize,
+    is_full: bool,
+}
+
+/// One process in its place.
+#[derive(Clone, Debug)]
+struct Branch {
+    process: TreeProcess,
+    /// What stands in front of its command.
+    twig: String,
+    /// Processor time since the tree before; 100 is one processor.
+    cpu: Option<f32>,
+}
+
+impl Tree {
+    /// Begins with the process one is on.
+    pub(super) fn new(node: NodeName, cursor: Option<ProcessKey>, now: Timestamp) -> Self {
+        Self {
+            node,
+            branches: Vec::new(),
+            is_cut: false,
+            error: None,
+            answered_at: None,
+            asked_at: now,
+            is_asked: true,
+            cursor,
+            window: Window::default(),
+            shift: 0,
+            is_full: false,
+        }
+    }
+
+    /// Returns what is to be asked for it.
+    pub(super) fn errand(&self) -> Errand {
+        Errand { node: self.node.clone(), question: Question::Tree(None) }
+    }
+
+    /// Returns what is to be asked now, if it is time.
+    pub(super) fn due(&mut self, now: Timestamp) -> Option<Errand> {
+        let since = now.since(self.asked_at);
+        let is_due = since >= if self.is_asked { PATIENCE } else { EVERY } || now < self.asked_at;
+        is_due.then(|| self.ask(now))
+    }
+
+    /// Asks, whether it is time or not.
+    pub(super) fn ask(&mut self, now: Timestamp) -> Errand {
+        (self.asked_at, self.is_asked) = (now, true);
+        self.errand()
+    }
+
+    /// Says whether it is this node's.
+    pub(super) fn is_of(&self, node: &NodeName) -> bool {
+        self.node == *node
+    }
+
+    /// Takes the answer; an error leaves what was there before.
+    pub(super) fn take(
+        &mut self,
+        answer: Result<&ProcessTree, &AskError>,
+        at: Timestamp,
+        ticks: u32,
+    ) {
+        self.is_asked = false;
+        let tree = match answer {
+            Ok(tree) => tree,
+            Err(error) => {
+                self.error = Some(error.clone());
+                return;
+            }
+        };
+        let span = self.answered_at.map(|before| at.since(before).as_secs_f64());
+        let before: BTreeMap<ProcessKey, u64> = self
+            .branches
+            .iter()
+            .filter_map(|branch| Some((branch.process.key, branch.process.cpu_ticks.get()?)))
+            .collect();
+        let cpu = |process: &TreeProcess| {
+            let spent = process.cpu_ticks.get()?.checked_sub(*before.get(&process.key)?)?;
+            share_of(spent, ticks, span?)
+        };
+        self.branches = branches(tree, cpu);
+        (self.error, self.is_cut, self.answered_at) = (None, tree.is_cut, Some(at));
+    }
+
+    /// Returns the process under the cursor.
+    pub(super) fn selected(&self, scene: Scene<'_>) -> Option<Target> {
+        let branch = self.branches.get(self.place()?)?;
+        Some(self.target(branch, scene.picture.fleet.node(&self.node).map(|node| &**node)))
+    }
+
+    fn target(&self, branch: &Branch, node: Option<&Node>) -> Target {
+        let process = &branch.process;
+        let user = process.user.known().cloned();
+        let own = node.and_then(|node| node.hello.as_ref()).map(|hello| &hello.host.user);
+        let listed = node.and_then(|node| node.process(process.key.pid));
+        Target {
+            node: self.node.clone(),
+            key: process.key,
+            is_ours: user.as_ref().zip(own).map(|(user, own)| user == own),
+            user,
+            command: process.command.known().cloned().unwrap_or_default(),
+            is_on_device: listed.is_some_and(|known| known.key == process.key),
+        }
+    }
+
+    fn place(&self) -> Option<usize> {
+        let cursor = self.cursor?;
+        self.branches.iter().position(|branch| branch.process.key == cursor)
+    }
+
+    pub(super) fn step(&mut self, step: Step) {
+        let to = match self.place() {
+            Some(place) => step.from(place, self.branches.len(), self.window.rows),
+            None if step == Step::End => self.branches.len().saturating_sub(1),
+            None => 0,
+        };
+        self.select(to);
+    }
+
+    pub(super) fn select(&mut self, place: usize) {
+        self.cursor = self.branches.get(place).map(|branch| branch.process.key);
+    }
+
+    /// Takes the cursor away; says whether there was one.
+    pub(super) fn leave(&mut self) -> bool {
+        self.cursor.take().is_some()
+    }
+
+    pub(super) fn scroll(&mut self, shift: impl Fn(usize) -> usize) {
+        self.shift = shift(self.shift).min(4_096);
+    }
+
+    pub(super) fn show_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
+    }
+
+    pub(super) fn lines(
+        &mut self,
+        scene: Scene<'_>,
+        is_tagged: impl Fn(&(NodeName, ProcessKey)) -> bool,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        let now = scene.picture.now;
+        let node = scene.picture.fleet.node(&self.node).cloned();
+        let node = node.as_deref();
+        let mut lines = vec![self.title(node, now, width)];
+        if let Some(error) = &self.error {
+            lines.push(Line::of(error.to_string(), Tone::Warn).cut(width));
+        }
+        if self.branches.is_empty() {
+            if self.error.is_none() && self.answered_at.is_some() {
+                lines.push(Line::of("no processes use a device", Tone::Faint).cut(width));
+            }
+            lines.truncate(height);
+            return lines;
+        }
+        let columns = Columns::fit(width);
+        lines.push(columns.titles().cut(width));
+        let rows = height.saturating_sub(lines.len());
+        let place = self.place();
+        self.window.settle(rows, self.branches.len(), place);
+        let is_old = self.answered_at.is_none_or(|at| now.since(at) > PATIENCE);
+        for at in self.window.range(self.branches.len()) {
+            let Some(branch) = self.branches.get(at) else { continue };
+            let is_tagged = is_tagged(&(self.node.clone(), branch.process.key));
+            let own = self.target(branch, node);
+            let line = columns.row(
+                branch,
+                node,
+                Shown { own: &own, is_tagged, shift: self.shift, is_full: self.is_full },
+            );
+            let line = if is_old { line.faded() } else { line };
+            lines.push(line.cut(width).selected(place == Some(at)).click(Click::Row(at)));
+        }
+        lines.truncate(height);
+        lines
+    }
+
+    fn title(&self, node: Option<&Node>, now: Timestamp, width: u16) -> Line {
+        let title = Line::of("tree", Tone::Strong).gap(2).text(self.node.as_str(), Tone::Plain);
+        let right = match (node, self.answered_at) {
+            (None, _) => Line::of("the node is watched no more", Tone::Warn),
+            (Some(_), None) if self.error.is_some() => Line::new(),
+            (Some(_), None) => Line::of("asking the node", Tone::Faint),
+            (Some(_), Some(at)) => {
+                let count = self.branches.len();
+                let cut = if self.is_cut { "the first " } else { "" };
+                let line = Line::of(format!("{cut}{count} processes"), Tone::Faint);
+                let span = now.since(at);
+                if span > PATIENCE {
+                    line.text(format!("  {} old", age(span)), Tone::Warn)
+                } else {
+                    line
+                }
+            }
+        };
+        title.against(right, width)
+    }
+}
+
+/// Returns processor time as a share of one processor's.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "two digits are shown"
+)]
+fn share_of(spent: u64, ticks: u32, span: f64) -> Option<f32> {
+    // Answers that come together tell nothing of what was between.
+    let is_long = span >= 0.5 && ticks > 0;
+    is_long.then(|| (spent as f64 / f64::from(ticks) / span * 100.0) as f32)
+}
+
+/// Puts the processes in order, each below its parent.
+fn branches(tree: &ProcessTree, cpu: impl Fn(&TreeProcess) -> Option<f32>) -> Vec<Branch> {
+    let known: BTreeSet<u32> = tree.processes.iter().map(|one| one.key.pid).collect();
+    let mut below: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    let mut roots = Vec::new();
+    for (place, one) in tree.processes.iter().enumerate() {
+        if one.parent_pid != one.key.pid && known.contains(&one.parent_pid) {
+            below.entry(one.parent_pid).or_default().push(place);
+        } else {
+            roots.push(place);
+        }
+    }
+    let mut all = Vec::with_capacity(tree.processes.len());
+    let mut seen = BTreeSet::new();
+    // Of those that are each above the other, none is a root: the first one told begins.
+    let tops = roots.into_iter().chain(0..tree.processes.len());
+    for top in tops {
+        grow(tree, top, &mut below, &mut seen, |process, twig| {
+            all.push(Branch { process: process.clone(), twig, cpu: cpu(process) });
+        });
+    }
+    all
+}
+
+/// Tells of a process and all below it, from top to bottom, each with its twig.
+fn grow(
+    tree: &ProcessTree,
+    top: usize,
+    below: &mut BTreeMap<u32, Vec<usize>>,
+    seen: &mut BTreeSet<usize>,
+    mut tell: impl FnMut(&TreeProcess, String),
+) {
+    // Whose turn it is: place, what its children's twigs begin with, and its own twig.
+    let mut waiting = vec![(top, String::new(), String::new())];
+    while let Some((place, lead, twig)) = waiting.pop() {
+        let Some(process) = tree.processes.get(place) else { continue };
+        if !seen.insert(place) {
+            continue;
+        }
+        let children = below.remove(&process.key.pid).unwrap_or_default();
+        let last = children.len().saturating_sub(1);
+        for (at, child) in children.into_iter().enumerate().rev() {
+            let (own, next) = if at == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            let is_deep = lead.chars().count() >= DEEPEST * 3;
+            let next = if is_deep { lead.clone() } else { format!("{lead}{next}") };
+            waiting.push((child, next, format!("{lead}{own}")));
+        }
+        tell(process, twig);
+    }
+}
+
+/// How a row is shown.
+#[derive(Clone, Copy)]
+struct Shown<'a> {
+    own: &'a Target,
+    is_tagged: bool,
+    shift: usize,
+    is_full: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Columns {
+    gap: u16,
+    user: u16,
+    device: u16,
+    threads: u16,
+    time: u16,
+}
+
+impl Columns {
+    fn fit(width: u16) -> Self {
+        Self {
+            gap: if width >= 110 { 2 } else { 1 },
+            user: if width >= 110 { 12 } else { 8 },
+            device: if width >= 110 { 12 } else { 8 },
+            threads: if width >= 70 { 7 } else { 0 },
+            time: if width >= 60 { 8 } else { 0 },
+        }
+    }
+
+    fn titles(&self) -> Line {
+        let Self { gap, .. } = *self;
+        let faint = Tone::Faint;
+        let mut line = Line::new()
+            .gap(1)
+            .right("PID", 7, faint)
+            .gap(gap)
+            .left("USER", self.user, faint)
+            .gap(gap)
+            .left("DEVICE", self.device, faint);
+        if self.threads > 0 {
+            line = line.gap(gap).right("THREADS", self.threads, faint);
+        }
+        line = line.gap(gap).right("%CPU", 5, faint).gap(gap).right("%MEM", 4, faint);
+        if self.time > 0 {
+            line = line.gap(gap).right("TIME", self.time, faint);
+        }
+        line.gap(gap).text("COMMAND", faint)
+    }
+
+    fn row(&self, branch: &Branch, node: Option<&Node>, shown: Shown<'_>) -> Line {
+        let Self { gap, .. } = *self;
+        let Branch { process, twig, cpu } = branch;
+        let known = node.and_then(|node| node.process(process.key.pid));
+        let known = known.filter(|known| known.key == process.key);
+        let devices = node.filter(|_| known.is_some()).map(|node| devices(node, process.key.pid));
+        let is_others = shown.own.is_ours == Some(false);
+        let plain = if is_others { Tone::Faint } else { Tone::Plain };
+        let strong = match (is_others, devices.is_some()) {
+            (true, _) => Tone::Faint,
+            (false, true) => Tone::Strong,
+            (false, false) => Tone::Plain,
+        };
+        let user = process.user.known().map_or(UNKNOWN, |user| user);
+        let cpu = known.and_then(|known| known.cpu_percent.get()).or(*cpu);
+        let share =
+            process.resident.get().zip(node.and_then(|node| node.host.fast.memory_total.get()));
+        let share =
+            share.filter(|(_, all)| all.0 > 0).map(|(own, all)| gib(own) / gib(all) * 100.0);
+        let mut line = Line::of(if shown.is_tagged { "*" } else { " " }, Tone::Accent)
+            .right(&process.key.pid.to_string(), 7, strong)
+            .gap(gap)
+            .left(user, self.user, plain)
+            .gap(gap)
+            .left(devices.as_deref().unwrap_or("host"), self.device, plain);
+        if self.threads > 0 {
+            let threads = known.and_then(|known| known.threads.get());
+            let threads = or_unknown(threads, |threads| threads.to_string());
+            line = line.gap(gap).right(&threads, self.threads, plain);
+        }
+        line = line.gap(gap).right(&percent(cpu), 5, plain).gap(gap).right(
+            &or_unknown(share, |share| format!("{share:.1}")),
+            4,
+            plain,
+        );
+        if self.time > 0 {
+            let lived = node.and_then(|node| lived(node, process.key));
+            line = line.gap(gap).right(&or_unknown(lived, running), self.time, plain);
+        }
+        let command = process.command.known().map_or("", |command| command);
+        let command = short(command, shown.is_full);
+        let state = match process.state.get() {
+            Some(ProcessState::Zombie) => "zombie ",
+            Some(ProcessState::Stopped) => "stopped ",
+            Some(ProcessState::Traced) => "traced ",
+            Some(_) | None => "",
+        };
+        let lead = skip(twig, shown.shift);
+        let left = shown.shift.saturating_sub(twig.chars().count());
+        line.gap(gap)
+            .text(lead, Tone::Faint)
+            .text(state, Tone::Warn)
+            .text(skip(&command, left), strong)
+    }
+}
+
+/// Returns the devices a process uses: `GPU 1,3`.
+fn devices(node: &Node, pid: u32) -> String {
+    let used: BTreeSet<&Arc<str>> =
+        node.uses.iter().filter(|used| used.pid == pid).map(|used| &used.device).collect();
+    let own: Vec<_> = node.devices.iter().filter(|device| used.contains(&device.uuid)).collect();
+    let is_chip = own.iter().any(|device| device.tpu.is_some());
+    let labels: Vec<String> = own.iter().map(|device| label(node, device)).collect();
+    format!("{} {}", if is_chip { "TPU" } else { "GPU" }, labels.join(","))
+}
+
+/// Returns how long a process has run, by the clock of its own machine.
+pub(super) fn lived(node: &Node, key: ProcessKey) -> Option<Duration> {
+    let up = node.host.fast.uptime_seconds.get()?;
+    let per_second = u64::from(node.hello.as_ref()?.host.ticks_per_second);
+    let started = key.start_ticks.checked_div(per_second)?;
+    Some(Duration::from_secs(up.checked_sub(started)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Reading;
+
+    fn process(pid: u32, parent_pid: u32) -> TreeProcess {
+        TreeProcess {
+            key: ProcessKey { pid, start_ticks: 1 },
+            parent_pid,
+            uid: Reading::default(),
+            user: Reading::default(),
+            state: Reading::default(),
+            cpu_ticks: Reading::Known(u64::from(pid)),
+            resident: Reading::default(),
+            command: Reading::default(),
+        }
+    }
+
+    fn drawn(pairs: &[(u32, u32)]) -> Vec<String> {
+        let processes = pairs.iter().map(|(pid, parent)| process(*pid, *parent)).collect();
+        let tree = ProcessTree { processes, is_cut: false };
+        let found = branches(&tree, |_| None);
+        found.iter().map(|one| format!("{}{}", one.twig, one.process.key.pid)).collect()
+    }
+
+    #[test]
+    fn children_stand_below_their_parent_and_the_last_ends_the_branch() {
+        let tree = [(1, 0), (10, 1), (20, 1), (11, 10), (12, 10), (21, 20)];
+        let lines = ["1", "├─ 10", "│  ├─ 11", "│  └─ 12", "└─ 20", "   └─ 21"];
+        assert_eq!(drawn(&tree), lines);
+    }
+
+    #[test]
+    fn a_tree_that_makes_no_sense_is_drawn_all_the_same() {
+        assert_eq!(drawn(&[(5, 5)]), ["5"]);
+        assert_eq!(drawn(&[(1, 0), (1, 0), (2, 1)]).len(), 3);
+        assert_eq!(drawn(&[(1, 2), (2, 1)]), ["1", "└─ 2"]);
+        let deep: Vec<(u32, u32)> = (1..2_000).map(|pid| (pid, pid - 1)).collect();
+        let lines = drawn(&deep);
+        assert_eq!(lines.len(), 1_999);
+        assert!(lines.iter().all(|line| line.chars().count() < 90));
+    }
+
+    #[test]
+    fn processor_time_is_counted_between_two_answers() {
+        let second = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+        let mut tree = Tree::new(NodeName::new("a").unwrap(), None, second(0));
+        let mut told = ProcessTree { processes: vec![process(7, 0)], is_cut: false };
+        tree.take(Ok(&told), second(1), 100);
+        assert_eq!(tree.branches[0].cpu, None);
+        told.processes[0].cpu_ticks = Reading::Known(107);
+        tree.take(Ok(&told), second(3), 100);
+        assert_eq!(tree.branches[0].cpu, Some(50.0));
+    }
+
+    #[test]
+    fn it_is_asked_for_every_two_seconds_and_not_while_an_answer_is_waited_for() {
+        let second = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+        let mut tree = Tree::new(NodeName::new("a").unwrap(), None, second(0));
+        assert_eq!(tree.due(second(3)), None);
+        assert!(tree.due(second(9)).is_some());
+        tree.take(Err(&AskError::Down), second(10), 100);
+        assert_eq!(tree.due(second(10)), None);
+        assert!(tree.due(second(11)).is_some());
+    }
+}
