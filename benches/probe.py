@@ -147,6 +147,40 @@ def memory(pids):
     return own, sum(files.values())
 
 
+class Session:
+    """A probe that runs, and is kept alive as gtop keeps it."""
+
+    def __init__(self, command, environment):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
+                                        start_new_session=True)
+
+    def sample(self):
+        """The next sample: the length of its line, and what it says."""
+        while True:
+            line = self.process.stdout.readline()
+            frame = json.loads(line.split(b'gtop1 ', 1)[1].decode())
+            if frame['t'] == 'sample':
+                return len(line), frame
+
+    def samples(self, count):
+        for number in range(count):
+            yield self.sample()
+            if number % 10 == 0:
+                self.process.stdin.write(b'{"id":%d,"node":"bench","verb":"heartbeat"}\n' % number)
+                self.process.stdin.flush()
+
+    def family(self):
+        return family(self.process.pid)
+
+    def end(self):
+        """Ends it, and returns the seconds that took."""
+        began = time.monotonic()
+        self.process.stdin.close()
+        self.process.stdout.read()
+        self.process.wait()
+        return time.monotonic() - began
+
+
 def forks():
     for line in open('/proc/stat'):
         if line.startswith('processes '):
@@ -180,15 +214,26 @@ def python_source(interval):
     rare = {kind: pack(bare(sources)) for kind, sources in rare.items()}
     packed = pack('PACKED=%r\n' % rare + bare(parts))
     text = open(os.path.join(ROOT, 'src/probe.rs')).read()
-    head = ('NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nSHORT=0\nimport binascii,zlib\n'
-            '_p=zlib.decompress(binascii.a2b_base64("%s")).split(b"\\f")\n' % (interval, packed))
-    return head + re.search(r'COMPILE: &str = r#"(.*?)"#', text, re.S).group(1)
+    load = re.search(r'COMPILE: &str = r##"(.*?)"##', text, re.S).group(1)
+    return 'NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nSHORT=0\n%s%s\n' % (interval, load, packed)
+
+
+def python_command(python, path):
+    """What the loader does on a node, with the source in a file."""
+    return [python, '-ISu', '-c', 'import sys;b=open(sys.argv[1],"rb").read();exec(b);b=0;load(_p)', path]
+
+
+def surroundings(**more):
+    """The environment that the loader makes."""
+    text = open(os.path.join(ROOT, 'src/probe.rs')).read()
+    words = re.search(r'MALLOC: &str = "(.*?)"', text).group(1).split()
+    return dict(os.environ, **dict([word.split('=') for word in words], **more))
 
 
 def shell_source(interval):
     parts = ''.join(open(os.path.join(ROOT, 'probes', part + '.sh')).read() for part in SHELL)
     lines = [line.lstrip() for line in parts.split('\n')]
-    return 'NODE=bench INTERVAL=%r DEADMAN=30 SHORT=0\n' % interval + '\n'.join(
+    return 'NODE=bench INTERVAL=%r DEADMAN=30 SHORT=\n' % interval + '\n'.join(
         line for line in lines if line and not line.startswith('#')) + '\n'
 
 
@@ -254,7 +299,7 @@ def replay(folder):
 def prepare(options, folder, pids):
     path, state, trace = [os.path.join(folder, name) for name in ('probe', 'state', 'trace')]
     open(state, 'w').write(scenario(options.devices, pids))
-    environment = dict(os.environ, NVML_STUB_STATE=state)
+    environment = surroundings(NVML_STUB_STATE=state)
     if options.amd:
         tree(folder, options.devices, pids)
         environment['GTOP_ROOT'] = folder
@@ -266,7 +311,7 @@ def prepare(options, folder, pids):
         options.title = options.sh
     else:
         open(path, 'w').write(python_source(options.interval))
-        command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
+        command = python_command(options.python, path)
         environment['LD_LIBRARY_PATH'] = folder
         options.title = subprocess.check_output([options.python, '-V']).decode().strip()
     if options.strace:
@@ -275,32 +320,15 @@ def prepare(options, folder, pids):
 
 
 def run(options, command, environment, trace):
-    probe = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
-                             start_new_session=True)
-    cpu_of = spent_with_ended if options.sh else spent
-
-    def beat(number):
-        probe.stdin.write(b'{"id":%d,"node":"bench","verb":"heartbeat"}\n' % number)
-        probe.stdin.flush()
-
-    def sample():
-        while True:
-            line = probe.stdout.readline()
-            frame = json.loads(line.split(b'gtop1 ', 1)[1].decode())
-            if frame['t'] == 'sample':
-                return len(line), frame
-
+    session, cpu_of = Session(command, environment), spent_with_ended if options.sh else spent
     for _ in range(5):
-        sample()
-    own = family(probe.pid)
+        session.sample()
+    own = session.family()
     began, before, forked, sizes, took = time.monotonic(), cpu_of(own), forks(), [], []
     traced = os.path.getsize(trace) if options.strace else 0
-    for number in range(options.ticks):
-        length, frame = sample()
+    for length, frame in session.samples(options.ticks):
         sizes.append(length)
         took.append(frame['took'])
-        if number % 10 == 0:
-            beat(number)
     lasted, cpu, forked = time.monotonic() - began, cpu_of(own) - before, forks() - forked
     held, files = memory(own)
     sizes.sort()
@@ -321,11 +349,7 @@ def run(options, command, environment, trace):
         print('forks     %d lines of strace' % open(trace).read()[traced:].count('\n'))
     else:
         print('forks     %d on the whole machine in that time' % forked)
-    probe.stdin.close()
-    ended = time.monotonic()
-    probe.stdout.read()
-    probe.wait()
-    print('end       %.0f ms after stdin was closed' % (1000 * (time.monotonic() - ended)))
+    print('end       %.0f ms after stdin was closed' % (1000 * session.end()))
     sys.stdout.flush()
 
 

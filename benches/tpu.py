@@ -7,7 +7,6 @@ Needs Linux, and grpcio where the server runs. Prints figures, judges nothing. C
 once with the chips and once on a machine without any; memory as in benches/probe.py.
 """
 import argparse
-import json
 import os
 import shutil
 import socket
@@ -22,14 +21,16 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 def put(root, path, text=''):
     os.makedirs(os.path.dirname(root + path), exist_ok=True)
-    open(root + path, 'w').write(text)
+    with open(root + path, 'w') as out:
+        out.write(text)
 
 
-def tree(root, chips, pid, ports):
-    """A machine with so many v5e, all held by one process."""
+def tree(root, chips, pid, ports, device=('0x0063', '0x0000')):
+    """A machine with so many chips, v5e unless told otherwise, all held by one process."""
     for chip in range(chips):
         place = '/sys/bus/pci/devices/0000:00:%02x.0/' % (4 + chip)
-        for key, value in (('vendor', '0x1ae0'), ('device', '0x0063'), ('class', '0x120000'), ('numa_node', '0')):
+        for key, value in (('vendor', '0x1ae0'), ('device', device[0]), ('subsystem_device', device[1]),
+                           ('class', '0x120000'), ('numa_node', '0')):
             put(root, place + key, value + '\n')
         os.symlink('../../../../kernel/iommu_groups/%d' % chip, root + place + 'iommu_group')
         put(root, '/dev/vfio/%d' % chip)
@@ -51,34 +52,20 @@ def free_ports(count):
 def measure(options, root, name):
     path = os.path.join(root, 'probe.py')
     open(path, 'w').write(probe.python_source(options.interval))
-    command = [options.python, '-ISu', '-c', 'import sys;b=open(sys.argv[1]).read();exec(b)', path]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                             env=dict(os.environ, GTOP_ROOT=root, LD_LIBRARY_PATH=root))
-
-    def sample():
-        while True:
-            line = child.stdout.readline()
-            frame = json.loads(line.split(b'gtop1 ', 1)[1].decode())
-            if frame['t'] == 'sample':
-                return len(line), frame
+    session = probe.Session(probe.python_command(options.python, path),
+                            probe.surroundings(GTOP_ROOT=root, LD_LIBRARY_PATH=root))
     for _ in range(5):
-        sample()
-    own = probe.family(child.pid)
+        session.sample()
+    own = session.family()
     before, sizes, devices = probe.spent(own), [], 0
-    for number in range(options.ticks):
-        size, frame = sample()
+    for size, frame in session.samples(options.ticks):
         sizes.append(size)
         devices += sum(len(part['devices']) for part in frame.get('backends', []))
-        if number % 10 == 0:
-            child.stdin.write(b'{"id":%d,"node":"bench","verb":"heartbeat"}\n' % number)
-            child.stdin.flush()
     cpu, (memory, files) = 1000 * (probe.spent(own) - before) / options.ticks, probe.memory(own)
     print('%-12s CPU %.2f ms a tick; memory %.1f MiB, of their own %s; %d B a sample; %.1f devices told a tick' % (
         name, cpu, (sum(memory.values()) + files) / 1024, ' '.join('%.1f' % (kib / 1024) for kib in memory.values()),
         sum(sizes) / len(sizes), devices / options.ticks))
-    child.stdin.close()
-    child.stdout.read()
-    child.wait()
+    session.end()
 
 
 def main():

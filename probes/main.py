@@ -1,10 +1,12 @@
 # The probe itself: one loop over stdin, the children and the clock.
 # A further kind of device is a class like NvidiaSmi in a file of its own, and an entry here or in RARE. Of one
 # entry's kinds the first that works is used; the next is tried when it is absent.
-BACKENDS = ((Nvml, Rare('nvidia-smi', 'NvidiaSmi', None, (1.0, 2.0, 10.0))),) + tuple((kind,) for kind in rare(RARE))
+BACKENDS = ((Rare('nvml', 'Nvml', None, (0.5, 2.0, 10.0), 0.1, True, no_nvml),
+             Rare('nvidia-smi', 'NvidiaSmi', None, (1.0, 2.0, 10.0))),) + tuple((kind,) for kind in rare(RARE))
 SLOW = 10.0
 FULL = 60.0
 FASTEST = 0.05
+MOST_EVENTS = 32
 AGAIN = 60.0        # how often an absent backend is looked for
 USERS = '.processes'    # the source of what may fail although the devices are told
 STARTING = 60.0     # a driver that is being loaded takes its time; after this it is stuck
@@ -14,6 +16,10 @@ def serve(backend):
     """What the child of one backend does."""
     def run(duty):
         try:
+            why = backend.lacks()
+            if why:
+                duty.report('state', why, None)
+                return
             driver = backend(duty)
             why = driver.absent()
         except (ImportError, MemoryError) as trouble:   # a Python without ctypes, or one that may not use it

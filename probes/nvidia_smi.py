@@ -61,8 +61,6 @@ class NvidiaSmi:
 
     kind = 'nvidia-smi'
     floors = (1.0, 2.0, 10.0)   # seconds between device queries, process queries, those of the slow group
-    focused = None
-    tells_all = False
     facts = None
 
     def __init__(self, duty):

@@ -3,7 +3,6 @@ LOST_AGAIN = 30.0
 MOST_DEVICES = 64
 MOST_SLICES = 16
 MOST_USES = 4096
-MOST_EVENTS = 32
 RESTARTS = 3
 USE_KEYS = ('memory', 'kind', 'sm', 'mem', 'enc', 'dec')
 XID, ACTION = 8, 0x8000
@@ -18,8 +17,6 @@ class Nvml:
 
     kind = 'nvml'
     floors = (0.5, 2.0, 10.0)       # seconds between samples of devices, of processes, of the slow group
-    focused = 0.1                   # the first of them when somebody looks closely
-    tells_all = True                # a full sample is asked of the child, not put together from what it said before
 
     def __init__(self, duty):
         self.duty = duty

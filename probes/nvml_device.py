@@ -17,16 +17,11 @@ SLOW_FIELDS = (
     ('remapped_uncorrected', 143, 0, 1, 450), ('remap_pending', 144, 0, 1, 450), ('remap_failed', 145, 0, 1, 450),
     ('retired_single', 29, 0, 1, 418), ('retired_double', 30, 0, 1, 418), ('retired_pending', 31, 0, 1, 418),
     ('recovery', 230, 0, 1, 560))
-FLAGS = ('users', 'sram_threshold', 'mig', 'display', 'persistence', 'ecc_mode', 'remap_pending', 'remap_failed', 'retired_pending')
 # What a slice has no answer of its own for.
 OF_THE_DEVICE = ('util', 'memory_util', 'temperature', 'power', 'power_limit', 'clock_sm', 'encoder', 'decoder')
 LINKS = 64
 # nvmlEventType*: Xid, uncorrected memory error, page retirement, poison, device unavailable, recovery action.
 EVENTS = 0xfc0a
-
-
-class Lack(str):
-    """Why a value is not there."""
 
 
 def version(word):
@@ -35,8 +30,8 @@ def version(word):
     return int(digits) if digits.isdigit() else 10000
 
 
-class Part:
-    """What device and slice have in common: the values, what of them was sent, and the calls that fill them."""
+class Asked(Part):
+    """What device and slice have in common: the calls that fill in the values."""
 
     troubles = (GPU_IS_LOST, NEEDS_RESET, UNINITIALIZED)
 
@@ -124,30 +119,6 @@ class Part:
         else:
             self.values['activity'] = Lack(why)
 
-    def text(self, full):
-        """What is new, as JSON; a value that stands still is not sent again before all of them are."""
-        out, lacks, sent = [self.head(full)], [], self.sent
-        for key, value in self.values.items():
-            if not full and sent.get(key) == value:
-                continue
-            sent[key] = value
-            kind = value.__class__
-            if kind is Lack:
-                out.append('"%s":null' % key)
-                lacks.append('"%s":%s' % (key, quote(value)))
-            elif key in FLAGS:
-                out.append('"%s":%s' % (key, 'true' if value else 'false'))
-            else:
-                out.append('"%s":%s' % (key, value if kind is int else encode(value)))
-        if lacks:
-            out.append('"lacks":{' + ','.join(lacks) + '}')
-        return '{' + ','.join(out) + '}'
-
-    def head(self, full):
-        """Who it is; a sample that is not full names it and no more."""
-        text = '"uuid":' + quote(self.uuid)
-        return text + ',"index":%d' % self.index if full or not self.sent else text
-
 
 class Trouble(Exception):
     """The device, or the library, answers no more."""
@@ -177,14 +148,14 @@ class Closed:
         return '{' + ','.join(out + ['"%s":%s' % (k, quote(v)) for k, v in self.values.items()]) + '}'
 
 
-class Slice(Part):
+class Slice(Asked):
     """A MIG slice. It has memory, processes and activity counters of its own; all else is its device's."""
 
     # Its handle means nothing any more once the device is split anew.
-    troubles = Part.troubles + (INVALID, NOT_FOUND)
+    troubles = Asked.troubles + (INVALID, NOT_FOUND)
 
     def __init__(self, library, handle, index, device):
-        Part.__init__(self, library, handle, index, '%d.%d' % (device.index, index))
+        Asked.__init__(self, library, handle, index, '%d.%d' % (device.index, index))
         self.parent = device.uuid
         self.fast = [self.memory()]
         self.values.update((key, Lack('not supported')) for key in OF_THE_DEVICE)
@@ -208,18 +179,18 @@ class Slice(Part):
         return '%s MIG %s%dg.%dgb' % (name, part, out[6], (out[8] + 512) // 1024)
 
     def head(self, full):
-        return Part.head(self, full) + ',"parent":' + quote(self.parent)
+        return Asked.head(self, full) + ',"parent":' + quote(self.parent)
 
     def sample(self, now):
         self.round(self.fast)
         self.measure(now)
 
 
-class Gpu(Part):
+class Gpu(Asked):
     """A whole device."""
 
     def __init__(self, library, handle, index, driver):
-        Part.__init__(self, library, handle, index, index)
+        Asked.__init__(self, library, handle, index, index)
         self.driver = version(driver)
         if driver:
             self.values['driver'] = driver

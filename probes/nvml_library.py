@@ -1,10 +1,5 @@
 # NVML's C side: finding the library, calling it under watch, and the layouts of what it fills in (NVIDIA's nvml.h).
 # Nothing here sleeps in the driver: nvmlDeviceGetPcieThroughput, which samples for 20 ms, is never called.
-NVML_PLACES = ('libnvidia-ml.so.1', '/usr/lib64/libnvidia-ml.so.1', '/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1',
-               '/usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1', '/usr/lib/wsl/lib/libnvidia-ml.so.1',
-               '/run/opengl-driver/lib/libnvidia-ml.so.1', '/usr/local/nvidia/lib64/libnvidia-ml.so.1',
-               '/home/kubernetes/bin/nvidia/lib64/libnvidia-ml.so.1')
-
 # What a call may answer (nvmlReturn_t).
 OK, UNINITIALIZED, INVALID, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, TOO_SMALL = 0, 1, 2, 3, 4, 6, 7
 NO_DRIVER, NO_FUNCTION, GPU_IS_LOST, NEEDS_RESET, BLOCKED, MISMATCH, DEPRECATED = 9, 13, 15, 16, 17, 18, 26
@@ -66,15 +61,13 @@ class Library:
 
     def open(self):
         """Why it cannot be loaded, None when it is."""
-        said = ''
         for place in NVML_PLACES:
             try:
                 self.lib = self.c.CDLL(place)
                 return None
-            except OSError as trouble:
-                if 'cannot open shared object' not in str(trouble):
-                    said = str(trouble)[:120]
-        return 'NVML: ' + (said or 'libnvidia-ml.so.1 not found')
+            except OSError:
+                pass
+        return 'NVML: libnvidia-ml.so.1 not found'
 
     def initialize(self):
         """Why it does not work, None when it does."""

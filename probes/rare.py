@@ -1,10 +1,11 @@
-# Backends that few nodes need: nvidia-smi, and kinds of device that are rare. What tells that one of those is here is
-# a look into sysfs, cheap and waking nothing; the backend's own source travels packed and is compiled only in the
-# child of a node that has need of it.
+# Backends travel packed, and are compiled only in the child of a node that has need of them. What tells that a device
+# of a rare kind is here is a look into sysfs, cheap and waking nothing.
 # PACKED comes from the assembly: source by kind.
 ROOT = os.environ.get('GTOP_ROOT', '')      # where a container sees its host's file systems
-
-
+NVML_PLACES = ('libnvidia-ml.so.1', '/usr/lib64/libnvidia-ml.so.1', '/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1',
+               '/usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1', '/usr/lib/wsl/lib/libnvidia-ml.so.1',
+               '/run/opengl-driver/lib/libnvidia-ml.so.1', '/usr/local/nvidia/lib64/libnvidia-ml.so.1',
+               '/home/kubernetes/bin/nvidia/lib64/libnvidia-ml.so.1')
 MAKERS = ('0x1002', '0x1ae0')               # AMD, Google
 
 
@@ -27,21 +28,36 @@ def unpack(kind):
     """Compiles what only a few nodes need, or only now and then."""
     import binascii
     import zlib
-    pieces = zlib.decompress(binascii.a2b_base64(PACKED[kind])).split(b'\f')
-    while pieces:
-        exec(compile(pieces.pop(0), kind, 'exec', 0, False, 2), globals())
+    load(zlib.decompress(binascii.a2b_base64(PACKED[kind])).split(b'\f'))
+
+
+def no_nvml():
+    """Why NVML cannot be loaded, None when it can."""
+    import _ctypes
+    said = ''
+    for place in NVML_PLACES:
+        try:
+            _ctypes.dlopen(place, 0)
+            return None
+        except OSError as trouble:
+            if 'cannot open shared object' not in str(trouble):
+                said = str(trouble)[:120]
+        except AttributeError:      # a Python that is made differently
+            return None
+    return 'NVML: ' + (said or 'libnvidia-ml.so.1 not found')
 
 
 class Rare:
     """A backend that is not compiled yet; calling it makes one."""
 
-    def __init__(self, kind, name, here, floors, focused=None, tells_all=False):
+    def __init__(self, kind, name, here, floors, focused=None, tells_all=False, lacks=None):
         self.kind = kind
         self.name = name        # of the class in its source
         self.here = here        # whether a PCI function is such a device
-        self.floors = floors
-        self.focused = focused
-        self.tells_all = tells_all      # as in Nvml
+        self.floors = floors            # seconds between samples of devices, of processes, of the slow group
+        self.focused = focused          # the first of them when somebody looks closely
+        self.tells_all = tells_all      # a full sample is asked of the child, not put together from what it said before
+        self.lacks = lacks or (lambda: None)    # why it need not even be compiled, asked in the child
 
     def __call__(self, duty):
         unpack(self.kind)

@@ -57,7 +57,10 @@ def encode(value):
     if kind is int:
         return str(value)
     if kind is float:
-        return repr(round(value, 3)) if value - value == 0 else 'null'
+        if value - value:
+            return 'null'
+        text = repr(round(value, 3))
+        return text[:-2] if text[-2:] == '.0' else text
     if kind is Raw:
         return value
     if kind is dict:

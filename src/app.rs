@@ -18,6 +18,7 @@ use crate::app::watch::{Plan, Watch};
 use crate::cli::{self, Cli, Command, ConfigDeed, How};
 use crate::config::{self, FileError, Places, Settings, Sources, Written};
 use crate::doctor::{Report, report_on_pod};
+use crate::export::write_json_schema;
 use crate::inventory::slurm::Whose;
 use crate::inventory::{InventoryError, PodError};
 use crate::time::Clock;
@@ -134,6 +135,9 @@ fn start(mut cli: Cli, out: &mut impl Write, err: &mut impl Write) -> Result<End
             return Ok(cli::completions(*shell, out).map(|()| Ending::Done)?);
         }
         Some(Command::Trust { .. } | Command::Doctor { .. } | Command::Config { .. }) | None => {}
+    }
+    if cli.output.json_schema {
+        return Ok(write_json_schema(out).map(|()| Ending::Done)?);
     }
     let (places, settings) = settings(&cli);
     if let Some(Command::Config { deed }) = cli.command {

@@ -248,6 +248,7 @@ pub struct Paces {
 /// Printing instead of a screen.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Output {
     /// Print one complete picture and end; the default when output is no terminal
     #[arg(short = '1', long)]
@@ -255,6 +256,9 @@ pub struct Output {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+    /// Print the JSON Schema of what --json prints, and end
+    #[arg(long)]
+    pub json_schema: bool,
     /// Go on printing, one picture an interval
     #[arg(long, conflicts_with = "once")]
     pub watch: bool,

@@ -29,6 +29,8 @@ mod tpu;
 pub struct Field<S: 'static> {
     /// The key everywhere outside the screen.
     pub id: &'static str,
+    /// What its value is, when it is known.
+    pub kind: Kind,
     /// The head of a column.
     pub title: &'static str,
     /// The short name for filters and columns.
@@ -42,9 +44,31 @@ pub struct Field<S: 'static> {
 impl<S> Field<S> {
     /// Returns the unit its id ends in, as it is written behind a number; nothing for counts and words.
     pub fn unit(&self) -> &'static str {
-        let unit = UNITS.iter().find(|(ending, _)| self.id.ends_with(ending));
-        unit.map_or("", |(_, unit)| unit)
+        unit_of(self.id)
     }
+}
+
+/// Returns the unit a name ends in, as it is written behind a number; nothing for counts and words.
+pub fn unit_of(id: &str) -> &'static str {
+    let unit = UNITS.iter().find(|(ending, _)| id.ends_with(ending));
+    unit.map_or("", |(_, unit)| unit)
+}
+
+/// What the known values of a metric are. Any metric may be unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A measured number.
+    Number,
+    /// A number from 0 to 100.
+    Share,
+    /// A count or an amount, without fraction.
+    Whole,
+    /// Words.
+    Text,
+    /// A moment, as RFC 3339 writes it.
+    Moment,
+    /// Yes or no.
+    Flag,
 }
 
 /// The endings of ids that are units; the longer ones first.

@@ -35,6 +35,9 @@ pub const FASTEST: Duration = Duration::from_millis(50);
 /// The Pythons the loader tries, the first that fits wins.
 const PYTHONS: &str = "/usr/bin/python3 /usr/libexec/platform-python python3";
 
+/// Keeps glibc from holding on to memory that was freed; others do not know these words.
+const MALLOC: &str = "MALLOC_TRIM_THRESHOLD_=65536 MALLOC_TOP_PAD_=0";
+
 /// The Python probe, in the order in which its parts build on each other.
 const PYTHON: &[&str] = &[
     include_str!("../probes/wire.py"),
@@ -42,9 +45,6 @@ const PYTHON: &[&str] = &[
     include_str!("../probes/host.py"),
     include_str!("../probes/processes.py"),
     include_str!("../probes/questions.py"),
-    include_str!("../probes/nvml_library.py"),
-    include_str!("../probes/nvml_device.py"),
-    include_str!("../probes/nvml.py"),
     include_str!("../probes/rare.py"),
     include_str!("../probes/main.py"),
 ];
@@ -54,11 +54,28 @@ const PYTHON: &[&str] = &[
 const RARE: &[(&str, &str)] = &[
     ("answers", include_str!("../probes/answers.py")),
     ("hidden", include_str!("../probes/hidden.py")),
+    (
+        "nvml",
+        concat!(
+            include_str!("../probes/part.py"),
+            include_str!("../probes/nvml_library.py"),
+            include_str!("../probes/nvml_device.py"),
+            include_str!("../probes/nvml.py"),
+        ),
+    ),
     ("nvidia-smi", include_str!("../probes/nvidia_smi.py")),
-    ("amdgpu", concat!(include_str!("../probes/amd_card.py"), include_str!("../probes/amd.py"))),
+    (
+        "amdgpu",
+        concat!(
+            include_str!("../probes/part.py"),
+            include_str!("../probes/amd_card.py"),
+            include_str!("../probes/amd.py"),
+        ),
+    ),
     (
         "tpu",
         concat!(
+            include_str!("../probes/part.py"),
             include_str!("../probes/grpc.py"),
             include_str!("../probes/tpu_chips.py"),
             include_str!("../probes/tpu_runtime.py"),
@@ -122,9 +139,9 @@ fn loader(nonce: &str, python_len: usize, said: &str, skip: &str) -> String {
     let check = "import sys,_signal,binascii,zlib;sys.exit(sys.version_info<(3,6))";
     let load = "import os,sys,_signal;_signal.alarm(30);n=int(sys.argv[1]);\
                 os.write(1,(chr(10)+sys.argv[2]+chr(10)).encode());b=os.read(0,n);\
-                exec(\\\"while len(b)<n:b+=os.read(0,n-len(b))or os._exit(3)\\\");exec(b)";
+                exec(\\\"while len(b)<n:b+=os.read(0,n-len(b))or os._exit(3)\\\");exec(b);b=0;load(_p)";
     format!(
-        "for p in {PYTHONS};do \
+        "export {MALLOC};for p in {PYTHONS};do \
          if $p -IS -c \"{check}\" </dev/null >/dev/null 2>&1;then \
          exec $p -ISu -c \"{load}\" {python_len} \"{nonce}{said}\";fi;done;\
          n=$(printf \"\\012_\");n=${{n%_}};echo \"${{n}}{nonce} NOPY{said}\";\
@@ -145,31 +162,35 @@ static PACKED: LazyLock<String> = LazyLock::new(|| {
     packed(&text)
 });
 
-/// Compiles the pieces `_p` in a child that hands over the code, and runs them.
+/// Defines `load`, which compiles pieces of source in a child that hands over the code, and runs them; and `_p`, the
+/// pieces of the probe, which the loader gives it in the end.
 ///
-/// Compiling leaves a third of the probe's memory behind for good, so another process does it. Where that fails,
-/// the pieces are run as they are.
-const COMPILE: &str = r#"import os,marshal
-_r,_w=os.pipe()
-try:_k=os.fork()
-except OSError:_k=-1
-if _k==0:
- _p=marshal.dumps([compile(_x,"gtop","exec",0,False,2) for _x in _p])
- while _p:_p=_p[os.write(_w,_p):]
- os._exit(0)
-os.close(_w)
-_q=b""
-while 1:
- _x=os.read(_r,65536)
- if not _x:break
- _q+=_x
-os.close(_r)
-if _k>0:os.waitpid(_k,0)
-try:_p=marshal.loads(_q)
-except Exception:pass
-del _q,_x
-while _p:exec(_p.pop(0))
-"#;
+/// Compiling leaves a third of the probe's memory behind for good, so another process does it; where that fails, the
+/// pieces are run as they are. They stand packed in a comment behind this, which leaves nothing behind either.
+const COMPILE: &str = r##"import os,marshal,binascii,zlib
+def load(pieces):
+ r,w=os.pipe()
+ try:k=os.fork()
+ except OSError:k=-1
+ if k==0:
+  try:
+   c=marshal.dumps([compile(x,"gtop","exec",0,False,2) for x in pieces])
+   while c:c=c[os.write(w,c):]
+  finally:os._exit(0)
+ os.close(w)
+ c=b""
+ while 1:
+  x=os.read(r,65536)
+  if not x:break
+  c+=x
+ os.close(r)
+ if k>0:os.waitpid(k,0)
+ try:pieces[:]=marshal.loads(c)
+ except Exception:pass
+ c=x=None
+ while pieces:exec(pieces.pop(0),globals())
+_p=zlib.decompress(binascii.a2b_base64(b[b.rindex(b"#"):])).split(b"\f")
+#"##;
 
 /// Returns a text as zlib packs it, in base64.
 fn packed(text: &str) -> String {
@@ -220,12 +241,10 @@ fn written(interpreter: Interpreter, settings: &Settings<'_>, node: &str, short:
     match interpreter {
         Interpreter::Python => Source {
             head: format!(
-                "NODE={node}\nINTERVAL={interval}\nDEADMAN={deadman}\nSHORT={short}\n\
-                 import binascii,zlib\n\
-                 _p=zlib.decompress(binascii.a2b_base64(\""
+                "NODE={node}\nINTERVAL={interval}\nDEADMAN={deadman}\nSHORT={short}\n{COMPILE}"
             ),
             body: &PACKED,
-            tail: format!("\")).split(b\"\\f\")\n{COMPILE}"),
+            tail: "\n".to_owned(),
         },
         Interpreter::Shell => Source {
             head: format!(

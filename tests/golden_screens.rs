@@ -21,7 +21,7 @@ use std::time::Duration;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop::fleet::Fleet;
 use gtop::model::NodeName;
-use gtop::tui::{Depth, Effect, Ending, Look, Request, Stage, Surface};
+use gtop::tui::{Effect, Ending, Request, Stage};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -55,17 +55,6 @@ fn the_fleet_in_every_state() {
     check_sizes("fleet-rare", &fleets::rare(), &[], DARK);
     check_sizes("fleet-large", &fleets::large(300), &[KeyCode::End], DARK);
     check_sizes("fleet-none", &Fleet::default(), &[], DARK);
-}
-
-#[test]
-fn the_fleet_in_every_look() {
-    for (name, look) in [("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-        let fleet = fleets::every_state();
-        check_sizes(&format!("fleet-{name}"), &fleet, &[KeyCode::Down], look);
-    }
-    let basic = Look { depth: Depth::Basic, ..DARK };
-    let mut stage = stage(fleets::every_state(), basic);
-    check("fleet-basic-120x40", &draw(&mut stage, 120, 40));
 }
 
 /// Opens the node at this place of the list.
@@ -243,25 +232,4 @@ fn a_frozen_picture_stands_while_the_fleet_goes_on() {
     stage.press(key(KeyCode::Char('z')), NOW);
     let screen = text(&draw(&mut stage, 120, 40)).join("\n");
     assert!(!screen.contains("FROZEN") && screen.contains("gpu0003"), "{screen}");
-}
-
-/// Bytes the terminal is sent a second for 64 nodes × 8 devices that all change, at 200×50.
-const BYTES_A_SECOND: usize = 5_000;
-
-#[test]
-fn a_busy_fleet_costs_few_bytes_a_second() {
-    let name = |number| format!("gpu{number:02}");
-    let mut makers: Vec<_> = (1..=64).map(|number| fleets::busy(&name(number)).up()).collect();
-    let mut stage = stage(Fleet::default(), DARK);
-    let mut surface = Surface::new();
-    let area = Rect::new(0, 0, 200, 50);
-    let mut spent = Vec::new();
-    for second in 1..=10 {
-        let now = NOW.plus(Duration::from_secs(second));
-        stage.show(fleets::changing(&mut makers, second), now);
-        spent.push(surface.frame(area, |buffer| stage.draw(now, buffer)).len());
-    }
-    // The first frame draws everything.
-    let mean = spent[1..].iter().sum::<usize>() / (spent.len() - 1);
-    assert!(mean <= BYTES_A_SECOND, "{mean} of {spent:?}");
 }

@@ -24,6 +24,8 @@ mod faults;
 mod launching;
 #[path = "probe/lifelines.rs"]
 mod lifelines;
+#[path = "probe/names.rs"]
+mod names;
 #[path = "probe/nvml.rs"]
 mod nvml;
 #[path = "probe/parity.rs"]

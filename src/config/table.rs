@@ -606,13 +606,15 @@ pub const OWN: &str = "@";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::{processes, users};
+    use crate::view::{fleet, processes, users};
 
     #[test]
     fn views_are_sorted_by_the_columns_they_have() {
-        for (name, columns) in
-            [("sort-processes", &processes::COLUMNS[..]), ("sort-users", &users::COLUMNS[..])]
-        {
+        for (name, columns) in [
+            ("sort-fleet", &fleet::COLUMNS[..]),
+            ("sort-processes", &processes::COLUMNS[..]),
+            ("sort-users", &users::COLUMNS[..]),
+        ] {
             let Kind::Choice(words) = setting(name).unwrap().kind else { panic!() };
             let names: Vec<_> = columns.iter().map(|column| column.name).collect();
             assert_eq!(words.iter().map(|word| word.name).collect::<Vec<_>>(), names, "{name}");

@@ -1,13 +1,14 @@
 //! The metrics of a device that the driver of AMD devices tells.
 
 use crate::fields::detail::{detail, fact};
-use crate::fields::{Field, bytes, celsius, percent, text, whole};
+use crate::fields::{Field, Kind, bytes, celsius, percent, text, whole};
 use crate::model::Device;
 
 /// What AMD devices tell beyond what those of other makers do.
 pub const DEVICE_AMD: &[Field<Device>] = &[
     Field {
         id: "gtt_used_bytes",
+        kind: Kind::Whole,
         title: "GTT",
         alias: "gtt",
         help: "memory of the host that it uses as its own",
@@ -15,6 +16,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "gtt_total_bytes",
+        kind: Kind::Whole,
         title: "GTTTOTAL",
         alias: "gtttotal",
         help: "memory of the host that it may use as its own",
@@ -22,6 +24,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "junction_temperature_celsius",
+        kind: Kind::Number,
         title: "JUNCTION",
         alias: "junction",
         help: "temperature of the hottest place",
@@ -29,6 +32,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "junction_slowdown_temperature_celsius",
+        kind: Kind::Number,
         title: "JSLOWAT",
         alias: "jslowat",
         help: "temperature from which the junction is too hot",
@@ -36,6 +40,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "memory_slowdown_temperature_celsius",
+        kind: Kind::Number,
         title: "MSLOWAT",
         alias: "mslowat",
         help: "temperature from which the memory is too hot",
@@ -43,6 +48,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "fan_rpm",
+        kind: Kind::Whole,
         title: "RPM",
         alias: "rpm",
         help: "turns of the fan in a minute",
@@ -50,6 +56,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "video_percent",
+        kind: Kind::Share,
         title: "VCN",
         alias: "vcn",
         help: "load of the engine that encodes and decodes",
@@ -57,6 +64,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "performance_level",
+        kind: Kind::Text,
         title: "LEVEL",
         alias: "level",
         help: "how its clocks are chosen, in the driver's word",
@@ -64,6 +72,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "compute_partition",
+        kind: Kind::Text,
         title: "CPART",
         alias: "cpart",
         help: "how its compute units are shared out, in the driver's word",
@@ -71,6 +80,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "memory_partition",
+        kind: Kind::Text,
         title: "MPART",
         alias: "mpart",
         help: "how its memory is shared out, in the driver's word",

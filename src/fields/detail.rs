@@ -1,7 +1,7 @@
 //! The metrics of a device that only some devices tell, for those who look closely.
 
 use crate::fields::{
-    Field, Value, bytes, celsius, flag, megahertz, percent, text, unknown, watts, whole, word,
+    Field, Kind, Value, bytes, celsius, flag, megahertz, percent, text, unknown, watts, whole, word,
 };
 use crate::model::{
     ComputeMode, Device, DeviceDetails, DeviceRates, DeviceStatics, FabricState, Reading, Recovery,
@@ -12,6 +12,7 @@ use crate::model::{
 pub const DEVICE_DETAIL: &[Field<Device>] = &[
     Field {
         id: "encoder_percent",
+        kind: Kind::Share,
         title: "ENC",
         alias: "enc",
         help: "load of the video encoder",
@@ -19,6 +20,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "decoder_percent",
+        kind: Kind::Share,
         title: "DEC",
         alias: "dec",
         help: "load of the video decoder",
@@ -26,6 +28,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "jpeg_percent",
+        kind: Kind::Share,
         title: "JPEG",
         alias: "jpeg",
         help: "load of the JPEG engine",
@@ -33,6 +36,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "optical_flow_percent",
+        kind: Kind::Share,
         title: "OFA",
         alias: "ofa",
         help: "load of the optical flow engine",
@@ -40,6 +44,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "power_average_watts",
+        kind: Kind::Number,
         title: "PAVG",
         alias: "poweravg",
         help: "power averaged over a second",
@@ -47,6 +52,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "power_instant_watts",
+        kind: Kind::Number,
         title: "PNOW",
         alias: "powernow",
         help: "power at the moment",
@@ -54,6 +60,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "power_limit_requested_watts",
+        kind: Kind::Number,
         title: "ASKED",
         alias: "limitasked",
         help: "power limit somebody asked for",
@@ -61,6 +68,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "power_limit_default_watts",
+        kind: Kind::Number,
         title: "LDEF",
         alias: "limitdefault",
         help: "power limit it came with",
@@ -68,6 +76,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "power_limit_min_watts",
+        kind: Kind::Number,
         title: "LMIN",
         alias: "limitmin",
         help: "lowest power limit there can be",
@@ -75,6 +84,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "power_limit_max_watts",
+        kind: Kind::Number,
         title: "LMAX",
         alias: "limitmax",
         help: "highest power limit there can be",
@@ -82,6 +92,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "energy_joules",
+        kind: Kind::Whole,
         title: "ENERGY",
         alias: "energy",
         help: "energy spent since the driver was loaded",
@@ -91,6 +102,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "graphics_clock_megahertz",
+        kind: Kind::Whole,
         title: "GR",
         alias: "gr",
         help: "clock of the graphics engine",
@@ -98,6 +110,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "video_clock_megahertz",
+        kind: Kind::Whole,
         title: "VIDEO",
         alias: "video",
         help: "clock of the video engines",
@@ -105,6 +118,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "graphics_clock_max_megahertz",
+        kind: Kind::Whole,
         title: "GRMAX",
         alias: "grmax",
         help: "highest clock of the graphics engine",
@@ -112,6 +126,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "video_clock_max_megahertz",
+        kind: Kind::Whole,
         title: "VIDMAX",
         alias: "videomax",
         help: "highest clock of the video engines",
@@ -119,6 +134,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "temperature_margin_celsius",
+        kind: Kind::Number,
         title: "MARGIN",
         alias: "margin",
         help: "degrees left before clocks are held down",
@@ -126,6 +142,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "slowdown_temperature_celsius",
+        kind: Kind::Number,
         title: "SLOWAT",
         alias: "slowat",
         help: "temperature at which clocks are held down",
@@ -133,6 +150,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "shutdown_temperature_celsius",
+        kind: Kind::Number,
         title: "OFFAT",
         alias: "offat",
         help: "temperature at which it turns off",
@@ -140,6 +158,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "throttle_reasons",
+        kind: Kind::Text,
         title: "WHY",
         alias: "why",
         help: "why clocks are held down, in words",
@@ -152,6 +171,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "throttled_power_percent",
+        kind: Kind::Share,
         title: "CAPPED",
         alias: "capped",
         help: "share of time the power limit held clocks down",
@@ -159,6 +179,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "throttled_thermal_percent",
+        kind: Kind::Share,
         title: "HOT",
         alias: "hot",
         help: "share of time the driver held clocks down for heat",
@@ -166,6 +187,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "throttled_hardware_thermal_percent",
+        kind: Kind::Share,
         title: "HWHOT",
         alias: "hwhot",
         help: "share of time the hardware held clocks down for heat",
@@ -173,6 +195,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "throttled_power_brake_percent",
+        kind: Kind::Share,
         title: "BRAKE",
         alias: "brake",
         help: "share of time the power supply held clocks down",
@@ -180,6 +203,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "throttled_sync_boost_percent",
+        kind: Kind::Share,
         title: "SYNC",
         alias: "syncboost",
         help: "share of time clocks were held down for other devices",
@@ -187,6 +211,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "ecc_enabled",
+        kind: Kind::Flag,
         title: "ECCMODE",
         alias: "eccmode",
         help: "memory errors are corrected",
@@ -194,6 +219,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "ecc_corrected_total_errors",
+        kind: Kind::Whole,
         title: "FIXEDALL",
         alias: "eccfixall",
         help: "corrected memory errors in its whole life",
@@ -201,6 +227,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "ecc_uncorrected_total_errors",
+        kind: Kind::Whole,
         title: "ECCALL",
         alias: "eccall",
         help: "uncorrected memory errors in its whole life",
@@ -208,6 +235,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "retired_single_bit_pages",
+        kind: Kind::Whole,
         title: "RET1",
         alias: "retired1",
         help: "memory pages given up for single bit errors",
@@ -215,6 +243,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "retired_double_bit_pages",
+        kind: Kind::Whole,
         title: "RET2",
         alias: "retired2",
         help: "memory pages given up for double bit errors",
@@ -222,6 +251,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "retirement_pending",
+        kind: Kind::Flag,
         title: "RETIRING",
         alias: "retiring",
         help: "memory pages wait for a reboot to be given up",
@@ -229,6 +259,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "remapped_corrected_rows",
+        kind: Kind::Whole,
         title: "REMFIX",
         alias: "remapfix",
         help: "memory rows replaced for corrected errors",
@@ -236,6 +267,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "remapped_uncorrected_rows",
+        kind: Kind::Whole,
         title: "REMAP",
         alias: "remap",
         help: "memory rows replaced for uncorrected errors",
@@ -243,6 +275,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "remapping_pending",
+        kind: Kind::Flag,
         title: "REMAPPING",
         alias: "remapping",
         help: "memory rows wait for a reset to be replaced",
@@ -250,6 +283,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "remapping_failed",
+        kind: Kind::Flag,
         title: "REMFAIL",
         alias: "remapfail",
         help: "a memory row could not be replaced",
@@ -257,6 +291,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "sram_threshold_exceeded",
+        kind: Kind::Flag,
         title: "SRAM",
         alias: "sram",
         help: "so many errors in the on-chip memory that it should be replaced",
@@ -264,6 +299,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "xid",
+        kind: Kind::Whole,
         title: "XID",
         alias: "xid",
         help: "the last Xid since gtop watches",
@@ -271,6 +307,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "xid_meaning",
+        kind: Kind::Text,
         title: "MEANING",
         alias: "xidmeaning",
         help: "the last Xid in words",
@@ -282,6 +319,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "xid_events",
+        kind: Kind::Whole,
         title: "XIDS",
         alias: "xids",
         help: "how many Xids there were since gtop watches",
@@ -289,6 +327,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "recovery_action",
+        kind: Kind::Text,
         title: "RECOVER",
         alias: "recover",
         help: "what would bring it back to health",
@@ -296,6 +335,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_generation_max",
+        kind: Kind::Whole,
         title: "GENMAX",
         alias: "pciegenmax",
         help: "PCIe generation at most",
@@ -303,6 +343,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_lanes_max",
+        kind: Kind::Whole,
         title: "LANESMAX",
         alias: "pciewidthmax",
         help: "PCIe lanes at most",
@@ -310,6 +351,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_receive_bytes_per_second",
+        kind: Kind::Whole,
         title: "PCIERX",
         alias: "pcierx",
         help: "received over PCIe",
@@ -322,6 +364,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_transmit_bytes_per_second",
+        kind: Kind::Whole,
         title: "PCIETX",
         alias: "pcietx",
         help: "sent over PCIe",
@@ -334,6 +377,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_replays",
+        kind: Kind::Whole,
         title: "REPLAYS",
         alias: "replays",
         help: "PCIe packets sent again",
@@ -341,6 +385,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "nvlinks",
+        kind: Kind::Whole,
         title: "LINKS",
         alias: "nvlinks",
         help: "number of NVLinks",
@@ -348,6 +393,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "nvlink_receive_bytes_per_second",
+        kind: Kind::Whole,
         title: "NVRX",
         alias: "nvrx",
         help: "received over all NVLinks",
@@ -360,6 +406,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "nvlink_transmit_bytes_per_second",
+        kind: Kind::Whole,
         title: "NVTX",
         alias: "nvtx",
         help: "sent over all NVLinks",
@@ -372,6 +419,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "bar1_used_bytes",
+        kind: Kind::Whole,
         title: "BAR1",
         alias: "bar1",
         help: "memory mapped by the host",
@@ -379,6 +427,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "bar1_total_bytes",
+        kind: Kind::Whole,
         title: "BAR1ALL",
         alias: "bar1total",
         help: "memory that can be mapped by the host",
@@ -386,6 +435,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "bar1_free_bytes",
+        kind: Kind::Whole,
         title: "BAR1FREE",
         alias: "bar1free",
         help: "memory that can still be mapped by the host",
@@ -393,6 +443,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "display_active",
+        kind: Kind::Flag,
         title: "DISPLAY",
         alias: "display",
         help: "a display is attached and drawn on",
@@ -400,6 +451,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "compute_mode",
+        kind: Kind::Text,
         title: "MODE",
         alias: "mode",
         help: "who may use it",
@@ -407,6 +459,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "compute_capability",
+        kind: Kind::Text,
         title: "CC",
         alias: "cc",
         help: "CUDA compute capability",
@@ -414,6 +467,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "numa_node",
+        kind: Kind::Whole,
         title: "NUMA",
         alias: "numa",
         help: "the part of the host's memory it is close to",
@@ -421,6 +475,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "fabric_state",
+        kind: Kind::Text,
         title: "FABRIC",
         alias: "fabric",
         help: "how far its registration with the fabric of NVLinks has come",
@@ -428,6 +483,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "fabric_health",
+        kind: Kind::Text,
         title: "FABHEALTH",
         alias: "fabrichealth",
         help: "what the fabric of NVLinks suffers from",
@@ -439,6 +495,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "graphics_active_percent",
+        kind: Kind::Share,
         title: "GRACT",
         alias: "gract",
         help: "share of time anything ran, measured by the hardware",
@@ -446,6 +503,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "sm_active_percent",
+        kind: Kind::Share,
         title: "SMACT",
         alias: "smact",
         help: "share of multiprocessors busy",
@@ -453,6 +511,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "sm_occupancy_percent",
+        kind: Kind::Share,
         title: "OCC",
         alias: "occupancy",
         help: "share of the warps there could be",
@@ -460,6 +519,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "tensor_active_percent",
+        kind: Kind::Share,
         title: "TENSOR",
         alias: "tensor",
         help: "share of time the tensor cores worked",
@@ -467,6 +527,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "dram_active_percent",
+        kind: Kind::Share,
         title: "DRAM",
         alias: "dram",
         help: "share of the memory's bandwidth",
@@ -474,6 +535,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "fp64_active_percent",
+        kind: Kind::Share,
         title: "FP64",
         alias: "fp64",
         help: "share of time spent in double precision",
@@ -481,6 +543,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "fp32_active_percent",
+        kind: Kind::Share,
         title: "FP32",
         alias: "fp32",
         help: "share of time spent in single precision",
@@ -488,6 +551,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "fp16_active_percent",
+        kind: Kind::Share,
         title: "FP16",
         alias: "fp16",
         help: "share of time spent in half precision",
@@ -495,6 +559,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "gpu_instance",
+        kind: Kind::Whole,
         title: "GI",
         alias: "gi",
         help: "of a slice: its GPU instance",
@@ -502,6 +567,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "compute_instance",
+        kind: Kind::Whole,
         title: "CI",
         alias: "ci",
         help: "of a slice: its compute instance",

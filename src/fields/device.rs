@@ -1,12 +1,15 @@
 //! The metrics of a device that every screen may show.
 
-use crate::fields::{Field, bytes, celsius, flag, megahertz, percent, text, watts, whole, word};
+use crate::fields::{
+    Field, Kind, bytes, celsius, flag, megahertz, percent, text, watts, whole, word,
+};
 use crate::model::{Device, Throttle, Vendor};
 
 /// What most devices of most makers tell.
 pub const DEVICE: &[Field<Device>] = &[
     Field {
         id: "vendor",
+        kind: Kind::Text,
         title: "VENDOR",
         alias: "vendor",
         help: "who makes it: nvidia, amd, google",
@@ -14,6 +17,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "name",
+        kind: Kind::Text,
         title: "NAME",
         alias: "name",
         help: "model name",
@@ -21,6 +25,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "pci_bus",
+        kind: Kind::Text,
         title: "PCI",
         alias: "pci",
         help: "PCI bus id",
@@ -28,6 +33,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "driver_version",
+        kind: Kind::Text,
         title: "DRIVER",
         alias: "driver",
         help: "driver version",
@@ -35,6 +41,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "utilization_percent",
+        kind: Kind::Share,
         title: "UTIL",
         alias: "util",
         help: "share of time the device ran anything",
@@ -42,6 +49,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_utilization_percent",
+        kind: Kind::Share,
         title: "MEMBW",
         alias: "membw",
         help: "share of time its memory was read or written",
@@ -49,6 +57,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_used_bytes",
+        kind: Kind::Whole,
         title: "MEM",
         alias: "mem",
         help: "device memory in use",
@@ -56,6 +65,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_total_bytes",
+        kind: Kind::Whole,
         title: "TOTAL",
         alias: "memtotal",
         help: "device memory",
@@ -63,6 +73,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_free_bytes",
+        kind: Kind::Whole,
         title: "FREE",
         alias: "memfree",
         help: "device memory free",
@@ -70,6 +81,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_reserved_bytes",
+        kind: Kind::Whole,
         title: "RESERVED",
         alias: "memreserved",
         help: "device memory the driver keeps for itself",
@@ -77,6 +89,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "hidden_processes",
+        kind: Kind::Whole,
         title: "HIDDEN",
         alias: "hidden",
         help: "processes that use it and that the node does not show us",
@@ -84,6 +97,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "hidden_memory_bytes",
+        kind: Kind::Whole,
         title: "HIDDENMEM",
         alias: "hiddenmem",
         help: "device memory in use that no process we see holds; a part of it is the driver's own",
@@ -91,6 +105,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "temperature_celsius",
+        kind: Kind::Number,
         title: "TEMP",
         alias: "temp",
         help: "core temperature",
@@ -98,6 +113,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_temperature_celsius",
+        kind: Kind::Number,
         title: "MEMTEMP",
         alias: "memtemp",
         help: "memory temperature",
@@ -105,6 +121,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "power_watts",
+        kind: Kind::Number,
         title: "POWER",
         alias: "power",
         help: "power drawn",
@@ -112,6 +129,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "power_limit_watts",
+        kind: Kind::Number,
         title: "LIMIT",
         alias: "limit",
         help: "power it may draw",
@@ -119,6 +137,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "sm_clock_megahertz",
+        kind: Kind::Whole,
         title: "SM",
         alias: "sm",
         help: "clock of the multiprocessors",
@@ -126,6 +145,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_clock_megahertz",
+        kind: Kind::Whole,
         title: "MEMCLK",
         alias: "memclock",
         help: "clock of the memory",
@@ -133,6 +153,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "sm_clock_max_megahertz",
+        kind: Kind::Whole,
         title: "SMMAX",
         alias: "smmax",
         help: "highest clock of the multiprocessors",
@@ -140,6 +161,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_clock_max_megahertz",
+        kind: Kind::Whole,
         title: "MEMMAX",
         alias: "memclockmax",
         help: "highest clock of the memory",
@@ -147,6 +169,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "fan_percent",
+        kind: Kind::Share,
         title: "FAN",
         alias: "fan",
         help: "intended fan speed",
@@ -154,6 +177,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "performance_state",
+        kind: Kind::Whole,
         title: "P",
         alias: "pstate",
         help: "performance state, 0 (fastest) to 15",
@@ -161,6 +185,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "throttle_bits",
+        kind: Kind::Whole,
         title: "THROTTLE",
         alias: "throttle",
         help: "why clocks are held down, NVML's bits",
@@ -168,6 +193,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "ecc_corrected_errors",
+        kind: Kind::Whole,
         title: "FIXED",
         alias: "eccfix",
         help: "corrected memory errors since the driver was loaded",
@@ -175,6 +201,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "ecc_uncorrected_errors",
+        kind: Kind::Whole,
         title: "ECC",
         alias: "ecc",
         help: "uncorrected memory errors since the driver was loaded",
@@ -182,6 +209,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_generation",
+        kind: Kind::Whole,
         title: "GEN",
         alias: "pciegen",
         help: "PCIe generation in use",
@@ -189,6 +217,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_lanes",
+        kind: Kind::Whole,
         title: "LANES",
         alias: "pciewidth",
         help: "PCIe lanes in use",
@@ -196,6 +225,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "persistence_enabled",
+        kind: Kind::Flag,
         title: "PERSIST",
         alias: "persistence",
         help: "the driver stays loaded when nobody uses the device",
@@ -203,6 +233,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "mig_enabled",
+        kind: Kind::Flag,
         title: "MIG",
         alias: "mig",
         help: "split into MIG slices",

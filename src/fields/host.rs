@@ -1,12 +1,13 @@
 //! The metrics of a machine.
 
-use crate::fields::{Field, bytes, celsius, number, percent, whole};
+use crate::fields::{Field, Kind, bytes, celsius, number, percent, whole};
 use crate::fleet::Node;
 
 /// The metrics of a machine.
 pub const HOST: &[Field<Node>] = &[
     Field {
         id: "cpu_percent",
+        kind: Kind::Share,
         title: "CPU",
         alias: "cpu",
         help: "share of processor time spent working",
@@ -14,6 +15,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "load_1_minute",
+        kind: Kind::Number,
         title: "LOAD",
         alias: "load",
         help: "load average over a minute",
@@ -21,6 +23,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "load_5_minutes",
+        kind: Kind::Number,
         title: "LOAD5",
         alias: "load5",
         help: "load average over 5 minutes",
@@ -28,6 +31,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "load_15_minutes",
+        kind: Kind::Number,
         title: "LOAD15",
         alias: "load15",
         help: "load average over 15 minutes",
@@ -35,6 +39,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "memory_total_bytes",
+        kind: Kind::Whole,
         title: "TOTAL",
         alias: "hostmemtotal",
         help: "memory of the machine",
@@ -42,6 +47,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "memory_available_bytes",
+        kind: Kind::Whole,
         title: "AVAIL",
         alias: "hostmemfree",
         help: "memory that programs can still get",
@@ -49,6 +55,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "swap_total_bytes",
+        kind: Kind::Whole,
         title: "SWAP",
         alias: "swaptotal",
         help: "swap space",
@@ -56,6 +63,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "swap_free_bytes",
+        kind: Kind::Whole,
         title: "SWAPFREE",
         alias: "swapfree",
         help: "unused swap space",
@@ -63,6 +71,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "pressure_cpu_percent",
+        kind: Kind::Share,
         title: "PSICPU",
         alias: "psicpu",
         help: "share of 10 s in which some task waited for a processor",
@@ -70,6 +79,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "pressure_memory_percent",
+        kind: Kind::Share,
         title: "PSIMEM",
         alias: "psimem",
         help: "share of 10 s in which some task waited for memory",
@@ -77,6 +87,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "pressure_io_percent",
+        kind: Kind::Share,
         title: "PSIIO",
         alias: "psiio",
         help: "share of 10 s in which some task waited for storage",
@@ -84,6 +95,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "temperature_celsius",
+        kind: Kind::Number,
         title: "TEMP",
         alias: "cputemp",
         help: "temperature of the hottest processor package",
@@ -91,6 +103,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "uptime_seconds",
+        kind: Kind::Whole,
         title: "UP",
         alias: "uptime",
         help: "time since boot",

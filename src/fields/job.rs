@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fields::{Field, Value};
+use crate::fields::{Field, Kind, Value};
 use crate::model::{Job, Reason};
 use crate::time::Timestamp;
 
@@ -35,6 +35,7 @@ impl JobAt {
 pub const JOB: &[Field<JobAt>] = &[
     Field {
         id: "shown_id",
+        kind: Kind::Text,
         title: "JOB",
         alias: "job",
         help: "its number as people write it, with the task of an array or the part of a heterogeneous job",
@@ -42,6 +43,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "name",
+        kind: Kind::Text,
         title: "NAME",
         alias: "name",
         help: "its name",
@@ -49,6 +51,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "user",
+        kind: Kind::Text,
         title: "USER",
         alias: "user",
         help: "its owner",
@@ -56,6 +59,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "partition",
+        kind: Kind::Text,
         title: "PARTITION",
         alias: "partition",
         help: "where it was submitted to",
@@ -63,6 +67,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "account",
+        kind: Kind::Text,
         title: "ACCOUNT",
         alias: "account",
         help: "who pays for it",
@@ -70,6 +75,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "state",
+        kind: Kind::Text,
         title: "STATE",
         alias: "state",
         help: "what it does",
@@ -77,6 +83,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "reason",
+        kind: Kind::Text,
         title: "REASON",
         alias: "reason",
         help: "why it does that, such as what it waits for",
@@ -84,6 +91,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "submitted_at",
+        kind: Kind::Moment,
         title: "SUBMITTED",
         alias: "submitted",
         help: "when it was submitted",
@@ -91,6 +99,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "starts_at",
+        kind: Kind::Moment,
         title: "START",
         alias: "start",
         help: "when it began, or is expected to",
@@ -98,6 +107,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "ends_at",
+        kind: Kind::Moment,
         title: "END",
         alias: "end",
         help: "when it is ended at the latest",
@@ -105,6 +115,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "limit_seconds",
+        kind: Kind::Whole,
         title: "LIMIT",
         alias: "limit",
         help: "how long it may run",
@@ -112,6 +123,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "left_seconds",
+        kind: Kind::Whole,
         title: "LEFT",
         alias: "left",
         help: "how long it may still run",
@@ -119,6 +131,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "nodes",
+        kind: Kind::Whole,
         title: "NODES",
         alias: "nodes",
         help: "how many nodes it has or wants",

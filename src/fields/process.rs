@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::fields::{Field, Value, bytes, moment, number, percent, text, whole, word};
+use crate::fields::{Field, Kind, Value, bytes, moment, number, percent, text, whole, word};
 use crate::fleet::{Node, Process};
 use crate::model::{
     Device, DeviceUse, JobId, ProcessState, ProcessStatics, Reason, UnseenProcess, UseKind,
@@ -70,6 +70,7 @@ impl Usage {
 pub const PROCESS: &[Field<Usage>] = &[
     Field {
         id: "user",
+        kind: Kind::Text,
         title: "USER",
         alias: "user",
         help: "owner",
@@ -77,6 +78,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "uid",
+        kind: Kind::Whole,
         title: "UID",
         alias: "uid",
         help: "owner's number",
@@ -84,6 +86,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "memory_used_bytes",
+        kind: Kind::Whole,
         title: "MEM",
         alias: "gpumem",
         help: "device memory it holds",
@@ -91,6 +94,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "sm_percent",
+        kind: Kind::Share,
         title: "SM",
         alias: "psm",
         help: "share of time its kernels ran",
@@ -98,6 +102,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "memory_utilization_percent",
+        kind: Kind::Share,
         title: "MEMBW",
         alias: "pmembw",
         help: "share of time its kernels used the memory",
@@ -105,6 +110,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "encoder_percent",
+        kind: Kind::Share,
         title: "ENC",
         alias: "penc",
         help: "share of the video encoder",
@@ -112,6 +118,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "decoder_percent",
+        kind: Kind::Share,
         title: "DEC",
         alias: "pdec",
         help: "share of the video decoder",
@@ -119,6 +126,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "cu_occupancy_percent",
+        kind: Kind::Share,
         title: "CU",
         alias: "pcu",
         help: "share of the compute units it keeps busy",
@@ -126,6 +134,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "kind",
+        kind: Kind::Text,
         title: "TYPE",
         alias: "type",
         help: "what for: C computes, G draws, C+G does both",
@@ -133,6 +142,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "cpu_percent",
+        kind: Kind::Number,
         title: "CPU",
         alias: "pcpu",
         help: "processor time; 100 is one processor",
@@ -140,6 +150,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "resident_bytes",
+        kind: Kind::Whole,
         title: "RSS",
         alias: "rss",
         help: "memory in use on the host",
@@ -147,6 +158,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "resident_percent",
+        kind: Kind::Share,
         title: "RSS%",
         alias: "prss",
         help: "memory in use on the host, as a share of the machine's",
@@ -154,6 +166,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "state",
+        kind: Kind::Text,
         title: "S",
         alias: "state",
         help: "R runs, S sleeps, D waits for a device, T is stopped, t is traced, Z has ended but is still there",
@@ -161,6 +174,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "threads",
+        kind: Kind::Whole,
         title: "THR",
         alias: "threads",
         help: "threads it has",
@@ -168,6 +182,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "started_at",
+        kind: Kind::Moment,
         title: "STARTED",
         alias: "started",
         help: "when it began, by our clock",
@@ -175,6 +190,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "running_seconds",
+        kind: Kind::Whole,
         title: "TIME",
         alias: "time",
         help: "how long it has run",
@@ -182,6 +198,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "parent_pid",
+        kind: Kind::Whole,
         title: "PPID",
         alias: "ppid",
         help: "parent process",
@@ -189,6 +206,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "job",
+        kind: Kind::Text,
         title: "JOB",
         alias: "job",
         help: "the scheduler's job it belongs to",
@@ -196,6 +214,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "step",
+        kind: Kind::Text,
         title: "STEP",
         alias: "step",
         help: "the step of that job: a number, batch, extern or interactive",
@@ -203,6 +222,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "sluid",
+        kind: Kind::Text,
         title: "SLUID",
         alias: "sluid",
         help: "what Slurm names the job by where it gives no number",
@@ -210,6 +230,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "container",
+        kind: Kind::Text,
         title: "CONTAINER",
         alias: "container",
         help: "the container it runs in, the beginning of its id",
@@ -217,6 +238,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "container_kind",
+        kind: Kind::Text,
         title: "BY",
         alias: "containerkind",
         help: "what made the container: docker, podman, containerd, cri-o, kubernetes, lxc or machine",
@@ -224,6 +246,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "pod",
+        kind: Kind::Text,
         title: "POD",
         alias: "pod",
         help: "the pod it is part of",
@@ -231,6 +254,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "working_directory",
+        kind: Kind::Text,
         title: "CWD",
         alias: "cwd",
         help: "working directory; of your own processes only",
@@ -238,6 +262,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "command",
+        kind: Kind::Text,
         title: "COMMAND",
         alias: "command",
         help: "command line",

@@ -1,12 +1,13 @@
 //! The metrics that only TPU chips tell.
 
-use crate::fields::{Field, flag, number, percent, text, whole};
+use crate::fields::{Field, Kind, flag, number, percent, text, whole};
 use crate::model::{Device, Reading, TpuDetails};
 
 /// What TPU chips tell beyond what every device does.
 pub const DEVICE_TPU: &[Field<Device>] = &[
     Field {
         id: "device_node",
+        kind: Kind::Text,
         title: "DEVNODE",
         alias: "devnode",
         help: "TPU: its device nodes",
@@ -14,6 +15,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "tpu_cores",
+        kind: Kind::Whole,
         title: "CORES",
         alias: "cores",
         help: "TPU: cores the runtime counts on the chip",
@@ -21,6 +23,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "held",
+        kind: Kind::Flag,
         title: "HELD",
         alias: "held",
         help: "TPU: a process has the chip open",
@@ -28,6 +31,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "hbm_bandwidth_percent",
+        kind: Kind::Share,
         title: "HBMBW",
         alias: "hbmbw",
         help: "TPU: share of the memory's bandwidth",
@@ -35,6 +39,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "tensorcore_idle_seconds",
+        kind: Kind::Number,
         title: "TCIDLE",
         alias: "tcidle",
         help: "TPU: how long its cores have done nothing",
@@ -42,6 +47,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "hlo_queue",
+        kind: Kind::Whole,
         title: "HLOQ",
         alias: "hloq",
         help: "TPU: programs that wait for the chip",
@@ -49,6 +55,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "runtime_uptime_seconds",
+        kind: Kind::Whole,
         title: "RUNTIME",
         alias: "runtime",
         help: "TPU: how long its runtime runs",
@@ -56,6 +63,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "framework",
+        kind: Kind::Text,
         title: "FRAMEWORK",
         alias: "framework",
         help: "TPU: what uses its runtime",
@@ -63,6 +71,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "slice_error",
+        kind: Kind::Text,
         title: "SLICEERR",
         alias: "sliceerr",
         help: "TPU: what is wrong with its slice",
@@ -70,6 +79,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "megascale_error",
+        kind: Kind::Text,
         title: "MEGAERR",
         alias: "megaerr",
         help: "TPU: what is wrong between slices",
@@ -77,6 +87,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "metrics_source",
+        kind: Kind::Text,
         title: "SOURCE",
         alias: "metrics",
         help: "TPU: where its numbers come from",
@@ -84,6 +95,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "metrics_fault",
+        kind: Kind::Text,
         title: "MFAULT",
         alias: "metricsfault",
         help: "TPU: why there are no numbers although there should be",

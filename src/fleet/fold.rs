@@ -233,13 +233,15 @@ impl Folding {
         self.seen.get(place)
     }
 
-    /// A picture is complete when rates are known and each backend gave an answer of some kind.
+    /// A picture is complete when rates are known and each source gave an answer of some kind.
     fn settle(&mut self) {
         if self.node.is_settled || !self.has_two_samples {
             return;
         }
         let Some(hello) = &self.node.hello else { return };
-        if hello.backends.iter().all(|backend| has_answered(&self.node, &backend.source)) {
+        if has_come(&self.node, &Source::host_slow())
+            && hello.backends.iter().all(|backend| has_answered(&self.node, &backend.source))
+        {
             Arc::make_mut(&mut self.node).is_settled = true;
         }
     }
@@ -295,7 +297,7 @@ fn share_of(part: Reading<Bytes>, whole: Reading<Bytes>) -> Reading<Percent> {
     }
 }
 
-/// Whether a backend told its devices and who uses them, or why not.
+/// Whether a backend told its devices, what changes slowly of them and who uses them, or why not.
 fn has_answered(node: &Node, backend: &Source) -> bool {
     let Some(state) = node.source(backend) else { return false };
     let is_starting =
@@ -306,7 +308,12 @@ fn has_answered(node: &Node, backend: &Source) -> bool {
     let has_uses = node
         .process_list(backend)
         .is_none_or(|uses| uses.taken_at.is_some() || uses.fault.is_some());
-    state.taken_at.is_some() && has_uses
+    state.taken_at.is_some() && has_uses && has_come(node, &backend.slow())
+}
+
+/// Whether a source, if there is such a one, told anything, or why not.
+fn has_come(node: &Node, source: &Source) -> bool {
+    node.source(source).is_none_or(|state| state.taken_at.is_some() || state.fault.is_some())
 }
 
 fn keep_newer(host: &mut HostReading, newer: HostReading) {
@@ -432,6 +439,36 @@ mod tests {
         assert!(folding.node().is_settled);
         folding.link(Link::Opening { attempt: 1 });
         assert!(!folding.node().is_settled);
+    }
+
+    #[test]
+    fn a_node_is_settled_when_what_changes_slowly_is_there_or_why_it_is_not() {
+        let settled = |slow: &Source, sample: Sample| {
+            let mut folding = folding();
+            let mut hello = hello("boot-1");
+            hello.intervals.push((slow.clone(), Duration::from_secs(10)));
+            folding.hello(hello);
+            folding.sample(devices_at(0, vec![]));
+            folding.sample(host_at(0, 1, 1, 0));
+            folding.sample(host_at(300, 2, 2, 0));
+            assert!(!folding.node().is_settled, "{slow}");
+            folding.sample(sample);
+            folding.node().is_settled
+        };
+        let mut told = devices_at(300, vec![]);
+        told.backends[0].slow_at = Some(at(300));
+        assert!(settled(&smi().slow(), told));
+        let fault = SourceFault {
+            kind: SourceFaultKind::Stuck,
+            call: "df".into(),
+            message: "".into(),
+            lasting: Duration::from_secs(3),
+            at: at(300),
+        };
+        for slow in [smi().slow(), Source::host_slow()] {
+            let faults = vec![(slow.clone(), fault.clone())];
+            assert!(settled(&slow, Sample { faults, ..Sample::default() }), "{slow}");
+        }
     }
 
     #[test]

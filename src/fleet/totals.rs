@@ -53,15 +53,23 @@ impl Totals {
 
     /// Sums up some nodes.
     pub fn over<'a>(nodes: impl IntoIterator<Item = &'a Node>, now: Timestamp) -> Self {
+        Self::over_parts(nodes.into_iter().map(|node| (node, None)), now)
+    }
+
+    /// Sums up parts of nodes: the devices at these positions, or all.
+    pub fn over_parts<'a>(
+        parts: impl IntoIterator<Item = (&'a Node, Option<&'a [usize]>)>,
+        now: Timestamp,
+    ) -> Self {
         let mut totals = Self::default();
         let mut sums = Sums::default();
-        for node in nodes {
+        for (node, part) in parts {
             totals.nodes += 1;
             if node.fault().is_some() {
                 totals.down += 1;
             } else if node.freshness(now).is_fresh() {
                 totals.fresh += 1;
-                totals.add(node, &mut sums);
+                totals.add(node, part, &mut sums);
             } else if node.taken_at().is_some() {
                 totals.stale += 1;
             }
@@ -72,15 +80,21 @@ impl Totals {
 
     /// Sums up the devices of one node as it was last known, fresh or not.
     pub fn of_devices(node: &Node) -> Self {
+        Self::of_part(node, None)
+    }
+
+    /// Sums up the devices at these positions of a node, or all, as they were last known.
+    pub fn of_part(node: &Node, part: Option<&[usize]>) -> Self {
         let mut totals = Self { nodes: 1, ..Self::default() };
         let mut sums = Sums::default();
-        totals.add(node, &mut sums);
+        totals.add(node, part, &mut sums);
         sums.close(&mut totals);
         totals
     }
 
-    fn add(&mut self, node: &Node, sums: &mut Sums) {
-        let all = node.devices.iter().enumerate();
+    fn add(&mut self, node: &Node, part: Option<&[usize]>, sums: &mut Sums) {
+        let is_meant = |place: &usize| part.is_none_or(|part| part.contains(place));
+        let all = node.devices.iter().enumerate().filter(|(place, _)| is_meant(place));
         for (place, device) in all.filter(|(_, device)| device.parent.is_none()) {
             self.devices += 1;
             if device.fault.is_some() {

@@ -181,6 +181,26 @@ impl Look {
         self.ground(ground).patch(palette::along(self.theme, self.depth, part))
     }
 
+    /// Returns the colour of one of those that are told apart by colour and letter; none without colours.
+    pub fn hue(self, number: u8) -> Style {
+        let dark = [110, 179, 108, 175, 80, 146].map(Color::Indexed);
+        let light = [25, 130, 28, 127, 30, 61].map(Color::Indexed);
+        let basic =
+            [Color::Cyan, Color::Yellow, Color::Green, Color::Magenta, Color::Blue, Color::Reset];
+        if self.theme == Theme::Mono {
+            return Style::new();
+        }
+        let palette = if self.depth == Depth::Basic {
+            basic
+        } else if self.theme.is_light() {
+            light
+        } else {
+            dark
+        };
+        let colour = palette.get(usize::from(number) % palette.len()).copied();
+        colour.map_or_else(Style::new, |colour| Style::new().fg(colour))
+    }
+
     /// Returns the style of an empty place of a ground.
     pub fn ground(self, ground: Ground) -> Style {
         match (ground, self.theme) {

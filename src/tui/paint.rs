@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthChar;
 
 use crate::tui::look::{Glyphs, Look};
@@ -66,7 +66,7 @@ impl Brush<'_> {
             }
             Kind::Strip(marks) => {
                 for (x, (mark, tone)) in (x..x + width).zip(marks) {
-                    self.glyph(x, self.mark(*mark), self.look.style(*tone, self.ground));
+                    self.mark(x, *mark, self.look.style(*tone, self.ground));
                 }
             }
             Kind::Graph { points, hangs } => {
@@ -142,7 +142,22 @@ impl Brush<'_> {
         steps.get(step(value, 8)).copied().unwrap_or(" ")
     }
 
-    fn mark(&self, mark: Mark) -> &'static str {
+    fn mark(&mut self, x: u16, mark: Mark, style: Style) {
+        let (letter, style) = match mark {
+            Mark::Sign(letter) => (letter, style),
+            // A cursor keeps its own style.
+            Mark::Letter(letter, _) if style.add_modifier.contains(Modifier::REVERSED) => {
+                (letter, style)
+            }
+            Mark::Letter(letter, hue) => (letter, style.patch(self.look.hue(hue))),
+            Mark::Level(_) | Mark::Idle | Mark::Unknown | Mark::Broken | Mark::More => {
+                return self.glyph(x, self.level_mark(mark), style);
+            }
+        };
+        self.text(x, 1, letter.encode_utf8(&mut [0; 4]), style);
+    }
+
+    fn level_mark(&self, mark: Mark) -> &'static str {
         match (mark, self.is_ascii()) {
             (Mark::Level(value), true) => DIGITS.get(step(value, 10)).copied().unwrap_or(" "),
             (Mark::Level(value), false) => EIGHTHS_UP.get(step(value, 8)).copied().unwrap_or(" "),
@@ -152,6 +167,7 @@ impl Brush<'_> {
             (Mark::Broken, true) => "X",
             (Mark::Broken, false) => "✗",
             (Mark::More, _) => "+",
+            (Mark::Sign(_) | Mark::Letter(..), _) => " ",
         }
     }
 }
@@ -194,10 +210,11 @@ fn ascii(text: &str) -> Cow<'_, str> {
             '×' => plain.push('x'),
             '°' => plain.push('C'),
             '✗' => plain.push('X'),
-            '→' => plain.push('>'),
+            '→' | '▸' => plain.push('>'),
             '←' => plain.push('<'),
             '↑' => plain.push('^'),
-            '↓' => plain.push('v'),
+            '↓' | '▾' => plain.push('v'),
+            '▒' => plain.push('%'),
             '└' => plain.push('`'),
             '␤' => plain.push('$'),
             _ => plain.extend(std::iter::repeat_n('?', letter.width().unwrap_or(0))),

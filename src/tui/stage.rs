@@ -407,7 +407,7 @@ impl Stage {
                 let sort = Deed::Do(Command::SortBy(column));
                 self.view_act(&sort, now).unwrap_or(Effect::Nothing)
             }
-            click @ Click::Row(_) => {
+            click @ (Click::Row(_) | Click::Cell(..)) => {
                 let clicked = Deed::Do(Command::Click(click));
                 self.view_act(&clicked, now).unwrap_or(Effect::Nothing)
             }

@@ -1,62 +1,303 @@
-//! The fleet: all nodes, what is wrong with them, and the selected one where there is room.
+//! The fleet: all nodes as a list or as a map of devices, what is wrong with them, and the selected
+//! one where there is room.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::view::Scene;
+use crate::view::dialog::Dialog;
+use crate::view::fleet::cell::{Cells, Quantity};
+use crate::view::fleet::claim::Roll;
+pub(crate) use crate::view::fleet::column::COLUMNS;
+use crate::view::fleet::grouping::Grouping;
+use crate::view::fleet::legend::Tally;
+use crate::view::fleet::letters::Letters;
+use crate::view::fleet::map::{Grid, Spot};
+use crate::view::fleet::plan::{Plan, Row, Wish};
 use crate::view::input::Click;
-use crate::view::line::{self, Line, Tone};
-use crate::view::navigation::{Navigation, View};
+use crate::view::line::{Line, Tone};
+use crate::view::navigation::{self, Navigation, View, Window};
 use crate::view::node::panel;
+use crate::view::order::Order;
 use crate::view::outcome::{Command, Outcome};
-use crate::view::picture::{Picture, Trouble};
+use crate::view::picture::Picture;
 
+mod cell;
+mod claim;
+mod column;
+mod cursor;
+mod detail;
+mod grouping;
+mod head;
+mod idle;
+mod layout;
+mod legend;
+mod letters;
+mod map;
+mod plan;
+mod remark;
 mod table;
+mod track;
+mod trouble;
 
 /// From this size on, the list and the selected node stand on one screen, however long the list is.
 const SPLIT: (u16, usize) = (100, 34);
 /// Lines of a panel besides its devices.
 const PANEL: usize = 10;
+/// Below this width, what is known of a device takes two lines.
+const DETAIL: u16 = 110;
 /// The most lines for what is wrong with the fleet.
 const TROUBLES: usize = 4;
 
 /// Where one is in the fleet.
-#[derive(Clone, Debug, Default)]
-pub struct Place {}
+#[derive(Clone, Debug)]
+pub struct Place {
+    form: Form,
+    order: Order,
+    grouping: Grouping,
+    quantity: Quantity,
+    /// The groups of which only the head is shown.
+    folded: BTreeSet<Arc<str>>,
+    /// Counts how often that changed.
+    folds: u64,
+    /// The group in which the selected node is meant, and whether its head is.
+    group: Option<Arc<str>>,
+    is_on_head: bool,
+    /// The device under the cursor of the map.
+    device: Option<Arc<str>>,
+    /// The column of nodes and of cells that moves up and down keep to, while one is where they led.
+    near: Option<(Spot, (usize, usize))>,
+    grid: Grid,
+    window: Window,
+    plan: Plan,
+    roll: Roll,
+    cells: Cells,
+    letters: Letters,
+    tally: Tally,
+    tracks: track::Tracks,
+    rows: table::Rows,
+    /// The filter they were made for.
+    filter: String,
+}
+
+/// The forms of the view.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Form {
+    /// One line a node.
+    #[default]
+    Table,
+    /// One cell a device.
+    Map,
+}
 
 /// What only the fleet understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {}
+pub enum Own {
+    /// The list, or the map.
+    Form,
+    /// Show another quantity in the map.
+    Quantity,
+    /// The one before.
+    QuantityBefore,
+    /// Let rows stand together by something else.
+    Group,
+    /// By what was before.
+    GroupBefore,
+    /// Fold or unfold the group one is in.
+    Fold,
+    /// Fold all groups.
+    FoldAll,
+    /// Unfold all groups.
+    UnfoldAll,
+    /// To the device at the left; in the list, fold.
+    Left,
+    /// To the device at the right; in the list, unfold.
+    Right,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self {
+            form: Form::default(),
+            order: Order::by("node"),
+            grouping: Grouping::default(),
+            quantity: Quantity::default(),
+            folded: BTreeSet::new(),
+            folds: 0,
+            group: None,
+            is_on_head: false,
+            device: None,
+            near: None,
+            grid: Grid::default(),
+            window: Window::default(),
+            plan: Plan::default(),
+            roll: Roll::default(),
+            cells: Cells::default(),
+            letters: Letters::default(),
+            tally: Tally::default(),
+            tracks: track::Tracks::default(),
+            rows: table::Rows::default(),
+            filter: String::new(),
+        }
+    }
+}
 
 /// Does what was asked.
 pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Command) -> Outcome {
-    let picture = scene.picture;
-    match command {
-        Command::Move(step) => navigation.step_node(picture, *step),
-        Command::Open => return Outcome::Show(View::Node),
-        Command::Click(Click::Row(place)) => {
-            let is_again = navigation.place(picture) == *place;
-            if let Some(node) = picture.node_at(*place) {
-                navigation.select(node.name.clone());
-            }
-            if is_again {
-                return Outcome::Show(View::Node);
-            }
-        }
-        Command::Back
-        | Command::Click(_)
-        | Command::SortMenu
-        | Command::SortBy(_)
-        | Command::SortNext
-        | Command::SortPrevious
-        | Command::Invert => return Outcome::Unused,
-    }
-    Outcome::Nothing
+    let mut place = std::mem::take(&mut navigation.fleet);
+    place.settle(scene.picture);
+    let outcome = place.act(scene.picture, navigation, command);
+    navigation.fleet = place;
+    outcome
 }
 
 /// Does what only the fleet understands.
-pub(crate) fn act_own(_scene: Scene<'_>, _navigation: &mut Navigation, own: Own) -> Outcome {
-    match own {}
+pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -> Outcome {
+    let mut place = std::mem::take(&mut navigation.fleet);
+    place.settle(scene.picture);
+    let outcome = place.act_own(scene.picture, navigation, own);
+    navigation.fleet = place;
+    outcome
 }
 
-/// The node list, what is wrong below it, and the selected node where there is room.
+impl Place {
+    /// Sees to it that groups, rows and letters are those of a picture.
+    fn settle(&mut self, picture: &Picture) {
+        self.roll.settle(picture);
+        let Self { order, grouping, folded, folds, .. } = self;
+        let wish = Wish { order: *order, grouping: *grouping, folded, folds: *folds };
+        self.plan.settle(picture, &self.roll, wish);
+        let has_letters = matches!(self.quantity, Quantity::Owner | Quantity::Job);
+        if self.form == Form::Map && has_letters {
+            self.tally.settle(picture, &self.roll, self.quantity);
+            self.letters.settle(self.tally.names());
+        }
+    }
+
+    fn act(
+        &mut self,
+        picture: &Picture,
+        navigation: &mut Navigation,
+        command: &Command,
+    ) -> Outcome {
+        match command {
+            Command::Move(step) => self.step(picture, navigation, *step),
+            Command::Open => return self.open(picture, navigation),
+            Command::Click(click) => return self.clicked(picture, navigation, click),
+            Command::SortMenu => return Outcome::Open(Dialog::Sort(self.order.menu(&COLUMNS))),
+            Command::SortBy(column) => self.order.choose(column),
+            Command::SortNext => self.order.turn(&COLUMNS, true),
+            Command::SortPrevious => self.order.turn(&COLUMNS, false),
+            Command::Invert => self.order.is_inverted = !self.order.is_inverted,
+            Command::Back => return Outcome::Unused,
+        }
+        Outcome::Nothing
+    }
+
+    fn act_own(&mut self, picture: &Picture, navigation: &mut Navigation, own: Own) -> Outcome {
+        match own {
+            Own::Form => {
+                self.form = if self.form == Form::Table { Form::Map } else { Form::Table };
+            }
+            Own::Quantity | Own::QuantityBefore => {
+                if self.form == Form::Table {
+                    return Outcome::Say("the map shows that: m".to_owned());
+                }
+                self.quantity = self.quantity.turned(own == Own::Quantity);
+            }
+            Own::Group | Own::GroupBefore => {
+                self.grouping = self.grouping.turned(picture, own == Own::Group);
+                self.folded.clear();
+                self.group = None;
+                self.is_on_head = false;
+                if self.form == Form::Table {
+                    return Outcome::Say(format!("grouped by {}", self.grouping.label()));
+                }
+            }
+            Own::Left | Own::Right if self.form == Form::Map && !self.is_on_head => {
+                self.step_beside(picture, navigation, own == Own::Right);
+            }
+            Own::Fold | Own::Left | Own::Right | Own::FoldAll | Own::UnfoldAll
+                if !self.plan.is_grouped =>
+            {
+                return Outcome::Say("g groups the nodes".to_owned());
+            }
+            Own::Fold => self.fold(picture, navigation, None),
+            Own::Left => self.fold(picture, navigation, Some(true)),
+            Own::Right => self.fold(picture, navigation, Some(false)),
+            Own::FoldAll => {
+                self.enter_head(picture, navigation);
+                self.folded = self.plan.groups.iter().map(|group| Arc::clone(&group.key)).collect();
+                self.folds += 1;
+            }
+            Own::UnfoldAll => {
+                self.folded.clear();
+                self.folds += 1;
+            }
+        }
+        Outcome::Nothing
+    }
+
+    fn open(&mut self, picture: &Picture, navigation: &mut Navigation) -> Outcome {
+        match (self.spot(picture, navigation), self.form) {
+            (Some(Spot::Head(_)), _) => {
+                self.fold(picture, navigation, None);
+                Outcome::Nothing
+            }
+            (Some(Spot::Cell(group, member, cell)), form) => {
+                let found = self.plan.member(&picture.fleet, group, member);
+                let Some((member, node)) = found else { return Outcome::Show(View::Node) };
+                let device = detail::position(node, member, cell)
+                    .and_then(|position| node.devices.get(position))
+                    .filter(|_| form == Form::Map);
+                match device {
+                    Some(device) => {
+                        let spot = navigation::Spot::Device(Arc::clone(&device.uuid));
+                        navigation.point_at(node.name.clone(), Some(spot));
+                    }
+                    None => navigation.select(node.name.clone()),
+                }
+                Outcome::Show(View::Node)
+            }
+            (None, _) => Outcome::Show(View::Node),
+        }
+    }
+
+    fn clicked(
+        &mut self,
+        picture: &Picture,
+        navigation: &mut Navigation,
+        click: &Click,
+    ) -> Outcome {
+        let to = match (click, self.form) {
+            (Click::Row(row), Form::Table) => match self.plan.rows.get(*row).copied() {
+                Some(Row::Head(group)) => Some(Spot::Head(group)),
+                Some(Row::Node(group, member)) => Some(Spot::Cell(group, member, 0)),
+                None => None,
+            },
+            (Click::Cell(row, column), Form::Map) => {
+                let band = map::bands(&self.plan, self.grid).get(*row).copied();
+                let near = self.grid.at(*column);
+                band.map(|band| map::spot_on(&self.plan, &picture.fleet, band, self.grid, near))
+            }
+            (Click::Row(_) | Click::Cell(..) | Click::View(_) | Click::Column(_), _) => {
+                return Outcome::Unused;
+            }
+        };
+        let Some(to) = to else { return Outcome::Nothing };
+        let before = self.spot(picture, navigation);
+        let is_again = match (before, to, self.form) {
+            (Some(Spot::Cell(group, member, _)), Spot::Cell(to, other, _), Form::Table) => {
+                (group, member) == (to, other)
+            }
+            (before, to, _) => before == Some(to),
+        };
+        self.go(picture, navigation, to);
+        if is_again { self.open(picture, navigation) } else { Outcome::Nothing }
+    }
+}
+
+/// The nodes, what is wrong below them, and the selected one where there is room.
 pub(crate) fn lines(
     scene: Scene<'_>,
     navigation: &mut Navigation,
@@ -67,26 +308,96 @@ pub(crate) fn lines(
     let Some(node) = navigation.node(picture).cloned() else {
         return vec![nothing(picture).cut(width)];
     };
-    let is_large = width >= SPLIT.0 && height >= SPLIT.1;
-    let is_split = is_large || list_share(picture, height) > picture.count();
-    let has_detail = !is_split && height >= 8;
-    let most = if height < 10 { 0 } else { (height / 6).min(TROUBLES) };
-    let troubles = troubles(picture, width, most);
-    let room = height.saturating_sub(usize::from(has_detail) + troubles.len());
-    let list_height = if is_split { list_share(picture, room) } else { room };
-    let mut lines = table::lines(scene, navigation, width, list_height);
-    if is_split {
-        lines.resize(list_height, Line::new());
-        lines.push(Line::new().rule(width));
-        let rest = room.saturating_sub(list_height + 1);
-        lines.extend(panel::lines(scene, &node, navigation, width, rest));
-    }
-    lines.resize(room, Line::new());
-    lines.extend(troubles);
-    if has_detail {
-        lines.push(table::detail(picture, &node.name, width));
-    }
+    let mut place = std::mem::take(&mut navigation.fleet);
+    place.settle(picture);
+    let mut lines = place.lines(scene, navigation, &node, (width, height));
+    navigation.fleet = place;
+    lines.truncate(height);
     lines
+}
+
+impl Place {
+    fn lines(
+        &mut self,
+        scene: Scene<'_>,
+        navigation: &mut Navigation,
+        node: &crate::fleet::Node,
+        (width, height): (u16, usize),
+    ) -> Vec<Line> {
+        let picture = scene.picture;
+        let most = if height < 10 { 0 } else { (height / 6).min(TROUBLES) };
+        let troubles = trouble::lines(picture, width, most);
+        let spot = self.spot(picture, navigation);
+        let is_large = width >= SPLIT.0 && height >= SPLIT.1;
+        let rows = self.plan.rows.len();
+        let panel = 1 + PANEL + usize::from(picture.shape.devices.min(8));
+        let is_split = match self.form {
+            Form::Table => is_large || list_share(picture, rows, height) > rows,
+            Form::Map => {
+                let below = height.saturating_sub(panel + troubles.len() + 2);
+                map::height(scene, self, (width, height)) <= below
+            }
+        };
+        let details = match (is_split, self.form) {
+            (true, Form::Table) => 0,
+            (_, Form::Map) if width < DETAIL && height >= 14 => 2,
+            (..) => usize::from(height >= 8),
+        };
+        let room = height.saturating_sub(details + troubles.len());
+        let list = match self.form {
+            Form::Table if is_split => list_share(picture, rows, room),
+            Form::Map if is_split => map::height(scene, self, (width, height)),
+            Form::Table | Form::Map => room,
+        };
+        let mut lines = match self.form {
+            Form::Map => map::lines(scene, self, spot, (width, list), height),
+            Form::Table => {
+                let at = self.row(spot);
+                let mut window = navigation.list;
+                let lines = table::lines(scene, self, &mut window, at, (width, list));
+                navigation.list = window;
+                lines
+            }
+        };
+        if is_split {
+            lines.resize(list, Line::new());
+            lines.push(Line::new().rule(width));
+            let rest = room.saturating_sub(list + 1);
+            lines.extend(panel::lines(scene, node, navigation, width, rest));
+        }
+        lines.resize(room, Line::new());
+        lines.extend(troubles);
+        let mut detail = self.detail(scene, spot, node, (width, details));
+        detail.resize(details, Line::new());
+        lines.extend(detail);
+        lines
+    }
+
+    fn detail(
+        &mut self,
+        scene: Scene<'_>,
+        spot: Option<Spot>,
+        node: &crate::fleet::Node,
+        (width, most): (u16, usize),
+    ) -> Vec<Line> {
+        if most == 0 {
+            return Vec::new();
+        }
+        match (spot, self.form) {
+            (Some(Spot::Head(group)), _) => {
+                let group = self.plan.groups.get_mut(group);
+                group.map(|group| head::detail(scene, group, width)).into_iter().collect()
+            }
+            (Some(Spot::Cell(group, member, cell)), Form::Map) => {
+                let member = self.plan.member(&scene.picture.fleet, group, member);
+                let position = member.and_then(|(own, node)| detail::position(node, own, cell));
+                detail::lines(scene, self, (node, position), (width, most))
+            }
+            (Some(Spot::Cell(..)) | None, _) => {
+                vec![table::detail(scene.picture, self, node, width)]
+            }
+        }
+    }
 }
 
 fn nothing(picture: &Picture) -> Line {
@@ -98,35 +409,8 @@ fn nothing(picture: &Picture) -> Line {
 
 /// Lines of the list where it shares the screen with a panel: all it needs if the panel of the
 /// largest node has room below, a third at least.
-fn list_share(picture: &Picture, room: usize) -> usize {
-    let all = picture.count() + 1;
+fn list_share(picture: &Picture, rows: usize, room: usize) -> usize {
+    let all = rows + 1;
     let panel = PANEL + usize::from(picture.shape.devices.min(8));
     all.min(room.saturating_sub(panel).max(room / 3))
-}
-
-fn troubles(picture: &Picture, width: u16, most: usize) -> Vec<Line> {
-    let count = picture.troubles.len();
-    let shown = if count > most { most.saturating_sub(1) } else { count };
-    let mut lines: Vec<Line> =
-        picture.troubles.iter().take(shown).map(|trouble| told(trouble, width)).collect();
-    if count > shown && most > 0 {
-        let rest: usize = picture.troubles.iter().skip(shown).map(|trouble| trouble.count).sum();
-        let text = format!("  and {} more kinds of trouble on {rest} nodes", count - shown);
-        lines.push(Line::of(text, Tone::Faint).cut(width));
-    }
-    lines
-}
-
-fn told(trouble: &Trouble, width: u16) -> Line {
-    let sign = if trouble.tone == Tone::Bad { "✗" } else { "!" };
-    // A long set of names must leave room for what is wrong with them.
-    let names = line::cut(&trouble.nodes, width / 3);
-    let mut line = Line::of(sign, trouble.tone).gap(1).text(names, Tone::Strong);
-    if trouble.count > 1 {
-        line = line.text(format!(" ({})", trouble.count), Tone::Faint);
-    }
-    line.gap(2)
-        .text(trouble.sentence.as_str(), trouble.tone)
-        .text(format!("  → {}", trouble.remedy), Tone::Faint)
-        .cut(width)
 }

@@ -139,6 +139,8 @@ pub enum Click {
     View(super::View),
     /// The row at this place of the view's list; once more opens it.
     Row(usize),
+    /// The cell at this row and this place of the view's map; once more opens it.
+    Cell(usize, usize),
     /// The column that is called so: sort by it, and once more the other way round.
     Column(&'static str),
 }

@@ -48,6 +48,10 @@ pub enum Mark {
     Broken,
     /// There are more than fit.
     More,
+    /// A sign that stands for itself, one column wide.
+    Sign(char),
+    /// A letter that stands for somebody or something, in a colour of its own.
+    Letter(char, u8),
 }
 
 /// What a piece shows.

@@ -47,6 +47,15 @@ struct Asides {
     told: OnceLock<Arc<Told>>,
 }
 
+/// Tells one picture from another: what was worked out for one of them does not serve the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    fleet: usize,
+    jobs: usize,
+    now: Timestamp,
+    filter: String,
+}
+
 /// One thing that is wrong with one or more nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trouble {
@@ -114,6 +123,17 @@ impl Picture {
     /// Returns what its devices have told.
     pub(crate) fn told(&self) -> &Arc<Told> {
         self.asides.told.get_or_init(|| Arc::new(Told::of(self)))
+    }
+
+    /// Returns what tells this picture from another.
+    pub fn stamp(&self) -> Stamp {
+        let jobs = self.fleet.jobs.as_ref().map_or(0, |jobs| Arc::as_ptr(jobs).addr());
+        Stamp {
+            fleet: Arc::as_ptr(&self.fleet.nodes).cast::<()>().addr(),
+            jobs,
+            now: self.now,
+            filter: self.filter.text().to_owned(),
+        }
     }
 
     /// Returns how many nodes are shown.

@@ -50,10 +50,7 @@ fn rows(csv: &Csv) -> Vec<Device> {
 
 /// Returns `None` when a row does not fit its columns or names no device.
 fn device(columns: &[String], row: &str) -> Option<Device> {
-    let cells: Vec<&str> = row.split(',').map(str::trim).collect();
-    if cells.len() != columns.len() {
-        return None;
-    }
+    let cells = cells(columns, row)?;
     let mut device = Device::default();
     let (mut statics, mut details) = (DeviceStatics::default(), DeviceDetails::default());
     let mut uuid = None;
@@ -79,6 +76,22 @@ fn device(columns: &[String], row: &str) -> Option<Device> {
     // A device without UUID is known by its place in the machine.
     device.uuid = uuid.or_else(|| device.pci.known().cloned())?;
     Some(device)
+}
+
+/// Cuts a row at its commas; `None` when it does not fit its columns.
+///
+/// A name may hold commas, too: what is before it is counted from the front, what is behind it from the end.
+fn cells<'a>(columns: &[String], row: &'a str) -> Option<Vec<&'a str>> {
+    let commas = row.matches(',').count();
+    let before = match columns.iter().position(|column| column == "name") {
+        Some(place) => place,
+        None if commas < columns.len() => 0,
+        None => return None,
+    };
+    let mut cells: Vec<&str> = row.splitn(before + 1, ',').collect();
+    let rest = cells.pop()?;
+    cells.extend(rest.rsplitn(columns.len() - before, ',').collect::<Vec<_>>().into_iter().rev());
+    (cells.len() == columns.len()).then(|| cells.into_iter().map(str::trim).collect())
 }
 
 fn everyday(device: &mut Device, column: &str, cell: &str) {
@@ -247,6 +260,30 @@ mod tests {
         ] {
             let device = one("uuid,utilization.gpu", &format!("GPU-1, {cell}"));
             assert_eq!(device.utilization, Reading::Unknown(reason), "{cell:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_hold_commas_and_nothing_else_may() {
+        for (columns, row, fits) in [
+            ("uuid,name,fan.speed", "GPU-1, a, b,, c , 7", true),
+            ("name,uuid,fan.speed", "a,b, GPU-1, 7", true),
+            ("uuid,fan.speed,name", "GPU-1, 7, a,b", true),
+            ("uuid,name,fan.speed", "GPU-1, 7", false),
+            ("uuid,fan.speed", "GPU-1, 7, 8", false),
+            ("uuid,fan.speed", "GPU-1", false),
+        ] {
+            let columns: Vec<String> = columns.split(',').map(str::to_owned).collect();
+            let device = device(&columns, row);
+            assert_eq!(device.is_some(), fits, "{row}");
+            if let Some(device) = device {
+                assert_eq!(
+                    (&*device.uuid, device.fan.get()),
+                    ("GPU-1", Percent::new(7.0)),
+                    "{row}"
+                );
+                assert!(device.name.known().is_some_and(|name| name.starts_with('a')), "{row}");
+            }
         }
     }
 

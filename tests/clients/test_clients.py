@@ -1,270 +1,303 @@
 """The stand-in for NVML is one that real clients take for the real one, and they say what gtop says.
 
     GTOP=path/to/gtop python3 -m unittest -v test_clients
-
-nvidia-ml-py, nvitop and gpustat come from the package index into an environment of their own, kept beside the build in
-CLIENTS (a folder). Without a network or a C compiler the tests are skipped and say why.
 """
 
 import json
 import os
 import re
-import subprocess
-import sys
-import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-STUB = os.path.join(HERE, "..", "stubs", "nvml.c")
-GTOP = os.environ.get("GTOP", os.path.join(HERE, "..", "..", "target", "debug", "gtop"))
-CLIENTS = os.environ.get("CLIENTS", os.path.join(os.path.dirname(os.path.dirname(GTOP)), "clients"))
-PACKAGES = ["nvidia-ml-py", "nvitop", "gpustat"]
-MIB = 1 << 20
-
-PYNVML = """
-import json, pynvml as n
-n.nvmlInit()
-
-def ask(function, *arguments):
-    try:
-        return function(*arguments)
-    except n.NVMLError:
-        return None
-
-def field(handle, number):
-    value = ask(n.nvmlDeviceGetFieldValues, handle, [number])
-    return value[0].value.uiVal if value and value[0].nvmlReturn == 0 else None
-
-def part(value, name):
-    return None if value is None else getattr(value, name)
-
-def thousandth(value):
-    return None if value is None else value / 1000
-
-def holds(handle):
-    memory = ask(n.nvmlDeviceGetMemoryInfo, handle, n.nvmlMemory_v2)
-    processes = ask(n.nvmlDeviceGetComputeRunningProcesses, handle)
-    return {
-        "uuid": n.nvmlDeviceGetUUID(handle), "name": n.nvmlDeviceGetName(handle),
-        "memory_total_bytes": part(memory, "total"), "memory_used_bytes": part(memory, "used"),
-        "memory_free_bytes": part(memory, "free"), "memory_reserved_bytes": part(memory, "reserved"),
-        "processes": None if processes is None else sorted([p.pid, p.usedGpuMemory] for p in processes),
-    }
-
-def device(h):
-    use = ask(n.nvmlDeviceGetUtilizationRates, h)
-    rows = ask(n.nvmlDeviceGetRemappedRows, h)
-    return dict(holds(h), **{
-        "pci_bus": n.nvmlDeviceGetPciInfo(h).busId,
-        "utilization_percent": part(use, "gpu"), "memory_utilization_percent": part(use, "memory"),
-        "power_watts": thousandth(ask(n.nvmlDeviceGetPowerUsage, h)),
-        "power_limit_watts": thousandth(ask(n.nvmlDeviceGetEnforcedPowerLimit, h)),
-        "temperature_celsius": ask(n.nvmlDeviceGetTemperature, h, n.NVML_TEMPERATURE_GPU),
-        "temperature_margin_celsius": ask(n.nvmlDeviceGetMarginTemperature, h),
-        "memory_temperature_celsius": field(h, n.NVML_FI_DEV_MEMORY_TEMP),
-        "remapped_corrected_rows": field(h, n.NVML_FI_DEV_REMAPPED_COR),
-        "remapped_uncorrected_rows": field(h, n.NVML_FI_DEV_REMAPPED_UNC),
-        "sm_clock_megahertz": ask(n.nvmlDeviceGetClockInfo, h, n.NVML_CLOCK_SM),
-        "graphics_clock_megahertz": ask(n.nvmlDeviceGetClockInfo, h, n.NVML_CLOCK_GRAPHICS),
-        "video_clock_megahertz": ask(n.nvmlDeviceGetClockInfo, h, n.NVML_CLOCK_VIDEO),
-        "memory_clock_max_megahertz": ask(n.nvmlDeviceGetMaxClockInfo, h, n.NVML_CLOCK_MEM),
-        "performance_state": ask(n.nvmlDeviceGetPerformanceState, h),
-        "throttle_bits": ask(n.nvmlDeviceGetCurrentClocksThrottleReasons, h),
-        "ecc_corrected_errors": ask(n.nvmlDeviceGetTotalEccErrors, h, 0, 0),
-        "ecc_uncorrected_errors": ask(n.nvmlDeviceGetTotalEccErrors, h, 1, 0),
-        "ecc_corrected_total_errors": ask(n.nvmlDeviceGetTotalEccErrors, h, 0, 1),
-        "ecc_uncorrected_total_errors": ask(n.nvmlDeviceGetTotalEccErrors, h, 1, 1),
-        "encoder_percent": part((ask(n.nvmlDeviceGetEncoderUtilization, h) or [None])[0], "real"),
-        "jpeg_percent": part((ask(n.nvmlDeviceGetJpgUtilization, h) or [None])[0], "real"),
-        "bar1_used_bytes": part(ask(n.nvmlDeviceGetBAR1MemoryInfo, h), "bar1Used"),
-        "fan_percent": ask(n.nvmlDeviceGetFanSpeed, h),
-        "pcie_generation": ask(n.nvmlDeviceGetCurrPcieLinkGeneration, h),
-        "pcie_lanes": ask(n.nvmlDeviceGetCurrPcieLinkWidth, h),
-        "recovery": field(h, 230),
-    })
-
-out = []
-for i in range(n.nvmlDeviceGetCount()):
-    h = ask(n.nvmlDeviceGetHandleByIndex, i)
-    if h is None:
-        out.append({"fault": True})
-        continue
-    out.append(device(h))
-    if (ask(n.nvmlDeviceGetMigMode, h) or [0])[0] != 1:
-        continue
-    out[-1]["processes"] = []       # those of its slices
-    for k in range(n.nvmlDeviceGetMaxMigDeviceCount(h)):
-        slice = ask(n.nvmlDeviceGetMigDeviceHandleByIndex, h, k)
-        if slice is not None:
-            out.append(dict(holds(slice), gpu_instance=n.nvmlDeviceGetGpuInstanceId(slice),
-                            compute_instance=n.nvmlDeviceGetComputeInstanceId(slice)))
-print(json.dumps({"driver": n.nvmlSystemGetDriverVersion(), "devices": out}))
-"""
+import rig
+from rig import MIB, Machine
+from scenarios import ABSENT, DRIVER, HUNG, SCENARIOS
 
 RECOVERY = ("none", "reset the device", "reboot the node")
-DRIVER = "driver 570.133.20 12080\n"
-SLICES = "".join(f"slice 0 {i} total_mib=9728 used_mib={100 + i} gi={7 + i} ci=0\n" for i in range(7))
-SCENARIOS = {
-    "eight busy A100": DRIVER + "".join(
-        f"gpu {i} capability=8.0 util=9{i} memutil=5{i} temp=6{i} power_mw=38{i}250 limit_mw=400000 total_mib=81920 "
-        f"used_mib=7000{i} clk_gr=1410 clk_sm=1405 clk_video=1275 throttle=4 jpg={i} name=NVIDIA A100-SXM4-80GB\n"
-        + "".join(f"proc {i} {4000000 + i * 10 + k} {9000 + k} sm={k}\n" for k in range(5)) for i in range(8)),
-    "an H100 in seven slices": DRIVER + "gpu 0 mig=1 used_mib=700 util=~ memutil=~\n" + SLICES
-        + "".join(f"proc 0 {4000100 + i} {90 + i} slice={i}\n" for i in range(7)),
-    "values that are refused": DRIVER + "gpu 0 power_mw=~ temp=!4 limit_mw=~ limit_requested_mw=~ ecc_cv=!4 fan=31\n"
-        "gpu 1 util=!999 clk_sm=!999\n",
-    "a device that is not ours": DRIVER + "gpu 0\ngpu 1\ngpu 2\nfault nvmlDeviceGetHandleByIndex_v2@1 4\n",
-    "a device that is lost": DRIVER + "gpu 0\ngpu 1 lost\n",
-    "three hundred processes": DRIVER + "gpu 0 used_mib=70000\n"
-        + "".join(f"proc 0 {4000000 + i} {100 + i} sm={i % 100}\n" for i in range(300)),
-    "unified memory": "driver 580.95.05 13000\ngpu 0 total_mib=~ used_mib=~ reserved_mib=~ limit_mw=~ "
-        "limit_requested_mw=~ clk_mem_max=~ memtemp=~ ecc_cv=~ ecc_uv=~ ecc_ca=~ ecc_ua=~ pcie_gen=~ pcie_width=~ "
-        "name=NVIDIA GB10\nproc 0 4000001 51200 sm=97\n",
-    "throttled, with errors and remapped rows": "driver 580.95.05 13000\ngpu 0 util=99 throttle=0x48 margin=-3 temp=91 "
-        "ecc_cv=3 ecc_uv=2 ecc_ca=412 ecc_ua=7 remap_corrected=1 remap_uncorrected=6 recovery=1\nxid 0 63\n",
-    "a list of processes that is refused": DRIVER + "gpu 0\ngpu 1\nproc 0 4000001 400\n"
-        "fault nvmlDeviceGetComputeRunningProcesses_v3@1 4\n",
-}
+ASK = os.path.join(rig.HERE, "ask")
+PATIENCE = 5        # seconds after which a client is taken to hang
 
 
-def scenario(pid):
-    lines = ["driver 570.133.20 12080"]
-    for i in range(4):
-        lines.append(
-            f"gpu {i} util={30 + i} memutil={10 + i} temp={50 + i} memtemp={60 + i} power_mw={210250 + i} limit_mw=650000 limit_requested_mw=650000 "
-            f"used_mib={20000 + i} throttle=4 ecc_ca={i} enc={i} margin={-i} remap_corrected=0 remap_uncorrected={i} "
-            f"remap_pending=0 remap_failed=0 bar1_total_mib=131072 bar1_used_mib={i} clk_sm={1900 + i}"
-        )
-        lines.append(f"proc {i} {pid} {9000 + i} sm={40 + i} mem={20 + i}")
-    return "\n".join(lines) + "\n"
+def setUpModule():
+    rig.needs_packages()
 
 
-def prepare():
-    """The environment with the clients, or why there is none."""
-    python = os.path.join(CLIENTS, "bin", "python")
-    if os.path.exists(os.path.join(CLIENTS, "complete")):
-        return python, None
-    for command in ([sys.executable, "-m", "venv", CLIENTS], [python, "-m", "pip", "-q", "install", *PACKAGES]):
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False)
-        if done.returncode:
-            words = done.stdout.decode(errors="replace").strip().split("\n")
-            return None, f"{' '.join(command[1:3])} failed: {words[-1][:200]}"
-    open(os.path.join(CLIENTS, "complete"), "w").close()
-    return python, None
+def program(name):
+    return os.path.join(rig.CLIENTS, "bin", name)
 
 
-class Clients(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.folder.cleanup)
-        library = os.path.join(cls.folder.name, "libnvidia-ml.so.1")
-        command = ["cc", "-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1", "-o"]
-        try:
-            subprocess.check_call(command + [library, STUB])
-        except OSError as trouble:
-            raise unittest.SkipTest(f"no C compiler: {trouble}") from trouble
-        cls.python, why = prepare()
-        if why:
-            raise unittest.SkipTest(f"no clients of NVML: {why}")
-        cls.user = subprocess.Popen(["sleep", "1000"])
-        cls.addClassCleanup(cls.user.wait)
-        cls.addClassCleanup(cls.user.kill)
-        state = os.path.join(cls.folder.name, "state")
-        with open(state, "w") as out:
-            out.write(scenario(cls.user.pid))
-        cls.environment = dict(os.environ, LD_LIBRARY_PATH=cls.folder.name, NVML_STUB_STATE=state, COLUMNS="79")
-        snapshot = json.loads(cls.ask([GTOP, "--json", "--deadline", "60"]))
-        cls.node = snapshot["nodes"][0]
-        cls.devices = cls.node["devices"]
+def asked(machine, script, seconds=60):
+    """What a script of ours says that asks a client's library: (exit status, answer, complaints); None if it hangs."""
+    ended = machine.run(rig.PYTHON, os.path.join(ASK, script), seconds=seconds, said="\n")
+    if ended is None:
+        return None
+    code, out, complaints = ended
+    return code, json.loads(out) if out else None, complaints
 
-    @classmethod
-    def ask(cls, command):
-        done = subprocess.run(command, env=cls.environment, stdout=subprocess.PIPE, timeout=120, check=True)
-        return done.stdout.decode()
 
-    def client(self, name):
-        return os.path.join(CLIENTS, "bin", name)
+def whole(node):
+    return [device for device in node["devices"] if device["parent"] is None]
+
+
+def ordered(rows):
+    """Rows that may hold None; None where they are not known."""
+    return None if rows is None else sorted(map(list, rows), key=repr)
+
+
+def users(device, *keys):
+    """The processes of a device in order."""
+    rows = device["processes"]
+    return ordered(None if rows is None else [[row["pid"]] + [row[key] for key in keys] for row in rows])
+
+
+class Scenarios(unittest.TestCase):
+    maxDiff = None
+
+    def each(self, client, ask, compare):
+        """Asks a client on each machine, and compares with what gtop says there."""
+        for scenario in SCENARIOS:
+            with self.subTest(scenario.name):
+                machine = Machine(scenario.text(Machine.pids(scenario.processes)), scenario.entry)
+                node = machine.node()
+                code, said, complaints = ask(machine)
+                if client in scenario.fails:
+                    self.assertNotEqual(code, 0)
+                    self.assertIn(scenario.fails[client], complaints)
+                    self.assertEqual(rig.source(node, "nvml")["fault"], None)
+                    continue
+                self.assertEqual(code, 0, complaints)
+                compare(node, said, scenario.differs.get(client, ()))
+
+    def same(self, ours, theirs, leave_out=()):
+        """Every fact of theirs is ours, known or not."""
+        for field, value in theirs.items():
+            if field in leave_out:
+                continue
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                self.assertIsNotNone(ours[field], field)
+                self.assertAlmostEqual(ours[field], value, 2, field)
+            else:
+                self.assertEqual(ours[field], value, field)
+
+    def is_closed(self, theirs, ours):
+        """A device that neither gives numbers of."""
+        if "fault" not in theirs:
+            self.assertIsNone(ours["fault"])
+            return False
+        words = {"lost": "gpu is lost", "no permission": "insufficient permissions"}
+        self.assertIn(words[ours["fault"]], theirs["fault"].lower())
+        self.assertEqual((ours["processes"], ours["power_watts"]), (None, None))
+        return True
 
     def test_nvidia_ml_py_says_the_same(self):
-        said = self.compare(self.environment, self.node)
-        nvml = next(source for source in self.node["sources"] if source["id"] == "nvml")
-        self.assertEqual(nvml["driver"]["version"], said["driver"])
-
-    def test_nvidia_ml_py_says_the_same_of_machines_of_all_kinds(self):
-        for name, state in SCENARIOS.items():
-            with self.subTest(name):
-                path = os.path.join(self.folder.name, "other")
-                with open(path, "w") as out:
-                    out.write(state)
-                environment = dict(self.environment, NVML_STUB_STATE=path)
-                done = subprocess.run([GTOP, "--json", "--deadline", "60"], env=environment, stdout=subprocess.PIPE,
-                                      timeout=120, check=True)
-                self.compare(environment, json.loads(done.stdout.decode())["nodes"][0])
-
-    def compare(self, environment, node):
-        """What nvidia-ml-py says; it must be what the node's devices say, known or not."""
-        done = subprocess.run([self.python, "-c", PYNVML], env=environment, stdout=subprocess.PIPE, timeout=120, check=True)
-        said = json.loads(done.stdout.decode())
-        self.assertEqual(len(said["devices"]), len(node["devices"]))
-        for theirs, ours in zip(said["devices"], node["devices"]):
-            if "fault" in theirs:
-                self.assertIsNotNone(ours["fault"])
-                self.assertIsNone(ours["processes"])
-                continue
-            self.assertIsNone(ours["fault"])
-            processes, action = theirs.pop("processes"), theirs.pop("recovery", None)
-            if action is not None:
-                self.assertEqual(ours["recovery_action"], RECOVERY[action])
-            for field, value in theirs.items():
-                if isinstance(value, (int, float)):
-                    self.assertIsNotNone(ours[field], field)
-                    self.assertAlmostEqual(ours[field], value, 2, field)
+        def compare(node, said, differs):
+            self.assertEqual(rig.source(node, "nvml")["driver"]["version"], said["driver"])
+            self.assertEqual(len(said["devices"]), len(node["devices"]))
+            for theirs, ours in zip(said["devices"], node["devices"]):
+                if self.is_closed(theirs, ours):
+                    continue
+                theirs = dict(theirs)
+                processes, action = theirs.pop("processes"), theirs.pop("recovery", None)
+                if action is not None:
+                    self.assertEqual(ours["recovery_action"], RECOVERY[action])
+                self.same(ours, theirs)
+                if "garbage processes" in differs:
+                    self.assertNotEqual(processes, users(ours, "memory_used_bytes", "kind"))
                 else:
-                    self.assertEqual(ours[field], value, field)
-            shown = ours["processes"]
-            if shown is not None:
-                shown = sorted([p["pid"], p["memory_used_bytes"]] for p in shown)
-            self.assertEqual(shown, processes)
-        return said
+                    self.assertEqual(ordered(processes), users(ours, "memory_used_bytes", "kind"))
+            events = [[event["device"], {"xid": 8}[event["kind"]], event["code"]] for event in node["events"]]
+            self.assertEqual(sorted(events), sorted(said["events"]))
 
-    def test_gpustat_says_the_same(self):
-        said = json.loads(self.ask([self.client("gpustat"), "--json"]))["gpus"]
-        self.assertEqual(len(said), len(self.devices))
-        for theirs, ours in zip(said, self.devices):
-            self.assertEqual(theirs["uuid"], ours["uuid"])
-            self.assertEqual(theirs["name"], ours["name"])
-            self.assertEqual(theirs["temperature.gpu"], ours["temperature_celsius"])
-            self.assertEqual(theirs["fan.speed"], ours["fan_percent"])
-            self.assertEqual(theirs["utilization.gpu"], ours["utilization_percent"])
-            self.assertEqual(theirs["utilization.enc"], ours["encoder_percent"])
-            self.assertEqual(theirs["power.draw"], int(ours["power_watts"]))
-            self.assertEqual(theirs["enforced.power.limit"], ours["power_limit_watts"])
-            self.assertEqual(theirs["memory.used"], ours["memory_used_bytes"] // MIB)
-            self.assertEqual(theirs["memory.total"], ours["memory_total_bytes"] // MIB)
-            self.assertEqual(
-                [(p["pid"], p["gpu_memory_usage"], p["username"]) for p in theirs["processes"]],
-                [(p["pid"], p["memory_used_bytes"] // MIB, p["user"]) for p in ours["processes"]],
-            )
+        self.each("nvidia-ml-py", lambda machine: asked(machine, "nvidia_ml_py.py"), compare)
+
+    def test_the_nvidia_ml_py_of_the_time_says_the_same_of_processes(self):
+        for entry, version in ((16, "10.418.84"), (24, "10.418.84"), (32, "12.535.77")):
+            with self.subTest(f"{entry} bytes"):
+                scenario = next(one for one in SCENARIOS if one.name == f"process entries of {entry} bytes")
+                machine = Machine(scenario.text(Machine.pids(4)), entry, PYTHONPATH=rig.older(version))
+                code, said, complaints = asked(machine, "older.py")
+                self.assertEqual(code, 0, complaints)
+                device, = machine.node()["devices"]
+                self.assertEqual(users(device, "memory_used_bytes", "kind"), ordered(said[device["uuid"]]))
 
     def test_nvitop_says_the_same(self):
-        shown = self.ask([self.client("nvitop"), "-1"])
-        rows = re.findall(
-            r"(\d+)C +P(\d+) +(\d+)W / (\d+)W │ +(\d+)MiB / ([\d.]+)GiB │ +(\d+)%", shown
-        )
-        self.assertEqual(len(rows), len(self.devices), shown)
-        for row, ours in zip(rows, self.devices):
-            memory = str(ours["memory_used_bytes"] // MIB), f"{ours['memory_total_bytes'] / 1024 ** 3:.2f}"
-            watts = str(round(ours["power_watts"])), str(round(ours["power_limit_watts"]))
+        def compare(node, said, differs):
+            self.assertEqual(rig.source(node, "nvml")["driver"]["version"], said["driver"])
+            self.assertEqual(len(said["devices"]), len(node["devices"]))
+            for theirs, ours in zip(said["devices"], node["devices"]):
+                if self.is_closed(theirs, ours):
+                    continue
+                theirs = dict(theirs)
+                processes = ordered(theirs.pop("processes"))
+                memory = ("memory_total_bytes", "memory_used_bytes", "memory_free_bytes")
+                if "memory of the host" in differs:
+                    self.assertEqual(theirs["memory_total_bytes"], node["host"]["memory_total_bytes"])
+                    self.assertEqual([ours[key] for key in memory], [None, None, None])
+                    theirs = {key: value for key, value in theirs.items() if key not in memory}
+                self.same(ours, theirs)
+                if "no processes where refused" in differs and ours["processes"] is None:
+                    self.assertEqual(processes, [])
+                    continue
+                shares = ("sm_percent", "memory_utilization_percent", "encoder_percent", "decoder_percent")
+                if "zeros for shares of slices" in differs and ours["parent"]:
+                    self.assertEqual({tuple(process[3:]) for process in processes}, {(0, 0, 0, 0)})
+                    processes, shares = [process[:3] for process in processes], ()
+                expected = users(ours, "memory_used_bytes", "kind", *shares)
+                self.assertEqual(expected, processes)
+
+        self.each("nvitop", lambda machine: asked(machine, "nvitop_library.py"), compare)
+
+    def test_gpustat_says_the_same(self):
+        def ask(machine):
+            code, out, complaints = machine.run(program("gpustat"), "--json")
+            return code, json.loads(out)["gpus"] if out else None, complaints
+
+        def compare(node, said, differs):
+            self.assertEqual(len(said), len(whole(node)))
+            for theirs, ours in zip(said, whole(node)):
+                if "is lost" in theirs["name"]:
+                    self.assertEqual(ours["fault"], "lost")
+                    continue
+                self.assertIsNone(ours["fault"])
+                self.gpustat_row(theirs, ours)
+                if "no processes where refused" in differs and ours["processes"] is None:
+                    self.assertEqual(theirs["processes"], [])
+                elif "garbage processes" in differs:
+                    self.assertNotEqual(self.gpustat_users(theirs), self.seen(node, ours))
+                else:
+                    self.assertEqual(self.gpustat_users(theirs), self.seen(node, ours))
+
+        self.each("gpustat", ask, compare)
+
+    def gpustat_row(self, theirs, ours):
+        def rounded(key, unit):
+            return None if ours[key] is None else int(ours[key] // unit)
+
+        expected = {
+            "uuid": ours["uuid"], "name": ours["name"], "temperature.gpu": ours["temperature_celsius"],
+            "fan.speed": ours["fan_percent"], "utilization.gpu": ours["utilization_percent"],
+            "utilization.enc": ours["encoder_percent"], "utilization.dec": ours["decoder_percent"],
+            "power.draw": rounded("power_watts", 1), "enforced.power.limit": rounded("power_limit_watts", 1),
+            "memory.used": rounded("memory_used_bytes", MIB), "memory.total": rounded("memory_total_bytes", MIB),
+        }
+        self.assertEqual({key: theirs[key] for key in expected}, expected)
+
+    @staticmethod
+    def gpustat_users(theirs):
+        return ordered([p["pid"], p["gpu_memory_usage"], p["username"]] for p in theirs["processes"])
+
+    @staticmethod
+    def seen(node, ours):
+        """The processes of a device and of its slices, as gpustat shows them."""
+        devices = [ours] + [part for part in node["devices"] if part["parent"] == ours["uuid"]]
+        rows = [process for device in devices for process in device["processes"]]
+        return ordered([p["pid"], None if p["memory_used_bytes"] is None else p["memory_used_bytes"] // MIB, p["user"]]
+                       for p in rows)
+
+
+class Screens(unittest.TestCase):
+    """What `nvitop -1` prints for people."""
+
+    def screen(self, scenario):
+        scenario = next(one for one in SCENARIOS if one.name == scenario)
+        machine = Machine(scenario.text(Machine.pids(scenario.processes)))
+        code, shown, complaints = machine.run(program("nvitop"), "-1")
+        self.assertEqual(code, 0, complaints)
+        return shown, machine.node()
+
+    def test_the_screen_of_busy_devices(self):
+        shown, node = self.screen("eight busy A100")
+        rows = re.findall(r"(\d+)C +P(\d+) +(\d+)W / (\d+)W │ +([\d.]+GiB / [\d.]+GiB) │ +(\d+)%", shown)
+        self.assertEqual(len(rows), 8, shown)
+        for row, ours in zip(rows, node["devices"]):
+            memory = " / ".join(f"{ours[key] / (1 << 30):.2f}GiB" for key in ("memory_used_bytes", "memory_total_bytes"))
+            watts = str(int(ours["power_watts"])), str(round(ours["power_limit_requested_watts"]))
             temperature, state = str(int(ours["temperature_celsius"])), str(ours["performance_state"])
-            self.assertEqual(row, (temperature, state, *watts, *memory, str(int(ours["utilization_percent"]))))
+            self.assertEqual(row, (temperature, state, *watts, memory, str(int(ours["utilization_percent"]))))
         used = re.findall(r"(\d+) +(\d+) C +\S+ +([\d.]+[MG]iB) +(\d+) +(\d+) ", shown)
-        self.assertEqual(len(used), len(self.devices), shown)
-        for row, ours in zip(used, self.devices):
-            process = ours["processes"][0]
-            self.assertEqual(row[:2], (str(ours["index"]), str(process["pid"])))
-            shares = process["sm_percent"], process["memory_utilization_percent"]
-            self.assertEqual(tuple(float(share) for share in row[3:]), shares)
+        shown = sorted((int(index), int(pid), float(sm), float(mem)) for index, pid, _, sm, mem in used)
+        self.assertEqual(shown, sorted(
+            (ours["index"], process["pid"], process["sm_percent"], process["memory_utilization_percent"])
+            for ours in node["devices"] for process in ours["processes"]))
+
+    def test_the_screen_of_slices(self):
+        shown, node = self.screen("an H100 in seven slices")
+        rows = re.findall(r"│ 0:(\d) +(\S+) @ GI/CI: *(\d+)/(\d+) *│ +([\d.]+)MiB / +(\d+)MiB", shown)
+        parts = [part for part in node["devices"] if part["parent"]]
+        self.assertEqual([(int(row[0]), int(row[2]), int(row[3]), float(row[4]), int(row[5])) for row in rows],
+                         [(part["index"], part["gpu_instance"], part["compute_instance"],
+                           part["memory_used_bytes"] / MIB, part["memory_total_bytes"] // MIB) for part in parts], shown)
+
+
+class Trouble(unittest.TestCase):
+    def test_where_no_client_can_begin_gtop_says_why_in_their_words(self):
+        for name, state, ours, theirs in ABSENT:
+            with self.subTest(name):
+                machine = Machine(state)
+                node = machine.node()
+                self.assertEqual((rig.source(node, "nvml")["absent"], node["devices"]), (ours, []))
+                self.assertIsNotNone(node["host"]["memory_total_bytes"])
+                for command in ([program("gpustat"), "--json"], [program("nvitop"), "-1"]):
+                    code, _, complaints = machine.run(*command)
+                    self.assertNotEqual(code, 0)
+                    self.assertIn(theirs, complaints)
+                code, _, complaints = asked(machine, "nvidia_ml_py.py")
+                self.assertNotEqual(code, 0)
+                self.assertIn(theirs, complaints)
+
+    def test_a_call_that_hangs_holds_up_the_others_and_not_gtop(self):
+        machine = Machine(HUNG)
+        node = machine.node()
+        fault = rig.source(node, "nvml")["fault"]
+        self.assertEqual((fault["kind"], fault["call"]), ("stuck", "nvmlDeviceGetPowerUsage of device 0"))
+        self.assertIsNotNone(node["host"]["memory_total_bytes"])
+        for command in ([program("gpustat"), "--json"], [program("nvitop"), "-1"]):
+            self.assertIsNone(machine.run(*command, seconds=PATIENCE), command)
+        self.assertIsNone(asked(machine, "nvidia_ml_py.py", PATIENCE))
+
+    def test_a_device_that_is_lost_while_all_look_is_lost_to_all(self):
+        pids = Machine.pids(2)
+        here = DRIVER + "gpu 0 util=40 used_mib=500\ngpu 1 util=50 used_mib=600{0}\n" + "".join(
+            f"proc {i} {pid} 400\n" for i, pid in enumerate(pids))
+        machine = Machine(here.format(""))
+        looking = [machine.start(rig.PYTHON, os.path.join(ASK, name)) for name in ("nvidia_ml_py.py", "nvitop_library.py")]
+        gtop = machine.start(rig.GTOP, "--local", "--json", "--watch", "-i", "0.2")
+        try:
+            before = self.until(gtop, lambda node: len(node["devices"]) == 2 and node["devices"][1]["processes"])
+            for client in looking:
+                first, second = self.ask(client)["devices"]
+                for theirs, ours in zip((first, second), before):
+                    self.assertEqual(theirs["memory_used_bytes"], ours["memory_used_bytes"])
+                    self.assertEqual(theirs["utilization_percent"], ours["utilization_percent"])
+            machine.write(here.format(" lost"))
+            after = self.until(gtop, lambda node: node["devices"][1]["fault"])
+            self.assertEqual([device["fault"] for device in after], [None, "lost"])
+            self.assertEqual((after[1]["uuid"], after[1]["memory_used_bytes"]), (before[1]["uuid"], None))
+            for client in looking:
+                first, second = self.ask(client)["devices"]
+                self.assertEqual(first["memory_used_bytes"], after[0]["memory_used_bytes"])
+                self.assertIn("gpu is lost", second["fault"].lower())
+            shown = json.loads(machine.run(program("gpustat"), "--json")[1])["gpus"]
+            self.assertEqual([shown[0]["memory.used"], shown[1]["name"]], [500, "((GPU is lost))"])
+        finally:
+            for one in looking + [gtop]:
+                one.stdin.close()
+                one.kill()
+                one.stdout.close()
+                one.wait()
+
+    @staticmethod
+    def ask(client):
+        client.stdin.write(b"\n")
+        client.stdin.flush()
+        return json.loads(client.stdout.readline().decode())
+
+    def until(self, gtop, is_so):
+        """The devices as soon as this is so of the node."""
+        for _ in range(300):
+            node = json.loads(gtop.stdout.readline().decode())["nodes"][0]
+            if is_so(node):
+                return node["devices"]
+        self.fail(f"it never was so; the last was {node}")
 
 
 if __name__ == "__main__":

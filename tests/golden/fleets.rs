@@ -620,6 +620,68 @@ pub fn crowd_without_one() -> Fleet {
     fleet
 }
 
+/// A job of the scheduler's list, with these devices on each of these nodes.
+fn sent_to(
+    (id, title): (&str, &str),
+    (user, partition): (&str, &str),
+    nodes: &[(&str, Allotment)],
+) -> Job {
+    let job = listed(id, title, user, (97_920, 172_800));
+    on(Job { partition: partition.into(), ..job }, nodes)
+}
+
+/// A small cluster with a scheduler: two partitions, two models, five users; a device that lags, some
+/// that are held in vain, some that are free, one that is lost, one node down and one stale.
+pub fn cluster() -> Fleet {
+    let all = || Allotment::Places([0, 1, 2, 3, 4, 5, 6, 7].into());
+    let slow = busy("gpu-002").change(3, |device| {
+        device.utilization = Reading::judged(Percent::new(12.0));
+        device.power = Reading::judged(Watts::new(211.0));
+        device.throttle = Reading::Known(Throttle(0x40));
+    });
+    let mut held = Maker::new("gpu-004")
+        .devices(&[71.0, 64.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+        .process(0, 5_120, "bob", "8430", "python eval.py --suite long")
+        .process(1, 5_121, "bob", "8430", "python eval.py --suite long")
+        .process(2, 7_044, "carol", "", "jupyter-lab --no-browser")
+        .change(2, |device| device.memory_used = Reading::Known(Bytes(41 << 30)));
+    held.uses[2].memory = Reading::Known(Bytes(40 << 30));
+    let old = |node: &str, loads: &[f32]| {
+        let mut maker = Maker::new(node).devices(loads);
+        for device in &mut maker.devices {
+            device.name = Reading::Known("NVIDIA A100-SXM4-40GB".into());
+            device.memory_total = Reading::Known(Bytes(40 << 30));
+            device.memory_used = Reading::Known(Bytes(31 << 30));
+        }
+        maker.job("dave", "8502", "python sweep.py")
+    };
+    let down = FaultKind::AuthenticationRefused;
+    let nodes = vec![
+        busy("gpu-001").up().node(),
+        slow.up().node(),
+        Maker::new("gpu-003").devices(&[0.0; 8]).up().node(),
+        held.up().node(),
+        failing("gpu-005").up().node(),
+        Maker::new("gpu-006").down(down, "offers hostbased", None).node(),
+        old("old-01", &[55.0, 61.0, 48.0, 33.0]).up().node(),
+        old("old-02", &[12.0, 9.0, 28.0, 40.0]).up_to(42_000).node(),
+    ];
+    let given = |places: &[u32]| Allotment::Places(places.into());
+    let sweep = [("old-01", Allotment::Unsaid), ("old-02", Allotment::Unsaid)];
+    let jobs = vec![
+        sent_to(
+            ("8421", "llama-70b"),
+            ("alice", "h100"),
+            &[("gpu-001", all()), ("gpu-002", all())],
+        ),
+        sent_to(("8430", "eval"), ("bob", "h100"), &[("gpu-004", given(&[0, 1, 3, 4]))]),
+        sent_to(("8444", "日本語の名前 🚀"), ("eve", "h100"), &[("gpu-005", Allotment::Count(2))]),
+        sent_to(("8502", "sweep"), ("dave", "a100"), &sweep),
+    ];
+    let list = JobList { jobs, at: Some(ago(2_000)), ..JobList::default() };
+    Fleet { jobs: Some(Arc::new(list)), ..Fleet::new(nodes.into()) }
+}
+
 fn job_name(id: &str) -> JobId {
     JobId::new(id).unwrap()
 }

@@ -91,6 +91,18 @@ fn the_last_minutes_stand_in_graphs() {
 }
 
 #[test]
+fn a_chart_of_many_devices_shows_all_of_them_first() {
+    let mut stage = stage(fleets::every_state(), DARK);
+    press(&mut stage, &keys(0, "g"));
+    let screen = draw(&mut stage, 80, 24);
+    check("node-chart-many-80x24", &screen);
+    let screen = text(&screen).join("\n");
+    for device in 0..8 {
+        assert!(screen.contains(&format!("{device} util")), "{device}: {screen}");
+    }
+}
+
+#[test]
 fn what_is_charted_is_chosen_from_a_menu() {
     let mut menu = stage(Fleet::default(), DARK);
     // Power and temperature are added to what is charted.

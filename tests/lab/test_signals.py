@@ -184,7 +184,9 @@ class Signals(LabCase):
         terminal.type("e")
         environment = terminal.until("the environment", r"^HOME=/home/alice")
         self.assertIn(str(pid), environment)
-        terminal.type("Escape", "Escape", "Escape")
+        terminal.type("Escape")
+        terminal.until("the tree again", r"^tree +gpu01")
+        terminal.type("t")
         terminal.until("the table", r"GPU-MEM")
         self.quit(terminal)
 

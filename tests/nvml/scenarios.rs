@@ -23,7 +23,7 @@ fn node(entry: u32, smi: Smi, scenario: &str) -> Option<Value> {
     Some(run(&library, smi, scenario))
 }
 
-fn run(library: &Path, smi: Smi, scenario: &str) -> Value {
+fn run(library: &Path, smi: Smi, scenario: impl AsRef<[u8]>) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     std::fs::write(&state, scenario).unwrap();
@@ -284,6 +284,30 @@ fn a_device_that_may_not_be_opened_keeps_its_place() {
         assert_eq!((index, fault), (&json!(place), &word));
     }
     assert_eq!(node["fault"], Value::Null);
+}
+
+/// A name that would break out of whatever it is put into.
+const HOSTILE: &[u8] = b"A, 9, [N/A] \"x\\ \x1b]0;owned\x07\x1egtop1 {} \xff\xfe $(reboot) 'z";
+
+#[test]
+fn a_hostile_name_of_a_device_is_one_harmless_value_on_every_way() {
+    let mut scenario = b"driver 570.133.20 12080\ngpu 0 util=7 name=".to_vec();
+    scenario.extend(HOSTILE);
+    scenario.extend(b"\ngpu 1 util=8 name=");
+    scenario.extend([b'x'; 90]);
+    scenario.extend(b"\n");
+    let Some(library) = library::folder(24) else { return };
+    for (library, how) in [(&*library, "nvml"), (Path::new("/nonexistent"), "nvidia-smi")] {
+        let node = run(library, Smi::InPath, &scenario);
+        let shown = whole(&node);
+        assert_eq!(source(&node, how)["fault"], Value::Null);
+        assert_eq!(shown.len(), 2, "{how}: {node}");
+        let name = shown[0]["name"].as_str().unwrap();
+        assert!(name.starts_with("A, 9, [N/A] \"x\\") && name.ends_with("$(reboot) 'z"), "{name}");
+        assert!(!name.chars().any(char::is_control), "{how}: {name:?}");
+        let loads = (&shown[0]["utilization_percent"], &shown[1]["utilization_percent"]);
+        assert_eq!(loads, (&json!(7.0), &json!(8.0)), "{how}");
+    }
 }
 
 #[test]

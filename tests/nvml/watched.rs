@@ -187,7 +187,10 @@ fn an_xid_is_told_counted_and_grows_old() {
     assert_eq!((&event["kind"], &event["code"]), (&json!("xid"), &json!(31)));
     assert_eq!((&event["device"], &event["index"]), (&one["devices"][1]["uuid"], &json!(1)));
     watched.set(&(BUSY.to_owned() + "xid 1 31\ngpu 1 used_mib=7\n"));
-    let two = watched.until("the same again", |node| node["events"][0]["count"] == 2);
+    // The device tells its own count with the next sample.
+    let two = watched.until("the same again", |node| {
+        node["events"][0]["count"] == 2 && node["devices"][1]["xid_events"] == 2
+    });
     assert_ne!(two["events"][0]["at"], two["events"][0]["first_at"]);
     assert_eq!(two["events"].as_array().unwrap().len(), 1);
     let shown = whole(&two)[1];

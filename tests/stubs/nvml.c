@@ -166,7 +166,8 @@ static void take_slice(u32 gpu, u32 index, char *rest) {
     slice->values[K_gi] = parse("0");
     slice->values[K_ci] = parse("0");
     slice->values[K_gi_slices] = parse("1");
-    slice->values[K_reserved_mib] = parse("0");
+    slice->values[K_reserved_mib] = slice->values[K_bar1_used_mib] = parse("0");
+    slice->values[K_bar1_total_mib] = parse("16383");
     assign(slice, rest);
 }
 
@@ -335,8 +336,8 @@ static int check(const char *function, const Device *x, int may_be_slice) {
 
 #define CHECK(x, may_be_slice) { int code_ = check(__func__, x, may_be_slice); if (code_) return code_; }
 #define PLAIN CHECK(NULL, 0)
-#define ON_ANY(x) CHECK(x, 1)
-#define ON_DEVICE(x) CHECK(x, 0)
+#define ON_ANY(x) { if (!x) return INVALID; } CHECK(x, 1)
+#define ON_DEVICE(x) { if (!x) return INVALID; } CHECK(x, 0)
 #define U32(function, key) API function(Device *x, u32 *out) { ON_DEVICE(x) return number32(x, K_##key, out); }
 
 API nvmlInit_v2(void) { int code = trip("nvmlInit_v2", -1); if (!code) started++; return code; }
@@ -473,7 +474,7 @@ API nvmlDeviceGetMemoryInfo_v2(Device *x, u64 *out) {
 }
 API nvmlDeviceGetBAR1MemoryInfo(Device *x, u64 *out) {
     u64 total = 0, used = 0;
-    ON_DEVICE(x)
+    ON_ANY(x)
     int code = number(x, K_bar1_total_mib, &total);
     if (!code)
         code = number(x, K_bar1_used_mib, &used);
@@ -547,6 +548,14 @@ API nvmlDeviceGetCurrentClocksEventReasons(Device *x, u64 *out) { ON_DEVICE(x) r
 API nvmlDeviceGetTotalEccErrors(Device *x, u32 kind, u32 since, u64 *out) {
     ON_DEVICE(x)
     return kind > 1 || since > 1 ? INVALID : number(x, K_ecc_cv + (int)kind + 2 * (int)since, out);
+}
+API nvmlDeviceGetRemappedRows(Device *x, u32 *corrected, u32 *uncorrected, u32 *pending, u32 *failed) {
+    u32 *const out[] = {corrected, uncorrected, pending, failed};
+    int code = SUCCESS;
+    ON_DEVICE(x)
+    for (int i = 0; i < 4 && !code; i++)
+        code = number32(x, K_remap_corrected + i, out[i]);
+    return code;
 }
 API nvmlDeviceGetSramEccErrorStatus(Device *x, u32 *out) {
     ON_DEVICE(x)

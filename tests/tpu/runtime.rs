@@ -46,6 +46,8 @@ fn chips_of_a_slice_are_told_by_the_order_of_their_numbers() {
         assert_eq!(chip["cores"], json!([]));
         let used = json!(GIB + u64::try_from(place).unwrap());
         assert_eq!(processes(chip), [(u64::from(pid), &used)]);
+        // The chip's load is not the process's: nobody tells how much of it is whose.
+        assert_eq!(chip["processes"][0]["sm_percent"], Value::Null);
     }
 }
 

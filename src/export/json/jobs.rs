@@ -1,83 +1,169 @@
 //! The jobs of a snapshot: those of the scheduler's list, and those that only processes tell of.
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::{Value as Json, json};
+use std::borrow::Cow;
 
-use crate::export::json::{millis, write_fields};
-use crate::fields::{JOB, JobAt};
-use crate::fleet::{Basis, Fleet, Ledger};
+use serde::ser::{Serialize, Serializer};
+
+use crate::export::json::age;
+use crate::export::json::schema::{Metrics, Objects, Shape, Shaped, object};
+use crate::fields::JobAt;
+use crate::fleet::{Basis, Fleet, Ledger, Use};
 use crate::model::{Allocation, Allotment, Job, JobList};
 use crate::time::Timestamp;
 
+object! {
+    /// How old the scheduler's list is, why there is no newer one, and what else there is to know about it.
+    pub(super) RosterJson<'a> as "roster" {
+        /// Which jobs are asked for, to stand after "job".
+        whose: &'a str,
+        /// How old the list is; null when the scheduler has never answered.
+        age_seconds: Option<f64>,
+        /// Why there is no newer list.
+        problem: Option<ProblemJson<'a>>,
+        /// What else there is to know about it, a sentence each.
+        notes: Vec<&'a str>,
+        /// How many jobs it has.
+        jobs: usize,
+    }
+}
+
+object! {
+    /// Why a scheduler does not say which jobs there are.
+    ProblemJson<'a> as "problem" {
+        /// What is wrong, in a few words.
+        sentence: &'a str,
+        /// What a person can do about it.
+        remedy: &'a str,
+        /// For how long.
+        for_seconds: f64,
+    }
+}
+
 /// Says how old the list is, why there is no newer one, and what else there is to know about it.
-pub(super) fn list(list: &JobList, now: Timestamp) -> Json {
-    json!({
-        "whose": &*list.whose,
-        "age_seconds": list.at.map(|at| millis(now.since(at).as_secs_f64())),
-        "problem": list.problem.as_ref().map(|problem| json!({
-            "sentence": &*problem.sentence,
-            "remedy": &*problem.remedy,
-            "for_seconds": millis(now.since(problem.since).as_secs_f64()),
-        })),
-        "notes": list.notes.iter().map(|note| &**note).collect::<Vec<_>>(),
-        "jobs": list.jobs.len(),
-    })
+pub(super) fn list(list: &JobList, now: Timestamp) -> RosterJson<'_> {
+    RosterJson {
+        whose: &list.whose,
+        age_seconds: list.at.map(|at| age(at, now)),
+        problem: list.problem.as_ref().map(|problem| ProblemJson {
+            sentence: &problem.sentence,
+            remedy: &problem.remedy,
+            for_seconds: age(problem.since, now),
+        }),
+        notes: list.notes.iter().map(|note| &**note).collect(),
+        jobs: list.jobs.len(),
+    }
 }
 
-/// Returns all jobs.
-pub(super) fn all(fleet: &Fleet, ledger: &Ledger<'_>, now: Timestamp) -> Vec<Json> {
-    let listed = fleet.jobs.iter().flat_map(|list| &list.jobs).map(|job| {
-        let at = JobAt { job: job.clone(), now };
-        serde_json::to_value(Listed { at: &at, ledger }).unwrap_or_default()
-    });
-    let unlisted = ledger.unlisted().into_iter().map(|(id, uses)| {
-        let allocations: Vec<Json> = uses
-            .iter()
-            .map(|(node, devices)| {
-                let devices: Vec<&str> = devices.iter().map(|device| &**device).collect();
-                let from = Basis::Processes.word();
-                json!({"node": node.as_str(), "devices": devices, "devices_from": from})
-            })
-            .collect();
-        json!({"id": id.as_str(), "allocations": allocations})
-    });
-    listed.chain(unlisted).collect()
+/// All jobs, each made when it is written.
+pub(super) struct Jobs<'a> {
+    pub(super) fleet: &'a Fleet,
+    pub(super) ledger: &'a Ledger<'a>,
+    pub(super) now: Timestamp,
 }
 
-struct Listed<'a> {
-    at: &'a JobAt,
-    ledger: &'a Ledger<'a>,
-}
-
-impl Serialize for Listed<'_> {
+impl Serialize for Jobs<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let job = &self.at.job;
-        let allocations: Vec<Json> =
-            job.allocations.iter().map(|one| allocation(self.ledger, job, one)).collect();
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", job.id.as_str())?;
-        write_fields(&mut map, JOB, self.at, None)?;
-        map.serialize_entry("allocations", &allocations)?;
-        map.end()
+        let listed = self.fleet.jobs.iter().flat_map(|list| &list.jobs);
+        let listed = listed.map(|job| JobJson::Listed(Box::new(self.listed(job))));
+        let unlisted = self.ledger.unlisted().into_iter().map(|(id, uses)| {
+            let allocations = uses.iter().map(used).collect();
+            JobJson::Unlisted(UnlistedJson { id: id.as_str(), allocations })
+        });
+        serializer.collect_seq(listed.chain(unlisted))
+    }
+}
+
+impl Shaped for Jobs<'_> {
+    fn shape(objects: &mut Objects) -> Shape {
+        let either = [ListedJson::shape(objects), UnlistedJson::shape(objects)];
+        Shape::List(Box::new(Shape::Either(Box::new(either))))
+    }
+}
+
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+enum JobJson<'a> {
+    Listed(Box<ListedJson<'a>>),
+    Unlisted(UnlistedJson<'a>),
+}
+
+object! {
+    /// A job of the scheduler's list.
+    ListedJson<'a> as "job" {
+        /// Its number.
+        id: &'a str,
+        ..metrics: Metrics<'a, JobAt>,
+        /// What it has, node by node.
+        allocations: Vec<AllocationJson<'a>>,
+    }
+}
+
+object! {
+    /// A job that only processes tell of.
+    UnlistedJson<'a> as "unlisted_job" {
+        /// Its number.
+        id: &'a str,
+        /// What its processes use, node by node.
+        allocations: Vec<AllocationJson<'a>>,
+    }
+}
+
+object! {
+    /// The devices of a job on a node.
+    AllocationJson<'a> as "allocation" {
+        /// The node.
+        node: &'a str,
+        /// The uuids of the devices; null when nobody says, or the node has not shown its devices.
+        devices: Option<Vec<String>>,
+        /// Who says which: scheduler or processes. Of what processes use a job may have been given more.
+        devices_from: Option<&'static str>,
+        /// The scheduler's numbers of the devices, where it tells them.
+        places: Option<Vec<u32>>,
+        /// How many devices, where the scheduler tells that.
+        count: Option<usize>,
+    }
+}
+
+impl<'a> Jobs<'a> {
+    fn listed(&self, job: &'a Job) -> ListedJson<'a> {
+        let at = JobAt { job: job.clone(), now: self.now };
+        let allocations = job.allocations.iter().map(|one| allocation(self.ledger, job, one));
+        ListedJson {
+            id: job.id.as_str(),
+            metrics: Metrics { of: Cow::Owned(at), besides: None },
+            allocations: allocations.collect(),
+        }
+    }
+}
+
+fn used<'a>((node, devices): &Use<'a>) -> AllocationJson<'a> {
+    AllocationJson {
+        node: node.as_str(),
+        devices: Some(devices.iter().map(ToString::to_string).collect()),
+        devices_from: Some(Basis::Processes.word()),
+        places: None,
+        count: None,
     }
 }
 
 /// `places` and `count` are the scheduler's words; `devices` is what they mean on the node.
-fn allocation(ledger: &Ledger<'_>, job: &Job, allocation: &Allocation) -> Json {
+fn allocation<'a>(
+    ledger: &Ledger<'_>,
+    job: &Job,
+    allocation: &'a Allocation,
+) -> AllocationJson<'a> {
     let held = ledger.held(job, allocation);
-    let devices = held.devices.as_ref();
-    let devices = devices.map(|list| list.iter().map(|device| &**device).collect::<Vec<_>>());
     let (places, count) = match &allocation.devices {
         Allotment::Places(places) => (Some(places.to_vec()), Some(places.len())),
         Allotment::Count(count) => (None, usize::try_from(*count).ok()),
         Allotment::Nothing => (Some(Vec::new()), Some(0)),
         Allotment::Unsaid => (None, None),
     };
-    json!({
-        "node": allocation.node.as_str(),
-        "devices": devices,
-        "devices_from": held.basis.map(Basis::word),
-        "places": places,
-        "count": count,
-    })
+    AllocationJson {
+        node: allocation.node.as_str(),
+        devices: held.devices.map(|list| list.iter().map(ToString::to_string).collect()),
+        devices_from: held.basis.map(Basis::word),
+        places,
+        count,
+    }
 }

@@ -1,5 +1,98 @@
 //! Keys of the view of fleet.
 
-use super::Binding;
+use super::{Action, Binding, hint};
+use crate::view::{Command, Deed, Key, Named, fleet};
 
-pub(super) const BINDINGS: &[Binding] = &[];
+pub(super) const BINDINGS: &[Binding] = &[
+    Binding {
+        name: "fleet.map",
+        keys: &[Key::Letter('m')],
+        action: Action::View(Deed::Fleet(fleet::Own::Form)),
+        help: "the list of nodes, or the map of devices",
+        hint: Some(hint("map")),
+    },
+    Binding {
+        name: "fleet.by",
+        keys: &[Key::Letter('b')],
+        action: Action::View(Deed::Fleet(fleet::Own::Quantity)),
+        help: "what the map shows: utilization, memory, power, temperature, owner, job",
+        hint: None,
+    },
+    Binding {
+        name: "fleet.by-before",
+        keys: &[Key::Letter('B')],
+        action: Action::View(Deed::Fleet(fleet::Own::QuantityBefore)),
+        help: "what the map showed before",
+        hint: None,
+    },
+    Binding {
+        name: "fleet.group",
+        keys: &[Key::Letter('g')],
+        action: Action::View(Deed::Fleet(fleet::Own::Group)),
+        help: "group by node name, partition, job, user, device model, or nothing",
+        hint: Some(hint("group")),
+    },
+    Binding {
+        name: "fleet.group-before",
+        keys: &[Key::Letter('G')],
+        action: Action::View(Deed::Fleet(fleet::Own::GroupBefore)),
+        help: "group by what was before",
+        hint: None,
+    },
+    Binding {
+        name: "fleet.fold",
+        keys: &[Key::Letter(' ')],
+        action: Action::View(Deed::Fleet(fleet::Own::Fold)),
+        help: "fold or unfold the group",
+        hint: None,
+    },
+    Binding {
+        name: "fleet.left",
+        keys: &[Key::Named(Named::Left)],
+        action: Action::View(Deed::Fleet(fleet::Own::Left)),
+        help: "fold the group; in the map, to the device before",
+        hint: None,
+    },
+    Binding {
+        name: "fleet.right",
+        keys: &[Key::Named(Named::Right)],
+        action: Action::View(Deed::Fleet(fleet::Own::Right)),
+        help: "unfold the group; in the map, to the next device",
+        hint: None,
+    },
+    Binding {
+        name: "fleet.fold-all",
+        keys: &[Key::Letter('-')],
+        action: Action::View(Deed::Fleet(fleet::Own::FoldAll)),
+        help: "fold all groups",
+        hint: None,
+    },
+    Binding {
+        name: "fleet.unfold-all",
+        keys: &[Key::Letter('+'), Key::Letter('=')],
+        action: Action::View(Deed::Fleet(fleet::Own::UnfoldAll)),
+        help: "unfold all groups",
+        hint: None,
+    },
+    Binding {
+        name: "fleet.sort-next",
+        keys: &[Key::Letter('.')],
+        action: Action::View(Deed::Do(Command::SortNext)),
+        help: "sort by the next column",
+        hint: None,
+    },
+    Binding {
+        name: "fleet.sort-previous",
+        keys: &[Key::Letter(',')],
+        action: Action::View(Deed::Do(Command::SortPrevious)),
+        help: "sort by the column before",
+        hint: None,
+    },
+    Binding {
+        name: "fleet.invert",
+        keys: &[Key::Letter('\\')],
+        action: Action::View(Deed::Do(Command::Invert)),
+        help: "the other way round",
+        hint: None,
+    },
+];

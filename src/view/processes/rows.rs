@@ -330,7 +330,7 @@ impl Roll {
 
     /// Takes note of what has ended on a node.
     fn depart(&mut self, old: &Arc<Node>, node: &Arc<Node>, picture: &Picture, recipe: &Recipe) {
-        if node.link != Link::Up {
+        if node.link != Link::Up || are_the_same(old, node) {
             return;
         }
         for row in rows_of(old) {
@@ -423,6 +423,13 @@ impl Roll {
         let taken = places.into_iter().filter_map(|place| rows.get_mut(place)?.take());
         self.rows = taken.collect();
     }
+}
+
+/// Says whether a node's processes are those it had before, which is so nearly always.
+fn are_the_same(old: &Node, node: &Node) -> bool {
+    let [before, after] = [old, node].map(|node| node.processes.iter().map(|one| one.key));
+    let [held, holds] = [old, node].map(|node| node.uses.iter().map(|one| (one.pid, &one.device)));
+    before.eq(after) && held.eq(holds)
 }
 
 /// Returns a node's rows in their natural order: by device, and what holds most first.

@@ -1,0 +1,490 @@
+//! The JSON Schema of the snapshot: made of the types that write the snapshot and of the fields, so that neither can
+//! say what the other does not.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::json;
+
+use crate::export::json::Snapshot;
+use crate::fields::{Field, HOST, JOB, JobAt, Kind, PROCESS, Usage, Value, of_device};
+use crate::fleet::Node;
+use crate::model::{Device, Reason};
+
+/// Writes the JSON Schema (2020-12) of a snapshot.
+pub fn write_json_schema(out: &mut impl Write) -> io::Result<()> {
+    let mut objects = Objects::default();
+    let top = Snapshot::shape(&mut objects);
+    serde_json::to_writer_pretty(&mut *out, &Schema { top, objects })?;
+    out.write_all(b"\n")
+}
+
+/// What can stand in the snapshot: it writes itself, and says what shape that has.
+pub(super) trait Shaped: Serialize {
+    /// Returns the shape, and takes note of the objects it is made of.
+    fn shape(objects: &mut Objects) -> Shape;
+}
+
+/// The shape of a value.
+#[derive(Debug)]
+pub(super) enum Shape {
+    /// That of a metric.
+    Metric(Kind),
+    /// One number and no other.
+    Only(u32),
+    /// This, or nothing known.
+    Maybe(Box<Self>),
+    /// Any number of these.
+    List(Box<Self>),
+    /// One of two.
+    Either(Box<[Self; 2]>),
+    /// The object of this name.
+    Object(&'static str),
+    /// Why some of these metrics are not known.
+    Reasons(Vec<&'static str>),
+}
+
+/// The objects of a snapshot, by name.
+#[derive(Debug, Default)]
+pub(super) struct Objects(BTreeMap<&'static str, Object>);
+
+#[derive(Debug, Default)]
+struct Object {
+    about: String,
+    keys: Vec<Key>,
+}
+
+/// One key of an object. An object has all its keys, always, and no others.
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    pub(super) about: String,
+    pub(super) unit: &'static str,
+    pub(super) shape: Shape,
+}
+
+impl Objects {
+    /// Takes note of an object, unless it is known.
+    pub(super) fn declare(
+        &mut self,
+        name: &'static str,
+        about: &[&str],
+        keys: impl FnOnce(&mut Self) -> Vec<Key>,
+    ) -> Shape {
+        if !self.0.contains_key(name) {
+            self.0.insert(name, Object::default());
+            let keys = keys(self);
+            self.0.insert(name, Object { about: joined(about), keys });
+        }
+        Shape::Object(name)
+    }
+}
+
+/// Puts the lines of a comment into one, plain.
+pub(super) fn joined(lines: &[&str]) -> String {
+    let text = lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ").replace('`', "");
+    text.strip_suffix('.').unwrap_or(&text).to_owned()
+}
+
+/// Declares an object of the snapshot: a struct whose fields are its keys, in their order, and whose comments are what
+/// the schema says of them. `..metrics: Metrics<S>` stands for all fields of an `S`, and for why some are unknown.
+macro_rules! object {
+    (
+        $(#[doc = $about:literal])+
+        $vis:vis $name:ident $(<$life:lifetime>)? as $title:literal {
+            $($(#[doc = $help:literal])+ $key:ident: $type:ty,)*
+            $(
+                ..$metrics:ident: $measured:ty,
+                $($(#[doc = $more_help:literal])+ $more:ident: $more_type:ty,)*
+            )?
+        }
+    ) => {
+        $(#[doc = $about])+
+        $vis struct $name $(<$life>)? {
+            $($(#[doc = $help])+ $key: $type,)*
+            $(
+                /// The metrics.
+                $metrics: $measured,
+                $($(#[doc = $more_help])+ $more: $more_type,)*
+            )?
+        }
+
+        impl $(<$life>)? serde::Serialize for $name $(<$life>)? {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use serde::ser::SerializeMap as _;
+                let mut map = serializer.serialize_map(None)?;
+                $(map.serialize_entry(stringify!($key), &self.$key)?;)*
+                $(
+                    self.$metrics.write(&mut map)?;
+                    $(map.serialize_entry(stringify!($more), &self.$more)?;)*
+                )?
+                map.end()
+            }
+        }
+
+        impl $(<$life>)? $crate::export::json::schema::Shaped for $name $(<$life>)? {
+            fn shape(
+                objects: &mut $crate::export::json::schema::Objects,
+            ) -> $crate::export::json::schema::Shape {
+                use $crate::export::json::schema::{Key, joined};
+                use $crate::fields::unit_of;
+                objects.declare($title, &[$($about),+], |objects| {
+                    let keys = vec![$(Key {
+                        name: stringify!($key),
+                        about: joined(&[$($help),+]),
+                        unit: unit_of(stringify!($key)),
+                        shape: <$type>::shape(objects),
+                    },)*];
+                    $(
+                        let more = [$(Key {
+                            name: stringify!($more),
+                            about: joined(&[$($more_help),+]),
+                            unit: unit_of(stringify!($more)),
+                            shape: <$more_type>::shape(objects),
+                        },)*];
+                        let keys = keys.into_iter().chain(<$measured>::keys()).chain(more).collect();
+                    )?
+                    keys
+                })
+            }
+        }
+    };
+}
+
+pub(super) use object;
+
+/// What metrics are about.
+pub(super) trait Measured: Clone + 'static {
+    /// What else of it may be unknown with a reason.
+    const BESIDES: &[&str] = &[];
+
+    fn fields() -> impl Iterator<Item = &'static Field<Self>>;
+}
+
+impl Measured for Device {
+    const BESIDES: &[&str] = &["processes"];
+
+    fn fields() -> impl Iterator<Item = &'static Field<Self>> {
+        of_device()
+    }
+}
+
+impl Measured for Node {
+    fn fields() -> impl Iterator<Item = &'static Field<Self>> {
+        HOST.iter()
+    }
+}
+
+impl Measured for Usage {
+    fn fields() -> impl Iterator<Item = &'static Field<Self>> {
+        PROCESS.iter()
+    }
+}
+
+impl Measured for JobAt {
+    fn fields() -> impl Iterator<Item = &'static Field<Self>> {
+        JOB.iter()
+    }
+}
+
+/// All metrics of something, and why some are unknown.
+pub(super) struct Metrics<'a, S: Measured> {
+    pub(super) of: Cow<'a, S>,
+    /// One of [`Measured::BESIDES`], where it is unknown.
+    pub(super) besides: Option<(&'static str, Reason)>,
+}
+
+impl<'a, S: Measured> Metrics<'a, S> {
+    pub(super) fn of(subject: &'a S) -> Self {
+        Self { of: Cow::Borrowed(subject), besides: None }
+    }
+
+    /// Writes each field by its id, and why the unknown ones are unknown.
+    pub(super) fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        let mut unknown: BTreeMap<&str, &str> =
+            self.besides.into_iter().map(|(key, why)| (key, why.text())).collect();
+        for field in S::fields() {
+            match (field.read)(&self.of) {
+                Value::Unknown(reason) => {
+                    unknown.insert(field.id, reason.text());
+                    map.serialize_entry(field.id, &())?;
+                }
+                Value::Number(number) => map.serialize_entry(field.id, &number)?,
+                Value::Whole(number) => map.serialize_entry(field.id, &number)?,
+                Value::Text(text) => map.serialize_entry(field.id, &*text)?,
+                Value::Flag(flag) => map.serialize_entry(field.id, &flag)?,
+            }
+        }
+        map.serialize_entry("unknown", &unknown)
+    }
+
+    pub(super) fn keys() -> Vec<Key> {
+        let ids = S::fields().map(|field| field.id).chain(S::BESIDES.iter().copied()).collect();
+        let reasons = Key {
+            name: "unknown",
+            about: "why metrics that are null are not known".to_owned(),
+            unit: "",
+            shape: Shape::Reasons(ids),
+        };
+        let metric = |field: &Field<S>| Key {
+            name: field.id,
+            about: field.help.to_owned(),
+            unit: field.unit(),
+            shape: Shape::Maybe(Box::new(Shape::Metric(field.kind))),
+        };
+        S::fields().map(metric).chain([reasons]).collect()
+    }
+}
+
+/// The version of the snapshot's shape.
+pub(super) struct Version;
+
+impl Version {
+    const NUMBER: u32 = 1;
+}
+
+impl Serialize for Version {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(Self::NUMBER)
+    }
+}
+
+impl Shaped for Version {
+    fn shape(_: &mut Objects) -> Shape {
+        Shape::Only(Self::NUMBER)
+    }
+}
+
+/// A moment, as RFC 3339 writes it.
+#[derive(serde::Serialize)]
+#[serde(transparent)]
+pub(super) struct Moment(pub(super) String);
+
+macro_rules! plain {
+    ($($type:ty => $kind:ident,)*) => {
+        $(impl Shaped for $type {
+            fn shape(_: &mut Objects) -> Shape {
+                Shape::Metric(Kind::$kind)
+            }
+        })*
+    };
+}
+
+plain! {
+    &str => Text,
+    String => Text,
+    Moment => Moment,
+    bool => Flag,
+    u8 => Whole,
+    u32 => Whole,
+    u64 => Whole,
+    usize => Whole,
+    f32 => Number,
+    f64 => Number,
+}
+
+impl<T: Shaped> Shaped for Option<T> {
+    fn shape(objects: &mut Objects) -> Shape {
+        Shape::Maybe(Box::new(T::shape(objects)))
+    }
+}
+
+impl<T: Shaped> Shaped for Vec<T> {
+    fn shape(objects: &mut Objects) -> Shape {
+        Shape::List(Box::new(T::shape(objects)))
+    }
+}
+
+struct Schema {
+    top: Shape,
+    objects: Objects,
+}
+
+impl Serialize for Schema {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("$schema", "https://json-schema.org/draft/2020-12/schema")?;
+        map.serialize_entry("title", "gtop --json")?;
+        self.top.write(&mut map)?;
+        map.serialize_entry("$defs", &self.objects.0)?;
+        map.end()
+    }
+}
+
+impl Serialize for Object {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let names: Vec<&str> = self.keys.iter().map(|key| key.name).collect();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("description", &self.about)?;
+        map.serialize_entry("type", "object")?;
+        map.serialize_entry("properties", &Properties(&self.keys))?;
+        map.serialize_entry("required", &names)?;
+        map.serialize_entry("additionalProperties", &false)?;
+        map.end()
+    }
+}
+
+struct Properties<'a>(&'a [Key]);
+
+impl Serialize for Properties<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|key| (key.name, key)))
+    }
+}
+
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("description", &self.about)?;
+        if !self.unit.is_empty() {
+            map.serialize_entry("unit", self.unit)?;
+        }
+        self.shape.write(&mut map)?;
+        map.end()
+    }
+}
+
+impl Serialize for Shape {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.write(&mut map)?;
+        map.end()
+    }
+}
+
+impl Shape {
+    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        match self {
+            Self::Metric(kind) => metric(map, *kind, false),
+            Self::Only(number) => map.serialize_entry("const", number),
+            Self::Maybe(shape) => match &**shape {
+                Self::Metric(kind) => metric(map, *kind, true),
+                Self::List(items) => {
+                    map.serialize_entry("type", &["array", "null"])?;
+                    map.serialize_entry("items", items)
+                }
+                shape @ (Self::Only(_)
+                | Self::Maybe(_)
+                | Self::Either(_)
+                | Self::Object(_)
+                | Self::Reasons(_)) => {
+                    map.serialize_entry("anyOf", &(shape, json!({"type": "null"})))
+                }
+            },
+            Self::List(items) => {
+                map.serialize_entry("type", "array")?;
+                map.serialize_entry("items", items)
+            }
+            Self::Either(shapes) => map.serialize_entry("anyOf", shapes),
+            Self::Object(name) => map.serialize_entry("$ref", &format!("#/$defs/{name}")),
+            Self::Reasons(ids) => {
+                map.serialize_entry("type", "object")?;
+                map.serialize_entry("propertyNames", &json!({"enum": ids}))?;
+                map.serialize_entry("additionalProperties", &json!({"type": "string"}))
+            }
+        }
+    }
+}
+
+fn metric<M: SerializeMap>(map: &mut M, kind: Kind, is_nullable: bool) -> Result<(), M::Error> {
+    let name = match kind {
+        Kind::Number | Kind::Share => "number",
+        Kind::Whole => "integer",
+        Kind::Text | Kind::Moment => "string",
+        Kind::Flag => "boolean",
+    };
+    if is_nullable {
+        map.serialize_entry("type", &[name, "null"])?;
+    } else {
+        map.serialize_entry("type", name)?;
+    }
+    match kind {
+        Kind::Share => {
+            map.serialize_entry("minimum", &0)?;
+            map.serialize_entry("maximum", &100)
+        }
+        Kind::Whole => map.serialize_entry("minimum", &0),
+        Kind::Moment => map.serialize_entry("format", "date-time"),
+        Kind::Number | Kind::Text | Kind::Flag => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::export::write_json;
+    use crate::fleet::Fleet;
+    use crate::model::NodeName;
+    use crate::time::Timestamp;
+    use serde_json::Value as Json;
+
+    fn schema() -> Json {
+        let mut text = Vec::new();
+        write_json_schema(&mut text).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    }
+
+    fn check_fields<S: Measured>(schema: &Json, object: &str) {
+        let properties = &schema["$defs"][object]["properties"];
+        for field in S::fields() {
+            let types = &properties[field.id]["type"];
+            assert_eq!(types[1], "null", "{} of {object}", field.id);
+            assert_eq!(properties[field.id]["description"], field.help);
+        }
+        let named = properties["unknown"]["propertyNames"]["enum"].as_array().unwrap();
+        assert_eq!(named.len(), S::fields().count() + S::BESIDES.len());
+    }
+
+    #[test]
+    fn every_field_stands_in_the_schema() {
+        let schema = schema();
+        check_fields::<Device>(&schema, "device");
+        check_fields::<Node>(&schema, "host");
+        check_fields::<Usage>(&schema, "process");
+        check_fields::<JobAt>(&schema, "job");
+        let power = &schema["$defs"]["device"]["properties"]["power_watts"];
+        assert_eq!((&power["type"], &power["unit"]), (&json!(["number", "null"]), &json!("W")));
+        let share = &schema["$defs"]["device"]["properties"]["fan_percent"];
+        assert_eq!((&share["minimum"], &share["maximum"]), (&json!(0), &json!(100)));
+    }
+
+    #[test]
+    fn every_object_is_described_and_has_all_its_keys() {
+        let schema = schema();
+        for (name, object) in schema["$defs"].as_object().unwrap() {
+            let required = object["required"].as_array().unwrap();
+            let properties = object["properties"].as_object().unwrap();
+            assert_eq!(object["additionalProperties"], false, "{name}");
+            assert!(required.iter().all(|key| properties.contains_key(key.as_str().unwrap())));
+            assert_eq!(required.len(), properties.len(), "{name}: a key stands there twice");
+            for (key, property) in properties {
+                let about = property["description"].as_str().unwrap();
+                assert!(!about.is_empty() && !about.ends_with('.'), "{key} of {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_that_has_said_nothing_has_all_keys() {
+        let node = Node::new(NodeName::new("gpu01").unwrap(), std::time::Duration::from_secs(60));
+        let fleet = Fleet::new([Arc::new(node)].into());
+        let mut text = Vec::new();
+        write_json(&mut text, &fleet, Timestamp::default(), "test").unwrap();
+        let snapshot: Json = serde_json::from_slice(&text).unwrap();
+        let schema = schema();
+        for (object, value) in [
+            ("snapshot", &snapshot),
+            ("node", &snapshot["nodes"][0]),
+            ("host", &snapshot["nodes"][0]["host"]),
+        ] {
+            let keys: Vec<_> = value.as_object().unwrap().keys().collect();
+            let known: Vec<_> =
+                schema["$defs"][object]["properties"].as_object().unwrap().keys().collect();
+            assert_eq!(keys, known, "{object}");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Who has which device of a node: jobs by what their scheduler says and by their processes, users
+//! by both.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::fleet::{Node, at_places, places_around};
+use crate::model::{Allocation, Allotment, Bytes, Job, JobId, JobList, NodeName, ProcessStatics};
+use crate::view::picture::Picture;
+
+/// Memory from which a process holds a device, in bytes; below are contexts and leftovers.
+const HELD_BYTES: u64 = 256 << 20;
+
+/// Where the jobs of a list stand; worked out once a list.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Roll {
+    list: Option<Arc<JobList>>,
+    /// Of each node, the places of its jobs in the list, and of its allocations in these.
+    by_node: BTreeMap<NodeName, Vec<(usize, usize)>>,
+    by_id: BTreeMap<JobId, usize>,
+}
+
+/// Who has one device.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Claim {
+    /// The jobs, in the order they were met.
+    pub(super) jobs: Vec<JobId>,
+    /// The users.
+    pub(super) users: Vec<Arc<str>>,
+    /// A job was given it, or processes hold memory worth the name.
+    pub(super) is_held: bool,
+    /// A process uses it.
+    pub(super) is_used: bool,
+    /// It is not known who uses it.
+    pub(super) is_unsaid: bool,
+}
+
+/// Who has what on one node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Claims {
+    /// Position by position of the node's devices; slices count with their device.
+    pub(super) devices: Vec<Claim>,
+    /// Jobs and users on the node, whether it is known where or not.
+    pub(super) whole: Claim,
+}
+
+impl Roll {
+    /// Takes the jobs of a picture.
+    pub(super) fn settle(&mut self, picture: &Picture) {
+        let list = picture.fleet.jobs.as_ref();
+        let is_same = match (&self.list, list) {
+            (Some(own), Some(list)) => Arc::ptr_eq(own, list),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        if is_same {
+            return;
+        }
+        *self = Self { list: list.cloned(), ..Self::default() };
+        for (place, job) in list.iter().flat_map(|list| &list.jobs).enumerate() {
+            self.by_id.insert(job.id.clone(), place);
+            if let Some(lasting) = &job.lasting_id {
+                self.by_id.insert(lasting.clone(), place);
+            }
+            for (own, allocation) in job.allocations.iter().enumerate() {
+                self.by_node.entry(allocation.node.clone()).or_default().push((place, own));
+            }
+        }
+    }
+
+    /// Returns what is known of a job.
+    pub(super) fn job(&self, id: &JobId) -> Option<&Job> {
+        self.at(*self.by_id.get(id)?)
+    }
+
+    fn at(&self, place: usize) -> Option<&Job> {
+        self.list.as_ref()?.jobs.get(place)
+    }
+
+    /// Returns what a node was given to jobs for.
+    fn given(&self, node: &Node) -> impl Iterator<Item = (&Job, &Allocation)> {
+        let places = self.by_node.get(&node.name).into_iter().flatten();
+        places.filter_map(|(job, own)| {
+            let job = self.at(*job)?;
+            Some((job, job.allocations.get(*own)?))
+        })
+    }
+
+    /// Returns how people call a job: its number and name.
+    pub(super) fn name(&self, id: &JobId) -> String {
+        match self.job(id) {
+            Some(job) => format!("{} {}", job.shown_id, job.name),
+            None => id.to_string(),
+        }
+    }
+
+    /// Finds out who has what on a node.
+    pub(super) fn claims(&self, node: &Node) -> Claims {
+        let mut claims =
+            Claims { devices: vec![Claim::default(); node.devices.len()], ..Claims::default() };
+        let mut held = vec![Held::default(); node.devices.len()];
+        for used in node.uses.iter() {
+            let statics = statics(node, used.pid);
+            let job = statics.and_then(|statics| statics.job.as_ref()).map(|id| {
+                // A lasting name and a number may mean one job.
+                self.job(id).map_or(id, |job| &job.id)
+            });
+            let user = statics.and_then(|statics| statics.user.known());
+            claims.whole.add(job, user);
+            let Some(at) = whole_device(node, &used.device) else { continue };
+            if let (Some(claim), Some(held)) = (claims.devices.get_mut(at), held.get_mut(at)) {
+                claim.add(job, user);
+                held.add(used.memory.get());
+            }
+        }
+        let around = self.given(node).find_map(|(job, given)| places_around(node, job, given));
+        for (job, given) in self.given(node) {
+            claims.whole.add(Some(&job.id), Some(&job.user));
+            let Allotment::Places(places) = &given.devices else { continue };
+            for uuid in at_places(node, places, around).into_iter().flatten() {
+                let claim = whole_device(node, &uuid).and_then(|at| claims.devices.get_mut(at));
+                if let Some(claim) = claim {
+                    claim.add(Some(&job.id), Some(&job.user));
+                    claim.is_held = true;
+                }
+            }
+        }
+        let devices = node.devices.iter().zip(held).zip(&mut claims.devices);
+        for (place, ((device, held), claim)) in devices.enumerate() {
+            let is_open = device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true));
+            claim.is_held |= held.is_worth() || is_open;
+            claim.is_used = held.is_some || is_open;
+            claim.is_unsaid = claim.users.is_empty()
+                && (claim.is_used || node.why_users_unknown(place).is_some());
+        }
+        claims
+    }
+}
+
+impl Claim {
+    fn add(&mut self, job: Option<&JobId>, user: Option<&Arc<str>>) {
+        if let Some(job) = job.filter(|job| !self.jobs.contains(job)) {
+            self.jobs.push(job.clone());
+        }
+        if let Some(user) = user.filter(|user| !self.users.contains(user)) {
+            self.users.push(Arc::clone(user));
+        }
+    }
+}
+
+/// What processes hold of a device.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    is_some: bool,
+    is_unknown: bool,
+    bytes: u64,
+}
+
+impl Held {
+    fn add(&mut self, memory: Option<Bytes>) {
+        self.is_some = true;
+        self.is_unknown |= memory.is_none();
+        self.bytes = self.bytes.saturating_add(memory.map_or(0, |bytes| bytes.0));
+    }
+
+    fn is_worth(self) -> bool {
+        self.is_some && (self.is_unknown || self.bytes >= HELD_BYTES)
+    }
+}
+
+fn statics(node: &Node, pid: u32) -> Option<&ProcessStatics> {
+    let seen = node.process(pid).map(|process| &*process.statics);
+    seen.or_else(|| node.unseen(pid).map(|process| &process.statics))
+}
+
+/// Returns the position of a device, or of the one a slice is cut from.
+fn whole_device(node: &Node, uuid: &str) -> Option<usize> {
+    let at = |uuid: &str| node.devices.iter().position(|device| *device.uuid == *uuid);
+    let own = at(uuid)?;
+    match &node.devices.get(own)?.parent {
+        Some(parent) => at(parent),
+        None => Some(own),
+    }
+}
+
+/// Returns the positions of the devices that are no slices.
+pub(super) fn whole_devices(node: &Node) -> impl Iterator<Item = usize> {
+    let all = node.devices.iter().enumerate();
+    all.filter(|(_, device)| device.parent.is_none()).map(|(place, _)| place)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::{Fleet, Process};
+    use crate::model::{Device, DeviceUse, ProcessKey, Reading};
+    use crate::time::Timestamp;
+
+    /// Two devices, the second cut into one slice; a process of bob's on the slice.
+    fn node(memory: Option<u64>) -> Node {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        let device = |uuid: &str, parent: Option<&str>| Device {
+            uuid: uuid.into(),
+            parent: parent.map(Into::into),
+            ..Device::default()
+        };
+        node.devices = vec![device("a", None), device("b", None), device("b1", Some("b"))];
+        node.uses = [DeviceUse {
+            device: "b1".into(),
+            pid: 7,
+            memory: memory.map_or_else(Reading::default, |mib| Reading::Known(Bytes(mib << 20))),
+            ..DeviceUse::default()
+        }]
+        .into();
+        let statics = ProcessStatics {
+            user: Reading::Known("bob".into()),
+            job: JobId::new("9"),
+            ..ProcessStatics::default()
+        };
+        let key = ProcessKey { pid: 7, start_ticks: 1 };
+        node.processes = [Process { key, statics: Arc::new(statics), ..Process::default() }].into();
+        node
+    }
+
+    fn picture(node: &Node, devices: Allotment) -> Picture {
+        let allocation = Allocation { node: node.name.clone(), devices };
+        let job = Job { allocations: [allocation].into(), ..Job::example("11") };
+        let list = JobList { jobs: vec![job], ..JobList::default() };
+        let fleet = Fleet::new(vec![Arc::new(node.clone())].into());
+        let fleet = Fleet { jobs: Some(Arc::new(list)), ..fleet };
+        Picture::new(fleet, Timestamp::default())
+    }
+
+    fn told(node: &Node, devices: Allotment) -> Vec<String> {
+        let mut roll = Roll::default();
+        roll.settle(&picture(node, devices));
+        let claims = roll.claims(node);
+        let tell = |claim: &Claim| {
+            let jobs: Vec<_> = claim.jobs.iter().map(JobId::as_str).collect();
+            let held = if claim.is_held { " held" } else { "" };
+            format!("{} {}{held}", jobs.join(","), claim.users.join(","))
+        };
+        claims.devices.iter().chain([&claims.whole]).map(tell).collect()
+    }
+
+    #[test]
+    fn a_slice_counts_with_its_device_and_a_job_has_what_it_was_given() {
+        assert_eq!(
+            told(&node(Some(900)), Allotment::Places([0].into())),
+            ["11 alice held", "9 bob held", " ", "9,11 bob,alice"]
+        );
+        assert_eq!(
+            told(&node(Some(900)), Allotment::Unsaid),
+            [" ", "9 bob held", " ", "9,11 bob,alice"]
+        );
+    }
+
+    #[test]
+    fn a_small_leftover_holds_nothing_and_an_unknown_amount_does() {
+        for (memory, held) in [(Some(10), "9 bob"), (Some(256), "9 bob held"), (None, "9 bob held")]
+        {
+            assert_eq!(told(&node(memory), Allotment::Nothing)[1], held, "{memory:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_that_the_list_has_goes_by_its_name() {
+        let node = node(None);
+        let mut roll = Roll::default();
+        assert_eq!(roll.name(&JobId::new("11").unwrap()), "11");
+        roll.settle(&picture(&node, Allotment::Unsaid));
+        assert_eq!(roll.name(&JobId::new("11").unwrap()), "11 x");
+        roll.settle(&Picture::default());
+        assert!(roll.job(&JobId::new("11").unwrap()).is_none());
+    }
+}

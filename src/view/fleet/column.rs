@@ -1,0 +1,243 @@
+//! By which columns rows may be sorted, and how.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::fleet::{Node, Totals};
+use crate::model::{Celsius, Device, Percent, Watts};
+use crate::view::Scene;
+use crate::view::condition::Standing;
+use crate::view::fleet::claim::Roll;
+use crate::view::fleet::plan::{Group, Member};
+use crate::view::line::Tone;
+use crate::view::order::{Order, Sortable};
+use crate::view::picture::Picture;
+
+/// A device below this share does nothing worth the name.
+pub(super) const ACTIVE_PERCENT: f32 = 5.0;
+
+/// The columns; `node` is the order in which nodes are watched.
+pub(crate) const COLUMNS: [Sortable; 11] = [
+    Sortable { name: "node", letter: 'n', label: "node" },
+    Sortable { name: "job", letter: 'b', label: "job" },
+    Sortable { name: "user", letter: 's', label: "user" },
+    Sortable { name: "busy", letter: 'd', label: "devices that work" },
+    Sortable { name: "util", letter: 'u', label: "utilization" },
+    Sortable { name: "mem", letter: 'm', label: "device memory in use" },
+    Sortable { name: "power", letter: 'p', label: "power" },
+    Sortable { name: "temp", letter: 't', label: "hottest device" },
+    Sortable { name: "cpu", letter: 'c', label: "processors" },
+    Sortable { name: "age", letter: 'a', label: "age" },
+    Sortable { name: "note", letter: 'w', label: "what is wrong" },
+];
+
+/// What rows are compared by. What is not known comes last either way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Worth {
+    /// The largest first.
+    Number(i64),
+    /// In the order of the alphabet, numbers by their value.
+    Word(u64, Arc<str>),
+}
+
+/// Puts the nodes of each group in order, and the groups by their sums where the order is by one of
+/// these. What is equal keeps its order, so that rows do not change places for nothing.
+pub(super) fn sort(groups: &mut [Group], picture: &Picture, roll: &Roll, order: Order) {
+    for group in groups.iter_mut() {
+        if order.column == "node" {
+            if order.is_inverted {
+                group.members.reverse();
+            }
+            continue;
+        }
+        let members = std::mem::take(&mut group.members).into_iter();
+        let mut valued: Vec<(Option<Worth>, Member)> = members
+            .map(|member| {
+                let node = picture.fleet.nodes.get(member.place);
+                (node.and_then(|node| worth(picture, roll, node, &member, order.column)), member)
+            })
+            .collect();
+        valued.sort_by(|(one, _), (other, _)| compare(one.as_ref(), other.as_ref(), order));
+        group.members = valued.into_iter().map(|(_, member)| member).collect();
+    }
+    if matches!(order.column, "busy" | "util" | "mem" | "power") && groups.len() > 1 {
+        let total = |group: &mut Group| {
+            of_totals(&group.totals(&picture.fleet, picture.now), order.column).map(Worth::Number)
+        };
+        let mut places: Vec<(Option<Worth>, usize)> =
+            groups.iter_mut().enumerate().map(|(place, group)| (total(group), place)).collect();
+        places.sort_by(|(one, _), (other, _)| compare(one.as_ref(), other.as_ref(), order));
+        let mut sorted: Vec<Group> = Vec::with_capacity(groups.len());
+        for (_, place) in places {
+            sorted.extend(groups.get_mut(place).map(std::mem::take));
+        }
+        for (slot, group) in groups.iter_mut().zip(sorted) {
+            *slot = group;
+        }
+    } else if order.is_inverted {
+        groups.reverse();
+    }
+}
+
+/// Returns an arrow: up where values rise from row to row.
+pub(super) fn arrow(order: Order) -> char {
+    let is_rising = matches!(order.column, "node" | "job" | "user") != order.is_inverted;
+    if is_rising { '↑' } else { '↓' }
+}
+
+fn compare(one: Option<&Worth>, other: Option<&Worth>, order: Order) -> Ordering {
+    let turned = |ordering: Ordering| if order.is_inverted { ordering.reverse() } else { ordering };
+    match (one, other) {
+        (Some(Worth::Number(one)), Some(Worth::Number(other))) => turned(other.cmp(one)),
+        (Some(Worth::Word(one, text)), Some(Worth::Word(other, word))) => {
+            turned((one, text).cmp(&(other, word)))
+        }
+        (one, other) => one.is_none().cmp(&other.is_none()),
+    }
+}
+
+fn worth(
+    picture: &Picture,
+    roll: &Roll,
+    node: &Node,
+    member: &Member,
+    column: &str,
+) -> Option<Worth> {
+    let word = |text: &str| {
+        let number = text.parse().unwrap_or(u64::MAX);
+        Worth::Word(number, text.to_lowercase().into())
+    };
+    let number = match column {
+        "job" => return Some(word(roll.claims(node).whole.jobs.iter().min()?.as_str())),
+        "user" => return Some(word(roll.claims(node).whole.users.iter().min()?)),
+        "busy" | "util" | "mem" | "power" => {
+            of_totals(&Totals::of_part(node, member.devices.as_deref()), column)?
+        }
+        "temp" => rounded(hottest(node, member)?),
+        "cpu" => rounded(node.host.cpu.get()?.get()),
+        "age" => i64::try_from(picture.now.since(node.taken_at()?).as_secs()).ok()?,
+        "note" => i64::from(trouble(picture, node)?),
+        _ => return None,
+    };
+    Some(Worth::Number(number))
+}
+
+fn of_totals(totals: &Totals, column: &str) -> Option<i64> {
+    match column {
+        "busy" => (totals.devices > 0).then(|| i64::try_from(totals.busy).unwrap_or(i64::MAX)),
+        "util" => totals.utilization.map(|share| rounded(share.get())),
+        "mem" => totals.memory_used.map(|bytes| i64::try_from(bytes.0 >> 30).unwrap_or(i64::MAX)),
+        "power" => totals.power.map(|watts| rounded(Watts::get(watts))),
+        _ => None,
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a float cast saturates, which is what we want"
+)]
+fn rounded(value: f32) -> i64 {
+    value.round() as i64
+}
+
+/// Returns the highest temperature of the devices that are meant.
+pub(super) fn hottest(node: &Node, member: &Member) -> Option<f32> {
+    let meant = node.devices.iter().enumerate().filter(|(place, _)| member.has(*place));
+    meant.filter_map(|(_, device)| device.temperature.get()).map(Celsius::get).reduce(f32::max)
+}
+
+/// Returns a temperature in the degrees somebody wants.
+pub(super) fn degrees(scene: Scene<'_>, celsius: f32) -> f32 {
+    if scene.taste.is_fahrenheit { celsius * 1.8 + 32.0 } else { celsius }
+}
+
+/// Says how bad it is; nothing when all is well.
+fn trouble(picture: &Picture, node: &Node) -> Option<u8> {
+    let is_bad = |device: &Device| device.fault.is_some();
+    match Standing::of(node, picture.now) {
+        Standing::Down => Some(9),
+        Standing::Stale(_) => Some(8),
+        _ if node.source_fault().is_some() || node.devices.iter().any(is_bad) => Some(7),
+        Standing::Fresh => {
+            let flags = node.devices.iter().flat_map(crate::view::condition::flags);
+            flags.map(|(_, tone)| if tone == Tone::Bad { 6 } else { 5 }).max()
+        }
+        Standing::Waiting | Standing::Opening(_) | Standing::Starting => Some(1),
+    }
+}
+
+/// Returns a share as a plain number.
+pub(super) fn plain(share: Option<Percent>) -> Option<f32> {
+    share.map(Percent::get)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::Fleet;
+    use crate::model::{NodeName, Reading};
+    use crate::time::Timestamp;
+
+    /// Nodes with one device each of this load and heat.
+    fn picture(nodes: &[(&str, Option<f32>, f32)]) -> Picture {
+        let node = |(name, load, heat): &(&str, Option<f32>, f32)| {
+            let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+            node.devices = vec![Device {
+                uuid: (*name).into(),
+                utilization: load
+                    .map_or_else(Reading::default, |load| Reading::judged(Percent::new(load))),
+                temperature: Reading::judged(Celsius::new(*heat)),
+                ..Device::default()
+            }];
+            Arc::new(node)
+        };
+        let nodes: Vec<_> = nodes.iter().map(node).collect();
+        Picture::new(Fleet::new(nodes.into()), Timestamp::default())
+    }
+
+    fn sorted(picture: &Picture, column: &'static str, is_inverted: bool) -> String {
+        let members = (0..picture.fleet.nodes.len()).map(Member::whole).collect();
+        let mut groups = [Group { members, ..Group::default() }];
+        sort(&mut groups, picture, &Roll::default(), Order { column, is_inverted });
+        let name = |member: &Member| picture.fleet.nodes[member.place].name.to_string();
+        groups[0].members.iter().map(name).collect()
+    }
+
+    #[test]
+    fn the_largest_comes_first_and_what_is_unknown_last_either_way() {
+        let picture = picture(&[
+            ("a", Some(10.0), 50.0),
+            ("b", None, 90.0),
+            ("c", Some(95.0), 50.0),
+            ("d", Some(10.2), 20.0),
+        ]);
+        for (column, usual, inverted) in [
+            ("node", "abcd", "dcba"),
+            ("util", "cadb", "adcb"),
+            ("temp", "bacd", "dacb"),
+            ("cpu", "abcd", "abcd"),
+            ("job", "abcd", "abcd"),
+        ] {
+            assert_eq!(sorted(&picture, column, false), usual, "{column}");
+            assert_eq!(sorted(&picture, column, true), inverted, "{column}");
+        }
+    }
+
+    #[test]
+    fn numbers_in_words_go_by_their_value() {
+        let number = |number, text: &str| Some(Worth::Word(number, text.into()));
+        let order = Order::by("job");
+        let (nine, eleven) = (number(9, "9"), number(11, "11"));
+        assert_eq!(compare(nine.as_ref(), eleven.as_ref(), order), Ordering::Less);
+    }
+
+    #[test]
+    fn every_column_has_a_letter_of_its_own_that_the_menu_does_not_need() {
+        let mut letters: Vec<char> = COLUMNS.iter().map(|column| column.letter).collect();
+        letters.sort_unstable();
+        assert!(letters.windows(2).all(|two| two[0] != two[1]));
+        assert!(!letters.iter().any(|letter| "jkq".contains(*letter)));
+    }
+}

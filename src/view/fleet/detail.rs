@@ -1,0 +1,116 @@
+//! A line or two about the device under the cursor of the heat map.
+
+use crate::fleet::Node;
+use crate::model::{Celsius, Device, Percent, Watts};
+use crate::view::Scene;
+use crate::view::condition::{Standing, flags, label, notes};
+use crate::view::fleet::Place;
+use crate::view::fleet::column::degrees;
+use crate::view::fleet::grouping::model;
+use crate::view::fleet::idle::{self, IN_VAIN};
+use crate::view::fleet::legend::unit_of_heat;
+use crate::view::fleet::plan::Member;
+use crate::view::fleet::remark::span;
+use crate::view::fleet::table;
+use crate::view::line::{Line, Tone, cut, flow};
+use crate::view::number::{memory_with_unit, or_unknown, percent, share};
+
+/// A longer name must leave room for what is known.
+const LONGEST_NAME: u16 = 40;
+
+/// Returns what is known of a device in a few lines; of the node where it shows none.
+pub(super) fn lines(
+    scene: Scene<'_>,
+    place: &Place,
+    (node, position): (&Node, Option<usize>),
+    (width, most): (u16, usize),
+) -> Vec<Line> {
+    let picture = scene.picture;
+    let found = position.and_then(|position| Some((position, node.devices.get(position)?)));
+    let Some((position, device)) = found else {
+        return vec![table::detail(picture, place, node, width)];
+    };
+    let claims = place.roll.claims(node);
+    let claim = claims.devices.get(position).cloned().unwrap_or_default();
+    let words = |words: Vec<String>| words.join(", ");
+    let mut parts: Vec<(String, Tone)> = Vec::new();
+    let standing = Standing::of(node, picture.now);
+    if !node.device_freshness(position, picture.now).is_fresh() || standing == Standing::Down {
+        parts.extend(notes(picture, node).into_iter().take(1));
+    }
+    let flags = flags(device);
+    parts.push((model(device).to_owned(), Tone::Plain));
+    parts.push((
+        or_unknown(share(device.utilization), |util| format!("{}%", percent(Some(util)))),
+        Tone::Plain,
+    ));
+    parts
+        .push((memory_with_unit(device.memory_used.get(), device.memory_total.get()), Tone::Plain));
+    parts.push((power(device), Tone::Plain));
+    let heat = device.temperature.get().map(Celsius::get);
+    let unit = unit_of_heat(scene);
+    let heat = or_unknown(heat, |celsius| format!("{:.0}{unit}", degrees(scene, celsius)));
+    parts.push((heat, Tone::Plain));
+    let users: Vec<String> = claim.users.iter().map(ToString::to_string).collect();
+    let jobs: Vec<String> = claim.jobs.iter().map(|job| place.roll.name(job)).collect();
+    match (users.is_empty(), claim.is_unsaid) {
+        (false, _) => parts.push((words(users), Tone::Plain)),
+        (true, true) => parts.push(("user not told".to_owned(), Tone::Faint)),
+        (true, false) => parts.push(("nobody's".to_owned(), Tone::Faint)),
+    }
+    if !jobs.is_empty() {
+        parts.push((format!("job {}", words(jobs)), Tone::Plain));
+    }
+    if let Some(idle) = idle::held(node, &claims, position, picture.now, IN_VAIN) {
+        parts.push((format!("held, idle {}", span(idle)), Tone::Warn));
+    }
+    if device.fault.is_some() {
+        parts.extend(flags);
+    } else {
+        parts.extend(throttle(device));
+        parts.extend(flags.into_iter().filter(|(words, _)| words.starts_with("ECC")));
+    }
+    let name = label(node, device);
+    parts.insert(
+        0,
+        (format!("{} · device {name}", cut(node.name.as_str(), LONGEST_NAME)), Tone::Strong),
+    );
+    let last = parts.len() - 1;
+    let parts = parts.into_iter().enumerate().map(|(place, (words, tone))| {
+        let line = Line::of(words, tone);
+        if place < last { line.text(" ·", Tone::Faint) } else { line }
+    });
+    flow(parts.collect(), 1, width, most)
+}
+
+fn power(device: &Device) -> String {
+    let drawn = device.power.get().map(Watts::get);
+    let Some(limit) = device.power_limit.get().map(Watts::get) else {
+        return or_unknown(drawn, |watts| format!("{watts:.0} W"));
+    };
+    let drawn = or_unknown(drawn, |watts| format!("{watts:.0}"));
+    format!("{drawn}/{limit:.0} W")
+}
+
+/// Why clocks are held down, and for how much of the time where that is counted.
+fn throttle(device: &Device) -> Option<(String, Tone)> {
+    let throttle = device.throttle.get()?;
+    let is_slowed =
+        throttle.is_thermal() || throttle.is_power_brake() || throttle.is_hardware_slowdown();
+    if !is_slowed {
+        // The power limit holds clocks down under every full load: no news.
+        return None;
+    }
+    let rates = device.rates.as_ref();
+    let share = rates.and_then(|rates| {
+        let all = [rates.held_thermal, rates.held_hardware_thermal, rates.held_power_brake];
+        all.into_iter().filter_map(|share| share.get().map(Percent::get)).reduce(f32::max)
+    });
+    let share = share.map_or_else(String::new, |share| format!(" {share:.0}% of the time"));
+    Some((format!("{}{share}", throttle.text()), Tone::Warn))
+}
+
+/// Returns the position of the device under a cursor, by its place among the cells of a member.
+pub(super) fn position(node: &Node, member: &Member, cell: usize) -> Option<usize> {
+    member.positions(node).get(cell).copied()
+}

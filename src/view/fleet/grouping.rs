@@ -1,0 +1,331 @@
+//! By what nodes and their devices stand together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::fleet::Node;
+use crate::model::{Device, JobId};
+use crate::nodeset;
+use crate::view::fleet::claim::{Roll, whole_devices};
+use crate::view::fleet::plan::{Group, Member};
+use crate::view::line::UNKNOWN;
+use crate::view::picture::Picture;
+
+/// By what rows stand together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Grouping {
+    /// All nodes in one list.
+    #[default]
+    None,
+    /// Blocks of nodes with like names.
+    Range,
+    /// The partition of their jobs.
+    Partition,
+    /// The job that has the device.
+    Job,
+    /// The user who has it.
+    User,
+    /// What kind of device it is.
+    Model,
+}
+
+/// The most blocks that nodes of like names are cut into.
+const BLOCKS: u64 = 32;
+/// The least numbers a block stands for.
+const BLOCK: u64 = 16;
+
+/// Where a group stands among others, and what it is known by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    /// A job's number; what belongs nowhere comes last.
+    rank: u64,
+    text: Arc<str>,
+}
+
+impl Grouping {
+    const ALL: [Self; 6] =
+        [Self::None, Self::Range, Self::Partition, Self::Job, Self::User, Self::Model];
+
+    /// Returns what rows stand together by, in a word or two.
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::None => "nothing",
+            Self::Range => "node name",
+            Self::Partition => "partition",
+            Self::Job => "job",
+            Self::User => "user",
+            Self::Model => "device model",
+        }
+    }
+
+    /// Goes to the next one that tells anything of this picture, or to the one before.
+    pub(super) fn turned(self, picture: &Picture, is_forward: bool) -> Self {
+        let is_told = |grouping: &Self| match grouping {
+            Self::Partition => picture.fleet.jobs.is_some(),
+            Self::Job => picture.fleet.jobs.is_some() || picture.shape.has_jobs,
+            Self::None | Self::Range | Self::User | Self::Model => true,
+        };
+        let all: Vec<Self> = Self::ALL.into_iter().filter(is_told).collect();
+        let at = all.iter().position(|one| *one == self).unwrap_or(0);
+        let to = if is_forward { at + 1 } else { at + all.len() - 1 } % all.len().max(1);
+        all.get(to).copied().unwrap_or_default()
+    }
+
+    /// Returns the groups of a picture, in the order of what they stand together by.
+    pub(super) fn groups(self, picture: &Picture, roll: &Roll) -> Vec<Group> {
+        match self {
+            Self::None => {
+                let members = picture.shown.iter().map(|place| Member::whole(*place)).collect();
+                vec![Group { members, ..Group::default() }]
+            }
+            Self::Range => ranges(picture),
+            Self::Partition | Self::Job | Self::User | Self::Model => self.by_device(picture, roll),
+        }
+    }
+
+    fn by_device(self, picture: &Picture, roll: &Roll) -> Vec<Group> {
+        let mut groups: BTreeMap<Key, Vec<Member>> = BTreeMap::new();
+        for place in &picture.shown {
+            let Some(node) = picture.fleet.nodes.get(*place) else { continue };
+            for (key, devices) in self.parts(node, roll) {
+                let is_whole = devices.len() == whole_devices(node).count();
+                let devices = (!is_whole).then(|| devices.into());
+                groups.entry(key).or_default().push(Member { place: *place, devices });
+            }
+        }
+        let group = |(key, members): (Key, Vec<Member>)| {
+            let (title, about) = self.title(&key, roll);
+            Group { key: key.text, title, about, members, ..Group::default() }
+        };
+        groups.into_iter().map(group).collect()
+    }
+
+    /// Returns the groups a node belongs to, each with the devices it has there.
+    fn parts(self, node: &Node, roll: &Roll) -> BTreeMap<Key, Vec<usize>> {
+        let mut parts: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
+        if self == Self::Model {
+            for place in whole_devices(node) {
+                let Some(device) = node.devices.get(place) else { continue };
+                let key = Key { rank: 0, text: model(device).into() };
+                parts.entry(key).or_default().push(place);
+            }
+        } else {
+            let claims = roll.claims(node);
+            for place in whole_devices(node) {
+                let Some(claim) = claims.devices.get(place) else { continue };
+                for key in self.keys(&claim.jobs, &claim.users, roll) {
+                    parts.entry(key).or_default().push(place);
+                }
+            }
+            // A job that does not say which devices it has is there all the same.
+            for key in self.keys(&claims.whole.jobs, &claims.whole.users, roll) {
+                if key.rank < u64::MAX || parts.is_empty() {
+                    parts.entry(key).or_default();
+                }
+            }
+        }
+        if parts.is_empty() {
+            parts.insert(Key::nothing(), Vec::new());
+        }
+        parts
+    }
+
+    /// Returns the groups of something that these have; one for what nobody has.
+    fn keys(self, jobs: &[JobId], users: &[Arc<str>], roll: &Roll) -> Vec<Key> {
+        let plain = |text: &Arc<str>| Key { rank: 0, text: Arc::clone(text) };
+        let mut keys: Vec<Key> = match self {
+            Self::Job => jobs.iter().map(Key::of_job).collect(),
+            Self::Partition => {
+                let known = jobs.iter().filter_map(|id| roll.job(id));
+                known.map(|job| plain(&job.partition)).collect()
+            }
+            Self::User => users.iter().map(plain).collect(),
+            Self::None | Self::Range | Self::Model => Vec::new(),
+        };
+        keys.sort();
+        keys.dedup();
+        if keys.is_empty() { vec![Key::nothing()] } else { keys }
+    }
+
+    /// Returns what a group is called, and what else there is to know.
+    fn title(self, key: &Key, roll: &Roll) -> (String, String) {
+        if key.rank == u64::MAX {
+            let title = match self {
+                Self::Job => "no job",
+                Self::User => "nobody",
+                Self::Partition => "no job's partition",
+                Self::Model => "no device known",
+                Self::None | Self::Range => UNKNOWN,
+            };
+            return (title.to_owned(), String::new());
+        }
+        let job = JobId::new(&key.text).filter(|_| self == Self::Job);
+        let Some(job) = job else { return (key.text.to_string(), String::new()) };
+        let about = roll
+            .job(&job)
+            .map_or_else(String::new, |job| format!("{} · {}", job.user, job.partition));
+        (roll.name(&job), about)
+    }
+}
+
+impl Key {
+    fn nothing() -> Self {
+        Self { rank: u64::MAX, text: "".into() }
+    }
+
+    fn of_job(id: &JobId) -> Self {
+        let number = id.as_str().parse::<u64>().unwrap_or(u64::MAX - 1);
+        Self { rank: number.min(u64::MAX - 1), text: id.as_str().into() }
+    }
+}
+
+/// Returns blocks of nodes whose names differ in their last number alone.
+fn ranges(picture: &Picture) -> Vec<Group> {
+    let names = picture
+        .shown
+        .iter()
+        .filter_map(|place| Some((*place, picture.fleet.nodes.get(*place)?.name.label())));
+    let mut stems: Vec<Stem<'_>> = Vec::new();
+    let mut known: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for (place, name) in names {
+        let (front, number, back) = split(name);
+        let at = *known.entry((front, back)).or_insert_with(|| {
+            stems.push(Stem { front, back, nodes: Vec::new() });
+            stems.len() - 1
+        });
+        if let Some(stem) = stems.get_mut(at) {
+            stem.nodes.push((number, place, name));
+        }
+    }
+    stems.iter().flat_map(Stem::groups).collect()
+}
+
+/// Names with the same text around their last number.
+struct Stem<'a> {
+    front: &'a str,
+    back: &'a str,
+    nodes: Vec<(u64, usize, &'a str)>,
+}
+
+impl Stem<'_> {
+    fn groups(&self) -> Vec<Group> {
+        let numbers = || self.nodes.iter().map(|(number, _, _)| *number);
+        let (first, last) = (numbers().min().unwrap_or(0).min(1), numbers().max().unwrap_or(0));
+        let mut size = BLOCK;
+        while (last - first) / size >= BLOCKS && size < u64::MAX / 2 {
+            size *= 2;
+        }
+        let mut blocks: BTreeMap<u64, (Vec<Member>, Vec<&str>)> = BTreeMap::new();
+        for (number, place, name) in &self.nodes {
+            let block = blocks.entry((number - first) / size).or_default();
+            block.0.push(Member::whole(*place));
+            block.1.push(name);
+        }
+        let group = |(block, (members, names)): (u64, (Vec<Member>, Vec<&str>))| Group {
+            key: format!("{} {block} {}", self.front, self.back).into(),
+            title: nodeset::fold(names),
+            members,
+            ..Group::default()
+        };
+        blocks.into_iter().map(group).collect()
+    }
+}
+
+/// Returns a device's model without the maker's name.
+pub(super) fn model(device: &Device) -> &str {
+    device.name.known().map_or(UNKNOWN, |name| name.trim_start_matches("NVIDIA "))
+}
+
+/// Takes a name apart around its last number; 0 where it has none.
+fn split(name: &str) -> (&str, u64, &str) {
+    let is_digit = |letter: char| letter.is_ascii_digit();
+    let Some(end) = name.rfind(is_digit).map(|last| last + 1) else { return (name, 0, "") };
+    let (head, back) = name.split_at(end);
+    let start = head.rfind(|letter| !is_digit(letter));
+    let start = start.map_or(0, |at| {
+        at + head.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
+    });
+    let (front, digits) = head.split_at(start);
+    match digits.parse() {
+        Ok(number) => (front, number, back),
+        Err(_) => (name, 0, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::Fleet;
+    use crate::model::{NodeName, Reading};
+    use crate::time::Timestamp;
+
+    fn picture(names: impl IntoIterator<Item = String>) -> Picture {
+        let node =
+            |name: String| Arc::new(Node::new(NodeName::new(&name).unwrap(), Duration::ZERO));
+        let nodes: Vec<_> = names.into_iter().map(node).collect();
+        Picture::new(Fleet::new(nodes.into()), Timestamp::default())
+    }
+
+    fn titles(grouping: Grouping, picture: &Picture) -> Vec<String> {
+        let groups = grouping.groups(picture, &Roll::default());
+        groups.iter().map(|group| format!("{} {}", group.title, group.members.len())).collect()
+    }
+
+    #[test]
+    fn like_names_stand_in_blocks_of_numbers() {
+        let names = (1..=40).map(|number| format!("gpu{number:02}")).chain(["login".to_owned()]);
+        assert_eq!(
+            titles(Grouping::Range, &picture(names)),
+            ["gpu[01-16] 16", "gpu[17-32] 16", "gpu[33-40] 8", "login 1"]
+        );
+        let many = titles(Grouping::Range, &picture((0..5_000).map(|number| format!("n{number}"))));
+        assert_eq!((many.len(), many[0].as_str()), (20, "n[0-255] 256"));
+    }
+
+    #[test]
+    fn a_name_comes_apart_around_its_last_number() {
+        for (name, parts) in [
+            ("gpu01", ("gpu", 1, "")),
+            ("r1n07-ib", ("r1n", 7, "-ib")),
+            ("login", ("login", 0, "")),
+            ("12", ("", 12, "")),
+            ("é7", ("é", 7, "")),
+            ("x99999999999999999999999", ("x99999999999999999999999", 0, "")),
+            ("", ("", 0, "")),
+        ] {
+            assert_eq!(split(name), parts, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_node_with_two_kinds_of_device_stands_with_both() {
+        let mut mixed = Node::new(NodeName::new("a").unwrap(), Duration::ZERO);
+        let device = |name: &str| Device {
+            uuid: name.into(),
+            name: Reading::Known(name.into()),
+            ..Device::default()
+        };
+        mixed.devices = vec![device("A100"), device("H100"), device("H100")];
+        let nodes =
+            vec![Arc::new(mixed), Arc::new(Node::new(NodeName::new("b").unwrap(), Duration::ZERO))];
+        let picture = Picture::new(Fleet::new(nodes.into()), Timestamp::default());
+        let groups = Grouping::Model.groups(&picture, &Roll::default());
+        let told: Vec<_> = groups
+            .iter()
+            .map(|group| (group.title.as_str(), group.members[0].devices.as_deref()))
+            .collect();
+        assert_eq!(
+            told,
+            [("A100", Some(&[0][..])), ("H100", Some(&[1, 2][..])), ("no device known", None)]
+        );
+    }
+
+    #[test]
+    fn what_tells_nothing_is_passed_over() {
+        let picture = Picture::default();
+        assert_eq!(Grouping::Range.turned(&picture, true), Grouping::User);
+        assert_eq!(Grouping::None.turned(&picture, false), Grouping::Model);
+    }
+}

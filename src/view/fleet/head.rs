@@ -1,0 +1,139 @@
+//! The head of a group: what stands together, and its sums over fresh nodes.
+
+use crate::fleet::Totals;
+use crate::view::Scene;
+use crate::view::fleet::Place;
+use crate::view::fleet::layout::{Columns, MARK};
+use crate::view::fleet::plan::Group;
+use crate::view::fleet::table;
+use crate::view::header::power;
+use crate::view::line::{Line, Tone, cut, width_of};
+use crate::view::number::{memory_with_unit, percent};
+
+/// In fewer columns, a name leaves no room for anything else.
+const NARROW: u16 = 28;
+
+/// Returns the head as a row of the table, its sums in the columns of the nodes.
+pub(super) fn row(scene: Scene<'_>, place: &mut Place, group: usize, columns: &Columns) -> Line {
+    let picture = scene.picture;
+    let Some(group) = place.plan.groups.get_mut(group) else { return Line::new() };
+    let totals = group.totals(&picture.fleet, picture.now);
+    let Columns { gap, .. } = *columns;
+    let is_narrow = columns.front() < NARROW;
+    let line = sign(group).then(front(group, &totals, columns.front()));
+    let blank = vec![None; usize::from(columns.spark)];
+    let mut line = line.then(table::numbers(scene, &totals, columns, blank));
+    let rest = [columns.heat, columns.cpu, columns.age].into_iter().filter(|width| *width > 0);
+    for width in rest {
+        line = line.gap(gap + width);
+    }
+    if columns.note == 0 {
+        return line;
+    }
+    line = line.gap(gap);
+    if is_narrow {
+        line = line.text(nodes(group.members.len()), Tone::Plain);
+    }
+    let counts = counts(&totals);
+    if is_narrow && counts.width() > 0 {
+        line = line.text(" · ", Tone::Faint);
+    }
+    line.then(counts)
+}
+
+/// Returns the head as a line of the map, its sums as text.
+pub(super) fn line(scene: Scene<'_>, group: &mut Group, width: u16) -> Line {
+    let picture = scene.picture;
+    let totals = group.totals(&picture.fleet, picture.now);
+    let nodes = nodes(group.members.len());
+    let mut sums = Line::of(nodes, Tone::Plain);
+    let parts = [
+        totals.utilization.map(|share| format!("{:>3}%", percent(Some(share.get())))),
+        totals
+            .memory_total
+            .map(|_| steady(&memory_with_unit(totals.memory_used, totals.memory_total))),
+        totals.power_limit.map(|_| steady(&power(totals.power, totals.power_limit))),
+    ];
+    for part in parts.into_iter().flatten() {
+        sums = sums.gap(2).text(part, Tone::Plain);
+    }
+    let sums = sums.gap(2).then(counts(&totals));
+    let title = cut(&group.title, (width / 2).max(8));
+    let mut line = sign(group).text(title, Tone::Strong).gap(2);
+    let about = width_of(&group.about) + 2;
+    if about > 2 && line.width() + about + sums.width() <= width {
+        line = line.text(group.about.as_str(), Tone::Faint).gap(2);
+    }
+    line.then(sums)
+}
+
+/// Returns one line about a group that is selected.
+pub(super) fn detail(scene: Scene<'_>, group: &mut Group, width: u16) -> Line {
+    let hint = if group.is_folded { "  Space unfolds" } else { "  Space folds" };
+    let line = Line::of(group.title.as_str(), Tone::Strong).gap(2);
+    let about = group.about.clone();
+    let line = if about.is_empty() { line } else { line.text(about, Tone::Plain).gap(2) };
+    let picture = scene.picture;
+    let totals = group.totals(&picture.fleet, picture.now);
+    line.then(counts(&totals)).text(hint, Tone::Faint).cut(width)
+}
+
+/// Pads the first part of `used/total unit` to the width of the second: a sum must not move the next.
+fn steady(pair: &str) -> String {
+    let total = pair.split_once('/').map_or(0, |(_, rest)| rest.find(' ').unwrap_or(rest.len()));
+    let used = pair.find('/').unwrap_or(0);
+    format!("{}{pair}", " ".repeat(total.saturating_sub(used)))
+}
+
+fn sign(group: &Group) -> Line {
+    Line::of(if group.is_folded { "▸" } else { "▾" }, Tone::Accent).gap(MARK - 1)
+}
+
+fn nodes(count: usize) -> String {
+    if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") }
+}
+
+/// Its name, who and where, and how many nodes, in so many columns.
+fn front(group: &Group, totals: &Totals, width: u16) -> Line {
+    if width < NARROW {
+        return Line::new().left(&group.title, width, Tone::Strong);
+    }
+    let mut count = nodes(group.members.len());
+    if width >= 50 {
+        let word = if totals.devices == 1 { "device" } else { "devices" };
+        count = format!("{count} · {} {word}", totals.devices);
+    }
+    let count = Line::of(cut(&count, width), Tone::Plain);
+    let mut line = Line::of(group.title.as_str(), Tone::Strong);
+    if !group.about.is_empty() && line.width() + width_of(&group.about) + count.width() + 4 <= width
+    {
+        line = line.gap(2).text(group.about.as_str(), Tone::Faint);
+    }
+    line.against(count, width)
+}
+
+/// How the nodes and devices of a group stand, in words; what is zero goes without saying.
+fn counts(totals: &Totals) -> Line {
+    let parts = [
+        (totals.down, "down", Tone::Bad),
+        (totals.stale, "stale", Tone::Warn),
+        (totals.faulty, "broken", Tone::Bad),
+        (totals.busy, "busy", Tone::Plain),
+        (totals.held, "held", Tone::Plain),
+        (totals.free, "free", Tone::Faint),
+    ];
+    let digits = totals.devices.to_string().len();
+    let mut line = Line::new();
+    for (place, (count, word, tone)) in parts.into_iter().enumerate() {
+        if count == 0 {
+            continue;
+        }
+        if line.width() > 0 {
+            line = line.text(" · ", Tone::Faint);
+        }
+        // What changes every second keeps its width.
+        let digits = if place < 3 { 1 } else { digits };
+        line = line.text(format!("{count:>digits$} {word}"), tone);
+    }
+    line
+}

@@ -1,0 +1,205 @@
+//! For how long a device has done nothing, as far as its history reaches; and which device lags
+//! behind its peers.
+
+use std::time::Duration;
+
+use crate::fleet::{Metric, Node};
+use crate::time::Timestamp;
+use crate::view::fleet::claim::Claims;
+use crate::view::fleet::column::ACTIVE_PERCENT;
+use crate::view::number::share;
+
+/// Idle for so long, a device that somebody holds is held in vain.
+pub(super) const IN_VAIN: Duration = Duration::from_secs(15 * 60);
+/// Idle for less, it may just wait for its next batch.
+pub(super) const WAITING: Duration = Duration::from_secs(60);
+/// Peers that work less make no lagging.
+const PEERS_WORK: f32 = 50.0;
+/// How many peers there must be.
+const PEERS: usize = 2;
+/// Lagging for less is nothing.
+const LAGGING: Duration = Duration::from_secs(10);
+/// No sample for so many seconds, and nobody knows what happened before.
+const LONGEST_GAP: usize = 90;
+
+/// How long something has lasted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) span: Duration,
+    /// It may have lasted longer: nothing older is known.
+    pub(super) is_open: bool,
+}
+
+/// A device that lags behind its peers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Lag {
+    /// Its position.
+    pub(super) position: usize,
+    pub(super) percent: f32,
+    pub(super) lasting: Span,
+}
+
+/// Returns for how long a device has been below a share, looking back `reach` at most; nothing
+/// when it is not.
+pub(super) fn below(
+    node: &Node,
+    position: usize,
+    limit: f32,
+    now: Timestamp,
+    reach: Duration,
+) -> Option<Span> {
+    let device = node.devices.get(position)?;
+    share(device.utilization).filter(|now| *now < limit)?;
+    let count = usize::try_from(reach.as_secs()).unwrap_or(0);
+    let points = node.history.last(&device.uuid, Metric::Utilization, now, count);
+    let (mut lasted, mut gap, mut is_open) = (0, 0, true);
+    for (ago, point) in (1_u64..).zip(points.iter().rev()) {
+        match point {
+            Some(share) if *share < limit => (lasted, gap) = (ago, 0),
+            Some(_) => {
+                is_open = false;
+                break;
+            }
+            None => gap += 1,
+        }
+        if gap > LONGEST_GAP {
+            break;
+        }
+    }
+    Some(Span { span: Duration::from_secs(lasted), is_open })
+}
+
+/// Returns for how long a device that somebody holds has done nothing; nothing when it works, or
+/// nobody holds it, or it may just wait for its next batch.
+pub(super) fn held(
+    node: &Node,
+    claims: &Claims,
+    position: usize,
+    now: Timestamp,
+    reach: Duration,
+) -> Option<Span> {
+    claims.devices.get(position).filter(|claim| claim.is_held)?;
+    below(node, position, ACTIVE_PERCENT, now, reach).filter(|idle| idle.span >= WAITING)
+}
+
+/// Returns the device that lags furthest behind the others of its job; on a node without jobs,
+/// behind the others that are used.
+pub(super) fn lag(node: &Node, claims: &Claims, now: Timestamp) -> Option<Lag> {
+    let used = |position: usize| claims.devices.get(position).filter(|claim| claim.is_used);
+    let load = |position: usize| share(node.devices.get(position)?.utilization);
+    let mut lags = Vec::new();
+    for (position, device) in node.devices.iter().enumerate() {
+        let (Some(own), Some(percent)) = (used(position), load(position)) else { continue };
+        if device.fault.is_some() || percent >= PEERS_WORK {
+            continue;
+        }
+        let is_peer = |other: &usize| {
+            *other != position && used(*other).is_some_and(|claim| claim.jobs == own.jobs)
+        };
+        let mut peers: Vec<f32> =
+            (0..node.devices.len()).filter(is_peer).filter_map(load).collect();
+        peers.sort_by(f32::total_cmp);
+        let Some(middle) = peers.get(peers.len() / 2).copied() else { continue };
+        if peers.len() < PEERS || middle < PEERS_WORK || percent >= middle / 2.0 {
+            continue;
+        }
+        let reach = Duration::from_secs(900);
+        let lasting = below(node, position, middle / 2.0, now, reach);
+        if let Some(lasting) = lasting.filter(|lasting| lasting.span >= LAGGING) {
+            lags.push(Lag { position, percent, lasting });
+        }
+    }
+    lags.into_iter().min_by(|one, other| one.percent.total_cmp(&other.percent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Device, JobId, NodeName, Percent, Reading};
+    use crate::view::fleet::claim::Claim;
+
+    const NOW: Timestamp = Timestamp::from_micros(10_000_000_000);
+
+    /// A node whose devices have done this, second by second, the last now.
+    fn node(loads: &[&[Option<f32>]]) -> Node {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::from_secs(300));
+        for (index, points) in loads.iter().enumerate() {
+            let uuid: std::sync::Arc<str> = format!("GPU-{index}").into();
+            let last = points.iter().rev().find_map(|point| *point);
+            node.devices.push(Device {
+                uuid: std::sync::Arc::clone(&uuid),
+                utilization: last
+                    .map_or_else(Reading::default, |load| Reading::judged(Percent::new(load))),
+                ..Device::default()
+            });
+        }
+        let longest = loads.iter().map(|points| points.len()).max().unwrap_or(0);
+        for ago in (0..longest).rev() {
+            let at =
+                Timestamp::from_micros(NOW.as_micros() - i64::try_from(ago).unwrap() * 1_000_000);
+            for (device, points) in node.devices.iter().zip(loads) {
+                let point = points.len().checked_sub(ago + 1).and_then(|place| points[place]);
+                if let Some(share) = point.and_then(Percent::new) {
+                    node.history.record(&device.uuid, Metric::Utilization, at, share);
+                }
+            }
+        }
+        node
+    }
+
+    fn seconds(span: u64, is_open: bool) -> Span {
+        Span { span: Duration::from_secs(span), is_open }
+    }
+
+    fn held_by(jobs: &[&str]) -> Claims {
+        let claim = |job: &&str| Claim {
+            jobs: JobId::new(job).into_iter().collect(),
+            is_held: true,
+            is_used: true,
+            ..Claim::default()
+        };
+        Claims { devices: jobs.iter().map(claim).collect(), ..Claims::default() }
+    }
+
+    #[test]
+    fn idleness_lasts_since_the_last_work_or_as_long_as_is_known() {
+        let reach = Duration::from_secs(900);
+        let work = [vec![Some(80.0)], vec![Some(1.0); 20]].concat();
+        let gaps = [vec![Some(1.0)], vec![None; 9], vec![Some(2.0)]].concat();
+        for (points, found) in [
+            (vec![Some(0.0); 100], Some(seconds(100, true))),
+            (work, Some(seconds(20, false))),
+            (gaps, Some(seconds(11, true))),
+            (vec![Some(9.0)], None),
+            (vec![None], None),
+        ] {
+            let node = node(&[&points]);
+            assert_eq!(below(&node, 0, ACTIVE_PERCENT, NOW, reach), found, "{points:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_between_two_batches_is_not_held_in_vain() {
+        let reach = Duration::from_secs(900);
+        for (idle, is_held) in [(30, false), (70, true)] {
+            let node = node(&[&vec![Some(0.0); idle]]);
+            let found = held(&node, &held_by(&["1"]), 0, NOW, reach).is_some();
+            assert_eq!(found, is_held, "{idle}");
+            let nobody = Claims { devices: vec![Claim::default()], ..Claims::default() };
+            assert_eq!(held(&node, &nobody, 0, NOW, reach), None);
+        }
+    }
+
+    #[test]
+    fn one_that_does_far_less_than_the_others_of_its_job_lags() {
+        let busy = vec![Some(97.0); 40];
+        let slow = [vec![Some(90.0); 10], vec![Some(12.0); 30]].concat();
+        let node = node(&[&busy, &busy, &slow, &busy]);
+        let found = lag(&node, &held_by(&["1", "1", "1", "1"]), NOW);
+        let lasting = seconds(30, false);
+        assert_eq!(found, Some(Lag { position: 2, percent: 12.0, lasting }));
+        for (jobs, lags) in [(["1", "1", "2", "1"], None), (["1", "2", "2", "2"], Some(2))] {
+            assert_eq!(lag(&node, &held_by(&jobs), NOW).map(|lag| lag.position), lags);
+        }
+    }
+}

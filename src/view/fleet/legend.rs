@@ -1,0 +1,184 @@
+//! What the cells of the heat map mean.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::view::Scene;
+use crate::view::fleet::Place;
+use crate::view::fleet::cell::{FAULTY, HEAT, HELD, NOBODY, Quantity, SEVERAL, STALE, UNSAID};
+use crate::view::fleet::claim::{Claim, Roll, whole_devices};
+use crate::view::fleet::column::{self, COLUMNS, degrees};
+use crate::view::fleet::grouping::Grouping;
+use crate::view::line::{Line, Mark, Tone, flow};
+use crate::view::order::Order;
+use crate::view::picture::{Picture, Stamp};
+
+/// How many devices each of those has that letters stand for; the largest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    key: Option<(Stamp, Quantity)>,
+    of: Vec<(Arc<str>, usize)>,
+}
+
+impl Tally {
+    /// Counts once a picture.
+    pub(super) fn settle(&mut self, picture: &Picture, roll: &Roll, quantity: Quantity) {
+        let key = Some((picture.stamp(), quantity));
+        if self.key == key {
+            return;
+        }
+        self.key = key;
+        let mut counts: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+        let mut count = |name: &Arc<str>| match counts.get_mut(name) {
+            Some(count) => *count += 1,
+            None => {
+                counts.insert(Arc::clone(name), 1);
+            }
+        };
+        for node in picture.nodes() {
+            let claims = roll.claims(node);
+            let whole = whole_devices(node).filter_map(|position| claims.devices.get(position));
+            for claim in whole {
+                names(claim, quantity).iter().for_each(&mut count);
+            }
+        }
+        self.of = counts.into_iter().collect();
+        self.of.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    }
+
+    /// Returns everybody a letter stands for.
+    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.of.iter().map(|(name, _)| name)
+    }
+}
+
+fn names(claim: &Claim, quantity: Quantity) -> Vec<Arc<str>> {
+    match quantity {
+        Quantity::Owner => claim.users.clone(),
+        Quantity::Job => claim.jobs.iter().map(|job| job.as_str().into()).collect(),
+        Quantity::Utilization | Quantity::Memory | Quantity::Power | Quantity::Temperature => {
+            Vec::new()
+        }
+    }
+}
+
+/// Returns the lines over the map: what cells show, and what each of their signs means.
+pub(super) fn lines(scene: Scene<'_>, place: &Place, width: u16, height: usize) -> Vec<Line> {
+    let most = match height {
+        0..4 => 0,
+        4..10 => 1,
+        10..20 => 2,
+        _ => 3,
+    };
+    let mut lines = flow(signs(scene, place), 3, width, most.max(2) - 1);
+    if most > 1 {
+        lines.insert(0, choice(place, width));
+    }
+    lines.truncate(most);
+    if height >= 16 {
+        lines.push(Line::new());
+    }
+    lines
+}
+
+/// By what cells are shown and nodes stand together.
+fn choice(place: &Place, width: u16) -> Line {
+    let mut line = Line::of("by", Tone::Faint).gap(1);
+    for quantity in Quantity::ALL {
+        // The one that is shown is told by its brackets too: not every screen has colours.
+        line = if quantity == place.quantity {
+            line.text(format!("[{}]", quantity.label()), Tone::Accent)
+        } else {
+            line.gap(1).text(quantity.label(), Tone::Faint).gap(1)
+        };
+    }
+    let mut right = Line::new();
+    if place.order != Order::by("node") {
+        let column = COLUMNS.iter().find(|column| column.name == place.order.column);
+        let label = column.map_or("", |column| column.label);
+        let arrow = column::arrow(place.order);
+        right = right.text("sorted by ", Tone::Faint).text(format!("{label}{arrow}"), Tone::Plain);
+    }
+    if place.grouping != Grouping::None {
+        right = if right.width() > 0 { right.gap(3) } else { right };
+        let label = place.grouping.label();
+        right = right.text("grouped by ", Tone::Faint).text(label, Tone::Plain);
+    }
+    if line.width() + right.width() + 2 <= width {
+        line.against(right, width)
+    } else {
+        line.cut(width)
+    }
+}
+
+fn signs(scene: Scene<'_>, place: &Place) -> Vec<Line> {
+    let sign = |(mark, tone): (Mark, Tone), words: &str| {
+        Line::new().strip(vec![(mark, tone)], 1).text(format!(" {words}"), Tone::Faint)
+    };
+    let mut signs = Vec::new();
+    match place.quantity {
+        Quantity::Owner | Quantity::Job => {
+            signs.push(sign(NOBODY, "nobody").gap(2).then(sign(SEVERAL, "several")));
+            if place.quantity == Quantity::Owner {
+                signs.push(sign(UNSAID, "not told"));
+            }
+            signs.push(sign(STALE, "stale"));
+            signs.push(sign(FAULTY, "fault"));
+            for (name, count) in &place.tally.of {
+                let (letter, hue) = place.letters.of(name);
+                let called = called(place, name);
+                let line = Line::new()
+                    .strip(vec![(Mark::Letter(letter, hue), Tone::Plain)], 1)
+                    .text(format!(" {called}"), Tone::Plain)
+                    .text(format!(" {count}"), Tone::Faint);
+                signs.push(line);
+            }
+        }
+        quantity @ (Quantity::Utilization
+        | Quantity::Memory
+        | Quantity::Power
+        | Quantity::Temperature) => {
+            signs.push(scale(scene, quantity));
+            if quantity == Quantity::Utilization {
+                signs.push(sign(NOBODY, "idle").gap(2).then(sign(HELD, "idle-held")));
+            }
+            signs.push(sign(STALE, "stale"));
+            signs.push(sign(FAULTY, "fault"));
+        }
+    }
+    signs
+}
+
+fn called(place: &Place, name: &str) -> String {
+    let job = crate::model::JobId::new(name).filter(|_| place.quantity == Quantity::Job);
+    job.map_or_else(|| name.to_owned(), |job| place.roll.name(&job))
+}
+
+/// Five of the eight levels with their shares.
+fn scale(scene: Scene<'_>, quantity: Quantity) -> Line {
+    let mut line = Line::new();
+    for part in [6.25, 31.25, 56.25, 81.25, 100.0] {
+        let tone = quantity.tone(scene, part);
+        let shown = if quantity == Quantity::Temperature {
+            degrees(scene, HEAT.0 + quarter(part) / 100.0 * (HEAT.1 - HEAT.0))
+        } else {
+            quarter(part)
+        };
+        line = line
+            .strip(vec![(Mark::Level(part), tone)], 1)
+            .text(format!("={shown:.0} "), Tone::Faint);
+    }
+    let is_heat = quantity == Quantity::Temperature;
+    let unit = if is_heat { unit_of_heat(scene) } else { "%" };
+    line.text(unit, Tone::Faint)
+}
+
+/// Returns the unit of temperatures.
+pub(super) fn unit_of_heat(scene: Scene<'_>) -> &'static str {
+    if scene.taste.is_fahrenheit { " F" } else { "°" }
+}
+
+/// Returns the share at which a level begins.
+fn quarter(part: f32) -> f32 {
+    (part / 25.0).floor() * 25.0
+}

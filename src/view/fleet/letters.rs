@@ -1,0 +1,86 @@
+//! Which letter stands for whom; it stays the same while that one is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The letters there are, in the order they are given out.
+const ALL: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+/// Stands for everybody beyond them.
+const BEYOND: (char, u8) = ('#', 0);
+/// Colours to tell them apart by.
+const HUES: u8 = 6;
+
+/// Letters given out.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Letters {
+    /// Each with the number of its colour.
+    given: BTreeMap<Arc<str>, (char, u8)>,
+}
+
+impl Letters {
+    /// Keeps the letters of those who are there, and gives the others theirs: a letter of their own
+    /// name where one is free.
+    pub(super) fn settle<'a>(&mut self, names: impl IntoIterator<Item = &'a Arc<str>>) {
+        let names: BTreeSet<&Arc<str>> = names.into_iter().collect();
+        self.given.retain(|name, _| names.contains(name));
+        let mut taken: BTreeSet<char> = self.given.values().map(|(letter, _)| *letter).collect();
+        for name in names {
+            if self.given.contains_key(name) {
+                continue;
+            }
+            let own = name.chars().filter(char::is_ascii_alphabetic);
+            let own = own
+                .clone()
+                .map(|letter| letter.to_ascii_lowercase())
+                .chain(own.map(|letter| letter.to_ascii_uppercase()));
+            let free = own.chain(ALL.chars()).find(|letter| !taken.contains(letter));
+            if let Some(letter) = free {
+                taken.insert(letter);
+                let hue = self.rarest_hue();
+                self.given.insert(Arc::clone(name), (letter, hue));
+            }
+        }
+    }
+
+    /// Returns the letter of a name and the number of its colour.
+    pub(super) fn of(&self, name: &str) -> (char, u8) {
+        self.given.get(name).copied().unwrap_or(BEYOND)
+    }
+
+    fn rarest_hue(&self) -> u8 {
+        let count = |hue: &u8| self.given.values().filter(|(_, own)| own == hue).count();
+        (0..HUES).min_by_key(count).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(words: &[&str]) -> Vec<Arc<str>> {
+        words.iter().map(|word| Arc::from(*word)).collect()
+    }
+
+    fn letters(letters: &Letters, words: &[&str]) -> String {
+        words.iter().map(|word| letters.of(word).0).collect()
+    }
+
+    #[test]
+    fn a_letter_is_of_the_own_name_and_stays() {
+        let mut given = Letters::default();
+        given.settle(&names(&["alice", "adam", "bob"]));
+        assert_eq!(["adam", "alice", "bob"].map(|name| given.of(name).1), [0, 1, 2]);
+        assert_eq!(letters(&given, &["adam", "alice", "bob"]), "alb");
+        given.settle(&names(&["alice", "aaron", "ユーザー", "8421"]));
+        assert_eq!(letters(&given, &["alice", "aaron", "8421", "ユーザー", "bob"]), "lrab#");
+    }
+
+    #[test]
+    fn there_is_a_sign_for_those_beyond_the_letters() {
+        let many: Vec<Arc<str>> = (0..100).map(|number| format!("{number:03}").into()).collect();
+        let mut given = Letters::default();
+        given.settle(&many);
+        assert_eq!(given.of("061").0, '9');
+        assert_eq!(given.of("062").0, '#');
+    }
+}

@@ -1,0 +1,245 @@
+//! What the table and the map list, in order: groups, the nodes of each, and of each node the devices
+//! that belong there. Worked out once a picture.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::fleet::{Fleet, Node, Totals};
+use crate::model::NodeName;
+use crate::time::Timestamp;
+use crate::view::fleet::claim::{Roll, whole_devices};
+use crate::view::fleet::column;
+use crate::view::fleet::grouping::Grouping;
+use crate::view::order::Order;
+use crate::view::picture::{Picture, Stamp};
+
+/// Groups of nodes, and the rows they make.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    key: Option<(Stamp, Order, Grouping, u64)>,
+    /// The groups; exactly one without a name when rows do not stand in groups.
+    pub(super) groups: Vec<Group>,
+    /// The rows of the table.
+    pub(super) rows: Vec<Row>,
+    /// Rows stand in groups that have heads.
+    pub(super) is_grouped: bool,
+}
+
+/// Nodes that stand together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Group {
+    /// What it is known by from one picture to the next.
+    pub(super) key: Arc<str>,
+    /// What it is called.
+    pub(super) title: String,
+    /// What else there is to know.
+    pub(super) about: String,
+    /// Its nodes.
+    pub(super) members: Vec<Member>,
+    /// Only its head is shown.
+    pub(super) is_folded: bool,
+    /// Its sums, once they were asked for.
+    pub(super) totals: Option<Totals>,
+}
+
+/// A node in a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    /// Its place in the fleet.
+    pub(super) place: usize,
+    /// The positions of the devices that belong there; all when none are named.
+    pub(super) devices: Option<Arc<[usize]>>,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Row {
+    /// The head of a group.
+    Head(usize),
+    /// A node: its group, and its place there.
+    Node(usize, usize),
+}
+
+/// What decides over the rows besides the picture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish<'a> {
+    pub(super) order: Order,
+    pub(super) grouping: Grouping,
+    /// The groups that are folded.
+    pub(super) folded: &'a BTreeSet<Arc<str>>,
+    /// Counts how often that changed.
+    pub(super) folds: u64,
+}
+
+impl Member {
+    /// All of a node.
+    pub(super) fn whole(place: usize) -> Self {
+        Self { place, devices: None }
+    }
+
+    /// Says whether the device at this position belongs there.
+    pub(super) fn has(&self, position: usize) -> bool {
+        self.devices.as_ref().is_none_or(|devices| devices.contains(&position))
+    }
+
+    /// Returns the positions of its devices, slices left out.
+    pub(super) fn positions(&self, node: &Node) -> Vec<usize> {
+        whole_devices(node).filter(|position| self.has(*position)).collect()
+    }
+}
+
+impl Group {
+    /// Sums up its fresh nodes; once.
+    pub(super) fn totals(&mut self, fleet: &Fleet, now: Timestamp) -> Totals {
+        *self.totals.get_or_insert_with(|| {
+            let parts = self.members.iter().filter_map(|member| {
+                let node = fleet.nodes.get(member.place)?;
+                // A machine that is watched twice counts once.
+                let is_first = !fleet.same_as.contains_key(&node.name);
+                is_first.then(|| (&**node, member.devices.as_deref()))
+            });
+            Totals::over_parts(parts, now)
+        })
+    }
+
+    /// Returns where a node stands in it.
+    pub(super) fn position(&self, fleet: &Fleet, name: &NodeName) -> Option<usize> {
+        self.members
+            .iter()
+            .position(|member| fleet.nodes.get(member.place).is_some_and(|node| node.name == *name))
+    }
+}
+
+impl Plan {
+    /// Works everything out, unless that was done already.
+    pub(super) fn settle(&mut self, picture: &Picture, roll: &Roll, wish: Wish<'_>) {
+        let key = Some((picture.stamp(), wish.order, wish.grouping, wish.folds));
+        if self.key == key {
+            return;
+        }
+        self.key = key;
+        self.is_grouped = wish.grouping != Grouping::None;
+        self.groups = wish.grouping.groups(picture, roll);
+        column::sort(&mut self.groups, picture, roll, wish.order);
+        self.rows.clear();
+        for (place, group) in self.groups.iter_mut().enumerate() {
+            group.is_folded = self.is_grouped && wish.folded.contains(&group.key);
+            if self.is_grouped {
+                self.rows.push(Row::Head(place));
+            }
+            if !group.is_folded {
+                self.rows.extend((0..group.members.len()).map(|member| Row::Node(place, member)));
+            }
+        }
+    }
+
+    /// Returns the group and the member of a node: in the group of that name if it is there.
+    pub(super) fn find(
+        &self,
+        fleet: &Fleet,
+        group: Option<&str>,
+        name: &NodeName,
+    ) -> Option<(usize, usize)> {
+        let in_group = |at: usize| Some((at, self.groups.get(at)?.position(fleet, name)?));
+        let wished = group.and_then(|key| self.group(key)).and_then(in_group);
+        wished.or_else(|| (0..self.groups.len()).find_map(in_group))
+    }
+
+    /// Returns the place of a group.
+    pub(super) fn group(&self, key: &str) -> Option<usize> {
+        self.groups.iter().position(|group| *group.key == *key)
+    }
+
+    /// Returns a member of a group, and its node.
+    pub(super) fn member<'a>(
+        &self,
+        fleet: &'a Fleet,
+        group: usize,
+        member: usize,
+    ) -> Option<(&Member, &'a Arc<Node>)> {
+        let member = self.groups.get(group)?.members.get(member)?;
+        Some((member, fleet.nodes.get(member.place)?))
+    }
+
+    /// Returns the row of a member, or of its head when that hides it.
+    pub(super) fn row_of(&self, group: usize, member: usize) -> Option<usize> {
+        let head = self.row_of_head(group);
+        match self.groups.get(group) {
+            Some(known) if !known.is_folded => {
+                Some(head.map_or(0, |head| head + 1) + member).filter(|row| *row < self.rows.len())
+            }
+            Some(_) | None => head,
+        }
+    }
+
+    /// Returns the row of the head of a group.
+    pub(super) fn row_of_head(&self, group: usize) -> Option<usize> {
+        if !self.is_grouped {
+            return None;
+        }
+        let before = self.groups.iter().take(group);
+        Some(before.map(|one| 1 + if one.is_folded { 0 } else { one.members.len() }).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn picture(count: u32) -> Picture {
+        let node = |number: u32| {
+            let name = NodeName::new(&format!("gpu{number:03}")).unwrap();
+            Arc::new(Node::new(name, Duration::ZERO))
+        };
+        let nodes: Vec<_> = (1..=count).map(node).collect();
+        Picture::new(Fleet::new(nodes.into()), Timestamp::default())
+    }
+
+    fn plan(picture: &Picture, grouping: Grouping, folded: &[&str]) -> Plan {
+        let folded = folded.iter().map(|key| Arc::from(*key)).collect();
+        let order = Order::by("node");
+        let mut plan = Plan::default();
+        let wish = Wish { order, grouping, folded: &folded, folds: 0 };
+        plan.settle(picture, &Roll::default(), wish);
+        plan
+    }
+
+    #[test]
+    fn a_folded_group_is_one_row() {
+        let picture = picture(40);
+        let open = plan(&picture, Grouping::Range, &[]);
+        assert_eq!(open.rows.len(), 43);
+        let folded = plan(&picture, Grouping::Range, &["gpu 1 "]);
+        assert_eq!(folded.rows.len(), 27);
+        assert_eq!(folded.rows[17..19], [Row::Head(1), Row::Head(2)]);
+        for row in 0..folded.rows.len() {
+            let found = match folded.rows[row] {
+                Row::Head(group) => folded.row_of_head(group),
+                Row::Node(group, member) => folded.row_of(group, member),
+            };
+            assert_eq!(found, Some(row));
+        }
+        assert_eq!(folded.row_of(1, 5), Some(17));
+    }
+
+    #[test]
+    fn a_node_is_found_in_the_group_that_is_meant_or_anywhere() {
+        let picture = picture(40);
+        let plan = plan(&picture, Grouping::Range, &[]);
+        let name = NodeName::new("gpu020").unwrap();
+        for group in [Some("gpu 1 "), Some("gone"), None] {
+            assert_eq!(plan.find(&picture.fleet, group, &name), Some((1, 3)));
+        }
+        let other = NodeName::new("other").unwrap();
+        assert_eq!(plan.find(&picture.fleet, None, &other), None);
+    }
+
+    #[test]
+    fn an_empty_fleet_has_no_rows() {
+        for grouping in [Grouping::None, Grouping::Range, Grouping::Job, Grouping::Model] {
+            assert_eq!(plan(&Picture::default(), grouping, &[]).rows, []);
+        }
+    }
+}
