@@ -302,7 +302,12 @@ struct Viewer {
 
 impl Viewer {
     fn new(reader: FleetReader) -> Self {
-        let look = Look { theme: Theme::Dark, depth: Depth::Rich, glyphs: Glyphs::Unicode };
+        let look = Look {
+            theme: Theme::Dark,
+            depth: Depth::Rich,
+            glyphs: Glyphs::Unicode,
+            is_colorful: false,
+        };
         let area = Rect::new(0, 0, WIDTH, HEIGHT);
         Self {
             reader,

@@ -15,19 +15,19 @@ use crate::app::print::Printing;
 use crate::app::roster::PodSearch;
 use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
-use crate::cli::{self, Cli, Command, How, Paces};
+use crate::cli::{self, Cli, Command, ConfigDeed, How};
+use crate::config::{self, FileError, Places, Settings, Sources, Written};
 use crate::doctor::{Report, report_on_pod};
 use crate::export::write_json_schema;
 use crate::inventory::slurm::Whose;
 use crate::inventory::{InventoryError, PodError};
 use crate::time::Clock;
 use crate::transport::{Choice, ExecTemplate, Options, Reach, Target, TemplateError, Transport};
-use crate::tui::Look;
-use crate::view::Taste;
 
 mod demo;
 mod discover;
 mod doctor;
+mod dress;
 mod interview;
 mod limits;
 mod log;
@@ -70,7 +70,7 @@ impl Ending {
 }
 
 /// Does what was typed. Prints to `out`; complaints go to `err`.
-pub fn run(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
+pub fn run(cli: Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
     let ending = match start(cli, out, err) {
         Ok(ending) => ending,
         // Whoever reads us has read enough.
@@ -96,6 +96,12 @@ enum Failure {
     NoHost,
     #[error("--transport srun reaches nodes of jobs; add --slurm or --job ID")]
     NoJob,
+    #[error("{words} ({places})")]
+    Settings { words: &'static str, places: String },
+    #[error("there is no place for settings: neither XDG_CONFIG_HOME nor HOME is an absolute path")]
+    Homeless,
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error("cannot write the log {path}: {source}")]
     Log { path: String, source: io::Error },
     #[error(transparent)]
@@ -107,23 +113,46 @@ enum Failure {
 impl Failure {
     const fn code(&self) -> u8 {
         match self {
-            Self::Inventory(_) | Self::Template(_) | Self::NoHost | Self::NoJob => 2,
-            Self::Log { .. } | Self::Pod(_) | Self::Transport(_) | Self::Io(_) => 1,
+            Self::Inventory(_)
+            | Self::Template(_)
+            | Self::NoHost
+            | Self::NoJob
+            | Self::Settings { .. } => 2,
+            Self::Homeless
+            | Self::File(_)
+            | Self::Log { .. }
+            | Self::Pod(_)
+            | Self::Transport(_)
+            | Self::Io(_) => 1,
         }
     }
 }
 
-fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending, Failure> {
+fn start(mut cli: Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending, Failure> {
     match &cli.command {
         Some(Command::Man) => return Ok(cli::man(out).map(|()| Ending::Done)?),
         Some(Command::Completions { shell }) => {
             return Ok(cli::completions(*shell, out).map(|()| Ending::Done)?);
         }
-        Some(Command::Trust { .. } | Command::Doctor { .. }) | None => {}
+        Some(Command::Trust { .. } | Command::Doctor { .. } | Command::Config { .. }) | None => {}
     }
     if cli.output.json_schema {
         return Ok(write_json_schema(out).map(|()| Ending::Done)?);
     }
+    let (places, settings) = settings(&cli);
+    if let Some(Command::Config { deed }) = cli.command {
+        return configure(deed, places.as_ref(), &settings, out);
+    }
+    cli.settle(&settings);
+    if let Some(words) = cli.disagreement() {
+        let named = ["transport", "exec", "ssh-binary"].map(|name| {
+            let is_said = settings.place(name) != "default";
+            is_said.then(|| format!("{name}: {}", settings.place(name)))
+        });
+        let places = named.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        return Err(Failure::Settings { words, places });
+    }
+    let cli = &cli;
     let files = limits::raise();
     let clock = Clock::system();
     if let Some(path) = &cli.output.log {
@@ -138,6 +167,11 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
         writeln!(err, "gtop: {words}")?;
     }
     let transport = Transport::new(Options { interview, ..options });
+    // The screen says it itself.
+    let is_screen = cli.command.is_none() && !is_printing(cli);
+    if let Some(words) = settings.complaint().filter(|_| !is_screen) {
+        writeln!(err, "gtop: {words}")?;
+    }
     if let Some(Command::Trust { hosts }) = &cli.command {
         let roster = roster::named(cli, &transport, hosts)?;
         if roster.targets.is_empty() {
@@ -148,7 +182,7 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
             trust::trust(transport, roster.targets, cli.reach.max_connecting, &mut input, out);
         return Ok(runtime.block_on(trusting)?);
     }
-    let means = Means { transport, interviewer, clock, files };
+    let means = Means { transport, interviewer, clock, files, places, settings };
     if let Some(Command::Doctor { hosts, local, json, slurm }) = &cli.command {
         let is_local = *local || cli.nodes.local;
         let whose = (*slurm || cli.slurm.is_wanted()).then(|| roster::named_jobs(cli));
@@ -156,6 +190,52 @@ fn start(cli: &Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending
         return consult(cli, &runtime, means, patients, *json || cli.output.json, out, err);
     }
     watch(cli, &runtime, means, out, err)
+}
+
+/// Returns where settings stand, and all of them.
+fn settings(cli: &Cli) -> (Option<Places>, Settings) {
+    let places = Places::of(|name| std::env::var_os(name).map(PathBuf::from));
+    let read = |path: Option<PathBuf>, is_setup| {
+        path.map(|path| Written::read(&path, is_setup)).unwrap_or_default()
+    };
+    let sources = Sources {
+        file: read(places.as_ref().map(Places::config), false),
+        setup: read(places.as_ref().map(Places::setup), true),
+        typed: cli.typed.0.clone(),
+    };
+    let settings = Settings::of(sources, |name| std::env::var(name).ok());
+    (places, settings)
+}
+
+/// Does what was asked about settings.
+fn configure(
+    deed: ConfigDeed,
+    places: Option<&Places>,
+    settings: &Settings,
+    out: &mut impl Write,
+) -> Result<Ending, Failure> {
+    let places = places.ok_or(Failure::Homeless)?;
+    match deed {
+        ConfigDeed::Init => {
+            let path = places.begin(&config::init_text())?;
+            writeln!(out, "{} is written; it changes nothing yet", path.display())?;
+        }
+        ConfigDeed::Path => writeln!(out, "{}", places.config().display())?,
+        ConfigDeed::Show => out.write_all(config::show_text(settings).as_bytes())?,
+        ConfigDeed::Check => {
+            for problem in &settings.problems {
+                writeln!(out, "{problem}")?;
+            }
+            if !settings.problems.is_empty() {
+                return Ok(Ending::Failed);
+            }
+            for path in [places.config(), places.setup()] {
+                let state = if path.exists() { "nothing is wrong" } else { "is not there" };
+                writeln!(out, "{}: {state}", path.display())?;
+            }
+        }
+    }
+    Ok(Ending::Done)
 }
 
 /// Whom to examine.
@@ -228,6 +308,15 @@ struct Means {
     clock: Clock,
     /// How many files may be open.
     files: Option<u64>,
+    /// Where settings stand.
+    places: Option<Places>,
+    settings: Settings,
+}
+
+/// Says whether pictures are printed, and no screen shown.
+fn is_printing(cli: &Cli) -> bool {
+    let asked = cli.output.watch || cli.output.once || cli.output.json;
+    asked || !io::stdout().is_terminal()
 }
 
 /// Returns whether anybody beyond this machine is spoken of.
@@ -273,7 +362,7 @@ fn watch(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<Ending, Failure> {
-    let Means { transport, mut interviewer, clock, files } = means;
+    let Means { transport, mut interviewer, clock, files, places, settings } = means;
     // Dropped after the watch: the nodes outlive those who look at them.
     let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
     let (discovery, title) = match &demo {
@@ -319,17 +408,16 @@ fn watch(
         is_json: cli.output.json,
         source: &title,
         clock: clock.clone(),
-        taste: Taste::default(),
-        look: Look::from_environment(|name| std::env::var(name).ok()),
+        taste: dress::taste(&settings, |name| std::env::var(name).ok()),
+        look: dress::look(&settings, |name| std::env::var(name).ok()),
+        is_styled: settings.choice("color") == "always",
     };
     let ending = if cli.output.watch {
         runtime.block_on(printing.forever(&watch.fleet(), cli.pace.interval, out))?
-    } else if cli.output.once || cli.output.json || !io::stdout().is_terminal() {
+    } else if is_printing(cli) {
         runtime.block_on(printing.once(&watch, cli.output.deadline, out))?
     } else {
-        let Paces { interval, redraw, .. } = cli.pace;
-        let taste = Taste { is_readonly: cli.readonly, ..Taste::default() };
-        let setting = Setting { title, clock, interval, redraw, taste };
+        let setting = Setting { title, clock, places, settings };
         runtime.block_on(screen::show(&watch, setting, interviewer))?
     };
     // A read of standard input may still be waiting, and must not hold up the end.

@@ -1,13 +1,19 @@
 //! What was typed: options, hosts, subcommands, and whether they make sense together.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+
+use crate::config::{Settings, Sources};
 
 mod papers;
+mod typed;
 
 pub use papers::{Shell, completions, man};
+pub use typed::Typed;
 
 const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, a set such as gpu[001-128,200], or a group such as @gpu (see EXAMPLES)";
 
@@ -52,17 +58,17 @@ pub struct Cli {
     /// Which jobs
     #[command(flatten)]
     pub slurm: Slurm,
-    /// Change nothing anywhere: send no signals to processes
-    #[arg(long)]
-    pub readonly: bool,
-    /// How often
-    #[command(flatten)]
-    pub pace: Paces,
     /// Printing instead of a screen
     #[command(flatten)]
     pub output: Output,
-    /// How nodes are reached
+    /// Settings that were typed
     #[command(flatten)]
+    pub typed: Typed,
+    /// How often
+    #[arg(skip)]
+    pub pace: Paces,
+    /// How nodes are reached
+    #[arg(skip)]
     pub reach: Reach,
 }
 
@@ -90,6 +96,12 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Settings: what holds and where it comes from
+    Config {
+        /// What to do
+        #[command(subcommand)]
+        deed: ConfigDeed,
+    },
     /// Print the manual page: gtop man | man -l -
     Man,
     /// Print what a shell needs to complete gtop's words
@@ -98,6 +110,19 @@ pub enum Command {
         #[arg(value_enum)]
         shell: Shell,
     },
+}
+
+/// What is done with settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub enum ConfigDeed {
+    /// Write a config.toml that says everything and changes nothing; one that is there stays
+    Init,
+    /// Say what is wrong with config.toml, setup.toml and the environment, and in which line
+    Check,
+    /// Print every setting and where it comes from
+    Show,
+    /// Print where config.toml is
+    Path,
 }
 
 /// Which nodes are watched.
@@ -135,12 +160,15 @@ pub struct Nodes {
         global = true
     )]
     pub pod_ips: Option<PathBuf>,
-    /// Leave these nodes out, wherever they come from: a set such as `gpu[03,07]` or @down
+    /// Leave these nodes out, wherever they come from: a set such as gpu[03,07] or @down
     #[arg(long, value_name = "SET", global = true)]
     pub exclude: Vec<String>,
-    /// Log in as this user, where the host does not say another
-    #[arg(short = 'l', long, alias = "username", value_name = "NAME", global = true, value_parser = login)]
+    /// The user to log in as, where the host does not say another
+    #[arg(skip)]
     pub login: Option<String>,
+    /// Groups of nodes that settings name
+    #[arg(skip)]
+    pub groups: BTreeMap<String, String>,
     /// Watch this machine, also beside other hosts
     #[arg(long)]
     pub local: bool,
@@ -182,8 +210,8 @@ pub struct Slurm {
     /// Only jobs of these accounts
     #[arg(long, value_name = "ACCOUNT", value_delimiter = ',', value_parser = word, conflicts_with = "demo")]
     pub account: Vec<String>,
-    /// Ask Slurm every so many seconds, 1 to 3600
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = discovery)]
+    /// How often Slurm is asked
+    #[arg(skip)]
     pub discovery_interval: Duration,
 }
 
@@ -207,17 +235,13 @@ impl Nodes {
 }
 
 /// How often things happen.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Pace")]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Paces {
-    /// Sample every so many seconds, 0.05 to 3600
-    #[arg(short = 'i', long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    /// Between samples.
     pub interval: Duration,
-    /// Draw new data at most every so many seconds, 0.02 to 3600
-    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = redraw)]
+    /// Between frames that no key asked for, at least.
     pub redraw: Duration,
-    /// Remember so many seconds, 10 to 86400
-    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = history)]
+    /// For how long things are remembered.
     pub history: Duration,
 }
 
@@ -227,7 +251,7 @@ pub struct Paces {
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Output {
     /// Print one complete picture and end; the default when output is no terminal
-    #[arg(long)]
+    #[arg(short = '1', long)]
     pub once: bool,
     /// Print as JSON
     #[arg(long)]
@@ -238,57 +262,38 @@ pub struct Output {
     /// Go on printing, one picture an interval
     #[arg(long, conflicts_with = "once")]
     pub watch: bool,
-    /// Wait so long for a complete picture, 0.1 to 3600 seconds
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = deadline)]
+    /// How long a complete picture is waited for
+    #[arg(skip)]
     pub deadline: Duration,
-    /// Write what happens to a file
-    #[arg(long, value_name = "FILE", global = true)]
+    /// Where what happens is written down
+    #[arg(skip)]
     pub log: Option<PathBuf>,
 }
 
 /// How nodes are reached.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Reach")]
+#[derive(Clone, Debug, Default)]
 pub struct Reach {
-    /// Give up a connection attempt after so many seconds, 0.1 to 600; else as ssh would, or 10
-    #[arg(long, value_name = "SECONDS", global = true, value_parser = connect_timeout)]
+    /// How long a connection attempt may take.
     pub connect_timeout: Option<Duration>,
-    /// Open at most so many connections at once
-    #[arg(long, value_name = "COUNT", default_value_t = 64, global = true, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    /// How many connections may be opened at once.
     pub max_connecting: u16,
-    /// How to get to nodes: gtop's own SSH, the ssh program, own SSH and where that cannot the program or
-    /// a step of your Slurm job (auto), a step of your Slurm job, nowhere but this machine, or the command
-    /// of --exec
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = How::Auto, global = true)]
+    /// How to get to nodes.
     pub transport: How,
-    /// Reach nodes by a command, split into words at spaces and quotes and run by no shell: {node}
-    /// stands for the node, {command} for the line to run there. Without {command} that line goes to
-    /// the command's standard input, which must be a shell's on the node: 'kubectl exec -i {node} --
-    /// sh', or 'docker exec -i {node} sh -c {command}'
-    #[arg(long, value_name = "COMMAND", global = true, conflicts_with = "ssh_binary")]
+    /// A command that reaches them.
     pub exec: Option<String>,
-    /// Reach nodes by the ssh program, one process a node; PROGRAM unless it is ssh
-    #[arg(
-        long,
-        alias = "ssh",
-        value_name = "PROGRAM",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "ssh",
-        global = true
-    )]
+    /// The ssh program, when it is to reach them.
     pub ssh_binary: Option<PathBuf>,
 }
 
 /// How nodes are reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum How {
     /// gtop itself, and the ssh program for nodes that need it
+    #[default]
     Auto,
     /// gtop itself
     Native,
     /// The ssh program
-    #[value(alias = "ssh-binary")]
     Ssh,
     /// Not at all: only this machine is watched
     Local,
@@ -299,6 +304,35 @@ pub enum How {
 }
 
 impl Reach {
+    /// Takes what settings say. What was said in a nearer place, such as the command line, turns off
+    /// what stands against it in a farther one.
+    fn of(settings: &Settings) -> Self {
+        let names = ["transport", "exec", "ssh-binary"];
+        let nearest = names.iter().map(|name| settings.layer(name)).max();
+        let is_near = |name: &str| Some(settings.layer(name)) == nearest;
+        let transport = match settings.choice("transport") {
+            "native" => How::Native,
+            "ssh" => How::Ssh,
+            "local" => How::Local,
+            "exec" => How::Exec,
+            "srun" => How::Srun,
+            _ => How::Auto,
+        };
+        let transport = if is_near("transport") { transport } else { How::Auto };
+        let has_exec = is_near("exec") || transport == How::Exec;
+        let has_program = is_near("ssh-binary") || transport == How::Ssh;
+        Self {
+            connect_timeout: settings.span("connect-timeout"),
+            max_connecting: settings
+                .count("max-connecting")
+                .and_then(|count| count.try_into().ok())
+                .unwrap_or(64),
+            transport,
+            exec: settings.text("exec").filter(|_| has_exec),
+            ssh_binary: settings.text("ssh-binary").filter(|_| has_program).map(PathBuf::from),
+        }
+    }
+
     /// Returns how nodes are reached; naming a program is wanting it.
     pub fn how(&self) -> How {
         if self.ssh_binary.is_some() {
@@ -330,41 +364,6 @@ impl Reach {
     }
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
-    seconds(text, 0.05, 3600.0)
-}
-
-fn redraw(text: &str) -> Result<Duration, String> {
-    seconds(text, 0.02, 3600.0)
-}
-
-fn history(text: &str) -> Result<Duration, String> {
-    seconds(text, 10.0, 86_400.0)
-}
-
-fn deadline(text: &str) -> Result<Duration, String> {
-    seconds(text, 0.1, 3600.0)
-}
-
-fn connect_timeout(text: &str) -> Result<Duration, String> {
-    seconds(text, 0.1, 600.0)
-}
-
-fn seconds(text: &str, least: f64, most: f64) -> Result<Duration, String> {
-    let advice = || {
-        format!(
-            "give seconds between {least} and {most}, such as {}",
-            if least < 1.0 { 0.5 } else { 60.0 }
-        )
-    };
-    let value: f64 = text.parse().map_err(|_unreadable: std::num::ParseFloatError| advice())?;
-    if (least..=most).contains(&value) { Ok(Duration::from_secs_f64(value)) } else { Err(advice()) }
-}
-
-fn discovery(text: &str) -> Result<Duration, String> {
-    seconds(text, 1.0, 3600.0)
-}
-
 fn job(text: &str) -> Result<String, String> {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let (first, second) = text.split_once(['_', '+']).unwrap_or((text, "0"));
@@ -382,42 +381,86 @@ fn word(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn login(text: &str) -> Result<String, String> {
-    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-+@\\".contains(letter);
-    if text.is_empty() || text.starts_with('-') || !text.chars().all(allowed) {
-        return Err(
-            "a login name holds letters, digits and . _ - and does not begin with -".to_owned()
-        );
-    }
-    Ok(text.to_owned())
-}
-
 impl Cli {
+    /// Reads what was typed, the program's name first.
+    pub fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut cli = Self::try_parse_from(spelled_out(words))?;
+        let typed = cli.typed.0.clone();
+        cli.settle(&Settings::of(Sources { typed, ..Sources::default() }, |_| None));
+        cli.check()?;
+        Ok(cli)
+    }
+
+    /// Takes the settings of all places.
+    pub fn settle(&mut self, settings: &Settings) {
+        let span = |name| settings.span(name).unwrap_or_default();
+        self.pace =
+            Paces { interval: span("interval"), redraw: span("redraw"), history: span("history") };
+        self.reach = Reach::of(settings);
+        self.slurm.discovery_interval = span("discovery-interval");
+        self.output.deadline = span("deadline");
+        self.output.log = settings.text("log").map(PathBuf::from);
+        self.nodes.login = settings.text("login");
+        self.nodes.groups.clone_from(&settings.groups);
+        if self.nodes.demo.is_some() {
+            return;
+        }
+        if self.nodes.exclude.is_empty() {
+            self.nodes.exclude = settings.list("exclude");
+        }
+        let names_something = self.command.is_some()
+            || !self.hosts.is_empty()
+            || self.nodes.names_nodes()
+            || self.nodes.local
+            || self.slurm.is_wanted();
+        if !names_something && self.reach.how() != How::Local {
+            self.hosts = settings.list("hosts");
+            self.slurm.slurm = settings.is_on("slurm");
+        }
+    }
+
     /// Returns the hosts that were typed, before or behind a subcommand.
     pub fn hosts(&self) -> &[String] {
         match &self.command {
             Some(Command::Trust { hosts } | Command::Doctor { hosts, .. }) => hosts,
-            Some(Command::Man | Command::Completions { .. }) | None => &self.hosts,
+            Some(Command::Config { .. } | Command::Man | Command::Completions { .. }) | None => {
+                &self.hosts
+            }
         }
     }
 
     /// Finds what clap's rules cannot say.
     pub fn check(&self) -> Result<(), clap::Error> {
         if self.output.watch && !self.output.json {
-            return Err(<Self as clap::CommandFactory>::command().error(
+            return Err(Self::command().error(
                 clap::error::ErrorKind::MissingRequiredArgument,
                 "--watch goes with --json; without it gtop draws the screen",
             ));
         }
+        match self.disagreement() {
+            Some(words) => {
+                Err(Self::command().error(clap::error::ErrorKind::ArgumentConflict, words))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Says what cannot be together in what was typed, or in settings that were taken.
+    pub fn disagreement(&self) -> Option<&'static str> {
         let names_nodes = self.nodes.names_nodes() || !self.hosts().is_empty();
         let local = "--transport local watches this machine only; leave the hosts out";
         let local = (self.reach.how() == How::Local && names_nodes).then_some(local);
-        if let Some(words) = self.reach.disagreement().or(local) {
-            return Err(<Self as clap::CommandFactory>::command()
-                .error(clap::error::ErrorKind::ArgumentConflict, words));
-        }
-        Ok(())
+        self.reach.disagreement().or(local)
     }
+}
+
+/// Writes `-ov` as `--only-visible`, which it is; letters behind one dash are options of one letter.
+fn spelled_out(words: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    let mut are_options = true;
+    words.map(move |word| {
+        are_options &= word != "--";
+        if are_options && word == "-ov" { "--only-visible".into() } else { word }
+    })
 }
 
 #[cfg(test)]
@@ -425,14 +468,12 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
-        let cli = Cli::try_parse_from(line.split_whitespace())?;
-        cli.check()?;
-        Ok(cli)
+        Cli::read(line.split_whitespace().map(Into::into))
     }
 
     #[test]
     fn the_declaration_holds_together() {
-        <Cli as clap::CommandFactory>::command().debug_assert();
+        Cli::command().debug_assert();
     }
 
     #[test]
@@ -458,9 +499,7 @@ mod tests {
     fn the_doctor_examines_hosts_or_this_machine() {
         let doctor = |line: &str| match parse(line).unwrap().command {
             Some(Command::Doctor { hosts, local, json, .. }) => (hosts, local, json),
-            Some(Command::Trust { .. } | Command::Man | Command::Completions { .. }) | None => {
-                panic!("{line}")
-            }
+            _ => panic!("{line}"),
         };
         assert_eq!(doctor("gtop doctor"), (vec![], false, false));
         let all = (vec!["gpu01".to_owned()], true, true);
@@ -535,7 +574,14 @@ mod tests {
             ("gtop --seed 3", "--demo"),
             ("gtop --login=-x", "does not begin with -"),
             ("gtop -l a;b gpu01", "a login name holds"),
-            ("gtop --max-connecting 0", "1..=4096"),
+            ("gtop --max-connecting 0", "between 1 and 4096"),
+            ("gtop --gpu-util-thresh 10 x", "two percentages between 1 and 99"),
+            ("gtop --gpu-util-thresh 75 10", "two percentages between 1 and 99"),
+            ("gtop --mem-util-thresh 10", "2 values required"),
+            ("gtop --theme blue", "colour-blind"),
+            ("gtop -o GPU-1", "CUDA_VISIBLE_DEVICES and -ov"),
+            ("gtop -p x", "process ids"),
+            ("gtop --themme dark", "--theme"),
             ("gtop --watch gpu01", "--watch goes with --json"),
             ("gtop --transport native --ssh gpu01", "--transport native"),
             ("gtop --transport exec gpu01", "needs --exec COMMAND"),

@@ -35,12 +35,14 @@
 //! - [`tui`]: event loop, key table, theme, widgets
 //! - [`sim`]: the simulated fleet and its in-process SSH nodes
 //! - [`doctor`]: step-by-step diagnosis of a node
+//! - [`config`]: what can be set, where, and which of several wins
 //! - [`cli`]: what was typed
 //! - [`app`]: wiring, exit codes
 
 pub mod app;
 pub mod cli;
 pub mod collect;
+pub mod config;
 pub mod doctor;
 pub mod export;
 pub mod fields;

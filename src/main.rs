@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
 use gtop::cli::Cli;
 use gtop::transport;
 
@@ -14,7 +13,7 @@ fn main() -> ExitCode {
         drop(writeln!(io::stderr(), "{complaint}"));
         return ExitCode::from(transport::NOT_STARTED);
     }
-    let cli = match Cli::try_parse().and_then(|cli| cli.check().map(|()| cli)) {
+    let cli = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version come this way too, and go to standard output.
@@ -23,7 +22,7 @@ fn main() -> ExitCode {
         }
     };
     let (mut out, mut err) = (io::stdout(), io::stderr());
-    let code = gtop::app::run(&cli, &mut out, &mut err);
+    let code = gtop::app::run(cli, &mut out, &mut err);
     drop(out.flush());
     code
 }

@@ -4,7 +4,7 @@
 //! send: it reads fleets, and asks for things by [`Request`].
 
 pub use keys::{Keymap, KeymapError};
-pub use look::{Depth, Glyphs, Look, Theme};
+pub use look::{Depth, Glyphs, Look, Theme, Wish};
 pub use sheet::sheet;
 pub use stage::{Effect, Stage};
 pub use surface::Surface;
@@ -24,7 +24,7 @@ use crate::model::{AskError, JobId, NodeName};
 use crate::time::{Clock, Timestamp};
 use crate::tui::keyboard::Keyboard;
 use crate::tui::terminal::{PanicGuard, Terminal};
-use crate::view::{Errand, Reply, Taste};
+use crate::view::{Errand, Reply, Setup, Taste, View};
 
 mod keyboard;
 mod keys;
@@ -34,6 +34,11 @@ mod sheet;
 mod stage;
 mod surface;
 mod terminal;
+
+/// For how long it is told what became of a change.
+const NEWS: Duration = Duration::from_secs(6);
+/// For how long the first message stays: whoever starts a program looks elsewhere first.
+const FIRST_MESSAGE: Duration = Duration::from_secs(30);
 
 /// What is shown, and whom to ask for more.
 #[derive(Debug)]
@@ -46,8 +51,6 @@ pub struct Watching {
     pub zone: TimeZone,
     /// What is watched, in a few words.
     pub title: String,
-    /// How often nodes sample.
-    pub interval: Duration,
     /// The least time between two frames that no key asked for.
     pub redraw: Duration,
     /// Takes what the user asks for; requests are dropped while it is full.
@@ -56,10 +59,40 @@ pub struct Watching {
     pub asides: mpsc::Receiver<Aside>,
     /// What nodes answered.
     pub replies: mpsc::Receiver<Reply>,
-    /// How things are shown.
-    pub taste: Taste,
+    /// How it looks at first.
+    pub dress: Dress,
     /// Which keys do what.
     pub keys: Keymap,
+    /// Something to be told at first.
+    pub message: Option<String>,
+    /// What becomes of changes of settings.
+    pub news: mpsc::Receiver<News>,
+    /// Clicks and the wheel are ours, and not the terminal's.
+    pub has_mouse: bool,
+}
+
+/// How the screen looks and behaves, which may change while it is shown.
+#[derive(Clone, Debug)]
+pub struct Dress {
+    /// Colours and glyphs.
+    pub look: Look,
+    /// How things are shown.
+    pub taste: Taste,
+    /// How often nodes sample.
+    pub interval: Duration,
+    /// By which columns views are sorted until somebody says otherwise.
+    pub orders: Vec<(View, &'static str)>,
+    /// The setup pages that say so.
+    pub setup: Setup,
+}
+
+/// What becomes of changes of settings.
+#[derive(Debug)]
+pub enum News {
+    /// The screen is to look so, with this least time between two frames that no key asked for.
+    Wear(Box<Dress>, Duration),
+    /// This is to be told.
+    Say(String),
 }
 
 /// Something that needs the terminal for itself, such as a question to the user.
@@ -90,6 +123,10 @@ pub enum Request {
     LookAt(Option<JobId>),
     /// These are to be asked of nodes.
     Ask(Vec<Errand>),
+    /// A setting is to be this; what is typed is yet to be judged.
+    Change(&'static str, String),
+    /// What was set is to be written down.
+    Save,
     /// Every node is to sample so often.
     Interval(Duration),
 }
@@ -110,11 +147,11 @@ pub enum Ending {
 /// Shows the fleet until somebody ends it. The terminal is as before when this returns.
 ///
 /// Belongs on the main thread, on a runtime of its own: a slow terminal stops it.
-pub async fn run(watching: Watching, look: Look) -> io::Result<Ending> {
+pub async fn run(watching: Watching) -> io::Result<Ending> {
     let guard = PanicGuard::new();
     let signals = Signals::new()?;
-    let terminal = Terminal::enter()?;
-    let ending = Screen::new(watching, look, terminal).drive(signals).await;
+    let terminal = Terminal::enter(watching.has_mouse)?;
+    let ending = Screen::new(watching, terminal).drive(signals).await;
     drop(guard);
     Ok(ending)
 }
@@ -167,6 +204,7 @@ enum Woken {
     Fleet(bool),
     Aside(Aside),
     Reply(Reply),
+    News(News),
     Time,
 }
 
@@ -189,12 +227,17 @@ struct Screen {
 }
 
 impl Screen {
-    fn new(watching: Watching, look: Look, terminal: Terminal) -> Self {
+    fn new(watching: Watching, terminal: Terminal) -> Self {
         let (title, zone) = (watching.title.clone(), watching.zone.clone());
-        let watching_interval = watching.interval;
+        let Dress { look, interval, .. } = watching.dress;
+        let taste = watching.dress.taste.clone();
+        let mut stage = Stage::new(title, interval, zone, look).with(taste, watching.keys.clone());
+        stage.wear(watching.dress.clone());
+        if let Some(words) = watching.message.clone() {
+            stage.tell(words, FIRST_MESSAGE, watching.clock.now());
+        }
         Self {
-            stage: Stage::new(title, watching.interval, zone, look)
-                .with(watching.taste.clone(), watching.keys.clone()),
+            stage,
             watching,
             terminal,
             surface: Surface::new(),
@@ -203,7 +246,7 @@ impl Screen {
             is_fleet_closed: false,
             told_focus: None,
             told_job: None,
-            told_interval: watching_interval,
+            told_interval: interval,
             has_gone_on: false,
         }
     }
@@ -242,6 +285,7 @@ impl Screen {
                 notice = signals.next() => Woken::Signal(notice),
                 Some(aside) = self.watching.asides.recv() => Woken::Aside(aside),
                 Some(reply) = self.watching.replies.recv() => Woken::Reply(reply),
+                Some(news) = self.watching.news.recv() => Woken::News(news),
                 changed = self.watching.fleet.changed(), if listens => Woken::Fleet(changed.is_ok()),
                 () = tokio::time::sleep(pause) => Woken::Time,
             };
@@ -252,6 +296,7 @@ impl Screen {
                 | Woken::Signal(_)
                 | Woken::Aside(_)
                 | Woken::Reply(_)
+                | Woken::News(_)
                 | Woken::Time => return woken,
             }
         }
@@ -290,6 +335,13 @@ impl Screen {
                 }
             }
             Woken::Reply(reply) => self.stage.take(&reply, self.watching.clock.now()),
+            Woken::News(News::Wear(dress, redraw)) => {
+                self.watching.redraw = redraw;
+                self.stage.wear(*dress);
+            }
+            Woken::News(News::Say(words)) => {
+                self.stage.tell(words, NEWS, self.watching.clock.now());
+            }
             Woken::Signal(Notice::Resize) | Woken::Fleet(_) | Woken::Aside(_) | Woken::Time => {}
         }
         self.tell_focus();

@@ -38,6 +38,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("ratatui", &["tui"]),
     ("crossterm", &["tui"]),
     ("clap", &["cli", "main"]),
+    ("toml", &["config"]),
     ("serde_json", &["wire", "record", "export", "serve", "doctor", "progress", "inventory"]),
     ("serde", &["wire", "record", "export", "serve", "doctor", "progress", "inventory", "config"]),
 ];

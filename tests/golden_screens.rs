@@ -41,6 +41,8 @@ mod node;
 mod printed;
 #[path = "golden/processes.rs"]
 mod processes;
+#[path = "golden/setup.rs"]
+mod setup;
 #[path = "golden/users.rs"]
 mod users;
 

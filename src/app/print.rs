@@ -29,6 +29,8 @@ pub(super) struct Printing<'a> {
     pub(super) taste: Taste,
     /// How they look; styles only where somebody sees them.
     pub(super) look: Look,
+    /// Styles also where nobody does.
+    pub(super) is_styled: bool,
 }
 
 impl Printing<'_> {
@@ -93,7 +95,7 @@ impl Printing<'_> {
     fn draw(&self, out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
         let variable = |name: &str| std::env::var(name).ok();
         let size = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
-        let paper = Paper::new(variable, io::stdout().is_terminal(), size);
+        let paper = Paper::new(variable, io::stdout().is_terminal(), size, self.is_styled);
         let picture = Picture::new(fleet.clone(), now);
         let zone = TimeZone::system();
         let scene = Scene { picture: &picture, taste: &self.taste, zone: &zone };
@@ -114,17 +116,19 @@ const USUAL_WIDTH: u16 = 80;
 const WIDTHS: std::ops::RangeInclusive<u16> = 20..=1_000;
 
 impl Paper {
-    /// `lookup` returns a variable's value: `COLUMNS` comes before the size of the terminal, and
-    /// `CLICOLOR_FORCE` asks for colours where there is none.
-    fn new(lookup: impl Fn(&str) -> Option<String>, is_terminal: bool, size: Option<u16>) -> Self {
+    /// `lookup` returns a variable's value: `COLUMNS` comes before the size of the terminal.
+    fn new(
+        lookup: impl Fn(&str) -> Option<String>,
+        is_terminal: bool,
+        size: Option<u16>,
+        is_styled: bool,
+    ) -> Self {
         let asked = lookup("COLUMNS").and_then(|columns| columns.trim().parse::<u16>().ok());
         let size = size.filter(|_| is_terminal);
         let known = asked.filter(|width| *width > 0).or(size.filter(|width| *width > 0));
         let width = known.unwrap_or(USUAL_WIDTH).clamp(*WIDTHS.start(), *WIDTHS.end());
-        let forced =
-            lookup("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
         let is_dumb = lookup("TERM").is_some_and(|term| term == "dumb");
-        Self { width, has_styles: forced || (is_terminal && !is_dumb) }
+        Self { width, has_styles: is_styled || (is_terminal && !is_dumb) }
     }
 }
 
@@ -181,16 +185,16 @@ mod tests {
             (vec![("COLUMNS", "3")], false, None, 20, false),
             (vec![("COLUMNS", "wide")], true, Some(90), 90, true),
             (vec![("COLUMNS", "99999")], false, None, 80, false),
-            (vec![("CLICOLOR_FORCE", "1")], false, None, 80, true),
-            (vec![("CLICOLOR_FORCE", "0")], false, None, 80, false),
             (vec![("TERM", "dumb")], true, Some(70), 70, false),
         ] {
             let lookup = |name: &str| {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             };
-            let paper = Paper::new(lookup, is_terminal, size);
-            assert_eq!(paper, Paper { width, has_styles }, "{variables:?} {is_terminal} {size:?}");
+            let paper = |is_styled| Paper::new(lookup, is_terminal, size, is_styled);
+            let expected = Paper { width, has_styles };
+            assert_eq!(paper(false), expected, "{variables:?} {is_terminal} {size:?}");
+            assert_eq!(paper(true), Paper { has_styles: true, ..expected });
         }
     }
 }

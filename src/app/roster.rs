@@ -56,7 +56,7 @@ pub(super) fn with_pod(
     pod: Option<&Pod>,
 ) -> Result<Roster, Failure> {
     let nodes = &cli.nodes;
-    let mut roster = Roster::with_groups(groups_of_this_user());
+    let mut roster = Roster::with_groups(groups_of_this_user().with_own(nodes.groups.clone()));
     roster.add_arguments(hosts)?;
     if let Some(file) = &nodes.hosts_file {
         roster.add_file(file)?;

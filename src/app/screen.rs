@@ -8,13 +8,15 @@ use jiff::tz::TimeZone;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::app::Ending;
+use crate::app::dress::Wardrobe;
 use crate::app::interview::{self, Interviewer, Mood};
 use crate::app::watch::Watch;
 use crate::collect::Asker;
+use crate::config::{Places, Settings};
 use crate::model::NodeName;
 use crate::time::Clock;
-use crate::tui::{self, Aside, Keymap, Look, Request, Watching};
-use crate::view::{Errand, Reply, Taste};
+use crate::tui::{self, Aside, Request, Watching};
+use crate::view::{Errand, Reply};
 
 /// How many requests may wait; a user does not type faster.
 const REQUESTS: usize = 16;
@@ -30,12 +32,10 @@ pub(super) struct Setting {
     pub(super) title: String,
     /// Whose time.
     pub(super) clock: Clock,
-    /// How often nodes are sampled.
-    pub(super) interval: Duration,
-    /// How often new data is drawn at most.
-    pub(super) redraw: Duration,
-    /// How things are shown.
-    pub(super) taste: Taste,
+    /// Where settings are written down, when there is a place.
+    pub(super) places: Option<Places>,
+    /// The settings.
+    pub(super) settings: Settings,
 }
 
 /// Shows the watch until the user ends it.
@@ -50,21 +50,25 @@ pub(super) async fn show(
     let (requests, mut asked) = mpsc::channel(REQUESTS);
     let (asides, standing_aside) = mpsc::channel(1);
     let (answers, replies) = mpsc::channel(REPLIES);
-    let (clock, is_readonly) = (setting.clock.clone(), setting.taste.is_readonly);
+    let (told, news) = mpsc::channel(REQUESTS);
+    let mut wardrobe = Wardrobe { settings: setting.settings, places: setting.places, told };
+    let settings = &wardrobe.settings;
+    let (clock, is_readonly) = (setting.clock.clone(), settings.is_on("readonly"));
     let watching = Watching {
         fleet: watch.fleet(),
         clock: setting.clock.clone(),
         zone: TimeZone::system(),
         title: setting.title,
-        interval: setting.interval,
-        redraw: setting.redraw,
+        redraw: settings.span("redraw").unwrap_or_default(),
         requests,
         asides: standing_aside,
         replies,
-        taste: setting.taste,
-        keys: Keymap::default(),
+        dress: wardrobe.dress(),
+        keys: settings.keys.clone(),
+        message: settings.complaint(),
+        news,
+        has_mouse: settings.is_on("mouse"),
     };
-    let look = Look::from_environment(|name| std::env::var(name).ok());
     let interview = interviewer.as_ref().map(Interviewer::interview);
     let to_nodes = if is_readonly { watch.asker().readonly() } else { watch.asker() };
     let tried_again = Notify::new();
@@ -82,6 +86,8 @@ pub(super) async fn show(
                 Request::LookAt(job) => watch.look_at(job),
                 Request::Interval(interval) => watch.sample_every(interval),
                 Request::Ask(errands) => ask(&to_nodes, &clock, &answers, errands),
+                Request::Change(name, text) => wardrobe.change(name, &text).await,
+                Request::Save => wardrobe.save().await,
             }
         }
         std::future::pending().await
@@ -93,7 +99,7 @@ pub(super) async fn show(
         std::future::pending().await
     };
     let ending = tokio::select! {
-        ending = tui::run(watching, look) => ending?,
+        ending = tui::run(watching) => ending?,
         ending = serving => ending,
         ending = hearing => ending,
     };

@@ -17,9 +17,15 @@ use std::sync::OnceLock;
 /// How many names are told when another one is wrong.
 const TOLD: usize = 8;
 
+/// The source that gtop's own settings are.
+const OWN: &str = "gtop";
+const OWN_FILE: &str = "config.toml";
+
 /// The groups of one user; the files are read when the first group is asked for.
 #[derive(Debug, Default)]
 pub struct Groups {
+    /// Groups of gtop's own settings, which come first.
+    own: BTreeMap<String, String>,
     folders: Vec<PathBuf>,
     read: OnceLock<Result<Sources, GroupError>>,
 }
@@ -146,7 +152,13 @@ impl Groups {
     /// Returns the groups of the folders that may hold a `groups.conf` and a `groups.d`; what stands
     /// in a later one counts more.
     pub fn in_folders(folders: Vec<PathBuf>) -> Self {
-        Self { folders, read: OnceLock::new() }
+        Self { folders, ..Self::default() }
+    }
+
+    /// Adds groups of gtop's own settings: names and node sets. They come before all others.
+    #[must_use]
+    pub fn with_own(self, own: BTreeMap<String, String>) -> Self {
+        Self { own, ..self }
     }
 
     fn sources(&self) -> Result<&Sources, GroupError> {
@@ -156,7 +168,20 @@ impl Groups {
 
     /// Finds a group; `*` is all nodes of a source.
     pub(super) fn find(&self, source: Option<&str>, group: &str) -> Result<Found, GroupError> {
-        let sources = self.sources()?;
+        let is_own = source.is_none_or(|source| source.is_empty() || source == OWN);
+        if let Some(set) = self.own.get(group).filter(|_| is_own) {
+            let scope = Scope { source: OWN.to_owned(), group: group.to_owned() };
+            return Ok(Found { scope, texts: vec![set.clone()], file: OWN_FILE.to_owned() });
+        }
+        let sources = match self.sources() {
+            // Nobody has others.
+            Ok(sources) if sources.all.is_empty() && !self.own.is_empty() => {
+                let known = Known(self.own.keys().take(TOLD + 1).map(|name| short(name)).collect());
+                let (group, file) = (short(group), OWN_FILE.to_owned());
+                return Err(GroupError::NoGroup { group, file, known });
+            }
+            sources => sources?,
+        };
         if sources.all.is_empty() {
             let looked = self.folders.iter().map(|folder| folder.display().to_string());
             let looked = looked.collect::<Vec<_>>().join(", ");
@@ -166,7 +191,10 @@ impl Groups {
         let known = |names: &mut dyn Iterator<Item = &String>| {
             Known(names.take(TOLD + 1).map(|name| short(name)).collect())
         };
-        let source = source.filter(|source| !source.is_empty()).or(sources.default.as_deref());
+        // A group of ours that names another means any of them.
+        let is_source =
+            |source: &&str| !source.is_empty() && (*source != OWN || sources.all.contains_key(OWN));
+        let source = source.filter(is_source).or(sources.default.as_deref());
         let Some(name) = source else {
             let known = known(&mut sources.all.keys());
             return Err(GroupError::NoDefault(sources.file.clone(), known));
@@ -269,6 +297,22 @@ all: [ -f $CFGDIR/groups ] && f=$CFGDIR/groups || f=$CFGDIR/groups.d/local.cfg; 
         assert_eq!(expand("@cpu:*"), "n1 n2");
         assert_eq!(expand("n3?"), "n30 n31 n32");
         assert_eq!(expand("@*!n?!n1*!n2*"), "n30 n31 n32");
+    }
+
+    #[test]
+    fn groups_of_gtop_s_own_come_before_all_others() {
+        let folder = usual();
+        let own: BTreeMap<_, _> = [("gpu", "own[1-2]"), ("both", "@gpu,@oss,@gtop:gpu")]
+            .map(|(name, set)| (name.to_owned(), set.to_owned()))
+            .into();
+        let both = groups(&[folder.path()]).with_own(own.clone());
+        assert_eq!(expand_with("@gpu", &both).unwrap(), ["own1", "own2"]);
+        assert_eq!(expand_with("@both", &both).unwrap(), ["own1", "own2", "n4", "n5"]);
+        assert_eq!(expand_with("@local:adm", &both).unwrap(), ["n0"]);
+        let alone = Groups::none().with_own(own);
+        assert_eq!(expand_with("@gpu", &alone).unwrap(), ["own1", "own2"]);
+        let error = expand_with("@gqu", &alone).unwrap_err().to_string();
+        assert!(error.contains("config.toml has no group \"gqu\"; there is both, gpu"), "{error}");
     }
 
     #[test]

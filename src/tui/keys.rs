@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::view::{Deed, Key, View};
+use crate::view::{Deed, Key, View, nearest};
 
 mod events;
 mod everywhere;
@@ -33,6 +33,10 @@ pub(crate) enum Action {
     Focus,
     /// Ask every node for everything, and try the ones that are down.
     Refresh,
+    /// Show or hide the setup pages.
+    Setup,
+    /// Write down what was set.
+    Save,
     /// Type a filter.
     Filter,
     /// Show a view.
@@ -134,6 +138,15 @@ impl Keymap {
         all.map(|binding| (binding.name, binding.keys, binding.help))
     }
 
+    /// Returns the same with where each holds.
+    pub fn table()
+    -> impl Iterator<Item = (&'static str, &'static str, &'static [Key], &'static str)> {
+        TABLES.iter().flat_map(|(view, table)| {
+            let place = view.map_or("Everywhere", View::title);
+            table.iter().map(move |one| (place, one.name, one.keys, one.help))
+        })
+    }
+
     /// Binds other keys to what is called so; none for no key.
     pub fn bind(&mut self, name: &str, keys: Vec<Key>) -> Result<(), KeymapError> {
         let places = TABLES.iter().enumerate().flat_map(|(place, (_, table))| {
@@ -141,14 +154,23 @@ impl Keymap {
         });
         let found = places.clone().find(|(_, _, known)| *known == name);
         let Some((table, row, _)) = found else {
-            let distance = |known: &&'static str| distance(known, name);
-            let nearest = places.map(|(_, _, known)| known).min_by_key(distance);
-            return Err(KeymapError::Unknown(name.to_owned(), nearest.unwrap_or("quit")));
+            let nearest = nearest(name, places.map(|(_, _, known)| known)).unwrap_or("quit");
+            return Err(KeymapError::Unknown(name.chars().take(40).collect(), nearest));
         };
         if let Some(slot) = self.keys.get_mut(table).and_then(|rows| rows.get_mut(row)) {
             *slot = keys;
         }
         Ok(())
+    }
+
+    /// Returns what has other keys than usual, with these keys as they are written.
+    pub fn bound(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let tables = self.keys.iter().zip(TABLES);
+        let rows = tables.flat_map(|(keys, (_, table))| keys.iter().zip(table));
+        rows.filter(|(keys, binding)| keys.as_slice() != binding.keys).map(|(keys, binding)| {
+            let keys: Vec<String> = keys.iter().map(Key::to_string).collect();
+            (binding.name, keys.join(" "))
+        })
     }
 
     /// Takes the keys away that change something on nodes.
@@ -196,6 +218,11 @@ impl Keymap {
         self.rows(view).filter_map(hint).collect()
     }
 
+    /// Returns the first key of what is called so, as hints write it.
+    pub(crate) fn sign_of(&self, name: &str) -> Option<String> {
+        self.keys_of(name).first().map(|key| sign(*key))
+    }
+
     fn rows(&self, view: View) -> impl Iterator<Item = (&[Key], &'static Binding)> {
         let tables = self.keys.iter().zip(&TABLES);
         let here = tables.filter(move |(_, (own, _))| own.is_none_or(|own| own == view));
@@ -225,23 +252,6 @@ fn sign(key: Key) -> String {
 /// Writes all keys of a binding.
 fn signs(keys: &[Key]) -> String {
     keys.iter().map(|key| sign(*key)).collect::<Vec<_>>().join(" ")
-}
-
-/// How many letters must be changed, added or taken away to make one word of the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (place, letter) in one.chars().enumerate() {
-        let mut left = place + 1;
-        let mut next = vec![left];
-        for (pair, own) in row.windows(2).zip(&other) {
-            let [corner, above] = pair else { continue };
-            left = (corner + usize::from(letter != *own)).min(above + 1).min(left + 1);
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 impl fmt::Display for Keymap {

@@ -54,7 +54,11 @@ impl Brush<'_> {
         let style = self.look.style(tone, self.ground);
         match &piece.kind {
             Kind::Text(text) => self.text(x, width, text, style),
-            Kind::Bar(part) => self.bar(x, width, *part, style),
+            Kind::Bar(part) => {
+                let is_load = matches!(tone, Tone::Low | Tone::Mid | Tone::High);
+                let is_graded = self.look.is_colorful && is_load && piece.tone != Tone::Faint;
+                self.bar(x, width, *part, style, is_graded);
+            }
             Kind::Spark(points) => {
                 for (x, point) in (x..x + width).zip(points) {
                     self.glyph(x, self.level(*point), style);
@@ -90,8 +94,9 @@ impl Brush<'_> {
         self.buffer.set_stringn(x, self.row.y, glyph, 1, style);
     }
 
-    fn bar(&mut self, x: u16, width: u16, part: Option<f32>, style: Style) {
+    fn bar(&mut self, x: u16, width: u16, part: Option<f32>, style: Style, is_graded: bool) {
         let Some(part) = part else { return };
+        let (start, whole) = (x, f32::from(width.saturating_sub(1).max(1)));
         let full = style.patch(self.look.track(self.ground));
         let eighths = eighths(part, width);
         for (place, x) in (x..x + width).enumerate() {
@@ -103,6 +108,12 @@ impl Brush<'_> {
                 (false, own) => EIGHTHS_ACROSS.get(own).copied().unwrap_or(" "),
             };
             let is_track = self.is_ascii() && own < 4;
+            let full = if is_graded {
+                let along = self.look.along(f32::from(x - start) / whole, self.ground);
+                along.patch(self.look.track(self.ground))
+            } else {
+                full
+            };
             let style = if is_track { self.look.style(Tone::Faint, self.ground) } else { full };
             self.glyph(x, glyph, style);
         }
@@ -220,7 +231,7 @@ mod tests {
     fn painted(line: Line, glyphs: Glyphs, width: u16) -> String {
         let area = Rect::new(0, 0, width, 1);
         let mut buffer = Buffer::empty(area);
-        let look = Look { theme: Theme::Mono, depth: Depth::Basic, glyphs };
+        let look = Look { theme: Theme::Mono, depth: Depth::Basic, glyphs, is_colorful: false };
         paint(&[line], look, area, &mut buffer);
         (0..width).map(|x| buffer[(x, 0)].symbol().to_owned()).collect()
     }

@@ -65,7 +65,12 @@ mod tests {
     use crate::tui::look::{Depth, Glyphs, Theme};
     use crate::view::Tone;
 
-    const LOOK: Look = Look { theme: Theme::Dark, depth: Depth::Rich, glyphs: Glyphs::Unicode };
+    const LOOK: Look = Look {
+        theme: Theme::Dark,
+        depth: Depth::Rich,
+        glyphs: Glyphs::Unicode,
+        is_colorful: false,
+    };
 
     #[test]
     fn nothing_but_text_and_line_ends_without_styles() {

@@ -14,10 +14,11 @@ use crate::tui::keyboard;
 use crate::tui::keys::{Action, Keymap, help};
 use crate::tui::look::Look;
 use crate::tui::paint::paint;
-use crate::tui::{Ending, Request};
+use crate::tui::{Dress, Ending, Request};
 use crate::view::{
     self, Chosen, Click, Command, Deed, Dialog, Errand, Filter, Found, Key, Line, Named,
-    Navigation, Outcome, Picture, Reaction, Reply, Scene, Search, Setting, Step, Taste, View,
+    Navigation, Outcome, Picture, Reaction, Reply, Scene, Search, Setting, Setup, Step, Taste,
+    View,
 };
 
 /// For how long a message stays.
@@ -62,6 +63,10 @@ pub struct Stage {
     search: Option<Search>,
     /// A question that is to be answered first.
     dialog: Option<Dialog>,
+    /// The setup pages, with what is set now.
+    setup: Setup,
+    /// How views were last told to sort.
+    orders: Vec<(View, &'static str)>,
     is_focusing: bool,
     /// Since when nobody looks at the terminal, where it tells.
     unattended: Option<Timestamp>,
@@ -89,6 +94,8 @@ impl Stage {
             help: None,
             search: None,
             dialog: None,
+            setup: Setup::default(),
+            orders: Vec::new(),
             is_focusing: false,
             unattended: None,
             message: None,
@@ -102,6 +109,32 @@ impl Stage {
     pub fn with(self, taste: Taste, keys: Keymap) -> Self {
         let keys = if taste.is_readonly { keys.readonly() } else { keys };
         Self { taste, keys, ..self }
+    }
+
+    /// Looks and behaves as somebody wants it from now on.
+    pub fn wear(&mut self, dress: Dress) {
+        let Dress { look, taste, interval, orders, setup } = dress;
+        (self.look, self.taste, self.interval) = (look, taste, interval);
+        let before = std::mem::replace(&mut self.orders, orders.clone());
+        for order in orders.into_iter().filter(|order| !before.contains(order)) {
+            self.sort(order);
+        }
+        if let Some(Dialog::Setup(open)) = &mut self.dialog {
+            open.renew(&setup);
+        }
+        self.setup = setup;
+    }
+
+    /// Sorts a view by a column, the usual way round.
+    fn sort(&mut self, (view, column): (View, &'static str)) {
+        let picture = self.frozen.as_ref().unwrap_or(&self.live);
+        let scene = Scene { picture, taste: &self.taste, zone: &self.zone };
+        let before = std::mem::replace(&mut self.navigation.view, view);
+        // The same column again would turn it around, so it is another one first.
+        for column in ["", column] {
+            view::act(scene, &mut self.navigation, &Deed::Do(Command::SortBy(column)));
+        }
+        self.navigation.view = before;
     }
 
     /// Takes a new fleet, or the same one a second later.
@@ -184,7 +217,8 @@ impl Stage {
             other => Step::of(other),
         };
         if let Some(step) = scrolled {
-            let count = help::page(&self.keys, self.navigation.view, u16::MAX).len();
+            let count =
+                help::page(&self.keys, self.navigation.view, self.look.theme, u16::MAX).len();
             self.help = Some(step.from(top, count, 10));
             return Effect::Nothing;
         }
@@ -228,10 +262,27 @@ impl Stage {
     /// Takes a key of a question.
     fn answer(&mut self, key: Key, now: Timestamp) -> Effect {
         let Some(mut dialog) = self.dialog.take() else { return Effect::Nothing };
+        if let Dialog::Setup(setup) = &dialog
+            && !setup.is_typing()
+        {
+            // The pages go by the keys that open and save them, whatever those are.
+            match self.keys.actions(key, self.navigation.view).next() {
+                Some(Action::Setup) => return Effect::Nothing,
+                Some(Action::Save) => {
+                    self.dialog = Some(dialog);
+                    return Effect::Ask(Request::Save);
+                }
+                _ => {}
+            }
+        }
         match dialog.press(self.scene(), key) {
             Reaction::Stay => {
                 self.dialog = Some(dialog);
                 Effect::Nothing
+            }
+            Reaction::Change(name, value) => {
+                self.dialog = Some(dialog);
+                Effect::Ask(Request::Change(name, value))
             }
             Reaction::Close => Effect::Nothing,
             Reaction::Do(command) => {
@@ -259,6 +310,8 @@ impl Stage {
                 self.frozen = if self.frozen.is_some() { None } else { Some(self.live.clone()) };
             }
             Action::Focus => self.is_focusing = !self.is_focusing,
+            Action::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
+            Action::Save => return Some(Effect::Ask(Request::Save)),
             Action::Filter => self.search = Some(Search::new(&self.filter)),
             Action::Show(view) => self.go(*view),
             Action::NextView => self.turn_view(true),
@@ -323,7 +376,8 @@ impl Stage {
             _ => return Effect::Nothing,
         };
         if let Some(top) = self.help {
-            let count = help::page(&self.keys, self.navigation.view, u16::MAX).len();
+            let count =
+                help::page(&self.keys, self.navigation.view, self.look.theme, u16::MAX).len();
             self.help = Some((0..WHEEL).fold(top, |top, _| step.from(top, count, 1)));
             return Effect::Nothing;
         }
@@ -360,6 +414,11 @@ impl Stage {
         }
     }
 
+    /// Says something for a while.
+    pub fn tell(&mut self, words: String, span: Duration, now: Timestamp) {
+        self.message = Some((words, now.plus(span)));
+    }
+
     /// Asks for everything, and says so: nothing else would show that the key did something.
     fn refresh(&mut self, now: Timestamp) -> Effect {
         let is_down = |link: &Link| matches!(link, Link::Down { .. });
@@ -374,7 +433,7 @@ impl Stage {
     }
 
     fn say(&mut self, words: String, now: Timestamp) {
-        self.message = Some((words, now.plus(MESSAGE)));
+        self.tell(words, MESSAGE, now);
     }
 
     fn go(&mut self, view: View) {
@@ -417,6 +476,17 @@ impl Stage {
         self.frozen.as_ref().unwrap_or(&self.live)
     }
 
+    /// Returns the keys of a question; those that the key table binds are shown as they are bound.
+    fn dialog_hints(&self, dialog: &Dialog) -> Vec<(String, &'static str)> {
+        let mut hints = dialog.hints();
+        if let (Dialog::Setup(setup), Some(key)) = (dialog, self.keys.sign_of("save"))
+            && !setup.is_typing()
+        {
+            hints.insert(hints.len().saturating_sub(1), (key, "save"));
+        }
+        hints
+    }
+
     /// Draws the screen.
     pub fn draw(&mut self, now: Timestamp, buffer: &mut Buffer) {
         let area: Rect = buffer.area;
@@ -424,11 +494,11 @@ impl Stage {
         let view = self.navigation.view;
         let hints = match (&self.help, &self.dialog) {
             (Some(_), _) => help::hints(),
-            (None, Some(dialog)) => dialog.hints(),
+            (None, Some(dialog)) => self.dialog_hints(dialog),
             (None, None) => self.keys.hints(view),
         };
         let help = self.help.map(|top| {
-            let page = help::page(&self.keys, view, area.width);
+            let page = help::page(&self.keys, view, self.look.theme, area.width);
             let top = top.min(page.len().saturating_sub(1));
             page.into_iter().skip(top).collect::<Vec<_>>()
         });

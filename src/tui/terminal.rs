@@ -10,9 +10,11 @@ use ratatui::layout::Rect;
 use rustix::process::{Signal, getpgrp, kill_current_process_group};
 use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp, tcgetwinsize};
 
-/// Other screen, no cursor, clicks and no other moves of the mouse, whether somebody looks, and no
-/// wrapping: a sign wider than we think cannot push a line down.
-const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1000h\x1b[?1006h\x1b[?1004h\x1b[0m\x1b[2J";
+/// Other screen, no cursor, whether somebody looks, and no wrapping: a sign wider than we think
+/// cannot push a line down.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1004h\x1b[0m\x1b[2J";
+/// Clicks and no other moves of the mouse.
+const MOUSE: &str = "\x1b[?1000h\x1b[?1006h";
 const LEAVE: &str = "\x1b[?1004l\x1b[?1006l\x1b[?1000l\x1b[0m\x1b[2J\x1b[?7h\x1b[?25h\x1b[?1049l";
 /// Panics of other threads kept for the end.
 const KEPT_PANICS: usize = 8;
@@ -23,13 +25,15 @@ static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The terminal while it is ours; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Terminal(());
+pub(crate) struct Terminal {
+    has_mouse: bool,
+}
 
 impl Terminal {
-    /// Takes the terminal.
-    pub(crate) fn enter() -> io::Result<Self> {
-        take()?;
-        Ok(Self(()))
+    /// Takes the terminal, with its mouse or without.
+    pub(crate) fn enter(has_mouse: bool) -> io::Result<Self> {
+        take(has_mouse)?;
+        Ok(Self { has_mouse })
     }
 
     /// Takes the terminal again after we were stopped, if we were brought to the foreground.
@@ -37,13 +41,12 @@ impl Terminal {
     /// In the background it is somebody else's: whoever touches it there is stopped at once, and
     /// could not even be ended.
     pub(crate) fn enter_again(&self) -> io::Result<()> {
-        let Self(()) = self;
-        if is_in_foreground() { take() } else { Ok(()) }
+        if is_in_foreground() { take(self.has_mouse) } else { Ok(()) }
     }
 
     /// Says whether the terminal is ours to draw on.
     pub(crate) fn is_ours(&self) -> bool {
-        let Self(()) = self;
+        let Self { has_mouse: _ } = self;
         IS_OURS.load(Ordering::SeqCst) && is_in_foreground()
     }
 
@@ -58,20 +61,20 @@ impl Terminal {
 
     /// Gives the terminal back until it is entered again.
     pub(crate) fn leave(&self) {
-        let Self(()) = self;
+        let Self { has_mouse: _ } = self;
         give_back();
     }
 
     /// Returns the size; an error when the terminal is gone.
     pub(crate) fn area(&self) -> io::Result<Rect> {
-        let Self(()) = self;
+        let Self { has_mouse: _ } = self;
         let size = tcgetwinsize(io::stdout())?;
         Ok(Rect::new(0, 0, size.ws_col, size.ws_row))
     }
 
     /// Writes a frame.
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
-        let Self(()) = self;
+        let Self { has_mouse: _ } = self;
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes())?;
         out.flush()
@@ -89,11 +92,14 @@ fn is_in_foreground() -> bool {
     tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
 }
 
-fn take() -> io::Result<()> {
+fn take(has_mouse: bool) -> io::Result<()> {
     crossterm::terminal::enable_raw_mode()?;
     IS_OURS.store(true, Ordering::SeqCst);
     let mut out = io::stdout().lock();
     out.write_all(ENTER.as_bytes())?;
+    if has_mouse {
+        out.write_all(MOUSE.as_bytes())?;
+    }
     out.flush()
 }
 

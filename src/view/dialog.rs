@@ -5,6 +5,7 @@ use crate::view::line::Line;
 use crate::view::menu::{Menu, Picked};
 use crate::view::outcome::{Command, Deed, Errand, Outcome, Reply};
 use crate::view::processes::signal::{Pressed, SignalBox, Taken};
+use crate::view::setup::{Setup, Turned};
 use crate::view::{Scene, node, processes};
 
 /// A question.
@@ -12,6 +13,8 @@ use crate::view::{Scene, node, processes};
 pub enum Dialog {
     /// By which column are rows sorted?
     Sort(Menu<&'static str>),
+    /// How is everything to be?
+    Setup(Setup),
     /// What is charted of each device of a node?
     Charts(Menu<node::Metric>),
     /// The same of processes, where a capital letter sorts the other way round.
@@ -27,6 +30,8 @@ pub enum Reaction {
     Stay,
     /// It is over.
     Close,
+    /// It is still open, and this is to be set to that.
+    Change(&'static str, String),
     /// It is over, and this is to be done.
     Do(Command),
     /// The same for one view.
@@ -45,6 +50,11 @@ impl Dialog {
                 Picked::Nothing => Reaction::Stay,
                 Picked::Closed => Reaction::Close,
                 Picked::Choice(column) => Reaction::Do(Command::SortBy(column)),
+            },
+            Self::Setup(setup) => match setup.press(key) {
+                Turned::Nothing => Reaction::Stay,
+                Turned::Closed => Reaction::Close,
+                Turned::Change(name, value) => Reaction::Change(name, value),
             },
             Self::Charts(menu) => match menu.press(key) {
                 Picked::Nothing => Reaction::Stay,
@@ -94,6 +104,7 @@ impl Dialog {
             Self::Sort(menu) | Self::SortProcesses(menu) => {
                 lines.extend(menu.lines(width, room.min(menu.height())));
             }
+            Self::Setup(setup) => lines.extend(setup.lines(width, room)),
             Self::Charts(menu) => lines.extend(menu.lines(width, room.min(menu.height()))),
             Self::Signal(question) => {
                 lines.extend(question.lines(scene, width, room.min(question.height())));
@@ -107,6 +118,7 @@ impl Dialog {
     pub fn hints(&self) -> Vec<(String, &'static str)> {
         let hints: &[(&str, &'static str)] = match self {
             Self::Sort(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "close")],
+            Self::Setup(setup) => setup.hints(),
             Self::Charts(_) => &[("↑ ↓", "move"), ("Enter", "on or off"), ("Esc", "close")],
             Self::SortProcesses(_) => &[
                 ("↑ ↓", "move"),

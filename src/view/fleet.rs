@@ -8,7 +8,7 @@ use crate::view::Scene;
 use crate::view::dialog::Dialog;
 use crate::view::fleet::cell::{Cells, Quantity};
 use crate::view::fleet::claim::Roll;
-use crate::view::fleet::column::COLUMNS;
+pub(crate) use crate::view::fleet::column::COLUMNS;
 use crate::view::fleet::grouping::Grouping;
 use crate::view::fleet::legend::Tally;
 use crate::view::fleet::letters::Letters;

@@ -14,10 +14,11 @@ use ratatui::style::Color;
 
 use crate::fleets::{self, NOW};
 
-pub const DARK: Look = Look { theme: Theme::Dark, depth: Depth::Rich, glyphs: Glyphs::Unicode };
+pub const DARK: Look =
+    Look { theme: Theme::Dark, depth: Depth::Rich, glyphs: Glyphs::Unicode, is_colorful: false };
 pub const LIGHT: Look = Look { theme: Theme::Light, ..DARK };
-pub const MONO: Look = Look { theme: Theme::Mono, depth: Depth::Basic, glyphs: Glyphs::Unicode };
-pub const ASCII: Look = Look { theme: Theme::Mono, depth: Depth::Basic, glyphs: Glyphs::Ascii };
+pub const MONO: Look = Look { theme: Theme::Mono, depth: Depth::Basic, ..DARK };
+pub const ASCII: Look = Look { glyphs: Glyphs::Ascii, ..MONO };
 
 pub const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
 

@@ -145,6 +145,20 @@ pub(super) const BINDINGS: &[Binding] = &[
         hint: Some(hint("focus")),
     },
     Binding {
+        name: "setup",
+        keys: &[Key::Function(2)],
+        action: Action::Setup,
+        help: "setup: colours, units, thresholds, what is shown",
+        hint: None,
+    },
+    Binding {
+        name: "save",
+        keys: &[Key::Function(12)],
+        action: Action::Save,
+        help: "save the setup to setup.toml",
+        hint: None,
+    },
+    Binding {
         name: "refresh",
         keys: &[Key::Function(5)],
         action: Action::Refresh,

@@ -1,6 +1,7 @@
 //! The help page: every key, and what the signs mean.
 
 use super::{Keymap, TABLES, signs};
+use crate::tui::look::Theme;
 use crate::view::{Line, Tone, View};
 
 /// From this width on, help stands in two columns.
@@ -12,7 +13,7 @@ pub(crate) fn hints() -> Vec<(String, &'static str)> {
 }
 
 /// Returns the page; the view one is in comes first.
-pub(crate) fn page(keys: &Keymap, view: View, width: u16) -> Vec<Line> {
+pub(crate) fn page(keys: &Keymap, view: View, theme: Theme, width: u16) -> Vec<Line> {
     let part = |wanted: Option<View>| part(keys, wanted);
     let mut left = part(Some(view));
     if !left.is_empty() {
@@ -27,7 +28,7 @@ pub(crate) fn page(keys: &Keymap, view: View, width: u16) -> Vec<Line> {
             right.push(Line::new());
         }
     }
-    right.extend(meanings());
+    right.extend(meanings(theme));
     if width < WIDE {
         left.push(Line::new());
         left.extend(right);
@@ -59,11 +60,21 @@ fn part(keys: &Keymap, wanted: Option<View>) -> Vec<Line> {
     if lines.len() == 1 { Vec::new() } else { lines }
 }
 
-fn meanings() -> Vec<Line> {
+fn meanings(theme: Theme) -> Vec<Line> {
     let line = |(sign, tone, meaning): &(&str, Tone, &str)| {
         Line::new().gap(2).left(sign, 12, *tone).gap(1).text(*meaning, Tone::Plain)
     };
-    std::iter::once(Line::of("Signs", Tone::Strong)).chain(SIGNS.iter().map(line)).collect()
+    let load = Line::new()
+        .gap(2)
+        .text("low", Tone::Low)
+        .gap(1)
+        .text("mid", Tone::Mid)
+        .gap(1)
+        .text("high", Tone::High)
+        .gap(2)
+        .text(theme.meaning(), Tone::Plain);
+    let title = Line::of("Signs and colours", Tone::Strong);
+    [title, load].into_iter().chain(SIGNS.iter().map(line)).collect()
 }
 
 const SIGNS: &[(&str, Tone, &str)] = &[
@@ -79,14 +90,26 @@ const SIGNS: &[(&str, Tone, &str)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::Kind;
+
+    #[test]
+    fn the_legend_says_what_the_colours_of_the_theme_mean() {
+        for theme in Theme::ALL {
+            let legend = meanings(theme);
+            let texts = legend.iter().flat_map(|line| &line.pieces);
+            let is_meaning = |kind: &Kind| *kind == Kind::Text(theme.meaning().to_owned());
+            assert!(texts.into_iter().any(|piece| is_meaning(&piece.kind)), "{theme:?}");
+        }
+    }
 
     #[test]
     fn help_names_every_key() {
         let keys = Keymap::default();
         let count = Keymap::names().count();
         for view in View::ALL {
-            assert!(page(&keys, view, 80).len() > count);
-            assert!(page(&keys, view, 160).len() < page(&keys, view, 80).len());
+            let page = |width| page(&keys, view, Theme::Dark, width);
+            assert!(page(80).len() > count);
+            assert!(page(160).len() < page(80).len());
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::view::filter::value::Wanted;
 use crate::view::filter::{FilterError, LONGEST, Relation, State, Subject, Term, Test};
+use crate::view::near::distance;
 
 /// Most terms of one filter.
 const MOST_TERMS: usize = 32;
@@ -106,24 +107,6 @@ fn unknown_field(name: &str) -> String {
         Some((_, near)) => format!("no field {name}; is it {near}?"),
         None => format!("no field {name}; Tab lists them"),
     }
-}
-
-/// Returns how many letters must be changed, put in or left out (Levenshtein's distance).
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (place, letter) in one.chars().take(64).enumerate() {
-        let mut before = place;
-        let mut next = vec![place + 1];
-        for (known, above) in other.iter().zip(row.iter().skip(1)) {
-            let left = next.last().copied().unwrap_or_default();
-            let best = (before + usize::from(letter != *known)).min(above + 1).min(left + 1);
-            before = *above;
-            next.push(best);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::view::picture::Picture;
 pub(super) const ACTIVE_PERCENT: f32 = 5.0;
 
 /// The columns; `node` is the order in which nodes are watched.
-pub(super) const COLUMNS: [Sortable; 11] = [
+pub(crate) const COLUMNS: [Sortable; 11] = [
     Sortable { name: "node", letter: 'n', label: "node" },
     Sortable { name: "job", letter: 'b', label: "job" },
     Sortable { name: "user", letter: 's', label: "user" },

@@ -26,7 +26,7 @@ const GONE_STAYS: Duration = Duration::from_secs(5);
 const MOST_GONE: usize = 200;
 
 /// What rows can be sorted by, in the order of the columns.
-pub(super) const COLUMNS: [Sortable; 14] = [
+pub(crate) const COLUMNS: [Sortable; 14] = [
     Sortable { name: "node", letter: 'n', label: "node and device" },
     Sortable { name: "gpu", letter: 'g', label: "device" },
     Sortable { name: "pid", letter: 'p', label: "pid" },

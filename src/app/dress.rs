@@ -1,0 +1,292 @@
+//! How the screen looks, as settings have it; changing them while it is shown, and writing them down.
+
+use std::collections::BTreeSet;
+
+use tokio::sync::mpsc;
+
+use crate::config::{self, Layer, Places, Settings};
+use crate::tui::{Dress, Look, News, Theme, Wish};
+use crate::view::{
+    Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, View, Visible,
+};
+
+/// Views that are sorted, and the settings that say how.
+const ORDERS: [(View, &str); 3] =
+    [(View::Fleet, "sort-fleet"), (View::Processes, "sort-processes"), (View::Users, "sort-users")];
+
+/// No machine has more devices.
+const MOST_VISIBLE: usize = 1024;
+
+/// The settings of a screen that is shown.
+#[derive(Debug)]
+pub(super) struct Wardrobe {
+    pub(super) settings: Settings,
+    /// Where they are written down, when there is a place.
+    pub(super) places: Option<Places>,
+    /// Tells the screen.
+    pub(super) told: mpsc::Sender<News>,
+}
+
+impl Wardrobe {
+    /// Returns how the screen is to look.
+    pub(super) fn dress(&self) -> Dress {
+        let settings = &self.settings;
+        Dress {
+            look: look(settings, |name| std::env::var(name).ok()),
+            taste: taste(settings, |name| std::env::var(name).ok()),
+            interval: settings.span("interval").unwrap_or_default(),
+            orders: ORDERS.map(|(view, name)| (view, settings.choice(name))).into(),
+            setup: config::setup(settings),
+        }
+    }
+
+    /// Changes a setting; one that cannot be so stays, and that is told.
+    pub(super) async fn change(&mut self, name: &str, text: &str) {
+        if let Err(why) = self.settings.change(name, text) {
+            self.tell(News::Say(why)).await;
+        }
+        self.show().await;
+    }
+
+    /// Writes down what differs.
+    pub(super) async fn save(&mut self) {
+        let Some(places) = &self.places else {
+            self.tell(News::Say("nowhere to save: there is no HOME".to_owned())).await;
+            return;
+        };
+        let words = match places.save(&config::setup_text(&self.settings)) {
+            Ok(path) => {
+                self.settings.saved("setup.toml");
+                format!("saved to {}", path.display())
+            }
+            Err(error) => error.to_string(),
+        };
+        self.tell(News::Say(words)).await;
+        self.show().await;
+    }
+
+    async fn show(&self) {
+        let redraw = self.settings.span("redraw").unwrap_or_default();
+        self.tell(News::Wear(Box::new(self.dress()), redraw)).await;
+    }
+
+    async fn tell(&self, news: News) {
+        // Nobody listens when the screen ends.
+        self.told.send(news).await.ok();
+    }
+}
+
+/// Returns colours and glyphs; `variable` returns that of the environment.
+pub(super) fn look(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Look {
+    let theme = match settings.choice("theme") {
+        "dark" => Some(Theme::Dark),
+        "light" => Some(Theme::Light),
+        "mono" => Some(Theme::Mono),
+        "colour-blind" => Some(Theme::ColourBlind),
+        "hot" => Some(Theme::Hot),
+        _ => None,
+    };
+    let wish = Wish {
+        theme,
+        has_colour: match settings.choice("color") {
+            "always" => Some(true),
+            "never" => Some(false),
+            _ => None,
+        },
+        is_ascii: (settings.layer("ascii") != Layer::Default).then(|| settings.is_on("ascii")),
+        is_colorful: settings.is_on("colorful"),
+    };
+    Look::chosen(wish, variable)
+}
+
+/// Returns how things are shown; `variable` returns that of the environment.
+pub(super) fn taste(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Taste {
+    let usual = Taste::default();
+    let shares = |name| {
+        let (middling, high) = settings.shares(name)?;
+        Some(Thresholds { middling: f32::from(middling), high: f32::from(high) })
+    };
+    let load = shares("gpu-util-thresh");
+    Taste {
+        load: load.unwrap_or(usual.load),
+        device: load.unwrap_or(usual.device),
+        memory: shares("mem-util-thresh").unwrap_or(usual.memory),
+        is_fahrenheit: settings.is_on("fahrenheit"),
+        density: match settings.choice("monitor") {
+            "full" => Density::Full,
+            "compact" => Density::Compact,
+            _ => Density::Auto,
+        },
+        is_readonly: settings.is_on("readonly"),
+        unit: match settings.choice("units") {
+            "mb" => MemoryUnit::Mb,
+            "mib" => MemoryUnit::Mib,
+            "gb" => MemoryUnit::Gb,
+            _ => MemoryUnit::Gib,
+        },
+        is_chart_reversed: settings.is_on("reverse-chart"),
+        only: only(settings, variable),
+    }
+}
+
+/// Returns which devices and processes are shown.
+fn only(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Only {
+    let numbers = |name| -> BTreeSet<u32> {
+        settings.list(name).iter().filter_map(|text| text.parse().ok()).collect()
+    };
+    // Where CUDA is told nothing, it sees everything.
+    let visible = settings.is_on("only-visible").then(|| variable("CUDA_VISIBLE_DEVICES"));
+    let own = ["USER", "LOGNAME"].iter().find_map(|name| variable(name));
+    let users = settings
+        .list("user-processes")
+        .into_iter()
+        .filter_map(|user| if user == config::OWN { own.clone() } else { Some(user) });
+    Only {
+        devices: Some(numbers("only")).filter(|numbers| !numbers.is_empty()),
+        visible: visible.flatten().map(|listed| visible_devices(&listed)),
+        kinds: match settings.choice("process-type") {
+            "compute" => ProcessKinds::Compute,
+            "only-compute" => ProcessKinds::OnlyCompute,
+            "graphics" => ProcessKinds::Graphics,
+            "only-graphics" => ProcessKinds::OnlyGraphics,
+            _ => ProcessKinds::All,
+        },
+        users: users.collect(),
+        pids: numbers("pid"),
+        names: NameColumns {
+            has_index: settings.is_on("gpu-index"),
+            has_name: settings.is_on("gpu-name"),
+            has_uuid: settings.is_on("gpu-uuid"),
+        },
+    }
+}
+
+/// Reads `CUDA_VISIBLE_DEVICES` as CUDA does: numbers or beginnings of UUIDs, up to the first that is
+/// neither.
+fn visible_devices(listed: &str) -> Vec<Visible> {
+    let read = |word: &str| {
+        let word = word.trim();
+        let is_uuid = word.starts_with("GPU-") || word.starts_with("MIG-");
+        if is_uuid {
+            return Some(Visible::Uuid(word.into()));
+        }
+        word.parse().ok().map(Visible::Index)
+    };
+    listed.split(',').take(MOST_VISIBLE).map_while(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::config::{Kind, Sources, setting};
+    use crate::tui::Glyphs;
+
+    fn typed(words: &[(&str, &str)]) -> Settings {
+        let value = |(name, text): &(&str, &str)| {
+            let setting = setting(name).unwrap();
+            (setting.name, setting.kind.read(text).unwrap())
+        };
+        let typed: BTreeMap<_, _> = words.iter().map(value).collect();
+        Settings::of(Sources { typed, ..Sources::default() }, |_| None)
+    }
+
+    #[test]
+    fn settings_nobody_made_change_nothing() {
+        assert_eq!(taste(&typed(&[]), |_| None), Taste::default());
+        let variable = |name: &str| (name == "LANG").then(|| "C.UTF-8".to_owned());
+        assert_eq!(look(&typed(&[]), variable), Look::from_environment(variable));
+    }
+
+    #[test]
+    fn every_theme_of_the_table_is_one() {
+        let Kind::Choice(words) = setting("theme").unwrap().kind else { panic!() };
+        let mut seen = Vec::new();
+        for word in words.iter().filter(|word| word.name != "auto") {
+            let theme = look(&typed(&[("theme", word.name)]), |_| None).theme;
+            assert!(!seen.contains(&theme), "{}", word.name);
+            seen.push(theme);
+        }
+    }
+
+    #[test]
+    fn what_is_set_is_shown() {
+        let settings = typed(&[
+            ("gpu-util-thresh", "20,60"),
+            ("fahrenheit", "true"),
+            ("monitor", "compact"),
+            ("ascii", "true"),
+            ("readonly", "true"),
+        ]);
+        let taste = taste(&settings, |_| None);
+        assert_eq!(taste.load, taste.device);
+        assert!((taste.load.high - 60.0).abs() < f32::EPSILON);
+        assert!(taste.is_fahrenheit && taste.is_readonly && taste.density == Density::Compact);
+        assert_eq!(look(&settings, |_| None).glyphs, Glyphs::Ascii);
+    }
+
+    #[test]
+    fn what_is_to_be_shown_is_what_was_asked_for() {
+        let only = |words: &[(&str, &str)], variables: &[(&str, &str)]| {
+            taste(&typed(words), |name| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+            .only
+        };
+        let asked = only(
+            &[
+                ("only", "0,2"),
+                ("process-type", "only-graphics"),
+                ("user-processes", "@,bob"),
+                ("pid", "7"),
+                ("gpu-name", "false"),
+            ],
+            &[("USER", "ada")],
+        );
+        assert_eq!(asked.devices, Some([0, 2].into()));
+        assert_eq!(asked.kinds, ProcessKinds::OnlyGraphics);
+        assert_eq!(asked.users, ["ada".to_owned(), "bob".to_owned()].into());
+        assert!(asked.pids.contains(&7) && !asked.names.has_name && asked.names.has_index);
+        let visible = |listed: Option<&str>| {
+            let variables: Vec<_> =
+                listed.iter().map(|text| ("CUDA_VISIBLE_DEVICES", *text)).collect();
+            only(&[("only-visible", "true")], &variables).visible
+        };
+        let (index, uuid) = (Visible::Index, |text: &str| Visible::Uuid(text.into()));
+        for (listed, expected) in [
+            (None, None),
+            (Some(""), Some(vec![])),
+            (Some("0,2"), Some(vec![index(0), index(2)])),
+            (Some("GPU-ab, MIG-cd"), Some(vec![uuid("GPU-ab"), uuid("MIG-cd")])),
+            (Some("1,-1,0"), Some(vec![index(1)])),
+            (Some("NoDevFiles"), Some(vec![])),
+        ] {
+            assert_eq!(visible(listed), expected, "{listed:?}");
+        }
+        assert_eq!(only(&[], &[("CUDA_VISIBLE_DEVICES", "0")]).visible, None);
+    }
+
+    #[tokio::test]
+    async fn a_change_is_shown_and_a_wrong_one_is_told() {
+        let home = tempfile::tempdir().unwrap();
+        let places = Places::of(|_| Some(home.path().to_owned()));
+        let (told, mut news) = mpsc::channel(8);
+        let mut wardrobe = Wardrobe { settings: typed(&[]), places, told };
+        wardrobe.change("interval", "2").await;
+        let Some(News::Wear(dress, _)) = news.recv().await else { panic!() };
+        assert_eq!(dress.interval.as_secs(), 2);
+        wardrobe.change("interval", "0").await;
+        let Some(News::Say(words)) = news.recv().await else { panic!() };
+        assert!(words.starts_with("interval: give seconds"), "{words}");
+        assert!(
+            matches!(news.recv().await, Some(News::Wear(dress, _)) if dress.interval.as_secs() == 2)
+        );
+        wardrobe.save().await;
+        let Some(News::Say(words)) = news.recv().await else { panic!() };
+        let path = home.path().join("gtop/setup.toml");
+        assert_eq!(words, format!("saved to {}", path.display()));
+        assert!(std::fs::read_to_string(path).unwrap().ends_with("\ninterval = 2\n"));
+    }
+}

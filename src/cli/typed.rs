@@ -1,0 +1,247 @@
+//! Options made from the table of settings, and what was typed of them.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, ValueParser};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _};
+
+use crate::cli::Cli;
+use crate::config::{Flag, Kind, SETTINGS, Setting, Value};
+
+/// The settings that were typed.
+#[derive(Clone, Debug, Default)]
+pub struct Typed(pub BTreeMap<&'static str, Value>);
+
+impl clap::Args for Typed {
+    fn augment_args(command: Command) -> Command {
+        SETTINGS.iter().fold(command, |command, setting| {
+            let own = setting.has_option.then(|| option(setting));
+            let off =
+                (setting.has_option && matches!(setting.kind, Kind::Switch)).then(|| off(setting));
+            let flags = setting.flags.iter().map(|one| flag(setting, one));
+            command.args(own.into_iter().chain(off).chain(flags))
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Typed {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut typed = Self::default();
+        typed.update_from_arg_matches(matches)?;
+        Ok(typed)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for setting in SETTINGS {
+            if let Some(value) = value(setting, matches)? {
+                self.0.insert(setting.name, value);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes the option of a setting.
+fn option(setting: &'static Setting) -> Arg {
+    let arg = Arg::new(setting.name)
+        .long(setting.name)
+        .aliases(setting.aliases)
+        .help(setting.help)
+        .help_heading(setting.heading)
+        .global(setting.is_global)
+        .conflicts_with_all(setting.conflicts)
+        .overrides_with_all(rivals(setting, setting.name));
+    let arg = match setting.short {
+        Some(short) => arg.short(short),
+        None => arg,
+    };
+    let arg = match setting.kind {
+        Kind::Switch => return arg.action(ArgAction::SetTrue).hide(setting.is_usually_on()),
+        Kind::Choice(words) => {
+            let values = words.iter().map(|word| {
+                let value = PossibleValue::new(word.name).help(word.help);
+                if word.alias.is_empty() { value } else { value.alias(word.alias) }
+            });
+            arg.value_parser(PossibleValuesParser::new(values))
+        }
+        Kind::Shares => arg.num_args(2).value_parser(parser(setting.kind)),
+        Kind::List(_) => {
+            arg.value_delimiter(',').action(ArgAction::Append).value_parser(parser(setting.kind))
+        }
+        Kind::Seconds { .. } | Kind::Count { .. } | Kind::Text(_) => {
+            arg.value_parser(parser(setting.kind))
+        }
+    };
+    let arg = arg.value_name(setting.takes);
+    let arg = match setting.bare {
+        Some(bare) => arg.num_args(0..=1).require_equals(true).default_missing_value(bare),
+        None => arg,
+    };
+    // What is not typed is not there: other places may say it. So this is for readers alone.
+    if setting.default.is_empty() {
+        arg
+    } else {
+        arg.help(format!("{} [default: {}]", setting.help, setting.default))
+    }
+}
+
+/// Makes `--no-NAME` of a switch.
+fn off(setting: &'static Setting) -> Arg {
+    let id = off_id(setting);
+    let help = if setting.off.is_empty() { setting.help } else { setting.off };
+    Arg::new(id)
+        .long(id)
+        .help(help)
+        .help_heading(setting.heading)
+        .action(ArgAction::SetTrue)
+        .hide(!setting.is_usually_on())
+        .overrides_with(setting.name)
+}
+
+/// Makes an option that stands for one value.
+fn flag(setting: &'static Setting, flag: &'static Flag) -> Arg {
+    let arg = Arg::new(flag.name)
+        .long(flag.name)
+        .help(flag.help)
+        .help_heading(setting.heading)
+        .action(ArgAction::SetTrue)
+        .overrides_with_all(rivals(setting, flag.name));
+    match flag.short {
+        Some(short) => arg.short(short),
+        None => arg,
+    }
+}
+
+/// Returns the names of `--no-NAME`, which the parser wants to keep.
+fn off_id(setting: &Setting) -> &'static str {
+    static NAMES: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
+        SETTINGS.iter().map(|setting| (setting.name, format!("no-{}", setting.name))).collect()
+    });
+    NAMES.get(setting.name).map_or("", String::as_str)
+}
+
+/// Returns the other options of a setting; the last that is typed counts.
+fn rivals(setting: &'static Setting, own: &'static str) -> impl Iterator<Item = &'static str> {
+    let is_switch = matches!(setting.kind, Kind::Switch);
+    let off = is_switch.then(|| off_id(setting));
+    let flags = setting.flags.iter().map(|flag| flag.name);
+    let all = [setting.name].into_iter().chain(off).chain(flags);
+    all.filter(move |name| *name != own || !is_list(setting))
+}
+
+fn is_list(setting: &Setting) -> bool {
+    matches!(setting.kind, Kind::List(_))
+}
+
+fn parser(kind: Kind) -> ValueParser {
+    ValueParser::new(move |text: &str| kind.judge(text).map(|()| text.to_owned()))
+}
+
+/// Returns what was typed for a setting.
+fn value(setting: &Setting, matches: &ArgMatches) -> Result<Option<Value>, clap::Error> {
+    let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let flag = setting.flags.iter().find(|flag| is_typed(flag.name));
+    let text = if let Some(flag) = flag {
+        flag.value.to_owned()
+    } else if !setting.has_option {
+        return Ok(None);
+    } else if matches!(setting.kind, Kind::Switch) {
+        if is_typed(off_id(setting)) {
+            "false".to_owned()
+        } else if is_typed(setting.name) {
+            "true".to_owned()
+        } else {
+            return Ok(None);
+        }
+    } else if is_typed(setting.name) {
+        let words = matches.get_many::<String>(setting.name).into_iter().flatten();
+        words.map(String::as_str).collect::<Vec<_>>().join(",")
+    } else {
+        return Ok(None);
+    };
+    setting.kind.read(&text).map(Some).map_err(|why| {
+        let words = format!("invalid value for '--{}': {why}", setting.name);
+        Cli::command().error(ErrorKind::ValueValidation, words)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(line: &str) -> BTreeMap<&'static str, String> {
+        let cli = Cli::read(line.split_whitespace().map(Into::into)).unwrap();
+        cli.typed.0.iter().map(|(name, value)| (*name, value.to_string())).collect()
+    }
+
+    #[test]
+    fn what_is_typed_is_what_is_set() {
+        for (line, expected) in [
+            ("gtop", vec![]),
+            ("gtop -U", vec![("ascii", "true")]),
+            ("gtop --no-unicode", vec![("ascii", "true")]),
+            ("gtop --ascii --no-ascii", vec![("ascii", "false")]),
+            ("gtop --no-mouse", vec![("mouse", "false")]),
+            ("gtop --light", vec![("theme", "light")]),
+            ("gtop --light --theme mono", vec![("theme", "mono")]),
+            ("gtop --theme mono --light", vec![("theme", "light")]),
+            ("gtop -m", vec![("monitor", "auto")]),
+            ("gtop -m=full gpu01", vec![("monitor", "full")]),
+            ("gtop --monitor=compact", vec![("monitor", "compact")]),
+            ("gtop --gpu-util-thresh 20 60 gpu01", vec![("gpu-util-thresh", "20,60")]),
+            (
+                "gtop --mem-util-thresh 5 50 --no-mouse --mouse",
+                vec![("mem-util-thresh", "5,50"), ("mouse", "true")],
+            ),
+            ("gtop -o 0,2 -o 5", vec![("only", "0,2,5")]),
+            ("gtop -ov", vec![("only-visible", "true")]),
+            ("gtop -c", vec![("process-type", "compute")]),
+            ("gtop -c -G", vec![("process-type", "only-graphics")]),
+            ("gtop -u gpu01", vec![("user-processes", "@")]),
+            ("gtop -u=ada,bob", vec![("user-processes", "ada,bob")]),
+            ("gtop -p 1,2 --pid 3", vec![("pid", "1,2,3")]),
+            ("gtop --no-gpu-name --gpu-uuid", vec![("gpu-name", "false"), ("gpu-uuid", "true")]),
+            ("gtop --mb --gib", vec![("units", "gib")]),
+            ("gtop --force-color --fahrenheit", vec![("color", "always"), ("fahrenheit", "true")]),
+            ("gtop -i 1 -i 2", vec![("interval", "2")]),
+            ("gtop --exec a,b x", vec![("exec", "a,b")]),
+            (
+                "gtop doctor -l ada --max-connecting 3",
+                vec![("login", "ada"), ("max-connecting", "3")],
+            ),
+        ] {
+            let expected = expected.into_iter().map(|(name, text)| (name, text.to_owned()));
+            assert_eq!(typed(line), expected.collect(), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_setting_with_an_option_has_one_that_says_the_same() {
+        let mut command = Cli::command();
+        command.build();
+        for setting in SETTINGS.iter().filter(|setting| setting.has_option) {
+            let shown = if setting.is_usually_on() { off_id(setting) } else { setting.name };
+            let arg = command.get_arguments().find(|arg| arg.get_long() == Some(shown)).unwrap();
+            let help = if setting.off.is_empty() { setting.help } else { setting.off };
+            assert!(arg.get_help().unwrap().to_string().starts_with(help), "{}", setting.name);
+            assert_eq!(arg.get_help_heading(), Some(setting.heading));
+            assert!(!arg.is_hide_set());
+        }
+        for setting in
+            SETTINGS.iter().filter(|setting| !setting.has_option && setting.name != "hosts")
+        {
+            assert!(
+                command.get_arguments().any(|arg| arg.get_long() == Some(setting.name)),
+                "{}",
+                setting.name
+            );
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What words of settings may be made of.
+
+/// Any words.
+pub(super) fn any(text: &str) -> Result<(), &'static str> {
+    if text.chars().any(char::is_control) {
+        return Err("leave control characters out");
+    }
+    Ok(())
+}
+
+/// Names of users, partitions, accounts.
+pub(super) fn word(text: &str) -> Result<(), &'static str> {
+    if is_name(text) {
+        return Ok(());
+    }
+    Err("names hold letters, digits and . _ - and do not begin with -")
+}
+
+/// A login name.
+pub(super) fn login(text: &str) -> Result<(), &'static str> {
+    if is_name(text) {
+        return Ok(());
+    }
+    Err("a login name holds letters, digits and . _ - and does not begin with -")
+}
+
+/// A process id.
+pub(super) fn pid(text: &str) -> Result<(), &'static str> {
+    if text.parse::<u32>().is_ok_and(|pid| pid > 0) {
+        return Ok(());
+    }
+    Err("give process ids, such as 4711,4712")
+}
+
+/// The index of a device.
+pub(super) fn device(text: &str) -> Result<(), &'static str> {
+    if (1..=4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(());
+    }
+    Err("give indices of devices, such as 0,2; for UUIDs set CUDA_VISIBLE_DEVICES and -ov")
+}
+
+fn is_name(text: &str) -> bool {
+    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-+@\\".contains(letter);
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(is_allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_judged() {
+        for (check, good, bad) in [
+            (
+                device as fn(&str) -> _,
+                vec!["0", "12"],
+                vec!["", "-1", "x", "1:0", "12345", "GPU-12ab"],
+            ),
+            (pid, vec!["1", "4711"], vec!["0", "-1", "x", ""]),
+            (word, vec!["ada", "AD\\ada"], vec!["", "-a", "a b", "a;b"]),
+            (any, vec!["", "a b"], vec!["a\u{1b}b"]),
+        ] {
+            assert!(good.iter().all(|text| check(text).is_ok()), "{good:?}");
+            assert!(bad.iter().all(|text| check(text).is_err()), "{bad:?}");
+        }
+    }
+}

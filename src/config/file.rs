@@ -1,0 +1,269 @@
+//! `config.toml` and `setup.toml`: reading them, and saying exactly what is wrong.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use super::kind::Value;
+use super::table::{SETTINGS, setting};
+use crate::nodeset;
+use crate::tui::Keymap;
+use crate::view::{Key, nearest};
+
+/// A file of settings may have so many bytes.
+pub const MOST_BYTES: u64 = 256 * 1024;
+/// At most so many mistakes are told.
+const TOLD: usize = 50;
+
+/// Something wrong with a file or a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file and its line, or the variable.
+    place: String,
+    text: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.text)
+    }
+}
+
+impl Problem {
+    pub(super) fn of_variable(name: &str, why: &str) -> Self {
+        Self { place: name.to_owned(), text: format!("{why}; it does not count") }
+    }
+
+    /// Says that a file cannot be read.
+    pub fn of_file(name: &str, why: impl fmt::Display) -> Self {
+        Self { place: name.to_owned(), text: why.to_string() }
+    }
+}
+
+/// What stands in a file.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// Its name.
+    pub name: String,
+    /// Settings, with their lines.
+    pub values: BTreeMap<&'static str, (usize, Value)>,
+    /// Groups of nodes: names and node sets.
+    pub groups: BTreeMap<String, String>,
+    /// Keys, with those that nobody bound anew.
+    pub keys: Keymap,
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads a file of settings; `setup.toml` holds nothing else.
+pub(super) fn read_text(name: &str, text: &str, is_setup: bool) -> Written {
+    let mut reading =
+        Reading { text, written: Written { name: name.to_owned(), ..Written::default() } };
+    match DeTable::parse(text) {
+        Ok(table) => reading.table(table.get_ref(), is_setup),
+        Err(error) => {
+            let at = error.span().map_or(0, |span| span.start);
+            let why = error.message().lines().next().unwrap_or_default().to_owned();
+            reading.wrong(at, &format!("this is not TOML: {}", shown(&why)));
+        }
+    }
+    reading.written
+}
+
+struct Reading<'a> {
+    text: &'a str,
+    written: Written,
+}
+
+impl Reading<'_> {
+    fn line(&self, at: usize) -> usize {
+        self.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+    }
+
+    fn wrong(&mut self, at: usize, text: &str) {
+        if self.written.problems.len() < TOLD {
+            let place = format!("{}:{}", self.written.name, self.line(at));
+            self.written.problems.push(Problem { place, text: text.to_owned() });
+        }
+    }
+
+    fn table(&mut self, table: &DeTable<'_>, is_setup: bool) {
+        // In the order of the file: a table of the library stands in that of its names.
+        let mut rows: Vec<_> = table.iter().collect();
+        rows.sort_by_key(|(key, _)| key.span().start);
+        for (key, item) in rows {
+            let name: &str = key.get_ref();
+            let part = if is_setup { "" } else { name };
+            match (part, item.get_ref()) {
+                ("keys", DeValue::Table(table)) => self.keys(table),
+                ("groups", DeValue::Table(table)) => self.groups(table),
+                ("keys" | "groups", _) => {
+                    self.wrong(key.span().start, &format!("{name} is a table; write [{name}]"));
+                }
+                _ => self.setting(key, item),
+            }
+        }
+    }
+
+    fn setting(&mut self, key: &Spanned<DeString<'_>>, item: &Spanned<DeValue<'_>>) {
+        let (name, at): (&str, _) = (key.get_ref(), key.span().start);
+        let Some(setting) = setting(name) else {
+            let known = SETTINGS.iter().map(|setting| setting.name).chain(["keys", "groups"]);
+            let advice = nearest(name, known).unwrap_or("gtop config init");
+            self.wrong(
+                at,
+                &format!("there is no setting {:?}; did you mean {advice}?", shown(name)),
+            );
+            return;
+        };
+        match setting.kind.take(item.get_ref()) {
+            Ok(value) => {
+                let line = self.line(at);
+                self.written.values.insert(setting.name, (line, value));
+            }
+            Err(why) => self.wrong(at, &format!("{name}: {why}")),
+        }
+    }
+
+    /// Reads `[keys]`: names and a key, or several; a name with a dot is a table of the library.
+    fn keys(&mut self, table: &DeTable<'_>) {
+        let mut rows = Vec::new();
+        for (key, item) in table {
+            let (name, at): (&str, _) = (key.get_ref(), key.span().start);
+            match item.get_ref() {
+                DeValue::Table(below) => rows.extend(below.iter().map(|(key, item)| {
+                    (format!("{name}.{}", key.get_ref()), key.span().start, item.get_ref())
+                })),
+                item @ (DeValue::String(_)
+                | DeValue::Integer(_)
+                | DeValue::Float(_)
+                | DeValue::Boolean(_)
+                | DeValue::Datetime(_)
+                | DeValue::Array(_)) => rows.push((name.to_owned(), at, item)),
+            }
+        }
+        rows.sort_by_key(|(_, at, _)| *at);
+        for (name, at, item) in &rows {
+            if let Err(why) = self.bind(name, item) {
+                self.wrong(*at, &why);
+            }
+        }
+        if let (Some((_, at, _)), Err(why)) = (rows.first(), self.written.keys.check()) {
+            self.wrong(*at, &why.to_string());
+        }
+    }
+
+    fn bind(&mut self, name: &str, item: &DeValue<'_>) -> Result<(), String> {
+        let keys = words(item).unwrap_or_default();
+        if keys.is_empty() && item.as_array().is_none_or(|array| !array.is_empty()) {
+            return Err(format!("{}: write a key in quotes, or a list of keys", shown(name)));
+        }
+        let keys: Result<Vec<Key>, _> = keys.iter().map(|text| text.parse()).collect();
+        let keys = keys.map_err(|why| format!("{}: {why}", shown(name)))?;
+        self.written.keys.bind(name, keys).map_err(|why| why.to_string())
+    }
+
+    /// Reads `[groups]`: a name and a node set, or several.
+    fn groups(&mut self, table: &DeTable<'_>) {
+        for (key, item) in table {
+            let (name, at): (&str, _) = (key.get_ref(), key.span().start);
+            let is_name = !name.is_empty()
+                && name
+                    .chars()
+                    .all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter));
+            let (true, Some(texts)) = (is_name, words(item.get_ref())) else {
+                let why = format!("{}: write a group as a100 = \"gpu[01-16]\"", shown(name));
+                self.wrong(at, &why);
+                continue;
+            };
+            let set = texts.join(",");
+            // A group of groups is looked up when it is asked for.
+            let judged = if set.contains('@') { Ok(Vec::new()) } else { nodeset::expand(&set) };
+            match judged {
+                Ok(_) => drop(self.written.groups.insert(name.to_owned(), set)),
+                Err(why) => self.wrong(at, &format!("{name}: {why}")),
+            }
+        }
+    }
+}
+
+/// Returns a word, or several.
+fn words<'a>(item: &'a DeValue<'_>) -> Option<Vec<&'a str>> {
+    if let Some(text) = item.as_str() {
+        return Some(vec![text]);
+    }
+    item.as_array()?.iter().map(|item| item.get_ref().as_str()).collect()
+}
+
+/// Returns a text of a file as it may be shown.
+fn shown(text: &str) -> String {
+    crate::model::clean(text, 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(text: &str) -> Vec<String> {
+        let written = read_text("config.toml", text, false);
+        written.problems.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_file_holds_settings_groups_and_keys() {
+        let text = "interval = 2\nonly = [0, '2']\ngpu-util-thresh = [20, 60]\n\
+            [groups]\na100 = 'gpu[01-16]'\nbig = ['@a100', 'gpu20']\n\
+            [keys]\nfreeze = 'F'\nquit = ['q', 'Ctrl-Q']\nsuspend = []\njob.overview = 'O'\n";
+        let written = read_text("config.toml", text, false);
+        assert_eq!(written.problems, []);
+        assert_eq!(written.values["gpu-util-thresh"], (3, Value::Shares(20, 60)));
+        assert_eq!(written.groups["big"], "@a100,gpu20");
+        let keys = written.keys.to_string();
+        assert!(keys.contains("q Ctrl-Q") && !keys.contains("Ctrl-Z"), "{keys}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line_and_a_remedy() {
+        for (text, words) in [
+            ("\ninterval = ", "config.toml:2: this is not TOML"),
+            ("[groups\n", "config.toml:1: this is not TOML"),
+            ("a = 1\na = 2\n", "config.toml:2: this is not TOML"),
+            (
+                "\n\nintervall = 2",
+                "config.toml:3: there is no setting \"intervall\"; did you mean interval?",
+            ),
+            ("group.a = 'x'", "did you mean groups?"),
+            ("keys = 1", "config.toml:1: keys is a table; write [keys]"),
+            ("interval = 0", "config.toml:1: interval: give seconds between 0.05 and 3600"),
+            ("[keys]\nfreze = 'F'", "config.toml:2: no key does \"freze\"; did you mean freeze?"),
+            (
+                "[keys]\nfreeze = 'Hyper-F'",
+                "config.toml:2: freeze: \"Hyper-F\" is no key; keys are written such as",
+            ),
+            ("[keys]\nfreeze = 3", "config.toml:2: freeze: write a key in quotes"),
+            ("[keys]\nfreeze = 'q'", "config.toml:2: q is bound to freeze and to quit"),
+            ("[keys]\nquit = []", "config.toml:2: quit must have a key"),
+            ("[groups]\na = 'gpu['", "config.toml:2: a: "),
+            ("[groups]\n'a b' = 'x'", "config.toml:2: a b: write a group as"),
+            ("\"\\u001b[2J\" = 1", "config.toml:1: there is no setting"),
+        ] {
+            let found = problems(text);
+            assert!(found[0].contains(words), "{text}: {found:?}");
+            assert!(!found.concat().contains('\u{1b}'), "{found:?}");
+        }
+        assert_eq!(problems(&"[a]\nb=1\n".repeat(9)).len(), 1);
+    }
+
+    #[test]
+    fn no_file_is_too_strange() {
+        for text in
+            ["\u{feff}", "\0", &"[".repeat(5_000), &"a.".repeat(5_000), &"x = [".repeat(900)]
+        {
+            drop(problems(text));
+        }
+        let many: Vec<String> = (0..1_000).map(|number| format!("x{number} = 1\n")).collect();
+        assert_eq!(problems(&many.concat()).len(), TOLD);
+    }
+}

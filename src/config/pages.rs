@@ -1,0 +1,70 @@
+//! The pages of the setup dialog, made from the table.
+
+use super::kind::Kind;
+use super::settings::{Layer, Settings};
+use super::table::{SETTINGS, Setting};
+use crate::view::{Entry, Page, Setup};
+
+/// The pages, in order.
+const PAGES: [&str; 5] = ["General", "Devices", "Chart", "Processes", "Selection"];
+
+/// Returns the pages with what is set now.
+pub fn setup(settings: &Settings) -> Setup {
+    let pages = PAGES.into_iter().map(|title| Page {
+        title,
+        entries: SETTINGS
+            .iter()
+            .filter(|setting| setting.page == Some(title))
+            .map(|setting| entry(settings, setting))
+            .collect(),
+    });
+    Setup::new(pages.collect())
+}
+
+fn entry(settings: &Settings, setting: &'static Setting) -> Entry {
+    let value = settings.value(setting.name).map(|value| value.to_string()).unwrap_or_default();
+    let steps = match setting.kind {
+        Kind::Switch => vec!["false", "true"],
+        Kind::Choice(words) => words.iter().map(|word| word.name).collect(),
+        Kind::Seconds { .. }
+        | Kind::Count { .. }
+        | Kind::Shares
+        | Kind::Text(_)
+        | Kind::List(_) => setting.steps.to_vec(),
+    };
+    let help = match setting.kind {
+        Kind::Choice(words) => {
+            let word = words.iter().find(|word| word.name == value);
+            word.map_or_else(|| setting.help.to_owned(), |word| format!("{value}: {}", word.help))
+        }
+        Kind::Switch
+        | Kind::Seconds { .. }
+        | Kind::Count { .. }
+        | Kind::Shares
+        | Kind::Text(_)
+        | Kind::List(_) => setting.help.to_owned(),
+    };
+    Entry {
+        name: setting.name,
+        value,
+        steps,
+        is_typed: !matches!(setting.kind, Kind::Switch | Kind::Choice(_)),
+        help,
+        origin: settings.place(setting.name).to_owned(),
+        is_changed: settings.layer(setting.name) == Layer::Changed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_has_something_and_every_page_is_known() {
+        for title in PAGES {
+            assert!(SETTINGS.iter().any(|setting| setting.page == Some(title)), "{title}");
+        }
+        let pages = SETTINGS.iter().filter_map(|setting| setting.page);
+        assert!(pages.into_iter().all(|page| PAGES.contains(&page)));
+    }
+}

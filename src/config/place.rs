@@ -1,0 +1,202 @@
+//! Where files of settings stand, and how they come there. Nothing is written anywhere else.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::file::{MOST_BYTES, Problem, Written, read_text};
+
+/// The folder of gtop's settings, as the XDG base directories have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    folder: PathBuf,
+}
+
+/// Why a file was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It is there already.
+    #[error("{0} is there already and stays as it is; gtop config check reads it")]
+    Exists(String),
+    /// It cannot be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Places {
+    /// Finds the folder; none without a home. `variable` returns that of the environment.
+    pub fn of(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<Self> {
+        let absolute = |name| variable(name).filter(|path| path.is_absolute());
+        let own = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
+        Some(Self { folder: own?.join("gtop") })
+    }
+
+    /// Returns where `config.toml` stands.
+    pub fn config(&self) -> PathBuf {
+        self.folder.join("config.toml")
+    }
+
+    /// Returns where `setup.toml` stands.
+    pub fn setup(&self) -> PathBuf {
+        self.folder.join("setup.toml")
+    }
+
+    /// Writes a first `config.toml`, never over one that is there.
+    pub fn begin(&self, text: &str) -> Result<PathBuf, FileError> {
+        let path = self.config();
+        let named = |source| FileError::Write { path: path.display().to_string(), source };
+        if path.symlink_metadata().is_ok() {
+            return Err(FileError::Exists(path.display().to_string()));
+        }
+        self.make_folder().map_err(named)?;
+        let mut open = OpenOptions::new();
+        let mut file = open.write(true).create_new(true).mode(0o644).open(&path).map_err(named)?;
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+        if let Err(error) = written {
+            // Half a file would be read next time. Where it cannot be removed either, that is told.
+            fs::remove_file(&path).ok();
+            return Err(named(error));
+        }
+        Ok(path)
+    }
+
+    /// Writes `setup.toml` at once or not at all: whoever reads it sees the old one or the new one.
+    pub fn save(&self, text: &str) -> Result<PathBuf, FileError> {
+        let path = self.setup();
+        let named = |source| FileError::Write { path: path.display().to_string(), source };
+        self.make_folder().map_err(named)?;
+        // A link is followed, so that what it leads to is replaced and not the link.
+        let target = fs::canonicalize(&path).unwrap_or_else(|_new| path.clone());
+        let beside = target.with_extension(format!("toml.{}", std::process::id()));
+        let written = write_new(&beside, text).and_then(|()| fs::rename(&beside, &target));
+        if let Err(error) = written {
+            // It may not have come to be.
+            fs::remove_file(&beside).ok();
+            return Err(named(error));
+        }
+        Ok(path)
+    }
+
+    fn make_folder(&self) -> io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.folder)
+    }
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    // What a gtop of this number left behind when it was killed.
+    fs::remove_file(path).ok();
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+impl Written {
+    /// Reads a file; one that is not there says nothing.
+    pub fn read(path: &Path, is_setup: bool) -> Self {
+        let name =
+            path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        match text(path) {
+            Ok(text) => read_text(&name, &text, is_setup),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Self { name, ..Self::default() }
+            }
+            Err(error) => {
+                let problems =
+                    vec![Problem::of_file(&name, format_args!("cannot be read: {error}"))];
+                Self { name, problems, ..Self::default() }
+            }
+        }
+    }
+}
+
+/// Reads a whole file, which must be one, and not too long.
+fn text(path: &Path) -> io::Result<String> {
+    // A pipe would be waited for without end.
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MOST_BYTES {
+        return Err(io::Error::other(format!("it is longer than {} KiB", MOST_BYTES / 1024)));
+    }
+    String::from_utf8(bytes).map_err(|_bytes| io::Error::other("it is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places() -> (tempfile::TempDir, Places) {
+        let home = tempfile::tempdir().unwrap();
+        let places = Places { folder: home.path().join(".config/gtop") };
+        (home, places)
+    }
+
+    #[test]
+    fn the_folder_is_that_of_the_base_directories() {
+        let of = |own: Option<&str>, home: Option<&str>| {
+            let found = Places::of(|name| match name {
+                "XDG_CONFIG_HOME" => own.map(PathBuf::from),
+                _ => home.map(PathBuf::from),
+            });
+            found.map(|places| places.config().display().to_string())
+        };
+        assert_eq!(of(None, Some("/h")).as_deref(), Some("/h/.config/gtop/config.toml"));
+        assert_eq!(of(Some("/c"), Some("/h")).as_deref(), Some("/c/gtop/config.toml"));
+        assert_eq!(of(Some("c"), Some("/h")).as_deref(), Some("/h/.config/gtop/config.toml"));
+        assert_eq!(of(None, None), None);
+    }
+
+    #[test]
+    fn a_configuration_that_is_there_is_never_written_over() {
+        let (_home, places) = places();
+        let path = places.begin("a").unwrap();
+        assert!(matches!(places.begin("b"), Err(FileError::Exists(_))));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a");
+        fs::remove_file(&path).unwrap();
+        // Nor is what a link leads to, even when that is not there.
+        std::os::unix::fs::symlink("/nowhere/config.toml", &path).unwrap();
+        assert!(matches!(places.begin("b"), Err(FileError::Exists(_))));
+    }
+
+    #[test]
+    fn saving_replaces_the_whole_file_and_leaves_nothing_beside_it() {
+        let (_home, places) = places();
+        places.save("one").unwrap();
+        places.save("two").unwrap();
+        assert_eq!(fs::read_to_string(places.setup()).unwrap(), "two");
+        let folder = places.setup().parent().unwrap().to_owned();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        // A link stays one.
+        let real = folder.join("elsewhere.toml");
+        fs::rename(places.setup(), &real).unwrap();
+        std::os::unix::fs::symlink(&real, places.setup()).unwrap();
+        places.save("three").unwrap();
+        assert_eq!(fs::read_to_string(&real).unwrap(), "three");
+        assert!(places.setup().symlink_metadata().unwrap().is_symlink());
+    }
+
+    #[test]
+    fn what_is_no_file_is_told_and_one_that_is_not_there_says_nothing() {
+        let (home, _places) = places();
+        let read = |name: &str| {
+            let written = Written::read(&home.path().join(name), false);
+            written.problems.first().map(ToString::to_string)
+        };
+        assert_eq!(read("nothing.toml"), None);
+        fs::create_dir(home.path().join("folder")).unwrap();
+        fs::write(home.path().join("latin"), b"x = '\xe9'").unwrap();
+        fs::write(home.path().join("long"), vec![b'#'; 300_000]).unwrap();
+        assert_eq!(read("folder").unwrap(), "folder: cannot be read: it is no file");
+        assert_eq!(read("latin").unwrap(), "latin: cannot be read: it is not UTF-8");
+        assert_eq!(read("long").unwrap(), "long: cannot be read: it is longer than 256 KiB");
+    }
+}

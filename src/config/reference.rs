@@ -1,0 +1,231 @@
+//! What is written about settings: a first `config.toml`, `setup.toml`, what holds, the reference.
+
+use std::fmt::Write as _;
+
+use super::kind::{Kind, Value, quoted};
+use super::settings::Settings;
+use super::table::{SETTINGS, Setting};
+use crate::tui::Keymap;
+
+/// Columns a comment may take.
+const WIDTH: usize = 100;
+
+/// Returns a `config.toml` that says everything and changes nothing.
+pub fn init_text() -> String {
+    let mut text = String::from(
+        "# Settings of gtop. Options win over the environment (GTOP_INTERVAL, and so on), that over\n\
+         # setup.toml beside this file (written by F12), that over this file. Take away the # before what\n\
+         # you change; gtop config check says what is wrong, gtop config show what holds.\n",
+    );
+    let mut heading = "";
+    for setting in SETTINGS {
+        if setting.heading != heading {
+            heading = setting.heading;
+            write!(text, "\n# -- {heading} --\n").ok();
+        }
+        text.push('\n');
+        comment(&mut text, setting.help);
+        if let Kind::Choice(words) = setting.kind {
+            for word in words {
+                comment(&mut text, &format!("  {}: {}", quoted(word.name), word.help));
+            }
+        }
+        writeln!(text, "#{} = {}", setting.name, example(setting).written()).ok();
+    }
+    text.push_str(
+        "\n# -- Groups of nodes, usable as @a100 --\n\n[groups]\n#a100 = \"gpu[01-16]\"\n\
+         #all = [\"@a100\", \"gpu[20-24]\"]\n\n\
+         # -- Keys: one, several, or [] for none; such as \"x\", \"Space\", \"F5\", \"Ctrl-L\", \"Alt-x\", \"PgUp\" --\n\n[keys]\n",
+    );
+    for (name, keys, help) in Keymap::names() {
+        let keys: Vec<String> = keys.iter().map(|key| quoted(&key.to_string())).collect();
+        let row = format!("#{name} = [{}]", keys.join(", "));
+        writeln!(text, "{row:38} # {help}").ok();
+    }
+    text
+}
+
+/// Returns what stands for a setting that is not set.
+fn example(setting: &Setting) -> Value {
+    setting.usual().unwrap_or_else(|| match setting.kind {
+        Kind::Switch => Value::Switch(false),
+        Kind::Choice(_) | Kind::Text(_) => Value::Text(String::new()),
+        Kind::List(_) => Value::List(Vec::new()),
+        Kind::Shares => Value::Shares(10, 75),
+        Kind::Count { least, .. } => Value::Count(least),
+        Kind::Seconds { least, .. } => {
+            Value::Seconds(std::time::Duration::from_secs_f64(least.max(10.0)))
+        }
+    })
+}
+
+fn comment(text: &mut String, words: &str) {
+    let mut line = String::from("#");
+    for word in words.split(' ') {
+        if line.len() + 1 + word.len() > WIDTH {
+            writeln!(text, "{line}").ok();
+            line = String::from("#");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    writeln!(text, "{line}").ok();
+}
+
+/// Returns `setup.toml`: what differs, and nothing else.
+pub fn setup_text(settings: &Settings) -> String {
+    let mut text = String::from(
+        "# Written by gtop (F12): what the setup pages say differently from config.toml.\n",
+    );
+    for (setting, value) in settings.differing() {
+        writeln!(text, "{} = {}", setting.name, value.written()).ok();
+    }
+    text
+}
+
+/// Returns everything that holds, and where it comes from.
+pub fn show_text(settings: &Settings) -> String {
+    let mut text = String::new();
+    for setting in SETTINGS {
+        let value = settings.value(setting.name);
+        let row = match value {
+            Some(value) => format!("{} = {}", setting.name, value.written()),
+            // Nothing is said of it, and nothing is meant.
+            None => format!("#{} =", setting.name),
+        };
+        writeln!(text, "{row:40} # {}", settings.place(setting.name)).ok();
+    }
+    if !settings.groups.is_empty() {
+        text.push_str("\n[groups]\n");
+        for (name, set) in &settings.groups {
+            writeln!(text, "{} = {}", quoted(name), quoted(set)).ok();
+        }
+    }
+    let bound: Vec<(&str, String)> = settings.keys.bound().collect();
+    if !bound.is_empty() {
+        text.push_str("\n[keys]\n");
+        for (name, keys) in bound {
+            let keys: Vec<String> = keys.split_whitespace().map(quoted).collect();
+            writeln!(text, "{name} = [{}]", keys.join(", ")).ok();
+        }
+    }
+    text
+}
+
+/// Returns the table of settings, in Markdown.
+pub fn table_text() -> String {
+    let mut text =
+        String::from("| setting | option | what it does | unless told |\n|---|---|---|---|\n");
+    for setting in SETTINGS {
+        let usual = setting.usual().map(|value| format!("`{}`", value.written()));
+        let usual = usual.unwrap_or_default();
+        writeln!(
+            text,
+            "| `{}` | {} | {} | {usual} |",
+            setting.name,
+            options(setting),
+            setting.help
+        )
+        .ok();
+    }
+    text
+}
+
+/// Returns the table of keys, in Markdown.
+pub fn keys_text() -> String {
+    let mut text = String::from("| keys | what they do | name in `[keys]` |\n|---|---|---|\n");
+    let mut heading = "";
+    for (place, name, keys, help) in Keymap::table() {
+        if place != heading {
+            heading = place;
+            writeln!(text, "| **{place}** | | |").ok();
+        }
+        let keys: Vec<String> = keys.iter().map(|key| code(&key.to_string())).collect();
+        writeln!(text, "| {} | {} | `{name}` |", keys.join(" "), cell(help)).ok();
+    }
+    text
+}
+
+/// Writes a word as code; a bar would end the cell of a table.
+fn code(word: &str) -> String {
+    match word {
+        "|" => "`\\|`".to_owned(),
+        "`" => "`` ` ``".to_owned(),
+        word => format!("`{word}`"),
+    }
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;")
+}
+
+/// Returns the options of a setting.
+fn options(setting: &Setting) -> String {
+    let mut all = Vec::new();
+    let takes = match (setting.takes, setting.bare) {
+        ("", _) => String::new(),
+        (takes, None) => format!(" {takes}"),
+        (takes, Some(_)) => format!("[={takes}]"),
+    };
+    let takes =
+        if matches!(setting.kind, Kind::Shares) { format!("{takes}{takes}") } else { takes };
+    // Hosts are typed as they are; all others have an option, whoever declares it.
+    if setting.name != "hosts" {
+        let short = setting.short.map(|short| format!("-{short} ")).unwrap_or_default();
+        let no = if setting.is_usually_on() { "no-" } else { "" };
+        all.push(format!("`{short}--{no}{}{takes}`", setting.name));
+    }
+    for flag in setting.flags {
+        let short = flag.short.map(|short| format!("-{short} ")).unwrap_or_default();
+        all.push(format!("`{short}--{}`", flag.name));
+    }
+    all.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::file::read_text;
+
+    #[test]
+    fn the_first_file_says_everything_and_changes_nothing() {
+        let text = init_text();
+        let written = read_text("config.toml", &text, false);
+        assert_eq!(written.problems, []);
+        assert!(written.values.is_empty() && written.groups.is_empty());
+        assert!(text.lines().all(|line| line.len() <= 140), "{text}");
+    }
+
+    #[test]
+    fn every_line_of_the_first_file_may_be_used() {
+        let text = init_text();
+        let is_row =
+            |line: &&str| line.starts_with('#') && !line.starts_with("# ") && line.contains(" = ");
+        let plain: String = text
+            .lines()
+            .map(|line| if is_row(&line) { line.trim_start_matches('#') } else { line })
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        let written = read_text("config.toml", &plain, false);
+        assert_eq!(written.problems, [], "{plain}");
+        assert_eq!(written.values.len(), SETTINGS.len());
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read_again() {
+        let file = read_text(
+            "config.toml",
+            "only = ['0', 2]\nexec = 'a \"b\" \\\\'\n[groups]\n'a.b' = 'x1'\n[keys]\nfreeze = ['F', 'Space']\n",
+            false,
+        );
+        assert_eq!(file.problems, []);
+        let settings =
+            Settings::of(crate::config::Sources { file, ..Default::default() }, |_| None);
+        let shown = show_text(&settings);
+        assert!(shown.contains("# config.toml:1") && shown.contains("# default"), "{shown}");
+        let again = read_text("shown", &shown, false);
+        assert_eq!(again.problems, [], "{shown}");
+        assert_eq!(again.groups["a.b"], "x1");
+        assert!(again.keys.to_string().contains("F Space"));
+    }
+}

@@ -1,0 +1,311 @@
+//! Which of several sources wins: option, then environment, `setup.toml`, `config.toml`, default.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::environment;
+use super::file::{Problem, Written};
+use super::kind::Value;
+use super::table::{SETTINGS, Setting, setting};
+use crate::tui::Keymap;
+
+/// Where a value comes from; the later wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layer {
+    /// The table.
+    Default,
+    /// `config.toml`.
+    File,
+    /// `setup.toml`.
+    Setup,
+    /// A variable.
+    Environment,
+    /// An option.
+    Typed,
+    /// The setup pages, just now.
+    Changed,
+}
+
+/// What was found in one place.
+#[derive(Clone, Debug, PartialEq)]
+struct Found {
+    layer: Layer,
+    value: Value,
+    /// The place in words, such as `config.toml:3`.
+    place: String,
+}
+
+/// Everything that was said about settings.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// What `config.toml` says.
+    pub file: Written,
+    /// What `setup.toml` says.
+    pub setup: Written,
+    /// What was typed.
+    pub typed: BTreeMap<&'static str, Value>,
+}
+
+/// All settings as they are.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Of each setting what was found, the winner last.
+    found: BTreeMap<&'static str, Vec<Found>>,
+    /// Groups of nodes.
+    pub groups: BTreeMap<String, String>,
+    /// Which keys do what.
+    pub keys: Keymap,
+    /// What is wrong with files and variables, which then do not count.
+    pub problems: Vec<Problem>,
+}
+
+impl Settings {
+    /// Puts together what was said; `variable` returns that of the environment.
+    ///
+    /// A file with a mistake does not count at all: half of it could be worse than nothing.
+    pub fn of(sources: Sources, variable: impl Fn(&str) -> Option<String>) -> Self {
+        let mut settings = Self::default();
+        for (layer, written) in [(Layer::File, sources.file), (Layer::Setup, sources.setup)] {
+            if !written.problems.is_empty() {
+                settings.problems.extend(written.problems);
+                continue;
+            }
+            for (name, (line, value)) in written.values {
+                settings.add(layer, name, value, format!("{}:{line}", written.name));
+            }
+            if layer == Layer::File {
+                settings.groups = written.groups;
+                settings.keys = written.keys;
+            }
+        }
+        let (found, wrong) = environment::read(variable);
+        for (name, value, place) in found {
+            settings.add(Layer::Environment, name, value, place);
+        }
+        settings.problems.extend(wrong);
+        for (name, value) in sources.typed {
+            settings.add(Layer::Typed, name, value, "command line".to_owned());
+        }
+        settings
+    }
+
+    fn add(&mut self, layer: Layer, name: &'static str, value: Value, place: String) {
+        let found = self.found.entry(name).or_default();
+        found.retain(|known| known.layer != layer);
+        found.push(Found { layer, value, place });
+        found.sort_by_key(|one| one.layer);
+    }
+
+    /// Changes a setting while gtop runs. What is wrong with the text is said.
+    pub fn change(&mut self, name: &str, text: &str) -> Result<(), String> {
+        let Some(setting) = setting(name) else { return Err(format!("no setting {name:?}")) };
+        let value = setting.kind.read(text).map_err(|why| format!("{name}: {why}"))?;
+        self.add(Layer::Changed, setting.name, value, "changed, not saved".to_owned());
+        Ok(())
+    }
+
+    /// Returns what to write into `setup.toml`: what stands there already and is on no page, and what
+    /// is on a page and differs from `config.toml` and the defaults.
+    pub fn differing(&self) -> Vec<(&'static Setting, Value)> {
+        let differing = |setting: &'static Setting| {
+            let below = self.winner(setting.name, Layer::File).map(|found| &found.value).cloned();
+            let below = below.or_else(|| setting.usual());
+            let top = if setting.page.is_some() { Layer::Changed } else { Layer::Setup };
+            let own = self.winner(setting.name, top)?;
+            let is_kept = own.layer == Layer::Setup && setting.page.is_none();
+            (is_kept || Some(&own.value) != below.as_ref()).then(|| (setting, own.value.clone()))
+        };
+        SETTINGS.iter().filter_map(differing).collect()
+    }
+
+    /// Takes it that what differs is written down now, in the file of this name.
+    pub fn saved(&mut self, name: &str) {
+        let written = self.differing();
+        for found in self.found.values_mut() {
+            found.retain(|one| !matches!(one.layer, Layer::Setup | Layer::Changed));
+        }
+        for (setting, value) in written {
+            // It is what somebody wants now, whatever was typed when gtop began.
+            let found = self.found.entry(setting.name).or_default();
+            let is_covered = found.last().is_some_and(|one| one.layer > Layer::Setup);
+            if is_covered && found.last().map(|one| &one.value) != Some(&value) {
+                found.push(Found {
+                    layer: Layer::Changed,
+                    value: value.clone(),
+                    place: name.to_owned(),
+                });
+            }
+            self.add(Layer::Setup, setting.name, value, name.to_owned());
+        }
+    }
+
+    fn winner(&self, name: &str, highest: Layer) -> Option<&Found> {
+        self.found.get(name)?.iter().rev().find(|found| found.layer <= highest)
+    }
+
+    /// Returns what a setting is; none when nobody says anything and there is no default.
+    pub fn value(&self, name: &str) -> Option<Value> {
+        let found = self.winner(name, Layer::Changed).map(|found| found.value.clone());
+        found.or_else(|| setting(name).and_then(Setting::usual))
+    }
+
+    /// Returns where that comes from.
+    pub fn layer(&self, name: &str) -> Layer {
+        self.winner(name, Layer::Changed).map_or(Layer::Default, |found| found.layer)
+    }
+
+    /// Returns the same in words.
+    pub fn place(&self, name: &str) -> &str {
+        self.winner(name, Layer::Changed).map_or("default", |found| found.place.as_str())
+    }
+
+    /// Returns whether a switch is on.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.value(name) == Some(Value::Switch(true))
+    }
+
+    /// Returns the word that was chosen.
+    pub fn choice(&self, name: &str) -> &'static str {
+        match self.value(name) {
+            Some(Value::Choice(word)) => word,
+            _ => "",
+        }
+    }
+
+    /// Returns a span.
+    pub fn span(&self, name: &str) -> Option<Duration> {
+        match self.value(name) {
+            Some(Value::Seconds(span)) => Some(span),
+            _ => None,
+        }
+    }
+
+    /// Returns a number.
+    pub fn count(&self, name: &str) -> Option<u32> {
+        match self.value(name) {
+            Some(Value::Count(count)) => Some(count),
+            _ => None,
+        }
+    }
+
+    /// Returns two shares in percent.
+    pub fn shares(&self, name: &str) -> Option<(u8, u8)> {
+        match self.value(name) {
+            Some(Value::Shares(first, second)) => Some((first, second)),
+            _ => None,
+        }
+    }
+
+    /// Returns a text that is not empty.
+    pub fn text(&self, name: &str) -> Option<String> {
+        match self.value(name) {
+            Some(Value::Text(text)) => Some(text).filter(|text| !text.is_empty()),
+            _ => None,
+        }
+    }
+
+    /// Returns a list.
+    pub fn list(&self, name: &str) -> Vec<String> {
+        match self.value(name) {
+            Some(Value::List(all)) => all,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Says what is wrong, in one line; none when nothing is.
+    pub fn complaint(&self) -> Option<String> {
+        let first = self.problems.first()?;
+        let more = self.problems.len() - 1;
+        let more =
+            if more > 0 { format!("; {more} more: gtop config check") } else { String::new() };
+        Some(format!("{first}{more}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::file;
+
+    fn written(name: &str, text: &str, is_setup: bool) -> Written {
+        let written = file::read_text(name, text, is_setup);
+        assert_eq!(written.problems, [], "{text}");
+        written
+    }
+
+    fn settings(
+        file: &str,
+        setup: &str,
+        variables: &[(&str, &str)],
+        typed: &[(&str, &str)],
+    ) -> Settings {
+        let typed = typed.iter().map(|(name, text)| {
+            let setting = setting(name).unwrap();
+            (setting.name, setting.kind.read(text).unwrap())
+        });
+        let sources = Sources {
+            file: written("config.toml", file, false),
+            setup: written("setup.toml", setup, true),
+            typed: typed.collect(),
+        };
+        Settings::of(sources, |name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned())
+        })
+    }
+
+    #[test]
+    fn option_beats_environment_beats_setup_beats_file_beats_default() {
+        let (file, setup) = ("theme = 'mono'\n", "theme = 'hot'\n");
+        let variables = [("GTOP_THEME", "dark"), ("NVITOP_MONITOR_MODE", "light,full")];
+        let typed = [("theme", "colour-blind")];
+        for (found, theme, place) in [
+            (settings("", "", &[], &[]), "auto", "default"),
+            (settings(file, "", &[], &[]), "mono", "config.toml:1"),
+            (settings(file, setup, &[], &[]), "hot", "setup.toml:1"),
+            (settings(file, setup, &variables[1..], &[]), "light", "NVITOP_MONITOR_MODE"),
+            (settings(file, setup, &variables, &[]), "dark", "GTOP_THEME"),
+            (settings(file, setup, &variables, &typed), "colour-blind", "command line"),
+        ] {
+            assert_eq!((found.choice("theme"), found.place("theme")), (theme, place));
+        }
+        let both = settings("monitor = 'compact'", "", &variables, &[]);
+        assert_eq!(both.choice("monitor"), "full");
+    }
+
+    #[test]
+    fn what_is_changed_wins_and_what_differs_is_kept() {
+        let mut settings = settings(
+            "theme = 'mono'\n",
+            "history = 60\ntheme = 'hot'\n",
+            &[],
+            &[("interval", "2")],
+        );
+        let names = |settings: &Settings| {
+            let all = settings.differing();
+            all.iter().map(|(own, value)| format!("{}={value}", own.name)).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&settings), ["interval=2", "history=60", "theme=hot"]);
+        settings.change("theme", "mono").unwrap();
+        settings.change("ascii", "true").unwrap();
+        settings.change("interval", "0.5").unwrap();
+        assert_eq!(names(&settings), ["interval=0.5", "history=60", "ascii=true"]);
+        assert_eq!(settings.place("ascii"), "changed, not saved");
+        settings.saved("setup.toml");
+        assert_eq!(names(&settings), ["interval=0.5", "history=60", "ascii=true"]);
+        assert_eq!((settings.choice("theme"), settings.place("theme")), ("mono", "config.toml:1"));
+        assert_eq!(settings.span("interval"), Some(Duration::from_millis(500)));
+        assert!(settings.change("theme", "blue").unwrap_err().contains("theme: write one of auto"));
+        assert!(settings.change("nothing", "").is_err());
+    }
+
+    #[test]
+    fn a_file_with_a_mistake_does_not_count_at_all() {
+        let file = file::read_text("config.toml", "theme = 'mono'\nthem = 'x'\nascii = 3\n", false);
+        let settings = Settings::of(Sources { file, ..Sources::default() }, |_| None);
+        assert_eq!(settings.choice("theme"), "auto");
+        assert_eq!(
+            settings.complaint().unwrap(),
+            "config.toml:2: there is no setting \"them\"; did you mean theme?; 1 more: gtop config check"
+        );
+    }
+}

@@ -1,0 +1,641 @@
+//! The table of settings. `--help`, the environment, `config.toml`, the setup pages and the reference
+//! all come from it.
+
+use super::check;
+use super::kind::{Kind, Value, word};
+
+/// Something that can be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Its name in files; the option is this behind `--`, the variable this in capitals behind `GTOP_`.
+    pub name: &'static str,
+    /// Its option of one letter.
+    pub short: Option<char>,
+    /// Further names of the option.
+    pub aliases: &'static [&'static str],
+    /// What it takes.
+    pub kind: Kind,
+    /// How help calls what it takes.
+    pub takes: &'static str,
+    /// What it is when nobody says anything; empty for nothing.
+    pub default: &'static str,
+    /// What an option without a value means; then values need an equals sign.
+    pub bare: Option<&'static str>,
+    /// Options that stand for one value.
+    pub flags: &'static [Flag],
+    /// What it does.
+    pub help: &'static str,
+    /// What `--no-NAME` does, of a switch that is on unless turned off.
+    pub off: &'static str,
+    /// Under which heading help lists it.
+    pub heading: &'static str,
+    /// The setup page it stands on.
+    pub page: Option<&'static str>,
+    /// Values the setup page goes through, where the kind does not tell.
+    pub steps: &'static [&'static str],
+    /// Foreign variables that are read where nothing of ours says otherwise.
+    pub twins: &'static [Twin],
+    /// Its option may stand behind a subcommand.
+    pub is_global: bool,
+    /// The option is made from this table, and not declared with those that belong to it.
+    pub has_option: bool,
+    /// Options that cannot stand beside it.
+    pub conflicts: &'static [&'static str],
+}
+
+/// An option that stands for one value.
+#[derive(Clone, Copy, Debug)]
+pub struct Flag {
+    /// Its name behind `--`.
+    pub name: &'static str,
+    /// Its one letter.
+    pub short: Option<char>,
+    /// The value.
+    pub value: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// A variable that is not ours.
+#[derive(Clone, Copy, Debug)]
+pub struct Twin {
+    /// Its name.
+    pub variable: &'static str,
+    /// How it is read.
+    pub reading: Reading,
+}
+
+/// How a foreign variable is read; what it means not is passed over.
+#[derive(Clone, Copy, Debug)]
+pub enum Reading {
+    /// As our own would be.
+    Whole,
+    /// One of these words in a list with commas means a value.
+    Words(&'static [(&'static str, &'static str)]),
+    /// Set to anything but nothing means a value.
+    Set(&'static str),
+    /// Set to anything but nothing and `0` means a value.
+    Yes(&'static str),
+}
+
+impl Setting {
+    /// Returns the name of its variable.
+    pub fn variable(&self) -> String {
+        format!("GTOP_{}", self.name.replace('-', "_").to_uppercase())
+    }
+
+    /// Returns what it is when nobody says anything.
+    pub fn usual(&self) -> Option<Value> {
+        if self.default.is_empty() { None } else { self.kind.read(self.default).ok() }
+    }
+
+    /// Says whether it is a switch that is on unless turned off.
+    pub fn is_usually_on(&self) -> bool {
+        self.usual() == Some(Value::Switch(true))
+    }
+}
+
+/// Finds a setting.
+pub fn setting(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name == name)
+}
+
+const GENERAL: Option<&str> = Some("General");
+const DEVICES: Option<&str> = Some("Devices");
+const CHART: Option<&str> = Some("Chart");
+const PROCESSES: Option<&str> = Some("Processes");
+const SELECTION: Option<&str> = Some("Selection");
+
+/// What most have in common.
+const PLAIN: Setting = Setting {
+    name: "",
+    short: None,
+    aliases: &[],
+    kind: Kind::Switch,
+    takes: "",
+    default: "",
+    bare: None,
+    flags: &[],
+    help: "",
+    off: "",
+    heading: "Screen",
+    page: None,
+    steps: &[],
+    twins: &[],
+    is_global: false,
+    has_option: true,
+    conflicts: &[],
+};
+
+const NODES: Setting = Setting { heading: "Nodes", has_option: false, ..PLAIN };
+const JOBS: Setting = Setting { heading: "Slurm", has_option: false, ..PLAIN };
+const PACE: Setting = Setting { heading: "Pace", takes: "SECONDS", ..PLAIN };
+const OUTPUT: Setting = Setting { heading: "Output", ..PLAIN };
+const REACH: Setting = Setting { heading: "Reach", is_global: true, ..PLAIN };
+const SHOWN: Setting = Setting { heading: "What is shown", ..PLAIN };
+
+/// All of them, in the order of help.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "hosts",
+        kind: Kind::List(check::any),
+        takes: "HOST",
+        help: "Nodes to watch where the command line names none, such as gpu[01-16] or @a100",
+        ..NODES
+    },
+    Setting {
+        name: "exclude",
+        kind: Kind::List(check::any),
+        takes: "SET",
+        help: "Leave these nodes out, wherever they come from: a set such as gpu[03,07] or @down",
+        ..NODES
+    },
+    Setting {
+        name: "login",
+        short: Some('l'),
+        aliases: &["username"],
+        kind: Kind::Text(check::login),
+        takes: "NAME",
+        help: "Log in as this user, where the host does not say another",
+        is_global: true,
+        has_option: true,
+        ..NODES
+    },
+    Setting {
+        name: "slurm",
+        default: "false",
+        help: "Watch the nodes of your running jobs where the command line names nothing",
+        ..JOBS
+    },
+    Setting {
+        name: "discovery-interval",
+        kind: Kind::Seconds { least: 1.0, most: 3600.0 },
+        takes: "SECONDS",
+        default: "30",
+        help: "Ask Slurm every so many seconds, 1 to 3600",
+        has_option: true,
+        ..JOBS
+    },
+    Setting {
+        name: "interval",
+        short: Some('i'),
+        kind: Kind::Seconds { least: 0.05, most: 3600.0 },
+        default: "1",
+        help: "Sample every so many seconds, 0.05 to 3600",
+        page: GENERAL,
+        steps: &["0.1", "0.25", "0.5", "1", "2", "5", "10", "30", "60"],
+        ..PACE
+    },
+    Setting {
+        name: "redraw",
+        kind: Kind::Seconds { least: 0.02, most: 3600.0 },
+        default: "0.5",
+        help: "Draw new data at most every so many seconds, 0.02 to 3600",
+        page: GENERAL,
+        steps: &["0.1", "0.25", "0.5", "1", "2", "5"],
+        ..PACE
+    },
+    Setting {
+        name: "history",
+        kind: Kind::Seconds { least: 10.0, most: 86_400.0 },
+        default: "300",
+        help: "Remember so many seconds, 10 to 86400",
+        ..PACE
+    },
+    Setting {
+        name: "deadline",
+        kind: Kind::Seconds { least: 0.1, most: 3600.0 },
+        takes: "SECONDS",
+        default: "10",
+        help: "Wait so long for a complete picture, 0.1 to 3600 seconds",
+        ..OUTPUT
+    },
+    Setting {
+        name: "log",
+        kind: Kind::Text(check::any),
+        takes: "FILE",
+        help: "Write what happens to a file",
+        is_global: true,
+        ..OUTPUT
+    },
+    Setting {
+        name: "connect-timeout",
+        kind: Kind::Seconds { least: 0.1, most: 600.0 },
+        takes: "SECONDS",
+        help: "Give up a connection attempt after so many seconds, 0.1 to 600; else as ssh would, or 10",
+        ..REACH
+    },
+    Setting {
+        name: "max-connecting",
+        kind: Kind::Count { least: 1, most: 4096 },
+        takes: "COUNT",
+        default: "64",
+        help: "Open at most so many connections at once",
+        ..REACH
+    },
+    Setting {
+        name: "transport",
+        kind: Kind::Choice(&[
+            word(
+                "auto",
+                "gtop itself, and the ssh program or a step of your Slurm job where that cannot",
+            ),
+            word("native", "gtop itself"),
+            word("ssh", "The ssh program").or("ssh-binary"),
+            word("local", "Not at all: only this machine is watched"),
+            word("exec", "The command of --exec"),
+            word("srun", "One step of each Slurm job, for clusters that let nobody in by ssh"),
+        ]),
+        takes: "HOW",
+        default: "auto",
+        help: "How to get to nodes: gtop's own SSH, the ssh program, own SSH and where that cannot the program or a step of your Slurm job (auto), a step of your Slurm job, nowhere but this machine, or the command of --exec",
+        ..REACH
+    },
+    Setting {
+        name: "exec",
+        kind: Kind::Text(check::any),
+        takes: "COMMAND",
+        help: "Reach nodes by a command, split into words at spaces and quotes and run by no shell: {node} stands for the node, {command} for the line to run there. Without {command} that line goes to the command's standard input, which must be a shell's on the node: 'kubectl exec -i {node} -- sh', or 'docker exec -i {node} sh -c {command}'",
+        conflicts: &["ssh-binary"],
+        ..REACH
+    },
+    Setting {
+        name: "ssh-binary",
+        aliases: &["ssh"],
+        kind: Kind::Text(check::any),
+        takes: "PROGRAM",
+        bare: Some("ssh"),
+        help: "Reach nodes by the ssh program, one process a node; PROGRAM unless it is ssh",
+        ..REACH
+    },
+    Setting {
+        name: "theme",
+        kind: Kind::Choice(&[
+            word("auto", "dark or light, by what COLORFGBG says"),
+            word("dark", "for a dark screen; the busier the greener"),
+            word("light", "for a light screen; the busier the greener"),
+            word("mono", "bold, dim and reverse; no colours"),
+            word("colour-blind", "blue for load, orange for trouble").or("color-blind"),
+            word("hot", "green, yellow, red: the busier the hotter"),
+        ]),
+        takes: "THEME",
+        default: "auto",
+        flags: &[Flag {
+            name: "light",
+            short: None,
+            value: "light",
+            help: "Same as --theme light",
+        }],
+        help: "Colours: dark and light (busy is good: the busier the greener), hot (busy is hot: green, yellow, red), colour-blind (blue for load, orange for trouble), or mono",
+        page: GENERAL,
+        twins: &[Twin {
+            variable: "NVITOP_MONITOR_MODE",
+            reading: Reading::Words(&[("dark", "dark"), ("light", "light")]),
+        }],
+        ..PLAIN
+    },
+    Setting {
+        name: "color",
+        aliases: &["colour"],
+        kind: Kind::Choice(&[
+            word("auto", "where the terminal has them"),
+            word("always", "also where output is no terminal"),
+            word("never", "none"),
+        ]),
+        takes: "WHEN",
+        default: "auto",
+        flags: &[
+            Flag {
+                name: "force-color",
+                short: None,
+                value: "always",
+                help: "Same as --color always",
+            },
+            Flag { name: "no-color", short: None, value: "never", help: "Same as --color never" },
+        ],
+        help: "Colours: where the terminal has them, always, or never",
+        page: GENERAL,
+        twins: &[
+            Twin { variable: "NO_COLOR", reading: Reading::Set("never") },
+            Twin { variable: "CLICOLOR_FORCE", reading: Reading::Yes("always") },
+        ],
+        ..PLAIN
+    },
+    Setting {
+        name: "colorful",
+        default: "false",
+        help: "Bars change their colour along their length",
+        page: GENERAL,
+        twins: &[Twin {
+            variable: "NVITOP_MONITOR_MODE",
+            reading: Reading::Words(&[("colorful", "true"), ("plain", "false")]),
+        }],
+        ..PLAIN
+    },
+    Setting {
+        name: "ascii",
+        short: Some('U'),
+        aliases: &["no-unicode"],
+        default: "false",
+        help: "Draw with ASCII alone",
+        page: GENERAL,
+        ..PLAIN
+    },
+    Setting {
+        name: "mouse",
+        default: "true",
+        help: "Clicks and the wheel of the mouse select, scroll and sort",
+        off: "Leave the mouse to the terminal, for selecting text",
+        ..PLAIN
+    },
+    Setting {
+        name: "readonly",
+        default: "false",
+        help: "Change nothing anywhere: send no signals to processes",
+        twins: &[Twin {
+            variable: "NVITOP_MONITOR_MODE",
+            reading: Reading::Words(&[("readonly", "true")]),
+        }],
+        ..PLAIN
+    },
+    Setting {
+        name: "monitor",
+        short: Some('m'),
+        kind: Kind::Choice(&[
+            word("auto", "as much as there is room for"),
+            word("full", "everything"),
+            word("compact", "a line a device"),
+        ]),
+        takes: "HOW",
+        default: "auto",
+        bare: Some("auto"),
+        help: "How much is said of each device and machine: as much as there is room for (auto), everything (full), or a line each (compact)",
+        page: DEVICES,
+        twins: &[Twin {
+            variable: "NVITOP_MONITOR_MODE",
+            reading: Reading::Words(&[("auto", "auto"), ("full", "full"), ("compact", "compact")]),
+        }],
+        ..PLAIN
+    },
+    Setting {
+        name: "units",
+        kind: Kind::Choice(&[
+            word("mb", "millions of bytes"),
+            word("mib", "MiB"),
+            word("gb", "billions of bytes"),
+            word("gib", "GiB"),
+        ]),
+        takes: "UNIT",
+        default: "gib",
+        flags: &[
+            Flag { name: "mb", short: None, value: "mb", help: "Same as --units mb" },
+            Flag { name: "mib", short: None, value: "mib", help: "Same as --units mib" },
+            Flag { name: "gb", short: None, value: "gb", help: "Same as --units gb" },
+            Flag { name: "gib", short: None, value: "gib", help: "Same as --units gib" },
+        ],
+        help: "Unit of memory on the screen; files always hold bytes",
+        page: GENERAL,
+        ..PLAIN
+    },
+    Setting {
+        name: "fahrenheit",
+        default: "false",
+        help: "Show temperatures in degrees Fahrenheit",
+        page: GENERAL,
+        ..PLAIN
+    },
+    Setting {
+        name: "gpu-util-thresh",
+        kind: Kind::Shares,
+        takes: "SHARE",
+        help: "From which percentages utilization and power are middling and high: 10 75 unless told, and 60 85 for the bars of a device",
+        page: DEVICES,
+        steps: &["10,75", "25,75", "50,90", "60,85"],
+        twins: &[Twin { variable: "NVITOP_GPU_UTILIZATION_THRESHOLDS", reading: Reading::Whole }],
+        ..PLAIN
+    },
+    Setting {
+        name: "mem-util-thresh",
+        kind: Kind::Shares,
+        takes: "SHARE",
+        default: "10,80",
+        help: "From which percentages memory is middling and high",
+        page: DEVICES,
+        steps: &["10,80", "25,75", "50,90", "60,85"],
+        twins: &[Twin {
+            variable: "NVITOP_MEMORY_UTILIZATION_THRESHOLDS",
+            reading: Reading::Whole,
+        }],
+        ..PLAIN
+    },
+    Setting {
+        name: "gpu-index",
+        default: "true",
+        help: "Show the indices of devices",
+        off: "Leave the indices of devices out",
+        page: DEVICES,
+        ..PLAIN
+    },
+    Setting {
+        name: "gpu-name",
+        default: "true",
+        help: "Show the names of devices",
+        off: "Leave the names of devices out",
+        page: DEVICES,
+        ..PLAIN
+    },
+    Setting {
+        name: "gpu-uuid",
+        default: "false",
+        help: "Show the UUIDs of devices",
+        page: DEVICES,
+        ..PLAIN
+    },
+    Setting {
+        name: "sort-fleet",
+        kind: Kind::Choice(&[
+            word("node", "in the order they are watched"),
+            word("job", "by job"),
+            word("user", "by user"),
+            word("busy", "by devices that work"),
+            word("util", "by utilization"),
+            word("mem", "by device memory in use"),
+            word("power", "by power"),
+            word("temp", "by the hottest device"),
+            word("cpu", "by processors"),
+            word("age", "by age"),
+            word("note", "by what is wrong"),
+        ]),
+        takes: "COLUMN",
+        default: "node",
+        help: "By which column the fleet is sorted at first",
+        page: GENERAL,
+        ..PLAIN
+    },
+    Setting {
+        name: "sort-processes",
+        kind: Kind::Choice(&[
+            word("node", "by node and device"),
+            word("gpu", "by device"),
+            word("pid", "by process id"),
+            word("type", "by type"),
+            word("user", "by user"),
+            word("gpumem", "by device memory"),
+            word("psm", "by device load"),
+            word("pmembw", "by memory bandwidth"),
+            word("pcpu", "by processor"),
+            word("prss", "by share of host memory"),
+            word("rss", "by host memory"),
+            word("time", "by running time"),
+            word("job", "by job"),
+            word("command", "by command line"),
+        ]),
+        takes: "COLUMN",
+        default: "node",
+        help: "By which column processes are sorted at first",
+        page: PROCESSES,
+        ..PLAIN
+    },
+    Setting {
+        name: "sort-users",
+        kind: Kind::Choice(&[
+            word("user", "by name"),
+            word("devices", "by devices held"),
+            word("busy", "by devices that work"),
+            word("idle", "by devices held idle"),
+            word("mem", "by device memory"),
+            word("power", "by power"),
+            word("nodes", "by nodes"),
+            word("jobs", "by jobs"),
+            word("procs", "by processes"),
+        ]),
+        takes: "COLUMN",
+        default: "devices",
+        help: "By which column users are sorted at first",
+        page: PROCESSES,
+        ..PLAIN
+    },
+    Setting {
+        name: "reverse-chart",
+        default: "false",
+        help: "The newest point of a chart stands on the left",
+        page: CHART,
+        ..PLAIN
+    },
+    Setting {
+        name: "only",
+        short: Some('o'),
+        kind: Kind::List(check::device),
+        takes: "INDEX",
+        help: "Show only the devices with these indices, on every node",
+        page: SELECTION,
+        ..SHOWN
+    },
+    Setting {
+        name: "only-visible",
+        default: "false",
+        help: "Show only the devices that CUDA_VISIBLE_DEVICES names, of this machine, and anywhere where it lists UUIDs; also -ov",
+        page: SELECTION,
+        ..SHOWN
+    },
+    Setting {
+        name: "process-type",
+        kind: Kind::Choice(&[
+            word("all", "all processes"),
+            word("compute", "those that compute"),
+            word("only-compute", "those that compute and draw nothing"),
+            word("graphics", "those that draw"),
+            word("only-graphics", "those that draw and compute nothing"),
+        ]),
+        takes: "TYPE",
+        default: "all",
+        flags: &[
+            Flag {
+                name: "compute",
+                short: Some('c'),
+                value: "compute",
+                help: "Show only processes that compute, types C and C+G",
+            },
+            Flag {
+                name: "only-compute",
+                short: Some('C'),
+                value: "only-compute",
+                help: "Show only processes of type C",
+            },
+            Flag {
+                name: "graphics",
+                short: Some('g'),
+                value: "graphics",
+                help: "Show only processes that draw, types G and C+G",
+            },
+            Flag {
+                name: "only-graphics",
+                short: Some('G'),
+                value: "only-graphics",
+                help: "Show only processes of type G",
+            },
+        ],
+        help: "Show only processes of this type",
+        page: PROCESSES,
+        ..SHOWN
+    },
+    Setting {
+        name: "user-processes",
+        short: Some('u'),
+        kind: Kind::List(check::word),
+        takes: "USER",
+        bare: Some(OWN),
+        help: "Show only processes of these users; yours without a value",
+        page: PROCESSES,
+        ..SHOWN
+    },
+    Setting {
+        name: "pid",
+        short: Some('p'),
+        kind: Kind::List(check::pid),
+        takes: "PID",
+        help: "Show only these processes",
+        page: SELECTION,
+        ..SHOWN
+    },
+];
+
+/// Stands for whoever runs gtop.
+pub const OWN: &str = "@";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::{fleet, processes, users};
+
+    #[test]
+    fn views_are_sorted_by_the_columns_they_have() {
+        for (name, columns) in [
+            ("sort-fleet", &fleet::COLUMNS[..]),
+            ("sort-processes", &processes::COLUMNS[..]),
+            ("sort-users", &users::COLUMNS[..]),
+        ] {
+            let Kind::Choice(words) = setting(name).unwrap().kind else { panic!() };
+            let names: Vec<_> = columns.iter().map(|column| column.name).collect();
+            assert_eq!(words.iter().map(|word| word.name).collect::<Vec<_>>(), names, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_are_taken_once_and_defaults_can_be_read() {
+        let mut names: Vec<_> = SETTINGS.iter().map(|setting| setting.name).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
+        for setting in SETTINGS {
+            assert_eq!(setting.usual().is_none(), setting.default.is_empty(), "{}", setting.name);
+            for text in setting.steps.iter().chain(setting.bare.iter()) {
+                assert!(setting.kind.read(text).is_ok(), "{} {text}", setting.name);
+            }
+            for flag in setting.flags {
+                assert!(setting.kind.read(flag.value).is_ok(), "{} {}", setting.name, flag.name);
+            }
+            assert_eq!(setting.off.is_empty(), !setting.is_usually_on(), "{}", setting.name);
+            assert!(!setting.help.is_empty() && !setting.help.ends_with('.'), "{}", setting.name);
+        }
+    }
+}

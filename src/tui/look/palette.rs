@@ -1,0 +1,233 @@
+//! The colours of each theme: which stands for which tone.
+
+use ratatui::style::{Color, Modifier, Style};
+
+use super::{Depth, Theme};
+use crate::view::Tone;
+
+/// The tones that differ from theme to theme, as fixed colours of the 256.
+struct Colours {
+    faint: u8,
+    strong: u8,
+    accent: u8,
+    low: u8,
+    mid: u8,
+    high: u8,
+    warn: u8,
+    bad: u8,
+}
+
+const DARK: Colours = Colours {
+    faint: 244,
+    strong: 255,
+    accent: 75,
+    low: 240,
+    mid: 66,
+    high: 72,
+    warn: 221,
+    bad: 203,
+};
+const LIGHT: Colours = Colours {
+    faint: 243,
+    strong: 232,
+    accent: 25,
+    low: 250,
+    mid: 109,
+    high: 72,
+    warn: 130,
+    bad: 160,
+};
+const BLIND: Colours = Colours {
+    faint: 244,
+    strong: 255,
+    accent: 153,
+    low: 240,
+    mid: 67,
+    high: 39,
+    warn: 222,
+    bad: 208,
+};
+const BLIND_LIGHT: Colours = Colours {
+    faint: 243,
+    strong: 232,
+    accent: 19,
+    low: 250,
+    mid: 110,
+    high: 25,
+    warn: 136,
+    bad: 166,
+};
+const HOT: Colours = Colours {
+    faint: 244,
+    strong: 255,
+    accent: 75,
+    low: 71,
+    mid: 179,
+    high: 167,
+    warn: 213,
+    bad: 197,
+};
+const HOT_LIGHT: Colours = Colours {
+    faint: 243,
+    strong: 232,
+    accent: 25,
+    low: 71,
+    mid: 136,
+    high: 160,
+    warn: 90,
+    bad: 125,
+};
+
+/// Returns the style of a tone among 256 colours.
+pub(super) fn rich(theme: Theme, tone: Tone) -> Style {
+    let of = match theme {
+        Theme::Dark | Theme::Mono => &DARK,
+        Theme::Light => &LIGHT,
+        Theme::ColourBlind => &BLIND,
+        Theme::ColourBlindLight => &BLIND_LIGHT,
+        Theme::Hot => &HOT,
+        Theme::HotLight => &HOT_LIGHT,
+    };
+    let colour = |index: u8| Style::new().fg(Color::Indexed(index));
+    match tone {
+        Tone::Plain => Style::new(),
+        Tone::Faint => colour(of.faint),
+        Tone::Strong => colour(of.strong).add_modifier(Modifier::BOLD),
+        Tone::Accent => colour(of.accent).add_modifier(Modifier::BOLD),
+        Tone::Caret => Style::new().add_modifier(Modifier::REVERSED),
+        Tone::Low => colour(of.low),
+        Tone::Mid => colour(of.mid),
+        Tone::High => colour(of.high),
+        Tone::Warn => colour(of.warn),
+        Tone::Bad => loud(theme, colour(of.bad)),
+    }
+}
+
+/// Where trouble has the colour of something else nearly, its weight tells it.
+fn loud(theme: Theme, style: Style) -> Style {
+    match theme {
+        Theme::Dark | Theme::Light | Theme::Mono => style,
+        Theme::ColourBlind | Theme::ColourBlindLight | Theme::Hot | Theme::HotLight => {
+            style.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+        }
+    }
+}
+
+/// Returns the style of a tone among the terminal's own 16 colours.
+pub(super) fn basic(theme: Theme, tone: Tone) -> Style {
+    let named = |colour| Style::new().fg(colour);
+    let bold = |colour| named(colour).add_modifier(Modifier::BOLD);
+    let (grey, yellow, red) = (Color::DarkGray, Color::Yellow, Color::Red);
+    let (blue, bright) = (Color::Blue, Color::LightBlue);
+    let [low, mid, high, warn, bad] = match theme {
+        Theme::Dark | Theme::Mono => {
+            [grey, Color::Green, Color::LightGreen, yellow, Color::LightRed].map(named)
+        }
+        Theme::Light => {
+            let green = Color::Green;
+            [named(grey), named(green), bold(green), bold(yellow), bold(red)]
+        }
+        Theme::ColourBlind => {
+            [named(grey), named(blue), bold(bright), named(yellow), named(yellow)]
+        }
+        Theme::ColourBlindLight => {
+            [named(grey), named(bright), bold(blue), named(yellow), named(yellow)]
+        }
+        Theme::Hot | Theme::HotLight => {
+            [named(Color::Green), named(yellow), named(red), bold(Color::Magenta), named(red)]
+        }
+    };
+    match tone {
+        Tone::Plain => Style::new(),
+        Tone::Faint => named(grey),
+        Tone::Strong => Style::new().add_modifier(Modifier::BOLD),
+        Tone::Accent => bold(if theme.is_light() { blue } else { Color::Cyan }),
+        Tone::Caret => Style::new().add_modifier(Modifier::REVERSED),
+        Tone::Low => low,
+        Tone::Mid => mid,
+        Tone::High => high,
+        Tone::Warn => warn,
+        Tone::Bad => loud(theme, bad),
+    }
+}
+
+/// Without colours the length of a bar says it all; what is wrong stands out by weight.
+pub(super) fn mono(tone: Tone) -> Style {
+    match tone {
+        Tone::Plain | Tone::Low | Tone::Mid | Tone::High => Style::new(),
+        Tone::Faint => Style::new().add_modifier(Modifier::DIM),
+        Tone::Caret => Style::new().add_modifier(Modifier::REVERSED),
+        Tone::Strong | Tone::Accent | Tone::Warn => Style::new().add_modifier(Modifier::BOLD),
+        Tone::Bad => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
+    }
+}
+
+/// The colours a bar goes through: few steps among 256, and what lies between three of them in 24 bits.
+struct Ramp {
+    steps: [u8; 6],
+    stops: [[f32; 3]; 3],
+}
+
+const GREEN: Ramp = Ramp {
+    steps: [59, 66, 72, 78, 84, 120],
+    stops: [[85.0, 95.0, 110.0], [70.0, 150.0, 130.0], [110.0, 220.0, 130.0]],
+};
+const GREEN_LIGHT: Ramp = Ramp {
+    steps: [152, 115, 78, 72, 35, 28],
+    stops: [[170.0, 205.0, 215.0], [90.0, 175.0, 135.0], [0.0, 120.0, 40.0]],
+};
+const BLUE: Ramp = Ramp {
+    steps: [60, 61, 67, 68, 74, 39],
+    stops: [[85.0, 90.0, 125.0], [86.0, 140.0, 190.0], [0.0, 175.0, 255.0]],
+};
+const BLUE_LIGHT: Ramp = Ramp {
+    steps: [152, 110, 74, 68, 31, 25],
+    stops: [[175.0, 205.0, 220.0], [90.0, 150.0, 200.0], [0.0, 75.0, 150.0]],
+};
+const HEAT: Ramp = Ramp {
+    steps: [71, 107, 143, 179, 173, 167],
+    stops: [[80.0, 170.0, 90.0], [215.0, 175.0, 85.0], [215.0, 80.0, 80.0]],
+};
+
+/// Returns the style of a part of a bar, 0 to 1 from its start.
+pub(super) fn along(theme: Theme, depth: Depth, part: f32) -> Style {
+    let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
+    let ramp = match theme {
+        Theme::Mono => return Style::new(),
+        Theme::Dark => &GREEN,
+        Theme::Light => &GREEN_LIGHT,
+        Theme::ColourBlind => &BLUE,
+        Theme::ColourBlindLight => &BLUE_LIGHT,
+        Theme::Hot | Theme::HotLight => &HEAT,
+    };
+    match depth {
+        Depth::Basic if part < 1.0 / 3.0 => basic(theme, Tone::Low),
+        Depth::Basic if part < 2.0 / 3.0 => basic(theme, Tone::Mid),
+        Depth::Basic => basic(theme, Tone::High),
+        Depth::Rich => {
+            let steps = (1_u8..).zip(ramp.steps);
+            let found = steps.into_iter().find(|(end, _)| part * 6.0 < f32::from(*end));
+            let [.., last] = ramp.steps;
+            Style::new().fg(Color::Indexed(found.map_or(last, |(_, colour)| colour)))
+        }
+        Depth::Full => {
+            let [low, mid, high] = ramp.stops;
+            let (from, to, share) =
+                if part < 0.5 { (low, mid, part * 2.0) } else { (mid, high, part * 2.0 - 1.0) };
+            let [red, green, blue] = [0, 1, 2].map(|channel: usize| {
+                let end = |stop: [f32; 3]| stop.get(channel).copied().unwrap_or_default();
+                byte((end(to) - end(from)).mul_add(share, end(from)))
+            });
+            Style::new().fg(Color::Rgb(red, green, blue))
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float cast saturates, which is what we want"
+)]
+fn byte(value: f32) -> u8 {
+    value.round() as u8
+}

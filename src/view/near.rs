@@ -1,0 +1,39 @@
+//! The name somebody probably meant.
+
+/// Returns the known name that is nearest to what was written, the first of several.
+pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = written.to_lowercase();
+    known.into_iter().min_by_key(|known| distance(&lower, known))
+}
+
+/// Returns how many letters must be changed, put in or left out (Levenshtein's distance).
+pub(super) fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (place, letter) in one.chars().take(64).enumerate() {
+        let mut before = place;
+        let mut next = vec![place + 1];
+        for (known, above) in other.iter().zip(row.iter().skip(1)) {
+            let left = next.last().copied().unwrap_or_default();
+            let best = (before + usize::from(letter != *known)).min(above + 1).min(left + 1);
+            before = *above;
+            next.push(best);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_the_one_with_the_fewest_changes() {
+        let known = ["freeze", "filter", "focus"];
+        for (written, expected) in [("freze", "freeze"), ("FILTR", "filter"), ("", "focus")] {
+            assert_eq!(nearest(written, known), Some(expected));
+        }
+        assert_eq!(nearest("x", []), None);
+    }
+}

@@ -1,0 +1,339 @@
+//! The setup pages: what can be set while gtop runs, changed by arrows or typed, seen at once.
+//!
+//! Knows names and texts only; what they mean, and whether they may be, others say.
+
+use crate::view::input::{Key, Named};
+use crate::view::line::{Line, Tone, width_of};
+use crate::view::navigation::{Step, Window};
+use crate::view::prompt::Prompt;
+
+/// Longest text that can be typed, in bytes.
+const LONGEST: usize = 400;
+/// Rows the pages take at most, with their tabs and what is said of the row under the cursor.
+const MOST_ROWS: usize = 13;
+
+/// Something that can be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name in settings.
+    pub name: &'static str,
+    /// What it is set to, as it is typed.
+    pub value: String,
+    /// Values the arrows go through.
+    pub steps: Vec<&'static str>,
+    /// Anything else may be typed.
+    pub is_typed: bool,
+    /// What it does, or what its value means.
+    pub help: String,
+    /// Where the value comes from.
+    pub origin: String,
+    /// It was changed and not saved.
+    pub is_changed: bool,
+}
+
+/// Some that belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its title.
+    pub title: &'static str,
+    /// What it holds.
+    pub entries: Vec<Entry>,
+}
+
+/// The pages, and where one is in them.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    pages: Vec<Page>,
+    page: usize,
+    row: usize,
+    /// A value that is being typed.
+    typing: Option<Prompt>,
+}
+
+/// What a key did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turned {
+    /// The pages are still open.
+    Nothing,
+    /// They were closed.
+    Closed,
+    /// This is to be set to that.
+    Change(&'static str, String),
+}
+
+impl Setup {
+    /// Begins on the first page.
+    pub fn new(pages: Vec<Page>) -> Self {
+        Self { pages, ..Self::default() }
+    }
+
+    /// Takes what is set now, and stays where one is.
+    pub fn renew(&mut self, now: &Self) {
+        self.pages.clone_from(&now.pages);
+    }
+
+    /// Says whether a value is being typed, which then takes every key.
+    pub fn is_typing(&self) -> bool {
+        self.typing.is_some()
+    }
+
+    fn entries(&self) -> &[Entry] {
+        self.pages.get(self.page).map_or(&[], |page| &page.entries)
+    }
+
+    fn entry(&self) -> Option<&Entry> {
+        self.entries().get(self.row)
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
+    /// Takes a key.
+    pub fn press(&mut self, key: Key) -> Turned {
+        if self.typing.is_some() {
+            return self.type_value(key);
+        }
+        match key {
+            Key::Named(Named::Escape) | Key::Letter('q') | Key::Control('c') => {
+                return Turned::Closed;
+            }
+            Key::Named(Named::Tab) | Key::Letter(']') => self.turn_page(1),
+            Key::Shift(Named::Tab) | Key::Letter('[') => {
+                self.turn_page(self.pages.len().saturating_sub(1));
+            }
+            Key::Named(Named::Right) | Key::Letter('l' | ' ') => return self.turn_value(true),
+            Key::Named(Named::Left) | Key::Letter('h') => return self.turn_value(false),
+            Key::Named(Named::Enter) => {
+                if self.entry().is_some_and(|entry| entry.is_typed) {
+                    self.typing = self.entry().map(|entry| Prompt::new(&entry.value, LONGEST));
+                } else {
+                    return self.turn_value(true);
+                }
+            }
+            Key::Letter('j') => self.step(Step::Down),
+            Key::Letter('k') => self.step(Step::Up),
+            Key::Letter(digit @ '1'..='9') => {
+                let page = digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok());
+                let page = page.unwrap_or(1) - 1;
+                if page < self.pages.len() {
+                    (self.page, self.row) = (page, 0);
+                }
+            }
+            other => {
+                if let Some(step) = Step::of(other) {
+                    self.step(step);
+                }
+            }
+        }
+        Turned::Nothing
+    }
+
+    fn step(&mut self, step: Step) {
+        self.row = step.from(self.row, self.entries().len(), 8);
+    }
+
+    fn turn_page(&mut self, by: usize) {
+        self.page = (self.page + by) % self.pages.len().max(1);
+        self.row = 0;
+    }
+
+    /// Goes to the next value, or the one before, around the ends.
+    fn turn_value(&mut self, is_forward: bool) -> Turned {
+        let Some(entry) = self.entry() else { return Turned::Nothing };
+        let count = entry.steps.len();
+        if count == 0 {
+            return self.press(Key::Named(Named::Enter));
+        }
+        let to = match entry.steps.iter().position(|step| *step == entry.value) {
+            Some(at) if is_forward => (at + 1) % count,
+            Some(at) => (at + count - 1) % count,
+            None if is_forward => 0,
+            None => count - 1,
+        };
+        let value = entry.steps.get(to).map_or_else(String::new, |step| (*step).to_owned());
+        self.set(value)
+    }
+
+    fn type_value(&mut self, key: Key) -> Turned {
+        let Some(prompt) = &mut self.typing else { return Turned::Nothing };
+        if key == Key::Named(Named::Enter) {
+            let value = prompt.text().trim().to_owned();
+            self.typing = None;
+            return self.set(value);
+        }
+        if matches!(key, Key::Named(Named::Escape) | Key::Control('c')) {
+            self.typing = None;
+        } else {
+            prompt.press(key);
+        }
+        Turned::Nothing
+    }
+
+    fn set(&mut self, value: String) -> Turned {
+        let row = self.row;
+        let entries = self.pages.get_mut(self.page).map(|page| &mut page.entries);
+        let Some(entry) = entries.and_then(|entries| entries.get_mut(row)) else {
+            return Turned::Nothing;
+        };
+        entry.value.clone_from(&value);
+        entry.is_changed = true;
+        "changed, not saved".clone_into(&mut entry.origin);
+        Turned::Change(entry.name, value)
+    }
+
+    /// Returns its lines: tabs, the rows in sight, and what the one under the cursor does.
+    pub(crate) fn lines(&self, width: u16, most: usize) -> Vec<Line> {
+        let most = most.min(MOST_ROWS);
+        let mut lines = vec![self.tabs(width)];
+        let entries = self.entries();
+        let help = self.entry().map(|entry| help(&entry.help, width)).unwrap_or_default();
+        let mut window = Window::default();
+        window.settle(most.saturating_sub(1 + help.len()), entries.len(), Some(self.row));
+        let name = self.pages.iter().flat_map(|page| &page.entries).map(|one| width_of(one.name));
+        let name = name.max().unwrap_or(0).min(width / 2);
+        for (place, entry) in entries.iter().enumerate().skip(window.top).take(window.rows) {
+            let is_here = place == self.row;
+            let line = match self.typing.as_ref().filter(|_| is_here) {
+                Some(prompt) => {
+                    let front = Line::new().gap(1).left(entry.name, name, Tone::Plain).gap(2);
+                    let room = width.saturating_sub(front.width());
+                    front.then(prompt.line("", room))
+                }
+                None => row(entry, name, width),
+            };
+            lines.push(line.cut(width).selected(is_here));
+        }
+        lines.extend(help);
+        lines.truncate(most);
+        lines
+    }
+
+    fn tabs(&self, width: u16) -> Line {
+        let title = Line::of("Setup", Tone::Strong);
+        let pages = self.pages.iter().enumerate();
+        let line = pages.fold(title, |line, (place, page)| {
+            let tone = if place == self.page { Tone::Accent } else { Tone::Faint };
+            line.gap(2).text(format!("{} {}", place + 1, page.title), tone)
+        });
+        line.cut(width)
+    }
+
+    /// Returns the keys that do something here.
+    pub fn hints(&self) -> &'static [(&'static str, &'static str)] {
+        if self.typing.is_some() {
+            return &[("Enter", "set"), ("Esc", "leave as it is")];
+        }
+        &[
+            ("↑ ↓", "row"),
+            ("← →", "change"),
+            ("Enter", "change, type"),
+            ("Tab", "page"),
+            ("Esc", "close"),
+        ]
+    }
+}
+
+/// Writes what something does over two lines at most.
+fn help(text: &str, width: u16) -> Vec<Line> {
+    let mut lines = vec![Line::new()];
+    for word in text.split(' ') {
+        let count = lines.len();
+        let Some(line) = lines.last_mut() else { break };
+        let longer = line.width().saturating_add(1 + width_of(word));
+        if longer > width && line.width() > 0 && count < 2 {
+            lines.push(Line::new().gap(1).text(word, Tone::Faint));
+        } else {
+            *line = std::mem::take(line).gap(1).text(word, Tone::Faint);
+        }
+    }
+    lines.into_iter().map(|line| line.cut(width)).collect()
+}
+
+fn row(entry: &Entry, name: u16, width: u16) -> Line {
+    let written = match entry.value.as_str() {
+        "" => "–",
+        "true" => "yes",
+        "false" => "no",
+        other => other,
+    };
+    let tone = if entry.is_changed { Tone::Strong } else { Tone::Plain };
+    let line = Line::new().gap(1).left(entry.name, name, Tone::Plain).gap(2);
+    let room = width.saturating_sub(line.width() + 1);
+    let value = width_of(written).clamp(16, 34).min(room);
+    line.left(written, value, tone).gap(2).text(entry.origin.as_str(), Tone::Faint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &'static str, value: &str, steps: &[&'static str], is_typed: bool) -> Entry {
+        Entry {
+            name,
+            value: value.to_owned(),
+            steps: steps.to_vec(),
+            is_typed,
+            help: format!("what {name} does"),
+            origin: "default".to_owned(),
+            is_changed: false,
+        }
+    }
+
+    fn setup() -> Setup {
+        let general = vec![
+            entry("theme", "dark", &["dark", "light", "mono"], false),
+            entry("interval", "0.7", &["0.5", "1"], true),
+        ];
+        let selection = vec![entry("only", "", &[], true)];
+        Setup::new(vec![
+            Page { title: "General", entries: general },
+            Page { title: "Selection", entries: selection },
+        ])
+    }
+
+    #[test]
+    fn arrows_change_and_enter_types() {
+        let change = |name, value: &str| Turned::Change(name, value.to_owned());
+        let named = Key::Named;
+        for (keys, expected) in [
+            (vec![named(Named::Right)], change("theme", "light")),
+            (vec![named(Named::Left)], change("theme", "mono")),
+            (
+                vec![Key::Letter(' '), Key::Letter(' '), named(Named::Enter)],
+                change("theme", "dark"),
+            ),
+            (vec![named(Named::Down), named(Named::Right)], change("interval", "0.5")),
+            (vec![Key::Letter('j'), named(Named::Left)], change("interval", "1")),
+            (
+                vec![
+                    named(Named::Down),
+                    named(Named::Enter),
+                    Key::Letter('5'),
+                    named(Named::Enter),
+                ],
+                change("interval", "0.75"),
+            ),
+            (
+                vec![named(Named::Tab), named(Named::Right), Key::Letter('q'), named(Named::Enter)],
+                change("only", "q"),
+            ),
+            (vec![Key::Letter('2'), named(Named::Enter), named(Named::Escape)], Turned::Nothing),
+            (vec![Key::Shift(Named::Tab), named(Named::Escape)], Turned::Closed),
+            (vec![Key::Letter('9'), Key::Letter('q')], Turned::Closed),
+        ] {
+            let mut setup = setup();
+            let turned = keys.iter().map(|key| setup.press(*key)).last();
+            assert_eq!(turned, Some(expected), "{keys:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_there_is_no_trouble_and_no_room_neither() {
+        let mut empty = Setup::default();
+        for key in [Named::Right, Named::Enter, Named::Tab, Named::Down] {
+            assert_eq!(empty.press(Key::Named(key)), Turned::Nothing);
+        }
+        for (width, most) in [(0, 0), (1, 1), (5, 2), (80, 3), (80, 30)] {
+            let lines = setup().lines(width, most);
+            assert!(lines.len() <= most && lines.iter().all(|line| line.width() <= width));
+        }
+    }
+}

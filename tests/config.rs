@@ -1,0 +1,248 @@
+//! Settings, with the real program: where they are read and written, which of several wins, what is
+//! said of mistakes; and the README, which is made from the same tables.
+#![expect(clippy::disallowed_methods, reason = "the program is run as it is")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A home of one's own.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn with(config: &str) -> Self {
+        let home = Self::new();
+        home.write("config.toml", config);
+        home
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(".config/gtop").join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::create_dir_all(self.path("")).unwrap();
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    fn run(&self, line: &str, variables: &[(&str, &str)]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gtop"));
+        command.args(line.split_whitespace()).env_clear().env("HOME", self.0.path());
+        command.env("PATH", std::env::var_os("PATH").unwrap());
+        command.envs(variables.iter().copied()).output().unwrap()
+    }
+
+    /// Returns the row of `config show` about a setting.
+    fn row(&self, options: &str, variables: &[(&str, &str)], name: &str) -> String {
+        let shown = out(&self.run(&format!("{options} config show"), variables));
+        let row = shown.lines().find(|line| line.trim_start_matches('#').starts_with(name));
+        row.unwrap_or(&shown).split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// Every file and folder there is.
+    fn all(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.0.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                found.push(path.strip_prefix(self.0.path()).unwrap().display().to_string());
+                if path.is_dir() {
+                    folders.push(path);
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+fn out(done: &Output) -> String {
+    String::from_utf8(done.stdout.clone()).unwrap()
+}
+
+fn err(done: &Output) -> String {
+    String::from_utf8(done.stderr.clone()).unwrap()
+}
+
+#[test]
+fn init_writes_a_file_once_and_nothing_else() {
+    let home = Home::new();
+    let done = home.run("config init", &[]);
+    assert_eq!(done.status.code(), Some(0), "{}", err(&done));
+    assert_eq!(home.all(), [".config", ".config/gtop", ".config/gtop/config.toml"]);
+    let text = fs::read_to_string(home.path("config.toml")).unwrap();
+    assert!(text.contains("#interval = 1\n") && text.contains("#freeze = [\"z\"]"), "{text}");
+    home.write("config.toml", "theme = 'mono'\n");
+    let again = home.run("config init", &[]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(err(&again).contains("is there already and stays as it is"), "{}", err(&again));
+    assert_eq!(fs::read_to_string(home.path("config.toml")).unwrap(), "theme = 'mono'\n");
+}
+
+#[test]
+fn path_and_check_and_show_write_nothing() {
+    let home = Home::new();
+    let path = home.path("config.toml");
+    assert_eq!(out(&home.run("config path", &[])).trim(), path.display().to_string());
+    let elsewhere = home.run("config path", &[("XDG_CONFIG_HOME", "/elsewhere")]);
+    assert_eq!(out(&elsewhere), "/elsewhere/gtop/config.toml\n");
+    let checked = home.run("config check", &[]);
+    assert_eq!(checked.status.code(), Some(0));
+    assert!(out(&checked).contains("is not there"), "{}", out(&checked));
+    assert_eq!(home.run("config show", &[]).status.code(), Some(0));
+    assert_eq!(home.run("config", &[]).status.code(), Some(2));
+    assert!(home.all().is_empty(), "{:?}", home.all());
+}
+
+#[test]
+fn option_beats_environment_beats_setup_beats_file_beats_default() {
+    let home = Home::new();
+    let row = |options: &str, variables: &[(&str, &str)]| home.row(options, variables, "theme =");
+    assert_eq!(row("", &[]), "theme = \"auto\" # default");
+    home.write("config.toml", "\ntheme = \"mono\"\n");
+    assert_eq!(row("", &[]), "theme = \"mono\" # config.toml:2");
+    home.write("setup.toml", "theme = \"hot\"\n");
+    assert_eq!(row("", &[]), "theme = \"hot\" # setup.toml:1");
+    let foreign = ("NVITOP_MONITOR_MODE", "light");
+    assert_eq!(row("", &[foreign]), "theme = \"light\" # NVITOP_MONITOR_MODE");
+    let own = ("GTOP_THEME", "dark");
+    assert_eq!(row("", &[foreign, own]), "theme = \"dark\" # GTOP_THEME");
+    let typed = row("--theme colour-blind", &[foreign, own]);
+    assert_eq!(typed, "theme = \"colour-blind\" # command line");
+    // An option may take back what a file says.
+    home.write("config.toml", "ascii = true\n");
+    assert_eq!(home.row("--no-ascii", &[], "ascii"), "ascii = false # command line");
+}
+
+#[test]
+fn mistakes_are_told_with_line_key_and_nearest_name() {
+    let home = Home::with("interval = 2\nintervall = 3\n[keys]\nfreze = \"F\"\nhelp = \"q\"\n");
+    home.write("setup.toml", "theme = \"blue\"\n");
+    let done = home.run("config check", &[("GTOP_REDRAW", "often")]);
+    assert_eq!(done.status.code(), Some(1));
+    let told = out(&done);
+    for words in [
+        "config.toml:2: there is no setting \"intervall\"; did you mean interval?",
+        "config.toml:4: no key does \"freze\"; did you mean freeze?",
+        "q is bound to help and to quit",
+        "setup.toml:1: theme: write one of auto, dark, light, mono, colour-blind, hot",
+        "GTOP_REDRAW: give seconds between 0.02 and 3600",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+}
+
+#[test]
+fn a_broken_file_is_told_and_defaults_hold() {
+    for config in ["interval = \n", "interval = 0.1\nnonsense = 1\n", "\u{0}\u{1b}[2J"] {
+        let home = Home::with(config);
+        let done = home.run("--once --deadline 5 --transport local", &[]);
+        assert_eq!(done.status.code(), Some(0), "{}", err(&done));
+        assert!(err(&done).starts_with("gtop: config.toml:"), "{}", err(&done));
+        assert!(!err(&done).contains('\u{1b}'));
+        assert_eq!(home.row("", &[], "interval"), "interval = 1 # default");
+    }
+    let home = Home::new();
+    fs::create_dir_all(home.path("config.toml")).unwrap();
+    let done = home.run("config check", &[]);
+    assert_eq!(out(&done), "config.toml: cannot be read: it is no file\n");
+}
+
+#[test]
+fn what_stands_in_the_file_is_what_happens() {
+    // A group of one's own, and hosts where the command line names none.
+    let home = Home::with(
+        "hosts = ['@few']\nexec = 'env NODE={node} sh -c {command}'\ndeadline = 20\nlog = '/dev/null'\n\
+         [groups]\nfew = 'a[1-3]'\n",
+    );
+    let names = |done: &Output| {
+        let text = out(done);
+        let picture: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let nodes = picture["nodes"].as_array().unwrap().clone();
+        nodes.iter().map(|node| node["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&home.run("--json", &[])), ["a1", "a2", "a3"]);
+    assert_eq!(names(&home.run("--json @few!a2", &[])), ["a1", "a3"]);
+    assert_eq!(names(&home.run("--json --exclude a1 @few", &[])), ["a2", "a3"]);
+    let wrong = home.run("--json @fwe", &[]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(
+        err(&wrong).contains("config.toml has no group \"fwe\"; there is few"),
+        "{}",
+        err(&wrong)
+    );
+    // What is typed turns off what stands against it in the file.
+    let native = home.run("--json --transport native --deadline 1 127.0.0.1:1", &[]);
+    assert!(out(&native).contains("connection refused"), "{}", out(&native));
+    // What only files say, and cannot be, is told with its places.
+    home.write("config.toml", "transport = 'local'\n");
+    let done = home.run("--json gpu01", &[]);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(
+        err(&done).contains("leave the hosts out (transport: config.toml:1)"),
+        "{}",
+        err(&done)
+    );
+}
+
+#[test]
+fn a_home_that_cannot_be_written_is_told_and_left_alone() {
+    let home = Home::new();
+    let folder = home.0.path().join(".config");
+    fs::create_dir(&folder).unwrap();
+    // Whoever runs tests may be allowed everything; a file where the folder should be stops them too.
+    fs::write(folder.join("gtop"), "").unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
+    let done = home.run("config init", &[]);
+    assert_eq!(done.status.code(), Some(1));
+    assert!(err(&done).contains("cannot write"), "{}", err(&done));
+    let once = home.run("--once --deadline 5 --transport local", &[]);
+    assert_eq!(once.status.code(), Some(0), "{}", err(&once));
+    assert_eq!(home.all(), [".config", ".config/gtop"]);
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let nowhere = home.run("config init", &[("HOME", ""), ("XDG_CONFIG_HOME", "relative")]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(err(&nowhere).contains("no place for settings"), "{}", err(&nowhere));
+}
+
+/// Compares what stands between two markers of the README, or writes it there.
+fn check_readme(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let readme = fs::read_to_string(&path).unwrap();
+    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
+    let (front, rest) = readme.split_once(&begin).unwrap();
+    let (found, back) = rest.split_once(&end).unwrap();
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, format!("{front}{begin}{text}{end}{back}")).unwrap();
+        return;
+    }
+    assert_eq!(found, text, "the table of {name} in README.md is out of date; BLESS=1 writes it");
+}
+
+#[test]
+fn the_readme_says_what_the_tables_say() {
+    // One after the other: both write the same file.
+    check_readme("settings", &gtop::config::table_text());
+    check_readme("keys", &gtop::config::keys_text());
+}
+
+#[test]
+fn help_names_every_option_of_the_table() {
+    let help = out(&Home::new().run("--help", &[]));
+    let flat = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for setting in gtop::config::SETTINGS.iter().filter(|setting| setting.name != "hosts") {
+        let off = if setting.is_usually_on() { "no-" } else { "" };
+        assert!(help.contains(&format!("--{off}{}", setting.name)), "{}", setting.name);
+        let words = if setting.off.is_empty() { setting.help } else { setting.off };
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        // Options that are declared beside the hosts say it in their own words.
+        assert!(!setting.has_option || flat.contains(&words), "{words}: {help}");
+    }
+}

@@ -1,0 +1,137 @@
+//! The setup pages, in every look, over every kind of fleet; and every theme.
+
+use crossterm::event::KeyCode;
+use gtop::config::{self, Settings, Sources};
+use gtop::fleet::Fleet;
+use gtop::tui::{Depth, Dress, Effect, Look, Request, Stage, Theme};
+use gtop::view::Taste;
+
+use crate::fleets::{self, NOW};
+use crate::harness::*;
+
+/// A stage whose setup pages are those of gtop.
+fn dressed(fleet: Fleet, look: Look) -> Stage {
+    let settings =
+        Settings::of(Sources::default(), |name| (name == "GTOP_INTERVAL").then(|| "2".to_owned()));
+    let mut stage = stage(fleet, look);
+    stage.wear(Dress {
+        look,
+        taste: Taste::default(),
+        interval: std::time::Duration::from_secs(2),
+        orders: Vec::new(),
+        setup: config::setup(&settings),
+    });
+    stage
+}
+
+fn check_keys(name: &str, fleet: &Fleet, keys: &[KeyCode], look: Look, sizes: &[(u16, u16)]) {
+    for (width, height) in sizes {
+        let mut stage = dressed(fleet.clone(), look);
+        press(&mut stage, keys);
+        check(&format!("{name}-{width}x{height}"), &draw(&mut stage, *width, *height));
+    }
+}
+
+#[test]
+fn every_page_of_the_setup() {
+    let fleet = fleets::every_state();
+    for page in ['1', '2', '3', '4', '5'] {
+        let keys = [KeyCode::F(2), KeyCode::Char(page), KeyCode::Down];
+        check_keys(&format!("setup-page-{page}"), &fleet, &keys, DARK, &[(80, 24)]);
+    }
+}
+
+#[test]
+fn the_setup_in_every_look() {
+    let keys = [KeyCode::F(2), KeyCode::Down, KeyCode::Right];
+    for (name, look) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
+        check_keys(&format!("setup-look-{name}"), &fleets::every_state(), &keys, look, &SIZES);
+    }
+    let typing = [KeyCode::F(2), KeyCode::Enter, KeyCode::Char('5')];
+    check_keys("setup-typing", &fleets::every_state(), &typing, DARK, &[(80, 24)]);
+}
+
+#[test]
+fn the_setup_over_every_fleet() {
+    for (name, fleet) in [("empty", Fleet::default()), ("one", fleets::single())] {
+        let name = format!("setup-on-{name}");
+        check_keys(&name, &fleet, &[KeyCode::F(2)], DARK, &[(80, 24)]);
+    }
+    let mut stage = dressed(fleets::every_state(), DARK);
+    press(&mut stage, &[KeyCode::F(2), KeyCode::Char('2')]);
+    for width in [1, 5, 20, 79, 333] {
+        for height in 1..30 {
+            draw(&mut stage, width, height);
+        }
+    }
+}
+
+#[test]
+fn the_setup_asks_for_changes_and_for_saving() {
+    let mut stage = dressed(fleets::every_state(), DARK);
+    let mut ask = |code| stage.press(key(code), NOW);
+    let change = |name, text: &str| Effect::Ask(Request::Change(name, text.to_owned()));
+    assert_eq!(ask(KeyCode::F(12)), Effect::Ask(Request::Save));
+    assert_eq!(ask(KeyCode::F(2)), Effect::Nothing);
+    assert_eq!(ask(KeyCode::Right), change("interval", "5"));
+    assert_eq!(ask(KeyCode::Enter), Effect::Nothing);
+    // While a value is typed, every key is a letter of it.
+    assert_eq!(ask(KeyCode::F(12)), Effect::Nothing);
+    assert_eq!(ask(KeyCode::Backspace), Effect::Nothing);
+    assert_eq!(ask(KeyCode::Char('9')), Effect::Nothing);
+    assert_eq!(ask(KeyCode::Enter), change("interval", "9"));
+    assert_eq!(ask(KeyCode::F(12)), Effect::Ask(Request::Save));
+    assert_eq!(ask(KeyCode::F(2)), Effect::Nothing);
+    let screen = text(&draw(&mut stage, 80, 24)).join("\n");
+    assert!(!screen.contains("Setup"), "{screen}");
+}
+
+#[test]
+fn what_is_worn_stays_worn_and_the_page_stays_open() {
+    let mut stage = dressed(fleets::every_state(), DARK);
+    press(&mut stage, &[KeyCode::F(2), KeyCode::Down, KeyCode::Right]);
+    let mut settings = Settings::default();
+    settings.change("fahrenheit", "true").unwrap();
+    stage.wear(Dress {
+        look: ASCII,
+        taste: Taste { is_fahrenheit: true, ..Taste::default() },
+        interval: std::time::Duration::from_secs(7),
+        orders: Vec::new(),
+        setup: config::setup(&settings),
+    });
+    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+    assert!(screen.is_ascii() && screen.contains("every 7s"), "{screen}");
+    let row = screen.lines().find(|line| line.contains("fahrenheit")).unwrap();
+    assert!(row.contains("yes") && row.contains("not saved"), "{row}");
+}
+
+#[test]
+fn every_theme_and_every_depth() {
+    let fleet = fleets::every_state();
+    for theme in Theme::ALL {
+        let look = Look { theme, ..DARK };
+        check_keys(&format!("theme-{theme:?}"), &fleet, &[KeyCode::Enter], look, &[(120, 40)]);
+        check_keys(
+            &format!("theme-help-{theme:?}"),
+            &fleet,
+            &[KeyCode::Char('h')],
+            look,
+            &[(120, 40)],
+        );
+        let basic = Look { depth: Depth::Basic, ..look };
+        check_keys(
+            &format!("theme-basic-{theme:?}"),
+            &fleet,
+            &[KeyCode::Enter],
+            basic,
+            &[(120, 40)],
+        );
+    }
+    for (name, theme) in [("dark", Theme::Dark), ("hot", Theme::Hot)] {
+        for depth in [Depth::Basic, Depth::Rich, Depth::Full] {
+            let look = Look { theme, depth, is_colorful: true, ..DARK };
+            let name = format!("colorful-{name}-{depth:?}");
+            check_keys(&name, &fleet, &[KeyCode::Enter], look, &[(120, 40)]);
+        }
+    }
+}
