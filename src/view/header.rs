@@ -44,11 +44,8 @@ pub(crate) fn printed(scene: Scene<'_>, words: &str, width: u16) -> Vec<Line> {
 fn title(scene: Scene<'_>, words: &str, every: Option<Duration>, width: u16) -> Line {
     let picture = scene.picture;
     let clock = Line::of(clock(scene), Tone::Plain);
-    let mut own = Line::of("gtop", Tone::Accent).gap(2).text(words, Tone::Strong);
-    if let Some(age) = picture.fleet.jobs.as_ref().and_then(|list| list_age(list, picture.now)) {
-        own = own.gap(2).text(age, Tone::Faint);
-    }
-    // The title gives way first, then words, the clock last.
+    let own = Line::of("gtop", Tone::Accent).gap(2).text(words, Tone::Strong);
+    // The list's age gives way first, then the title, then words, the clock last.
     let nodes = |is_short| nodes(picture, is_short).gap(if is_short { 2 } else { 3 });
     let mut right = clock;
     if let Some(every) = every.filter(|_| width >= 100) {
@@ -56,7 +53,11 @@ fn title(scene: Scene<'_>, words: &str, every: Option<Duration>, width: u16) -> 
     }
     let room = width.saturating_sub(right.width());
     let fitting = [false, true].into_iter().map(nodes).find(|nodes| nodes.width() + 12 <= room);
-    own.against(fitting.unwrap_or_default().then(right), width)
+    let right = fitting.unwrap_or_default().then(right);
+    let age = picture.fleet.jobs.as_ref().and_then(|list| list_age(list, picture.now));
+    let aged = age.map(|age| own.clone().gap(2).text(age, Tone::Faint));
+    let fits = |line: &Line| line.width().saturating_add(right.width()) < width;
+    aged.filter(fits).unwrap_or(own).against(right, width)
 }
 
 fn clock(scene: Scene<'_>) -> String {
