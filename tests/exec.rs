@@ -134,7 +134,7 @@ fn why_a_command_does_not_lead_there_is_told() {
     for (command, words) in [
         ("kubectl exec", "put {node} where"),
         ("kubectl 'x {node}", "not closed"),
-        ("", "needs a command"),
+        ("", "leave it out, or write something"),
     ] {
         let done = gtop(&["--once", "--exec", command, "pod-1"]);
         let error = String::from_utf8(done.stderr).unwrap();
