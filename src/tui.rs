@@ -342,7 +342,9 @@ impl Screen {
             Woken::News(News::Say(words)) => {
                 self.stage.tell(words, NEWS, self.watching.clock.now());
             }
-            Woken::Signal(Notice::Resize) | Woken::Fleet(_) | Woken::Aside(_) | Woken::Time => {}
+            // It may have been another size in between, and a terminal cuts what does not fit.
+            Woken::Signal(Notice::Resize) => self.surface.forget(),
+            Woken::Fleet(_) | Woken::Aside(_) | Woken::Time => {}
         }
         self.tell_focus();
         None

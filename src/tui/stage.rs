@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crossterm::event::{KeyEvent, MouseButton, MouseEvent, MouseEventKind};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -26,8 +26,9 @@ const MESSAGE: Duration = Duration::from_secs(4);
 /// When nobody has looked at the terminal for so long, nodes need not sample more often than this.
 const UNATTENDED: Duration = Duration::from_secs(60);
 const UNATTENDED_INTERVAL: Duration = Duration::from_secs(5);
-/// Rows the wheel moves by.
+/// Rows the wheel moves by, and with Ctrl.
 const WHEEL: usize = 3;
+const FAST_WHEEL: usize = 5 * WHEEL;
 
 /// What a key leads to outside of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -369,7 +370,18 @@ impl Stage {
     #[expect(clippy::wildcard_enum_match_arm, reason = "only clicks and the wheel mean something")]
     /// Takes a click or a turn of the wheel.
     pub fn point(&mut self, event: MouseEvent, now: Timestamp) -> Effect {
+        let sideways = |code| KeyEvent::new(code, KeyModifiers::NONE);
+        let is_shifted = event.modifiers.contains(KeyModifiers::SHIFT);
+        let rows = if event.modifiers.contains(KeyModifiers::CONTROL) { FAST_WHEEL } else { WHEEL };
         let step = match event.kind {
+            MouseEventKind::ScrollLeft => return self.press(sideways(KeyCode::Left), now),
+            MouseEventKind::ScrollRight => return self.press(sideways(KeyCode::Right), now),
+            MouseEventKind::ScrollUp if is_shifted => {
+                return self.press(sideways(KeyCode::Left), now);
+            }
+            MouseEventKind::ScrollDown if is_shifted => {
+                return self.press(sideways(KeyCode::Right), now);
+            }
             MouseEventKind::ScrollUp => Step::Up,
             MouseEventKind::ScrollDown => Step::Down,
             MouseEventKind::Down(MouseButton::Left) => return self.click(event, now),
@@ -378,11 +390,11 @@ impl Stage {
         if let Some(top) = self.help {
             let count =
                 help::page(&self.keys, self.navigation.view, self.look.theme, u16::MAX).len();
-            self.help = Some((0..WHEEL).fold(top, |top, _| step.from(top, count, 1)));
+            self.help = Some((0..rows).fold(top, |top, _| step.from(top, count, 1)));
             return Effect::Nothing;
         }
         if self.dialog.is_none() && self.search.is_none() {
-            for _ in 0..WHEEL {
+            for _ in 0..rows {
                 self.view_act(&Deed::Do(Command::Move(step)), now);
             }
         }

@@ -6,14 +6,14 @@ use crate::view::{Command, Deed, Key, Named, Step, View, processes};
 pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "up",
-        keys: &[Key::Named(Named::Up), Key::Letter('k')],
+        keys: &[Key::Named(Named::Up), Key::Letter('k'), Key::Alt('k')],
         action: Action::View(Deed::Do(Command::Move(Step::Up))),
         help: "up",
         hint: None,
     },
     Binding {
         name: "down",
-        keys: &[Key::Named(Named::Down), Key::Letter('j')],
+        keys: &[Key::Named(Named::Down), Key::Letter('j'), Key::Alt('j')],
         action: Action::View(Deed::Do(Command::Move(Step::Down))),
         help: "down",
         hint: None,
@@ -160,7 +160,7 @@ pub(super) const BINDINGS: &[Binding] = &[
     },
     Binding {
         name: "refresh",
-        keys: &[Key::Function(5)],
+        keys: &[Key::Function(5), Key::Letter('R'), Key::Control('r')],
         action: Action::Refresh,
         help: "ask for everything, and try the nodes that are down",
         hint: Some(hint("retry")),
@@ -181,7 +181,7 @@ pub(super) const BINDINGS: &[Binding] = &[
     },
     Binding {
         name: "quit",
-        keys: &[Key::Letter('q'), Key::Function(10)],
+        keys: &[Key::Letter('q'), Key::Letter('Q'), Key::Function(10)],
         action: Action::Quit,
         help: "quit",
         hint: Some(hint("quit")),

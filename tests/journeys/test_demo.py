@@ -1,0 +1,105 @@
+"""Journeys through the made-up fleet: what people ask of a monitor, answered with a few keys."""
+
+import os
+import re
+import unittest
+
+from screen import Journey
+
+
+class Demo(Journey):
+    def demo(self, *arguments, **options):
+        screen = self.open("--demo", *arguments, **options)
+        screen.until(r"10/12 fresh|10 of 12 nodes fresh", "ten of twelve nodes")
+        return screen
+
+    def test_which_of_her_devices_are_idle(self):
+        screen = self.demo()
+        screen.type("/")
+        screen.type("user=barbara util<5")
+        screen.until(r"^1 of 12 nodes ", "the filter, while it is typed")
+        screen.press("Enter")
+        screen.until(r"filter.*/user=barbara|/user=barbara util<5", "the filter in the header")
+        self.assertTrue(screen.rows(r"^ +gpu07 "))
+        self.assertFalse(screen.rows(r"^ +gpu08 "))
+        screen.press("4")
+        screen.until(r"^ gpu07 +0 +\d+ barbara", "her processes")
+        self.assertFalse(screen.rows("katherine"))
+        screen.press("Escape")
+        screen.until("katherine", "everybody's processes, once the filter is gone")
+
+    def test_who_uses_a_node(self):
+        screen = self.demo(size=(120, 40))
+        screen.type("/")
+        screen.type("node=gpu07")
+        screen.press("Enter")
+        screen.press("5")
+        screen.until(r"\+ barbara +4 ", "the one user of that node")
+        self.assertFalse(screen.rows("katherine"))
+        screen.press("Down", "Enter")
+        screen.until(r"- barbara", "barbara unfolded")
+        screen.until(r"gpu07", "her node below her name")
+
+    def test_why_a_node_does_not_answer(self):
+        screen = self.demo()
+        screen.press("End")
+        screen.until(r"✗ gpu12 .*connection refused", "the node and why")
+        screen.press("Enter")
+        screen.until(r"→ connection refused on port \d+; check that sshd runs there", "the whole story")
+        screen.press("Escape")
+        screen.until(r"^m map", "the fleet again")
+
+    def test_sort_by_memory(self):
+        screen = self.demo()
+        screen.press("4")
+        screen.until(r"by node and device", "the usual order")
+        screen.type("om")
+        screen.until(r"by device memory", "the order that was chosen")
+        amounts = [float(row.split()[4].rstrip("G")) for row in screen.rows(r"^ gpu\d+ +\d+ +\d+ ")]
+        self.assertGreater(len(amounts), 10)
+        self.assertEqual(amounts, sorted(amounts, reverse=True))
+        screen.type("oM")
+        screen.until(r"by device memory.*↑|by device memory", "the other way round")
+
+    def test_a_runaway_process_is_ended(self):
+        screen = self.demo(size=(120, 40))
+        screen.press("4")
+        screen.until(r"^ gpu01 +0 ", "processes")
+        screen.press("Down")
+        row = screen.until(r"^(\d+) katherine on gpu01", "the row under the cursor")
+        screen.type("T")
+        screen.until(rf"(?s)TERM.*{row[1]}", "a question that names the process")
+        screen.press("Enter")
+        screen.until(r"sent|ended|gone", "what became of it")
+        screen.press("Escape")
+        self.assertFalse(screen.is_over())
+
+    def test_the_setup_is_saved(self):
+        screen = self.demo()
+        screen.press("F2")
+        screen.until(r"^Setup ", "the setup")
+        screen.type("jjjjjjj")
+        screen.until(r"fahrenheit +no", "the row of degrees")
+        screen.press("Right")
+        screen.until(r"fahrenheit +yes", "the change")
+        screen.press("F12")
+        screen.until(r"saved", "that it is saved")
+        path = os.path.join(screen.home, ".config", "gtop", "setup.toml")
+        with open(path, encoding="utf-8") as file:
+            self.assertRegex(file.read(), r"(?m)^fahrenheit = true$")
+
+    def test_every_view_and_any_size(self):
+        screen = self.demo()
+        for width, height in [(80, 24), (1, 1), (200, 50), (37, 9), (120, 40), (3, 60), (80, 24)]:
+            screen.tmux("resize-window", "-t", "s", "-x", str(width), "-y", str(height))
+            screen.type("1m2g3g456hh")
+        screen.type("1")
+        screen.until(r"(?s)^DEV 80.* gpu10 ████.*q quit$", "a whole screen again")
+        self.assertFalse(screen.is_over(), screen.text())
+        screen.type("q")
+        screen.until(r"Pane is dead", "the end")
+        self.assertTrue(re.search(r"status 0", screen.text()), screen.text())
+
+
+if __name__ == "__main__":
+    unittest.main()
