@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use crate::fleet::FleetReader;
 use crate::model::{AskError, JobId, NodeName};
 use crate::time::{Clock, Timestamp};
-use crate::tui::keyboard::Keyboard;
+use crate::tui::keyboard::{Keyboard, WAKE};
 use crate::tui::terminal::{PanicGuard, Terminal};
 use crate::view::{Errand, Reply, Setup, Taste, View};
 
@@ -389,7 +389,14 @@ impl Screen {
                 self.stage.attend(*event == Event::FocusGained, now);
                 return None;
             }
-            Event::Key(_) | Event::Paste(_) | Event::Resize(..) => return None,
+            Event::Resize(..) => {
+                if self.terminal.is_ours() {
+                    // A terminal that takes nothing any more shows at the next frame.
+                    self.terminal.write(WAKE).ok();
+                }
+                return None;
+            }
+            Event::Key(_) | Event::Paste(_) => return None,
         };
         match effect {
             Effect::Nothing => {}

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::mpsc;
@@ -20,6 +20,12 @@ use crate::view::{Key, Named};
 
 /// How many events may wait; more stay with the terminal.
 const WAITING: usize = 64;
+
+/// Asks the terminal whether it is well, which it answers on the way of the keys.
+///
+/// Keys that come together with a change of size wait until the library hears of the next key: it
+/// looks at one of two things that are ready and forgets the other. The answer is as good as a key.
+pub(super) const WAKE: &str = "\x1b[5n";
 
 /// Longest wait for the thread to let go of the terminal.
 const LETTING_GO: Duration = Duration::from_secs(1);
@@ -133,8 +139,18 @@ fn read(
         if tty.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        let mut is_heard = false;
         while event::poll(Duration::ZERO)? {
+            is_heard = true;
             if events.blocking_send(Ok(event::read()?)).is_err() {
+                return Ok(());
+            }
+        }
+        if !is_heard && !tty.is_empty() {
+            // The library has not seen what waits; see [`WAKE`].
+            let pause = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+            if poll(&mut [PollFd::new(stopping, PollFlags::IN)], Some(&pause)).is_ok_and(|n| n > 0)
+            {
                 return Ok(());
             }
         }

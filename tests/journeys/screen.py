@@ -77,6 +77,15 @@ class Screen:
     def is_over(self):
         return self.tmux("display-message", "-p", "-t", "s", "#{pane_dead}").strip() == "1"
 
+    def status(self):
+        """Waits until the program has ended, and returns its exit status."""
+        deadline = time.monotonic() + PATIENCE
+        while not self.is_over():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"it did not end; on screen:\n{self.text()}")
+            time.sleep(0.1)
+        return int(self.tmux("display-message", "-p", "-t", "s", "#{pane_dead_status}"))
+
     def close(self):
         subprocess.run(["tmux", "-L", self.name, "kill-server"], check=False, stderr=subprocess.DEVNULL)
         shutil.rmtree(self.home, ignore_errors=True)
