@@ -66,7 +66,7 @@ class Live(LabCase):
         for name in self.lab.nodes:
             with self.subTest(node=name):
                 self.assertRegex(done.stdout, name)
-        shares = [device["util"] for device in self.lab.state_of("gpu05")]
+        shares = [int(device["util"]) for device in self.lab.state_of("gpu05")]
         self.assertRegex(done.stdout, rf"gpu05 .* {sum(shares) / len(shares):.0f} ")
 
     def test_a_pipe_gets_the_table_without_being_asked(self):
