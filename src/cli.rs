@@ -15,6 +15,8 @@ mod typed;
 pub use papers::{Shell, completions, man};
 pub use typed::Typed;
 
+const EXCLUDE_HELP: &str =
+    "Leave these nodes out, wherever they come from: a set such as gpu[03,07] or @down";
 const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, a set such as gpu[001-128,200], or a group such as @gpu (see EXAMPLES)";
 
 /// The command line.
@@ -160,8 +162,8 @@ pub struct Nodes {
         global = true
     )]
     pub pod_ips: Option<PathBuf>,
-    /// Leave these nodes out, wherever they come from: a set such as gpu[03,07] or @down
-    #[arg(long, value_name = "SET", global = true)]
+    /// Leave these nodes out, wherever they come from
+    #[arg(help = EXCLUDE_HELP, long, value_name = "SET", global = true)]
     pub exclude: Vec<String>,
     /// The user to log in as, where the host does not say another
     #[arg(skip)]
