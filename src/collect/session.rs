@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::sync::watch;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 use crate::collect::desk::{Desk, Inquiry, MOST_OPEN};
 use crate::collect::fault::of_transport;
@@ -280,7 +280,7 @@ impl Session {
 }
 
 fn heartbeat() -> Interval {
-    let mut heartbeat = interval(probe::HEARTBEAT);
+    let mut heartbeat = interval_at(Instant::now() + probe::HEARTBEAT, probe::HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     heartbeat
 }

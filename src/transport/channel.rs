@@ -21,7 +21,7 @@ const SEND_LIMIT: Duration = Duration::from_secs(10);
 
 /// Most bytes handed on at once: russh's outgoing buffer stays as large, and its queue of pieces grows by
 /// 17 KiB with every 32 of them, so that few and small are both wanted.
-const PIECE: usize = 5 * 1024;
+const PIECE: usize = 4608;
 
 /// Longest wait for a command to end after its stdin was closed.
 const FAREWELL: Duration = Duration::from_secs(2);
