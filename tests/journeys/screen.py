@@ -72,6 +72,13 @@ class Screen:
                 raise AssertionError(f"{what or pattern} never came; on screen:\n{text}")
             time.sleep(0.1)
 
+    def settle(self):
+        """Waits until the screen is drawn to its end: a look may come while a picture is half there."""
+        before, now = "", self.text()
+        while now != before:
+            time.sleep(0.1)
+            before, now = now, self.text()
+
     def rows(self, pattern):
         """Returns the lines that match."""
         return [line for line in self.text().splitlines() if re.search(pattern, line)]

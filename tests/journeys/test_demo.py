@@ -53,12 +53,19 @@ class Demo(Journey):
         screen.press("4")
         screen.until(r"by node and device", "the usual order")
         screen.type("om")
-        screen.until(r"by device memory", "the order that was chosen")
-        amounts = [float(row.split()[4].rstrip("G")) for row in screen.rows(r"^ gpu\d+ +\d+ +\d+ ")]
+        screen.until(r"by device memory$", "the order that was chosen")
+        amounts = self.amounts(screen)
         self.assertGreater(len(amounts), 10)
         self.assertEqual(amounts, sorted(amounts, reverse=True))
         screen.type("oM")
-        screen.until(r"by device memory.*↑|by device memory", "the other way round")
+        screen.until(r"by device memory, reversed$", "the other way round")
+        amounts = self.amounts(screen)
+        self.assertEqual(amounts, sorted(amounts))
+
+    def amounts(self, screen):
+        """Returns what the column of device memory says, from the top."""
+        screen.settle()
+        return [float(row.split()[4].rstrip("G")) for row in screen.rows(r"^ gpu\d+ +[\d.]+ +\d+ ")]
 
     def test_a_runaway_process_is_ended(self):
         screen = self.demo(size=(120, 40))
@@ -82,7 +89,7 @@ class Demo(Journey):
         screen.press("Right")
         screen.until(r"fahrenheit +yes", "the change")
         screen.press("F12")
-        screen.until(r"saved", "that it is saved")
+        screen.until(r"saved to .*setup\.toml", "where it is saved")
         path = os.path.join(screen.home, ".config", "gtop", "setup.toml")
         with open(path, encoding="utf-8") as file:
             self.assertRegex(file.read(), r"(?m)^fahrenheit = true$")
