@@ -8,15 +8,7 @@ mod doubts;
 mod greeting;
 mod shared;
 
-use std::fmt::Write as _;
-use std::io::Write as _;
-use std::sync::LazyLock;
 use std::time::Duration;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 
 pub use command::{Command, encode};
 pub use doubts::{REASON, why_no_python};
@@ -38,61 +30,12 @@ const PYTHONS: &str = "/usr/bin/python3 /usr/libexec/platform-python python3";
 /// Keeps glibc from holding on to memory that was freed; others do not know these words.
 const MALLOC: &str = "MALLOC_TRIM_THRESHOLD_=65536 MALLOC_TOP_PAD_=0";
 
-/// The Python probe, in the order in which its parts build on each other.
-const PYTHON: &[&str] = &[
-    include_str!("../probes/wire.py"),
-    include_str!("../probes/child.py"),
-    include_str!("../probes/host.py"),
-    include_str!("../probes/processes.py"),
-    include_str!("../probes/questions.py"),
-    include_str!("../probes/rare.py"),
-    include_str!("../probes/main.py"),
-];
+/// The Python probe without its comments, packed: what travels is a quarter of it, and a session that
+/// has to queue it on its way out holds no more than that. `build.rs` makes both.
+const PACKED: &str = include_str!(concat!(env!("OUT_DIR"), "/probe.py.b64"));
 
-/// What a Python probe compiles only when it is needed: backends where such a device is, answers when
-/// somebody asks.
-const RARE: &[(&str, &str)] = &[
-    ("answers", include_str!("../probes/answers.py")),
-    ("hidden", include_str!("../probes/hidden.py")),
-    (
-        "nvml",
-        concat!(
-            include_str!("../probes/part.py"),
-            include_str!("../probes/nvml_library.py"),
-            include_str!("../probes/nvml_device.py"),
-            include_str!("../probes/nvml.py"),
-        ),
-    ),
-    ("nvidia-smi", include_str!("../probes/nvidia_smi.py")),
-    (
-        "amdgpu",
-        concat!(
-            include_str!("../probes/part.py"),
-            include_str!("../probes/amd_card.py"),
-            include_str!("../probes/amd.py"),
-        ),
-    ),
-    (
-        "tpu",
-        concat!(
-            include_str!("../probes/part.py"),
-            include_str!("../probes/grpc.py"),
-            include_str!("../probes/tpu_chips.py"),
-            include_str!("../probes/tpu_runtime.py"),
-            include_str!("../probes/tpu_library.py"),
-            include_str!("../probes/tpu.py"),
-        ),
-    ),
-];
-
-/// The sh probe, likewise.
-const SHELL: &[&str] = &[
-    include_str!("../probes/base.sh"),
-    include_str!("../probes/watch.sh"),
-    include_str!("../probes/jobs.sh"),
-    include_str!("../probes/frames.sh"),
-    include_str!("../probes/probe.sh"),
-];
+/// The sh probe without its comments.
+const BARE_SHELL: &str = include_str!(concat!(env!("OUT_DIR"), "/probe.sh"));
 
 /// What runs the probe on a node, as its loader announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,19 +92,6 @@ fn loader(nonce: &str, python_len: usize, said: &str, skip: &str) -> String {
     )
 }
 
-/// The Python parts without their comments, packed: what travels is a quarter of it, and a session that
-/// has to queue it on its way out holds no more than that.
-static PACKED: LazyLock<String> = LazyLock::new(|| {
-    let mut text = String::from("PACKED={");
-    for (kind, source) in RARE {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "\"{kind}\":\"{}\",", packed(&bare(&[source], Interpreter::Python)));
-    }
-    text.push_str("}\n");
-    text.push_str(&bare(PYTHON, Interpreter::Python));
-    packed(&text)
-});
-
 /// Defines `load`, which compiles pieces of source in a child that hands over the code, and runs them; and `_p`, the
 /// pieces of the probe, which the loader gives it in the end.
 ///
@@ -191,17 +121,6 @@ def load(pieces):
  while pieces:exec(pieces.pop(0),globals())
 _p=zlib.decompress(binascii.a2b_base64(b[b.rindex(b"#"):])).split(b"\f")
 #"##;
-
-/// Returns a text as zlib packs it, in base64.
-fn packed(text: &str) -> String {
-    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
-    // Writing to a Vec cannot fail; were it to, the probe would not start and say so.
-    let packed = zlib.write_all(text.as_bytes()).and_then(|()| zlib.finish());
-    STANDARD.encode(packed.unwrap_or_default())
-}
-
-/// The sh parts without their comments.
-static BARE_SHELL: LazyLock<String> = LazyLock::new(|| bare(SHELL, Interpreter::Shell));
 
 /// The script to send to one node. Nearly all of it is the same for every node and held once.
 #[derive(Debug, Clone)]
@@ -243,7 +162,7 @@ fn written(interpreter: Interpreter, settings: &Settings<'_>, node: &str, short:
             head: format!(
                 "NODE={node}\nINTERVAL={interval}\nDEADMAN={deadman}\nSHORT={short}\n{COMPILE}"
             ),
-            body: &PACKED,
+            body: PACKED,
             tail: "\n".to_owned(),
         },
         Interpreter::Shell => Source {
@@ -251,30 +170,10 @@ fn written(interpreter: Interpreter, settings: &Settings<'_>, node: &str, short:
                 "NODE={node} INTERVAL={interval} DEADMAN={deadman} SHORT={}\n",
                 if short == 0 { String::new() } else { short.to_string() }
             ),
-            body: &BARE_SHELL,
+            body: BARE_SHELL,
             tail: format!("{}\n", plain(settings.nonce)),
         },
     }
-}
-
-/// Joins parts and leaves out what is there for people.
-fn bare(parts: &[&str], interpreter: Interpreter) -> String {
-    let mut text = String::new();
-    for line in parts.iter().flat_map(|part| part.lines()) {
-        // Indentation means nothing to sh, and sh reads what we send byte by byte.
-        let line = match interpreter {
-            Interpreter::Python => line,
-            Interpreter::Shell => line.trim_start(),
-        };
-        if !line.is_empty() && !line.trim_start().starts_with('#') {
-            if interpreter == Interpreter::Python && line.starts_with("class ") {
-                text.push('\x0c');
-            }
-            text.push_str(line);
-            text.push('\n');
-        }
-    }
-    text
 }
 
 /// Leaves of a name only what means nothing to Python, sh and JSON; a validated name stays as it is.
