@@ -1,6 +1,6 @@
 //! Packs the probes' scripts: gtop carries what it sends, not what people read in `probes/`.
 //!
-//! Writes `probe.py.b64` (zlib in base64) and `probe.sh`; `src/probe.rs` says how they travel.
+//! Writes `probe.py.z` (zlib) and `probe.sh`; `src/probe.rs` says how they travel.
 
 use std::fmt::Write as _;
 use std::io::{Result, Write as _};
@@ -39,21 +39,21 @@ fn main() -> Result<()> {
     let out = Path::new(&out);
     let mut python = String::from("PACKED={");
     for (kind, parts) in RARE {
-        let part = packed(&bare_python(parts)?)?;
+        let part = STANDARD.encode(packed(&bare_python(parts)?)?);
         // Writing to a String cannot fail.
         let _ = write!(python, "\"{kind}\":\"{part}\",");
     }
     python.push_str("}\n");
     python.push_str(&bare_python(PYTHON)?);
-    fs::write(out.join("probe.py.b64"), packed(&python)?)?;
+    fs::write(out.join("probe.py.z"), packed(&python)?)?;
     fs::write(out.join("probe.sh"), bare_shell(SHELL)?)
 }
 
-/// Returns a text as zlib packs it, in base64.
-fn packed(text: &str) -> Result<String> {
+/// Returns a text as zlib packs it.
+fn packed(text: &str) -> Result<Vec<u8>> {
     let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
     zlib.write_all(text.as_bytes())?;
-    Ok(STANDARD.encode(zlib.finish()?))
+    zlib.finish()
 }
 
 /// Joins parts without what is there for people, with a form feed before each class: what lies

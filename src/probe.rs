@@ -32,7 +32,7 @@ const MALLOC: &str = "MALLOC_TRIM_THRESHOLD_=65536 MALLOC_TOP_PAD_=0";
 
 /// The Python probe without its comments, packed: what travels is a quarter of it, and a session that
 /// has to queue it on its way out holds no more than that. `build.rs` makes both.
-const PACKED: &str = include_str!(concat!(env!("OUT_DIR"), "/probe.py.b64"));
+const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.py.z"));
 
 /// The sh probe without its comments.
 const BARE_SHELL: &str = include_str!(concat!(env!("OUT_DIR"), "/probe.sh"));
@@ -82,7 +82,7 @@ fn loader(nonce: &str, python_len: usize, said: &str, skip: &str) -> String {
     let check = "import sys,_signal,binascii,zlib;sys.exit(sys.version_info<(3,6))";
     let load = "import os,sys,_signal;_signal.alarm(30);n=int(sys.argv[1]);\
                 os.write(1,(chr(10)+sys.argv[2]+chr(10)).encode());b=os.read(0,n);\
-                exec(\\\"while len(b)<n:b+=os.read(0,n-len(b))or os._exit(3)\\\");exec(b);b=0;load(_p)";
+                exec(\\\"while len(b)<n:b+=os.read(0,n-len(b))or os._exit(3)\\\");exec(b[:b.index(0)]);b=0;load(_p)";
     format!(
         "export {MALLOC};for p in {PYTHONS};do \
          if $p -IS -c \"{check}\" </dev/null >/dev/null 2>&1;then \
@@ -96,8 +96,8 @@ fn loader(nonce: &str, python_len: usize, said: &str, skip: &str) -> String {
 /// pieces of the probe, which the loader gives it in the end.
 ///
 /// Compiling leaves a third of the probe's memory behind for good, so another process does it; where that fails, the
-/// pieces are run as they are. They stand packed in a comment behind this, which leaves nothing behind either.
-const COMPILE: &str = r##"import os,marshal,binascii,zlib
+/// pieces are run as they are. They stand packed behind a zero byte, which ends what the loader runs at once.
+const COMPILE: &str = r##"import os,marshal,zlib
 def load(pieces):
  r,w=os.pipe()
  try:k=os.fork()
@@ -119,14 +119,14 @@ def load(pieces):
  except Exception:pass
  c=x=None
  while pieces:exec(pieces.pop(0),globals())
-_p=zlib.decompress(binascii.a2b_base64(b[b.rindex(b"#"):])).split(b"\f")
-#"##;
+_p=zlib.decompress(b[b.index(0)+1:]).split(b"\f")
+"##;
 
 /// The script to send to one node. Nearly all of it is the same for every node and held once.
 #[derive(Debug, Clone)]
 pub struct Source {
     head: String,
-    body: &'static str,
+    body: &'static [u8],
     tail: String,
 }
 
@@ -139,7 +139,7 @@ impl Source {
 
     /// Returns what to send, in order.
     pub fn parts(&self) -> [&[u8]; 3] {
-        [self.head.as_bytes(), self.body.as_bytes(), self.tail.as_bytes()]
+        [self.head.as_bytes(), self.body, self.tail.as_bytes()]
     }
 }
 
@@ -160,17 +160,17 @@ fn written(interpreter: Interpreter, settings: &Settings<'_>, node: &str, short:
     match interpreter {
         Interpreter::Python => Source {
             head: format!(
-                "NODE={node}\nINTERVAL={interval}\nDEADMAN={deadman}\nSHORT={short}\n{COMPILE}"
+                "NODE={node}\nINTERVAL={interval}\nDEADMAN={deadman}\nSHORT={short}\n{COMPILE}\0"
             ),
             body: PACKED,
-            tail: "\n".to_owned(),
+            tail: String::new(),
         },
         Interpreter::Shell => Source {
             head: format!(
                 "NODE={node} INTERVAL={interval} DEADMAN={deadman} SHORT={}\n",
                 if short == 0 { String::new() } else { short.to_string() }
             ),
-            body: BARE_SHELL,
+            body: BARE_SHELL.as_bytes(),
             tail: format!("{}\n", plain(settings.nonce)),
         },
     }
@@ -193,11 +193,13 @@ fn seconds(time: Duration) -> String {
 mod tests {
     use super::*;
 
+    /// What is to be read as text of a script.
     fn text(interpreter: Interpreter, settings: &Settings<'_>) -> String {
         let source = source(interpreter, settings);
-        let text = String::from_utf8(source.parts().concat()).unwrap();
-        assert_eq!(text.len(), source.len());
-        text
+        let bytes = source.parts().concat();
+        assert_eq!(bytes.len(), source.len());
+        let text = bytes.split(|byte| *byte == 0).next().unwrap();
+        String::from_utf8(text.to_vec()).unwrap()
     }
 
     #[test]

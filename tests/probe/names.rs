@@ -7,9 +7,9 @@ use gtop::probe::{Interpreter, Settings, source};
 
 /// Takes a probe's source, and prints the global names that a part of it reads and nothing defines.
 const READER: &str = r"
-import ast, builtins, dis, sys
+import ast, binascii, builtins, dis, sys
 b = sys.stdin.buffer.read()
-exec(b)
+exec(b[:b.index(0)])
 
 def names(pieces):
     read, made = set(), set()
