@@ -5,13 +5,12 @@
     benches/probe.py --amd ...
     benches/probe.py --sh [SHELL] [--interval 1] ...
 
-Needs a C compiler and Linux. Prints figures, judges nothing. The Python probe runs against the stand-in for NVML, whose
+Needs Linux, a C compiler and `cargo build` before it. Prints figures, judges nothing. The Python probe runs against the stand-in for NVML, whose
 own work is included; the sh probe against an nvidia-smi that prints what the stand-in printed once, whose work is told
 and taken off. CPU is that of the probe and of all it started; memory is what would be in use if nothing else ran; forks
 are those of the whole machine in that time, or those that strace counts.
 """
 import argparse
-import base64
 import glob
 import json
 import os
@@ -21,10 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
-import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SHELL = ('base', 'watch', 'jobs', 'frames', 'probe')
 TICK = os.sysconf('SC_CLK_TCK')
 
 # Prints what was printed before to the same question.
@@ -70,23 +67,13 @@ def scenario(devices, pids):
     return '\n'.join(lines) + '\n'
 
 
-def assembly():
-    """The parts of the Python probe in their order, and those compiled when needed by kind, as src/probe.rs lists them."""
-    text = open(os.path.join(ROOT, 'src/probe.rs')).read()
-    included = r'include_str!\("../probes/(\w+)\.py"\)'
-    parts = re.findall(included, text.split('const PYTHON', 1)[1].split('];', 1)[0])
-    entries = re.split(r'\n    \(\s*"', text.split('const RARE', 1)[1].split('\n];', 1)[0])[1:]
-    return parts, {entry.split('"', 1)[0]: re.findall(included, entry) for entry in entries}
-
-
-def bare(parts):
-    text = ''.join(open(os.path.join(ROOT, 'probes', part + '.py')).read() for part in parts)
-    lines = [line + '\n' for line in text.split('\n') if line and not line.lstrip().startswith('#')]
-    return ''.join('\f' + line if line.startswith('class ') else line for line in lines)
-
-
-def pack(text):
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+def built(name):
+    """What `cargo build` last made of the scripts in probes/."""
+    target = os.environ.get('CARGO_TARGET_DIR') or os.path.join(ROOT, 'target')
+    found = glob.glob(os.path.join(target, '*/build/gtop-*/out', name))
+    if not found:
+        sys.exit('no %s below %s; cargo build first' % (name, target))
+    return open(max(found, key=os.path.getmtime), 'rb').read()
 
 
 def family(pid):
@@ -210,17 +197,15 @@ def main():
 
 
 def python_source(interval):
-    parts, rare = assembly()
-    rare = {kind: pack(bare(sources)) for kind, sources in rare.items()}
-    packed = pack('PACKED=%r\n' % rare + bare(parts))
     text = open(os.path.join(ROOT, 'src/probe.rs')).read()
     load = re.search(r'COMPILE: &str = r##"(.*?)"##', text, re.S).group(1)
-    return 'NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nSHORT=0\n%s%s\n' % (interval, load, packed)
+    head = 'NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nSHORT=0\n%s\0' % (interval, load)
+    return head.encode() + built('probe.py.z')
 
 
 def python_command(python, path):
     """What the loader does on a node, with the source in a file."""
-    return [python, '-ISu', '-c', 'import sys;b=open(sys.argv[1],"rb").read();exec(b);b=0;load(_p)', path]
+    return [python, '-ISu', '-c', 'import sys;b=open(sys.argv[1],"rb").read();exec(b[:b.index(0)]);b=0;load(_p)', path]
 
 
 def surroundings(**more):
@@ -231,10 +216,7 @@ def surroundings(**more):
 
 
 def shell_source(interval):
-    parts = ''.join(open(os.path.join(ROOT, 'probes', part + '.sh')).read() for part in SHELL)
-    lines = [line.lstrip() for line in parts.split('\n')]
-    return 'NODE=bench INTERVAL=%r DEADMAN=30 SHORT=\n' % interval + '\n'.join(
-        line for line in lines if line and not line.startswith('#')) + '\n'
+    return 'NODE=bench INTERVAL=%r DEADMAN=30 SHORT=\n' % interval + built('probe.sh').decode()
 
 
 def tree(folder, devices, pids):
@@ -310,7 +292,7 @@ def prepare(options, folder, pids):
         environment['PATH'] = folder + ':' + environment['PATH']
         options.title = options.sh
     else:
-        open(path, 'w').write(python_source(options.interval))
+        open(path, 'wb').write(python_source(options.interval))
         command = python_command(options.python, path)
         environment['LD_LIBRARY_PATH'] = folder
         options.title = subprocess.check_output([options.python, '-V']).decode().strip()

@@ -3,7 +3,7 @@
 
     benches/tpu.py [--ticks 200] [--chips 8] [--ports 1] [--interval 1] [--python PYTHON] [--server PYTHON]
 
-Needs Linux, and grpcio where the server runs. Prints figures, judges nothing. CPU is that of the probe and its children,
+Needs Linux, `cargo build` before it, and grpcio where the server runs. Prints figures, judges nothing. CPU is that of the probe and its children,
 once with the chips and once on a machine without any; memory as in benches/probe.py.
 """
 import argparse
@@ -51,7 +51,7 @@ def free_ports(count):
 
 def measure(options, root, name):
     path = os.path.join(root, 'probe.py')
-    open(path, 'w').write(probe.python_source(options.interval))
+    open(path, 'wb').write(probe.python_source(options.interval))
     session = probe.Session(probe.python_command(options.python, path),
                             probe.surroundings(GTOP_ROOT=root, LD_LIBRARY_PATH=root))
     for _ in range(5):
