@@ -198,7 +198,7 @@ def main():
 
 def python_source(interval):
     text = open(os.path.join(ROOT, 'src/probe.rs')).read()
-    load = re.search(r'COMPILE: &str = r##"(.*?)"##', text, re.S).group(1)
+    load = re.search(r'COMPILE: &str = r#"(.*?)"#', text, re.S).group(1)
     head = 'NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nSHORT=0\n%s\0' % (interval, load)
     return head.encode() + built('probe.py.z')
 

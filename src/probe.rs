@@ -97,7 +97,7 @@ fn loader(nonce: &str, python_len: usize, said: &str, skip: &str) -> String {
 ///
 /// Compiling leaves a third of the probe's memory behind for good, so another process does it; where that fails, the
 /// pieces are run as they are. They stand packed behind a zero byte, which ends what the loader runs at once.
-const COMPILE: &str = r##"import os,marshal,zlib
+const COMPILE: &str = r#"import os,marshal,zlib
 def load(pieces):
  r,w=os.pipe()
  try:k=os.fork()
@@ -120,7 +120,7 @@ def load(pieces):
  c=x=None
  while pieces:exec(pieces.pop(0),globals())
 _p=zlib.decompress(b[b.index(0)+1:]).split(b"\f")
-"##;
+"#;
 
 /// The script to send to one node. Nearly all of it is the same for every node and held once.
 #[derive(Debug, Clone)]

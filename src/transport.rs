@@ -30,6 +30,7 @@ mod local;
 mod login;
 mod notes;
 mod offer;
+mod outlet;
 mod proxy;
 mod revoked;
 mod route;

@@ -135,8 +135,8 @@ pub(super) fn settings(offer: Offer, terms: &Terms) -> client::Config {
         },
         window_size: 256 * 1024,
         // Each session keeps a buffer for the largest packet it ever read; nearly every sample of eight
-        // devices is one packet.
-        maximum_packet_size: 4 * 1024 + 256,
+        // devices is two packets at most.
+        maximum_packet_size: 3 * 1024 + 256,
         channel_buffer_size: 16,
         keepalive_interval: Some(alive_interval),
         // None at all would be without end for russh.

@@ -1,10 +1,9 @@
 //! One running command: its output, its input, its end.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use russh::client::Msg;
-use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Disconnect, Sig};
+use russh::{ChannelMsg, ChannelWriteHalf, Disconnect, Sig};
 use tokio::time::timeout;
 
 use crate::model::Via;
@@ -12,6 +11,7 @@ use crate::transport::algorithms;
 use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, Fault, Step};
 use crate::transport::local::Local;
+use crate::transport::outlet::MOST;
 use crate::transport::session::Session;
 use crate::transport::step::Part;
 use crate::transport::system::System;
@@ -26,13 +26,10 @@ const PIECE: usize = 4608;
 /// Longest wait for a command to end after its stdin was closed.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Most output that is kept while the command is being started.
-const MOST_EARLY: usize = 64;
-
 /// What a running command says next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// Bytes it wrote to stdout, at most 32 KiB at once over SSH.
+    /// Bytes it wrote to stdout, at most one packet at once over SSH.
     Stdout(Vec<u8>),
     /// Bytes it wrote to stderr.
     Stderr(Vec<u8>),
@@ -49,6 +46,27 @@ pub enum Exit {
     Status(u32),
     /// By this signal, named without `SIG`.
     Signal(String),
+}
+
+impl Exit {
+    /// The end by a signal, as the node names it.
+    pub(super) fn by(signal: Sig) -> Self {
+        Self::Signal(match signal {
+            Sig::Custom(name) => fault::clean(&name, 32),
+            name @ (Sig::ABRT
+            | Sig::ALRM
+            | Sig::FPE
+            | Sig::HUP
+            | Sig::ILL
+            | Sig::INT
+            | Sig::KILL
+            | Sig::PIPE
+            | Sig::QUIT
+            | Sig::SEGV
+            | Sig::TERM
+            | Sig::USR1) => format!("{name:?}"),
+        })
+    }
 }
 
 /// A running command on a node. Dropping it ends the connection, or the local process group.
@@ -173,13 +191,17 @@ impl Channel {
 }
 
 struct Ssh {
-    reader: ChannelReadHalf,
     writer: ChannelWriteHalf<Msg>,
-    /// Output that came before the command was confirmed.
-    early: VecDeque<Output>,
     /// Whether the node closed the channel in order.
     is_closed: bool,
     session: Session,
+}
+
+impl Drop for Ssh {
+    fn drop(&mut self) {
+        // The connection's task may be waiting for somebody to read.
+        self.session.seen.outlet.close();
+    }
 }
 
 impl std::fmt::Debug for Ssh {
@@ -200,18 +222,20 @@ impl Ssh {
                 return Err(session.carrier.blame(fault).await);
             }
         };
-        let (reader, writer) = channel.split();
-        let mut ssh = Self { reader, writer, early: VecDeque::new(), is_closed: false, session };
+        session.seen.outlet.listen(channel.id());
+        let (mut answers, writer) = channel.split();
+        let ssh = Self { writer, is_closed: false, session };
         if ssh.writer.exec(true, command).await.is_err() {
             return Err(ssh.broken().await);
         }
-        // The answer comes first, but nothing keeps a node from talking at once.
-        while ssh.early.len() < MOST_EARLY {
-            match ssh.reader.wait().await {
+        // The answer comes first, but nothing keeps a node from talking at once; what it says then
+        // comes here, too.
+        for _ in 0..MOST {
+            match answers.wait().await {
                 None => return Err(ssh.broken().await),
                 Some(ChannelMsg::Success) => return Ok(ssh),
                 Some(ChannelMsg::Failure) => return Err(Fault::CommandRefused),
-                Some(message) => ssh.early.extend(output(message)),
+                Some(_) => {}
             }
         }
         Ok(ssh)
@@ -223,20 +247,15 @@ impl Ssh {
     }
 
     async fn next(&mut self) -> Output {
-        if let Some(output) = self.early.pop_front() {
-            return output;
+        if self.is_closed {
+            return Output::Closed(None);
         }
-        while !self.is_closed {
-            let Some(message) = self.reader.wait().await else {
-                let fault = Fault::SessionLost { why: self.session.seen.why() };
-                return Output::Closed(Some(Box::pin(self.session.carrier.blame(fault)).await));
-            };
-            if let Some(output) = output(message) {
-                self.is_closed = matches!(output, Output::Closed(_));
-                return output;
-            }
-        }
-        Output::Closed(None)
+        let Some(output) = self.session.seen.outlet.next().await else {
+            let fault = Fault::SessionLost { why: self.session.seen.why() };
+            return Output::Closed(Some(Box::pin(self.session.carrier.blame(fault)).await));
+        };
+        self.is_closed = matches!(output, Output::Closed(_));
+        output
     }
 
     async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
@@ -282,40 +301,6 @@ impl Ssh {
             }
         };
         timeout(FAREWELL, goodbye).await.ok();
-    }
-}
-
-fn output(message: ChannelMsg) -> Option<Output> {
-    if let ChannelMsg::Data { data } = message {
-        return Some(Output::Stdout(data.into()));
-    }
-    if let ChannelMsg::ExtendedData { data, .. } = message {
-        return Some(Output::Stderr(data.into()));
-    }
-    if let ChannelMsg::ExitStatus { exit_status } = message {
-        return Some(Output::Exit(Exit::Status(exit_status)));
-    }
-    if let ChannelMsg::ExitSignal { signal_name, .. } = message {
-        return Some(Output::Exit(Exit::Signal(signal(signal_name))));
-    }
-    matches!(message, ChannelMsg::Close).then_some(Output::Closed(None))
-}
-
-fn signal(name: Sig) -> String {
-    match name {
-        Sig::Custom(name) => fault::clean(&name, 32),
-        name @ (Sig::ABRT
-        | Sig::ALRM
-        | Sig::FPE
-        | Sig::HUP
-        | Sig::ILL
-        | Sig::INT
-        | Sig::KILL
-        | Sig::PIPE
-        | Sig::QUIT
-        | Sig::SEGV
-        | Sig::TERM
-        | Sig::USR1) => format!("{name:?}"),
     }
 }
 

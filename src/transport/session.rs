@@ -5,16 +5,18 @@ use std::sync::{Arc, Mutex};
 
 use russh::client::{self, ChannelOpenHandle, DisconnectReason, Handle, Msg};
 use russh::keys::PublicKeyOrCertificate;
-use russh::{Channel, ChannelId, ChannelOpenFailure};
+use russh::{Channel, ChannelId, ChannelOpenFailure, Sig};
 
 use crate::transport::algorithms::{self, Terms};
 use crate::transport::cable::{self, Holder};
 use crate::transport::carrier::{Carrier, Line};
+use crate::transport::channel::{Exit, Output};
 use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, Fault, Step};
 use crate::transport::files::lock;
 use crate::transport::judge::{Judge, Judgement, Trust};
 use crate::transport::notes::{self, Note, Notes};
+use crate::transport::outlet::Outlet;
 
 /// Most refusals of channels that are kept until somebody asks.
 const MOST_REFUSALS: usize = 64;
@@ -38,6 +40,8 @@ pub(super) struct Seen {
     banner: Mutex<String>,
     end: Mutex<Option<End>>,
     refusals: Mutex<VecDeque<String>>,
+    /// What the command says.
+    pub(super) outlet: Outlet,
 }
 
 /// How a connection ended.
@@ -152,6 +156,12 @@ pub(super) struct Client {
     notes: Option<Notes>,
 }
 
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.seen.outlet.close();
+    }
+}
+
 impl client::Handler for Client {
     type Error = Stop;
 
@@ -196,6 +206,59 @@ impl client::Handler for Client {
         }
         let bounded: String = banner.chars().take(LONGEST_BANNER).collect();
         *banner = bounded;
+        Ok(())
+    }
+
+    async fn data(
+        &mut self,
+        channel: ChannelId,
+        data: &[u8],
+        _session: &mut client::Session,
+    ) -> Result<(), Stop> {
+        self.seen.outlet.put(channel, Output::Stdout(data.to_vec())).await;
+        Ok(())
+    }
+
+    async fn extended_data(
+        &mut self,
+        channel: ChannelId,
+        _kind: u32,
+        data: &[u8],
+        _session: &mut client::Session,
+    ) -> Result<(), Stop> {
+        self.seen.outlet.put(channel, Output::Stderr(data.to_vec())).await;
+        Ok(())
+    }
+
+    async fn exit_status(
+        &mut self,
+        channel: ChannelId,
+        status: u32,
+        _session: &mut client::Session,
+    ) -> Result<(), Stop> {
+        self.seen.outlet.put(channel, Output::Exit(Exit::Status(status))).await;
+        Ok(())
+    }
+
+    async fn exit_signal(
+        &mut self,
+        channel: ChannelId,
+        signal: Sig,
+        _core_dumped: bool,
+        _message: &str,
+        _language: &str,
+        _session: &mut client::Session,
+    ) -> Result<(), Stop> {
+        self.seen.outlet.put(channel, Output::Exit(Exit::by(signal))).await;
+        Ok(())
+    }
+
+    async fn channel_close(
+        &mut self,
+        channel: ChannelId,
+        _session: &mut client::Session,
+    ) -> Result<(), Stop> {
+        self.seen.outlet.put(channel, Output::Closed(None)).await;
         Ok(())
     }
 
