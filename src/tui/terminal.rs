@@ -89,7 +89,8 @@ impl Drop for Terminal {
 
 /// A terminal that cannot tell is taken for ours.
 fn is_in_foreground() -> bool {
-    tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
+    // Hosts may come by standard input, and then that is no terminal.
+    tcgetpgrp(io::stdout()).map_or(true, |group| group == getpgrp())
 }
 
 fn take(has_mouse: bool) -> io::Result<()> {
@@ -125,7 +126,7 @@ fn give_back() {
 
 /// Whether the terminal stops whoever writes from the background (`stty tostop`).
 fn stops_writers() -> bool {
-    tcgetattr(io::stdin()).is_ok_and(|modes| modes.local_modes.contains(LocalModes::TOSTOP))
+    tcgetattr(io::stdout()).is_ok_and(|modes| modes.local_modes.contains(LocalModes::TOSTOP))
 }
 
 /// Shows panics on a terminal that is whole again; ends when dropped.
