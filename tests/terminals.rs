@@ -109,6 +109,22 @@ async fn hosts_may_come_by_standard_input_and_keys_from_the_terminal() {
 }
 
 #[tokio::test]
+async fn a_configuration_that_is_broken_is_said_on_the_screen_and_keeps_nobody_out() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("gtop");
+    std::fs::create_dir(&folder).unwrap();
+    for text in ["theme = \"pink\"\nintervall = 3\n", "[[[\x1b]0;x\x07", "\u{fe}\0\n"] {
+        std::fs::write(folder.join("config.toml"), text).unwrap();
+        let line = format!("XDG_CONFIG_HOME={} exec $GTOP --demo=2", home.path().display());
+        let Some(mut child) = terminal("xterm-256color", &line) else { return };
+        let text = until(&mut child, "config.toml:1:").await;
+        assert!(text.contains(OTHER_SCREEN) && !text.contains("]0;x"), "{text:?}");
+        child.stdin.as_mut().unwrap().write_all(b"q").await.unwrap();
+        assert_eq!(to_the_end(child).await.1, Some(0));
+    }
+}
+
+#[tokio::test]
 async fn a_terminal_that_is_closed_ends_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pid");

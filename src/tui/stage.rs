@@ -23,6 +23,8 @@ use crate::view::{
 
 /// For how long a message stays.
 const MESSAGE: Duration = Duration::from_secs(4);
+/// For how long it is said that a node is gone, which nobody expects.
+const FAREWELL: Duration = Duration::from_secs(10);
 /// When nobody has looked at the terminal for so long, nodes need not sample more often than this.
 const UNATTENDED: Duration = Duration::from_secs(60);
 const UNATTENDED_INTERVAL: Duration = Duration::from_secs(5);
@@ -146,13 +148,23 @@ impl Stage {
         }
         let picture = Picture::filtered(fleet, now, self.filter.clone());
         self.navigation.events.note(&self.live, &picture);
-        self.live = picture;
+        let before = std::mem::replace(&mut self.live, picture);
+        if self.frozen.is_none() {
+            self.go_on_from(&before, now);
+        }
         if self.message.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.message = None;
         }
         if self.frozen.is_none() {
             let scene = Scene { picture: &self.live, taste: &self.taste, zone: &self.zone };
             self.due = view::pulse(scene, &mut self.navigation);
+        }
+    }
+
+    /// Says so when the selected node was in the picture before and is watched no more.
+    fn go_on_from(&mut self, before: &Picture, now: Timestamp) {
+        if let Some(name) = self.navigation.outlive(before, &self.live) {
+            self.tell(format!("{name} is watched no more"), FAREWELL, now);
         }
     }
 
@@ -307,9 +319,10 @@ impl Stage {
             Action::Redraw => return Some(Effect::Redraw),
             Action::Refresh => return Some(self.refresh(now)),
             Action::Help => self.help = Some(0),
-            Action::Freeze => {
-                self.frozen = if self.frozen.is_some() { None } else { Some(self.live.clone()) };
-            }
+            Action::Freeze => match self.frozen.take() {
+                Some(before) => self.go_on_from(&before, now),
+                None => self.frozen = Some(self.live.clone()),
+            },
             Action::Focus => self.is_focusing = !self.is_focusing,
             Action::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
             Action::Save => return Some(Effect::Ask(Request::Save)),
