@@ -97,6 +97,8 @@ async fn hosts_may_come_by_standard_input_and_keys_from_the_terminal() {
         ("echo pod-1 | $GTOP -f - --exec 'env X={node} sh'", "pod-1"),
         ("$GTOP --demo=2 </dev/null", "gpu02"),
         ("$GTOP --demo=2 <&-", "gpu02"),
+        // Without hosts it is this machine, whatever else is said.
+        ("$GTOP --interval 2 --ascii", "machine"),
     ] {
         let Some(mut child) = terminal("xterm-256color", line) else { return };
         let text = until(&mut child, words).await;
@@ -105,6 +107,18 @@ async fn hosts_may_come_by_standard_input_and_keys_from_the_terminal() {
         let (text, code) = to_the_end(child).await;
         assert_eq!(code, Some(0), "{line}: {text:?}");
         assert!(text.ends_with("\x1b[?1049l"), "{line}: {text:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_terminal_of_no_size_and_one_without_bounds_are_drawn_on_all_the_same() {
+    for size in ["rows 0 cols 0", "rows 65535 cols 65535", "rows 1 cols 1"] {
+        let line = format!("stty {size}; exec $GTOP --demo=2");
+        let Some(mut child) = terminal("xterm-256color", &line) else { return };
+        let words = if size.ends_with(" 1") { OTHER_SCREEN } else { "gpu02" };
+        until(&mut child, words).await;
+        child.stdin.as_mut().unwrap().write_all(b"q").await.unwrap();
+        assert_eq!(to_the_end(child).await.1, Some(0), "{size}");
     }
 }
 

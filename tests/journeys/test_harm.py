@@ -82,6 +82,29 @@ class Harm(Journey):
         screen.type("q")
         self.assertEqual(screen.status(), 0)
 
+    def test_nothing_is_left_of_what_stood_there_before(self):
+        screen = self.node()
+        screen.until(r"1 of 1 node fresh", "the node")
+        screen.press("4")
+        screen.until(r"plain 600", "the plain process")
+        screen.press("z")
+        screen.until(r"FROZEN", "a picture that stands")
+        places = ["4", "Down", "t", "Escape", "3", "G", "G", "1", "m", "b", "b", "m", "5", "Enter", "6", "2", "4", "T"]
+        for number, place in enumerate([*places, "Escape", "h", "PageDown", "Escape", "F2", "Escape", "4"]):
+            if number % 7 == 3:
+                screen.tmux("resize-window", "-t", "s", "-x", str(80 + number), "-y", str(20 + number))
+            screen.press(place)
+            screen.settle()
+            before = self.body(screen)
+            # Everything is drawn anew.
+            screen.press("C-l")
+            screen.settle()
+            self.assertEqual(before, self.body(screen), place)
+
+    def body(self, screen):
+        """Returns all but what goes on in a frozen picture: its age, and the clock."""
+        return [line for line in screen.text().splitlines() if "FROZEN" not in line][1:]
+
 
 if __name__ == "__main__":
     unittest.main()
