@@ -50,12 +50,12 @@ fn said(name: &str, frames: &[serde_json::Value]) -> Arc<Node> {
     folding.link(Link::Up);
     for frame in frames {
         reader.push(format!("\x1egtop1 {frame}\n").as_bytes());
-        let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
+        let Some(Received::Frame(frame)) = reader.next_frame() else { unreachable!("{frame}") };
         match lift.body(&frame.body, NOW) {
             Some(Lifted::Hello(hello)) => folding.hello(hello),
             Some(Lifted::Sample(sample)) => folding.sample(*sample),
             Some(Lifted::Event(event)) => folding.event(event),
-            other => panic!("{other:?}"),
+            other => unreachable!("{other:?}"),
         }
     }
     folding.node()
@@ -129,11 +129,11 @@ fn whatever_a_node_says_moves_no_cursor_and_no_column() {
                 let mut surface = Surface::new();
                 let bytes = surface.frame(buffer.area, |own| own.clone_from(&buffer));
                 // Of all the commands that reach the terminal none is of the node.
-                for (place, _) in bytes.match_indices('\x1b') {
-                    let rest = &bytes[place + 1..];
-                    assert!(rest.starts_with('['), "{keys:?}: {:?}", rest.get(..20));
-                    let end = rest[1..].find(|letter: char| letter.is_ascii_alphabetic()).unwrap();
-                    assert!("HCKmhlJ".contains(&rest[1 + end..2 + end]), "{:?}", rest.get(..20));
+                for command in bytes.split('\x1b').skip(1) {
+                    let told = command.strip_prefix('[').unwrap_or("no command of ours");
+                    let end = told.find(|letter: char| letter.is_ascii_alphabetic()).unwrap();
+                    let letter = told.chars().nth(end).unwrap();
+                    assert!("HCKmhlJ".contains(letter), "{keys:?}: {command:?}");
                 }
                 let text = bytes.replace('\x1b', "");
                 let hostile = text.chars().find(|letter| gtop::model::is_hostile(*letter));
@@ -217,14 +217,14 @@ fn a_mean_is_of_devices_and_only_of_those_that_are_fresh() {
     let down = Maker::new("gpu03").down(FaultKind::Unreachable, "", None).node();
     let lost =
         Maker::new("gpu04").devices(&[0.0; 8]).up_to(42_000).down(FaultKind::SessionLost, "", None);
-    let stale = Maker::new("gpu05").devices(&[0.0; 8]).up_to(42_000).node();
+    let old = Maker::new("gpu05").devices(&[0.0; 8]).up_to(42_000).node();
     let line = |nodes: Vec<Arc<Node>>| {
         let mut stage = stage(Fleet::new(nodes.into()), DARK);
         text(&draw(&mut stage, 120, 40))[1].clone()
     };
     let alone = line(vec![busy()]);
     assert!(alone.contains("DEVICES 1 ") && alone.contains("UTIL  80%"), "{alone}");
-    assert_eq!(line(vec![busy(), down, lost.node(), stale]), alone);
+    assert_eq!(line(vec![busy(), down, lost.node(), old]), alone);
     let both = line(vec![busy(), idle("gpu02")]);
     assert!(both.contains("UTIL  10%"), "the mean of eight devices, not of two nodes: {both}");
 }
