@@ -388,3 +388,30 @@ fn a_source_that_hangs_draws_no_history() {
         assert!(columns(&strip) <= left + 2, "after {seconds}s: {strip} of {fresh}");
     }
 }
+
+#[test]
+fn what_is_open_on_a_node_says_when_it_is_watched_no_more() {
+    let before = fleets::crowd();
+    let rest = before.nodes.iter().filter(|node| node.name.as_str() != "gpu01").cloned();
+    let after = Fleet { nodes: rest.collect(), ..before.clone() };
+    for page in [KeyCode::Enter, KeyCode::Char('t'), KeyCode::Char('T'), KeyCode::Char('s')] {
+        let mut stage = stage(before.clone(), DARK);
+        press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down, page]);
+        stage.show(after.clone(), NOW.plus(Duration::from_secs(1)));
+        for width in [80, 109, 110, 200] {
+            let shown = screen(&mut stage, (width, 24));
+            assert!(shown.contains("watched no more"), "{page:?}: {shown}");
+        }
+    }
+    let mut lost = before.clone();
+    let nodes = lost.nodes.iter().map(|node| {
+        let fault = Fault::new(FaultKind::SessionLost, "");
+        Arc::new(Node { link: Link::Down { fault, retry_at: None }, ..Node::clone(node) })
+    });
+    lost.nodes = nodes.collect();
+    let mut stage = stage(before, DARK);
+    press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down, KeyCode::Char('T')]);
+    stage.show(lost, NOW.plus(Duration::from_secs(1)));
+    let shown = screen(&mut stage, (80, 24));
+    assert!(shown.contains("no session with the node"), "{shown}");
+}
