@@ -8,7 +8,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::fleet::Fleet;
-use crate::model::{JobId, Link, NodeName};
+use crate::model::{JobId, Link, NodeName, is_hostile};
 use crate::time::Timestamp;
 use crate::tui::keyboard;
 use crate::tui::keys::{Action, Keymap, help};
@@ -28,6 +28,8 @@ const FAREWELL: Duration = Duration::from_secs(10);
 /// When nobody has looked at the terminal for so long, nodes need not sample more often than this.
 const UNATTENDED: Duration = Duration::from_secs(60);
 const UNATTENDED_INTERVAL: Duration = Duration::from_secs(5);
+/// Letters that are taken of what is pasted; no line is longer.
+const LONGEST_PASTE: usize = 1_000;
 /// Rows the wheel moves by, and with Ctrl.
 const WHEEL: usize = 3;
 const FAST_WHEEL: usize = 5 * WHEEL;
@@ -213,6 +215,21 @@ impl Stage {
             }
         }
         Effect::Nothing
+    }
+
+    /// Takes what was pasted. Where a line is typed it is part of it; elsewhere it is nothing, for
+    /// what a clipboard happens to hold must not end a process.
+    pub fn paste(&mut self, text: &str, now: Timestamp) {
+        let is_typing = match &self.dialog {
+            Some(Dialog::Setup(setup)) => setup.is_typing(),
+            Some(_) => false,
+            None => self.search.is_some(),
+        };
+        let letters = text.trim().chars().take(LONGEST_PASTE).filter(|_| is_typing);
+        for letter in letters.map(|letter| if is_hostile(letter) { ' ' } else { letter }) {
+            // A letter of a line leads to nothing else.
+            self.press(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE), now);
+        }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]

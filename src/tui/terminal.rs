@@ -10,12 +10,13 @@ use ratatui::layout::Rect;
 use rustix::process::{Signal, getpgrp, kill_current_process_group};
 use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp, tcgetwinsize};
 
-/// Other screen, no cursor, whether somebody looks, and no wrapping: a sign wider than we think
-/// cannot push a line down.
-const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1004h\x1b[0m\x1b[2J";
+/// Other screen, no cursor, whether somebody looks, what is pasted told from keys, and no wrapping: a
+/// sign wider than we think cannot push a line down.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1004h\x1b[?2004h\x1b[0m\x1b[2J";
 /// Clicks and no other moves of the mouse.
 const MOUSE: &str = "\x1b[?1000h\x1b[?1006h";
-const LEAVE: &str = "\x1b[?1004l\x1b[?1006l\x1b[?1000l\x1b[0m\x1b[2J\x1b[?7h\x1b[?25h\x1b[?1049l";
+const LEAVE: &str =
+    "\x1b[?2004l\x1b[?1004l\x1b[?1006l\x1b[?1000l\x1b[0m\x1b[2J\x1b[?7h\x1b[?25h\x1b[?1049l";
 /// Columns and rows that are drawn at most, whatever the terminal says: a screen takes memory.
 const LARGEST: (u16, u16) = (2_000, 1_000);
 /// Panics of other threads kept for the end.

@@ -105,6 +105,8 @@ fn whatever_is_pressed_clicked_or_told_the_screen_stands() {
                     stage.due().map_or(Effect::Nothing, Effect::Ask)
                 }
                 1 => {
+                    // A place before the first is the last there could be.
+                    let far = |place: u16| place.wrapping_sub(1);
                     let kinds = [
                         MouseEventKind::Down(MouseButton::Left),
                         MouseEventKind::Down(MouseButton::Right),
@@ -115,8 +117,8 @@ fn whatever_is_pressed_clicked_or_told_the_screen_stands() {
                     ];
                     let event = MouseEvent {
                         kind: dice.of(&kinds),
-                        column: u16::try_from(dice.below(width + 3)).unwrap(),
-                        row: u16::try_from(dice.below(height + 3)).unwrap(),
+                        column: far(u16::try_from(dice.below(width + 3)).unwrap()),
+                        row: far(u16::try_from(dice.below(height + 3)).unwrap()),
                         modifiers: dice.of(&[KeyModifiers::NONE, KeyModifiers::CONTROL]),
                     };
                     stage.point(event, now)
@@ -124,6 +126,10 @@ fn whatever_is_pressed_clicked_or_told_the_screen_stands() {
                 2 => {
                     width = dice.of(&[1, 2, 9, 30, 59, 79, 80, 120, 200, 333]);
                     height = dice.of(&[1, 2, 3, 5, 8, 15, 24, 50, 90]);
+                    Effect::Nothing
+                }
+                3 => {
+                    stage.paste(dice.of(&["", "K\r", "user=a", "名\u{301}\x1b[2J"]), now);
                     Effect::Nothing
                 }
                 _ => stage.press(key_of(&mut dice), now),
@@ -140,6 +146,10 @@ fn whatever_is_pressed_clicked_or_told_the_screen_stands() {
                     };
                     stage.take(&Reply { errand, answer, at: now }, now);
                 }
+            }
+            // Keys that come together are taken before anything is drawn.
+            if dice.below(3) == 0 {
+                continue;
             }
             let area = Rect::new(0, 0, width.try_into().unwrap(), height.try_into().unwrap());
             let mut buffer = Buffer::empty(area);

@@ -415,3 +415,38 @@ fn what_is_open_on_a_node_says_when_it_is_watched_no_more() {
     let shown = screen(&mut stage, (80, 24));
     assert!(shown.contains("no session with the node"), "{shown}");
 }
+
+#[test]
+fn what_is_pasted_is_text_and_never_keys() {
+    let mut stage = stage(fleets::crowd(), DARK);
+    press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down]);
+    let before = screen(&mut stage, (80, 24));
+    stage.paste("K\n\rqTq", NOW);
+    assert_eq!(screen(&mut stage, (80, 24)), before);
+    press(&mut stage, &[KeyCode::Char('K')]);
+    stage.paste("\n\n", NOW);
+    assert!(screen(&mut stage, (80, 24)).contains("send KILL to this process?"));
+    press(&mut stage, &[KeyCode::Esc, KeyCode::Char('/')]);
+    stage.paste(" user=bob\r\n", NOW);
+    stage.paste(&"\x1b[2J\u{202e}".repeat(9_000), NOW);
+    press(&mut stage, &[KeyCode::Home]);
+    let shown = screen(&mut stage, (80, 24));
+    assert!(shown.contains("user=bob"), "{shown}");
+}
+
+#[test]
+fn keys_that_come_before_anything_is_drawn_are_taken() {
+    use KeyCode::{Char, Down, End, Enter, Home, Left, PageDown, PageUp, Right, Up};
+    let moves = [Down, Right, PageDown, Left, Up, End, PageUp, Home, Char('-'), Char('+'), Enter];
+    for fleet in [fleets::cluster(), fleets::rare(), Fleet::default()] {
+        for keys in PLACES {
+            for first in moves {
+                let mut stage = stage(fleet.clone(), DARK);
+                for code in keys.iter().chain([&first]).chain(&moves) {
+                    stage.press(key(*code), NOW);
+                }
+                draw(&mut stage, 80, 24);
+            }
+        }
+    }
+}

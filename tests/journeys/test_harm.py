@@ -101,6 +101,30 @@ class Harm(Journey):
             screen.settle()
             self.assertEqual(before, self.body(screen), place)
 
+    def test_what_is_pasted_is_no_keys(self):
+        screen = self.node()
+        screen.press("4")
+        screen.until(r"plain 600", "the plain process")
+        screen.press("Down", "Down")
+        self.paste(screen, "K\r\rq")
+        screen.press("/")
+        self.paste(screen, "plain 600\n")
+        screen.until(r"^/ plain 600", "the filter")
+        self.assertFalse(screen.rows("send "))
+        screen.press("Escape")
+        # Places of the mouse that no screen has, and sequences nobody knows.
+        for text in ["\x1b[<0;0;0M", "\x1b[<0;65535;1M", "\x1b[M   ", "\x1bOz", "\x1b[5n"]:
+            screen.type(text)
+        screen.press("K")
+        screen.until(r"send KILL to this process", "a question, for the key was pressed")
+        screen.press("Escape")
+        screen.type("q")
+        self.assertEqual(screen.status(), 0)
+
+    def paste(self, screen, text):
+        screen.tmux("set-buffer", text)
+        screen.tmux("paste-buffer", "-p", "-t", "s")
+
     def body(self, screen):
         """Returns all but what goes on in a frozen picture: its age, and the clock."""
         return [line for line in screen.text().splitlines() if "FROZEN" not in line][1:]
