@@ -103,6 +103,7 @@ class Harm(Journey):
 
     def test_what_is_pasted_is_no_keys(self):
         screen = self.node()
+        screen.until(r"1 of 1 node fresh", "the node")
         screen.press("4")
         screen.until(r"plain 600", "the plain process")
         screen.press("Down", "Down")
