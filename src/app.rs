@@ -1,6 +1,6 @@
 //! Wiring: from what was typed to a running watch, and to an exit code.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use crate::app::demo::Demo;
 use crate::app::doctor::Consultation;
 use crate::app::interview::{Interviewer, Mood};
 use crate::app::limits::Toll;
+use crate::app::place::Place;
 use crate::app::print::Printing;
 use crate::app::roster::PodSearch;
 use crate::app::screen::Setting;
@@ -31,6 +32,7 @@ mod dress;
 mod interview;
 mod limits;
 mod log;
+mod place;
 mod print;
 mod roster;
 mod screen;
@@ -313,10 +315,14 @@ struct Means {
     settings: Settings,
 }
 
+/// Says whether pictures are to be printed, wherever output goes.
+const fn is_printing_wanted(cli: &Cli) -> bool {
+    cli.output.watch || cli.output.once || cli.output.json
+}
+
 /// Says whether pictures are printed, and no screen shown.
 fn is_printing(cli: &Cli) -> bool {
-    let asked = cli.output.watch || cli.output.once || cli.output.json;
-    asked || !io::stdout().is_terminal()
+    is_printing_wanted(cli) || Place::of_this_process() != Place::Screen
 }
 
 /// Returns whether anybody beyond this machine is spoken of.
@@ -363,6 +369,11 @@ fn watch(
     err: &mut impl Write,
 ) -> Result<Ending, Failure> {
     let Means { transport, mut interviewer, clock, files, places, settings } = means;
+    if let Place::Lines(lack) = Place::of_this_process()
+        && !is_printing_wanted(cli)
+    {
+        writeln!(err, "gtop: {lack}")?;
+    }
     // Dropped after the watch: the nodes outlive those who look at them.
     let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
     let (discovery, title) = match &demo {

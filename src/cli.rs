@@ -252,7 +252,8 @@ pub struct Paces {
 #[command(next_help_heading = "Output")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Output {
-    /// Print one complete picture and end; the default when output is no terminal
+    /// Print one complete picture and end; the default when output is no terminal, or one without a
+    /// screen (TERM=dumb)
     #[arg(short = '1', long)]
     pub once: bool,
     /// Print as JSON

@@ -396,7 +396,11 @@ impl Screen {
                 }
                 return None;
             }
-            Event::Key(_) | Event::Paste(_) => return None,
+            Event::Paste(text) => {
+                self.stage.paste(text, now);
+                return None;
+            }
+            Event::Key(_) => return None,
         };
         match effect {
             Effect::Nothing => {}

@@ -144,6 +144,33 @@ fn why_a_command_does_not_lead_there_is_told() {
 }
 
 #[test]
+fn a_node_that_is_away_at_first_comes_by_itself() {
+    let place = Place::new();
+    let flag = place.0.path().join("was-asked");
+    let text = format!("[ -e {0} ] || {{ touch {0}; exit 3; }}\nexec sh", flag.display());
+    let command = format!("{} {{node}}", place.wrapper(&text).display());
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_gtop"))
+        .args(["--json", "--watch", "--interval", "0.2", "--exec", &command, "pod-1"])
+        .env("HOME", "/nowhere")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pictures = std::io::BufReader::new(watch.stdout.take().unwrap());
+    let (mut was_away, mut is_there) = (false, false);
+    for picture in serde_json::Deserializer::from_reader(pictures).into_iter::<Value>() {
+        let node = picture.unwrap()["nodes"][0].clone();
+        was_away |= node["fault"].to_string().contains("exit status 3");
+        is_there = node["link"] == "up" && node["fault"].is_null() && node["host"].is_object();
+        if is_there {
+            break;
+        }
+    }
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    assert!(was_away && is_there);
+}
+
+#[test]
 fn the_whole_group_of_a_command_that_hangs_ends_with_gtop() {
     let place = Place::new();
     let pids = place.0.path().join("pids");

@@ -25,6 +25,10 @@ use gtop::tui::{Effect, Ending, Request, Stage};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+#[path = "golden/anything.rs"]
+mod anything;
+#[path = "golden/defects.rs"]
+mod defects;
 #[path = "golden/events.rs"]
 mod events;
 #[path = "golden/fleet.rs"]

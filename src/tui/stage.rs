@@ -8,7 +8,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::fleet::Fleet;
-use crate::model::{JobId, Link, NodeName};
+use crate::model::{JobId, Link, NodeName, is_hostile};
 use crate::time::Timestamp;
 use crate::tui::keyboard;
 use crate::tui::keys::{Action, Keymap, help};
@@ -23,9 +23,13 @@ use crate::view::{
 
 /// For how long a message stays.
 const MESSAGE: Duration = Duration::from_secs(4);
+/// For how long it is said that a node is gone, which nobody expects.
+const FAREWELL: Duration = Duration::from_secs(10);
 /// When nobody has looked at the terminal for so long, nodes need not sample more often than this.
 const UNATTENDED: Duration = Duration::from_secs(60);
 const UNATTENDED_INTERVAL: Duration = Duration::from_secs(5);
+/// Letters that are taken of what is pasted; no line is longer.
+const LONGEST_PASTE: usize = 1_000;
 /// Rows the wheel moves by, and with Ctrl.
 const WHEEL: usize = 3;
 const FAST_WHEEL: usize = 5 * WHEEL;
@@ -146,13 +150,23 @@ impl Stage {
         }
         let picture = Picture::filtered(fleet, now, self.filter.clone());
         self.navigation.events.note(&self.live, &picture);
-        self.live = picture;
+        let before = std::mem::replace(&mut self.live, picture);
+        if self.frozen.is_none() {
+            self.go_on_from(&before, now);
+        }
         if self.message.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.message = None;
         }
         if self.frozen.is_none() {
             let scene = Scene { picture: &self.live, taste: &self.taste, zone: &self.zone };
             self.due = view::pulse(scene, &mut self.navigation);
+        }
+    }
+
+    /// Says so when the selected node was in the picture before and is watched no more.
+    fn go_on_from(&mut self, before: &Picture, now: Timestamp) {
+        if let Some(name) = self.navigation.outlive(before, &self.live) {
+            self.tell(format!("{name} is watched no more"), FAREWELL, now);
         }
     }
 
@@ -201,6 +215,21 @@ impl Stage {
             }
         }
         Effect::Nothing
+    }
+
+    /// Takes what was pasted. Where a line is typed it is part of it; elsewhere it is nothing, for
+    /// what a clipboard happens to hold must not end a process.
+    pub fn paste(&mut self, text: &str, now: Timestamp) {
+        let is_typing = match &self.dialog {
+            Some(Dialog::Setup(setup)) => setup.is_typing(),
+            Some(_) => false,
+            None => self.search.is_some(),
+        };
+        let letters = text.trim().chars().take(LONGEST_PASTE).filter(|_| is_typing);
+        for letter in letters.map(|letter| if is_hostile(letter) { ' ' } else { letter }) {
+            // A letter of a line leads to nothing else.
+            self.press(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE), now);
+        }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
@@ -307,9 +336,10 @@ impl Stage {
             Action::Redraw => return Some(Effect::Redraw),
             Action::Refresh => return Some(self.refresh(now)),
             Action::Help => self.help = Some(0),
-            Action::Freeze => {
-                self.frozen = if self.frozen.is_some() { None } else { Some(self.live.clone()) };
-            }
+            Action::Freeze => match self.frozen.take() {
+                Some(before) => self.go_on_from(&before, now),
+                None => self.frozen = Some(self.live.clone()),
+            },
             Action::Focus => self.is_focusing = !self.is_focusing,
             Action::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
             Action::Save => return Some(Effect::Ask(Request::Save)),

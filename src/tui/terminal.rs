@@ -10,12 +10,15 @@ use ratatui::layout::Rect;
 use rustix::process::{Signal, getpgrp, kill_current_process_group};
 use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp, tcgetwinsize};
 
-/// Other screen, no cursor, whether somebody looks, and no wrapping: a sign wider than we think
-/// cannot push a line down.
-const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1004h\x1b[0m\x1b[2J";
+/// Other screen, no cursor, whether somebody looks, what is pasted told from keys, and no wrapping: a
+/// sign wider than we think cannot push a line down.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1004h\x1b[?2004h\x1b[0m\x1b[2J";
 /// Clicks and no other moves of the mouse.
 const MOUSE: &str = "\x1b[?1000h\x1b[?1006h";
-const LEAVE: &str = "\x1b[?1004l\x1b[?1006l\x1b[?1000l\x1b[0m\x1b[2J\x1b[?7h\x1b[?25h\x1b[?1049l";
+const LEAVE: &str =
+    "\x1b[?2004l\x1b[?1004l\x1b[?1006l\x1b[?1000l\x1b[0m\x1b[2J\x1b[?7h\x1b[?25h\x1b[?1049l";
+/// Columns and rows that are drawn at most, whatever the terminal says: a screen takes memory.
+const LARGEST: (u16, u16) = (2_000, 1_000);
 /// Panics of other threads kept for the end.
 const KEPT_PANICS: usize = 8;
 
@@ -69,7 +72,7 @@ impl Terminal {
     pub(crate) fn area(&self) -> io::Result<Rect> {
         let Self { has_mouse: _ } = self;
         let size = tcgetwinsize(io::stdout())?;
-        Ok(Rect::new(0, 0, size.ws_col, size.ws_row))
+        Ok(area((size.ws_col, size.ws_row), |name| std::env::var(name).ok()))
     }
 
     /// Writes a frame.
@@ -87,9 +90,21 @@ impl Drop for Terminal {
     }
 }
 
+/// What there is to draw on. Serial lines know no size, and new containers not yet: what the
+/// variables of shells say holds then, or what terminals usually were.
+fn area(told: (u16, u16), lookup: impl Fn(&str) -> Option<String>) -> Rect {
+    let sensible = |told: u16, name: &str, usual: u16, most: u16| {
+        let said = || lookup(name)?.trim().parse().ok().filter(|said| *said > 0);
+        if told > 0 { told } else { said().unwrap_or(usual) }.min(most)
+    };
+    let width = sensible(told.0, "COLUMNS", 80, LARGEST.0);
+    Rect::new(0, 0, width, sensible(told.1, "LINES", 24, LARGEST.1))
+}
+
 /// A terminal that cannot tell is taken for ours.
 fn is_in_foreground() -> bool {
-    tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
+    // Hosts may come by standard input, and then that is no terminal.
+    tcgetpgrp(io::stdout()).map_or(true, |group| group == getpgrp())
 }
 
 fn take(has_mouse: bool) -> io::Result<()> {
@@ -125,7 +140,7 @@ fn give_back() {
 
 /// Whether the terminal stops whoever writes from the background (`stty tostop`).
 fn stops_writers() -> bool {
-    tcgetattr(io::stdin()).is_ok_and(|modes| modes.local_modes.contains(LocalModes::TOSTOP))
+    tcgetattr(io::stdout()).is_ok_and(|modes| modes.local_modes.contains(LocalModes::TOSTOP))
 }
 
 /// Shows panics on a terminal that is whole again; ends when dropped.
@@ -172,6 +187,31 @@ impl Drop for PanicGuard {
             if writeln!(out, "gtop: {panic}").is_err() {
                 return;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_always_something_to_draw_on_and_never_too_much() {
+        let words = |text: &'static str| {
+            move |name: &str| (name == "COLUMNS" || name == "LINES").then(|| text.to_owned())
+        };
+        for (told, said, size) in [
+            ((80, 24), "100", (80, 24)),
+            ((1, 1), "100", (1, 1)),
+            ((0, 0), "", (80, 24)),
+            ((0, 0), " 100 ", (100, 100)),
+            ((0, 50), "0", (80, 50)),
+            ((0, 0), "wide", (80, 24)),
+            ((0, 0), "65535", LARGEST),
+            ((u16::MAX, u16::MAX), "", LARGEST),
+        ] {
+            let area = area(told, words(said));
+            assert_eq!((area.width, area.height), size, "{told:?} {said:?}");
         }
     }
 }

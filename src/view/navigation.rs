@@ -226,6 +226,29 @@ impl Navigation {
         self.selected = Some(name);
     }
 
+    /// Sees to it that no other node slides under the selection: where the selected one is not
+    /// watched any more, one beside it is selected. Returns the name of the one that is gone.
+    pub fn outlive(&mut self, before: &Picture, after: &Picture) -> Option<NodeName> {
+        // A node that is open is looked at, also when nobody has selected it.
+        let opened = before.node_at(0).filter(|_| self.view == View::Node).map(|node| &node.name);
+        let name = self.selected.as_ref().or(opened).cloned()?;
+        before.fleet.node(&name)?;
+        if after.fleet.node(&name).is_some() {
+            return None;
+        }
+        let place = before.position(&name).unwrap_or(0);
+        let remains = |node: &&Arc<Node>| after.position(&node.name).is_some();
+        let next = before.nodes().skip(place).find(remains);
+        let beside = next.or_else(|| {
+            let nodes: Vec<_> = before.nodes().take(place).collect();
+            nodes.into_iter().rev().find(remains)
+        });
+        if let Some(node) = beside {
+            self.select(node.name.clone());
+        }
+        Some(name)
+    }
+
     /// Moves the selection in the node list.
     pub fn step_node(&mut self, picture: &Picture, step: Step) {
         let to = step.from(self.place(picture), picture.count(), self.list.rows);
@@ -415,6 +438,32 @@ mod tests {
         assert_eq!(selected(&navigation, &before), "b");
         assert_eq!(selected(&navigation, &picture(&["x", "y", "b"])), "b");
         assert_eq!(selected(&navigation, &picture(&["x", "y"])), "x");
+    }
+
+    #[test]
+    fn a_node_that_is_gone_is_named_and_one_beside_it_is_selected() {
+        let before = picture(&["a", "b", "c", "d"]);
+        for (steps, after, gone, beside) in [
+            (1, vec!["a", "c", "d"], Some("b"), "c"),
+            (3, vec!["a", "b"], Some("d"), "b"),
+            (1, vec!["b"], None, "b"),
+            (1, vec!["x"], Some("b"), "x"),
+            // The first row is marked though nobody has selected it.
+            (0, vec!["b"], None, "b"),
+        ] {
+            let mut navigation = Navigation::default();
+            for _ in 0..steps {
+                navigation.step_node(&before, Step::Down);
+            }
+            let after = picture(&after);
+            let named = navigation.outlive(&before, &after);
+            assert_eq!(named.as_ref().map(NodeName::as_str), gone, "{steps}");
+            assert_eq!(selected(&navigation, &after), beside);
+            assert_eq!(navigation.outlive(&after, &after), None);
+        }
+        let mut opened = Navigation { view: View::Node, ..Navigation::default() };
+        let gone = opened.outlive(&before, &picture(&["d"]));
+        assert_eq!(gone.as_ref().map(NodeName::as_str), Some("a"));
     }
 
     #[test]

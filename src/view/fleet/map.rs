@@ -91,7 +91,7 @@ pub(super) fn band_of(bands: &[Band], grid: Grid, spot: Spot) -> usize {
     let is_it = |band: &Band| match (*band, spot) {
         (Band::Head(own), Spot::Head(group)) => own == group,
         (Band::Nodes(own, first), Spot::Cell(group, member, _)) => {
-            own == group && (first..first + grid.per_line).contains(&member)
+            own == group && (first..first + grid.per_line.max(1)).contains(&member)
         }
         (Band::Head(_), Spot::Cell(..)) | (Band::Nodes(..), Spot::Head(_)) => false,
     };
@@ -110,7 +110,8 @@ pub(super) fn spot_on(
         Band::Head(group) => Spot::Head(group),
         Band::Nodes(group, first) => {
             let count = plan.groups.get(group).map_or(0, |group| group.members.len());
-            let member = (first + near.0.min(grid.per_line - 1)).min(count.saturating_sub(1));
+            let member =
+                (first + near.0.min(grid.per_line.saturating_sub(1))).min(count.saturating_sub(1));
             let cells = plan.member(fleet, group, member);
             let cells = cells.map_or(0, |(member, node)| member.positions(node).len());
             Spot::Cell(group, member, near.1.min(cells.saturating_sub(1)))

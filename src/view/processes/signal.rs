@@ -241,6 +241,8 @@ struct Columns {
     user: u16,
     node: u16,
     command: u16,
+    /// For the command and the note together.
+    rest: u16,
 }
 
 impl Columns {
@@ -248,7 +250,7 @@ impl Columns {
         let (user, node) = if width >= 110 { (12, 20) } else { (8, 10) };
         // The note says at least why it is not done.
         let rest = width.saturating_sub(9 + 2 + user + 2 + node + 2);
-        Self { user, node, command: rest / 2 }
+        Self { user, node, command: rest / 2, rest }
     }
 
     fn titles(self) -> Line {
@@ -275,7 +277,10 @@ impl Columns {
         if note.is_empty() {
             return line.text(command, Tone::Plain);
         }
-        line.left(&command, self.command, Tone::Plain).gap(2).text(note, tone)
+        let note = Line::of(note, tone);
+        // Why it cannot be done is worth more than the end of a command.
+        let room = self.command.min(self.rest.saturating_sub(2 + note.width()));
+        line.left(&command, room, Tone::Plain).gap(2).then(note)
     }
 }
 

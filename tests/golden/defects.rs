@@ -1,0 +1,452 @@
+//! What other monitors are known to get wrong, and what is shown here instead.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossterm::event::KeyCode;
+use gtop::fleet::{Fleet, Folding, Node};
+use gtop::model::{
+    Bytes, Fault, FaultKind, JobList, JobProblem, Link, NodeName, Question, Reading, Reason,
+};
+use gtop::time::Timestamp;
+use gtop::tui::{Effect, Request, Stage, Surface};
+use gtop::wire::{FrameReader, Lift, Lifted, Received};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use serde_json::json;
+
+use crate::fleets::{self, Maker, NOW};
+use crate::harness::*;
+
+/// Every view, and what can be opened in it.
+const PLACES: [&[KeyCode]; 13] = [
+    &[KeyCode::Char('1')],
+    &[KeyCode::Char('1'), KeyCode::Char('m')],
+    &[KeyCode::Char('1'), KeyCode::Char('g'), KeyCode::Char('g'), KeyCode::Char('g')],
+    &[KeyCode::Char('2')],
+    &[KeyCode::Char('2'), KeyCode::Enter],
+    &[KeyCode::Char('3')],
+    &[KeyCode::Char('3'), KeyCode::Enter, KeyCode::Down],
+    &[KeyCode::Char('4')],
+    &[KeyCode::Char('4'), KeyCode::Down, KeyCode::Enter],
+    &[KeyCode::Char('4'), KeyCode::Down, KeyCode::Char('T')],
+    &[KeyCode::Char('5'), KeyCode::Enter],
+    &[KeyCode::Char('6')],
+    &[KeyCode::Char('h')],
+];
+
+fn screen(stage: &mut Stage, (width, height): (u16, u16)) -> String {
+    text(&draw(stage, width, height)).join("\n")
+}
+
+fn one(maker: Maker) -> Fleet {
+    Fleet::new(vec![maker.up().node()].into())
+}
+
+/// Takes what a node says as it comes over the wire.
+fn said(name: &str, frames: &[serde_json::Value]) -> Arc<Node> {
+    let mut folding = Folding::new(NodeName::new(name).unwrap(), Duration::from_secs(300));
+    let (mut lift, mut reader) = (Lift::default(), FrameReader::default());
+    folding.link(Link::Up);
+    for frame in frames {
+        reader.push(format!("\x1egtop1 {frame}\n").as_bytes());
+        let Some(Received::Frame(frame)) = reader.next_frame() else { unreachable!("{frame}") };
+        match lift.body(&frame.body, NOW) {
+            Some(Lifted::Hello(hello)) => folding.hello(hello),
+            Some(Lifted::Sample(sample)) => folding.sample(*sample),
+            Some(Lifted::Event(event)) => folding.event(event),
+            other => unreachable!("{other:?}"),
+        }
+    }
+    folding.node()
+}
+
+/// Text that clears a screen, renames a window, rings, breaks lines, turns text around, hides, and
+/// means harm to a shell; columns must stand behind it all the same.
+const HARM: &str = "e\x1b[2J\x1b]0;renamed\x07\u{9b}31m\r\n\t\u{202e}\u{2066}\u{200f}\u{200b}$(reboot)`x`名\u{301}";
+
+fn harmful() -> Fleet {
+    let number = format!("a[$(touch {HARM})0]");
+    let row = |index: &str, memory: &str| {
+        format!(
+            "{index}, GPU-{index}, {}, 40, {memory}, 81559, 300, 700, 9",
+            HARM.replace('\n', " ")
+        )
+    };
+    let columns = [
+        "index",
+        "uuid",
+        "name",
+        "utilization.gpu",
+        "memory.used",
+        "memory.total",
+        "power.draw",
+        "power.limit",
+        "ecc.errors.uncorrected.volatile.total",
+    ];
+    let process = |pid: u32| {
+        json!({"pid": pid, "start": 100, "cpu": 5, "rss": 4096, "state": "S", "ppid": 1, "uid": 7,
+            "user": HARM, "command": HARM, "cgroup": format!("/x/{HARM}"), "cwd": HARM, "job": HARM,
+            "parents": [[1, 1, HARM]]})
+    };
+    let host = json!({"at": 2.0, "cpu": [1, 2, 3, 4, 5, 6, 7, 8], "load": [1, 1, 1],
+        "net": [{"name": HARM, "rx": 1, "tx": 1}], "disk": [{"name": HARM, "read": 1, "write": 1}]});
+    let hello = json!({"t": "hello", "v": 1, "probe": "python", "version": HARM, "path": HARM, "at": 1.0,
+        "host": HARM, "boot": HARM, "kernel": HARM, "arch": HARM, "cpus": 4, "tick": 100,
+        "page": 4096, "uid": 7, "user": HARM, "hidepid": 0, "commands": [HARM],
+        "intervals": {"host": 1.0, "nvidia-smi": 1.0},
+        "backends": [{"kind": "nvidia-smi", "state": "ok", "driver": HARM},
+            {"kind": HARM, "state": "absent", "why": HARM}]});
+    let sample = json!({"t": "sample", "n": 1, "at": 2.0, "full": true, "host": host,
+        "host_slow": {"at": 2.0, "space": [{"path": HARM, "total": 10, "free": 1}]},
+        "backends": [{"kind": "nvidia-smi", "at": 2.0,
+            "csv": {"columns": columns, "rows": [row("0", "4000"), row("1", &number), number]},
+            "apps": {"at": 2.0, "rows": [format!("GPU-0, 4121, 100, {HARM}"), "GPU-0, 4122, 100, x"]}}],
+        "processes": {"at": 2.0, "list": [process(4121), process(4122)],
+            "unseen": [{"pid": 4123, "why": "hidden", "user": HARM}]}});
+    let event = json!({"t": "event", "at": 2.0, "source": "nvml", "kind": "xid", "device": "GPU-0",
+        "code": 79, "message": HARM});
+    let node = said("gpu01", &[hello, sample, event]);
+    let words = gtop::model::clean(HARM, 100);
+    let down = Link::Down { fault: Fault::new(FaultKind::SessionLost, &*words), retry_at: None };
+    Fleet::new(vec![node, Maker::new("gpu02").link(down).node()].into())
+}
+
+#[test]
+fn whatever_a_node_says_moves_no_cursor_and_no_column() {
+    let fleet = harmful();
+    let node = &fleet.nodes[0];
+    // What is no number is unknown, and its row is there.
+    assert_eq!(node.devices.len(), 2, "{:?}", node.devices);
+    assert_eq!(node.devices[0].memory_used, Reading::Known(Bytes(4_000 << 20)));
+    assert_eq!(node.devices[1].memory_used, Reading::Unknown(Reason::Malformed));
+    for look in [DARK, ASCII] {
+        for keys in PLACES {
+            let mut stage = stage(fleet.clone(), look);
+            press(&mut stage, keys);
+            for (width, height) in SIZES {
+                let buffer = draw(&mut stage, width, height);
+                let mut surface = Surface::new();
+                let bytes = surface.frame(buffer.area, |own| own.clone_from(&buffer));
+                // Of all the commands that reach the terminal none is of the node.
+                for command in bytes.split('\x1b').skip(1) {
+                    let told = command.strip_prefix('[').unwrap_or("no command of ours");
+                    let end = told.find(|letter: char| letter.is_ascii_alphabetic()).unwrap();
+                    let letter = told.chars().nth(end).unwrap();
+                    assert!("HCKmhlJ".contains(letter), "{keys:?}: {command:?}");
+                }
+                let text = bytes.replace('\x1b', "");
+                let hostile = text.chars().find(|letter| gtop::model::is_hostile(*letter));
+                assert_eq!(hostile, None, "{keys:?} {width}: {text:?}");
+            }
+        }
+    }
+    let mut stage = stage(fleet, DARK);
+    press(&mut stage, &[KeyCode::Char('4')]);
+    let buffer = draw(&mut stage, 120, 40);
+    let column = |y: u16, word: &str| {
+        let cells = u16::try_from(word.len()).unwrap();
+        let at = |x: u16| (x..x + cells).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        (0..120 - cells).find(|x| at(*x) == word)
+    };
+    let titles = (0..40).find(|y| column(*y, "COMMAND").is_some()).unwrap();
+    let command = column(titles, "COMMAND").unwrap();
+    for (y, pid) in [(titles + 1, "4121"), (titles + 2, "4122")] {
+        assert_eq!(column(y, pid), column(titles, " PID"), "{}", row(&buffer, y));
+        assert_eq!(buffer[(command, y)].symbol(), "e", "{}", row(&buffer, y));
+    }
+}
+
+#[test]
+fn a_device_that_tells_nothing_keeps_its_row_and_adds_no_zero() {
+    let maker = Maker::new("gpu01").devices(&[50.0, 50.0]).change(0, |device| {
+        let unknown = Reason::NotSupported;
+        device.utilization = Reading::Unknown(unknown);
+        device.memory_used = Reading::Unknown(unknown);
+        device.memory_total = Reading::Unknown(unknown);
+        device.power = Reading::Unknown(unknown);
+        device.power_limit = Reading::Unknown(unknown);
+        device.temperature = Reading::Unknown(unknown);
+        device.sm_clock = Reading::Unknown(unknown);
+        device.memory_clock = Reading::Unknown(unknown);
+        device.ecc_uncorrected = Reading::Unknown(unknown);
+        device.throttle = Reading::Unknown(unknown);
+    });
+    let mut stage = stage(one(maker), DARK);
+    for (width, height) in SIZES {
+        press(&mut stage, &[KeyCode::Char('1')]);
+        let fleet = screen(&mut stage, (width, height));
+        assert!(fleet.contains("UTIL  50%"), "{fleet}");
+        assert!(fleet.contains("66.1/79.6 GiB"), "{fleet}");
+        press(&mut stage, &[KeyCode::Char('3')]);
+        let node = screen(&mut stage, (width, height));
+        let row = node.lines().find(|line| line.trim_start().starts_with("0 ")).unwrap();
+        let told = row.trim_start().trim_start_matches("0 ").replace("H100 80GB HBM3", "");
+        assert!(
+            told.contains('–') && !told.contains(|letter: char| letter.is_ascii_digit()),
+            "{row}"
+        );
+        // An unknown count of errors is no error, and an unknown reason none to be slow.
+        assert!(
+            !node.contains("ECC") && !node.contains("THERM") && !node.contains("PWR"),
+            "{node}"
+        );
+        let sum = node.lines().find(|line| line.starts_with("SUM")).unwrap();
+        assert!(sum.contains("/700") && sum.contains(" 50 "), "{sum}");
+    }
+}
+
+#[test]
+fn a_host_that_tells_nothing_is_not_one_that_does_nothing() {
+    let fleet = Fleet::new(vec![Maker::new("gpu01").hello(&[]).node()].into());
+    let mut stage = stage(fleet, DARK);
+    for keys in [KeyCode::Char('1'), KeyCode::Char('3')] {
+        press(&mut stage, &[keys]);
+        let shown = screen(&mut stage, (200, 50));
+        let below = shown.lines().skip(3).collect::<Vec<_>>().join("\n");
+        for zero in [" 0%", "0.0", " 0/", "of 0 ", "0K", "0M"] {
+            assert!(!below.contains(zero), "{zero}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn a_mean_is_of_devices_and_only_of_those_that_are_fresh() {
+    let idle = |name: &str| Maker::new(name).devices(&[0.0; 7]).up().node();
+    let busy = || Maker::new("gpu01").devices(&[80.0]).up().node();
+    let down = Maker::new("gpu03").down(FaultKind::Unreachable, "", None).node();
+    let lost =
+        Maker::new("gpu04").devices(&[0.0; 8]).up_to(42_000).down(FaultKind::SessionLost, "", None);
+    let old = Maker::new("gpu05").devices(&[0.0; 8]).up_to(42_000).node();
+    let line = |nodes: Vec<Arc<Node>>| {
+        let mut stage = stage(Fleet::new(nodes.into()), DARK);
+        text(&draw(&mut stage, 120, 40))[1].clone()
+    };
+    let alone = line(vec![busy()]);
+    assert!(alone.contains("DEVICES 1 ") && alone.contains("UTIL  80%"), "{alone}");
+    assert_eq!(line(vec![busy(), down, lost.node(), old]), alone);
+    let both = line(vec![busy(), idle("gpu02")]);
+    assert!(both.contains("UTIL  10%"), "the mean of eight devices, not of two nodes: {both}");
+}
+
+#[test]
+fn a_list_longer_than_the_screen_keeps_its_head_and_has_an_end() {
+    for (count, width, height) in [(64, 80, 24), (64, 120, 50), (5_000, 80, 24), (5_000, 200, 50)] {
+        let mut stage = stage(fleets::large(count), DARK);
+        press(&mut stage, &[KeyCode::End]);
+        let lines = text(&draw(&mut stage, width, height));
+        assert!(lines[0].contains(&format!("{count} of {count} nodes fresh")), "{}", lines[0]);
+        assert!(lines[1].starts_with("DEV") && lines[3].contains("NODE"), "{lines:#?}");
+        let last = format!("gpu{count:04}");
+        assert!(lines.iter().any(|line| line.trim_start().starts_with(&last)), "{lines:#?}");
+        press(&mut stage, &[KeyCode::Home]);
+        assert!(screen(&mut stage, (width, height)).contains("  gpu0001 "));
+        for keys in PLACES.into_iter().filter(|_| height == 24) {
+            press(&mut stage, keys);
+            draw(&mut stage, width, height);
+            press(&mut stage, &[KeyCode::End, KeyCode::PageUp, KeyCode::Esc, KeyCode::Esc]);
+        }
+    }
+}
+
+#[test]
+fn flags_stand_in_the_line_of_their_device_however_narrow_it_is() {
+    for width in [60, 80, 96, 100, 119, 120, 154, 155, 200] {
+        let mut stage = stage(fleets::every_state(), DARK);
+        press(&mut stage, &[KeyCode::Down, KeyCode::Char('3')]);
+        let lines = text(&draw(&mut stage, width, 40));
+        let hot = lines.iter().filter(|line| line.contains("THERM")).collect::<Vec<_>>();
+        let [hot] = hot[..] else { panic!("{width}: {lines:#?}") };
+        assert!(hot.trim_start().starts_with("3 "), "{width}: {hot}");
+        let sums = lines.iter().position(|line| line.starts_with("SUM")).unwrap();
+        let devices = lines.iter().position(|line| line.trim_start().starts_with("0 ")).unwrap();
+        assert_eq!(sums - devices, 8, "a device is one line: {lines:#?}");
+        // The sum of a column stands below it, however long it is.
+        let end = |line: &str, word: &str| {
+            let front = line.split(word).next().unwrap();
+            unicode_width::UnicodeWidthStr::width(front) + word.len()
+        };
+        let (sum, device) = (&lines[sums], &lines[devices]);
+        assert_eq!(end(sum, "/637.2"), end(device, "/79.6"), "{lines:#?}");
+        assert_eq!(end(sum, "/5600"), end(device, "/700"), "{lines:#?}");
+    }
+}
+
+#[test]
+fn jobs_stay_when_the_scheduler_cannot_be_asked_and_that_is_said() {
+    let before = fleets::with_jobs();
+    let list = JobList::clone(before.jobs.as_ref().unwrap());
+    let problem = JobProblem {
+        sentence: "slurmctld does not answer".into(),
+        remedy: "try sinfo".into(),
+        since: Timestamp::from_micros(NOW.as_micros() - 30_000_000),
+    };
+    let list = JobList { problem: Some(problem), ..list };
+    let fleet = Fleet { jobs: Some(Arc::new(list)), ..before };
+    for (width, height) in SIZES {
+        let mut stage = stage(fleet.clone(), DARK);
+        for view in ['1', '2', '3', '4', '5', '6'] {
+            press(&mut stage, &[KeyCode::Char(view)]);
+            let shown = screen(&mut stage, (width, height));
+            assert!(shown.contains("slurmctld does not answer"), "{view}: {shown}");
+        }
+        press(&mut stage, &[KeyCode::Char('2')]);
+        let shown = screen(&mut stage, (width, height));
+        assert!(shown.contains("8421") && shown.contains("llama-70b"), "{shown}");
+        check(&format!("job-list-unanswered-{width}x{height}"), &draw(&mut stage, width, height));
+    }
+}
+
+#[test]
+fn a_pid_that_two_nodes_have_is_two_processes() {
+    let nodes = [("gpu01", "alice", "train"), ("gpu02", "bob", "serve")];
+    let maker = |(node, user, command): (&str, &str, &str)| {
+        Maker::new(node).devices(&[50.0]).process(0, 4_121, user, "", command).up().node()
+    };
+    let mut stage = stage(Fleet::new(nodes.map(maker).to_vec().into()), DARK);
+    press(&mut stage, &[KeyCode::Char('4')]);
+    let shown = screen(&mut stage, (120, 40));
+    for (node, user, command) in nodes {
+        let row = shown.lines().find(|line| line.trim_start().starts_with(node)).unwrap();
+        assert!(row.contains("4121") && row.contains(user) && row.contains(command), "{row}");
+    }
+    press(&mut stage, &[KeyCode::Down, KeyCode::Down, KeyCode::Char('K')]);
+    let asked = screen(&mut stage, (120, 40));
+    assert!(asked.contains("gpu02") && asked.contains("serve"), "{asked}");
+    let Effect::Ask(Request::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
+        panic!("nothing is sent: {asked}")
+    };
+    assert_eq!(errands.len(), 1);
+    assert_eq!(errands[0].node.as_str(), "gpu02");
+    assert!(matches!(errands[0].question, Question::Signal(key, _) if key.pid == 4_121));
+}
+
+#[test]
+fn a_node_that_vanishes_while_it_is_looked_at_leaves_a_sentence_and_no_other_in_its_place() {
+    let before = fleets::every_state();
+    let mut after = before.clone();
+    let rest = before.nodes.iter().filter(|node| node.name.as_str() != "gpu02").cloned();
+    after.nodes = rest.collect();
+    for keys in PLACES {
+        let mut stage = stage(before.clone(), DARK);
+        press(&mut stage, &[KeyCode::Down]);
+        press(&mut stage, keys);
+        let later = NOW.plus(Duration::from_secs(1));
+        for fleet in [after.clone(), Fleet::default(), before.clone()] {
+            stage.show(fleet, later);
+            for (width, height) in SIZES {
+                let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+                stage.draw(later, &mut buffer);
+            }
+            press(&mut stage, &[KeyCode::Down, KeyCode::Up, KeyCode::Right, KeyCode::Left]);
+        }
+    }
+    // One beside it is there in its place, with the cursor on nothing, and that is said.
+    for is_frozen in [false, true] {
+        let mut stage = stage(before.clone(), DARK);
+        press(&mut stage, &[KeyCode::Down, KeyCode::Char('3'), KeyCode::Enter, KeyCode::End]);
+        if is_frozen {
+            press(&mut stage, &[KeyCode::Char('z')]);
+        }
+        stage.show(after.clone(), NOW.plus(Duration::from_secs(1)));
+        if is_frozen {
+            assert!(!screen(&mut stage, (80, 24)).contains("watched no more"));
+            press(&mut stage, &[KeyCode::Char('z')]);
+        }
+        check("node-gone-80x24", &draw(&mut stage, 80, 24));
+        assert!(screen(&mut stage, (80, 24)).contains("gpu02 is watched no more"));
+        assert_eq!(stage.press(key(KeyCode::Char('K')), NOW), Effect::Nothing);
+        let shown = screen(&mut stage, (80, 24));
+        assert!(shown.contains("no process is under the cursor"), "{shown}");
+    }
+}
+
+#[test]
+fn a_source_that_hangs_draws_no_history() {
+    // The same numbers, looked at again and again, as they grow old.
+    let mut stage = stage(fleets::every_state(), DARK);
+    press(&mut stage, &[KeyCode::Char('3')]);
+    let strip = |stage: &mut Stage, now: Timestamp| {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 120, 40));
+        stage.draw(now, &mut buffer);
+        let lines = text(&buffer);
+        let first = lines.iter().find(|line| line.trim_start().starts_with("0 ")).unwrap();
+        first.split("2619").nth(1).unwrap().trim().to_owned()
+    };
+    let fresh = strip(&mut stage, NOW);
+    let columns = |strip: &str| strip.chars().count();
+    assert!(columns(&fresh) >= 10, "{fresh}");
+    for _ in 0..50 {
+        assert_eq!(strip(&mut stage, NOW), fresh, "a look is no sample");
+    }
+    for seconds in [5, 10, 60] {
+        let now = NOW.plus(Duration::from_secs(seconds));
+        stage.show(fleets::every_state(), now);
+        let strip = strip(&mut stage, now);
+        let left = columns(&fresh).saturating_sub(usize::try_from(seconds).unwrap());
+        // A value holds until it would count as stale.
+        assert!(columns(&strip) <= left + 2, "after {seconds}s: {strip} of {fresh}");
+    }
+}
+
+#[test]
+fn what_is_open_on_a_node_says_when_it_is_watched_no_more() {
+    let before = fleets::crowd();
+    let rest = before.nodes.iter().filter(|node| node.name.as_str() != "gpu01").cloned();
+    let after = Fleet { nodes: rest.collect(), ..before.clone() };
+    for page in [KeyCode::Enter, KeyCode::Char('t'), KeyCode::Char('T'), KeyCode::Char('s')] {
+        let mut stage = stage(before.clone(), DARK);
+        press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down, page]);
+        stage.show(after.clone(), NOW.plus(Duration::from_secs(1)));
+        for width in [80, 109, 110, 200] {
+            let shown = screen(&mut stage, (width, 24));
+            assert!(shown.contains("watched no more"), "{page:?}: {shown}");
+        }
+    }
+    let mut lost = before.clone();
+    let nodes = lost.nodes.iter().map(|node| {
+        let fault = Fault::new(FaultKind::SessionLost, "");
+        Arc::new(Node { link: Link::Down { fault, retry_at: None }, ..Node::clone(node) })
+    });
+    lost.nodes = nodes.collect();
+    let mut stage = stage(before, DARK);
+    press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down, KeyCode::Char('T')]);
+    stage.show(lost, NOW.plus(Duration::from_secs(1)));
+    let shown = screen(&mut stage, (80, 24));
+    assert!(shown.contains("no session with the node"), "{shown}");
+}
+
+#[test]
+fn what_is_pasted_is_text_and_never_keys() {
+    let mut stage = stage(fleets::crowd(), DARK);
+    press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down]);
+    let before = screen(&mut stage, (80, 24));
+    stage.paste("K\n\rqTq", NOW);
+    assert_eq!(screen(&mut stage, (80, 24)), before);
+    press(&mut stage, &[KeyCode::Char('K')]);
+    stage.paste("\n\n", NOW);
+    assert!(screen(&mut stage, (80, 24)).contains("send KILL to this process?"));
+    press(&mut stage, &[KeyCode::Esc, KeyCode::Char('/')]);
+    stage.paste(" user=bob\r\n", NOW);
+    stage.paste(&"\x1b[2J\u{202e}".repeat(9_000), NOW);
+    press(&mut stage, &[KeyCode::Home]);
+    let shown = screen(&mut stage, (80, 24));
+    assert!(shown.contains("user=bob"), "{shown}");
+}
+
+#[test]
+fn keys_that_come_before_anything_is_drawn_are_taken() {
+    use KeyCode::{Char, Down, End, Enter, Home, Left, PageDown, PageUp, Right, Up};
+    let moves = [Down, Right, PageDown, Left, Up, End, PageUp, Home, Char('-'), Char('+'), Enter];
+    for fleet in [fleets::cluster(), fleets::rare(), Fleet::default()] {
+        for keys in PLACES {
+            for first in moves {
+                let mut stage = stage(fleet.clone(), DARK);
+                for code in keys.iter().chain([&first]).chain(&moves) {
+                    stage.press(key(*code), NOW);
+                }
+                draw(&mut stage, 80, 24);
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! gtop on terminals that lack something: a cursor, keys, standard input; and on one that is closed.
+//!
+//! `script` makes the terminals; where there is none, that is said and nothing is tested.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "real programs; helpers of tests fail as tests do; a skip says why"
+)]
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
+
+const GTOP: &str = env!("CARGO_BIN_EXE_gtop");
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What a screen begins with.
+const OTHER_SCREEN: &str = "\x1b[?1049h";
+
+/// A terminal of 100 x 30 in which a shell does this; `None` where there is no `script`.
+fn terminal(term: &str, line: &str) -> Option<Child> {
+    let mut command = Command::new("script");
+    command.args(["-qec", &format!("stty rows 30 cols 100; {line}"), "/dev/null"]);
+    command.env_clear().env("HOME", "/nowhere").env("LC_ALL", "C.UTF-8").env("TERM", term);
+    command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("GTOP", GTOP);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    let child = command.spawn();
+    if child.is_err() {
+        assert!(std::env::var_os("GTOP_CI").is_none(), "there is no script, and here it must run");
+        eprintln!("skipped: there is no script to make a terminal");
+    }
+    child.ok()
+}
+
+/// Reads until this appears, and returns all there was.
+async fn until(child: &mut Child, words: &str) -> String {
+    let mut seen = Vec::new();
+    let reading = async {
+        let out = child.stdout.as_mut().unwrap();
+        while !String::from_utf8_lossy(&seen).contains(words) {
+            if out.read_buf(&mut seen).await.unwrap() == 0 {
+                break;
+            }
+        }
+    };
+    let came = timeout(PATIENCE, reading).await;
+    let text = String::from_utf8_lossy(&seen).into_owned();
+    assert!(came.is_ok() && text.contains(words), "{words:?} never came: {text}");
+    text
+}
+
+/// Reads to the end; returns what there was and the exit status.
+async fn to_the_end(mut child: Child) -> (String, Option<i32>) {
+    let mut seen = Vec::new();
+    let reading = async {
+        child.stdout.as_mut().unwrap().read_to_end(&mut seen).await.unwrap();
+        child.wait().await.unwrap().code()
+    };
+    let Ok(code) = timeout(PATIENCE, reading).await else {
+        panic!("it goes on: {}", String::from_utf8_lossy(&seen))
+    };
+    // It may begin within a letter.
+    (String::from_utf8_lossy(&seen).into_owned(), code)
+}
+
+#[tokio::test]
+async fn a_terminal_without_a_cursor_gets_one_picture_and_the_reason() {
+    let Some(child) = terminal("dumb", "exec $GTOP --demo=2") else { return };
+    let (text, code) = to_the_end(child).await;
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.starts_with("gtop: this terminal shows no screen (TERM is dumb)"), "{text}");
+    assert!(text.contains("nodes fresh"), "{text}");
+    assert!(!text.contains('\x1b'), "{text:?}");
+    // Who asked for printing need not be told.
+    let Some(child) = terminal("dumb", "exec $GTOP --demo=2 --once") else { return };
+    let (text, code) = to_the_end(child).await;
+    assert!(code == Some(0) && !text.contains("gtop:") && !text.contains('\x1b'), "{text:?}");
+}
+
+#[tokio::test]
+async fn a_terminal_without_keys_gets_one_picture_and_the_reason() {
+    let line = "exec setsid -w $GTOP --demo=2 </dev/null";
+    let Some(child) = terminal("xterm-256color", line) else { return };
+    let (text, code) = to_the_end(child).await;
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.starts_with("gtop: nobody can press a key here"), "{text}");
+    assert!(text.contains("nodes fresh") && !text.contains(OTHER_SCREEN), "{text:?}");
+}
+
+#[tokio::test]
+async fn hosts_may_come_by_standard_input_and_keys_from_the_terminal() {
+    for (line, words) in [
+        ("echo pod-1 | $GTOP -f - --exec 'env X={node} sh'", "pod-1"),
+        ("$GTOP --demo=2 </dev/null", "gpu02"),
+        ("$GTOP --demo=2 <&-", "gpu02"),
+        // Without hosts it is this machine, whatever else is said.
+        ("$GTOP --interval 2 --ascii", "machine"),
+    ] {
+        let Some(mut child) = terminal("xterm-256color", line) else { return };
+        let text = until(&mut child, words).await;
+        assert!(text.contains(OTHER_SCREEN), "{line}: {text:?}");
+        child.stdin.as_mut().unwrap().write_all(b"q").await.unwrap();
+        let (text, code) = to_the_end(child).await;
+        assert_eq!(code, Some(0), "{line}: {text:?}");
+        assert!(text.ends_with("\x1b[?1049l"), "{line}: {text:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_terminal_of_no_size_and_one_without_bounds_are_drawn_on_all_the_same() {
+    for size in ["rows 0 cols 0", "rows 65535 cols 65535", "rows 1 cols 1"] {
+        let line = format!("stty {size}; exec $GTOP --demo=2");
+        let Some(mut child) = terminal("xterm-256color", &line) else { return };
+        let words = if size.ends_with(" 1") { OTHER_SCREEN } else { "gpu02" };
+        until(&mut child, words).await;
+        child.stdin.as_mut().unwrap().write_all(b"q").await.unwrap();
+        assert_eq!(to_the_end(child).await.1, Some(0), "{size}");
+    }
+}
+
+#[tokio::test]
+async fn a_configuration_that_is_broken_is_said_on_the_screen_and_keeps_nobody_out() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("gtop");
+    std::fs::create_dir(&folder).unwrap();
+    for text in ["theme = \"pink\"\nintervall = 3\n", "[[[\x1b]0;x\x07", "\u{fe}\0\n"] {
+        std::fs::write(folder.join("config.toml"), text).unwrap();
+        let line = format!("XDG_CONFIG_HOME={} exec $GTOP --demo=2", home.path().display());
+        let Some(mut child) = terminal("xterm-256color", &line) else { return };
+        let text = until(&mut child, "config.toml:1:").await;
+        assert!(text.contains(OTHER_SCREEN) && !text.contains("]0;x"), "{text:?}");
+        child.stdin.as_mut().unwrap().write_all(b"q").await.unwrap();
+        assert_eq!(to_the_end(child).await.1, Some(0));
+    }
+}
+
+#[tokio::test]
+async fn a_terminal_that_is_closed_ends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pid");
+    let lives = |pid: &str| {
+        let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
+        stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap().starts_with(" Z"))
+    };
+    for input in ["", "</dev/null"] {
+        let line = format!("echo $$ >{}; exec $GTOP --demo=2 {input}", file.display());
+        let Some(mut child) = terminal("xterm-256color", &line) else { return };
+        until(&mut child, "gpu02").await;
+        let pid = std::fs::read_to_string(&file).unwrap().trim().to_owned();
+        assert!(lives(&pid));
+        child.start_kill().unwrap();
+        child.wait().await.unwrap();
+        let gone = async {
+            while lives(&pid) {
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        assert!(timeout(PATIENCE, gone).await.is_ok(), "{pid} goes on without its terminal");
+    }
+}
