@@ -35,6 +35,8 @@ mod fleets;
 mod harness;
 #[path = "golden/job.rs"]
 mod job;
+#[path = "golden/mash.rs"]
+mod mash;
 #[path = "golden/node.rs"]
 mod node;
 #[path = "golden/printed.rs"]

@@ -96,6 +96,11 @@ fn nodes(picture: &Picture, is_short: bool) -> Line {
 fn sums(scene: Scene<'_>, width: u16) -> Line {
     let units = Units::of(scene.taste);
     let totals = &scene.picture.totals;
+    if totals.devices + totals.faulty == 0 {
+        // Noughts would say that there are devices, and that they do nothing.
+        let words = if totals.fresh > 0 { "no devices" } else { "no fresh numbers" };
+        return Line::of(words, Tone::Faint).cut(width);
+    }
     let digits = totals.devices.to_string().len();
     let count = |label: &str, count: usize| {
         Line::of(format!("{label} "), Tone::Faint).text(format!("{count:>digits$}"), Tone::Plain)

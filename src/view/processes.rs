@@ -155,6 +155,27 @@ impl Place {
         self.roll.rows.get(at)
     }
 
+    /// Says whether the table is in front.
+    pub(crate) const fn is_on_table(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// Says whether there are rows in front: the table or a tree.
+    pub(crate) fn is_on_rows(&self) -> bool {
+        matches!(self.pages.last(), None | Some(Page::Tree(_)))
+    }
+
+    /// Returns what something is called here, unless it leads nowhere.
+    pub(crate) fn hint<'a>(&self, own: Own, usual: &'a str) -> Option<&'a str> {
+        match own {
+            Own::Scope | Own::Tag if !self.is_on_rows() => None,
+            Own::Again if self.is_on_table() => None,
+            Own::Tree if !self.is_on_table() && self.is_on_rows() => Some("table"),
+            Own::Environment if matches!(self.pages.last(), Some(Page::Environment(_))) => None,
+            _ => Some(usual),
+        }
+    }
+
     fn select(&mut self, at: usize) {
         let row = self.roll.rows.get(at);
         self.cursor = row.and_then(Row::key);

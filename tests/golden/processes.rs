@@ -88,7 +88,7 @@ fn tree_process(pid: u32, parent_pid: u32, user: &str, command: &str) -> TreePro
     }
 }
 
-fn tree() -> Reply {
+pub fn tree() -> Reply {
     let mut gone = tree_process(4_130, 4_121, "alice", "");
     gone.state = Reading::Known(ProcessState::Zombie);
     let processes = vec![
@@ -108,7 +108,7 @@ fn variable(name: &str, value: &str) -> Variable {
     Variable { name: name.into(), value: value.into() }
 }
 
-fn environment() -> Reply {
+pub fn environment() -> Reply {
     let mut variables = vec![
         variable("PATH", "/opt/conda/bin:/usr/bin:/bin"),
         variable("HOME", "/home/alice"),
@@ -121,7 +121,7 @@ fn environment() -> Reply {
     reply(Question::Environment(ALICES), Ok(Answer::Environment(found)))
 }
 
-fn detail() -> Reply {
+pub fn detail() -> Reply {
     let words = |text: &str| Reading::Known(text.into());
     let found = ProcessDetail {
         process: tree_process(4_121, 4_100, "alice", "/opt/conda/bin/python train.py --tp 8"),

@@ -229,7 +229,8 @@ impl Columns {
     }
 
     fn titles(&self) -> Line {
-        let seconds = format!("{}s", self.spark);
+        let last = if self.spark >= 8 { "LAST " } else { "" };
+        let seconds = format!("{last}{}s", self.spark);
         let clocks = if self.has_memory_clock { "SM/MEM" } else { "MHz" };
         let [load, memory] = if self.has_chips { ["DUTY", "HBM"] } else { ["UTIL", "MEM"] };
         let sign = if self.has_index { "#" } else { "" };
