@@ -499,9 +499,9 @@ impl Stage {
 
     /// Returns the keys that do something here.
     fn hints(&self) -> Vec<(String, &'static str)> {
-        let word = |action: &Action, usual: &'static str| match action {
-            Action::View(deed) => view::hint(self.picture(), &self.navigation, deed, usual),
-            _ => Some(usual),
+        let word = |action: &Action, usual: &'static str| {
+            let Action::View(deed) = action else { return Some(usual) };
+            view::hint(self.picture(), &self.navigation, deed, usual)
         };
         self.keys.hints(self.navigation.view, word)
     }

@@ -165,7 +165,7 @@ pub(crate) fn lines(
     let columns = Columns::fit(&rows, width);
     let mut lines = Vec::with_capacity(height);
     if has_title {
-        lines.push(columns.titles().cut(width));
+        lines.push(place.window.beside(columns.titles(), rows.list.len(), width));
     }
     for row in place.window.range(rows.list.len()) {
         let Some(own) = rows.list.get(row) else { continue };

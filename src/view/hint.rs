@@ -59,7 +59,8 @@ mod tests {
     #[test]
     fn what_leads_nowhere_is_not_named() {
         let word = |view, filter: &str, deed: Deed| {
-            let navigation = Navigation { view, ..Navigation::default() };
+            let mut navigation = Navigation::default();
+            navigation.view.clone_from(&view);
             hint(&picture(filter), &navigation, &deed, "usual")
         };
         for (view, filter, deed, expected) in [

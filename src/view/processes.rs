@@ -167,13 +167,13 @@ impl Place {
 
     /// Returns what something is called here, unless it leads nowhere.
     pub(crate) fn hint<'a>(&self, own: Own, usual: &'a str) -> Option<&'a str> {
-        match own {
-            Own::Scope | Own::Tag if !self.is_on_rows() => None,
-            Own::Again if self.is_on_table() => None,
-            Own::Tree if !self.is_on_table() && self.is_on_rows() => Some("table"),
-            Own::Environment if matches!(self.pages.last(), Some(Page::Environment(_))) => None,
-            _ => Some(usual),
-        }
+        let is_on_environment = matches!(self.pages.last(), Some(Page::Environment(_)));
+        let is_idle = (matches!(own, Own::Scope | Own::Tag) && !self.is_on_rows())
+            || (own == Own::Again && self.is_on_table())
+            || (own == Own::Environment && is_on_environment);
+        let is_on_tree = self.is_on_rows() && !self.is_on_table();
+        let word = if own == Own::Tree && is_on_tree { "table" } else { usual };
+        (!is_idle).then_some(word)
     }
 
     fn select(&mut self, at: usize) {

@@ -121,9 +121,9 @@ fn fault(line: &Line, width: u16) -> Option<String> {
             }
             Kind::Spark(points) => points.len(),
             Kind::Strip(marks) => {
-                let is_sound = |mark: &Mark| match mark {
-                    Mark::Sign(letter) | Mark::Letter(letter, _) => letter.to_string().width() == 1,
-                    _ => true,
+                let is_sound = |mark: &Mark| {
+                    let (Mark::Sign(letter) | Mark::Letter(letter, _)) = mark else { return true };
+                    letter.to_string().width() == 1
                 };
                 if !marks.iter().all(|(mark, _)| is_sound(mark)) {
                     return Some("a mark that is not one column wide".to_owned());
@@ -205,13 +205,13 @@ fn mash(stage: &mut Stage, all: &[(&str, Fleet)], chance: &mut Chance) {
                 Effect::Nothing
             }
         };
-        let asked = match what {
-            Effect::Ask(Request::Ask(errands)) => errands,
-            _ => match stage.due() {
-                Some(Request::Ask(errands)) => errands,
-                _ => Vec::new(),
-            },
-        };
+        let mut asked = Vec::new();
+        if let Effect::Ask(Request::Ask(errands)) = what {
+            asked.extend(errands);
+        }
+        if let Some(Request::Ask(errands)) = stage.due() {
+            asked.extend(errands);
+        }
         for errand in asked {
             if chance.below(3) > 0 {
                 let reply = Reply { errand, answer: Ok(Answer::Sent), at: now };
@@ -229,13 +229,13 @@ fn mash(stage: &mut Stage, all: &[(&str, Fleet)], chance: &mut Chance) {
             &told[from..]
         );
         for (y, line) in stage.drawn().iter().enumerate() {
-            if let Some(fault) = fault(line, width) {
-                panic!(
-                    "row {y} of {width}x{height}, deed {deed}: {fault}\nafter {:?}\n{}",
-                    &told[from..],
-                    text(&buffer).join("\n")
-                );
-            }
+            let fault = fault(line, width);
+            assert!(
+                fault.is_none(),
+                "row {y} of {width}x{height}, deed {deed}: {fault:?}\nafter {:?}\n{}",
+                &told[from..],
+                text(&buffer).join("\n")
+            );
         }
     }
 }

@@ -127,7 +127,7 @@ impl Columns {
             (false, _) => ["GPU", "GPU-MEM", "%SM"],
         };
         let is_full = density == Density::Full;
-        Self { gap, shown: shown.collect(), words, is_full, has_ours: roll.has_ours }
+        Self { gap, shown: shown.collect(), words, is_full, has_ours: roll.ours > 0 }
     }
 
     /// Returns the columns in front of the command.
