@@ -138,6 +138,20 @@ fn no_size_is_too_small_or_too_large() {
 }
 
 #[test]
+fn on_a_small_screen_what_matters_goes_first() {
+    let mut stage = stage(fleets::every_state(), DARK);
+    press(&mut stage, &open(0));
+    for (width, height, least) in [(40, 10, 3), (20, 5, 1), (80, 16, 7)] {
+        let screen = text(&draw(&mut stage, width, height));
+        let devices = screen.iter().filter(|line| line.contains("██") && !line.contains("SUM"));
+        assert!(devices.count() >= least, "{screen:#?}");
+    }
+    press(&mut stage, &[KeyCode::Char('4')]);
+    let screen = text(&draw(&mut stage, 40, 10)).join("\n");
+    assert!(screen.contains("all nodes  34 processes"), "{screen}");
+}
+
+#[test]
 fn no_number_moves_when_it_changes() {
     let columns = |buffer: &Buffer| -> Vec<usize> {
         let titles = text(buffer).into_iter().find(|line| line.contains("NODE")).unwrap();

@@ -121,8 +121,10 @@ fn title(scene: Scene<'_>, place: &Place, width: u16) -> Line {
     }
     let sorted = column(place.order.column).map_or("", |column| column.label);
     let turned = if place.order.is_inverted { ", reversed" } else { "" };
-    right = right.text(format!("by {sorted}{turned}"), Tone::Faint);
-    own.against(right, width)
+    // How rows are sorted is the first to give way: the titles tell it too.
+    let sorted = Line::of(format!("by {sorted}{turned}"), Tone::Faint);
+    let is_tight = own.width() + right.width() + sorted.width() > width;
+    own.against(if is_tight { right.trimmed() } else { right.then(sorted) }, width)
 }
 
 fn job(fleet: &Fleet, id: &JobId) -> Line {
