@@ -16,7 +16,7 @@ use crate::harness::{ASCII, DARK, LIGHT, MONO, stage, text};
 use crate::processes::{detail, environment, tree};
 
 /// How many things happen to each fleet.
-const DEEDS: u64 = 700;
+const DEEDS: u64 = 300;
 /// Keys that do something somewhere, so that most presses are not wasted.
 const LETTERS: &[u8] = b"123456mbBgGzwhjkKJpotesfcaTKI.,\\<>[]^$+-= /oqurdx?5nul";
 const SIZES: [(u16, u16); 14] = [
