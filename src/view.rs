@@ -6,6 +6,7 @@
 
 pub use dialog::{Dialog, Reaction};
 pub use filter::{Filter, FilterError, LONGEST as LONGEST_FILTER, complete};
+pub use hint::hint;
 pub use input::{Click, Key, Named, NoKey};
 pub use line::{Ground, Kind, Line, Mark, Piece, Tone};
 pub use menu::{Menu, Picked};
@@ -33,6 +34,7 @@ mod filter;
 pub mod fleet;
 mod graph;
 mod header;
+mod hint;
 mod input;
 pub mod job;
 mod line;
@@ -119,15 +121,11 @@ pub fn screen(
     width: u16,
     height: u16,
 ) -> Vec<Line> {
+    let body_height = body_height(height);
     let height = usize::from(height);
-    let top = match height {
-        0..4 => 0,
-        4..8 => 1,
-        8..10 => 2,
-        _ => 3,
-    };
-    let has_footer = height >= 8 || (setting.search.is_some() && height > 0);
-    let body_height = height - top - usize::from(has_footer);
+    let top = top_height(height);
+    let has_footer = has_footer(height) || (setting.search.is_some() && height > 0);
+    let body_height = body_height.min(height - top - usize::from(has_footer));
     let mut lines = if top > 0 {
         header::lines(scene, (navigation.view, order(navigation)), setting, width, top)
     } else {
@@ -149,6 +147,25 @@ pub fn screen(
     }
     lines.truncate(height);
     lines
+}
+
+/// Returns how many lines there are between those on top and the last one.
+pub fn body_height(height: u16) -> usize {
+    let height = usize::from(height);
+    height - top_height(height) - usize::from(has_footer(height))
+}
+
+const fn top_height(height: usize) -> usize {
+    match height {
+        0..4 => 0,
+        4..8 => 1,
+        8..10 => 2,
+        _ => 3,
+    }
+}
+
+const fn has_footer(height: usize) -> bool {
+    height >= 8
 }
 
 fn body(
@@ -192,13 +209,14 @@ fn footer(setting: &Setting<'_>, width: u16) -> Line {
     let hint = |(key, meaning): &(String, &str)| {
         Line::of(key.as_str(), Tone::Accent).text(format!(" {meaning}"), Tone::Faint)
     };
+    let gap = if width < 100 { 2 } else { 3 };
     let (usual, always) = setting.hints.split_at(setting.hints.len().saturating_sub(2));
-    let always = line::flow(always.iter().map(hint).collect(), 3, width, 1).pop();
+    let always = line::flow(always.iter().map(hint).collect(), gap, width, 1).pop();
     let always = always.unwrap_or_default();
-    let room = width.saturating_sub(always.width() + 3);
-    let usual = line::flow(usual.iter().map(hint).collect(), 3, room, 1).pop();
+    let room = width.saturating_sub(always.width() + gap);
+    let usual = line::flow(usual.iter().map(hint).collect(), gap, room, 1).pop();
     match usual {
-        Some(usual) => usual.gap(3).then(always).cut(width),
+        Some(usual) => usual.gap(gap).then(always).cut(width),
         None => always,
     }
 }

@@ -39,6 +39,8 @@ mod fleets;
 mod harness;
 #[path = "golden/job.rs"]
 mod job;
+#[path = "golden/mash.rs"]
+mod mash;
 #[path = "golden/node.rs"]
 mod node;
 #[path = "golden/printed.rs"]
@@ -137,6 +139,20 @@ fn no_size_is_too_small_or_too_large() {
             }
         }
     }
+}
+
+#[test]
+fn on_a_small_screen_what_matters_goes_first() {
+    let mut stage = stage(fleets::every_state(), DARK);
+    press(&mut stage, &open(0));
+    for (width, height, least) in [(40, 10, 3), (20, 5, 1), (80, 16, 7)] {
+        let screen = text(&draw(&mut stage, width, height));
+        let devices = screen.iter().filter(|line| line.contains("██") && !line.contains("SUM"));
+        assert!(devices.count() >= least, "{screen:#?}");
+    }
+    press(&mut stage, &[KeyCode::Char('4')]);
+    let screen = text(&draw(&mut stage, 40, 10)).join("\n");
+    assert!(screen.contains("all nodes  34 processes"), "{screen}");
 }
 
 #[test]

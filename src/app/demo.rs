@@ -63,7 +63,8 @@ impl Demo {
 
     /// Says what is watched.
     pub(super) fn title(&self) -> String {
-        format!("demo, {} made-up nodes", self.nodes.len())
+        let plural = if self.nodes.len() == 1 { "" } else { "s" };
+        format!("demo, {} made-up node{plural}", self.nodes.len())
     }
 }
 

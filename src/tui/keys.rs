@@ -206,9 +206,16 @@ impl Keymap {
     }
 
     /// Returns the keys worth a place in the last line of a view, with their meaning.
-    pub(crate) fn hints(&self, view: View) -> Vec<(String, &'static str)> {
+    ///
+    /// `word` may know a better one, or that the key does nothing now.
+    pub(crate) fn hints(
+        &self,
+        view: View,
+        word: impl Fn(&Action, &'static str) -> Option<&'static str>,
+    ) -> Vec<(String, &'static str)> {
         let hint = |(keys, binding): (&[Key], &'static Binding)| {
             let Hint { meaning, also } = binding.hint?;
+            let meaning = word(&binding.action, meaning)?;
             let mut written = sign(*keys.first()?);
             if let Some(second) = also.and_then(|also| self.keys_of(also).first()) {
                 written = format!("{written} {}", sign(*second));
@@ -330,7 +337,7 @@ mod tests {
     #[test]
     fn every_view_says_how_to_leave_and_how_to_get_help() {
         for view in View::ALL {
-            let hints = Keymap::default().hints(view);
+            let hints = Keymap::default().hints(view, |_, usual| Some(usual));
             assert!(hints.contains(&("q".to_owned(), "quit")), "{hints:?}");
             assert!(hints.contains(&("h".to_owned(), "help")), "{hints:?}");
         }

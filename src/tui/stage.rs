@@ -33,6 +33,8 @@ const LONGEST_PASTE: usize = 1_000;
 /// Rows the wheel moves by, and with Ctrl.
 const WHEEL: usize = 3;
 const FAST_WHEEL: usize = 5 * WHEEL;
+/// Lines a page of help moves by.
+const HELP_PAGE: usize = 10;
 
 /// What a key leads to outside of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -247,9 +249,7 @@ impl Stage {
             other => Step::of(other),
         };
         if let Some(step) = scrolled {
-            let count =
-                help::page(&self.keys, self.navigation.view, self.look.theme, u16::MAX).len();
-            self.help = Some(step.from(top, count, 10));
+            self.help = Some(step.from(top, usize::MAX, HELP_PAGE));
             return Effect::Nothing;
         }
         let closes = matches!(action, Some(Action::Help | Action::Quit))
@@ -418,9 +418,7 @@ impl Stage {
             _ => return Effect::Nothing,
         };
         if let Some(top) = self.help {
-            let count =
-                help::page(&self.keys, self.navigation.view, self.look.theme, u16::MAX).len();
-            self.help = Some((0..rows).fold(top, |top, _| step.from(top, count, 1)));
+            self.help = Some((0..rows).fold(top, |top, _| step.from(top, usize::MAX, 1)));
             return Effect::Nothing;
         }
         if self.dialog.is_none() && self.search.is_none() {
@@ -529,6 +527,20 @@ impl Stage {
         hints
     }
 
+    /// Returns the keys that do something here.
+    fn hints(&self) -> Vec<(String, &'static str)> {
+        let word = |action: &Action, usual: &'static str| {
+            let Action::View(deed) = action else { return Some(usual) };
+            view::hint(self.picture(), &self.navigation, deed, usual)
+        };
+        self.keys.hints(self.navigation.view, word)
+    }
+
+    /// Returns what was drawn last.
+    pub fn drawn(&self) -> &[Line] {
+        &self.drawn
+    }
+
     /// Draws the screen.
     pub fn draw(&mut self, now: Timestamp, buffer: &mut Buffer) {
         let area: Rect = buffer.area;
@@ -537,13 +549,13 @@ impl Stage {
         let hints = match (&self.help, &self.dialog) {
             (Some(_), _) => help::hints(),
             (None, Some(dialog)) => self.dialog_hints(dialog),
-            (None, None) => self.keys.hints(view),
+            (None, None) => self.hints(),
         };
         let help = self.help.map(|top| {
             let page = help::page(&self.keys, view, self.look.theme, area.width);
-            let top = top.min(page.len().saturating_sub(1));
-            page.into_iter().skip(top).collect::<Vec<_>>()
+            help::sight(page, top, view::body_height(area.height))
         });
+        self.help = help.as_ref().map(|(_, top)| *top);
         let setting = Setting {
             title: &self.title,
             interval: self.interval(now),
@@ -551,7 +563,7 @@ impl Stage {
             focus: focus.as_ref(),
             message: self.message.as_ref().map(|(text, _)| text.as_str()),
             hints: &hints,
-            help: help.as_deref(),
+            help: help.as_ref().map(|(lines, _)| lines.as_slice()),
             search: self.search.as_ref(),
             dialog: self.dialog.as_ref(),
         };

@@ -165,7 +165,7 @@ pub(crate) fn lines(
     let columns = Columns::fit(&rows, width);
     let mut lines = Vec::with_capacity(height);
     if has_title {
-        lines.push(columns.titles().cut(width));
+        lines.push(place.window.beside(columns.titles(), rows.list.len(), width));
     }
     for row in place.window.range(rows.list.len()) {
         let Some(own) = rows.list.get(row) else { continue };
@@ -219,7 +219,7 @@ impl Columns {
         };
         take(&mut columns.age, 6);
         take(&mut columns.devices, devices.clamp(3, 8));
-        take(&mut columns.count, 5);
+        take(&mut columns.count, 6);
         take(&mut columns.time, 8);
         columns
     }
@@ -265,7 +265,8 @@ impl Columns {
             line = line.left(&row.devices, self.devices, Tone::Plain).gap(1);
         }
         if self.count > 0 {
-            let count = if row.count > 9_999 { "many".to_owned() } else { row.count.to_string() };
+            let count =
+                if row.count > 9_999 { "many".to_owned() } else { format!("×{}", row.count) };
             let count = if row.count > 1 { count } else { String::new() };
             line = line.right(&count, self.count, Tone::Plain).gap(1);
         }

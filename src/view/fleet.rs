@@ -161,6 +161,10 @@ pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -
 }
 
 impl Place {
+    /// Says whether devices are shown as a map.
+    pub(crate) fn is_map(&self) -> bool {
+        self.form == Form::Map
+    }
     /// Sees to it that groups, rows and letters are those of a picture.
     fn settle(&mut self, picture: &Picture) {
         self.roll.settle(picture);

@@ -96,12 +96,16 @@ fn nodes(picture: &Picture, is_short: bool) -> Line {
 fn sums(scene: Scene<'_>, width: u16) -> Line {
     let units = Units::of(scene.taste);
     let totals = &scene.picture.totals;
+    if totals.devices + totals.faulty == 0 {
+        // Noughts would say that there are devices, and that they do nothing.
+        let words = if totals.fresh > 0 { "no devices" } else { "no fresh numbers" };
+        return Line::of(words, Tone::Faint).cut(width);
+    }
     let digits = totals.devices.to_string().len();
     let count = |label: &str, count: usize| {
         Line::of(format!("{label} "), Tone::Faint).text(format!("{count:>digits$}"), Tone::Plain)
     };
-    let (first, held, gap) =
-        if width >= 100 { ("DEVICES", "idle-held", 2) } else { ("DEV", "held", 1) };
+    let (first, held) = if width >= 100 { ("DEVICES", "idle-held") } else { ("DEV", "held") };
     let util = totals.utilization.map(crate::model::Percent::get);
     let mut utilization = Line::of("UTIL ", Tone::Faint)
         .right(&percent(util), 3, Tone::Strong)
@@ -109,23 +113,33 @@ fn sums(scene: Scene<'_>, width: u16) -> Line {
     if width >= 130 {
         utilization = utilization.gap(1).bar(util, 12, scene.taste.load.tone(util));
     }
-    let mut groups = vec![
+    let counts = |gap| {
         count(first, totals.devices)
             .gap(gap)
             .then(count("busy", totals.busy))
             .gap(gap)
             .then(count(held, totals.held))
             .gap(gap)
-            .then(count("free", totals.free)),
+            .then(count("free", totals.free))
+    };
+    let mut groups = vec![
         utilization,
         Line::of("MEM ", Tone::Faint)
             .text(units.with_unit(totals.memory_used, totals.memory_total), Tone::Plain),
         Line::of("POWER ", Tone::Faint).text(power(totals.power, totals.power_limit), Tone::Plain),
     ];
     if totals.faulty > 0 {
-        groups.insert(1, Line::of(format!("broken {}", totals.faulty), Tone::Bad));
+        groups.insert(0, Line::of(format!("broken {}", totals.faulty), Tone::Bad));
     }
     let gap = if width >= 100 { 4 } else { 2 };
+    // Where it costs nothing but blanks, a number stands nearer to its word than to the next.
+    let fits = |own: u16, count: usize| {
+        let rest = groups.iter().take(count).map(|line| gap + line.width());
+        rest.fold(counts(own).width(), u16::saturating_add) <= width
+    };
+    let all = groups.len();
+    let is_wide = if fits(1, all) { fits(2, all) } else { fits(2, all.saturating_sub(1)) };
+    groups.insert(0, counts(if is_wide { 2 } else { 1 }));
     crate::view::line::flow(groups, gap, width, 1).pop().unwrap_or_default()
 }
 

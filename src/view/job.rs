@@ -40,6 +40,13 @@ pub struct Place {
     track: Track,
 }
 
+impl Place {
+    /// Says whether the cursor is in the table of nodes.
+    pub(crate) const fn is_in_table(&self) -> bool {
+        self.is_in_table
+    }
+}
+
 /// What only the job view understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Own {

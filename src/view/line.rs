@@ -256,6 +256,21 @@ impl Line {
         self
     }
 
+    /// Leaves out what is blank at the right end.
+    #[must_use]
+    pub fn trimmed(mut self) -> Self {
+        while let Some(Piece { kind: Kind::Text(text), width, .. }) = self.pieces.last_mut() {
+            let kept = text.trim_end_matches(' ').len();
+            text.truncate(kept);
+            *width = width_of(text);
+            if kept > 0 {
+                break;
+            }
+            self.pieces.pop();
+        }
+        self
+    }
+
     /// Makes all of it second rank: its numbers are old.
     #[must_use]
     pub fn faded(mut self) -> Self {
@@ -368,6 +383,14 @@ mod tests {
         assert_eq!(text(&line(12)), "left … right");
         assert_eq!(text(&line(3)), "ri…");
         assert_eq!(text(&line(0)), "");
+    }
+
+    #[test]
+    fn what_is_blank_at_the_end_can_be_left_out() {
+        let line = Line::new().left("NODE", 9, Tone::Plain).gap(3).left("", 4, Tone::Plain);
+        assert_eq!((text(&line.clone().trimmed()).as_str(), line.trimmed().width()), ("NODE", 4));
+        assert_eq!(Line::new().gap(3).trimmed(), Line::new());
+        assert_eq!(Line::new().gap(1).rule(5).trimmed().width(), 6);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::fleet::Node;
 use crate::model::{Job, NodeName};
 use crate::view::input::{Key, Named};
+use crate::view::line::{Line, Tone};
 use crate::view::picture::Picture;
 use crate::view::{events, fleet, job, node, processes, users};
 
@@ -127,6 +128,20 @@ impl Window {
             self.top = self.top.clamp(least, least.max(wanted));
         }
         self.top = self.top.min(count.saturating_sub(rows));
+    }
+
+    /// Puts at the right of a table's titles which of its rows are in sight, unless all are.
+    pub(crate) fn beside(self, titles: Line, count: usize, width: u16) -> Line {
+        let range = self.range(count);
+        let titles = titles.cut(width);
+        if range.is_empty() || range.len() >= count {
+            return titles;
+        }
+        let words = format!("{}–{} of {count}", range.start + 1, range.end);
+        let words = Line::of(words, Tone::Faint);
+        let own = titles.clone().trimmed();
+        let is_tight = own.width().saturating_add(words.width() + 2) > width;
+        if is_tight { titles } else { own.against(words, width) }
     }
 
     /// Returns the rows shown of a list of `count`.

@@ -155,6 +155,27 @@ impl Place {
         self.roll.rows.get(at)
     }
 
+    /// Says whether the table is in front.
+    pub(crate) const fn is_on_table(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// Says whether there are rows in front: the table or a tree.
+    pub(crate) fn is_on_rows(&self) -> bool {
+        matches!(self.pages.last(), None | Some(Page::Tree(_)))
+    }
+
+    /// Returns what something is called here, unless it leads nowhere.
+    pub(crate) fn hint<'a>(&self, own: Own, usual: &'a str) -> Option<&'a str> {
+        let is_on_environment = matches!(self.pages.last(), Some(Page::Environment(_)));
+        let is_idle = (matches!(own, Own::Scope | Own::Tag) && !self.is_on_rows())
+            || (own == Own::Again && self.is_on_table())
+            || (own == Own::Environment && is_on_environment);
+        let is_on_tree = self.is_on_rows() && !self.is_on_table();
+        let word = if own == Own::Tree && is_on_tree { "table" } else { usual };
+        (!is_idle).then_some(word)
+    }
+
     fn select(&mut self, at: usize) {
         let row = self.roll.rows.get(at);
         self.cursor = row.and_then(Row::key);

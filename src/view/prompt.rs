@@ -1,5 +1,6 @@
 //! One line that is typed on the screen: a filter, a value of the setup.
 
+use crate::model::is_hostile;
 use crate::view::input::{Key, Named};
 use crate::view::line::{Line, Tone, width_of};
 
@@ -65,7 +66,8 @@ impl Prompt {
     }
 
     fn insert(&mut self, letter: char) {
-        if self.text.len() + letter.len_utf8() <= self.most {
+        // Keys such as Ctrl-Space come as letters that nobody sees.
+        if !is_hostile(letter) && self.text.len() + letter.len_utf8() <= self.most {
             let at = self.byte(self.caret);
             self.text.insert(at, letter);
             self.caret += 1;
@@ -129,6 +131,7 @@ mod tests {
             ("abc", vec![named(Named::Left), Key::Control('u')], "c", 0),
             ("abc", vec![Key::Control('a'), Key::Control('k')], "", 0),
             ("12345678", vec![Key::Letter('9')], "12345678", 8),
+            ("ab", vec![Key::Letter('\0'), Key::Letter('\u{202e}'), Key::Letter('c')], "abc", 3),
         ] {
             let mut prompt = Prompt::new(text, 8);
             for key in keys {

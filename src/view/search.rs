@@ -116,10 +116,9 @@ impl Search {
         } else {
             let picture = scene.picture;
             let found = format!("{} of {} nodes", picture.count(), picture.fleet.nodes.len());
-            Line::of(found, Tone::Strong).text(
-                "   words, or util<10 mem>50% user=alice node~gpu0 temp>=80 stale   Tab completes",
-                Tone::Faint,
-            )
+            let keys = "   Enter keeps  Esc leaves  Tab completes";
+            let examples = "   words, or util<10 mem>50% user=alice node~gpu0 temp>=80 stale";
+            Line::of(found, Tone::Strong).text(keys, Tone::Faint).text(examples, Tone::Faint)
         };
         vec![Line::new().rule(width), said.cut(width)]
     }

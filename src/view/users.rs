@@ -196,7 +196,8 @@ pub(crate) fn lines(
     place.window.settle(room, rows.list.len(), Some(at));
     let columns = table::Columns::fit(&rows, width);
     if has_title {
-        lines.push(columns.titles(place.order).cut(width));
+        let titles = columns.titles(place.order);
+        lines.push(place.window.beside(titles, rows.list.len(), width));
     }
     for row in place.window.range(rows.list.len()) {
         let Some(own) = rows.list.get(row) else { continue };

@@ -60,7 +60,7 @@ fn what_happened_on_many_nodes_is_one_row_that_unfolds() {
     };
     let at = find(&mut stage);
     let screen = text(&draw_later(&mut stage, 120, 40));
-    assert!(screen[at].contains("gpu[01,07-08]") && screen[at].contains(" 5 "), "{screen:#?}");
+    assert!(screen[at].contains("gpu[01,07-08]") && screen[at].contains("×5 "), "{screen:#?}");
     for _ in 4..at {
         stage.press(key(KeyCode::Down), NOW);
     }

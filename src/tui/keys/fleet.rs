@@ -16,7 +16,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         keys: &[Key::Letter('b')],
         action: Action::View(Deed::Fleet(fleet::Own::Quantity)),
         help: "what the map shows: utilization, memory, power, temperature, owner, job",
-        hint: None,
+        hint: Some(hint("by")),
     },
     Binding {
         name: "fleet.by-before",

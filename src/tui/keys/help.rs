@@ -6,15 +6,33 @@ use crate::view::{Line, Tone, View};
 
 /// From this width on, help stands in two columns.
 const WIDE: u16 = 110;
+/// Columns of keys and signs.
+const SIGN: u16 = 12;
 
 /// Returns the keys of the help page itself.
 pub(crate) fn hints() -> Vec<(String, &'static str)> {
     vec![("↑ ↓".to_owned(), "scroll"), ("Esc".to_owned(), "close")]
 }
 
+/// Returns what is in sight of the page from a line on, and the line that has become of it: the page
+/// ends at the bottom of the screen.
+pub(crate) fn sight(page: Vec<Line>, top: usize, rows: usize) -> (Vec<Line>, usize) {
+    let top = top.min(page.len().saturating_sub(rows));
+    let below = page.len().saturating_sub(top + rows);
+    let mut shown: Vec<Line> = page.into_iter().skip(top).take(rows).collect();
+    if below > 0
+        && let Some(last) = shown.last_mut()
+    {
+        let many = below + 1;
+        *last = Line::of(format!("  ↓ {many} more lines"), Tone::Faint);
+    }
+    (shown, top)
+}
+
 /// Returns the page; the view one is in comes first.
 pub(crate) fn page(keys: &Keymap, view: View, theme: Theme, width: u16) -> Vec<Line> {
-    let part = |wanted: Option<View>| part(keys, wanted);
+    let column = if width < WIDE { width } else { (width / 2).saturating_sub(1) };
+    let part = |wanted: Option<View>| part(keys, wanted, column);
     let mut left = part(Some(view));
     if !left.is_empty() {
         left.push(Line::new());
@@ -28,7 +46,7 @@ pub(crate) fn page(keys: &Keymap, view: View, theme: Theme, width: u16) -> Vec<L
             right.push(Line::new());
         }
     }
-    right.extend(meanings(theme));
+    right.extend(meanings(theme, column));
     if width < WIDE {
         left.push(Line::new());
         left.extend(right);
@@ -48,21 +66,41 @@ pub(crate) fn page(keys: &Keymap, view: View, theme: Theme, width: u16) -> Vec<L
         .collect()
 }
 
-fn part(keys: &Keymap, wanted: Option<View>) -> Vec<Line> {
+fn part(keys: &Keymap, wanted: Option<View>, width: u16) -> Vec<Line> {
     let mut lines = vec![Line::of(wanted.map_or("Everywhere", View::title), Tone::Strong)];
     for (rows, (_, table)) in keys.keys.iter().zip(TABLES).filter(|(_, (own, _))| *own == wanted) {
         // What no key does, nobody needs to know.
         for (own, binding) in rows.iter().zip(table).filter(|(own, _)| !own.is_empty()) {
-            let written = Line::new().gap(2).left(&signs(own), 12, Tone::Accent);
-            lines.push(written.gap(1).text(binding.help, Tone::Plain));
+            lines.extend(entry((&signs(own), Tone::Accent), binding.help, width));
         }
     }
     if lines.len() == 1 { Vec::new() } else { lines }
 }
 
-fn meanings(theme: Theme) -> Vec<Line> {
-    let line = |(sign, tone, meaning): &(&str, Tone, &str)| {
-        Line::new().gap(2).left(sign, 12, *tone).gap(1).text(*meaning, Tone::Plain)
+/// Returns what a key or a sign means, on as many lines as it takes.
+fn entry((sign, tone): (&str, Tone), meaning: &str, width: u16) -> Vec<Line> {
+    let room = usize::from(width.saturating_sub(SIGN + 3)).max(1);
+    let mut texts: Vec<String> = vec![String::new()];
+    for word in meaning.split(' ') {
+        match texts.last_mut() {
+            Some(text) if text.is_empty() => text.push_str(word),
+            Some(text) if text.chars().count() + 1 + word.chars().count() <= room => {
+                text.push(' ');
+                text.push_str(word);
+            }
+            Some(_) | None => texts.push(word.to_owned()),
+        }
+    }
+    let signs = std::iter::once(sign).chain(std::iter::repeat(""));
+    let line = |(sign, text): (&str, String)| {
+        Line::new().gap(2).left(sign, SIGN, tone).gap(1).text(text, Tone::Plain)
+    };
+    signs.zip(texts).map(line).collect()
+}
+
+fn meanings(theme: Theme, width: u16) -> Vec<Line> {
+    let entry = |(sign, tone, meaning): &(&'static str, Tone, &'static str)| {
+        entry((sign, *tone), meaning, width)
     };
     let load = Line::new()
         .gap(2)
@@ -74,16 +112,20 @@ fn meanings(theme: Theme) -> Vec<Line> {
         .gap(2)
         .text(theme.meaning(), Tone::Plain);
     let title = Line::of("Signs and colours", Tone::Strong);
-    [title, load].into_iter().chain(SIGNS.iter().map(line)).collect()
+    [title, load].into_iter().chain(SIGNS.iter().flat_map(entry)).collect()
 }
 
 const SIGNS: &[(&str, Tone, &str)] = &[
+    ("busy", Tone::Strong, "a device that works"),
+    ("idle-held", Tone::Strong, "a device that a job or a process keeps, and that does nothing"),
+    ("free", Tone::Strong, "a device that nobody keeps"),
     ("✗", Tone::Bad, "broken: a node that is down, a device that gives no numbers"),
     ("!", Tone::Warn, "look here: stale, throttled, a source in trouble"),
     ("–", Tone::Faint, "not known; on the row under the cursor the last line says why"),
     ("grey", Tone::Faint, "old numbers; AGE says how old"),
     ("!THERM", Tone::Warn, "slowed down by heat"),
     ("!PWR", Tone::Warn, "slowed down by the power supply"),
+    ("!SLOW", Tone::Warn, "slowed down by the hardware, which does not say why"),
     ("ECC:N", Tone::Bad, "N uncorrected memory errors since the driver was loaded"),
 ];
 
@@ -95,11 +137,39 @@ mod tests {
     #[test]
     fn the_legend_says_what_the_colours_of_the_theme_mean() {
         for theme in Theme::ALL {
-            let legend = meanings(theme);
+            let legend = meanings(theme, 80);
             let texts = legend.iter().flat_map(|line| &line.pieces);
             let is_meaning = |kind: &Kind| *kind == Kind::Text(theme.meaning().to_owned());
             assert!(texts.into_iter().any(|piece| is_meaning(&piece.kind)), "{theme:?}");
         }
+    }
+
+    #[test]
+    fn a_long_meaning_goes_on_below_itself() {
+        let lines = entry(("b", Tone::Accent), "what the map shows", 24);
+        let texts: Vec<&Kind> =
+            lines.iter().filter_map(|line| Some(&line.pieces.last()?.kind)).collect();
+        let expected = ["what the", "map shows"].map(|text| Kind::Text(text.to_owned()));
+        assert_eq!(texts, expected.iter().collect::<Vec<_>>());
+        for width in 0..200 {
+            assert!(!entry(("b", Tone::Accent), "a word", width).is_empty());
+        }
+    }
+
+    #[test]
+    fn the_page_ends_at_the_bottom_and_says_how_much_is_below() {
+        let page = || (0..30).map(|row| Line::of(row.to_string(), Tone::Plain)).collect();
+        let said = |top, rows| {
+            let (shown, top) = sight(page(), top, rows);
+            let last =
+                shown.last().and_then(|line| line.pieces.first()).map(|one| one.kind.clone());
+            (shown.len(), top, last)
+        };
+        let text = |text: &str| Some(Kind::Text(text.to_owned()));
+        assert_eq!(said(0, 10), (10, 0, text("  ↓ 21 more lines")));
+        assert_eq!(said(500, 10), (10, 20, text("29")));
+        assert_eq!(said(5, 60), (30, 0, text("29")));
+        assert_eq!(said(5, 0), (0, 5, None));
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         keys: &[Key::Letter('m')],
         action: Action::View(Deed::Job(job::Own::Measure)),
         help: "another number of each device: utilization, memory, power, temperature",
-        hint: Some(hint("number")),
+        hint: Some(hint("metric")),
     },
     Binding {
         name: "job.overview",

@@ -40,14 +40,14 @@ pub(super) const BINDINGS: &[Binding] = &[
         keys: &[Key::Letter('e')],
         action: own(Own::Environment),
         help: "its environment",
-        hint: Some(hint("environment")),
+        hint: Some(hint("env")),
     },
     Binding {
         name: "signal.terminate",
         keys: &[Key::Letter('T')],
         action: own(Own::Signal(Signal::Terminate)),
         help: "send TERM to the tagged processes or the selected one",
-        hint: Some(pair("end", "signal.kill")),
+        hint: Some(pair("signal", "signal.kill")),
     },
     Binding {
         name: "signal.kill",
@@ -75,7 +75,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         keys: &[Key::Letter('r')],
         action: own(Own::Again),
         help: "ask for the tree, the environment or the details again",
-        hint: None,
+        hint: Some(hint("again")),
     },
     Binding {
         name: "processes.sort-previous",

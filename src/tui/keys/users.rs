@@ -1,6 +1,6 @@
 //! Keys of the view of users.
 
-use super::{Action, Binding, hint};
+use super::{Action, Binding};
 use crate::view::{Command, Deed, Key, View};
 
 pub(super) const BINDINGS: &[Binding] = &[
@@ -23,7 +23,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         keys: &[Key::Letter('\\')],
         action: Action::View(Deed::Do(Command::Invert)),
         help: "turn the order around",
-        hint: Some(hint("invert")),
+        hint: None,
     },
     Binding {
         name: "users.overview",

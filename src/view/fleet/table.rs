@@ -60,7 +60,7 @@ pub(super) fn lines(
     place.rows.retain(|_, (second, ..)| is_new(*second));
     let mut lines = Vec::with_capacity(height);
     if has_title {
-        lines.push(columns.titles(place.order).cut(width));
+        lines.push(window.beside(columns.titles(place.order), count, width));
     }
     for row in window.range(count) {
         let line = match place.plan.rows.get(row).copied() {

@@ -11,7 +11,8 @@ pub(super) fn lines(picture: &Picture, width: u16, most: usize) -> Vec<Line> {
         picture.troubles.iter().take(shown).map(|trouble| told(trouble, width)).collect();
     if count > shown && most > 0 {
         let rest: usize = picture.troubles.iter().skip(shown).map(|trouble| trouble.count).sum();
-        let text = format!("  and {} more kinds of trouble on {rest} nodes", count - shown);
+        let [and, more] = if shown > 0 { ["and ", "more "] } else { [""; 2] };
+        let text = format!("  {and}{} {more}kinds of trouble on {rest} nodes", count - shown);
         lines.push(Line::of(text, Tone::Faint).cut(width));
     }
     lines

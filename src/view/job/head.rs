@@ -55,14 +55,14 @@ pub(super) fn lines(
 fn identity(sheet: &Sheet, at: Position, width: u16) -> Line {
     let job = &sheet.job;
     let mut line = Line::of(format!("job {}", job.shown_id), Tone::Accent);
-    for (text, tone) in [
-        (&*job.name, Tone::Strong),
-        (&*job.user, Tone::Plain),
-        (&*job.partition, Tone::Plain),
-        (job.account.as_deref().unwrap_or_default(), Tone::Faint),
+    for (label, text, tone) in [
+        ("", &*job.name, Tone::Strong),
+        ("", &*job.user, Tone::Plain),
+        ("partition ", &*job.partition, Tone::Plain),
+        ("account ", job.account.as_deref().unwrap_or_default(), Tone::Plain),
     ] {
         if !text.is_empty() {
-            line = line.gap(2).text(text, tone);
+            line = line.gap(2).text(label, Tone::Faint).text(text, tone);
         }
     }
     line = line.gap(2).text(job.state.word(), Tone::Plain);

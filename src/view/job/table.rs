@@ -54,7 +54,7 @@ pub(super) fn lines(look: Look<'_>, window: &mut Window, width: u16, height: usi
     window.settle(rows, count, Some(look.place));
     let mut lines = Vec::with_capacity(height);
     if has_title {
-        lines.push(titles(look, &columns).cut(width));
+        lines.push(window.beside(titles(look, &columns), count, width));
     }
     for at in window.range(count) {
         let Some(own) = look.sheet.rows.get(at) else { continue };

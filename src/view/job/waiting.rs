@@ -39,22 +39,35 @@ pub(crate) fn lines(
     if waiting == 0 {
         return Vec::new();
     }
-    let head = Line::new().left("WAITING", 16, Tone::Faint).left("NAME", 24, Tone::Faint);
-    let mut lines = vec![head.left("WHY", 28, Tone::Faint).text("EXPECTED", Tone::Faint)];
+    let columns = columns(width);
+    let [id, name, why] = columns;
+    let head = Line::new().left("WAITING", id, Tone::Faint).left("NAME", name, Tone::Faint);
+    let mut lines = vec![head.left("WHY", why, Tone::Faint).text("EXPECTED", Tone::Faint)];
     let room = height.saturating_sub(lines.len());
     let shown = if waiting > room { room.saturating_sub(1) } else { waiting };
-    lines.extend(list.waiting().take(shown).map(|job| waiting_line(job, picture.now, zone)));
+    lines.extend(
+        list.waiting().take(shown).map(|job| waiting_line(job, columns, picture.now, zone)),
+    );
     if waiting > shown && room > 0 {
         lines.push(Line::of(format!("and {} more", waiting - shown), Tone::Faint));
     }
     lines.into_iter().take(height).map(|line| line.cut(width)).collect()
 }
 
-fn waiting_line(job: &Job, now: Timestamp, zone: &TimeZone) -> Line {
-    let line = Line::new().left(&job.shown_id, 15, Tone::Strong).gap(1);
-    let line = line.left(&job.name, 23, Tone::Plain).gap(1);
+/// Columns of the id, the name and the reason, each with its gap: when a job begins is to be read too.
+const fn columns(width: u16) -> [u16; 3] {
+    match width {
+        0..70 => [10, 12, 14],
+        70..100 => [16, 18, 22],
+        _ => [16, 24, 28],
+    }
+}
+
+fn waiting_line(job: &Job, [id, name, why]: [u16; 3], now: Timestamp, zone: &TimeZone) -> Line {
+    let line = Line::new().left(&job.shown_id, id - 1, Tone::Strong).gap(1);
+    let line = line.left(&job.name, name - 1, Tone::Plain).gap(1);
     let reason = job.reason.as_deref().unwrap_or("–");
-    line.left(reason, 27, Tone::Plain).gap(1).text(expected(job, now, zone), Tone::Faint)
+    line.left(reason, why - 1, Tone::Plain).gap(1).text(expected(job, now, zone), Tone::Faint)
 }
 
 /// Says when a job is expected to begin.
@@ -74,7 +87,7 @@ fn expected(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
 
 /// Says how old the list of jobs is.
 pub(crate) fn list_age(list: &JobList, now: Timestamp) -> Option<String> {
-    list.at.map(|at| format!("list {} old", age(now.since(at))))
+    list.at.map(|at| format!("jobs {} old", age(now.since(at))))
 }
 
 /// Says why there is no newer list.

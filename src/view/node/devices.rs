@@ -74,7 +74,8 @@ pub(crate) fn lines(
     let wanted = node.devices.iter().position(on);
     let rows = if is_full { room / 2 } else { room };
     navigation.devices.settle(rows, node.devices.len(), wanted);
-    let mut lines = vec![columns.titles()];
+    let count = node.devices.len();
+    let mut lines = vec![navigation.devices.beside(columns.titles(), count, width)];
     for place in navigation.devices.range(node.devices.len()) {
         let Some(device) = node.devices.get(place) else { continue };
         let is_fresh = node.link == Link::Up && node.device_freshness(place, now).is_fresh();
@@ -229,7 +230,8 @@ impl Columns {
     }
 
     fn titles(&self) -> Line {
-        let seconds = format!("{}s", self.spark);
+        let last = if self.spark >= 8 { "LAST " } else { "" };
+        let seconds = format!("{last}{}s", self.spark);
         let clocks = if self.has_memory_clock { "SM/MEM" } else { "MHz" };
         let [load, memory] = if self.has_chips { ["DUTY", "HBM"] } else { ["UTIL", "MEM"] };
         let sign = if self.has_index { "#" } else { "" };

@@ -22,6 +22,8 @@ const LEAST_PROCESSES: usize = 4;
 const CALM_PROCESSES: usize = 9;
 /// Rows of devices that go before any process.
 const LEAST_DEVICES: usize = 8;
+/// From so many lines on, one is for the host, whatever else is missed.
+const SOME_ROOM: usize = 8;
 /// Lines of the host, and how many when they are dear.
 const HOST: (usize, usize) = (3, 2);
 /// Lines of the host's items below its graphs.
@@ -156,6 +158,13 @@ impl Share {
         let all = node.devices.len() * each;
         let is_shown = navigation.shows_processes && (all > 0 || !node.uses.is_empty());
         let wanted = if is_shown { uses(node).len() + 1 } else { 0 };
+        // The machine steps back before its devices do, but for a line where there is some room.
+        let spare = room.saturating_sub(frame + all.min(LEAST_DEVICES * each));
+        let host = if form.is_host_full || all == 0 {
+            host
+        } else {
+            host.min(spare.max(usize::from(room >= SOME_ROOM)))
+        };
         let rest = room.saturating_sub(frame + host);
         let chart_least = if form.has_chart { LEAST_CHART } else { 0 };
         let least = LEAST_PROCESSES + chart_least;

@@ -30,7 +30,7 @@ pub(crate) fn lines(
     }
     let columns = Columns::fit(node, Units::of(scene.taste), width);
     let is_fresh = node.link == Link::Up && are_fresh(node, now);
-    let mut lines = vec![columns.titles().cut(width)];
+    let mut lines = vec![navigation.uses.beside(columns.titles(), order.len(), width)];
     for at in navigation.uses.range(order.len()) {
         let Some((place, spot)) = order.get(at) else { continue };
         let Some(used) = node.uses.get(*place) else { continue };

@@ -43,6 +43,8 @@ pub(super) struct Columns {
     /// What they are called where devices are TPU chips; or some are, and some are none.
     words: [&'static str; 3],
     is_full: bool,
+    /// Some rows are one's own, so those of others step back.
+    has_ours: bool,
 }
 
 /// How a row is shown.
@@ -124,7 +126,8 @@ impl Columns {
             (true, true) => ["DEV", "DEV-MEM", "%DEV"],
             (false, _) => ["GPU", "GPU-MEM", "%SM"],
         };
-        Self { gap, shown: shown.collect(), words, is_full: density == Density::Full }
+        let is_full = density == Density::Full;
+        Self { gap, shown: shown.collect(), words, is_full, has_ours: roll.ours > 0 }
     }
 
     /// Returns the columns in front of the command.
@@ -165,8 +168,9 @@ impl Columns {
 
     /// Returns a row.
     pub(super) fn row(&self, sight: Sight<'_>, manner: Manner) -> Line {
-        // Of somebody whose name is not told it is not known either.
-        let is_others = sight.is_ours() == Some(false);
+        // Of somebody whose name is not told it is not known either. Where all belong to others,
+        // nothing is gained by a grey table.
+        let is_others = self.has_ours && sight.is_ours() == Some(false);
         let plain = if is_others { Tone::Faint } else { Tone::Plain };
         let strong = if is_others { Tone::Faint } else { Tone::Strong };
         let mark = match (manner.is_tagged, manner.is_same) {

@@ -284,7 +284,8 @@ fn graph(
     let bound = bound(metric, highest, sight);
     let mut lines = vec![title];
     for row in (0..height).rev() {
-        lines.push(graph_row(&points, highest, bound, (row, height), metric));
+        let row = graph_row(&points, highest, bound, (row, height), metric);
+        lines.push(row.cut(width));
     }
     lines
 }

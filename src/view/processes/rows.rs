@@ -248,6 +248,8 @@ pub(super) struct Roll {
     /// The widest names of a node and of an owner.
     pub(super) name: u16,
     pub(super) user: u16,
+    /// How many are one's own.
+    pub(super) ours: usize,
     /// Some processes belong to a job.
     pub(super) has_jobs: bool,
     /// Devices are TPU chips; or some are, and some are none.
@@ -303,6 +305,7 @@ impl Roll {
         self.rows.clear();
         (self.hidden, self.nodes, self.silent) = (Hidden::default(), 0, None);
         (self.has_jobs, self.has_chips, self.has_others) = (false, false, false);
+        self.ours = 0;
         let here: Vec<(usize, &Arc<Node>)> = match &recipe.place {
             Where::Node(name) => {
                 let found = picture.fleet.nodes.iter().enumerate();
@@ -367,6 +370,7 @@ impl Roll {
                     continue;
                 }
             }
+            self.ours += usize::from(sight.is_ours() == Some(true));
             self.has_jobs |= sight.job().is_some();
             self.user = self.user.max(sight.user().map_or(0, width_of));
             if sight.is_chip() {

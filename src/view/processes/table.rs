@@ -35,10 +35,10 @@ pub(super) fn lines(
     }
     let density = place.density(scene);
     let columns = Columns::fit(&place.roll, density, !matches!(where_, Where::Node(_)), width);
-    lines.push(columns.titles(place.order.column).cut(width));
-    let rows = height.saturating_sub(lines.len() + usize::from(has_detail));
+    let rows = height.saturating_sub(lines.len() + 1 + usize::from(has_detail));
     let at = place.cursor_place();
     place.window.settle(rows, count, at);
+    lines.push(place.window.beside(columns.titles(place.order.column), count, width));
     let own = at.and_then(|at| place.roll.rows.get(at)).and_then(Row::key);
     for row in place.window.range(count) {
         let Some(sight) = place.roll.rows.get(row).and_then(Row::sight) else { continue };
@@ -121,8 +121,10 @@ fn title(scene: Scene<'_>, place: &Place, width: u16) -> Line {
     }
     let sorted = column(place.order.column).map_or("", |column| column.label);
     let turned = if place.order.is_inverted { ", reversed" } else { "" };
-    right = right.text(format!("by {sorted}{turned}"), Tone::Faint);
-    own.against(right, width)
+    // How rows are sorted is the first to give way: the titles tell it too.
+    let sorted = Line::of(format!("by {sorted}{turned}"), Tone::Faint);
+    let is_tight = own.width() + right.width() + sorted.width() > width;
+    own.against(if is_tight { right.trimmed() } else { right.then(sorted) }, width)
 }
 
 fn job(fleet: &Fleet, id: &JobId) -> Line {

@@ -202,6 +202,9 @@ impl Tree {
         let place = self.place();
         self.window.settle(rows, self.branches.len(), place);
         let is_old = self.answered_at.is_none_or(|at| now.since(at) > PATIENCE);
+        let login = node.and_then(|node| node.hello.as_ref()).map(|hello| &hello.host.user);
+        let is_ours = |branch: &Branch| login.is_some() && branch.process.user.known() == login;
+        let has_ours = self.branches.iter().any(is_ours);
         for at in self.window.range(self.branches.len()) {
             let Some(branch) = self.branches.get(at) else { continue };
             let is_tagged = is_tagged(&(self.node.clone(), branch.process.key));
@@ -209,7 +212,12 @@ impl Tree {
             let line = columns.row(
                 branch,
                 node,
-                Shown { own: &own, is_tagged, shift: self.shift, is_full: self.is_full },
+                Shown {
+                    is_others: has_ours && own.is_ours == Some(false),
+                    is_tagged,
+                    shift: self.shift,
+                    is_full: self.is_full,
+                },
             );
             let line = if is_old { line.faded() } else { line };
             lines.push(line.cut(width).selected(place == Some(at)).click(Click::Row(at)));
@@ -305,8 +313,9 @@ fn grow(
 
 /// How a row is shown.
 #[derive(Clone, Copy)]
-struct Shown<'a> {
-    own: &'a Target,
+struct Shown {
+    /// It is not one's own, and others are.
+    is_others: bool,
     is_tagged: bool,
     shift: usize,
     is_full: bool,
@@ -352,15 +361,14 @@ impl Columns {
         line.gap(gap).text("COMMAND", faint)
     }
 
-    fn row(&self, branch: &Branch, node: Option<&Node>, shown: Shown<'_>) -> Line {
+    fn row(&self, branch: &Branch, node: Option<&Node>, shown: Shown) -> Line {
         let Self { gap, .. } = *self;
         let Branch { process, twig, cpu } = branch;
         let known = node.and_then(|node| node.process(process.key.pid));
         let known = known.filter(|known| known.key == process.key);
         let devices = node.filter(|_| known.is_some()).map(|node| devices(node, process.key.pid));
-        let is_others = shown.own.is_ours == Some(false);
-        let plain = if is_others { Tone::Faint } else { Tone::Plain };
-        let strong = match (is_others, devices.is_some()) {
+        let plain = if shown.is_others { Tone::Faint } else { Tone::Plain };
+        let strong = match (shown.is_others, devices.is_some()) {
             (true, _) => Tone::Faint,
             (false, true) => Tone::Strong,
             (false, false) => Tone::Plain,

@@ -164,7 +164,7 @@ pub(super) fn summary(crew: &Crew, width: u16) -> Vec<Line> {
 
 fn watts(power: f32) -> String {
     match power {
-        power if power < 9_999.5 => format!("{power:.0} W"),
+        power if power < 999.5 => format!("{power:.0} W"),
         power if power < 99_950.0 => format!("{:.1} kW", power / 1e3),
         power if power < 999_500.0 => format!("{:.0} kW", power / 1e3),
         power => format!("{:.2} MW", power / 1e6),
@@ -284,7 +284,8 @@ mod tests {
     fn power_fits_its_column_whatever_it_is() {
         for (power, text) in [
             (0.0, "0 W"),
-            (9_999.0, "9999 W"),
+            (999.0, "999 W"),
+            (2_707.0, "2.7 kW"),
             (9_999.9, "10.0 kW"),
             (250_000.0, "250 kW"),
             (5_360_100.0, "5.36 MW"),

@@ -1,0 +1,271 @@
+//! Somebody's cat on the keyboard: thousands of keys, clicks and sizes, the same ones every time.
+
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use gtop::fleet::Fleet;
+use gtop::model::{Answer, AskError, Question, Refusal};
+use gtop::tui::{Effect, Keymap, Look, Request, Stage};
+use gtop::view::{Kind, Line, Mark, Reply, Taste};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use unicode_width::UnicodeWidthStr;
+
+use crate::fleets::{self, NOW};
+use crate::harness::{ASCII, DARK, LIGHT, MONO, stage, text};
+use crate::processes::{detail, environment, tree};
+
+/// How many things happen to each fleet.
+const DEEDS: u64 = 300;
+/// Keys that do something somewhere, so that most presses are not wasted.
+const LETTERS: &[u8] = b"123456mbBgGzwhjkKJpotesfcaTKI.,\\<>[]^$+-= /oqurdx?5nul";
+const SIZES: [(u16, u16); 14] = [
+    (1, 1),
+    (2, 3),
+    (5, 20),
+    (20, 5),
+    (40, 10),
+    (80, 24),
+    (79, 25),
+    (120, 40),
+    (200, 50),
+    (300, 15),
+    (500, 2),
+    (33, 60),
+    (100, 8),
+    (0, 0),
+];
+
+/// Numbers as if by chance, the same ones every time.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % bound as u64).unwrap()
+    }
+
+    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+
+    fn key(&mut self) -> KeyEvent {
+        let named = [
+            KeyCode::Up,
+            KeyCode::Down,
+            KeyCode::Left,
+            KeyCode::Right,
+            KeyCode::Home,
+            KeyCode::End,
+            KeyCode::PageUp,
+            KeyCode::PageDown,
+            KeyCode::Enter,
+            KeyCode::Enter,
+            KeyCode::Esc,
+            KeyCode::Tab,
+            KeyCode::BackTab,
+            KeyCode::Backspace,
+            KeyCode::Delete,
+            KeyCode::Insert,
+        ];
+        let strange = ['é', '日', '👩', '\u{301}', '\u{202e}', '\0', '\u{1b}', 'ß', '–'];
+        let code = match self.below(10) {
+            0..5 => KeyCode::Char(char::from(*self.of(LETTERS))),
+            5..8 => *self.of(&named),
+            8 => KeyCode::F(u8::try_from(self.below(14)).unwrap()),
+            _ => KeyCode::Char(*self.of(&strange)),
+        };
+        let modifiers = match self.below(20) {
+            0 => KeyModifiers::CONTROL,
+            1 => KeyModifiers::ALT,
+            2 => KeyModifiers::SHIFT,
+            _ => KeyModifiers::NONE,
+        };
+        KeyEvent::new(code, modifiers)
+    }
+
+    fn click(&mut self) -> MouseEvent {
+        let kinds = [
+            MouseEventKind::Down(MouseButton::Left),
+            MouseEventKind::Down(MouseButton::Left),
+            MouseEventKind::ScrollUp,
+            MouseEventKind::ScrollDown,
+            MouseEventKind::ScrollLeft,
+            MouseEventKind::Up(MouseButton::Left),
+        ];
+        let place = |bound| u16::try_from(bound).unwrap();
+        MouseEvent {
+            kind: *self.of(&kinds),
+            column: place(self.below(210)),
+            row: place(self.below(55)),
+            modifiers: KeyModifiers::NONE,
+        }
+    }
+}
+
+/// Says what is wrong with a line, if anything is.
+fn fault(line: &Line, width: u16) -> Option<String> {
+    if line.width() > width {
+        return Some(format!("{} columns of {width}", line.width()));
+    }
+    line.pieces.iter().find_map(|piece| {
+        let own = usize::from(piece.width);
+        let taken = match &piece.kind {
+            Kind::Text(text) => {
+                if text.chars().any(char::is_control) {
+                    return Some(format!("a control character in {text:?}"));
+                }
+                text.width()
+            }
+            Kind::Spark(points) => points.len(),
+            Kind::Strip(marks) => {
+                let is_sound = |mark: &Mark| {
+                    let (Mark::Sign(letter) | Mark::Letter(letter, _)) = mark else { return true };
+                    letter.to_string().width() == 1
+                };
+                if !marks.iter().all(|(mark, _)| is_sound(mark)) {
+                    return Some("a mark that is not one column wide".to_owned());
+                }
+                0
+            }
+            Kind::Bar(_) | Kind::Graph { .. } | Kind::Rule => 0,
+        };
+        (taken > own).then(|| format!("{taken} columns where {own} are kept, in {:?}", piece.kind))
+    })
+}
+
+fn answer(reply: Reply, chance: &mut Chance) -> Reply {
+    let own = match &reply.errand.question {
+        Question::Signal(..) => Answer::Sent,
+        Question::Environment(_) => environment().answer.unwrap(),
+        Question::Tree(_) => tree().answer.unwrap(),
+        Question::Detail(_) => detail().answer.unwrap(),
+    };
+    let answer = match chance.below(6) {
+        0 => Err(AskError::Down),
+        1 => Err(AskError::from(Refusal::Reused)),
+        _ => Ok(own),
+    };
+    Reply { answer, ..reply }
+}
+
+fn fleets() -> Vec<(&'static str, Fleet)> {
+    vec![
+        ("every state", fleets::every_state()),
+        ("rare", fleets::rare()),
+        ("none", Fleet::default()),
+        ("one", fleets::single()),
+        ("large", fleets::large(60)),
+        ("jobs", fleets::with_jobs()),
+        ("waiting", fleets::only_waiting()),
+        ("hostile jobs", fleets::hostile_jobs()),
+        ("later", fleets::a_minute_later()),
+        ("crowd", fleets::crowd()),
+        ("cluster", fleets::cluster()),
+        ("accelerators", fleets::accelerators()),
+        ("one large job", fleets::one_large_job(30)),
+    ]
+}
+
+/// Mashes keys over one fleet, which sometimes turns into another.
+fn mash(stage: &mut Stage, all: &[(&str, Fleet)], chance: &mut Chance) {
+    let mut now = NOW;
+    let mut size = (80, 24);
+    let mut told = Vec::new();
+    for deed in 0..DEEDS {
+        let what = match chance.below(100) {
+            0..78 => {
+                let key = chance.key();
+                told.push(format!("{key:?}"));
+                stage.press(key, now)
+            }
+            78..88 => {
+                let click = chance.click();
+                told.push(format!("{click:?}"));
+                stage.point(click, now)
+            }
+            88..94 => {
+                size = *chance.of(&SIZES);
+                told.push(format!("{size:?}"));
+                Effect::Nothing
+            }
+            94..98 => {
+                now = now.plus(Duration::from_secs(1));
+                let (name, fleet) = chance.of(all);
+                told.push((*name).to_owned());
+                stage.show(fleet.clone(), now);
+                Effect::Nothing
+            }
+            _ => {
+                let later = [1, 60, 4_000][chance.below(3)];
+                now = now.plus(Duration::from_secs(later));
+                stage.attend(chance.below(2) == 0, now);
+                Effect::Nothing
+            }
+        };
+        let mut asked = Vec::new();
+        if let Effect::Ask(Request::Ask(errands)) = what {
+            asked.extend(errands);
+        }
+        if let Some(Request::Ask(errands)) = stage.due() {
+            asked.extend(errands);
+        }
+        for errand in asked {
+            if chance.below(3) > 0 {
+                let reply = Reply { errand, answer: Ok(Answer::Sent), at: now };
+                stage.take(&answer(reply, chance), now);
+            }
+        }
+        let (width, height) = size;
+        let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+        stage.draw(now, &mut buffer);
+        let from = told.len().saturating_sub(40);
+        assert!(
+            stage.drawn().len() <= usize::from(height),
+            "{} lines of {height} after {:?}",
+            stage.drawn().len(),
+            &told[from..]
+        );
+        for (y, line) in stage.drawn().iter().enumerate() {
+            let fault = fault(line, width);
+            assert!(
+                fault.is_none(),
+                "row {y} of {width}x{height}, deed {deed}: {fault:?}\nafter {:?}\n{}",
+                &told[from..],
+                text(&buffer).join("\n")
+            );
+        }
+    }
+}
+
+fn check(look: Look, seed: u64) {
+    let all = fleets();
+    for (place, (_, fleet)) in all.iter().enumerate() {
+        let mut chance = Chance(seed + place as u64 * 7_919);
+        let taste = Taste { is_readonly: seed.is_multiple_of(2), ..Taste::default() };
+        let mut stage = stage(fleet.clone(), look).with(taste, Keymap::default());
+        mash(&mut stage, &all, &mut chance);
+    }
+}
+
+#[test]
+fn no_keys_and_no_size_do_harm() {
+    check(DARK, 1);
+}
+
+#[test]
+fn no_keys_and_no_size_do_harm_in_ascii() {
+    check(ASCII, 20_002);
+}
+
+#[test]
+fn no_keys_and_no_size_do_harm_by_day() {
+    check(LIGHT, 300_003);
+}
+
+#[test]
+fn no_keys_and_no_size_do_harm_without_colours() {
+    check(MONO, 4_000_004);
+}
