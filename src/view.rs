@@ -6,6 +6,7 @@
 
 pub use dialog::{Dialog, Reaction};
 pub use filter::{Filter, FilterError, LONGEST as LONGEST_FILTER, complete};
+pub use heading::{Chosen as ChosenColumns, Heading};
 pub use input::{Click, Key, Named, NoKey};
 pub use line::{Ground, Kind, Line, Mark, Piece, Tone};
 pub use menu::{Menu, Picked};
@@ -33,6 +34,7 @@ mod filter;
 pub mod fleet;
 mod graph;
 mod header;
+mod heading;
 mod input;
 pub mod job;
 mod line;

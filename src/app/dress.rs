@@ -7,7 +7,8 @@ use tokio::sync::mpsc;
 use crate::config::{self, Layer, Places, Settings};
 use crate::tui::{Dress, Look, News, Theme, Wish};
 use crate::view::{
-    Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, View, Visible,
+    ChosenColumns, Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, View,
+    Visible,
 };
 
 /// Views that are sorted, and the settings that say how.
@@ -126,6 +127,12 @@ pub(super) fn taste(settings: &Settings, variable: impl Fn(&str) -> Option<Strin
         },
         is_chart_reversed: settings.is_on("reverse-chart"),
         only: only(settings, variable),
+        columns: ChosenColumns {
+            fleet: settings.list("columns-fleet"),
+            node: settings.list("columns-node"),
+            processes: settings.list("columns-processes"),
+            users: settings.list("columns-users"),
+        },
     }
 }
 

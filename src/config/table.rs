@@ -3,6 +3,7 @@
 
 use super::check;
 use super::kind::{Kind, Value, word};
+use crate::view::{fleet, node, processes, users};
 
 /// Something that can be set.
 #[derive(Clone, Copy, Debug)]
@@ -133,6 +134,9 @@ const PACE: Setting = Setting { heading: "Pace", takes: "SECONDS", ..PLAIN };
 const OUTPUT: Setting = Setting { heading: "Output", ..PLAIN };
 const REACH: Setting = Setting { heading: "Reach", is_global: true, ..PLAIN };
 const SHOWN: Setting = Setting { heading: "What is shown", ..PLAIN };
+
+/// Columns of a table; as many as there is room for unless told.
+const COLUMNS: Setting = Setting { takes: "COLUMN", page: Some("Columns"), ..PLAIN };
 
 /// All of them, in the order of help.
 pub const SETTINGS: &[Setting] = &[
@@ -516,6 +520,30 @@ pub const SETTINGS: &[Setting] = &[
         ..PLAIN
     },
     Setting {
+        name: "columns-fleet",
+        kind: Kind::Columns(&fleet::HEADINGS),
+        help: "Columns of the list of nodes, from left to right behind the node; what has no room is left out from the right",
+        ..COLUMNS
+    },
+    Setting {
+        name: "columns-node",
+        kind: Kind::Columns(&node::HEADINGS),
+        help: "Columns of the devices of a node, from left to right behind the device",
+        ..COLUMNS
+    },
+    Setting {
+        name: "columns-processes",
+        kind: Kind::Columns(&processes::HEADINGS),
+        help: "Columns of the list of processes, from left to right before the command",
+        ..COLUMNS
+    },
+    Setting {
+        name: "columns-users",
+        kind: Kind::Columns(&users::HEADINGS),
+        help: "Columns of the list of users, from left to right behind the user",
+        ..COLUMNS
+    },
+    Setting {
         name: "reverse-chart",
         default: "false",
         help: "The newest point of a chart stands on the left",
@@ -606,7 +634,27 @@ pub const OWN: &str = "@";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::{fleet, processes, users};
+    use crate::view::Heading;
+
+    #[test]
+    fn columns_are_sorted_by_what_their_view_is_sorted_by() {
+        let none: &[crate::view::Sortable] = &[];
+        for (headings, columns) in [
+            (&fleet::HEADINGS[..], &fleet::COLUMNS[..]),
+            (&node::HEADINGS[..], none),
+            (&processes::HEADINGS[..], &processes::COLUMNS[..]),
+            (&users::HEADINGS[..], &users::COLUMNS[..]),
+        ] {
+            let mut names: Vec<_> = headings.iter().map(|heading| heading.name).collect();
+            names.sort_unstable();
+            assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
+            let is_known = |heading: &&Heading| {
+                heading.sort.is_empty() || columns.iter().any(|one| one.name == heading.sort)
+            };
+            let strange: Vec<_> = headings.iter().filter(|one| !is_known(one)).collect();
+            assert!(strange.is_empty(), "{strange:?}");
+        }
+    }
 
     #[test]
     fn views_are_sorted_by_the_columns_they_have() {

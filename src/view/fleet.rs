@@ -10,6 +10,7 @@ use crate::view::fleet::cell::{Cells, Quantity};
 use crate::view::fleet::claim::Roll;
 pub(crate) use crate::view::fleet::column::COLUMNS;
 use crate::view::fleet::grouping::Grouping;
+pub(crate) use crate::view::fleet::layout::HEADINGS;
 use crate::view::fleet::legend::Tally;
 use crate::view::fleet::letters::Letters;
 use crate::view::fleet::map::{Grid, Spot};

@@ -18,6 +18,7 @@ mod processes;
 mod tracks;
 
 pub use chart::Metric;
+pub(crate) use devices::HEADINGS;
 
 /// Where one is in a node.
 #[derive(Clone, Debug, Default)]

@@ -11,6 +11,7 @@ use crate::view::navigation::{Chosen, Navigation, Spot, Step, View, Window};
 use crate::view::order::Order;
 use crate::view::outcome::{Command, Errand, Outcome, Reply};
 use crate::view::taste::Density;
+pub(crate) use columns::HEADINGS;
 use environment::Sheet;
 use metrics::Panel;
 pub(crate) use rows::COLUMNS;
