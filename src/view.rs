@@ -6,6 +6,7 @@
 
 pub use dialog::{Dialog, Reaction};
 pub use filter::{Filter, FilterError, LONGEST as LONGEST_FILTER, complete};
+pub use habits::{HABITS, Habit, adopt, habits};
 pub use heading::{Chosen as ChosenColumns, Heading};
 pub use input::{Click, Key, Named, NoKey};
 pub use line::{Ground, Kind, Line, Mark, Piece, Tone};
@@ -33,6 +34,7 @@ pub mod events;
 mod filter;
 pub mod fleet;
 mod graph;
+mod habits;
 mod header;
 mod heading;
 mod input;

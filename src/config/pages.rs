@@ -6,7 +6,8 @@ use super::table::{SETTINGS, Setting};
 use crate::view::{Entry, Page, Setup};
 
 /// The pages, in order.
-const PAGES: [&str; 6] = ["General", "Devices", "Chart", "Processes", "Selection", "Columns"];
+const PAGES: [&str; 7] =
+    ["General", "Fleet", "Devices", "Chart", "Processes", "Selection", "Columns"];
 
 /// Returns the pages with what is set now.
 pub fn setup(settings: &Settings) -> Setup {

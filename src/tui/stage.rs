@@ -16,7 +16,7 @@ use crate::tui::look::Look;
 use crate::tui::paint::paint;
 use crate::tui::{Dress, Ending, Request};
 use crate::view::{
-    self, Chosen, Click, Command, Deed, Dialog, Errand, Filter, Found, Key, Line, Named,
+    self, Chosen, Click, Command, Deed, Dialog, Errand, Filter, Found, Habit, Key, Line, Named,
     Navigation, Outcome, Picture, Reaction, Reply, Scene, Search, Setting, Setup, Step, Taste,
     View,
 };
@@ -66,8 +66,8 @@ pub struct Stage {
     dialog: Option<Dialog>,
     /// The setup pages, with what is set now.
     setup: Setup,
-    /// How views were last told to sort.
-    orders: Vec<(View, &'static str)>,
+    /// What settings last said of what keys change too.
+    habits: Vec<Habit>,
     is_focusing: bool,
     /// Since when nobody looks at the terminal, where it tells.
     unattended: Option<Timestamp>,
@@ -96,7 +96,7 @@ impl Stage {
             search: None,
             dialog: None,
             setup: Setup::default(),
-            orders: Vec::new(),
+            habits: Vec::new(),
             is_focusing: false,
             unattended: None,
             message: None,
@@ -114,11 +114,11 @@ impl Stage {
 
     /// Looks and behaves as somebody wants it from now on.
     pub fn wear(&mut self, dress: Dress) {
-        let Dress { look, taste, interval, orders, setup } = dress;
+        let Dress { look, taste, interval, habits, setup } = dress;
         (self.look, self.taste, self.interval) = (look, taste, interval);
-        let before = std::mem::replace(&mut self.orders, orders.clone());
-        for order in orders.into_iter().filter(|order| !before.contains(order)) {
-            self.sort(order);
+        let before = std::mem::replace(&mut self.habits, habits.clone());
+        for habit in habits.into_iter().filter(|habit| !before.contains(habit)) {
+            view::adopt(&mut self.navigation, habit);
         }
         if let Some(Dialog::Setup(open)) = &mut self.dialog {
             open.renew(&setup);
@@ -126,16 +126,20 @@ impl Stage {
         self.setup = setup;
     }
 
-    /// Sorts a view by a column, the usual way round.
-    fn sort(&mut self, (view, column): (View, &'static str)) {
-        let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        let scene = Scene { picture, taste: &self.taste, zone: &self.zone };
-        let before = std::mem::replace(&mut self.navigation.view, view);
-        // The same column again would turn it around, so it is another one first.
-        for column in ["", column] {
-            view::act(scene, &mut self.navigation, &Deed::Do(Command::SortBy(column)));
+    /// Asks for what was set to be written down, with what keys have changed since.
+    fn save(&mut self) -> Effect {
+        let now = view::habits(&self.navigation, &self.taste);
+        let is_new = |(name, value): &Habit| {
+            self.habits.iter().any(|(known, told)| known == name && told != value)
+        };
+        let changed: Vec<_> = now.into_iter().filter(is_new).collect();
+        // They are here already, and need not come back.
+        for (name, value) in &changed {
+            if let Some(habit) = self.habits.iter_mut().find(|(known, _)| known == name) {
+                habit.1 = value;
+            }
         }
-        self.navigation.view = before;
+        Effect::Ask(Request::Save(changed))
     }
 
     /// Takes a new fleet, or the same one a second later.
@@ -267,11 +271,12 @@ impl Stage {
             && !setup.is_typing()
         {
             // The pages go by the keys that open and save them, whatever those are.
-            match self.keys.actions(key, self.navigation.view).next() {
+            let action = self.keys.actions(key, self.navigation.view).next().cloned();
+            match action {
                 Some(Action::Setup) => return Effect::Nothing,
                 Some(Action::Save) => {
                     self.dialog = Some(dialog);
-                    return Effect::Ask(Request::Save);
+                    return self.save();
                 }
                 _ => {}
             }
@@ -312,7 +317,7 @@ impl Stage {
             }
             Action::Focus => self.is_focusing = !self.is_focusing,
             Action::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
-            Action::Save => return Some(Effect::Ask(Request::Save)),
+            Action::Save => return Some(self.save()),
             Action::Filter => self.search = Some(Search::new(&self.filter)),
             Action::Show(view) => self.go(*view),
             Action::NextView => self.turn_view(true),

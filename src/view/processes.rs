@@ -54,7 +54,7 @@ pub struct Place {
     scope: Scope,
     pub(crate) order: Order,
     /// How much of each is shown, where that was chosen here.
-    density: Option<Density>,
+    pub(crate) density: Option<Density>,
     /// Columns by which commands are moved to the left.
     shift: usize,
     window: Window,
