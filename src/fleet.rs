@@ -6,7 +6,7 @@
 pub use board::{Board, FleetReader, Pace};
 pub use fold::Folding;
 pub use history::{History, Metric};
-pub use jobs::{Basis, Held, Ledger, Use, at_places, places_around};
+pub use jobs::{Basis, Held, Ledger, Use, at_places, places_around, units};
 pub use node::{Happened, Host, Node, Process, SourceState, Traffic};
 pub use totals::Totals;
 

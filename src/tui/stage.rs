@@ -115,7 +115,11 @@ impl Stage {
     /// Looks and behaves as somebody wants it from now on.
     pub fn wear(&mut self, dress: Dress) {
         let Dress { look, taste, interval, habits, setup } = dress;
+        let selects_others = self.taste.only != taste.only;
         (self.look, self.taste, self.interval) = (look, taste, interval);
+        if selects_others {
+            self.take_again(self.live.now);
+        }
         let before = std::mem::replace(&mut self.habits, habits.clone());
         for habit in habits.into_iter().filter(|habit| !before.contains(habit)) {
             view::adopt(&mut self.navigation, habit);
@@ -148,7 +152,7 @@ impl Stage {
             // A list of one says less than the one.
             self.navigation.view = View::Node;
         }
-        let picture = Picture::filtered(fleet, now, self.filter.clone());
+        let picture = self.live.after(fleet, now, self.filter.clone(), &self.taste.only);
         self.navigation.events.note(&self.live, &picture);
         self.live = picture;
         if self.message.as_ref().is_some_and(|(_, until)| *until <= now) {
@@ -255,13 +259,17 @@ impl Stage {
         }
     }
 
+    /// Takes the pictures anew, as they are to be shown now.
+    fn take_again(&mut self, now: Timestamp) {
+        let again =
+            |picture: &Picture, now| picture.again(now, self.filter.clone(), &self.taste.only);
+        self.live = again(&self.live, self.live.now.max(now));
+        self.frozen = self.frozen.as_ref().map(|picture| again(picture, picture.now));
+    }
+
     fn set_filter(&mut self, filter: Filter, now: Timestamp) {
         self.filter = filter;
-        let filtered = |picture: &Picture, now| {
-            Picture::filtered(picture.fleet.clone(), now, self.filter.clone())
-        };
-        self.live = filtered(&self.live, self.live.now.max(now));
-        self.frozen = self.frozen.as_ref().map(|picture| filtered(picture, picture.now));
+        self.take_again(now);
     }
 
     /// Takes a key of a question.
