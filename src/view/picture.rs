@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use crate::fleet::{Fleet, Node, Totals};
+use crate::fleet::{Fleet, Given, Node, Totals};
 use crate::model::{DeviceFault, FaultKind, NodeName, SourceFaultKind};
 use crate::nodeset;
 use crate::time::Timestamp;
@@ -28,6 +28,8 @@ pub struct Picture {
     pub now: Timestamp,
     /// Sums over its fresh nodes.
     pub totals: Totals,
+    /// What a scheduler gave to jobs.
+    pub given: Given,
     /// What is wrong, alike things together, the widest spread first.
     pub troubles: Vec<Trouble>,
     /// What the columns must hold.
@@ -143,20 +145,21 @@ impl Picture {
 
     fn of(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
         let filter = filter.among(fleet.jobs.as_ref());
+        let given = Given::of(&fleet);
         let every = 0..fleet.nodes.len();
         let (shown, totals) = if filter.is_empty() {
-            (every.collect(), Totals::of(&fleet, now))
+            (every.collect(), Totals::over(fleet.machines().map(|node| &**node), now, &given))
         } else {
             let takes = |node: &Node| filter.takes_node(node, now);
             let is_shown = |place: &usize| fleet.nodes.get(*place).is_some_and(|node| takes(node));
             let machines = fleet.machines().map(|node| &**node).filter(|node| takes(node));
-            (every.filter(is_shown).collect(), Totals::over(machines, now))
+            (every.filter(is_shown).collect(), Totals::over(machines, now, &given))
         };
         let troubles = troubles(&fleet, now);
         let shape = Shape::of(&fleet);
         let asides = Asides::default();
         let (only, whole) = (Arc::default(), Fleet::default());
-        Self { fleet, now, totals, troubles, shape, filter, only, whole, shown, asides }
+        Self { fleet, now, totals, given, troubles, shape, filter, only, whole, shown, asides }
     }
 
     /// Returns its jobs.

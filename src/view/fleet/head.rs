@@ -18,7 +18,7 @@ const NARROW: u16 = 28;
 pub(super) fn row(scene: Scene<'_>, place: &mut Place, group: usize, columns: &Columns) -> Line {
     let picture = scene.picture;
     let Some(group) = place.plan.groups.get_mut(group) else { return Line::new() };
-    let totals = group.totals(&picture.fleet, picture.now);
+    let totals = group.totals(picture);
     let is_narrow = columns.front() < NARROW;
     let line = sign(group).then(front(group, &totals, columns.front()));
     let behind = columns.shown().skip_while(|(part, _)| part.is_owner());
@@ -58,7 +58,7 @@ pub(super) fn row(scene: Scene<'_>, place: &mut Place, group: usize, columns: &C
 /// Returns the head as a line of the map, its sums as text.
 pub(super) fn line(scene: Scene<'_>, group: &mut Group, width: u16) -> Line {
     let picture = scene.picture;
-    let totals = group.totals(&picture.fleet, picture.now);
+    let totals = group.totals(picture);
     let nodes = nodes(group.members.len());
     let mut sums = Line::of(nodes, Tone::Plain);
     let parts = [
@@ -88,7 +88,7 @@ pub(super) fn detail(scene: Scene<'_>, group: &mut Group, width: u16) -> Line {
     let about = group.about.clone();
     let line = if about.is_empty() { line } else { line.text(about, Tone::Plain).gap(2) };
     let picture = scene.picture;
-    let totals = group.totals(&picture.fleet, picture.now);
+    let totals = group.totals(picture);
     line.then(counts(&totals)).text(hint, Tone::Faint).cut(width)
 }
 
