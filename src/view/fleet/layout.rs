@@ -280,7 +280,11 @@ impl Columns {
         self.job += job;
         self.util += util;
         self.memory_bar += memory;
-        self.note += if self.note > 0 { room - util - memory } else { 0 };
+        // In the middle, words far from the next column would be hard to follow.
+        let is_last = self.shown().last().is_some_and(|(part, _)| part == Part::Note);
+        let rest = room - util - memory;
+        let rest = if is_last { rest } else { rest.min(26) };
+        self.note += if self.note > 0 { rest } else { 0 };
     }
 
     /// Returns words no wider than their column, and as wide unless nothing stands behind them.

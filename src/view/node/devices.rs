@@ -402,7 +402,13 @@ impl Columns {
         self.util += util;
         self.memory_bar += memory;
         self.spark += spark;
-        self.flags += room - util - memory - spark;
+        // In the middle, words far from the next column would be hard to follow.
+        let rest = room - util - memory - spark;
+        self.flags += match self.order.last() {
+            None => rest,
+            Some(Part::Flags) => own(self.flags, rest),
+            Some(_) => own(self.flags, rest.min(12)),
+        };
     }
 
     fn titles(&self) -> Line {
