@@ -17,7 +17,7 @@ use crate::app::roster::PodSearch;
 use crate::app::screen::Setting;
 use crate::app::watch::{Plan, Watch};
 use crate::cli::{self, Cli, Command, ConfigDeed, How};
-use crate::config::{self, FileError, Places, Settings, Sources, Written};
+use crate::config::{self, FileError, Places, Settings, Sources};
 use crate::doctor::{Report, report_on_pod};
 use crate::export::write_json_schema;
 use crate::inventory::slurm::Whose;
@@ -119,6 +119,7 @@ impl Failure {
             | Self::Template(_)
             | Self::NoHost
             | Self::NoJob
+            | Self::File(FileError::Own(_))
             | Self::Settings { .. } => 2,
             Self::Homeless
             | Self::File(_)
@@ -141,7 +142,7 @@ fn start(mut cli: Cli, out: &mut impl Write, err: &mut impl Write) -> Result<End
     if cli.output.json_schema {
         return Ok(write_json_schema(out).map(|()| Ending::Done)?);
     }
-    let (places, settings) = settings(&cli);
+    let (places, settings) = settings(&cli)?;
     if let Some(Command::Config { deed }) = cli.command {
         return configure(deed, places.as_ref(), &settings, out);
     }
@@ -195,18 +196,20 @@ fn start(mut cli: Cli, out: &mut impl Write, err: &mut impl Write) -> Result<End
 }
 
 /// Returns where settings stand, and all of them.
-fn settings(cli: &Cli) -> (Option<Places>, Settings) {
-    let places = Places::of(|name| std::env::var_os(name).map(PathBuf::from));
-    let read = |path: Option<PathBuf>, is_setup| {
-        path.map(|path| Written::read(&path, is_setup)).unwrap_or_default()
+fn settings(cli: &Cli) -> Result<(Option<Places>, Settings), Failure> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let named = variable("GTOP_CONFIG").filter(|path| !path.as_os_str().is_empty());
+    let places = match cli.config.clone().or(named) {
+        Some(file) => Some(Places::at(file)?),
+        None => Places::of(variable),
     };
     let sources = Sources {
-        file: read(places.as_ref().map(Places::config), false),
-        setup: read(places.as_ref().map(Places::setup), true),
+        file: places.as_ref().map(Places::read_config).unwrap_or_default(),
+        setup: places.as_ref().map(Places::read_setup).unwrap_or_default(),
         typed: cli.typed.0.clone(),
     };
     let settings = Settings::of(sources, |name| std::env::var(name).ok());
-    (places, settings)
+    Ok((places, settings))
 }
 
 /// Does what was asked about settings.

@@ -63,6 +63,9 @@ pub struct Cli {
     /// Printing instead of a screen
     #[command(flatten)]
     pub output: Output,
+    /// Read settings from this file instead of config.toml; setup.toml stands beside it; `GTOP_CONFIG` says the same
+    #[arg(long, value_name = "FILE", global = true, help_heading = "Output")]
+    pub config: Option<PathBuf>,
     /// Settings that were typed
     #[command(flatten)]
     pub typed: Typed,

@@ -6,7 +6,8 @@
 pub use board::{Board, FleetReader, Pace};
 pub use fold::Folding;
 pub use history::{History, Metric};
-pub use jobs::{Basis, Held, Ledger, Use, at_places, places_around};
+pub use idle::{ACTIVE_PERCENT, Given, is_idle, is_idle_held, is_in_hand};
+pub use jobs::{Basis, Held, Ledger, Use, at_places, places_around, units};
 pub use node::{Happened, Host, Node, Process, SourceState, Traffic};
 pub use totals::Totals;
 
@@ -20,6 +21,7 @@ mod devices;
 mod fold;
 mod hidden;
 mod history;
+mod idle;
 mod jobs;
 mod node;
 mod rates;

@@ -24,7 +24,7 @@ use crate::model::{AskError, JobId, NodeName};
 use crate::time::{Clock, Timestamp};
 use crate::tui::keyboard::{Keyboard, WAKE};
 use crate::tui::terminal::{PanicGuard, Terminal};
-use crate::view::{Errand, Reply, Setup, Taste, View};
+use crate::view::{Errand, Habit, Reply, Setup, Taste};
 
 mod keyboard;
 mod keys;
@@ -80,8 +80,8 @@ pub struct Dress {
     pub taste: Taste,
     /// How often nodes sample.
     pub interval: Duration,
-    /// By which columns views are sorted until somebody says otherwise.
-    pub orders: Vec<(View, &'static str)>,
+    /// What keys change too, until somebody does.
+    pub habits: Vec<Habit>,
     /// The setup pages that say so.
     pub setup: Setup,
 }
@@ -125,8 +125,8 @@ pub enum Request {
     Ask(Vec<Errand>),
     /// A setting is to be this; what is typed is yet to be judged.
     Change(&'static str, String),
-    /// What was set is to be written down.
-    Save,
+    /// What was set is to be written down, and so are these, which keys changed.
+    Save(Vec<Habit>),
     /// Every node is to sample so often.
     Interval(Duration),
 }

@@ -122,6 +122,52 @@ fn option_beats_environment_beats_setup_beats_file_beats_default() {
 }
 
 #[test]
+fn columns_are_chosen_by_name_and_a_wrong_one_is_told_with_the_nearest() {
+    let home = Home::with("columns-users = [\"mem\", \"idle\"]\n");
+    let row =
+        |options: &str, variables: &[(&str, &str)], name: &str| home.row(options, variables, name);
+    let users = row("", &[], "columns-users");
+    assert_eq!(users, "columns-users = [\"mem\", \"idle\"] # config.toml:1");
+    let fleet = row("--columns-fleet util,note", &[], "columns-fleet");
+    assert_eq!(fleet, "columns-fleet = [\"util\", \"note\"] # command line");
+    let node = row("", &[("GTOP_COLUMNS_NODE", "temp,util")], "columns-node");
+    assert_eq!(node, "columns-node = [\"temp\", \"util\"] # GTOP_COLUMNS_NODE");
+    home.write("config.toml", "columns-fleet = [\"utl\"]\ncolumns-node = [\"temp\", \"temp\"]\n");
+    let told = out(&home.run("config check", &[]));
+    let nearest = "config.toml:1: columns-fleet: there is no column \"utl\"; did you mean util? There are node, job,";
+    assert!(told.contains(nearest), "{told}");
+    assert!(told.contains("config.toml:2: columns-node: temp is named twice"), "{told}");
+    let typed = home.run("--columns-processes pidd config show", &[]);
+    assert_eq!(typed.status.code(), Some(2));
+    assert!(err(&typed).contains("did you mean pid?"), "{}", err(&typed));
+}
+
+#[test]
+fn another_file_may_be_named_and_setup_stands_beside_it() {
+    let home = Home::with("theme = \"mono\"\n");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lab.toml");
+    let own = file.display().to_string();
+    let option = format!("--config {own}");
+    let gone = home.run(&format!("{option} config check"), &[]);
+    assert!(out(&gone).contains("lab.toml: it is not there"), "{}", out(&gone));
+    assert_eq!(home.run(&format!("{option} config init"), &[]).status.code(), Some(0));
+    fs::write(&file, "theme = \"hot\"\n").unwrap();
+    let hot = "theme = \"hot\" # lab.toml:1";
+    assert_eq!(home.row(&option, &[], "theme ="), hot);
+    assert_eq!(home.row("", &[("GTOP_CONFIG", &own)], "theme ="), hot);
+    assert_eq!(home.row("", &[("GTOP_CONFIG", "")], "theme ="), "theme = \"mono\" # config.toml:1");
+    fs::write(folder.path().join("setup.toml"), "theme = \"dark\"\n").unwrap();
+    assert_eq!(home.row(&option, &[], "theme ="), "theme = \"dark\" # setup.toml:1");
+    let path = home.run(&format!("config path {option}"), &[]);
+    assert_eq!(out(&path).trim(), own);
+    let setup =
+        home.run(&format!("--config {}/setup.toml config show", folder.path().display()), &[]);
+    assert_eq!(setup.status.code(), Some(2));
+    assert!(err(&setup).contains("name another file"), "{}", err(&setup));
+}
+
+#[test]
 fn mistakes_are_told_with_line_key_and_nearest_name() {
     let home = Home::with("interval = 2\nintervall = 3\n[keys]\nfreze = \"F\"\nhelp = \"q\"\n");
     home.write("setup.toml", "theme = \"blue\"\n");

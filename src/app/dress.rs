@@ -1,18 +1,16 @@
 //! How the screen looks, as settings have it; changing them while it is shown, and writing them down.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc;
 
-use crate::config::{self, Layer, Places, Settings};
+use crate::config::{self, Layer, Places, Settings, Value};
 use crate::tui::{Dress, Look, News, Theme, Wish};
 use crate::view::{
-    Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, View, Visible,
+    ChosenColumns, Density, HABITS, Habit, MemoryUnit, NameColumns, Only, ProcessKinds, Taste,
+    Thresholds, Visible,
 };
-
-/// Views that are sorted, and the settings that say how.
-const ORDERS: [(View, &str); 3] =
-    [(View::Fleet, "sort-fleet"), (View::Processes, "sort-processes"), (View::Users, "sort-users")];
 
 /// No machine has more devices.
 const MOST_VISIBLE: usize = 1024;
@@ -35,7 +33,7 @@ impl Wardrobe {
             look: look(settings, |name| std::env::var(name).ok()),
             taste: taste(settings, |name| std::env::var(name).ok()),
             interval: settings.span("interval").unwrap_or_default(),
-            orders: ORDERS.map(|(view, name)| (view, settings.choice(name))).into(),
+            habits: habits(settings),
             setup: config::setup(settings),
         }
     }
@@ -48,16 +46,23 @@ impl Wardrobe {
         self.show().await;
     }
 
-    /// Writes down what differs.
-    pub(super) async fn save(&mut self) {
+    /// Writes down what differs, and what keys have changed.
+    pub(super) async fn save(&mut self, changed: Vec<Habit>) {
         let Some(places) = &self.places else {
             self.tell(News::Say("nowhere to save: there is no HOME".to_owned())).await;
             return;
         };
+        for (name, value) in changed {
+            if let Err(why) = self.settings.change(name, value) {
+                self.tell(News::Say(why)).await;
+            }
+        }
         let words = match places.save(&config::setup_text(&self.settings)) {
             Ok(path) => {
+                let names: Vec<_> =
+                    self.settings.differing().iter().map(|(setting, _)| setting.name).collect();
                 self.settings.saved("setup.toml");
-                format!("saved to {}", path.display())
+                format!("saved to {}: {}", from_home(&path), some(&names))
             }
             Err(error) => error.to_string(),
         };
@@ -73,6 +78,35 @@ impl Wardrobe {
     async fn tell(&self, news: News) {
         // Nobody listens when the screen ends.
         self.told.send(news).await.ok();
+    }
+}
+
+/// Returns what settings say of what keys change too.
+fn habits(settings: &Settings) -> Vec<Habit> {
+    let said = |name| match settings.value(name) {
+        Some(Value::Choice(word)) => word,
+        Some(Value::Switch(true)) => "true",
+        _ => "false",
+    };
+    HABITS.map(|name| (name, said(name))).into()
+}
+
+/// Writes a path as a shell does that is at home.
+fn from_home(path: &Path) -> String {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let below = home.and_then(|home| path.strip_prefix(home).ok().map(Path::to_path_buf));
+    let below = below.map(|below| format!("~/{}", below.display()));
+    below.unwrap_or_else(|| path.display().to_string())
+}
+
+/// Names the first few, and how many more there are.
+fn some(names: &[&str]) -> String {
+    match names {
+        [] => "nothing differs from config.toml".to_owned(),
+        [first, second, third, more @ ..] if more.len() > 1 => {
+            format!("{first}, {second}, {third} and {} more", more.len())
+        }
+        names => names.join(", "),
     }
 }
 
@@ -126,6 +160,12 @@ pub(super) fn taste(settings: &Settings, variable: impl Fn(&str) -> Option<Strin
         },
         is_chart_reversed: settings.is_on("reverse-chart"),
         only: only(settings, variable),
+        columns: ChosenColumns {
+            fleet: settings.list("columns-fleet"),
+            node: settings.list("columns-node"),
+            processes: settings.list("columns-processes"),
+            users: settings.list("columns-users"),
+        },
     }
 }
 
@@ -283,10 +323,15 @@ mod tests {
         assert!(
             matches!(news.recv().await, Some(News::Wear(dress, _)) if dress.interval.as_secs() == 2)
         );
-        wardrobe.save().await;
+        wardrobe.save(vec![("fleet-form", "map"), ("reverse-users", "true")]).await;
         let Some(News::Say(words)) = news.recv().await else { panic!() };
         let path = home.path().join("gtop/setup.toml");
-        assert_eq!(words, format!("saved to {}", path.display()));
-        assert!(std::fs::read_to_string(path).unwrap().ends_with("\ninterval = 2\n"));
+        let names = "interval, fleet-form, reverse-users";
+        assert_eq!(words, format!("saved to {}: {names}", path.display()));
+        let written = std::fs::read_to_string(path).unwrap();
+        let wanted = "\ninterval = 2\nfleet-form = \"map\"\nreverse-users = true\n";
+        assert!(written.ends_with(wanted), "{written}");
+        let Some(News::Wear(dress, _)) = news.recv().await else { panic!() };
+        assert!(dress.habits.contains(&("fleet-form", "map")));
     }
 }

@@ -96,7 +96,7 @@ impl Printing<'_> {
         let variable = |name: &str| std::env::var(name).ok();
         let size = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
         let paper = Paper::new(variable, io::stdout().is_terminal(), size, self.is_styled);
-        let picture = Picture::new(fleet.clone(), now);
+        let picture = Picture::selected(fleet.clone(), now, &self.taste.only);
         let zone = TimeZone::system();
         let scene = Scene { picture: &picture, taste: &self.taste, zone: &zone };
         let lines = printed(scene, self.source, paper.width);

@@ -87,7 +87,7 @@ pub(super) async fn show(
                 Request::Interval(interval) => watch.sample_every(interval),
                 Request::Ask(errands) => ask(&to_nodes, &clock, &answers, errands),
                 Request::Change(name, text) => wardrobe.change(name, &text).await,
-                Request::Save => wardrobe.save().await,
+                Request::Save(habits) => wardrobe.save(habits).await,
             }
         }
         std::future::pending().await

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
+use crate::view::{Heading, nearest};
+
 /// Says what is wrong with a word.
 pub type Check = fn(&str) -> Result<(), &'static str>;
 
@@ -63,6 +65,8 @@ pub enum Kind {
     Text(Check),
     /// Several texts.
     List(Check),
+    /// Several columns of a table, from left to right; none for as many as there is room for.
+    Columns(&'static [Heading]),
 }
 
 /// What a setting is set to.
@@ -113,6 +117,10 @@ impl Kind {
                 let all = text.split(',').map(str::trim).filter(|part| !part.is_empty());
                 list(check, all.map(str::to_owned).collect())
             }
+            Self::Columns(headings) => {
+                let all = text.split([',', ' ']).filter(|part| !part.is_empty());
+                columns(headings, all.map(str::to_owned).collect())
+            }
         }
     }
 
@@ -159,6 +167,16 @@ impl Kind {
                 let all = array.iter().map(|item| word(item.get_ref()).ok_or_else(wrong));
                 list(check, all.take(MOST + 1).collect::<Result<_, _>>()?)
             }
+            Self::Columns(headings) => {
+                let wrong = || "write a list of columns such as [\"a\", \"b\"]".to_owned();
+                if let Some(text) = item.as_str() {
+                    return self.read(text);
+                }
+                let array = item.as_array().ok_or_else(wrong)?;
+                let word = |item: &DeValue<'_>| item.as_str().map(str::to_owned);
+                let all = array.iter().map(|item| word(item.get_ref()).ok_or_else(wrong));
+                columns(headings, all.take(MOST + 1).collect::<Result<_, _>>()?)
+            }
         }
     }
 
@@ -171,6 +189,8 @@ impl Kind {
             }
             Self::Text(_) if word.is_empty() => Err("leave it out, or write something".to_owned()),
             Self::List(check) | Self::Text(check) => judge(check, word),
+            Self::Columns(_) if word.is_empty() => Ok(()),
+            Self::Columns(_) => self.read(word).map(drop),
             Self::Switch | Self::Choice(_) | Self::Seconds { .. } | Self::Count { .. } => {
                 self.read(word).map(drop)
             }
@@ -215,6 +235,24 @@ fn judge(check: Check, text: &str) -> Result<(), String> {
         return Err(format!("write at most {LONGEST} letters"));
     }
     check(text).map_err(str::to_owned)
+}
+
+/// Judges columns by their names.
+fn columns(headings: &[Heading], all: Vec<String>) -> Result<Value, String> {
+    let names = || headings.iter().map(|heading| heading.name);
+    for (place, own) in all.iter().enumerate() {
+        if !names().any(|name| name == own) {
+            let own = crate::model::clean(own, 40);
+            let known = names().collect::<Vec<_>>().join(", ");
+            let advice = nearest(&own, names());
+            let advice = advice.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+            return Err(format!("there is no column {own:?}{advice} There are {known}"));
+        }
+        if all.iter().take(place).any(|before| before == own) {
+            return Err(format!("{own} is named twice"));
+        }
+    }
+    Ok(Value::List(all))
 }
 
 fn list(check: Check, all: Vec<String>) -> Result<Value, String> {

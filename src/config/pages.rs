@@ -6,7 +6,8 @@ use super::table::{SETTINGS, Setting};
 use crate::view::{Entry, Page, Setup};
 
 /// The pages, in order.
-const PAGES: [&str; 5] = ["General", "Devices", "Chart", "Processes", "Selection"];
+const PAGES: [&str; 7] =
+    ["General", "Fleet", "Devices", "Chart", "Processes", "Selection", "Columns"];
 
 /// Returns the pages with what is set now.
 pub fn setup(settings: &Settings) -> Setup {
@@ -30,7 +31,8 @@ fn entry(settings: &Settings, setting: &'static Setting) -> Entry {
         | Kind::Count { .. }
         | Kind::Shares
         | Kind::Text(_)
-        | Kind::List(_) => setting.steps.to_vec(),
+        | Kind::List(_)
+        | Kind::Columns(_) => setting.steps.to_vec(),
     };
     let help = match setting.kind {
         Kind::Choice(words) => {
@@ -42,13 +44,15 @@ fn entry(settings: &Settings, setting: &'static Setting) -> Entry {
         | Kind::Count { .. }
         | Kind::Shares
         | Kind::Text(_)
-        | Kind::List(_) => setting.help.to_owned(),
+        | Kind::List(_)
+        | Kind::Columns(_) => setting.help.to_owned(),
     };
     Entry {
         name: setting.name,
         value,
         steps,
-        is_typed: !matches!(setting.kind, Kind::Switch | Kind::Choice(_)),
+        is_typed: !matches!(setting.kind, Kind::Switch | Kind::Choice(_) | Kind::Columns(_)),
+        headings: if let Kind::Columns(headings) = setting.kind { headings } else { &[] },
         help,
         origin: settings.place(setting.name).to_owned(),
         is_changed: settings.layer(setting.name) == Layer::Changed,

@@ -7,11 +7,16 @@ use std::path::{Path, PathBuf};
 
 use super::file::{MOST_BYTES, Problem, Written, read_text};
 
-/// The folder of gtop's settings, as the XDG base directories have it.
+/// The folder of gtop's settings, as the XDG base directories have it, or that of a file somebody named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     folder: PathBuf,
+    /// What stands for `config.toml`, where somebody named it.
+    named: Option<PathBuf>,
 }
+
+/// What gtop writes by itself.
+const SETUP: &str = "setup.toml";
 
 /// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +24,9 @@ pub enum FileError {
     /// It is there already.
     #[error("{0} is there already and stays as it is; gtop config check reads it")]
     Exists(String),
+    /// It is to be read as what somebody wrote, and gtop writes it.
+    #[error("{0} is what gtop writes by itself (F12); name another file")]
+    Own(String),
     /// It cannot be written.
     #[error("cannot write {path}: {source}")]
     Write {
@@ -34,17 +42,41 @@ impl Places {
     pub fn of(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<Self> {
         let absolute = |name| variable(name).filter(|path| path.is_absolute());
         let own = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
-        Some(Self { folder: own?.join("gtop") })
+        Some(Self { folder: own?.join("gtop"), named: None })
+    }
+
+    /// Takes a file that somebody named for `config.toml`; `setup.toml` stands beside it.
+    pub fn at(file: PathBuf) -> Result<Self, FileError> {
+        if file.file_name().is_none_or(|name| name == SETUP) {
+            return Err(FileError::Own(file.display().to_string()));
+        }
+        let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
+        Ok(Self { folder, named: Some(file) })
+    }
+
+    /// Reads what stands in `config.toml`, which must be there where somebody named it.
+    pub fn read_config(&self) -> Written {
+        let mut written = Written::read(&self.config(), false);
+        if let Some(file) = self.named.as_ref().filter(|file| !file.exists()) {
+            let why = "it is not there; gtop config init writes it";
+            written.problems.push(Problem::of_file(&file.display().to_string(), why));
+        }
+        written
+    }
+
+    /// Reads what stands in `setup.toml`.
+    pub fn read_setup(&self) -> Written {
+        Written::read(&self.setup(), true)
     }
 
     /// Returns where `config.toml` stands.
     pub fn config(&self) -> PathBuf {
-        self.folder.join("config.toml")
+        self.named.clone().unwrap_or_else(|| self.folder.join("config.toml"))
     }
 
     /// Returns where `setup.toml` stands.
     pub fn setup(&self) -> PathBuf {
-        self.folder.join("setup.toml")
+        self.folder.join(SETUP)
     }
 
     /// Writes a first `config.toml`, never over one that is there.
@@ -84,6 +116,9 @@ impl Places {
     }
 
     fn make_folder(&self) -> io::Result<()> {
+        if self.folder.as_os_str().is_empty() {
+            return Ok(());
+        }
         fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.folder)
     }
 }
@@ -136,7 +171,7 @@ mod tests {
 
     fn places() -> (tempfile::TempDir, Places) {
         let home = tempfile::tempdir().unwrap();
-        let places = Places { folder: home.path().join(".config/gtop") };
+        let places = Places { folder: home.path().join(".config/gtop"), named: None };
         (home, places)
     }
 
@@ -153,6 +188,22 @@ mod tests {
         assert_eq!(of(Some("/c"), Some("/h")).as_deref(), Some("/c/gtop/config.toml"));
         assert_eq!(of(Some("c"), Some("/h")).as_deref(), Some("/h/.config/gtop/config.toml"));
         assert_eq!(of(None, None), None);
+    }
+
+    #[test]
+    fn a_file_that_is_named_has_its_setup_beside_it_and_must_be_there() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("lab.toml");
+        let places = Places::at(file.clone()).unwrap();
+        assert_eq!(places.setup(), home.path().join("setup.toml"));
+        let told = places.read_config().problems[0].to_string();
+        assert!(told.ends_with("lab.toml: it is not there; gtop config init writes it"), "{told}");
+        places.begin("interval = 0\n").unwrap();
+        let told = places.read_config().problems[0].to_string();
+        assert!(told.starts_with("lab.toml:1: interval: "), "{told}");
+        assert!(Places::at(home.path().join("setup.toml")).is_err());
+        assert!(Places::at(PathBuf::from("/")).is_err());
+        assert_eq!(Places::at("lab.toml".into()).unwrap().setup(), Path::new("setup.toml"));
     }
 
     #[test]

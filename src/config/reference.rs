@@ -30,6 +30,11 @@ pub fn init_text() -> String {
                 comment(&mut text, &format!("  {}: {}", quoted(word.name), word.help));
             }
         }
+        if let Kind::Columns(headings) = setting.kind {
+            for heading in headings {
+                comment(&mut text, &format!("  {}: {}", quoted(heading.name), heading.help));
+            }
+        }
         writeln!(text, "#{} = {}", setting.name, example(setting).written()).ok();
     }
     text.push_str(
@@ -50,7 +55,7 @@ fn example(setting: &Setting) -> Value {
     setting.usual().unwrap_or_else(|| match setting.kind {
         Kind::Switch => Value::Switch(false),
         Kind::Choice(_) | Kind::Text(_) => Value::Text(String::new()),
-        Kind::List(_) => Value::List(Vec::new()),
+        Kind::List(_) | Kind::Columns(_) => Value::List(Vec::new()),
         Kind::Shares => Value::Shares(10, 75),
         Kind::Count { least, .. } => Value::Count(least),
         Kind::Seconds { least, .. } => {

@@ -3,6 +3,7 @@
 
 use super::check;
 use super::kind::{Kind, Value, word};
+use crate::view::{fleet, node, processes, users};
 
 /// Something that can be set.
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +102,7 @@ pub fn setting(name: &str) -> Option<&'static Setting> {
 }
 
 const GENERAL: Option<&str> = Some("General");
+const FLEET: Option<&str> = Some("Fleet");
 const DEVICES: Option<&str> = Some("Devices");
 const CHART: Option<&str> = Some("Chart");
 const PROCESSES: Option<&str> = Some("Processes");
@@ -133,6 +135,9 @@ const PACE: Setting = Setting { heading: "Pace", takes: "SECONDS", ..PLAIN };
 const OUTPUT: Setting = Setting { heading: "Output", ..PLAIN };
 const REACH: Setting = Setting { heading: "Reach", is_global: true, ..PLAIN };
 const SHOWN: Setting = Setting { heading: "What is shown", ..PLAIN };
+
+/// Columns of a table; as many as there is room for unless told.
+const COLUMNS: Setting = Setting { takes: "COLUMN", page: Some("Columns"), ..PLAIN };
 
 /// All of them, in the order of help.
 pub const SETTINGS: &[Setting] = &[
@@ -469,7 +474,55 @@ pub const SETTINGS: &[Setting] = &[
         takes: "COLUMN",
         default: "node",
         help: "By which column the fleet is sorted at first",
-        page: GENERAL,
+        page: FLEET,
+        ..PLAIN
+    },
+    Setting {
+        name: "reverse-fleet",
+        default: "false",
+        help: "Turn the order of the fleet around",
+        page: FLEET,
+        ..PLAIN
+    },
+    Setting {
+        name: "fleet-form",
+        kind: Kind::Choice(&[word("table", "a line a node"), word("map", "a cell a device")]),
+        takes: "FORM",
+        default: "table",
+        help: "The form of the fleet at first: a line a node (table), or a cell a device (map)",
+        page: FLEET,
+        ..PLAIN
+    },
+    Setting {
+        name: "fleet-map",
+        kind: Kind::Choice(&[
+            word("util", "how much each device works"),
+            word("mem", "how full its memory is"),
+            word("power", "how much of its power limit it draws"),
+            word("temp", "how warm it is"),
+            word("owner", "who uses it"),
+            word("job", "which job has it"),
+        ]),
+        takes: "WHAT",
+        default: "util",
+        help: "What the map of the fleet shows at first",
+        page: FLEET,
+        ..PLAIN
+    },
+    Setting {
+        name: "fleet-group",
+        kind: Kind::Choice(&[
+            word("none", "all nodes in one list"),
+            word("name", "nodes with like names together"),
+            word("partition", "by the partition of their jobs"),
+            word("job", "by job"),
+            word("user", "by user"),
+            word("model", "by what kind of device they have"),
+        ]),
+        takes: "WHAT",
+        default: "none",
+        help: "By what the nodes of the fleet stand together at first",
+        page: FLEET,
         ..PLAIN
     },
     Setting {
@@ -497,6 +550,13 @@ pub const SETTINGS: &[Setting] = &[
         ..PLAIN
     },
     Setting {
+        name: "reverse-processes",
+        default: "false",
+        help: "Turn the order of processes around",
+        page: PROCESSES,
+        ..PLAIN
+    },
+    Setting {
         name: "sort-users",
         kind: Kind::Choice(&[
             word("user", "by name"),
@@ -514,6 +574,52 @@ pub const SETTINGS: &[Setting] = &[
         help: "By which column users are sorted at first",
         page: PROCESSES,
         ..PLAIN
+    },
+    Setting {
+        name: "reverse-users",
+        default: "false",
+        help: "Turn the order of users around",
+        page: PROCESSES,
+        ..PLAIN
+    },
+    Setting {
+        name: "node-processes",
+        default: "true",
+        help: "Show the processes of a node below its devices",
+        off: "Leave processes out of the view of a node",
+        page: PROCESSES,
+        ..PLAIN
+    },
+    Setting {
+        name: "node-chart",
+        default: "false",
+        help: "Show the chart of a node at first",
+        page: CHART,
+        ..PLAIN
+    },
+    Setting {
+        name: "columns-fleet",
+        kind: Kind::Columns(&fleet::HEADINGS),
+        help: "Columns of the list of nodes, from left to right behind the node; what has no room is left out from the right",
+        ..COLUMNS
+    },
+    Setting {
+        name: "columns-node",
+        kind: Kind::Columns(&node::HEADINGS),
+        help: "Columns of the devices of a node, from left to right behind the device",
+        ..COLUMNS
+    },
+    Setting {
+        name: "columns-processes",
+        kind: Kind::Columns(&processes::HEADINGS),
+        help: "Columns of the list of processes, from left to right before the command",
+        ..COLUMNS
+    },
+    Setting {
+        name: "columns-users",
+        kind: Kind::Columns(&users::HEADINGS),
+        help: "Columns of the list of users, from left to right behind the user",
+        ..COLUMNS
     },
     Setting {
         name: "reverse-chart",
@@ -606,7 +712,46 @@ pub const OWN: &str = "@";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::{fleet, processes, users};
+    use crate::view::{Heading, Navigation, Taste, adopt, habits};
+
+    #[test]
+    fn what_keys_change_is_a_setting_and_begins_as_it_says() {
+        let begun = habits(&Navigation::default(), &Taste::default());
+        for (name, value) in begun {
+            let setting = setting(name).unwrap();
+            assert!(setting.page.is_some() && setting.kind.read(value).is_ok(), "{name}");
+            assert_eq!(setting.default, value, "{name}");
+        }
+        for (name, labels) in
+            [("fleet-map", "util mem power temp owner job"), ("fleet-form", "table map")]
+        {
+            for label in labels.split(' ') {
+                let mut navigation = Navigation::default();
+                adopt(&mut navigation, (name, label));
+                assert!(habits(&navigation, &Taste::default()).contains(&(name, label)));
+            }
+        }
+    }
+
+    #[test]
+    fn columns_are_sorted_by_what_their_view_is_sorted_by() {
+        let none: &[crate::view::Sortable] = &[];
+        for (headings, columns) in [
+            (&fleet::HEADINGS[..], &fleet::COLUMNS[..]),
+            (&node::HEADINGS[..], none),
+            (&processes::HEADINGS[..], &processes::COLUMNS[..]),
+            (&users::HEADINGS[..], &users::COLUMNS[..]),
+        ] {
+            let mut names: Vec<_> = headings.iter().map(|heading| heading.name).collect();
+            names.sort_unstable();
+            assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
+            let is_known = |heading: &&Heading| {
+                heading.sort.is_empty() || columns.iter().any(|one| one.name == heading.sort)
+            };
+            let strange: Vec<_> = headings.iter().filter(|one| !is_known(one)).collect();
+            assert!(strange.is_empty(), "{strange:?}");
+        }
+    }
 
     #[test]
     fn views_are_sorted_by_the_columns_they_have() {

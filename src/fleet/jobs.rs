@@ -146,10 +146,7 @@ pub fn places_around<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> 
 /// `around` are the places of the job that the probe is in. Where as many devices are seen as that
 /// job has, they are taken to be those, and no others are known by their places.
 pub fn at_places(node: &Node, places: &[u32], around: Option<&[u32]>) -> Option<Vec<Arc<str>>> {
-    let has_slices = |device: &Device| {
-        node.devices.iter().any(|other| other.parent.as_deref() == Some(&*device.uuid))
-    };
-    let units: Vec<&Device> = node.devices.iter().filter(|device| !has_slices(device)).collect();
+    let units = node.units.clone().unwrap_or_else(|| units(node));
     if units.is_empty() {
         return None;
     }
@@ -158,9 +155,22 @@ pub fn at_places(node: &Node, places: &[u32], around: Option<&[u32]>) -> Option<
         Some(around) => units.get(around.iter().position(|one| one == place)?),
         None => units.get(usize::try_from(*place).ok()?),
     };
-    let found: Vec<_> =
-        places.iter().filter_map(at).map(|device| Arc::clone(&device.uuid)).collect();
-    (around.is_none() || !found.is_empty() || places.is_empty()).then_some(found)
+    let mut found: Vec<_> = places.iter().filter_map(at).map(Arc::clone).collect();
+    let is_told = around.is_none() || !found.is_empty() || places.is_empty();
+    if node.units.is_some() {
+        found.retain(|uuid| node.devices.iter().any(|device| device.uuid == *uuid));
+    }
+    is_told.then_some(found)
+}
+
+/// Returns the devices of a node as a scheduler counts them: one that is cut into slices stands by
+/// these.
+pub fn units(node: &Node) -> Arc<[Arc<str>]> {
+    let has_slices = |device: &Device| {
+        node.devices.iter().any(|other| other.parent.as_deref() == Some(&*device.uuid))
+    };
+    let units = node.devices.iter().filter(|device| !has_slices(device));
+    units.map(|device| Arc::clone(&device.uuid)).collect()
 }
 
 #[cfg(test)]

@@ -38,6 +38,8 @@ pub struct Node {
     pub host: Host,
     /// Its devices in the driver's order, slices after their device.
     pub devices: Vec<Device>,
+    /// Where some of its devices were left out: all that a scheduler counts, in the driver's order.
+    pub units: Option<Arc<[Arc<str>]>>,
     /// The source of each of `devices`, position by position.
     pub device_sources: Arc<[Source]>,
     /// Who uses which device.
@@ -150,6 +152,7 @@ impl Node {
             sources: Vec::new(),
             host: Host::default(),
             devices: Vec::new(),
+            units: None,
             device_sources: Arc::default(),
             uses: Arc::default(),
             processes: Arc::default(),

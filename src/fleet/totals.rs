@@ -1,14 +1,10 @@
 //! Sums and means over nodes that are fresh, and over no others.
 
-use std::sync::Arc;
-
 use crate::fleet::Fleet;
+use crate::fleet::idle::{Given, is_idle, is_idle_held, is_in_hand};
 use crate::fleet::node::Node;
 use crate::model::{Bytes, Device, Percent, Watts};
 use crate::time::Timestamp;
-
-/// A device below this share does nothing worth the name.
-const ACTIVE_PERCENT: f32 = 5.0;
 
 /// Totals over a group of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -25,7 +21,7 @@ pub struct Totals {
     pub devices: usize,
     /// Devices at 5 % or more.
     pub busy: usize,
-    /// Devices that hold a process and do nothing.
+    /// Devices that somebody holds and that do nothing.
     pub held: usize,
     /// Devices that nobody uses, as far as that is known.
     pub free: usize,
@@ -48,18 +44,23 @@ pub struct Totals {
 impl Totals {
     /// Sums up each machine of a fleet once.
     pub fn of(fleet: &Fleet, now: Timestamp) -> Self {
-        Self::over(fleet.machines().map(|node| &**node), now)
+        Self::over(fleet.machines().map(|node| &**node), now, &Given::of(fleet))
     }
 
     /// Sums up some nodes.
-    pub fn over<'a>(nodes: impl IntoIterator<Item = &'a Node>, now: Timestamp) -> Self {
-        Self::over_parts(nodes.into_iter().map(|node| (node, None)), now)
+    pub fn over<'a>(
+        nodes: impl IntoIterator<Item = &'a Node>,
+        now: Timestamp,
+        given: &Given,
+    ) -> Self {
+        Self::over_parts(nodes.into_iter().map(|node| (node, None)), now, given)
     }
 
     /// Sums up parts of nodes: the devices at these positions, or all.
     pub fn over_parts<'a>(
         parts: impl IntoIterator<Item = (&'a Node, Option<&'a [usize]>)>,
         now: Timestamp,
+        given: &Given,
     ) -> Self {
         let mut totals = Self::default();
         let mut sums = Sums::default();
@@ -69,7 +70,7 @@ impl Totals {
                 totals.down += 1;
             } else if node.freshness(now).is_fresh() {
                 totals.fresh += 1;
-                totals.add(node, part, &mut sums);
+                totals.add(node, part, given, &mut sums);
             } else if node.taken_at().is_some() {
                 totals.stale += 1;
             }
@@ -87,12 +88,21 @@ impl Totals {
     pub fn of_part(node: &Node, part: Option<&[usize]>) -> Self {
         let mut totals = Self { nodes: 1, ..Self::default() };
         let mut sums = Sums::default();
-        totals.add(node, part, &mut sums);
+        totals.add(node, part, &Given::default(), &mut sums);
         sums.close(&mut totals);
         totals
     }
 
-    fn add(&mut self, node: &Node, part: Option<&[usize]>, sums: &mut Sums) {
+    /// Sums up the devices of one node as it was last known, some of them given to jobs.
+    pub fn of_given(node: &Node, given: &Given) -> Self {
+        let mut totals = Self { nodes: 1, ..Self::default() };
+        let mut sums = Sums::default();
+        totals.add(node, None, given, &mut sums);
+        sums.close(&mut totals);
+        totals
+    }
+
+    fn add(&mut self, node: &Node, part: Option<&[usize]>, given: &Given, sums: &mut Sums) {
         let is_meant = |place: &usize| part.is_none_or(|part| part.contains(place));
         let all = node.devices.iter().enumerate().filter(|(place, _)| is_meant(place));
         for (place, device) in all.filter(|(_, device)| device.parent.is_none()) {
@@ -102,27 +112,19 @@ impl Totals {
                 continue;
             }
             sums.add(device);
-            let is_busy =
-                device.utilization.get().is_some_and(|share| share.get() >= ACTIVE_PERCENT);
-            if is_busy {
+            let is_given = given.has(node, device);
+            if device.utilization.get().is_some() && !is_idle(device) {
                 self.busy += 1;
-            } else if is_held(node, device) {
+            } else if is_idle_held(node, device, is_given) {
                 self.held += 1;
-            } else if node.why_users_unknown(place).is_none() {
+            } else if !is_given
+                && !is_in_hand(node, device)
+                && node.why_users_unknown(place).is_none()
+            {
                 self.free += 1;
             }
         }
     }
-}
-
-/// Whether a process holds a device or one of its slices, seen or not.
-fn is_held(node: &Node, device: &Device) -> bool {
-    let is_slice = |uuid: &Arc<str>| {
-        let slice = node.devices.iter().find(|slice| slice.uuid == *uuid);
-        slice.is_some_and(|slice| slice.parent.as_ref() == Some(&device.uuid))
-    };
-    let is_used = node.uses.iter().any(|used| used.device == device.uuid || is_slice(&used.device));
-    is_used || device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true))
 }
 
 #[derive(Default)]
@@ -172,6 +174,7 @@ impl Sums {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
@@ -190,7 +193,7 @@ mod tests {
             let totals = Totals::of_devices(&node);
             (totals.devices, totals.held, totals.free)
         };
-        assert_eq!(counts(chip(Reading::Known(true))), (1, 1, 0));
+        assert_eq!(counts(chip(Reading::Known(true))), (1, 0, 0));
         assert_eq!(counts(chip(Reading::Known(false))), (1, 0, 1));
         assert_eq!(counts(chip(Reading::Unknown(Reason::NoPermission))), (1, 0, 0));
         assert_eq!(counts(Device::default()), (1, 0, 1));

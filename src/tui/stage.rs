@@ -16,7 +16,7 @@ use crate::tui::look::Look;
 use crate::tui::paint::paint;
 use crate::tui::{Dress, Ending, Request};
 use crate::view::{
-    self, Chosen, Click, Command, Deed, Dialog, Errand, Filter, Found, Key, Line, Named,
+    self, Chosen, Click, Command, Deed, Dialog, Errand, Filter, Found, Habit, Key, Line, Named,
     Navigation, Outcome, Picture, Reaction, Reply, Scene, Search, Setting, Setup, Step, Taste,
     View,
 };
@@ -72,8 +72,8 @@ pub struct Stage {
     dialog: Option<Dialog>,
     /// The setup pages, with what is set now.
     setup: Setup,
-    /// How views were last told to sort.
-    orders: Vec<(View, &'static str)>,
+    /// What settings last said of what keys change too.
+    habits: Vec<Habit>,
     is_focusing: bool,
     /// Since when nobody looks at the terminal, where it tells.
     unattended: Option<Timestamp>,
@@ -102,7 +102,7 @@ impl Stage {
             search: None,
             dialog: None,
             setup: Setup::default(),
-            orders: Vec::new(),
+            habits: Vec::new(),
             is_focusing: false,
             unattended: None,
             message: None,
@@ -120,11 +120,15 @@ impl Stage {
 
     /// Looks and behaves as somebody wants it from now on.
     pub fn wear(&mut self, dress: Dress) {
-        let Dress { look, taste, interval, orders, setup } = dress;
+        let Dress { look, taste, interval, habits, setup } = dress;
+        let selects_others = self.taste.only != taste.only;
         (self.look, self.taste, self.interval) = (look, taste, interval);
-        let before = std::mem::replace(&mut self.orders, orders.clone());
-        for order in orders.into_iter().filter(|order| !before.contains(order)) {
-            self.sort(order);
+        if selects_others {
+            self.take_again(self.live.now);
+        }
+        let before = std::mem::replace(&mut self.habits, habits.clone());
+        for habit in habits.into_iter().filter(|habit| !before.contains(habit)) {
+            view::adopt(&mut self.navigation, habit);
         }
         if let Some(Dialog::Setup(open)) = &mut self.dialog {
             open.renew(&setup);
@@ -132,16 +136,20 @@ impl Stage {
         self.setup = setup;
     }
 
-    /// Sorts a view by a column, the usual way round.
-    fn sort(&mut self, (view, column): (View, &'static str)) {
-        let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        let scene = Scene { picture, taste: &self.taste, zone: &self.zone };
-        let before = std::mem::replace(&mut self.navigation.view, view);
-        // The same column again would turn it around, so it is another one first.
-        for column in ["", column] {
-            view::act(scene, &mut self.navigation, &Deed::Do(Command::SortBy(column)));
+    /// Asks for what was set to be written down, with what keys have changed since.
+    fn save(&mut self) -> Effect {
+        let now = view::habits(&self.navigation, &self.taste);
+        let is_new = |(name, value): &Habit| {
+            self.habits.iter().any(|(known, told)| known == name && told != value)
+        };
+        let changed: Vec<_> = now.into_iter().filter(is_new).collect();
+        // They are here already, and need not come back.
+        for (name, value) in &changed {
+            if let Some(habit) = self.habits.iter_mut().find(|(known, _)| known == name) {
+                habit.1 = value;
+            }
         }
-        self.navigation.view = before;
+        Effect::Ask(Request::Save(changed))
     }
 
     /// Takes a new fleet, or the same one a second later.
@@ -150,7 +158,7 @@ impl Stage {
             // A list of one says less than the one.
             self.navigation.view = View::Node;
         }
-        let picture = Picture::filtered(fleet, now, self.filter.clone());
+        let picture = self.live.after(fleet, now, self.filter.clone(), &self.taste.only);
         self.navigation.events.note(&self.live, &picture);
         let before = std::mem::replace(&mut self.live, picture);
         if self.frozen.is_none() {
@@ -280,13 +288,17 @@ impl Stage {
         }
     }
 
+    /// Takes the pictures anew, as they are to be shown now.
+    fn take_again(&mut self, now: Timestamp) {
+        let again =
+            |picture: &Picture, now| picture.again(now, self.filter.clone(), &self.taste.only);
+        self.live = again(&self.live, self.live.now.max(now));
+        self.frozen = self.frozen.as_ref().map(|picture| again(picture, picture.now));
+    }
+
     fn set_filter(&mut self, filter: Filter, now: Timestamp) {
         self.filter = filter;
-        let filtered = |picture: &Picture, now| {
-            Picture::filtered(picture.fleet.clone(), now, self.filter.clone())
-        };
-        self.live = filtered(&self.live, self.live.now.max(now));
-        self.frozen = self.frozen.as_ref().map(|picture| filtered(picture, picture.now));
+        self.take_again(now);
     }
 
     /// Takes a key of a question.
@@ -296,11 +308,12 @@ impl Stage {
             && !setup.is_typing()
         {
             // The pages go by the keys that open and save them, whatever those are.
-            match self.keys.actions(key, self.navigation.view).next() {
+            let action = self.keys.actions(key, self.navigation.view).next().cloned();
+            match action {
                 Some(Action::Setup) => return Effect::Nothing,
                 Some(Action::Save) => {
                     self.dialog = Some(dialog);
-                    return Effect::Ask(Request::Save);
+                    return self.save();
                 }
                 _ => {}
             }
@@ -342,7 +355,7 @@ impl Stage {
             },
             Action::Focus => self.is_focusing = !self.is_focusing,
             Action::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
-            Action::Save => return Some(Effect::Ask(Request::Save)),
+            Action::Save => return Some(self.save()),
             Action::Filter => self.search = Some(Search::new(&self.filter)),
             Action::Show(view) => self.go(*view),
             Action::NextView => self.turn_view(true),

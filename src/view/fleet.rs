@@ -10,6 +10,7 @@ use crate::view::fleet::cell::{Cells, Quantity};
 use crate::view::fleet::claim::Roll;
 pub(crate) use crate::view::fleet::column::COLUMNS;
 use crate::view::fleet::grouping::Grouping;
+pub(crate) use crate::view::fleet::layout::HEADINGS;
 use crate::view::fleet::legend::Tally;
 use crate::view::fleet::letters::Letters;
 use crate::view::fleet::map::{Grid, Spot};
@@ -178,6 +179,40 @@ impl Place {
         }
     }
 
+    /// Returns its form, what the map shows and by what nodes stand together, as settings have it.
+    pub(crate) const fn habits(&self) -> (&'static str, &'static str, &'static str) {
+        let form = match self.form {
+            Form::Table => "table",
+            Form::Map => "map",
+        };
+        (form, self.quantity.label(), self.grouping.name())
+    }
+
+    /// Takes over one of these.
+    pub(crate) fn adopt(&mut self, name: &str, value: &str) {
+        match (name, value) {
+            ("fleet-form", "table") => self.form = Form::Table,
+            ("fleet-form", "map") => self.form = Form::Map,
+            ("fleet-map", label) => {
+                let known = Quantity::ALL.into_iter().find(|one| one.label() == label);
+                self.quantity = known.unwrap_or(self.quantity);
+            }
+            ("fleet-group", name) => {
+                if let Some(grouping) = Grouping::named(name) {
+                    self.group_by(grouping);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn group_by(&mut self, grouping: Grouping) {
+        self.grouping = grouping;
+        self.folded.clear();
+        self.group = None;
+        self.is_on_head = false;
+    }
+
     fn act(
         &mut self,
         picture: &Picture,
@@ -210,10 +245,7 @@ impl Place {
                 self.quantity = self.quantity.turned(own == Own::Quantity);
             }
             Own::Group | Own::GroupBefore => {
-                self.grouping = self.grouping.turned(picture, own == Own::Group);
-                self.folded.clear();
-                self.group = None;
-                self.is_on_head = false;
+                self.group_by(self.grouping.turned(picture, own == Own::Group));
                 if self.form == Form::Table {
                     return Outcome::Say(format!("grouped by {}", self.grouping.label()));
                 }

@@ -34,7 +34,8 @@ pub(crate) fn lines(
 
 /// Returns the lines on top of what is printed; sums only where there is something to sum up.
 pub(crate) fn printed(scene: Scene<'_>, words: &str, width: u16) -> Vec<Line> {
-    let mut lines = vec![title(scene, words, None, width)];
+    let only = scene.picture.only.told().map(|only| format!("{words}  {only}"));
+    let mut lines = vec![title(scene, only.as_deref().unwrap_or(words), None, width)];
     if scene.picture.count() > 1 {
         lines.push(sums(scene, width));
     }
@@ -206,6 +207,9 @@ fn state(picture: &Picture, setting: &Setting<'_>) -> Line {
     let mut line = Line::new();
     if let Some(problem) = picture.fleet.jobs.as_ref().and_then(|list| list_problem(list)) {
         line = line.text(problem, Tone::Bad).gap(2);
+    }
+    if let Some(words) = picture.only.told() {
+        line = line.text(words, Tone::Accent).gap(2);
     }
     if !picture.filter.is_empty() && setting.search.is_none() {
         let shown = format!("{} of {}", picture.count(), picture.fleet.nodes.len());

@@ -18,14 +18,25 @@ mod processes;
 mod tracks;
 
 pub use chart::Metric;
+pub(crate) use devices::HEADINGS;
 
 /// Where one is in a node.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     /// How much is said of each thing, where that was chosen here.
-    density: Option<Density>,
+    pub(crate) density: Option<Density>,
     charts: Charts,
     tracks: Tracks,
+}
+
+impl Place {
+    pub(crate) const fn has_chart(&self) -> bool {
+        self.charts.is_shown
+    }
+
+    pub(crate) const fn show_chart(&mut self, is_shown: bool) {
+        self.charts.is_shown = is_shown;
+    }
 }
 
 /// What only the node view understands.

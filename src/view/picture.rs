@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use crate::fleet::{Fleet, Node, Totals};
+use crate::fleet::{Fleet, Given, Node, Totals};
 use crate::model::{DeviceFault, FaultKind, NodeName, SourceFaultKind};
 use crate::nodeset;
 use crate::time::Timestamp;
@@ -16,6 +16,7 @@ use crate::view::filter::Filter;
 use crate::view::job::Roll;
 use crate::view::line::{Tone, width_of};
 use crate::view::number::gib;
+use crate::view::taste::Only;
 use crate::view::users::Crew;
 
 /// A fleet at one moment.
@@ -27,12 +28,18 @@ pub struct Picture {
     pub now: Timestamp,
     /// Sums over its fresh nodes.
     pub totals: Totals,
+    /// What a scheduler gave to jobs.
+    pub given: Given,
     /// What is wrong, alike things together, the widest spread first.
     pub troubles: Vec<Trouble>,
     /// What the columns must hold.
     pub shape: Shape,
     /// What is asked to be seen.
     pub filter: Filter,
+    /// Which devices and processes are shown at all; `fleet` has no others of the devices.
+    pub only: Arc<Only>,
+    /// The fleet with all of its devices.
+    whole: Fleet,
     /// The nodes that are shown, by their places in the fleet, in the order of the list.
     pub shown: Vec<usize>,
     /// What only some views need.
@@ -94,20 +101,65 @@ impl Picture {
 
     /// Takes a picture of what a filter leaves of a fleet; what is wrong is told of all of it.
     pub fn filtered(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
+        Self::default().after(fleet, now, filter, &Only::default())
+    }
+
+    /// Takes a picture of the same, without the devices that are not to be shown.
+    pub fn selected(fleet: Fleet, now: Timestamp, only: &Only) -> Self {
+        Self::default().after(fleet, now, Filter::default(), only)
+    }
+
+    /// Takes the same picture anew, by another filter or with other devices.
+    #[must_use]
+    pub fn again(&self, now: Timestamp, filter: Filter, only: &Only) -> Self {
+        self.after(self.whole.clone(), now, filter, only)
+    }
+
+    /// Takes the picture after this one; what stayed as it was is not worked out again.
+    #[must_use]
+    pub fn after(&self, whole: Fleet, now: Timestamp, filter: Filter, only: &Only) -> Self {
+        let is_same = *self.only == *only;
+        let only = if is_same { Arc::clone(&self.only) } else { Arc::new(only.clone()) };
+        let fleet = self.select(&whole, &only, is_same);
+        let picture = Self::of(fleet, now, filter);
+        Self { only, whole, ..picture }
+    }
+
+    /// Leaves out the devices that are not to be shown.
+    fn select(&self, whole: &Fleet, only: &Only, is_same: bool) -> Fleet {
+        if !only.selects_devices() {
+            return whole.clone();
+        }
+        if is_same && Arc::ptr_eq(&self.whole.nodes, &whole.nodes) {
+            return Fleet { nodes: Arc::clone(&self.fleet.nodes), ..whole.clone() };
+        }
+        let nodes = whole.nodes.iter().enumerate().map(|(place, node)| {
+            let before = self.whole.nodes.get(place).zip(self.fleet.nodes.get(place));
+            match before.filter(|(own, _)| is_same && Arc::ptr_eq(own, node)) {
+                Some((_, selected)) => Arc::clone(selected),
+                None => only.selected(node),
+            }
+        });
+        Fleet { nodes: nodes.collect(), ..whole.clone() }
+    }
+
+    fn of(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
         let filter = filter.among(fleet.jobs.as_ref());
+        let given = Given::of(&fleet);
         let every = 0..fleet.nodes.len();
         let (shown, totals) = if filter.is_empty() {
-            (every.collect(), Totals::of(&fleet, now))
+            (every.collect(), Totals::over(fleet.machines().map(|node| &**node), now, &given))
         } else {
             let takes = |node: &Node| filter.takes_node(node, now);
             let is_shown = |place: &usize| fleet.nodes.get(*place).is_some_and(|node| takes(node));
             let machines = fleet.machines().map(|node| &**node).filter(|node| takes(node));
-            (every.filter(is_shown).collect(), Totals::over(machines, now))
+            (every.filter(is_shown).collect(), Totals::over(machines, now, &given))
         };
         let troubles = troubles(&fleet, now);
         let shape = Shape::of(&fleet);
         let asides = Asides::default();
-        Self { fleet, now, totals, troubles, shape, filter, shown, asides }
+        let (only, whole) = (Arc::default(), Fleet::default());
+        Self { fleet, now, totals, given, troubles, shape, filter, only, whole, shown, asides }
     }
 
     /// Returns its jobs.
@@ -260,6 +312,27 @@ mod tests {
 
     use super::*;
     use crate::model::{Fault, Link};
+
+    #[test]
+    fn what_is_not_selected_is_not_counted_and_what_stayed_is_not_narrowed_again() {
+        let device = |index: u32| crate::model::Device {
+            uuid: format!("GPU-{index}").into(),
+            index: crate::model::Reading::Known(index),
+            ..crate::model::Device::default()
+        };
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        node.devices = vec![device(0), device(1), device(2)];
+        node.device_sources = vec![crate::model::Source::new("nvml"); 3].into();
+        let fleet = Fleet::new(vec![Arc::new(node)].into());
+        let only = Only { devices: Some([0, 2].into()), ..Only::default() };
+        let now = Timestamp::default();
+        let picture = Picture::selected(fleet.clone(), now, &only);
+        assert_eq!((picture.shape.devices, picture.fleet.nodes[0].devices.len()), (2, 2));
+        let next = picture.after(fleet.clone(), now, Filter::default(), &only);
+        assert!(Arc::ptr_eq(&picture.fleet.nodes, &next.fleet.nodes));
+        let all = next.again(now, Filter::default(), &Only::default());
+        assert!(Arc::ptr_eq(&all.fleet.nodes, &fleet.nodes));
+    }
 
     fn down(name: &str, kind: FaultKind, detail: &str) -> Arc<Node> {
         let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);

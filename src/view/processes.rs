@@ -11,6 +11,7 @@ use crate::view::navigation::{Chosen, Navigation, Spot, Step, View, Window};
 use crate::view::order::Order;
 use crate::view::outcome::{Command, Errand, Outcome, Reply};
 use crate::view::taste::Density;
+pub(crate) use columns::HEADINGS;
 use environment::Sheet;
 use metrics::Panel;
 pub(crate) use rows::COLUMNS;
@@ -53,7 +54,7 @@ pub struct Place {
     scope: Scope,
     pub(crate) order: Order,
     /// How much of each is shown, where that was chosen here.
-    density: Option<Density>,
+    pub(crate) density: Option<Density>,
     /// Columns by which commands are moved to the left.
     shift: usize,
     window: Window,

@@ -2,10 +2,14 @@
 //!
 //! Knows names and texts only; what they mean, and whether they may be, others say.
 
+use crate::view::heading::Heading;
 use crate::view::input::{Key, Named};
 use crate::view::line::{Line, Tone, width_of};
 use crate::view::navigation::{Step, Window};
 use crate::view::prompt::Prompt;
+use checklist::{Checklist, Ticked};
+
+mod checklist;
 
 /// Longest text that can be typed, in bytes.
 const LONGEST: usize = 400;
@@ -23,6 +27,8 @@ pub struct Entry {
     pub steps: Vec<&'static str>,
     /// Anything else may be typed.
     pub is_typed: bool,
+    /// It is a choice among these columns.
+    pub headings: &'static [Heading],
     /// What it does, or what its value means.
     pub help: String,
     /// Where the value comes from.
@@ -48,6 +54,8 @@ pub struct Setup {
     row: usize,
     /// A value that is being typed.
     typing: Option<Prompt>,
+    /// Columns that are being ticked.
+    ticking: Option<Checklist>,
 }
 
 /// What a key did.
@@ -91,7 +99,25 @@ impl Setup {
         if self.typing.is_some() {
             return self.type_value(key);
         }
+        if let Some(list) = &mut self.ticking {
+            return match list.press(key) {
+                Ticked::Nothing => Turned::Nothing,
+                Ticked::Done => {
+                    self.ticking = None;
+                    Turned::Nothing
+                }
+                Ticked::Now(value) => self.set(value),
+            };
+        }
         match key {
+            Key::Named(Named::Right | Named::Enter) | Key::Letter('l' | ' ')
+                if self.entry().is_some_and(|entry| !entry.headings.is_empty()) =>
+            {
+                let list = |entry: &Entry| Checklist::new(entry.headings, &entry.value);
+                self.ticking = self.entry().map(list);
+            }
+            Key::Named(Named::Left) | Key::Letter('h')
+                if self.entry().is_some_and(|entry| !entry.headings.is_empty()) => {}
             Key::Named(Named::Escape) | Key::Letter('q') | Key::Control('c') => {
                 return Turned::Closed;
             }
@@ -183,6 +209,11 @@ impl Setup {
     pub(crate) fn lines(&self, width: u16, most: usize) -> Vec<Line> {
         let most = most.min(MOST_ROWS);
         let mut lines = vec![self.tabs(width)];
+        if let (Some(list), Some(entry)) = (&self.ticking, self.entry()) {
+            lines.extend(list.lines(entry.name, width, most.saturating_sub(1)));
+            lines.truncate(most);
+            return lines;
+        }
         let entries = self.entries();
         let help = self.entry().map(|entry| help(&entry.help, width)).unwrap_or_default();
         let mut window = Window::default();
@@ -221,6 +252,18 @@ impl Setup {
         if self.typing.is_some() {
             return &[("Enter", "set"), ("Esc", "leave as it is")];
         }
+        if self.ticking.is_some() {
+            return &[
+                ("↑ ↓", "row"),
+                ("Space", "on, off"),
+                ("← →", "move"),
+                ("a", "auto, all"),
+                ("Enter", "done"),
+            ];
+        }
+        if self.entry().is_some_and(|entry| !entry.headings.is_empty()) {
+            return &[("↑ ↓", "row"), ("Enter", "choose"), ("Tab", "page"), ("Esc", "close")];
+        }
         &[
             ("↑ ↓", "row"),
             ("← →", "change"),
@@ -249,6 +292,7 @@ fn help(text: &str, width: u16) -> Vec<Line> {
 
 fn row(entry: &Entry, name: u16, width: u16) -> Line {
     let written = match entry.value.as_str() {
+        "" if !entry.headings.is_empty() => "auto",
         "" => "–",
         "true" => "yes",
         "false" => "no",
@@ -271,6 +315,7 @@ mod tests {
             value: value.to_owned(),
             steps: steps.to_vec(),
             is_typed,
+            headings: &[],
             help: format!("what {name} does"),
             origin: "default".to_owned(),
             is_changed: false,

@@ -1,5 +1,6 @@
 //! How somebody wants things shown, beyond colours: limits, units, how much at once.
 
+use crate::view::heading::Chosen;
 use crate::view::line::Tone;
 
 pub use only::{NameColumns, Only, ProcessKinds, Visible};
@@ -23,6 +24,8 @@ pub struct Taste {
     pub is_chart_reversed: bool,
     /// Which devices and processes are shown, and what names a device.
     pub only: Only,
+    /// The columns of tables, where somebody chose them.
+    pub columns: Chosen,
     /// How much a node's panel says of each device and of the machine.
     pub density: Density,
     /// Nothing may be changed on any node.
@@ -74,6 +77,7 @@ impl Default for Taste {
             unit: MemoryUnit::default(),
             is_chart_reversed: false,
             only: Only::default(),
+            columns: Chosen::default(),
             density: Density::Auto,
             is_readonly: false,
         }

@@ -19,6 +19,7 @@ pub(crate) use crew::Crew;
 
 use crew::Who;
 use rows::{Row, Rows};
+pub(crate) use table::HEADINGS;
 
 /// The columns by which users are sorted.
 pub(crate) const COLUMNS: [Sortable; 9] = [
@@ -194,7 +195,7 @@ pub(crate) fn lines(
     let has_title = height > 1;
     let room = height.saturating_sub(lines.len() + usize::from(has_title));
     place.window.settle(room, rows.list.len(), Some(at));
-    let columns = table::Columns::fit(&rows, width);
+    let columns = table::Columns::fit(&rows, &scene.taste.columns.users, width);
     if has_title {
         let titles = columns.titles(place.order);
         lines.push(place.window.beside(titles, rows.list.len(), width));

@@ -18,7 +18,7 @@ fn dressed(fleet: Fleet, look: Look) -> Stage {
         look,
         taste: Taste::default(),
         interval: std::time::Duration::from_secs(2),
-        orders: Vec::new(),
+        habits: Vec::new(),
         setup: config::setup(&settings),
     });
     stage
@@ -35,7 +35,7 @@ fn check_keys(name: &str, fleet: &Fleet, keys: &[KeyCode], look: Look, sizes: &[
 #[test]
 fn every_page_of_the_setup() {
     let fleet = fleets::every_state();
-    for page in ['1', '2', '3', '4', '5'] {
+    for page in ['1', '2', '3', '4', '5', '6', '7'] {
         let keys = [KeyCode::F(2), KeyCode::Char(page), KeyCode::Down];
         check_keys(&format!("setup-page-{page}"), &fleet, &keys, DARK, &[(80, 24)]);
     }
@@ -71,7 +71,7 @@ fn the_setup_asks_for_changes_and_for_saving() {
     let mut stage = dressed(fleets::every_state(), DARK);
     let mut ask = |code| stage.press(key(code), NOW);
     let change = |name, text: &str| Effect::Ask(Request::Change(name, text.to_owned()));
-    assert_eq!(ask(KeyCode::F(12)), Effect::Ask(Request::Save));
+    assert_eq!(ask(KeyCode::F(12)), Effect::Ask(Request::Save(Vec::new())));
     assert_eq!(ask(KeyCode::F(2)), Effect::Nothing);
     assert_eq!(ask(KeyCode::Right), change("interval", "5"));
     assert_eq!(ask(KeyCode::Enter), Effect::Nothing);
@@ -80,7 +80,7 @@ fn the_setup_asks_for_changes_and_for_saving() {
     assert_eq!(ask(KeyCode::Backspace), Effect::Nothing);
     assert_eq!(ask(KeyCode::Char('9')), Effect::Nothing);
     assert_eq!(ask(KeyCode::Enter), change("interval", "9"));
-    assert_eq!(ask(KeyCode::F(12)), Effect::Ask(Request::Save));
+    assert_eq!(ask(KeyCode::F(12)), Effect::Ask(Request::Save(Vec::new())));
     assert_eq!(ask(KeyCode::F(2)), Effect::Nothing);
     let screen = text(&draw(&mut stage, 80, 24)).join("\n");
     assert!(!screen.contains("Setup"), "{screen}");
@@ -96,7 +96,7 @@ fn what_is_worn_stays_worn_and_the_page_stays_open() {
         look: ASCII,
         taste: Taste { is_fahrenheit: true, ..Taste::default() },
         interval: std::time::Duration::from_secs(7),
-        orders: Vec::new(),
+        habits: Vec::new(),
         setup: config::setup(&settings),
     });
     let screen = text(&draw(&mut stage, 120, 40)).join("\n");

@@ -123,6 +123,7 @@ const SIGNS: &[(&str, Tone, &str)] = &[
     ("!", Tone::Warn, "look here: stale, throttled, a source in trouble"),
     ("–", Tone::Faint, "not known; on the row under the cursor the last line says why"),
     ("grey", Tone::Faint, "old numbers; AGE says how old"),
+    ("▒ idle-held", Tone::Plain, "held by a job, or 256 MiB by processes, and below 5% now"),
     ("!THERM", Tone::Warn, "slowed down by heat"),
     ("!PWR", Tone::Warn, "slowed down by the power supply"),
     ("!SLOW", Tone::Warn, "slowed down by the hardware, which does not say why"),

@@ -6,14 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::Node;
+use crate::fleet::{ACTIVE_PERCENT, Node, is_idle_held};
 use crate::model::{Celsius, Device, Percent};
 use crate::time::Timestamp;
 use crate::view::Scene;
 use crate::view::condition::{Standing, flags};
 use crate::view::fleet::claim::{Claims, Roll};
-use crate::view::fleet::column::ACTIVE_PERCENT;
-use crate::view::fleet::idle;
 use crate::view::fleet::letters::Letters;
 use crate::view::line::{Mark, Tone};
 use crate::view::number::share;
@@ -265,10 +263,11 @@ impl Judged<'_> {
             Quantity::Job => self.job(),
             Quantity::Utilization if share(self.device.utilization) < Some(ACTIVE_PERCENT) => {
                 let Some(part) = part else { return UNSAID };
-                let reach = idle::WAITING + idle::WAITING;
-                match idle::held(self.node, self.claims, self.position, picture.now, reach) {
-                    Some(_) => HELD,
-                    None => (Mark::Idle, quantity.tone(self.scene, part)),
+                let is_given = picture.given.has(self.node, self.device);
+                if is_idle_held(self.node, self.device, is_given) {
+                    HELD
+                } else {
+                    (Mark::Idle, quantity.tone(self.scene, part))
                 }
             }
             Quantity::Utilization | Quantity::Memory | Quantity::Power | Quantity::Temperature => {

@@ -4,12 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{Node, at_places, places_around};
-use crate::model::{Allocation, Allotment, Bytes, Job, JobId, JobList, NodeName, ProcessStatics};
+use crate::fleet::{Node, at_places, is_in_hand, places_around};
+use crate::model::{Allocation, Allotment, Job, JobId, JobList, NodeName, ProcessStatics};
 use crate::view::picture::Picture;
-
-/// Memory from which a process holds a device, in bytes; below are contexts and leftovers.
-const HELD_BYTES: u64 = 256 << 20;
 
 /// Where the jobs of a list stand; worked out once a list.
 #[derive(Clone, Debug, Default)]
@@ -98,7 +95,6 @@ impl Roll {
     pub(super) fn claims(&self, node: &Node) -> Claims {
         let mut claims =
             Claims { devices: vec![Claim::default(); node.devices.len()], ..Claims::default() };
-        let mut held = vec![Held::default(); node.devices.len()];
         for used in node.uses.iter() {
             let statics = statics(node, used.pid);
             let job = statics.and_then(|statics| statics.job.as_ref()).map(|id| {
@@ -108,9 +104,9 @@ impl Roll {
             let user = statics.and_then(|statics| statics.user.known());
             claims.whole.add(job, user);
             let Some(at) = whole_device(node, &used.device) else { continue };
-            if let (Some(claim), Some(held)) = (claims.devices.get_mut(at), held.get_mut(at)) {
+            if let Some(claim) = claims.devices.get_mut(at) {
                 claim.add(job, user);
-                held.add(used.memory.get());
+                claim.is_used = true;
             }
         }
         let around = self.given(node).find_map(|(job, given)| places_around(node, job, given));
@@ -125,11 +121,10 @@ impl Roll {
                 }
             }
         }
-        let devices = node.devices.iter().zip(held).zip(&mut claims.devices);
-        for (place, ((device, held), claim)) in devices.enumerate() {
+        for (place, (device, claim)) in node.devices.iter().zip(&mut claims.devices).enumerate() {
             let is_open = device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true));
-            claim.is_held |= held.is_worth() || is_open;
-            claim.is_used = held.is_some || is_open;
+            claim.is_held |= device.parent.is_none() && is_in_hand(node, device);
+            claim.is_used |= is_open;
             claim.is_unsaid = claim.users.is_empty()
                 && (claim.is_used || node.why_users_unknown(place).is_some());
         }
@@ -145,26 +140,6 @@ impl Claim {
         if let Some(user) = user.filter(|user| !self.users.contains(user)) {
             self.users.push(Arc::clone(user));
         }
-    }
-}
-
-/// What processes hold of a device.
-#[derive(Clone, Copy, Default)]
-struct Held {
-    is_some: bool,
-    is_unknown: bool,
-    bytes: u64,
-}
-
-impl Held {
-    fn add(&mut self, memory: Option<Bytes>) {
-        self.is_some = true;
-        self.is_unknown |= memory.is_none();
-        self.bytes = self.bytes.saturating_add(memory.map_or(0, |bytes| bytes.0));
-    }
-
-    fn is_worth(self) -> bool {
-        self.is_some && (self.is_unknown || self.bytes >= HELD_BYTES)
     }
 }
 
@@ -195,7 +170,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Fleet, Process};
-    use crate::model::{Device, DeviceUse, ProcessKey, Reading};
+    use crate::model::{Bytes, Device, DeviceUse, ProcessKey, Reading};
     use crate::time::Timestamp;
 
     /// Two devices, the second cut into one slice; a process of bob's on the slice.

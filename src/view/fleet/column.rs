@@ -13,9 +13,6 @@ use crate::view::line::Tone;
 use crate::view::order::{Order, Sortable};
 use crate::view::picture::Picture;
 
-/// A device below this share does nothing worth the name.
-pub(super) const ACTIVE_PERCENT: f32 = 5.0;
-
 /// The columns; `node` is the order in which nodes are watched.
 pub(crate) const COLUMNS: [Sortable; 11] = [
     Sortable { name: "node", letter: 'n', label: "node" },
@@ -61,9 +58,8 @@ pub(super) fn sort(groups: &mut [Group], picture: &Picture, roll: &Roll, order: 
         group.members = valued.into_iter().map(|(_, member)| member).collect();
     }
     if matches!(order.column, "busy" | "util" | "mem" | "power") && groups.len() > 1 {
-        let total = |group: &mut Group| {
-            of_totals(&group.totals(&picture.fleet, picture.now), order.column).map(Worth::Number)
-        };
+        let total =
+            |group: &mut Group| of_totals(&group.totals(picture), order.column).map(Worth::Number);
         let mut places: Vec<(Option<Worth>, usize)> =
             groups.iter_mut().enumerate().map(|(place, group)| (total(group), place)).collect();
         places.sort_by(|(one, _), (other, _)| compare(one.as_ref(), other.as_ref(), order));

@@ -7,7 +7,7 @@ use crate::view::condition::{Standing, flags, label, notes};
 use crate::view::fleet::Place;
 use crate::view::fleet::column::degrees;
 use crate::view::fleet::grouping::model;
-use crate::view::fleet::idle::{self, IN_VAIN};
+use crate::view::fleet::idle::{self, REACH};
 use crate::view::fleet::legend::unit_of_heat;
 use crate::view::fleet::plan::Member;
 use crate::view::fleet::remark::span;
@@ -61,7 +61,7 @@ pub(super) fn lines(
     if !jobs.is_empty() {
         parts.push((format!("job {}", words(jobs)), Tone::Plain));
     }
-    if let Some(idle) = idle::held(node, &claims, position, picture.now, IN_VAIN) {
+    if let Some(idle) = idle::held(node, &claims, position, picture.now, REACH) {
         parts.push((format!("held, idle {}", span(idle)), Tone::Warn));
     }
     if device.fault.is_some() {

@@ -46,6 +46,23 @@ impl Grouping {
     const ALL: [Self; 6] =
         [Self::None, Self::Range, Self::Partition, Self::Job, Self::User, Self::Model];
 
+    /// Returns its name in settings.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Range => "name",
+            Self::Partition => "partition",
+            Self::Job => "job",
+            Self::User => "user",
+            Self::Model => "model",
+        }
+    }
+
+    /// Returns the one of this name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+
     /// Returns what rows stand together by, in a word or two.
     pub(super) const fn label(self) -> &'static str {
         match self {

@@ -3,7 +3,8 @@
 use crate::fleet::Totals;
 use crate::view::Scene;
 use crate::view::fleet::Place;
-use crate::view::fleet::layout::{Columns, MARK};
+use crate::view::fleet::column::plain;
+use crate::view::fleet::layout::{Columns, MARK, Part};
 use crate::view::fleet::plan::Group;
 use crate::view::fleet::table;
 use crate::view::header::power;
@@ -17,34 +18,47 @@ const NARROW: u16 = 28;
 pub(super) fn row(scene: Scene<'_>, place: &mut Place, group: usize, columns: &Columns) -> Line {
     let picture = scene.picture;
     let Some(group) = place.plan.groups.get_mut(group) else { return Line::new() };
-    let totals = group.totals(&picture.fleet, picture.now);
-    let Columns { gap, .. } = *columns;
+    let totals = group.totals(picture);
     let is_narrow = columns.front() < NARROW;
     let line = sign(group).then(front(group, &totals, columns.front()));
-    let blank = vec![None; usize::from(columns.spark)];
-    let mut line = line.then(table::numbers(scene, &totals, columns, blank));
-    let rest = [columns.heat, columns.cpu, columns.age].into_iter().filter(|width| *width > 0);
-    for width in rest {
-        line = line.gap(gap + width);
-    }
-    if columns.note == 0 {
-        return line;
-    }
-    line = line.gap(gap);
-    if is_narrow {
-        line = line.text(nodes(group.members.len()), Tone::Plain);
-    }
-    let counts = counts(&totals);
-    if is_narrow && counts.width() > 0 {
-        line = line.text(" · ", Tone::Faint);
-    }
-    line.then(counts)
+    let behind = columns.shown().skip_while(|(part, _)| part.is_owner());
+    behind.fold(line, |line, (part, width)| {
+        let line = line.gap(columns.gap);
+        match part {
+            Part::Spark => {
+                let util = plain(totals.utilization);
+                line.spark(vec![None; usize::from(width)], scene.taste.load.tone(util))
+            }
+            Part::Note => {
+                let counts = counts(&totals);
+                let mut own = Line::new();
+                if is_narrow {
+                    own = own.text(nodes(group.members.len()), Tone::Plain);
+                }
+                if is_narrow && counts.width() > 0 {
+                    own = own.text(" · ", Tone::Faint);
+                }
+                line.then(columns.boxed((part, width), own.then(counts)))
+            }
+            Part::Job
+            | Part::User
+            | Part::Devices
+            | Part::Bar
+            | Part::Share
+            | Part::MemoryBar
+            | Part::Memory
+            | Part::Power
+            | Part::Heat
+            | Part::Cpu
+            | Part::Age => line.then(table::number(scene, &totals, columns, (part, width))),
+        }
+    })
 }
 
 /// Returns the head as a line of the map, its sums as text.
 pub(super) fn line(scene: Scene<'_>, group: &mut Group, width: u16) -> Line {
     let picture = scene.picture;
-    let totals = group.totals(&picture.fleet, picture.now);
+    let totals = group.totals(picture);
     let nodes = nodes(group.members.len());
     let mut sums = Line::of(nodes, Tone::Plain);
     let parts = [
@@ -74,7 +88,7 @@ pub(super) fn detail(scene: Scene<'_>, group: &mut Group, width: u16) -> Line {
     let about = group.about.clone();
     let line = if about.is_empty() { line } else { line.text(about, Tone::Plain).gap(2) };
     let picture = scene.picture;
-    let totals = group.totals(&picture.fleet, picture.now);
+    let totals = group.totals(picture);
     line.then(counts(&totals)).text(hint, Tone::Faint).cut(width)
 }
 

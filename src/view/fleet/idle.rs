@@ -3,16 +3,18 @@
 
 use std::time::Duration;
 
-use crate::fleet::{Metric, Node};
+use crate::fleet::{ACTIVE_PERCENT, Metric, Node};
 use crate::time::Timestamp;
 use crate::view::fleet::claim::Claims;
-use crate::view::fleet::column::ACTIVE_PERCENT;
 use crate::view::number::share;
 
-/// Idle for so long, a device that somebody holds is held in vain.
-pub(super) const IN_VAIN: Duration = Duration::from_secs(15 * 60);
-/// Idle for less, it may just wait for its next batch.
-pub(super) const WAITING: Duration = Duration::from_secs(60);
+/// Idle for so long, a device that somebody holds is held in vain; no longer than is remembered
+/// unless somebody says otherwise.
+pub(super) const IN_VAIN: Duration = Duration::from_secs(5 * 60);
+/// How far back it is looked for when a device worked last.
+pub(super) const REACH: Duration = Duration::from_secs(60 * 60);
+/// Idle for less, it may just wait for its next batch, and nothing is said.
+const WAITING: Duration = Duration::from_secs(60);
 /// Peers that work less make no lagging.
 const PEERS_WORK: f32 = 50.0;
 /// How many peers there must be.

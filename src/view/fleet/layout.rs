@@ -1,14 +1,89 @@
 //! The columns of the node list: which there are, and how wide.
 
 use crate::view::fleet::column::arrow;
+use crate::view::heading::{self, Heading};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, width_of};
 use crate::view::order::Order;
 use crate::view::picture::{Picture, Shape};
 
+/// The columns; `node` stands first, whatever else is chosen.
+pub(crate) const HEADINGS: [Heading; 14] = [
+    Heading::new("node", "NODE", "node", "the node, always there and in front").always(),
+    Heading::new("job", "JOB", "job", "whose job runs there"),
+    Heading::new("user", "USER", "user", "who uses it"),
+    Heading::new("devices", "DEVICES", "busy", "a cell a device, by how much it works"),
+    Heading::new("bar", "UTIL", "util", "mean utilization as a bar"),
+    Heading::new("util", "%", "util", "mean utilization in percent"),
+    Heading::new("last", "LAST 60s", "util", "utilization over the last minute"),
+    Heading::new("membar", "MEM", "mem", "device memory as a bar"),
+    Heading::new("mem", "GiB", "mem", "device memory in use and all of it"),
+    Heading::new("power", "W", "power", "power, with the limit where there is room"),
+    Heading::new("temp", "MAX°", "temp", "the hottest device"),
+    Heading::new("cpu", "CPU", "cpu", "how busy the processors are"),
+    Heading::new("age", "AGE", "age", "how old the numbers are"),
+    Heading::new("note", "NOTE", "note", "what is wrong"),
+];
+
+/// What stands behind the name, in the order of [`HEADINGS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Job,
+    User,
+    Devices,
+    Bar,
+    Share,
+    Spark,
+    MemoryBar,
+    Memory,
+    Power,
+    Heat,
+    Cpu,
+    Age,
+    Note,
+}
+
+impl Part {
+    const ALL: [Self; 13] = [
+        Self::Job,
+        Self::User,
+        Self::Devices,
+        Self::Bar,
+        Self::Share,
+        Self::Spark,
+        Self::MemoryBar,
+        Self::Memory,
+        Self::Power,
+        Self::Heat,
+        Self::Cpu,
+        Self::Age,
+        Self::Note,
+    ];
+
+    /// Says whether it tells whose a node is.
+    pub(super) const fn is_owner(self) -> bool {
+        matches!(self, Self::Job | Self::User | Self::Devices)
+    }
+
+    const fn is_left(self) -> bool {
+        matches!(
+            self,
+            Self::Job
+                | Self::User
+                | Self::Devices
+                | Self::Bar
+                | Self::Spark
+                | Self::MemoryBar
+                | Self::Note
+        )
+    }
+}
+
 /// Widths of the columns; 0 for one that has no room.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Columns {
+    /// From left to right.
+    pub(super) order: [Option<Part>; 13],
     pub(super) gap: u16,
     pub(super) name: u16,
     pub(super) job: u16,
@@ -31,27 +106,137 @@ pub(super) struct Columns {
     pub(super) pace: usize,
 }
 
+impl Default for Columns {
+    fn default() -> Self {
+        Self {
+            order: Part::ALL.map(Some),
+            gap: 0,
+            name: 0,
+            job: 0,
+            user: 0,
+            strip: 0,
+            util: 0,
+            share: 0,
+            spark: 0,
+            memory_bar: 0,
+            memory: 0,
+            power: 0,
+            heat: 0,
+            cpu: 0,
+            age: 0,
+            note: 0,
+            has_limits: false,
+            memory_decimals: 0,
+            is_kilowatts: false,
+            pace: 0,
+        }
+    }
+}
+
 /// The mark in front of a name, and the gap behind it.
 pub(super) const MARK: u16 = 2;
 /// Points of a track, and how many seconds each stands for.
 pub(super) const TRACK: (u16, u16) = (12, 5);
 
 impl Columns {
-    /// Gives room to columns in the order of their worth, then the rest to bars and the note.
-    pub(super) fn fit(picture: &Picture, width: u16) -> Self {
+    /// What holds however much room there is, and the room behind the name.
+    fn begin(picture: &Picture, width: u16) -> (Self, u16) {
         let shape: &Shape = &picture.shape;
-        let decimals = usize::from(shape.memory < 100.0);
-        let whole = format!("{:.decimals$}", shape.memory).len();
-        let memory = u16::try_from(whole * 2 + 1).unwrap_or(u16::MAX).max(7);
-        let mut columns = Self {
+        let columns = Self {
             gap: if width >= 110 { 2 } else { 1 },
             name: shape.name.clamp(4, (width / 6).clamp(4, 28)),
-            memory_decimals: decimals,
+            memory_decimals: usize::from(shape.memory < 100.0),
             is_kilowatts: shape.power >= 2_000.0,
             ..Self::default()
         };
-        let mut room = width.saturating_sub(MARK + columns.name);
-        let strip = shape.devices.clamp(7, 16);
+        (columns, width.saturating_sub(MARK + columns.name))
+    }
+
+    /// Returns the columns somebody chose, as many of them as there is room for, or those that are
+    /// worth most.
+    pub(super) fn of(picture: &Picture, chosen: &[String], width: u16) -> Self {
+        match heading::places(&HEADINGS, chosen) {
+            Some(places) => Self::chosen(picture, &places, width),
+            None => Self::fit(picture, width),
+        }
+    }
+
+    /// Gives room to chosen columns from left to right, then the rest to bars and the note.
+    fn chosen(picture: &Picture, places: &[usize], width: u16) -> Self {
+        let (mut columns, mut room) = Self::begin(picture, width);
+        let Self { gap, .. } = columns;
+        columns.order = [None; 13];
+        let parts = places.iter().filter_map(|place| Part::ALL.get(place.checked_sub(1)?));
+        for (slot, part) in columns.order.iter_mut().zip(parts) {
+            *slot = Some(*part);
+        }
+        for part in columns.order.into_iter().flatten() {
+            let least = columns.least(picture, part);
+            if room < least + gap {
+                break;
+            }
+            room -= least + gap;
+            *columns.width_mut(part) = least;
+            if part == Part::Power && width >= 100 && room >= 3 + gap {
+                room -= 3 + gap;
+                columns.power += 3 + gap;
+                columns.has_limits = true;
+            }
+        }
+        columns.share_out(room, picture.fleet.jobs.is_some());
+        columns
+    }
+
+    /// Returns how many columns a part takes at least.
+    fn least(&self, picture: &Picture, part: Part) -> u16 {
+        let shape: &Shape = &picture.shape;
+        match part {
+            Part::Job | Part::User => 10,
+            Part::Devices => shape.devices.clamp(7, 16),
+            Part::Bar | Part::Age => 6,
+            Part::Share => 3,
+            Part::Spark => TRACK.0,
+            Part::Memory => {
+                let decimals = self.memory_decimals;
+                let whole = format!("{:.decimals$}", shape.memory).len();
+                u16::try_from(whole * 2 + 1).unwrap_or(u16::MAX).max(7)
+            }
+            Part::MemoryBar | Part::Power | Part::Heat | Part::Cpu => 4,
+            Part::Note => 14,
+        }
+    }
+
+    const fn width_mut(&mut self, part: Part) -> &mut u16 {
+        match part {
+            Part::Job => &mut self.job,
+            Part::User => &mut self.user,
+            Part::Devices => &mut self.strip,
+            Part::Bar => &mut self.util,
+            Part::Share => &mut self.share,
+            Part::Spark => &mut self.spark,
+            Part::MemoryBar => &mut self.memory_bar,
+            Part::Memory => &mut self.memory,
+            Part::Power => &mut self.power,
+            Part::Heat => &mut self.heat,
+            Part::Cpu => &mut self.cpu,
+            Part::Age => &mut self.age,
+            Part::Note => &mut self.note,
+        }
+    }
+
+    /// Returns the parts that have room, from left to right, and their widths.
+    pub(super) fn shown(&self) -> impl Iterator<Item = (Part, u16)> {
+        let mut own = *self;
+        let parts = self.order.into_iter().flatten();
+        parts.map(move |part| (part, *own.width_mut(part))).filter(|(_, width)| *width > 0)
+    }
+
+    /// Gives room to columns in the order of their worth, then the rest to bars and the note.
+    pub(super) fn fit(picture: &Picture, width: u16) -> Self {
+        let shape: &Shape = &picture.shape;
+        let (mut columns, mut room) = Self::begin(picture, width);
+        let memory = columns.least(picture, Part::Memory);
+        let strip = columns.least(picture, Part::Devices);
         let Self { gap, .. } = columns;
         let mut take = |column: &mut u16, least: u16| {
             if room >= least + gap {
@@ -95,34 +280,45 @@ impl Columns {
         self.job += job;
         self.util += util;
         self.memory_bar += memory;
-        self.note += if self.note > 0 { room - util - memory } else { 0 };
+        // In the middle, words far from the next column would be hard to follow.
+        let is_last = self.shown().last().is_some_and(|(part, _)| part == Part::Note);
+        let rest = room - util - memory;
+        let rest = if is_last { rest } else { rest.min(26) };
+        self.note += if self.note > 0 { rest } else { 0 };
     }
 
-    /// Returns the columns that tell whose a node is, from the name to the devices, gaps included.
+    /// Returns words no wider than their column, and as wide unless nothing stands behind them.
+    pub(super) fn boxed(&self, (part, width): (Part, u16), words: Line) -> Line {
+        if self.shown().last().is_some_and(|(last, _)| last == part) {
+            return words;
+        }
+        let words = words.cut(width);
+        let missing = width.saturating_sub(words.width());
+        words.gap(missing)
+    }
+
+    /// Returns the columns that tell whose a node is, from the name on, gaps included.
     pub(super) fn front(&self) -> u16 {
-        let wide = |column: u16| if column > 0 { column + self.gap } else { 0 };
-        self.name + wide(self.job) + wide(self.user) + wide(self.strip)
+        let owners = self.shown().take_while(|(part, _)| part.is_owner());
+        owners.fold(self.name, |sum, (_, width)| sum + width + self.gap)
     }
 
     /// Returns the titles; the one that rows are sorted by stands out, and says which way.
     pub(super) fn titles(&self, order: Order) -> Line {
         let titles = Titles { gap: self.gap, order };
-        let line = Line::new().gap(MARK);
-        let line = titles.first(line, "NODE", self.name);
-        let line = titles.left(line, "JOB", "job", self.job);
-        let line = titles.left(line, "USER", "user", self.user);
-        let line = titles.left(line, "DEVICES", "busy", self.strip);
-        let line = titles.left(line, "UTIL", "util", self.util);
-        let line = titles.right(line, "%", "util", self.share);
-        let line = titles.left(line, "LAST 60s", "util", self.spark);
-        let line = titles.left(line, "MEM", "mem", self.memory_bar);
-        let line = titles.right(line, "GiB", "mem", self.memory);
-        let watts = if self.is_kilowatts { "kW" } else { "W" };
-        let line = titles.right(line, watts, "power", self.power);
-        let line = titles.right(line, "MAX°", "temp", self.heat);
-        let line = titles.right(line, "CPU", "cpu", self.cpu);
-        let line = titles.right(line, "AGE", "age", self.age);
-        titles.left(line, "NOTE", "note", self.note)
+        let line = titles.first(Line::new().gap(MARK), "NODE", self.name);
+        self.shown().fold(line, |line, (part, width)| {
+            let headings = Part::ALL.into_iter().zip(HEADINGS.iter().skip(1));
+            let found = headings.into_iter().find(|(own, _)| *own == part);
+            let Some((_, Heading { title, sort, .. })) = found else { return line };
+            let is_kilowatts = part == Part::Power && self.is_kilowatts;
+            let title = if is_kilowatts { "kW" } else { title };
+            if part.is_left() {
+                titles.left(line, title, sort, width)
+            } else {
+                titles.right(line, title, sort, width)
+            }
+        })
     }
 }
 
@@ -139,17 +335,11 @@ impl Titles {
     }
 
     fn left(&self, line: Line, word: &str, column: &'static str, width: u16) -> Line {
-        if width == 0 {
-            return line;
-        }
         let (word, tone) = self.word(word, column, width);
         line.gap(self.gap).left(&word, width, tone).on_click(Click::Column(column))
     }
 
     fn right(&self, line: Line, word: &str, column: &'static str, width: u16) -> Line {
-        if width == 0 {
-            return line;
-        }
         let (word, tone) = self.word(word, column, width);
         line.gap(self.gap).right(&word, width, tone).on_click(Click::Column(column))
     }
@@ -170,6 +360,28 @@ impl Titles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::line::{Kind, Piece};
+
+    #[test]
+    fn what_is_chosen_stands_as_chosen_and_leaves_from_the_right() {
+        let titles = |chosen: &[&str], width| {
+            let chosen: Vec<String> = chosen.iter().map(|name| (*name).to_owned()).collect();
+            let columns = Columns::of(&Picture::default(), &chosen, width);
+            let line = columns.titles(Order::by("node"));
+            assert!(line.width() <= width, "{chosen:?} {width}");
+            let text = |piece: &Piece| {
+                if let Kind::Text(text) = &piece.kind { text.clone() } else { String::new() }
+            };
+            let all: String = line.pieces.iter().map(text).collect();
+            all.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(titles(&["mem", "util", "node", "cpu"], 80), "NODE GiB % CPU");
+        assert_eq!(titles(&["note", "mem", "temp"], 80), "NODE NOTE GiB MAX°");
+        assert_eq!(titles(&["user", "job", "age", "power"], 30), "NODE USER JOB");
+        for width in 6..200 {
+            titles(&HEADINGS.map(|heading| heading.name), width);
+        }
+    }
 
     #[test]
     fn columns_never_take_more_than_there_is() {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use crate::fleet::{Fleet, Node, Totals};
 use crate::model::NodeName;
-use crate::time::Timestamp;
 use crate::view::fleet::claim::{Roll, whole_devices};
 use crate::view::fleet::column;
 use crate::view::fleet::grouping::Grouping;
@@ -90,7 +89,8 @@ impl Member {
 
 impl Group {
     /// Sums up its fresh nodes; once.
-    pub(super) fn totals(&mut self, fleet: &Fleet, now: Timestamp) -> Totals {
+    pub(super) fn totals(&mut self, picture: &Picture) -> Totals {
+        let Picture { fleet, now, given, .. } = picture;
         *self.totals.get_or_insert_with(|| {
             let parts = self.members.iter().filter_map(|member| {
                 let node = fleet.nodes.get(member.place)?;
@@ -98,7 +98,7 @@ impl Group {
                 let is_first = !fleet.same_as.contains_key(&node.name);
                 is_first.then(|| (&**node, member.devices.as_deref()))
             });
-            Totals::over_parts(parts, now)
+            Totals::over_parts(parts, *now, given)
         })
     }
 
@@ -187,6 +187,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::time::Timestamp;
 
     fn picture(count: u32) -> Picture {
         let node = |number: u32| {

@@ -1,13 +1,12 @@
 //! What is said of a node in the list: what is wrong, what lags, what is held in vain, what is free.
 
-use crate::fleet::Node;
+use crate::fleet::{Node, is_idle};
 use crate::view::condition::{Note, Standing, label, notes};
 use crate::view::fleet::claim::Claims;
-use crate::view::fleet::column::ACTIVE_PERCENT;
-use crate::view::fleet::idle::{self, IN_VAIN, Span};
+use crate::view::fleet::idle::{self, IN_VAIN, REACH, Span};
 use crate::view::fleet::plan::Member;
 use crate::view::line::Tone;
-use crate::view::number::{lasting, share};
+use crate::view::number::lasting;
 use crate::view::picture::Picture;
 
 /// Returns what is to be said, the most important first.
@@ -34,7 +33,7 @@ pub(super) fn remarks(
     let meant = member.positions(node).into_iter();
     let others = meant.filter(|position| lag.is_none_or(|lag| lag.position != *position));
     let spans =
-        others.filter_map(|position| idle::held(node, claims, position, picture.now, IN_VAIN));
+        others.filter_map(|position| idle::held(node, claims, position, picture.now, REACH));
     all.extend(held(&spans.collect::<Vec<_>>()));
     if free.is_none() {
         all.extend(part_free(node, member, claims));
@@ -52,11 +51,8 @@ pub(super) fn span(span: Span) -> String {
 fn held(spans: &[Span]) -> Option<Note> {
     let shortest = *spans.iter().min_by_key(|idle| idle.span)?;
     let count = spans.len();
-    Some(if shortest.span >= IN_VAIN {
-        (format!("{count} idle-held {}", span(shortest)), Tone::Warn)
-    } else {
-        (format!("{count} held, idle {}", span(shortest)), Tone::Plain)
-    })
+    let tone = if shortest.span >= IN_VAIN { Tone::Warn } else { Tone::Plain };
+    Some((format!("{count} held, idle {}", span(shortest)), tone))
 }
 
 /// Devices nobody uses, on a node that is not free as a whole.
@@ -67,9 +63,8 @@ fn part_free(node: &Node, member: &Member, claims: &Claims) -> Option<Note> {
         else {
             return false;
         };
-        let is_idle = share(device.utilization).is_some_and(|share| share < ACTIVE_PERCENT);
         let is_claimed = claim.is_held || claim.is_unsaid || !claim.users.is_empty();
-        device.fault.is_none() && is_idle && !is_claimed
+        device.fault.is_none() && is_idle(device) && !is_claimed
     };
     let count = member.positions(node).iter().filter(|position| is_free(position)).count();
     (count > 0).then(|| (format!("{count} free"), Tone::Faint))

@@ -13,7 +13,7 @@ use crate::view::fleet::cell::{Old, Quantity, turn};
 use crate::view::fleet::claim::Claims;
 use crate::view::fleet::column::{degrees, hottest, plain};
 use crate::view::fleet::head;
-use crate::view::fleet::layout::{Columns, MARK};
+use crate::view::fleet::layout::{Columns, MARK, Part};
 use crate::view::fleet::plan::{Member, Row};
 use crate::view::fleet::remark::remarks;
 use crate::view::fleet::track::{step_of, track};
@@ -31,7 +31,7 @@ const CALM_ROWS: usize = 20;
 const MOVING_ROWS: usize = 24;
 
 /// The numbers that were drawn last, by node and the devices that were meant: the second, and the columns they were made for.
-pub(super) type Rows = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Columns, Line)>;
+pub(super) type Rows = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Columns, Vec<Line>)>;
 
 /// Returns the title line and the rows in sight; `at` is the row one is on.
 pub(super) fn lines(
@@ -41,7 +41,7 @@ pub(super) fn lines(
     at: usize,
     (width, height): (u16, usize),
 ) -> Vec<Line> {
-    let columns = Columns::fit(scene.picture, width);
+    let columns = Columns::of(scene.picture, &scene.taste.columns.fleet, width);
     let count = place.plan.rows.len();
     let has_title = height > 1;
     let rows = height.saturating_sub(usize::from(has_title));
@@ -98,47 +98,66 @@ fn row(
     let span = age(picture.now.since(taken_at));
     if standing == Standing::Down && columns.note < WIDE_NOTE {
         let last = Line::of(format!(" · last {span} ago"), Tone::Faint);
-        let owners = owners(scene, place, (member, node), &claims, columns);
+        let leading = columns.shown().take_while(|(part, _)| part.is_owner());
+        let owners = leading.fold(Line::new(), |line, own| {
+            line.gap(columns.gap).then(owner(scene, place, (member, node), &claims, own))
+        });
         let owners = owners.faded().gap(columns.gap);
         return front.then(owners).then(said(&notes)).then(last);
     }
-    let numbers = known(scene, place, (member, node), &claims, columns);
-    let numbers = if standing.is_fresh() { numbers } else { numbers.faded() };
     let age_tone = if standing.is_fresh() { Tone::Faint } else { Tone::Warn };
-    let mut line = front.then(numbers);
-    if columns.age > 0 {
-        line = line.gap(columns.gap).right(&span, columns.age, age_tone);
-    }
-    if columns.note > 0 { line.gap(columns.gap).then(said(&notes)) } else { line }
+    let cells = known(scene, place, (member, node), &claims, columns);
+    columns.shown().zip(cells).fold(front, |line, ((part, width), cell)| {
+        let gap = Line::new().gap(columns.gap);
+        line.then(if part == Part::Age {
+            gap.right(&span, width, age_tone)
+        } else if part == Part::Note {
+            gap.then(columns.boxed((part, width), said(&notes)))
+        } else {
+            let cell = gap.then(cell);
+            if standing.is_fresh() { cell } else { cell.faded() }
+        })
+    })
 }
 
-/// Shows whose a node is and how much of it is in use. With many rows in sight they take turns: a
-/// row whose turn it is not shows what it showed before.
+/// Shows whose a node is and how much of it is in use, a cell a column. With many rows in sight they
+/// take turns: a row whose turn it is not shows what it showed before.
 fn known(
     scene: Scene<'_>,
     place: &mut Place,
     (member, node): (&Member, &Node),
     claims: &Claims,
     columns: &Columns,
-) -> Line {
+) -> Vec<Line> {
     let now = scene.picture.now;
     let second = second_of(now);
     let is_turn = turn(member.place, now, columns.pace);
     let key = (node.name.clone(), member.devices.clone());
     let before = place.rows.get(&key).filter(|(_, own, _)| own == columns);
-    if let Some((_, _, line)) = before.filter(|_| !is_turn) {
-        return line.clone();
+    if let Some((_, _, cells)) = before.filter(|_| !is_turn) {
+        return cells.clone();
     }
-    let owners = owners(scene, place, (member, node), claims, columns);
     let totals = Totals::of_part(node, member.devices.as_deref());
-    let track = track(place, (member, node), now, columns);
-    let line = owners
-        .then(numbers(scene, &totals, columns, track))
-        .then(machine(scene, node, member, columns));
+    let mut track = Some(track(place, (member, node), now, columns));
+    let cells = columns.shown().map(|(part, width)| match part {
+        Part::Job | Part::User | Part::Devices => {
+            owner(scene, place, (member, node), claims, (part, width))
+        }
+        Part::Heat | Part::Cpu => machine(scene, (node, member), (part, width)),
+        Part::Age | Part::Note => Line::new(),
+        Part::Spark => {
+            let tone = scene.taste.load.tone(plain(totals.utilization));
+            Line::new().spark(track.take().unwrap_or_default(), tone)
+        }
+        Part::Bar | Part::Share | Part::MemoryBar | Part::Memory | Part::Power => {
+            number(scene, &totals, columns, (part, width))
+        }
+    });
+    let cells: Vec<Line> = cells.collect();
     if columns.pace > 1 {
-        place.rows.insert(key, (second, *columns, line.clone()));
+        place.rows.insert(key, (second, *columns, cells.clone()));
     }
-    line
+    cells
 }
 
 fn second_of(now: Timestamp) -> i64 {
@@ -179,83 +198,70 @@ pub(super) fn said(notes: &[Note]) -> Line {
 }
 
 /// Shows whose jobs run on which devices.
-fn owners(
+fn owner(
     scene: Scene<'_>,
     place: &mut Place,
     (member, node): (&Member, &Node),
     claims: &Claims,
-    columns: &Columns,
+    (part, width): (Part, u16),
 ) -> Line {
-    let Columns { gap, .. } = *columns;
-    let mut line = Line::new();
-    if columns.job > 0 {
-        line = line.gap(gap).left(&jobs(place, claims, columns.job), columns.job, Tone::Plain);
+    if part == Part::Job {
+        return Line::new().left(&jobs(place, claims, width), width, Tone::Plain);
     }
-    if columns.user > 0 {
+    if part == Part::User {
         let users: Vec<&str> = claims.whole.users.iter().map(|user| &**user).collect();
-        line = line.gap(gap).left(&some(&users), columns.user, Tone::Plain);
+        return Line::new().left(&some(&users), width, Tone::Plain);
     }
-    if columns.strip > 0 {
-        let Place { cells, roll, letters, .. } = place;
-        let marks = cells.of(scene, (member.place, node), roll, letters);
-        let positions = super::claim::whole_devices(node);
-        let own = positions.map(|position| {
-            let blank = (Mark::Sign(' '), Tone::Faint);
-            let mark = marks.get(position).copied().filter(|_| member.has(position));
-            mark.unwrap_or(blank)
-        });
-        line = line.gap(gap).strip(own.collect(), columns.strip);
-    }
-    line
+    let Place { cells, roll, letters, .. } = place;
+    let marks = cells.of(scene, (member.place, node), roll, letters);
+    let positions = super::claim::whole_devices(node);
+    let own = positions.map(|position| {
+        let blank = (Mark::Sign(' '), Tone::Faint);
+        let mark = marks.get(position).copied().filter(|_| member.has(position));
+        mark.unwrap_or(blank)
+    });
+    Line::new().strip(own.collect(), width)
 }
 
-/// Shows how much is in use, of one node or of many.
-pub(super) fn numbers(
+/// Shows how much is in use, of one node or of many; nothing where that is not what a part tells.
+pub(super) fn number(
     scene: Scene<'_>,
     totals: &Totals,
     columns: &Columns,
-    track: Vec<Option<f32>>,
+    (part, width): (Part, u16),
 ) -> Line {
-    let Columns { gap, .. } = *columns;
     let taste = scene.taste;
-    let mut line = Line::new();
     let util = plain(totals.utilization);
-    if columns.util > 0 {
-        line = line.gap(gap).bar(util, columns.util, taste.load.tone(util));
+    match part {
+        Part::Bar => Line::new().bar(util, width, taste.load.tone(util)),
+        Part::Share => Line::new().right(&percent(util), width, Tone::Plain),
+        Part::MemoryBar => {
+            let used = totals.memory_used.zip(totals.memory_total);
+            let part = used.and_then(|(used, total)| Percent::of(used.0, total.0));
+            let part = part.map(Percent::get);
+            Line::new().bar(part, width, taste.memory.tone(part))
+        }
+        Part::Memory => Line::new().right(&memory(totals, columns), width, Tone::Plain),
+        Part::Power => Line::new().right(&power(totals, columns), width, Tone::Plain),
+        Part::Job
+        | Part::User
+        | Part::Devices
+        | Part::Spark
+        | Part::Heat
+        | Part::Cpu
+        | Part::Age
+        | Part::Note => Line::new().gap(width),
     }
-    if columns.share > 0 {
-        line = line.gap(gap).right(&percent(util), columns.share, Tone::Plain);
-    }
-    if columns.spark > 0 {
-        line = line.gap(gap).spark(track, taste.load.tone(util));
-    }
-    let used = totals.memory_used.zip(totals.memory_total);
-    let part = used.and_then(|(used, total)| Percent::of(used.0, total.0)).map(Percent::get);
-    if columns.memory_bar > 0 {
-        line = line.gap(gap).bar(part, columns.memory_bar, taste.memory.tone(part));
-    }
-    if columns.memory > 0 {
-        line = line.gap(gap).right(&memory(totals, columns), columns.memory, Tone::Plain);
-    }
-    if columns.power > 0 {
-        line = line.gap(gap).right(&power(totals, columns), columns.power, Tone::Plain);
-    }
-    line
 }
 
-fn machine(scene: Scene<'_>, node: &Node, member: &Member, columns: &Columns) -> Line {
-    let Columns { gap, .. } = *columns;
-    let mut line = Line::new();
-    if columns.heat > 0 {
+fn machine(scene: Scene<'_>, (node, member): (&Node, &Member), (part, width): (Part, u16)) -> Line {
+    let text = if part == Part::Heat {
         let heat = hottest(node, member);
-        let heat = or_unknown(heat, |celsius| format!("{:.0}°", degrees(scene, celsius)));
-        line = line.gap(gap).right(&heat, columns.heat, Tone::Plain);
-    }
-    if columns.cpu > 0 {
-        let text = or_unknown(share(node.host.cpu), |cpu| format!("{cpu:.0}%"));
-        line = line.gap(gap).right(&text, columns.cpu, Tone::Plain);
-    }
-    line
+        or_unknown(heat, |celsius| format!("{:.0}°", degrees(scene, celsius)))
+    } else {
+        or_unknown(share(node.host.cpu), |cpu| format!("{cpu:.0}%"))
+    };
+    Line::new().right(&text, width, Tone::Plain)
 }
 
 /// Writes memory in use and all of it; that of a group in what suits the column.

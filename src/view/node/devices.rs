@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::fleet::{Metric, Node, Totals};
-use crate::model::{Bytes, Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};
+use crate::model::{Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};
 use crate::time::Timestamp;
 use crate::view::Scene;
 use crate::view::condition::{Note, flags, label};
+use crate::view::heading::{self, Heading};
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
 use crate::view::navigation::{Navigation, Spot};
 use crate::view::node::facts::{self, FACTS, Fact, Subject};
@@ -22,9 +23,94 @@ const WORTH_A_COLUMN: usize = 2;
 /// Columns of a bar in the second line of a device.
 const SECOND_BAR: u16 = 8;
 
+/// The columns behind what tells one device from another.
+pub(crate) const HEADINGS: [Heading; 36] = [
+    Heading::new("uuid", "UUID", "", "the UUID"),
+    Heading::new("name", "NAME", "", "the model"),
+    Heading::new("temp", "TEMP", "", "the temperature"),
+    Heading::new("util", "UTIL", "", "utilization as a bar and in percent"),
+    Heading::new("membar", "MEM", "", "memory as a bar"),
+    Heading::new("mem", "GiB", "", "memory in use and all of it"),
+    Heading::new("power", "W", "", "power and its limit"),
+    Heading::new("clocks", "MHz", "", "clocks, that of memory too where there is room"),
+    Heading::new("owner", "OWNER", "", "who has a chip"),
+    Heading::new("throttled", "THROTTLED", "", "why clocks are held down"),
+    Heading::new("bw", "BW", "", "memory bandwidth in use"),
+    Heading::new("mtemp", "MTEMP", "", "the temperature of memory"),
+    Heading::new("hot", "HOT", "", "the hottest spot"),
+    Heading::new("pcie", "PCIe", "", "traffic over PCIe"),
+    Heading::new("nvlink", "NVLINK", "", "traffic over NVLink"),
+    Heading::new("fan", "FAN", "", "how fast the fan turns"),
+    Heading::new("perf", "PERF", "", "the performance state"),
+    Heading::new("enc-dec", "ENC/DEC", "", "video encoder and decoder"),
+    Heading::new("sm", "SM", "", "how many multiprocessors work"),
+    Heading::new("tc", "TC", "", "how much tensor cores work"),
+    Heading::new("occ", "OCC", "", "how full multiprocessors are"),
+    Heading::new("ecc", "ECC", "", "errors of memory"),
+    Heading::new("remap", "REMAP", "", "remapped rows of memory"),
+    Heading::new("link", "LINK", "", "the PCIe link"),
+    Heading::new("pers", "PERS", "", "persistence mode"),
+    Heading::new("mode", "MODE", "", "the compute mode"),
+    Heading::new("queue", "QUEUE", "", "programs that wait for a chip"),
+    Heading::new("cores", "CORES", "", "the cores of a chip"),
+    Heading::new("gi-ci", "GI/CI", "", "the instances of a slice"),
+    Heading::new("bar1", "BAR1", "", "the BAR1 window in use"),
+    Heading::new("part", "PART", "", "the partition"),
+    Heading::new("mig", "MIG", "", "whether it may be cut into slices"),
+    Heading::new("disp", "DISP", "", "whether a display hangs on it"),
+    Heading::new("bus", "BUS", "", "its address on the bus"),
+    Heading::new("last", "LAST", "", "utilization over the last seconds"),
+    Heading::new("flags", "FLAGS", "", "what is wrong with it"),
+];
+/// How many of them stand before the facts.
+const BEFORE_FACTS: usize = 8;
+
+/// A column behind the label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Uuid,
+    Name,
+    Heat,
+    Util,
+    MemoryBar,
+    Memory,
+    Power,
+    Clocks,
+    /// The place among facts.
+    Fact(usize),
+    Spark,
+    Flags,
+}
+
+impl Part {
+    /// Those before the facts.
+    const FIRST: [Self; BEFORE_FACTS] = [
+        Self::Uuid,
+        Self::Name,
+        Self::Heat,
+        Self::Util,
+        Self::MemoryBar,
+        Self::Memory,
+        Self::Power,
+        Self::Clocks,
+    ];
+
+    /// Returns the one of a heading.
+    fn at(place: usize) -> Option<Self> {
+        let behind = place.checked_sub(BEFORE_FACTS);
+        match behind {
+            None => Self::FIRST.get(place).copied(),
+            Some(fact) if fact < FACTS.len() => Some(Self::Fact(fact)),
+            Some(last) => [Self::Spark, Self::Flags].get(last - FACTS.len()).copied(),
+        }
+    }
+}
+
 /// Widths of the columns; 0 for one that has no room.
 #[derive(Clone, Debug, Default)]
 struct Columns {
+    /// From left to right.
+    order: Vec<Part>,
     load: Thresholds,
     /// Where the share of memory bandwidth turns high.
     traffic: Thresholds,
@@ -44,8 +130,8 @@ struct Columns {
     has_index: bool,
     has_memory_clock: bool,
     has_chips: bool,
-    /// Facts that have a column.
-    more: Vec<&'static Fact>,
+    /// Facts that have a column, by their places.
+    more: Vec<usize>,
     /// Facts that some device tells and that have none.
     rest: Vec<&'static Fact>,
 }
@@ -68,7 +154,7 @@ pub(crate) fn lines(
     (room, is_full): (usize, bool),
 ) -> Vec<Line> {
     let now = scene.picture.now;
-    let columns = Columns::fit(node, scene.taste, width, is_full);
+    let columns = Columns::of(node, scene.taste, width, is_full);
     let cursor = navigation.cursor(node);
     let on = |device: &Device| cursor == Some(Spot::Device(Arc::clone(&device.uuid)));
     let wanted = node.devices.iter().position(on);
@@ -80,8 +166,7 @@ pub(crate) fn lines(
         let Some(device) = node.devices.get(place) else { continue };
         let is_fresh = node.link == Link::Up && node.device_freshness(place, now).is_fresh();
         let faded = |line: Line| if is_fresh { line } else { line.faded() };
-        let line = faded(columns.row(node, place, now));
-        lines.push(line.then(columns.said(&flags(device))).selected(on(device)));
+        lines.push(columns.row((node, place), now, is_fresh).selected(on(device)));
         if is_full {
             lines.push(faded(columns.second(node, device, width)).selected(on(device)));
         }
@@ -121,39 +206,90 @@ impl Room {
 }
 
 impl Columns {
-    fn fit(node: &Node, taste: &Taste, width: u16, is_full: bool) -> Self {
-        let totals = Totals::of_devices(node);
+    /// Returns the columns somebody chose, or those that are worth most.
+    fn of(node: &Node, taste: &Taste, width: u16, is_full: bool) -> Self {
+        match heading::places(&HEADINGS, &taste.columns.node) {
+            Some(places) => Self::chosen(node, taste, &places, width),
+            None => Self::fit(node, taste, width, is_full),
+        }
+    }
+
+    /// What holds however much room there is.
+    fn begin(node: &Node, taste: &Taste, width: u16) -> Self {
         let names = taste.only.names;
-        let widest = |texts: &mut dyn Iterator<Item = String>| {
-            texts.map(|text| width_of(&text)).max().unwrap_or(0)
-        };
-        let units = Units::of(taste);
-        let label = widest(&mut node.devices.iter().map(|device| label(node, device))).max(3);
+        let label = widest(node.devices.iter().map(|device| label(node, device))).max(3);
         let is_named = names.has_index || names.has_name || names.has_uuid;
-        let mut columns = Self {
+        Self {
             load: taste.device,
             traffic: taste.memory,
-            units,
+            units: Units::of(taste),
             gap: if width >= 110 { 2 } else { 1 },
             // Something must tell one from another.
             has_index: names.has_index || !is_named,
             label: if names.has_index || !is_named { label } else { 3 },
             has_chips: is_all_chips(node),
             ..Self::default()
+        }
+    }
+
+    /// Gives room to chosen columns from left to right, then the rest to bars and flags.
+    fn chosen(node: &Node, taste: &Taste, places: &[usize], width: u16) -> Self {
+        let mut columns = Self::begin(node, taste, width);
+        let units = columns.units;
+        let totals = Totals::of_devices(node);
+        let mut room = Room { left: width.saturating_sub(columns.label), gap: columns.gap };
+        for part in places.iter().filter_map(|place| Part::at(*place)) {
+            let all = node.devices.iter();
+            let least = match part {
+                Part::Uuid => widest(all.map(|device| device.uuid.to_string())).min(40),
+                Part::Name => widest(all.map(|device| name(device, true))).clamp(4, 20),
+                Part::Heat | Part::MemoryBar => 4,
+                Part::Util => 6 + 4,
+                Part::Memory => {
+                    width_of(&units.pair(totals.memory_total, totals.memory_total)).max(9)
+                }
+                Part::Power => width_of(&power_pair(&totals)).max(7),
+                Part::Clocks => 4 + if width >= WIDE { 5 } else { 0 },
+                Part::Fact(at) => FACTS.get(at).map_or(0, |fact| fact.width),
+                Part::Spark => 6,
+                Part::Flags => 8,
+            };
+            if !room.take(columns.width_mut(part).unwrap_or(&mut 0), least) {
+                break;
+            }
+            columns.has_memory_clock |= part == Part::Clocks && width >= WIDE;
+            if let Part::Fact(at) = part {
+                columns.more.push(at);
+            }
+            columns.order.push(part);
+        }
+        let is_told = |(at, fact): &(usize, &Fact)| {
+            !columns.more.contains(at) && fact.is_told(node, columns.units)
         };
+        columns.rest =
+            FACTS.iter().enumerate().filter(is_told).map(|(_, fact)| fact).collect::<Vec<_>>();
+        columns.share_out(room.left);
+        columns
+    }
+
+    fn fit(node: &Node, taste: &Taste, width: u16, is_full: bool) -> Self {
+        let totals = Totals::of_devices(node);
+        let names = taste.only.names;
+        let mut columns = Self::begin(node, taste, width);
+        let units = columns.units;
         let memory = units.pair(totals.memory_total, totals.memory_total);
-        let power = or_unknown(totals.power_limit, |limit| format!("{0:.0}/{0:.0}", limit.get()));
+        let power = power_pair(&totals);
         let mut room = Room { left: width.saturating_sub(columns.label), gap: columns.gap };
         // The percent sign's column goes with the bar.
         room.take(&mut columns.util, 6 + 4);
         room.take(&mut columns.memory, width_of(&memory).max(9));
         room.take(&mut columns.flags, if width >= 110 { 14 } else { 8 });
         if names.has_uuid {
-            let uuid = widest(&mut node.devices.iter().map(|device| device.uuid.to_string()));
+            let uuid = widest(node.devices.iter().map(|device| device.uuid.to_string()));
             room.take(&mut columns.uuid, uuid.min(if width >= WIDE { 40 } else { 12 }));
         }
         if !names.has_index && names.has_name {
-            let all = widest(&mut node.devices.iter().map(|device| name(device, true)));
+            let all = widest(node.devices.iter().map(|device| name(device, true)));
             room.take(&mut columns.name, all.clamp(4, 16));
         }
         let is_told = |read: fn(&Device) -> Option<Reason>| {
@@ -188,7 +324,48 @@ impl Columns {
             columns.rest = FACTS.iter().filter(|fact| fact.is_told(node, units)).collect();
         }
         columns.share_out(room.left);
+        let more = columns.more.iter().map(|at| Part::Fact(*at));
+        columns.order =
+            Part::FIRST.into_iter().chain(more).chain([Part::Spark, Part::Flags]).collect();
         columns
+    }
+
+    /// Returns where the width of a column stands, of those whose width is not always the same.
+    const fn width_mut(&mut self, part: Part) -> Option<&mut u16> {
+        Some(match part {
+            Part::Uuid => &mut self.uuid,
+            Part::Name => &mut self.name,
+            Part::Heat => &mut self.heat,
+            Part::Util => &mut self.util,
+            Part::MemoryBar => &mut self.memory_bar,
+            Part::Memory => &mut self.memory,
+            Part::Power => &mut self.power,
+            Part::Clocks => &mut self.clocks,
+            Part::Spark => &mut self.spark,
+            Part::Flags => &mut self.flags,
+            Part::Fact(_) => return None,
+        })
+    }
+
+    fn width(&self, part: Part) -> u16 {
+        match part {
+            Part::Uuid => self.uuid,
+            Part::Name => self.name,
+            Part::Heat => self.heat,
+            Part::Util => self.util,
+            Part::MemoryBar => self.memory_bar,
+            Part::Memory => self.memory,
+            Part::Power => self.power,
+            Part::Clocks => self.clocks,
+            Part::Spark => self.spark,
+            Part::Flags => self.flags,
+            Part::Fact(at) => FACTS.get(at).map_or(0, |fact| fact.width),
+        }
+    }
+
+    /// Returns the columns that have room, from left to right.
+    fn shown(&self) -> impl Iterator<Item = Part> {
+        self.order.iter().copied().filter(|part| self.width(*part) > 0)
     }
 
     /// Gives a wide table names and memory clocks, comfortable bars, and then columns of facts.
@@ -211,7 +388,7 @@ impl Columns {
             }
             let mut own = 0;
             if place < most && room.take(&mut own, fact.width) {
-                self.more.push(fact);
+                self.more.push(place);
             } else {
                 self.rest.push(fact);
             }
@@ -226,7 +403,13 @@ impl Columns {
         self.util += util;
         self.memory_bar += memory;
         self.spark += spark;
-        self.flags += room - util - memory - spark;
+        // In the middle, words far from the next column would be hard to follow.
+        let rest = room - util - memory - spark;
+        self.flags += match self.order.last() {
+            None => rest,
+            Some(Part::Flags) => own(self.flags, rest),
+            Some(_) => own(self.flags, rest.min(12)),
+        };
     }
 
     fn titles(&self) -> Line {
@@ -235,74 +418,91 @@ impl Columns {
         let clocks = if self.has_memory_clock { "SM/MEM" } else { "MHz" };
         let [load, memory] = if self.has_chips { ["DUTY", "HBM"] } else { ["UTIL", "MEM"] };
         let sign = if self.has_index { "#" } else { "" };
-        let mut line = Line::new().right(sign, self.label, Tone::Faint);
-        let columns = [
-            ("UUID", self.uuid, false),
-            ("NAME", self.name, false),
-            ("TEMP", self.heat, true),
-            (load, self.util.saturating_sub(4), false),
-            ("%", if self.util > 0 { 4 } else { 0 }, true),
-            (memory, self.memory_bar, false),
-            (self.units.word(), self.memory, true),
-            ("W", self.power, true),
-            (clocks, self.clocks, true),
-        ];
-        let facts = self.more.iter().map(|fact| (fact.title, fact.width, true));
-        let last = [(seconds.as_str(), self.spark, false), ("FLAGS", self.flags, false)];
-        for (word, width, is_right) in columns.into_iter().chain(facts).chain(last) {
-            if width == 0 {
-                continue;
-            }
-            let gap = if word == "%" { 0 } else { self.gap };
-            line = line.gap(gap);
-            line = if is_right {
-                line.right(word, width, Tone::Faint)
-            } else {
-                line.left(word, width, Tone::Faint)
-            };
-        }
-        line
+        let line = Line::new().right(sign, self.label, Tone::Faint);
+        self.shown().fold(line, |line, part| {
+            let (line, width) = (line.gap(self.gap), self.width(part));
+            let left = |word: &str| Line::new().left(word, width, Tone::Faint);
+            let right = |word: &str| Line::new().right(word, width, Tone::Faint);
+            line.then(match part {
+                Part::Uuid => left("UUID"),
+                Part::Name => left("NAME"),
+                Part::Heat => right("TEMP"),
+                Part::Util => {
+                    Line::new().left(load, width - 4, Tone::Faint).right("%", 4, Tone::Faint)
+                }
+                Part::MemoryBar => left(memory),
+                Part::Memory => right(self.units.word()),
+                Part::Power => right("W"),
+                Part::Clocks => right(clocks),
+                Part::Fact(at) => right(FACTS.get(at).map_or("", |fact| fact.title)),
+                Part::Spark => left(&seconds),
+                Part::Flags => left("FLAGS"),
+            })
+        })
     }
 
-    fn row(&self, node: &Node, place: usize, now: Timestamp) -> Line {
+    fn row(&self, (node, place): (&Node, usize), now: Timestamp, is_fresh: bool) -> Line {
         let Some(device) = node.devices.get(place) else { return Line::new() };
-        let source = node.device_sources.get(place);
-        let util = load_of(device);
-        let worst = flags(device).into_iter().map(|(_, tone)| tone).max();
-        let tone = worst.unwrap_or_else(|| self.load.tone(util));
+        let faded = |line: Line| if is_fresh { line } else { line.faded() };
         let number = if device.parent.is_some() { Tone::Faint } else { Tone::Strong };
         let own = if self.has_index { label(node, device) } else { String::new() };
-        let mut line = Line::new().right(&own, self.label, number);
-        if self.uuid > 0 {
-            line = line.gap(self.gap).left(&device.uuid, self.uuid, Tone::Plain);
+        let line = faded(Line::new().right(&own, self.label, number));
+        self.shown().fold(line, |line, part| {
+            if part != Part::Flags {
+                return line.then(faded(self.cell((node, place, device), part, now)));
+            }
+            let said = self.said(&flags(device));
+            let is_last = self.order.last() == Some(&part);
+            if is_last {
+                return line.then(said);
+            }
+            let said = said.cut(self.gap + self.flags);
+            let missing = (self.gap + self.flags).saturating_sub(said.width());
+            line.then(said).gap(missing)
+        })
+    }
+
+    /// Returns one number of a device, the gap before it included.
+    fn cell(
+        &self,
+        (node, place, device): (&Node, usize, &Device),
+        part: Part,
+        now: Timestamp,
+    ) -> Line {
+        let (line, width) = (Line::new().gap(self.gap), self.width(part));
+        match part {
+            Part::Uuid => line.left(&device.uuid, width, Tone::Plain),
+            Part::Name => line.left(&name(device, true), width, Tone::Plain),
+            Part::Heat => {
+                let text = or_unknown(device.temperature.get(), |heat| self.units.degrees(heat));
+                let is_hot = device.throttle.get().is_some_and(Throttle::is_thermal);
+                line.right(&text, width, if is_hot { Tone::Warn } else { Tone::Plain })
+            }
+            Part::Util => {
+                let util = load_of(device);
+                let worst = flags(device).into_iter().map(|(_, tone)| tone).max();
+                self.load(line, util, worst.unwrap_or_else(|| self.load.tone(util)))
+            }
+            Part::MemoryBar => self.memory_bar(line, device.memory_share()),
+            Part::Memory => {
+                let (used, total) = (device.memory_used.get(), device.memory_total.get());
+                line.right(&self.units.pair(used, total), width, Tone::Plain)
+            }
+            Part::Power => self.power(line, device.power.get(), device.power_limit.get()),
+            Part::Clocks => line.right(&self.clocks_text(device), width, Tone::Plain),
+            Part::Fact(at) => {
+                let Some(fact) = FACTS.get(at) else { return line };
+                let (text, tone) = said(fact, Subject { node, device, units: self.units });
+                line.right(&text, width, tone)
+            }
+            Part::Spark => {
+                let subject = (&*device.uuid, Metric::Utilization);
+                let source = node.device_sources.get(place);
+                let points = track(node, subject, source, now, usize::from(width));
+                line.spark(points, Tone::Mid)
+            }
+            Part::Flags => line.gap(width),
         }
-        if self.name > 0 {
-            line = line.gap(self.gap).left(&name(device, true), self.name, Tone::Plain);
-        }
-        if self.heat > 0 {
-            let text = or_unknown(device.temperature.get(), |heat| self.units.degrees(heat));
-            let is_hot = device.throttle.get().is_some_and(Throttle::is_thermal);
-            let tone = if is_hot { Tone::Warn } else { Tone::Plain };
-            line = line.gap(self.gap).right(&text, self.heat, tone);
-        }
-        line = self.load(line, util, tone);
-        let part = device.memory_share().map(Percent::get);
-        line = self.memory(line, part, device.memory_used.get(), device.memory_total.get());
-        line = self.power(line, device.power.get(), device.power_limit.get());
-        if self.clocks > 0 {
-            line = line.gap(self.gap).right(&self.clocks_text(device), self.clocks, Tone::Plain);
-        }
-        let subject = Subject { node, device, units: self.units };
-        for fact in &self.more {
-            let (text, tone) = said(fact, subject);
-            line = line.gap(self.gap).right(&text, fact.width, tone);
-        }
-        if self.spark > 0 {
-            let subject = (&*device.uuid, Metric::Utilization);
-            let points = track(node, subject, source, now, usize::from(self.spark));
-            line = line.gap(self.gap).spark(points, Tone::Mid);
-        }
-        line
     }
 
     /// Returns the second line of a device: bars of power and bandwidth, then what has no column. Of
@@ -352,51 +552,53 @@ impl Columns {
     fn sum(&self, node: &Node) -> Line {
         let totals = Totals::of_devices(node);
         let util = totals.utilization.map(Percent::get);
-        let mut line = Line::new().right("SUM", self.label, Tone::Faint);
-        for width in [self.uuid, self.name, self.heat] {
-            line = if width > 0 { line.gap(self.gap + width) } else { line };
-        }
-        line = self.load(line, util, self.load.tone(util));
-        let both = totals.memory_used.zip(totals.memory_total);
-        let part = both.and_then(|(used, total)| Percent::of(used.0, total.0)).map(Percent::get);
-        line = self.memory(line, part, totals.memory_used, totals.memory_total);
-        self.power(line, totals.power, totals.power_limit)
+        let line = Line::new().right("SUM", self.label, Tone::Faint);
+        let is_summed =
+            |part: &Part| matches!(part, Part::Util | Part::MemoryBar | Part::Memory | Part::Power);
+        let shown: Vec<Part> = self.shown().collect();
+        let count = shown.iter().rposition(is_summed).map_or(0, |last| last + 1);
+        shown.into_iter().take(count).fold(line, |line, part| {
+            let (line, width) = (line.gap(self.gap), self.width(part));
+            match part {
+                Part::Util => self.load(line, util, self.load.tone(util)),
+                Part::MemoryBar => {
+                    let both = totals.memory_used.zip(totals.memory_total);
+                    let part = both.and_then(|(used, total)| Percent::of(used.0, total.0));
+                    self.memory_bar(line, part)
+                }
+                Part::Memory => {
+                    let pair = self.units.pair(totals.memory_used, totals.memory_total);
+                    line.right(&pair, width, Tone::Plain)
+                }
+                Part::Power => self.power(line, totals.power, totals.power_limit),
+                Part::Uuid
+                | Part::Name
+                | Part::Heat
+                | Part::Clocks
+                | Part::Fact(_)
+                | Part::Spark
+                | Part::Flags => line.gap(width),
+            }
+        })
     }
 
     fn load(&self, line: Line, util: Option<f32>, tone: Tone) -> Line {
-        if self.util == 0 {
-            return line;
-        }
-        line.gap(self.gap).bar(util, self.util - 4, tone).right(&percent(util), 4, Tone::Plain)
+        let bar = self.util.saturating_sub(4);
+        line.bar(util, bar, tone).right(&percent(util), 4, Tone::Plain)
     }
 
-    fn memory(
-        &self,
-        line: Line,
-        part: Option<f32>,
-        used: Option<Bytes>,
-        total: Option<Bytes>,
-    ) -> Line {
-        let mut line = line;
-        if self.memory_bar > 0 {
-            line = line.gap(self.gap).bar(part, self.memory_bar, self.load.tone(part));
-        }
-        if self.memory == 0 {
-            return line;
-        }
-        line.gap(self.gap).right(&self.units.pair(used, total), self.memory, Tone::Plain)
+    fn memory_bar(&self, line: Line, part: Option<Percent>) -> Line {
+        let part = part.map(Percent::get);
+        line.bar(part, self.memory_bar, self.load.tone(part))
     }
 
     fn power(&self, line: Line, drawn: Option<Watts>, limit: Option<Watts>) -> Line {
-        if self.power == 0 {
-            return line;
-        }
         let write = |watts: Option<Watts>| or_unknown(watts, |watts| format!("{:.0}", watts.get()));
         let text = match (drawn, limit) {
             (None, None) => UNKNOWN.to_owned(),
             (drawn, limit) => format!("{}/{}", write(drawn), write(limit)),
         };
-        line.gap(self.gap).right(&text, self.power, Tone::Plain)
+        line.right(&text, self.power, Tone::Plain)
     }
 
     fn clocks_text(&self, device: &Device) -> String {
@@ -418,6 +620,15 @@ impl Columns {
         }
         line
     }
+}
+
+fn widest(texts: impl Iterator<Item = String>) -> u16 {
+    texts.map(|text| width_of(&text)).max().unwrap_or(0)
+}
+
+/// Writes the widest pair of watts there will be.
+fn power_pair(totals: &Totals) -> String {
+    or_unknown(totals.power_limit, |limit| format!("{0:.0}/{0:.0}", limit.get()))
 }
 
 /// Returns a fact of a device in words, a dash when it is not known.
@@ -485,4 +696,21 @@ pub(crate) fn detail(node: &Node, device: &Device, throttled: Option<f32>, taste
         line = line.text(format!("  {words}: {reason}"), Tone::Faint);
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_heading_is_a_column_and_facts_have_theirs() {
+        for (place, heading) in HEADINGS.iter().enumerate() {
+            let part = Part::at(place).unwrap();
+            if let Part::Fact(at) = part {
+                assert_eq!(FACTS[at].title, heading.title);
+            }
+        }
+        assert_eq!(Part::at(HEADINGS.len()), None);
+        assert_eq!(Part::at(HEADINGS.len() - 1), Some(Part::Flags));
+    }
 }

@@ -7,6 +7,7 @@ use unicode_width::UnicodeWidthChar;
 use crate::model::{Absence, Freshness, Link, ProcessState, Source};
 use crate::time::Timestamp;
 use crate::view::condition::label;
+use crate::view::heading::{self, Heading};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
 use crate::view::number::{age, amount, or_unknown, percent, running, share};
@@ -17,6 +18,25 @@ use crate::view::taste::Density;
 const COMMAND: u16 = 20;
 /// The mark in front of a row.
 const MARK: u16 = 1;
+
+/// The columns; `command` stands last, whatever else is chosen.
+pub(crate) const HEADINGS: [Heading; 14] = [
+    Heading::new("node", "NODE", "node", "the node, unless all are of one"),
+    Heading::new("gpu", "GPU", "gpu", "the device"),
+    Heading::new("pid", "PID", "pid", "the process id"),
+    Heading::new("type", "TYPE", "type", "whether it computes, draws, or both"),
+    Heading::new("user", "USER", "user", "whose it is"),
+    Heading::new("gpumem", "GPU-MEM", "gpumem", "device memory it holds"),
+    Heading::new("psm", "%SM", "psm", "how much of the device it uses"),
+    Heading::new("pmembw", "%GMBW", "pmembw", "memory bandwidth of the device it uses"),
+    Heading::new("pcpu", "%CPU", "pcpu", "processors it uses"),
+    Heading::new("prss", "%MEM", "prss", "its share of host memory"),
+    Heading::new("rss", "RSS", "rss", "host memory it uses"),
+    Heading::new("time", "TIME", "time", "for how long it runs"),
+    Heading::new("job", "JOB", "job", "its job"),
+    Heading::new("command", "COMMAND", "command", "its command line, always there and last")
+        .always(),
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
@@ -94,7 +114,12 @@ impl Columns {
     const FEW: usize = 6;
 
     /// Gives room to columns in the order of their worth, and the rest to the command.
-    pub(super) fn fit(roll: &Roll, density: Density, has_node: bool, width: u16) -> Self {
+    pub(super) fn fit(
+        roll: &Roll,
+        chosen: &[String],
+        (density, has_node): (Density, bool),
+        width: u16,
+    ) -> Self {
         let is_wide = width >= 110;
         let gap = if width >= 140 { 2 } else { 1 };
         let wide = |column| match column {
@@ -108,26 +133,31 @@ impl Columns {
             Column::Resident => 6,
             Column::Time => 8,
         };
+        let chosen = heading::places(&HEADINGS, chosen);
         let count = if density == Density::Compact { Self::FEW } else { Self::WORTH.len() };
         let mut room = width.saturating_sub(MARK + COMMAND);
-        let mut taken = Vec::new();
-        for column in Self::WORTH.into_iter().take(count) {
+        let take = |column: Column| {
             let own = wide(column);
-            if own > 0 && room >= own + gap {
-                room -= own + gap;
-                taken.push((column, own));
-            }
-        }
-        let shown = Self::ORDER
-            .iter()
-            .filter_map(|column| taken.iter().find(|(known, _)| known == column).copied());
+            let fits = own > 0 && room >= own + gap;
+            room -= if fits { own + gap } else { 0 };
+            fits.then_some((column, own))
+        };
+        let shown = if let Some(places) = chosen {
+            let columns = places.iter().filter_map(|place| Self::ORDER.get(*place).copied());
+            columns.filter(|column| wide(*column) > 0).map_while(take).collect()
+        } else {
+            let worth = Self::WORTH.into_iter().take(count);
+            let taken: Vec<_> = worth.filter_map(take).collect();
+            let own = |column: &Column| taken.iter().find(|(known, _)| known == column);
+            Self::ORDER.iter().filter_map(own).copied().collect()
+        };
         let words = match (roll.has_chips, roll.has_others) {
             (true, false) => ["TPU", "TPU-MEM", "%TPU"],
             (true, true) => ["DEV", "DEV-MEM", "%DEV"],
             (false, _) => ["GPU", "GPU-MEM", "%SM"],
         };
         let is_full = density == Density::Full;
-        Self { gap, shown: shown.collect(), words, is_full, has_ours: roll.ours > 0 }
+        Self { gap, shown, words, is_full, has_ours: roll.ours > 0 }
     }
 
     /// Returns the columns in front of the command.
@@ -141,21 +171,15 @@ impl Columns {
         let tone = |name: &str| if name == sorted { Tone::Accent } else { Tone::Faint };
         let mut line = Line::new().gap(MARK);
         for (column, width) in &self.shown {
-            let (title, name, is_left) = match column {
-                Column::Node => ("NODE", "node", true),
-                Column::Device => (device, "gpu", false),
-                Column::Pid => ("PID", "pid", false),
-                Column::Kind => ("TYPE", "type", true),
-                Column::User => ("USER", "user", true),
-                Column::Memory => (memory, "gpumem", false),
-                Column::Load => (load, "psm", false),
-                Column::Bandwidth => ("%GMBW", "pmembw", false),
-                Column::Cpu => ("%CPU", "pcpu", false),
-                Column::Share => ("%MEM", "prss", false),
-                Column::Resident => ("RSS", "rss", false),
-                Column::Time => ("TIME", "time", false),
-                Column::Job => ("JOB", "job", true),
-            };
+            let headings = Self::ORDER.into_iter().zip(HEADINGS);
+            let found = headings.into_iter().find(|(own, _)| own == column);
+            let Some((_, Heading { title, sort: name, .. })) = found else { continue };
+            let is_left =
+                matches!(column, Column::Node | Column::Kind | Column::User | Column::Job);
+            // Where devices are TPU chips, three have other names.
+            let others = [(Column::Device, device), (Column::Memory, memory), (Column::Load, load)];
+            let other = others.into_iter().find(|(own, _)| own == column);
+            let title = other.map_or(title, |(_, word)| word);
             line = if is_left {
                 line.left(title, *width, tone(name))
             } else {

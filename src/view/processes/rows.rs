@@ -19,6 +19,7 @@ use crate::view::number::share;
 use crate::view::order::{Order, Sortable};
 use crate::view::picture::Picture;
 use crate::view::processes::target::Target;
+use crate::view::taste::Only;
 
 /// For how long a process that has ended stays on the screen.
 const GONE_STAYS: Duration = Duration::from_secs(5);
@@ -228,6 +229,7 @@ struct Recipe {
     filter: String,
     /// Filters may speak of age.
     filtered_at: Option<Timestamp>,
+    only: Arc<Only>,
 }
 
 /// The rows, in their order.
@@ -272,7 +274,8 @@ impl Roll {
     pub(super) fn settle(&mut self, picture: &Picture, place: Where, order: Order) {
         let filter = picture.filter.text().to_owned();
         let filtered_at = (!picture.filter.is_empty()).then_some(picture.now);
-        let recipe = Recipe { place, order, filter, filtered_at };
+        let only = Arc::clone(&picture.only);
+        let recipe = Recipe { place, order, filter, filtered_at, only };
         let is_late = |row: &Row| {
             row.gone_at.is_none_or(|at| picture.now.since(at) >= GONE_STAYS || picture.now < at)
         };
@@ -282,11 +285,11 @@ impl Roll {
             return;
         }
         let before = std::mem::take(&mut self.fleet);
-        let is_followed = self
-            .recipe
-            .as_ref()
-            .is_some_and(|known| known.place == recipe.place && known.filter == recipe.filter)
-            && picture.now.since(self.made_at) < GONE_STAYS
+        let is_followed = self.recipe.as_ref().is_some_and(|known| {
+            known.place == recipe.place
+                && known.filter == recipe.filter
+                && known.only == recipe.only
+        }) && picture.now.since(self.made_at) < GONE_STAYS
             && picture.now >= self.made_at;
         self.gone.retain(|row| is_followed && !is_late(row));
         if !is_followed {
@@ -472,6 +475,9 @@ fn is_meant(sight: Sight<'_>, picture: &Picture, recipe: &Recipe) -> bool {
         if own != Some(id) && (own.is_none() || own != other.as_ref()) {
             return false;
         }
+    }
+    if !picture.only.takes_process(sight.node, sight.used) {
+        return false;
     }
     if picture.filter.is_empty() {
         return true;

@@ -34,7 +34,9 @@ pub(super) fn lines(
         return lines;
     }
     let density = place.density(scene);
-    let columns = Columns::fit(&place.roll, density, !matches!(where_, Where::Node(_)), width);
+    let has_node = !matches!(where_, Where::Node(_));
+    let chosen = &scene.taste.columns.processes;
+    let columns = Columns::fit(&place.roll, chosen, (density, has_node), width);
     let rows = height.saturating_sub(lines.len() + 1 + usize::from(has_detail));
     let at = place.cursor_place();
     place.window.settle(rows, count, at);
@@ -71,7 +73,8 @@ pub(super) fn last_shift(scene: Scene<'_>, navigation: &Navigation) -> usize {
     let place = &navigation.processes;
     let has_node = !matches!(place.roll.place(), Where::Node(_));
     let density = place.density(scene);
-    let columns = Columns::fit(&place.roll, density, has_node, place.width);
+    let chosen = &scene.taste.columns.processes;
+    let columns = Columns::fit(&place.roll, chosen, (density, has_node), place.width);
     let room = place.width.saturating_sub(columns.before_command());
     let range = place.window.range(place.roll.rows.len());
     let shown = place.roll.rows.get(range).unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::fleet::Node;
+use crate::fleet::{Node, units};
 use crate::model::{Device, DeviceUse, Reading, UseKind, Via};
 use crate::view::taste::Taste;
 
@@ -81,17 +81,31 @@ impl ProcessKinds {
     }
 }
 
-impl Taste {
+impl Only {
+    /// Says whether some devices are left out.
+    pub fn selects_devices(&self) -> bool {
+        self.devices.is_some() || self.visible.is_some()
+    }
+
+    /// Says in a few words which devices are shown; nothing when all are.
+    pub fn told(&self) -> Option<String> {
+        let numbers = self.devices.iter().flatten().map(ToString::to_string).collect::<Vec<_>>();
+        let numbers = (!numbers.is_empty()).then(|| numbers.join(","));
+        let visible = self.visible.is_some().then(|| "visible".to_owned());
+        let words: Vec<String> = numbers.into_iter().chain(visible).collect();
+        (!words.is_empty()).then(|| format!("only {}", words.join(" ")))
+    }
+
     /// Says whether a device of a node is to be shown.
     pub fn takes_device(&self, node: &Node, device: &Device) -> bool {
         let parent = device.parent.as_ref();
         let whole = parent.and_then(|uuid| node.devices.iter().find(|whole| whole.uuid == *uuid));
         let index = whole.unwrap_or(device).index.get();
         let is_numbered = |numbers: &BTreeSet<u32>| index.is_some_and(|own| numbers.contains(&own));
-        if !self.only.devices.as_ref().is_none_or(is_numbered) {
+        if !self.devices.as_ref().is_none_or(is_numbered) {
             return false;
         }
-        let Some(visible) = &self.only.visible else { return true };
+        let Some(visible) = &self.visible else { return true };
         let is_here = node.via == Some(Via::Local);
         let is_anywhere = visible.iter().any(|one| matches!(one, Visible::Uuid(_)));
         if !is_here && !is_anywhere {
@@ -106,36 +120,50 @@ impl Taste {
         })
     }
 
-    /// Says whether a process on a device of a node is to be shown.
-    pub fn takes_usage(&self, node: &Node, used: &DeviceUse) -> bool {
-        let Only { kinds, users, pids, .. } = &self.only;
-        let device = node.devices.iter().find(|device| device.uuid == used.device);
+    /// Says whether a process is to be shown, on whatever device.
+    pub fn takes_process(&self, node: &Node, used: &DeviceUse) -> bool {
+        let Self { kinds, users, pids, .. } = self;
         let owner = || Some(node.process(used.pid)?.statics.user.known()?.as_ref());
         (pids.is_empty() || pids.contains(&used.pid))
             && kinds.takes(used.kind)
             && (users.is_empty() || owner().is_some_and(|user: &str| users.contains(user)))
-            && device.is_none_or(|device| self.takes_device(node, device))
     }
 
-    /// Returns the node with nothing but what is to be shown of it.
-    pub fn narrowed(&self, node: &Arc<Node>) -> Arc<Node> {
-        let Only { devices, visible, kinds, users, pids, names: _ } = &self.only;
-        let is_all = devices.is_none()
-            && visible.is_none()
-            && *kinds == ProcessKinds::All
-            && users.is_empty()
-            && pids.is_empty();
-        if is_all {
+    /// Returns a node with no devices, and nothing on devices, but those that are to be shown.
+    pub fn selected(&self, node: &Arc<Node>) -> Arc<Node> {
+        let takes = |device: &Device| self.takes_device(node, device);
+        if !self.selects_devices() || node.devices.iter().all(takes) {
             return Arc::clone(node);
         }
         let mut narrowed = Node::clone(node);
+        // Schedulers count devices, whichever are shown.
+        narrowed.units = Some(node.units.clone().unwrap_or_else(|| units(node)));
         let sources = node.device_sources.iter().cloned();
         let both = node.devices.iter().cloned().zip(sources);
-        let (kept, sources): (Vec<_>, Vec<_>) =
-            both.filter(|(device, _)| self.takes_device(node, device)).unzip();
+        let (kept, sources): (Vec<_>, Vec<_>) = both.filter(|(device, _)| takes(device)).unzip();
         (narrowed.devices, narrowed.device_sources) = (kept, sources.into());
-        let uses = node.uses.iter().filter(|used| self.takes_usage(node, used));
+        let is_out = |uuid: &Arc<str>| {
+            let known = node.devices.iter().find(|device| device.uuid == *uuid);
+            known.is_some_and(|device| !takes(device))
+        };
+        let uses = node.uses.iter().filter(|used| !is_out(&used.device));
         narrowed.uses = uses.cloned().collect();
+        let events = node.events.iter().filter(|happened| !is_out(&happened.event.device));
+        narrowed.events = events.cloned().collect();
+        Arc::new(narrowed)
+    }
+}
+
+impl Taste {
+    /// Returns the node with nothing but what is to be shown of it.
+    pub fn narrowed(&self, node: &Arc<Node>) -> Arc<Node> {
+        let selected = self.only.selected(node);
+        let takes = |used: &DeviceUse| self.only.takes_process(node, used);
+        if selected.uses.iter().all(takes) {
+            return selected;
+        }
+        let mut narrowed = Node::clone(&selected);
+        narrowed.uses = selected.uses.iter().filter(|used| takes(used)).cloned().collect();
         Arc::new(narrowed)
     }
 }
@@ -193,6 +221,21 @@ mod tests {
         };
         node.processes = vec![process(7, "alice"), process(8, "bob")].into();
         Arc::new(node)
+    }
+
+    #[test]
+    fn what_is_left_out_changes_no_place_a_scheduler_counts() {
+        let here = node(Via::Local);
+        let only = Only { devices: Some([1].into()), ..Only::default() };
+        let selected = only.selected(&here);
+        let at = |node: &Node, places: &[u32]| crate::fleet::at_places(node, places, None);
+        // The slices are the first two, the second device the third.
+        assert_eq!(at(&here, &[0, 2]).unwrap().len(), 2);
+        assert_eq!(at(&selected, &[0, 2]).unwrap(), ["GPU-bb22".into()]);
+        assert_eq!(at(&selected, &[0]).unwrap(), []);
+        assert_eq!(only.selected(&selected).devices.len(), 1);
+        assert_eq!(only.told().as_deref(), Some("only 1"));
+        assert!(Arc::ptr_eq(&Only::default().selected(&here), &here));
     }
 
     fn shown(node: &Arc<Node>, only: Only) -> (Vec<String>, Vec<u32>) {

@@ -4,14 +4,11 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::fleet::Node;
+use crate::fleet::{self, Node, is_idle, is_idle_held};
 use crate::model::{Absence, Bytes, Device, DeviceUse, JobId};
 use crate::view::condition::Standing;
 use crate::view::navigation::{Spot, uses};
 use crate::view::picture::Picture;
-
-/// A device below this share does nothing worth the name.
-const ACTIVE_PERCENT: f32 = 5.0;
 
 /// Who holds something.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,7 +110,8 @@ impl Crew {
             crew.nodes.1 += 1;
             crew.nodes.0 += usize::from(is_fresh);
             let given = given.remove(place).unwrap_or_default();
-            crew.visit(&mut accounts, (*place, node, is_fresh), given);
+            let jobs = &picture.given;
+            crew.visit(&mut accounts, (*place, node, is_fresh), (given, jobs));
         }
         crew.accounts = accounts.into_iter().collect();
         crew
@@ -124,7 +122,7 @@ impl Crew {
         &mut self,
         accounts: &mut BTreeMap<Who, Account>,
         (place, node, is_fresh): (usize, &Node, bool),
-        given: Vec<Given>,
+        (given, jobs): (Vec<Given>, &fleet::Given),
     ) {
         let whole = wholes(node);
         let mut holders = Holders::new();
@@ -170,12 +168,17 @@ impl Crew {
             account.nodes.push(stay);
         }
         if is_fresh {
-            self.share_out(accounts, node, &holders);
+            self.share_out(accounts, node, (&holders, jobs));
         }
     }
 
     /// Counts the devices of a fresh node for those who hold them.
-    fn share_out(&mut self, accounts: &mut BTreeMap<Who, Account>, node: &Node, holders: &Holders) {
+    fn share_out(
+        &mut self,
+        accounts: &mut BTreeMap<Who, Account>,
+        node: &Node,
+        (holders, jobs): (&Holders, &fleet::Given),
+    ) {
         for device in node.devices.iter().filter(|device| device.parent.is_none()) {
             self.devices += 1;
             let power = device.power.get().map(crate::model::Watts::get);
@@ -184,13 +187,14 @@ impl Crew {
             }
             let Some(holders) = holders.get(&device.uuid) else { continue };
             self.held += 1;
-            let share = device.utilization.get().map(crate::model::Percent::get);
+            let is_busy = device.utilization.get().is_some() && !is_idle(device);
+            let is_idle_held = is_idle_held(node, device, jobs.has(node, device));
             let count = u16::try_from(holders.len()).unwrap_or(u16::MAX);
             for who in holders {
                 let account = accounts.entry(who.clone()).or_default();
                 account.devices += 1;
-                account.busy += usize::from(share.is_some_and(|share| share >= ACTIVE_PERCENT));
-                account.idle += usize::from(share.is_some_and(|share| share < ACTIVE_PERCENT));
+                account.busy += usize::from(is_busy);
+                account.idle += usize::from(is_idle_held);
                 if let Some(power) = power {
                     let own = account.power.unwrap_or_default() + power / f32::from(count.max(1));
                     account.power = Some(own);
@@ -320,7 +324,7 @@ mod tests {
         let used = DeviceUse {
             device: device.into(),
             pid,
-            memory: Reading::Known(Bytes(10)),
+            memory: Reading::Known(Bytes(1 << 30)),
             ..DeviceUse::default()
         };
         node.uses = node.uses.iter().cloned().chain([used]).collect();

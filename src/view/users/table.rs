@@ -4,6 +4,7 @@ use crate::fleet::Node;
 use crate::model::{Bytes, Device};
 use crate::view::Scene;
 use crate::view::condition::{Standing, label};
+use crate::view::heading::{self, Heading};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::number::{age, amount, or_unknown, percent, running, share};
@@ -15,57 +16,66 @@ use crate::view::users::rows::{Row, Rows};
 /// The mark of what can be unfolded, and the gap behind it.
 const MARK: u16 = 2;
 
-/// Widths of the columns; 0 for one that has no room.
-#[derive(Clone, Copy, Debug, Default)]
+/// Widths of the columns, and which they are.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Columns {
     name: u16,
     gap: u16,
-    /// By the order of [`NAMES`].
-    widths: [u16; 9],
-    /// Columns behind the name.
-    all: u16,
+    /// Those that have room, from left to right: their places behind the name, and their widths.
+    shown: Vec<(usize, u16)>,
 }
 
-/// The columns behind the name: how one sorts by them, what stands above them, and how wide they are.
-const NAMES: [(&str, &str, u16); 9] = [
-    ("devices", "DEVICES", 8),
-    ("devices", "FLEET", 10),
-    ("devices", "%", 3),
-    ("busy", "BUSY", 5),
-    ("idle", "IDLE", 5),
-    ("mem", "MEM", 7),
-    ("power", "POWER", 8),
-    ("nodes", "NODES", 6),
-    ("jobs", "JOBS", 5),
+/// The columns; `user` stands first, whatever else is chosen.
+pub(crate) const HEADINGS: [Heading; 10] = [
+    Heading::new("user", "USER", "user", "the user, always there and in front").always(),
+    Heading::new("devices", "DEVICES", "devices", "devices held"),
+    Heading::new("bar", "FLEET", "devices", "the share of all devices as a bar"),
+    Heading::new("share", "%", "devices", "the share of all devices in percent"),
+    Heading::new("busy", "BUSY", "busy", "devices that work"),
+    Heading::new("idle", "IDLE", "idle", "devices held idle"),
+    Heading::new("mem", "MEM", "mem", "device memory"),
+    Heading::new("power", "POWER", "power", "power"),
+    Heading::new("nodes", "NODES", "nodes", "nodes; fresh ones of all where some are not"),
+    Heading::new("jobs", "JOBS", "jobs", "jobs"),
 ];
+/// How wide those behind the name are.
+const WIDTHS: [u16; 9] = [8, 10, 3, 5, 5, 7, 8, 6, 5];
 /// The one that is a bar.
 const BAR: usize = 1;
 /// In the order of their worth.
 const WORTH: [usize; 9] = [0, 4, 5, 3, 7, 6, 8, 2, 1];
 
 impl Columns {
-    /// Gives room to columns in the order of their worth.
-    pub(super) fn fit(rows: &Rows, width: u16) -> Self {
+    /// Gives room to the columns somebody chose, from left to right, or to all in the order of their
+    /// worth.
+    pub(super) fn fit(rows: &Rows, chosen: &[String], width: u16) -> Self {
         let gap = if width >= 100 { 2 } else { 1 };
         let name = rows.name.clamp(4, (width / 3).clamp(4, 28));
-        let mut columns = Self { name, gap, ..Self::default() };
         let mut room = width.saturating_sub(MARK + name);
-        for place in WORTH {
-            let wanted = NAMES.get(place).map_or(0, |(_, _, width)| *width);
-            if let Some(own) = columns.widths.get_mut(place)
-                && room >= wanted + gap
-            {
-                room -= wanted + gap;
-                *own = wanted;
-            }
+        let take = |place: usize| {
+            let own = *WIDTHS.get(place)?;
+            let fits = room >= own + gap;
+            room -= if fits { own + gap } else { 0 };
+            fits.then_some((place, own))
+        };
+        let mut shown: Vec<(usize, u16)>;
+        if let Some(places) = heading::places(&HEADINGS, chosen) {
+            let behind = places.iter().filter_map(|place| place.checked_sub(1));
+            shown = behind.map_while(take).collect();
+        } else {
+            shown = WORTH.into_iter().filter_map(take).collect();
+            shown.sort_unstable();
         }
-        if let Some(bar) = columns.widths.get_mut(BAR).filter(|bar| **bar > 0) {
+        if let Some((_, bar)) = shown.iter_mut().find(|(place, _)| *place == BAR) {
             *bar += (room / 2).min(30);
         }
-        let used: u16 =
-            columns.widths.iter().filter(|width| **width > 0).map(|own| own + gap).sum();
-        columns.all = used;
-        columns
+        Self { name, gap, shown }
+    }
+
+    fn headings(&self) -> impl Iterator<Item = (usize, u16, Heading)> {
+        self.shown.iter().filter_map(|(place, width)| {
+            HEADINGS.get(place + 1).map(|heading| (*place, *width, *heading))
+        })
     }
 
     /// Returns the title line; a sign stands at the column by which rows are sorted.
@@ -78,25 +88,16 @@ impl Columns {
         let mut line = Line::new().gap(MARK);
         line = line.left(&word("user", "USER"), self.name, Tone::Faint);
         line = line.on_click(Click::Column("user"));
-        for (place, (name, title, _)) in NAMES.into_iter().enumerate() {
-            let width = self.widths.get(place).copied().unwrap_or(0);
-            if width == 0 {
-                continue;
-            }
+        for (place, width, Heading { title, sort, .. }) in self.headings() {
             line = line.gap(self.gap);
             line = if place == BAR {
                 line.left(title, width, Tone::Faint)
             } else {
-                line.right(&word(name, title), width, Tone::Faint)
+                line.right(&word(sort, title), width, Tone::Faint)
             };
-            line = line.on_click(Click::Column(name));
+            line = line.on_click(Click::Column(sort));
         }
-        let is_shown = self
-            .widths
-            .iter()
-            .zip(NAMES)
-            .any(|(width, (name, _, _))| *width > 0 && name == order.column);
-        if is_shown || order.column == "user" {
+        if order.column == "user" || self.headings().any(|(.., own)| own.sort == order.column) {
             return line;
         }
         let label = COLUMNS.iter().find(|column| column.name == order.column);
@@ -104,19 +105,15 @@ impl Columns {
         line.gap(2).text(format!("by {label}{sign}"), Tone::Faint)
     }
 
-    fn cells(&self, cells: [Cell; 9]) -> Line {
-        let mut line = Line::new();
-        for (cell, width) in cells.into_iter().zip(self.widths) {
-            if width == 0 {
-                continue;
+    fn cells(&self, cells: &[Cell; 9]) -> Line {
+        let known = self.shown.iter().filter_map(|(at, width)| Some((cells.get(*at)?, *width)));
+        known.fold(Line::new(), |line, (cell, width)| {
+            let line = line.gap(self.gap);
+            match cell {
+                Cell::Text(text, tone) => line.right(text, width, *tone),
+                Cell::Bar(share) => line.bar(*share, width, Tone::Mid),
             }
-            line = line.gap(self.gap);
-            line = match cell {
-                Cell::Text(text, tone) => line.right(&text, width, tone),
-                Cell::Bar(share) => line.bar(share, width, Tone::Mid),
-            };
-        }
-        line
+        })
     }
 }
 
@@ -212,7 +209,7 @@ fn user(crew: &Crew, who: &Who, account: &Account, columns: &Columns, is_open: b
     let is_old = account.fresh == 0;
     let number = |number: usize| if is_old { UNKNOWN.to_owned() } else { number.to_string() };
     let idle_tone = if account.idle > 0 { Tone::Warn } else { Tone::Plain };
-    let cells = columns.cells([
+    let cells = columns.cells(&[
         Cell::plain(number(account.devices)),
         Cell::Bar(share.filter(|_| !is_old)),
         Cell::plain(percent(share.filter(|_| !is_old))),

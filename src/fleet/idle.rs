@@ -1,0 +1,148 @@
+//! Which devices are held and do nothing: one rule, for sums, for cells, for users.
+//!
+//! A device is held when a scheduler gave it to a job, when processes hold memory worth the name on it
+//! or on a slice of it, or when a chip is open. It is idle-held while it is held and its utilization is
+//! known to be below [`ACTIVE_PERCENT`] now; for how long, is told where it is known.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Fleet;
+use super::jobs::{at_places, places_around};
+use super::node::Node;
+use crate::model::{Allocation, Allotment, Device, Job, NodeName, Percent};
+
+/// A device below this share does nothing worth the name.
+pub const ACTIVE_PERCENT: f32 = 5.0;
+/// Memory from which processes hold a device, in bytes; below are contexts and leftovers.
+const HELD_BYTES: u64 = 256 << 20;
+
+/// A job, and what it has of one node.
+type Allotted<'a> = (&'a Job, &'a Allocation);
+
+/// The devices that a scheduler gave to jobs, by node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Given(BTreeMap<NodeName, BTreeSet<Arc<str>>>);
+
+impl Given {
+    /// Works it out; a device that is cut into slices is given when one of these is.
+    pub fn of(fleet: &Fleet) -> Self {
+        let mut given = Self::default();
+        let mut places: BTreeMap<&NodeName, Vec<Allotted<'_>>> = BTreeMap::new();
+        for job in fleet.jobs.iter().flat_map(|jobs| &jobs.jobs) {
+            for allocation in job.allocations.iter() {
+                places.entry(&allocation.node).or_default().push((job, allocation));
+            }
+        }
+        if places.is_empty() {
+            return given;
+        }
+        for node in fleet.nodes.iter() {
+            let Some(own) = places.get(&node.name) else { continue };
+            let around = own.iter().find_map(|(job, given)| places_around(node, job, given));
+            for (_, allocation) in own {
+                let Allotment::Places(places) = &allocation.devices else { continue };
+                for uuid in at_places(node, places, around).into_iter().flatten() {
+                    let slice = node.devices.iter().find(|device| device.uuid == uuid);
+                    let whole = slice.and_then(|slice| slice.parent.clone()).unwrap_or(uuid);
+                    given.0.entry(node.name.clone()).or_default().insert(whole);
+                }
+            }
+        }
+        given
+    }
+
+    /// Says whether a job was given a device.
+    pub fn has(&self, node: &Node, device: &Device) -> bool {
+        self.0.get(&node.name).is_some_and(|devices| devices.contains(&device.uuid))
+    }
+}
+
+/// Says whether a device is known to do nothing worth the name now.
+pub fn is_idle(device: &Device) -> bool {
+    device.utilization.get().map(Percent::get).is_some_and(|share| share < ACTIVE_PERCENT)
+}
+
+/// Says whether processes hold a device or a slice of it, seen or not; what they hold of it may be
+/// unknown, and then it is taken to be worth the name.
+pub fn is_in_hand(node: &Node, device: &Device) -> bool {
+    let is_slice = |uuid: &Arc<str>| {
+        let slice = node.devices.iter().find(|slice| slice.uuid == *uuid);
+        slice.is_some_and(|slice| slice.parent.as_ref() == Some(&device.uuid))
+    };
+    let uses = node.uses.iter().filter(|used| used.device == device.uuid || is_slice(&used.device));
+    let mut bytes = 0_u64;
+    for used in uses {
+        let Some(memory) = used.memory.get() else { return true };
+        bytes = bytes.saturating_add(memory.0);
+    }
+    let is_open = device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true));
+    bytes >= HELD_BYTES || is_open
+}
+
+/// Says whether somebody holds a device that does nothing now.
+pub fn is_idle_held(node: &Node, device: &Device, is_given: bool) -> bool {
+    is_idle(device) && (is_given || is_in_hand(node, device))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::Totals;
+    use crate::model::{Bytes, DeviceUse, JobList, Reading};
+    use crate::time::Timestamp;
+
+    /// A device that does so much, of which a process holds so many MiB.
+    fn node(share: Option<f32>, mebibytes: Option<u64>) -> Node {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        let utilization =
+            share.map_or_else(Reading::default, |share| Reading::judged(Percent::new(share)));
+        node.devices = vec![Device { uuid: "GPU-1".into(), utilization, ..Device::default() }];
+        let using = |mebibytes: u64| DeviceUse {
+            device: "GPU-1".into(),
+            pid: 7,
+            memory: Reading::Known(Bytes(mebibytes << 20)),
+            ..DeviceUse::default()
+        };
+        node.uses = mebibytes.map(using).into_iter().collect();
+        node
+    }
+
+    #[test]
+    fn a_device_is_idle_held_when_it_is_held_and_known_to_do_nothing() {
+        for (share, memory, is_given, expected) in [
+            (Some(0.0), Some(900), false, true),
+            (Some(4.9), Some(256), false, true),
+            (Some(5.0), Some(900), false, false),
+            (None, Some(900), false, false),
+            (Some(0.0), Some(10), false, false),
+            (Some(0.0), None, false, false),
+            (Some(0.0), None, true, true),
+            (None, None, true, false),
+        ] {
+            let node = node(share, memory);
+            let told = is_idle_held(&node, &node.devices[0], is_given);
+            assert_eq!(told, expected, "{share:?} {memory:?} {is_given}");
+        }
+    }
+
+    #[test]
+    fn what_a_scheduler_gave_is_held_and_not_free() {
+        let node = node(Some(0.0), None);
+        let devices = Allotment::Places([0].into());
+        let allocation = Allocation { node: node.name.clone(), devices };
+        let job = Job { allocations: [allocation].into(), ..Job::example("7") };
+        let fleet = Fleet::new(vec![Arc::new(node)].into());
+        let jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));
+        let counts = |fleet: &Fleet| {
+            let parts = fleet.nodes.iter().map(|node| &**node);
+            let totals = Totals::over(parts, Timestamp::default(), &Given::of(fleet));
+            let own = Totals::of_given(&fleet.nodes[0], &Given::of(fleet));
+            (totals.nodes, own.held, own.free)
+        };
+        assert_eq!(counts(&fleet), (1, 0, 1));
+        assert_eq!(counts(&Fleet { jobs, ..fleet }), (1, 1, 0));
+    }
+}

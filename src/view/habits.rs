@@ -1,0 +1,111 @@
+//! What somebody chose by keys and settings can hold: the order of rows, the form of the fleet, what a
+//! node shows. Each goes by the name of its setting.
+
+use crate::view::fleet;
+use crate::view::navigation::Navigation;
+use crate::view::order::{Order, Sortable};
+use crate::view::processes;
+use crate::view::taste::{Density, Taste};
+use crate::view::users;
+
+/// A setting that keys change too, and what it is.
+pub type Habit = (&'static str, &'static str);
+
+/// The settings that keys change too.
+pub const HABITS: [&str; 12] = [
+    "sort-fleet",
+    "reverse-fleet",
+    "sort-processes",
+    "reverse-processes",
+    "sort-users",
+    "reverse-users",
+    "fleet-form",
+    "fleet-map",
+    "fleet-group",
+    "node-processes",
+    "node-chart",
+    "monitor",
+];
+
+const fn written(is_on: bool) -> &'static str {
+    if is_on { "true" } else { "false" }
+}
+
+/// Returns what each of [`HABITS`] is now, in their order.
+pub fn habits(navigation: &Navigation, taste: &Taste) -> [Habit; 12] {
+    let [fleet, processes, users] =
+        [navigation.fleet.order, navigation.processes.order, navigation.users.order];
+    let (form, quantity, grouping) = navigation.fleet.habits();
+    let chosen = navigation.node_place.density.or(navigation.processes.density);
+    let monitor = match chosen.unwrap_or(taste.density) {
+        Density::Auto => "auto",
+        Density::Full => "full",
+        Density::Compact => "compact",
+    };
+    let values = [
+        fleet.column,
+        written(fleet.is_inverted),
+        processes.column,
+        written(processes.is_inverted),
+        users.column,
+        written(users.is_inverted),
+        form,
+        quantity,
+        grouping,
+        written(navigation.shows_processes),
+        written(navigation.node_place.has_chart()),
+        monitor,
+    ];
+    let mut named = HABITS.map(|name| (name, ""));
+    for ((_, slot), value) in named.iter_mut().zip(values) {
+        *slot = value;
+    }
+    named
+}
+
+/// Takes over what a setting says. What no view knows changes nothing.
+pub fn adopt(navigation: &mut Navigation, (name, value): Habit) {
+    let is_on = value == "true";
+    let by = |order: &mut Order, columns: &[Sortable]| {
+        let known = columns.iter().find(|column| column.name == value);
+        order.column = known.map_or(order.column, |column| column.name);
+    };
+    match name {
+        "sort-fleet" => by(&mut navigation.fleet.order, &fleet::COLUMNS),
+        "reverse-fleet" => navigation.fleet.order.is_inverted = is_on,
+        "sort-processes" => by(&mut navigation.processes.order, &processes::COLUMNS),
+        "reverse-processes" => navigation.processes.order.is_inverted = is_on,
+        "sort-users" => by(&mut navigation.users.order, &users::COLUMNS),
+        "reverse-users" => navigation.users.order.is_inverted = is_on,
+        "node-processes" => navigation.shows_processes = is_on,
+        "node-chart" => navigation.node_place.show_chart(is_on),
+        // What was chosen by keys gives way.
+        "monitor" => (navigation.node_place.density, navigation.processes.density) = (None, None),
+        _ => navigation.fleet.adopt(name, value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_adopted_is_what_is_told() {
+        let taste = Taste { density: Density::Full, ..Taste::default() };
+        let mut navigation = Navigation::default();
+        navigation.node_place.density = Some(Density::Compact);
+        let values = [
+            "util", "true", "gpumem", "true", "idle", "true", "map", "owner", "job", "false",
+            "true", "full",
+        ];
+        for (name, value) in HABITS.into_iter().zip(values) {
+            adopt(&mut navigation, (name, value));
+        }
+        assert_eq!(habits(&navigation, &taste).map(|(_, value)| value), values);
+        for name in HABITS {
+            adopt(&mut navigation, (name, "nonsense"));
+        }
+        let told = habits(&navigation, &taste).map(|(_, value)| value);
+        assert_eq!((told[0], told[6], told[8]), ("util", "map", "job"));
+    }
+}

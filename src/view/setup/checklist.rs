@@ -1,0 +1,175 @@
+//! The columns of one table, ticked in the order they are to stand in.
+
+use crate::view::heading::Heading;
+use crate::view::input::{Key, Named};
+use crate::view::line::{Line, Tone, width_of};
+use crate::view::navigation::{Step, Window};
+
+/// Which columns are ticked, and where one is among them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Checklist {
+    headings: &'static [Heading],
+    /// The names that are ticked, from left to right.
+    ticked: Vec<&'static str>,
+    row: usize,
+}
+
+/// What a key did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ticked {
+    /// Nothing that others must know of.
+    Nothing,
+    /// The list is done with.
+    Done,
+    /// The columns are these now, with commas; empty for as many as there is room for.
+    Now(String),
+}
+
+impl Checklist {
+    /// Begins with what is chosen.
+    pub(super) fn new(headings: &'static [Heading], value: &str) -> Self {
+        let named = value.split(',').filter_map(|name| {
+            let heading = headings.iter().find(|heading| heading.name == name.trim());
+            heading.filter(|heading| !heading.is_fixed).map(|heading| heading.name)
+        });
+        let row = headings.iter().position(|heading| !heading.is_fixed).unwrap_or(0);
+        Self { headings, ticked: named.collect(), row }
+    }
+
+    /// Takes a key.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
+    pub(super) fn press(&mut self, key: Key) -> Ticked {
+        match key {
+            Key::Named(Named::Escape | Named::Enter) | Key::Letter('q') | Key::Control('c') => {
+                return Ticked::Done;
+            }
+            Key::Letter(' ') => return self.tick(),
+            Key::Letter('a') => {
+                let free = self.headings.iter().filter(|heading| !heading.is_fixed);
+                let all = free.map(|heading| heading.name);
+                self.ticked = if self.ticked.is_empty() { all.collect() } else { Vec::new() };
+                return self.told();
+            }
+            Key::Named(Named::Left) | Key::Letter('h') => return self.shift(false),
+            Key::Named(Named::Right) | Key::Letter('l') => return self.shift(true),
+            Key::Letter('j') => self.step(Step::Down),
+            Key::Letter('k') => self.step(Step::Up),
+            other => {
+                if let Some(step) = Step::of(other) {
+                    self.step(step);
+                }
+            }
+        }
+        Ticked::Nothing
+    }
+
+    fn step(&mut self, step: Step) {
+        self.row = step.from(self.row, self.headings.len(), 8);
+    }
+
+    fn told(&self) -> Ticked {
+        Ticked::Now(self.ticked.join(","))
+    }
+
+    fn tick(&mut self) -> Ticked {
+        let heading = self.headings.get(self.row).filter(|heading| !heading.is_fixed);
+        let Some(heading) = heading else { return Ticked::Nothing };
+        match self.place(heading) {
+            Some(at) => drop(self.ticked.remove(at)),
+            None => self.ticked.push(heading.name),
+        }
+        self.told()
+    }
+
+    fn place(&self, heading: &Heading) -> Option<usize> {
+        self.ticked.iter().position(|name| *name == heading.name)
+    }
+
+    /// Lets the column change places with its neighbour.
+    fn shift(&mut self, is_later: bool) -> Ticked {
+        let at = self.headings.get(self.row).and_then(|heading| self.place(heading));
+        let to = at.and_then(|at| if is_later { Some(at + 1) } else { at.checked_sub(1) });
+        match (at, to.filter(|to| *to < self.ticked.len())) {
+            (Some(at), Some(to)) => {
+                self.ticked.swap(at, to);
+                self.told()
+            }
+            _ => Ticked::Nothing,
+        }
+    }
+
+    /// Returns so many lines at most: a number stands at what is ticked, the first is the leftmost.
+    pub(super) fn lines(&self, name: &str, width: u16, most: usize) -> Vec<Line> {
+        let told = match self.ticked.len() {
+            0 => "as many as there is room for".to_owned(),
+            count => format!("{count} chosen; what has no room is left out from the right"),
+        };
+        let title = Line::of(name, Tone::Strong).gap(2).text(told, Tone::Faint);
+        let mut lines = vec![title.cut(width)];
+        let mut window = Window::default();
+        window.settle(most.saturating_sub(1), self.headings.len(), Some(self.row));
+        let widest = self.headings.iter().map(|heading| width_of(heading.name)).max().unwrap_or(0);
+        let rows = self.headings.iter().enumerate().skip(window.top).take(window.rows);
+        lines.extend(rows.map(|(place, heading)| {
+            let mark = match self.place(heading) {
+                _ if heading.is_fixed => " * ".to_owned(),
+                Some(at) => format!("{:>3}", at + 1),
+                None => "   ".to_owned(),
+            };
+            let is_shown = heading.is_fixed || self.place(heading).is_some();
+            let tone = if is_shown { Tone::Strong } else { Tone::Plain };
+            Line::new()
+                .text("[", Tone::Faint)
+                .text(mark, Tone::Accent)
+                .text("] ", Tone::Faint)
+                .left(heading.name, widest, tone)
+                .gap(2)
+                .left(heading.title, 10, Tone::Faint)
+                .gap(1)
+                .text(heading.help, Tone::Faint)
+                .cut(width)
+                .selected(place == self.row)
+        }));
+        lines.truncate(most);
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static HEADINGS: [Heading; 4] = [
+        Heading::new("node", "NODE", "", "").always(),
+        Heading::new("util", "%", "", ""),
+        Heading::new("mem", "GiB", "", ""),
+        Heading::new("note", "NOTE", "", ""),
+    ];
+
+    #[test]
+    fn columns_are_ticked_in_their_order_and_moved() {
+        for (value, keys, now) in [
+            ("", " j ", "util,mem"),
+            ("", "jj k ", "note,mem"),
+            ("mem,util", " ", "mem"),
+            ("mem,util", "h", "util,mem"),
+            ("mem,util", "jl", "util,mem"),
+            ("mem,util,note", "a", ""),
+            ("", "a", "util,mem,note"),
+            ("util", " ", ""),
+        ] {
+            let mut list = Checklist::new(&HEADINGS, value);
+            let done = keys.chars().map(|key| list.press(Key::Letter(key))).last();
+            assert_eq!(done, Some(Ticked::Now(now.to_owned())), "{value} {keys}");
+        }
+        let mut list = Checklist::new(&HEADINGS, "note");
+        for (key, ticked) in [
+            ('k', Ticked::Nothing),
+            (' ', Ticked::Nothing),
+            ('l', Ticked::Nothing),
+            ('q', Ticked::Done),
+        ] {
+            assert_eq!(list.press(Key::Letter(key)), ticked, "{key}");
+        }
+    }
+}
