@@ -18,7 +18,9 @@ pub use printed::printed;
 pub use prompt::Prompt;
 pub use search::{Found, Search};
 pub use setup::{Entry, Page, Setup, Turned};
-pub use taste::{Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, Visible};
+pub use taste::{
+    Chart, Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, Visible,
+};
 
 use std::time::Duration;
 

@@ -6,8 +6,9 @@ use tokio::sync::mpsc;
 
 use crate::config::{self, Layer, Places, Settings};
 use crate::tui::{Dress, Look, News, Theme, Wish};
+use crate::view::node::Metric;
 use crate::view::{
-    Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, View, Visible,
+    Chart, Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, View, Visible,
 };
 
 /// Views that are sorted, and the settings that say how.
@@ -124,9 +125,22 @@ pub(super) fn taste(settings: &Settings, variable: impl Fn(&str) -> Option<Strin
             "gb" => MemoryUnit::Gb,
             _ => MemoryUnit::Gib,
         },
-        is_chart_reversed: settings.is_on("reverse-chart"),
+        chart: Chart {
+            is_shown: settings.is_on("chart"),
+            metrics: charted(&settings.list("charted")).unwrap_or(usual.chart.metrics),
+            is_reversed: settings.is_on("reverse-chart"),
+        },
         only: only(settings, variable),
     }
+}
+
+/// Returns what is charted; `None` when that is nothing.
+fn charted(names: &[String]) -> Option<Vec<Metric>> {
+    let mut metrics: Vec<Metric> = names.iter().filter_map(|name| Metric::named(name)).collect();
+    metrics.sort();
+    metrics.dedup();
+    metrics.truncate(Metric::MOST);
+    Some(metrics).filter(|metrics| !metrics.is_empty())
 }
 
 /// Returns which devices and processes are shown.
@@ -218,11 +232,15 @@ mod tests {
             ("monitor", "compact"),
             ("ascii", "true"),
             ("readonly", "true"),
+            ("chart", "true"),
+            ("charted", "power,enc,power"),
         ]);
         let taste = taste(&settings, |_| None);
         assert_eq!(taste.load, taste.device);
         assert!((taste.load.high - 60.0).abs() < f32::EPSILON);
         assert!(taste.is_fahrenheit && taste.is_readonly && taste.density == Density::Compact);
+        assert!(taste.chart.is_shown && !taste.chart.is_reversed);
+        assert_eq!(taste.chart.metrics, [Metric::Power, Metric::Encoder]);
         assert_eq!(look(&settings, |_| None).glyphs, Glyphs::Ascii);
     }
 

@@ -516,6 +516,23 @@ pub const SETTINGS: &[Setting] = &[
         ..PLAIN
     },
     Setting {
+        name: "chart",
+        default: "false",
+        help: "Show the chart of a node from the start; g turns it on and off",
+        page: CHART,
+        ..PLAIN
+    },
+    Setting {
+        name: "charted",
+        kind: Kind::List(check::metric),
+        takes: "METRIC",
+        default: "util,mem",
+        help: "Chart these of each device, four at most: util, mem, power, temp, bw, clock, mclk, fan, enc, dec, pcie, thr",
+        page: CHART,
+        steps: &["util,mem", "util,power", "util,mem,power,temp", "util,enc,dec"],
+        ..PLAIN
+    },
+    Setting {
         name: "reverse-chart",
         default: "false",
         help: "The newest point of a chart stands on the left",

@@ -84,12 +84,12 @@ pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -
             place.density = Some(density);
             return Outcome::Say(told(density).to_owned());
         }
-        Own::Chart => place.charts.is_shown = !place.charts.is_shown,
-        Own::Metrics => return Outcome::Open(Dialog::Charts(place.charts.menu(None))),
+        Own::Chart => place.charts.is_shown = Some(!place.charts.is_shown(scene.taste)),
+        Own::Metrics => return Outcome::Open(Dialog::Charts(place.charts.menu(scene.taste, None))),
         Own::Metric(metric) => {
-            place.charts.is_shown = true;
-            place.charts.toggle(metric);
-            return Outcome::Open(Dialog::Charts(place.charts.menu(Some(metric))));
+            place.charts.is_shown = Some(true);
+            place.charts.toggle(scene.taste, metric);
+            return Outcome::Open(Dialog::Charts(place.charts.menu(scene.taste, Some(metric))));
         }
     }
     Outcome::Nothing

@@ -1,6 +1,7 @@
 //! How somebody wants things shown, beyond colours: limits, units, how much at once.
 
 use crate::view::line::Tone;
+use crate::view::node::Metric;
 
 pub use only::{NameColumns, Only, ProcessKinds, Visible};
 
@@ -19,14 +20,25 @@ pub struct Taste {
     pub is_fahrenheit: bool,
     /// In which unit memory is written.
     pub unit: MemoryUnit,
-    /// In graphs the newest stands on the left.
-    pub is_chart_reversed: bool,
+    /// What graphs show, and how.
+    pub chart: Chart,
     /// Which devices and processes are shown, and what names a device.
     pub only: Only,
     /// How much a node's panel says of each device and of the machine.
     pub density: Density,
     /// Nothing may be changed on any node.
     pub is_readonly: bool,
+}
+
+/// What graphs show, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// That of a node is shown, unless turned off there.
+    pub is_shown: bool,
+    /// What it shows of each device.
+    pub metrics: Vec<Metric>,
+    /// The newest stands on the left.
+    pub is_reversed: bool,
 }
 
 /// How much is said of each thing.
@@ -72,11 +84,18 @@ impl Default for Taste {
             device: Thresholds { middling: 60.0, high: 85.0 },
             is_fahrenheit: false,
             unit: MemoryUnit::default(),
-            is_chart_reversed: false,
+            chart: Chart::default(),
             only: Only::default(),
             density: Density::Auto,
             is_readonly: false,
         }
+    }
+}
+
+impl Default for Chart {
+    fn default() -> Self {
+        let metrics = vec![Metric::Utilization, Metric::Memory];
+        Self { is_shown: false, metrics, is_reversed: false }
     }
 }
 

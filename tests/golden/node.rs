@@ -6,7 +6,8 @@ use std::time::Duration;
 use crossterm::event::KeyCode;
 use gtop::fleet::Fleet;
 use gtop::tui::{Keymap, Stage};
-use gtop::view::{Density, MemoryUnit, NameColumns, Only, Taste};
+use gtop::view::node::Metric;
+use gtop::view::{Chart, Density, MemoryUnit, NameColumns, Only, Taste};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -116,9 +117,23 @@ fn what_is_charted_is_chosen_from_a_menu() {
 
 #[test]
 fn a_chart_can_run_the_other_way() {
-    let taste = Taste { is_chart_reversed: true, ..Taste::default() };
+    let taste =
+        Taste { chart: Chart { is_reversed: true, ..Chart::default() }, ..Taste::default() };
     let mut stage = stage(Fleet::default(), DARK).with(taste, Keymap::default());
     check("node-chart-reversed-120x40", &watched(&mut stage, 120, 40, "g"));
+}
+
+#[test]
+fn what_is_charted_can_be_set() {
+    let metrics = vec![Metric::Power, Metric::Encoder];
+    let chart = Chart { is_shown: true, metrics, ..Chart::default() };
+    let taste = Taste { chart, ..Taste::default() };
+    let fleet = fleets::accelerators();
+    let screen = shown(fleet.clone(), taste.clone(), &keys(0, "")).join("\n");
+    assert!(screen.contains("0 power") && screen.contains("0 enc"), "{screen}");
+    assert!(!screen.contains("0 util"), "{screen}");
+    let screen = shown(fleet, taste, &keys(0, "g")).join("\n");
+    assert!(!screen.contains("0 power"), "g turns it off: {screen}");
 }
 
 fn shown(fleet: Fleet, taste: Taste, keys: &[KeyCode]) -> Vec<String> {
