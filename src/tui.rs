@@ -24,7 +24,7 @@ use crate::model::{AskError, JobId, NodeName};
 use crate::time::{Clock, Timestamp};
 use crate::tui::keyboard::{Keyboard, WAKE};
 use crate::tui::terminal::{PanicGuard, Terminal};
-use crate::view::{Errand, Reply, Setup, Taste, View};
+use crate::view::{Errand, Order, Reply, Setup, Taste, View};
 
 mod keyboard;
 mod keys;
@@ -81,7 +81,7 @@ pub struct Dress {
     /// How often nodes sample.
     pub interval: Duration,
     /// By which columns views are sorted until somebody says otherwise.
-    pub orders: Vec<(View, &'static str)>,
+    pub orders: Vec<(View, Order)>,
     /// The setup pages that say so.
     pub setup: Setup,
 }

@@ -8,7 +8,8 @@ use crate::config::{self, Layer, Places, Settings};
 use crate::tui::{Dress, Look, News, Theme, Wish};
 use crate::view::node::Metric;
 use crate::view::{
-    Chart, Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, View, Visible,
+    Chart, Density, MemoryUnit, NameColumns, Only, Order, ProcessKinds, Taste, Thresholds, View,
+    Visible,
 };
 
 /// Views that are sorted, and the settings that say how.
@@ -36,7 +37,7 @@ impl Wardrobe {
             look: look(settings, |name| std::env::var(name).ok()),
             taste: taste(settings, |name| std::env::var(name).ok()),
             interval: settings.span("interval").unwrap_or_default(),
-            orders: ORDERS.map(|(view, name)| (view, settings.choice(name))).into(),
+            orders: orders(settings),
             setup: config::setup(settings),
         }
     }
@@ -75,6 +76,15 @@ impl Wardrobe {
         // Nobody listens when the screen ends.
         self.told.send(news).await.ok();
     }
+}
+
+/// Returns by what views are sorted.
+fn orders(settings: &Settings) -> Vec<(View, Order)> {
+    let order = |(view, name)| {
+        let is_inverted = view == View::Processes && settings.is_on("invert-processes");
+        (view, Order { column: settings.choice(name), is_inverted })
+    };
+    ORDERS.map(order).into()
 }
 
 /// Returns colours and glyphs; `variable` returns that of the environment.
@@ -125,6 +135,7 @@ pub(super) fn taste(settings: &Settings, variable: impl Fn(&str) -> Option<Strin
             "gb" => MemoryUnit::Gb,
             _ => MemoryUnit::Gib,
         },
+        has_processes: settings.is_on("node-processes"),
         chart: Chart {
             is_shown: settings.is_on("chart"),
             metrics: charted(&settings.list("charted")).unwrap_or(usual.chart.metrics),
@@ -232,6 +243,9 @@ mod tests {
             ("monitor", "compact"),
             ("ascii", "true"),
             ("readonly", "true"),
+            ("node-processes", "false"),
+            ("sort-processes", "gpumem"),
+            ("invert-processes", "true"),
             ("chart", "true"),
             ("charted", "power,enc,power"),
         ]);
@@ -241,6 +255,10 @@ mod tests {
         assert!(taste.is_fahrenheit && taste.is_readonly && taste.density == Density::Compact);
         assert!(taste.chart.is_shown && !taste.chart.is_reversed);
         assert_eq!(taste.chart.metrics, [Metric::Power, Metric::Encoder]);
+        assert!(!taste.has_processes);
+        let order = Order { column: "gpumem", is_inverted: true };
+        assert!(orders(&settings).contains(&(View::Processes, order)));
+        assert!(orders(&settings).contains(&(View::Users, Order::by("devices"))));
         assert_eq!(look(&settings, |_| None).glyphs, Glyphs::Ascii);
     }
 

@@ -497,6 +497,21 @@ pub const SETTINGS: &[Setting] = &[
         ..PLAIN
     },
     Setting {
+        name: "invert-processes",
+        default: "false",
+        help: "Sort processes the other way round at first",
+        page: PROCESSES,
+        ..PLAIN
+    },
+    Setting {
+        name: "node-processes",
+        default: "true",
+        help: "Show processes below the devices of a node; p turns them on and off",
+        off: "Leave processes out below the devices of a node; p shows them",
+        page: PROCESSES,
+        ..PLAIN
+    },
+    Setting {
         name: "sort-users",
         kind: Kind::Choice(&[
             word("user", "by name"),

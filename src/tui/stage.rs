@@ -17,8 +17,8 @@ use crate::tui::paint::paint;
 use crate::tui::{Dress, Ending, Request};
 use crate::view::{
     self, Chosen, Click, Command, Deed, Dialog, Errand, Filter, Found, Key, Line, Named,
-    Navigation, Outcome, Picture, Reaction, Reply, Scene, Search, Setting, Setup, Step, Taste,
-    View,
+    Navigation, Order, Outcome, Picture, Reaction, Reply, Scene, Search, Setting, Setup, Step,
+    Taste, View,
 };
 
 /// For how long a message stays.
@@ -67,7 +67,7 @@ pub struct Stage {
     /// The setup pages, with what is set now.
     setup: Setup,
     /// How views were last told to sort.
-    orders: Vec<(View, &'static str)>,
+    orders: Vec<(View, Order)>,
     is_focusing: bool,
     /// Since when nobody looks at the terminal, where it tells.
     unattended: Option<Timestamp>,
@@ -115,6 +115,9 @@ impl Stage {
     /// Looks and behaves as somebody wants it from now on.
     pub fn wear(&mut self, dress: Dress) {
         let Dress { look, taste, interval, orders, setup } = dress;
+        if taste.has_processes != self.taste.has_processes {
+            self.navigation.shows_processes = taste.has_processes;
+        }
         (self.look, self.taste, self.interval) = (look, taste, interval);
         let before = std::mem::replace(&mut self.orders, orders.clone());
         for order in orders.into_iter().filter(|order| !before.contains(order)) {
@@ -126,13 +129,14 @@ impl Stage {
         self.setup = setup;
     }
 
-    /// Sorts a view by a column, the usual way round.
-    fn sort(&mut self, (view, column): (View, &'static str)) {
+    /// Sorts a view by a column.
+    fn sort(&mut self, (view, order): (View, Order)) {
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
         let scene = Scene { picture, taste: &self.taste, zone: &self.zone };
         let before = std::mem::replace(&mut self.navigation.view, view);
-        // The same column again would turn it around, so it is another one first.
-        for column in ["", column] {
+        // The same column again turns it around, so it is another one first.
+        let again = order.is_inverted.then_some(order.column);
+        for column in ["", order.column].into_iter().chain(again) {
             view::act(scene, &mut self.navigation, &Deed::Do(Command::SortBy(column)));
         }
         self.navigation.view = before;

@@ -113,6 +113,7 @@ pub(crate) fn lines(
     let Some(node) = navigation.node(scene.picture) else {
         return vec![Line::of("no nodes to watch", Tone::Faint).cut(width)];
     };
+    navigation.stay(&node.name);
     let node = scene.taste.narrowed(node);
     navigation.node_place.tracks.record(&node, scene.picture.now);
     let has_detail = height >= 8;

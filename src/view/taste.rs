@@ -20,6 +20,8 @@ pub struct Taste {
     pub is_fahrenheit: bool,
     /// In which unit memory is written.
     pub unit: MemoryUnit,
+    /// A node shows its processes, unless they are turned off there.
+    pub has_processes: bool,
     /// What graphs show, and how.
     pub chart: Chart,
     /// Which devices and processes are shown, and what names a device.
@@ -84,6 +86,7 @@ impl Default for Taste {
             device: Thresholds { middling: 60.0, high: 85.0 },
             is_fahrenheit: false,
             unit: MemoryUnit::default(),
+            has_processes: true,
             chart: Chart::default(),
             only: Only::default(),
             density: Density::Auto,

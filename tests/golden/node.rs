@@ -37,6 +37,19 @@ fn keys(place: usize, letters: &str) -> Vec<KeyCode> {
 }
 
 #[test]
+fn a_filter_that_goes_leaves_the_node_one_looks_at() {
+    let mut stage = stage(fleets::accelerators(), DARK);
+    let rest = [KeyCode::Enter, KeyCode::Char('3'), KeyCode::Esc];
+    let name = fleets::accelerators().nodes[2].name.to_string();
+    let typed: Vec<KeyCode> =
+        format!("/node={name}").chars().map(KeyCode::Char).chain(rest).collect();
+    press(&mut stage, &typed);
+    let screen = text(&draw(&mut stage, 80, 24)).join("\n");
+    assert!(screen.contains("filter: none") || !screen.contains("/node="), "{screen}");
+    assert!(screen.lines().any(|line| line.starts_with(&format!("{name} "))), "{screen}");
+}
+
+#[test]
 fn a_node_in_every_density() {
     let fleet = fleets::accelerators();
     for (letter, name) in [("a", "auto"), ("f", "full"), ("c", "compact")] {

@@ -4,7 +4,7 @@ use crossterm::event::KeyCode;
 use gtop::config::{self, Settings, Sources};
 use gtop::fleet::Fleet;
 use gtop::tui::{Depth, Dress, Effect, Look, Request, Stage, Theme};
-use gtop::view::Taste;
+use gtop::view::{Order, Taste, View};
 
 use crate::fleets::{self, NOW};
 use crate::harness::*;
@@ -103,6 +103,27 @@ fn what_is_worn_stays_worn_and_the_page_stays_open() {
     assert!(screen.is_ascii() && screen.contains("every 7s"), "{screen}");
     let row = screen.lines().find(|line| line.contains("fahrenheit")).unwrap();
     assert!(row.contains("yes") && row.contains("not saved"), "{row}");
+}
+
+#[test]
+fn orders_and_processes_are_as_they_are_set() {
+    let mut stage = dressed(fleets::every_state(), DARK);
+    stage.wear(Dress {
+        look: DARK,
+        taste: Taste { has_processes: false, ..Taste::default() },
+        interval: std::time::Duration::from_secs(2),
+        orders: vec![(View::Processes, Order { column: "gpumem", is_inverted: true })],
+        setup: config::setup(&Settings::default()),
+    });
+    press(&mut stage, &[KeyCode::Char('4')]);
+    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+    assert!(screen.contains("by device memory, reversed"), "{screen}");
+    press(&mut stage, &[KeyCode::Char('3')]);
+    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+    assert!(!screen.contains("GPU-MEM"), "{screen}");
+    press(&mut stage, &[KeyCode::Char('p')]);
+    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+    assert!(screen.contains("GPU-MEM"), "{screen}");
 }
 
 #[test]

@@ -151,10 +151,10 @@ class Journeys(LabCase):
         screen.press("3")
         screen.until(r"^→ host key of gpu06 has changed", "the whole story")
         screen.until(r"ssh-keygen -f /home/alice/\.ssh/known_hosts -R 'gpu06'", "what to do about it")
-        screen.press("1")
-        screen.until(r"^✗ gpu06 ", "the fleet, as far as it is shown")
         screen.press("Escape")
-        screen.until(r"^✗ gpu08 ", "all of it")
+        screen.until(r"^gpu06 .* 6/8$", "the same node among all, without the filter")
+        screen.press("1")
+        screen.until(r"^✗ gpu08 ", "the fleet")
         screen.press("End", "Enter")
         screen.until(r"^→ host key of gpu08 unknown", "the story of the other")
 
