@@ -26,9 +26,7 @@ class Habits(Journey):
         self.walk(screen, [("2", r"job 1 of \d$")])
         for forward, back in (("Down", "Up"), ("j", "k"), ("J", "K")):
             self.walk(screen, [(forward, r"job 2 of \d$"), (back, r"job 1 of \d$")])
-        self.walk(screen, [("Right", r"^gpu01 .* 1/12 |^gpu02 .* 2/12 ")])
         for forward, back in ((">", "<"), (".", ","), ("Right", "Left")):
-            screen.press(back, back)
             self.walk(screen, [(forward, r"^gpu02 .* 2/12 "), (back, r"^gpu01 .* 1/12 ")])
         screen.until(r"^ +PID +USER", "processes of the node")
         screen.press("p")
@@ -42,7 +40,7 @@ class Habits(Journey):
         self.walk(screen, [("3", r"^0 power +\d+W"), ("g", r"^ +PID +USER")])
         self.gone(screen, r"^0 power ")
         self.walk(screen, [
-            ("G", r"^ p \* power"), ("m", r"^ m \* mem"), ("Escape", r"^0 mem +[\d.]+G"),
+            ("G", r"^ p \* power"), ("m", r"^ m \* mem"), ("Escape", r"^← → node"),
             ("F2", r"^Setup "), ("3", r"^ charted +power,temp "), ("Escape", r"^← → node"),
             ("4", r"by node and device$"), ("F6", r"^sort by$"), ("m", r"by device memory$"),
             ("Home", r"^\d+ \w+ on gpu\d+ "), ("F9", r"^ T 15 SIGTERM"), ("End", r"31 SIGSYS"),
@@ -64,11 +62,11 @@ class Habits(Journey):
         self.walk(screen, [
             ("4", r"by node and device$"), ("Home", r"^34768 katherine on gpu01 "), ("Down", r"^34769 "), ("M-k", r"^34768 "),
             ("M-j", r"^34769 "), ("End", r"^\d+ \w+ on gpu(?!01)"), ("Home", r"^34768 "), ("]", r"^\d+ \w+ on gpu(?!01)"),
-            ("[", r"^34768 "), ("M-J", r"^\d+ \w+ on gpu(?!01)"), ("M-K", r"^34768 "), ("PPage Home", r"^34768 "),
+            ("[", r"^34768 "), ("M-J", r"^\d+ \w+ on gpu(?!01)"), ("M-K", r"^34768 "),
             ("Right", r"^ gpu01 .* 8421 +retrain"), ("Left", r"^ gpu01 .* 8421 +python pretrain"),
             ("M-l", r"^ gpu01 .* 8421 +retrain"), ("^", r"^ gpu01 .* 8421 +python pretrain"),
             ("C-e", r"^ gpu01 .* 8421 +(?!python)\S"), ("C-a", r"^ gpu01 .* 8421 +python pretrain"),
-            ("Space", r"1 tagged"), ("Space", r"2 tagged"), ("T", r"send TERM to 2 processes\?"), ("Escape", r"2 tagged"),
+            ("Space", r"1 tagged"), ("Space", r"2 tagged"), ("T", r"send TERM to 2 processes\?"), ("Escape", r"^s where"),
         ])  # fmt: skip
         screen.press("Escape")
         self.gone(screen, r"tagged")

@@ -86,7 +86,7 @@ class Journeys(LabCase):
     def filter(self, screen, text, left):
         """Types a filter, and waits until it leaves what is said."""
         screen.type("/")
-        screen.until(r"^/", "a place to type")
+        screen.until(r"words, or util<10", "a place to type")
         screen.type(text)
         screen.until(left, "what it leaves")
         screen.press("Enter")
@@ -176,7 +176,7 @@ class Journeys(LabCase):
     def test_a_filter_with_a_slip(self):
         screen = self.everything()
         screen.type("/")
-        screen.until(r"^/", "a place to type")
+        screen.until(r"words, or util<10", "a place to type")
         screen.type("utl<20")
         screen.until(r"▼ no field utl; is it util\?", "what is wrong, above the word")
         screen.press("C-u")
@@ -237,7 +237,7 @@ class Journeys(LabCase):
         screen.press("Escape")
         screen.until(r"asking the node", "the page again")
         screen.type("/")
-        screen.until(r"^/ ", "a place to type")
+        screen.until(r"words, or util<10", "a place to type")
         screen.type("user=alice")
         screen.until(r"^/ .*user=alice", "what was typed")
         screen.press("Escape")
