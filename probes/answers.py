@@ -1,6 +1,6 @@
 # Answers to what is asked about processes: compiled only in the child that gives them, and gone with it. What is
 # named by pid and start time is checked to be that process, before anything of it is told or done.
-SIGNALS = (1, 2, 3, 9, 10, 12, 15, 18, 19, 20)      # HUP INT QUIT KILL USR1 USR2 TERM CONT STOP TSTP
+SIGNALS = range(1, 32)      # all but those of real time
 KTHREAD = 0x200000
 MOST_ROWS = 1024
 MOST_TEXT = 600000      # bytes of one answer, well below what a frame may hold

@@ -365,7 +365,7 @@ deliver() { # "id pid start signal": to the process that is meant, and to no oth
     set -- $1
     id=$1 pid=$2 born=$3 number=$4 line=''
     case $number in
-    1 | 2 | 3 | 9 | 10 | 12 | 15 | 18 | 19 | 20) ;;
+    [1-9] | [12][0-9] | 3[01]) ;;
     *) answer "$id" bad 'not a signal that may be sent'; return ;;
     esac
     if [ "$pid" -le 1 ]; then answer "$id" refused 'that is the process the node stands on'; return; fi

@@ -18,13 +18,14 @@ pub use process::{
 };
 pub use question::{
     Answer, AskError, Environment, InputOutput, Limit, ProcessDetail, ProcessTree, Question,
-    Refusal, Signal, TreeProcess, Variable,
+    Refusal, TreeProcess, Variable,
 };
 pub use reading::{Reading, Reason};
 pub use sample::{
     BackendReading, BackendState, DevicesReading, DriverFacts, Hello, ProcessesReading, Sample,
     UsesReading,
 };
+pub use signal::Signal;
 pub use text::{clean, clean_shared, is_hostile};
 pub use tpu::{TpuCore, TpuDetails};
 pub use unit::{Bytes, Celsius, Megahertz, Percent, Watts};
@@ -43,6 +44,7 @@ mod process;
 mod question;
 mod reading;
 mod sample;
+mod signal;
 mod text;
 mod tpu;
 mod unit;

@@ -6,9 +6,9 @@
 
 pub use dialog::{Dialog, Reaction};
 pub use filter::{Filter, FilterError, LONGEST as LONGEST_FILTER, complete};
-pub use hint::hint;
 pub use habits::{HABITS, Habit, adopt, habits};
 pub use heading::{Chosen as ChosenColumns, Heading};
+pub use hint::hint;
 pub use input::{Click, Key, Named, NoKey};
 pub use line::{Ground, Kind, Line, Mark, Piece, Tone};
 pub use menu::{Menu, Picked};
@@ -21,7 +21,9 @@ pub use printed::printed;
 pub use prompt::Prompt;
 pub use search::{Found, Search};
 pub use setup::{Entry, Page, Setup, Turned};
-pub use taste::{Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, Visible};
+pub use taste::{
+    Chart, Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, Visible,
+};
 
 use std::time::Duration;
 
@@ -37,8 +39,8 @@ pub mod fleet;
 mod graph;
 mod habits;
 mod header;
-mod hint;
 mod heading;
+mod hint;
 mod input;
 pub mod job;
 mod line;

@@ -7,9 +7,10 @@ use tokio::sync::mpsc;
 
 use crate::config::{self, Layer, Places, Settings, Value};
 use crate::tui::{Dress, Look, News, Theme, Wish};
+use crate::view::node::Metric;
 use crate::view::{
-    ChosenColumns, Density, HABITS, Habit, MemoryUnit, NameColumns, Only, ProcessKinds, Taste,
-    Thresholds, Visible,
+    Chart, ChosenColumns, Density, HABITS, Habit, MemoryUnit, NameColumns, Only, ProcessKinds,
+    Taste, Thresholds, Visible,
 };
 
 /// No machine has more devices.
@@ -158,7 +159,10 @@ pub(super) fn taste(settings: &Settings, variable: impl Fn(&str) -> Option<Strin
             "gb" => MemoryUnit::Gb,
             _ => MemoryUnit::Gib,
         },
-        is_chart_reversed: settings.is_on("reverse-chart"),
+        chart: Chart {
+            metrics: charted(&settings.list("charted")).unwrap_or(usual.chart.metrics),
+            is_reversed: settings.is_on("reverse-chart"),
+        },
         only: only(settings, variable),
         columns: ChosenColumns {
             fleet: settings.list("columns-fleet"),
@@ -167,6 +171,15 @@ pub(super) fn taste(settings: &Settings, variable: impl Fn(&str) -> Option<Strin
             users: settings.list("columns-users"),
         },
     }
+}
+
+/// Returns what is charted; `None` when that is nothing.
+fn charted(names: &[String]) -> Option<Vec<Metric>> {
+    let mut metrics: Vec<Metric> = names.iter().filter_map(|name| Metric::named(name)).collect();
+    metrics.sort();
+    metrics.dedup();
+    metrics.truncate(Metric::MOST);
+    Some(metrics).filter(|metrics| !metrics.is_empty())
 }
 
 /// Returns which devices and processes are shown.
@@ -258,11 +271,14 @@ mod tests {
             ("monitor", "compact"),
             ("ascii", "true"),
             ("readonly", "true"),
+            ("charted", "power,enc,power"),
         ]);
         let taste = taste(&settings, |_| None);
         assert_eq!(taste.load, taste.device);
         assert!((taste.load.high - 60.0).abs() < f32::EPSILON);
         assert!(taste.is_fahrenheit && taste.is_readonly && taste.density == Density::Compact);
+        assert!(!taste.chart.is_reversed);
+        assert_eq!(taste.chart.metrics, [Metric::Power, Metric::Encoder]);
         assert_eq!(look(&settings, |_| None).glyphs, Glyphs::Ascii);
     }
 

@@ -1,5 +1,7 @@
 //! What words of settings may be made of.
 
+use crate::view::node::Metric;
+
 /// Any words.
 pub(super) fn any(text: &str) -> Result<(), &'static str> {
     if text.chars().any(char::is_control) {
@@ -40,6 +42,14 @@ pub(super) fn device(text: &str) -> Result<(), &'static str> {
     Err("give indices of devices, such as 0,2; for UUIDs set CUDA_VISIBLE_DEVICES and -ov")
 }
 
+/// A metric that can be charted.
+pub(super) fn metric(text: &str) -> Result<(), &'static str> {
+    if Metric::named(text).is_some() {
+        return Ok(());
+    }
+    Err("give metrics, such as util,mem,power,temp")
+}
+
 fn is_name(text: &str) -> bool {
     let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-+@\\".contains(letter);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(is_allowed)
@@ -58,6 +68,7 @@ mod tests {
                 vec!["", "-1", "x", "1:0", "12345", "GPU-12ab"],
             ),
             (pid, vec!["1", "4711"], vec!["0", "-1", "x", ""]),
+            (metric, vec!["util", "mclk"], vec!["", "utils", "UTIL"]),
             (word, vec!["ada", "AD\\ada"], vec!["", "-a", "a b", "a;b"]),
             (any, vec!["", "a b"], vec!["a\u{1b}b"]),
         ] {

@@ -557,6 +557,14 @@ pub const SETTINGS: &[Setting] = &[
         ..PLAIN
     },
     Setting {
+        name: "node-processes",
+        default: "true",
+        help: "Show processes below the devices of a node; p turns them on and off",
+        off: "Leave processes out below the devices of a node; p shows them",
+        page: PROCESSES,
+        ..PLAIN
+    },
+    Setting {
         name: "sort-users",
         kind: Kind::Choice(&[
             word("user", "by name"),
@@ -583,17 +591,9 @@ pub const SETTINGS: &[Setting] = &[
         ..PLAIN
     },
     Setting {
-        name: "node-processes",
-        default: "true",
-        help: "Show the processes of a node below its devices",
-        off: "Leave processes out of the view of a node",
-        page: PROCESSES,
-        ..PLAIN
-    },
-    Setting {
         name: "node-chart",
         default: "false",
-        help: "Show the chart of a node at first",
+        help: "Show the chart of a node from the start; g turns it on and off",
         page: CHART,
         ..PLAIN
     },
@@ -620,6 +620,16 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Columns(&users::HEADINGS),
         help: "Columns of the list of users, from left to right behind the user",
         ..COLUMNS
+    },
+    Setting {
+        name: "charted",
+        kind: Kind::List(check::metric),
+        takes: "METRIC",
+        default: "util,mem",
+        help: "Chart these of each device, four at most: util, mem, power, temp, bw, clock, mclk, fan, enc, dec, pcie, thr",
+        page: CHART,
+        steps: &["util,mem", "util,power", "util,mem,power,temp", "util,enc,dec"],
+        ..PLAIN
     },
     Setting {
         name: "reverse-chart",

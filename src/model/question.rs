@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::model::id::ProcessKey;
 use crate::model::process::ProcessState;
 use crate::model::reading::Reading;
+use crate::model::signal::Signal;
 use crate::model::unit::Bytes;
 
 /// Something a person wants of a node.
@@ -35,79 +36,6 @@ impl Question {
             Self::Environment(_) => "environ",
             Self::Tree(_) => "tree",
             Self::Detail(_) => "detail",
-        }
-    }
-}
-
-/// The signals that may be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Signal {
-    /// `SIGHUP`
-    HangUp,
-    /// `SIGINT`
-    Interrupt,
-    /// `SIGQUIT`
-    Quit,
-    /// `SIGKILL`
-    Kill,
-    /// `SIGUSR1`
-    User1,
-    /// `SIGUSR2`
-    User2,
-    /// `SIGTERM`
-    Terminate,
-    /// `SIGCONT`
-    Continue,
-    /// `SIGSTOP`
-    Stop,
-    /// `SIGTSTP`
-    TerminalStop,
-}
-
-impl Signal {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
-        Self::HangUp,
-        Self::Interrupt,
-        Self::Quit,
-        Self::Kill,
-        Self::User1,
-        Self::User2,
-        Self::Terminate,
-        Self::Continue,
-        Self::Stop,
-        Self::TerminalStop,
-    ];
-
-    /// Returns its number on Linux, the same on every architecture that has accelerators.
-    pub const fn number(self) -> u8 {
-        match self {
-            Self::HangUp => 1,
-            Self::Interrupt => 2,
-            Self::Quit => 3,
-            Self::Kill => 9,
-            Self::User1 => 10,
-            Self::User2 => 12,
-            Self::Terminate => 15,
-            Self::Continue => 18,
-            Self::Stop => 19,
-            Self::TerminalStop => 20,
-        }
-    }
-
-    /// Returns its name without `SIG`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::HangUp => "HUP",
-            Self::Interrupt => "INT",
-            Self::Quit => "QUIT",
-            Self::Kill => "KILL",
-            Self::User1 => "USR1",
-            Self::User2 => "USR2",
-            Self::Terminate => "TERM",
-            Self::Continue => "CONT",
-            Self::Stop => "STOP",
-            Self::TerminalStop => "TSTP",
         }
     }
 }
@@ -307,12 +235,6 @@ mod tests {
             format!("{shown} {environment:?} {:?}", Answer::Environment(environment.clone()));
         assert!(!shown.contains("hunter2") && !shown.contains("API_KEY"), "{shown}");
         assert!(shown.contains("1 variables"), "{shown}");
-    }
-
-    #[test]
-    fn every_signal_has_its_own_number() {
-        let numbers: Vec<u8> = Signal::ALL.into_iter().map(Signal::number).collect();
-        assert!(numbers.is_sorted() && numbers.windows(2).all(|two| two[0] != two[1]));
     }
 
     #[test]

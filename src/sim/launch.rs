@@ -207,7 +207,7 @@ mod tests {
             let line = crate::probe::encode(7, "gpu01", &crate::probe::Command::Ask(question));
             assert_eq!(parse(line.trim_end()), Some(Command::Ask(7, question)));
         }
-        assert_eq!(parse(&line("\"signal\",\"pid\":42,\"start\":99,\"signal\":11")), None);
+        assert_eq!(parse(&line("\"signal\",\"pid\":42,\"start\":99,\"signal\":32")), None);
         for other in
             ["\"dance\"", "\"focus\"", "\"interval\",\"seconds\":0", "\"focus\",\"seconds\":x"]
         {

@@ -264,6 +264,13 @@ impl Navigation {
         Some(name)
     }
 
+    /// Selects a node that is looked at, where none was chosen: a filter that goes puts no other in its place.
+    pub fn stay(&mut self, name: &NodeName) {
+        if self.selected.is_none() {
+            self.selected = Some(name.clone());
+        }
+    }
+
     /// Moves the selection in the node list.
     pub fn step_node(&mut self, picture: &Picture, step: Step) {
         let to = step.from(self.place(picture), picture.count(), self.list.rows);

@@ -96,11 +96,11 @@ pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -
             return Outcome::Say(told(density).to_owned());
         }
         Own::Chart => place.charts.is_shown = !place.charts.is_shown,
-        Own::Metrics => return Outcome::Open(Dialog::Charts(place.charts.menu(None))),
+        Own::Metrics => return Outcome::Open(Dialog::Charts(place.charts.menu(scene.taste, None))),
         Own::Metric(metric) => {
             place.charts.is_shown = true;
-            place.charts.toggle(metric);
-            return Outcome::Open(Dialog::Charts(place.charts.menu(Some(metric))));
+            place.charts.toggle(scene.taste, metric);
+            return Outcome::Open(Dialog::Charts(place.charts.menu(scene.taste, Some(metric))));
         }
     }
     Outcome::Nothing
@@ -124,6 +124,7 @@ pub(crate) fn lines(
     let Some(node) = navigation.node(scene.picture) else {
         return vec![Line::of("no nodes to watch", Tone::Faint).cut(width)];
     };
+    navigation.stay(&node.name);
     let node = scene.taste.narrowed(node);
     navigation.node_place.tracks.record(&node, scene.picture.now);
     let has_detail = height >= 8;

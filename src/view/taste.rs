@@ -2,6 +2,7 @@
 
 use crate::view::heading::Chosen;
 use crate::view::line::Tone;
+use crate::view::node::Metric;
 
 pub use only::{NameColumns, Only, ProcessKinds, Visible};
 
@@ -20,8 +21,8 @@ pub struct Taste {
     pub is_fahrenheit: bool,
     /// In which unit memory is written.
     pub unit: MemoryUnit,
-    /// In graphs the newest stands on the left.
-    pub is_chart_reversed: bool,
+    /// What graphs show, and how.
+    pub chart: Chart,
     /// Which devices and processes are shown, and what names a device.
     pub only: Only,
     /// The columns of tables, where somebody chose them.
@@ -30,6 +31,15 @@ pub struct Taste {
     pub density: Density,
     /// Nothing may be changed on any node.
     pub is_readonly: bool,
+}
+
+/// What graphs show, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// What it shows of each device.
+    pub metrics: Vec<Metric>,
+    /// The newest stands on the left.
+    pub is_reversed: bool,
 }
 
 /// How much is said of each thing.
@@ -75,12 +85,19 @@ impl Default for Taste {
             device: Thresholds { middling: 60.0, high: 85.0 },
             is_fahrenheit: false,
             unit: MemoryUnit::default(),
-            is_chart_reversed: false,
+            chart: Chart::default(),
             only: Only::default(),
             columns: Chosen::default(),
             density: Density::Auto,
             is_readonly: false,
         }
+    }
+}
+
+impl Default for Chart {
+    fn default() -> Self {
+        let metrics = vec![Metric::Utilization, Metric::Memory];
+        Self { metrics, is_reversed: false }
     }
 }
 

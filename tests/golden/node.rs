@@ -6,7 +6,8 @@ use std::time::Duration;
 use crossterm::event::KeyCode;
 use gtop::fleet::Fleet;
 use gtop::tui::{Keymap, Stage};
-use gtop::view::{Density, MemoryUnit, NameColumns, Only, Taste};
+use gtop::view::node::Metric;
+use gtop::view::{Chart, Density, MemoryUnit, NameColumns, Only, Taste};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -33,6 +34,19 @@ fn keys(place: usize, letters: &str) -> Vec<KeyCode> {
     keys.push(KeyCode::Char('3'));
     keys.extend(letters.chars().map(KeyCode::Char));
     keys
+}
+
+#[test]
+fn a_filter_that_goes_leaves_the_node_one_looks_at() {
+    let mut stage = stage(fleets::accelerators(), DARK);
+    let rest = [KeyCode::Enter, KeyCode::Char('3'), KeyCode::Esc];
+    let name = fleets::accelerators().nodes[2].name.to_string();
+    let typed: Vec<KeyCode> =
+        format!("/node={name}").chars().map(KeyCode::Char).chain(rest).collect();
+    press(&mut stage, &typed);
+    let screen = text(&draw(&mut stage, 80, 24)).join("\n");
+    assert!(screen.contains("filter: none") || !screen.contains("/node="), "{screen}");
+    assert!(screen.lines().any(|line| line.starts_with(&format!("{name} "))), "{screen}");
 }
 
 #[test]
@@ -116,9 +130,20 @@ fn what_is_charted_is_chosen_from_a_menu() {
 
 #[test]
 fn a_chart_can_run_the_other_way() {
-    let taste = Taste { is_chart_reversed: true, ..Taste::default() };
+    let taste =
+        Taste { chart: Chart { is_reversed: true, ..Chart::default() }, ..Taste::default() };
     let mut stage = stage(Fleet::default(), DARK).with(taste, Keymap::default());
     check("node-chart-reversed-120x40", &watched(&mut stage, 120, 40, "g"));
+}
+
+#[test]
+fn what_is_charted_can_be_set() {
+    let metrics = vec![Metric::Power, Metric::Encoder];
+    let chart = Chart { metrics, ..Chart::default() };
+    let taste = Taste { chart, ..Taste::default() };
+    let screen = shown(fleets::accelerators(), taste, &keys(0, "g")).join("\n");
+    assert!(screen.contains("0 power") && screen.contains("0 enc"), "{screen}");
+    assert!(!screen.contains("0 util"), "{screen}");
 }
 
 fn shown(fleet: Fleet, taste: Taste, keys: &[KeyCode]) -> Vec<String> {

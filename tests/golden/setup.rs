@@ -106,6 +106,31 @@ fn what_is_worn_stays_worn_and_the_page_stays_open() {
 }
 
 #[test]
+fn orders_and_processes_are_as_they_are_set() {
+    let mut stage = dressed(fleets::every_state(), DARK);
+    stage.wear(Dress {
+        look: DARK,
+        taste: Taste::default(),
+        interval: std::time::Duration::from_secs(2),
+        habits: vec![
+            ("sort-processes", "gpumem"),
+            ("reverse-processes", "true"),
+            ("node-processes", "false"),
+        ],
+        setup: config::setup(&Settings::default()),
+    });
+    press(&mut stage, &[KeyCode::Char('4')]);
+    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+    assert!(screen.contains("by device memory, reversed"), "{screen}");
+    press(&mut stage, &[KeyCode::Char('3')]);
+    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+    assert!(!screen.contains("GPU-MEM"), "{screen}");
+    press(&mut stage, &[KeyCode::Char('p')]);
+    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+    assert!(screen.contains("GPU-MEM"), "{screen}");
+}
+
+#[test]
 fn every_theme_and_every_depth() {
     let fleet = fleets::every_state();
     for theme in Theme::ALL {

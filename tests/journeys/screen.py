@@ -19,11 +19,11 @@ def program():
 
 
 class Screen:
-    """tmux draws it; `home` is its HOME, made for it and removed with it."""
+    """tmux draws it; `home` is its HOME, made for it and removed with it. `command` starts something else than gtop."""
 
     count = 0
 
-    def __init__(self, *arguments, size=(80, 24), **environment):
+    def __init__(self, *arguments, size=(80, 24), command=None, **environment):
         Screen.count += 1
         self.name = f"journey-{os.getpid()}-{Screen.count}"
         self.home = tempfile.mkdtemp(prefix="gtop-journey-")
@@ -37,7 +37,7 @@ class Screen:
             **environment,
         }
         script = '"$0" "$@"; echo "ended $?"; exec sleep 600'
-        words = ["sh", "-c", script, program(), *arguments]
+        words = ["sh", "-c", script, *(command or [program()]), *arguments]
         given = [f"{name}={value}" for name, value in given.items()]
         self.tmux(
             "-f", "/dev/null", "-u", "new-session", "-d", "-s", "s", "-x", str(size[0]), "-y", str(size[1]),

@@ -106,7 +106,7 @@ fn commands_that_make_no_sense_are_answered_so_and_do_nothing() {
         for (number, rest) in (900..).zip([
             format!("\"signal\",\"pid\":{pid}"),
             format!("\"signal\",\"pid\":{pid},\"start\":{start_ticks}"),
-            format!("\"signal\",\"pid\":{pid},\"start\":{start_ticks},\"signal\":11"),
+            format!("\"signal\",\"pid\":{pid},\"start\":{start_ticks},\"signal\":32"),
             format!("\"signal\",\"pid\":{pid},\"start\":{start_ticks},\"signal\":-15"),
             format!("\"signal\",\"pid\":{pid},\"start\":{start_ticks},\"signal\":15.0"),
             format!("\"signal\",\"pid\":{pid},\"start\":{start_ticks},\"signal\":$(kill {pid})"),

@@ -79,14 +79,14 @@ pub(super) const BINDINGS: &[Binding] = &[
     },
     Binding {
         name: "processes.sort-previous",
-        keys: &[Key::Letter(',')],
+        keys: &[Key::Letter(','), Key::Letter('<')],
         action: common(Command::SortPrevious),
         help: "sort by the column before",
         hint: None,
     },
     Binding {
         name: "processes.sort-next",
-        keys: &[Key::Letter('.')],
+        keys: &[Key::Letter('.'), Key::Letter('>')],
         action: common(Command::SortNext),
         help: "sort by the next column",
         hint: None,

@@ -15,9 +15,8 @@ use crate::view::node::facts::{bandwidth_share, held_share, pcie_rates};
 use crate::view::node::host::track;
 use crate::view::node::tracks::{Track, Tracks};
 use crate::view::number::Units;
+use crate::view::taste::Taste;
 
-/// Metrics shown at most.
-const MOST: usize = 4;
 /// Columns in front of a graph: the device, the metric, its value.
 const LABEL: u16 = 15;
 /// Columns a graph and its label take at least.
@@ -55,6 +54,9 @@ pub enum Metric {
 }
 
 impl Metric {
+    /// How many are charted at most.
+    pub const MOST: usize = 4;
+
     /// All of them.
     pub const ALL: [Self; 12] = [
         Self::Utilization,
@@ -70,6 +72,11 @@ impl Metric {
         Self::Pcie,
         Self::Throttled,
     ];
+
+    /// Finds the one that has this word before its graph.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|metric| metric.words().0 == word)
+    }
 
     /// Returns its word before a graph, its letter in the menu, and what it is.
     const fn words(self) -> (&'static str, char, &'static str) {
@@ -169,43 +176,43 @@ fn capacity((generation, lanes): (u8, u8)) -> u64 {
     lane * u64::from(lanes)
 }
 
-/// What is charted.
-#[derive(Clone, Debug)]
+/// Whether the pane is on, and what is charted where that was chosen here.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Charts {
-    /// The pane is on.
     pub(super) is_shown: bool,
-    metrics: Vec<Metric>,
-}
-
-impl Default for Charts {
-    fn default() -> Self {
-        Self { is_shown: false, metrics: vec![Metric::Utilization, Metric::Memory] }
-    }
+    metrics: Option<Vec<Metric>>,
 }
 
 impl Charts {
+    fn metrics<'a>(&'a self, taste: &'a Taste) -> &'a [Metric] {
+        self.metrics.as_deref().unwrap_or(&taste.chart.metrics)
+    }
+
     /// Puts a metric on the chart or takes it off. Of five the first goes; the last one stays.
-    pub(super) fn toggle(&mut self, metric: Metric) {
-        let before = self.metrics.len();
-        self.metrics.retain(|known| *known != metric);
-        if self.metrics.len() == before || self.metrics.is_empty() {
-            self.metrics.push(metric);
+    pub(super) fn toggle(&mut self, taste: &Taste, metric: Metric) {
+        let mut metrics = self.metrics(taste).to_vec();
+        let before = metrics.len();
+        metrics.retain(|known| *known != metric);
+        if metrics.len() == before || metrics.is_empty() {
+            metrics.push(metric);
         }
-        if self.metrics.len() > MOST {
-            self.metrics.remove(0);
+        if metrics.len() > Metric::MOST {
+            metrics.remove(0);
         }
-        self.metrics.sort();
+        metrics.sort();
+        self.metrics = Some(metrics);
     }
 
     /// Returns the menu of metrics, the cursor on one of them.
-    pub(super) fn menu(&self, on: Option<Metric>) -> Menu<Metric> {
+    pub(super) fn menu(&self, taste: &Taste, on: Option<Metric>) -> Menu<Metric> {
+        let metrics = self.metrics(taste);
         let empty = Menu::new("chart these of each device, four at most");
         let menu = Metric::ALL.into_iter().fold(empty, |menu, metric| {
             let (word, letter, help) = metric.words();
-            let sign = if self.metrics.contains(&metric) { "*" } else { " " };
+            let sign = if metrics.contains(&metric) { "*" } else { " " };
             menu.with(metric, Some(letter), format!("{sign} {word}"), help)
         });
-        menu.on(|metric| Some(*metric) == on.or(self.metrics.first().copied()))
+        menu.on(|metric| Some(*metric) == on.or(metrics.first().copied()))
     }
 }
 
@@ -250,14 +257,15 @@ pub(super) fn lines(
 ) -> Vec<Line> {
     let whole = |(_, device): &(usize, &Device)| device.parent.is_none();
     let devices: Vec<_> = node.devices.iter().enumerate().filter(whole).collect();
-    let grid = Grid::fit(devices.len(), charts.metrics.len(), width, height.saturating_sub(1));
+    let metrics = charts.metrics(scene.taste);
+    let grid = Grid::fit(devices.len(), metrics.len(), width, height.saturating_sub(1));
     let columns = u16::try_from(grid.columns).unwrap_or(1).max(1);
     let own = (width + 2) / columns;
     let graph = Graph {
         width: own.saturating_sub(LABEL + 2),
         height: grid.height,
         hangs: false,
-        is_reversed: scene.taste.is_chart_reversed,
+        is_reversed: scene.taste.chart.is_reversed,
     };
     let widest = node.devices.iter().map(|device| width_of(&label(node, device))).max();
     let pane = Pane { scene, node, tracks, graph, label: widest.unwrap_or(1).min(4) };
@@ -266,7 +274,7 @@ pub(super) fn lines(
     let from = if seen < devices.len() { top.min(devices.len() - seen) } else { 0 };
     let mut lines = Vec::new();
     for row in devices.get(from..).unwrap_or_default().chunks(grid.columns).take(grid.rows) {
-        for metric in charts.metrics.iter().take(grid.metrics) {
+        for metric in metrics.iter().take(grid.metrics) {
             let mut across = vec![Line::new(); usize::from(grid.height)];
             for (column, (place, device)) in (0..).zip(row) {
                 for (line, part) in across.iter_mut().zip(pane.one(*place, device, *metric)) {
@@ -337,16 +345,16 @@ mod tests {
 
     #[test]
     fn one_to_four_metrics_are_charted() {
-        let mut charts = Charts::default();
-        charts.toggle(Metric::Memory);
-        assert_eq!(charts.metrics, [Metric::Utilization]);
-        charts.toggle(Metric::Utilization);
-        assert_eq!(charts.metrics, [Metric::Utilization]);
+        let (mut charts, taste) = (Charts::default(), Taste::default());
+        charts.toggle(&taste, Metric::Memory);
+        assert_eq!(charts.metrics(&taste), [Metric::Utilization]);
+        charts.toggle(&taste, Metric::Utilization);
+        assert_eq!(charts.metrics(&taste), [Metric::Utilization]);
         for metric in [Metric::Fan, Metric::Power, Metric::Pcie, Metric::Clock] {
-            charts.toggle(metric);
+            charts.toggle(&taste, metric);
         }
-        assert_eq!(charts.metrics.len(), MOST);
-        assert!(charts.metrics.contains(&Metric::Clock));
+        assert_eq!(charts.metrics(&taste).len(), Metric::MOST);
+        assert!(charts.metrics(&taste).contains(&Metric::Clock));
         let letters = Metric::ALL.map(|metric| metric.words().1);
         let different: std::collections::BTreeSet<_> = letters.into_iter().collect();
         assert_eq!(different.len(), Metric::ALL.len());

@@ -60,7 +60,7 @@ pub(crate) fn full(
             width: own,
             height: GRAPH_ROWS,
             hangs: false,
-            is_reversed: scene.taste.is_chart_reversed,
+            is_reversed: scene.taste.chart.is_reversed,
         };
         let (count, _) = span(own, now);
         let left = machine(scene, node, tracks, graph, count);

@@ -216,6 +216,9 @@ pub(crate) fn identity(node: &Node) -> Line {
     if let Some(driver) = node.devices.iter().find_map(|device| device.driver.known()) {
         line = line.text(format!("driver {driver}  "), Tone::Faint);
     }
+    if let Some(cuda) = cuda(node) {
+        line = line.text(format!("CUDA {cuda}  "), Tone::Faint);
+    }
     let jobs: std::collections::BTreeSet<_> =
         node.processes.iter().filter_map(|process| process.statics.job.as_ref()).collect();
     for job in jobs.iter().take(3) {
@@ -235,6 +238,12 @@ pub(crate) fn identity(node: &Node) -> Line {
         Some(hello) => line.text(format!("{}  {}", hello.probe, hello.host.kernel), Tone::Faint),
         None => line,
     }
+}
+
+/// Returns the highest version of CUDA that the driver of a node knows.
+fn cuda(node: &Node) -> Option<&str> {
+    let drivers = node.hello.as_ref()?.backends.iter().filter_map(|state| state.driver.as_deref());
+    drivers.into_iter().find_map(|driver| driver.cuda.as_deref())
 }
 
 /// Says what keeps a node from being fresh, and what helps.

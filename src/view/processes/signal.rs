@@ -226,13 +226,36 @@ const fn meaning(signal: Signal) -> (Option<char>, &'static str) {
         Signal::HangUp => (None, "its terminal is gone; daemons read their settings anew"),
         Signal::Interrupt => (Some('I'), "as Ctrl-C: stop what you do"),
         Signal::Quit => (None, "as Ctrl-\\: end and leave a core"),
+        Signal::Illegal => (None, "as if it had run what is no instruction: a core"),
+        Signal::Trap => (None, "a debugger's stop: a core"),
+        Signal::Abort => {
+            (None, "as if it had given up: a core; Python's faulthandler prints its stacks")
+        }
+        Signal::Bus => (None, "as if memory had failed: a core"),
+        Signal::Arithmetic => (None, "as if it had divided by zero: a core"),
         Signal::Kill => (Some('K'), "end at once; it cannot be caught"),
         Signal::User1 => (None, "what the program makes of it; Slurm jobs often save"),
+        Signal::Segment => (None, "as if it had touched memory it has not: a core"),
         Signal::User2 => (None, "what the program makes of it"),
+        Signal::Pipe => (None, "nobody reads what it writes"),
+        Signal::Alarm => (None, "its time is up"),
         Signal::Terminate => (Some('T'), "end, and tidy up before"),
+        Signal::StackFault => (None, "ends it; nothing else uses it"),
+        Signal::Child => (None, "a child has ended; mostly ignored"),
         Signal::Continue => (None, "go on after a stop"),
         Signal::Stop => (None, "stop; it keeps its memory"),
         Signal::TerminalStop => (None, "as Ctrl-Z: stop"),
+        Signal::TerminalInput => (None, "it reads from a terminal in the background: stop"),
+        Signal::TerminalOutput => (None, "it writes to a terminal in the background: stop"),
+        Signal::Urgent => (None, "urgent words on a socket; mostly ignored"),
+        Signal::CpuLimit => (None, "its processor time is spent: a core"),
+        Signal::FileLimit => (None, "a file grows too large: a core"),
+        Signal::VirtualAlarm => (None, "its own time is up"),
+        Signal::Profile => (None, "its time for profiling is up"),
+        Signal::Window => (None, "its terminal has another size; mostly ignored"),
+        Signal::InputOutput => (None, "a file can be read or written"),
+        Signal::Power => (None, "the power fails; containers shut down"),
+        Signal::System => (None, "as if it had asked the kernel for what there is not: a core"),
     }
 }
 
