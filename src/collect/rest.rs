@@ -14,9 +14,9 @@ use crate::collect::session::FOCUS_INTERVAL;
 
 /// Longest rest: nobody sees that a sample is so much older, and it is well under the pace of
 /// publishing.
-const LONGEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_millis(125);
 /// At least so many looks an interval.
-const LOOKS: u32 = 10;
+const LOOKS: u32 = 8;
 
 /// Decides how long to rest, and does.
 #[derive(Debug)]
@@ -63,16 +63,16 @@ mod tests {
         let (orders, followed) = watch::channel(Orders::every(Duration::from_secs(1)));
         let permits = Arc::new(Semaphore::new(4));
         let rest = Rest { orders: followed, permits: Arc::clone(&permits), most: 4 };
-        assert_eq!(rest.length(), Duration::from_millis(100));
+        assert_eq!(rest.length(), Duration::from_millis(125));
         orders.send_modify(|orders| orders.interval = Duration::from_secs(60));
-        assert_eq!(rest.length(), Duration::from_millis(100));
+        assert_eq!(rest.length(), Duration::from_millis(125));
         orders.send_modify(|orders| orders.interval = Duration::from_millis(100));
-        assert_eq!(rest.length(), Duration::from_millis(10));
+        assert_eq!(rest.length(), Duration::from_micros(12_500));
         orders.send_modify(|orders| {
             orders.interval = Duration::from_secs(1);
             orders.focus = NodeName::new("gpu01").ok();
         });
-        assert_eq!(rest.length(), FOCUS_INTERVAL / 10);
+        assert_eq!(rest.length(), FOCUS_INTERVAL / 8);
         let permit = permits.try_acquire().unwrap();
         assert_eq!(rest.length(), Duration::ZERO);
         drop(permit);
