@@ -176,7 +176,7 @@ pub(super) fn taste(settings: &Settings, variable: impl Fn(&str) -> Option<Strin
 /// Returns what is charted; `None` when that is nothing.
 fn charted(names: &[String]) -> Option<Vec<Metric>> {
     let mut metrics: Vec<Metric> = names.iter().filter_map(|name| Metric::named(name)).collect();
-    metrics.sort();
+    metrics.sort_unstable();
     metrics.dedup();
     metrics.truncate(Metric::MOST);
     Some(metrics).filter(|metrics| !metrics.is_empty())

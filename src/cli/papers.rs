@@ -110,7 +110,7 @@ mod tests {
             .filter(|argument| !argument.is_hide_set())
             .filter_map(|argument| Some((argument.get_short(), argument.get_long()?.to_owned())))
             .collect();
-        all.sort();
+        all.sort_unstable();
         all.dedup();
         assert!(all.len() > 15 && all.contains(&(Some('i'), "interval".to_owned())), "{all:?}");
         all

@@ -92,7 +92,7 @@ impl Reading<'_> {
     fn table(&mut self, table: &DeTable<'_>, is_setup: bool) {
         // In the order of the file: a table of the library stands in that of its names.
         let mut rows: Vec<_> = table.iter().collect();
-        rows.sort_by_key(|(key, _)| key.span().start);
+        rows.sort_unstable_by_key(|(key, _)| key.span().start);
         for (key, item) in rows {
             let name: &str = key.get_ref();
             let part = if is_setup { "" } else { name };
@@ -144,7 +144,7 @@ impl Reading<'_> {
                 | DeValue::Array(_)) => rows.push((name.to_owned(), at, item)),
             }
         }
-        rows.sort_by_key(|(_, at, _)| *at);
+        rows.sort_unstable_by_key(|(_, at, _)| *at);
         for (name, at, item) in &rows {
             if let Err(why) = self.bind(name, item) {
                 self.wrong(*at, &why);

@@ -97,7 +97,9 @@ impl<'a> Ledger<'a> {
     pub fn jobs_on(&self, node: &NodeName) -> Vec<&JobId> {
         let Some(entry) = self.nodes.get(node) else { return Vec::new() };
         let mut jobs: Vec<&JobId> = entry.listed.iter().copied().chain(entry.used.keys()).collect();
-        jobs.sort_by_key(|id| (id.as_str().parse::<u64>().unwrap_or(u64::MAX), id.as_str()));
+        jobs.sort_unstable_by_key(|id| {
+            (id.as_str().parse::<u64>().unwrap_or(u64::MAX), id.as_str())
+        });
         jobs.dedup();
         jobs
     }

@@ -467,8 +467,8 @@ mod tests {
                     let mut again = expand(&folded)
                         .unwrap_or_else(|error| panic!("{text:?} {folded:?}: {error}"));
                     let mut names = names;
-                    names.sort();
-                    again.sort();
+                    names.sort_unstable();
+                    again.sort_unstable();
                     assert_eq!(names, again, "{text:?} {folded:?}");
                 }
                 Err(error) => assert!(error.column <= text.chars().count() + 1, "{text:?}"),

@@ -3,6 +3,8 @@
 //! The terminal library loops for ever on a terminal that is gone. Here that costs a thread that
 //! ends with the process, never the screen: who draws finds out by itself.
 
+mod burst;
+
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -142,8 +144,10 @@ fn read(
         let mut is_heard = false;
         while event::poll(Duration::ZERO)? {
             is_heard = true;
-            if events.blocking_send(Ok(event::read()?)).is_err() {
-                return Ok(());
+            for event in burst::mended(&together()?) {
+                if events.blocking_send(Ok(event)).is_err() {
+                    return Ok(());
+                }
             }
         }
         if !is_heard && !tty.is_empty() {
@@ -155,4 +159,13 @@ fn read(
             }
         }
     }
+}
+
+/// Returns the events that wait, at least one.
+fn together() -> io::Result<Vec<Event>> {
+    let mut events = vec![event::read()?];
+    while events.len() < WAITING && event::poll(Duration::ZERO)? {
+        events.push(event::read()?);
+    }
+    Ok(events)
 }

@@ -94,6 +94,11 @@ class Demo(Journey):
         with open(path, encoding="utf-8") as file:
             self.assertRegex(file.read(), r"(?m)^fahrenheit = true$")
 
+    def test_a_key_right_behind_an_escape_is_that_key(self):
+        screen = self.demo()
+        screen.press("Escape", "F2")
+        screen.until(r"^Setup ", "the setup; a terminal sends ESC ESC O Q for these two keys")
+
     def test_every_view_and_any_size(self):
         screen = self.demo()
         for width, height in [(80, 24), (1, 1), (200, 50), (37, 9), (120, 40), (3, 60), (80, 24)]:

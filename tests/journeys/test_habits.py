@@ -41,7 +41,7 @@ class Habits(Journey):
         self.gone(screen, r"^0 power ")
         self.walk(screen, [
             ("G", r"^ p \* power"), ("m", r"^ m \* mem"), ("Escape", r"^← → node"),
-            ("F2", r"^Setup "), ("3", r"^ charted +power,temp "), ("Escape", r"^← → node"),
+            ("F2", r"^Setup "), ("4", r"^ charted +power,temp "), ("Escape", r"^← → node"),
             ("4", r"by node and device$"), ("F6", r"^sort by$"), ("m", r"by device memory$"),
             ("Home", r"^\d+ \w+ on gpu\d+ "), ("F9", r"^ T 15 SIGTERM"), ("End", r"31 SIGSYS"),
             ("Escape", r"^s where"), ("F12", r"saved to .*setup\.toml"), ("F10", r"^ended 0$"),

@@ -167,7 +167,7 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
             && path.is_file()
     };
     let mut found: Vec<PathBuf> = paths.filter(fits).take(MOST_FILES).collect();
-    found.sort();
+    found.sort_unstable();
     found
 }
 

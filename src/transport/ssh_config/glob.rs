@@ -47,7 +47,7 @@ fn step(folders: &[PathBuf], part: &str, on_look: &mut impl FnMut(&Path)) -> Vec
             })
             .take(MOST)
             .collect();
-        names.sort();
+        names.sort_unstable();
         found.extend(names.into_iter().map(|name| folder.join(name)));
         found.truncate(MOST);
     }

@@ -154,7 +154,7 @@ fn group(devices: &Devices<'_>, what: &What, entries: &[Entry]) -> Row {
             labels.extend(label.map(|(node, uuid)| devices.label(node, uuid)));
         }
     }
-    labels.sort_by_key(|label| (label.len(), label.clone()));
+    labels.sort_unstable_by_key(|label| (label.len(), label.clone()));
     labels.dedup();
     let only = match entries {
         [one] => one.nodes.first().map(|node| (node.clone(), one.device.clone())),

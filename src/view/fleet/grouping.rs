@@ -159,7 +159,7 @@ impl Grouping {
             Self::User => users.iter().map(plain).collect(),
             Self::None | Self::Range | Self::Model => Vec::new(),
         };
-        keys.sort();
+        keys.sort_unstable();
         keys.dedup();
         if keys.is_empty() { vec![Key::nothing()] } else { keys }
     }

@@ -100,7 +100,7 @@ pub(super) fn lag(node: &Node, claims: &Claims, now: Timestamp) -> Option<Lag> {
         };
         let mut peers: Vec<f32> =
             (0..node.devices.len()).filter(is_peer).filter_map(load).collect();
-        peers.sort_by(f32::total_cmp);
+        peers.sort_unstable_by(f32::total_cmp);
         let Some(middle) = peers.get(peers.len() / 2).copied() else { continue };
         if peers.len() < PEERS || middle < PEERS_WORK || percent >= middle / 2.0 {
             continue;

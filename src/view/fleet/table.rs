@@ -296,7 +296,7 @@ fn power(totals: &Totals, columns: &Columns) -> String {
 /// Writes the first job with its name where there is room, and how many others there are.
 fn jobs(place: &Place, claims: &Claims, width: u16) -> String {
     let mut ids: Vec<&JobId> = claims.whole.jobs.iter().collect();
-    ids.sort_by_key(|id| (id.as_str().parse::<u64>().unwrap_or(u64::MAX), id.as_str()));
+    ids.sort_unstable_by_key(|id| (id.as_str().parse::<u64>().unwrap_or(u64::MAX), id.as_str()));
     let Some(first) = ids.first() else { return UNKNOWN.to_owned() };
     if let [only] = ids.as_slice() {
         return place.roll.name(only);

@@ -34,7 +34,7 @@ impl Spread {
     /// uneven, and nothing in it is odd.
     pub(crate) fn of(values: &[f32], slack: Slack) -> Option<Self> {
         let mut sorted: Vec<f32> = values.to_vec();
-        sorted.sort_by(f32::total_cmp);
+        sorted.sort_unstable_by(f32::total_cmp);
         let (least, greatest) = (*sorted.first()?, *sorted.last()?);
         let median = *sorted.get(sorted.len() / 2)?;
         #[expect(
@@ -57,7 +57,7 @@ fn odd(values: &[f32], median: f32, slack: Slack) -> Vec<usize> {
         return Vec::new();
     }
     let mut distances: Vec<f32> = values.iter().map(|value| (value - median).abs()).collect();
-    distances.sort_by(f32::total_cmp);
+    distances.sort_unstable_by(f32::total_cmp);
     let usual = distances.get(distances.len() / 2).copied().unwrap_or_default();
     let slack = match slack {
         Slack::Fixed(slack) => slack,

@@ -199,7 +199,7 @@ impl Charts {
         if metrics.len() > Metric::MOST {
             metrics.remove(0);
         }
-        metrics.sort();
+        metrics.sort_unstable();
         self.metrics = Some(metrics);
     }
 

@@ -34,7 +34,7 @@ impl Sheet {
         match answer {
             Ok(environment) => {
                 let mut list = environment.variables.clone();
-                list.sort_by(|one, other| {
+                list.sort_unstable_by(|one, other| {
                     (&one.name, &one.value).cmp(&(&other.name, &other.value))
                 });
                 self.is_cut = environment.is_cut;

@@ -1,0 +1,119 @@
+//! Keys that come together, put right where the terminal library takes them apart wrongly.
+//!
+//! A terminal sends `ESC O Q` for F2. Right behind the Esc key, which is one more `ESC`, the library
+//! takes both for Esc, and the rest for letters: `Q` would end gtop.
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+
+/// Puts back together what stands behind an Esc. No person types these within one reading.
+pub(super) fn mended(events: &[Event]) -> Vec<Event> {
+    let mut mended = Vec::with_capacity(events.len());
+    let mut rest = events;
+    while let [first, behind @ ..] = rest {
+        mended.push(first.clone());
+        rest = behind;
+        if matches!(first, Event::Key(key) if key.code == KeyCode::Esc)
+            && let Some((code, length)) = torn(behind)
+        {
+            mended.push(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+            rest = behind.get(length..).unwrap_or_default();
+        }
+    }
+    mended
+}
+
+/// Returns the key whose letters stand at the beginning, and how many they are.
+///
+/// The letters are those of xterm's "VT220-style function keys" and "PC-style function keys".
+fn torn(events: &[Event]) -> Option<(KeyCode, usize)> {
+    match (letter(events.first()?)?, letter(events.get(1)?)?) {
+        ('O', last @ 'P'..='S') => Some((KeyCode::F(u8::try_from(last).ok()? - b'P' + 1), 2)),
+        ('[' | 'O', last @ ('A'..='D' | 'F' | 'H')) => Some((cursor(last)?, 2)),
+        ('[', digit) if digit.is_ascii_digit() => {
+            let digits: String =
+                events.iter().skip(1).map_while(letter).take_while(char::is_ascii_digit).collect();
+            let end = events.get(1 + digits.len()).and_then(letter)?;
+            (end == '~').then_some((numbered(digits.parse().ok()?)?, digits.len() + 2))
+        }
+        _ => None,
+    }
+}
+
+fn letter(event: &Event) -> Option<char> {
+    match event {
+        Event::Key(KeyEvent { code: KeyCode::Char(letter), .. }) => Some(*letter),
+        Event::Key(_)
+        | Event::FocusGained
+        | Event::FocusLost
+        | Event::Mouse(_)
+        | Event::Paste(_)
+        | Event::Resize(..) => None,
+    }
+}
+
+const fn cursor(last: char) -> Option<KeyCode> {
+    Some(match last {
+        'A' => KeyCode::Up,
+        'B' => KeyCode::Down,
+        'C' => KeyCode::Right,
+        'D' => KeyCode::Left,
+        'F' => KeyCode::End,
+        'H' => KeyCode::Home,
+        _ => return None,
+    })
+}
+
+const fn numbered(number: u8) -> Option<KeyCode> {
+    Some(match number {
+        1 | 7 => KeyCode::Home,
+        2 => KeyCode::Insert,
+        3 => KeyCode::Delete,
+        4 | 8 => KeyCode::End,
+        5 => KeyCode::PageUp,
+        6 => KeyCode::PageDown,
+        11..=15 => KeyCode::F(number - 10),
+        17..=21 => KeyCode::F(number - 11),
+        23 | 24 => KeyCode::F(number - 12),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(code: KeyCode) -> Event {
+        Event::Key(KeyEvent::new(code, KeyModifiers::NONE))
+    }
+
+    fn read(text: &str) -> Vec<Event> {
+        let code = |letter| if letter == '\x1b' { KeyCode::Esc } else { KeyCode::Char(letter) };
+        mended(&text.chars().map(code).map(key).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_key_right_behind_an_escape_is_that_key() {
+        for (text, code) in [
+            ("OQ", KeyCode::F(2)),
+            ("[A", KeyCode::Up),
+            ("OF", KeyCode::End),
+            ("[5~", KeyCode::PageUp),
+            ("[15~", KeyCode::F(5)),
+            ("[20~", KeyCode::F(9)),
+            ("[24~", KeyCode::F(12)),
+        ] {
+            let told = read(&format!("\x1b{text}j"));
+            assert_eq!(told, [key(KeyCode::Esc), key(code), key(KeyCode::Char('j'))], "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_such_key_stays_as_it_came() {
+        for text in
+            ["OQ", "q\x1bq", "\x1bO", "\x1b[", "\x1b[5", "\x1b[99~", "\x1bOz", "\x1b\x1b", ""]
+        {
+            let code = |letter| if letter == '\x1b' { KeyCode::Esc } else { KeyCode::Char(letter) };
+            assert_eq!(read(text), text.chars().map(code).map(key).collect::<Vec<_>>(), "{text:?}");
+        }
+    }
+}
