@@ -25,8 +25,6 @@ use gtop::tui::{Effect, Ending, Request, Stage};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-#[path = "golden/anything.rs"]
-mod anything;
 #[path = "golden/defects.rs"]
 mod defects;
 #[path = "golden/events.rs"]

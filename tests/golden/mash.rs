@@ -95,7 +95,8 @@ impl Chance {
             MouseEventKind::ScrollLeft,
             MouseEventKind::Up(MouseButton::Left),
         ];
-        let place = |bound| u16::try_from(bound).unwrap();
+        // A place before the first is the last there could be.
+        let place = |bound| u16::try_from(bound).unwrap().wrapping_sub(1);
         MouseEvent {
             kind: *self.of(&kinds),
             column: place(self.below(210)),
@@ -145,6 +146,7 @@ fn answer(reply: Reply, chance: &mut Chance) -> Reply {
     };
     let answer = match chance.below(6) {
         0 => Err(AskError::Down),
+        2 => Err(AskError::TimedOut(Duration::from_secs(5))),
         1 => Err(AskError::from(Refusal::Reused)),
         _ => Ok(own),
     };
@@ -163,6 +165,7 @@ fn fleets() -> Vec<(&'static str, Fleet)> {
         ("hostile jobs", fleets::hostile_jobs()),
         ("later", fleets::a_minute_later()),
         ("crowd", fleets::crowd()),
+        ("crowd without one", fleets::crowd_without_one()),
         ("cluster", fleets::cluster()),
         ("accelerators", fleets::accelerators()),
         ("one large job", fleets::one_large_job(30)),
@@ -181,7 +184,13 @@ fn mash(stage: &mut Stage, all: &[(&str, Fleet)], chance: &mut Chance) {
                 told.push(format!("{key:?}"));
                 stage.press(key, now)
             }
-            78..88 => {
+            78..80 => {
+                let pasted = *chance.of(&["", "K\r", "user=a", "名\u{301}\x1b[2J"]);
+                told.push(format!("{pasted:?}"));
+                stage.paste(pasted, now);
+                Effect::Nothing
+            }
+            80..88 => {
                 let click = chance.click();
                 told.push(format!("{click:?}"));
                 stage.point(click, now)
@@ -217,6 +226,10 @@ fn mash(stage: &mut Stage, all: &[(&str, Fleet)], chance: &mut Chance) {
                 let reply = Reply { errand, answer: Ok(Answer::Sent), at: now };
                 stage.take(&answer(reply, chance), now);
             }
+        }
+        if chance.below(4) == 0 {
+            // Keys that come together are taken before anything is drawn.
+            continue;
         }
         let (width, height) = size;
         let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
