@@ -26,8 +26,11 @@ class Page:
     """What a child is calling and since when, where its parent reads it even while the call does not return."""
 
     def __init__(self):
-        import mmap
-        self.memory = mmap.mmap(-1, 4096)
+        try:
+            import mmap
+            self.memory = mmap.mmap(-1, 4096)
+        except ImportError:     # a Python of few modules: what hangs has no name then
+            self.memory = bytearray(4096)
 
     def read(self):
         since, call = STAMP.unpack_from(self.memory)

@@ -400,12 +400,16 @@ fn the_largest_nodes_fit_into_a_frame_under_every_python() {
     }
 }
 
-/// A Python that has been built without ctypes, as one is where libffi was missing.
-fn without_ctypes(folder: &std::path::Path) -> PathBuf {
+/// A Python that lacks modules.
+fn without(modules: &[&str], folder: &std::path::Path) -> PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
     let path = folder.join("python");
-    let script = "#!/bin/sh\no=$1 c=$3\nshift 3\n\
-        exec /usr/bin/python3 \"$o\" -c \"import sys;sys.modules['_ctypes']=None;$c\" \"$@\"\n";
+    let lacking: String =
+        modules.iter().map(|module| format!("sys.modules['{module}']=None;")).collect();
+    let script = format!(
+        "#!/bin/sh\no=$1 c=$3\nshift 3\n\
+        exec /usr/bin/python3 \"$o\" -c \"import sys;{lacking}$c\" \"$@\"\n"
+    );
     std::fs::write(&path, script).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     path
@@ -414,21 +418,24 @@ fn without_ctypes(folder: &std::path::Path) -> PathBuf {
 #[test]
 fn a_python_without_ctypes_leaves_the_field_to_nvidia_smi() {
     let Some(library) = library::folder(24) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let python = without_ctypes(folder.path());
-    let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.into())];
-    let pythons = Some(python.display().to_string());
-    let mut rig = Setup {
-        environment,
-        pythons,
-        interval: Duration::from_millis(200),
-        ..Setup::new(Interpreter::Python)
+    // As one is that was built where libffi was missing, and as Debian's smallest is.
+    for modules in [&["_ctypes"][..], &["_ctypes", "mmap", "json", "_socket"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let python = without(modules, folder.path());
+        let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.clone().into())];
+        let pythons = Some(python.display().to_string());
+        let mut rig = Setup {
+            environment,
+            pythons,
+            interval: Duration::from_millis(200),
+            ..Setup::new(Interpreter::Python)
+        }
+        .start();
+        let why = rig.backend("nvml", "absent")["why"].as_str().unwrap().to_owned();
+        assert!(why.contains("ctypes"), "{why}");
+        rig.until("devices", |frame| (frame["backends"][0]["kind"] == "nvidia-smi").then_some(()));
+        rig.finish();
     }
-    .start();
-    let why = rig.backend("nvml", "absent")["why"].as_str().unwrap().to_owned();
-    assert!(why.contains("ctypes"), "{why}");
-    rig.until("devices", |frame| (frame["backends"][0]["kind"] == "nvidia-smi").then_some(()));
-    rig.finish();
 }
 
 #[test]
