@@ -276,7 +276,7 @@ class Coming(SlurmCase):
         terminal.gtop("--slurm", *INTERVAL)
         terminal.until("the nodes", r"gpu03")
         terminal.type("2")
-        terminal.until("the first job", rf"job {first}  first  alice  gpu  running .*job 1 of 2")
+        terminal.until("the first job", rf"job {first}  first  alice  partition gpu  running .*job 1 of 2")
         terminal.until("its devices and no others", r"2 nodes · 2 devices")
         terminal.until("the selected node", r"^gpu01  2× H100")
         terminal.type("Right")
