@@ -222,7 +222,7 @@ impl Ssh {
                 return Err(session.carrier.blame(fault).await);
             }
         };
-        session.seen.outlet.listen(channel.id());
+        session.seen.outlet.listen(channel.id().number());
         let (mut answers, writer) = channel.split();
         let ssh = Self { writer, is_closed: false, session };
         if ssh.writer.exec(true, command).await.is_err() {
@@ -293,6 +293,8 @@ impl Ssh {
             }
         };
         timeout(FAREWELL, drained).await.ok();
+        // What a node still says must not keep the connection's task from the good-bye.
+        self.session.seen.outlet.close();
         let goodbye = async {
             let handle = &mut self.session.handle;
             // An end that is there already needs no good-bye.

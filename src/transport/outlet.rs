@@ -6,7 +6,6 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use russh::ChannelId;
 use tokio::sync::Notify;
 
 use crate::transport::channel::Output;
@@ -25,20 +24,20 @@ pub(super) struct Outlet {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whose output is wanted.
-    channel: Option<ChannelId>,
+    /// The number of the channel whose output is wanted.
+    channel: Option<u32>,
     queue: VecDeque<Output>,
     is_over: bool,
 }
 
 impl Outlet {
     /// Wants what this channel says from now on.
-    pub(super) fn listen(&self, channel: ChannelId) {
+    pub(super) fn listen(&self, channel: u32) {
         lock(&self.state).channel = Some(channel);
     }
 
     /// Takes what a channel says, and waits while too much of it is unread.
-    pub(super) async fn put(&self, channel: ChannelId, output: Output) {
+    pub(super) async fn put(&self, channel: u32, output: Output) {
         while self.is_full(channel) {
             self.taken.notified().await;
         }
@@ -75,8 +74,69 @@ impl Outlet {
         }
     }
 
-    fn is_full(&self, channel: ChannelId) -> bool {
+    fn is_full(&self, channel: u32) -> bool {
         let state = lock(&self.state);
         state.channel == Some(channel) && !state.is_over && state.queue.len() >= MOST
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Long enough that whoever does not wait is through.
+    const MOMENT: Duration = Duration::from_secs(1);
+
+    fn said(count: usize) -> Output {
+        Output::Stdout(count.to_string().into_bytes())
+    }
+
+    const OWN: u32 = 7;
+    const OTHER: u32 = 8;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_is_bounded_and_comes_in_order() {
+        let outlet = Arc::new(Outlet::default());
+        outlet.put(OWN, said(99)).await;
+        outlet.listen(OWN);
+        let writer = Arc::clone(&outlet);
+        let writing = tokio::spawn(async move {
+            for count in 0..=MOST {
+                writer.put(OWN, said(count)).await;
+            }
+            writer.close();
+        });
+        tokio::time::sleep(MOMENT).await;
+        assert!(!writing.is_finished(), "nobody has read");
+        timeout(MOMENT, outlet.put(OTHER, said(99))).await.unwrap();
+        for count in 0..=MOST {
+            assert_eq!(outlet.next().await, Some(said(count)));
+        }
+        assert_eq!(outlet.next().await, None);
+        writing.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_end_wakes_who_waits_to_write_and_who_waits_to_read() {
+        let full = Outlet::default();
+        full.listen(OWN);
+        for count in 0..MOST {
+            full.put(OWN, said(count)).await;
+        }
+        let empty = Outlet::default();
+        empty.listen(OWN);
+        let closing = async {
+            tokio::time::sleep(MOMENT).await;
+            full.close();
+            empty.close();
+        };
+        let all = async { tokio::join!(full.put(OWN, said(99)), empty.next(), closing) };
+        let ((), read, ()) = timeout(MOMENT * 3, all).await.unwrap();
+        assert_eq!(read, None);
     }
 }

@@ -215,7 +215,7 @@ impl client::Handler for Client {
         data: &[u8],
         _session: &mut client::Session,
     ) -> Result<(), Stop> {
-        self.seen.outlet.put(channel, Output::Stdout(data.to_vec())).await;
+        self.seen.outlet.put(channel.number(), Output::Stdout(data.to_vec())).await;
         Ok(())
     }
 
@@ -226,7 +226,7 @@ impl client::Handler for Client {
         data: &[u8],
         _session: &mut client::Session,
     ) -> Result<(), Stop> {
-        self.seen.outlet.put(channel, Output::Stderr(data.to_vec())).await;
+        self.seen.outlet.put(channel.number(), Output::Stderr(data.to_vec())).await;
         Ok(())
     }
 
@@ -236,7 +236,7 @@ impl client::Handler for Client {
         status: u32,
         _session: &mut client::Session,
     ) -> Result<(), Stop> {
-        self.seen.outlet.put(channel, Output::Exit(Exit::Status(status))).await;
+        self.seen.outlet.put(channel.number(), Output::Exit(Exit::Status(status))).await;
         Ok(())
     }
 
@@ -249,7 +249,7 @@ impl client::Handler for Client {
         _language: &str,
         _session: &mut client::Session,
     ) -> Result<(), Stop> {
-        self.seen.outlet.put(channel, Output::Exit(Exit::by(signal))).await;
+        self.seen.outlet.put(channel.number(), Output::Exit(Exit::by(signal))).await;
         Ok(())
     }
 
@@ -258,7 +258,7 @@ impl client::Handler for Client {
         channel: ChannelId,
         _session: &mut client::Session,
     ) -> Result<(), Stop> {
-        self.seen.outlet.put(channel, Output::Closed(None)).await;
+        self.seen.outlet.put(channel.number(), Output::Closed(None)).await;
         Ok(())
     }
 
