@@ -6,7 +6,7 @@
 pub use board::{Board, FleetReader, Pace};
 pub use fold::Folding;
 pub use history::{History, Metric};
-pub use idle::{ACTIVE_PERCENT, Given, is_idle, is_idle_held, is_in_hand};
+pub use idle::{ACTIVE_PERCENT, Given, is_busy, is_idle, is_idle_held, is_in_hand};
 pub use jobs::{Basis, Held, Ledger, Use, at_places, places_around, units};
 pub use node::{Happened, Host, Node, Process, SourceState, Traffic};
 pub use totals::Totals;

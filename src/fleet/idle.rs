@@ -58,9 +58,14 @@ impl Given {
     }
 }
 
+/// Says whether a device is known to work now.
+pub fn is_busy(device: &Device) -> bool {
+    device.utilization.get().map(Percent::get).is_some_and(|share| share >= ACTIVE_PERCENT)
+}
+
 /// Says whether a device is known to do nothing worth the name now.
 pub fn is_idle(device: &Device) -> bool {
-    device.utilization.get().map(Percent::get).is_some_and(|share| share < ACTIVE_PERCENT)
+    device.utilization.get().is_some() && !is_busy(device)
 }
 
 /// Says whether processes hold a device or a slice of it, seen or not; what they hold of it may be
@@ -91,7 +96,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::Totals;
-    use crate::model::{Bytes, DeviceUse, JobList, Reading};
+    use crate::model::{Bytes, DeviceUse, JobList, Link, Reading, Source};
     use crate::time::Timestamp;
 
     /// A device that does so much, of which a process holds so many MiB.
@@ -130,17 +135,17 @@ mod tests {
 
     #[test]
     fn what_a_scheduler_gave_is_held_and_not_free() {
-        let node = node(Some(0.0), None);
+        let mut node = node(Some(0.0), None);
+        node.link = Link::Up;
+        node.sampled(&Source::host(), Timestamp::default());
         let devices = Allotment::Places([0].into());
         let allocation = Allocation { node: node.name.clone(), devices };
         let job = Job { allocations: [allocation].into(), ..Job::example("7") };
         let fleet = Fleet::new(vec![Arc::new(node)].into());
         let jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));
         let counts = |fleet: &Fleet| {
-            let parts = fleet.nodes.iter().map(|node| &**node);
-            let totals = Totals::over(parts, Timestamp::default(), &Given::of(fleet));
-            let own = Totals::of_given(&fleet.nodes[0], &Given::of(fleet));
-            (totals.nodes, own.held, own.free)
+            let totals = Totals::of(fleet, Timestamp::default());
+            (totals.fresh, totals.held, totals.free)
         };
         assert_eq!(counts(&fleet), (1, 0, 1));
         assert_eq!(counts(&Fleet { jobs, ..fleet }), (1, 1, 0));

@@ -1,7 +1,7 @@
 //! Sums and means over nodes that are fresh, and over no others.
 
 use crate::fleet::Fleet;
-use crate::fleet::idle::{Given, is_idle, is_idle_held, is_in_hand};
+use crate::fleet::idle::{Given, is_busy, is_idle_held, is_in_hand};
 use crate::fleet::node::Node;
 use crate::model::{Bytes, Device, Percent, Watts};
 use crate::time::Timestamp;
@@ -93,15 +93,6 @@ impl Totals {
         totals
     }
 
-    /// Sums up the devices of one node as it was last known, some of them given to jobs.
-    pub fn of_given(node: &Node, given: &Given) -> Self {
-        let mut totals = Self { nodes: 1, ..Self::default() };
-        let mut sums = Sums::default();
-        totals.add(node, None, given, &mut sums);
-        sums.close(&mut totals);
-        totals
-    }
-
     fn add(&mut self, node: &Node, part: Option<&[usize]>, given: &Given, sums: &mut Sums) {
         let is_meant = |place: &usize| part.is_none_or(|part| part.contains(place));
         let all = node.devices.iter().enumerate().filter(|(place, _)| is_meant(place));
@@ -113,7 +104,7 @@ impl Totals {
             }
             sums.add(device);
             let is_given = given.has(node, device);
-            if device.utilization.get().is_some() && !is_idle(device) {
+            if is_busy(device) {
                 self.busy += 1;
             } else if is_idle_held(node, device, is_given) {
                 self.held += 1;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::fleet::{Node, SourceState};
+use crate::fleet::{Node, SourceState, is_idle};
 use crate::model::{Device, Fault, Freshness, Link, Source, SourceFault, SourceFaultKind};
 use crate::time::Timestamp;
 use crate::view::line::{Tone, UNKNOWN};
@@ -225,10 +225,8 @@ pub(crate) fn backend_notes(node: &Node) -> Vec<Note> {
 }
 
 fn is_free(node: &Node) -> bool {
-    let is_idle = |device: &Device| {
-        device.fault.is_none() && device.utilization.get().is_some_and(|share| share.get() < 5.0)
-    };
-    !node.devices.is_empty() && node.uses.is_empty() && node.devices.iter().all(is_idle)
+    let is_free = |device: &Device| device.fault.is_none() && is_idle(device);
+    !node.devices.is_empty() && node.uses.is_empty() && node.devices.iter().all(is_free)
 }
 
 #[cfg(test)]

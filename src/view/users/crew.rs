@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::fleet::{self, Node, is_idle, is_idle_held};
+use crate::fleet::{self, Node, is_busy, is_idle_held};
 use crate::model::{Absence, Bytes, Device, DeviceUse, JobId};
 use crate::view::condition::Standing;
 use crate::view::navigation::{Spot, uses};
@@ -187,7 +187,7 @@ impl Crew {
             }
             let Some(holders) = holders.get(&device.uuid) else { continue };
             self.held += 1;
-            let is_busy = device.utilization.get().is_some() && !is_idle(device);
+            let is_busy = is_busy(device);
             let is_idle_held = is_idle_held(node, device, jobs.has(node, device));
             let count = u16::try_from(holders.len()).unwrap_or(u16::MAX);
             for who in holders {
