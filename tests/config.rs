@@ -134,7 +134,7 @@ fn columns_are_chosen_by_name_and_a_wrong_one_is_told_with_the_nearest() {
     assert_eq!(node, "columns-node = [\"temp\", \"util\"] # GTOP_COLUMNS_NODE");
     home.write("config.toml", "columns-fleet = [\"utl\"]\ncolumns-node = [\"temp\", \"temp\"]\n");
     let told = out(&home.run("config check", &[]));
-    let nearest = "config.toml:1: columns-fleet: there is no column \"utl\"; did you mean util? There are node, job,";
+    let nearest = "config.toml:1: columns-fleet: there is no column \"utl\"; did you mean util? there are node, job,";
     assert!(told.contains(nearest), "{told}");
     assert!(told.contains("config.toml:2: columns-node: temp is named twice"), "{told}");
     let typed = home.run("--columns-processes pidd config show", &[]);

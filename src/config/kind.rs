@@ -245,8 +245,8 @@ fn columns(headings: &[Heading], all: Vec<String>) -> Result<Value, String> {
             let own = crate::model::clean(own, 40);
             let known = names().collect::<Vec<_>>().join(", ");
             let advice = nearest(&own, names());
-            let advice = advice.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
-            return Err(format!("there is no column {own:?}{advice} There are {known}"));
+            let advice = advice.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
+            return Err(format!("there is no column {own:?}; {advice}there are {known}"));
         }
         if all.iter().take(place).any(|before| before == own) {
             return Err(format!("{own} is named twice"));

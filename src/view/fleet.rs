@@ -166,6 +166,7 @@ impl Place {
     pub(crate) fn is_map(&self) -> bool {
         self.form == Form::Map
     }
+
     /// Sees to it that groups, rows and letters are those of a picture.
     fn settle(&mut self, picture: &Picture) {
         self.roll.settle(picture);
