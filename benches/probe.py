@@ -5,8 +5,8 @@
     benches/probe.py --amd ...
     benches/probe.py --sh [SHELL] [--interval 1] ...
 
-Needs Linux, a C compiler and `cargo build` before it. Prints figures, judges nothing. The Python probe runs against the stand-in for NVML, whose
-own work is included; the sh probe against an nvidia-smi that prints what the stand-in printed once, whose work is told
+Needs Linux, a C compiler and `cargo build` before it. Prints figures, judges nothing. The Python probe runs against
+the stand-in for NVML, whose own work is included; the sh probe against an nvidia-smi that prints what the stand-in printed once, whose work is told
 and taken off. CPU is that of the probe and of all it started; memory is what would be in use if nothing else ran; forks
 are those of the whole machine in that time, or those that strace counts.
 """

@@ -83,6 +83,17 @@ class Screen:
         """Returns the lines that match."""
         return [line for line in self.text().splitlines() if re.search(pattern, line)]
 
+    def save_fahrenheit(self):
+        """Opens the setup, asks for degrees Fahrenheit, and saves that."""
+        self.press("F2")
+        self.until(r"^Setup ", "the setup")
+        self.type("jjjjjjj")
+        self.until(r"fahrenheit +no", "the row of degrees")
+        self.press("Right")
+        self.until(r"fahrenheit +yes", "the change")
+        self.press("F12")
+        self.until(r"saved to .*setup\.toml", "where it is saved")
+
     def is_over(self):
         return bool(self.rows(r"^ended \d+$"))
 

@@ -82,14 +82,7 @@ class Demo(Journey):
 
     def test_the_setup_is_saved(self):
         screen = self.demo()
-        screen.press("F2")
-        screen.until(r"^Setup ", "the setup")
-        screen.type("jjjjjjj")
-        screen.until(r"fahrenheit +no", "the row of degrees")
-        screen.press("Right")
-        screen.until(r"fahrenheit +yes", "the change")
-        screen.press("F12")
-        screen.until(r"saved to .*setup\.toml", "where it is saved")
+        screen.save_fahrenheit()
         path = os.path.join(screen.home, ".config", "gtop", "setup.toml")
         with open(path, encoding="utf-8") as file:
             self.assertRegex(file.read(), r"(?m)^fahrenheit = true$")
