@@ -15,6 +15,13 @@ use serde_json::Value;
 
 use crate::rig::{BOTH, Setup};
 
+/// Says whether everything is known of a process that is there; a slow node tells of it later than
+/// `nvidia-smi`, which knows its name alone.
+fn is_told(node: &Node, pid: u32) -> bool {
+    let known = node.processes.iter().find(|process| process.key.pid == pid);
+    pid != std::process::id() || known.is_some_and(|process| process.statics.uid.get().is_some())
+}
+
 /// What is known of a machine once everything was sampled.
 fn node(interpreter: Interpreter, state: &str) -> Arc<Node> {
     let mut rig = Setup::new(interpreter).state(state).start();
@@ -26,7 +33,9 @@ fn node(interpreter: Interpreter, state: &str) -> Arc<Node> {
             |source: &Source| node.source(source).is_some_and(|s| s.taken_at.is_some());
         let smi = Source::new("nvidia-smi");
         let host = Source::host_slow();
-        node.is_settled && [smi.slow(), smi.processes(), host].iter().all(was_sampled)
+        node.is_settled
+            && [smi.slow(), smi.processes(), host].iter().all(was_sampled)
+            && node.uses.iter().all(|used| is_told(node, used.pid))
     };
     let node = rig.until("a whole picture", |frame| {
         let body = match frame["t"].as_str() {
