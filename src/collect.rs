@@ -22,6 +22,7 @@ use crate::transport::{Target, Transport};
 use crate::wire::Intake;
 
 mod backoff;
+mod complaint;
 mod desk;
 mod fault;
 mod follow;

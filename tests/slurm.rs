@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gtop::inventory::Roster;
 use gtop::inventory::slurm::{Slurm, Whose, Wishes};
@@ -169,12 +169,17 @@ fn a_squeue_that_hangs_holds_nobody_up_and_does_not_stay() {
     let folder = tempfile::tempdir().unwrap();
     let pid = folder.path().join("pid");
     let stub = format!("#!/bin/sh\necho $$ > {}\n/bin/sleep 1000\n", pid.display());
-    let (status, out) = gtop(&[("squeue", &stub)], &["--slurm", "--once", "--deadline", "0.5"]);
+    let (status, out) = gtop(&[("squeue", &stub)], &["--slurm", "--once", "--deadline", "3"]);
     assert_eq!(status, 1);
     assert!(out.starts_with("asking Slurm which jobs run"), "{out}");
     let pid = std::fs::read_to_string(&pid).unwrap();
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-    assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+    let stat = format!("/proc/{}/stat", pid.trim());
+    let is_gone = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+    let began = Instant::now();
+    while !is_gone() {
+        assert!(began.elapsed() < Duration::from_secs(10), "{stat} is still there");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

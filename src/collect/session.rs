@@ -8,6 +8,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
+use crate::collect::complaint::Complaint;
 use crate::collect::desk::{Desk, Inquiry, MOST_OPEN};
 use crate::collect::fault::of_transport;
 use crate::collect::visit::Visit;
@@ -26,8 +27,6 @@ const SILENCE: Duration = Duration::from_secs(30);
 pub(super) const FOCUS_INTERVAL: Duration = Duration::from_millis(250);
 /// So many frames in a row that cannot be read end the session.
 const MALFORMED_LIMIT: u32 = 20;
-/// How much a node may print on its error output before the rest is dropped.
-const COMPLAINT_LIMIT: usize = 1024;
 
 /// A node whose probe has presented itself.
 pub(super) struct Session {
@@ -290,7 +289,7 @@ pub(super) async fn greet(
     channel: &mut Channel,
     greeting: &mut Greeting,
 ) -> Result<(Interpreter, Vec<u8>), Fault> {
-    let mut complaint = Vec::new();
+    let mut complaint = Complaint::default();
     loop {
         match channel.next().await {
             Output::Stdout(bytes) => {
@@ -298,24 +297,16 @@ pub(super) async fn greet(
                     return Ok((interpreter, rest));
                 }
             }
-            Output::Stderr(bytes) => {
-                let room = COMPLAINT_LIMIT.saturating_sub(complaint.len());
-                complaint.extend(bytes.iter().take(room));
-            }
+            Output::Stderr(bytes) => complaint.hear(&bytes),
             Output::Exit(exit) => {
-                let said = [greeting.noise(), &complaint].concat();
+                complaint.hear_out(channel).await;
                 let how = format!("the login shell ended first, {}", exit_words(&exit));
-                return Err(Fault::new(FaultKind::NoInterpreter, after(how, &said)));
+                let why = complaint.explain(how, greeting.noise());
+                return Err(Fault::new(FaultKind::NoInterpreter, why));
             }
             Output::Closed(fault) => return Err(closed(fault)),
         }
     }
-}
-
-/// Adds to what happened what was printed before, where there was anything.
-pub(super) fn after(how: String, said: &[u8]) -> String {
-    let said = clean(&String::from_utf8_lossy(said), 200);
-    if said.is_empty() { how } else { format!("{how}, after: {said}") }
 }
 
 /// Returns why the probe's end is one.
@@ -340,18 +331,16 @@ pub(super) async fn first_frame(
     channel: &mut Channel,
     reader: &mut FrameReader,
 ) -> Result<Box<Frame>, Fault> {
-    let mut complaint = Vec::new();
+    let mut complaint = Complaint::default();
     loop {
         match channel.next().await {
             Output::Stdout(bytes) => reader.push(&bytes),
-            Output::Stderr(bytes) => {
-                let room = COMPLAINT_LIMIT.saturating_sub(complaint.len());
-                complaint.extend(bytes.iter().take(room));
-            }
+            Output::Stderr(bytes) => complaint.hear(&bytes),
             Output::Exit(exit) => {
+                complaint.hear_out(channel).await;
                 let how = format!("the probe ended at once, {}", exit_words(&exit));
-                let said = [reader.noise().as_bytes(), &complaint].concat();
-                return Err(Fault::new(FaultKind::BadReply, after(how, &said)));
+                let why = complaint.explain(how, reader.noise().as_bytes());
+                return Err(Fault::new(FaultKind::BadReply, why));
             }
             Output::Closed(fault) => return Err(closed(fault)),
         }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use crate::collect::complaint::after;
 use crate::collect::fault::of_transport;
-use crate::collect::session::{self, after, first_frame, greet};
+use crate::collect::session::{self, first_frame, greet};
 use crate::model::{Fault, FaultKind, NodeName, Via};
 use crate::probe::{self, Greeting, Interpreter, Settings};
 use crate::transport::{self, Channel, Output, Target, Transport};

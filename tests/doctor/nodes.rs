@@ -24,6 +24,13 @@ fn instead(line: &str) -> String {
     format!("ForceCommand {line}")
 }
 
+/// A server that runs the command of gtop with other places to look for Python in.
+fn elsewhere() -> String {
+    instead(
+        "/bin/sh -c \"$(printf %s \"$SSH_ORIGINAL_COMMAND\" | sed s,/usr/bin/python3,/nowhere/python3,)\"",
+    )
+}
+
 #[tokio::test]
 async fn a_login_shell_that_ends_first() {
     let Some(lab) = Lab::new().await else { return };
@@ -33,8 +40,21 @@ async fn a_login_shell_that_ends_first() {
     says(failed, "exit status 3, after: This account is closed");
     says(failed, "a login file that ends or starts another program");
     drop(sshd);
+    let sshd = known(&lab, &instead("echo 'Your password has expired' >&2; exit 1")).await;
+    says(failure(&doctor(&lab).await, "login shell"), "1, after: Your password has expired");
+    drop(sshd);
     let _sshd = known(&lab, "").await;
     is_well(&doctor(&lab).await);
+}
+
+#[tokio::test]
+async fn a_probe_that_ends_at_once_says_its_last_words() {
+    let Some(lab) = Lab::new().await else { return };
+    let python = "case \"$*\" in *version_info*) exit 0 ;; esac\nprintf '\\n%s\\n' \"$5\"\n\
+                  yes '  a line of a trace' | head -n 90 >&2\necho \"No module named 'os'\" >&2\nexit 1";
+    let path = stub(&lab, "python3", python);
+    let _sshd = known(&lab, &format!("{path}\n{}", elsewhere())).await;
+    says(failure(&doctor(&lab).await, "probe"), "No module named 'os'");
 }
 
 #[tokio::test]
@@ -67,11 +87,7 @@ async fn a_login_shell_that_talks_is_worth_a_note() {
 async fn a_node_without_python_is_a_note_with_its_reasons() {
     let Some(lab) = Lab::new().await else { return };
     let path = stub(&lab, "python3", "[ $1 = -V ] && echo Python 3.4.10; exit 1");
-    // The command of gtop with other places to look for Python in.
-    let line = instead(
-        "/bin/sh -c \"$(printf %s \"$SSH_ORIGINAL_COMMAND\" | sed s,/usr/bin/python3,/nowhere/python3,)\"",
-    );
-    let _sshd = known(&lab, &format!("{path}\n{line}")).await;
+    let _sshd = known(&lab, &format!("{path}\n{}", elsewhere())).await;
     let report = doctor(&lab).await;
     is_well(&report);
     let interpreter = row(&report, "interpreter");
