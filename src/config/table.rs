@@ -536,6 +536,8 @@ pub const SETTINGS: &[Setting] = &[
             word("gpumem", "by device memory"),
             word("psm", "by device load"),
             word("pmembw", "by memory bandwidth"),
+            word("penc", "by video encoder"),
+            word("pdec", "by video decoder"),
             word("pcpu", "by processor"),
             word("prss", "by share of host memory"),
             word("rss", "by host memory"),

@@ -562,6 +562,7 @@ pub fn crowd() -> Fleet {
     own.uses[0].kind = Reading::Known(UseKind::Compute);
     own.uses[0].memory_utilization = Reading::judged(Percent::new(41.0));
     own.uses[2].kind = Reading::Known(UseKind::Both);
+    own.uses[2].encoder = Reading::judged(Percent::new(18.0));
     let zombie =
         Maker::new("gpu02").devices(&[0.0, 3.0]).process(0, 77, "alice", "", "python x.py");
     let zombie = one_process(zombie, 0, |used, process| {

@@ -370,6 +370,17 @@ fn columns_stand_still_whatever_a_command_holds() {
 }
 
 #[test]
+fn who_uses_video_brings_columns_for_it() {
+    let mut stage = crowd(DARK, &[KeyCode::Char('o'), KeyCode::Char('e')]);
+    let lines = text(&draw(&mut stage, 200, 50));
+    let title = lines.iter().position(|line| line.contains("%ENC  %DEC")).unwrap();
+    assert!(lines[title + 1].contains("   18     –  "), "{lines:#?}");
+    let mut stage = self::stage(fleets::single(), DARK);
+    press(&mut stage, KEYS);
+    assert!(!text(&draw(&mut stage, 200, 50)).concat().contains("%ENC"));
+}
+
+#[test]
 fn a_filter_takes_processes() {
     let mut stage = crowd(DARK, &[]);
     press(&mut stage, &[KeyCode::Char('/')]);

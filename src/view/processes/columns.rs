@@ -20,7 +20,7 @@ const COMMAND: u16 = 20;
 const MARK: u16 = 1;
 
 /// The columns; `command` stands last, whatever else is chosen.
-pub(crate) const HEADINGS: [Heading; 14] = [
+pub(crate) const HEADINGS: [Heading; 16] = [
     Heading::new("node", "NODE", "node", "the node, unless all are of one"),
     Heading::new("gpu", "GPU", "gpu", "the device"),
     Heading::new("pid", "PID", "pid", "the process id"),
@@ -29,6 +29,8 @@ pub(crate) const HEADINGS: [Heading; 14] = [
     Heading::new("gpumem", "GPU-MEM", "gpumem", "device memory it holds"),
     Heading::new("psm", "%SM", "psm", "how much of the device it uses"),
     Heading::new("pmembw", "%GMBW", "pmembw", "memory bandwidth of the device it uses"),
+    Heading::new("penc", "%ENC", "penc", "how much of the video encoder it uses"),
+    Heading::new("pdec", "%DEC", "pdec", "how much of the video decoder it uses"),
     Heading::new("pcpu", "%CPU", "pcpu", "processors it uses"),
     Heading::new("prss", "%MEM", "prss", "its share of host memory"),
     Heading::new("rss", "RSS", "rss", "host memory it uses"),
@@ -48,6 +50,8 @@ enum Column {
     Memory,
     Load,
     Bandwidth,
+    Encoder,
+    Decoder,
     Cpu,
     Share,
     Resident,
@@ -79,7 +83,7 @@ pub(super) struct Manner {
 }
 
 impl Columns {
-    const ORDER: [Column; 13] = [
+    const ORDER: [Column; 15] = [
         Column::Node,
         Column::Device,
         Column::Pid,
@@ -88,6 +92,8 @@ impl Columns {
         Column::Memory,
         Column::Load,
         Column::Bandwidth,
+        Column::Encoder,
+        Column::Decoder,
         Column::Cpu,
         Column::Share,
         Column::Resident,
@@ -95,7 +101,7 @@ impl Columns {
         Column::Job,
     ];
     /// The same, the one that is missed most first.
-    const WORTH: [Column; 13] = [
+    const WORTH: [Column; 15] = [
         Column::Pid,
         Column::User,
         Column::Device,
@@ -109,6 +115,8 @@ impl Columns {
         Column::Kind,
         Column::Job,
         Column::Bandwidth,
+        Column::Encoder,
+        Column::Decoder,
     ];
     /// How many of those a compact table has.
     const FEW: usize = 6;
@@ -122,10 +130,12 @@ impl Columns {
     ) -> Self {
         let is_wide = width >= 110;
         let gap = if width >= 140 { 2 } else { 1 };
+        let chosen = heading::places(&HEADINGS, chosen);
         let wide = |column| match column {
             Column::Node if has_node => roll.name.clamp(4, (width / 8).clamp(4, 20)),
             Column::Job if roll.has_jobs => 8,
-            Column::Node | Column::Job => 0,
+            Column::Encoder | Column::Decoder if roll.videos > 0 || chosen.is_some() => 4,
+            Column::Node | Column::Job | Column::Encoder | Column::Decoder => 0,
             Column::Device | Column::Kind | Column::Load | Column::Share => 4,
             Column::Pid | Column::Memory => 7,
             Column::Bandwidth | Column::Cpu => 5,
@@ -133,7 +143,6 @@ impl Columns {
             Column::Resident => 6,
             Column::Time => 8,
         };
-        let chosen = heading::places(&HEADINGS, chosen);
         let count = if density == Density::Compact { Self::FEW } else { Self::WORTH.len() };
         let mut room = width.saturating_sub(MARK + COMMAND);
         let take = |column: Column| {
@@ -142,7 +151,7 @@ impl Columns {
             room -= if fits { own + gap } else { 0 };
             fits.then_some((column, own))
         };
-        let shown = if let Some(places) = chosen {
+        let shown = if let Some(places) = &chosen {
             let columns = places.iter().filter_map(|place| Self::ORDER.get(*place).copied());
             columns.filter(|column| wide(*column) > 0).map_while(take).collect()
         } else {
@@ -221,6 +230,8 @@ impl Columns {
                 | Column::Memory
                 | Column::Load
                 | Column::Bandwidth
+                | Column::Encoder
+                | Column::Decoder
                 | Column::Cpu
                 | Column::Share
                 | Column::Resident
@@ -253,6 +264,8 @@ fn number(column: Column, sight: Sight<'_>) -> String {
             if sight.is_load_of_chip() { format!("{load}*") } else { load }
         }
         Column::Bandwidth => percent(share(sight.used.memory_utilization)),
+        Column::Encoder => percent(share(sight.used.encoder)),
+        Column::Decoder => percent(share(sight.used.decoder)),
         Column::Cpu => percent(process.and_then(|process| process.cpu_percent.get())),
         Column::Share => {
             let own = process.and_then(|process| share(process.resident_share));

@@ -27,7 +27,7 @@ const GONE_STAYS: Duration = Duration::from_secs(5);
 const MOST_GONE: usize = 200;
 
 /// What rows can be sorted by, in the order of the columns.
-pub(crate) const COLUMNS: [Sortable; 14] = [
+pub(crate) const COLUMNS: [Sortable; 16] = [
     Sortable { name: "node", letter: 'n', label: "node and device" },
     Sortable { name: "gpu", letter: 'g', label: "device" },
     Sortable { name: "pid", letter: 'p', label: "pid" },
@@ -36,6 +36,8 @@ pub(crate) const COLUMNS: [Sortable; 14] = [
     Sortable { name: "gpumem", letter: 'm', label: "device memory" },
     Sortable { name: "psm", letter: 's', label: "device load" },
     Sortable { name: "pmembw", letter: 'b', label: "memory bandwidth" },
+    Sortable { name: "penc", letter: 'e', label: "video encoder" },
+    Sortable { name: "pdec", letter: 'd', label: "video decoder" },
     Sortable { name: "pcpu", letter: 'c', label: "processor" },
     Sortable { name: "prss", letter: 'h', label: "share of host memory" },
     Sortable { name: "rss", letter: 'r', label: "host memory" },
@@ -257,6 +259,8 @@ pub(super) struct Roll {
     /// Devices are TPU chips; or some are, and some are none.
     pub(super) has_chips: bool,
     pub(super) has_others: bool,
+    /// How many use the video encoder or decoder.
+    pub(super) videos: usize,
 }
 
 impl Roll {
@@ -308,7 +312,7 @@ impl Roll {
         self.rows.clear();
         (self.hidden, self.nodes, self.silent) = (Hidden::default(), 0, None);
         (self.has_jobs, self.has_chips, self.has_others) = (false, false, false);
-        self.ours = 0;
+        (self.videos, self.ours) = (0, 0);
         let here: Vec<(usize, &Arc<Node>)> = match &recipe.place {
             Where::Node(name) => {
                 let found = picture.fleet.nodes.iter().enumerate();
@@ -376,6 +380,9 @@ impl Roll {
             self.ours += usize::from(sight.is_ours() == Some(true));
             self.has_jobs |= sight.job().is_some();
             self.user = self.user.max(sight.user().map_or(0, width_of));
+            let video = [sight.used.encoder, sight.used.decoder];
+            let is_used = video.into_iter().filter_map(share).any(|share| share > 0.0);
+            self.videos += usize::from(is_used);
             if sight.is_chip() {
                 self.has_chips = true;
             } else {
@@ -516,7 +523,10 @@ impl Key<'_> {
 
 /// Says whether the largest comes first.
 fn falls(column: &str) -> bool {
-    matches!(column, "gpumem" | "psm" | "pmembw" | "pcpu" | "prss" | "rss" | "time")
+    matches!(
+        column,
+        "gpumem" | "psm" | "pmembw" | "penc" | "pdec" | "pcpu" | "prss" | "rss" | "time"
+    )
 }
 
 fn key(sight: Sight<'_>, order: Order) -> Key<'_> {
@@ -535,6 +545,8 @@ fn key(sight: Sight<'_>, order: Order) -> Key<'_> {
         "gpumem" => bytes(sight.used.memory.get()),
         "psm" => number(sight.load()),
         "pmembw" => number(share(sight.used.memory_utilization)),
+        "penc" => number(share(sight.used.encoder)),
+        "pdec" => number(share(sight.used.decoder)),
         "pcpu" => number(process.and_then(|process| process.cpu_percent.get())),
         "prss" => number(process.and_then(|process| share(process.resident_share))),
         "rss" => bytes(process.and_then(|process| process.resident.get())),
