@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc;
 
-use crate::config::{self, Layer, Places, Settings, Value};
+use crate::config::{self, Layer, Places, Settings};
 use crate::tui::{Dress, Look, News, Theme, Wish};
 use crate::view::node::Metric;
 use crate::view::{
@@ -54,7 +54,7 @@ impl Wardrobe {
             return;
         };
         for (name, value) in changed {
-            if let Err(why) = self.settings.change(name, value) {
+            if let Err(why) = self.settings.change(name, &value) {
                 self.tell(News::Say(why)).await;
             }
         }
@@ -84,11 +84,7 @@ impl Wardrobe {
 
 /// Returns what settings say of what keys change too.
 fn habits(settings: &Settings) -> Vec<Habit> {
-    let said = |name| match settings.value(name) {
-        Some(Value::Choice(word)) => word,
-        Some(Value::Switch(true)) => "true",
-        _ => "false",
-    };
+    let said = |name| settings.value(name).map(|value| value.to_string()).unwrap_or_default();
     HABITS.map(|name| (name, said(name))).into()
 }
 
@@ -339,7 +335,9 @@ mod tests {
         assert!(
             matches!(news.recv().await, Some(News::Wear(dress, _)) if dress.interval.as_secs() == 2)
         );
-        wardrobe.save(vec![("fleet-form", "map"), ("reverse-users", "true")]).await;
+        wardrobe
+            .save(vec![("fleet-form", "map".to_owned()), ("reverse-users", "true".to_owned())])
+            .await;
         let Some(News::Say(words)) = news.recv().await else { panic!() };
         let path = home.path().join("gtop/setup.toml");
         let names = "interval, fleet-form, reverse-users";
@@ -348,6 +346,6 @@ mod tests {
         let wanted = "\ninterval = 2\nfleet-form = \"map\"\nreverse-users = true\n";
         assert!(written.ends_with(wanted), "{written}");
         let Some(News::Wear(dress, _)) = news.recv().await else { panic!() };
-        assert!(dress.habits.contains(&("fleet-form", "map")));
+        assert!(dress.habits.contains(&("fleet-form", "map".to_owned())));
     }
 }

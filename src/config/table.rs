@@ -731,7 +731,7 @@ mod tests {
         let begun = habits(&Navigation::default(), &Taste::default());
         for (name, value) in begun {
             let setting = setting(name).unwrap();
-            assert!(setting.page.is_some() && setting.kind.read(value).is_ok(), "{name}");
+            assert!(setting.page.is_some() && setting.kind.read(&value).is_ok(), "{name}");
             assert_eq!(setting.default, value, "{name}");
         }
         for (name, labels) in
@@ -739,8 +739,8 @@ mod tests {
         {
             for label in labels.split(' ') {
                 let mut navigation = Navigation::default();
-                adopt(&mut navigation, (name, label));
-                assert!(habits(&navigation, &Taste::default()).contains(&(name, label)));
+                adopt(&mut navigation, name, label);
+                assert!(habits(&navigation, &Taste::default()).contains(&(name, label.to_owned())));
             }
         }
     }

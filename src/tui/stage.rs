@@ -128,7 +128,7 @@ impl Stage {
         }
         let before = std::mem::replace(&mut self.habits, habits.clone());
         for habit in habits.into_iter().filter(|habit| !before.contains(habit)) {
-            view::adopt(&mut self.navigation, habit);
+            view::adopt(&mut self.navigation, habit.0, &habit.1);
         }
         if let Some(Dialog::Setup(open)) = &mut self.dialog {
             open.renew(&setup);
@@ -146,7 +146,7 @@ impl Stage {
         // They are here already, and need not come back.
         for (name, value) in &changed {
             if let Some(habit) = self.habits.iter_mut().find(|(known, _)| known == name) {
-                habit.1 = value;
+                habit.1.clone_from(value);
             }
         }
         Effect::Ask(Request::Save(changed))

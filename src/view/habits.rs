@@ -9,10 +9,10 @@ use crate::view::taste::{Density, Taste};
 use crate::view::users;
 
 /// A setting that keys change too, and what it is.
-pub type Habit = (&'static str, &'static str);
+pub type Habit = (&'static str, String);
 
 /// The settings that keys change too.
-pub const HABITS: [&str; 12] = [
+pub const HABITS: [&str; 13] = [
     "sort-fleet",
     "reverse-fleet",
     "sort-processes",
@@ -24,6 +24,7 @@ pub const HABITS: [&str; 12] = [
     "fleet-group",
     "node-processes",
     "node-chart",
+    "charted",
     "monitor",
 ];
 
@@ -32,7 +33,7 @@ const fn written(is_on: bool) -> &'static str {
 }
 
 /// Returns what each of [`HABITS`] is now, in their order.
-pub fn habits(navigation: &Navigation, taste: &Taste) -> [Habit; 12] {
+pub fn habits(navigation: &Navigation, taste: &Taste) -> [Habit; 13] {
     let [fleet, processes, users] =
         [navigation.fleet.order, navigation.processes.order, navigation.users.order];
     let (form, quantity, grouping) = navigation.fleet.habits();
@@ -54,17 +55,18 @@ pub fn habits(navigation: &Navigation, taste: &Taste) -> [Habit; 12] {
         grouping,
         written(navigation.shows_processes),
         written(navigation.node_place.has_chart()),
+        &navigation.node_place.charted(taste),
         monitor,
     ];
-    let mut named = HABITS.map(|name| (name, ""));
+    let mut named = HABITS.map(|name| (name, String::new()));
     for ((_, slot), value) in named.iter_mut().zip(values) {
-        *slot = value;
+        value.clone_into(slot);
     }
     named
 }
 
 /// Takes over what a setting says. What no view knows changes nothing.
-pub fn adopt(navigation: &mut Navigation, (name, value): Habit) {
+pub fn adopt(navigation: &mut Navigation, name: &str, value: &str) {
     let is_on = value == "true";
     let by = |order: &mut Order, columns: &[Sortable]| {
         let known = columns.iter().find(|column| column.name == value);
@@ -80,6 +82,7 @@ pub fn adopt(navigation: &mut Navigation, (name, value): Habit) {
         "node-processes" => navigation.shows_processes = is_on,
         "node-chart" => navigation.node_place.show_chart(is_on),
         // What was chosen by keys gives way.
+        "charted" => navigation.node_place.charts_as_set(),
         "monitor" => (navigation.node_place.density, navigation.processes.density) = (None, None),
         _ => navigation.fleet.adopt(name, value),
     }
@@ -96,16 +99,16 @@ mod tests {
         navigation.node_place.density = Some(Density::Compact);
         let values = [
             "util", "true", "gpumem", "true", "idle", "true", "map", "owner", "job", "false",
-            "true", "full",
+            "true", "util,mem", "full",
         ];
         for (name, value) in HABITS.into_iter().zip(values) {
-            adopt(&mut navigation, (name, value));
+            adopt(&mut navigation, name, value);
         }
         assert_eq!(habits(&navigation, &taste).map(|(_, value)| value), values);
         for name in HABITS {
-            adopt(&mut navigation, (name, "nonsense"));
+            adopt(&mut navigation, name, "nonsense");
         }
         let told = habits(&navigation, &taste).map(|(_, value)| value);
-        assert_eq!((told[0], told[6], told[8]), ("util", "map", "job"));
+        assert_eq!([0, 6, 8].map(|place: usize| told[place].as_str()), ["util", "map", "job"]);
     }
 }

@@ -7,7 +7,7 @@ use crate::view::navigation::{Navigation, Step};
 use crate::view::node::chart::Charts;
 use crate::view::node::tracks::Tracks;
 use crate::view::outcome::{Command, Outcome};
-use crate::view::taste::Density;
+use crate::view::taste::{Density, Taste};
 
 mod chart;
 mod devices;
@@ -32,6 +32,16 @@ pub struct Place {
 impl Place {
     pub(crate) const fn has_chart(&self) -> bool {
         self.charts.is_shown
+    }
+
+    /// Returns what is charted, as a setting says it.
+    pub(crate) fn charted(&self, taste: &Taste) -> String {
+        self.charts.words(taste)
+    }
+
+    /// Charts what the settings say, whatever was chosen by keys.
+    pub(crate) fn charts_as_set(&mut self) {
+        self.charts.metrics = None;
     }
 
     pub(crate) const fn show_chart(&mut self, is_shown: bool) {

@@ -112,11 +112,14 @@ fn orders_and_processes_are_as_they_are_set() {
         look: DARK,
         taste: Taste::default(),
         interval: std::time::Duration::from_secs(2),
-        habits: vec![
+        habits: [
             ("sort-processes", "gpumem"),
             ("reverse-processes", "true"),
             ("node-processes", "false"),
-        ],
+            ("charted", "util,mem"),
+        ]
+        .map(|(name, value)| (name, value.to_owned()))
+        .into(),
         setup: config::setup(&Settings::default()),
     });
     press(&mut stage, &[KeyCode::Char('4')]);
@@ -128,6 +131,12 @@ fn orders_and_processes_are_as_they_are_set() {
     press(&mut stage, &[KeyCode::Char('p')]);
     let screen = text(&draw(&mut stage, 120, 40)).join("\n");
     assert!(screen.contains("GPU-MEM"), "{screen}");
+    // What keys have changed since is saved, and nothing else.
+    press(&mut stage, &[KeyCode::Char('G'), KeyCode::Char('t'), KeyCode::Esc]);
+    let saved = stage.press(key(KeyCode::F(12)), NOW);
+    let changed = [("node-processes", "true"), ("charted", "util,mem,temp")];
+    let changed = changed.map(|(name, value)| (name, value.to_owned())).into();
+    assert_eq!(saved, Effect::Ask(Request::Save(changed)));
 }
 
 #[test]

@@ -180,12 +180,18 @@ fn capacity((generation, lanes): (u8, u8)) -> u64 {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Charts {
     pub(super) is_shown: bool,
-    metrics: Option<Vec<Metric>>,
+    pub(super) metrics: Option<Vec<Metric>>,
 }
 
 impl Charts {
     fn metrics<'a>(&'a self, taste: &'a Taste) -> &'a [Metric] {
         self.metrics.as_deref().unwrap_or(&taste.chart.metrics)
+    }
+
+    /// Returns their words, with commas.
+    pub(super) fn words(&self, taste: &Taste) -> String {
+        let words = self.metrics(taste).iter().map(|metric| metric.words().0);
+        words.collect::<Vec<_>>().join(",")
     }
 
     /// Puts a metric on the chart or takes it off. Of five the first goes; the last one stays.
