@@ -12,7 +12,7 @@ use crate::view::fleet::legend;
 use crate::view::fleet::plan::{Member, Plan};
 use crate::view::input::Click;
 use crate::view::line::{Line, Mark, Tone};
-use crate::view::navigation::Step;
+use crate::view::navigation::{Step, Window};
 use crate::view::picture::Picture;
 
 /// The most cells a node takes; one with more says so.
@@ -197,6 +197,9 @@ pub(super) fn lines(
     let bands = bands(&place.plan, place.grid);
     let at = spot.map(|spot| band_of(&bands, place.grid, spot));
     place.window.settle(rows, bands.len(), at);
+    if let Some(last) = lines.pop() {
+        lines.push(scrolled(place, &bands).beside(last, nodes_on(place, &bands), width));
+    }
     for row in place.window.range(bands.len()) {
         let Some(band) = bands.get(row) else { continue };
         let line = match *band {
@@ -210,6 +213,26 @@ pub(super) fn lines(
         lines.push(line.cut(width));
     }
     lines
+}
+
+/// Counts the nodes on some lines.
+fn nodes_on(place: &Place, bands: &[Band]) -> usize {
+    let on = |band: &Band| match *band {
+        Band::Head(_) => 0,
+        Band::Nodes(group, first) => {
+            let count = place.plan.groups.get(group).map_or(0, |group| group.members.len());
+            count.saturating_sub(first).min(place.grid.per_line)
+        }
+    };
+    bands.iter().map(on).sum()
+}
+
+/// Returns which nodes are in sight; those of folded groups do not count.
+fn scrolled(place: &Place, bands: &[Band]) -> Window {
+    let in_sight = place.window.range(bands.len());
+    let before = bands.get(..in_sight.start).unwrap_or_default();
+    let shown = bands.get(in_sight).unwrap_or_default();
+    Window { top: nodes_on(place, before), rows: nodes_on(place, shown) }
 }
 
 /// Nodes side by side.
