@@ -8,8 +8,9 @@ pub use kind::{Check, Kind, Value, Word};
 pub use pages::setup;
 pub use place::{FileError, Places};
 pub use reference::{init_text, keys_text, setup_text, show_text, table_text};
+pub use setting::{Flag, Reading, Setting, Twin};
 pub use settings::{Layer, Settings, Sources};
-pub use table::{Flag, OWN, Reading, SETTINGS, Setting, Twin, setting};
+pub use table::{OWN, SETTINGS, setting};
 
 mod check;
 mod environment;
@@ -18,5 +19,6 @@ mod kind;
 mod pages;
 mod place;
 mod reference;
+mod setting;
 mod settings;
 mod table;

@@ -2,7 +2,8 @@
 
 use super::file::Problem;
 use super::kind::Value;
-use super::table::{Reading, SETTINGS, Setting, Twin};
+use super::setting::{Reading, Setting, Twin};
+use super::table::SETTINGS;
 
 /// What was found: the setting, its value, and the variable.
 type Found = (&'static str, Value, String);

@@ -1,8 +1,9 @@
 //! The pages of the setup dialog, made from the table.
 
 use super::kind::Kind;
+use super::setting::Setting;
 use super::settings::{Layer, Settings};
-use super::table::{SETTINGS, Setting};
+use super::table::SETTINGS;
 use crate::view::{Entry, Page, Setup};
 
 /// The pages, in order.

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use super::kind::{Kind, Value, quoted};
+use super::setting::Setting;
 use super::settings::Settings;
-use super::table::{SETTINGS, Setting};
+use super::table::SETTINGS;
 use crate::tui::Keymap;
 
 /// Columns a comment may take.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::environment;
 use super::file::{Problem, Written};
 use super::kind::Value;
-use super::table::{SETTINGS, Setting, setting};
+use super::setting::Setting;
+use super::table::{SETTINGS, setting};
 use crate::tui::Keymap;
 
 /// Where a value comes from; the later wins.
