@@ -83,7 +83,12 @@ clock() {
 # Hundredths from seconds as written, and back.
 hundredths() {
     case $1 in
-    *.*) f=${1#*.}00 cs=$((${1%%.*} * 100 + 1${f%"${f#??}"} - 100)) ;;
+    *.*)
+        f=${1#*.}00
+        # An old dash takes quotes in a sum for letters.
+        f=${f%"${f#??}"}
+        cs=$((${1%%.*} * 100 + 1$f - 100))
+        ;;
     *) cs=$(($1 * 100)) ;;
     esac
     [ $cs -le 360000 ] || cs=360000

@@ -7,7 +7,8 @@ emit() {    # one sample with what is there, and on to the next tick
     [ -n "$details_new$full" ] || details=''
     unseen=''
     [ -z "$csv" ] || absences
-    out=$(n=$n unseen=$unseen slow=$slow csv=$csv csv_at=$csv_at details=$details apps=$apps apps_at=$apps_at pids=$pids facts=$facts sample)
+    # An old dash does not hand on what stands in front of a function's name.
+    out=$(export n unseen slow csv csv_at details apps apps_at pids facts && sample)
     send "${out#*"$nl"}"
     if [ -n "$csv" ]; then
         # Told is what `who` has answered; the others are asked about, as is a pid that is another process now.
@@ -297,7 +298,10 @@ users() {   # nvidia-smi's process query has ended
             esac
             ;;
         esac
-        case $rows in *'","'*) rows=",\"${rows#*'","'}" ;; *) break ;; esac
+        # An old dash takes single quotes between double ones for letters.
+        row=${rows#*'","'}
+        [ "$row" != "$rows" ] || break
+        rows=,\"$row
     done
 }
 

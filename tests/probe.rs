@@ -18,6 +18,8 @@ mod library;
 #[path = "probe/rig.rs"]
 mod rig;
 
+#[path = "probe/dialect.rs"]
+mod dialect;
 #[path = "probe/faults.rs"]
 mod faults;
 #[path = "probe/launching.rs"]
