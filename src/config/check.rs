@@ -47,7 +47,7 @@ pub(super) fn metric(text: &str) -> Result<(), &'static str> {
     if Metric::named(text).is_some() {
         return Ok(());
     }
-    Err("give metrics, such as util,mem,power,temp")
+    Err("give metrics: util, mem, power, temp, bw, clock, mclk, fan, enc, dec, pcie, thr")
 }
 
 fn is_name(text: &str) -> bool {

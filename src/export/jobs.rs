@@ -6,6 +6,7 @@ use crate::fleet::{Basis, Fleet, Ledger};
 use crate::model::{Allocation, Allotment, Job};
 use crate::nodeset;
 use crate::time::Timestamp;
+use crate::view::{age, lasting};
 
 /// Nodes of a job that are told one by one.
 const MOST_NODES: usize = 8;
@@ -18,18 +19,17 @@ pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Re
         writeln!(out, "{sentence}")?;
     }
     if let (Some(problem), Some(at)) = (&list.problem, list.at) {
-        let age = now.since(at).as_secs();
-        writeln!(out, "the list of jobs is {age} s old: {}; {}", problem.sentence, problem.remedy)?;
+        let age = age(now.since(at));
+        writeln!(out, "the list of jobs is {age} old: {}; {}", problem.sentence, problem.remedy)?;
     }
     for note in &list.notes {
         writeln!(out, "{note}")?;
     }
     let width = list.jobs.iter().map(|job| job.shown_id.chars().count()).max().unwrap_or_default();
     for job in &list.jobs {
-        let left = job.ends_at.map(|end| format!("  {} s left", end.since(now).as_secs()));
+        let left = job.ends_at.map(|end| format!("  {} left", lasting(end.since(now))));
         let reason = job.reason.as_ref().map(|reason| format!("  {reason}"));
-        writeln!(
-            out,
+        let line = format!(
             "job {:<width$}  {:<9} {} {}{}{}  {}",
             job.shown_id,
             job.state.word(),
@@ -38,7 +38,8 @@ pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Re
             reason.unwrap_or_default(),
             left.unwrap_or_default(),
             places(job, &ledger),
-        )?;
+        );
+        writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
