@@ -15,6 +15,8 @@ use crate::wire::job_of_group;
 /// How long to wait for the reasons a node does not run Python.
 const REASONS_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// Reasons that are told at most.
+const MOST_REASONS: usize = 4;
 /// Most of the reasons that is read.
 const LONGEST_REASONS: usize = 2048;
 
@@ -179,9 +181,20 @@ impl Doubts<'_> {
             Some(String::from_utf8_lossy(&said).into_owned())
         };
         let said = timeout(REASONS_LIMIT, Box::pin(asked)).await.ok().flatten().unwrap_or_default();
-        let lines = said.lines().filter_map(|line| line.split_once(probe::REASON));
-        lines.map(|(_, reason)| clean(reason, 200)).take(4).collect()
+        reasons_in(&said)
     }
+}
+
+/// Picks the reasons out of what a login shell prints; a Python that goes by two names has one.
+fn reasons_in(said: &str) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for (_, reason) in said.lines().filter_map(|line| line.split_once(probe::REASON)) {
+        let reason = clean(reason, 200);
+        if reasons.len() < MOST_REASONS && !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    reasons
 }
 
 #[cfg(test)]
@@ -205,6 +218,14 @@ mod tests {
         for nonsense in [f64::NAN, -1.0, 1e300, f64::INFINITY] {
             assert_eq!(row(nonsense, 1), None);
         }
+    }
+
+    #[test]
+    fn a_python_of_two_names_has_one_reason() {
+        let said =
+            "Welcome\ngtop-reason a: old\nx gtop-reason b: not there\r\ngtop-reason a: old\n";
+        assert_eq!(reasons_in(said), ["a: old", "b: not there"]);
+        assert_eq!(reasons_in(&said.repeat(9)).len(), 2);
     }
 
     #[test]
