@@ -617,14 +617,19 @@ async fn a_channel_that_is_dropped_leaves_nothing_behind() {
     let (transport, node) = (lab.transport(), node());
     let metrics = tokio::runtime::Handle::current().metrics();
     let before = metrics.num_alive_tasks();
-    for _ in 0..5 {
-        let channel = may_move_to_a_thread(transport.open(&node, "cat", |_| ())).await.unwrap();
+    for command in ["cat", "yes", "cat", "yes"] {
+        let channel = may_move_to_a_thread(transport.open(&node, command, |_| ())).await.unwrap();
         assert!(metrics.num_alive_tasks() > before);
+        // What nobody reads piles up, until the connection's task waits for a reader.
+        tokio::time::sleep(Duration::from_millis(300)).await;
         drop(channel);
     }
-    while metrics.num_alive_tasks() > before {
-        tokio::task::yield_now().await;
-    }
+    let all_end = async {
+        while metrics.num_alive_tasks() > before {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), all_end).await.expect("a task stays");
 }
 
 /// Holds at compile time: a task on any runtime may open a node.
