@@ -194,33 +194,72 @@ class Scenarios(unittest.TestCase):
                        for p in rows)
 
 
+def named(name):
+    return next(scenario for scenario in SCENARIOS if scenario.name == name)
+
+
 class Screens(unittest.TestCase):
     """What `nvitop -1` prints for people."""
 
+    maxDiff = None
+    # Fan, temperature, state, power and its limit, memory in use and in all, utilization.
+    DEVICE = re.compile(r"│ +(\S+) +(\S+) +(N/A|P\d+) +(N/A|\d+W) / (N/A|\d+W) │ +(N/A|\S+B) / (N/A|\S+B) │ +(\S+) ")
+    PROCESS = re.compile(r"│ +(\d+) +(\d+) C +\S+ +[\d.]+[MG]iB +(\d+) +(\d+) ")
+
     def screen(self, scenario):
-        scenario = next(one for one in SCENARIOS if one.name == scenario)
-        machine = Machine(scenario.text(Machine.pids(scenario.processes)))
+        machine = Machine(scenario.text(Machine.pids(scenario.processes)), scenario.entry)
         code, shown, complaints = machine.run(program("nvitop"), "-1")
         self.assertEqual(code, 0, complaints)
         return shown, machine.node()
 
-    def test_the_screen_of_busy_devices(self):
-        shown, node = self.screen("eight busy A100")
-        rows = re.findall(r"(\d+)C +P(\d+) +(\d+)W / (\d+)W │ +([\d.]+GiB / [\d.]+GiB) │ +(\d+)%", shown)
-        self.assertEqual(len(rows), 8, shown)
-        for row, ours in zip(rows, node["devices"]):
-            memory = " / ".join(f"{ours[key] / (1 << 30):.2f}GiB" for key in ("memory_used_bytes", "memory_total_bytes"))
-            watts = str(int(ours["power_watts"])), str(round(ours["power_limit_requested_watts"]))
-            temperature, state = str(int(ours["temperature_celsius"])), str(ours["performance_state"])
-            self.assertEqual(row, (temperature, state, *watts, memory, str(int(ours["utilization_percent"]))))
-        used = re.findall(r"(\d+) +(\d+) C +\S+ +([\d.]+[MG]iB) +(\d+) +(\d+) ", shown)
-        shown = sorted((int(index), int(pid), float(sm), float(mem)) for index, pid, _, sm, mem in used)
-        self.assertEqual(shown, sorted(
+    def size(self, words):
+        """Bytes, from a number and a unit, and by how much they may be off."""
+        if words == "N/A":
+            return None
+        number, unit = re.fullmatch(r"([\d.]+)([KMG]iB|B)", words).groups()
+        scale = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
+        return float(number) * scale, scale * 0.51 / 10 ** len(number.partition(".")[2])
+
+    def same_size(self, words, ours, what):
+        said = self.size(words)
+        if said is None or ours is None:
+            self.assertEqual((said, ours), (None, None), what)
+        else:
+            self.assertAlmostEqual(ours, said[0], delta=said[1], msg=what)
+
+    def test_the_panel_shows_every_device_as_gtop_does(self):
+        def whole(number, unit):
+            return "N/A" if number is None else f"{int(number)}{unit}"
+
+        for scenario in SCENARIOS:
+            with self.subTest(scenario.name):
+                if "nvitop" in scenario.fails:
+                    continue
+                shown, node = self.screen(scenario)
+                devices = [one for one in node["devices"] if not one["parent"]]
+                rows = self.DEVICE.findall(shown)
+                self.assertEqual(len(rows), len(devices), shown)
+                for (fan, temperature, state, *watts, used, total, busy), ours in zip(rows, devices):
+                    limit = ours["power_limit_requested_watts"]
+                    state = state.removeprefix("P")
+                    self.assertEqual((fan, temperature, state, *watts, busy), (
+                        whole(ours["fan_percent"], "%"), whole(ours["temperature_celsius"], "C"),
+                        whole(ours["performance_state"], ""), whole(ours["power_watts"], "W"),
+                        whole(limit and round(limit), "W"), whole(ours["utilization_percent"], "%")), shown)
+                    if "memory of the host" not in scenario.differs.get("nvitop", ()):
+                        self.same_size(used, ours["memory_used_bytes"], shown)
+                        self.same_size(total, ours["memory_total_bytes"], shown)
+
+    def test_the_processes_of_busy_devices(self):
+        shown, node = self.screen(named("eight busy A100"))
+        said = sorted((int(index), int(pid), float(sm), float(memory)) for index, pid, sm, memory in self.PROCESS.findall(shown))
+        self.assertEqual(said, sorted(
             (ours["index"], process["pid"], process["sm_percent"], process["memory_utilization_percent"])
             for ours in node["devices"] for process in ours["processes"]))
+        self.assertEqual(len(said), 40)
 
     def test_the_screen_of_slices(self):
-        shown, node = self.screen("an H100 in seven slices")
+        shown, node = self.screen(named("an H100 in seven slices"))
         rows = re.findall(r"│ 0:(\d) +(\S+) @ GI/CI: *(\d+)/(\d+) *│ +([\d.]+)MiB / +(\d+)MiB", shown)
         parts = [part for part in node["devices"] if part["parent"]]
         self.assertEqual([(int(row[0]), int(row[2]), int(row[3]), float(row[4]), int(row[5])) for row in rows],
