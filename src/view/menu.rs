@@ -92,9 +92,10 @@ impl<T: Clone> Menu<T> {
 
     /// Returns its lines: the title, then the choices in sight.
     pub fn lines(&self, width: u16, height: usize) -> Vec<Line> {
-        let mut lines = vec![Line::of(self.title.as_str(), Tone::Strong).cut(width)];
         let mut window = Window::default();
         window.settle(height.saturating_sub(1), self.rows.len(), Some(self.at));
+        let title = Line::of(self.title.as_str(), Tone::Strong);
+        let mut lines = vec![window.beside(title, self.rows.len(), width)];
         let label = self.rows.iter().map(|row| crate::view::line::width_of(&row.label)).max();
         let label = label.unwrap_or(0).min(width / 2);
         for (place, row) in self.rows.iter().enumerate().skip(window.top).take(window.rows) {
