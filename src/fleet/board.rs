@@ -26,6 +26,10 @@ impl Default for Pace {
     }
 }
 
+/// For how long a node that is listed no more is remembered: longer than its session is kept, for as long as
+/// that is there it says nothing anew when it is listed again.
+const REMEMBERED: Duration = Duration::from_secs(60);
+
 /// The nodes as they stand, written by one consumer each.
 #[derive(Debug)]
 pub struct Board {
@@ -40,6 +44,8 @@ pub struct Board {
 struct Standing {
     nodes: Vec<Arc<Node>>,
     places: BTreeMap<NodeName, usize>,
+    /// Those that are listed no more, and since when.
+    parted: BTreeMap<NodeName, (Arc<Node>, Instant)>,
     /// Which machines are watched twice; found anew only when a machine presented itself.
     same_as: Arc<BTreeMap<NodeName, NodeName>>,
     has_new_hello: bool,
@@ -61,6 +67,7 @@ impl Board {
         let fleet = Fleet::new(nodes.clone().into());
         let standing = Standing {
             places: places(&nodes),
+            parted: BTreeMap::new(),
             same_as: Arc::clone(&fleet.same_as),
             has_new_hello: false,
             nodes,
@@ -74,15 +81,21 @@ impl Board {
     }
 
     /// Takes another list of nodes, in this order, and the jobs they have. What is known of nodes
-    /// that stay is kept; the others are forgotten.
+    /// that stay is kept; the others are forgotten after a while.
     pub fn list(&self, names: impl IntoIterator<Item = NodeName>, jobs: Option<Arc<JobList>>) {
         let mut guard = self.lock();
         let standing = &mut *guard;
         standing.numbers = jobs.iter().flat_map(|jobs| &jobs.jobs).filter_map(lasting).collect();
         standing.jobs = jobs;
-        let known = |name: &NodeName| standing.nodes.get(*standing.places.get(name)?).cloned();
+        let now = Instant::now();
+        standing.parted.retain(|_, (_, since)| now.duration_since(*since) < REMEMBERED);
+        let before = std::mem::take(&mut standing.nodes);
+        for node in before {
+            standing.parted.entry(node.name.clone()).or_insert((node, now));
+        }
         let make = |name: NodeName| {
-            let node = known(&name).unwrap_or_else(|| Arc::new(Node::new(name, self.keep)));
+            let known = standing.parted.remove(&name).map(|(node, _)| node);
+            let node = known.unwrap_or_else(|| Arc::new(Node::new(name, self.keep)));
             number_jobs(node, &standing.numbers)
         };
         let nodes: Vec<Arc<Node>> = names.into_iter().map(make).collect();
@@ -116,6 +129,8 @@ impl Board {
         if let Some(place) = place {
             standing.has_new_hello |= !is_same(place.hello.as_ref(), node.hello.as_ref());
             *place = number_jobs(node, &standing.numbers);
+        } else if let Some((known, _)) = standing.parted.get_mut(&node.name) {
+            *known = node;
         }
         drop(guard);
         self.changed.notify_one();
@@ -244,6 +259,23 @@ mod tests {
         assert_eq!(names(&board), ["b", "c"]);
         assert_eq!(fleet.node(&name("b")).unwrap().link, Link::Opening { attempt: 7 });
         assert_eq!(fleet.node(&name("c")).unwrap().link, Link::Opening { attempt: 2 });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_is_listed_again_is_as_it_said_meanwhile_and_forgotten_after_a_while() {
+        let board = Board::new([name("a"), name("b")], Duration::ZERO);
+        let link = |board: &Board| board.fleet().node(&name("a")).unwrap().link.clone();
+        board.list([name("b")], None);
+        board.put(opening("a", 3));
+        tokio::time::advance(REMEMBERED / 2).await;
+        board.list([name("b"), name("a")], None);
+        assert_eq!(link(&board), Link::Opening { attempt: 3 });
+        board.list([name("b")], None);
+        tokio::time::advance(REMEMBERED).await;
+        board.list([name("b")], None);
+        board.put(opening("a", 4));
+        board.list([name("a")], None);
+        assert_eq!(link(&board), Link::Idle);
     }
 
     #[test]
