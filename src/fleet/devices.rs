@@ -12,6 +12,9 @@ use crate::model::{
 };
 use crate::time::Timestamp;
 
+/// Devices of a node that are kept at most, whatever many sources say of them.
+const DEVICE_LIMIT: usize = 1024;
+
 /// Takes what one backend said.
 pub(super) fn take_backend(node: &mut Node, backend: BackendReading) {
     if let Some(at) = backend.slow_at {
@@ -76,7 +79,9 @@ fn rearrange(node: &mut Node, source: &Source, at: Timestamp, list: Vec<Device>)
         rate_device(&mut device, at);
         all.push((device, source.clone()));
     }
-    let gone = mine;
+    let surplus = all.split_off(all.len().min(DEVICE_LIMIT));
+    let mut gone = mine;
+    gone.extend(surplus.into_iter().map(|(device, _)| device));
     node.history.forget(|uuid| gone.iter().any(|device| &*device.uuid == uuid));
     sort_devices(&mut all);
     let (devices, sources): (_, Vec<_>) = all.into_iter().unzip();

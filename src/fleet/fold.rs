@@ -179,7 +179,11 @@ impl Folding {
                 self.before = Some(now);
             }
             None => {
+                // What an earlier session counted is not now.
                 node.host.cpu = Reading::Unknown(Reason::NeedsTwoSamples);
+                node.host.network = Arc::default();
+                node.host.infiniband = Arc::default();
+                node.host.disks = Arc::default();
                 self.before = Some(now);
             }
         }
@@ -418,6 +422,38 @@ mod tests {
         let node = folding.node();
         assert_eq!(node.host.cpu.get().map(Percent::get), Some(75.0));
         assert_eq!(node.host.network[0].inward, Bytes(2_000));
+    }
+
+    #[test]
+    fn rates_of_the_session_before_are_not_those_of_now() {
+        let mut folding = folding();
+        folding.sample(host_at(0, 100, 100, 1_000));
+        folding.sample(host_at(1_000, 110, 110, 2_000));
+        assert_eq!(folding.node().host.network.len(), 1);
+        folding.link(Link::Opening { attempt: 1 });
+        folding.link(Link::Up);
+        assert_eq!(folding.node().host.network.len(), 1, "it has its age");
+        folding.sample(host_at(9_000, 120, 120, 3_000));
+        assert!(folding.node().host.network.is_empty());
+        folding.sample(host_at(10_000, 130, 130, 4_000));
+        assert_eq!(folding.node().host.network[0].inward, Bytes(1_000));
+    }
+
+    #[test]
+    fn a_node_that_never_says_the_same_takes_no_more_room_than_a_large_one() {
+        let mut folding = folding();
+        for round in 0..150_u32 {
+            let devices = (0..64).map(|index| device(&format!("GPU-{round}-{index}"), index, 7.0));
+            let mut sample = devices_at(i64::from(round) * 1_000, devices.collect());
+            sample.backends[0].source = Source::new(&format!("s{round}"));
+            folding.sample(sample);
+            if round % 70 == 0 {
+                folding.hello(hello(&format!("boot {round}")));
+            }
+        }
+        let node = folding.node();
+        assert!(node.sources.len() <= 64 && node.devices.len() <= 1024);
+        assert!(node.history.track_count() <= 4096, "{}", node.history.track_count());
     }
 
     #[test]

@@ -13,6 +13,9 @@ use crate::time::Timestamp;
 /// Points of a track in a chunk.
 const CHUNK: usize = 15;
 
+/// Tracks of a node at most; what comes later is not recorded.
+const TRACK_LIMIT: usize = 4096;
+
 /// The point of a second in which nothing was sampled.
 const NOTHING: u16 = u16::MAX;
 
@@ -64,10 +67,13 @@ impl History {
         else {
             return;
         };
-        let place = self.place(subject, metric).unwrap_or_else(|| {
+        let place = self.place(subject, metric).unwrap_or(self.tracks.len());
+        if place >= TRACK_LIMIT {
+            return;
+        }
+        if place == self.tracks.len() {
             Arc::make_mut(&mut self.tracks).push(Track { subject: Arc::clone(subject), metric });
-            self.tracks.len() - 1
-        });
+        }
         let room = self.tracks.len() * CHUNK;
         if self.open.len() < room {
             let missing = std::iter::repeat_n(NOTHING, room - self.open.len());
@@ -76,6 +82,12 @@ impl History {
         if let Some(slot) = Arc::make_mut(&mut self.open).get_mut(place * CHUNK + point) {
             *slot = hundredths(share);
         }
+    }
+
+    /// Returns how many tracks there are.
+    #[cfg(test)]
+    pub(super) fn track_count(&self) -> usize {
+        self.tracks.len()
     }
 
     /// Forgets devices that `is_gone` names.

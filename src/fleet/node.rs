@@ -13,6 +13,8 @@ use crate::time::Timestamp;
 
 /// How many different events of a node are kept.
 const EVENT_LIMIT: usize = 64;
+/// Sources kept at most: a node that names ever new ones is no node of ours.
+const SOURCE_LIMIT: usize = 64;
 
 /// The interval of a source that did not say its own.
 const USUAL_INTERVAL: Duration = Duration::from_secs(1);
@@ -197,6 +199,7 @@ impl Node {
     pub(super) fn source_mut(&mut self, source: &Source) -> &mut SourceState {
         let known = self.sources.iter().position(|state| state.source == *source);
         let place = known.unwrap_or_else(|| {
+            self.sources.truncate(SOURCE_LIMIT - 1);
             self.sources.push(SourceState {
                 source: source.clone(),
                 taken_at: None,
