@@ -49,10 +49,11 @@ class Nvml:
     # -- which devices there are
 
     def count(self):
+        """How many there are; as many as before where the library does not say."""
         count = self.library.number('nvmlDeviceGetCount_v2')
         if count is None:
             count = self.library.number('nvmlDeviceGetCount')
-        return min(count or 0, MOST_DEVICES)
+        return len(self.gpus) if count is None else min(count, MOST_DEVICES)
 
     def look(self):
         """Finds the devices anew, and forgets what the ones before refused."""

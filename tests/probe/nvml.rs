@@ -317,3 +317,20 @@ fn a_library_that_was_shut_down_is_begun_anew_and_not_for_ever() {
     rig.until("nvidia-smi", |frame| frame["backends"][0]["csv"]["rows"].is_array().then_some(()));
     rig.finish();
 }
+
+#[test]
+fn a_library_that_does_not_say_how_many_devices_there_are_still_has_them() {
+    let Some(mut rig) = started(&gpus(2)) else { return };
+    when(&mut rig, "devices", |_| true);
+    let silent = "fault nvmlDeviceGetCount_v2 999\nfault nvmlDeviceGetCount 999\n";
+    rig.set_state(&(gpus(2) + silent));
+    // How many there are is asked with the slow group.
+    rig.until("the slow group", |frame| {
+        let backend = &frame["backends"].as_array()?[0];
+        assert_eq!(backend["devices"].as_array()?.len(), 2, "{frame}");
+        (backend["slow"].is_number() && !frame["full"].is_boolean()).then_some(())
+    });
+    rig.set_state(&gpus(3));
+    when(&mut rig, "a third one", |devices| devices.len() == 3);
+    rig.finish();
+}
