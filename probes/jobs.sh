@@ -81,6 +81,7 @@ slow() {
         read -r name <"$hwmon/name" || continue
         read -r value <"$hwmon/temp1_input" || continue
         case $name in coretemp | k10temp | zenpower) ;; *) continue ;; esac
+        case $value in '' | *[!0-9]*) continue ;; esac
         if [ "$temperature" = null ] || [ "$value" -gt "$temperature" ]; then temperature=$value; fi
     done
     case $temperature in null) ;; *) temperature=$((temperature / 1000)).$((temperature / 100 % 10)) ;; esac

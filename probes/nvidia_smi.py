@@ -141,7 +141,7 @@ class NvidiaSmi:
 
     def failed(self, status, lines, option, of):
         said = lines[0][:SMI_NOISE_LINE] if lines else 'exited with %d and printed nothing' % status
-        self.duty.report('error', smi_error(status, lines), 'nvidia-smi ' + option, 0.0, said, of)
+        self.duty.report('error', smi_error(status, lines), ('nvidia-smi ' + option).strip(), 0.0, said, of)
 
     def column(self, rows, field):
         place = self.fields.index(field) if field in self.fields else -1
@@ -192,20 +192,36 @@ class NvidiaSmi:
             self.more = SMI_MORE if len(self.more) > len(SMI_MORE) else None
         if 'Enabled' in self.column(self.part['csv']['rows'], 'mig.mode.current'):
             part['mig'] = self.slices()
+            if part['mig'] is None:
+                return
         part['at'] = self.part['at']
         if len(part) > 2:
             part['csv'] = self.part['csv']
         self.duty.report('part', part, None, {})
 
     def slices(self):
-        """What it says of slices: who they are, and, in its table for people only, what they hold."""
-        _, names, ended = self.ask('-L', '.slow')
-        _, table, late = ([], [], True) if ended else self.ask('', '.slow')
-        names = [line[:SMI_NOISE_LINE] for line in names if line.startswith(('GPU ', 'MIG '))]
-        start = min([i for i, line in enumerate(table) if 'MIG devices:' in line] or [len(table)])
-        table = [line[:SMI_NOISE_LINE] for line in table[start:]
-                 if line[:1] == '|' and (line.split() + ['', ''])[1].isdigit()]
-        return {'list': names[:SMI_SLICES], 'table': table[:SMI_SLICES]}
+        """What it says of slices: who they are, and, in its table for people only, what they hold.
+
+        None when it does not say all of that: a part would mean that the others are gone."""
+        def named(lines):
+            return [line[:SMI_NOISE_LINE] for line in lines if line.startswith(('GPU ', 'MIG '))]
+
+        def held(lines):
+            start = min([i for i, line in enumerate(lines) if 'MIG devices:' in line] or [len(lines)])
+            return [line[:SMI_NOISE_LINE] for line in lines[start:]
+                    if line[:1] == '|' and (line.split() + ['', ''])[1].isdigit()]
+
+        part = {}
+        for key, option, pick in ('list', '-L', named), ('table', '', held):
+            status, lines, ended = self.ask(option, '.slow')
+            part[key] = pick(lines)[:SMI_SLICES]
+            if ended:
+                return None
+            # It warns by its status, too, and tells all the same.
+            if status and not part[key]:
+                self.failed(status, lines, option, '.slow')
+                return None
+        return part
 
     def ask(self, option, of=''):
         """(exit status, lines, whether it had to be ended); what made us end it is reported."""

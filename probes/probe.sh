@@ -254,8 +254,12 @@ tell() {    # all of the slow group is there
     onward
 }
 
+listed_all() {  # a list has ended; nvidia-smi warns by its status, too, and tells all the same
+    ended && { [ "$status" = 0 ] || [ -n "$rows" ]; }
+}
+
 named() {   # the list of slices has ended
-    if ! ended; then
+    if ! listed_all; then
         failed nvidia-smi.slow
         onward
         return
@@ -265,7 +269,7 @@ named() {   # the list of slices has ended
 }
 
 tabled() {  # the table has ended
-    if ! ended; then
+    if ! listed_all; then
         failed nvidia-smi.slow
         onward
         return

@@ -246,6 +246,21 @@ fn slices_are_listed_with_what_they_hold() {
 }
 
 #[test]
+fn slices_that_cannot_be_listed_are_not_gone() {
+    for (interpreter, what) in BOTH.into_iter().flat_map(|one| [(one, "list"), (one, "table")]) {
+        let state = gpus(1) + "gpu 0 mig=1\nslice 0 0 total_mib=9728 used_mib=10 gi=7\n";
+        let mut rig = Setup::new(interpreter).state(&format!("{state}fault {what} 9\n")).start();
+        let error = rig.until("an error", |frame| {
+            assert!(frame["backends"][0]["mig"].is_null(), "{frame}");
+            (frame["t"] == "error").then(|| frame.clone())
+        });
+        assert_eq!(error["source"], "nvidia-smi.slow", "{error}");
+        assert_eq!(error["code"], "nodriver", "{error}");
+        rig.finish();
+    }
+}
+
+#[test]
 fn lines_may_end_as_in_windows_and_complaints_stand_between_rows() {
     for interpreter in BOTH {
         let state = gpus(3) + "gpu 1 lost\nfault query crlf\n";
