@@ -15,14 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
 use crate::inventory::Roster;
 use crate::inventory::slurm::ask::{ask_details, ask_queue};
 use crate::inventory::slurm::detail::Detail;
 use crate::inventory::slurm::pace::{chance, next_wait};
 use crate::inventory::slurm::place::targets;
-use crate::inventory::slurm::queue::Queue;
 use crate::model::{Allocation, Job, JobId, JobList, JobProblem, NodeName, clean};
 use crate::time::{Clock, Timestamp};
 use crate::transport::Target;
@@ -41,6 +40,8 @@ mod trouble;
 
 /// So many jobs are asked about in detail by themselves; beyond, only the one that is wanted.
 const DETAILED: usize = 200;
+/// Between two questions to Slurm lies so much at least, and as long as the first one took.
+const LEAST_REST: Duration = Duration::from_secs(1);
 
 /// Which jobs to ask for; an empty list asks for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,9 +104,16 @@ pub struct Slurm {
     fixed: Vec<Target>,
     known: BTreeMap<JobId, Known>,
     list: JobList,
+    /// The names of its jobs as they are: not to be shown.
+    names: BTreeMap<JobId, String>,
     targets: Vec<Target>,
     /// Rounds that failed since the last one that did not.
     failures: u32,
+}
+
+/// Says why devices of jobs are not told.
+fn untold(trouble: &Trouble) -> String {
+    format!("{}; devices of jobs are told from their processes", trouble.sentence)
 }
 
 /// What was told of a job's devices, and what of it tells that they are the same still.
@@ -125,6 +133,7 @@ impl Slurm {
             fixed,
             known: BTreeMap::new(),
             list: JobList { whose: whose.words().into(), ..JobList::default() },
+            names: BTreeMap::new(),
             whose,
             failures: 0,
         }
@@ -150,19 +159,36 @@ impl Slurm {
         mut wishes: watch::Receiver<Wishes>,
         rosters: watch::Sender<Arc<Roster>>,
     ) {
+        let mut due = Instant::now();
+        let mut refresh = wishes.borrow().refresh;
         loop {
             let wanted = wishes.borrow_and_update().clone();
-            let began = tokio::time::Instant::now();
-            self.round(&clock, wanted.job.as_ref()).await;
+            let began = Instant::now();
+            let is_round = began >= due || wanted.refresh != refresh;
+            refresh = wanted.refresh;
+            if is_round {
+                self.round(&clock, wanted.job.as_ref()).await;
+            } else {
+                self.look_at(wanted.job.as_ref()).await;
+            }
             let took = began.elapsed();
             if rosters.send(Arc::new(self.roster())).is_err() {
                 return;
             }
-            let wait = next_wait(self.interval, took, self.failures, chance());
-            log::debug!("slurm: {} jobs in {took:?}, again in {wait:?}", self.list.jobs.len());
+            if is_round {
+                let wait = next_wait(self.interval, took, self.failures, chance());
+                log::debug!("slurm: {} jobs in {took:?}, again in {wait:?}", self.list.jobs.len());
+                due = Instant::now() + wait;
+            }
+            // However often somebody asks, the controller has a rest.
+            let rested = Instant::now() + took.max(LEAST_REST);
+            let again = async {
+                self.until_wanted(&mut wishes, &wanted).await;
+                sleep_until(rested).await;
+            };
             tokio::select! {
-                () = sleep(wait) => {}
-                () = self.until_wanted(&mut wishes, &wanted) => {}
+                () = sleep_until(due) => {}
+                () = again => {}
             }
         }
     }
@@ -194,15 +220,14 @@ impl Slurm {
             Ok(mut queue) => {
                 self.failures = 0;
                 self.forget(&queue.jobs);
-                let trouble = self.ask_details(&queue, wanted).await;
-                queue.notes.extend(trouble.map(|trouble| {
-                    format!("{}; devices of jobs are told from their processes", trouble.sentence)
-                }));
+                let trouble = self.ask_details(&queue.jobs, &queue.names, wanted).await;
+                queue.notes.extend(trouble.map(|trouble| untold(&trouble)));
                 for job in &mut queue.jobs {
                     self.fill(job);
                 }
                 self.targets = targets(&self.fixed, &queue.jobs);
                 self.list.jobs = queue.jobs;
+                self.names = queue.names;
                 self.list.notes = queue.notes.into_iter().map(Into::into).collect();
                 self.list.at = Some(clock.now());
                 self.list.problem = None;
@@ -212,6 +237,7 @@ impl Slurm {
                 self.known.clear();
                 self.targets.clone_from(&self.fixed);
                 self.list.jobs.clear();
+                self.names.clear();
                 self.list.notes = vec!["the job is not in the queue: it has ended".into()];
                 self.list.at = Some(clock.now());
                 self.list.problem = None;
@@ -231,6 +257,21 @@ impl Slurm {
         }
     }
 
+    /// Asks about the devices of one job of the list there is.
+    async fn look_at(&mut self, wanted: Option<&JobId>) {
+        let mut jobs = std::mem::take(&mut self.list.jobs);
+        let names = std::mem::take(&mut self.names);
+        let trouble = self.ask_details(&jobs, &names, wanted).await;
+        if let Some(note) = trouble.map(|trouble| untold(&trouble).into()) {
+            self.list.notes.retain(|known| *known != note);
+            self.list.notes.push(note);
+        }
+        for job in &mut jobs {
+            self.fill(job);
+        }
+        (self.list.jobs, self.names) = (jobs, names);
+    }
+
     /// Forgets the devices of jobs that are over, or began anew, or on other nodes.
     fn forget(&mut self, jobs: &[Job]) {
         let jobs: BTreeMap<&JobId, &Job> = jobs.iter().map(|job| (&job.id, job)).collect();
@@ -241,13 +282,18 @@ impl Slurm {
         });
     }
 
-    async fn ask_details(&mut self, queue: &Queue, wanted: Option<&JobId>) -> Option<Trouble> {
-        let on_nodes = || queue.jobs.iter().filter(|job| !job.allocations.is_empty());
+    async fn ask_details(
+        &mut self,
+        jobs: &[Job],
+        names: &BTreeMap<JobId, String>,
+        wanted: Option<&JobId>,
+    ) -> Option<Trouble> {
+        let on_nodes = || jobs.iter().filter(|job| !job.allocations.is_empty());
         let is_many = on_nodes().count() > DETAILED;
         let asked: BTreeMap<JobId, String> = on_nodes()
             .filter(|job| !self.known.contains_key(&job.id))
             .filter(|job| !is_many || wanted == Some(&job.id))
-            .filter_map(|job| Some((job.id.clone(), queue.names.get(&job.id)?.clone())))
+            .filter_map(|job| Some((job.id.clone(), names.get(&job.id)?.clone())))
             .collect();
         if asked.is_empty() {
             return None;
