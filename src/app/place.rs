@@ -49,12 +49,12 @@ impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cursor => {
-                "this terminal shows no screen (TERM is dumb), so one picture is printed; --watch \
-                 goes on printing, and TERM=xterm brings the screen where the terminal has one"
+                "this terminal shows no screen (TERM is dumb), so one picture is printed; --json \
+                 --watch goes on printing, and TERM=xterm brings the screen where the terminal has one"
             }
             Self::Keys => {
                 "nobody can press a key here (standard input is no terminal, and there is no \
-                 /dev/tty), so one picture is printed; --watch goes on printing"
+                 /dev/tty), so one picture is printed; --json --watch goes on printing"
             }
         })
     }

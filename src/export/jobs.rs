@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::fleet::{Basis, Fleet, Ledger};
-use crate::model::{Allocation, Allotment, Job};
+use crate::model::{Allocation, Allotment, Job, JobState};
 use crate::nodeset;
 use crate::time::Timestamp;
 use crate::view::{age, lasting};
@@ -27,7 +27,9 @@ pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Re
     }
     let width = list.jobs.iter().map(|job| job.shown_id.chars().count()).max().unwrap_or_default();
     for job in &list.jobs {
-        let left = job.ends_at.map(|end| format!("  {} left", lasting(end.since(now))));
+        let left = job.left(now).map(|left| format!("  {} left", lasting(left)));
+        let start = job.starts_at.filter(|start| job.state == JobState::Pending && *start > now);
+        let left = left.or(start.map(|start| format!("  starts in {}", lasting(start.since(now)))));
         let reason = job.reason.as_ref().map(|reason| format!("  {reason}"));
         let line = format!(
             "job {:<width$}  {:<9} {} {}{}{}  {}",

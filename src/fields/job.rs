@@ -127,7 +127,7 @@ pub const JOB: &[Field<JobAt>] = &[
         title: "LEFT",
         alias: "left",
         help: "how long it may still run",
-        read: |at| JobAt::seconds(at.job.ends_at.map(|end| end.since(at.now))),
+        read: |at| JobAt::seconds(at.job.left(at.now)),
     },
     Field {
         id: "nodes",

@@ -67,6 +67,13 @@ impl Job {
     }
 }
 
+impl Job {
+    /// Returns how long it may still run, of one that has begun.
+    pub fn left(&self, now: Timestamp) -> Option<Duration> {
+        if self.state == JobState::Pending { None } else { self.ends_at.map(|end| end.since(now)) }
+    }
+}
+
 /// What a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobState {

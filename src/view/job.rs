@@ -6,6 +6,7 @@ use crate::model::{JobId, JobList};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::{Chosen, Navigation, Step, View, Window};
+use crate::view::number::Units;
 use crate::view::outcome::{Command, Outcome};
 use crate::view::{Scene, node};
 
@@ -140,14 +141,16 @@ fn settle(scene: Scene<'_>, navigation: &mut Navigation) -> Option<Arc<Sheet>> {
         Chosen::Hidden(_) | Chosen::Ended(_) => return None,
     };
     let roll = picture.roll();
+    let units = Units::of(scene.taste);
     let place = &mut navigation.job_place;
     if let Some((known, sheet)) = &place.sheet
         && Arc::ptr_eq(known, roll)
         && sheet.job.id == id
+        && sheet.units == units
     {
         return Some(Arc::clone(sheet));
     }
-    let sheet = Arc::new(Sheet::of(picture, roll.entry(&id)?));
+    let sheet = Arc::new(Sheet::of(picture, roll.entry(&id)?, units));
     place.track.follow(&picture.fleet, &sheet, picture.now);
     place.sheet = Some((Arc::clone(roll), Arc::clone(&sheet)));
     Some(sheet)
@@ -177,7 +180,7 @@ pub(crate) fn lines(
         lines.push(Line::new());
     }
     if height >= 8 {
-        lines.push(table::caption(navigation.job_place.measure, width));
+        lines.push(table::caption(navigation.job_place.measure, sheet.units, width));
     }
     let room = height.saturating_sub(lines.len());
     let share = Share::of(&sheet, waiting(scene), room);

@@ -30,12 +30,6 @@ pub(crate) fn gib(bytes: Bytes) -> f64 {
     bytes.0 as f64 / GIB
 }
 
-/// Writes `used/total` in GiB.
-pub(crate) fn memory_pair(used: Option<Bytes>, total: Option<Bytes>, decimals: usize) -> String {
-    let write = |bytes| or_unknown(bytes, |bytes| format!("{:.decimals$}", gib(bytes)));
-    format!("{}/{}", write(used), write(total))
-}
-
 /// Writes `used/total` with the unit that suits the total.
 pub(crate) fn memory_with_unit(used: Option<Bytes>, total: Option<Bytes>) -> String {
     let Some(total) = total else { return UNKNOWN.to_owned() };
@@ -64,7 +58,7 @@ pub(crate) fn amount_of_gib(size: f64) -> String {
 }
 
 /// How amounts of memory and temperatures are written.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Units {
     memory: MemoryUnit,
     is_fahrenheit: bool,
@@ -78,11 +72,37 @@ impl Units {
 
     /// Writes a temperature in at most 5 columns: `61°`, `142F`.
     pub(crate) fn degrees(self, heat: Celsius) -> String {
-        let celsius = heat.get();
-        if self.is_fahrenheit {
-            return format!("{:.0}F", celsius.mul_add(1.8, 32.0));
-        }
-        format!("{celsius:.0}°")
+        format!("{:.0}{}", self.heat(heat.get()), self.degree())
+    }
+
+    /// Returns degrees Celsius in the degrees that are liked.
+    pub(crate) fn heat(self, celsius: f32) -> f32 {
+        if self.is_fahrenheit { celsius.mul_add(1.8, 32.0) } else { celsius }
+    }
+
+    /// Returns what stands behind a temperature.
+    pub(crate) const fn degree(self) -> &'static str {
+        if self.is_fahrenheit { "F" } else { "°" }
+    }
+
+    /// Returns GiB in the unit.
+    pub(crate) fn of_gib(self, size: f64) -> f64 {
+        size * GIB / self.scale()
+    }
+
+    /// Returns how many decimals an amount of so many GiB is worth among others.
+    pub(crate) fn decimals(self, largest: f64) -> usize {
+        usize::from(!self.is_small() && largest < 100.0)
+    }
+
+    /// Writes an amount of so many GiB as [`Self::amount`] does.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float cast saturates, which is what we want"
+    )]
+    pub(crate) fn amount_of_gib(self, size: f32) -> String {
+        self.amount(Bytes((f64::from(size) * GIB) as u64))
     }
 
     /// Returns the name of the unit, for titles.
@@ -119,9 +139,29 @@ impl Units {
         if used.is_none() && total.is_none() {
             return UNKNOWN.to_owned();
         }
-        let decimals = usize::from(!self.is_small());
+        self.pair_with(used, total, usize::from(!self.is_small()))
+    }
+
+    /// The same with so many decimals.
+    pub(crate) fn pair_with(
+        self,
+        used: Option<Bytes>,
+        total: Option<Bytes>,
+        decimals: usize,
+    ) -> String {
         let write = |bytes| or_unknown(bytes, |bytes| format!("{:.decimals$}", self.count(bytes)));
         format!("{}/{}", write(used), write(total))
+    }
+
+    /// Writes `used/total` in a thousand times the unit, where it is a large one.
+    pub(crate) fn large_pair(self, used: Option<Bytes>, total: Bytes) -> Option<String> {
+        let step = match self.memory {
+            MemoryUnit::Gib => 1024.0,
+            MemoryUnit::Gb => 1000.0,
+            MemoryUnit::Mib | MemoryUnit::Mb => return None,
+        };
+        let write = |bytes| format!("{:.1}", self.count(bytes) / step);
+        Some(format!("{}/{}T", or_unknown(used, write), write(total)))
     }
 
     /// Writes `used/total` with the unit; what is large in the next one.
@@ -140,6 +180,11 @@ impl Units {
         };
         let used = or_unknown(used, |used| format!("{:.decimals$}", self.count(used) / scale));
         format!("{used}/{:.decimals$} {word}", size / scale)
+    }
+
+    /// Returns how many columns an amount takes at most.
+    pub(crate) const fn amount_width(self) -> u16 {
+        if self.is_small() { 7 } else { 6 }
     }
 
     /// Writes one amount with a letter for its unit, in at most 7 columns.
@@ -226,7 +271,6 @@ mod tests {
     #[test]
     fn what_is_unknown_is_a_dash_and_no_zero() {
         assert_eq!(percent(None), "–");
-        assert_eq!(memory_pair(None, Some(Bytes(80 << 30)), 1), "–/80.0");
         assert_eq!(memory_with_unit(None, None), "–");
     }
 

@@ -9,7 +9,8 @@ use gtop::model::{
     Bytes, Fault, FaultKind, JobList, JobProblem, Link, NodeName, Question, Reading, Reason,
 };
 use gtop::time::Timestamp;
-use gtop::tui::{Effect, Request, Stage, Surface};
+use gtop::tui::{Effect, Keymap, Request, Stage, Surface};
+use gtop::view::{MemoryUnit, Taste};
 use gtop::wire::{FrameReader, Lift, Lifted, Received};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -446,6 +447,28 @@ fn keys_that_come_before_anything_is_drawn_are_taken() {
                     stage.press(key(*code), NOW);
                 }
                 draw(&mut stage, 80, 24);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_units_somebody_likes_hold_in_every_view() {
+    for (unit, word) in [(MemoryUnit::Mb, "MB"), (MemoryUnit::Mib, "MiB"), (MemoryUnit::Gb, "GB")] {
+        let taste = Taste { unit, is_fahrenheit: true, ..Taste::default() };
+        let mut stage = stage(fleets::cluster(), DARK).with(taste, Keymap::default());
+        for keys in ["1", "m", "bbb", "gg", "2", "m", "mm", "3", "f", "4", "5", "6"] {
+            press(&mut stage, &keys.chars().map(KeyCode::Char).collect::<Vec<_>>());
+            for size in [(80, 24), (120, 40), (200, 50)] {
+                let shown = screen(&mut stage, size);
+                assert!(!shown.contains("GiB"), "{word} {keys}: {shown}");
+                let celsius = shown
+                    .match_indices('°')
+                    .find(|(at, _)| shown[..*at].ends_with(|letter: char| letter.is_ascii_digit()));
+                assert_eq!(celsius, None, "{word} {keys}: {shown}");
+                if keys == "1" {
+                    assert!(shown.contains(word), "{shown}");
+                }
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::view::fleet::plan::Member;
 use crate::view::fleet::remark::span;
 use crate::view::fleet::table;
 use crate::view::line::{Line, Tone, cut, flow};
-use crate::view::number::{memory_with_unit, or_unknown, percent, share};
+use crate::view::number::{Units, or_unknown, percent, share};
 
 /// A longer name must leave room for what is known.
 const LONGEST_NAME: u16 = 40;
@@ -44,8 +44,9 @@ pub(super) fn lines(
         or_unknown(share(device.utilization), |util| format!("{}%", percent(Some(util)))),
         Tone::Plain,
     ));
-    parts
-        .push((memory_with_unit(device.memory_used.get(), device.memory_total.get()), Tone::Plain));
+    let memory =
+        Units::of(scene.taste).with_unit(device.memory_used.get(), device.memory_total.get());
+    parts.push((memory, Tone::Plain));
     parts.push((power(device), Tone::Plain));
     let heat = device.temperature.get().map(Celsius::get);
     let unit = unit_of_heat(scene);

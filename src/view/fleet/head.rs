@@ -9,7 +9,7 @@ use crate::view::fleet::plan::Group;
 use crate::view::fleet::table;
 use crate::view::header::power;
 use crate::view::line::{Line, Tone, cut, width_of};
-use crate::view::number::{memory_with_unit, percent};
+use crate::view::number::{Units, percent};
 
 /// In fewer columns, a name leaves no room for anything else.
 const NARROW: u16 = 28;
@@ -59,13 +59,14 @@ pub(super) fn row(scene: Scene<'_>, place: &mut Place, group: usize, columns: &C
 pub(super) fn line(scene: Scene<'_>, group: &mut Group, width: u16) -> Line {
     let picture = scene.picture;
     let totals = group.totals(picture);
+    let units = Units::of(scene.taste);
     let nodes = nodes(group.members.len());
     let mut sums = Line::of(nodes, Tone::Plain);
     let parts = [
         totals.utilization.map(|share| format!("{:>3}%", percent(Some(share.get())))),
         totals
             .memory_total
-            .map(|_| steady(&memory_with_unit(totals.memory_used, totals.memory_total))),
+            .map(|_| steady(&units.with_unit(totals.memory_used, totals.memory_total))),
         totals.power_limit.map(|_| steady(&power(totals.power, totals.power_limit))),
     ];
     for part in parts.into_iter().flatten() {

@@ -4,6 +4,7 @@ use crate::view::fleet::column::arrow;
 use crate::view::heading::{self, Heading};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, width_of};
+use crate::view::number::Units;
 use crate::view::order::Order;
 use crate::view::picture::{Picture, Shape};
 
@@ -101,6 +102,7 @@ pub(super) struct Columns {
     pub(super) note: u16,
     pub(super) has_limits: bool,
     pub(super) memory_decimals: usize,
+    pub(super) units: Units,
     pub(super) is_kilowatts: bool,
     /// A row's numbers move once in so many seconds.
     pub(super) pace: usize,
@@ -127,6 +129,7 @@ impl Default for Columns {
             note: 0,
             has_limits: false,
             memory_decimals: 0,
+            units: Units::default(),
             is_kilowatts: false,
             pace: 0,
         }
@@ -140,12 +143,13 @@ pub(super) const TRACK: (u16, u16) = (12, 5);
 
 impl Columns {
     /// What holds however much room there is, and the room behind the name.
-    fn begin(picture: &Picture, width: u16) -> (Self, u16) {
+    fn begin(picture: &Picture, units: Units, width: u16) -> (Self, u16) {
         let shape: &Shape = &picture.shape;
         let columns = Self {
             gap: if width >= 110 { 2 } else { 1 },
             name: shape.name.clamp(4, (width / 6).clamp(4, 28)),
-            memory_decimals: usize::from(shape.memory < 100.0),
+            memory_decimals: units.decimals(shape.memory),
+            units,
             is_kilowatts: shape.power >= 2_000.0,
             ..Self::default()
         };
@@ -154,16 +158,16 @@ impl Columns {
 
     /// Returns the columns somebody chose, as many of them as there is room for, or those that are
     /// worth most.
-    pub(super) fn of(picture: &Picture, chosen: &[String], width: u16) -> Self {
+    pub(super) fn of(picture: &Picture, chosen: &[String], units: Units, width: u16) -> Self {
         match heading::places(&HEADINGS, chosen) {
-            Some(places) => Self::chosen(picture, &places, width),
-            None => Self::fit(picture, width),
+            Some(places) => Self::chosen(picture, &places, units, width),
+            None => Self::fit(picture, units, width),
         }
     }
 
     /// Gives room to chosen columns from left to right, then the rest to bars and the note.
-    fn chosen(picture: &Picture, places: &[usize], width: u16) -> Self {
-        let (mut columns, mut room) = Self::begin(picture, width);
+    fn chosen(picture: &Picture, places: &[usize], units: Units, width: u16) -> Self {
+        let (mut columns, mut room) = Self::begin(picture, units, width);
         let Self { gap, .. } = columns;
         columns.order = [None; 13];
         let parts = places.iter().filter_map(|place| Part::ALL.get(place.checked_sub(1)?));
@@ -198,7 +202,7 @@ impl Columns {
             Part::Spark => TRACK.0,
             Part::Memory => {
                 let decimals = self.memory_decimals;
-                let whole = format!("{:.decimals$}", shape.memory).len();
+                let whole = format!("{:.decimals$}", self.units.of_gib(shape.memory)).len();
                 u16::try_from(whole * 2 + 1).unwrap_or(u16::MAX).max(7)
             }
             Part::MemoryBar | Part::Power | Part::Heat | Part::Cpu => 4,
@@ -232,9 +236,9 @@ impl Columns {
     }
 
     /// Gives room to columns in the order of their worth, then the rest to bars and the note.
-    pub(super) fn fit(picture: &Picture, width: u16) -> Self {
+    pub(super) fn fit(picture: &Picture, units: Units, width: u16) -> Self {
         let shape: &Shape = &picture.shape;
-        let (mut columns, mut room) = Self::begin(picture, width);
+        let (mut columns, mut room) = Self::begin(picture, units, width);
         let memory = columns.least(picture, Part::Memory);
         let strip = columns.least(picture, Part::Devices);
         let Self { gap, .. } = columns;
@@ -303,6 +307,17 @@ impl Columns {
         owners.fold(self.name, |sum, (_, width)| sum + width + self.gap)
     }
 
+    /// Returns what stands over a part in the units somebody likes.
+    fn title(&self, part: Part, usual: &'static str) -> &'static str {
+        if part == Part::Memory {
+            self.units.word()
+        } else if part == Part::Heat && self.units.degree() == "F" {
+            "MAXF"
+        } else {
+            usual
+        }
+    }
+
     /// Returns the titles; the one that rows are sorted by stands out, and says which way.
     pub(super) fn titles(&self, order: Order) -> Line {
         let titles = Titles { gap: self.gap, order };
@@ -312,7 +327,7 @@ impl Columns {
             let found = headings.into_iter().find(|(own, _)| *own == part);
             let Some((_, Heading { title, sort, .. })) = found else { return line };
             let is_kilowatts = part == Part::Power && self.is_kilowatts;
-            let title = if is_kilowatts { "kW" } else { title };
+            let title = if is_kilowatts { "kW" } else { self.title(part, title) };
             if part.is_left() {
                 titles.left(line, title, sort, width)
             } else {
@@ -366,7 +381,7 @@ mod tests {
     fn what_is_chosen_stands_as_chosen_and_leaves_from_the_right() {
         let titles = |chosen: &[&str], width| {
             let chosen: Vec<String> = chosen.iter().map(|name| (*name).to_owned()).collect();
-            let columns = Columns::of(&Picture::default(), &chosen, width);
+            let columns = Columns::of(&Picture::default(), &chosen, Units::default(), width);
             let line = columns.titles(Order::by("node"));
             assert!(line.width() <= width, "{chosen:?} {width}");
             let text = |piece: &Piece| {
@@ -386,7 +401,7 @@ mod tests {
     #[test]
     fn columns_never_take_more_than_there_is() {
         for width in 0..400 {
-            let columns = Columns::fit(&Picture::default(), width);
+            let columns = Columns::fit(&Picture::default(), Units::default(), width);
             let titles = columns.titles(Order::by("util")).width();
             // A mark and four letters of a name are always asked for.
             assert!(titles <= width.max(MARK + 4), "{width}: {titles}");

@@ -118,7 +118,8 @@ fn signs(scene: Scene<'_>, place: &Place) -> Vec<Line> {
     let mut signs = Vec::new();
     match place.quantity {
         Quantity::Owner | Quantity::Job => {
-            signs.push(sign(NOBODY, "nobody").gap(2).then(sign(SEVERAL, "several")));
+            let nothing = if place.quantity == Quantity::Owner { "nobody" } else { "no job" };
+            signs.push(sign(NOBODY, nothing).gap(2).then(sign(SEVERAL, "several")));
             if place.quantity == Quantity::Owner {
                 signs.push(sign(UNSAID, "not told"));
             }

@@ -11,7 +11,7 @@ use crate::view::condition::{Note, Standing, remedy};
 use crate::view::fleet::Place;
 use crate::view::fleet::cell::{Old, Quantity, turn};
 use crate::view::fleet::claim::Claims;
-use crate::view::fleet::column::{degrees, hottest, plain};
+use crate::view::fleet::column::{hottest, plain};
 use crate::view::fleet::head;
 use crate::view::fleet::layout::{Columns, MARK, Part};
 use crate::view::fleet::plan::{Member, Row};
@@ -20,7 +20,7 @@ use crate::view::fleet::track::{step_of, track};
 use crate::view::input::Click;
 use crate::view::line::{Line, Mark, Tone, UNKNOWN, width_of};
 use crate::view::navigation::Window;
-use crate::view::number::{age, amount, gib, memory_pair, or_unknown, percent, share};
+use crate::view::number::{Units, age, or_unknown, percent, share};
 use crate::view::picture::Picture;
 
 /// A note this wide can say why a node is down beside its last numbers.
@@ -41,7 +41,8 @@ pub(super) fn lines(
     at: usize,
     (width, height): (u16, usize),
 ) -> Vec<Line> {
-    let columns = Columns::of(scene.picture, &scene.taste.columns.fleet, width);
+    let columns =
+        Columns::of(scene.picture, &scene.taste.columns.fleet, Units::of(scene.taste), width);
     let count = place.plan.rows.len();
     let has_title = height > 1;
     let rows = height.saturating_sub(usize::from(has_title));
@@ -257,7 +258,8 @@ pub(super) fn number(
 fn machine(scene: Scene<'_>, (node, member): (&Node, &Member), (part, width): (Part, u16)) -> Line {
     let text = if part == Part::Heat {
         let heat = hottest(node, member);
-        or_unknown(heat, |celsius| format!("{:.0}°", degrees(scene, celsius)))
+        let units = Units::of(scene.taste);
+        or_unknown(heat, |celsius| format!("{:.0}{}", units.heat(celsius), units.degree()))
     } else {
         or_unknown(share(node.host.cpu), |cpu| format!("{cpu:.0}%"))
     };
@@ -269,13 +271,13 @@ fn memory(totals: &Totals, columns: &Columns) -> String {
     let (used, Some(total)) = (totals.memory_used, totals.memory_total) else {
         return UNKNOWN.to_owned();
     };
-    let tebibytes = |bytes| format!("{:.1}", gib(bytes) / 1024.0);
-    let large = || format!("{}/{}T", or_unknown(used, tebibytes), tebibytes(total));
-    let least = || or_unknown(used, amount);
-    let pair = memory_pair(used, Some(total), columns.memory_decimals);
-    let all = [pair, large(), least()];
+    let units = columns.units;
+    let pair = units.pair_with(used, Some(total), columns.memory_decimals);
+    let large = units.large_pair(used, total);
+    let least = or_unknown(used, |used| units.amount(used));
+    let all = [Some(pair), large, Some(least)];
     let fits = |text: &String| width_of(text) <= columns.memory;
-    all.into_iter().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
+    all.into_iter().flatten().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 fn power(totals: &Totals, columns: &Columns) -> String {

@@ -6,6 +6,7 @@ use crate::model::Device;
 use crate::view::condition::flags;
 use crate::view::job::sheet::{Measure, Sheet};
 use crate::view::line::Tone;
+use crate::view::number::Units;
 use crate::view::picture::{Picture, device_fault};
 
 /// So many are told at most.
@@ -47,7 +48,7 @@ pub(super) fn findings(
         let is_bad = device.fault.is_some() || device.ecc_uncorrected.get().is_some_and(|n| n > 0);
         Some(Finding {
             device: sheet.name(*at, u16::MAX)?,
-            words: words(device, odd),
+            words: words(device, odd, sheet.units),
             tone: if is_bad { Tone::Bad } else { Tone::Warn },
             lag: lag.map_or(0.0, |(_, own, usual)| usual - own),
         })
@@ -60,7 +61,7 @@ pub(super) fn findings(
     all
 }
 
-fn words(device: &Device, odd: &[Oddity]) -> String {
+fn words(device: &Device, odd: &[Oddity], units: Units) -> String {
     if let Some(fault) = &device.fault {
         return device_fault(fault);
     }
@@ -68,7 +69,7 @@ fn words(device: &Device, odd: &[Oddity]) -> String {
         .iter()
         .enumerate()
         .map(|(place, (measure, own, usual))| {
-            let (own, usual) = (measure.write(*own), measure.write(*usual));
+            let (own, usual) = (measure.write(*own, units), measure.write(*usual, units));
             let peers = if place == 0 { "its peers" } else { "they" };
             match measure {
                 Measure::Utilization => format!("works {own}, {peers} {usual}"),

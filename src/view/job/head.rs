@@ -160,7 +160,10 @@ fn spreads(taste: &Taste, sheet: &Sheet, track: &Track, width: u16) -> Vec<Line>
         };
         let spread = sheet.spread(measure);
         let write = |pick: fn(&crate::view::job::spread::Spread) -> f32| {
-            spread.map_or_else(|| UNKNOWN.to_owned(), |spread| measure.write(pick(spread)))
+            spread.map_or_else(
+                || UNKNOWN.to_owned(),
+                |spread| measure.write(pick(spread), sheet.units),
+            )
         };
         let mut line = Line::new()
             .left(word, NUMBER, Tone::Faint)

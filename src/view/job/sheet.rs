@@ -10,7 +10,7 @@ use crate::view::job::finding::{Finding, Odd, findings};
 use crate::view::job::roll::{Entry, Part};
 use crate::view::job::spread::{Slack, Spread};
 use crate::view::line::{cut, width_of};
-use crate::view::number::{amount_of_gib, gib, share};
+use crate::view::number::{Units, gib, share};
 use crate::view::picture::Picture;
 
 /// Columns of a node's name among what is odd.
@@ -36,12 +36,22 @@ impl Measure {
         [Self::Utilization, Self::Memory, Self::Power, Self::Temperature];
 
     /// Returns what stands above its numbers.
-    pub(crate) const fn caption(self) -> &'static str {
+    pub(crate) fn caption(self, units: Units) -> String {
+        let (what, unit) = match self {
+            Self::Utilization => ("utilization", "%"),
+            Self::Memory => ("memory in use", units.word()),
+            Self::Power => ("power", "W"),
+            Self::Temperature => ("temperature", units.degree()),
+        };
+        format!("{what} of each device, {unit}")
+    }
+
+    /// Returns what stands for a value among numbers, in the unit of the caption.
+    pub(crate) fn in_units(self, value: f32, units: Units) -> f64 {
         match self {
-            Self::Utilization => "utilization of each device, %",
-            Self::Memory => "memory in use of each device, GiB",
-            Self::Power => "power of each device, W",
-            Self::Temperature => "temperature of each device, °",
+            Self::Utilization | Self::Power => value.into(),
+            Self::Memory => units.of_gib(value.into()),
+            Self::Temperature => units.heat(value).into(),
         }
     }
 
@@ -68,12 +78,12 @@ impl Measure {
     }
 
     /// Writes one with its unit, in at most 6 columns.
-    pub(crate) fn write(self, value: f32) -> String {
+    pub(crate) fn write(self, value: f32, units: Units) -> String {
         match self {
             Self::Utilization => format!("{value:.0}%"),
-            Self::Memory => amount_of_gib(f64::from(value)),
+            Self::Memory => units.amount_of_gib(value),
             Self::Power => format!("{value:.0} W"),
-            Self::Temperature => format!("{value:.0}°"),
+            Self::Temperature => format!("{:.0}{}", units.heat(value), units.degree()),
         }
     }
 
@@ -90,6 +100,8 @@ impl Measure {
 /// One job, worked out once for a picture.
 #[derive(Debug)]
 pub(crate) struct Sheet {
+    /// How its amounts are written.
+    pub(crate) units: Units,
     pub(crate) job: Job,
     pub(crate) is_listed: bool,
     /// Who says which devices are its own; none when nobody does.
@@ -153,7 +165,7 @@ type Label = (u32, Option<u32>, usize);
 
 impl Sheet {
     /// Works it out.
-    pub(crate) fn of(picture: &Picture, entry: &Entry) -> Self {
+    pub(crate) fn of(picture: &Picture, entry: &Entry, units: Units) -> Self {
         let parts = || entry.job.allocations.iter().zip(&entry.parts).filter(|(_, p)| p.is_shown);
         let labelled: Vec<Vec<(Label, usize)>> =
             parts().map(|(_, part)| labels(picture, part)).collect();
@@ -190,6 +202,7 @@ impl Sheet {
         let devices = rows.iter().zip(allocations).map(given).sum();
         let mut sheet = Self {
             job: entry.job.clone(),
+            units,
             is_listed: entry.is_listed,
             basis: entry.parts.iter().find_map(|part| part.held.basis),
             columns: columns.keys().map(|label| written(*label)).collect(),

@@ -7,7 +7,7 @@ use crate::view::input::Click;
 use crate::view::job::sheet::{Cell, Measure, Row, Sheet};
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::Window;
-use crate::view::number::{age, percent, rate, share};
+use crate::view::number::{Units, age, percent, rate, share};
 use crate::view::picture::Picture;
 use crate::view::taste::Taste;
 
@@ -124,8 +124,8 @@ fn titles(look: Look<'_>, columns: &Columns) -> Line {
 }
 
 /// Says what the numbers are.
-pub(super) fn caption(measure: Measure, width: u16) -> Line {
-    Line::of(format!("  {}", measure.caption()), Tone::Faint).cut(width)
+pub(super) fn caption(measure: Measure, units: Units, width: u16) -> Line {
+    Line::of(format!("  {}", measure.caption(units)), Tone::Faint).cut(width)
 }
 
 fn row(look: Look<'_>, row: &Row, columns: &Columns) -> Line {
@@ -205,9 +205,13 @@ fn number(look: Look<'_>, node: &Node, cell: Cell, width: u16) -> Line {
     let value = look.measure.of(device);
     let text = value.map_or_else(
         || UNKNOWN.to_owned(),
-        |value| match look.measure {
-            Measure::Memory => format!("{value:.1}"),
-            Measure::Utilization | Measure::Power | Measure::Temperature => format!("{value:.0}"),
+        |value| {
+            let units = Units::of(look.taste);
+            let decimals = match look.measure {
+                Measure::Memory => units.decimals(0.0),
+                Measure::Utilization | Measure::Power | Measure::Temperature => 0,
+            };
+            format!("{:.decimals$}", look.measure.in_units(value, units))
         },
     );
     let level = match look.measure {

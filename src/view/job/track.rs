@@ -119,7 +119,11 @@ mod tests {
         let mut track = Track::default();
         for second in seconds {
             let picture = picture(*second);
-            let sheet = Sheet::of(&picture, &picture.roll().entries[0]);
+            let sheet = Sheet::of(
+                &picture,
+                &picture.roll().entries[0],
+                crate::view::number::Units::default(),
+            );
             track.follow(&picture.fleet, &sheet, picture.now);
         }
         track

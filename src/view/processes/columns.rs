@@ -10,7 +10,7 @@ use crate::view::condition::label;
 use crate::view::heading::{self, Heading};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
-use crate::view::number::{age, amount, or_unknown, percent, running, share};
+use crate::view::number::{Units, age, or_unknown, percent, running, share};
 use crate::view::processes::rows::{Roll, Sight};
 use crate::view::taste::Density;
 
@@ -69,6 +69,7 @@ pub(super) struct Columns {
     is_full: bool,
     /// Some rows are one's own, so those of others step back.
     has_ours: bool,
+    units: Units,
 }
 
 /// How a row is shown.
@@ -126,7 +127,7 @@ impl Columns {
         roll: &Roll,
         chosen: &[String],
         (density, has_node): (Density, bool),
-        width: u16,
+        (units, width): (Units, u16),
     ) -> Self {
         let is_wide = width >= 110;
         let gap = if width >= 140 { 2 } else { 1 };
@@ -140,7 +141,7 @@ impl Columns {
             Column::Pid | Column::Memory => 7,
             Column::Bandwidth | Column::Cpu => 5,
             Column::User => roll.user.clamp(4, if is_wide { 16 } else { 9 }),
-            Column::Resident => 6,
+            Column::Resident => units.amount_width(),
             Column::Time => 8,
         };
         let count = if density == Density::Compact { Self::FEW } else { Self::WORTH.len() };
@@ -166,7 +167,7 @@ impl Columns {
             (false, _) => ["GPU", "GPU-MEM", "%SM"],
         };
         let is_full = density == Density::Full;
-        Self { gap, shown, words, is_full, has_ours: roll.ours > 0 }
+        Self { gap, shown, words, is_full, has_ours: roll.ours > 0, units }
     }
 
     /// Returns the columns in front of the command.
@@ -235,7 +236,7 @@ impl Columns {
                 | Column::Cpu
                 | Column::Share
                 | Column::Resident
-                | Column::Time => line.right(&number(*column, sight), width, plain),
+                | Column::Time => line.right(&number(*column, sight, self.units), width, plain),
             }
             .gap(self.gap);
         }
@@ -252,7 +253,8 @@ impl Columns {
     }
 }
 
-fn number(column: Column, sight: Sight<'_>) -> String {
+fn number(column: Column, sight: Sight<'_>, units: Units) -> String {
+    let amount = |bytes| units.amount(bytes);
     let process = sight.process;
     match column {
         Column::Device => {

@@ -8,7 +8,7 @@ use crate::view::Scene;
 use crate::view::condition::label;
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::Step;
-use crate::view::number::{amount, lasting, or_unknown, percent, running, share};
+use crate::view::number::{Units, lasting, or_unknown, percent, running, share};
 use crate::view::outcome::Errand;
 use crate::view::processes::columns::state;
 use crate::view::processes::rows::{Row, RowKey, Sight};
@@ -84,7 +84,8 @@ impl Panel {
         }
         let room = height.saturating_sub(lines.len());
         if let Some(track) = self.row.as_ref().and_then(|key| tracks.of(key)) {
-            lines.extend(graphs(track, sight, width, graph_height(room, width)));
+            let size = (width, graph_height(room, width));
+            lines.extend(graphs(track, Units::of(scene.taste), sight, size));
         }
         let all = self.details(scene, width);
         let rest = height.saturating_sub(lines.len() + 1);
@@ -149,7 +150,8 @@ impl Panel {
             .map(|count| reading(count, u64::to_string));
         let switches = format!("gave its processor away {gave} times, lost it {lost} times");
         say("threads", format!("{threads}; niceness {niceness}; {switches}"), plain);
-        let bytes = |value: &Reading<Bytes>| reading(value, |bytes| amount(*bytes));
+        let units = Units::of(scene.taste);
+        let bytes = |value: &Reading<Bytes>| reading(value, |bytes| units.amount(*bytes));
         let memory = format!(
             "{} in use, {} at most, {} swapped, {} reserved",
             bytes(&detail.process.resident),
@@ -158,7 +160,7 @@ impl Panel {
             bytes(&detail.reserved)
         );
         say("memory", memory, plain);
-        say("storage", reading(&detail.input_output, storage), plain);
+        say("storage", reading(&detail.input_output, |all| storage(all, units)), plain);
         say("cgroup", text(&detail.cgroup), plain);
         for limit in &detail.limits {
             say("limit", format!("{}: {} (at most {})", limit.name, limit.soft, limit.hard), plain);
@@ -179,7 +181,8 @@ fn text(value: &Reading<std::sync::Arc<str>>) -> String {
     reading(value, ToString::to_string)
 }
 
-fn storage(all: &InputOutput) -> String {
+fn storage(all: &InputOutput, units: Units) -> String {
+    let amount = |bytes| units.amount(bytes);
     format!(
         "read {} and wrote {} by calls; {} and {} of it from and to storage",
         amount(all.read),
@@ -233,10 +236,16 @@ fn graph_height(room: usize, width: u16) -> usize {
 }
 
 /// Returns the four graphs, two and two side by side where there is room.
-fn graphs(track: &Track, sight: Option<Sight<'_>>, width: u16, height: usize) -> Vec<Line> {
+fn graphs(
+    track: &Track,
+    units: Units,
+    sight: Option<Sight<'_>>,
+    (width, height): (u16, usize),
+) -> Vec<Line> {
     let is_wide = width >= WIDE;
     let own = if is_wide { (width - 2) / 2 } else { width };
-    let mut all = Metric::ALL.map(|metric| graph(track, metric, sight, own, height)).into_iter();
+    let mut all =
+        Metric::ALL.map(|metric| graph(track, (metric, units), sight, own, height)).into_iter();
     let mut lines = Vec::new();
     while let Some(left) = all.next() {
         match all.next().filter(|_| is_wide) {
@@ -259,14 +268,14 @@ fn graphs(track: &Track, sight: Option<Sight<'_>>, width: u16, height: usize) ->
 /// Returns a graph: what it shows, the present and the highest value, and the last minutes below.
 fn graph(
     track: &Track,
-    metric: Metric,
+    (metric, units): (Metric, Units),
     sight: Option<Sight<'_>>,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
     let points = track.last(metric, usize::from(width.saturating_sub(TICK)));
     let highest = track.highest(metric);
-    let write = |value: Option<f32>| or_unknown(value, |value| written(metric, value));
+    let write = |value: Option<f32>| or_unknown(value, |value| written(metric, value, units));
     let name = match (metric, sight.is_some_and(Sight::is_chip)) {
         (Metric::Cpu, _) => "CPU",
         (Metric::DeviceMemory, false) => "GPU-MEM",
@@ -284,7 +293,7 @@ fn graph(
     let bound = bound(metric, highest, sight);
     let mut lines = vec![title];
     for row in (0..height).rev() {
-        let row = graph_row(&points, highest, bound, (row, height), metric);
+        let row = graph_row(&points, highest, bound, (row, height), (metric, units));
         lines.push(row.cut(width));
     }
     lines
@@ -314,17 +323,10 @@ fn gib(bytes: Bytes) -> f32 {
     crate::view::number::gib(bytes) as f32
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a float cast saturates, which is what we want"
-)]
-fn written(metric: Metric, value: f32) -> String {
+fn written(metric: Metric, value: f32, units: Units) -> String {
     match metric {
         Metric::Cpu | Metric::Load => format!("{value:.0}%"),
-        Metric::DeviceMemory | Metric::HostMemory => {
-            amount(Bytes((f64::from(value) * 1_073_741_824.0) as u64))
-        }
+        Metric::DeviceMemory | Metric::HostMemory => units.amount_of_gib(value),
     }
 }
 
@@ -336,7 +338,7 @@ fn graph_row(
     highest: Option<f32>,
     bound: f32,
     (row, rows): (usize, usize),
-    metric: Metric,
+    (metric, units): (Metric, Units),
 ) -> Line {
     let (low, all) = (row as f32, rows.max(1) as f32);
     // How much of this row a value fills, in percent; nothing when it does not reach it.
@@ -350,9 +352,9 @@ fn graph_row(
         (part > 0.0 || row == 0) && part <= 100.0 && most > 0.0
     });
     let tick = if row + 1 == rows {
-        written(metric, bound)
+        written(metric, bound, units)
     } else if rows >= 4 && row == rows / 2 {
-        written(metric, bound * (row as f32) / all)
+        written(metric, bound * (row as f32) / all, units)
     } else {
         String::new()
     };
@@ -392,7 +394,15 @@ mod tests {
     #[test]
     fn a_graph_is_filled_from_below_and_the_highest_value_has_a_line() {
         let points = [None, Some(0.0), Some(50.0), Some(100.0), Some(75.0)];
-        let row = |row| drawn(&graph_row(&points, Some(100.0), 200.0, (row, 4), Metric::Cpu));
+        let row = |row| {
+            drawn(&graph_row(
+                &points,
+                Some(100.0),
+                200.0,
+                (row, 4),
+                (Metric::Cpu, Units::default()),
+            ))
+        };
         assert_eq!([row(3), row(2), row(1), row(0)], ["     ", "     ", "---#+", " +###"]);
     }
 
@@ -401,7 +411,13 @@ mod tests {
         let points: Vec<Option<f32>> =
             (0..30_u8).map(|at| (at % 3 > 0).then(|| f32::from(at))).collect();
         for row in 0..5 {
-            let line = graph_row(&points, Some(29.0), 40.0, (row, 5), Metric::HostMemory);
+            let line = graph_row(
+                &points,
+                Some(29.0),
+                40.0,
+                (row, 5),
+                (Metric::HostMemory, Units::default()),
+            );
             assert_eq!(line.width(), 30 + TICK);
         }
     }

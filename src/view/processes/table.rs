@@ -8,7 +8,7 @@ use crate::view::Scene;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::Navigation;
-use crate::view::number::{gib, lasting};
+use crate::view::number::{Units, gib, lasting};
 use crate::view::processes::columns::{Columns, Manner, longest_shift, short, state};
 use crate::view::processes::metrics::doing;
 use crate::view::processes::rows::{Row, Sight, Where, column};
@@ -36,7 +36,8 @@ pub(super) fn lines(
     let density = place.density(scene);
     let has_node = !matches!(where_, Where::Node(_));
     let chosen = &scene.taste.columns.processes;
-    let columns = Columns::fit(&place.roll, chosen, (density, has_node), width);
+    let columns =
+        Columns::fit(&place.roll, chosen, (density, has_node), (Units::of(scene.taste), width));
     let rows = height.saturating_sub(lines.len() + 1 + usize::from(has_detail));
     let at = place.cursor_place();
     place.window.settle(rows, count, at);
@@ -74,7 +75,12 @@ pub(super) fn last_shift(scene: Scene<'_>, navigation: &Navigation) -> usize {
     let has_node = !matches!(place.roll.place(), Where::Node(_));
     let density = place.density(scene);
     let chosen = &scene.taste.columns.processes;
-    let columns = Columns::fit(&place.roll, chosen, (density, has_node), place.width);
+    let columns = Columns::fit(
+        &place.roll,
+        chosen,
+        (density, has_node),
+        (Units::of(scene.taste), place.width),
+    );
     let room = place.width.saturating_sub(columns.before_command());
     let range = place.window.range(place.roll.rows.len());
     let shown = place.roll.rows.get(range).unwrap_or_default();
@@ -105,7 +111,8 @@ fn title(scene: Scene<'_>, place: &Place, width: u16) -> Line {
     own = own.gap(2).text(many, Tone::Plain);
     if roll.hidden.count > 0 {
         let held = if roll.hidden.memory.0 > 0 {
-            format!(", {:.1} GiB", gib(roll.hidden.memory))
+            let units = Units::of(scene.taste);
+            format!(", {:.1} {}", units.of_gib(gib(roll.hidden.memory)), units.word())
         } else {
             String::new()
         };

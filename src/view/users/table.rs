@@ -1,13 +1,13 @@
 //! The user list as lines: a sum on top, then columns that never move.
 
 use crate::fleet::Node;
-use crate::model::{Bytes, Device};
+use crate::model::Device;
 use crate::view::Scene;
 use crate::view::condition::{Standing, label};
 use crate::view::heading::{self, Heading};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN};
-use crate::view::number::{age, amount, or_unknown, percent, running, share};
+use crate::view::number::{Units, age, or_unknown, percent, running, share};
 use crate::view::order::Order;
 use crate::view::users::COLUMNS;
 use crate::view::users::crew::{Account, Crew, Stay, Who};
@@ -179,7 +179,7 @@ pub(super) fn row(
     match row {
         Row::User { who } => {
             let Some(account) = crew.account(who) else { return Line::new() };
-            user(crew, who, account, columns, open == Some(who))
+            user(crew, (who, account), columns, Units::of(scene.taste), open == Some(who))
         }
         Row::Node { who, stay, place } => {
             let stay = crew.account(who).and_then(|account| account.nodes.get(*stay));
@@ -194,7 +194,13 @@ pub(super) fn row(
     }
 }
 
-fn user(crew: &Crew, who: &Who, account: &Account, columns: &Columns, is_open: bool) -> Line {
+fn user(
+    crew: &Crew,
+    (who, account): (&Who, &Account),
+    columns: &Columns,
+    units: Units,
+    is_open: bool,
+) -> Line {
     let part = |part: f32, whole: f32| (whole > 0.0).then(|| (part / whole * 100.0).min(100.0));
     let count = |number: usize| u16::try_from(number).map_or(f32::from(u16::MAX), f32::from);
     let share = part(count(account.devices), count(crew.devices));
@@ -215,7 +221,7 @@ fn user(crew: &Crew, who: &Who, account: &Account, columns: &Columns, is_open: b
         Cell::plain(percent(share.filter(|_| !is_old))),
         Cell::plain(number(account.busy)),
         Cell::Text(number(account.idle), idle_tone),
-        Cell::plain(or_unknown(account.memory, amount)),
+        Cell::plain(or_unknown(account.memory, |bytes| units.amount(bytes))),
         Cell::plain(or_unknown(account.power, watts)),
         Cell::plain(nodes),
         Cell::plain(account.jobs.len().to_string()),
@@ -248,7 +254,7 @@ fn process(scene: Scene<'_>, node: &Node, at: usize, columns: &Columns) -> Line 
     let device = device.map_or_else(|| UNKNOWN.to_owned(), |device| label(node, device));
     let command = known.and_then(|process| process.statics.command.known());
     let command = command.map(|words| &**words).or(used.driver_name.as_deref());
-    let memory = used.memory.get().map(|bytes: Bytes| amount(bytes));
+    let memory = used.memory.get().map(|bytes| Units::of(scene.taste).amount(bytes));
     let time = known.and_then(|process| process.running_seconds.get());
     let time = time.map(|seconds| running(std::time::Duration::from_secs(seconds)));
     let job = node.job_of(used.pid).map(ToString::to_string);
