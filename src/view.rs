@@ -14,7 +14,6 @@ pub use line::{Ground, Kind, Line, Mark, Piece, Tone};
 pub use menu::{Menu, Picked};
 pub use navigation::{Chosen, Navigation, Spot, Step, View, Window};
 pub use near::nearest;
-pub(crate) use number::{age, lasting};
 pub use order::{Order, Sortable};
 pub use outcome::{Command, Deed, Errand, Outcome, Reply};
 pub use picture::{Picture, Shape, Trouble};

@@ -118,7 +118,7 @@ impl Reading<'_> {
             );
             return;
         };
-        match setting.kind.take(item.get_ref()) {
+        match setting.kind.take(item.get_ref()).and_then(|value| of_nodes(setting.name, value)) {
             Ok(value) => {
                 let line = self.line(at);
                 self.written.values.insert(setting.name, (line, value));
@@ -189,6 +189,18 @@ impl Reading<'_> {
     }
 }
 
+/// Passes a value on unless it is of nodes and no set of them; groups and logins are looked at when
+/// nodes are asked for.
+fn of_nodes(name: &str, value: Value) -> Result<Value, String> {
+    if let ("hosts" | "exclude", Value::List(all)) = (name, &value) {
+        let set = all.join(",");
+        if !set.contains(['@', ':']) {
+            nodeset::expand(&set).map_err(|why| why.to_string())?;
+        }
+    }
+    Ok(value)
+}
+
 /// Returns a word, or several.
 fn words<'a>(item: &'a DeValue<'_>) -> Option<Vec<&'a str>> {
     if let Some(text) = item.as_str() {
@@ -246,6 +258,8 @@ mod tests {
             ("[keys]\nfreeze = 'q'", "config.toml:2: q is bound to freeze and to quit"),
             ("[keys]\nquit = []", "config.toml:2: quit must have a key"),
             ("[groups]\na = 'gpu['", "config.toml:2: a: "),
+            ("\nhosts = ['a', 'gpu[01-']", "column 6: this open bracket is not closed"),
+            ("exclude = 'gpu['", "config.toml:1: exclude: "),
             ("[groups]\n'a b' = 'x'", "config.toml:2: a b: write a group as"),
             ("\"\\u001b[2J\" = 1", "config.toml:1: there is no setting"),
         ] {

@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use crate::fleet::{Basis, Fleet, Ledger};
 use crate::model::{Allocation, Allotment, Job, JobState};
 use crate::nodeset;
-use crate::time::Timestamp;
-use crate::view::{age, lasting};
+use crate::time::{Timestamp, age, lasting};
 
 /// Nodes of a job that are told one by one.
 const MOST_NODES: usize = 8;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::model::{Bytes, Celsius, Percent, Reading};
+pub(crate) use crate::time::{age, lasting};
 use crate::view::line::UNKNOWN;
 use crate::view::taste::{MemoryUnit, Taste};
 
@@ -225,27 +226,6 @@ pub(crate) fn rate(bytes: u64) -> String {
         value /= 1_000.0;
     }
     "lots".to_owned()
-}
-
-/// Writes how long ago something was: true within a second, and `1s` for all that is quite new.
-pub(crate) fn age(span: Duration) -> String {
-    let rounded = span.saturating_add(Duration::from_millis(500)).as_secs();
-    seconds(rounded.max(1))
-}
-
-/// Writes how long something lasts or will take, `0s` included.
-pub(crate) fn lasting(span: Duration) -> String {
-    seconds(span.saturating_add(Duration::from_millis(500)).as_secs())
-}
-
-fn seconds(all: u64) -> String {
-    let (days, hours, minutes, rest) = (all / 86_400, all / 3_600 % 24, all / 60 % 60, all % 60);
-    match all {
-        0..60 => format!("{rest}s"),
-        60..3_600 => format!("{minutes}m{rest:02}s"),
-        3_600..86_400 => format!("{hours}h{minutes:02}m"),
-        _ => format!("{days}d{hours:02}h"),
-    }
 }
 
 /// Writes an interval: `1s`, `0.25s`.
