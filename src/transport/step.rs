@@ -247,12 +247,6 @@ impl Part {
     }
 }
 
-impl Drop for Part {
-    fn drop(&mut self) {
-        self.step.desk.leave_seat(&self.node);
-    }
-}
-
 /// Returns the command line of `srun`.
 pub(super) fn words(call: Call<'_>, script: &str) -> Vec<OsString> {
     let Place { job, nodes } = call.place;

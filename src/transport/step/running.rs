@@ -94,15 +94,6 @@ impl Desk {
         Ok(outputs)
     }
 
-    pub(super) fn leave_seat(&self, node: &NodeName) {
-        let mut state = lock(&self.state);
-        let Some(member) = state.members.get_mut(node) else { return };
-        // Somebody else may have taken it since.
-        if member.seat.as_ref().is_some_and(mpsc::Sender::is_closed) {
-            member.seat = None;
-        }
-    }
-
     /// Returns why the step is over, once it is.
     pub(super) fn end(&self) -> Option<Fault> {
         lock(&self.state).end.clone()
