@@ -154,7 +154,7 @@ impl Steps {
         let local = Local::run_without(call.program, &words, call.leash, VARIABLES)?;
         let (commands, written) = mpsc::channel(MOST_COMMANDS);
         let desk = Arc::new(Desk::new(&call.place.nodes, &shared.nonce));
-        let sorter = Sorter::new(&shared.nonce, shared.address_of);
+        let sorter = Sorter::new(&call.place.nodes, &shared.nonce, shared.address_of);
         let step = Arc::new(Step {
             desk: Arc::clone(&desk),
             commands: commands.clone(),

@@ -23,18 +23,19 @@ pub(super) struct Sorter {
     nonce: String,
     waiting: Vec<u8>,
     is_skipping: bool,
-    /// The nodes that are in the midst of a hello, and its number.
-    hellos: BTreeMap<NodeName, u64>,
+    /// The nodes of the step, and the number of the hello that each is in the midst of. Any task can
+    /// print any name, so those of others are nobody's.
+    hellos: BTreeMap<NodeName, Option<u64>>,
     address_of: AddressOf,
 }
 
 impl Sorter {
-    pub(super) fn new(nonce: &str, address_of: AddressOf) -> Self {
+    pub(super) fn new(nodes: &[NodeName], nonce: &str, address_of: AddressOf) -> Self {
         Self {
             nonce: nonce.to_owned(),
             waiting: Vec::new(),
             is_skipping: false,
-            hellos: BTreeMap::new(),
+            hellos: nodes.iter().map(|node| (node.clone(), None)).collect(),
             address_of,
         }
     }
@@ -66,7 +67,7 @@ impl Sorter {
             .unwrap_or(&line);
         if let Some((name, number, opens)) = (self.address_of)(bare) {
             let node = NodeName::new(name).ok()?;
-            let hello = self.hello(&node, number, opens);
+            let hello = place_in_hello(self.hellos.get_mut(&node)?, number, opens);
             return Some(Sorted::Line { node, line, hello });
         }
         let text = std::str::from_utf8(&line).ok()?.trim_end();
@@ -75,22 +76,19 @@ impl Sorter {
             Some(name) => (format!("\n{} NOPY\n", self.nonce), name),
             None => (format!("\n{}\n", self.nonce), said),
         };
-        let node = NodeName::new(name).ok()?;
+        let node = NodeName::new(name).ok().filter(|node| self.hellos.contains_key(node))?;
         Some(Sorted::Greeting { node, greeting: greeting.into_bytes() })
     }
+}
 
-    /// Returns whether a line is the first of a hello, or another; `None` for other messages.
-    fn hello(&mut self, node: &NodeName, number: u64, opens: bool) -> Option<bool> {
-        if opens {
-            self.hellos.insert(node.clone(), number);
-            return Some(true);
-        }
-        if self.hellos.get(node) == Some(&number) {
-            return Some(false);
-        }
-        self.hellos.remove(node);
-        None
+/// Returns whether a line of a node is the first of a hello, or another; `None` for other messages.
+/// `current` is the hello that the node is in the midst of.
+fn place_in_hello(current: &mut Option<u64>, number: u64, opens: bool) -> Option<bool> {
+    if !opens && *current == Some(number) {
+        return Some(false);
     }
+    *current = opens.then_some(number);
+    opens.then_some(true)
 }
 
 #[cfg(test)]
@@ -103,8 +101,12 @@ mod tests {
         Some((words.get(1)?, words.get(2)?.parse().ok()?, text.contains("hello")))
     }
 
+    fn members() -> Vec<NodeName> {
+        ["a", "b"].iter().map(|name| NodeName::new(name).unwrap()).collect()
+    }
+
     fn sorted(pieces: &[&str]) -> Vec<String> {
-        let mut sorter = Sorter::new("n0nce", address);
+        let mut sorter = Sorter::new(&members(), "n0nce", address);
         let mut found = Vec::new();
         for piece in pieces {
             sorter.push(piece.as_bytes(), |sorted| {
@@ -142,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_is_nobodys_is_dropped_and_a_line_without_end_is_bounded() {
-        let mut sorter = Sorter::new("n0nce", address);
+        let mut sorter = Sorter::new(&members(), "n0nce", address);
         for _ in 0..100 {
             sorter.push(&[b'x'; 10_000], |sorted| panic!("{sorted:?}"));
             assert!(sorter.waiting.len() <= LONGEST);
@@ -151,5 +153,18 @@ mod tests {
         {
             assert_eq!(sorted(&[line]), [""; 0], "{line:?}");
         }
+    }
+
+    #[test]
+    fn names_that_a_task_makes_up_are_not_kept() {
+        let mut sorter = Sorter::new(&members(), "n0nce", address);
+        for number in 0..1000 {
+            for line in
+                [format!("\x1egtop1+ x{number} 1 1/2 hello\n"), format!("\nn0nce x{number}\n")]
+            {
+                sorter.push(line.as_bytes(), |sorted| panic!("{sorted:?}"));
+            }
+        }
+        assert_eq!(sorter.hellos.len(), 2);
     }
 }
