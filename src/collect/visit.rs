@@ -14,7 +14,7 @@ use crate::probe::{self, Greeting, Interpreter, Settings};
 use crate::transport::{self, Channel, Output, Target, Transport};
 use crate::wire::{Frame, FrameReader, Received, address_of};
 
-/// How long a login shell may take to start the loader.
+/// How long a login shell may take to start the loader; a step has limits of its own.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
 /// How long the probe may take for its first frame; Python on a slow file system takes seconds.
 const HELLO_LIMIT: Duration = Duration::from_secs(30);
@@ -62,10 +62,15 @@ impl Visit {
     /// Waits until the loader announces itself, and says what will run the probe.
     pub async fn wake(&mut self) -> Result<Interpreter, Fault> {
         let mut greeting = Greeting::new(&self.nonce);
-        let greeted = timeout(GREETING_LIMIT, greet(&mut self.channel, &mut greeting)).await;
+        let late = self.channel.late(GREETING_LIMIT);
+        let greeted = tokio::select! {
+            biased;
+            greeted = greet(&mut self.channel, &mut greeting) => Some(greeted),
+            () = late => None,
+        };
         self.noise = greeting.noise().to_vec();
         let is_shared = self.channel.shared_nonce().is_some();
-        let Ok(greeted) = greeted else {
+        let Some(greeted) = greeted else {
             if is_shared {
                 return Err(of_transport(&transport::Fault::late()));
             }

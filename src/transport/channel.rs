@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use russh::client::Msg;
 use russh::{ChannelMsg, ChannelWriteHalf, Disconnect, Sig};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::model::Via;
 use crate::transport::algorithms;
@@ -176,6 +176,22 @@ impl Channel {
         match &self.0 {
             Kind::Step(part) => Some(part.nonce()),
             Kind::Ssh(_) | Kind::Local(_) | Kind::System(_) => None,
+        }
+    }
+
+    /// Waits until the loader is late: for as long as one of a node by itself may take, or until a step
+    /// that nodes share has waited for it, or takes too long to begin. Begins to count when it is first
+    /// polled.
+    pub fn late(&self, alone: Duration) -> impl Future<Output = ()> + use<> {
+        let in_step = match &self.0 {
+            Kind::Step(part) => Some(part.late()),
+            Kind::Ssh(_) | Kind::Local(_) | Kind::System(_) => None,
+        };
+        async move {
+            match in_step {
+                Some(late) => late.await,
+                None => sleep(alone).await,
+            }
         }
     }
 

@@ -153,7 +153,7 @@ impl Steps {
         let words = words(call, &shared.script);
         let local = Local::run_without(call.program, &words, call.leash, VARIABLES)?;
         let (commands, written) = mpsc::channel(MOST_COMMANDS);
-        let desk = Arc::new(Desk::new(&call.place.nodes, &shared.nonce));
+        let desk = Arc::new(Desk::new(&call.place.nodes, &shared.nonce, call.connect_limit));
         let sorter = Sorter::new(&call.place.nodes, &shared.nonce, shared.address_of);
         let step = Arc::new(Step {
             desk: Arc::clone(&desk),
@@ -220,6 +220,12 @@ impl Part {
     /// Returns by which word the loaders of this step announce themselves.
     pub(super) fn nonce(&self) -> &str {
         &self.step.desk.nonce
+    }
+
+    /// Waits until the node is late, if it is awaited from now on.
+    pub(super) fn late(&self) -> impl Future<Output = ()> + use<> {
+        let desk = Arc::clone(&self.step.desk);
+        async move { desk.late().await }
     }
 
     /// Waits for what comes next. Nothing is lost when the wait is given up.

@@ -21,7 +21,7 @@ use crate::lab::PATIENCE;
 /// output in turns: line by line, or in pieces that know no lines. What each node really said lies
 /// in a file.
 const SRUN: &str = r#"#!/usr/bin/python3
-import os, random, select, subprocess, sys
+import os, random, select, subprocess, sys, time
 here = os.path.dirname(os.path.abspath(__file__))
 mood = open(here + "/mood").read()
 if sys.argv[1:] == ["--version"]:
@@ -30,6 +30,8 @@ if sys.argv[1:] == ["--version"]:
 open(here + "/calls", "a").write(" ".join(sys.argv[1:17]) + "\n")
 if mood == "refuse":
     sys.exit("srun: error: Unable to create step for job 7: Access/permission denied")
+while mood == "slow" and not os.path.exists(here + "/now"):
+    time.sleep(0.01)
 names = next(word for word in sys.argv if word.startswith("--nodelist=")).split("=")[1].split(",")
 tasks = {}
 for name in names:
@@ -242,6 +244,31 @@ async fn the_end_of_the_step_is_told_to_every_node_and_another_one_is_begun() {
         visit.end().await;
     }
     assert_eq!(site.calls().len(), 2);
+}
+
+#[tokio::test]
+async fn a_step_that_is_slow_to_begin_is_waited_for() {
+    let site = Site::new("slow");
+    let mut visit = site.visit(NODES[0]).await.unwrap();
+    // While something blocks, the clock stands still but for the steps it is moved by.
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let blocking = tokio::task::spawn_blocking(move || held.recv().ok());
+    tokio::time::pause();
+    let waking = tokio::spawn(async move { (visit.wake().await, visit) });
+    for _ in 0..30 {
+        tokio::time::advance(Duration::from_secs(1)).await;
+        tokio::task::yield_now().await;
+    }
+    assert!(!waking.is_finished());
+    tokio::time::resume();
+    drop(release);
+    blocking.await.unwrap();
+    fs::write(site.folder.path().join("now"), "").unwrap();
+    let (interpreter, mut visit) = timeout(PATIENCE, waking).await.unwrap().unwrap();
+    let hello = timeout(PATIENCE, visit.hello(interpreter.unwrap())).await.unwrap().unwrap();
+    assert!(matches!(hello.body, Body::Hello(_)));
+    assert_eq!(site.calls().len(), 1);
+    visit.end().await;
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 use tokio::sync::{Notify, mpsc};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::model::NodeName;
 use crate::transport::channel::{Exit, Output};
@@ -19,9 +19,11 @@ use crate::transport::step::MOST_WAITING;
 use crate::transport::step::sorter::{Sorted, Sorter};
 use crate::transport::step::words;
 
-/// How long nodes are waited for before the probe is sent: those that come later take it from what
-/// was written.
+/// How long nodes are waited for after the first before the probe is sent: those that come later take
+/// it from what was written.
 const ASSEMBLY: Duration = Duration::from_secs(10);
+/// How long the first node may take beyond what the step may wait for.
+const START_LIMIT: Duration = Duration::from_secs(30);
 /// How long a write may take.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// How long the step may take to end by the end of its input, and then by a signal.
@@ -35,7 +37,11 @@ const MOST_HELLO: usize = 512;
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) nonce: String,
+    /// How long the step may wait to begin.
+    connect_limit: Duration,
     state: Mutex<State>,
+    /// The first node has announced itself.
+    is_up: Notify,
     /// The program has ended.
     is_gone: Notify,
     /// The step is to end.
@@ -46,6 +52,8 @@ pub(super) struct Desk {
 struct State {
     members: BTreeMap<NodeName, Member>,
     began: Instant,
+    /// When the first node announced itself: the step runs then, and its nodes are awaited.
+    up: Option<Instant>,
     /// Why the step is over.
     end: Option<Fault>,
     /// When the program was gone.
@@ -64,12 +72,14 @@ struct Member {
 }
 
 impl Desk {
-    pub(super) fn new(nodes: &[NodeName], nonce: &str) -> Self {
+    pub(super) fn new(nodes: &[NodeName], nonce: &str, connect_limit: Duration) -> Self {
         let members = nodes.iter().map(|node| (node.clone(), Member::default())).collect();
-        let state = State { members, began: Instant::now(), end: None, ended: None };
+        let state = State { members, began: Instant::now(), up: None, end: None, ended: None };
         Self {
             nonce: nonce.to_owned(),
+            connect_limit,
             state: Mutex::new(state),
+            is_up: Notify::new(),
             is_gone: Notify::new(),
             is_to_end: Notify::new(),
         }
@@ -132,6 +142,32 @@ impl Desk {
         }
     }
 
+    /// Waits until a node that is awaited from now on is late: others were there long before. As long
+    /// as srun has not begun the step none is, but that takes its time, too.
+    pub(super) async fn late(&self) {
+        let asked = Instant::now();
+        let begun_by = self.began_at() + self.connect_limit + START_LIMIT;
+        if let Ok(up) = timeout_at(begun_by.max(asked + ASSEMBLY), self.first()).await {
+            sleep_until(up.max(asked) + ASSEMBLY).await;
+        }
+    }
+
+    /// Waits until the first node has announced itself, and returns when that was.
+    async fn first(&self) -> Instant {
+        loop {
+            let mut notified = pin!(self.is_up.notified());
+            notified.as_mut().enable();
+            if let Some(up) = self.up_since() {
+                return up;
+            }
+            notified.await;
+        }
+    }
+
+    fn up_since(&self) -> Option<Instant> {
+        lock(&self.state).up
+    }
+
     fn close(&self, why: Fault) {
         let mut state = lock(&self.state);
         state.end.get_or_insert(why);
@@ -154,6 +190,10 @@ impl Desk {
                 let Some(member) = state.members.get_mut(&node) else { return };
                 member.greeting = Some(greeting.clone());
                 member.pass_on(greeting);
+                if state.up.is_none() {
+                    state.up = Some(Instant::now());
+                    self.is_up.notify_waiters();
+                }
             }
             Sorted::Line { node, line, hello } => {
                 let Some(member) = state.members.get_mut(&node) else { return };
@@ -226,7 +266,6 @@ impl Running {
     ) -> Result<(Exit, String), Fault> {
         let mut complaint = Vec::new();
         let mut input = Some(std::mem::take(&mut self.input));
-        let due = Instant::now() + ASSEMBLY;
         let mut writing = pin!(write(self.local.take_input(), written));
         // When patience ends, and with what: first with its input closed, then after a signal.
         let mut leaving: Option<(Instant, bool)> = None;
@@ -234,6 +273,8 @@ impl Running {
             if self.desk.is_complete() {
                 send(&commands, &mut input).await;
             }
+            // Before, srun does not read, and a write would wait for it.
+            let due = self.desk.up_since().map(|up| up + ASSEMBLY);
             tokio::select! {
                 output = self.local.next() => match output {
                     Output::Stdout(bytes) => {
@@ -257,8 +298,8 @@ impl Running {
                     self.local.terminate();
                     leaving = Some((Instant::now() + PATIENCE * 2, true));
                 }
-                () = sleep_until(due), if input.is_some() => send(&commands, &mut input).await,
-                () = until(leaving) => match leaving {
+                () = until(due), if input.is_some() => send(&commands, &mut input).await,
+                () = until(leaving.map(|(moment, _)| moment)) => match leaving {
                     Some((_, false)) => {
                         self.local.terminate();
                         leaving = Some((Instant::now() + PATIENCE * 2, true));
@@ -289,9 +330,39 @@ async fn write(input: Option<ChildStdin>, mut written: mpsc::Receiver<Vec<u8>>) 
     }
 }
 
-async fn until(leaving: Option<(Instant, bool)>) {
-    match leaving {
-        Some((moment, _)) => sleep_until(moment).await,
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_is_late_ten_seconds_after_the_first_or_when_srun_takes_too_long() {
+        let nodes = ["a", "b"].map(|name| NodeName::new(name).unwrap());
+        // When the first node comes, when the session begins to wait, and when its node is late.
+        for (first, asked, late) in [
+            (None, 0, 630),
+            (Some(1), 0, 11),
+            (Some(25), 0, 35),
+            (Some(2), 20, 30),
+            (None, 700, 710),
+        ] {
+            let desk = Arc::new(Desk::new(&nodes, "n0nce", Duration::from_secs(600)));
+            let began = desk.began_at();
+            let coming = Arc::clone(&desk);
+            let node = nodes[1].clone();
+            tokio::spawn(async move {
+                until(first.map(|second| began + Duration::from_secs(second))).await;
+                coming.take(Sorted::Greeting { node, greeting: b"n0nce".to_vec() });
+            });
+            sleep_until(began + Duration::from_secs(asked)).await;
+            desk.late().await;
+            assert_eq!(began.elapsed().as_secs(), late, "{first:?} {asked}");
+        }
     }
 }
