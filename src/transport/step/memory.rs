@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::time::Timestamp;
@@ -15,6 +16,8 @@ const MOST: u64 = 1 << 16;
 const MOST_CLUSTERS: usize = 500;
 /// The file.
 const FILE: &str = "srun-clusters";
+/// How many drafts of it were begun: several threads may write at once, each its own.
+static DRAFTS: AtomicU64 = AtomicU64::new(0);
 
 /// Returns when SSH was last refused at a cluster, if that is remembered.
 pub(super) fn recall(folder: &Path, name: &str, now: Timestamp) -> Option<Timestamp> {
@@ -50,7 +53,8 @@ pub(super) fn keep(
     let lines = entries.map(|(name, at)| format!("{name} {}\n", at.as_micros() / 1_000_000));
     let text: String = lines.collect();
     let path = folder.join(FILE);
-    let draft = folder.join(format!("{FILE}.{}", std::process::id()));
+    let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+    let draft = folder.join(format!("{FILE}.{}.{number}", std::process::id()));
     let written =
         std::fs::File::create(&draft).and_then(|mut file| file.write_all(text.as_bytes()));
     let moved = written.and_then(|()| std::fs::rename(&draft, &path));

@@ -6,6 +6,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::time::{Clock, Timestamp};
 use crate::transport::ask::{Asked, ask};
@@ -15,6 +17,8 @@ use crate::transport::step::{memory, words};
 
 /// How long a program of Slurm may take.
 const LIMIT: Duration = Duration::from_secs(10);
+/// How long the file in which clusters are remembered may take: its file system may hang.
+const FILE_LIMIT: Duration = Duration::from_secs(10);
 /// Most bytes of an answer.
 const MOST: usize = 1 << 16;
 
@@ -24,7 +28,12 @@ pub(in crate::transport) struct Site {
     version: OnceCell<Result<String, Fault>>,
     name: OnceCell<Option<String>>,
     standing: Mutex<Standing>,
+    /// Set once it was looked up: one does it for all nodes.
+    looked_up: OnceCell<()>,
 }
+
+/// Nothing is remembered of any cluster.
+struct Nothing;
 
 /// Whether nodes take SSH, as far as that is known.
 #[derive(Debug, Clone, Copy, Default)]
@@ -84,20 +93,34 @@ impl Site {
         folder: Option<&Path>,
     ) -> Option<Timestamp> {
         let now = Clock::system().now();
-        let known = *lock(&self.standing);
-        if !matches!(known, Standing::Unread) {
-            return known.refused_at(now);
+        if let Some(folder) = folder {
+            let look_up = || self.look_up(folder, now);
+            // Where nothing is remembered it is looked up again: another gtop may find it out.
+            self.looked_up.get_or_try_init(look_up).await.ok();
         }
-        let folder = folder.filter(|folder| !memory::is_empty(folder))?;
-        // Slurm is asked only where something is remembered.
-        let name = self.name().await;
-        let found = name.and_then(|name| memory::recall(folder, &name, now));
+        lock(&self.standing).refused_at(now)
+    }
+
+    async fn look_up(&self, folder: &Path, now: Timestamp) -> Result<(), Nothing> {
+        if !matches!(*lock(&self.standing), Standing::Unread) {
+            return Ok(());
+        }
+        let [seen, read] = [folder.to_owned(), folder.to_owned()];
+        let found = match aside(move || memory::is_empty(&seen)).await {
+            Some(true) => return Err(Nothing),
+            // Slurm is asked only where something is remembered.
+            Some(false) => match self.name().await {
+                Some(name) => aside(move || memory::recall(&read, &name, now)).await.flatten(),
+                None => None,
+            },
+            None => None,
+        };
         let mut standing = lock(&self.standing);
         // A node may have refused it meanwhile.
         if matches!(*standing, Standing::Unread) {
             *standing = Standing::new(found);
         }
-        standing.refused_at(now)
+        Ok(())
     }
 
     /// Remembers that this cluster lets nobody in by SSH; what cannot be written is found out again.
@@ -113,9 +136,10 @@ impl Site {
     /// Takes note of when a node of this cluster refused SSH, or that nodes do not.
     pub(in crate::transport) async fn note(&self, folder: Option<&Path>, at: Option<Timestamp>) {
         *lock(&self.standing) = Standing::new(at);
-        if let (Some(folder), Some(name)) = (folder, self.name().await)
-            && let Err(error) = memory::keep(folder, &name, at, Clock::system().now())
-        {
+        let (Some(folder), Some(name)) = (folder, self.name().await) else { return };
+        let (folder, now, kept) = (folder.to_owned(), Clock::system().now(), name.clone());
+        let keeping = aside(move || memory::keep(&folder, &kept, at, now));
+        if let Some(Err(error)) = keeping.await {
             log::info!("cannot remember how {name} is reached: {error}");
         }
     }
@@ -146,4 +170,55 @@ async fn answer(program: &str, words: &[OsString]) -> Option<String> {
         most: MOST,
     };
     ask(asked).await.ok().filter(|answer| answer.succeeded).map(|answer| answer.output)
+}
+
+/// Does what may block beside the sessions, which all share a thread. `None` when that takes too long;
+/// it goes on by itself then.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let done = timeout(FILE_LIMIT, spawn_blocking(work)).await.ok().and_then(Result::ok);
+    if done.is_none() {
+        log::info!("what is remembered of clusters cannot be reached in time");
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::sync::{Arc, mpsc};
+
+    use tokio::task::yield_now;
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_system_that_hangs_stalls_no_session() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("srun-clusters");
+        // To open it waits for somebody who writes.
+        let made = tokio::process::Command::new("mkfifo").arg(&path).status().await.unwrap();
+        assert!(made.success());
+        let (say, heard) = mpsc::channel();
+        let release = std::thread::spawn(move || {
+            let is_free = heard.recv_timeout(Duration::from_secs(20)).is_ok();
+            // Whoever reads, in whatever thread, is let go.
+            drop(OpenOptions::new().write(true).open(path).unwrap());
+            is_free
+        });
+        let site = Arc::new(Site::default());
+        let ask = || {
+            let (site, folder) = (Arc::clone(&site), folder.path().to_owned());
+            tokio::spawn(async move { site.refused_at(Some(&folder)).await })
+        };
+        let asked = [ask(), ask(), ask()];
+        yield_now().await;
+        assert!(asked.iter().all(|asked| !asked.is_finished()));
+        advance(FILE_LIMIT).await;
+        for asked in asked {
+            assert_eq!(asked.await.unwrap(), None);
+        }
+        say.send(()).ok();
+        assert!(release.join().unwrap(), "the thread of the sessions was blocked");
+    }
 }
