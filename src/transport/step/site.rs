@@ -202,8 +202,10 @@ mod tests {
         let (say, heard) = mpsc::channel();
         let release = std::thread::spawn(move || {
             let is_free = heard.recv_timeout(Duration::from_secs(20)).is_ok();
-            // Whoever reads, in whatever thread, is let go.
-            drop(OpenOptions::new().write(true).open(path).unwrap());
+            // Whoever reads, in whatever thread, is let go, and nobody comes after.
+            let writer = OpenOptions::new().write(true).open(&path).unwrap();
+            std::fs::remove_file(path).unwrap();
+            drop(writer);
             is_free
         });
         let site = Arc::new(Site::default());
