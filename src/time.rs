@@ -1,4 +1,5 @@
-//! Time as an argument: timestamps, the clock that hands them out, and the offset of a node's clock.
+//! Time as an argument: timestamps, the clock that hands them out, the offset of a node's clock, and how
+//! spans are written.
 //!
 //! Everything below the wiring takes a [`Timestamp`] instead of asking for one, so that live, replay
 //! and tests are the same code.
@@ -223,5 +224,22 @@ mod tests {
         offset.learn(100.0, at(1000));
         assert_eq!(offset.moment(500.0, at(1001)), Some(at(1001)));
         assert_eq!(ClockOffset::default().moment(1.0, at(1)), None);
+    }
+
+    #[test]
+    fn ages_are_true_within_a_second_and_calm_when_new() {
+        for (millis, text) in [
+            (0, "1s"),
+            (999, "1s"),
+            (1_400, "1s"),
+            (1_600, "2s"),
+            (59_400, "59s"),
+            (102_000, "1m42s"),
+            (3_725_000, "1h02m"),
+            (273_600_000, "3d04h"),
+        ] {
+            assert_eq!(age(Duration::from_millis(millis)), text);
+        }
+        assert_eq!(lasting(Duration::from_millis(100)), "0s");
     }
 }

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use crate::fleet::{Node, SourceState, is_idle};
 use crate::model::{Device, Fault, Freshness, Link, Source, SourceFault, SourceFaultKind};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, age, lasting};
 use crate::view::line::{Tone, UNKNOWN};
-use crate::view::number::{age, lasting};
 use crate::view::picture::{Picture, device_fault};
 
 /// How a node stands at one moment.

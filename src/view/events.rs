@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use crate::model::NodeName;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, age};
 use crate::view::Scene;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::{Navigation, Spot, Step, View, Window};
-use crate::view::number::age;
 use crate::view::outcome::{Command, Outcome};
 use crate::view::picture::Picture;
 

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use crate::model::{NodeName, Watts};
+use crate::time::age;
 use crate::view::input::Click;
 use crate::view::job::waiting::{list_age, list_problem};
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::View;
-use crate::view::number::{Units, age, interval, or_unknown, percent};
+use crate::view::number::{Units, interval, or_unknown, percent};
 use crate::view::order::Order;
 use crate::view::picture::Picture;
 use crate::view::{Scene, Setting};

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::model::{Bytes, Celsius, Percent, Reading};
-pub(crate) use crate::time::{age, lasting};
 use crate::view::line::UNKNOWN;
 use crate::view::taste::{MemoryUnit, Taste};
 
@@ -29,33 +28,6 @@ pub(crate) fn share(reading: Reading<Percent>) -> Option<f32> {
 #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
 pub(crate) fn gib(bytes: Bytes) -> f64 {
     bytes.0 as f64 / GIB
-}
-
-/// Writes `used/total` with the unit that suits the total.
-pub(crate) fn memory_with_unit(used: Option<Bytes>, total: Option<Bytes>) -> String {
-    let Some(total) = total else { return UNKNOWN.to_owned() };
-    let (scale, unit, decimals) = match gib(total) {
-        size if size >= 10_240.0 => (1024.0, "TiB", 1),
-        size if size >= 100.0 => (1.0, "GiB", 0),
-        _ => (1.0, "GiB", 1),
-    };
-    let used = or_unknown(used, |used| format!("{:.decimals$}", gib(used) / scale));
-    format!("{used}/{:.decimals$} {unit}", gib(total) / scale)
-}
-
-/// Writes one amount of memory in at most 6 columns.
-pub(crate) fn amount(bytes: Bytes) -> String {
-    amount_of_gib(gib(bytes))
-}
-
-/// Writes one amount of memory in at most 6 columns, given in GiB.
-pub(crate) fn amount_of_gib(size: f64) -> String {
-    match size {
-        size if size >= 1_000.0 => format!("{:.1}T", size / 1024.0),
-        size if size >= 1.0 => format!("{size:.1}G"),
-        size if size * 1024.0 >= 1.0 => format!("{:.0}M", size * 1024.0),
-        size => format!("{:.0}K", size * 1024.0 * 1024.0),
-    }
 }
 
 /// How amounts of memory and temperatures are written.
@@ -126,6 +98,14 @@ impl Units {
         }
     }
 
+    /// How many of a unit make the next one.
+    const fn step(self) -> f64 {
+        match self.memory {
+            MemoryUnit::Mb | MemoryUnit::Gb => 1000.0,
+            MemoryUnit::Mib | MemoryUnit::Gib => 1024.0,
+        }
+    }
+
     const fn is_small(self) -> bool {
         matches!(self.memory, MemoryUnit::Mb | MemoryUnit::Mib)
     }
@@ -154,33 +134,25 @@ impl Units {
         format!("{}/{}", write(used), write(total))
     }
 
-    /// Writes `used/total` in a thousand times the unit, where it is a large one.
+    /// Writes `used/total` in the next unit, where ours is a large one.
     pub(crate) fn large_pair(self, used: Option<Bytes>, total: Bytes) -> Option<String> {
-        let step = match self.memory {
-            MemoryUnit::Gib => 1024.0,
-            MemoryUnit::Gb => 1000.0,
-            MemoryUnit::Mib | MemoryUnit::Mb => return None,
-        };
-        let write = |bytes| format!("{:.1}", self.count(bytes) / step);
-        Some(format!("{}/{}T", or_unknown(used, write), write(total)))
+        let write = |bytes| format!("{:.1}", self.count(bytes) / self.step());
+        let pair = || format!("{}/{}T", or_unknown(used, write), write(total));
+        (!self.is_small()).then(pair)
     }
 
     /// Writes `used/total` with the unit; what is large in the next one.
     pub(crate) fn with_unit(self, used: Option<Bytes>, total: Option<Bytes>) -> String {
-        if self.memory == MemoryUnit::Gib {
-            return memory_with_unit(used, total);
-        }
         let Some(total) = total else { return UNKNOWN.to_owned() };
-        let size = self.count(total);
-        let (scale, word, decimals) = match self.memory {
-            MemoryUnit::Gb if size >= 10_000.0 => (1000.0, "TB", 1),
-            MemoryUnit::Gb if size < 100.0 => (1.0, self.word(), 1),
-            MemoryUnit::Mb | MemoryUnit::Mib | MemoryUnit::Gb | MemoryUnit::Gib => {
-                (1.0, self.word(), 0)
+        let (scale, word, decimals) = match self.count(total) {
+            _ if self.is_small() => (1.0, self.word(), 0),
+            size if size >= 10.0 * self.step() => {
+                (self.step(), if self.memory == MemoryUnit::Gb { "TB" } else { "TiB" }, 1)
             }
+            size => (1.0, self.word(), usize::from(size < 100.0)),
         };
-        let used = or_unknown(used, |used| format!("{:.decimals$}", self.count(used) / scale));
-        format!("{used}/{:.decimals$} {word}", size / scale)
+        let write = |bytes| format!("{:.decimals$}", self.count(bytes) / scale);
+        format!("{}/{} {word}", or_unknown(used, write), write(total))
     }
 
     /// Returns how many columns an amount takes at most.
@@ -188,25 +160,21 @@ impl Units {
         if self.is_small() { 7 } else { 6 }
     }
 
-    /// Writes one amount with a letter for its unit, in at most 7 columns.
+    /// Writes one amount with a letter for its unit, in at most [`Self::amount_width`] columns.
     pub(crate) fn amount(self, bytes: Bytes) -> String {
-        if self.memory == MemoryUnit::Gib {
-            return amount(bytes);
-        }
-        if self.memory == MemoryUnit::Gb {
-            return match self.count(bytes) {
-                size if size >= 1_000.0 => format!("{:.1}T", size / 1e3),
-                size if size >= 1.0 => format!("{size:.1}G"),
-                size if size * 1e3 >= 1.0 => format!("{:.0}M", size * 1e3),
-                size => format!("{:.0}K", size * 1e6),
+        let (size, step) = (self.count(bytes), self.step());
+        if self.is_small() {
+            return if size < 999_999.5 {
+                format!("{size:.0}M")
+            } else {
+                format!("{:.0}G", size / step)
             };
         }
-        match self.count(bytes) {
-            size if size >= 999_999.5 => {
-                let step = if self.memory == MemoryUnit::Mb { 1e3 } else { 1024.0 };
-                format!("{:.0}G", size / step)
-            }
-            size => format!("{size:.0}M"),
+        match size {
+            size if size >= 1_000.0 => format!("{:.1}T", size / step),
+            size if size >= 1.0 => format!("{size:.1}G"),
+            size if size * step >= 1.0 => format!("{:.0}M", size * step),
+            size => format!("{:.0}K", size * step * step),
         }
     }
 }
@@ -251,24 +219,7 @@ mod tests {
     #[test]
     fn what_is_unknown_is_a_dash_and_no_zero() {
         assert_eq!(percent(None), "–");
-        assert_eq!(memory_with_unit(None, None), "–");
-    }
-
-    #[test]
-    fn ages_are_true_within_a_second_and_calm_when_new() {
-        for (millis, text) in [
-            (0, "1s"),
-            (999, "1s"),
-            (1_400, "1s"),
-            (1_600, "2s"),
-            (59_400, "59s"),
-            (102_000, "1m42s"),
-            (3_725_000, "1h02m"),
-            (273_600_000, "3d04h"),
-        ] {
-            assert_eq!(age(Duration::from_millis(millis)), text);
-        }
-        assert_eq!(lasting(Duration::from_millis(100)), "0s");
+        assert_eq!(Units::default().with_unit(None, None), "–");
     }
 
     #[test]
@@ -289,7 +240,8 @@ mod tests {
         {
             assert_eq!(Units::default().amount(Bytes(bytes)), text);
         }
-        assert_eq!(memory_with_unit(Some(Bytes(5 << 40)), Some(Bytes(20 << 40))), "5.0/20.0 TiB");
+        let large = Units::default().with_unit(Some(Bytes(5 << 40)), Some(Bytes(20 << 40)));
+        assert_eq!(large, "5.0/20.0 TiB");
     }
 
     #[test]

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use crate::fleet::{Node, Totals};
 use crate::model::{Link, Percent};
+use crate::time::age;
 use crate::view::Scene;
 use crate::view::condition::{Standing, notes};
 use crate::view::header;
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
 use crate::view::node::panel;
-use crate::view::number::{Units, age, percent, share};
+use crate::view::number::{Units, percent, share};
 use crate::view::picture::Picture;
 
 /// Returns everything there is to show, however long; no line is wider than `width`.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::fleet::{Node, Totals};
 use crate::model::{Celsius, Device, Percent, Watts};
-use crate::view::Scene;
 use crate::view::condition::Standing;
 use crate::view::fleet::claim::Roll;
 use crate::view::fleet::plan::{Group, Member};
@@ -140,11 +139,6 @@ fn rounded(value: f32) -> i64 {
 pub(super) fn hottest(node: &Node, member: &Member) -> Option<f32> {
     let meant = node.devices.iter().enumerate().filter(|(place, _)| member.has(*place));
     meant.filter_map(|(_, device)| device.temperature.get()).map(Celsius::get).reduce(f32::max)
-}
-
-/// Returns a temperature in the degrees somebody wants.
-pub(super) fn degrees(scene: Scene<'_>, celsius: f32) -> f32 {
-    if scene.taste.is_fahrenheit { celsius * 1.8 + 32.0 } else { celsius }
 }
 
 /// Says how bad it is; nothing when all is well.

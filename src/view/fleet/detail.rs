@@ -1,14 +1,12 @@
 //! A line or two about the device under the cursor of the heat map.
 
 use crate::fleet::Node;
-use crate::model::{Celsius, Device, Percent, Watts};
+use crate::model::{Device, Percent, Watts};
 use crate::view::Scene;
 use crate::view::condition::{Standing, flags, label, notes};
 use crate::view::fleet::Place;
-use crate::view::fleet::column::degrees;
 use crate::view::fleet::grouping::model;
 use crate::view::fleet::idle::{self, REACH};
-use crate::view::fleet::legend::unit_of_heat;
 use crate::view::fleet::plan::Member;
 use crate::view::fleet::remark::span;
 use crate::view::fleet::table;
@@ -44,13 +42,11 @@ pub(super) fn lines(
         or_unknown(share(device.utilization), |util| format!("{}%", percent(Some(util)))),
         Tone::Plain,
     ));
-    let memory =
-        Units::of(scene.taste).with_unit(device.memory_used.get(), device.memory_total.get());
+    let units = Units::of(scene.taste);
+    let memory = units.with_unit(device.memory_used.get(), device.memory_total.get());
     parts.push((memory, Tone::Plain));
     parts.push((power(device), Tone::Plain));
-    let heat = device.temperature.get().map(Celsius::get);
-    let unit = unit_of_heat(scene);
-    let heat = or_unknown(heat, |celsius| format!("{:.0}{unit}", degrees(scene, celsius)));
+    let heat = or_unknown(device.temperature.get(), |heat| units.degrees(heat));
     parts.push((heat, Tone::Plain));
     let users: Vec<String> = claim.users.iter().map(ToString::to_string).collect();
     let jobs: Vec<String> = claim.jobs.iter().map(|job| place.roll.name(job)).collect();

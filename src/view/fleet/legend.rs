@@ -7,9 +7,10 @@ use crate::view::Scene;
 use crate::view::fleet::Place;
 use crate::view::fleet::cell::{FAULTY, HEAT, HELD, NOBODY, Quantity, SEVERAL, STALE, UNSAID};
 use crate::view::fleet::claim::{Claim, Roll, whole_devices};
-use crate::view::fleet::column::{self, COLUMNS, degrees};
+use crate::view::fleet::column::{self, COLUMNS};
 use crate::view::fleet::grouping::Grouping;
 use crate::view::line::{Line, Mark, Tone, flow};
+use crate::view::number::Units;
 use crate::view::order::Order;
 use crate::view::picture::{Picture, Stamp};
 
@@ -157,11 +158,11 @@ fn called(place: &Place, name: &str) -> String {
 
 /// Five of the eight levels with their shares.
 fn scale(scene: Scene<'_>, quantity: Quantity) -> Line {
-    let mut line = Line::new();
+    let (mut line, units) = (Line::new(), Units::of(scene.taste));
     for part in [6.25, 31.25, 56.25, 81.25, 100.0] {
         let tone = quantity.tone(scene, part);
         let shown = if quantity == Quantity::Temperature {
-            degrees(scene, HEAT.0 + quarter(part) / 100.0 * (HEAT.1 - HEAT.0))
+            units.heat(HEAT.0 + quarter(part) / 100.0 * (HEAT.1 - HEAT.0))
         } else {
             quarter(part)
         };
@@ -170,13 +171,8 @@ fn scale(scene: Scene<'_>, quantity: Quantity) -> Line {
             .text(format!("={shown:.0} "), Tone::Faint);
     }
     let is_heat = quantity == Quantity::Temperature;
-    let unit = if is_heat { unit_of_heat(scene) } else { "%" };
+    let unit = if is_heat { units.degree() } else { "%" };
     line.text(unit, Tone::Faint)
-}
-
-/// Returns the unit of temperatures.
-pub(super) fn unit_of_heat(scene: Scene<'_>) -> &'static str {
-    if scene.taste.is_fahrenheit { " F" } else { "°" }
 }
 
 /// Returns the share at which a level begins.

@@ -1,12 +1,12 @@
 //! What is said of a node in the list: what is wrong, what lags, what is held in vain, what is free.
 
 use crate::fleet::{Node, is_idle};
+use crate::time::lasting;
 use crate::view::condition::{Note, Standing, label, notes};
 use crate::view::fleet::claim::Claims;
 use crate::view::fleet::idle::{self, IN_VAIN, REACH, Span};
 use crate::view::fleet::plan::Member;
 use crate::view::line::Tone;
-use crate::view::number::lasting;
 use crate::view::picture::Picture;
 
 /// Returns what is to be said, the most important first.

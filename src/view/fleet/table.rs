@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fleet::{Node, Totals};
 use crate::model::{JobId, NodeName, Percent, Watts};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, age};
 use crate::view::Scene;
 use crate::view::condition::{Note, Standing, remedy};
 use crate::view::fleet::Place;
@@ -20,7 +20,7 @@ use crate::view::fleet::track::{step_of, track};
 use crate::view::input::Click;
 use crate::view::line::{Line, Mark, Tone, UNKNOWN, width_of};
 use crate::view::navigation::Window;
-use crate::view::number::{Units, age, or_unknown, percent, share};
+use crate::view::number::{Units, or_unknown, percent, share};
 use crate::view::picture::Picture;
 
 /// A note this wide can say why a node is down beside its last numbers.

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use crate::fleet::Basis;
 use crate::model::Job;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, lasting};
 use crate::view::job::sheet::{Measure, Sheet};
 use crate::view::job::track::{SECONDS, Track};
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
-use crate::view::number::lasting;
 use crate::view::picture::Picture;
 use crate::view::taste::Taste;
 

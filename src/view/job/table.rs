@@ -2,12 +2,13 @@
 
 use crate::fleet::{Node, Traffic};
 use crate::model::{Bytes, Percent};
+use crate::time::age;
 use crate::view::condition::{Standing, own_notes};
 use crate::view::input::Click;
 use crate::view::job::sheet::{Cell, Measure, Row, Sheet};
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::Window;
-use crate::view::number::{Units, age, percent, rate, share};
+use crate::view::number::{Units, percent, rate, share};
 use crate::view::picture::Picture;
 use crate::view::taste::Taste;
 

@@ -3,9 +3,9 @@
 use jiff::tz::TimeZone;
 
 use crate::model::{Job, JobList};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, age};
 use crate::view::line::{Line, Tone};
-use crate::view::number::{age, running};
+use crate::view::number::running;
 use crate::view::picture::Picture;
 
 /// Stands in place of the list while no job has nodes: why, what to do, and the jobs that wait.

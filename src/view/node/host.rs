@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::fleet::{Metric, Node, Totals, Traffic};
 use crate::model::{Bytes, Freshness, Link, Percent, Source, stale_after};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, lasting};
 use crate::view::Scene;
 use crate::view::graph::{Graph, span};
 use crate::view::line::{Line, Tone, UNKNOWN, flow};
 use crate::view::node::tracks::{Track, Tracks, filled};
-use crate::view::number::{Units, gib, lasting, percent, rate, share};
+use crate::view::number::{Units, gib, percent, rate, share};
 
 /// Points of the processor's track.
 const CPU_POINTS: usize = 20;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::model::Via;
+use crate::time::age;
 use crate::view::Scene;
 use crate::view::condition::{Standing, own_notes, whole_story};
 use crate::view::line::{Line, Tone, cut, width_of};
 use crate::view::navigation::{Navigation, Spot, uses};
 use crate::view::node::tracks::Track;
 use crate::view::node::{Metric, Place, chart, devices, host, processes};
-use crate::view::number::age;
 use crate::view::picture::Picture;
 use crate::view::taste::Density;
 
@@ -40,7 +40,7 @@ pub(crate) fn lines(
     height: usize,
 ) -> Vec<Line> {
     let picture = scene.picture;
-    let mut lines = vec![title(picture, node, navigation, width)];
+    let mut lines = vec![title(picture, node, width)];
     lines.extend(reasons(picture, node, width));
     let room = height.saturating_sub(lines.len());
     let form = Form::of(scene, node, navigation, room);
@@ -79,7 +79,7 @@ const PRINTED_HOST: usize = 8;
 pub(crate) fn printed(scene: Scene<'_>, node: &Node, width: u16) -> Vec<Line> {
     let picture = scene.picture;
     let mut navigation = Navigation::default();
-    let mut lines = vec![title(picture, node, &navigation, width)];
+    let mut lines = vec![title(picture, node, width)];
     // On paper nobody presses F5, and nothing need be cut.
     match node.fault() {
         Some(fault) => {
@@ -189,7 +189,7 @@ impl Share {
     }
 }
 
-fn title(picture: &Picture, node: &Node, navigation: &Navigation, width: u16) -> Line {
+fn title(picture: &Picture, node: &Node, width: u16) -> Line {
     let standing = Standing::of(node, picture.now);
     let tone = if standing == Standing::Down { Tone::Bad } else { Tone::Accent };
     let mut right = Line::new();
@@ -197,7 +197,8 @@ fn title(picture: &Picture, node: &Node, navigation: &Navigation, width: u16) ->
         let tone = if standing.is_fresh() { Tone::Faint } else { Tone::Warn };
         right = right.right(&age(picture.now.since(taken_at)), 6, tone);
     }
-    let place = navigation.place(picture) + 1;
+    let place = picture.position(&node.name).map(|place| (place + 1).to_string());
+    let place = place.unwrap_or_else(|| "hidden".to_owned());
     let right = Line::of(format!("{place}/{}", picture.count()), Tone::Faint).then(right);
     let name = cut(node.name.as_str(), width / 2);
     Line::of(format!("{name}  "), tone).then(identity(node)).against(right, width)

@@ -5,12 +5,12 @@ use std::time::Duration;
 use unicode_width::UnicodeWidthChar;
 
 use crate::model::{Absence, Freshness, Link, ProcessState, Source};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, age};
 use crate::view::condition::label;
 use crate::view::heading::{self, Heading};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
-use crate::view::number::{Units, age, or_unknown, percent, running, share};
+use crate::view::number::{Units, or_unknown, percent, running, share};
 use crate::view::processes::rows::{Roll, Sight};
 use crate::view::taste::Density;
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::model::{AskError, Bytes, InputOutput, ProcessDetail, ProcessState, Question, Reading};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, lasting};
 use crate::view::Scene;
 use crate::view::condition::label;
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::Step;
-use crate::view::number::{Units, lasting, or_unknown, percent, running, share};
+use crate::view::number::{Units, or_unknown, percent, running, share};
 use crate::view::outcome::Errand;
 use crate::view::processes::columns::state;
 use crate::view::processes::rows::{Row, RowKey, Sight};

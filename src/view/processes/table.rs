@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use crate::fleet::Fleet;
 use crate::model::{JobId, Reading};
+use crate::time::lasting;
 use crate::view::Scene;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::Navigation;
-use crate::view::number::{Units, gib, lasting};
+use crate::view::number::{Units, gib};
 use crate::view::processes::columns::{Columns, Manner, longest_shift, short, state};
 use crate::view::processes::metrics::doing;
 use crate::view::processes::rows::{Row, Sight, Where, column};

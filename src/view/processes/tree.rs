@@ -8,13 +8,13 @@ use crate::fleet::Node;
 use crate::model::{
     AskError, NodeName, ProcessKey, ProcessState, ProcessTree, Question, TreeProcess,
 };
-use crate::time::Timestamp;
+use crate::time::{Timestamp, age};
 use crate::view::Scene;
 use crate::view::condition::label;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::{Step, Window};
-use crate::view::number::{age, gib, or_unknown, percent, running};
+use crate::view::number::{gib, or_unknown, percent, running};
 use crate::view::outcome::Errand;
 use crate::view::processes::columns::{short, skip};
 use crate::view::processes::target::Target;

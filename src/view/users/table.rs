@@ -2,12 +2,13 @@
 
 use crate::fleet::Node;
 use crate::model::Device;
+use crate::time::age;
 use crate::view::Scene;
 use crate::view::condition::{Standing, label};
 use crate::view::heading::{self, Heading};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN};
-use crate::view::number::{Units, age, or_unknown, percent, running, share};
+use crate::view::number::{Units, or_unknown, percent, running, share};
 use crate::view::order::Order;
 use crate::view::users::COLUMNS;
 use crate::view::users::crew::{Account, Crew, Stay, Who};
