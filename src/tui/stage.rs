@@ -388,7 +388,10 @@ impl Stage {
             Outcome::Unused => return None,
             Outcome::Nothing => {}
             Outcome::Say(words) => self.say(words, now),
-            Outcome::Show(view) => self.go(view),
+            Outcome::Show(view) => {
+                let picture = self.frozen.as_ref().unwrap_or(&self.live);
+                self.navigation.open(picture, view);
+            }
             Outcome::Open(dialog) => self.dialog = Some(dialog),
             Outcome::Ask(errands) => return Some(Effect::Ask(Request::Ask(errands))),
         }
@@ -490,7 +493,7 @@ impl Stage {
     }
 
     fn go(&mut self, view: View) {
-        self.navigation.view = view;
+        self.navigation.go(self.frozen.as_ref().unwrap_or(&self.live), view);
     }
 
     fn turn_view(&mut self, is_forward: bool) {
@@ -499,14 +502,14 @@ impl Stage {
         let count = views.len().max(1);
         let to = if is_forward { at + 1 } else { at + count - 1 } % count;
         if let Some(view) = views.get(to) {
-            self.navigation.view = *view;
+            self.go(*view);
         }
     }
 
     /// Goes back where the view itself has nowhere to go.
     fn back(&mut self, now: Timestamp) {
         if self.filter.is_empty() {
-            self.navigation.view = View::Fleet;
+            self.navigation.back(self.frozen.as_ref().unwrap_or(&self.live));
         } else {
             self.set_filter(Filter::default(), now);
         }

@@ -176,6 +176,8 @@ pub struct Navigation {
     pub(crate) users: users::Place,
     /// Where one is among events.
     pub(crate) events: events::Place,
+    /// Where one goes back to.
+    origin: View,
     selected: Option<NodeName>,
     /// The selected job, as it was last listed.
     job: Option<Job>,
@@ -212,6 +214,7 @@ impl Default for Navigation {
             processes: processes::Place::default(),
             users: users::Place::default(),
             events: events::Place::default(),
+            origin: View::Fleet,
             selected: None,
             job: None,
             cursor: None,
@@ -225,10 +228,53 @@ impl Navigation {
         self.selected.as_ref().and_then(|name| picture.position(name)).unwrap_or(0)
     }
 
-    /// Returns the selected node, also when a filter hides it; the first one shown when it is gone.
+    /// Returns the selected node; the first one shown when it is gone. A filter hides it from the
+    /// fleet, where no other is marked, and from no other view: what is looked at stays.
     pub fn node<'a>(&self, picture: &'a Picture) -> Option<&'a Arc<Node>> {
         let selected = self.selected.as_ref().and_then(|name| picture.fleet.node(name));
-        selected.or_else(|| picture.node_at(0))
+        let is_meant =
+            |node: &&Arc<Node>| self.view != View::Fleet || picture.position(&node.name).is_some();
+        selected.filter(is_meant).or_else(|| picture.node_at(0))
+    }
+
+    /// Goes to a view. What the fleet marks goes along: as the node, and as the job it works for.
+    pub fn go(&mut self, picture: &Picture, view: View) {
+        if self.selected.is_some()
+            && let Some(name) = self.node(picture).map(|node| node.name.clone())
+        {
+            self.select(name);
+        }
+        if view == View::Job && self.view != View::Job {
+            self.follow_job(picture);
+        }
+        (self.origin, self.view) = (View::Fleet, view);
+    }
+
+    /// Goes to a view to look at something there; from it, one goes back to this one.
+    pub fn open(&mut self, picture: &Picture, view: View) {
+        let origin = self.view;
+        self.go(picture, view);
+        self.origin = origin;
+    }
+
+    /// Goes back to where the view was opened, or to the fleet.
+    pub fn back(&mut self, picture: &Picture) {
+        self.go(picture, self.origin);
+    }
+
+    /// Selects a job of the selected node, unless one is.
+    fn follow_job(&mut self, picture: &Picture) {
+        let Some(name) = &self.selected else { return };
+        let is_its = |job: &Job| job.allocations.iter().any(|one| one.node == *name);
+        if let Some(Chosen::Listed { job, .. }) = self.job(picture)
+            && is_its(job)
+        {
+            return;
+        }
+        let mut shown = picture.roll().shown().map(|entry| &entry.job);
+        if let Some(job) = shown.find(|job| is_its(job)) {
+            self.job = Some(job.clone());
+        }
     }
 
     /// Selects a node by its name.
@@ -463,6 +509,40 @@ mod tests {
     }
 
     #[test]
+    fn what_a_filter_hides_is_marked_in_no_list_and_stays_where_it_is_looked_at() {
+        let pictured = picture(&["a", "b", "c"]);
+        let filter = crate::view::Filter::new("c").unwrap();
+        let filtered = Picture::filtered(pictured.fleet.clone(), pictured.now, filter);
+        let mut navigation = Navigation::default();
+        navigation.step_node(&pictured, Step::Down);
+        assert_eq!(selected(&navigation, &filtered), "c");
+        assert_eq!(selected(&navigation, &pictured), "b");
+        let mut looking = Navigation { view: View::Node, ..navigation.clone() };
+        assert_eq!(selected(&looking, &filtered), "b");
+        looking.back(&filtered);
+        assert_eq!(selected(&looking, &filtered), "c");
+        // What is marked is what is opened.
+        navigation.go(&filtered, View::Node);
+        assert_eq!(selected(&navigation, &filtered), "c");
+        assert_eq!(selected(&navigation, &pictured), "c");
+    }
+
+    #[test]
+    fn one_goes_back_to_where_one_came_from() {
+        let pictured = picture(&["a"]);
+        let mut navigation = Navigation { view: View::Users, ..Navigation::default() };
+        navigation.open(&pictured, View::Node);
+        navigation.back(&pictured);
+        assert_eq!(navigation.view, View::Users);
+        navigation.back(&pictured);
+        assert_eq!(navigation.view, View::Fleet);
+        navigation.open(&pictured, View::Job);
+        navigation.go(&pictured, View::Node);
+        navigation.back(&pictured);
+        assert_eq!(navigation.view, View::Fleet);
+    }
+
+    #[test]
     fn a_node_that_is_gone_is_named_and_one_beside_it_is_selected() {
         let before = picture(&["a", "b", "c", "d"]);
         for (steps, after, gone, beside) in [
@@ -577,6 +657,27 @@ mod tests {
         assert_eq!(shown(&navigation, &none), "3 ended");
         navigation.step_job(&none, Step::Up);
         assert_eq!(shown(&Navigation::default(), &none), "none");
+    }
+
+    #[test]
+    fn the_job_of_the_selected_node_is_shown() {
+        let nodes = ["a", "b", "c"];
+        let jobs = with_jobs(&nodes, &[("1", &["a"]), ("2", &["b", "c"]), ("3", &["c"])]);
+        let mut navigation = Navigation::default();
+        for (node, job) in [("c", "2"), ("b", "2"), ("a", "1"), ("c", "2")] {
+            navigation.go(&jobs, View::Fleet);
+            navigation.select(NodeName::new(node).unwrap());
+            navigation.go(&jobs, View::Job);
+            navigation.settle_job(&jobs);
+            let Some(Chosen::Listed { job: shown, .. }) = navigation.job(&jobs) else { panic!() };
+            assert_eq!((&*shown.shown_id, selected(&navigation, &jobs)), (job, node.to_owned()));
+        }
+        // Of several, the one that was chosen stays.
+        navigation.step_job(&jobs, Step::Down);
+        navigation.go(&jobs, View::Node);
+        navigation.go(&jobs, View::Job);
+        let Some(Chosen::Listed { job: shown, .. }) = navigation.job(&jobs) else { panic!() };
+        assert_eq!(&*shown.shown_id, "3");
     }
 
     #[test]
