@@ -93,6 +93,8 @@ pub enum News {
     Wear(Box<Dress>, Duration),
     /// This is to be told.
     Say(String),
+    /// A setting of this name cannot be set to this text, and why.
+    Refuse(String, String, String),
 }
 
 /// Something that needs the terminal for itself, such as a question to the user.
@@ -341,6 +343,10 @@ impl Screen {
             }
             Woken::News(News::Say(words)) => {
                 self.stage.tell(words, NEWS, self.watching.clock.now());
+            }
+            Woken::News(News::Refuse(name, text, why)) => {
+                self.stage.refuse(&name, &text);
+                self.stage.tell(why, NEWS, self.watching.clock.now());
             }
             // It may have been another size in between, and a terminal cuts what does not fit.
             Woken::Signal(Notice::Resize) => self.surface.forget(),

@@ -42,7 +42,7 @@ impl Wardrobe {
     /// Changes a setting; one that cannot be so stays, and that is told.
     pub(super) async fn change(&mut self, name: &str, text: &str) {
         if let Err(why) = self.settings.change(name, text) {
-            self.tell(News::Say(why)).await;
+            self.tell(News::Refuse(name.to_owned(), text.to_owned(), why)).await;
         }
         self.show().await;
     }
@@ -138,6 +138,7 @@ pub(super) fn taste(settings: &Settings, variable: impl Fn(&str) -> Option<Strin
         Some(Thresholds { middling: f32::from(middling), high: f32::from(high) })
     };
     let load = shares("gpu-util-thresh");
+    let charted = settings.list("charted");
     Taste {
         load: load.unwrap_or(usual.load),
         device: load.unwrap_or(usual.device),
@@ -156,7 +157,7 @@ pub(super) fn taste(settings: &Settings, variable: impl Fn(&str) -> Option<Strin
             _ => MemoryUnit::Gib,
         },
         chart: Chart {
-            metrics: charted(&settings.list("charted")).unwrap_or(usual.chart.metrics),
+            metrics: charted.iter().filter_map(|name| Metric::named(name)).collect(),
             is_reversed: settings.is_on("reverse-chart"),
         },
         only: only(settings, variable),
@@ -167,15 +168,6 @@ pub(super) fn taste(settings: &Settings, variable: impl Fn(&str) -> Option<Strin
             users: settings.list("columns-users"),
         },
     }
-}
-
-/// Returns what is charted; `None` when that is nothing.
-fn charted(names: &[String]) -> Option<Vec<Metric>> {
-    let mut metrics: Vec<Metric> = names.iter().filter_map(|name| Metric::named(name)).collect();
-    metrics.sort_unstable();
-    metrics.dedup();
-    metrics.truncate(Metric::MOST);
-    Some(metrics).filter(|metrics| !metrics.is_empty())
 }
 
 /// Returns which devices and processes are shown.
@@ -231,6 +223,7 @@ mod tests {
     use super::*;
     use crate::config::{Kind, Sources, setting};
     use crate::tui::Glyphs;
+    use crate::view::{self, Navigation, adopt};
 
     fn typed(words: &[(&str, &str)]) -> Settings {
         let value = |(name, text): &(&str, &str)| {
@@ -267,15 +260,29 @@ mod tests {
             ("monitor", "compact"),
             ("ascii", "true"),
             ("readonly", "true"),
-            ("charted", "power,enc,power"),
+            ("charted", "power,enc,mem"),
         ]);
         let taste = taste(&settings, |_| None);
         assert_eq!(taste.load, taste.device);
         assert!((taste.load.high - 60.0).abs() < f32::EPSILON);
         assert!(taste.is_fahrenheit && taste.is_readonly && taste.density == Density::Compact);
         assert!(!taste.chart.is_reversed);
-        assert_eq!(taste.chart.metrics, [Metric::Power, Metric::Encoder]);
+        assert_eq!(taste.chart.metrics, [Metric::Power, Metric::Encoder, Metric::Memory]);
         assert_eq!(look(&settings, |_| None).glyphs, Glyphs::Ascii);
+    }
+
+    #[test]
+    fn what_no_key_changed_is_what_was_set() {
+        for charted in ["util", "mem,util", "thr, temp ,enc,util"] {
+            let settings =
+                typed(&[("charted", charted), ("monitor", "full"), ("sort-users", "user")]);
+            let mut navigation = Navigation::default();
+            for (name, value) in habits(&settings) {
+                adopt(&mut navigation, name, &value);
+            }
+            let shown = view::habits(&navigation, &taste(&settings, |_| None));
+            assert_eq!(shown.to_vec(), habits(&settings));
+        }
     }
 
     #[test]
@@ -330,7 +337,8 @@ mod tests {
         let Some(News::Wear(dress, _)) = news.recv().await else { panic!() };
         assert_eq!(dress.interval.as_secs(), 2);
         wardrobe.change("interval", "0").await;
-        let Some(News::Say(words)) = news.recv().await else { panic!() };
+        let Some(News::Refuse(name, text, words)) = news.recv().await else { panic!() };
+        assert_eq!((name.as_str(), text.as_str()), ("interval", "0"));
         assert!(words.starts_with("interval: give seconds"), "{words}");
         assert!(
             matches!(news.recv().await, Some(News::Wear(dress, _)) if dress.interval.as_secs() == 2)

@@ -72,7 +72,7 @@ fn option(setting: &'static Setting) -> Arg {
             arg.value_parser(PossibleValuesParser::new(values))
         }
         Kind::Shares => arg.num_args(2).value_parser(parser(setting.kind)),
-        Kind::List(_) | Kind::Columns(_) => {
+        Kind::List(_) | Kind::Few(..) | Kind::Columns(_) => {
             arg.value_delimiter(',').action(ArgAction::Append).value_parser(parser(setting.kind))
         }
         Kind::Seconds { .. } | Kind::Count { .. } | Kind::Text(_) => {
@@ -137,7 +137,7 @@ fn rivals(setting: &'static Setting, own: &'static str) -> impl Iterator<Item = 
 }
 
 fn is_list(setting: &Setting) -> bool {
-    matches!(setting.kind, Kind::List(_) | Kind::Columns(_))
+    matches!(setting.kind, Kind::List(_) | Kind::Few(..) | Kind::Columns(_))
 }
 
 fn parser(kind: Kind) -> ValueParser {

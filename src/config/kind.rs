@@ -65,6 +65,8 @@ pub enum Kind {
     Text(Check),
     /// Several texts.
     List(Check),
+    /// A few different texts, in their order: at least one, at most so many.
+    Few(Check, usize),
     /// Several columns of a table, from left to right; none for as many as there is room for.
     Columns(&'static [Heading]),
 }
@@ -113,10 +115,8 @@ impl Kind {
             // Nothing is what it is when nobody says anything.
             Self::Text(_) if text.is_empty() => Ok(Value::Text(String::new())),
             Self::Text(check) => judge(check, text).map(|()| Value::Text(text.to_owned())),
-            Self::List(check) => {
-                let all = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-                list(check, all.map(str::to_owned).collect())
-            }
+            Self::List(check) => list(check, listed(text)),
+            Self::Few(check, most) => few(check, most, listed(text)),
             Self::Columns(headings) => {
                 let all = text.split([',', ' ']).filter(|part| !part.is_empty());
                 columns(headings, all.map(str::to_owned).collect())
@@ -154,29 +154,12 @@ impl Kind {
                 let text = item.as_str().ok_or_else(|| "write it in quotes".to_owned())?;
                 self.read(text)
             }
-            Self::List(check) => {
-                let wrong = || "write a list such as [\"a\", \"b\"]".to_owned();
-                if let Some(text) = item.as_str() {
-                    return list(check, vec![text.to_owned()]);
-                }
-                let array = item.as_array().ok_or_else(wrong)?;
-                let word = |item: &DeValue<'_>| {
-                    let number = || Some(item.as_integer()?.to_string());
-                    item.as_str().map(str::to_owned).or_else(number)
-                };
-                let all = array.iter().map(|item| word(item.get_ref()).ok_or_else(wrong));
-                list(check, all.take(MOST + 1).collect::<Result<_, _>>()?)
-            }
-            Self::Columns(headings) => {
-                let wrong = || "write a list of columns such as [\"a\", \"b\"]".to_owned();
-                if let Some(text) = item.as_str() {
-                    return self.read(text);
-                }
-                let array = item.as_array().ok_or_else(wrong)?;
-                let word = |item: &DeValue<'_>| item.as_str().map(str::to_owned);
-                let all = array.iter().map(|item| word(item.get_ref()).ok_or_else(wrong));
-                columns(headings, all.take(MOST + 1).collect::<Result<_, _>>()?)
-            }
+            Self::List(check) => list(check, taken(item)?),
+            Self::Few(check, most) => few(check, most, taken(item)?),
+            Self::Columns(headings) => match item.as_str() {
+                Some(text) => self.read(text),
+                None => columns(headings, taken(item)?),
+            },
         }
     }
 
@@ -188,7 +171,7 @@ impl Kind {
                 if is_share { Ok(()) } else { Err(SHARES.to_owned()) }
             }
             Self::Text(_) if word.is_empty() => Err("leave it out, or write something".to_owned()),
-            Self::List(check) | Self::Text(check) => judge(check, word),
+            Self::List(check) | Self::Few(check, _) | Self::Text(check) => judge(check, word),
             Self::Columns(_) if word.is_empty() => Ok(()),
             Self::Columns(_) => self.read(word).map(drop),
             Self::Switch | Self::Choice(_) | Self::Seconds { .. } | Self::Count { .. } => {
@@ -251,6 +234,40 @@ fn columns(headings: &[Heading], all: Vec<String>) -> Result<Value, String> {
         if all.iter().take(place).any(|before| before == own) {
             return Err(format!("{own} is named twice"));
         }
+    }
+    Ok(Value::List(all))
+}
+
+/// Returns what is written with commas.
+fn listed(text: &str) -> Vec<String> {
+    let all = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    all.map(str::to_owned).collect()
+}
+
+/// Returns what a file lists.
+fn taken(item: &DeValue<'_>) -> Result<Vec<String>, String> {
+    let wrong = || "write a list such as [\"a\", \"b\"]".to_owned();
+    if let Some(text) = item.as_str() {
+        return Ok(vec![text.to_owned()]);
+    }
+    let word = |item: &DeValue<'_>| {
+        let number = || Some(item.as_integer()?.to_string());
+        item.as_str().map(str::to_owned).or_else(number)
+    };
+    let array = item.as_array().ok_or_else(wrong)?;
+    let all = array.iter().map(|item| word(item.get_ref()).ok_or_else(wrong));
+    all.take(MOST + 1).collect()
+}
+
+fn few(check: Check, most: usize, all: Vec<String>) -> Result<Value, String> {
+    all.iter().try_for_each(|text| judge(check, text))?;
+    let before = |place: usize| all.iter().take(place);
+    let twice = all.iter().enumerate().find(|(place, own)| before(*place).any(|text| text == *own));
+    if let Some((_, own)) = twice {
+        return Err(format!("{own} is named twice"));
+    }
+    if all.is_empty() || all.len() > most {
+        return Err(format!("name one to {most}"));
     }
     Ok(Value::List(all))
 }
@@ -318,7 +335,7 @@ mod tests {
 
     const WORDS: &[Word] = &[word("auto", ""), word("full", "")];
 
-    fn kinds() -> [(Kind, Vec<&'static str>, Vec<&'static str>); 7] {
+    fn kinds() -> [(Kind, Vec<&'static str>, Vec<&'static str>); 8] {
         [
             (Kind::Switch, vec!["true", "0", "yes", "OFF"], vec!["", "2", "maybe"]),
             (Kind::Choice(WORDS), vec!["auto", "full"], vec!["", "Auto", "compact"]),
@@ -331,6 +348,11 @@ mod tests {
             (Kind::Shares, vec!["10,75", "1 99"], vec!["75,10", "10", "0,5", "5,100", "1,2,3"]),
             (Kind::Text(check::login), vec!["ada", ""], vec!["-x", "a b"]),
             (Kind::List(check::device), vec!["", "0", "0, 1"], vec!["x", "0,-1"]),
+            (
+                Kind::Few(check::metric, 2),
+                vec!["mem", "util, mem"],
+                vec!["", "mem,mem", "mem,bw,fan"],
+            ),
         ]
     }
 

@@ -33,6 +33,7 @@ fn entry(settings: &Settings, setting: &'static Setting) -> Entry {
         | Kind::Shares
         | Kind::Text(_)
         | Kind::List(_)
+        | Kind::Few(..)
         | Kind::Columns(_) => setting.steps.to_vec(),
     };
     let help = match setting.kind {
@@ -46,6 +47,7 @@ fn entry(settings: &Settings, setting: &'static Setting) -> Entry {
         | Kind::Shares
         | Kind::Text(_)
         | Kind::List(_)
+        | Kind::Few(..)
         | Kind::Columns(_) => setting.help.to_owned(),
     };
     Entry {

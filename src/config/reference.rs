@@ -56,7 +56,7 @@ fn example(setting: &Setting) -> Value {
     setting.usual().unwrap_or_else(|| match setting.kind {
         Kind::Switch => Value::Switch(false),
         Kind::Choice(_) | Kind::Text(_) => Value::Text(String::new()),
-        Kind::List(_) | Kind::Columns(_) => Value::List(Vec::new()),
+        Kind::List(_) | Kind::Few(..) | Kind::Columns(_) => Value::List(Vec::new()),
         Kind::Shares => Value::Shares(10, 75),
         Kind::Count { least, .. } => Value::Count(least),
         Kind::Seconds { least, .. } => {

@@ -101,7 +101,14 @@ impl Settings {
     pub fn change(&mut self, name: &str, text: &str) -> Result<(), String> {
         let Some(setting) = setting(name) else { return Err(format!("no setting {name:?}")) };
         let value = setting.kind.read(text).map_err(|why| format!("{name}: {why}"))?;
-        self.add(Layer::Changed, setting.name, value, "changed, not saved".to_owned());
+        if let Some(found) = self.found.get_mut(setting.name) {
+            found.retain(|one| one.layer != Layer::Changed);
+        }
+        let written = self.value(name).map(|value| value.to_string()).unwrap_or_default();
+        // What is so already was not changed.
+        if written != value.to_string() {
+            self.add(Layer::Changed, setting.name, value, "changed, not saved".to_owned());
+        }
         Ok(())
     }
 
@@ -291,6 +298,12 @@ mod tests {
         settings.change("interval", "0.5").unwrap();
         assert_eq!(names(&settings), ["interval=0.5", "history=60", "ascii=true"]);
         assert_eq!(settings.place("ascii"), "changed, not saved");
+        settings.change("mouse", "true").unwrap();
+        settings.change("columns-fleet", "").unwrap();
+        settings.change("interval", "2").unwrap();
+        let places = ["mouse", "columns-fleet", "interval"].map(|name| settings.place(name));
+        assert_eq!(places, ["default", "default", "command line"]);
+        settings.change("interval", "0.5").unwrap();
         settings.saved("setup.toml");
         assert_eq!(names(&settings), ["interval=0.5", "history=60", "ascii=true"]);
         assert_eq!((settings.choice("theme"), settings.place("theme")), ("mono", "config.toml:1"));

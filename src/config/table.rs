@@ -4,6 +4,7 @@
 use super::check;
 use super::kind::{Kind, word};
 use super::setting::{Flag, Reading, Setting, Twin};
+use crate::view::node::Metric;
 use crate::view::{fleet, node, processes, users};
 
 /// Finds a setting.
@@ -535,7 +536,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "charted",
-        kind: Kind::List(check::metric),
+        kind: Kind::Few(check::metric, Metric::MOST),
         takes: "METRIC",
         default: "util,mem",
         help: "Chart these of each device, four at most: util, mem, power, temp, bw, clock, mclk, fan, enc, dec, pcie, thr",

@@ -136,6 +136,13 @@ impl Stage {
         self.setup = setup;
     }
 
+    /// Takes it that a setting cannot be set to what was typed, which can be typed again.
+    pub fn refuse(&mut self, name: &str, text: &str) {
+        if let Some(Dialog::Setup(open)) = &mut self.dialog {
+            open.refuse(name, text);
+        }
+    }
+
     /// Asks for what was set to be written down, with what keys have changed since.
     fn save(&mut self) -> Effect {
         let now = view::habits(&self.navigation, &self.taste);

@@ -80,6 +80,14 @@ impl Setup {
         self.pages.clone_from(&now.pages);
     }
 
+    /// Lets a value that cannot be so be typed again, where one is still at its setting.
+    pub fn refuse(&mut self, name: &str, text: &str) {
+        let is_here = self.entry().is_some_and(|entry| entry.name == name && entry.is_typed);
+        if is_here && self.ticking.is_none() {
+            self.typing.get_or_insert_with(|| Prompt::new(text, LONGEST));
+        }
+    }
+
     /// Says whether a value is being typed, which then takes every key.
     pub fn is_typing(&self) -> bool {
         self.typing.is_some()
@@ -368,6 +376,20 @@ mod tests {
             let turned = keys.iter().map(|key| setup.press(*key)).last();
             assert_eq!(turned, Some(expected), "{keys:?}");
         }
+    }
+
+    #[test]
+    fn what_is_refused_is_typed_again() {
+        let mut setup = setup();
+        setup.refuse("theme", "blue");
+        assert!(!setup.is_typing());
+        setup.press(Key::Letter('j'));
+        setup.refuse("theme", "blue");
+        assert!(!setup.is_typing());
+        setup.refuse("interval", "70000");
+        setup.press(Key::Named(Named::Backspace));
+        let turned = setup.press(Key::Named(Named::Enter));
+        assert_eq!(turned, Turned::Change("interval", "7000".to_owned()));
     }
 
     #[test]

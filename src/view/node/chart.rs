@@ -194,7 +194,8 @@ impl Charts {
         words.collect::<Vec<_>>().join(",")
     }
 
-    /// Puts a metric on the chart or takes it off. Of five the first goes; the last one stays.
+    /// Puts a metric on the chart, behind the others, or takes it off. Of five the first goes; the last
+    /// one stays.
     pub(super) fn toggle(&mut self, taste: &Taste, metric: Metric) {
         let mut metrics = self.metrics(taste).to_vec();
         let before = metrics.len();
@@ -205,7 +206,6 @@ impl Charts {
         if metrics.len() > Metric::MOST {
             metrics.remove(0);
         }
-        metrics.sort_unstable();
         self.metrics = Some(metrics);
     }
 
