@@ -25,5 +25,6 @@ mod csv;
 mod delivery;
 mod frame;
 mod given;
+mod in_place;
 mod lift;
 mod short;

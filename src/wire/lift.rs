@@ -133,13 +133,12 @@ impl Lift {
             (None, None) => None,
         };
         let vendor = Vendor::of_backend(&sent.kind);
-        let made = |device| Device {
-            vendor: vendor.map_or(Reading::Unknown(Reason::NotAvailable), Reading::Known),
-            ..device
-        };
-        let devices = list.map(|list: Vec<Device>| DevicesReading {
-            at: self.moment(sent.at, arrival),
-            list: list.into_iter().map(made).collect(),
+        let vendor = vendor.map_or(Reading::Unknown(Reason::NotAvailable), Reading::Known);
+        let devices = list.map(|mut list: Vec<Device>| {
+            for device in &mut list {
+                device.vendor = vendor;
+            }
+            DevicesReading { at: self.moment(sent.at, arrival), list }
         });
         let uses = match (&sent.apps, &sent.uses) {
             (Some(text), _) => {

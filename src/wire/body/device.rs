@@ -7,318 +7,320 @@ use serde::{Deserialize, Serialize};
 
 use crate::wire::body::tpu::Tpu;
 use crate::wire::given::Given;
+use crate::wire::in_place::in_place;
 
-/// One device, typed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Device {
-    /// Identity; needed.
-    pub uuid: String,
-    /// The device it is a slice of.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parent: Option<String>,
-    /// The driver's number.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub index: Given<u64>,
-    /// Model name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// PCI bus id.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pci: Option<String>,
-    /// Driver version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub driver: Option<String>,
-    /// Percent.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub util: Given<f64>,
-    /// Percent.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory_util: Given<f64>,
-    /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory_total: Given<u64>,
-    /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory_used: Given<u64>,
-    /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory_free: Given<u64>,
-    /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory_reserved: Given<u64>,
-    /// Degrees Celsius.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub temperature: Given<f64>,
-    /// Degrees Celsius.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub temperature_memory: Given<f64>,
-    /// Milliwatts.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub power: Given<u64>,
-    /// Milliwatts.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub power_limit: Given<u64>,
-    /// MHz.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub clock_sm: Given<u64>,
-    /// MHz.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub clock_memory: Given<u64>,
-    /// MHz.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub clock_sm_max: Given<u64>,
-    /// MHz.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub clock_memory_max: Given<u64>,
-    /// Percent.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub fan: Given<f64>,
-    /// 0 to 15.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub pstate: Given<u64>,
-    /// NVML's bits.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub throttle: Given<u64>,
-    /// Corrected errors since the driver was loaded.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub ecc_corrected: Given<u64>,
-    /// Uncorrected errors since the driver was loaded.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub ecc_uncorrected: Given<u64>,
-    /// Split into MIG slices.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub mig: Given<bool>,
-    /// Who uses it is told.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub users: Given<bool>,
-    /// Percent.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub encoder: Given<f64>,
-    /// Percent.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub decoder: Given<f64>,
-    /// Milliwatts, averaged over a second.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub power_average: Given<u64>,
-    /// Milliwatts, at this moment.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub power_instant: Given<u64>,
-    /// Milliwatts.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub power_limit_requested: Given<u64>,
-    /// Milliwatts.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub power_limit_default: Given<u64>,
-    /// Milliwatts.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub power_limit_min: Given<u64>,
-    /// Milliwatts.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub power_limit_max: Given<u64>,
-    /// Millijoules since the driver was loaded.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub energy: Given<u64>,
-    /// MHz.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub clock_graphics: Given<u64>,
-    /// MHz.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub clock_video: Given<u64>,
-    /// MHz.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub clock_graphics_max: Given<u64>,
-    /// MHz.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub clock_video_max: Given<u64>,
-    /// Degrees Celsius left before clocks are held down.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub temperature_margin: Given<f64>,
-    /// Degrees Celsius at which clocks are held down.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub temperature_slowdown: Given<f64>,
-    /// Degrees Celsius at which it turns off.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub temperature_shutdown: Given<f64>,
-    /// A display is attached and drawn on.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub display: Given<bool>,
-    /// The driver stays loaded when nobody uses the device.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub persistence: Given<bool>,
-    /// NVML's number of the compute mode.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub compute_mode: Given<u64>,
-    /// Memory errors are corrected.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub ecc_mode: Given<bool>,
-    /// Corrected errors in its whole life.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub ecc_corrected_total: Given<u64>,
-    /// Uncorrected errors in its whole life.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub ecc_uncorrected_total: Given<u64>,
-    /// Memory pages given up for single bit errors.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub retired_single: Given<u64>,
-    /// Memory pages given up for double bit errors.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub retired_double: Given<u64>,
-    /// Pages wait for a reboot to be given up.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub retired_pending: Given<bool>,
-    /// Memory rows replaced for corrected errors.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub remapped_corrected: Given<u64>,
-    /// Memory rows replaced for uncorrected errors.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub remapped_uncorrected: Given<u64>,
-    /// Rows wait for a reset to be replaced.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub remap_pending: Given<bool>,
-    /// A row could not be replaced.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub remap_failed: Given<bool>,
-    /// `PCIe` generation now.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub pcie_generation: Given<u64>,
-    /// `PCIe` lanes now.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub pcie_lanes: Given<u64>,
-    /// `PCIe` generation at most.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub pcie_generation_max: Given<u64>,
-    /// `PCIe` lanes at most.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub pcie_lanes_max: Given<u64>,
-    /// Bytes received over `PCIe`; a counter.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub pcie_rx: Given<u64>,
-    /// Bytes sent over `PCIe`; a counter.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub pcie_tx: Given<u64>,
-    /// `PCIe` packets sent again; a counter.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub pcie_replays: Given<u64>,
-    /// Number of `NVLinks`.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub nvlinks: Given<u64>,
-    /// Bytes received over all `NVLinks`; a counter.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub nvlink_rx: Given<u64>,
-    /// Bytes sent over all `NVLinks`; a counter.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub nvlink_tx: Given<u64>,
-    /// Bytes sent and received by each `NVLink`; counters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub links: Option<Vec<[Given<u64>; 2]>>,
-    /// Nanoseconds of clocks held down by the power limit; with the four below, counters.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub held_power: Given<u64>,
-    /// Nanoseconds, by the driver for heat.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub held_thermal: Given<u64>,
-    /// Nanoseconds, for other devices of its group.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub held_sync_boost: Given<u64>,
-    /// Nanoseconds, by the hardware for heat.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub held_hw_thermal: Given<u64>,
-    /// Nanoseconds, by the power supply.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub held_power_brake: Given<u64>,
-    /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub bar1_total: Given<u64>,
-    /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub bar1_used: Given<u64>,
-    /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub bar1_free: Given<u64>,
-    /// The part of the host's memory it is close to.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub numa_node: Given<u64>,
-    /// CUDA compute capability.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub capability: Option<String>,
-    /// NVML's number of the state of its registration with the fabric.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub fabric: Given<u64>,
-    /// NVML's bits of the fabric's health.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub fabric_health: Given<u64>,
-    /// NVML's number of what would bring it back to health.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub recovery: Given<u64>,
-    /// The last Xid of this session.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub xid: Given<u64>,
-    /// How many there were.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub xids: Given<u64>,
-    /// Percent of the JPEG engine.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub jpeg: Given<f64>,
-    /// Percent of the optical flow engine.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub ofa: Given<f64>,
-    /// So many errors in the on-chip memory that the device should be replaced.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub sram_threshold: Given<bool>,
-    /// MiB a second, measured by the hardware, where there are no counters: sent and received over `PCIe`,
-    /// received and sent over `NVLink`.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub flow: Given<[Given<f64>; 4]>,
-    /// Percent, measured by the hardware: time anything ran, multiprocessors busy, warps of those there could
-    /// be, time the tensor cores worked, bandwidth of the memory, time in double, single and half precision.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub activity: Given<[Given<f64>; 8]>,
-    /// Of a slice: its GPU instance.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub gpu_instance: Given<u64>,
-    /// Of a slice: its compute instance.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub compute_instance: Given<u64>,
-    /// Bytes of the host's memory that it may use as its own.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub gtt_total: Given<u64>,
-    /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub gtt_used: Given<u64>,
-    /// Degrees Celsius.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub temperature_junction: Given<f64>,
-    /// Degrees Celsius at which the junction is too hot.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub junction_slowdown: Given<f64>,
-    /// Degrees Celsius at which the memory is too hot.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory_slowdown: Given<f64>,
-    /// Turns a minute.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub fan_rpm: Given<u64>,
-    /// Percent of the engine that encodes and decodes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub video: Given<f64>,
-    /// The driver's word for how its clocks are chosen, such as `auto`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub performance_level: Option<String>,
-    /// The driver's word for how its compute units are shared out, such as `SPX`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub compute_partition: Option<String>,
-    /// The driver's word for how its memory is shared out, such as `NPS1`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_partition: Option<String>,
-    /// What only a TPU chip tells.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tpu: Option<Tpu>,
-    /// Why a key is `null`, by key.
-    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
-    pub lacks: std::collections::BTreeMap<String, String>,
-    /// `lost`, `reset`, `perm`, or words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fault: Option<String>,
+in_place! {
+    /// One device, typed.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct Device {
+        /// Identity; needed.
+        pub uuid: String,
+        /// The device it is a slice of.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub parent: Option<String>,
+        /// The driver's number.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub index: Given<u64>,
+        /// Model name.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub name: Option<String>,
+        /// PCI bus id.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub pci: Option<String>,
+        /// Driver version.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub driver: Option<String>,
+        /// Percent.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub util: Given<f64>,
+        /// Percent.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub memory_util: Given<f64>,
+        /// Bytes.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub memory_total: Given<u64>,
+        /// Bytes.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub memory_used: Given<u64>,
+        /// Bytes.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub memory_free: Given<u64>,
+        /// Bytes.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub memory_reserved: Given<u64>,
+        /// Degrees Celsius.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub temperature: Given<f64>,
+        /// Degrees Celsius.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub temperature_memory: Given<f64>,
+        /// Milliwatts.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub power: Given<u64>,
+        /// Milliwatts.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub power_limit: Given<u64>,
+        /// MHz.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub clock_sm: Given<u64>,
+        /// MHz.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub clock_memory: Given<u64>,
+        /// MHz.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub clock_sm_max: Given<u64>,
+        /// MHz.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub clock_memory_max: Given<u64>,
+        /// Percent.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub fan: Given<f64>,
+        /// 0 to 15.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pstate: Given<u64>,
+        /// NVML's bits.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub throttle: Given<u64>,
+        /// Corrected errors since the driver was loaded.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub ecc_corrected: Given<u64>,
+        /// Uncorrected errors since the driver was loaded.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub ecc_uncorrected: Given<u64>,
+        /// Split into MIG slices.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub mig: Given<bool>,
+        /// Who uses it is told.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub users: Given<bool>,
+        /// Percent.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub encoder: Given<f64>,
+        /// Percent.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub decoder: Given<f64>,
+        /// Milliwatts, averaged over a second.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub power_average: Given<u64>,
+        /// Milliwatts, at this moment.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub power_instant: Given<u64>,
+        /// Milliwatts.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub power_limit_requested: Given<u64>,
+        /// Milliwatts.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub power_limit_default: Given<u64>,
+        /// Milliwatts.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub power_limit_min: Given<u64>,
+        /// Milliwatts.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub power_limit_max: Given<u64>,
+        /// Millijoules since the driver was loaded.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub energy: Given<u64>,
+        /// MHz.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub clock_graphics: Given<u64>,
+        /// MHz.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub clock_video: Given<u64>,
+        /// MHz.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub clock_graphics_max: Given<u64>,
+        /// MHz.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub clock_video_max: Given<u64>,
+        /// Degrees Celsius left before clocks are held down.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub temperature_margin: Given<f64>,
+        /// Degrees Celsius at which clocks are held down.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub temperature_slowdown: Given<f64>,
+        /// Degrees Celsius at which it turns off.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub temperature_shutdown: Given<f64>,
+        /// A display is attached and drawn on.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub display: Given<bool>,
+        /// The driver stays loaded when nobody uses the device.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub persistence: Given<bool>,
+        /// NVML's number of the compute mode.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub compute_mode: Given<u64>,
+        /// Memory errors are corrected.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub ecc_mode: Given<bool>,
+        /// Corrected errors in its whole life.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub ecc_corrected_total: Given<u64>,
+        /// Uncorrected errors in its whole life.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub ecc_uncorrected_total: Given<u64>,
+        /// Memory pages given up for single bit errors.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub retired_single: Given<u64>,
+        /// Memory pages given up for double bit errors.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub retired_double: Given<u64>,
+        /// Pages wait for a reboot to be given up.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub retired_pending: Given<bool>,
+        /// Memory rows replaced for corrected errors.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub remapped_corrected: Given<u64>,
+        /// Memory rows replaced for uncorrected errors.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub remapped_uncorrected: Given<u64>,
+        /// Rows wait for a reset to be replaced.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub remap_pending: Given<bool>,
+        /// A row could not be replaced.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub remap_failed: Given<bool>,
+        /// `PCIe` generation now.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pcie_generation: Given<u64>,
+        /// `PCIe` lanes now.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pcie_lanes: Given<u64>,
+        /// `PCIe` generation at most.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pcie_generation_max: Given<u64>,
+        /// `PCIe` lanes at most.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pcie_lanes_max: Given<u64>,
+        /// Bytes received over `PCIe`; a counter.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pcie_rx: Given<u64>,
+        /// Bytes sent over `PCIe`; a counter.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pcie_tx: Given<u64>,
+        /// `PCIe` packets sent again; a counter.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pcie_replays: Given<u64>,
+        /// Number of `NVLinks`.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub nvlinks: Given<u64>,
+        /// Bytes received over all `NVLinks`; a counter.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub nvlink_rx: Given<u64>,
+        /// Bytes sent over all `NVLinks`; a counter.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub nvlink_tx: Given<u64>,
+        /// Bytes sent and received by each `NVLink`; counters.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub links: Option<Vec<[Given<u64>; 2]>>,
+        /// Nanoseconds of clocks held down by the power limit; with the four below, counters.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub held_power: Given<u64>,
+        /// Nanoseconds, by the driver for heat.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub held_thermal: Given<u64>,
+        /// Nanoseconds, for other devices of its group.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub held_sync_boost: Given<u64>,
+        /// Nanoseconds, by the hardware for heat.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub held_hw_thermal: Given<u64>,
+        /// Nanoseconds, by the power supply.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub held_power_brake: Given<u64>,
+        /// Bytes.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub bar1_total: Given<u64>,
+        /// Bytes.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub bar1_used: Given<u64>,
+        /// Bytes.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub bar1_free: Given<u64>,
+        /// The part of the host's memory it is close to.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub numa_node: Given<u64>,
+        /// CUDA compute capability.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub capability: Option<String>,
+        /// NVML's number of the state of its registration with the fabric.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub fabric: Given<u64>,
+        /// NVML's bits of the fabric's health.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub fabric_health: Given<u64>,
+        /// NVML's number of what would bring it back to health.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub recovery: Given<u64>,
+        /// The last Xid of this session.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub xid: Given<u64>,
+        /// How many there were.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub xids: Given<u64>,
+        /// Percent of the JPEG engine.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub jpeg: Given<f64>,
+        /// Percent of the optical flow engine.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub ofa: Given<f64>,
+        /// So many errors in the on-chip memory that the device should be replaced.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub sram_threshold: Given<bool>,
+        /// MiB a second, measured by the hardware, where there are no counters: sent and received over `PCIe`,
+        /// received and sent over `NVLink`.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub flow: Given<[Given<f64>; 4]>,
+        /// Percent, measured by the hardware: time anything ran, multiprocessors busy, warps of those there could
+        /// be, time the tensor cores worked, bandwidth of the memory, time in double, single and half precision.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub activity: Given<[Given<f64>; 8]>,
+        /// Of a slice: its GPU instance.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub gpu_instance: Given<u64>,
+        /// Of a slice: its compute instance.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub compute_instance: Given<u64>,
+        /// Bytes of the host's memory that it may use as its own.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub gtt_total: Given<u64>,
+        /// Bytes.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub gtt_used: Given<u64>,
+        /// Degrees Celsius.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub temperature_junction: Given<f64>,
+        /// Degrees Celsius at which the junction is too hot.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub junction_slowdown: Given<f64>,
+        /// Degrees Celsius at which the memory is too hot.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub memory_slowdown: Given<f64>,
+        /// Turns a minute.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub fan_rpm: Given<u64>,
+        /// Percent of the engine that encodes and decodes.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub video: Given<f64>,
+        /// The driver's word for how its clocks are chosen, such as `auto`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub performance_level: Option<String>,
+        /// The driver's word for how its compute units are shared out, such as `SPX`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub compute_partition: Option<String>,
+        /// The driver's word for how its memory is shared out, such as `NPS1`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub memory_partition: Option<String>,
+        /// What only a TPU chip tells.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub tpu: Option<Tpu>,
+        /// Why a key is `null`, by key.
+        #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+        pub lacks: std::collections::BTreeMap<String, String>,
+        /// `lost`, `reset`, `perm`, or words.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub fault: Option<String>,
+    }
 }
 
 /// Who uses the devices, typed.
