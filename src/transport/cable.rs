@@ -1,19 +1,31 @@
-//! A connection that can be cut from outside.
+//! A connection that can be cut from outside, and that is read in large pieces.
 //!
 //! russh runs a connection in a task of its own, which cannot be told anything
 //! during the key exchange. Cutting the cable under it ends the task at once, so
 //! a node that is given up leaves neither a task nor a descriptor behind.
+//!
+//! russh reads a packet in two steps, its length and then the rest. Each would be a call of the system;
+//! what has come is taken at once instead.
 
+use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::transport::notes::Ear;
+
+/// Bytes taken from a connection at once.
+const PIECE: usize = 32 * 1024;
+
+thread_local! {
+    /// Where bytes come in; what is not asked for yet is kept by each connection.
+    static PIECES: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE].into());
+}
 
 /// What a session of SSH runs over: TCP, a channel of another session, the pipes of a program.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -23,6 +35,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 /// The end russh holds.
 pub(super) struct Cable {
     stream: Box<dyn Stream>,
+    /// What has come and is not asked for yet, and how much of it was.
+    ahead: (Vec<u8>, usize),
     state: Arc<State>,
     greeting: Greeting,
     /// When somebody wants to know the greeting.
@@ -71,7 +85,58 @@ struct State {
 pub(super) fn cable(stream: Box<dyn Stream>) -> (Cable, Holder) {
     let state = Arc::new(State::default());
     let ear = Ear::listening().map(Box::new);
-    (Cable { stream, state: Arc::clone(&state), greeting: Greeting::Begun(0), ear }, Holder(state))
+    let ahead = (Vec::new(), 0);
+    let own = Arc::clone(&state);
+    (Cable { stream, ahead, state: own, greeting: Greeting::Begun(0), ear }, Holder(state))
+}
+
+impl Cable {
+    /// Gives what has come already; says whether there was anything.
+    fn give(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
+        let (bytes, given) = &mut self.ahead;
+        let rest = bytes.get(*given..).unwrap_or_default();
+        if rest.is_empty() {
+            return false;
+        }
+        let now = rest.get(..buffer.remaining()).unwrap_or(rest);
+        buffer.put_slice(now);
+        *given += now.len();
+        if *given == bytes.len() {
+            // Between two samples a session keeps nothing.
+            self.ahead = (Vec::new(), 0);
+        }
+        true
+    }
+
+    /// Takes what comes; what `buffer` has no room for is kept.
+    fn take(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        PIECES.with_borrow_mut(|piece| {
+            let mut piece = ReadBuf::new(piece);
+            ready!(Pin::new(&mut self.stream).poll_read(context, &mut piece))?;
+            self.hear(piece.filled());
+            let (now, later) =
+                piece.filled().split_at(piece.filled().len().min(buffer.remaining()));
+            buffer.put_slice(now);
+            self.ahead = (later.to_vec(), 0);
+            Poll::Ready(Ok(()))
+        })
+    }
+
+    fn hear(&mut self, bytes: &[u8]) {
+        if let Some(ear) = &mut self.ear {
+            ear.hear(bytes);
+        }
+        if !matches!(self.greeting, Greeting::Heard) {
+            self.greeting = self.greeting.hear(bytes);
+            if matches!(self.greeting, Greeting::Heard) {
+                self.state.has_greeted.store(true, Ordering::Release);
+            }
+        }
+    }
 }
 
 impl Holder {
@@ -107,19 +172,7 @@ impl AsyncRead for Cable {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.state.watch(&self.state.reader, context)?;
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let heard = buffer.filled().get(before..).unwrap_or_default();
-        if let Some(ear) = &mut self.ear {
-            ear.hear(heard);
-        }
-        if !matches!(self.greeting, Greeting::Heard) {
-            self.greeting = self.greeting.hear(heard);
-            if matches!(self.greeting, Greeting::Heard) {
-                self.state.has_greeted.store(true, Ordering::Release);
-            }
-        }
-        polled
+        if self.give(buffer) { Poll::Ready(Ok(())) } else { self.take(context, buffer) }
     }
 }
 
