@@ -39,6 +39,8 @@ pub struct History {
     base: i64,
     /// What is recorded; a track's place here is its place in every chunk.
     tracks: Arc<Vec<Track>>,
+    /// The track recorded last: each second they come in the same order.
+    last: usize,
     /// Whole chunks, oldest first: of each track in turn its points. One that began later is
     /// missing at the end.
     frozen: Arc<Vec<Arc<[u16]>>>,
@@ -56,7 +58,8 @@ impl History {
     /// Makes an empty history that keeps at least `keep`.
     pub fn new(keep: Duration) -> Self {
         let keep = usize::try_from(keep.as_secs()).unwrap_or(usize::MAX).div_ceil(CHUNK);
-        Self { keep, base: 0, tracks: Arc::default(), frozen: Arc::default(), open: Arc::default() }
+        let (tracks, frozen, open) = Default::default();
+        Self { keep, base: 0, tracks, last: 0, frozen, open }
     }
 
     /// Records a share for the second of `at`; what is older than the open chunk is left out.
@@ -71,6 +74,7 @@ impl History {
         if place >= TRACK_LIMIT {
             return;
         }
+        self.last = place;
         if place == self.tracks.len() {
             Arc::make_mut(&mut self.tracks).push(Track { subject: Arc::clone(subject), metric });
         }
@@ -120,7 +124,12 @@ impl History {
     }
 
     fn place(&self, subject: &str, metric: Metric) -> Option<usize> {
-        self.tracks.iter().position(|track| track.metric == metric && *track.subject == *subject)
+        let is_it = |place: &usize| {
+            let track = self.tracks.get(*place);
+            track.is_some_and(|track| track.metric == metric && *track.subject == *subject)
+        };
+        let all = 0..self.tracks.len();
+        all.clone().skip(self.last).chain(all.take(self.last)).find(is_it)
     }
 
     fn point(&self, place: usize, second: i64) -> Option<f32> {

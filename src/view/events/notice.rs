@@ -220,16 +220,15 @@ impl Changes {
         if new.link != Link::Up || !tells(old) || !tells(new) {
             return;
         }
-        let is_same =
-            Arc::ptr_eq(&old.processes, &new.processes) && Arc::ptr_eq(&old.unseen, &new.unseen);
-        if is_same {
+        // Nearly always they are the same, and in the same order.
+        if jobs_of(old).eq(jobs_of(new)) {
             return;
         }
-        let (before, now) = (jobs_of(old), jobs_of(new));
-        for job in now.difference(&before).filter(|job| !listed.contains(job)) {
+        let [before, now] = [old, new].map(|node| jobs_of(node).collect::<BTreeSet<_>>());
+        for job in now.difference(&before).filter(|job| !listed.contains(*job)) {
             self.add(new, Weight::Ordinary, format!("job {job} has processes"));
         }
-        for job in before.difference(&now).filter(|job| !listed.contains(job)) {
+        for job in before.difference(&now).filter(|job| !listed.contains(*job)) {
             self.add(new, Weight::Ordinary, format!("job {job} has no process any more"));
         }
     }
@@ -271,9 +270,9 @@ const SLOWED: [Slowed; 3] = [
     }),
 ];
 
-fn jobs_of(node: &Node) -> BTreeSet<JobId> {
-    let seen = node.processes.iter().filter_map(|process| process.statics.job.clone());
-    seen.chain(node.unseen.iter().filter_map(|process| process.statics.job.clone())).collect()
+fn jobs_of(node: &Node) -> impl Iterator<Item = &JobId> {
+    let seen = node.processes.iter().filter_map(|process| process.statics.job.as_ref());
+    seen.chain(node.unseen.iter().filter_map(|process| process.statics.job.as_ref()))
 }
 
 #[cfg(test)]
