@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ratatui::buffer::Buffer;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthChar;
@@ -87,11 +87,37 @@ impl Brush<'_> {
 
     fn text(&mut self, x: u16, width: u16, text: &str, style: Style) {
         let text = if self.is_ascii() { ascii(text) } else { Cow::Borrowed(text) };
-        self.buffer.set_stringn(x, self.row.y, text, usize::from(width), style);
+        let letters = text.bytes().take(usize::from(width));
+        let is_printable = text.is_ascii() && !letters.clone().any(|byte| byte.is_ascii_control());
+        let end = if is_printable {
+            for (cell, byte) in self.cells(x, width).iter_mut().zip(letters.clone()) {
+                cell.set_char(char::from(byte));
+            }
+            x
+        } else {
+            // Letters may be wide, or none of their own.
+            let (end, _) = self.buffer.set_stringn(x, self.row.y, text, usize::from(width), style);
+            end
+        };
+        for cell in self.cells(end, (x + width).saturating_sub(end)) {
+            cell.set_style(style);
+        }
     }
 
+    /// Writes one sign that takes one column.
     fn glyph(&mut self, x: u16, glyph: &str, style: Style) {
-        self.buffer.set_stringn(x, self.row.y, glyph, 1, style);
+        if let Some(cell) = self.cells(x, 1).first_mut() {
+            cell.set_symbol(glyph).set_style(style);
+        }
+    }
+
+    /// Returns so many cells of the row.
+    fn cells(&mut self, x: u16, width: u16) -> &mut [Cell] {
+        let Rect { x: left, y: top, width: own, .. } = self.buffer.area;
+        let [row, column] =
+            [self.row.y.saturating_sub(top), x.saturating_sub(left)].map(usize::from);
+        let start = row * usize::from(own) + column;
+        self.buffer.content.get_mut(start..start + usize::from(width)).unwrap_or_default()
     }
 
     fn bar(&mut self, x: u16, width: u16, part: Option<f32>, style: Style, is_graded: bool) {

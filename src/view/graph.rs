@@ -125,14 +125,9 @@ mod tests {
         assert_eq!(span(0, at(10)), (0, true));
     }
 
-    fn text(line: &Line) -> String {
-        let Kind::Text(text) = &line.pieces[0].kind else { panic!("no text") };
-        text.clone()
-    }
-
     #[test]
     fn times_stand_where_they_were() {
-        let ticks = |width, is_reversed| text(&Graph { width, is_reversed, ..UP }.ticks());
+        let ticks = |width, is_reversed| Graph { width, is_reversed, ..UP }.ticks().words();
         assert_eq!(ticks(40, false), "──────────├60s───────────├30s───────────");
         assert_eq!(ticks(40, true), "────────────30s┤───────────60s┤─────────");
         assert_eq!(ticks(10, false), "──────────");

@@ -240,7 +240,6 @@ mod tests {
     use super::*;
     use crate::fleet::{Fleet, Node};
     use crate::time::Timestamp;
-    use crate::view::line::Kind;
     use crate::view::{Filter, Taste};
 
     fn written(filter: &str, order: Option<Order>, width: u16) -> Vec<String> {
@@ -263,10 +262,7 @@ mod tests {
         };
         let words = |line: &Line| -> String {
             assert!(line.width() <= width, "{line:?}");
-            let text = |piece: &crate::view::line::Piece| {
-                if let Kind::Text(text) = &piece.kind { text.clone() } else { String::new() }
-            };
-            line.pieces.iter().map(text).collect()
+            line.words()
         };
         lines(scene, (View::Fleet, order), &setting, width, 3)
             .iter()

@@ -57,7 +57,7 @@ pub enum Mark {
 /// What a piece shows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// Text, already cut or padded to its width.
+    /// Text, cut to its width; where it is shorter, blanks follow.
     Text(String),
     /// A horizontal bar, 0 to 100; nothing when the share is unknown.
     Bar(Option<f32>),
@@ -159,18 +159,17 @@ impl Line {
     #[must_use]
     pub fn left(self, text: &str, width: u16, tone: Tone) -> Self {
         let tone = if text == UNKNOWN { Tone::Faint } else { tone };
-        let text = cut(text, width);
-        let rest = width.saturating_sub(width_of(&text));
-        self.piece(Kind::Text(format!("{text}{}", blanks(rest))), tone, width)
+        self.piece(Kind::Text(cut(text, width)), tone, width)
     }
 
     /// Adds text at the right of so many columns.
     #[must_use]
     pub fn right(self, text: &str, width: u16, tone: Tone) -> Self {
         let tone = if text == UNKNOWN { Tone::Faint } else { tone };
-        let text = cut(text, width);
+        let mut text = cut(text, width);
         let rest = width.saturating_sub(width_of(&text));
-        self.piece(Kind::Text(format!("{}{text}", blanks(rest))), tone, width)
+        text.insert_str(0, &" ".repeat(usize::from(rest)));
+        self.piece(Kind::Text(text), tone, width)
     }
 
     /// Adds empty columns.
@@ -179,7 +178,7 @@ impl Line {
         if width == 0 {
             return self;
         }
-        self.piece(Kind::Text(blanks(width)), Tone::Plain, width)
+        self.piece(Kind::Text(String::new()), Tone::Plain, width)
     }
 
     /// Adds a bar.
@@ -297,6 +296,17 @@ impl Line {
         self.pieces.iter().fold(0, |sum, piece| sum.saturating_add(piece.width))
     }
 
+    /// Returns its text, without what is drawn.
+    #[cfg(test)]
+    pub(crate) fn words(&self) -> String {
+        let words = |piece: &Piece| {
+            let Kind::Text(text) = &piece.kind else { return String::new() };
+            let blank = piece.width.saturating_sub(width_of(text));
+            format!("{text}{}", " ".repeat(usize::from(blank)))
+        };
+        self.pieces.iter().map(words).collect()
+    }
+
     fn piece(mut self, kind: Kind, tone: Tone, width: u16) -> Self {
         self.pieces.push(Piece { kind, tone, width });
         self
@@ -321,7 +331,8 @@ pub(crate) fn flow(items: Vec<Line>, gap: u16, width: u16, most: usize) -> Vec<L
 
 /// Returns the columns a text takes.
 pub(crate) fn width_of(text: &str) -> u16 {
-    u16::try_from(text.width()).unwrap_or(u16::MAX)
+    let width = if text.is_ascii() { text.len() } else { text.width() };
+    u16::try_from(width).unwrap_or(u16::MAX)
 }
 
 /// Cuts a text to so many columns; `…` stands for what is left out.
@@ -345,20 +356,9 @@ pub(crate) fn cut(text: &str, width: u16) -> String {
     kept
 }
 
-fn blanks(width: u16) -> String {
-    " ".repeat(usize::from(width))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn text(line: &Line) -> String {
-        let own = |piece: &Piece| {
-            if let Kind::Text(text) = &piece.kind { text.clone() } else { "#".into() }
-        };
-        line.pieces.iter().map(own).collect()
-    }
 
     #[test]
     fn a_column_is_as_wide_as_it_says_whatever_stands_in_it() {
@@ -368,8 +368,8 @@ mod tests {
             ("日本語", "日… ", " 日…"),
             ("e\u{301}tude", "e\u{301}tu…", "e\u{301}tu…"),
         ] {
-            assert_eq!(text(&Line::new().left(word, 4, Tone::Plain)), left);
-            assert_eq!(text(&Line::new().right(word, 4, Tone::Plain)), right);
+            assert_eq!(Line::new().left(word, 4, Tone::Plain).words(), left);
+            assert_eq!(Line::new().right(word, 4, Tone::Plain).words(), right);
         }
         assert_eq!(cut("abc", 0), "");
     }
@@ -379,16 +379,16 @@ mod tests {
         let line = |width| {
             Line::of("left side", Tone::Plain).against(Line::of("right", Tone::Plain), width)
         };
-        assert_eq!(text(&line(20)), "left side      right");
-        assert_eq!(text(&line(12)), "left … right");
-        assert_eq!(text(&line(3)), "ri…");
-        assert_eq!(text(&line(0)), "");
+        assert_eq!(line(20).words(), "left side      right");
+        assert_eq!(line(12).words(), "left … right");
+        assert_eq!(line(3).words(), "ri…");
+        assert_eq!(line(0).words(), "");
     }
 
     #[test]
     fn what_is_blank_at_the_end_can_be_left_out() {
         let line = Line::new().left("NODE", 9, Tone::Plain).gap(3).left("", 4, Tone::Plain);
-        assert_eq!((text(&line.clone().trimmed()).as_str(), line.trimmed().width()), ("NODE", 4));
+        assert_eq!((line.clone().trimmed().words().as_str(), line.trimmed().width()), ("NODE", 4));
         assert_eq!(Line::new().gap(3).trimmed(), Line::new());
         assert_eq!(Line::new().gap(1).rule(5).trimmed().width(), 6);
     }
@@ -398,7 +398,7 @@ mod tests {
         let items =
             || ["aaa", "bbb", "ccc", "ddd"].map(|word| Line::of(word, Tone::Plain)).to_vec();
         let lines =
-            |width, most| flow(items(), 1, width, most).iter().map(text).collect::<Vec<_>>();
+            |width, most| flow(items(), 1, width, most).iter().map(Line::words).collect::<Vec<_>>();
         assert_eq!(lines(7, 9), ["aaa bbb", "ccc ddd"]);
         assert_eq!(lines(7, 1), ["aaa bbb"]);
         assert_eq!(lines(2, 2), ["a…", "b…"]);

@@ -375,7 +375,6 @@ impl Titles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::line::{Kind, Piece};
 
     #[test]
     fn what_is_chosen_stands_as_chosen_and_leaves_from_the_right() {
@@ -384,11 +383,7 @@ mod tests {
             let columns = Columns::of(&Picture::default(), &chosen, Units::default(), width);
             let line = columns.titles(Order::by("node"));
             assert!(line.width() <= width, "{chosen:?} {width}");
-            let text = |piece: &Piece| {
-                if let Kind::Text(text) = &piece.kind { text.clone() } else { String::new() }
-            };
-            let all: String = line.pieces.iter().map(text).collect();
-            all.split_whitespace().collect::<Vec<_>>().join(" ")
+            line.words().split_whitespace().collect::<Vec<_>>().join(" ")
         };
         assert_eq!(titles(&["mem", "util", "node", "cpu"], 80), "NODE GiB % CPU");
         assert_eq!(titles(&["note", "mem", "temp"], 80), "NODE NOTE GiB MAX°");

@@ -234,14 +234,6 @@ mod tests {
 
     use super::*;
     use crate::model::{Device, NodeName, TpuDetails};
-    use crate::view::line::Kind;
-
-    fn words(line: &Line) -> String {
-        let own = |piece: &crate::view::line::Piece| {
-            if let Kind::Text(text) = &piece.kind { text.clone() } else { String::new() }
-        };
-        line.pieces.iter().map(own).collect()
-    }
 
     fn node_of_chips(is_held: Reading<bool>) -> Node {
         let mut node = Node::new(NodeName::new("tpu01").unwrap(), Duration::ZERO);
@@ -257,7 +249,7 @@ mod tests {
 
     #[test]
     fn chips_whose_holders_are_hidden_are_not_said_to_be_unused() {
-        let said = |is_held| words(&nothing(&node_of_chips(is_held)));
+        let said = |is_held| nothing(&node_of_chips(is_held)).words();
         assert_eq!(said(Reading::Known(false)), "no processes use a device");
         let hidden = "who uses the devices is not known: no permission";
         assert_eq!(said(Reading::Known(true)), hidden);
@@ -267,7 +259,7 @@ mod tests {
     #[test]
     fn processes_of_chips_stand_under_titles_of_chips() {
         let node = node_of_chips(Reading::Known(true));
-        let titles = words(&Columns::fit(&node, Units::default(), 80).titles());
+        let titles = Columns::fit(&node, Units::default(), 80).titles().words();
         assert!(titles.contains("TPU TPU-MEM %TC") && !titles.contains("GPU"), "{titles}");
     }
 }
