@@ -7,12 +7,13 @@
 //! russh reads a packet in two steps, its length and then the rest. Each would be a call of the system;
 //! what has come is taken at once instead.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -20,11 +21,19 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::transport::notes::Ear;
 
 /// Bytes taken from a connection at once.
-const PIECE: usize = 32 * 1024;
+const PIECE: usize = 16 * 1024;
 
 thread_local! {
-    /// Where bytes come in; what is not asked for yet is kept by each connection.
-    static PIECES: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE].into());
+    /// Where bytes come in. Each session reads all that has come before the next one does, and so one piece
+    /// of memory serves nearly all.
+    static SPARE: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
+}
+
+/// What has come and is not asked for yet.
+#[derive(Default)]
+struct Ahead {
+    piece: Box<[u8]>,
+    left: Range<usize>,
 }
 
 /// What a session of SSH runs over: TCP, a channel of another session, the pipes of a program.
@@ -35,8 +44,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 /// The end russh holds.
 pub(super) struct Cable {
     stream: Box<dyn Stream>,
-    /// What has come and is not asked for yet, and how much of it was.
-    ahead: (Vec<u8>, usize),
+    ahead: Ahead,
     state: Arc<State>,
     greeting: Greeting,
     /// When somebody wants to know the greeting.
@@ -85,45 +93,45 @@ struct State {
 pub(super) fn cable(stream: Box<dyn Stream>) -> (Cable, Holder) {
     let state = Arc::new(State::default());
     let ear = Ear::listening().map(Box::new);
-    let ahead = (Vec::new(), 0);
-    let own = Arc::clone(&state);
-    (Cable { stream, ahead, state: own, greeting: Greeting::Begun(0), ear }, Holder(state))
+    let (ahead, greeting) = (Ahead::default(), Greeting::Begun(0));
+    (Cable { stream, ahead, state: Arc::clone(&state), greeting, ear }, Holder(state))
 }
 
 impl Cable {
     /// Gives what has come already; says whether there was anything.
     fn give(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
-        let (bytes, given) = &mut self.ahead;
-        let rest = bytes.get(*given..).unwrap_or_default();
+        let Ahead { piece, left } = &mut self.ahead;
+        let rest = piece.get(left.clone()).unwrap_or_default();
         if rest.is_empty() {
             return false;
         }
         let now = rest.get(..buffer.remaining()).unwrap_or(rest);
         buffer.put_slice(now);
-        *given += now.len();
-        if *given == bytes.len() {
-            // Between two samples a session keeps nothing.
-            self.ahead = (Vec::new(), 0);
+        left.start += now.len();
+        if left.start >= left.end {
+            SPARE.set(Some(std::mem::take(piece)));
         }
         true
     }
 
-    /// Takes what comes; what `buffer` has no room for is kept.
+    /// Takes what comes, and gives what is asked for of it.
     fn take(
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        PIECES.with_borrow_mut(|piece| {
-            let mut piece = ReadBuf::new(piece);
-            ready!(Pin::new(&mut self.stream).poll_read(context, &mut piece))?;
-            self.hear(piece.filled());
-            let (now, later) =
-                piece.filled().split_at(piece.filled().len().min(buffer.remaining()));
-            buffer.put_slice(now);
-            self.ahead = (later.to_vec(), 0);
-            Poll::Ready(Ok(()))
-        })
+        let mut piece = SPARE.take().unwrap_or_else(|| vec![0; PIECE].into());
+        let mut filling = ReadBuf::new(&mut piece);
+        let polled = Pin::new(&mut self.stream).poll_read(context, &mut filling);
+        let count = filling.filled().len();
+        if matches!(polled, Poll::Ready(Ok(()))) && count > 0 {
+            self.hear(piece.get(..count).unwrap_or_default());
+            self.ahead = Ahead { piece, left: 0..count };
+            self.give(buffer);
+        } else {
+            SPARE.set(Some(piece));
+        }
+        polled
     }
 
     fn hear(&mut self, bytes: &[u8]) {
@@ -215,6 +223,27 @@ mod tests {
         {
             assert!(!greets(pieces), "{pieces:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_comes_is_given_in_order_however_little_is_asked_for() {
+        let (near, mut far) = tokio::io::duplex(64 * 1024);
+        let (mut cable, _holder) = cable(Box::new(near));
+        let sent: Vec<u8> =
+            (0..50_000_u32).map(|place| u8::try_from(place % 251).unwrap()).collect();
+        tokio::io::AsyncWriteExt::write_all(&mut far, &sent).await.unwrap();
+        drop(far);
+        let mut read = Vec::new();
+        for size in [1, 4, 3_360, 0, 20_000].into_iter().cycle() {
+            let mut buffer = vec![0; size];
+            let count = cable.read(&mut buffer).await.unwrap();
+            assert!(count <= size);
+            if count == 0 && size > 0 {
+                break;
+            }
+            read.extend_from_slice(&buffer[..count]);
+        }
+        assert!(read == sent);
     }
 
     #[tokio::test]
