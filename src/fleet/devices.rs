@@ -1,6 +1,7 @@
 //! Folds what a backend says of its devices and their users: what is missing is gone, what is lost
 //! keeps its name, what is partly told keeps the rest.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -131,18 +132,21 @@ fn sort_devices(devices: &mut [(Device, Source)]) {
 
 fn take_uses(node: &mut Node, source: &Source, reading: UsesReading) {
     let Node { uses, devices, device_sources, .. } = node;
+    let has_others = device_sources.iter().any(|owner| owner != source);
     let is_others = |uuid: &Arc<str>| {
-        devices
-            .iter()
-            .zip(device_sources.iter())
-            .any(|(device, owner)| device.uuid == *uuid && owner != source)
+        let mut owned = devices.iter().zip(device_sources.iter());
+        has_others && owned.any(|(device, owner)| device.uuid == *uuid && owner != source)
     };
     let (others, mine): (Vec<&DeviceUse>, Vec<&DeviceUse>) =
         uses.iter().partition(|used| is_others(&used.device));
-    let before: BTreeMap<_, _> =
-        mine.into_iter().map(|used| ((&*used.device, used.pid), used)).collect();
-    let merged = |newer: DeviceUse| {
-        if let Some(known) = before.get(&(&*newer.device, newer.pid)) {
+    let key = |used: &DeviceUse| (Arc::clone(&used.device), used.pid);
+    let by_key =
+        LazyCell::new(|| mine.iter().map(|used| (key(used), *used)).collect::<BTreeMap<_, _>>());
+    let merged = |(place, newer): (usize, DeviceUse)| {
+        // Nearly always the same come in the same order.
+        let is_it = |known: &&&DeviceUse| known.pid == newer.pid && known.device == newer.device;
+        let here = mine.get(place).filter(is_it);
+        if let Some(known) = here.or_else(|| by_key.get(&key(&newer))) {
             let mut used = (*known).clone();
             used.keep_newer(newer);
             return used;
@@ -151,7 +155,11 @@ fn take_uses(node: &mut Node, source: &Source, reading: UsesReading) {
         let device = own.map_or(newer.device, |device| Arc::clone(&device.uuid));
         DeviceUse { device, ..newer }
     };
-    *uses = others.into_iter().cloned().chain(reading.list.into_iter().map(merged)).collect();
+    *uses = others
+        .into_iter()
+        .cloned()
+        .chain(reading.list.into_iter().enumerate().map(merged))
+        .collect();
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Who uses a device and is not shown to us: how many, and how much of its memory nobody we see holds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::node::Node;
-use crate::model::{Absence, Bytes, Reading, Reason, Source};
+use crate::model::{Absence, Bytes, Device, Reading, Reason, Source};
 
 /// What a device's users come to.
 #[derive(Clone, Copy)]
@@ -35,21 +35,21 @@ impl Sum {
 
 /// Counts, once both sides are known: what a driver tells of users, and what the kernel shows of them.
 pub(super) fn count_hidden(node: &mut Node) {
-    let seen: BTreeSet<u32> = node.processes.iter().map(|process| process.key.pid).collect();
+    let mut seen: Vec<u32> = node.processes.iter().map(|process| process.key.pid).collect();
+    seen.sort_unstable();
     let unseen: BTreeMap<u32, Absence> =
         node.unseen.iter().map(|process| (process.pid, process.why)).collect();
-    let parents: BTreeMap<Arc<str>, Arc<str>> = node
-        .devices
-        .iter()
-        .filter_map(|slice| Some((Arc::clone(&slice.uuid), slice.parent.clone()?)))
-        .collect();
-    let mut sums: BTreeMap<Arc<str>, Sum> = BTreeMap::new();
+    let mut sums = vec![Sum::default(); node.devices.len()];
+    let mut own = None;
     for used in node.uses.iter() {
-        let places = [Some(&used.device), parents.get(&used.device)];
-        for place in places.into_iter().flatten() {
-            let sum = sums.entry(Arc::clone(place)).or_default();
+        // Uses of one device stand together.
+        own = position(&node.devices, &used.device, own);
+        let slice = own.and_then(|own| node.devices.get(own));
+        let parent = slice.and_then(|slice| position(&node.devices, slice.parent.as_ref()?, None));
+        for place in [own, parent].into_iter().flatten() {
+            let Some(sum) = sums.get_mut(place) else { continue };
             match unseen.get(&used.pid) {
-                _ if seen.contains(&used.pid) => sum.hold(used.memory),
+                _ if seen.binary_search(&used.pid).is_ok() => sum.hold(used.memory),
                 Some(Absence::Gone) => sum.hold(used.memory),
                 Some(Absence::Hidden | Absence::Elsewhere) => {
                     sum.hidden = sum.hidden.map(|count| count.saturating_add(1));
@@ -64,8 +64,8 @@ pub(super) fn count_hidden(node: &mut Node) {
     }
     let told: Vec<bool> =
         node.device_sources.iter().map(|source| tells_users(node, source)).collect();
-    for (device, _) in node.devices.iter_mut().zip(told).filter(|(_, is_told)| *is_told) {
-        let sum = sums.get(&device.uuid).copied().unwrap_or_default();
+    let devices = node.devices.iter_mut().zip(sums).zip(told);
+    for ((device, sum), _) in devices.filter(|(_, is_told)| *is_told) {
         device.hidden_processes = sum.hidden;
         device.hidden_memory = match (device.memory_used, sum.held) {
             (Reading::Known(used), Reading::Known(held)) => {
@@ -76,6 +76,12 @@ pub(super) fn count_hidden(node: &mut Node) {
             }
         };
     }
+}
+
+/// Finds a device, most likely where the one before was.
+fn position(devices: &[Device], uuid: &Arc<str>, near: Option<usize>) -> Option<usize> {
+    let is_it = |place: &usize| devices.get(*place).is_some_and(|device| device.uuid == *uuid);
+    near.filter(is_it).or_else(|| (0..devices.len()).find(is_it))
 }
 
 /// Whether a backend has told who uses its devices: without that, none of them is known to be unused.
@@ -90,8 +96,8 @@ mod tests {
 
     use crate::fleet::Folding;
     use crate::model::{
-        BackendReading, Device, DeviceUse, DevicesReading, Link, NodeName, ProcessKey,
-        ProcessReading, ProcessStatics, ProcessesReading, Sample, UnseenProcess, UsesReading,
+        BackendReading, DeviceUse, DevicesReading, Link, NodeName, ProcessKey, ProcessReading,
+        ProcessStatics, ProcessesReading, Sample, UnseenProcess, UsesReading,
     };
     use crate::time::Timestamp;
 

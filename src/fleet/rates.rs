@@ -31,15 +31,17 @@ pub(super) fn cpu_share(before: Option<CpuTicks>, now: Option<CpuTicks>) -> Read
 /// Bytes per second of each counter that stood before too and did not run backwards.
 pub(super) fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Arc<[Traffic]> {
     let per_second = |bytes: u64| each_second(bytes, span);
-    let rate = |counter: &Counter| {
-        let earlier = before.iter().find(|earlier| earlier.name == counter.name)?;
+    let rate = |(place, counter): (usize, &Counter)| {
+        let is_it = |earlier: &&Counter| earlier.name == counter.name;
+        let here = before.get(place).filter(is_it);
+        let earlier = here.or_else(|| before.iter().find(is_it))?;
         Some(Traffic {
             name: Arc::clone(&counter.name),
             inward: per_second(counter.inward.checked_sub(earlier.inward)?),
             outward: per_second(counter.outward.checked_sub(earlier.outward)?),
         })
     };
-    now.iter().filter_map(rate).collect()
+    now.iter().enumerate().filter_map(rate).collect()
 }
 
 /// Makes rates of a device's counters, once enough time lies between them.
