@@ -57,6 +57,16 @@ fn the_map_by_every_quantity() {
 }
 
 #[test]
+fn where_letters_run_out_the_largest_jobs_have_theirs() {
+    let mut stage = stage(fleets::many_jobs(70), DARK);
+    press(&mut stage, &typed("mbbbbb"));
+    let drawn = text(&draw(&mut stage, 200, 60)).join("\n");
+    // 62 letters and figures for the jobs of the list, and for one of which only processes tell.
+    assert!(drawn.contains("a 8421 560   b 169 sweep 8   c 100 sweep 1 "), "{drawn}");
+    assert!(drawn.contains("# 9 more"), "{drawn}");
+}
+
+#[test]
 fn groups_and_folded_groups() {
     let cluster = fleets::cluster();
     let groups = ["node-name", "partition", "job", "user", "model"];

@@ -775,6 +775,19 @@ pub fn one_large_job(count: usize) -> Fleet {
     with_list(fleet, vec![job])
 }
 
+/// A job on each of so many nodes, of one device each but for the last, which has eight.
+pub fn many_jobs(count: usize) -> Fleet {
+    let fleet = large(count);
+    let job = |(place, node): (usize, &Arc<Node>)| {
+        let devices = if place + 1 == count { 0..8 } else { 0..1 };
+        let devices = Allotment::Places(devices.collect());
+        let id = format!("{}", 100 + place);
+        on(listed(&id, "sweep", "alice", (600, 86_400)), &[(&*node.name.to_string(), devices)])
+    };
+    let jobs = fleet.nodes.iter().enumerate().map(job).collect();
+    with_list(fleet, jobs)
+}
+
 /// Jobs, users and their processes with names that do not fit, or mean harm.
 pub fn hostile_jobs() -> Fleet {
     let node = "node-with-a-very-long-name-that-does-not-fit.cluster.example.org";

@@ -9,6 +9,7 @@ use crate::view::fleet::cell::{FAULTY, HEAT, HELD, NOBODY, Quantity, SEVERAL, ST
 use crate::view::fleet::claim::{Claim, Roll, whole_devices};
 use crate::view::fleet::column::{self, COLUMNS};
 use crate::view::fleet::grouping::Grouping;
+use crate::view::fleet::letters::BEYOND;
 use crate::view::line::{Line, Mark, Tone, flow};
 use crate::view::number::Units;
 use crate::view::order::Order;
@@ -48,7 +49,7 @@ impl Tally {
     }
 
     /// Returns everybody a letter stands for.
-    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> + Clone {
         self.of.iter().map(|(name, _)| name)
     }
 }
@@ -126,7 +127,16 @@ fn signs(scene: Scene<'_>, place: &Place) -> Vec<Line> {
             }
             signs.push(sign(STALE, "stale"));
             signs.push(sign(FAULTY, "fault"));
-            for (name, count) in &place.tally.of {
+            let is_beyond = |(name, _): &&(Arc<str>, usize)| place.letters.is_beyond(name);
+            let beyond = place.tally.of.iter().filter(is_beyond).count();
+            if beyond > 0 {
+                let (letter, hue) = BEYOND;
+                signs.push(sign(
+                    (Mark::Letter(letter, hue), Tone::Plain),
+                    &format!("{beyond} more"),
+                ));
+            }
+            for (name, count) in place.tally.of.iter().filter(|entry| !is_beyond(entry)) {
                 let (letter, hue) = place.letters.of(name);
                 let called = called(place, name);
                 let line = Line::new()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// The letters there are, in the order they are given out.
 const ALL: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 /// Stands for everybody beyond them.
-const BEYOND: (char, u8) = ('#', 0);
+pub(super) const BEYOND: (char, u8) = ('#', 0);
 /// Colours to tell them apart by.
 const HUES: u8 = 6;
 
@@ -18,11 +18,11 @@ pub(super) struct Letters {
 }
 
 impl Letters {
-    /// Keeps the letters of those who are there, and gives the others theirs: a letter of their own
-    /// name where one is free.
-    pub(super) fn settle<'a>(&mut self, names: impl IntoIterator<Item = &'a Arc<str>>) {
-        let names: BTreeSet<&Arc<str>> = names.into_iter().collect();
-        self.given.retain(|name, _| names.contains(name));
+    /// Keeps the letters of those who are there, and gives the others theirs, in their order: a letter
+    /// of their own name where one is free.
+    pub(super) fn settle<'a>(&mut self, names: impl IntoIterator<Item = &'a Arc<str>> + Clone) {
+        let here: BTreeSet<&Arc<str>> = names.clone().into_iter().collect();
+        self.given.retain(|name, _| here.contains(name));
         let mut taken: BTreeSet<char> = self.given.values().map(|(letter, _)| *letter).collect();
         for name in names {
             if self.given.contains_key(name) {
@@ -47,6 +47,11 @@ impl Letters {
         self.given.get(name).copied().unwrap_or(BEYOND)
     }
 
+    /// Says whether there was no letter left for a name.
+    pub(super) fn is_beyond(&self, name: &str) -> bool {
+        !self.given.contains_key(name)
+    }
+
     fn rarest_hue(&self) -> u8 {
         let count = |hue: &u8| self.given.values().filter(|(_, own)| own == hue).count();
         (0..HUES).min_by_key(count).unwrap_or(0)
@@ -69,10 +74,10 @@ mod tests {
     fn a_letter_is_of_the_own_name_and_stays() {
         let mut given = Letters::default();
         given.settle(&names(&["alice", "adam", "bob"]));
-        assert_eq!(["adam", "alice", "bob"].map(|name| given.of(name).1), [0, 1, 2]);
-        assert_eq!(letters(&given, &["adam", "alice", "bob"]), "alb");
+        assert_eq!(["alice", "adam", "bob"].map(|name| given.of(name).1), [0, 1, 2]);
+        assert_eq!(letters(&given, &["alice", "adam", "bob"]), "adb");
         given.settle(&names(&["alice", "aaron", "ユーザー", "8421"]));
-        assert_eq!(letters(&given, &["alice", "aaron", "8421", "ユーザー", "bob"]), "lrab#");
+        assert_eq!(letters(&given, &["alice", "aaron", "8421", "ユーザー", "bob"]), "arcb#");
     }
 
     #[test]
