@@ -184,7 +184,7 @@ pub struct Nodes {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "12",
-        value_parser = clap::value_parser!(u16).range(1..=1000),
+        value_parser = made_up,
         conflicts_with_all = ["hosts", "hosts_file", "mpi_hostfile", "ssh_config_hosts", "tpu_pod", "pod_ips", "exclude", "local"]
     )]
     pub demo: Option<u16>,
@@ -377,6 +377,11 @@ fn job(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("give the number of a job, such as 12, 12_3 or 12+1".to_owned())
+}
+
+fn made_up(nodes: &str) -> Result<u16, String> {
+    let count = nodes.parse().ok().filter(|count| (1..=1000).contains(count));
+    count.ok_or_else(|| "give a number of nodes between 1 and 1000, such as --demo=64".to_owned())
 }
 
 fn word(text: &str) -> Result<String, String> {
@@ -576,7 +581,8 @@ mod tests {
             ("gtop -i x", "between 0.05 and 3600"),
             ("gtop -i NaN", "between 0.05 and 3600"),
             ("gtop --history 1", "between 10 and 86400"),
-            ("gtop --demo=0", "1..=1000"),
+            ("gtop --demo=0", "between 1 and 1000"),
+            ("gtop --demo=x", "such as --demo=64"),
             ("gtop --seed 3", "--demo"),
             ("gtop --login=-x", "does not begin with -"),
             ("gtop -l a;b gpu01", "a login name holds"),

@@ -93,7 +93,7 @@ pub enum InventoryError {
         target: String,
     },
     /// A file cannot be read.
-    #[error("cannot read the hosts file {}: {source}", path.display())]
+    #[error("cannot read the hosts file {}: {source}; give a file that names one host a line", path.display())]
     File {
         /// The file.
         path: PathBuf,

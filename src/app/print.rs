@@ -87,8 +87,11 @@ impl Printing<'_> {
             write_jobs(&mut picture, fleet, now)?;
             self.draw(&mut picture, fleet, now)?;
         }
-        out.write_all(&picture)?;
-        out.flush()
+        // Its kind stays: whoever has read enough closes the pipe.
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
+        };
+        out.write_all(&picture).and_then(|()| out.flush()).map_err(named)
     }
 
     /// Writes the picture as people read it, as wide as whoever reads it.

@@ -1,7 +1,9 @@
 //! The lines on top: what is watched, how much of it is fresh, and its sums.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fleet::Node;
 use crate::model::{NodeName, Watts};
 use crate::time::age;
 use crate::view::input::Click;
@@ -100,7 +102,12 @@ fn sums(scene: Scene<'_>, width: u16) -> Line {
     let totals = &scene.picture.totals;
     if totals.devices + totals.faulty == 0 {
         // Noughts would say that there are devices, and that they do nothing.
-        let words = if totals.fresh > 0 { "no devices" } else { "no fresh numbers" };
+        let is_hidden = |node: &Arc<Node>| node.units.is_some();
+        let words = match totals.fresh {
+            0 => "no fresh numbers",
+            _ if scene.picture.fleet.nodes.iter().any(is_hidden) => "no device is to be shown",
+            _ => "no devices",
+        };
         return Line::of(words, Tone::Faint).cut(width);
     }
     let digits = totals.devices.to_string().len();
@@ -233,12 +240,11 @@ fn state(picture: &Picture, setting: &Setting<'_>) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::fleet::{Fleet, Node};
+    use crate::fleet::Fleet;
     use crate::time::Timestamp;
     use crate::view::{Filter, Taste};
 
