@@ -237,12 +237,7 @@ impl Node {
     /// A node that has shown devices is not fresh while they are stale, or sums would count them.
     pub fn freshness(&self, now: Timestamp) -> Freshness {
         let mut worst = self.host_freshness(now);
-        let mut judged: Option<&Source> = None;
-        for source in self.device_sources.iter() {
-            // Neighbours mostly come from the same source.
-            if judged.replace(source) == Some(source) {
-                continue;
-            }
+        for source in self.drivers() {
             let next = self.source(source).map_or(Freshness::Missing, |state| state.freshness(now));
             worst = match (worst, next) {
                 (Freshness::Missing, _) | (_, Freshness::Missing) => Freshness::Missing,
@@ -260,8 +255,14 @@ impl Node {
     /// Returns when the oldest of host and device sources was sampled.
     pub fn taken_at(&self) -> Option<Timestamp> {
         let host = self.source(&Source::host()).and_then(|state| state.taken_at)?;
-        let devices = self.device_sources.iter().filter_map(|source| self.source(source)?.taken_at);
+        let devices = self.drivers().filter_map(|source| self.source(source)?.taken_at);
         Some(devices.fold(host, Timestamp::min))
+    }
+
+    /// Returns the sources of the devices; neighbours mostly come from the same one, which comes once.
+    fn drivers(&self) -> impl Iterator<Item = &Source> {
+        let mut before = None;
+        self.device_sources.iter().filter(move |source| before.replace(*source) != Some(*source))
     }
 
     /// Returns the first source that is in trouble.
