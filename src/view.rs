@@ -97,6 +97,11 @@ pub struct Setting<'a> {
 /// Does what was asked of the view one is in.
 pub fn act(scene: Scene<'_>, navigation: &mut Navigation, deed: &Deed) -> Outcome {
     match deed {
+        Deed::Do(Command::SortMenu)
+            if matches!(navigation.view, View::Job | View::Node | View::Events) =>
+        {
+            Outcome::Say("rows keep their order here; Fleet, Processes and Users sort".to_owned())
+        }
         Deed::Do(command) => match navigation.view {
             View::Fleet => fleet::act(scene, navigation, command),
             View::Job => job::act(scene, navigation, command),

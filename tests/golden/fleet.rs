@@ -57,6 +57,16 @@ fn the_map_by_every_quantity() {
 }
 
 #[test]
+fn where_rows_keep_their_order_the_sort_key_says_so() {
+    for view in ['2', '3', '6'] {
+        let mut stage = stage(fleets::cluster(), DARK);
+        press(&mut stage, &[KeyCode::Char(view), KeyCode::F(6)]);
+        let drawn = text(&draw(&mut stage, 80, 24)).join("\n");
+        assert!(drawn.contains("Fleet, Processes and Users sort"), "{drawn}");
+    }
+}
+
+#[test]
 fn where_letters_run_out_the_largest_jobs_have_theirs() {
     let mut stage = stage(fleets::many_jobs(70), DARK);
     press(&mut stage, &typed("mbbbbb"));

@@ -57,7 +57,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         name: "back",
         keys: &[Key::Named(Named::Escape)],
         action: Action::View(Deed::Do(Command::Back)),
-        help: "back; then no filter; then the fleet",
+        help: "back; then no filter; then where one was",
         hint: Some(hint("back")),
     },
     Binding {
@@ -127,7 +127,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         name: "sort",
         keys: &[Key::Function(6)],
         action: Action::View(Deed::Do(Command::SortMenu)),
-        help: "sort by a column",
+        help: "sort nodes, processes or users by a column",
         hint: Some(hint("sort")),
     },
     Binding {

@@ -116,7 +116,7 @@ fn example(unit: &str) -> &'static str {
     match unit {
         "%" => "50%",
         "B" | "B/s" => "40GiB",
-        "°C" => "80C",
+        "°C" => "80C or 176F",
         "W" => "300W",
         "MHz" => "1400MHz",
         "s" => "10m",
@@ -132,6 +132,9 @@ fn number(lower: &str, unit: &str) -> Option<f64> {
     let number: f64 = digits.parse().ok()?;
     let amount = unit.trim_end_matches("/s");
     let suffix = suffix.trim_end_matches("/s");
+    if amount == "°C" && matches!(suffix, "f" | "°f") {
+        return Some((number - 32.0) * 5.0 / 9.0);
+    }
     let fits = |(word, of, _): &&(&str, &str, f64)| {
         *word == suffix
             && (*of == amount || (unit.is_empty() && word.is_empty()) || word.is_empty())
@@ -199,6 +202,8 @@ mod tests {
             ("1gb", "B/s", Some(1e9)),
             ("80c", "°C", Some(80.0)),
             ("-3", "°C", Some(-3.0)),
+            ("212f", "°C", Some(100.0)),
+            ("212f", "W", None),
             ("1.4ghz", "MHz", Some(1400.0)),
             ("10m", "s", Some(600.0)),
             ("2m", "B", Some(2_097_152.0)),
