@@ -99,7 +99,7 @@ enum Failure {
     #[error("--transport srun reaches nodes of jobs; add --slurm or --job ID")]
     NoJob,
     #[error("{words} ({places})")]
-    Settings { words: &'static str, places: String },
+    Settings { words: String, places: String },
     #[error("there is no place for settings: neither XDG_CONFIG_HOME nor HOME is an absolute path")]
     Homeless,
     #[error(transparent)]
@@ -143,18 +143,11 @@ fn start(mut cli: Cli, out: &mut impl Write, err: &mut impl Write) -> Result<End
         return Ok(write_json_schema(out).map(|()| Ending::Done)?);
     }
     let (places, settings) = settings(&cli)?;
-    if let Some(Command::Config { deed }) = cli.command {
-        return configure(deed, places.as_ref(), &settings, out);
-    }
     cli.settle(&settings);
-    if let Some(words) = cli.disagreement() {
-        let named = ["transport", "exec", "ssh-binary"].map(|name| {
-            let is_said = settings.place(name) != "default";
-            is_said.then(|| format!("{name}: {}", settings.place(name)))
-        });
-        let places = named.into_iter().flatten().collect::<Vec<_>>().join(", ");
-        return Err(Failure::Settings { words, places });
+    if let Some(Command::Config { deed }) = cli.command {
+        return configure(deed, places.as_ref(), &cli, &settings, out);
     }
+    judge(&cli, &settings)?;
     let cli = &cli;
     let files = limits::raise();
     let clock = Clock::system();
@@ -212,10 +205,25 @@ fn settings(cli: &Cli) -> Result<(Option<Places>, Settings), Failure> {
     Ok((places, settings))
 }
 
+/// Says which settings cannot be together, and what is wrong with a command that leads to nodes.
+fn judge(cli: &Cli, settings: &Settings) -> Result<(), Failure> {
+    let exec = cli.reach.exec.as_deref().map(ExecTemplate::new);
+    let wrong_exec = || exec.and_then(Result::err).map(|error| error.to_string());
+    let words = cli.disagreement().map(str::to_owned).or_else(wrong_exec);
+    let Some(words) = words else { return Ok(()) };
+    let named = ["transport", "exec", "ssh-binary"].map(|name| {
+        let is_said = settings.place(name) != "default";
+        is_said.then(|| format!("{name}: {}", settings.place(name)))
+    });
+    let places = named.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    Err(Failure::Settings { words, places })
+}
+
 /// Does what was asked about settings.
 fn configure(
     deed: ConfigDeed,
     places: Option<&Places>,
+    cli: &Cli,
     settings: &Settings,
     out: &mut impl Write,
 ) -> Result<Ending, Failure> {
@@ -231,7 +239,11 @@ fn configure(
             for problem in &settings.problems {
                 writeln!(out, "{problem}")?;
             }
-            if !settings.problems.is_empty() {
+            let together = judge(cli, settings);
+            if let Err(wrong) = &together {
+                writeln!(out, "{wrong}")?;
+            }
+            if together.is_err() || !settings.problems.is_empty() {
                 return Ok(Ending::Failed);
             }
             for path in [places.config(), places.setup()] {

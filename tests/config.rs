@@ -186,6 +186,26 @@ fn mistakes_are_told_with_line_key_and_nearest_name() {
 }
 
 #[test]
+fn settings_that_cannot_be_together_are_mistakes_too() {
+    for (config, words) in [
+        ("exec = 'run {host}'\n", "put {node} where the node's name belongs (exec: config.toml:1)"),
+        ("exec = 'run \"{node}'\n", "--exec has a \" that is not closed (exec: config.toml:1)"),
+        (
+            "transport = 'srun'\nexec = 'run {node}'\n",
+            "--transport wants something else (transport: config.toml:1, exec: config.toml:2)",
+        ),
+    ] {
+        let home = Home::with(config);
+        let checked = home.run("config check", &[]);
+        assert_eq!(checked.status.code(), Some(1), "{config}");
+        assert!(out(&checked).contains(words), "{}", out(&checked));
+        let done = home.run("--once gpu01", &[]);
+        assert_eq!(done.status.code(), Some(2), "{config}");
+        assert!(err(&done).contains(words), "{}", err(&done));
+    }
+}
+
+#[test]
 fn a_broken_file_is_told_and_defaults_hold() {
     for config in ["interval = \n", "interval = 0.1\nnonsense = 1\n", "\u{0}\u{1b}[2J"] {
         let home = Home::with(config);
