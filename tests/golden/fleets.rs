@@ -775,6 +775,13 @@ pub fn one_large_job(count: usize) -> Fleet {
     with_list(fleet, vec![job])
 }
 
+/// A job on a node of two devices, of which one is cut into two slices; schedulers count slices then.
+pub fn job_with_slices() -> Fleet {
+    let job = listed("8421", "eval", "alice", (600, 86_400));
+    let job = on(job, &[("gpu07", places(&[0, 1, 2]))]);
+    with_list(Fleet::new(vec![split("gpu07").up().node()].into()), vec![job])
+}
+
 /// A job on each of so many nodes, of one device each but for the last, which has eight.
 pub fn many_jobs(count: usize) -> Fleet {
     let fleet = large(count);

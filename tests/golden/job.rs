@@ -82,6 +82,12 @@ fn a_job_s_rows_are_its_devices_and_no_others() {
 }
 
 #[test]
+fn slices_are_not_counted_as_devices() {
+    let job = screen(fleets::job_with_slices(), KEYS, (120, 40));
+    assert!(job.contains("1 node · 1 device and 2 slices"), "{job}");
+}
+
+#[test]
 fn a_row_opens_its_node_and_escape_leaves_the_table() {
     let into = then(&[KeyCode::Enter, KeyCode::Down, KeyCode::Enter]);
     assert!(screen(fleets::with_jobs(), &into, (80, 24)).contains("gpu02  8× H100"));

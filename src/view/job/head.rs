@@ -83,7 +83,11 @@ fn extent(sheet: &Sheet) -> Line {
         line = line.text(format!(" ({} hidden by the filter)", sheet.hidden), Tone::Warn);
     }
     line = line.text(" · ", Tone::Faint);
-    let devices = count(sheet.devices, "device");
+    let devices = match (sheet.devices, sheet.slices) {
+        (whole, 0) => count(whole, "device"),
+        (0, slices) => count(slices, "slice"),
+        (whole, slices) => format!("{} and {}", count(whole, "device"), count(slices, "slice")),
+    };
     match (sheet.basis, sheet.is_listed) {
         (Some(Basis::Scheduler), _) => line.text(devices, Tone::Plain),
         (Some(Basis::Processes), true) => {
@@ -198,11 +202,15 @@ fn remarks(sheet: &Sheet, width: u16, most: usize) -> Vec<Line> {
         let words = format!(" · {names} left out of min, mean and max");
         lines.push(line.text(words, Tone::Faint).cut(width));
     }
-    let is_idle = sheet
-        .spread(Measure::Utilization)
-        .is_some_and(|spread| spread.greatest < ACTIVE_PERCENT && sheet.findings.is_empty());
-    if is_idle {
-        let words = format!("idle: none of its {} devices works now", sheet.fresh_devices);
+    let loads = sheet.spread(Measure::Utilization);
+    if let Some(loads) = loads.filter(|loads| loads.greatest < ACTIVE_PERCENT)
+        && sheet.findings.is_empty()
+    {
+        let words = if loads.count == sheet.fresh {
+            format!("idle: none of its {} devices works now", loads.count)
+        } else {
+            format!("idle: none of the {} of its devices that tell works now", loads.count)
+        };
         lines.push(Line::of(words, Tone::Warn).cut(width));
     }
     let count = sheet.findings.len();

@@ -118,10 +118,12 @@ pub(crate) struct Sheet {
     pub(crate) hidden: usize,
     /// Nodes whose numbers are not fresh, and so left out of the sums; folded.
     pub(crate) left_out: Option<(usize, String)>,
-    /// Devices behind the spreads.
-    pub(crate) fresh_devices: usize,
-    /// All its devices, as far as they are known.
+    /// Devices and slices on fresh nodes.
+    pub(crate) fresh: usize,
+    /// All its devices but slices, as far as they are known.
     pub(crate) devices: usize,
+    /// All its slices of devices.
+    pub(crate) slices: usize,
     spreads: Vec<(Measure, Spread)>,
     /// The devices that do not fit, by name.
     odd: Vec<(Measure, Vec<String>)>,
@@ -189,7 +191,6 @@ impl Sheet {
         let rows: Vec<Row> = rows.collect();
         let stale: Vec<&str> =
             rows.iter().filter(|row| !row.is_fresh).map(|row| row.name.label()).collect();
-        let count = |row: &Row| row.cells.len();
         // A node that has not shown its devices holds as many as it was asked for.
         let given = |(row, allocation): (&Row, &Allocation)| match &allocation.devices {
             Allotment::Places(places) if row.is_untold => places.len(),
@@ -199,7 +200,8 @@ impl Sheet {
             }
         };
         let allocations = parts().map(|(allocation, _)| allocation);
-        let devices = rows.iter().zip(allocations).map(given).sum();
+        let all: usize = rows.iter().zip(allocations).map(given).sum();
+        let slices = labelled.iter().flatten().filter(|((_, slice, _), _)| slice.is_some()).count();
         let mut sheet = Self {
             job: entry.job.clone(),
             units,
@@ -208,8 +210,9 @@ impl Sheet {
             columns: columns.keys().map(|label| written(*label)).collect(),
             hidden: entry.parts.len() - rows.len(),
             left_out: (!stale.is_empty()).then(|| (stale.len(), nodeset::fold(stale))),
-            fresh_devices: rows.iter().filter(|row| row.is_fresh).map(count).sum(),
-            devices,
+            fresh: rows.iter().filter(|row| row.is_fresh).map(|row| row.cells.len()).sum(),
+            devices: all.saturating_sub(slices),
+            slices,
             name: rows.iter().map(|row| width_of(row.name.label())).max().unwrap_or(0),
             has_words: rows.iter().any(|row| row.cells.is_empty()),
             rows,

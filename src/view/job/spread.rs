@@ -8,6 +8,8 @@ const DISTANCES: f32 = 6.0;
 /// The least, the mean and the greatest of some numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Spread {
+    /// Of how many numbers.
+    pub(crate) count: usize,
     pub(crate) least: f32,
     pub(crate) mean: f32,
     pub(crate) greatest: f32,
@@ -48,7 +50,7 @@ impl Spread {
         if odd.len() * 4 > values.len() {
             odd.clear();
         }
-        Some(Self { least, mean, greatest, median, odd })
+        Some(Self { count: values.len(), least, mean, greatest, median, odd })
     }
 }
 
