@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc;
 
-use crate::config::{self, Layer, Places, Settings};
+use crate::config::{self, Places, Settings};
 use crate::tui::{Dress, Look, News, Theme, Wish};
 use crate::view::node::Metric;
 use crate::view::{
@@ -124,7 +124,7 @@ pub(super) fn look(settings: &Settings, variable: impl Fn(&str) -> Option<String
             "never" => Some(false),
             _ => None,
         },
-        is_ascii: (settings.layer("ascii") != Layer::Default).then(|| settings.is_on("ascii")),
+        is_ascii: settings.value("ascii").map(|_| settings.is_on("ascii")),
         is_colorful: settings.is_on("colorful"),
     };
     Look::chosen(wish, variable)
@@ -269,6 +269,26 @@ mod tests {
         assert!(!taste.chart.is_reversed);
         assert_eq!(taste.chart.metrics, [Metric::Power, Metric::Encoder, Metric::Memory]);
         assert_eq!(look(&settings, |_| None).glyphs, Glyphs::Ascii);
+    }
+
+    #[test]
+    fn ascii_is_as_the_locale_wants_until_somebody_says_otherwise() {
+        let glyphs = |settings: &Settings, locale: &str| {
+            look(settings, |name| (name == "LC_ALL").then(|| locale.to_owned())).glyphs
+        };
+        let mut settings = typed(&[]);
+        assert_eq!(glyphs(&settings, "C"), Glyphs::Ascii);
+        assert_eq!(glyphs(&settings, "C.UTF-8"), Glyphs::Unicode);
+        settings.change("ascii", "true").unwrap();
+        assert_eq!(glyphs(&settings, "C.UTF-8"), Glyphs::Ascii);
+        settings.change("ascii", "false").unwrap();
+        assert_eq!(glyphs(&settings, "C"), Glyphs::Unicode);
+        let written: Vec<_> = settings
+            .differing()
+            .iter()
+            .map(|(own, value)| format!("{}={value}", own.name))
+            .collect();
+        assert_eq!(written, ["ascii=false"]);
     }
 
     #[test]

@@ -101,12 +101,18 @@ impl Settings {
     pub fn change(&mut self, name: &str, text: &str) -> Result<(), String> {
         let Some(setting) = setting(name) else { return Err(format!("no setting {name:?}")) };
         let value = setting.kind.read(text).map_err(|why| format!("{name}: {why}"))?;
+        let is_so = |own: &Self| {
+            let known = own.value(name).map(|value| value.to_string());
+            known.unwrap_or_default() == value.to_string()
+        };
+        // What is so already is not changed.
+        if is_so(self) {
+            return Ok(());
+        }
         if let Some(found) = self.found.get_mut(setting.name) {
             found.retain(|one| one.layer != Layer::Changed);
         }
-        let written = self.value(name).map(|value| value.to_string()).unwrap_or_default();
-        // What is so already was not changed.
-        if written != value.to_string() {
+        if !is_so(self) {
             self.add(Layer::Changed, setting.name, value, "changed, not saved".to_owned());
         }
         Ok(())
@@ -308,6 +314,8 @@ mod tests {
         assert_eq!(names(&settings), ["interval=0.5", "history=60", "ascii=true"]);
         assert_eq!((settings.choice("theme"), settings.place("theme")), ("mono", "config.toml:1"));
         assert_eq!(settings.span("interval"), Some(Duration::from_millis(500)));
+        settings.change("interval", "0.5").unwrap();
+        assert_eq!(settings.place("interval"), "setup.toml");
         assert!(settings.change("theme", "blue").unwrap_err().contains("theme: write one of auto"));
         assert!(settings.change("nothing", "").is_err());
     }

@@ -252,8 +252,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "ascii",
         short: Some('U'),
         aliases: &["no-unicode"],
-        default: "false",
-        help: "Draw with ASCII alone",
+        help: "Draw with ASCII alone; unless said, where the locale has nothing else",
         page: GENERAL,
         ..PLAIN
     },

@@ -1,6 +1,5 @@
 //! The lines on top: what is watched, how much of it is fresh, and its sums.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::Node;
@@ -102,11 +101,15 @@ fn sums(scene: Scene<'_>, width: u16) -> Line {
     let totals = &scene.picture.totals;
     if totals.devices + totals.faulty == 0 {
         // Noughts would say that there are devices, and that they do nothing.
-        let is_hidden = |node: &Arc<Node>| node.units.is_some();
-        let words = match totals.fresh {
-            0 => "no fresh numbers",
-            _ if scene.picture.fleet.nodes.iter().any(is_hidden) => "no device is to be shown",
-            _ => "no devices",
+        let any = |is_it: fn(&Node) -> bool| scene.picture.nodes().any(|node| is_it(node));
+        let words = if totals.fresh == 0 {
+            "no fresh numbers"
+        } else if any(|node| !node.devices.is_empty()) {
+            "no fresh numbers of devices"
+        } else if any(|node| node.units.is_some()) {
+            "no device is to be shown"
+        } else {
+            "no devices"
         };
         return Line::of(words, Tone::Faint).cut(width);
     }
@@ -240,6 +243,7 @@ fn state(picture: &Picture, setting: &Setting<'_>) -> Line {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
 
     use jiff::tz::TimeZone;
 

@@ -223,13 +223,8 @@ impl Default for Navigation {
 }
 
 impl Navigation {
-    /// Returns the place of the selected node; that of the first when it is gone.
-    pub fn place(&self, picture: &Picture) -> usize {
-        self.selected.as_ref().and_then(|name| picture.position(name)).unwrap_or(0)
-    }
-
     /// Returns the selected node; the first one shown when it is gone. A filter hides it from the
-    /// fleet, where no other is marked, and from no other view: what is looked at stays.
+    /// fleet, where the first that is left is marked, and from no other view: what is looked at stays.
     pub fn node<'a>(&self, picture: &'a Picture) -> Option<&'a Arc<Node>> {
         let selected = self.selected.as_ref().and_then(|name| picture.fleet.node(name));
         let is_meant =
@@ -237,7 +232,8 @@ impl Navigation {
         selected.filter(is_meant).or_else(|| picture.node_at(0))
     }
 
-    /// Goes to a view. What the fleet marks goes along: as the node, and as the job it works for.
+    /// Goes to a view. What somebody marked in the fleet goes along: as the node, and as the job it
+    /// works for.
     pub fn go(&mut self, picture: &Picture, view: View) {
         if self.selected.is_some()
             && let Some(name) = self.node(picture).map(|node| node.name.clone())
@@ -257,9 +253,12 @@ impl Navigation {
         self.origin = origin;
     }
 
-    /// Goes back to where the view was opened, or to the fleet.
+    /// Goes back to where the view was opened, or to the fleet; to the same job, whichever nodes were
+    /// looked at since.
     pub fn back(&mut self, picture: &Picture) {
+        let job = self.job.clone();
         self.go(picture, self.origin);
+        self.job = job;
     }
 
     /// Selects a job of the selected node, unless one is.
@@ -319,7 +318,8 @@ impl Navigation {
 
     /// Moves the selection in the node list.
     pub fn step_node(&mut self, picture: &Picture, step: Step) {
-        let to = step.from(self.place(picture), picture.count(), self.list.rows);
+        let here = self.node(picture).and_then(|node| picture.position(&node.name));
+        let to = here.map_or(0, |here| step.from(here, picture.count(), self.list.rows));
         if let Some(node) = picture.node_at(to) {
             self.select(node.name.clone());
         }
@@ -427,9 +427,11 @@ impl Navigation {
         self.spots(node).get(self.cursor_place(node)?).cloned()
     }
 
-    /// Finds the row under the cursor again; the first row when it is gone.
+    /// Finds the row under the cursor again; the first row when it is gone. The cursor stands in the
+    /// table of the selected node, and in no other's.
     fn cursor_place(&self, node: &Node) -> Option<usize> {
-        let cursor = self.cursor.as_ref()?;
+        let is_its = self.selected.as_ref().is_none_or(|name| *name == node.name);
+        let cursor = self.cursor.as_ref().filter(|_| is_its)?;
         let spots = self.spots(node);
         (!spots.is_empty()).then(|| spots.iter().position(|spot| spot == cursor).unwrap_or(0))
     }
@@ -525,6 +527,22 @@ mod tests {
         navigation.go(&filtered, View::Node);
         assert_eq!(selected(&navigation, &filtered), "c");
         assert_eq!(selected(&navigation, &pictured), "c");
+    }
+
+    #[test]
+    fn beside_a_hidden_node_stand_those_that_are_shown_and_none_of_their_rows_is_chosen() {
+        let pictured = picture(&["a", "b", "c1", "c2"]);
+        let filter = crate::view::Filter::new("c").unwrap();
+        let filtered = Picture::filtered(pictured.fleet.clone(), pictured.now, filter);
+        let mut navigation = Navigation { view: View::Node, ..Navigation::default() };
+        navigation.step_node(&pictured, Step::Down);
+        navigation.cursor = Some(Spot::Device("GPU-b".into()));
+        let cursor = |name: &str| {
+            navigation.cursor(pictured.fleet.node(&NodeName::new(name).unwrap()).unwrap())
+        };
+        assert_eq!(["b", "c1"].map(|name| cursor(name).is_some()), [true, false]);
+        navigation.step_node(&filtered, Step::Down);
+        assert_eq!(selected(&navigation, &filtered), "c1");
     }
 
     #[test]

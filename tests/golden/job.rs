@@ -96,6 +96,15 @@ fn a_row_opens_its_node_and_escape_leaves_the_table() {
 }
 
 #[test]
+fn from_a_node_one_goes_back_to_the_same_job_whichever_nodes_were_looked_at() {
+    let walk = then(&[KeyCode::Enter, KeyCode::Enter, KeyCode::Right, KeyCode::Right]);
+    assert!(screen(fleets::with_jobs(), &walk, (80, 24)).contains("gpu03  8× H100"));
+    let back = [walk, vec![KeyCode::Esc]].concat();
+    let screen = screen(fleets::with_jobs(), &back, (80, 24));
+    assert!(screen.contains("job 8421"), "{screen}");
+}
+
+#[test]
 fn a_job_the_filter_hides_is_not_said_to_have_ended() {
     let typed: Vec<KeyCode> = "/node=gpu03".chars().map(KeyCode::Char).collect();
     let mut keys = then(&typed);

@@ -13,7 +13,8 @@ use ratatui::layout::Rect;
 
 use crate::fleets::{self, NOW};
 use crate::harness::{
-    ASCII, DARK, SIZES, check, check_fleets, check_looks, check_sizes, draw, press, stage, text,
+    ASCII, DARK, SIZES, check, check_fleets, check_looks, check_sizes, draw, press, row, stage,
+    text,
 };
 
 const KEYS: &[KeyCode] = &[KeyCode::Char('3')];
@@ -160,6 +161,27 @@ fn units_are_as_somebody_likes_them() {
         assert!(screen.contains(word), "{word}: {screen}");
     }
     assert!(!screen.contains('°') && !screen.contains("GiB"), "{screen}");
+}
+
+#[test]
+fn the_sums_say_why_there_are_none() {
+    let none = || Taste {
+        only: Only { devices: Some(BTreeSet::from([9])), ..Only::default() },
+        ..Taste::default()
+    };
+    let hosts = || fleets::Maker::new("cpu01").up().node();
+    let old = || fleets::busy("gpu01").up_to(9_000).node();
+    for (nodes, taste, words) in [
+        (vec![hosts()], Taste::default(), "no devices"),
+        (vec![hosts()], none(), "no devices"),
+        (vec![hosts(), fleets::busy("gpu01").up().node()], none(), "no device is to be shown"),
+        (vec![hosts(), old()], Taste::default(), "no fresh numbers of devices"),
+        (vec![old()], Taste::default(), "no fresh numbers"),
+    ] {
+        let mut stage = stage(Fleet::default(), DARK).with(taste, Keymap::default());
+        stage.show(Fleet::new(nodes.into()), NOW);
+        assert_eq!(row(&draw(&mut stage, 120, 40), 1).trim(), words);
+    }
 }
 
 #[test]

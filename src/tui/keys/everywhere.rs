@@ -57,7 +57,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         name: "back",
         keys: &[Key::Named(Named::Escape)],
         action: Action::View(Deed::Do(Command::Back)),
-        help: "back; then no filter; then where one was",
+        help: "back; no filter; where opened, or the fleet",
         hint: Some(hint("back")),
     },
     Binding {

@@ -48,7 +48,7 @@ impl Tally {
         self.of.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     }
 
-    /// Returns everybody a letter stands for.
+    /// Returns everybody who is counted, the largest first.
     pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> + Clone {
         self.of.iter().map(|(name, _)| name)
     }
