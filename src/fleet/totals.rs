@@ -93,6 +93,11 @@ impl Totals {
         totals
     }
 
+    /// Returns how many devices are neither busy, held, free nor broken, as far as anybody tells.
+    pub const fn untold(&self) -> usize {
+        self.devices.saturating_sub(self.busy + self.held + self.free + self.faulty)
+    }
+
     fn add(&mut self, node: &Node, part: Option<&[usize]>, given: &Given, sums: &mut Sums) {
         let is_meant = |place: &usize| part.is_none_or(|part| part.contains(place));
         let all = node.devices.iter().enumerate().filter(|(place, _)| is_meant(place));

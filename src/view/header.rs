@@ -143,13 +143,18 @@ fn sums(scene: Scene<'_>, width: u16) -> Line {
     if totals.faulty > 0 {
         groups.insert(0, Line::of(format!("broken {}", totals.faulty), Tone::Bad));
     }
+    // Such as devices cut into slices, which tell no load of their own.
+    let untold = totals.untold();
+    if untold > 0 {
+        groups.push(Line::of(format!("load unknown {untold}"), Tone::Faint));
+    }
     let gap = if width >= 100 { 4 } else { 2 };
     // Where it costs nothing but blanks, a number stands nearer to its word than to the next.
     let fits = |own: u16, count: usize| {
         let rest = groups.iter().take(count).map(|line| gap + line.width());
         rest.fold(counts(own).width(), u16::saturating_add) <= width
     };
-    let all = groups.len();
+    let all = groups.len() - usize::from(untold > 0);
     let is_wide = if fits(1, all) { fits(2, all) } else { fits(2, all.saturating_sub(1)) };
     groups.insert(0, counts(if is_wide { 2 } else { 1 }));
     crate::view::line::flow(groups, gap, width, 1).pop().unwrap_or_default()
