@@ -9,7 +9,23 @@ use crate::transport::{self, Cause, StepCause};
 /// particulars hold the whole sentence.
 pub fn of_transport(fault: &transport::Fault) -> Fault {
     let (kind, detail) = kind_and_detail(fault);
-    Fault::new(kind, detail).with_particulars(fault.to_string())
+    let told = fault.to_string();
+    let told = if says_what_to_do(fault) { told } else { format!("{told}; {}", kind.remedy()) };
+    Fault::new(kind, detail).with_particulars(told)
+}
+
+/// Whether the sentence holds a remedy already; those of the rest are the same wherever they happen.
+fn says_what_to_do(fault: &transport::Fault) -> bool {
+    if let transport::Fault::ByWayOf { fault, .. } = fault {
+        return says_what_to_do(fault);
+    }
+    !matches!(
+        fault,
+        transport::Fault::AuthenticationRefused { .. }
+            | transport::Fault::BadConfiguration { .. }
+            | transport::Fault::Broken { .. }
+            | transport::Fault::SessionLost { .. }
+    )
 }
 
 fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
@@ -132,8 +148,11 @@ mod tests {
             offers: vec!["password".to_owned()],
             tried: vec![],
         };
-        let sentence = of_transport(&refused.by_way_of("bastion")).sentence();
+        let refused = refused.by_way_of("bastion");
+        let sentence = of_transport(&refused).sentence();
         assert_eq!(sentence, "authentication refused: by way of bastion, node offers: password");
+        let told = of_transport(&refused).remedy().to_owned();
+        assert!(told.ends_with("; check the login name, and load your key with ssh-add"), "{told}");
         let unknown = transport::Fault::NameNotFound { host: None, why: String::new() };
         let sentence = of_transport(&unknown.by_way_of("bastion")).sentence();
         assert_eq!(sentence, "name not found: by way of bastion");

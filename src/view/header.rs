@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::fleet::Node;
-use crate::model::{NodeName, Watts};
+use crate::model::Watts;
 use crate::time::age;
 use crate::view::input::Click;
 use crate::view::job::waiting::{list_age, list_problem};
@@ -189,8 +189,12 @@ fn tabs(
     if usual.width() + 2 < room {
         return full.against(state.gap(if usual.width() > 0 { 2 } else { 0 }).then(usual), width);
     }
-    let line = if room > 0 { full } else { tab_line(view, false) };
-    line.against(state, width)
+    let is_in = |line: &Line| line.width().saturating_add(state.width()) < width;
+    let short = tab_line(view, false);
+    let alone = || Line::of(view.title(), Tone::Accent).gap(2);
+    let line = [full, short].into_iter().find(is_in).unwrap_or_else(alone);
+    let rest = width.saturating_sub(line.width());
+    line.against(state.cut(rest), width)
 }
 
 /// What is as it always is: no filter, and the order of the rows.
@@ -218,32 +222,27 @@ fn tab_line(view: View, is_full: bool) -> Line {
     })
 }
 
-/// What is out of the ordinary: an old list of jobs, a message, fast focus, a frozen picture.
+/// What is out of the ordinary: an old list of jobs, what is left out, fast focus, a frozen picture, and a
+/// message, which is the first to be cut.
 fn state(picture: &Picture, setting: &Setting<'_>) -> Line {
-    let mut line = Line::new();
-    if let Some(problem) = picture.fleet.jobs.as_ref().and_then(|list| list_problem(list)) {
-        line = line.text(problem, Tone::Bad).gap(2);
-    }
-    if let Some(words) = picture.only.told() {
-        line = line.text(words, Tone::Accent).gap(2);
-    }
-    if !picture.filter.is_empty() && setting.search.is_none() {
+    let problem = picture.fleet.jobs.as_ref().and_then(|list| list_problem(list));
+    let is_filtered = !picture.filter.is_empty() && setting.search.is_none();
+    let filter = is_filtered.then(|| {
         let shown = format!("{} of {}", picture.count(), picture.fleet.nodes.len());
-        line = line
-            .text(format!("/{}  ", picture.filter.text()), Tone::Accent)
-            .text(shown, Tone::Faint)
-            .gap(2);
-    }
-    if let Some(message) = setting.message {
-        line = line.text(message, Tone::Plain);
-    }
-    if let Some(node) = setting.focus.map(NodeName::as_str) {
-        line = line.gap(2).text(format!("FOCUS {node}"), Tone::Accent);
-    }
-    if let Some(span) = setting.frozen {
-        line = line.gap(2).text(format!("FROZEN {}", age(span)), Tone::Warn);
-    }
-    line
+        Line::of(format!("/{}  ", picture.filter.text()), Tone::Accent).text(shown, Tone::Faint)
+    });
+    let focus = setting.focus.map(|node| format!("FOCUS {}", node.as_str()));
+    let frozen = setting.frozen.map(|span| format!("FROZEN {}", age(span)));
+    let all = [
+        problem.map(|words| Line::of(words, Tone::Bad)),
+        picture.only.told().map(|words| Line::of(words, Tone::Accent)),
+        filter,
+        focus.map(|words| Line::of(words, Tone::Accent)),
+        frozen.map(|words| Line::of(words, Tone::Warn)),
+        setting.message.map(|words| Line::of(words, Tone::Plain)),
+    ];
+    let join = |line: Line, part| if line.width() > 0 { line.gap(2).then(part) } else { part };
+    all.into_iter().flatten().fold(Line::new(), join)
 }
 
 #[cfg(test)]
@@ -254,6 +253,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
+    use crate::model::NodeName;
     use crate::time::Timestamp;
     use crate::view::{Filter, Taste};
 

@@ -517,11 +517,13 @@ fn targets(scene: Scene<'_>, navigation: &mut Navigation) -> Result<Vec<Target>,
             selected(scene, navigation).map(|target| vec![target])
         }
         View::Node | View::Job => {
-            let nobody =
-                || "no process is under the cursor; Enter puts it into the tables".to_owned();
-            let node = navigation.node(scene.picture).ok_or_else(nobody)?;
-            let Some(Spot::Use { pid, start_ticks, .. }) = navigation.cursor(node) else {
-                return Err(nobody());
+            let nobody = |how: &str| format!("no process is under the cursor; {how}");
+            let enter = || nobody("Enter puts it into the tables");
+            let node = navigation.node(scene.picture).ok_or_else(enter)?;
+            let (pid, start_ticks) = match navigation.cursor(node) {
+                Some(Spot::Use { pid, start_ticks, .. }) => (pid, start_ticks),
+                Some(Spot::Device(_)) => return Err(nobody("they are below the devices")),
+                None => return Err(enter()),
             };
             let hidden = "the node does not show this process, so it cannot be sent a signal";
             Target::of(node, pid, start_ticks).map(|one| vec![one]).ok_or_else(|| hidden.to_owned())

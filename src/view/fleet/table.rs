@@ -281,18 +281,21 @@ fn memory(totals: &Totals, columns: &Columns) -> String {
 }
 
 fn power(totals: &Totals, columns: &Columns) -> String {
-    let write = |watts: Option<Watts>| match watts.map(Watts::get) {
+    let write = |watts: Option<Watts>, decimals: usize| match watts.map(Watts::get) {
         None => UNKNOWN.to_owned(),
-        Some(watts) if columns.is_kilowatts => format!("{:.1}", watts / 1_000.0),
+        Some(watts) if columns.is_kilowatts => format!("{:.decimals$}", watts / 1_000.0),
         Some(watts) => format!("{watts:.0}"),
     };
-    let pair = format!("{}/{}", write(totals.power), write(totals.power_limit));
+    let limit = totals.power_limit.filter(|_| columns.has_limits);
+    let pair = |decimals| {
+        let limit = write(Some(limit?), decimals);
+        Some(format!("{}/{limit}", write(totals.power, decimals)))
+    };
     // The sum of a large group may be too long for the column of a node.
-    if columns.has_limits && totals.power_limit.is_some() && width_of(&pair) <= columns.power {
-        pair
-    } else {
-        write(totals.power)
-    }
+    let least = |decimals| Some(write(totals.power, decimals));
+    let all = [pair(1), pair(0), least(1), least(0)];
+    let fits = |text: &String| width_of(text) <= columns.power;
+    all.into_iter().flatten().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 /// Writes the first job with its name where there is room, and how many others there are.
