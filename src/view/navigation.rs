@@ -130,18 +130,20 @@ impl Window {
         self.top = self.top.min(count.saturating_sub(rows));
     }
 
-    /// Puts at the right of a table's titles which of its rows are in sight, unless all are.
+    /// Puts at the right of a table's titles which of its rows are in sight, unless all are. Where there
+    /// is no room, titles give way: what is missing must be told.
     pub(crate) fn beside(self, titles: Line, count: usize, width: u16) -> Line {
         let range = self.range(count);
         let titles = titles.cut(width);
         if range.is_empty() || range.len() >= count {
             return titles;
         }
-        let words = format!("{}–{} of {count}", range.start + 1, range.end);
-        let words = Line::of(words, Tone::Faint);
-        let own = titles.clone().trimmed();
-        let is_tight = own.width().saturating_add(words.width() + 2) > width;
-        if is_tight { titles } else { own.against(words, width) }
+        let (first, last) = (range.start + 1, range.end);
+        let words = |of: &str| Line::of(format!("{first}–{last}{of}{count}"), Tone::Faint);
+        let own = titles.trimmed();
+        let fits = |words: &Line| own.width().saturating_add(words.width() + 2) <= width;
+        let words = Some(words(" of ")).filter(fits).unwrap_or_else(|| words("/"));
+        own.against(words, width)
     }
 
     /// Returns the rows shown of a list of `count`.

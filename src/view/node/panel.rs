@@ -125,7 +125,7 @@ impl Form {
         let kept = if navigation.shows_processes { CALM_PROCESSES } else { 0 };
         let fits = |lines: usize| frame + lines <= room;
         let (is_device_full, is_host_full) = match place.density.unwrap_or(scene.taste.density) {
-            Density::Full => (true, fits(2 + graphs)),
+            Density::Full => (true, fits(count * 2 + graphs)),
             Density::Compact => (false, false),
             Density::Auto if has_chart => (false, false),
             Density::Auto => {
