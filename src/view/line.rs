@@ -315,18 +315,47 @@ impl Line {
 
 /// Lays items side by side, as many lines as needed, at most `most`; what does not fit is left out.
 pub(crate) fn flow(items: Vec<Line>, gap: u16, width: u16, most: usize) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
-    for item in items {
-        let fits = |line: &Line| line.width().saturating_add(gap + item.width()) <= width;
-        if let Some(line) = lines.last_mut().filter(|line| fits(line)) {
-            *line = std::mem::take(line).gap(gap).then(item);
-        } else if lines.len() < most {
-            lines.push(item.cut(width));
+    rows(items, gap, width, most).0.into_iter().map(|row| row.line).collect()
+}
+
+/// The same; how many are left out is said at the end.
+pub(crate) fn flow_told(items: Vec<Line>, gap: u16, width: u16, most: usize) -> Vec<Line> {
+    let (mut rows, mut left) = rows(items, gap, width, most);
+    if let Some(row) = rows.last_mut().filter(|_| left > 0) {
+        let words = |left| Line::of(format!("+{left} more"), Tone::Faint);
+        while row.ends.len() > 1 && row.line.width() + gap + words(left).width() > width {
+            row.ends.pop();
+            let end = row.ends.last().copied().unwrap_or(0);
+            row.line = std::mem::take(&mut row.line).cut(end);
+            left += 1;
+        }
+        row.line = std::mem::take(&mut row.line).gap(gap).then(words(left)).cut(width);
+    }
+    rows.into_iter().map(|row| row.line).collect()
+}
+
+/// Items side by side, and the column behind each.
+struct Row {
+    line: Line,
+    ends: Vec<u16>,
+}
+
+/// Lays items out; returns how many are left out, too.
+fn rows(items: Vec<Line>, gap: u16, width: u16, most: usize) -> (Vec<Row>, usize) {
+    let (mut rows, count): (Vec<Row>, usize) = (Vec::new(), items.len());
+    for (place, item) in items.into_iter().enumerate() {
+        let fits = |row: &Row| row.line.width().saturating_add(gap + item.width()) <= width;
+        if let Some(row) = rows.last_mut().filter(|row| fits(row)) {
+            row.line = std::mem::take(&mut row.line).gap(gap).then(item);
+            row.ends.push(row.line.width());
+        } else if rows.len() < most {
+            let line = item.cut(width);
+            rows.push(Row { ends: vec![line.width()], line });
         } else {
-            break;
+            return (rows, count - place);
         }
     }
-    lines
+    (rows, 0)
 }
 
 /// Returns the columns a text takes.

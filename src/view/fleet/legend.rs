@@ -10,7 +10,7 @@ use crate::view::fleet::claim::{Claim, Roll, whole_devices};
 use crate::view::fleet::column::{self, COLUMNS};
 use crate::view::fleet::grouping::Grouping;
 use crate::view::fleet::letters::BEYOND;
-use crate::view::line::{Line, Mark, Tone, flow};
+use crate::view::line::{Line, Mark, Tone, flow_told};
 use crate::view::number::Units;
 use crate::view::order::Order;
 use crate::view::picture::{Picture, Stamp};
@@ -72,7 +72,7 @@ pub(super) fn lines(scene: Scene<'_>, place: &Place, width: u16, height: usize) 
         10..20 => 2,
         _ => 3,
     };
-    let mut lines = flow(signs(scene, place), 3, width, most.max(2) - 1);
+    let mut lines = flow_told(signs(scene, place), 3, width, most.max(2) - 1);
     if most > 1 {
         lines.insert(0, choice(place, width));
     }
@@ -133,7 +133,7 @@ fn signs(scene: Scene<'_>, place: &Place) -> Vec<Line> {
                 let (letter, hue) = BEYOND;
                 signs.push(sign(
                     (Mark::Letter(letter, hue), Tone::Plain),
-                    &format!("{beyond} more"),
+                    &format!("{beyond} others"),
                 ));
             }
             for (name, count) in place.tally.of.iter().filter(|entry| !is_beyond(entry)) {
