@@ -10,6 +10,7 @@ use crate::view::condition::label;
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::{Navigation, Spot, uses};
 use crate::view::number::{Units, or_unknown, percent, running, share};
+use crate::view::taste::Only;
 
 /// Returns the titles and so many rows less one.
 pub(crate) fn lines(
@@ -26,7 +27,7 @@ pub(crate) fn lines(
     let wanted = order.iter().position(|(_, spot)| cursor.as_ref() == Some(spot));
     navigation.uses.settle(rows, order.len(), wanted);
     if order.is_empty() {
-        return vec![nothing(node).cut(width)];
+        return vec![nothing(node, &scene.taste.only).cut(width)];
     }
     let columns = Columns::fit(node, Units::of(scene.taste), width);
     let is_fresh = node.link == Link::Up && are_fresh(node, now);
@@ -48,7 +49,7 @@ fn are_fresh(node: &Node, now: Timestamp) -> bool {
         .all(|state| state.freshness(now).is_fresh())
 }
 
-fn nothing(node: &Node) -> Line {
+fn nothing(node: &Node, only: &Only) -> Line {
     let mut alive = node.devices.iter().enumerate().filter(|(_, device)| device.fault.is_none());
     let unknown = alive.find_map(|(place, _)| node.why_users_unknown(place));
     if let Some(reason) = unknown.filter(|reason| *reason != Reason::NotSampled) {
@@ -56,6 +57,9 @@ fn nothing(node: &Node) -> Line {
             format!("who uses the devices is not known: {}", reason.text()),
             Tone::Faint,
         );
+    }
+    if let Some(words) = only.without_processes() {
+        return Line::of(words, Tone::Faint);
     }
     let line = Line::of("no processes use a device", Tone::Faint);
     match node.hello.as_ref().map(|hello| hello.host.hidepid) {
@@ -249,7 +253,7 @@ mod tests {
 
     #[test]
     fn chips_whose_holders_are_hidden_are_not_said_to_be_unused() {
-        let said = |is_held| nothing(&node_of_chips(is_held)).words();
+        let said = |is_held| nothing(&node_of_chips(is_held), &Only::default()).words();
         assert_eq!(said(Reading::Known(false)), "no processes use a device");
         let hidden = "who uses the devices is not known: no permission";
         assert_eq!(said(Reading::Known(true)), hidden);

@@ -163,9 +163,11 @@ fn nothing(scene: Scene<'_>, place: &Place, width: u16) -> Vec<Line> {
             .push(format!("no process that /{} takes; Esc ends the filter", picture.filter.text()));
     } else if lines.is_empty() {
         let fresh = picture.nodes().any(|node| node.freshness(picture.now).is_fresh());
+        let only = picture.only.without_processes();
         lines.push(match place.scope {
             _ if picture.fleet.nodes.is_empty() => "no nodes to watch".to_owned(),
             _ if !fresh => "nothing is known yet of any process".to_owned(),
+            _ if only.is_some() => only.unwrap_or_default(),
             Scope::Fleet => "no processes use a device".to_owned(),
             Scope::Node => {
                 "no processes use a device of this node; s shows another place".to_owned()

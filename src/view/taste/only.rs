@@ -87,13 +87,37 @@ impl Only {
         self.devices.is_some() || self.visible.is_some()
     }
 
-    /// Says in a few words which devices are shown; nothing when all are.
+    /// Says in a few words which devices and processes are shown; nothing when all are.
     pub fn told(&self) -> Option<String> {
         let numbers = self.devices.iter().flatten().map(ToString::to_string).collect::<Vec<_>>();
         let numbers = (!numbers.is_empty()).then(|| numbers.join(","));
         let visible = self.visible.is_some().then(|| "visible".to_owned());
-        let words: Vec<String> = numbers.into_iter().chain(visible).collect();
+        let processes = self.processes_told().map(|words| format!("processes {words}"));
+        let words: Vec<String> = numbers.into_iter().chain(visible).chain(processes).collect();
         (!words.is_empty()).then(|| format!("only {}", words.join(" ")))
+    }
+
+    /// Says that there are none of the processes that alone are shown; nothing when all are.
+    pub fn without_processes(&self) -> Option<String> {
+        let words = self.processes_told()?;
+        Some(format!("no processes {words} use a device; others are not to be shown"))
+    }
+
+    fn processes_told(&self) -> Option<String> {
+        let kinds = match self.kinds {
+            ProcessKinds::All => None,
+            ProcessKinds::Compute => Some("that compute"),
+            ProcessKinds::OnlyCompute => Some("that only compute"),
+            ProcessKinds::Graphics => Some("that draw"),
+            ProcessKinds::OnlyGraphics => Some("that only draw"),
+        };
+        let users = self.users.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+        let pids = self.pids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let listed =
+            |label: &str, list: String| (!list.is_empty()).then(|| format!("{label} {list}"));
+        let all = [listed("of", users), listed("pid", pids), kinds.map(str::to_owned)];
+        let words = all.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        (!words.is_empty()).then_some(words)
     }
 
     /// Says whether a device of a node is to be shown.
@@ -221,6 +245,26 @@ mod tests {
         };
         node.processes = vec![process(7, "alice"), process(8, "bob")].into();
         Arc::new(node)
+    }
+
+    #[test]
+    fn which_processes_are_shown_is_told() {
+        let of = |users: &[&str], pids: &[u32], kinds| Only {
+            users: users.iter().map(|user| (*user).to_owned()).collect(),
+            pids: pids.iter().copied().collect(),
+            kinds,
+            ..Only::default()
+        };
+        for (only, words) in [
+            (Only::default(), None),
+            (of(&["ada", "bob"], &[], ProcessKinds::All), Some("only processes of ada,bob")),
+            (of(&[], &[7], ProcessKinds::Compute), Some("only processes pid 7 that compute")),
+        ] {
+            assert_eq!(only.told().as_deref(), words);
+            assert_eq!(only.without_processes().is_some(), words.is_some());
+        }
+        let none = of(&["ada"], &[], ProcessKinds::All).without_processes().unwrap();
+        assert_eq!(none, "no processes of ada use a device; others are not to be shown");
     }
 
     #[test]
