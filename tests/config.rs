@@ -186,6 +186,19 @@ fn mistakes_are_told_with_line_key_and_nearest_name() {
 }
 
 #[test]
+fn programs_are_shown_what_people_are() {
+    let home = Home::with("only = [1]\n");
+    let devices = |options: &str| {
+        let done = home.run(&format!("--demo=1 --seed 3 --json {options}"), &[]);
+        let picture: serde_json::Value = serde_json::from_str(&out(&done)).unwrap();
+        let list = picture["nodes"][0]["devices"].as_array().unwrap();
+        list.iter().map(|device| device["index"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(devices(""), [1]);
+    assert_eq!(devices("-o=0,2"), [0, 2]);
+}
+
+#[test]
 fn settings_that_cannot_be_together_are_mistakes_too() {
     for (config, words) in [
         ("exec = 'run {host}'\n", "put {node} where the node's name belongs (exec: config.toml:1)"),

@@ -82,7 +82,10 @@ impl Printing<'_> {
         // One write: standard output breaks what it gets in pieces into many.
         let mut picture = Vec::new();
         if self.is_json {
-            write_json(&mut picture, fleet, now, self.source)?;
+            // Programs are shown what people are.
+            let nodes = fleet.nodes.iter().map(|node| self.taste.narrowed(node)).collect();
+            let shown = Fleet { nodes, ..fleet.clone() };
+            write_json(&mut picture, &shown, now, self.source)?;
         } else {
             write_jobs(&mut picture, fleet, now)?;
             self.draw(&mut picture, fleet, now)?;

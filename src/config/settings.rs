@@ -119,13 +119,16 @@ impl Settings {
     }
 
     /// Returns what to write into `setup.toml`: what stands there already and is on no page, and what
-    /// is on a page and differs from `config.toml` and the defaults.
+    /// is on a page and differs from `config.toml` and the defaults, unless only the environment says so.
     pub fn differing(&self) -> Vec<(&'static Setting, Value)> {
         let differing = |setting: &'static Setting| {
             let below = self.winner(setting.name, Layer::File).map(|found| &found.value).cloned();
             let below = below.or_else(|| setting.usual());
             let top = if setting.page.is_some() { Layer::Changed } else { Layer::Setup };
-            let own = self.winner(setting.name, top)?;
+            // The environment says it again the next time, and may say something else then.
+            let all = self.found.get(setting.name)?.iter().rev();
+            let mut lasting = all.filter(|one| one.layer != Layer::Environment);
+            let own = lasting.find(|one| one.layer <= top)?;
             let is_kept = own.layer == Layer::Setup && setting.page.is_none();
             (is_kept || Some(&own.value) != below.as_ref()).then(|| (setting, own.value.clone()))
         };
@@ -318,6 +321,23 @@ mod tests {
         assert_eq!(settings.place("interval"), "setup.toml");
         assert!(settings.change("theme", "blue").unwrap_err().contains("theme: write one of auto"));
         assert!(settings.change("nothing", "").is_err());
+    }
+
+    #[test]
+    fn what_the_environment_says_is_not_kept() {
+        let setup = "color = 'always'\n";
+        let environment = [("NO_COLOR", "1"), ("GTOP_UNITS", "mib")];
+        for (setup, kept) in [("", vec![]), (setup, vec!["color=always"])] {
+            let mut settings = settings("", setup, &environment, &[]);
+            assert_eq!((settings.choice("color"), settings.choice("units")), ("never", "mib"));
+            let names = |settings: &Settings| {
+                let all = settings.differing();
+                all.iter().map(|(own, value)| format!("{}={value}", own.name)).collect::<Vec<_>>()
+            };
+            assert_eq!(names(&settings), kept);
+            settings.change("units", "mb").unwrap();
+            assert!(names(&settings).contains(&"units=mb".to_owned()));
+        }
     }
 
     #[test]

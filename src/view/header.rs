@@ -185,8 +185,10 @@ fn tabs(
     // Names give way to digits, all but that of the view one is in; what is usual to both.
     let full = tab_line(view, true);
     let room = width.saturating_sub(full.width().saturating_add(state.width()));
-    let usual = usual(picture, setting, order);
-    if usual.width() + 2 < room {
+    let is_unfiltered = picture.filter.is_empty() && setting.search.is_none();
+    // That there is no filter is the first to give way.
+    let all = [is_unfiltered, false].map(|is_told| usual(is_told, order));
+    if let Some(usual) = all.into_iter().find(|line| line.width() + 2 < room) {
         return full.against(state.gap(if usual.width() > 0 { 2 } else { 0 }).then(usual), width);
     }
     let is_in = |line: &Line| line.width().saturating_add(state.width()) < width;
@@ -198,11 +200,9 @@ fn tabs(
 }
 
 /// What is as it always is: no filter, and the order of the rows.
-fn usual(picture: &Picture, setting: &Setting<'_>, order: Option<Order>) -> Line {
-    let mut line = Line::new();
-    if picture.filter.is_empty() && setting.search.is_none() {
-        line = line.text("filter: none", Tone::Faint);
-    }
+fn usual(is_unfiltered: bool, order: Option<Order>) -> Line {
+    let none = if is_unfiltered { "filter: none" } else { "" };
+    let line = Line::of(none, Tone::Faint);
     let Some(Order { column, is_inverted }) = order else { return line };
     let inverted = if is_inverted { " inverted" } else { "" };
     let gap = if line.width() > 0 { 3 } else { 0 };

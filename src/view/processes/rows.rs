@@ -245,6 +245,8 @@ pub(super) struct Roll {
     /// Those that have ended a moment ago; they stand at the end of `rows` too.
     gone: Vec<Row>,
     pub(super) hidden: Hidden,
+    /// How many processes live; one on two devices has two rows.
+    pub(super) count: usize,
     /// Nodes that have such processes.
     pub(super) nodes: usize,
     /// Nodes that do not tell who uses their devices, and why the first does not.
@@ -267,11 +269,6 @@ impl Roll {
     /// Returns where they were looked for.
     pub(super) fn place(&self) -> Where {
         self.recipe.as_ref().map_or(Where::Fleet, |recipe| recipe.place.clone())
-    }
-
-    /// Returns how many processes live, a process on two devices counted twice.
-    pub(super) fn count(&self) -> usize {
-        self.rows.len().saturating_sub(self.gone.len())
     }
 
     /// Makes the rows anew if anything they are made of has changed.
@@ -312,7 +309,7 @@ impl Roll {
         self.rows.clear();
         (self.hidden, self.nodes, self.silent) = (Hidden::default(), 0, None);
         (self.has_jobs, self.has_chips, self.has_others) = (false, false, false);
-        (self.videos, self.ours) = (0, 0);
+        (self.videos, self.ours, self.count) = (0, 0, 0);
         let here: Vec<(usize, &Arc<Node>)> = match &recipe.place {
             Where::Node(name) => {
                 let found = picture.fleet.nodes.iter().enumerate();
@@ -334,7 +331,13 @@ impl Roll {
             if let Some(old) = old.filter(|old| !Arc::ptr_eq(old, node)) {
                 self.depart(old, node, picture, recipe);
             }
+            let first = self.rows.len();
             self.take(node, picture, recipe);
+            let own = self.rows.get(first..).unwrap_or_default().iter().filter_map(Row::sight);
+            let mut pids: Vec<u32> = own.map(|sight| sight.used.pid).collect();
+            pids.sort_unstable();
+            pids.dedup();
+            self.count += pids.len();
         }
     }
 

@@ -93,7 +93,7 @@ pub(super) fn last_shift(scene: Scene<'_>, navigation: &Navigation) -> usize {
 
 fn title(scene: Scene<'_>, place: &Place, width: u16) -> Line {
     let roll = &place.roll;
-    let (count, nodes) = (roll.count(), roll.nodes);
+    let (count, nodes) = (roll.count, roll.nodes);
     let plural = |count: usize| if count == 1 { "" } else { "s" };
     let mut own = match place.roll.place() {
         Where::Fleet => Line::of("all nodes", Tone::Strong),

@@ -181,11 +181,11 @@ impl Crew {
     ) {
         for device in node.devices.iter().filter(|device| device.parent.is_none()) {
             self.devices += 1;
+            let Some(holders) = holders.get(&device.uuid) else { continue };
             let power = device.power.get().map(crate::model::Watts::get);
             if let Some(power) = power {
                 self.power = Some(self.power.unwrap_or_default() + power);
             }
-            let Some(holders) = holders.get(&device.uuid) else { continue };
             self.held += 1;
             let is_busy = is_busy(device);
             let is_idle_held = is_idle_held(node, device, jobs.has(node, device));
