@@ -353,7 +353,7 @@ fn slice(parent: &Device, number: u32, gib: u64, used: u64) -> Device {
         uuid: format!("MIG-{}-{number}", parent.uuid).into(),
         parent: Some(Arc::clone(&parent.uuid)),
         index: Reading::Known(number),
-        name: Reading::Known(format!("MIG {}g.{gib}gb", gib / 10).into()),
+        name: Reading::Known(format!("NVIDIA H100 80GB HBM3 MIG {}g.{gib}gb", gib / 10).into()),
         memory_total: Reading::Known(Bytes(gib << 30)),
         memory_used: Reading::Known(Bytes(used << 30)),
         utilization: Reading::Unknown(Reason::NotSupported),

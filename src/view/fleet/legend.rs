@@ -15,7 +15,7 @@ use crate::view::number::Units;
 use crate::view::order::Order;
 use crate::view::picture::{Picture, Stamp};
 
-/// How many devices each of those has that letters stand for; the largest first.
+/// How many fresh devices each of those has that letters stand for; the largest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     key: Option<(Stamp, Quantity)>,
@@ -31,17 +31,16 @@ impl Tally {
         }
         self.key = key;
         let mut counts: BTreeMap<Arc<str>, usize> = BTreeMap::new();
-        let mut count = |name: &Arc<str>| match counts.get_mut(name) {
-            Some(count) => *count += 1,
-            None => {
-                counts.insert(Arc::clone(name), 1);
-            }
-        };
         for node in picture.nodes() {
             let claims = roll.claims(node);
-            let whole = whole_devices(node).filter_map(|position| claims.devices.get(position));
-            for claim in whole {
-                names(claim, quantity).iter().for_each(&mut count);
+            for position in whole_devices(node) {
+                let Some(claim) = claims.devices.get(position) else { continue };
+                // Those of old numbers keep their letters, and count for nothing.
+                let is_fresh = node.fault().is_none()
+                    && node.device_freshness(position, picture.now).is_fresh();
+                for name in names(claim, quantity) {
+                    *counts.entry(name).or_default() += usize::from(is_fresh);
+                }
             }
         }
         self.of = counts.into_iter().collect();
@@ -128,7 +127,8 @@ fn signs(scene: Scene<'_>, place: &Place) -> Vec<Line> {
             signs.push(sign(STALE, "stale"));
             signs.push(sign(FAULTY, "fault"));
             let is_beyond = |(name, _): &&(Arc<str>, usize)| place.letters.is_beyond(name);
-            let beyond = place.tally.of.iter().filter(is_beyond).count();
+            let seen = place.tally.of.iter().filter(|(_, count)| *count > 0);
+            let beyond = seen.clone().filter(is_beyond).count();
             if beyond > 0 {
                 let (letter, hue) = BEYOND;
                 signs.push(sign(
@@ -136,7 +136,7 @@ fn signs(scene: Scene<'_>, place: &Place) -> Vec<Line> {
                     &format!("{beyond} others"),
                 ));
             }
-            for (name, count) in place.tally.of.iter().filter(|entry| !is_beyond(entry)) {
+            for (name, count) in seen.filter(|entry| !is_beyond(entry)) {
                 let (letter, hue) = place.letters.of(name);
                 let called = called(place, name);
                 let line = Line::new()

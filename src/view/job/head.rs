@@ -198,7 +198,8 @@ fn remarks(sheet: &Sheet, width: u16, most: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     if let Some((count, names)) = &sheet.left_out {
         let fresh = sheet.rows.len() - count;
-        let line = Line::of(format!("{fresh} of {} nodes fresh", sheet.rows.len()), Tone::Warn);
+        let nodes = if sheet.rows.len() == 1 { "node" } else { "nodes" };
+        let line = Line::of(format!("{fresh} of {} {nodes} fresh", sheet.rows.len()), Tone::Warn);
         let words = format!(" · {names} left out of min, mean and max");
         lines.push(line.text(words, Tone::Faint).cut(width));
     }

@@ -647,11 +647,15 @@ pub(super) fn load_of(device: &Device) -> Option<f32> {
     share.map(Percent::get)
 }
 
-/// Returns a device's model without the maker's name; a slice is set in.
+/// Returns a device's model without the maker's name; below its device a slice is set in, and called by
+/// what is its own.
 pub(crate) fn name(device: &Device, is_indented: bool) -> String {
     let name = device.name.known().map_or(UNKNOWN, |name| name.trim_start_matches("NVIDIA "));
-    let indent = if is_indented && device.parent.is_some() { " " } else { "" };
-    format!("{indent}{name}")
+    if !is_indented || device.parent.is_none() {
+        return name.to_owned();
+    }
+    let own = name.find("MIG ").and_then(|start| name.get(start..));
+    format!(" {}", own.unwrap_or(name))
 }
 
 /// Returns what one device is, and what it does not tell and why. `throttled` is the share of the
