@@ -164,14 +164,22 @@ class Journeys(LabCase):
         screen.until(r"^sort by$", "columns to choose from")
         screen.type("m")
         screen.until(r"MEM↓", "the column that was chosen")
-        self.assertEqual(self.order(screen), ["gpu08", "gpu07", "gpu04", "gpu03", "gpu02", "gpu01"])
+        self.assertEqual(self.order(screen, 6), ["gpu08", "gpu07", "gpu04", "gpu03", "gpu02", "gpu01"])
         screen.type("\\")
         screen.until(r"MEM↑", "the other way round")
-        self.assertEqual(self.order(screen), ["gpu01", "gpu02", "gpu03", "gpu04", "gpu07", "gpu08"])
+        self.assertEqual(self.order(screen, 6), ["gpu01", "gpu02", "gpu03", "gpu04", "gpu07", "gpu08"])
 
-    def order(self, screen):
-        screen.settle()
-        return [row.split()[0] for row in screen.rows(r"^  gpu\d+ +[^ ]{4} ")]
+    def order(self, screen, count):
+        """Returns the fresh nodes in their order; one that was late is soon fresh again."""
+        names = []
+
+        def are_all():
+            screen.settle()
+            names[:] = [row.split()[0] for row in screen.rows(r"^  gpu\d+ +[^ ]{4} ")]
+            return len(names) == count
+
+        wait_for(f"{count} fresh nodes", are_all)
+        return names
 
     def test_a_filter_with_a_slip(self):
         screen = self.everything()
@@ -184,7 +192,7 @@ class Journeys(LabCase):
         screen.until(r"^1 of 8 nodes ", "what it leaves")
         screen.press("Enter")
         screen.until(r"/util<20 !gpu02", "the filter in the header")
-        self.assertEqual(self.order(screen), ["gpu01"])
+        self.assertEqual(self.order(screen, 1), ["gpu01"])
         screen.press("4")
         screen.until(r"^ gpu01 +3 ", "processes of that node")
         self.assertFalse(screen.rows(r"^ gpu0[2-8] "))
