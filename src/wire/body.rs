@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::wire::given::Given;
 pub use answer::{Answer, Detail, TreeRow};
-pub use device::{Device, Use, Uses};
+pub use device::{Device, DeviceCounters, DeviceDetails, DeviceStatics, Use, Uses};
 pub use tpu::{Tpu, TpuCore};
 
 mod answer;

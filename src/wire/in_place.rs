@@ -38,12 +38,37 @@ impl Visitor<'_> for Place<'_> {
 
 /// Makes a struct that is read in place. What is absent is as by default; of a key that comes twice the last
 /// counts; one that is not known is passed over.
+///
+/// Keys that seldom come stand in groups, `struct Group in field`: they are keys of the same object, but a group
+/// takes no room, and nobody looks through it, where none of its keys came.
 macro_rules! in_place {
-    ($(#[$about:meta])* $seen:vis struct $name:ident {
-        $($(#[$own:meta])* $open:vis $field:ident: $kind:ty,)*
-    }) => {
+    (
+        $(#[$about:meta])* $seen:vis struct $name:ident {
+            $($(#[$own:meta])* $open:vis $field:ident: $kind:ty,)*
+        }
+        $(
+            $(#[$group_about:meta])* $group_seen:vis struct $group:ident in $place:ident {
+                $($(#[$group_own:meta])* $group_open:vis $group_field:ident: $group_kind:ty,)*
+            }
+        )*
+    ) => {
         $(#[$about])*
-        $seen struct $name { $($(#[$own])* $open $field: $kind,)* }
+        $seen struct $name {
+            $($(#[$own])* $open $field: $kind,)*
+            $(
+                $(#[$group_about])*
+                #[serde(flatten)]
+                $group_seen $place: Option<Box<$group>>,
+            )*
+        }
+
+        $(
+            $(#[$group_about])*
+            #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+            $group_seen struct $group {
+                $($(#[$group_own])* $group_open $group_field: $group_kind,)*
+            }
+        )*
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -61,9 +86,11 @@ macro_rules! in_place {
                         mut map: A,
                     ) -> Result<Self::Value, A::Error> {
                         #[expect(non_camel_case_types, reason = "they are the fields")]
-                        enum Field { $($field,)* }
-                        const NAMES: &[&str] = &[$(stringify!($field),)*];
-                        const FIELDS: &[Field] = &[$(Field::$field,)*];
+                        enum Field { $($field,)* $($($group_field,)*)* }
+                        const NAMES: &[&str] =
+                            &[$(stringify!($field),)* $($(stringify!($group_field),)*)*];
+                        const FIELDS: &[Field] =
+                            &[$(Field::$field,)* $($(Field::$group_field,)*)*];
                         let mut made = $name::default();
                         let mut next = 0;
                         let place = |next| $crate::wire::in_place::Place { names: NAMES, next };
@@ -71,6 +98,10 @@ macro_rules! in_place {
                             next = found.map_or(next, |found| found + 1);
                             match found.and_then(|found| FIELDS.get(found)) {
                                 $(Some(Field::$field) => made.$field = map.next_value()?,)*
+                                $($(Some(Field::$group_field) => {
+                                    let group = made.$place.get_or_insert_default();
+                                    group.$group_field = map.next_value()?;
+                                })*)*
                                 None => drop(map.next_value::<serde::de::IgnoredAny>()?),
                             }
                         }
@@ -98,21 +129,37 @@ mod tests {
             two: Option<String>,
             three: u32,
         }
+
+        /// Two that seldom come.
+        struct Rare in rare {
+            four: u32,
+            five: u32,
+        }
     }
 
     #[test]
     fn keys_are_read_in_any_order_and_what_is_strange_is_passed_over() {
-        let three =
-            |one, two: Option<&str>, three| Numbers { one, two: two.map(str::to_owned), three };
+        let three = |one, two: Option<&str>, three| Numbers {
+            one,
+            two: two.map(str::to_owned),
+            three,
+            rare: None,
+        };
         for (text, expected) in [
             ("{}", three(0, None, 0)),
             (r#"{"one":1,"two":"b","three":3}"#, three(1, Some("b"), 3)),
             (r#"{"three":3,"two":null,"one":1}"#, three(1, None, 3)),
-            (r#"{"four":{"one":[9]},"three":3,"fo\u0075r":1,"\u006fne":7}"#, three(7, None, 3)),
+            (r#"{"six":{"one":[9]},"three":3,"si\u0078":1,"\u006fne":7}"#, three(7, None, 3)),
             (r#"{"one":1,"one":2}"#, three(2, None, 0)),
         ] {
             assert_eq!(serde_json::from_str::<Numbers>(text).unwrap(), expected, "{text}");
         }
+        let rare = Some(Box::new(Rare { four: 0, five: 5 }));
+        let with_rare = Numbers { rare, ..three(1, None, 3) };
+        let text = r#"{"one":1,"five":5,"three":3}"#;
+        assert_eq!(serde_json::from_str::<Numbers>(text).unwrap(), with_rare);
+        let written = serde_json::to_string(&with_rare).unwrap();
+        assert_eq!(written, r#"{"one":1,"two":null,"three":3,"four":0,"five":5}"#);
         for wrong in ["[1,null,3]", "3", r#"{"one":"1"}"#, r#"{"one":1"#] {
             assert!(serde_json::from_str::<Numbers>(wrong).is_err(), "{wrong}");
         }

@@ -2,6 +2,8 @@
 //!
 //! A value that has not changed may be left out: what is absent is as it was. So a counter that is left out
 //! stands still. Where a device refuses a value, its key is `null` once and `lacks` says why.
+//!
+//! Keys stand nearly in the order in which probes write those that move all the time: so they are found soonest.
 
 use serde::{Deserialize, Serialize};
 
@@ -51,9 +53,6 @@ in_place! {
         /// Degrees Celsius.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub temperature: Given<f64>,
-        /// Degrees Celsius.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub temperature_memory: Given<f64>,
         /// Milliwatts.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub power: Given<u64>,
@@ -63,6 +62,9 @@ in_place! {
         /// MHz.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub clock_sm: Given<u64>,
+        /// Degrees Celsius.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub temperature_memory: Given<f64>,
         /// MHz.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub clock_memory: Given<u64>,
@@ -90,6 +92,72 @@ in_place! {
         /// Split into MIG slices.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub mig: Given<bool>,
+        /// The driver stays loaded when nobody uses the device.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub persistence: Given<bool>,
+        /// `PCIe` generation now.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pcie_generation: Given<u64>,
+        /// `PCIe` lanes now.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pcie_lanes: Given<u64>,
+        /// `PCIe` generation at most.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pcie_generation_max: Given<u64>,
+        /// `PCIe` lanes at most.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pcie_lanes_max: Given<u64>,
+        /// What only a TPU chip tells.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub tpu: Option<Box<Tpu>>,
+        /// Why a key is `null`, by key.
+        #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+        pub lacks: std::collections::BTreeMap<String, String>,
+        /// `lost`, `reset`, `perm`, or words.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub fault: Option<String>,
+    }
+
+    /// Counters from which rates are made.
+    pub struct DeviceCounters in counters {
+        /// Nanoseconds of clocks held down by the power limit.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub held_power: Given<u64>,
+        /// Bytes sent over `PCIe`.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pcie_tx: Given<u64>,
+        /// Bytes received over `PCIe`.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pcie_rx: Given<u64>,
+        /// Bytes sent over all `NVLinks`.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub nvlink_tx: Given<u64>,
+        /// Bytes received over all `NVLinks`.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub nvlink_rx: Given<u64>,
+        /// Nanoseconds of clocks held down by the driver for heat.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub held_thermal: Given<u64>,
+        /// Nanoseconds, for other devices of its group.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub held_sync_boost: Given<u64>,
+        /// Nanoseconds, by the hardware for heat.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub held_hw_thermal: Given<u64>,
+        /// Nanoseconds, by the power supply.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub held_power_brake: Given<u64>,
+    }
+
+    /// What changes while a device works, beyond what every screen shows.
+    pub struct DeviceDetails in details {
+        /// Milliwatts, at this moment.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub power_instant: Given<u64>,
+        /// Percent, measured by the hardware: time anything ran, multiprocessors busy, warps of those there could
+        /// be, time the tensor cores worked, bandwidth of the memory, time in double, single and half precision.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub activity: Given<[Given<f64>; 8]>,
         /// Who uses it is told.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub users: Given<bool>,
@@ -102,21 +170,9 @@ in_place! {
         /// Milliwatts, averaged over a second.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub power_average: Given<u64>,
-        /// Milliwatts, at this moment.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub power_instant: Given<u64>,
         /// Milliwatts.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub power_limit_requested: Given<u64>,
-        /// Milliwatts.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub power_limit_default: Given<u64>,
-        /// Milliwatts.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub power_limit_min: Given<u64>,
-        /// Milliwatts.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub power_limit_max: Given<u64>,
         /// Millijoules since the driver was loaded.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub energy: Given<u64>,
@@ -126,27 +182,12 @@ in_place! {
         /// MHz.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub clock_video: Given<u64>,
-        /// MHz.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub clock_graphics_max: Given<u64>,
-        /// MHz.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub clock_video_max: Given<u64>,
         /// Degrees Celsius left before clocks are held down.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub temperature_margin: Given<f64>,
-        /// Degrees Celsius at which clocks are held down.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub temperature_slowdown: Given<f64>,
-        /// Degrees Celsius at which it turns off.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub temperature_shutdown: Given<f64>,
         /// A display is attached and drawn on.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub display: Given<bool>,
-        /// The driver stays loaded when nobody uses the device.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub persistence: Given<bool>,
         /// NVML's number of the compute mode.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub compute_mode: Given<u64>,
@@ -180,54 +221,12 @@ in_place! {
         /// A row could not be replaced.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub remap_failed: Given<bool>,
-        /// `PCIe` generation now.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub pcie_generation: Given<u64>,
-        /// `PCIe` lanes now.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub pcie_lanes: Given<u64>,
-        /// `PCIe` generation at most.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub pcie_generation_max: Given<u64>,
-        /// `PCIe` lanes at most.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub pcie_lanes_max: Given<u64>,
-        /// Bytes received over `PCIe`; a counter.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub pcie_rx: Given<u64>,
-        /// Bytes sent over `PCIe`; a counter.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub pcie_tx: Given<u64>,
         /// `PCIe` packets sent again; a counter.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub pcie_replays: Given<u64>,
-        /// Number of `NVLinks`.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub nvlinks: Given<u64>,
-        /// Bytes received over all `NVLinks`; a counter.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub nvlink_rx: Given<u64>,
-        /// Bytes sent over all `NVLinks`; a counter.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub nvlink_tx: Given<u64>,
         /// Bytes sent and received by each `NVLink`; counters.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub links: Option<Vec<[Given<u64>; 2]>>,
-        /// Nanoseconds of clocks held down by the power limit; with the four below, counters.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub held_power: Given<u64>,
-        /// Nanoseconds, by the driver for heat.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub held_thermal: Given<u64>,
-        /// Nanoseconds, for other devices of its group.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub held_sync_boost: Given<u64>,
-        /// Nanoseconds, by the hardware for heat.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub held_hw_thermal: Given<u64>,
-        /// Nanoseconds, by the power supply.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub held_power_brake: Given<u64>,
         /// Bytes.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub bar1_total: Given<u64>,
@@ -237,12 +236,6 @@ in_place! {
         /// Bytes.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub bar1_free: Given<u64>,
-        /// The part of the host's memory it is close to.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub numa_node: Given<u64>,
-        /// CUDA compute capability.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub capability: Option<String>,
         /// NVML's number of the state of its registration with the fabric.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub fabric: Given<u64>,
@@ -271,31 +264,12 @@ in_place! {
         /// received and sent over `NVLink`.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub flow: Given<[Given<f64>; 4]>,
-        /// Percent, measured by the hardware: time anything ran, multiprocessors busy, warps of those there could
-        /// be, time the tensor cores worked, bandwidth of the memory, time in double, single and half precision.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub activity: Given<[Given<f64>; 8]>,
-        /// Of a slice: its GPU instance.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub gpu_instance: Given<u64>,
-        /// Of a slice: its compute instance.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub compute_instance: Given<u64>,
-        /// Bytes of the host's memory that it may use as its own.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub gtt_total: Given<u64>,
         /// Bytes.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub gtt_used: Given<u64>,
         /// Degrees Celsius.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub temperature_junction: Given<f64>,
-        /// Degrees Celsius at which the junction is too hot.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub junction_slowdown: Given<f64>,
-        /// Degrees Celsius at which the memory is too hot.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub memory_slowdown: Given<f64>,
         /// Turns a minute.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub fan_rpm: Given<u64>,
@@ -311,15 +285,55 @@ in_place! {
         /// The driver's word for how its memory is shared out, such as `NPS1`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub memory_partition: Option<String>,
-        /// What only a TPU chip tells.
+    }
+
+    /// What does not change while a device is there.
+    pub struct DeviceStatics in statics {
+        /// Milliwatts.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub power_limit_default: Given<u64>,
+        /// Milliwatts.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub power_limit_min: Given<u64>,
+        /// Milliwatts.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub power_limit_max: Given<u64>,
+        /// MHz.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub clock_graphics_max: Given<u64>,
+        /// MHz.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub clock_video_max: Given<u64>,
+        /// Degrees Celsius at which clocks are held down.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub temperature_slowdown: Given<f64>,
+        /// Degrees Celsius at which it turns off.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub temperature_shutdown: Given<f64>,
+        /// Number of `NVLinks`.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub nvlinks: Given<u64>,
+        /// The part of the host's memory it is close to.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub numa_node: Given<u64>,
+        /// CUDA compute capability.
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub tpu: Option<Tpu>,
-        /// Why a key is `null`, by key.
-        #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
-        pub lacks: std::collections::BTreeMap<String, String>,
-        /// `lost`, `reset`, `perm`, or words.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub fault: Option<String>,
+        pub capability: Option<String>,
+        /// Of a slice: its GPU instance.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub gpu_instance: Given<u64>,
+        /// Of a slice: its compute instance.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub compute_instance: Given<u64>,
+        /// Bytes of the host's memory that it may use as its own.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub gtt_total: Given<u64>,
+        /// Degrees Celsius at which the junction is too hot.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub junction_slowdown: Given<f64>,
+        /// Degrees Celsius at which the memory is too hot.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub memory_slowdown: Given<f64>,
     }
 }
 

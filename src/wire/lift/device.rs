@@ -84,8 +84,8 @@ impl Judge<'_> {
     }
 
     /// One of the hardware's own measurements: the device has all of them or none, but for single ones.
-    fn activity(&self, place: usize) -> Reading<Percent> {
-        let list = match self.0.activity {
+    fn activity(&self, given: Given<[Given<f64>; 8]>, place: usize) -> Reading<Percent> {
+        let list = match given {
             Given::Value(list) => list,
             Given::Absent => return Reading::default(),
             Given::Null => return Reading::Unknown(self.lack("activity")),
@@ -96,8 +96,8 @@ impl Judge<'_> {
     }
 
     /// One of the flows the hardware measured, in MiB a second.
-    fn flow(&self, place: usize) -> Reading<Bytes> {
-        let Given::Value(list) = self.0.flow else { return Reading::default() };
+    fn flow(given: Given<[Given<f64>; 4]>, place: usize) -> Reading<Bytes> {
+        let Given::Value(list) = given else { return Reading::default() };
         let given = list.get(place).copied().unwrap_or_default();
         given.reading(Reason::NotSupported).and_then(|mib| {
             // A link of a terabyte a second is not made yet.
@@ -166,9 +166,9 @@ pub(super) fn device(sent: &body::Device) -> Device {
             [sent.pcie_generation_max, sent.pcie_lanes_max],
             ["pcie_generation_max", "pcie_lanes_max"],
         ),
-        statics: statics(&judge).shared(),
-        details: details(&judge).shared(),
-        counters: counters(&judge).shared(),
+        statics: sent.statics.as_deref().and_then(|group| statics(&judge, group).shared()),
+        details: sent.details.as_deref().and_then(|group| details(&judge, group).shared()),
+        counters: sent.counters.as_deref().and_then(|group| counters(&judge, group).shared()),
         rates: None,
         hidden_processes: Reading::default(),
         hidden_memory: Reading::default(),
@@ -177,8 +177,7 @@ pub(super) fn device(sent: &body::Device) -> Device {
     }
 }
 
-fn statics(judge: &Judge<'_>) -> DeviceStatics {
-    let sent = judge.0;
+fn statics(judge: &Judge<'_>, sent: &body::DeviceStatics) -> DeviceStatics {
     let capability = sent.capability.as_deref();
     DeviceStatics {
         capability: capability
@@ -200,9 +199,9 @@ fn statics(judge: &Judge<'_>) -> DeviceStatics {
     }
 }
 
-fn details(judge: &Judge<'_>) -> DeviceDetails {
-    let sent = judge.0;
-    let active = |place: usize| judge.activity(place);
+fn details(judge: &Judge<'_>, sent: &body::DeviceDetails) -> DeviceDetails {
+    let active = |place: usize| judge.activity(sent.activity, place);
+    let flow = |place: usize| Judge::flow(sent.flow, place);
     DeviceDetails {
         tells_users: judge.flag(sent.users, "users"),
         encoder: judge.share(sent.encoder, "encoder"),
@@ -246,10 +245,10 @@ fn details(judge: &Judge<'_>) -> DeviceDetails {
         fp64_active: active(5),
         fp32_active: active(6),
         fp16_active: active(7),
-        pcie_sent: judge.flow(0),
-        pcie_received: judge.flow(1),
-        nvlink_received: judge.flow(2),
-        nvlink_sent: judge.flow(3),
+        pcie_sent: flow(0),
+        pcie_received: flow(1),
+        nvlink_received: flow(2),
+        nvlink_sent: flow(3),
         links: links(sent.links.as_deref()),
         host_memory_used: judge.bytes(sent.gtt_used, "gtt_used"),
         junction_temperature: judge.degrees(sent.temperature_junction, "temperature_junction"),
@@ -261,8 +260,7 @@ fn details(judge: &Judge<'_>) -> DeviceDetails {
     }
 }
 
-fn counters(judge: &Judge<'_>) -> DeviceCounters {
-    let sent = judge.0;
+fn counters(judge: &Judge<'_>, sent: &body::DeviceCounters) -> DeviceCounters {
     DeviceCounters {
         pcie_received: judge.count(sent.pcie_rx, "pcie_rx"),
         pcie_sent: judge.count(sent.pcie_tx, "pcie_tx"),
@@ -357,8 +355,11 @@ mod tests {
             fan: Given::Null,
             power: Given::Null,
             pstate: Given::Value(77),
-            encoder: Given::Null,
-            recovery: Given::Value(99),
+            details: Some(Box::new(body::DeviceDetails {
+                encoder: Given::Null,
+                recovery: Given::Value(99),
+                ..body::DeviceDetails::default()
+            })),
             lacks: [
                 ("fan".to_owned(), "not supported".to_owned()),
                 ("encoder".to_owned(), "no permission".to_owned()),
