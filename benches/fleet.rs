@@ -38,8 +38,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const HISTORY: Duration = Duration::from_secs(300);
 /// How long the fleet is up before anything is measured.
 const SETTLING: Duration = Duration::from_secs(30);
-/// How long is measured.
-const MEASURING: Duration = Duration::from_secs(30);
+/// How long is measured, in how many parts: where other machines share the processor some are dear.
+const PART: Duration = Duration::from_secs(2);
+const PARTS: u32 = 15;
 /// How long the warm-up watches one node: code, runtime and screen are in memory then, and what is
 /// measured is what further nodes cost.
 const WARMING: Duration = Duration::from_secs(3);
@@ -174,8 +175,8 @@ fn node(line: &str) -> SimNode {
 /// What was measured.
 struct Figures {
     first_picture: Duration,
-    cpu: Duration,
-    samples: u32,
+    /// Each part's processor time and samples.
+    parts: Vec<(Duration, u32)>,
     resident_before: u64,
     resident: u64,
     frames: Vec<(char, Vec<Duration>)>,
@@ -185,15 +186,24 @@ async fn measure(count: u32) {
     let server = Server::start(count).await;
     let figures = client(server.nodes.clone()).await;
     let spent = server.stop().await;
-    let lasted = (SETTLING + MEASURING).as_secs_f64();
+    let measuring = PART * PARTS;
+    let lasted = (SETTLING + measuring).as_secs_f64();
+    let each = |(cpu, samples): &(Duration, u32)| cpu.as_secs_f64() * 1000.0 / f64::from(*samples);
+    let add =
+        |(sum, all): (Duration, u32), (cpu, samples): &(Duration, u32)| (sum + *cpu, all + samples);
+    let sum = figures.parts.iter().fold((Duration::ZERO, 0), add);
+    let mut middle: Vec<f64> = figures.parts.iter().map(each).collect();
+    middle.sort_unstable_by(f64::total_cmp);
     print(&format!(
         "{count} nodes × {DEVICES} devices × {PROCESSES} processes, every {INTERVAL:?}:"
     ));
     print(&format!("  first complete picture  {:.2} s", figures.first_picture.as_secs_f64()));
     print(&format!(
-        "  client CPU              {:.3} ms a node-sample ({} samples in {MEASURING:?})",
-        figures.cpu.as_secs_f64() * 1000.0 / f64::from(figures.samples),
-        figures.samples,
+        "  client CPU              {:.3} ms a node-sample ({} samples in {measuring:?}; \
+         middle of {PARTS} parts {:.3})",
+        each(&sum),
+        sum.1,
+        middle.get(middle.len() / 2).unwrap(),
     ));
     print(&format!(
         "  client memory           {} KiB a further node ({} MiB in all)",
@@ -225,12 +235,15 @@ async fn client(nodes: Vec<SimNode>) -> Figures {
     assert!(in_time.is_ok(), "no complete picture within {PICTURE_LIMIT:?}");
     let first_picture = began.elapsed();
     viewer.follow(began + SETTLING).await;
-    let (cpu_before, samples_before) = (cpu(), viewer.samples);
-    viewer.follow(began + SETTLING + MEASURING).await;
+    let mut parts = Vec::new();
+    for part in 1..=PARTS {
+        let (cpu_before, samples_before) = (cpu(), viewer.samples);
+        viewer.follow(began + SETTLING + PART * part).await;
+        parts.push((cpu().saturating_sub(cpu_before), viewer.samples - samples_before));
+    }
     let figures = Figures {
         first_picture,
-        cpu: cpu().saturating_sub(cpu_before),
-        samples: viewer.samples - samples_before,
+        parts,
         resident_before,
         resident: resident(),
         frames: viewer.frames().await,
