@@ -39,8 +39,8 @@ impl Visitor<'_> for Place<'_> {
 /// Makes a struct that is read in place. What is absent is as by default; of a key that comes twice the last
 /// counts; one that is not known is passed over.
 ///
-/// Keys that seldom come stand in groups, `struct Group in field`: they are keys of the same object, but a group
-/// takes no room, and nobody looks through it, where none of its keys came.
+/// Keys that many objects lack stand in groups, `struct Group in field`: they are keys of the same object, but a
+/// group takes no room, and nobody looks through it, where none of its keys came.
 macro_rules! in_place {
     (
         $(#[$about:meta])* $seen:vis struct $name:ident {
@@ -130,7 +130,7 @@ mod tests {
             three: u32,
         }
 
-        /// Two that seldom come.
+        /// Two that many lack.
         struct Rare in rare {
             four: u32,
             five: u32,
