@@ -1,5 +1,6 @@
 """Sessions that are lost and come back, and links that are slow, beside one that is well."""
 
+import time
 import unittest
 
 from harness import LabCase
@@ -26,16 +27,25 @@ class Sessions(LabCase):
     def back(self, node):
         self.watch.until(f"{node} is back", lambda snapshot: fresh(snapshot.node(node)), COME_BACK)
 
+    def devices(self, node, since):
+        """Waits until the node has told about its devices after a point in time, and returns their ids."""
+
+        def told(snapshot):
+            age = snapshot.node(node).age("nvidia-smi")
+            return age is not None and snapshot.arrived - age > since
+
+        seen = self.watch.until(f"{node} told about its devices", told, COME_BACK)
+        return [device["uuid"] for device in seen.node(node).devices]
+
     def test_a_session_that_was_cut_is_opened_again(self):
         self.lab.fault("cut", self.CUT)
         self.watch.until_down(self.CUT, r"session|lost|ended|closed")
         self.back(self.CUT)
 
     def test_a_rebooted_node_comes_back_as_itself(self):
-        before = self.watch.latest().node(self.REBOOTED).devices[0]["uuid"]
+        before = self.devices(self.REBOOTED, since=0)
         self.lab.fault("reboot", self.REBOOTED)
-        self.back(self.REBOOTED)
-        self.assertEqual(self.watch.latest().node(self.REBOOTED).devices[0]["uuid"], before)
+        self.assertEqual(self.devices(self.REBOOTED, since=time.time()), before)
         self.assertEqual(len([node for node in self.watch.latest().value["nodes"] if node["name"] == self.REBOOTED]), 1)
 
     def test_a_crashed_node_is_down_until_it_boots(self):
