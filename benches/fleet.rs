@@ -297,9 +297,10 @@ async fn run(targets: Vec<Target>, collector: Collector, board: Arc<Board>) {
             (target, intake)
         })
         .collect();
+    let publishing = tokio::spawn(board.publish(Pace::default()));
     tokio::select! {
         () = collector.run(targets) => {}
-        () = board.publish(Pace::default()) => {}
+        _ended = publishing => {}
     }
 }
 

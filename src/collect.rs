@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::collect::desk::Desk;
-use crate::collect::rest::Rest;
+use crate::collect::rest::{Haste, Rest};
 use crate::model::NodeName;
 use crate::time::Clock;
 use crate::transport::{Target, Transport};
@@ -60,7 +60,7 @@ pub struct Collector {
     orders: watch::Receiver<Orders>,
     /// Connections being opened.
     permits: Arc<Semaphore>,
-    max_connecting: usize,
+    haste: Arc<Haste>,
     /// For how long the session with a node that is not listed any more is kept.
     grace: Duration,
     desk: Arc<Desk>,
@@ -77,14 +77,13 @@ impl Collector {
         orders: watch::Receiver<Orders>,
         max_connecting: u16,
     ) -> Self {
-        let max_connecting = usize::from(max_connecting);
-        let permits = Arc::new(Semaphore::new(max_connecting));
+        let permits = Arc::new(Semaphore::new(max_connecting.into()));
         Self {
             transport,
             clock,
             orders,
             permits,
-            max_connecting,
+            haste: Arc::default(),
             grace: GRACE,
             desk: Arc::default(),
         }
@@ -99,7 +98,7 @@ impl Collector {
 
     /// Returns what asks the nodes about their processes; they are known as soon as they are watched.
     pub fn asker(&self) -> Asker {
-        Asker::new(Arc::clone(&self.desk))
+        Asker::new(Arc::clone(&self.desk), Arc::clone(&self.haste))
     }
 
     /// Returns what reaches the nodes.
@@ -110,11 +109,7 @@ impl Collector {
     /// Makes the runtime for the one thread that holds all sessions: SSH work is many small
     /// pieces, and one thread does it with less than two would.
     pub fn runtime(&self) -> io::Result<Runtime> {
-        let rest = Rest {
-            orders: self.orders.clone(),
-            permits: Arc::clone(&self.permits),
-            most: self.max_connecting,
-        };
+        let rest = Rest { orders: self.orders.clone(), haste: Arc::clone(&self.haste) };
         let mut builder = runtime::Builder::new_current_thread();
         builder.enable_all().on_thread_park(move || rest.take()).build()
     }

@@ -47,6 +47,20 @@ fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
+/// A moment on a node's own clock.
+///
+/// What lies between two samples is counted there: it stays what it is when more is learned of how far that
+/// clock stands from ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeTime(i64);
+
+impl NodeTime {
+    /// Returns how long ago `earlier` was; `None` when it is later than `self`, as the clock began anew.
+    pub fn since(self, earlier: Self) -> Option<Duration> {
+        u64::try_from(self.0.saturating_sub(earlier.0)).ok().map(Duration::from_micros)
+    }
+}
+
 /// Where timestamps come from.
 #[derive(Clone, Debug)]
 pub enum Clock {
@@ -99,10 +113,10 @@ fn read(clock: ClockId) -> i64 {
 /// The smallest arrival − probe time seen in a session is the best estimate: a frame can be late,
 /// never early. Two clocks drift apart by up to some 50 parts per million, so the minimum is let
 /// up by twice that; without it a session of some days would call everything stale.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockOffset(Option<Learned>);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Learned {
     micros: i64,
     at: Timestamp,
@@ -132,6 +146,11 @@ impl ClockOffset {
         let learned = self.0?;
         let moment = Timestamp(probe_micros(probe_seconds).saturating_add(learned.micros));
         Some(moment.min(not_after))
+    }
+
+    /// Returns what the node's clock showed at a moment of ours; the same while nothing was learned.
+    pub fn on_node(&self, moment: Timestamp) -> NodeTime {
+        NodeTime(moment.0.saturating_sub(self.0.map_or(0, |learned| learned.micros)))
     }
 }
 
@@ -224,6 +243,18 @@ mod tests {
         offset.learn(100.0, at(1000));
         assert_eq!(offset.moment(500.0, at(1001)), Some(at(1001)));
         assert_eq!(ClockOffset::default().moment(1.0, at(1)), None);
+    }
+
+    #[test]
+    fn what_lies_between_two_samples_is_counted_on_the_node_s_own_clock() {
+        let mut offset = ClockOffset::default();
+        let taken = [(100.0, at(1000)), (101.0, at(1001).minus(Duration::from_millis(400)))];
+        let [first, second] = taken.map(|(probe, arrival)| {
+            offset.learn(probe, arrival);
+            offset.on_node(offset.moment(probe, arrival).unwrap())
+        });
+        assert_eq!(second.since(first), Some(Duration::from_secs(1)));
+        assert_eq!(first.since(second), None);
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Watch {
     /// Asks every node for everything, tries those that are down, and asks for a new roster.
     pub(super) fn refresh(&self) {
         self.discovery.refresh();
-        self.orders.send_modify(|orders| orders.refresh += 1);
+        self.order(|orders| orders.refresh += 1);
     }
 
     /// Asks about one job in detail.
@@ -95,19 +95,24 @@ impl Watch {
 
     /// Samples every node so often from now on.
     pub(super) fn sample_every(&self, interval: Duration) {
-        self.orders.send_modify(|orders| orders.interval = interval);
+        self.order(|orders| orders.interval = interval);
     }
 
     /// Samples one node faster than the others.
     pub(super) fn focus(&self, node: Option<NodeName>) {
         self.board.focus(node.clone());
-        self.orders.send_modify(|orders| orders.focus = node);
+        self.order(|orders| orders.focus = node);
+    }
+
+    fn order(&self, change: impl FnOnce(&mut Orders)) {
+        self.orders.send_modify(change);
+        self.asker.wake();
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.orders.send_modify(|orders| orders.is_ending = true);
+        self.order(|orders| orders.is_ending = true);
         // Whether it ended or took too long: the program goes on.
         self.ended.recv_timeout(FAREWELL).ok();
     }
@@ -146,9 +151,11 @@ async fn run(
         }
         std::future::pending::<()>().await;
     };
+    // A task of its own comes to its turn when all that arrived together is on the board.
+    let publishing = tokio::spawn(Arc::clone(&board).publish(Pace::default()));
     tokio::select! {
         () = collector.follow(followed, |node| pipeline.intake(node.clone())) => {}
-        () = board.publish(Pace::default()) => {}
+        _ended = publishing => {}
         () = listing => {}
     }
 }

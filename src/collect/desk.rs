@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
+use crate::collect::rest::Haste;
 use crate::model::{Answer, AskError, NodeName, Question};
 
 /// Most questions that wait at one node, asked and not asked yet.
@@ -101,18 +102,24 @@ impl Desk {
 #[derive(Clone, Debug)]
 pub struct Asker {
     desk: Arc<Desk>,
+    haste: Arc<Haste>,
     is_readonly: bool,
 }
 
 impl Asker {
-    pub(super) fn new(desk: Arc<Desk>) -> Self {
-        Self { desk, is_readonly: false }
+    pub(super) fn new(desk: Arc<Desk>, haste: Arc<Haste>) -> Self {
+        Self { desk, haste, is_readonly: false }
     }
 
     /// Returns an asker that sends no signals.
     #[must_use]
     pub fn readonly(self) -> Self {
         Self { is_readonly: true, ..self }
+    }
+
+    /// Has what was ordered told to the nodes at once.
+    pub fn wake(&self) {
+        self.haste.wake();
     }
 
     /// Asks a node, and waits for its answer for no longer than this.
@@ -129,6 +136,7 @@ impl Asker {
             return Err(AskError::ReadOnly);
         }
         let answered = self.desk.leave(node, question)?;
+        let _hurry = self.haste.wait();
         match timeout(deadline, answered).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_dropped)) => Err(AskError::Lost),
@@ -151,7 +159,7 @@ mod tests {
         let node = NodeName::new("gpu01").unwrap();
         desk.open(&node);
         desk.set_verbs(&node, verbs.map(<[_]>::to_vec));
-        (Arc::clone(&desk), Asker::new(desk), node)
+        (Arc::clone(&desk), Asker::new(desk, Arc::default()), node)
     }
 
     #[tokio::test(start_paused = true)]

@@ -77,14 +77,15 @@ impl Life {
     }
 
     async fn open(&mut self, collector: &Collector, attempt: u32) -> Result<Box<Session>, Fault> {
-        let permit = collector.permits.acquire().await;
+        let place = (collector.permits.acquire().await, collector.haste.wait());
         self.tell(collector, Link::Opening { attempt });
         let interval = collector.orders.borrow().interval;
         let mut opening = Box::pin(Session::open(&collector.transport, &self.target, interval));
         tokio::select! {
             opened = &mut opening => return opened,
-            () = sleep(PATIENCE) => drop(permit),
+            () = sleep(PATIENCE) => drop(place),
         }
+        let _hurry = collector.haste.go_slowly();
         opening.await
     }
 

@@ -11,6 +11,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 use crate::collect::complaint::Complaint;
 use crate::collect::desk::{Desk, Inquiry, MOST_OPEN};
 use crate::collect::fault::of_transport;
+use crate::collect::rest::Hurry;
 use crate::collect::visit::Visit;
 use crate::collect::{Collector, Orders};
 use crate::model::{AskError, Fault, FaultKind, Link, NodeName, Question, clean};
@@ -25,6 +26,8 @@ use crate::wire::{
 const SILENCE: Duration = Duration::from_secs(30);
 /// How often a node in focus is sampled.
 pub(super) const FOCUS_INTERVAL: Duration = Duration::from_millis(250);
+/// For how long all that a new session says is looked at as it comes: it tells what nobody knows yet.
+const YOUTH: Duration = Duration::from_secs(5);
 /// So many frames in a row that cannot be read end the session.
 const MALFORMED_LIMIT: u32 = 20;
 
@@ -46,6 +49,8 @@ pub(super) struct Session {
     joins: bool,
     /// What was asked and not answered yet, by the command's id.
     open: BTreeMap<u64, Inquiry>,
+    /// While and until when the session is young.
+    youth: Option<(Hurry, Instant)>,
 }
 
 /// How a session ended.
@@ -82,6 +87,7 @@ impl Session {
             malformed: 0,
             joins,
             open: BTreeMap::new(),
+            youth: None,
         }))
     }
 
@@ -91,7 +97,8 @@ impl Session {
         collector: &mut Collector,
         intake: &mut Intake,
     ) -> Ended {
-        let Collector { orders, clock, desk, .. } = collector;
+        let Collector { orders, clock, desk, haste, .. } = collector;
+        self.youth = Some((haste.wait(), Instant::now() + YOUTH));
         let hello = self.hello.take().map(News::Frame);
         // What a probe can answer is noted where its node is known.
         desk.open(&self.node);
@@ -129,6 +136,7 @@ impl Session {
         let mut heard = Instant::now();
         orders.mark_changed();
         loop {
+            self.youth.take_if(|(_, until)| *until < Instant::now());
             let silence = SILENCE.max(self.interval * 5);
             tokio::select! {
                 output = self.channel.next() => {

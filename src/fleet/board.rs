@@ -22,7 +22,7 @@ pub struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { usual: Duration::from_millis(250), in_focus: Duration::from_millis(50) }
+        Self { usual: Duration::from_millis(200), in_focus: Duration::from_millis(50) }
     }
 }
 
@@ -137,7 +137,7 @@ impl Board {
     }
 
     /// Publishes until dropped: at once after a quiet time, then at most at `pace`.
-    pub async fn publish(&self, pace: Pace) {
+    pub async fn publish(self: Arc<Self>, pace: Pace) {
         let mut last = None;
         loop {
             self.changed.notified().await;
@@ -320,7 +320,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = board.publish(Pace::default()) => {}
+            () = Arc::clone(&board).publish(Pace::default()) => {}
             () = counting => {}
             () = writing => {}
         }

@@ -11,19 +11,19 @@ use crate::fleet::rates::rate_device;
 use crate::model::{
     BackendReading, Device, DeviceUse, DevicesReading, Reading, Source, UsesReading,
 };
-use crate::time::Timestamp;
+use crate::time::{ClockOffset, NodeTime};
 
 /// Devices of a node that are kept at most, whatever many sources say of them.
 const DEVICE_LIMIT: usize = 1024;
 
 /// Takes what one backend said.
-pub(super) fn take_backend(node: &mut Node, backend: BackendReading) {
+pub(super) fn take_backend(node: &mut Node, backend: BackendReading, clock: ClockOffset) {
     if let Some(at) = backend.slow_at {
         node.sampled(&backend.source.slow(), at);
     }
     if let Some(devices) = backend.devices {
         node.sampled(&backend.source, devices.at);
-        take_devices(node, &backend.source, devices);
+        take_devices(node, &backend.source, devices, clock);
     }
     if let Some(uses) = backend.uses {
         node.sampled(&backend.source.processes(), uses.at);
@@ -31,14 +31,15 @@ pub(super) fn take_backend(node: &mut Node, backend: BackendReading) {
     }
 }
 
-fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading) {
+fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading, clock: ClockOffset) {
+    let at = clock.on_node(reading.at);
     if are_as_before(node, source, &reading.list) {
         for (device, newer) in node.devices.iter_mut().zip(reading.list) {
             device.keep_newer(newer);
-            rate_device(device, reading.at);
+            rate_device(device, at);
         }
     } else {
-        rearrange(node, source, reading.at, reading.list);
+        rearrange(node, source, at, reading.list);
     }
     for device in &node.devices {
         if let Some(share) = device.utilization.get().filter(|_| device.fault.is_none()) {
@@ -64,7 +65,7 @@ fn are_as_before(node: &Node, source: &Source, list: &[Device]) -> bool {
 }
 
 /// Puts what has come among the devices of other sources, in order, and forgets what is gone.
-fn rearrange(node: &mut Node, source: &Source, at: Timestamp, list: Vec<Device>) {
+fn rearrange(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Device>) {
     let known = std::mem::take(&mut node.devices);
     let sources = std::mem::take(&mut node.device_sources);
     let (mine, others): (Vec<_>, Vec<_>) =
@@ -171,6 +172,7 @@ mod tests {
     use crate::model::{
         BackendState, Hello, Link, NodeName, Percent, Sample, SourceFault, SourceFaultKind, UseKind,
     };
+    use crate::time::Timestamp;
 
     fn nvml() -> Source {
         Source::new("nvml")

@@ -13,7 +13,7 @@ use crate::model::{
     ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source,
     SourceFaultKind, Via,
 };
-use crate::time::Timestamp;
+use crate::time::{ClockOffset, NodeTime, Timestamp};
 
 /// One node's state, and what is needed to derive rates from the next sample.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct Folding {
 /// The counters a rate is taken against.
 #[derive(Debug)]
 struct Before {
-    at: Timestamp,
+    at: NodeTime,
     cpu: Option<CpuTicks>,
     network: Arc<[Counter]>,
     infiniband: Arc<[Counter]>,
@@ -50,7 +50,7 @@ struct Seen {
 /// How much a process worked.
 #[derive(Clone, Copy, Debug)]
 struct Load {
-    at: Timestamp,
+    at: NodeTime,
     /// Clock ticks of processor time so far.
     spent: u64,
     percent: Reading<f32>,
@@ -130,7 +130,7 @@ impl Folding {
     /// Takes one tick.
     pub fn sample(&mut self, sample: Sample) {
         if let Some((at, host)) = sample.host {
-            self.host(at, host);
+            self.host(at, sample.clock.on_node(at), host);
         }
         let node = Arc::make_mut(&mut self.node);
         if let Some((at, slow)) = sample.host_slow {
@@ -142,14 +142,14 @@ impl Folding {
         }
         let has_users = sample.backends.iter().any(|backend| backend.uses.is_some());
         for backend in sample.backends {
-            take_backend(node, backend);
+            take_backend(node, backend, sample.clock);
         }
         for (source, fault) in sample.faults {
             node.source_mut(&source).fault = Some(Box::new(fault));
         }
         let has_processes = sample.processes.is_some();
         if let Some(processes) = sample.processes {
-            self.processes(processes);
+            self.processes(processes, sample.clock);
         }
         if has_processes || has_users {
             count_hidden(Arc::make_mut(&mut self.node));
@@ -157,21 +157,21 @@ impl Folding {
         self.settle();
     }
 
-    fn host(&mut self, at: Timestamp, host: HostReading) {
+    fn host(&mut self, at: Timestamp, told_at: NodeTime, host: HostReading) {
         let node = Arc::make_mut(&mut self.node);
         node.sampled(&Source::host(), at);
         let now = Before {
-            at,
+            at: told_at,
             cpu: host.cpu.get(),
             network: Arc::clone(&host.network),
             infiniband: Arc::clone(&host.infiniband),
             disks: Arc::clone(&host.disks),
         };
-        match &self.before {
-            Some(before) if at.since(before.at) < RATE_SPAN => {}
-            Some(before) => {
+        let before = self.before.as_ref();
+        match before.and_then(|before| Some((before, told_at.since(before.at)?))) {
+            Some((_, span)) if span < RATE_SPAN => {}
+            Some((before, span)) => {
                 self.has_two_samples = true;
-                let span = at.since(before.at);
                 node.host.cpu = cpu_share(before.cpu, now.cpu);
                 node.host.network = rates(&before.network, &now.network, span);
                 node.host.infiniband = rates(&before.infiniband, &now.infiniband, span);
@@ -193,7 +193,8 @@ impl Folding {
         keep_newer(&mut node.host.fast, host);
     }
 
-    fn processes(&mut self, reading: ProcessesReading) {
+    fn processes(&mut self, reading: ProcessesReading, clock: ClockOffset) {
+        let at = clock.on_node(reading.at);
         let per_second = self.node.hello.as_ref().map_or(100, |hello| hello.host.ticks_per_second);
         let fast = &self.node.host.fast;
         let mut seen = Vec::with_capacity(reading.list.len());
@@ -207,9 +208,10 @@ impl Folding {
             let mut threads = before.map_or_else(Reading::default, |before| before.threads);
             threads.keep_newer(process.threads);
             let age = since_boot(process.key, per_second);
-            let load = process.cpu_ticks.get().map(|ticks| {
-                load(before.and_then(|before| before.load), ticks, reading.at, per_second)
-            });
+            let load = process
+                .cpu_ticks
+                .get()
+                .map(|ticks| load(before.and_then(|before| before.load), ticks, at, per_second));
             let waiting =
                 Reading::Unknown(process.cpu_ticks.reason().unwrap_or(Reason::NeedsTwoSamples));
             list.push(Process {
@@ -273,11 +275,11 @@ fn forget_sources(node: &mut Node, hello: &Hello) {
     clippy::cast_possible_truncation,
     reason = "a share for the screen"
 )]
-fn load(before: Option<Load>, ticks: u64, at: Timestamp, per_second: u32) -> Load {
-    let Some(before) = before else {
+fn load(before: Option<Load>, ticks: u64, at: NodeTime, per_second: u32) -> Load {
+    let Some((before, span)) = before.and_then(|before| Some((before, at.since(before.at)?)))
+    else {
         return Load { at, spent: ticks, percent: Reading::Unknown(Reason::NeedsTwoSamples) };
     };
-    let span = at.since(before.at);
     if span < RATE_SPAN {
         return before;
     }

@@ -7,7 +7,7 @@ use crate::fleet::node::Traffic;
 use crate::model::{
     Bytes, Counter, CpuTicks, Device, DeviceCounters, DeviceRates, Percent, Reading, Reason,
 };
-use crate::time::Timestamp;
+use crate::time::NodeTime;
 
 /// Two samples closer than this give no rates worth showing.
 pub(super) const RATE_SPAN: Duration = Duration::from_millis(250);
@@ -47,22 +47,24 @@ pub(super) fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Arc<
 /// Makes rates of a device's counters, once enough time lies between them.
 ///
 /// A counter that was left out of a sample stands still, so the device as merged holds what it is.
-pub(super) fn rate_device(device: &mut Device, at: Timestamp) {
+pub(super) fn rate_device(device: &mut Device, at: NodeTime) {
     let Some(counters) = &device.counters else { return };
     let before = device.rates.as_deref();
-    let span = before.map_or(Duration::ZERO, |before| at.since(before.at));
-    if before.is_some() && span < RATE_SPAN {
+    let span = before.and_then(|before| at.since(before.at));
+    if span.is_some_and(|span| span < RATE_SPAN) {
         return;
     }
-    let base = before.filter(|_| span <= LONGEST_SPAN).map(|before| &before.base);
-    device.rates = Some(Arc::new(device_rates(base, counters, span, at)));
+    let base = before.filter(|_| span.is_some_and(|span| span <= LONGEST_SPAN));
+    let base = base.map(|before| &before.base);
+    let rates = device_rates(base, counters, span.unwrap_or_default(), at);
+    device.rates = Some(Arc::new(rates));
 }
 
 fn device_rates(
     base: Option<&DeviceCounters>,
     now: &DeviceCounters,
     span: Duration,
-    at: Timestamp,
+    at: NodeTime,
 ) -> DeviceRates {
     let moved = |read: fn(&DeviceCounters) -> Reading<u64>| {
         let waiting = Reading::Unknown(Reason::NeedsTwoSamples);
@@ -106,9 +108,10 @@ fn each_second(bytes: u64, span: Duration) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::{ClockOffset, Timestamp};
 
-    fn at(millis: i64) -> Timestamp {
-        Timestamp::from_micros(millis * 1_000)
+    fn at(millis: i64) -> NodeTime {
+        ClockOffset::default().on_node(Timestamp::from_micros(millis * 1_000))
     }
 
     fn counted(received: u64, held: u64) -> Option<Arc<DeviceCounters>> {
@@ -149,6 +152,16 @@ mod tests {
         rate_device(&mut device, at(2_000));
         let rates = device.rates.clone().unwrap();
         assert_eq!(rates.pcie_received, Reading::Unknown(Reason::NeedsTwoSamples));
+    }
+
+    #[test]
+    fn rates_begin_anew_with_a_clock_that_did() {
+        let mut device = Device { counters: counted(1_000, 10), ..Device::default() };
+        rate_device(&mut device, at(5_000));
+        for (seconds, rate) in [(1, None), (2, Some(Bytes(0)))] {
+            rate_device(&mut device, at(seconds * 1_000));
+            assert_eq!(device.rates.as_ref().unwrap().pcie_received.get(), rate);
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::model::health::{ComputeMode, FabricHealth, FabricState, Recovery};
 use crate::model::reading::Reading;
 use crate::model::unit::{Bytes, Celsius, Megahertz, Percent, Watts};
-use crate::time::Timestamp;
+use crate::time::NodeTime;
 
 /// Declares a group of readings that are taken over one by one.
 macro_rules! readings {
@@ -233,7 +233,7 @@ pub struct LinkCounters {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceRates {
     /// When the counters of `base` were sampled.
-    pub at: Timestamp,
+    pub at: NodeTime,
     /// What the next rates are taken against.
     pub base: DeviceCounters,
     /// Bytes received over `PCIe` each second.

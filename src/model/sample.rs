@@ -8,7 +8,7 @@ use crate::model::fault::SourceFault;
 use crate::model::host::{HostFacts, HostReading, HostSlowReading};
 use crate::model::id::Source;
 use crate::model::process::{DeviceUse, ProcessReading, UnseenProcess};
-use crate::time::Timestamp;
+use crate::time::{ClockOffset, Timestamp};
 
 /// What a probe says of itself and its machine, first of all.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -60,6 +60,8 @@ pub struct Sample {
     pub is_complete: bool,
     /// How long the probe worked for it.
     pub took: Option<Duration>,
+    /// How far the node's clock was from ours, as its moments are told here.
+    pub clock: ClockOffset,
     /// The host's fast group and when it was taken.
     pub host: Option<(Timestamp, HostReading)>,
     /// The host's slow group and when it was taken.

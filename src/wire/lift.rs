@@ -89,6 +89,7 @@ impl Lift {
             number: sent.n,
             is_complete: sent.full,
             took,
+            clock: self.offset,
             host: sent.host.as_ref().map(|sent| {
                 let at = self.moment(sent.at, arrival);
                 (at, host(sent, at))
