@@ -3,7 +3,9 @@
 //! Knows nothing of JSON, SSH or screens. A value is judged once, where it comes in (`wire`), and
 //! from then on its type remembers the verdict.
 
-pub use details::{DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics, LinkCounters};
+pub use details::{
+    DeviceActivity, DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics, LinkCounters,
+};
 pub use device::{Device, DeviceFault, Throttle};
 pub use event::{Event, EventKind, xid_meaning};
 pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind, Via};

@@ -303,7 +303,9 @@ async fn odd_answers_change_nothing_and_secrets_stay_with_who_asked() {
         let population = Population::busy(1, 2, 4, *seed);
         let machine = Machine::new(&population, 0, &NodeName::new("gpu01").unwrap());
         let sample = machine.sample(0.0, Ask { full: true, ..Ask::default() });
-        sample.processes.unwrap().list.iter().any(|one| one.user.as_deref() == Some("ada"))
+        sample.processes.unwrap().list.iter().any(|one| {
+            one.statics.as_ref().is_some_and(|facts| facts.user.as_deref() == Some("ada"))
+        })
     };
     let seed = (0..1000).find(of_adas).unwrap();
     let population = Population::busy(1, 2, 4, seed).with(0, Fault::OddAnswers);

@@ -67,7 +67,8 @@ fn job(cgroup: &str) -> Option<String> {
     let Sample { processes, .. } = *sample;
     let process = processes?.list.into_iter().next()?;
     let statics = process.statics?;
-    statics.job.map(|job| job.to_string()).or_else(|| Some(statics.sluid?.to_string()))
+    let job = statics.job.as_ref().map(ToString::to_string);
+    job.or_else(|| Some(statics.sluid.as_ref()?.to_string()))
 }
 
 #[test]

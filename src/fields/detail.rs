@@ -4,8 +4,8 @@ use crate::fields::{
     Field, Kind, Value, bytes, celsius, flag, megahertz, percent, text, unknown, watts, whole, word,
 };
 use crate::model::{
-    ComputeMode, Device, DeviceDetails, DeviceRates, DeviceStatics, FabricState, Reading, Recovery,
-    xid_meaning,
+    ComputeMode, Device, DeviceActivity, DeviceDetails, DeviceRates, DeviceStatics, FabricState,
+    Reading, Recovery, xid_meaning,
 };
 
 /// What devices tell beyond the everyday.
@@ -56,7 +56,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "PNOW",
         alias: "powernow",
         help: "power at the moment",
-        read: |device| watts(detail(device, |known| known.power_instant)),
+        read: |device| watts(activity(device, |known| known.power_instant)),
     },
     Field {
         id: "power_limit_requested_watts",
@@ -358,7 +358,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         read: |device| {
             bytes(
                 rate(device, |known| known.pcie_received)
-                    .or(|| detail(device, |known| known.pcie_received)),
+                    .or(|| activity(device, |known| known.pcie_received)),
             )
         },
     },
@@ -371,7 +371,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         read: |device| {
             bytes(
                 rate(device, |known| known.pcie_sent)
-                    .or(|| detail(device, |known| known.pcie_sent)),
+                    .or(|| activity(device, |known| known.pcie_sent)),
             )
         },
     },
@@ -400,7 +400,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         read: |device| {
             bytes(
                 rate(device, |known| known.nvlink_received)
-                    .or(|| detail(device, |known| known.nvlink_received)),
+                    .or(|| activity(device, |known| known.nvlink_received)),
             )
         },
     },
@@ -413,7 +413,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         read: |device| {
             bytes(
                 rate(device, |known| known.nvlink_sent)
-                    .or(|| detail(device, |known| known.nvlink_sent)),
+                    .or(|| activity(device, |known| known.nvlink_sent)),
             )
         },
     },
@@ -499,7 +499,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "GRACT",
         alias: "gract",
         help: "share of time anything ran, measured by the hardware",
-        read: |device| percent(detail(device, |known| known.graphics_active)),
+        read: |device| percent(activity(device, |known| known.graphics_active)),
     },
     Field {
         id: "sm_active_percent",
@@ -507,7 +507,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "SMACT",
         alias: "smact",
         help: "share of multiprocessors busy",
-        read: |device| percent(detail(device, |known| known.sm_active)),
+        read: |device| percent(activity(device, |known| known.sm_active)),
     },
     Field {
         id: "sm_occupancy_percent",
@@ -515,7 +515,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "OCC",
         alias: "occupancy",
         help: "share of the warps there could be",
-        read: |device| percent(detail(device, |known| known.sm_occupancy)),
+        read: |device| percent(activity(device, |known| known.sm_occupancy)),
     },
     Field {
         id: "tensor_active_percent",
@@ -523,7 +523,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "TENSOR",
         alias: "tensor",
         help: "share of time the tensor cores worked",
-        read: |device| percent(detail(device, |known| known.tensor_active)),
+        read: |device| percent(activity(device, |known| known.tensor_active)),
     },
     Field {
         id: "dram_active_percent",
@@ -531,7 +531,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "DRAM",
         alias: "dram",
         help: "share of the memory's bandwidth",
-        read: |device| percent(detail(device, |known| known.dram_active)),
+        read: |device| percent(activity(device, |known| known.dram_active)),
     },
     Field {
         id: "fp64_active_percent",
@@ -539,7 +539,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "FP64",
         alias: "fp64",
         help: "share of time spent in double precision",
-        read: |device| percent(detail(device, |known| known.fp64_active)),
+        read: |device| percent(activity(device, |known| known.fp64_active)),
     },
     Field {
         id: "fp32_active_percent",
@@ -547,7 +547,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "FP32",
         alias: "fp32",
         help: "share of time spent in single precision",
-        read: |device| percent(detail(device, |known| known.fp32_active)),
+        read: |device| percent(activity(device, |known| known.fp32_active)),
     },
     Field {
         id: "fp16_active_percent",
@@ -555,7 +555,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "FP16",
         alias: "fp16",
         help: "share of time spent in half precision",
-        read: |device| percent(detail(device, |known| known.fp16_active)),
+        read: |device| percent(activity(device, |known| known.fp16_active)),
     },
     Field {
         id: "gpu_instance",
@@ -577,6 +577,10 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
 
 pub(super) fn fact<T>(device: &Device, read: impl Fn(&DeviceStatics) -> Reading<T>) -> Reading<T> {
     device.statics.as_deref().map_or_else(Reading::default, read)
+}
+
+fn activity<T>(device: &Device, read: impl Fn(&DeviceActivity) -> Reading<T>) -> Reading<T> {
+    device.activity.as_deref().map_or_else(Reading::default, read)
 }
 
 pub(super) fn detail<T>(

@@ -202,7 +202,7 @@ impl Folding {
         for process in reading.list {
             let before = self.seen(process.key);
             let known = before.map(|before| Arc::clone(&before.statics));
-            let statics = process.statics.map(Arc::new).or(known).unwrap_or_default();
+            let statics = process.statics.or(known).unwrap_or_default();
             let mut state = before.map_or_else(Reading::default, |before| before.state);
             state.keep_newer(process.state);
             let mut threads = before.map_or_else(Reading::default, |before| before.threads);
@@ -574,7 +574,7 @@ mod tests {
             }),
             ..Sample::default()
         };
-        folding.sample(tick(0, 100, Some(statics)));
+        folding.sample(tick(0, 100, Some(Arc::new(statics))));
         folding.sample(tick(1_000, 350, None));
         let node = folding.node();
         assert_eq!(node.processes[0].statics.user.known().map(|user| &**user), Some("ada"));

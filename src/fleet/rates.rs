@@ -55,14 +55,14 @@ pub(super) fn rate_device(device: &mut Device, at: NodeTime) {
         return;
     }
     let base = before.filter(|_| span.is_some_and(|span| span <= LONGEST_SPAN));
-    let base = base.map(|before| &before.base);
+    let base = base.map(|before| &*before.base);
     let rates = device_rates(base, counters, span.unwrap_or_default(), at);
     device.rates = Some(Arc::new(rates));
 }
 
 fn device_rates(
     base: Option<&DeviceCounters>,
-    now: &DeviceCounters,
+    now: &Arc<DeviceCounters>,
     span: Duration,
     at: NodeTime,
 ) -> DeviceRates {
@@ -85,7 +85,7 @@ fn device_rates(
         held_sync_boost: share(|counters| counters.held_sync_boost),
         held_hardware_thermal: share(|counters| counters.held_hardware_thermal),
         held_power_brake: share(|counters| counters.held_power_brake),
-        base: now.clone(),
+        base: Arc::clone(now),
     }
 }
 

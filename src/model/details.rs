@@ -33,6 +33,8 @@ macro_rules! readings {
             /// Takes over what a newer group sampled, if there is one.
             pub(super) fn merge(known: &mut Option<Arc<Self>>, newer: Option<Arc<Self>>) {
                 match (known.as_mut(), newer) {
+                    // What says nothing new stays shared with whoever holds it.
+                    (Some(known), Some(newer)) if *known == newer => {}
                     (Some(known), Some(newer)) => {
                         Arc::make_mut(known).keep_newer(Arc::unwrap_or_clone(newer));
                     }
@@ -83,7 +85,40 @@ readings! {
 }
 
 readings! {
-    /// What changes while a device works, beyond what every screen shows.
+    /// What moves all the time while a device works, beyond what every screen shows: of this, each sample has
+    /// something.
+    DeviceActivity {
+        /// Power at the moment.
+        power_instant: Watts,
+        /// Share of time anything ran; with those below, measured by the hardware.
+        graphics_active: Percent,
+        /// Share of multiprocessors busy.
+        sm_active: Percent,
+        /// Share of the warps there could be.
+        sm_occupancy: Percent,
+        /// Share of time the tensor cores worked.
+        tensor_active: Percent,
+        /// Share of the memory's bandwidth.
+        dram_active: Percent,
+        /// Share of time spent in double precision.
+        fp64_active: Percent,
+        /// Share of time spent in single precision.
+        fp32_active: Percent,
+        /// Share of time spent in half precision.
+        fp16_active: Percent,
+        /// Bytes received over `PCIe` each second, measured by the hardware where there are no counters.
+        pcie_received: Bytes,
+        /// Bytes sent over `PCIe` each second, likewise.
+        pcie_sent: Bytes,
+        /// Bytes received over all `NVLinks` each second, likewise.
+        nvlink_received: Bytes,
+        /// Bytes sent over all `NVLinks` each second, likewise.
+        nvlink_sent: Bytes,
+    }
+}
+
+readings! {
+    /// What changes now and then while a device works, beyond what every screen shows.
     DeviceDetails {
         /// The driver says who uses it.
         tells_users: bool,
@@ -97,8 +132,6 @@ readings! {
         optical_flow: Percent,
         /// Power averaged over a second.
         power_average: Watts,
-        /// Power at the moment.
-        power_instant: Watts,
         /// Power limit somebody asked for.
         power_limit_requested: Watts,
         /// Energy spent since the driver was loaded, in millijoules.
@@ -153,30 +186,6 @@ readings! {
         xid: u32,
         /// How many there were.
         xids: u64,
-        /// Share of time anything ran; with those below, measured by the hardware.
-        graphics_active: Percent,
-        /// Share of multiprocessors busy.
-        sm_active: Percent,
-        /// Share of the warps there could be.
-        sm_occupancy: Percent,
-        /// Share of time the tensor cores worked.
-        tensor_active: Percent,
-        /// Share of the memory's bandwidth.
-        dram_active: Percent,
-        /// Share of time spent in double precision.
-        fp64_active: Percent,
-        /// Share of time spent in single precision.
-        fp32_active: Percent,
-        /// Share of time spent in half precision.
-        fp16_active: Percent,
-        /// Bytes received over `PCIe` each second, measured by the hardware where there are no counters.
-        pcie_received: Bytes,
-        /// Bytes sent over `PCIe` each second, likewise.
-        pcie_sent: Bytes,
-        /// Bytes received over all `NVLinks` each second, likewise.
-        nvlink_received: Bytes,
-        /// Bytes sent over all `NVLinks` each second, likewise.
-        nvlink_sent: Bytes,
         /// The counters of each `NVLink`.
         links: Arc<[LinkCounters]>,
         /// Memory of the host that it uses as its own.
@@ -235,7 +244,7 @@ pub struct DeviceRates {
     /// When the counters of `base` were sampled.
     pub at: NodeTime,
     /// What the next rates are taken against.
-    pub base: DeviceCounters,
+    pub base: Arc<DeviceCounters>,
     /// Bytes received over `PCIe` each second.
     pub pcie_received: Reading<Bytes>,
     /// Bytes sent over `PCIe` each second.

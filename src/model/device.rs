@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::model::details::{DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics};
+use crate::model::details::{
+    DeviceActivity, DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics,
+};
 use crate::model::reading::Reading;
 use crate::model::tpu::TpuDetails;
 use crate::model::unit::{Bytes, Celsius, Megahertz, Percent, Watts};
@@ -140,7 +142,9 @@ pub struct Device {
     pub pcie_max: Reading<(u8, u8)>,
     /// What does not change, beyond what stands here.
     pub statics: Option<Arc<DeviceStatics>>,
-    /// What changes, beyond what stands here.
+    /// What moves all the time, beyond what stands here.
+    pub activity: Option<Arc<DeviceActivity>>,
+    /// What changes now and then, beyond what stands here.
     pub details: Option<Arc<DeviceDetails>>,
     /// Ever growing counters.
     pub counters: Option<Arc<DeviceCounters>>,
@@ -191,6 +195,7 @@ impl Device {
             pcie,
             pcie_max,
             statics,
+            activity,
             details,
             counters,
             rates,
@@ -229,6 +234,7 @@ impl Device {
         self.pcie.keep_newer(pcie);
         self.pcie_max.keep_newer(pcie_max);
         DeviceStatics::merge(&mut self.statics, statics);
+        DeviceActivity::merge(&mut self.activity, activity);
         DeviceDetails::merge(&mut self.details, details);
         DeviceCounters::merge(&mut self.counters, counters);
         self.rates = rates.or_else(|| self.rates.take());

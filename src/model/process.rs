@@ -20,7 +20,7 @@ pub struct ProcessReading {
     /// Threads it has.
     pub threads: Reading<u32>,
     /// What does not change; sent once.
-    pub statics: Option<ProcessStatics>,
+    pub statics: Option<Arc<ProcessStatics>>,
 }
 
 /// What does not change in a process's life.

@@ -9,7 +9,8 @@ use crate::sim::host::Metal;
 use crate::sim::part::{Part, Population};
 use crate::sim::work::{Kind, Life, Work, plan};
 use crate::wire::body::{
-    Backend, BackendState, Event, Given, Hello, Process, Processes, Sample, SourceError, Use, Uses,
+    Backend, BackendState, Event, Given, GivenText, Hello, Process, ProcessStatics, Processes,
+    Sample, SourceError, Use, Uses,
 };
 
 mod asked;
@@ -282,13 +283,19 @@ impl Machine {
             let parent = self.first_pid() - 7;
             process.state = Some("R".to_owned());
             process.threads = 112.into();
-            process.cwd = Some((work.owner.uid == 1001).then(|| "/scratch/ada/run".to_owned()));
-            process.parents = vec![(parent, 2_900, "slurmstepd".to_owned())];
-            process.ppid = u64::from(parent).into();
-            process.uid = u64::from(work.owner.uid).into();
-            process.user = Some(work.owner.name.to_owned());
-            process.command = Some(work.command_line(life.generation));
-            process.cgroup = Some(work.cgroup());
+            process.statics = Some(Box::new(ProcessStatics {
+                ppid: u64::from(parent).into(),
+                uid: u64::from(work.owner.uid).into(),
+                user: Some(work.owner.name.to_owned()),
+                command: Some(work.command_line(life.generation)),
+                cgroup: Some(work.cgroup()),
+                cwd: match work.owner.uid {
+                    1001 => GivenText::Text("/scratch/ada/run".to_owned()),
+                    _ => GivenText::Null,
+                },
+                parents: vec![(parent, 2_900, "slurmstepd".to_owned())],
+                ..ProcessStatics::default()
+            }));
         }
         process
     }

@@ -3,11 +3,12 @@
 //! Probes write it, the simulated fleet writes it through the same structs, and
 //! [`crate::wire::Lift`] reads it. Every key is optional unless it is named as needed.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-pub use crate::wire::given::Given;
+pub use crate::wire::given::{Given, GivenText};
+use crate::wire::in_place::in_place;
 pub use answer::{Answer, Detail, TreeRow};
-pub use device::{Device, DeviceCounters, DeviceDetails, DeviceStatics, Use, Uses};
+pub use device::{Device, DeviceActivity, DeviceCounters, DeviceDetails, DeviceStatics, Use, Uses};
 pub use tpu::{Tpu, TpuCore};
 
 mod answer;
@@ -330,53 +331,58 @@ pub struct Processes {
     pub unseen: Vec<Unseen>,
 }
 
-/// One process.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Process {
-    /// Process id; needed.
-    pub pid: u32,
-    /// Start time in ticks since boot; needed.
-    pub start: u64,
-    /// CPU ticks so far.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub cpu: Given<u64>,
-    /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub rss: Given<u64>,
-    /// The kernel's letter; sent when it changes, as are the threads.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
-    /// Threads.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub threads: Given<u64>,
-    /// Parent. With those below, sent once.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub ppid: Given<u64>,
-    /// Owner's number.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub uid: Given<u64>,
-    /// Owner's name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// Command line.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
-    /// Control group path.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cgroup: Option<String>,
-    /// Working directory; `null` where only others may know.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
-    pub cwd: Option<Option<String>>,
-    /// Slurm's job, from the environment.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub job: Option<String>,
-    /// Slurm's step, from the environment.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub step: Option<String>,
-    /// Pid, start time and name of those above it, the nearest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub parents: Vec<(u32, u64, String)>,
+in_place! {
+    /// One process.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct Process {
+        /// Process id; needed.
+        pub pid: u32,
+        /// Start time in ticks since boot; needed.
+        pub start: u64,
+        /// CPU ticks so far.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub cpu: Given<u64>,
+        /// Bytes.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub rss: Given<u64>,
+        /// The kernel's letter; sent when it changes, as are the threads.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub state: Option<String>,
+        /// Threads.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub threads: Given<u64>,
+    }
+
+    /// What does not change in a process's life; sent once.
+    pub struct ProcessStatics in statics {
+        /// Parent.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub ppid: Given<u64>,
+        /// Owner's number.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub uid: Given<u64>,
+        /// Owner's name.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub user: Option<String>,
+        /// Command line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub command: Option<String>,
+        /// Control group path.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub cgroup: Option<String>,
+        /// Working directory; `null` where only others may know.
+        #[serde(skip_serializing_if = "GivenText::is_absent")]
+        pub cwd: GivenText,
+        /// Slurm's job, from the environment.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub job: Option<String>,
+        /// Slurm's step, from the environment.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub step: Option<String>,
+        /// Pid, start time and name of those above it, the nearest first.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub parents: Vec<(u32, u64, String)>,
+    }
 }
 
 /// A process that `/proc` does not show.
@@ -396,12 +402,6 @@ pub struct Unseen {
     /// Control group path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-}
-
-/// Reads a text or `null`, which is not the same as a key that is absent.
-#[expect(clippy::option_option, reason = "absent, null and a text are three things")]
-fn nullable<'de, D: Deserializer<'de>>(given: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(given).map(Some)
 }
 
 /// A source failed.

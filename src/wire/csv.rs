@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use crate::model::clean_shared;
 use crate::model::{
-    Bytes, Celsius, Device, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse, Megahertz,
-    Percent, Reading, Watts,
+    Bytes, Celsius, Device, DeviceActivity, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse,
+    Megahertz, Percent, Reading, Watts,
 };
 use crate::wire::body::{Apps, Csv};
 use crate::wire::csv::cell::{
@@ -58,6 +58,11 @@ fn device(columns: &[String], row: &str) -> Option<Device> {
     for (column, cell) in columns.iter().zip(cells) {
         match column.as_str() {
             "uuid" => uuid = text(cell).into_known(),
+            "power.draw.instant" => {
+                let power_instant = number(cell, Watts::new);
+                let activity = DeviceActivity { power_instant, ..DeviceActivity::default() };
+                device.activity = activity.shared();
+            }
             "pcie.link.gen.current" => pcie[0] = number(cell, Some),
             "pcie.link.width.current" => pcie[1] = number(cell, Some),
             "pcie.link.gen.max" => pcie_max[0] = number(cell, Some),
@@ -150,7 +155,6 @@ fn detail(details: &mut DeviceDetails, column: &str, cell: &str) {
             details.sram_threshold_exceeded = switch(cell);
         }
         "power.draw.average" => details.power_average = number(cell, Watts::new),
-        "power.draw.instant" => details.power_instant = number(cell, Watts::new),
         "remapped_rows.correctable" => details.remapped_corrected = number(cell, Some),
         "remapped_rows.uncorrectable" => details.remapped_uncorrected = number(cell, Some),
         "remapped_rows.pending" => details.remapping_pending = switch(cell),

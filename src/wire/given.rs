@@ -47,6 +47,40 @@ impl<T> From<T> for Given<T> {
     }
 }
 
+/// A text in a frame, where `null` says more than an absent key.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum GivenText {
+    /// The key is not there.
+    #[default]
+    Absent,
+    /// The key is there and says `null`.
+    Null,
+    /// A text.
+    Text(String),
+}
+
+impl GivenText {
+    /// For `skip_serializing_if`.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+}
+
+impl Serialize for GivenText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Absent | Self::Null => serializer.serialize_none(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for GivenText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::deserialize(deserializer).map(|text| text.map_or(Self::Null, Self::Text))
+    }
+}
+
 /// Longest list of numbers that is one value.
 const LONGEST: usize = 8;
 

@@ -139,6 +139,7 @@ impl Lift {
             for device in &mut list {
                 device.vendor = vendor;
             }
+            device::share(&mut list);
             DevicesReading { at: self.moment(sent.at, arrival), list }
         });
         let uses = match (&sent.apps, &sent.uses) {

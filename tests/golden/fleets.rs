@@ -6,12 +6,12 @@ use std::time::Duration;
 use gtop::fleet::{Fleet, Folding, Node};
 use gtop::model::{
     Absence, Allocation, Allotment, BackendReading, BackendState, Bytes, Celsius, ComputeMode,
-    Counter, CpuTicks, Device, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse,
-    DevicesReading, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId,
-    JobList, JobState, Link, Megahertz, NodeName, Percent, Pressure, ProcessKey, ProcessReading,
-    ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source, SourceFault,
-    SourceFaultKind, Space, Throttle, TpuCore, TpuDetails, UnseenProcess, UseKind, UsesReading,
-    Vendor, Watts,
+    Counter, CpuTicks, Device, DeviceActivity, DeviceDetails, DeviceFault, DeviceStatics,
+    DeviceUse, DevicesReading, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading,
+    Job, JobId, JobList, JobState, Link, Megahertz, NodeName, Percent, Pressure, ProcessKey,
+    ProcessReading, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample,
+    Source, SourceFault, SourceFaultKind, Space, Throttle, TpuCore, TpuDetails, UnseenProcess,
+    UseKind, UsesReading, Vendor, Watts,
 };
 use gtop::time::Timestamp;
 
@@ -106,14 +106,14 @@ impl Maker {
             resident: Reading::Known(Bytes(u64::from(pid % 37 + 4) << 30)),
             state: Reading::default(),
             threads: Reading::default(),
-            statics: Some(ProcessStatics {
+            statics: Some(Arc::new(ProcessStatics {
                 parent_pid: Reading::Known(pid - 1),
                 uid: Reading::Known(1000),
                 user: Reading::Known(user.into()),
                 command: Reading::Known(command.into()),
                 job: JobId::new(job),
                 ..ProcessStatics::default()
-            }),
+            })),
         });
         self
     }
@@ -865,6 +865,10 @@ fn talkative(device: &mut Device) {
         remapping_failed: Reading::Known(false),
         bar1_used: Reading::Known(Bytes(6 << 30)),
         bar1_total: Reading::Known(Bytes(128 << 30)),
+        ..DeviceDetails::default()
+    }
+    .shared();
+    device.activity = DeviceActivity {
         sm_active: percent(81.0),
         sm_occupancy: percent(44.0),
         tensor_active: percent(63.0),
@@ -872,7 +876,7 @@ fn talkative(device: &mut Device) {
         pcie_sent: Reading::Known(Bytes(640_000_000)),
         nvlink_received: Reading::Known(Bytes(212_000_000_000)),
         nvlink_sent: Reading::Known(Bytes(208_000_000_000)),
-        ..DeviceDetails::default()
+        ..DeviceActivity::default()
     }
     .shared();
 }
@@ -894,9 +898,13 @@ pub fn rich(node: &str) -> Maker {
 fn measured_slices(node: &str) -> Maker {
     let mut maker = split(node);
     for (number, device) in (1..).zip(&mut maker.devices[1..3]) {
-        device.details = DeviceDetails {
+        device.activity = DeviceActivity {
             graphics_active: Reading::judged(Percent::new(20.0 * number as f32)),
             sm_active: Reading::judged(Percent::new(17.0 * number as f32)),
+            ..DeviceActivity::default()
+        }
+        .shared();
+        device.details = DeviceDetails {
             bar1_used: Reading::Known(Bytes(2 << 20)),
             bar1_total: Reading::Known(Bytes(64 << 30)),
             ..DeviceDetails::default()

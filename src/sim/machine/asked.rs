@@ -114,7 +114,7 @@ impl Machine {
             swap: 0.into(),
             cwd: own("/scratch/ada/run"),
             exe: own("/opt/conda/bin/python3.11"),
-            cgroup: told.cgroup,
+            cgroup: told.statics.and_then(|statics| statics.cgroup),
             wchan: Some("futex_wait_queue".to_owned()),
             io: is_ours.then_some([9_123_456_789, 1_234_567, 8_000_000_000, 1_200_000]),
             limits: vec![
@@ -142,16 +142,17 @@ impl Refused {
 }
 
 fn row(told: &Process) -> TreeRow {
+    let statics = told.statics.as_deref().cloned().unwrap_or_default();
     TreeRow {
         pid: told.pid,
-        ppid: told.parents.first().map_or(0, |(pid, ..)| *pid),
+        ppid: statics.parents.first().map_or(0, |(pid, ..)| *pid),
         start: told.start,
-        uid: told.uid,
-        user: told.user.clone(),
+        uid: statics.uid,
+        user: statics.user,
         state: told.state.clone(),
         cpu: told.cpu,
         rss: told.rss,
-        command: told.command.clone(),
+        command: statics.command,
     }
 }
 

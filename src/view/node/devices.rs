@@ -639,7 +639,7 @@ fn said(fact: &Fact, subject: Subject<'_>) -> (String, Tone) {
 
 /// Returns the load of a device; that of a slice as the hardware measures it, where nothing else does.
 pub(super) fn load_of(device: &Device) -> Option<f32> {
-    let measured = device.details.as_deref();
+    let measured = device.activity.as_deref();
     let share = device.utilization.get().or_else(|| {
         let more = measured?;
         more.graphics_active.get().or_else(|| more.sm_active.get())

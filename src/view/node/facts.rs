@@ -3,7 +3,8 @@
 
 use crate::fleet::Node;
 use crate::model::{
-    Bytes, ComputeMode, Device, DeviceDetails, Percent, Reading, Reason, Throttle, TpuDetails,
+    Bytes, ComputeMode, Device, DeviceActivity, DeviceDetails, Percent, Reading, Reason, Throttle,
+    TpuDetails,
 };
 use crate::view::line::Tone;
 use crate::view::number::{Units, rate};
@@ -62,9 +63,9 @@ pub(super) const FACTS: [Fact; 26] = [
     Fact::new("FAN", "fan", 5, fan),
     Fact::new("PERF", "perf", 4, performance),
     Fact::new("ENC/DEC", "enc/dec", 7, video),
-    Fact::new("SM", "sm", 4, |subject| share(detail(subject, |more| more.sm_active))),
-    Fact::new("TC", "tensor", 4, |subject| share(detail(subject, |more| more.tensor_active))),
-    Fact::new("OCC", "occ", 4, |subject| share(detail(subject, |more| more.sm_occupancy))),
+    Fact::new("SM", "sm", 4, |subject| share(activity(subject, |more| more.sm_active))),
+    Fact::new("TC", "tensor", 4, |subject| share(activity(subject, |more| more.tensor_active))),
+    Fact::new("OCC", "occ", 4, |subject| share(activity(subject, |more| more.sm_occupancy))),
     Fact::new("ECC", "ecc", 7, errors),
     Fact::new("REMAP", "remap", 8, remapped),
     Fact::new("LINK", "link", 5, link),
@@ -96,6 +97,13 @@ pub(super) fn unknowns(
         }
     }
     grouped
+}
+
+fn activity<T: Copy>(
+    subject: Subject<'_>,
+    read: impl FnOnce(&DeviceActivity) -> Reading<T>,
+) -> Reading<T> {
+    subject.device.activity.as_deref().map_or_else(Reading::default, read)
 }
 
 fn detail<T: Copy>(
@@ -232,7 +240,7 @@ fn pcie(subject: Subject<'_>) -> Said {
 /// Returns bytes a second over `PCIe`, received and sent: counted, or else measured.
 pub(super) fn pcie_rates(device: &Device) -> (Reading<Bytes>, Reading<Bytes>) {
     let counted = device.rates.as_deref();
-    let measured = device.details.as_deref();
+    let measured = device.activity.as_deref();
     let inward = counted.map_or_else(Reading::default, |rates| rates.pcie_received);
     let outward = counted.map_or_else(Reading::default, |rates| rates.pcie_sent);
     (
@@ -246,8 +254,8 @@ fn nvlink(subject: Subject<'_>) -> Said {
     let inward = counted.map_or_else(Reading::default, |rates| rates.nvlink_received);
     let outward = counted.map_or_else(Reading::default, |rates| rates.nvlink_sent);
     flow(
-        inward.or(|| detail(subject, |more| more.nvlink_received)),
-        outward.or(|| detail(subject, |more| more.nvlink_sent)),
+        inward.or(|| activity(subject, |more| more.nvlink_received)),
+        outward.or(|| activity(subject, |more| more.nvlink_sent)),
     )
 }
 

@@ -149,8 +149,8 @@ in_place! {
         pub held_power_brake: Given<u64>,
     }
 
-    /// What changes while a device works, beyond what every screen shows.
-    pub struct DeviceDetails in details {
+    /// What moves all the time while a device works, beyond what every screen shows.
+    pub struct DeviceActivity in activity {
         /// Milliwatts, at this moment.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub power_instant: Given<u64>,
@@ -158,6 +158,14 @@ in_place! {
         /// be, time the tensor cores worked, bandwidth of the memory, time in double, single and half precision.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub activity: Given<[Given<f64>; 8]>,
+        /// MiB a second, measured by the hardware, where there are no counters: sent and received over `PCIe`,
+        /// received and sent over `NVLink`.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub flow: Given<[Given<f64>; 4]>,
+    }
+
+    /// What changes now and then while a device works.
+    pub struct DeviceDetails in details {
         /// Who uses it is told.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub users: Given<bool>,
@@ -260,10 +268,6 @@ in_place! {
         /// So many errors in the on-chip memory that the device should be replaced.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub sram_threshold: Given<bool>,
-        /// MiB a second, measured by the hardware, where there are no counters: sent and received over `PCIe`,
-        /// received and sent over `NVLink`.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub flow: Given<[Given<f64>; 4]>,
         /// Bytes.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub gtt_used: Given<u64>,
@@ -347,34 +351,35 @@ pub struct Uses {
     pub list: Vec<Use>,
 }
 
-/// One process's use of one device; what has not changed since the last list may be left out.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Use {
-    /// The device; a use without it is of the same device as the one before.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub device: String,
-    /// The process; needed.
-    pub pid: u32,
-    /// Bytes of device memory.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory: Given<u64>,
-    /// Percent.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub sm: Given<f64>,
-    /// Percent of time its kernels used the memory.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub mem: Given<f64>,
-    /// Percent of the encoder.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub enc: Given<f64>,
-    /// Percent of the decoder.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub dec: Given<f64>,
-    /// Percent of the compute units it keeps busy.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub occupancy: Given<f64>,
-    /// `C` computes, `G` draws, `C+G` does both.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<String>,
+in_place! {
+    /// One process's use of one device; what has not changed since the last list may be left out.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct Use {
+        /// The device; a use without it is of the same device as the one before.
+        #[serde(skip_serializing_if = "String::is_empty")]
+        pub device: String,
+        /// The process; needed.
+        pub pid: u32,
+        /// Bytes of device memory.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub memory: Given<u64>,
+        /// Percent.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub sm: Given<f64>,
+        /// Percent of time its kernels used the memory.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub mem: Given<f64>,
+        /// Percent of the encoder.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub enc: Given<f64>,
+        /// Percent of the decoder.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub dec: Given<f64>,
+        /// Percent of the compute units it keeps busy.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub occupancy: Given<f64>,
+        /// `C` computes, `G` draws, `C+G` does both.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub kind: Option<String>,
+    }
 }

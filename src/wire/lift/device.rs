@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Bytes, Celsius, ComputeMode, Device, DeviceCounters, DeviceDetails, DeviceFault, DeviceStatics,
-    DeviceUse, FabricHealth, FabricState, LinkCounters, Megahertz, Percent, Reading, Reason,
-    Recovery, Throttle, UseKind, Watts, clean_shared,
+    Bytes, Celsius, ComputeMode, Device, DeviceActivity, DeviceCounters, DeviceDetails,
+    DeviceFault, DeviceStatics, DeviceUse, FabricHealth, FabricState, LinkCounters, Megahertz,
+    Percent, Reading, Reason, Recovery, Throttle, UseKind, Watts, clean_shared,
 };
 use crate::wire::body::{self, Given};
 use crate::wire::csv::{NAME_LIMIT, USE_LIMIT};
@@ -167,6 +167,7 @@ pub(super) fn device(sent: &body::Device) -> Device {
             ["pcie_generation_max", "pcie_lanes_max"],
         ),
         statics: sent.statics.as_deref().and_then(|group| statics(&judge, group).shared()),
+        activity: sent.activity.as_deref().and_then(|group| activity(&judge, group).shared()),
         details: sent.details.as_deref().and_then(|group| details(&judge, group).shared()),
         counters: sent.counters.as_deref().and_then(|group| counters(&judge, group).shared()),
         rates: None,
@@ -174,6 +175,24 @@ pub(super) fn device(sent: &body::Device) -> Device {
         hidden_memory: Reading::default(),
         tpu: tpu::tpu(&judge),
         fault: sent.fault.as_deref().map(device_fault),
+    }
+}
+
+/// Holds once what a device has in common with the one before it: the devices of a node are mostly alike.
+pub(super) fn share(list: &mut [Device]) {
+    let mut rest = list.iter_mut();
+    let Some(mut before) = rest.next() else { return };
+    for device in rest {
+        if device.statics == before.statics {
+            device.statics.clone_from(&before.statics);
+        }
+        for (own, other) in [(&mut device.name, &before.name), (&mut device.driver, &before.driver)]
+        {
+            if own == other {
+                own.clone_from(other);
+            }
+        }
+        before = device;
     }
 }
 
@@ -199,9 +218,27 @@ fn statics(judge: &Judge<'_>, sent: &body::DeviceStatics) -> DeviceStatics {
     }
 }
 
-fn details(judge: &Judge<'_>, sent: &body::DeviceDetails) -> DeviceDetails {
+fn activity(judge: &Judge<'_>, sent: &body::DeviceActivity) -> DeviceActivity {
     let active = |place: usize| judge.activity(sent.activity, place);
     let flow = |place: usize| Judge::flow(sent.flow, place);
+    DeviceActivity {
+        power_instant: judge.power(sent.power_instant, "power_instant"),
+        graphics_active: active(0),
+        sm_active: active(1),
+        sm_occupancy: active(2),
+        tensor_active: active(3),
+        dram_active: active(4),
+        fp64_active: active(5),
+        fp32_active: active(6),
+        fp16_active: active(7),
+        pcie_sent: flow(0),
+        pcie_received: flow(1),
+        nvlink_received: flow(2),
+        nvlink_sent: flow(3),
+    }
+}
+
+fn details(judge: &Judge<'_>, sent: &body::DeviceDetails) -> DeviceDetails {
     DeviceDetails {
         tells_users: judge.flag(sent.users, "users"),
         encoder: judge.share(sent.encoder, "encoder"),
@@ -209,7 +246,6 @@ fn details(judge: &Judge<'_>, sent: &body::DeviceDetails) -> DeviceDetails {
         jpeg: judge.share(sent.jpeg, "jpeg"),
         optical_flow: judge.share(sent.ofa, "ofa"),
         power_average: judge.power(sent.power_average, "power_average"),
-        power_instant: judge.power(sent.power_instant, "power_instant"),
         power_limit_requested: judge.power(sent.power_limit_requested, "power_limit_requested"),
         energy_millijoules: judge.count(sent.energy, "energy"),
         graphics_clock: judge.clock(sent.clock_graphics, "clock_graphics"),
@@ -237,18 +273,6 @@ fn details(judge: &Judge<'_>, sent: &body::DeviceDetails) -> DeviceDetails {
         recovery: judge.state(sent.recovery, "recovery", Recovery::new),
         xid: judge.small(sent.xid, "xid"),
         xids: judge.count(sent.xids, "xids"),
-        graphics_active: active(0),
-        sm_active: active(1),
-        sm_occupancy: active(2),
-        tensor_active: active(3),
-        dram_active: active(4),
-        fp64_active: active(5),
-        fp32_active: active(6),
-        fp16_active: active(7),
-        pcie_sent: flow(0),
-        pcie_received: flow(1),
-        nvlink_received: flow(2),
-        nvlink_sent: flow(3),
         links: links(sent.links.as_deref()),
         host_memory_used: judge.bytes(sent.gtt_used, "gtt_used"),
         junction_temperature: judge.degrees(sent.temperature_junction, "temperature_junction"),

@@ -6,7 +6,7 @@ use crate::model::{
     Absence, Ancestor, Bytes, Container, ContainerKind, JobId, ProcessKey, ProcessReading,
     ProcessState, ProcessStatics, Reading, Reason, UnseenProcess, clean_shared,
 };
-use crate::wire::body::{self, Given};
+use crate::wire::body::{self, Given, GivenText};
 
 /// Longest command line or path.
 pub(super) const COMMAND_LIMIT: usize = 512;
@@ -18,18 +18,20 @@ const PARENT_LIMIT: usize = 32;
 const SHORT_ID: usize = 12;
 
 pub(super) fn process(sent: &body::Process) -> ProcessReading {
-    let is_new = sent.command.is_some() || sent.user.is_some() || !sent.uid.is_absent();
+    let is_new = |sent: &&body::ProcessStatics| {
+        sent.command.is_some() || sent.user.is_some() || !sent.uid.is_absent()
+    };
     ProcessReading {
         key: ProcessKey { pid: sent.pid, start_ticks: sent.start },
         cpu_ticks: sent.cpu.reading(Reason::NotAvailable),
         resident: sent.rss.reading(Reason::NotAvailable).map(Bytes),
         state: state(sent.state.as_deref()),
         threads: small(sent.threads),
-        statics: is_new.then(|| statics(sent)),
+        statics: sent.statics.as_deref().filter(is_new).map(|sent| Arc::new(statics(sent))),
     }
 }
 
-fn statics(sent: &body::Process) -> ProcessStatics {
+fn statics(sent: &body::ProcessStatics) -> ProcessStatics {
     let told = sent.job.as_deref().filter(|job| job.bytes().all(|byte| byte.is_ascii_digit()));
     let step = sent.step.as_deref().filter(|_| told.is_some());
     let mut statics = ProcessStatics {
@@ -37,10 +39,11 @@ fn statics(sent: &body::Process) -> ProcessStatics {
         uid: small(sent.uid),
         user: name(sent.user.as_deref(), USER_LIMIT),
         command: name(sent.command.as_deref(), COMMAND_LIMIT),
-        directory: sent.cwd.as_ref().map_or_else(Reading::default, |cwd| {
-            let lacking = Reading::Unknown(Reason::NoPermission);
-            cwd.as_deref().map_or(lacking, |cwd| name(Some(cwd), COMMAND_LIMIT))
-        }),
+        directory: match &sent.cwd {
+            GivenText::Absent => Reading::default(),
+            GivenText::Null => Reading::Unknown(Reason::NoPermission),
+            GivenText::Text(cwd) => name(Some(cwd), COMMAND_LIMIT),
+        },
         parents: sent.parents.iter().take(PARENT_LIMIT).map(ancestor).collect(),
         ..place(sent.cgroup.as_deref())
     };
@@ -267,23 +270,23 @@ mod tests {
 
     #[test]
     fn the_environment_names_the_job_only_where_the_control_group_does_not() {
-        let sent = |cgroup: &str| body::Process {
+        let sent = |cgroup: &str| body::ProcessStatics {
             command: Some("x".to_owned()),
             cgroup: Some(cgroup.to_owned()),
             job: Some("99".to_owned()),
             step: Some("-5".to_owned()),
-            ..body::Process::default()
+            ..body::ProcessStatics::default()
         };
         let told = |cgroup: &str| {
-            let statics = process(&sent(cgroup)).statics.unwrap();
+            let statics = statics(&sent(cgroup));
             (statics.job.unwrap().to_string(), statics.step.unwrap().to_string())
         };
         assert_eq!(told("/"), ("99".to_owned(), "batch".to_owned()));
         assert_eq!(told("/slurm/uid_1/job_5/step_0"), ("5".to_owned(), "0".to_owned()));
         let sluid = "/a/slurmstepd.scope/sFMSM7Y1PA2900/step_3/user";
         assert_eq!(told(sluid), ("99".to_owned(), "3".to_owned()));
-        let hostile = body::Process { job: Some("1;id".to_owned()), ..sent("/") };
-        assert_eq!(process(&hostile).statics.unwrap().job, None);
+        let hostile = body::ProcessStatics { job: Some("1;id".to_owned()), ..sent("/") };
+        assert_eq!(statics(&hostile).job, None);
     }
 
     #[test]
@@ -381,7 +384,7 @@ mod tests {
     fn a_directory_that_was_not_told_is_not_one_that_was_refused() {
         let read = |text: &str| {
             let sent: body::Process = serde_json::from_str(text).unwrap();
-            process(&sent).statics.unwrap().directory
+            process(&sent).statics.unwrap().directory.clone()
         };
         assert_eq!(read(r#"{"command":"x"}"#), Reading::default());
         assert_eq!(read(r#"{"command":"x","cwd":null}"#), Reading::Unknown(Reason::NoPermission));
