@@ -60,6 +60,7 @@ pub struct Collector {
     orders: watch::Receiver<Orders>,
     /// Connections being opened.
     permits: Arc<Semaphore>,
+    /// Who must not wait for the end of a rest.
     haste: Arc<Haste>,
     /// For how long the session with a node that is not listed any more is kept.
     grace: Duration,

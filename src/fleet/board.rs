@@ -21,6 +21,7 @@ pub struct Pace {
 }
 
 impl Default for Pace {
+    /// What nodes sent is looked at four times a second: in less time than that, so that each look is published.
     fn default() -> Self {
         Self { usual: Duration::from_millis(200), in_focus: Duration::from_millis(50) }
     }

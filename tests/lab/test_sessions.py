@@ -44,6 +44,7 @@ class Sessions(LabCase):
 
     def test_a_rebooted_node_comes_back_as_itself(self):
         before = self.devices(self.REBOOTED, since=0)
+        self.assertEqual(len(before), self.GPUS)
         self.lab.fault("reboot", self.REBOOTED)
         self.assertEqual(self.devices(self.REBOOTED, since=time.time()), before)
         self.assertEqual(len([node for node in self.watch.latest().value["nodes"] if node["name"] == self.REBOOTED]), 1)

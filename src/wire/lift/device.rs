@@ -373,6 +373,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_devices_have_in_common_is_held_once() {
+        let made = |name: &str, node| Device {
+            name: Reading::Known(name.into()),
+            statics: DeviceStatics { numa_node: Reading::Known(node), ..DeviceStatics::default() }
+                .shared(),
+            ..Device::default()
+        };
+        let sent = [made("H100", 0), made("H100", 0), made("H100", 1), made("L4", 1)];
+        let mut list = sent.clone();
+        share(&mut list);
+        assert_eq!(list, sent);
+        let is_shared = |(one, other): (&Device, &Device)| {
+            let names = one.name.known().zip(other.name.known());
+            let statics = one.statics.as_ref().zip(other.statics.as_ref());
+            [
+                names.is_some_and(|(one, other)| Arc::ptr_eq(one, other)),
+                statics.is_some_and(|(one, other)| Arc::ptr_eq(one, other)),
+            ]
+        };
+        let shared: Vec<_> = list.iter().zip(&list[1..]).map(is_shared).collect();
+        assert_eq!(shared, [[true, true], [true, false], [false, true]]);
+        // A newer sample that says the same leaves it so.
+        let before = list[0].statics.clone().unwrap();
+        list[0].keep_newer(made("H100", 0));
+        assert!(Arc::ptr_eq(&before, list[0].statics.as_ref().unwrap()));
+    }
+
+    #[test]
     fn a_lack_has_the_reason_the_probe_gave() {
         let sent = body::Device {
             uuid: "GPU-1".into(),
