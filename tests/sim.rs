@@ -13,6 +13,7 @@ use gtop::wire::{FrameReader, Lift, Lifted, MalformedFrame, Received, encode};
 use russh::client;
 use russh::keys::{PrivateKey, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};
 use russh::{Channel, ChannelMsg};
+use serde_json::{Map, Value};
 
 mod schema;
 
@@ -159,6 +160,48 @@ fn devices_read_what_devices_read() {
                 assert!(devices.iter().any(|device| device.uuid == used.device));
                 let processes = &sample.processes.as_ref().unwrap().list;
                 assert!(processes.iter().any(|process| process.key.pid == used.pid));
+            }
+        }
+    }
+}
+
+/// Rows of a sample by what they are of: the keys in `names` tell which one a row is.
+fn rows(list: &Value, names: &[&str]) -> BTreeMap<String, Map<String, Value>> {
+    let row = |row: &Value| {
+        let of: Vec<String> = names.iter().map(|name| row[name].to_string()).collect();
+        (of.join(" "), row.as_object().unwrap().clone())
+    };
+    list.as_array().unwrap().iter().map(row).collect()
+}
+
+#[test]
+fn what_is_told_of_changes_adds_up_to_the_whole_and_repeats_nothing() {
+    const PARTS: [(&str, &[&str]); 3] = [
+        ("/backends/0/devices", &["uuid"]),
+        ("/backends/0/uses/list", &["device", "pid"]),
+        ("/processes/list", &["pid", "start"]),
+    ];
+    let ever = ["uuid", "parent", "fault", "device", "pid", "start", "cpu", "rss"];
+    for machine in machines(&Population::demo(24, 5)) {
+        let mut known: [BTreeMap<String, Map<String, Value>>; 3] = Default::default();
+        let mut before = f64::NEG_INFINITY;
+        for (number, t) in (1..).zip(moments().step_by(3)) {
+            let ask =
+                Ask { full: number == 1, since: before, listed: before, ..everything(number) };
+            let [whole, part] = [everything(number), ask]
+                .map(|ask| serde_json::to_value(machine.sample(t, ask)).unwrap());
+            before = t;
+            for ((place, names), known) in PARTS.iter().zip(&mut known) {
+                let told = rows(part.pointer(place).unwrap(), names);
+                known.retain(|one, _| told.contains_key(one));
+                for (one, row) in told {
+                    let held = known.entry(one).or_default();
+                    for (key, value) in row {
+                        let is_news = held.insert(key.clone(), value.clone()) != Some(value);
+                        assert!(is_news || ever.contains(&&*key), "{key} at {t}: {held:?}");
+                    }
+                }
+                assert_eq!(*known, rows(whole.pointer(place).unwrap(), names), "at {t}");
             }
         }
     }

@@ -186,8 +186,17 @@ impl Gpu {
         }
     }
 
+    /// Returns what it tells at `t`: of what it told before at `since`, only what has changed.
+    pub(crate) fn tell(&self, work: &Work, t: f64, since: Option<f64>) -> Device {
+        let mut device = self.read(work, t, since.is_none());
+        if let Some(since) = since {
+            leave_out(&mut device, &self.read(work, since, false));
+        }
+        device
+    }
+
     /// Returns what it reads at `t`; what never changes only when `is_full`.
-    pub(crate) fn read(&self, work: &Work, t: f64, is_full: bool) -> Device {
+    fn read(&self, work: &Work, t: f64, is_full: bool) -> Device {
         let mut device = Device {
             uuid: self.uuid.clone(),
             index: u64::from(self.index).into(),
@@ -317,6 +326,34 @@ impl Gpu {
             _ if is_busy => 0,
             Some(Trouble::Lost | Trouble::Errors) | None => IDLE,
         }
+    }
+}
+
+/// Leaves out what is as it was.
+fn leave_out(device: &mut Device, before: &Device) {
+    unless_changed(&mut device.index, &before.index);
+    unless_changed(&mut device.util, &before.util);
+    unless_changed(&mut device.memory_util, &before.memory_util);
+    unless_changed(&mut device.memory_total, &before.memory_total);
+    unless_changed(&mut device.memory_used, &before.memory_used);
+    unless_changed(&mut device.memory_free, &before.memory_free);
+    unless_changed(&mut device.memory_reserved, &before.memory_reserved);
+    unless_changed(&mut device.temperature, &before.temperature);
+    unless_changed(&mut device.temperature_memory, &before.temperature_memory);
+    unless_changed(&mut device.power, &before.power);
+    unless_changed(&mut device.clock_sm, &before.clock_sm);
+    unless_changed(&mut device.clock_memory, &before.clock_memory);
+    unless_changed(&mut device.fan, &before.fan);
+    unless_changed(&mut device.pstate, &before.pstate);
+    unless_changed(&mut device.throttle, &before.throttle);
+    unless_changed(&mut device.ecc_corrected, &before.ecc_corrected);
+    unless_changed(&mut device.ecc_uncorrected, &before.ecc_uncorrected);
+}
+
+/// Leaves a value out when it is as it was.
+pub(crate) fn unless_changed<T: PartialEq>(given: &mut Given<T>, before: &Given<T>) {
+    if given == before {
+        *given = Given::Absent;
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::NodeName;
 use crate::sim::chance::{Chance, milli, whole};
-use crate::sim::gpu::{A100, A6000, Gpu, H100, Trouble, uuid};
+use crate::sim::gpu::{A100, A6000, Gpu, H100, Trouble, unless_changed, uuid};
 use crate::sim::host::Metal;
 use crate::sim::part::{Part, Population};
 use crate::sim::work::{Kind, Life, Work, plan};
@@ -57,8 +57,10 @@ struct Slot {
 pub struct Ask {
     /// Number of the sample.
     pub number: u64,
-    /// When the sample before was taken: what began since is told in full.
+    /// When devices were told before: of them only what has changed since is told.
     pub since: f64,
+    /// When those who use them were told before: of them only what has changed since is told.
+    pub listed: f64,
     /// Everything, with what never changes.
     pub full: bool,
     /// The host's slow group.
@@ -189,8 +191,8 @@ impl Machine {
             full: ask.full,
             host: Some(self.metal.fast(at, t)),
             host_slow: (ask.slow || ask.full).then(|| self.metal.slow(at, t)),
-            backends: if answers { vec![self.backend(at, t, ask.full, uses)] } else { vec![] },
-            processes: answers.then(|| Processes {
+            backends: if answers { vec![self.backend(at, t, &ask, uses)] } else { vec![] },
+            processes: (answers && uses).then(|| Processes {
                 at,
                 list: self.living(t).map(|slot| self.process(slot, t, &ask)).collect(),
                 unseen: Vec::new(),
@@ -228,15 +230,16 @@ impl Machine {
         self.gpus.iter().filter_map(event).collect()
     }
 
-    fn backend(&self, at: f64, t: f64, full: bool, uses: bool) -> Backend {
-        let read = |gpu: &Gpu| Some(gpu.read(self.works.get(gpu.work)?, t, full));
+    fn backend(&self, at: f64, t: f64, ask: &Ask, uses: bool) -> Backend {
+        let since = (!ask.full).then_some(ask.since);
+        let tell = |gpu: &Gpu| Some(gpu.tell(self.works.get(gpu.work)?, t, since));
         Backend {
             kind: BACKEND.to_owned(),
             at,
-            devices: Some(self.gpus.iter().filter_map(read).collect()),
+            devices: Some(self.gpus.iter().filter_map(tell).collect()),
             uses: uses.then(|| Uses {
                 at,
-                list: self.living(t).flat_map(|slot| self.uses(slot, t)).collect(),
+                list: self.living(t).flat_map(|slot| self.uses(slot, t, ask)).collect(),
             }),
             ..Backend::default()
         }
@@ -250,18 +253,23 @@ impl Machine {
         })
     }
 
-    fn uses<'a>(&'a self, slot: &'a Slot, t: f64) -> impl Iterator<Item = Use> + 'a {
-        let pid = self.pid(slot, self.life(slot, t));
+    fn uses<'a>(&'a self, slot: &'a Slot, t: f64, ask: &Ask) -> impl Iterator<Item = Use> + 'a {
+        let life = self.life(slot, t);
+        let pid = self.pid(slot, life);
+        let listed = (!ask.full && life.began <= ask.listed).then_some(ask.listed);
         slot.gpus.iter().filter_map(move |(place, sharing)| {
             let gpu = self.gpus.get(*place)?;
             let work = self.works.get(slot.work)?;
-            Some(Use {
-                device: gpu.uuid.clone(),
-                pid,
-                memory: (gpu.held_mib(work, t) / sharing * MIB).into(),
-                sm: (gpu.load(work, t) / float(*sharing)).round().into(),
-                ..Use::default()
-            })
+            let read = |t| -> (Given<u64>, Given<f64>) {
+                let held = gpu.held_mib(work, t) / sharing * MIB;
+                (held.into(), (gpu.load(work, t) / float(*sharing)).round().into())
+            };
+            let (mut memory, mut sm) = read(t);
+            if let Some((memory_before, sm_before)) = listed.map(read) {
+                unless_changed(&mut memory, &memory_before);
+                unless_changed(&mut sm, &sm_before);
+            }
+            Some(Use { device: gpu.uuid.clone(), pid, memory, sm, ..Use::default() })
         })
     }
 
@@ -279,7 +287,7 @@ impl Machine {
             ..Process::default()
         };
         let Some(work) = self.works.get(slot.work) else { return process };
-        if ask.full || life.began > ask.since {
+        if ask.full || life.began > ask.listed {
             let parent = self.first_pid() - 7;
             process.state = Some("R".to_owned());
             process.threads = 112.into();

@@ -151,6 +151,7 @@ struct Probe<'a> {
     dies_at: Instant,
     number: u64,
     since: f64,
+    listed: f64,
     is_full_due: bool,
     full_at: f64,
     slow_at: f64,
@@ -185,6 +186,7 @@ impl<'a> Probe<'a> {
             dies_at: Instant::now() + header.dead_man,
             number: 0,
             since: f64::NEG_INFINITY,
+            listed: f64::NEG_INFINITY,
             is_full_due: true,
             full_at: began + 1.0 + stage.chance.at(1).within(0.0, FULL),
             slow_at: began,
@@ -350,6 +352,7 @@ impl<'a> Probe<'a> {
         let ask = Ask {
             number: self.number,
             since: self.since,
+            listed: self.listed,
             full: self.is_full_due,
             slow: t >= self.slow_at,
             driver: match (is_stuck, t >= self.uses_at) {
@@ -367,13 +370,16 @@ impl<'a> Probe<'a> {
         };
         match sent {
             Ok(()) => {
-                self.since = sampled_at;
                 self.is_full_due = false;
                 if ask.slow || ask.full {
                     self.slow_at = t + SLOW - 0.05;
                 }
-                if ask.full || ask.driver == Driver::DevicesAndUses {
-                    self.uses_at = t + USES - 0.05;
+                if !is_stuck {
+                    self.since = sampled_at;
+                    if ask.full || ask.driver == Driver::DevicesAndUses {
+                        self.listed = sampled_at;
+                        self.uses_at = t + USES - 0.05;
+                    }
                 }
                 None
             }
