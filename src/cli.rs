@@ -5,9 +5,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{Settings, Sources};
+use crate::model::clean;
 
 mod papers;
 mod typed;
@@ -395,7 +397,8 @@ fn word(text: &str) -> Result<String, String> {
 impl Cli {
     /// Reads what was typed, the program's name first.
     pub fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let mut cli = Self::try_parse_from(spelled_out(words))?;
+        let words: Vec<OsString> = spelled_out(words).collect();
+        let mut cli = Self::try_parse_from(&words).map_err(|error| with_tip(error, &words))?;
         let typed = cli.typed.0.clone();
         cli.settle(&Settings::of(Sources { typed, ..Sources::default() }, |_| None));
         cli.check()?;
@@ -444,14 +447,12 @@ impl Cli {
     pub fn check(&self) -> Result<(), clap::Error> {
         if self.output.watch && !self.output.json {
             return Err(Self::command().error(
-                clap::error::ErrorKind::MissingRequiredArgument,
+                ErrorKind::MissingRequiredArgument,
                 "--watch goes with --json; without it gtop draws the screen",
             ));
         }
         match self.disagreement() {
-            Some(words) => {
-                Err(Self::command().error(clap::error::ErrorKind::ArgumentConflict, words))
-            }
+            Some(words) => Err(Self::command().error(ErrorKind::ArgumentConflict, words)),
             None => Ok(()),
         }
     }
@@ -474,6 +475,33 @@ fn spelled_out(words: impl Iterator<Item = OsString>) -> impl Iterator<Item = Os
     })
 }
 
+/// Where words disagree: says of one that was taken for a host that the option before it takes none, unless
+/// joined to it.
+fn with_tip(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+    if error.kind() != ErrorKind::ArgumentConflict {
+        return error;
+    }
+    let command = Cli::command();
+    let is_joined = |word: &str| {
+        let mut joined = command.get_arguments().filter(|option| option.is_require_equals_set());
+        joined.any(|option| {
+            let long = option.get_long().map(|name| format!("--{name}"));
+            let short = option.get_short().map(|letter| format!("-{letter}"));
+            [long, short].iter().flatten().any(|name| name == word)
+        })
+    };
+    let tip = words.windows(2).find_map(|pair| {
+        let [option, word] = pair else { return None };
+        let (option, word) = (option.to_str()?, word.to_str()?);
+        let is_apart = is_joined(option) && !word.starts_with('-');
+        is_apart.then(|| format!("to give {option} a value, join it: {option}={}", clean(word, 80)))
+    });
+    if let Some(tip) = tip {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -485,6 +513,20 @@ mod tests {
     #[test]
     fn the_declaration_holds_together() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_value_that_stands_apart_from_its_option_is_told_to_be_joined() {
+        for (line, tip) in [
+            ("gtop --demo 20", Some("tip: to give --demo a value, join it: --demo=20\n")),
+            ("gtop --demo -u ada", Some("tip: to give -u a value, join it: -u=ada\n")),
+            ("gtop gpu01 --demo", None),
+            ("gtop --local --demo --once", None),
+        ] {
+            let told = parse(line).unwrap_err().to_string();
+            let found = told.lines().find(|line| line.contains("tip:")).map(str::trim);
+            assert_eq!(found, tip.map(str::trim), "{told}");
+        }
     }
 
     #[test]

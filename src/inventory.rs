@@ -271,7 +271,7 @@ impl Roster {
     pub fn exclude(&mut self, sets: &[String]) -> Result<(), InventoryError> {
         let mut out = BTreeSet::new();
         for set in sets {
-            out.extend(self.expand(set, "--exclude ")?);
+            out.extend(self.expand(set, "--exclude: ")?);
         }
         self.targets.retain(|target| {
             let is_host = match &target.reach {
@@ -429,7 +429,7 @@ mod tests {
         let names: Vec<_> = roster.targets.iter().map(|target| target.name.as_str()).collect();
         assert_eq!(names, ["gpu01", "gpu04", "gpu06"]);
         let error = roster.exclude(&["gpu[".to_owned()]).unwrap_err().to_string();
-        assert!(error.starts_with("--exclude this open bracket"), "{error}");
+        assert!(error.starts_with("--exclude: this open bracket"), "{error}");
     }
 
     #[test]
