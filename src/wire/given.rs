@@ -194,14 +194,17 @@ impl<'de, T: Plain> Visitor<'de> for GivenVisitor<T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut list = Vec::new();
+        let mut list = [Given::Absent; LONGEST];
+        let mut length = 0;
         while let Some(given) = seq.next_element::<Given<f64>>()? {
             // A longer list than anything holds is read to its end and forgotten.
-            if list.len() <= LONGEST {
-                list.push(given);
+            if let Some(place) = list.get_mut(length) {
+                *place = given;
             }
+            length += 1;
         }
-        Ok(T::of_list(&list).map_or(Given::Wrong, Given::Value))
+        let list = list.get(..length);
+        Ok(list.and_then(T::of_list).map_or(Given::Wrong, Given::Value))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {

@@ -13,12 +13,14 @@ use crate::model::{
 use crate::time::{ClockOffset, Timestamp};
 use crate::wire::body::{self, Body, Given};
 use crate::wire::csv::{self, DEVICE_LIMIT, NAME_LIMIT, Slices, USE_LIMIT};
+use crate::wire::lift::names::Names;
 
 pub use answer::answer;
 pub use process::job_of_group;
 
 mod answer;
 mod device;
+mod names;
 mod process;
 mod tpu;
 
@@ -31,6 +33,7 @@ pub struct Lift {
     offset: ClockOffset,
     /// What `nvidia-smi` last said of slices; that comes more rarely than its devices.
     slices: Slices,
+    names: Names,
 }
 
 /// A lifted body.
@@ -92,7 +95,7 @@ impl Lift {
             clock: self.offset,
             host: sent.host.as_ref().map(|sent| {
                 let at = self.moment(sent.at, arrival);
-                (at, host(sent, at))
+                (at, host(sent, at, &mut self.names))
             }),
             host_slow: sent
                 .host_slow
@@ -128,7 +131,7 @@ impl Lift {
                     .iter()
                     .take(DEVICE_LIMIT)
                     .filter(|device| !device.uuid.is_empty())
-                    .map(device::device)
+                    .map(|device| device::device(device, &mut self.names))
                     .collect(),
             ),
             (None, None) => None,
@@ -149,7 +152,7 @@ impl Lift {
             }
             (None, Some(typed)) => Some(UsesReading {
                 at: self.moment(typed.at, arrival),
-                list: device::uses(&typed.list),
+                list: device::uses(&typed.list, &mut self.names),
             }),
             (None, None) => None,
         };
@@ -261,7 +264,7 @@ fn driver_facts(sent: &body::BackendState) -> Option<Arc<DriverFacts>> {
     (facts != DriverFacts::default()).then(|| Arc::new(facts))
 }
 
-fn host(sent: &body::Host, at: Timestamp) -> HostReading {
+fn host(sent: &body::Host, at: Timestamp, names: &mut Names) -> HostReading {
     let uptime = sent.uptime.reading(Reason::NotAvailable).and_then(seconds);
     HostReading {
         cpu: judged(sent.cpu.as_deref(), cpu_ticks),
@@ -277,9 +280,9 @@ fn host(sent: &body::Host, at: Timestamp) -> HostReading {
         }),
         uptime_seconds: uptime.map(|up| up.as_secs()),
         booted_at: uptime.map(|up| at.minus(up)),
-        network: sent.net.as_deref().map(traffic).unwrap_or_default(),
-        infiniband: sent.infiniband.as_deref().map(traffic).unwrap_or_default(),
-        disks: sent.disk.as_deref().map(disks).unwrap_or_default(),
+        network: sent.net.as_deref().map(|sent| traffic(sent, names)).unwrap_or_default(),
+        infiniband: sent.infiniband.as_deref().map(|sent| traffic(sent, names)).unwrap_or_default(),
+        disks: sent.disk.as_deref().map(|sent| disks(sent, names)).unwrap_or_default(),
     }
 }
 
@@ -304,18 +307,18 @@ fn load(averages: &[f64]) -> Option<[f32; 3]> {
     sane.then_some([one as f32, five as f32, fifteen as f32])
 }
 
-fn traffic(sent: &[body::Traffic]) -> Arc<[Counter]> {
+fn traffic(sent: &[body::Traffic], names: &mut Names) -> Arc<[Counter]> {
     let counter = |sent: &body::Traffic| Counter {
-        name: clean_shared(&sent.name, 32),
+        name: names.hold(&sent.name, 32),
         inward: sent.rx,
         outward: sent.tx,
     };
     sent.iter().take(PART_LIMIT).map(counter).collect()
 }
 
-fn disks(sent: &[body::Disk]) -> Arc<[Counter]> {
+fn disks(sent: &[body::Disk], names: &mut Names) -> Arc<[Counter]> {
     let counter = |sent: &body::Disk| Counter {
-        name: clean_shared(&sent.name, 32),
+        name: names.hold(&sent.name, 32),
         inward: sent.read,
         outward: sent.write,
     };
@@ -364,7 +367,7 @@ mod tests {
             uptime: Given::Value(-5.0),
             ..body::Host::default()
         };
-        let host = host(&sent, Timestamp::default());
+        let host = host(&sent, Timestamp::default(), &mut Names::default());
         assert_eq!(host.cpu, Reading::Unknown(Reason::Malformed));
         assert_eq!(host.load, Reading::Unknown(Reason::Malformed));
         assert_eq!(host.uptime_seconds, Reading::Unknown(Reason::Malformed));

@@ -9,6 +9,7 @@ use crate::model::{
 };
 use crate::wire::body::{self, Given};
 use crate::wire::csv::{NAME_LIMIT, USE_LIMIT};
+use crate::wire::lift::names::Names;
 use crate::wire::lift::{percent, single, tpu};
 
 /// Most links of one device.
@@ -121,7 +122,7 @@ impl Judge<'_> {
 }
 
 /// Lifts one device.
-pub(super) fn device(sent: &body::Device) -> Device {
+pub(super) fn device(sent: &body::Device, names: &mut Names) -> Device {
     let judge = Judge(sent);
     let name = |text: &Option<String>| {
         text.as_deref()
@@ -130,8 +131,8 @@ pub(super) fn device(sent: &body::Device) -> Device {
     // The speed a fan should have may be beyond its full speed.
     let fan = judge.number(sent.fan, "fan");
     Device {
-        uuid: clean_shared(&sent.uuid, NAME_LIMIT),
-        parent: sent.parent.as_deref().map(|parent| clean_shared(parent, NAME_LIMIT)),
+        uuid: names.hold(&sent.uuid, NAME_LIMIT),
+        parent: sent.parent.as_deref().map(|parent| names.hold(parent, NAME_LIMIT)),
         index: judge.small(sent.index, "index"),
         vendor: Reading::default(),
         name: name(&sent.name),
@@ -340,12 +341,12 @@ fn device_fault(word: &str) -> DeviceFault {
 }
 
 /// Lifts who uses the devices; a use that names no device is of the one before.
-pub(super) fn uses(sent: &[body::Use]) -> Vec<DeviceUse> {
+pub(super) fn uses(sent: &[body::Use], names: &mut Names) -> Vec<DeviceUse> {
     let mut device: Option<Arc<str>> = None;
     let mut list = Vec::with_capacity(sent.len().min(USE_LIMIT));
     for used in sent.iter().take(USE_LIMIT) {
         if !used.device.is_empty() {
-            device = Some(clean_shared(&used.device, NAME_LIMIT));
+            device = Some(names.hold(&used.device, NAME_LIMIT));
         }
         list.extend(device.clone().map(|device| device_use(used, device)));
     }
@@ -419,7 +420,7 @@ mod tests {
             .into(),
             ..body::Device::default()
         };
-        let device = device(&sent);
+        let device = device(&sent, &mut Names::default());
         assert_eq!(device.fan, Reading::Unknown(Reason::NotSupported));
         assert_eq!(device.power, Reading::Unknown(Reason::NotAvailable));
         assert_eq!(device.performance_state, Reading::Unknown(Reason::Malformed));
@@ -437,7 +438,7 @@ mod tests {
                 "temperature": 1e308, "clock_sm": -5, "mig": 1, "links": [[1, null], ["x", 2]]}"#,
         )
         .unwrap();
-        let device = device(&sent);
+        let device = device(&sent, &mut Names::default());
         assert_eq!(device.utilization, Reading::Unknown(Reason::Malformed));
         assert_eq!(device.power, Reading::Unknown(Reason::Malformed));
         assert_eq!(device.temperature, Reading::Unknown(Reason::Malformed));
@@ -456,7 +457,7 @@ mod tests {
                 {"device": "GPU-b", "pid": 4}]"#,
         )
         .unwrap();
-        let found = uses(&sent);
+        let found = uses(&sent, &mut Names::default());
         let places: Vec<(&str, u32)> = found.iter().map(|used| (&*used.device, used.pid)).collect();
         assert_eq!(places, [("GPU-a", 2), ("GPU-a", 3), ("GPU-b", 4)]);
         assert_eq!(found[0].kind, Reading::Known(UseKind::Compute));

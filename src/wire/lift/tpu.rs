@@ -67,10 +67,11 @@ fn core(sent: &body::TpuCore) -> TpuCore {
 mod tests {
     use super::*;
     use crate::wire::lift::device::device;
+    use crate::wire::lift::names::Names;
 
     fn lifted(text: &str) -> TpuDetails {
         let sent: body::Device = serde_json::from_str(text).unwrap();
-        Arc::unwrap_or_clone(device(&sent).tpu.unwrap())
+        Arc::unwrap_or_clone(device(&sent, &mut Names::default()).tpu.unwrap())
     }
 
     #[test]
