@@ -205,9 +205,11 @@ async fn measure(count: u32) {
         sum.1,
         middle.get(middle.len() / 2).unwrap(),
     ));
+    let grown = figures.resident.saturating_sub(figures.resident_before);
+    let grown = f64::from(u32::try_from(grown).unwrap());
     print(&format!(
-        "  client memory           {} KiB a further node ({} MiB in all)",
-        figures.resident.saturating_sub(figures.resident_before) / u64::from(count),
+        "  client memory           {:.1} KiB a further node ({} MiB in all)",
+        grown / f64::from(count),
         figures.resident / 1024,
     ));
     for (view, frames) in &figures.frames {

@@ -293,7 +293,9 @@ pub(super) fn lines(
         }
     }
     if !lines.is_empty() {
-        let ticks = (0..columns).fold(Line::new(), |line, column| {
+        let told = Line::of(format!("{} of {} metrics", grid.metrics, metrics.len()), Tone::Faint);
+        let told = if grid.metrics < metrics.len() { told } else { Line::new() };
+        let ticks = (0..columns).fold(told, |line, column| {
             let gap = (own * column + LABEL).saturating_sub(line.width());
             line.gap(gap).then(graph.ticks())
         });
