@@ -493,8 +493,12 @@ fn with_tip(mut error: clap::Error, words: &[OsString]) -> clap::Error {
     let tip = words.windows(2).find_map(|pair| {
         let [option, word] = pair else { return None };
         let (option, word) = (option.to_str()?, word.to_str()?);
-        let is_apart = is_joined(option) && !word.starts_with('-');
-        is_apart.then(|| format!("to give {option} a value, join it: {option}={}", clean(word, 80)))
+        if !is_joined(option) || word.starts_with('-') {
+            return None;
+        }
+        let joined = format!("{option}={word}");
+        let is_value = Cli::try_parse_from(["gtop", &joined]).is_ok();
+        is_value.then(|| format!("to give {option} a value, join it: {}", clean(&joined, 80)))
     });
     if let Some(tip) = tip {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
@@ -518,14 +522,15 @@ mod tests {
     #[test]
     fn a_value_that_stands_apart_from_its_option_is_told_to_be_joined() {
         for (line, tip) in [
-            ("gtop --demo 20", Some("tip: to give --demo a value, join it: --demo=20\n")),
-            ("gtop --demo -u ada", Some("tip: to give -u a value, join it: -u=ada\n")),
+            ("gtop --demo 20", Some("tip: to give --demo a value, join it: --demo=20")),
+            ("gtop --demo -u ada", Some("tip: to give -u a value, join it: -u=ada")),
+            ("gtop --demo gpu01", None),
             ("gtop gpu01 --demo", None),
             ("gtop --local --demo --once", None),
         ] {
             let told = parse(line).unwrap_err().to_string();
             let found = told.lines().find(|line| line.contains("tip:")).map(str::trim);
-            assert_eq!(found, tip.map(str::trim), "{told}");
+            assert_eq!(found, tip, "{told}");
         }
     }
 

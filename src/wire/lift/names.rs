@@ -16,12 +16,14 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Returns the clean text of a name, at most `limit` bytes of it.
+    /// Returns the clean text of a name, at most `limit` letters of it.
     pub(super) fn hold(&mut self, name: &str, limit: usize) -> Arc<str> {
+        if name.len() > limit {
+            return clean_shared(name, limit);
+        }
         let mut places = (self.next..self.held.len()).chain(0..self.next.min(self.held.len()));
         let known = places.find_map(|place| {
-            let held =
-                self.held.get(place).filter(|held| ***held == *name && name.len() <= limit)?;
+            let held = self.held.get(place).filter(|held| ***held == *name)?;
             Some((place, Arc::clone(held)))
         });
         if let Some((place, held)) = known {
@@ -69,5 +71,9 @@ mod tests {
             assert!(names.held.len() <= MOST);
         }
         assert_eq!(&*names.hold("GPU-7", 3), "GPU");
+        let long = "ж".repeat(20);
+        let held = names.held.len();
+        assert_eq!(*names.hold(&long, 32), *long);
+        assert_eq!(names.held.len(), held);
     }
 }
