@@ -36,8 +36,8 @@ const DEVICES: u32 = 8;
 const PROCESSES: u32 = 5;
 const INTERVAL: Duration = Duration::from_secs(1);
 const HISTORY: Duration = Duration::from_secs(300);
-/// How long the fleet is up before anything is measured.
-const SETTLING: Duration = Duration::from_secs(30);
+/// How long the fleet is up before anything is measured: its histories are as long as they become.
+const SETTLING: Duration = Duration::from_secs(330);
 /// How long is measured, in how many parts: where other machines share the processor some are dear.
 const PART: Duration = Duration::from_secs(2);
 const PARTS: u32 = 15;
@@ -132,7 +132,7 @@ struct Server {
 
 impl Server {
     async fn start(nodes: u32) -> Self {
-        let counts = [nodes, DEVICES, PROCESSES, 600].map(|count| count.to_string());
+        let counts = [nodes, DEVICES, PROCESSES, 900].map(|count| count.to_string());
         let [nodes, devices, processes, seconds] = counts.each_ref().map(String::as_str);
         let mut process = itself(&["--serve", nodes, devices, processes, seconds])
             .stdin(Stdio::piped())

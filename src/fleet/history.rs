@@ -1,6 +1,6 @@
 //! The last minutes of a node, one point a second.
 //!
-//! A point is a share in hundredths of a percent: two bytes, since there are many of them.
+//! A point is a share in whole halves of a percent: one byte, since there are many of them.
 //! All tracks of a node share one time base. Whole chunks are frozen and shared between snapshots;
 //! only the open one is ever copied, and so it is short.
 
@@ -17,7 +17,7 @@ const CHUNK: usize = 15;
 const TRACK_LIMIT: usize = 4096;
 
 /// The point of a second in which nothing was sampled.
-const NOTHING: u16 = u16::MAX;
+const NOTHING: u8 = u8::MAX;
 
 /// What a track records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,8 @@ pub struct History {
     last: usize,
     /// Whole chunks, oldest first: of each track in turn its points. One that began later is
     /// missing at the end.
-    frozen: Arc<Vec<Arc<[u16]>>>,
-    open: Arc<[u16]>,
+    frozen: Arc<Vec<Arc<[u8]>>>,
+    open: Arc<[u8]>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -84,7 +84,7 @@ impl History {
             self.open = self.open.iter().copied().chain(missing).collect();
         }
         if let Some(slot) = Arc::make_mut(&mut self.open).get_mut(place * CHUNK + point) {
-            *slot = hundredths(share);
+            *slot = halves(share);
         }
     }
 
@@ -142,7 +142,7 @@ impl History {
             None => return None,
         };
         let point = chunk.get(place * CHUNK + point % CHUNK).copied();
-        point.filter(|point| *point != NOTHING).map(|point| f32::from(point) / 100.0)
+        point.filter(|point| *point != NOTHING).map(|point| f32::from(point) / 2.0)
     }
 
     /// Moves the open chunk to the one that holds `second`.
@@ -164,13 +164,15 @@ impl History {
     }
 }
 
+/// Never more than it was, so that what lies below a threshold stays below it. A whole number stays itself,
+/// however it was reckoned.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a share is between 0 and 100"
 )]
-fn hundredths(share: Percent) -> u16 {
-    (share.get() * 100.0).round() as u16
+fn halves(share: Percent) -> u8 {
+    (share.get() * 2.0 + 0.001).floor() as u8
 }
 
 #[cfg(test)]
@@ -204,15 +206,20 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_kept_to_the_hundredth() {
-        for share in [0.0, 0.004, 33.33, 99.99, 100.0] {
+    fn a_share_is_kept_to_the_half_and_never_as_more() {
+        for (share, expected) in [
+            (0.0, 0.0),
+            (0.3, 0.0),
+            (4.999_999_5, 5.0),
+            (4.99, 4.5),
+            (33.33, 33.0),
+            (99.99, 99.5),
+            (100.0, 100.0),
+        ] {
             let mut history = History::new(Duration::ZERO);
             let subject = "GPU-1".into();
             history.record(&subject, Metric::Memory, at(5), Percent::new(share).unwrap());
-            let [Some(kept)] = history.last("GPU-1", Metric::Memory, at(5), 1)[..] else {
-                panic!("{share} is not kept")
-            };
-            assert!((kept - share).abs() <= 0.005, "{kept} {share}");
+            assert_eq!(history.last("GPU-1", Metric::Memory, at(5), 1), [Some(expected)]);
         }
     }
 
