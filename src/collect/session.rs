@@ -43,6 +43,8 @@ pub(super) struct Session {
     in_focus: bool,
     refresh: Option<u64>,
     commands: u64,
+    /// Halves of the time between two heartbeats.
+    beats: u8,
     expected: Option<u64>,
     malformed: u32,
     /// The probe may have been there before, and has other orders, and told much already.
@@ -83,6 +85,7 @@ impl Session {
             in_focus: false,
             refresh: None,
             commands: 0,
+            beats: 0,
             expected: None,
             malformed: 0,
             joins,
@@ -156,7 +159,7 @@ impl Session {
                         intake(self.delivery(News::Frame(frame), clock));
                     }
                 }
-                _ = heartbeat.tick() => self.command(Command::Heartbeat).await,
+                _ = heartbeat.tick() => self.beat().await,
                 () = bell.notified() => self.ask(desk.take(&self.node)).await,
                 changed = orders.changed() => {
                     let now = orders.borrow_and_update().clone();
@@ -277,17 +280,41 @@ impl Session {
     }
 
     async fn command(&mut self, command: Command) {
+        let line = self.line(&command);
+        self.write(&line).await;
+    }
+
+    fn line(&mut self, command: &Command) -> String {
         self.commands += 1;
-        let line = probe::encode(self.commands, self.node.as_str(), &command);
+        probe::encode(self.commands, self.node.as_str(), command)
+    }
+
+    async fn write(&mut self, line: &str) {
         if let Err(fault) = self.channel.send(line.as_bytes()).await {
             // A session that cannot be written to ends by its own signs: silence or a close.
-            log::debug!("{}: {command:?} not sent: {fault}", self.node);
+            log::debug!("{}: not sent: {fault}: {}", self.node, line.trim_end());
+        }
+    }
+
+    /// Every second time a heartbeat is due: it goes as soon as the node says something. Where that is not so
+    /// until the next time, it goes by itself.
+    async fn beat(&mut self) {
+        if let Some(late) = self.channel.take_back() {
+            return self.write(&late).await;
+        }
+        self.beats = self.beats.wrapping_add(1);
+        if self.beats.is_multiple_of(2) {
+            let line = self.line(&Command::Heartbeat);
+            if let Some(line) = self.channel.reply(line) {
+                self.write(&line).await;
+            }
         }
     }
 }
 
 fn heartbeat() -> Interval {
-    let mut heartbeat = interval_at(Instant::now() + probe::HEARTBEAT, probe::HEARTBEAT);
+    let half = probe::HEARTBEAT / 2;
+    let mut heartbeat = interval_at(Instant::now() + half, half);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     heartbeat
 }

@@ -135,6 +135,26 @@ impl Channel {
         timeout(SEND_LIMIT, sending).await.map_err(|_elapsed| stuck())?
     }
 
+    /// Has a line written to the command's stdin as soon as the command says something; gives it back
+    /// where the way knows no such moment.
+    pub fn reply(&self, line: String) -> Option<String> {
+        match &self.0 {
+            Kind::Ssh(ssh) => {
+                ssh.session.seen.reply(line);
+                None
+            }
+            Kind::Local(_) | Kind::System(_) | Kind::Step(_) => Some(line),
+        }
+    }
+
+    /// Takes back what waits to be written because the command said nothing.
+    pub fn take_back(&self) -> Option<String> {
+        match &self.0 {
+            Kind::Ssh(ssh) => ssh.session.seen.take_back(),
+            Kind::Local(_) | Kind::System(_) | Kind::Step(_) => None,
+        }
+    }
+
     /// Closes the command's stdin.
     pub async fn close_stdin(&mut self) -> Result<(), Fault> {
         match &mut self.0 {
@@ -288,6 +308,8 @@ impl Ssh {
     }
 
     async fn close_stdin(&self) -> Result<(), Fault> {
+        // Nothing may come behind the end.
+        self.session.seen.take_back();
         match self.writer.eof().await {
             Ok(()) => Ok(()),
             Err(error) => Err(self.lost(&error).await),

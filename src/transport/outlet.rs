@@ -37,14 +37,26 @@ impl Outlet {
     }
 
     /// Takes what a channel says, and waits while too much of it is unread.
-    pub(super) async fn put(&self, channel: u32, output: Output) {
-        while self.is_full(channel) {
-            self.taken.notified().await;
-        }
+    ///
+    /// The wait is rare, and kept apart: each connection has room for what this future takes, many times over.
+    pub(super) fn put(&self, channel: u32, output: Output) -> impl Future<Output = ()> + use<'_> {
         let mut state = lock(&self.state);
-        if state.channel == Some(channel) && !state.is_over {
+        let is_wanted = state.channel == Some(channel) && !state.is_over;
+        if is_wanted {
             state.queue.push_back(output);
             self.put.notify_one();
+        }
+        let must_wait = is_wanted && state.is_full();
+        async move {
+            if must_wait {
+                Box::pin(self.room()).await;
+            }
+        }
+    }
+
+    async fn room(&self) {
+        while lock(&self.state).is_full() {
+            self.taken.notified().await;
         }
     }
 
@@ -73,10 +85,11 @@ impl Outlet {
             self.put.notified().await;
         }
     }
+}
 
-    fn is_full(&self, channel: u32) -> bool {
-        let state = lock(&self.state);
-        state.channel == Some(channel) && !state.is_over && state.queue.len() >= MOST
+impl State {
+    fn is_full(&self) -> bool {
+        !self.is_over && self.queue.len() >= MOST
     }
 }
 
@@ -125,7 +138,7 @@ mod tests {
     async fn an_end_wakes_who_waits_to_write_and_who_waits_to_read() {
         let full = Outlet::default();
         full.listen(OWN);
-        for count in 0..MOST {
+        for count in 1..MOST {
             full.put(OWN, said(count)).await;
         }
         let empty = Outlet::default();

@@ -42,6 +42,8 @@ pub(super) struct Seen {
     refusals: Mutex<VecDeque<String>>,
     /// What the command says.
     pub(super) outlet: Outlet,
+    /// What is written to the command as soon as it has said something.
+    reply: Mutex<Option<String>>,
 }
 
 /// How a connection ended.
@@ -73,6 +75,17 @@ impl Seen {
     /// Takes what the node said when it refused a channel; refusals are asked for as they come.
     pub(super) fn refusal(&self) -> Option<String> {
         lock(&self.refusals).pop_front().filter(|words| !words.is_empty())
+    }
+
+    /// Has this written as soon as the command says something: russh's queue for what is written has places so
+    /// large, and takes another one each time, that what is written now and then would fill most memory.
+    pub(super) fn reply(&self, line: String) {
+        *lock(&self.reply) = Some(line);
+    }
+
+    /// Takes back what is not written yet, because the command said nothing.
+    pub(super) fn take_back(&self) -> Option<String> {
+        lock(&self.reply).take()
     }
 
     /// Returns why the connection ended, in words.
@@ -123,7 +136,8 @@ async fn meet(
     let Line { stream, port, carrier } = line;
     let (cable, holder) = cable::cable(stream);
     let settings = Arc::new(algorithms::settings(trust.offer(), terms));
-    let client = Client { trust, seen: Arc::clone(&seen), notes: notes::current() };
+    let client =
+        Client { trust: Box::new(trust), seen: Arc::clone(&seen), notes: notes::current() };
     let connected =
         deadline.bound(Step::Greeting, client::connect_stream(settings, cable, client)).await;
     let step = if holder.has_greeted() { Step::KeyExchange } else { Step::Greeting };
@@ -151,7 +165,8 @@ impl From<russh::Error> for Stop {
 
 /// Our answers to what the node asks of a client.
 pub(super) struct Client {
-    trust: Trust,
+    /// Apart, since a connection keeps all that stands here several times over.
+    trust: Box<Trust>,
     seen: Arc<Seen>,
     notes: Option<Notes>,
 }
@@ -213,8 +228,11 @@ impl client::Handler for Client {
         &mut self,
         channel: ChannelId,
         data: &[u8],
-        _session: &mut client::Session,
+        session: &mut client::Session,
     ) -> Result<(), Stop> {
+        if let Some(reply) = self.seen.take_back() {
+            session.data(channel, reply.into_bytes())?;
+        }
         self.seen.outlet.put(channel.number(), Output::Stdout(data.to_vec())).await;
         Ok(())
     }

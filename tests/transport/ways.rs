@@ -620,6 +620,31 @@ async fn configured_algorithms_are_offered_and_no_others() {
 }
 
 #[tokio::test]
+async fn a_reply_goes_as_soon_as_the_command_says_something() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    lab.write_config(sshd.port, "");
+    let mut channel = lab.open("while read word; do echo got $word; done").await.unwrap();
+    assert_eq!(channel.reply("second\n".to_owned()), None);
+    // It has said nothing yet.
+    assert_eq!(channel.take_back().as_deref(), Some("second\n"));
+    assert_eq!(channel.reply("second\n".to_owned()), None);
+    channel.send(b"first\n").await.unwrap();
+    let mut said = String::new();
+    while !said.ends_with("got second\n") {
+        let output = tokio::time::timeout(PATIENCE, channel.next()).await.unwrap();
+        let Output::Stdout(bytes) = output else { panic!("{said}{output:?}") };
+        said.push_str(std::str::from_utf8(&bytes).unwrap());
+    }
+    assert_eq!((said.as_str(), channel.take_back()), ("got first\ngot second\n", None));
+    // Nothing comes behind the end.
+    assert_eq!(channel.reply("late\n".to_owned()), None);
+    channel.close_stdin().await.unwrap();
+    assert_eq!(listen(&mut channel).await.stdout, "");
+}
+
+#[tokio::test]
 async fn a_server_that_stops_is_gone_as_soon_as_configured() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
