@@ -18,6 +18,8 @@ const TRACK_LIMIT: usize = 4096;
 
 /// The point of a second in which nothing was sampled.
 const NOTHING: u8 = u8::MAX;
+/// Says, before a point, that all points of a chunk are as this one.
+const ALIKE: u8 = u8::MAX - 1;
 
 /// What a track records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +43,10 @@ pub struct History {
     tracks: Arc<Vec<Track>>,
     /// The track recorded last: each second they come in the same order.
     last: usize,
-    /// Whole chunks, oldest first: of each track in turn its points. One that began later is
-    /// missing at the end.
+    /// Whole chunks, oldest first: of each track in turn its points, or `ALIKE` and one point, as memory in
+    /// use and devices at rest mostly have. A track that began later is missing at the end.
     frozen: Arc<Vec<Arc<[u8]>>>,
+    /// Of each track in turn its points.
     open: Arc<[u8]>,
 }
 
@@ -76,7 +79,10 @@ impl History {
         }
         self.last = place;
         if place == self.tracks.len() {
-            Arc::make_mut(&mut self.tracks).push(Track { subject: Arc::clone(subject), metric });
+            let tracks = Arc::make_mut(&mut self.tracks);
+            // Seldom, and then for good.
+            tracks.reserve_exact(1);
+            tracks.push(Track { subject: Arc::clone(subject), metric });
         }
         let room = self.tracks.len() * CHUNK;
         if self.open.len() < room {
@@ -101,10 +107,10 @@ impl History {
             return;
         }
         let kept: Vec<bool> = self.tracks.iter().map(is_kept).collect();
-        for chunk in Arc::make_mut(&mut self.frozen).iter_mut().chain([&mut self.open]) {
-            let tracks = chunk.chunks(CHUNK).zip(&kept).filter(|(_, is_kept)| **is_kept);
-            *chunk = tracks.flat_map(|(points, _)| points).copied().collect();
+        for chunk in Arc::make_mut(&mut self.frozen) {
+            *chunk = only(&kept, tracks(chunk));
         }
+        self.open = only(&kept, self.open.chunks(CHUNK));
         self.tracks =
             Arc::new(self.tracks.iter().filter(|track| is_kept(track)).cloned().collect());
     }
@@ -120,7 +126,21 @@ impl History {
         let Some(place) = self.place(subject, metric) else { return vec![None; count] };
         let now = now.as_micros().div_euclid(1_000_000);
         let first = now - i64::try_from(count).unwrap_or(0) + 1;
-        (first..=now).map(|second| self.point(place, second)).collect()
+        let mut at_hand: (usize, &[u8]) = (usize::MAX, &[]);
+        let point = |second: i64| {
+            let start = self.base - i64::try_from(self.frozen.len() * CHUNK).ok()?;
+            let point = usize::try_from(second - start).ok()?;
+            let chunk = point / CHUNK;
+            if at_hand.0 != chunk {
+                at_hand = (chunk, self.points(chunk, place));
+            }
+            let point = match at_hand.1 {
+                [ALIKE, all] => *all,
+                points => *points.get(point % CHUNK)?,
+            };
+            (point != NOTHING).then(|| f32::from(point) / 2.0)
+        };
+        (first..=now).map(point).collect()
     }
 
     fn place(&self, subject: &str, metric: Metric) -> Option<usize> {
@@ -132,17 +152,14 @@ impl History {
         all.clone().skip(self.last).chain(all.take(self.last)).find(is_it)
     }
 
-    fn point(&self, place: usize, second: i64) -> Option<f32> {
-        let start = self.base - i64::try_from(self.frozen.len() * CHUNK).ok()?;
-        let point = usize::try_from(second - start).ok()?;
-        let chunk = match self.frozen.get(point / CHUNK) {
-            Some(chunk) => chunk,
-            None if point / CHUNK == self.frozen.len() => &self.open,
-            // Beyond the open chunk nothing is known yet.
-            None => return None,
+    /// Returns what a chunk has of a track. Beyond the open chunk nothing is known yet.
+    fn points(&self, chunk: usize, place: usize) -> &[u8] {
+        let points = match self.frozen.get(chunk) {
+            Some(frozen) => tracks(frozen).nth(place),
+            None if chunk == self.frozen.len() => self.open.chunks(CHUNK).nth(place),
+            None => None,
         };
-        let point = chunk.get(place * CHUNK + point % CHUNK).copied();
-        point.filter(|point| *point != NOTHING).map(|point| f32::from(point) / 2.0)
+        points.unwrap_or_default()
     }
 
     /// Moves the open chunk to the one that holds `second`.
@@ -157,11 +174,41 @@ impl History {
         while second - self.base >= chunk {
             self.base += chunk;
             let frozen = Arc::make_mut(&mut self.frozen);
-            frozen.push(std::mem::take(&mut self.open));
+            frozen.push(freeze(&std::mem::take(&mut self.open)));
             let excess = frozen.len().saturating_sub(self.keep);
             frozen.drain(..excess);
         }
     }
+}
+
+/// Returns a frozen chunk of these points.
+fn freeze(open: &[u8]) -> Arc<[u8]> {
+    let mut chunk = Vec::with_capacity(open.len());
+    for points in open.chunks(CHUNK) {
+        match points {
+            [all, rest @ ..] if rest.iter().all(|point| point == all) => {
+                chunk.extend([ALIKE, *all])
+            }
+            points => chunk.extend_from_slice(points),
+        }
+    }
+    chunk.into()
+}
+
+/// Goes through the tracks of a frozen chunk.
+fn tracks(mut frozen: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let length = if *frozen.first()? == ALIKE { 2 } else { CHUNK };
+        let (points, rest) = frozen.split_at_checked(length)?;
+        frozen = rest;
+        Some(points)
+    })
+}
+
+/// Returns a chunk of those tracks that are kept.
+fn only<'a>(kept: &[bool], tracks: impl Iterator<Item = &'a [u8]>) -> Arc<[u8]> {
+    let tracks = tracks.zip(kept).filter(|(_, is_kept)| **is_kept);
+    tracks.flat_map(|(points, _)| points).copied().collect()
 }
 
 /// Never more than it was, so that what lies below a threshold stays below it. A whole number stays itself,
@@ -255,6 +302,37 @@ mod tests {
         assert_eq!(history.last("GPU-1", Metric::Utilization, at(99), 1), [None]);
         assert_eq!(history.last("GPU-2", Metric::Utilization, at(99), 2), [None, Some(2.0)]);
         assert_eq!(history.last("", Metric::Cpu, at(99), 1), [Some(3.0)]);
+    }
+
+    #[test]
+    fn what_stays_alike_takes_little_room_and_nothing_else_is_shifted_by_it() {
+        let mut history = History::new(Duration::from_secs(60));
+        let subjects: [Arc<str>; 3] = ["GPU-1".into(), "GPU-2".into(), "GPU-3".into()];
+        for second in 0..60 {
+            for (place, subject) in (0_i64..).zip(&subjects) {
+                // The middle one moves, the last one only once.
+                let share = match place {
+                    1 => second,
+                    2 if second == 20 => 7,
+                    _ => 50,
+                };
+                history.record(subject, Metric::Memory, at(second), percent(share));
+            }
+        }
+        let lengths: Vec<usize> = history.frozen.iter().map(|chunk| chunk.len()).collect();
+        assert_eq!(lengths, [2 + CHUNK + 2, 2 + CHUNK + CHUNK, 2 + CHUNK + 2]);
+        let known =
+            |history: &History, subject: &str| history.last(subject, Metric::Memory, at(60), 61);
+        let expected = |share: fn(u8) -> u8| -> Vec<Option<f32>> {
+            (0..60).map(|second| Some(share(second).into())).chain([None]).collect()
+        };
+        let last = expected(|second| if second == 20 { 7 } else { 50 });
+        assert_eq!(known(&history, "GPU-1"), expected(|_| 50));
+        assert_eq!(known(&history, "GPU-2"), expected(|second| second));
+        assert_eq!(known(&history, "GPU-3"), last);
+        history.forget(|device| device == "GPU-1");
+        assert_eq!(known(&history, "GPU-2"), expected(|second| second));
+        assert_eq!(known(&history, "GPU-3"), last);
     }
 
     #[test]
