@@ -59,8 +59,10 @@ fn packed(text: &str) -> Result<Vec<u8>> {
 /// Joins parts without what is there for people, with a form feed before each class: what lies
 /// between two of them is compiled by itself.
 fn bare_python(parts: &[&str]) -> Result<String> {
+    let whole = read(parts)?;
+    let lines: Vec<&str> = whole.lines().filter(|line| !is_for_people(line)).collect();
     let mut text = String::new();
-    for line in read(parts)?.lines().filter(|line| !is_for_people(line)) {
+    for line in without_docstrings(&lines) {
         if line.starts_with("class ") {
             text.push('\x0c');
         }
@@ -70,7 +72,34 @@ fn bare_python(parts: &[&str]) -> Result<String> {
     Ok(text)
 }
 
-/// Likewise; indentation means nothing to sh, which reads what it is sent byte by byte.
+/// Leaves out docstrings, except one that is all its class or function has.
+fn without_docstrings<'a>(mut lines: &[&'a str]) -> Vec<&'a str> {
+    let indentation = |line: &&str| line.len() - line.trim_start().len();
+    let mut kept = Vec::new();
+    while let Some(line) = lines.first() {
+        let length = docstring(lines);
+        let (these, after) = lines.split_at(length.unwrap_or(1));
+        let has_more = after.first().is_some_and(|next| indentation(next) >= indentation(line));
+        if length.is_none() || !has_more {
+            kept.extend_from_slice(these);
+        }
+        lines = after;
+    }
+    kept
+}
+
+/// Returns how many lines the docstring has that begins here.
+fn docstring(lines: &[&str]) -> Option<usize> {
+    const QUOTES: &str = "\"\"\"";
+    let (first, others) = lines.split_first()?;
+    let opened = first.trim_start().strip_prefix(QUOTES)?;
+    if opened.ends_with(QUOTES) {
+        return Some(1);
+    }
+    others.iter().position(|line| line.ends_with(QUOTES)).map(|last| last + 2)
+}
+
+/// Joins the parts of the sh probe; indentation means nothing to sh, which reads what it is sent byte by byte.
 fn bare_shell(parts: &[&str]) -> Result<String> {
     let text = read(parts)?;
     let lines = text.lines().filter(|line| !is_for_people(line));

@@ -30,7 +30,7 @@ const PYTHONS: &str = "/usr/bin/python3 /usr/libexec/platform-python python3";
 /// Keeps glibc from holding on to memory that was freed; others do not know these words.
 const MALLOC: &str = "MALLOC_TRIM_THRESHOLD_=65536 MALLOC_TOP_PAD_=0";
 
-/// The Python probe without its comments, packed: what travels is a quarter of it, and a session that
+/// The Python probe without its comments and docstrings, packed: what travels is a quarter of it, and a session that
 /// has to queue it on its way out holds no more than that. `build.rs` makes both.
 const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.py.z"));
 
