@@ -66,7 +66,11 @@ fn bare_python(parts: &[&str]) -> Result<String> {
         if line.starts_with("class ") {
             text.push('\x0c');
         }
-        text.push_str(line);
+        let code = line.trim_start();
+        // Levels of indentation are four blanks apart in `probes/`, and one here.
+        text.extend(std::iter::repeat_n(' ', (line.len() - code.len()) / 4));
+        // What stands behind code is set off by two blanks at least.
+        text.push_str(code.split_once("  # ").map_or(code, |(code, _)| code.trim_end()));
         text.push('\n');
     }
     Ok(text)
