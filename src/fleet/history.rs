@@ -11,7 +11,7 @@ use crate::model::Percent;
 use crate::time::Timestamp;
 
 /// Points of a track in a chunk.
-const CHUNK: usize = 15;
+const CHUNK: usize = 25;
 
 /// Tracks of a node at most; what comes later is not recorded.
 const TRACK_LIMIT: usize = 4096;
@@ -174,6 +174,7 @@ impl History {
         while second - self.base >= chunk {
             self.base += chunk;
             let frozen = Arc::make_mut(&mut self.frozen);
+            frozen.reserve_exact(1);
             frozen.push(freeze(&std::mem::take(&mut self.open)));
             let excess = frozen.len().saturating_sub(self.keep);
             frozen.drain(..excess);
@@ -187,7 +188,7 @@ fn freeze(open: &[u8]) -> Arc<[u8]> {
     for points in open.chunks(CHUNK) {
         match points {
             [all, rest @ ..] if rest.iter().all(|point| point == all) => {
-                chunk.extend([ALIKE, *all])
+                chunk.extend([ALIKE, *all]);
             }
             points => chunk.extend_from_slice(points),
         }
@@ -306,14 +307,14 @@ mod tests {
 
     #[test]
     fn what_stays_alike_takes_little_room_and_nothing_else_is_shifted_by_it() {
-        let mut history = History::new(Duration::from_secs(60));
+        let mut history = History::new(Duration::from_secs(90));
         let subjects: [Arc<str>; 3] = ["GPU-1".into(), "GPU-2".into(), "GPU-3".into()];
-        for second in 0..60 {
+        for second in 0..80 {
             for (place, subject) in (0_i64..).zip(&subjects) {
                 // The middle one moves, the last one only once.
                 let share = match place {
                     1 => second,
-                    2 if second == 20 => 7,
+                    2 if second == 30 => 7,
                     _ => 50,
                 };
                 history.record(subject, Metric::Memory, at(second), percent(share));
@@ -322,11 +323,11 @@ mod tests {
         let lengths: Vec<usize> = history.frozen.iter().map(|chunk| chunk.len()).collect();
         assert_eq!(lengths, [2 + CHUNK + 2, 2 + CHUNK + CHUNK, 2 + CHUNK + 2]);
         let known =
-            |history: &History, subject: &str| history.last(subject, Metric::Memory, at(60), 61);
+            |history: &History, subject: &str| history.last(subject, Metric::Memory, at(80), 81);
         let expected = |share: fn(u8) -> u8| -> Vec<Option<f32>> {
-            (0..60).map(|second| Some(share(second).into())).chain([None]).collect()
+            (0..80).map(|second| Some(share(second).into())).chain([None]).collect()
         };
-        let last = expected(|second| if second == 20 { 7 } else { 50 });
+        let last = expected(|second| if second == 30 { 7 } else { 50 });
         assert_eq!(known(&history, "GPU-1"), expected(|_| 50));
         assert_eq!(known(&history, "GPU-2"), expected(|second| second));
         assert_eq!(known(&history, "GPU-3"), last);
