@@ -349,7 +349,7 @@ pub(super) fn ended(exit: &Exit) -> Fault {
     Fault::new(FaultKind::SessionLost, format!("the probe ended: {}", exit_words(exit)))
 }
 
-pub(super) fn closed(fault: Option<transport::Fault>) -> Fault {
+pub(super) fn closed(fault: Option<Box<transport::Fault>>) -> Fault {
     let unsaid = || Fault::new(FaultKind::SessionLost, "the node closed it");
     fault.map_or_else(unsaid, |fault| of_transport(&fault))
 }

@@ -36,7 +36,7 @@ pub enum Output {
     /// It ended. `Closed` follows.
     Exit(Exit),
     /// Nothing will come any more; the fault says why when it was not its own end.
-    Closed(Option<Fault>),
+    Closed(Option<Box<Fault>>),
 }
 
 /// How a command ended.
@@ -288,7 +288,8 @@ impl Ssh {
         }
         let Some(output) = self.session.seen.outlet.next().await else {
             let fault = Fault::SessionLost { why: self.session.seen.why() };
-            return Output::Closed(Some(Box::pin(self.session.carrier.blame(fault)).await));
+            let fault = Box::pin(self.session.carrier.blame(fault)).await;
+            return Output::Closed(Some(Box::new(fault)));
         };
         self.is_closed = matches!(output, Output::Closed(_));
         output

@@ -237,7 +237,8 @@ impl Local {
                 return match status {
                     Ok(status) => Output::Exit(exit(status)),
                     Err(error) => {
-                        Output::Closed(Some(Fault::SessionLost { why: fault::reason(&error) }))
+                        let fault = Fault::SessionLost { why: fault::reason(&error) };
+                        Output::Closed(Some(Box::new(fault)))
                     }
                 };
             }

@@ -232,7 +232,7 @@ impl Part {
     pub(super) async fn next(&mut self) -> Output {
         match self.outputs.recv().await {
             Some(output) => output,
-            None => Output::Closed(self.step.desk.why_closed(&self.node)),
+            None => Output::Closed(self.step.desk.why_closed(&self.node).map(Box::new)),
         }
     }
 

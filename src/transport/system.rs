@@ -72,7 +72,7 @@ pub(super) struct System {
     /// Nothing more will come.
     is_over: bool,
     /// Why, when it was not the command's own end.
-    lost: Option<Fault>,
+    lost: Option<Box<Fault>>,
 }
 
 /// Which program it is that may fail, and what is needed to say why.
@@ -164,7 +164,7 @@ impl System {
             let output = self.following().await;
             match output {
                 Output::Stderr(_) => continue,
-                Output::Closed(Some(fault)) => return Err(fault),
+                Output::Closed(Some(fault)) => return Err(*fault),
                 Output::Stdout(_) | Output::Exit(_) | Output::Closed(None) => {}
             }
             self.early.push_back(output);
@@ -192,7 +192,7 @@ impl System {
                 self.complaint.drain(..surplus);
                 return output;
             }
-            Output::Exit(exit) => self.lost = self.own_failure(exit),
+            Output::Exit(exit) => self.lost = self.own_failure(exit).map(Box::new),
             Output::Closed(fault) => self.lost.clone_from(fault),
             Output::Stdout(_) => {
                 self.has_spoken = true;

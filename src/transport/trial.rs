@@ -80,7 +80,9 @@ impl Transport {
                     Output::Exit(exit) => {
                         return Err(step::fault(&exit, &String::from_utf8_lossy(&complaint)));
                     }
-                    Output::Closed(fault) => return Err(fault.unwrap_or_else(super::ending)),
+                    Output::Closed(fault) => {
+                        return Err(fault.map_or_else(super::ending, |fault| *fault));
+                    }
                 }
             }
         };

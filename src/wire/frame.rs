@@ -15,8 +15,6 @@ const SENTINEL: &[u8] = b"\x1egtop1 ";
 const SAMPLE: &str = "{\"t\":\"sample\",";
 /// The longest line.
 const LINE_LIMIT: usize = 1 << 20;
-/// Room for nearly every frame, taken at once: it comes in pieces.
-const USUAL: usize = 8 * 1024;
 /// How much noise is kept for error messages.
 const NOISE_LIMIT: usize = 4096;
 
@@ -73,9 +71,6 @@ pub struct FrameReader {
 impl FrameReader {
     /// Takes bytes as they come.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.waiting.is_empty() {
-            self.waiting.reserve(USUAL);
-        }
         self.waiting.extend_from_slice(bytes);
     }
 

@@ -285,7 +285,7 @@ pub(crate) async fn listen(channel: &mut Channel) -> Told {
             Output::Stderr(bytes) => told.stderr.push_str(&String::from_utf8_lossy(&bytes)),
             Output::Exit(exit) => told.exit = Some(exit),
             Output::Closed(lost) => {
-                told.lost = lost;
+                told.lost = lost.map(|fault| *fault);
                 return told;
             }
         }

@@ -289,7 +289,9 @@ impl Running {
                     Output::Exit(exit) => {
                         return Ok((exit, String::from_utf8_lossy(&complaint).into_owned()));
                     }
-                    Output::Closed(fault) => return Err(fault.unwrap_or_else(super::super::ending)),
+                    Output::Closed(fault) => {
+                        return Err(fault.map_or_else(super::super::ending, |fault| *fault));
+                    }
                 },
                 () = &mut writing, if leaving.is_none() => {
                     leaving = Some((Instant::now() + PATIENCE, false));
