@@ -132,7 +132,8 @@ fn kinds(devices: &[Device]) -> String {
             .known()
             .map_or_else(|| "of unknown model".to_owned(), |name| clean(name, 60));
         *models.entry(model).or_default() += 1;
-        drivers.extend(device.driver.known().map(|driver| clean(driver, 40)));
+        let driver = device.fact(|known| known.driver.clone());
+        drivers.extend(driver.known().map(|driver| clean(driver, 40)));
     }
     if whole.is_empty() {
         return "no devices".to_owned();

@@ -1,6 +1,6 @@
 //! The metrics of a device that the driver of AMD devices tells.
 
-use crate::fields::detail::{detail, fact};
+use crate::fields::detail::detail;
 use crate::fields::{Field, Kind, bytes, celsius, percent, text, whole};
 use crate::model::Device;
 
@@ -20,7 +20,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         title: "GTTTOTAL",
         alias: "gtttotal",
         help: "memory of the host that it may use as its own",
-        read: |device| bytes(fact(device, |known| known.host_memory_total)),
+        read: |device| bytes(device.fact(|known| known.host_memory_total)),
     },
     Field {
         id: "junction_temperature_celsius",
@@ -36,7 +36,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         title: "JSLOWAT",
         alias: "jslowat",
         help: "temperature from which the junction is too hot",
-        read: |device| celsius(fact(device, |known| known.junction_slowdown_temperature)),
+        read: |device| celsius(device.fact(|known| known.junction_slowdown_temperature)),
     },
     Field {
         id: "memory_slowdown_temperature_celsius",
@@ -44,7 +44,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         title: "MSLOWAT",
         alias: "mslowat",
         help: "temperature from which the memory is too hot",
-        read: |device| celsius(fact(device, |known| known.memory_slowdown_temperature)),
+        read: |device| celsius(device.fact(|known| known.memory_slowdown_temperature)),
     },
     Field {
         id: "fan_rpm",

@@ -4,8 +4,8 @@ use crate::fields::{
     Field, Kind, Value, bytes, celsius, flag, megahertz, percent, text, unknown, watts, whole, word,
 };
 use crate::model::{
-    ComputeMode, Device, DeviceActivity, DeviceDetails, DeviceRates, DeviceStatics, FabricState,
-    Reading, Recovery, xid_meaning,
+    ComputeMode, Device, DeviceActivity, DeviceDetails, DeviceRates, FabricState, Reading,
+    Recovery, xid_meaning,
 };
 
 /// What devices tell beyond the everyday.
@@ -72,7 +72,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "LDEF",
         alias: "limitdefault",
         help: "power limit it came with",
-        read: |device| watts(fact(device, |known| known.power_limit_default)),
+        read: |device| watts(device.fact(|known| known.power_limit_default)),
     },
     Field {
         id: "power_limit_min_watts",
@@ -80,7 +80,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "LMIN",
         alias: "limitmin",
         help: "lowest power limit there can be",
-        read: |device| watts(fact(device, |known| known.power_limit_min)),
+        read: |device| watts(device.fact(|known| known.power_limit_min)),
     },
     Field {
         id: "power_limit_max_watts",
@@ -88,7 +88,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "LMAX",
         alias: "limitmax",
         help: "highest power limit there can be",
-        read: |device| watts(fact(device, |known| known.power_limit_max)),
+        read: |device| watts(device.fact(|known| known.power_limit_max)),
     },
     Field {
         id: "energy_joules",
@@ -122,7 +122,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "GRMAX",
         alias: "grmax",
         help: "highest clock of the graphics engine",
-        read: |device| megahertz(fact(device, |known| known.graphics_clock_max)),
+        read: |device| megahertz(device.fact(|known| known.graphics_clock_max)),
     },
     Field {
         id: "video_clock_max_megahertz",
@@ -130,7 +130,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "VIDMAX",
         alias: "videomax",
         help: "highest clock of the video engines",
-        read: |device| megahertz(fact(device, |known| known.video_clock_max)),
+        read: |device| megahertz(device.fact(|known| known.video_clock_max)),
     },
     Field {
         id: "temperature_margin_celsius",
@@ -146,7 +146,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "SLOWAT",
         alias: "slowat",
         help: "temperature at which clocks are held down",
-        read: |device| celsius(fact(device, |known| known.slowdown_temperature)),
+        read: |device| celsius(device.fact(|known| known.slowdown_temperature)),
     },
     Field {
         id: "shutdown_temperature_celsius",
@@ -154,7 +154,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "OFFAT",
         alias: "offat",
         help: "temperature at which it turns off",
-        read: |device| celsius(fact(device, |known| known.shutdown_temperature)),
+        read: |device| celsius(device.fact(|known| known.shutdown_temperature)),
     },
     Field {
         id: "throttle_reasons",
@@ -339,7 +339,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "GENMAX",
         alias: "pciegenmax",
         help: "PCIe generation at most",
-        read: |device| whole(device.pcie_max.map(|(generation, _)| generation)),
+        read: |device| whole(device.fact(|known| known.pcie_max.map(|(generation, _)| generation))),
     },
     Field {
         id: "pcie_lanes_max",
@@ -347,7 +347,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "LANESMAX",
         alias: "pciewidthmax",
         help: "PCIe lanes at most",
-        read: |device| whole(device.pcie_max.map(|(_, lanes)| lanes)),
+        read: |device| whole(device.fact(|known| known.pcie_max.map(|(_, lanes)| lanes))),
     },
     Field {
         id: "pcie_receive_bytes_per_second",
@@ -389,7 +389,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "LINKS",
         alias: "nvlinks",
         help: "number of NVLinks",
-        read: |device| whole(fact(device, |known| known.nvlinks)),
+        read: |device| whole(device.fact(|known| known.nvlinks)),
     },
     Field {
         id: "nvlink_receive_bytes_per_second",
@@ -463,7 +463,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "CC",
         alias: "cc",
         help: "CUDA compute capability",
-        read: |device| text(&fact(device, |known| known.capability.clone())),
+        read: |device| text(&device.fact(|known| known.capability.clone())),
     },
     Field {
         id: "numa_node",
@@ -471,7 +471,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "NUMA",
         alias: "numa",
         help: "the part of the host's memory it is close to",
-        read: |device| whole(fact(device, |known| known.numa_node)),
+        read: |device| whole(device.fact(|known| known.numa_node)),
     },
     Field {
         id: "fabric_state",
@@ -563,7 +563,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "GI",
         alias: "gi",
         help: "of a slice: its GPU instance",
-        read: |device| whole(fact(device, |known| known.gpu_instance)),
+        read: |device| whole(device.fact(|known| known.gpu_instance)),
     },
     Field {
         id: "compute_instance",
@@ -571,13 +571,9 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "CI",
         alias: "ci",
         help: "of a slice: its compute instance",
-        read: |device| whole(fact(device, |known| known.compute_instance)),
+        read: |device| whole(device.fact(|known| known.compute_instance)),
     },
 ];
-
-pub(super) fn fact<T>(device: &Device, read: impl Fn(&DeviceStatics) -> Reading<T>) -> Reading<T> {
-    device.statics.as_deref().map_or_else(Reading::default, read)
-}
 
 fn activity<T>(device: &Device, read: impl Fn(&DeviceActivity) -> Reading<T>) -> Reading<T> {
     device.activity.as_deref().map_or_else(Reading::default, read)

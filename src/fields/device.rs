@@ -37,7 +37,7 @@ pub const DEVICE: &[Field<Device>] = &[
         title: "DRIVER",
         alias: "driver",
         help: "driver version",
-        read: |device| text(&device.driver),
+        read: |device| text(&device.fact(|known| known.driver.clone())),
     },
     Field {
         id: "utilization_percent",
@@ -157,7 +157,7 @@ pub const DEVICE: &[Field<Device>] = &[
         title: "SMMAX",
         alias: "smmax",
         help: "highest clock of the multiprocessors",
-        read: |device| megahertz(device.sm_clock_max),
+        read: |device| megahertz(device.fact(|known| known.sm_clock_max)),
     },
     Field {
         id: "memory_clock_max_megahertz",
@@ -165,7 +165,7 @@ pub const DEVICE: &[Field<Device>] = &[
         title: "MEMMAX",
         alias: "memclockmax",
         help: "highest clock of the memory",
-        read: |device| megahertz(device.memory_clock_max),
+        read: |device| megahertz(device.fact(|known| known.memory_clock_max)),
     },
     Field {
         id: "fan_percent",

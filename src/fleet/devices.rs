@@ -106,7 +106,6 @@ fn merged(before: Option<Device>, newer: Device) -> Device {
             vendor: device.vendor,
             name: device.name,
             pci: device.pci,
-            driver: device.driver,
             statics: device.statics,
             fault: newer.fault,
             ..Device::default()

@@ -51,6 +51,14 @@ pub(super) use readings;
 readings! {
     /// What does not change while a device is there.
     DeviceStatics {
+        /// Driver version.
+        driver: Arc<str>,
+        /// Highest clock of the multiprocessors.
+        sm_clock_max: Megahertz,
+        /// Highest clock of the memory.
+        memory_clock_max: Megahertz,
+        /// `PCIe` generation and lanes at most.
+        pcie_max: (u8, u8),
         /// CUDA compute capability, such as `9.0`.
         capability: Arc<str>,
         /// The part of the host's memory it is close to.

@@ -92,8 +92,6 @@ pub struct Device {
     pub name: Reading<Arc<str>>,
     /// PCI bus id.
     pub pci: Reading<Arc<str>>,
-    /// Driver version.
-    pub driver: Reading<Arc<str>>,
     /// Share of time the device ran anything.
     pub utilization: Reading<Percent>,
     /// Share of time its memory was read or written.
@@ -118,10 +116,6 @@ pub struct Device {
     pub sm_clock: Reading<Megahertz>,
     /// Clock of the memory.
     pub memory_clock: Reading<Megahertz>,
-    /// Highest clock of the multiprocessors.
-    pub sm_clock_max: Reading<Megahertz>,
-    /// Highest clock of the memory.
-    pub memory_clock_max: Reading<Megahertz>,
     /// Intended fan speed.
     pub fan: Reading<Percent>,
     /// Performance state, 0 (fastest) to 15.
@@ -138,8 +132,6 @@ pub struct Device {
     pub mig: Reading<bool>,
     /// `PCIe` generation and lanes now.
     pub pcie: Reading<(u8, u8)>,
-    /// `PCIe` generation and lanes at most.
-    pub pcie_max: Reading<(u8, u8)>,
     /// What does not change, beyond what stands here.
     pub statics: Option<Arc<DeviceStatics>>,
     /// What moves all the time, beyond what stands here.
@@ -170,7 +162,6 @@ impl Device {
             vendor,
             name,
             pci,
-            driver,
             utilization,
             memory_utilization,
             memory_total,
@@ -183,8 +174,6 @@ impl Device {
             power_limit,
             sm_clock,
             memory_clock,
-            sm_clock_max,
-            memory_clock_max,
             fan,
             performance_state,
             throttle,
@@ -193,7 +182,6 @@ impl Device {
             persistence,
             mig,
             pcie,
-            pcie_max,
             statics,
             activity,
             details,
@@ -209,7 +197,6 @@ impl Device {
         self.vendor.keep_newer(vendor);
         self.name.keep_newer(name);
         self.pci.keep_newer(pci);
-        self.driver.keep_newer(driver);
         self.utilization.keep_newer(utilization);
         self.memory_utilization.keep_newer(memory_utilization);
         self.memory_total.keep_newer(memory_total);
@@ -222,8 +209,6 @@ impl Device {
         self.power_limit.keep_newer(power_limit);
         self.sm_clock.keep_newer(sm_clock);
         self.memory_clock.keep_newer(memory_clock);
-        self.sm_clock_max.keep_newer(sm_clock_max);
-        self.memory_clock_max.keep_newer(memory_clock_max);
         self.fan.keep_newer(fan);
         self.performance_state.keep_newer(performance_state);
         self.throttle.keep_newer(throttle);
@@ -232,7 +217,6 @@ impl Device {
         self.persistence.keep_newer(persistence);
         self.mig.keep_newer(mig);
         self.pcie.keep_newer(pcie);
-        self.pcie_max.keep_newer(pcie_max);
         DeviceStatics::merge(&mut self.statics, statics);
         DeviceActivity::merge(&mut self.activity, activity);
         DeviceDetails::merge(&mut self.details, details);
@@ -242,6 +226,11 @@ impl Device {
         self.hidden_memory.keep_newer(hidden_memory);
         TpuDetails::merge(&mut self.tpu, tpu);
         self.fault = fault;
+    }
+
+    /// Returns something of what does not change, unless nothing of it was sampled.
+    pub fn fact<T>(&self, read: impl FnOnce(&DeviceStatics) -> Reading<T>) -> Reading<T> {
+        self.statics.as_deref().map_or_else(Reading::default, read)
     }
 
     /// Says whether the device sits at this PCI id.

@@ -74,10 +74,10 @@ fn device(columns: &[String], row: &str) -> Option<Device> {
             }
         }
     }
+    statics.pcie_max = pair(pcie_max);
     device.statics = statics.shared();
     device.details = details.shared();
     device.pcie = pair(pcie);
-    device.pcie_max = pair(pcie_max);
     // A device without UUID is known by its place in the machine.
     device.uuid = uuid.or_else(|| device.pci.known().cloned())?;
     Some(device)
@@ -104,7 +104,6 @@ fn everyday(device: &mut Device, column: &str, cell: &str) {
         "index" => device.index = number(cell, |digits: u32| Some(digits)),
         "name" => device.name = text(cell),
         "pci.bus_id" => device.pci = text(cell),
-        "driver_version" => device.driver = text(cell),
         "utilization.gpu" => device.utilization = number(cell, Percent::new),
         "utilization.memory" => device.memory_utilization = number(cell, Percent::new),
         "memory.total" => device.memory_total = number(cell, Bytes::from_mib),
@@ -119,8 +118,6 @@ fn everyday(device: &mut Device, column: &str, cell: &str) {
         "power.limit" => fill(&mut device.power_limit, number(cell, Watts::new)),
         "clocks.current.sm" => device.sm_clock = number(cell, Megahertz::new),
         "clocks.current.memory" => device.memory_clock = number(cell, Megahertz::new),
-        "clocks.max.sm" => device.sm_clock_max = number(cell, Megahertz::new),
-        "clocks.max.memory" => device.memory_clock_max = number(cell, Megahertz::new),
         "fan.speed" => device.fan = number(cell, |share: f32| Percent::new(share.min(100.0))),
         "pstate" => device.performance_state = performance_state(cell),
         "clocks_throttle_reasons.active" => device.throttle = throttle(cell),
@@ -169,6 +166,9 @@ fn detail(details: &mut DeviceDetails, column: &str, cell: &str) {
 
 fn fact(statics: &mut DeviceStatics, column: &str, cell: &str) {
     match column {
+        "driver_version" => statics.driver = text(cell),
+        "clocks.max.sm" => statics.sm_clock_max = number(cell, Megahertz::new),
+        "clocks.max.memory" => statics.memory_clock_max = number(cell, Megahertz::new),
         "compute_cap" => statics.capability = text(cell),
         "clocks.max.graphics" => statics.graphics_clock_max = number(cell, Megahertz::new),
         "power.default_limit" => statics.power_limit_default = number(cell, Watts::new),

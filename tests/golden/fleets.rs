@@ -322,7 +322,6 @@ fn h100(node: &str, index: u32, load: f32) -> Device {
         index: Reading::Known(index),
         name: Reading::Known("NVIDIA H100 80GB HBM3".into()),
         pci: Reading::Known(format!("00000000:{:02X}:00.0", index * 16 + 10).into()),
-        driver: Reading::Known("570.124.06".into()),
         utilization: Reading::judged(Percent::new(load)),
         memory_utilization: Reading::judged(Percent::new(load * 0.6)),
         memory_total: Reading::Known(Bytes(81_559 << 20)),
@@ -333,8 +332,6 @@ fn h100(node: &str, index: u32, load: f32) -> Device {
         power_limit: Reading::judged(Watts::new(700.0)),
         sm_clock: Reading::judged(Megahertz::new(if is_busy { 1_980 } else { 345 })),
         memory_clock: Reading::judged(Megahertz::new(2_619)),
-        sm_clock_max: Reading::judged(Megahertz::new(1_980)),
-        memory_clock_max: Reading::judged(Megahertz::new(2_619)),
         fan: Reading::Unknown(Reason::NotSupported),
         performance_state: Reading::Known(0),
         throttle: Reading::Known(Throttle(0)),
@@ -343,7 +340,14 @@ fn h100(node: &str, index: u32, load: f32) -> Device {
         persistence: Reading::Known(true),
         mig: Reading::Known(false),
         pcie: Reading::Known((5, 16)),
-        pcie_max: Reading::Known((5, 16)),
+        statics: DeviceStatics {
+            driver: Reading::Known("570.124.06".into()),
+            sm_clock_max: Reading::judged(Megahertz::new(1_980)),
+            memory_clock_max: Reading::judged(Megahertz::new(2_619)),
+            pcie_max: Reading::Known((5, 16)),
+            ..DeviceStatics::default()
+        }
+        .shared(),
         ..Device::default()
     }
 }

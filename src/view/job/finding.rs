@@ -85,7 +85,7 @@ fn words(device: &Device, odd: &[Oddity], units: Units) -> String {
     if let Some(why) = throttle.filter(|_| is_slowed) {
         words.push(why.text());
     }
-    let clocks = device.sm_clock.get().zip(device.sm_clock_max.get());
+    let clocks = device.sm_clock.get().zip(device.fact(|known| known.sm_clock_max).get());
     let clocks = clocks.map(|(now, most)| (now.get(), most.get()));
     if let Some((now, most)) = clocks.filter(|(now, most)| is_slow(*now, *most))
         && !words.is_empty()

@@ -128,8 +128,10 @@ impl Metric {
             Self::Power => device.power_share().map(Percent::get),
             Self::Temperature => device.temperature.get().map(Celsius::get),
             Self::Bandwidth => percent(bandwidth_share(device)),
-            Self::Clock => part(device.sm_clock, device.sm_clock_max),
-            Self::MemoryClock => part(device.memory_clock, device.memory_clock_max),
+            Self::Clock => part(device.sm_clock, device.fact(|known| known.sm_clock_max)),
+            Self::MemoryClock => {
+                part(device.memory_clock, device.fact(|known| known.memory_clock_max))
+            }
             Self::Fan => percent(device.fan),
             Self::Encoder => percent(more?.encoder),
             Self::Decoder => percent(more?.decoder),

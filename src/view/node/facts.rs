@@ -316,7 +316,7 @@ fn remapped(subject: Subject<'_>) -> Said {
 }
 
 fn link(subject: Subject<'_>) -> Said {
-    let lanes_max = subject.device.pcie_max.get().map(|(_, lanes)| lanes);
+    let lanes_max = subject.device.fact(|known| known.pcie_max).get().map(|(_, lanes)| lanes);
     subject.device.pcie.map(|(generation, lanes)| {
         // An idle device lowers its generation; lanes do not come and go.
         let tone =

@@ -214,7 +214,9 @@ pub(crate) fn identity(node: &Node) -> Line {
     for (model, count) in models {
         line = line.text(format!("{count}× {model}  "), Tone::Plain);
     }
-    if let Some(driver) = node.devices.iter().find_map(|device| device.driver.known()) {
+    if let Some(driver) =
+        node.devices.iter().find_map(|device| device.statics.as_deref()?.driver.known())
+    {
         line = line.text(format!("driver {driver}  "), Tone::Faint);
     }
     if let Some(cuda) = cuda(node) {

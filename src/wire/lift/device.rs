@@ -124,10 +124,7 @@ impl Judge<'_> {
 /// Lifts one device.
 pub(super) fn device(sent: &body::Device, names: &mut Names) -> Device {
     let judge = Judge(sent);
-    let name = |text: &Option<String>| {
-        text.as_deref()
-            .map_or_else(Reading::default, |text| Reading::Known(clean_shared(text, NAME_LIMIT)))
-    };
+    let name = |given: &Option<String>| text(given.as_deref(), NAME_LIMIT);
     // The speed a fan should have may be beyond its full speed.
     let fan = judge.number(sent.fan, "fan");
     Device {
@@ -137,7 +134,6 @@ pub(super) fn device(sent: &body::Device, names: &mut Names) -> Device {
         vendor: Reading::default(),
         name: name(&sent.name),
         pci: name(&sent.pci),
-        driver: name(&sent.driver),
         utilization: judge.share(sent.util, "util"),
         memory_utilization: judge.share(sent.memory_util, "memory_util"),
         memory_total: judge.bytes(sent.memory_total, "memory_total"),
@@ -150,8 +146,6 @@ pub(super) fn device(sent: &body::Device, names: &mut Names) -> Device {
         power_limit: judge.power(sent.power_limit, "power_limit"),
         sm_clock: judge.clock(sent.clock_sm, "clock_sm"),
         memory_clock: judge.clock(sent.clock_memory, "clock_memory"),
-        sm_clock_max: judge.clock(sent.clock_sm_max, "clock_sm_max"),
-        memory_clock_max: judge.clock(sent.clock_memory_max, "clock_memory_max"),
         fan: fan.and_then(|share| Percent::new(single(share).min(100.0))),
         performance_state: judge.state(sent.pstate, "pstate", |state| {
             u8::try_from(state).ok().filter(|state| *state <= 15)
@@ -163,11 +157,7 @@ pub(super) fn device(sent: &body::Device, names: &mut Names) -> Device {
         mig: judge.flag(sent.mig, "mig"),
         pcie: judge
             .pair([sent.pcie_generation, sent.pcie_lanes], ["pcie_generation", "pcie_lanes"]),
-        pcie_max: judge.pair(
-            [sent.pcie_generation_max, sent.pcie_lanes_max],
-            ["pcie_generation_max", "pcie_lanes_max"],
-        ),
-        statics: sent.statics.as_deref().and_then(|group| statics(&judge, group).shared()),
+        statics: statics(&judge, sent).shared(),
         activity: sent.activity.as_deref().and_then(|group| activity(&judge, group).shared()),
         details: sent.details.as_deref().and_then(|group| details(&judge, group).shared()),
         counters: sent.counters.as_deref().and_then(|group| counters(&judge, group).shared()),
@@ -179,6 +169,10 @@ pub(super) fn device(sent: &body::Device, names: &mut Names) -> Device {
     }
 }
 
+fn text(given: Option<&str>, limit: usize) -> Reading<Arc<str>> {
+    given.map_or_else(Reading::default, |text| Reading::Known(clean_shared(text, limit)))
+}
+
 /// Holds once what a device has in common with the one before it: the devices of a node are mostly alike.
 pub(super) fn share(list: &mut [Device]) {
     let mut rest = list.iter_mut();
@@ -187,21 +181,27 @@ pub(super) fn share(list: &mut [Device]) {
         if device.statics == before.statics {
             device.statics.clone_from(&before.statics);
         }
-        for (own, other) in [(&mut device.name, &before.name), (&mut device.driver, &before.driver)]
-        {
-            if own == other {
-                own.clone_from(other);
-            }
+        if device.name == before.name {
+            device.name.clone_from(&before.name);
         }
         before = device;
     }
 }
 
-fn statics(judge: &Judge<'_>, sent: &body::DeviceStatics) -> DeviceStatics {
-    let capability = sent.capability.as_deref();
+fn statics(judge: &Judge<'_>, device: &body::Device) -> DeviceStatics {
+    let everyday = DeviceStatics {
+        driver: text(device.driver.as_deref(), NAME_LIMIT),
+        sm_clock_max: judge.clock(device.clock_sm_max, "clock_sm_max"),
+        memory_clock_max: judge.clock(device.clock_memory_max, "clock_memory_max"),
+        pcie_max: judge.pair(
+            [device.pcie_generation_max, device.pcie_lanes_max],
+            ["pcie_generation_max", "pcie_lanes_max"],
+        ),
+        ..DeviceStatics::default()
+    };
+    let Some(sent) = device.statics.as_deref() else { return everyday };
     DeviceStatics {
-        capability: capability
-            .map_or_else(Reading::default, |text| Reading::Known(clean_shared(text, 16))),
+        capability: text(sent.capability.as_deref(), 16),
         numa_node: judge.small(sent.numa_node, "numa_node"),
         gpu_instance: judge.small(sent.gpu_instance, "gpu_instance"),
         compute_instance: judge.small(sent.compute_instance, "compute_instance"),
@@ -216,6 +216,7 @@ fn statics(judge: &Judge<'_>, sent: &body::DeviceStatics) -> DeviceStatics {
         junction_slowdown_temperature: judge.degrees(sent.junction_slowdown, "junction_slowdown"),
         memory_slowdown_temperature: judge.degrees(sent.memory_slowdown, "memory_slowdown"),
         host_memory_total: judge.bytes(sent.gtt_total, "gtt_total"),
+        ..everyday
     }
 }
 
