@@ -239,14 +239,15 @@ impl Gpu {
         };
         device.name = Some(name);
         device.pci = Some(self.pci.clone());
-        device.driver = Some(DRIVER.to_owned());
+        let statics = device.statics.get_or_insert_default();
+        statics.driver = Some(DRIVER.to_owned());
         if self.trouble == Some(Trouble::Lost) || matches!(self.role, Role::Slice { .. }) {
             return;
         }
         device.mig = Given::Value(self.role == Role::Split);
         device.power_limit = whole(self.model.limit_watts * 1000.0).into();
-        device.clock_sm_max = whole(self.model.clock).into();
-        device.clock_memory_max = whole(self.model.memory_clock).into();
+        statics.clock_sm_max = whole(self.model.clock).into();
+        statics.clock_memory_max = whole(self.model.memory_clock).into();
         if self.model.has_fan {
             lack(device, &["temperature_memory"]);
         } else {

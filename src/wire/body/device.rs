@@ -29,9 +29,6 @@ in_place! {
         /// PCI bus id.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub pci: Option<String>,
-        /// Driver version.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub driver: Option<String>,
         /// Percent.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub util: Given<f64>,
@@ -68,12 +65,6 @@ in_place! {
         /// MHz.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub clock_memory: Given<u64>,
-        /// MHz.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub clock_sm_max: Given<u64>,
-        /// MHz.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub clock_memory_max: Given<u64>,
         /// Percent.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub fan: Given<f64>,
@@ -101,12 +92,6 @@ in_place! {
         /// `PCIe` lanes now.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub pcie_lanes: Given<u64>,
-        /// `PCIe` generation at most.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub pcie_generation_max: Given<u64>,
-        /// `PCIe` lanes at most.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub pcie_lanes_max: Given<u64>,
         /// What only a TPU chip tells.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub tpu: Option<Box<Tpu>>,
@@ -293,6 +278,21 @@ in_place! {
 
     /// What does not change while a device is there.
     pub struct DeviceStatics in statics {
+        /// Driver version.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub driver: Option<String>,
+        /// MHz.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub clock_sm_max: Given<u64>,
+        /// MHz.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub clock_memory_max: Given<u64>,
+        /// `PCIe` generation at most.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pcie_generation_max: Given<u64>,
+        /// `PCIe` lanes at most.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub pcie_lanes_max: Given<u64>,
         /// Milliwatts.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub power_limit_default: Given<u64>,

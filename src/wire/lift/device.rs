@@ -157,7 +157,7 @@ pub(super) fn device(sent: &body::Device, names: &mut Names) -> Device {
         mig: judge.flag(sent.mig, "mig"),
         pcie: judge
             .pair([sent.pcie_generation, sent.pcie_lanes], ["pcie_generation", "pcie_lanes"]),
-        statics: statics(&judge, sent).shared(),
+        statics: sent.statics.as_deref().and_then(|group| statics(&judge, group).shared()),
         activity: sent.activity.as_deref().and_then(|group| activity(&judge, group).shared()),
         details: sent.details.as_deref().and_then(|group| details(&judge, group).shared()),
         counters: sent.counters.as_deref().and_then(|group| counters(&judge, group).shared()),
@@ -188,19 +188,15 @@ pub(super) fn share(list: &mut [Device]) {
     }
 }
 
-fn statics(judge: &Judge<'_>, device: &body::Device) -> DeviceStatics {
-    let everyday = DeviceStatics {
-        driver: text(device.driver.as_deref(), NAME_LIMIT),
-        sm_clock_max: judge.clock(device.clock_sm_max, "clock_sm_max"),
-        memory_clock_max: judge.clock(device.clock_memory_max, "clock_memory_max"),
+fn statics(judge: &Judge<'_>, sent: &body::DeviceStatics) -> DeviceStatics {
+    DeviceStatics {
+        driver: text(sent.driver.as_deref(), NAME_LIMIT),
+        sm_clock_max: judge.clock(sent.clock_sm_max, "clock_sm_max"),
+        memory_clock_max: judge.clock(sent.clock_memory_max, "clock_memory_max"),
         pcie_max: judge.pair(
-            [device.pcie_generation_max, device.pcie_lanes_max],
+            [sent.pcie_generation_max, sent.pcie_lanes_max],
             ["pcie_generation_max", "pcie_lanes_max"],
         ),
-        ..DeviceStatics::default()
-    };
-    let Some(sent) = device.statics.as_deref() else { return everyday };
-    DeviceStatics {
         capability: text(sent.capability.as_deref(), 16),
         numa_node: judge.small(sent.numa_node, "numa_node"),
         gpu_instance: judge.small(sent.gpu_instance, "gpu_instance"),
@@ -216,7 +212,6 @@ fn statics(judge: &Judge<'_>, device: &body::Device) -> DeviceStatics {
         junction_slowdown_temperature: judge.degrees(sent.junction_slowdown, "junction_slowdown"),
         memory_slowdown_temperature: judge.degrees(sent.memory_slowdown, "memory_slowdown"),
         host_memory_total: judge.bytes(sent.gtt_total, "gtt_total"),
-        ..everyday
     }
 }
 
