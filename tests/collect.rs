@@ -121,6 +121,29 @@ async fn healthy_nodes_are_watched_and_let_go() {
     watched.end().await;
 }
 
+#[tokio::test]
+async fn a_session_outlives_the_patience_of_its_probe() {
+    let is_up = |fleet: &Fleet| fleet.nodes.iter().all(|node| node.link == Link::Up);
+    let mut often = watch_fleet(&busy(1), Duration::from_secs(1)).await;
+    // Says so little that heartbeats cannot wait for it.
+    let mut seldom = watch_fleet(&busy(1), Duration::from_secs(12)).await;
+    for watched in [&mut often, &mut seldom] {
+        watched.until("the session", is_up).await;
+    }
+    let a_loss = async {
+        tokio::select! {
+            fleet = often.until("a loss", |fleet| !is_up(fleet)) => fleet,
+            fleet = seldom.until("a loss", |fleet| !is_up(fleet)) => fleet,
+        }
+    };
+    let patience = gtop::probe::DEADMAN + Duration::from_secs(5);
+    if let Ok(fleet) = timeout(patience, a_loss).await {
+        panic!("{:?}", fleet.nodes.iter().map(|node| node.fault()).collect::<Vec<_>>());
+    }
+    often.end().await;
+    seldom.end().await;
+}
+
 /// Faults that end or prevent a session, what they are called, and a word of the detail.
 const FATAL: &[(sim::Fault, FaultKind, &str)] = &[
     (sim::Fault::RefusedPort, FaultKind::Refused, "port"),
