@@ -91,6 +91,10 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// How long logging in may take; directory services of busy clusters are slow.
 const LOGIN_LIMIT: Duration = Duration::from_secs(30);
 
+/// Most hosts at once whose configuration is found out by programs or by name services. They mostly wait, and
+/// those of one picture should wait together.
+const RESOLVERS: usize = 64;
+
 /// How long targets are looked at to find keys that need a passphrase.
 const LOOKING_LIMIT: Duration = Duration::from_secs(3);
 
@@ -179,12 +183,11 @@ struct Plan {
 impl Transport {
     /// Makes a transport that has read nothing yet.
     pub fn new(options: Options) -> Self {
-        let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Self(Arc::new(Kept {
             options,
             configuration: Configuration::default(),
             settings: Mutex::default(),
-            resolvers: Arc::new(Semaphore::new(cores)),
+            resolvers: Arc::new(Semaphore::new(RESOLVERS)),
             names: Names::default(),
             gateways: Gateways::default(),
             remembered: Remembered::default(),
@@ -374,7 +377,6 @@ impl Transport {
                 identities,
                 certificates,
                 only_these: settings.keys.only_these,
-                are_chosen: settings.keys.are_chosen,
                 agent: settings.keys.agent.as_deref().map(|socket| self.0.agents.at(socket)),
                 algorithms: settings.algorithms.signatures.clone(),
                 prompts: settings.prompts,
@@ -429,7 +431,6 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan 
                 certificate: None,
             }],
             certificates: Vec::new(),
-            are_chosen: true,
             agent: None,
             only_these: true,
             algorithms: Vec::new(),

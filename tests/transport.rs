@@ -255,25 +255,7 @@ async fn a_node_that_takes_no_keys_is_shown_none() {
 }
 
 #[tokio::test]
-async fn at_most_five_keys_are_shown() {
-    let Some(mut lab) = Lab::new().await else { return };
-    lab.write("authorized", "");
-    let sshd = lab.sshd("MaxAuthTries 6").await;
-    lab.trust(&sshd);
-    let _agent = lab.start_agent().await;
-    for at in 0..8 {
-        let name = format!("key{at}");
-        lab.key(&name, &["-t", "ed25519"]).await;
-        lab.add_to_agent(&name).await;
-    }
-    let fault = lab.open("true").await.unwrap_err();
-    let Fault::AuthenticationRefused { tried, .. } = &fault else { panic!("{fault}") };
-    assert_eq!(tried.len(), 6, "{tried:?}");
-    assert!(tried.last().unwrap().contains("IdentitiesOnly"), "{tried:?}");
-}
-
-#[tokio::test]
-async fn a_chosen_file_is_shown_before_many_other_keys_of_the_agent() {
+async fn a_file_behind_five_keys_of_the_agent_is_still_shown() {
     let Some(mut lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -299,8 +281,8 @@ async fn a_node_that_hangs_up_on_too_many_keys_has_refused() {
         lab.add_to_agent(&name).await;
     }
     let fault = lab.open("true").await.unwrap_err();
-    assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
-    assert!(fault.to_string().contains("Too many authentication failures"), "{fault}");
+    assert!(matches!(fault, Fault::TooManyKeys { shown: Some(2), left: 3, .. }), "{fault}");
+    assert!(!fault.retries_by_itself());
 }
 
 #[tokio::test]
@@ -762,4 +744,38 @@ async fn local_shutdown_lets_the_command_end_by_itself() {
     let line = format!("cat; echo yes > {}", done.display());
     transport.open(&local(), &line, |_| ()).await.unwrap().shutdown().await;
     assert_eq!(fs::read_to_string(done).unwrap(), "yes\n");
+}
+
+// ---- configuration ----
+
+#[tokio::test]
+async fn thirty_nodes_that_need_a_program_to_be_resolved_do_not_wait_for_each_other() {
+    let Some(lab) = Lab::new().await else { return };
+    // Each program ends when all thirty have begun, and fails when that takes too long.
+    lab.write(
+        "all-here",
+        "#!/bin/sh\n: > \"$2/here.$1\"\ni=0\n\
+         while [ \"$(ls \"$2\" | grep -c '^here\\.')\" -lt 30 ]; do\n\
+         i=$((i + 1)); [ $i -lt 80 ] || exit 1; sleep 0.1\ndone\n",
+    );
+    lab.write_config(
+        22,
+        &format!(
+            "Match exec \"sh {0}/all-here %n {0}\"\nUser together",
+            lab.folder.path().display()
+        ),
+    );
+    let transport = lab.transport();
+    let mut asking = tokio::task::JoinSet::new();
+    for number in 0..30 {
+        let transport = transport.clone();
+        asking.spawn(async move {
+            let options = transport.explain(&system(&format!("n{number}"), None, None)).await;
+            let user = options.unwrap().into_iter().find(|option| option.name == "user").unwrap();
+            assert_eq!(user.values, ["together"]);
+        });
+    }
+    while let Some(asked) = asking.join_next().await {
+        asked.unwrap();
+    }
 }

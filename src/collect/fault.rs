@@ -49,6 +49,9 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         From::AuthenticationRefused { offers, .. } => {
             (FaultKind::AuthenticationRefused, format!("node offers: {}", list(offers)))
         }
+        From::TooManyKeys { .. } => {
+            (FaultKind::AuthenticationRefused, "too many keys shown".to_owned())
+        }
         From::MoreAuthentication { wants, .. } => {
             (FaultKind::AuthenticationRefused, format!("node also wants {}", list(wants)))
         }

@@ -119,6 +119,10 @@ impl Advice {
                 "the node takes no keys: allow PubkeyAuthentication in its sshd_config, or {}",
                 self.master()
             ),
+            Fault::TooManyKeys { .. } => format!(
+                "name the key it knows: IdentityFile FILE and IdentitiesOnly yes under Host {node} in \
+                 ~/.ssh/config; FILE.pub is enough for a key of the agent"
+            ),
             Fault::MoreAuthentication { .. } => self.master(),
             Fault::PasswordOnly { .. } => format!(
                 "allow PubkeyAuthentication in the node's sshd_config, then {}; or {}",

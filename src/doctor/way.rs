@@ -289,6 +289,7 @@ fn step_of(fault: &Fault, last: Step) -> &'static str {
         | Fault::HostKeyChanged(_)
         | Fault::HostKeyRevoked { .. } => "host key",
         Fault::AuthenticationRefused { .. }
+        | Fault::TooManyKeys { .. }
         | Fault::MoreAuthentication { .. }
         | Fault::PasswordOnly { .. }
         | Fault::Unanswered { .. }

@@ -105,9 +105,8 @@ impl<'a> Said<'a> {
             let offers = methods.split(',').take(12).map(|name| fault::clean(name, 64)).collect();
             return Some(refused(user, offers, "what the ssh program has"));
         }
-        self.line_with("Too many authentication failures")?;
-        let tried = "more keys than the node allows; set IdentitiesOnly";
-        Some(refused(self.user, Vec::new(), tried))
+        self.line_with(login::TOO_MANY)?;
+        Some(Fault::TooManyKeys { user: fault::clean(self.user, 64), shown: None, left: 0 })
     }
 
     fn agreement(&self) -> Option<Fault> {

@@ -178,6 +178,19 @@ pub enum Fault {
         /// The keys we showed, or why we showed none.
         tried: Vec<String>,
     },
+    /// The node hung up because so many keys were none it knows.
+    #[error(
+        "node hung up after {} of {user} that it does not know{}; show it the right one first: \
+         set IdentityFile and IdentitiesOnly yes for it in ~/.ssh/config", count_of_keys(*.shown), not_shown(*.left)
+    )]
+    TooManyKeys {
+        /// The user name on the node.
+        user: String,
+        /// How many it was shown, where that is known.
+        shown: Option<usize>,
+        /// How many were left to show.
+        left: usize,
+    },
     /// The node took a proof and wants another that gtop does not give.
     #[error(
         "login of {user} accepted so far, but the node also wants {}, which gtop does not give; try --ssh-binary with a ControlMaster connection",
@@ -536,6 +549,7 @@ impl Fault {
             | Self::HostKeyChanged(_)
             | Self::HostKeyRevoked { .. }
             | Self::AuthenticationRefused { .. }
+            | Self::TooManyKeys { .. }
             | Self::MoreAuthentication { .. }
             | Self::PasswordOnly { .. }
             | Self::Unanswered { .. }
@@ -590,6 +604,7 @@ impl Fault {
             Self::AuthenticationRefused { offers, .. } => {
                 format!("authentication refused (node offers: {})", list(offers)).into()
             }
+            Self::TooManyKeys { .. } => "too many keys shown".into(),
             Self::MoreAuthentication { wants, .. } => {
                 format!("node also wants {}", list(wants)).into()
             }
@@ -667,6 +682,14 @@ fn after_colon(line: Option<usize>) -> String {
 
 fn list(words: &[String]) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+}
+
+fn count_of_keys(shown: Option<usize>) -> String {
+    shown.map_or_else(|| "so many keys".to_owned(), |shown| format!("{shown} keys"))
+}
+
+fn not_shown(left: usize) -> String {
+    if left == 0 { String::new() } else { format!(", before it was shown {left} more") }
 }
 
 fn tried_words(tried: &[String]) -> String {

@@ -1,8 +1,8 @@
 //! Proves who the user is, as ssh does: keys first, then answers of a person.
 //!
 //! Methods come in the order of `PreferredAuthentications`, among what the node offers; a proof
-//! that is accepted but not enough is followed by the next. At most five keys are refused before
-//! gtop gives up, because a server counts them and hangs up at the sixth. A password is never sent.
+//! that is accepted but not enough is followed by the next. Keys are shown as long as the node listens:
+//! how many it refuses before it hangs up is its own choice. A password is never sent.
 
 mod candidates;
 mod questions;
@@ -27,8 +27,14 @@ use crate::transport::login::signer::Signing;
 use crate::transport::notes::{self, Attempt, Note};
 use crate::transport::session::{End, Session};
 
-/// Most keys one node may refuse.
-const MOST_KEYS: usize = 5;
+/// Most proofs a login may consist of.
+const MOST_PROOFS: usize = 5;
+
+/// Most keys that are named in one sentence.
+const MOST_NAMED: usize = 5;
+
+/// What sshd says when it hangs up after `MaxAuthTries`.
+pub(super) const TOO_MANY: &str = "Too many authentication failures";
 
 /// Who wants in, and with what.
 #[derive(Debug)]
@@ -40,8 +46,6 @@ pub(super) struct Login {
     pub(super) methods: Vec<String>,
     pub(super) identities: Vec<Identity>,
     pub(super) certificates: Vec<CertificateFile>,
-    /// Whether the user chose the identities, rather than OpenSSH's defaults.
-    pub(super) are_chosen: bool,
     pub(super) agent: Option<Arc<Door>>,
     /// Whether no other key of the agent may be shown.
     pub(super) only_these: bool,
@@ -201,9 +205,7 @@ impl Course<'_> {
             let reading = read_keys(self.login, self.session.handle.agent_session_binding());
             self.keys = Some(self.limit.bound(Step::Login, reading).await?);
         }
-        let is_enough = self.refusals >= MOST_KEYS;
-        let next =
-            self.keys.as_mut().filter(|_| !is_enough).and_then(|keys| keys.waiting.pop_front());
+        let next = self.keys.as_mut().and_then(|keys| keys.waiting.pop_front());
         let Some(candidate) = next else {
             self.spent.push(MethodKind::PublicKey);
             return Ok(Answer::Refused);
@@ -323,7 +325,7 @@ impl Course<'_> {
         }
         if is_accepted {
             self.accepted += 1;
-            if self.accepted > MOST_KEYS {
+            if self.accepted > MOST_PROOFS {
                 return Err(self.refused(Some("more proofs than any login needs".to_owned())));
             }
             self.tried.push(format!("{what} (accepted, but not enough)"));
@@ -338,6 +340,7 @@ impl Course<'_> {
     /// The connection ended during login: a node that says why has refused us.
     fn ended(&self) -> Fault {
         match self.session.seen.end() {
+            Some(End::Dismissed(words)) if words.contains(TOO_MANY) => self.too_many_keys(),
             Some(End::Dismissed(words)) => {
                 self.refused(Some(format!("until the node said: {words}")))
             }
@@ -356,7 +359,7 @@ impl Course<'_> {
         }
         let keys = self.keys.take();
         let had_none = self.refusals == 0 && self.accepted == 0;
-        if let Some(Keys { waiting, skipped, locked, agent_fault, .. }) = keys {
+        if let Some(Keys { skipped, locked, agent_fault, .. }) = keys {
             if had_none && let Some(file) = locked.into_iter().next() {
                 return Fault::KeyEncrypted { file };
             }
@@ -367,10 +370,7 @@ impl Course<'_> {
                 }
                 _ => {}
             }
-            self.tried.extend(skipped.into_iter().take(MOST_KEYS).map(|key| format!("not {key}")));
-            if !waiting.is_empty() && self.refusals >= MOST_KEYS {
-                self.tried.push(format!("not {} more keys; set IdentitiesOnly", waiting.len()));
-            }
+            self.tried.extend(skipped.into_iter().map(|key| format!("not {key}")));
             if self.tried.is_empty() {
                 self.tried.push("no key to show".to_owned());
             }
@@ -388,11 +388,17 @@ impl Course<'_> {
     }
 
     fn unanswered(&self, why: Silence) -> Fault {
-        Fault::Unanswered { user: self.login.user.clone(), tried: self.tried.clone(), why }
+        Fault::Unanswered { user: self.login.user.clone(), tried: named(&self.tried), why }
+    }
+
+    /// The node has heard enough. The key that was shown last is refused too.
+    fn too_many_keys(&self) -> Fault {
+        let left = self.keys.as_ref().map_or(0, |keys| keys.waiting.len());
+        Fault::TooManyKeys { user: self.login.user.clone(), shown: Some(self.refusals + 1), left }
     }
 
     fn refused(&self, last: Option<String>) -> Fault {
-        let mut tried = self.tried.clone();
+        let mut tried = named(&self.tried);
         tried.extend(last);
         Fault::AuthenticationRefused {
             user: self.login.user.clone(),
@@ -415,11 +421,9 @@ async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> Keys
         certificates: &login.certificates,
         held: agent.as_ref().map(|agent| agent.keys.as_slice()).unwrap_or_default(),
         only_these: login.only_these,
-        are_chosen: login.are_chosen,
         algorithms: &login.algorithms,
         user: &login.user,
         now: Clock::system().now(),
-        most: MOST_KEYS,
     });
     note_unshown(&skipped, &locked, agent_fault.as_ref());
     Keys { waiting: candidates.into(), shown: Vec::new(), agent, agent_fault, skipped, locked }
@@ -440,6 +444,22 @@ fn note_unshown(skipped: &[String], locked: &[std::path::PathBuf], agent: Option
     if let Some(fault) = agent {
         notes::tried("the ssh agent", || Attempt::Skipped(fault.to_string()));
     }
+}
+
+/// Names the first few that were shown and that were not, and counts the others: an agent may hold hundreds.
+fn named(tried: &[String]) -> Vec<String> {
+    let (mut shown, mut unshown) = (0, 0);
+    let mut named = tried.to_vec();
+    named.retain(|what| {
+        let count = if what.starts_with("not ") { &mut unshown } else { &mut shown };
+        *count += 1;
+        *count <= MOST_NAMED
+    });
+    for (prefix, count) in [("", shown), ("not ", unshown)] {
+        let more = count.saturating_sub(MOST_NAMED);
+        named.extend((more > 0).then(|| format!("{prefix}{more} more")));
+    }
+    named
 }
 
 /// Orders the hashes of RSA signatures, SHA-1 lowest.

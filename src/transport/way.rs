@@ -106,6 +106,7 @@ pub(super) fn is_refusal(fault: &Fault) -> bool {
         || matches!(
             root,
             Fault::AuthenticationRefused { .. }
+                | Fault::TooManyKeys { .. }
                 | Fault::MoreAuthentication { .. }
                 | Fault::PasswordOnly { .. }
                 | Fault::Refused { .. }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gtop::transport::Fault;
+use gtop::transport::{Choice, Fault, Options, Transport};
 use russh::keys::signature::Signer as _;
 use russh::keys::ssh_key::private::Ed25519Keypair;
 use russh::keys::ssh_key::public::{Ed25519PublicKey, SkEd25519};
@@ -16,7 +16,7 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 
 use crate::lab::{Lab, node, says_hello};
-use crate::{LONG, refusal};
+use crate::{LONG, refusal, ssh_gets_in};
 
 async fn ssh_add(lab: &Lab, words: &[&str]) {
     let mut adding = Command::new("ssh-add");
@@ -69,24 +69,68 @@ async fn the_agent_of_the_configuration_wins_and_may_be_none() {
 }
 
 #[tokio::test]
-async fn of_fifty_keys_five_are_shown_and_the_rest_is_said() {
+async fn with_many_keys_gtop_gets_in_exactly_where_ssh_does() {
     let Some(mut lab) = Lab::new().await else { return };
+    let _agent = lab.start_agent().await;
+    let keys: Vec<_> = (0..7).map(|at| format!("key{at}")).collect();
+    for name in &keys {
+        lab.key(name, &["-t", "ed25519"]).await;
+        lab.add_to_agent(name).await;
+    }
+    // How many may be refused; the key that opens the door; whether it does: the last one that is heard, the
+    // first one that is not, and the file, which stands behind all seven of the agent.
+    for (tries, right, is_in) in [
+        (1, "key0", true),
+        (1, "key1", false),
+        (6, "key5", true),
+        (6, "key6", false),
+        (7, "id", false),
+        (8, "id", true),
+    ] {
+        let sshd = lab.sshd(&format!("MaxAuthTries {tries}")).await;
+        lab.trust(&sshd);
+        let socket = lab.agent.as_ref().unwrap();
+        lab.write_config(sshd.port, &format!("IdentityAgent {}", socket.display()));
+        lab.write("authorized", &lab.text(&format!("{right}.pub")));
+        let opened = lab.open("true").await;
+        assert_eq!(opened.is_ok(), is_in, "{right} of MaxAuthTries {tries}");
+        assert_eq!(ssh_gets_in(&lab).await, is_in, "ssh: {right} of MaxAuthTries {tries}");
+        let Err(fault) = opened else { continue };
+        let Fault::TooManyKeys { shown, left, .. } = fault else { panic!("{fault}") };
+        assert_eq!((shown, left), (Some(tries), 8 - tries), "{right}: {fault}");
+        let by_ssh = Transport::new(Options { choice: Choice::Ssh, ..lab.options() });
+        let same = by_ssh.open(&node(), "true", |_| ()).await.unwrap_err();
+        assert!(matches!(same, Fault::TooManyKeys { shown: None, .. }), "{same}");
+    }
+    // What the sentence says helps, with the public half alone.
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
+    lab.write("authorized", &lab.text("key6.pub"));
+    let fault = lab.open("true").await.unwrap_err();
+    assert!(fault.to_string().contains("IdentityFile and IdentitiesOnly yes"), "{fault}");
+    lab.write_config(
+        sshd.port,
+        &format!("Host node\nIdentityFile {}.pub\nIdentitiesOnly yes", lab.path("key6").display()),
+    );
+    says_hello(&lab).await;
+}
+
+#[tokio::test]
+async fn of_many_refused_keys_a_few_are_named_and_the_rest_is_counted() {
+    let Some(mut lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("MaxAuthTries 60").await;
+    lab.trust(&sshd);
+    lab.write("authorized", "");
     let _agent = lab.start_agent().await;
-    for at in 0..50 {
+    for at in 0..20 {
         let name = format!("key{at}");
         lab.key(&name, &["-t", "ed25519"]).await;
         lab.add_to_agent(&name).await;
     }
-    // The chosen file is shown first, where ssh would be sent away before it came to it.
-    says_hello(&lab).await;
-    lab.write("authorized", "");
     let tried = refusal(&lab.open("true").await.unwrap_err());
     assert_eq!(tried.len(), 6, "{tried:?}");
-    assert_eq!(tried[0], lab.path("id").display().to_string());
-    assert!(tried[1].starts_with("agent SHA256:"), "{tried:?}");
-    assert_eq!(tried[5], "not 46 more keys; set IdentitiesOnly");
+    assert!(tried[0].starts_with("agent SHA256:"), "{tried:?}");
+    assert_eq!(tried[5], "16 more");
 }
 
 #[tokio::test]

@@ -33,15 +33,11 @@ pub(super) struct Stock<'a> {
     pub(super) held: &'a [AgentIdentity],
     /// Whether nothing else of the agent may be shown.
     pub(super) only_these: bool,
-    /// Whether the user chose the files.
-    pub(super) are_chosen: bool,
     /// Names of the algorithms to sign with; those of today when empty.
     pub(super) algorithms: &'a [String],
     /// Who wants in.
     pub(super) user: &'a str,
     pub(super) now: Timestamp,
-    /// So many may be shown to one node.
-    pub(super) most: usize,
 }
 
 /// What is shown to the node.
@@ -130,15 +126,7 @@ struct Entry<'a> {
 pub(super) fn select(stock: Stock<'_>) -> Selection {
     let mut selection = Selection::default();
     let files = file_entries(stock, &mut selection);
-    let (first, mut ours, others, files) = in_order(stock, files);
-    let are_too_many = first.len() + ours.len() + others.len() + files.len() > stock.most;
-    // ssh would come to the files last, and with so many keys not at all.
-    let (second, third) =
-        if stock.are_chosen && are_too_many { (files, others) } else { (others, files) };
-    let mut entries = first;
-    entries.append(&mut ours);
-    entries.extend(second.into_iter().chain(third));
-    for entry in entries {
+    for entry in in_order(stock, files) {
         match entry.candidate(stock) {
             Ok(candidate) if selection.has(&candidate.proof) => {}
             Ok(candidate) => selection.candidates.push(candidate),
@@ -190,10 +178,8 @@ fn file_entries<'a>(stock: Stock<'a>, selection: &mut Selection) -> Vec<Entry<'a
     entries
 }
 
-type Ordered<'a> = (Vec<Entry<'a>>, Vec<Entry<'a>>, Vec<Entry<'a>>, Vec<Entry<'a>>);
-
 /// Returns configured certificates, configured keys the agent holds, its others, the files.
-fn in_order<'a>(stock: Stock<'a>, mut files: Vec<Entry<'a>>) -> Ordered<'a> {
+fn in_order<'a>(stock: Stock<'a>, mut files: Vec<Entry<'a>>) -> Vec<Entry<'a>> {
     let certificates = stock.certificates.iter().filter_map(|file| {
         let path = file.path.display().to_string();
         Some(stock.certificate_entry(&path, file.certificate.as_ref()?))
@@ -213,7 +199,7 @@ fn in_order<'a>(stock: Stock<'a>, mut files: Vec<Entry<'a>>) -> Ordered<'a> {
             others.push(Entry { name, proof, file: None, held: Some(held) });
         }
     }
-    (certificates.collect(), ours, others, files)
+    certificates.chain(ours).chain(others).chain(files).collect()
 }
 
 fn proof_of(held: &AgentIdentity) -> Proof {
