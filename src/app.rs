@@ -22,6 +22,7 @@ use crate::doctor::{Report, report_on_pod};
 use crate::export::write_json_schema;
 use crate::inventory::slurm::Whose;
 use crate::inventory::{InventoryError, PodError};
+use crate::storage::WriteError;
 use crate::time::Clock;
 use crate::transport::{Choice, ExecTemplate, Options, Reach, Target, TemplateError, Transport};
 
@@ -73,6 +74,7 @@ impl Ending {
 
 /// Does what was typed. Prints to `out`; complaints go to `err`.
 pub fn run(cli: Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
+    limits::outlive_long_files();
     let ending = match start(cli, out, err) {
         Ok(ending) => ending,
         // Whoever reads us has read enough.
@@ -104,8 +106,8 @@ enum Failure {
     Homeless,
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("cannot write the log {path}: {source}")]
-    Log { path: String, source: io::Error },
+    #[error(transparent)]
+    Log(#[from] WriteError),
     #[error(transparent)]
     Transport(#[from] crate::transport::Fault),
     #[error(transparent)]
@@ -123,7 +125,7 @@ impl Failure {
             | Self::Settings { .. } => 2,
             Self::Homeless
             | Self::File(_)
-            | Self::Log { .. }
+            | Self::Log(_)
             | Self::Pod(_)
             | Self::Transport(_)
             | Self::Io(_) => 1,
@@ -152,8 +154,7 @@ fn start(mut cli: Cli, out: &mut impl Write, err: &mut impl Write) -> Result<End
     let files = limits::raise();
     let clock = Clock::system();
     if let Some(path) = &cli.output.log {
-        let named = |source| Failure::Log { path: path.display().to_string(), source };
-        log::start(path, clock.clone()).map_err(named)?;
+        log::start(path, clock.clone())?;
     }
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let interviewer = Interviewer::at_this_terminal();

@@ -20,6 +20,7 @@
 //! A module imports only modules above it in this list; `tests/architecture.rs` enforces it.
 //!
 //! - [`time`]: timestamps, the clock, the offset of a node's clock
+//! - [`storage`]: writes files; nothing else does
 //! - [`nodeset`]: `gpu[001-128,200]` to a list and back
 //! - [`model`]: ids, units, readings, devices, processes, freshness, faults
 //! - [`wire`]: bytes to samples; the only judge of incoming values
@@ -53,6 +54,7 @@ pub mod nodeset;
 pub mod pipeline;
 pub mod probe;
 pub mod sim;
+pub mod storage;
 pub mod time;
 pub mod transport;
 pub mod tui;

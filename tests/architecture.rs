@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 /// Bottom up: a module may import only what stands before it.
 #[rustfmt::skip]
 const MODULES: &[&str] = &[
-    "time", "nodeset", "model", "wire", "probe", "transport", "inventory", "collect", "fleet",
-    "fields", "insight", "record", "pipeline", "progress", "view", "export", "serve", "tui", "sim",
-    "doctor", "config", "cli", "app",
+    "time", "storage", "nodeset", "model", "wire", "probe", "transport", "inventory", "collect",
+    "fleet", "fields", "insight", "record", "pipeline", "progress", "view", "export", "serve", "tui",
+    "sim", "doctor", "config", "cli", "app",
 ];
 
 /// What a module must not import although it stands below.
@@ -41,6 +41,24 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("toml", &["config"]),
     ("serde_json", &["wire", "record", "export", "serve", "doctor", "progress", "inventory"]),
     ("serde", &["wire", "record", "export", "serve", "doctor", "progress", "inventory", "config"]),
+];
+
+/// What writes files or takes their place; only `storage` does that.
+const WRITERS: &[&str] = &[
+    "OpenOptions",
+    "File::create",
+    "fs::write",
+    "fs::rename",
+    "fs::copy",
+    "fs::hard_link",
+    "symlink(",
+    "set_permissions",
+    "set_len",
+    "renameat",
+    "DirBuilder",
+    "create_dir",
+    "remove_file",
+    "remove_dir",
 ];
 
 struct Source {
@@ -74,6 +92,11 @@ fn sources() -> Vec<Source> {
 /// Lines that are code: no comments, no docs.
 fn code_lines(code: &str) -> impl Iterator<Item = (usize, &str)> {
     code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+/// Lines of code that are no test.
+fn program_lines(code: &str) -> impl Iterator<Item = (usize, &str)> {
+    code_lines(code).take_while(|(_, line)| *line != "#[cfg(test)]")
 }
 
 /// Every `crate::name` a line speaks of.
@@ -147,6 +170,20 @@ fn each_crate_stays_in_its_room() {
 }
 
 #[test]
+fn files_are_written_in_one_place() {
+    let mut wrong = String::new();
+    for source in sources().iter().filter(|source| source.module != "storage") {
+        for (number, line) in program_lines(&source.code) {
+            for writer in WRITERS.iter().filter(|writer| line.contains(*writer)) {
+                let place = source.path.display();
+                writeln!(wrong, "{place}:{}: {writer} belongs to storage", number + 1).unwrap();
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
 fn every_file_says_what_it_is_for() {
     for source in sources() {
         assert!(
@@ -180,4 +217,5 @@ fn the_rules_themselves_are_enforced() {
     assert!(uses("use russh::client;", "russh") && uses("(russh::client)", "russh"));
     assert!(!uses("use not_russh::client;", "russh") && !uses("serde_json::x", "serde"));
     assert_eq!(code_lines("// use crate::tui\nuse crate::time;").count(), 1);
+    assert_eq!(program_lines("use std::fs;\n#[cfg(test)]\nfs::write(x, y);").count(), 1);
 }

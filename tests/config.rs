@@ -291,6 +291,38 @@ fn a_home_that_cannot_be_written_is_told_and_left_alone() {
     assert!(err(&nowhere).contains("no place for settings"), "{}", err(&nowhere));
 }
 
+#[test]
+fn a_limit_of_length_is_told_and_ends_nothing_by_a_signal() {
+    let home = Home::new();
+    let limited = |line: &str| {
+        let script = format!("ulimit -f 0; exec '{}' {line}", env!("CARGO_BIN_EXE_gtop"));
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).env_clear().env("HOME", home.0.path());
+        command.env("PATH", std::env::var_os("PATH").unwrap()).output().unwrap()
+    };
+    let init = limited("config init");
+    assert_eq!(init.status.code(), Some(1), "{init:?}");
+    assert!(err(&init).ends_with("config.toml: File too large (os error 27)\n"), "{init:?}");
+    assert_eq!(home.all(), [".config", ".config/gtop"]);
+    let logged = limited("--once --local --log \"$HOME/log\"");
+    assert_eq!(logged.status.code(), Some(0), "{logged:?}");
+    assert_eq!(fs::read(home.0.path().join("log")).unwrap(), b"");
+}
+
+#[test]
+fn a_log_that_nobody_reads_is_told_and_not_waited_for() {
+    let home = Home::new();
+    let pipe = home.0.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let done = home.run(&format!("--once --local --log {}", pipe.display()), &[]);
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    assert!(err(&done).contains("is a pipe that nobody reads"), "{done:?}");
+    // Standard error is one, and is read here.
+    let done = home.run("--once --local --log /dev/stderr", &[]);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    assert!(err(&done).contains(" INFO ") || err(&done).contains(" DEBUG "), "{done:?}");
+}
+
 /// Compares what stands between two markers of the README, or writes it there.
 fn check_readme(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");

@@ -1,6 +1,9 @@
-//! How many files may be open: each node takes some of them, and the kernel has a limit.
+//! Limits of the kernel: how many files may be open, of which each node takes some, and how long one may be.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 /// Files that are open whoever is watched: the terminal, the runtimes, the log, look-ups under way.
 const OWN: u64 = 64;
@@ -24,6 +27,13 @@ impl Toll {
             Self::Program => 4,
         }
     }
+}
+
+/// Lets a write beyond `ulimit -f` fail as one on a full disk does, instead of ending the program.
+pub(super) fn outlive_long_files() {
+    let is_met = Arc::new(AtomicBool::new(false));
+    // Programs that are started have the signal as it was. It may be handled, so this cannot fail.
+    signal_hook::flag::register(Signal::XFSZ.as_raw(), is_met).ok();
 }
 
 /// Raises the limit as far as this user may. Returns it, unless there is none.

@@ -1,9 +1,10 @@
 //! Where files of settings stand, and how they come there. Nothing is written anywhere else.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+
+use crate::storage::{self, NewFile, WriteError};
 
 use super::file::{MOST_BYTES, Problem, Written, read_text};
 
@@ -18,6 +19,9 @@ pub struct Places {
 /// What gtop writes by itself.
 const SETUP: &str = "setup.toml";
 
+/// How it makes files of settings.
+const NEW: NewFile = NewFile { mode: 0o644, folder_mode: 0o755 };
+
 /// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
@@ -28,13 +32,8 @@ pub enum FileError {
     #[error("{0} is what gtop writes by itself (F12); name another file")]
     Own(String),
     /// It cannot be written.
-    #[error("cannot write {path}: {source}")]
-    Write {
-        /// The file.
-        path: String,
-        /// Why.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Write(#[from] WriteError),
 }
 
 impl Places {
@@ -82,53 +81,18 @@ impl Places {
     /// Writes a first `config.toml`, never over one that is there.
     pub fn begin(&self, text: &str) -> Result<PathBuf, FileError> {
         let path = self.config();
-        let named = |source| FileError::Write { path: path.display().to_string(), source };
-        if path.symlink_metadata().is_ok() {
-            return Err(FileError::Exists(path.display().to_string()));
+        if storage::create(&path, text.as_bytes(), NEW)? {
+            return Ok(path);
         }
-        self.make_folder().map_err(named)?;
-        let mut open = OpenOptions::new();
-        let mut file = open.write(true).create_new(true).mode(0o644).open(&path).map_err(named)?;
-        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-        if let Err(error) = written {
-            // Half a file would be read next time. Where it cannot be removed either, that is told.
-            fs::remove_file(&path).ok();
-            return Err(named(error));
-        }
-        Ok(path)
+        Err(FileError::Exists(path.display().to_string()))
     }
 
     /// Writes `setup.toml` at once or not at all: whoever reads it sees the old one or the new one.
     pub fn save(&self, text: &str) -> Result<PathBuf, FileError> {
         let path = self.setup();
-        let named = |source| FileError::Write { path: path.display().to_string(), source };
-        self.make_folder().map_err(named)?;
-        // A link is followed, so that what it leads to is replaced and not the link.
-        let target = fs::canonicalize(&path).unwrap_or_else(|_new| path.clone());
-        let beside = target.with_extension(format!("toml.{}", std::process::id()));
-        let written = write_new(&beside, text).and_then(|()| fs::rename(&beside, &target));
-        if let Err(error) = written {
-            // It may not have come to be.
-            fs::remove_file(&beside).ok();
-            return Err(named(error));
-        }
+        storage::write(&path, text.as_bytes(), NEW)?;
         Ok(path)
     }
-
-    fn make_folder(&self) -> io::Result<()> {
-        if self.folder.as_os_str().is_empty() {
-            return Ok(());
-        }
-        fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.folder)
-    }
-}
-
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    // What a gtop of this number left behind when it was killed.
-    fs::remove_file(path).ok();
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
 }
 
 impl Written {

@@ -130,7 +130,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "log",
         kind: Kind::Text(check::any),
         takes: "FILE",
-        help: "Write what happens to a file",
+        help: "Write what happens to a file; at 32 MiB it becomes FILE.1 and a new one begins",
         is_global: true,
         ..OUTPUT
     },

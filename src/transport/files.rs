@@ -2,37 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::storage::Stamp;
+
 /// Largest file that is read; no key or `known_hosts` file comes near.
 const LARGEST: u64 = 64 * 1024 * 1024;
-
-/// What tells one version of a file from the next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
-    seconds: i64,
-    nanoseconds: i64,
-    /// When owner or permissions changed, too.
-    changed: (i64, i64),
-    size: u64,
-    inode: u64,
-}
-
-impl Stamp {
-    /// Returns the stamp of a file, `None` when there is none.
-    pub(super) fn of(path: &Path) -> Option<Self> {
-        let about = std::fs::metadata(path).ok()?;
-        Some(Self {
-            seconds: about.mtime(),
-            nanoseconds: about.mtime_nsec(),
-            changed: (about.ctime(), about.ctime_nsec()),
-            size: about.size(),
-            inode: about.ino(),
-        })
-    }
-}
 
 /// Values made from files, by path.
 #[derive(Debug)]

@@ -2,28 +2,28 @@
 //! `StrictHostKeyChecking` accepts unseen.
 //!
 //! For the user's yes the file is replaced whole, so that a crash leaves the old one or the new
-//! one, and never half a line. What is accepted unseen comes from many nodes at once and beside
+//! one, and never half a line, wherever it can be replaced. What is accepted unseen comes from many nodes at once and beside
 //! other programs, so it is added at the end as `ssh` does it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use russh::keys::PublicKey;
 use russh::keys::ssh_key::public::KeyData;
 
-use crate::transport::fault::{self, Fault};
-use crate::transport::files::{Stamp, lock};
+use crate::storage::{self, NewFile, WriteError};
+use crate::transport::fault::Fault;
+use crate::transport::files::lock;
 use crate::transport::host_keys::Verdict;
 use crate::transport::judge::Judgement;
 use crate::transport::known_hosts::{self, KnownHosts, Mark};
 use crate::transport::ssh_config::{self, Settings};
 
-/// How often a file that changes under us is read again.
-const PATIENCE: usize = 5;
+/// How `ssh` makes the file and its folder.
+const NEW: NewFile = NewFile { mode: 0o600, folder_mode: 0o700 };
 
 /// A host key a node has shown, and what is known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,91 +118,40 @@ pub(super) fn remember(settings: &Settings, key: &KeyData) -> Result<(), Fault> 
         let mut entries = lines.about(&settings.known_as.full).into_iter();
         entries.any(|entry| entry.mark == Mark::Host && entry.key == *key)
     });
-    done.map_err(|error| bad(&format!("{}: {}", file.display(), fault::reason(&error))))
+    done.map(drop).map_err(|error| bad(&error.to_string()))
 }
 
-fn add(file: &Path, line: &str, is_there: impl Fn(&str) -> bool) -> io::Result<()> {
-    make_folder(file)?;
-    // Opening a pipe by that name would wait for a reader for ever.
-    if fs::metadata(file).is_ok_and(|about| !about.is_file()) {
-        return Err(io::Error::other("not a regular file"));
-    }
-    let open = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(file);
-    let mut file = open?;
-    let mut content = Vec::new();
-    file.read_to_end(&mut content)?;
-    if is_there(&String::from_utf8_lossy(&content)) {
-        return Ok(());
-    }
-    let is_open = content.last().is_some_and(|last| *last != b'\n');
-    let before = if is_open { "\n" } else { "" };
-    file.write_all(format!("{before}{line}\n").as_bytes())
+fn add(file: &Path, line: &str, is_there: impl Fn(&str) -> bool) -> Result<bool, WriteError> {
+    storage::append(file, NEW, |content| {
+        if is_there(&String::from_utf8_lossy(content)) {
+            return None;
+        }
+        let is_open = content.last().is_some_and(|last| *last != b'\n');
+        let before = if is_open { "\n" } else { "" };
+        Some(format!("{before}{line}\n").into_bytes())
+    })
 }
 
 /// Adds lines to `known_hosts` files, and returns how many were new. Blocks.
 ///
-/// Missing folders and files are made for the owner only. A file that is not the
-/// user's own, or not a regular file, is left alone.
-pub fn write_known_hosts(entries: &[KnownHostEntry]) -> io::Result<usize> {
+/// Missing folders and files are made for the owner only.
+pub fn write_known_hosts(entries: &[KnownHostEntry]) -> Result<usize, WriteError> {
     let mut files: BTreeMap<&Path, Vec<&str>> = BTreeMap::new();
     for entry in entries {
         files.entry(&entry.file).or_default().push(&entry.line);
     }
     let mut added = 0;
     for (file, lines) in files {
-        added += append(file, &lines).map_err(|error| {
-            io::Error::new(error.kind(), format!("{}: {error}", file.display()))
+        let _writing = lock(&WRITING);
+        let mut new = 0;
+        let is_changed = storage::edit(file, NEW, |old| {
+            let (content, count) = with_lines(old.to_vec(), &lines);
+            new = count;
+            (new > 0).then_some(content)
         })?;
+        added += if is_changed { new } else { 0 };
     }
     Ok(added)
-}
-
-/// Makes the folder of a file, for the owner only, when it is missing.
-fn make_folder(file: &Path) -> io::Result<()> {
-    match file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
-        Some(folder) => DirBuilder::new().recursive(true).mode(0o700).create(folder),
-        None => Ok(()),
-    }
-}
-
-fn append(file: &Path, lines: &[&str]) -> io::Result<usize> {
-    let _writing = lock(&WRITING);
-    make_folder(file)?;
-    for _ in 0..PATIENCE {
-        // A link to a file elsewhere is the user's wish: the file it leads to is replaced.
-        let target = if file.is_symlink() { fs::canonicalize(file)? } else { file.to_owned() };
-        let stamp = Stamp::of(&target);
-        let (old, mode) = current(&target)?;
-        let (new, added) = with_lines(old, lines);
-        if added == 0 {
-            return Ok(0);
-        }
-        let draft = draft(&target, &new, mode)?;
-        // ssh may have added a line meanwhile.
-        if Stamp::of(&target) == stamp {
-            fs::rename(&draft, &target)?;
-            sync_folder(&target)?;
-            return Ok(added);
-        }
-        fs::remove_file(&draft)?;
-    }
-    Err(io::Error::other("the file keeps changing; try again"))
-}
-
-/// Returns the content and the permissions of a file that may be replaced.
-fn current(file: &Path) -> io::Result<(Vec<u8>, u32)> {
-    let about = match fs::symlink_metadata(file) {
-        Ok(about) => about,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0o600)),
-        Err(error) => return Err(error),
-    };
-    if !about.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    if about.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "belongs to another user"));
-    }
-    Ok((fs::read(file)?, about.mode() & 0o777))
 }
 
 /// Returns the content with the lines it lacks, and how many those are.
@@ -223,38 +172,11 @@ fn with_lines(mut content: Vec<u8>, lines: &[&str]) -> (Vec<u8>, usize) {
     (content, added)
 }
 
-/// Writes the new content beside the file, safely on the disk.
-fn draft(file: &Path, content: &[u8], mode: u32) -> io::Result<PathBuf> {
-    let mut name = file.as_os_str().to_owned();
-    name.push(format!(".gtop-{}", std::process::id()));
-    let draft = PathBuf::from(name);
-    let open = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft);
-    let mut output = match open() {
-        // Left by an earlier process with our number.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::remove_file(&draft)?;
-            open()?
-        }
-        opened => opened?,
-    };
-    let written = output
-        .write_all(content)
-        .and_then(|()| output.set_permissions(Permissions::from_mode(mode)))
-        .and_then(|()| output.sync_all());
-    if let Err(error) = written {
-        fs::remove_file(&draft)?;
-        return Err(error);
-    }
-    Ok(draft)
-}
-
-fn sync_folder(file: &Path) -> io::Result<()> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
     use super::*;
 
     fn entry(file: &Path, line: &str) -> KnownHostEntry {
@@ -314,6 +236,6 @@ mod tests {
         fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();
         let error = write_known_hosts(&[entry(&link, "a k")]).unwrap_err();
-        assert!(error.to_string().ends_with("not a regular file"), "{error}");
+        assert!(error.to_string().contains("which is a device"), "{error}");
     }
 }

@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::storage::Stamp;
 use crate::transport::fault::{self, Fault};
-use crate::transport::files::Stamp;
 use crate::transport::ssh_config::options::Known;
 use crate::transport::ssh_config::parse::{self, Criterion, Mistake, Parsed, Pattern, Test};
 use crate::transport::ssh_config::{Origin, Stop, glob};

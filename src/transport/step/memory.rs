@@ -1,11 +1,11 @@
 //! Which clusters let nobody in by SSH: a file with a line each, the name and the moment a node last
 //! refused, in seconds since 1970. What is older than a month is found out again.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::storage::{self, NewFile};
 use crate::time::Timestamp;
 
 /// How long a cluster is remembered.
@@ -16,8 +16,8 @@ const MOST: u64 = 1 << 16;
 const MOST_CLUSTERS: usize = 500;
 /// The file.
 const FILE: &str = "srun-clusters";
-/// How many drafts of it were begun: several threads may write at once, each its own.
-static DRAFTS: AtomicU64 = AtomicU64::new(0);
+/// How it is made.
+const NEW: NewFile = NewFile { mode: 0o644, folder_mode: 0o755 };
 
 /// Returns when SSH was last refused at a cluster, if that is remembered.
 pub(super) fn recall(folder: &Path, name: &str, now: Timestamp) -> Option<Timestamp> {
@@ -45,24 +45,15 @@ pub(super) fn keep(
     at: Option<Timestamp>,
     now: Timestamp,
 ) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    let known = read(folder).unwrap_or_default();
-    let others = known.lines().filter_map(entry);
-    let others = others.filter(|(other, at)| *other != name && is_kept(*at, now));
-    let entries = others.take(MOST_CLUSTERS).chain(at.map(|at| (name, at)));
-    let lines = entries.map(|(name, at)| format!("{name} {}\n", at.as_micros() / 1_000_000));
-    let text: String = lines.collect();
-    let path = folder.join(FILE);
-    let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
-    let draft = folder.join(format!("{FILE}.{}.{number}", std::process::id()));
-    let written =
-        std::fs::File::create(&draft).and_then(|mut file| file.write_all(text.as_bytes()));
-    let moved = written.and_then(|()| std::fs::rename(&draft, &path));
-    if moved.is_err() {
-        // It may never have been made.
-        std::fs::remove_file(&draft).ok();
-    }
-    moved
+    storage::edit(&folder.join(FILE), NEW, |known| {
+        let known = String::from_utf8_lossy(known);
+        let others = known.lines().filter_map(entry);
+        let others = others.filter(|(other, at)| *other != name && is_kept(*at, now));
+        let entries = others.take(MOST_CLUSTERS).chain(at.map(|at| (name, at)));
+        let lines = entries.map(|(name, at)| format!("{name} {}\n", at.as_micros() / 1_000_000));
+        Some(lines.collect::<String>().into_bytes())
+    })?;
+    Ok(())
 }
 
 fn read(folder: &Path) -> Option<String> {

@@ -1,0 +1,727 @@
+//! The one place that writes files: settings, host keys, logs, what is remembered.
+//!
+//! Only regular files are written. One that exists keeps its mode, its owner and the links that lead to it.
+//! A device, a pipe, a socket, a folder, a link to nothing and a file that nobody may write stay as they are, and
+//! a [`WriteError`] says so.
+//!
+//! Readers see the old content or the new one: the new one is written beside the file and renamed over it.
+//! Where that cannot be done without a loss (the file is a mount, has several names or an access list, or its
+//! folder cannot be written), it is written in place, from the first byte that differs, once room is reserved.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
+    PermissionsExt as _,
+};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FallocateFlags, Gid, OFlags, RenameFlags, Uid};
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+pub use crate::storage::log_file::LogFile;
+
+mod log_file;
+
+/// How often a file that changes under us is read again.
+const MAX_ATTEMPTS: usize = 5;
+/// Largest file that is changed.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// What a file is made with that does not exist yet.
+#[derive(Clone, Copy, Debug)]
+pub struct NewFile {
+    /// Its mode, less what the umask takes.
+    pub mode: u32,
+    /// The mode of each folder that is made for it.
+    pub folder_mode: u32,
+}
+
+/// Why a file was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// It is nothing that may be written.
+    #[error("{what}; {remedy}")]
+    Refused {
+        /// The file, and what it is.
+        what: String,
+        /// What helps.
+        remedy: &'static str,
+    },
+    /// The system does not let it be written.
+    #[error("cannot write {path}: {source}")]
+    Failed {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl WriteError {
+    fn failed(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Failed { path: path.display().to_string(), source }
+    }
+}
+
+impl From<WriteError> for io::Error {
+    fn from(error: WriteError) -> Self {
+        Self::other(error)
+    }
+}
+
+/// What tells one version of a file from the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    seconds: i64,
+    nanoseconds: i64,
+    /// When owner or permissions changed, too.
+    changed: (i64, i64),
+    size: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    /// Returns the stamp of a file, `None` when there is none.
+    pub fn of(path: &Path) -> Option<Self> {
+        let about = fs::metadata(path).ok()?;
+        Some(Self {
+            seconds: about.mtime(),
+            nanoseconds: about.mtime_nsec(),
+            changed: (about.ctime(), about.ctime_nsec()),
+            size: about.size(),
+            inode: about.ino(),
+        })
+    }
+}
+
+/// Makes a file of this content, or replaces that of the one that exists.
+pub fn write(path: &Path, content: &[u8], new: NewFile) -> Result<(), WriteError> {
+    edit(path, new, |_old| Some(content.to_vec())).map(drop)
+}
+
+/// Makes a file, never over anything that exists. Returns false when something does.
+pub fn create(path: &Path, content: &[u8], new: NewFile) -> Result<bool, WriteError> {
+    let failed = WriteError::failed(path);
+    if path.symlink_metadata().is_ok() {
+        return Ok(false);
+    }
+    make_folder(path, new.folder_mode).map_err(&failed)?;
+    begin(path, content, new.mode).map_err(failed)
+}
+
+/// Changes the content of a file; one that does not exist has none. `change` is called again when another
+/// program writes meanwhile, and returns `None` where nothing is to change. Returns whether anything did.
+pub fn edit(
+    path: &Path,
+    new: NewFile,
+    mut change: impl FnMut(&[u8]) -> Option<Vec<u8>>,
+) -> Result<bool, WriteError> {
+    let failed = WriteError::failed(path);
+    make_folder(path, new.folder_mode).map_err(&failed)?;
+    for _ in 0..MAX_ATTEMPTS {
+        let target = resolve(path)?;
+        let stamp = Stamp::of(&target);
+        let existing = if stamp.is_some() { Some(Existing::read(path, &target)?) } else { None };
+        let old = existing.as_ref().map(|existing| existing.content.as_slice());
+        let Some(content) = change(old.unwrap_or_default()) else { return Ok(false) };
+        let written = match existing {
+            Some(existing) => existing.replace(&target, &content, stamp),
+            None => begin(&target, &content, new.mode),
+        };
+        if written.map_err(&failed)? {
+            return Ok(true);
+        }
+    }
+    Err(failed(io::Error::other("it keeps changing; try again")))
+}
+
+/// Adds to the end of a file in one piece, so that nothing is lost of what other programs add at the same time.
+/// `addition` is made from the content, and is `None` where nothing is to be added. Returns whether anything was.
+pub fn append(
+    path: &Path,
+    new: NewFile,
+    addition: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
+) -> Result<bool, WriteError> {
+    let failed = WriteError::failed(path);
+    make_folder(path, new.folder_mode).map_err(&failed)?;
+    let target = resolve(path)?;
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(new.mode);
+    let mut file = open_checked(path, &target, &mut options)?;
+    let content = content_of(&file).map_err(&failed)?;
+    let Some(addition) = addition(&content) else { return Ok(false) };
+    let room = reserve(&file, content.len(), addition.len());
+    room.and_then(|()| file.write_all(&addition)).map_err(failed)?;
+    Ok(true)
+}
+
+/// Makes the folder of a file when it is missing.
+fn make_folder(file: &Path, mode: u32) -> io::Result<()> {
+    match file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
+        Some(folder) => DirBuilder::new().recursive(true).mode(mode).create(folder),
+        None => Ok(()),
+    }
+}
+
+/// Follows links: what they lead to is written, and they stay.
+fn resolve(path: &Path) -> Result<PathBuf, WriteError> {
+    match fs::canonicalize(path) {
+        Ok(target) => Ok(target),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::read_link(path) {
+            Ok(target) => Err(WriteError::Refused {
+                what: format!(
+                    "{} is a link to {}, which does not exist",
+                    path.display(),
+                    target.display()
+                ),
+                remedy: "make that file or remove the link",
+            }),
+            Err(_no_link) => Ok(path.to_owned()),
+        },
+        Err(error) => Err(WriteError::failed(path)(error)),
+    }
+}
+
+/// Opens a file that may be written. What `path` leads to is looked at before it is opened, as opening a device
+/// can do harm and opening a pipe waits, and afterwards, as it may have been exchanged.
+fn open_checked(path: &Path, target: &Path, options: &mut OpenOptions) -> Result<File, WriteError> {
+    if let Ok(about) = fs::symlink_metadata(target) {
+        check(path, target, &about)?;
+    }
+    let failed = WriteError::failed(path);
+    let file = options.custom_flags(unfollowed()).open(target).map_err(&failed)?;
+    check(path, target, &file.metadata().map_err(failed)?)?;
+    Ok(file)
+}
+
+/// Flags for opening without waiting for a reader, and without becoming the session of a terminal.
+const fn unwaiting() -> i32 {
+    OFlags::NONBLOCK.union(OFlags::NOCTTY).bits().cast_signed()
+}
+
+/// Those flags, and it must be the file itself and no link.
+const fn unfollowed() -> i32 {
+    unwaiting() | OFlags::NOFOLLOW.bits().cast_signed()
+}
+
+/// Says whether something may be written, and why not.
+fn check(path: &Path, target: &Path, about: &Metadata) -> Result<(), WriteError> {
+    let link = fs::symlink_metadata(path).ok().filter(Metadata::is_symlink);
+    let refused = |what: &str, remedy| {
+        let place = path.display();
+        let what = match &link {
+            Some(_) => format!("{place} leads to {}, which {what}", target.display()),
+            None => format!("{place} {what}"),
+        };
+        Err(WriteError::Refused { what, remedy })
+    };
+    if !about.is_file() {
+        let remedy = match link {
+            Some(_) => "gtop writes only regular files: remove the link or let it lead to one",
+            None => "gtop writes only regular files: move it away or name another",
+        };
+        return refused(kind(about), remedy);
+    }
+    if about.mode() & 0o222 == 0 {
+        return refused("is read-only and stays so", "chmod u+w lets gtop write it");
+    }
+    // In a folder of somebody else, root would write whatever they let a link lead to.
+    let trusted = [0, rustix::process::geteuid().as_raw(), about.uid()];
+    if link.as_ref().is_some_and(|link| !trusted.contains(&link.uid())) {
+        return refused(
+            "belongs to another user than the link",
+            "gtop does not follow such a link: remove it or name another file",
+        );
+    }
+    Ok(())
+}
+
+fn kind(about: &Metadata) -> &'static str {
+    let kind = about.file_type();
+    if kind.is_dir() {
+        "is a folder"
+    } else if kind.is_fifo() {
+        "is a pipe"
+    } else if kind.is_socket() {
+        "is a socket"
+    } else {
+        "is a device"
+    }
+}
+
+fn content_of(file: &File) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut content)?;
+    if u64::try_from(content.len()).is_ok_and(|length| length <= MAX_BYTES) {
+        return Ok(content);
+    }
+    Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 64 MiB"))
+}
+
+/// Makes a file that does not exist. Returns false when it does by now.
+fn begin(target: &Path, content: &[u8], mode: u32) -> io::Result<bool> {
+    let draft = Draft::create(target, mode)?;
+    draft.fill(content)?;
+    match rustix::fs::renameat_with(CWD, &draft.path, CWD, target, RenameFlags::NOREPLACE) {
+        Ok(()) => {}
+        Err(Errno::EXIST) => return Ok(false),
+        // Not every file system can look and rename in one step.
+        Err(Errno::INVAL | Errno::NOSYS) if target.symlink_metadata().is_ok() => return Ok(false),
+        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(&draft.path, target)?,
+        Err(error) => return Err(error.into()),
+    }
+    sync_folder(target);
+    Ok(true)
+}
+
+/// A file that is there, open for reading and writing.
+struct Existing {
+    file: File,
+    about: Metadata,
+    content: Vec<u8>,
+}
+
+impl Existing {
+    fn read(path: &Path, target: &Path) -> Result<Self, WriteError> {
+        let file = open_checked(path, target, OpenOptions::new().read(true).write(true))?;
+        let read = file.metadata().and_then(|about| Ok((about, content_of(&file)?)));
+        let (about, content) = read.map_err(WriteError::failed(path))?;
+        Ok(Self { file, about, content })
+    }
+
+    /// Gives the file a new content. Returns false when another program wrote it meanwhile.
+    fn replace(&self, target: &Path, content: &[u8], stamp: Option<Stamp>) -> io::Result<bool> {
+        let draft = match self.draft(target, content) {
+            Err(error) if !is_immovable(&error) => return Err(error),
+            made => made.ok().flatten(),
+        };
+        if Stamp::of(target) != stamp {
+            return Ok(false);
+        }
+        if let Some(draft) = &draft {
+            match fs::rename(&draft.path, target) {
+                Ok(()) => {
+                    sync_folder(target);
+                    return Ok(true);
+                }
+                Err(error) if is_immovable(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // Until this is done a draft holds the new content too.
+        self.overwrite(content).map(|()| true)
+    }
+
+    /// Writes the new content beside the file. `None` where the new file would not be all the old one is.
+    fn draft(&self, target: &Path, content: &[u8]) -> io::Result<Option<Draft>> {
+        if self.about.nlink() > 1 || has_attributes(&self.file) {
+            return Ok(None);
+        }
+        let draft = Draft::create(target, 0o600)?;
+        let (user, group) = (self.about.uid(), self.about.gid());
+        let own = draft.file.metadata()?;
+        if own.dev() != self.about.dev() {
+            return Ok(None);
+        }
+        if (own.uid(), own.gid()) != (user, group) {
+            let given = rustix::fs::fchown(
+                &draft.file,
+                Some(Uid::from_raw(user)),
+                Some(Gid::from_raw(group)),
+            );
+            if given.is_err() {
+                return Ok(None);
+            }
+        }
+        draft.file.set_permissions(fs::Permissions::from_mode(self.about.mode() & 0o7777))?;
+        draft.fill(content)?;
+        Ok(Some(draft))
+    }
+
+    /// Writes what differs in place, or leaves the file as it was.
+    fn overwrite(&self, content: &[u8]) -> io::Result<()> {
+        let old = &self.content;
+        reserve(&self.file, old.len(), content.len().saturating_sub(old.len()))?;
+        let same = old.iter().zip(content).take_while(|(old, new)| old == new).count();
+        let put = |text: &[u8]| {
+            let rest = text.get(same..).unwrap_or_default();
+            self.file.write_all_at(rest, length(same))?;
+            self.file.set_len(length(text.len()))?;
+            self.file.sync_all()
+        };
+        let written = put(content);
+        if written.is_err() {
+            // What was there had its room; the first error is what is told.
+            put(old).ok();
+        }
+        written
+    }
+}
+
+fn length(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// Reserves room behind the end of a file, so that a full disk is noticed before anything is changed.
+fn reserve(file: &File, from: usize, bytes: usize) -> io::Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    let kept = FallocateFlags::KEEP_SIZE;
+    match rustix::fs::fallocate(file, kept, length(from), length(bytes)) {
+        // Not every file system can.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Says whether a file has more than its mode that a new one would lack: an access list or notes of its user.
+fn has_attributes(file: &File) -> bool {
+    let mut names = [0_u8; 4096];
+    match rustix::fs::flistxattr(file, &mut names) {
+        Ok(length) => names
+            .get(..length)
+            .unwrap_or_default()
+            .split(|byte| *byte == 0)
+            .any(|name| name.starts_with(b"user.") || name.starts_with(b"system.posix_acl")),
+        Err(error) => error == Errno::RANGE,
+    }
+}
+
+/// Says whether a file may be one that can be written although nothing can be put in its place.
+fn is_immovable(error: &io::Error) -> bool {
+    let all = [Errno::BUSY, Errno::XDEV, Errno::PERM, Errno::ACCESS, Errno::ROFS];
+    Errno::from_io_error(error).is_some_and(|error| all.contains(&error))
+}
+
+/// A file that is to take the place of another; it is removed unless it does.
+struct Draft {
+    file: File,
+    path: PathBuf,
+}
+
+impl Draft {
+    /// Makes an empty file in the folder of another, by a name that nobody can foresee.
+    fn create(target: &Path, mode: u32) -> io::Result<Self> {
+        let mut number = [0; 8];
+        getrandom(&mut number, GetRandomFlags::empty())?;
+        let name = format!(".gtop-{:016x}", u64::from_ne_bytes(number));
+        Self::create_at(target.with_file_name(name), mode)
+    }
+
+    fn create_at(path: PathBuf, mode: u32) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(mode).custom_flags(unfollowed());
+        Ok(Self { file: options.open(&path)?, path })
+    }
+
+    fn fill(&self, content: &[u8]) -> io::Result<()> {
+        (&self.file).write_all(content)?;
+        self.file.sync_all()
+    }
+}
+
+/// Has the folder of a file on the disk, too. Not every file system can do that.
+fn sync_folder(file: &Path) {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = File::open(folder.unwrap_or_else(|| Path::new(".")));
+    folder.and_then(|folder| folder.sync_all()).ok();
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // It has another name when it took its place.
+        fs::remove_file(&self.path).ok();
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "programs make pipes and mounts")]
+mod tests {
+    use std::os::unix::fs::{chown, symlink};
+    use std::os::unix::net::UnixListener;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const NEW: NewFile = NewFile { mode: 0o644, folder_mode: 0o700 };
+    /// Somebody without rights.
+    const NOBODY: u32 = 65534;
+    /// Names the folder in which [`inside`] works.
+    const INSIDE: &str = "GTOP_TEST_STORAGE";
+
+    fn folder() -> (TempDir, impl Fn(&str) -> PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().to_owned();
+        (folder, move |name| root.join(name))
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    fn with_mode(path: &Path, content: &str, mode: u32) {
+        fs::write(path, content).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn told(path: &Path) -> String {
+        write(path, b"new", NEW).unwrap_err().to_string()
+    }
+
+    /// A way of writing, with its name.
+    type Way = (&'static str, fn(&Path) -> Result<(), WriteError>);
+
+    fn ways() -> [Way; 3] {
+        [
+            ("write", |path| write(path, b"new\n", NEW)),
+            ("append", |path| append(path, NEW, |_| Some(b"new\n".into())).map(drop)),
+            ("log", |path| LogFile::open(path).map(|mut log| log.add("new"))),
+        ]
+    }
+
+    #[test]
+    fn a_new_file_has_the_mode_it_is_to_have_and_its_folders_are_made() {
+        let (_folder, at) = folder();
+        write(&at("a/b/c"), b"one", NewFile { mode: 0o600, folder_mode: 0o700 }).unwrap();
+        assert_eq!((mode(&at("a")), mode(&at("a/b")), mode(&at("a/b/c"))), (0o700, 0o700, 0o600));
+        assert!(create(&at("d/e"), b"one", NEW).unwrap());
+        assert!(!create(&at("d/e"), b"two", NEW).unwrap());
+        assert_eq!(fs::read_to_string(at("d/e")).unwrap(), "one");
+    }
+
+    #[test]
+    fn mode_owner_and_links_stay() {
+        for (name, way) in ways() {
+            let (_folder, at) = folder();
+            with_mode(&at("real"), "old\n", 0o640);
+            let is_root = rustix::process::geteuid().is_root();
+            if is_root {
+                chown(at("real"), Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+            symlink("real", at("link")).unwrap();
+            symlink(at("link"), at("longer")).unwrap();
+            way(&at("longer")).unwrap();
+            assert!(at("longer").is_symlink() && at("link").is_symlink(), "{name}");
+            assert!(!at("real").is_symlink(), "{name}");
+            assert!(fs::read_to_string(at("real")).unwrap().ends_with("new\n"), "{name}");
+            assert_eq!(mode(&at("real")), 0o640, "{name}");
+            let about = fs::metadata(at("real")).unwrap();
+            assert!(!is_root || (about.uid(), about.gid()) == (NOBODY, NOBODY), "{name}");
+            assert_eq!(fs::read_dir(at("")).unwrap().count(), 3, "{name} leaves something");
+        }
+    }
+
+    #[test]
+    fn what_is_no_regular_file_stays_and_is_told() {
+        for (name, way) in ways() {
+            let (_folder, at) = folder();
+            fs::create_dir(at("folder")).unwrap();
+            let _socket = UnixListener::bind(at("socket")).unwrap();
+            let pipe = std::process::Command::new("mkfifo").arg(at("pipe")).status();
+            assert!(pipe.unwrap().success());
+            symlink("/dev/full", at("device")).unwrap();
+            symlink("nowhere", at("dangling")).unwrap();
+            with_mode(&at("readonly"), "old", 0o444);
+            for (what, words) in [
+                ("folder", "folder is a folder; gtop writes only regular files: "),
+                ("socket", "socket is a socket; gtop writes only regular files: "),
+                ("pipe", "pipe is a pipe"),
+                ("device", "device leads to /dev/full, which is a device; gtop writes only "),
+                ("dangling", "dangling is a link to nowhere, which does not exist; make that file"),
+                ("readonly", "readonly is read-only and stays so; chmod u+w "),
+            ] {
+                let before = fs::symlink_metadata(at(what)).unwrap();
+                let said = way(&at(what)).unwrap_err().to_string();
+                assert!(said.contains(words), "{name} {what}: {said}");
+                let after = fs::symlink_metadata(at(what)).unwrap();
+                assert_eq!((before.ino(), before.mode()), (after.ino(), after.mode()), "{what}");
+            }
+            assert!(!at("nowhere").exists(), "{name}");
+            assert_eq!(fs::read_to_string(at("readonly")).unwrap(), "old", "{name}");
+        }
+    }
+
+    #[test]
+    fn root_follows_no_link_of_a_user_to_a_file_of_another() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        for (name, way) in ways() {
+            let (_folder, at) = folder();
+            fs::write(at("shadow"), "root's").unwrap();
+            symlink(at("shadow"), at("planted")).unwrap();
+            std::os::unix::fs::lchown(at("planted"), Some(NOBODY), Some(NOBODY)).unwrap();
+            let said = way(&at("planted")).unwrap_err().to_string();
+            assert!(said.contains("belongs to another user than the link"), "{name}: {said}");
+            assert_eq!(fs::read_to_string(at("shadow")).unwrap(), "root's");
+        }
+    }
+
+    #[test]
+    fn a_draft_follows_no_link_that_somebody_planted() {
+        let (_folder, at) = folder();
+        fs::write(at("victim"), "precious").unwrap();
+        symlink(at("victim"), at("draft")).unwrap();
+        let planted = Draft::create_at(at("draft"), 0o600).map(drop).unwrap_err();
+        assert_eq!(planted.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(at("victim")).unwrap(), "precious");
+        // Nor can anybody tell the name, and until it has its mode nobody else reads it.
+        let target = at("f");
+        let [one, two] = [0; 2].map(|_| Draft::create(&target, 0o600).unwrap());
+        assert_ne!(one.path, two.path);
+        assert_eq!(mode(&one.path), 0o600);
+    }
+
+    #[test]
+    fn a_file_with_several_names_keeps_them() {
+        let (_folder, at) = folder();
+        fs::write(at("one"), "old\nlonger\n").unwrap();
+        fs::hard_link(at("one"), at("two")).unwrap();
+        write(&at("one"), b"oh\n", NEW).unwrap();
+        assert_eq!(fs::read_to_string(at("two")).unwrap(), "oh\n");
+    }
+
+    #[test]
+    fn what_another_program_adds_meanwhile_is_not_lost() {
+        let (_folder, at) = folder();
+        fs::write(at("f"), "one\n").unwrap();
+        let mut asked = 0;
+        let done = edit(&at("f"), NEW, |old| {
+            asked += 1;
+            if asked == 1 {
+                fs::write(at("f"), "one\ntwo\n").unwrap();
+            }
+            Some([old, b"three\n"].concat())
+        });
+        assert!(done.unwrap() && asked == 2);
+        assert_eq!(fs::read_to_string(at("f")).unwrap(), "one\ntwo\nthree\n");
+        // One that appears meanwhile neither.
+        let done = edit(&at("g"), NEW, |old| {
+            if old.is_empty() {
+                fs::write(at("g"), "theirs\n").unwrap();
+            }
+            Some([old, b"ours\n"].concat())
+        });
+        assert!(done.unwrap());
+        assert_eq!(fs::read_to_string(at("g")).unwrap(), "theirs\nours\n");
+        assert!(!edit(&at("g"), NEW, |_| None).unwrap());
+        let never = edit(&at("f"), NEW, |old| {
+            fs::write(at("f"), [old, b"x"].concat()).unwrap();
+            Some(Vec::new())
+        });
+        assert!(never.unwrap_err().to_string().ends_with("f: it keeps changing; try again"));
+    }
+
+    /// Runs [`inside`] again, in a mount namespace of its own that a script has furnished; `$1` is a folder.
+    fn within(case: &str, script: &str) {
+        let (folder, _at) = folder();
+        let is_root = rustix::process::geteuid().is_root();
+        let apart: &[&str] =
+            if is_root { &["--mount"] } else { &["--user", "--map-root-user", "--mount"] };
+        let unshare = || {
+            let mut unshare = std::process::Command::new("unshare");
+            unshare.args(apart);
+            unshare
+        };
+        if !unshare().arg("true").status().is_ok_and(|status| status.success()) {
+            assert!(std::env::var_os("GTOP_CI").is_none(), "unshare --mount is not to be had");
+            return;
+        }
+        let script = format!("cd \"$1\"\n{script}\nexec \"$2\" --exact storage::tests::inside");
+        let mut program = unshare();
+        program.args(["sh", "-euc", &script, "sh"]).arg(folder.path());
+        program.arg(std::env::current_exe().unwrap());
+        let done = program.env(INSIDE, case).current_dir(folder.path()).output().unwrap();
+        let words = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success() && words.contains("1 passed"), "{done:?}");
+    }
+
+    /// What is tried in a namespace.
+    #[test]
+    fn inside() {
+        let Some(case) = std::env::var_os(INSIDE) else { return };
+        let at = |name: &str| std::env::current_dir().unwrap().join(name);
+        match case.to_str().unwrap() {
+            "device" => {
+                for (name, way) in ways() {
+                    let said = way(&at("link")).unwrap_err().to_string();
+                    assert!(said.contains("node, which is a device"), "{name}: {said}");
+                    assert!(fs::metadata(at("node")).unwrap().file_type().is_char_device());
+                }
+            }
+            "bound" => {
+                for content in ["longer than it was\n", "short\n", "short\nand more\n", ""] {
+                    write(&at("bound"), content.as_bytes(), NEW).unwrap();
+                    assert_eq!(fs::read_to_string(at("bound")).unwrap(), content);
+                    assert_eq!(fs::read_to_string(at("real")).unwrap(), content);
+                }
+                append(&at("bound"), NEW, |_| Some(b"added\n".into())).unwrap();
+                assert_eq!(fs::read_to_string(at("real")).unwrap(), "added\n");
+                assert_eq!((mode(&at("bound")), mode(&at("real"))), (0o640, 0o640));
+                // There is no draft left.
+                assert_eq!(fs::read_dir(at("")).unwrap().count(), 2);
+            }
+            "full" => {
+                let content = vec![b'x'; 100_000];
+                for name in ["full/file", "full/twice", "bound"] {
+                    let said = write(&at(name), &content, NEW).unwrap_err().to_string();
+                    assert!(said.contains("No space left on device"), "{name}: {said}");
+                    let more = append(&at(name), NEW, |_| Some(content.clone())).unwrap_err();
+                    assert!(more.to_string().contains("No space left"), "{name}: {more}");
+                    assert_eq!(fs::read_to_string(at(name)).unwrap(), "old\n", "{name}");
+                }
+                let said = write(&at("full/new"), &content, NEW).unwrap_err().to_string();
+                assert!(said.contains("No space left on device"), "{said}");
+                // Where there is room for the log no more, it does not grow and nobody is held up.
+                let mut log = LogFile::open(&at("full/file")).unwrap();
+                for _ in 0..1000 {
+                    log.add(&"y".repeat(1000));
+                }
+                let names = fs::read_dir(at("full")).unwrap();
+                assert_eq!(names.count(), 4, "a draft stays, or a new file");
+            }
+            "readonly" => {
+                let said = told(&at("ro/file"));
+                assert!(said.contains("Read-only file system"), "{said}");
+                write(&at("ro/bound"), b"new", NEW).unwrap();
+                assert_eq!(fs::read_to_string(at("real")).unwrap(), "new");
+            }
+            _ => unreachable!(),
+        }
+    }
+
+    #[test]
+    fn a_device_that_a_link_leads_to_stays_one() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        within(
+            "device",
+            "mkdir in\nmount -t tmpfs none in\ncd in\nmknod node c 1 3\nln -s node link",
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_a_mount_is_written_in_place() {
+        within("bound", "echo old >real\nchmod 640 real\n: >bound\nmount --bind real bound");
+    }
+
+    #[test]
+    fn nothing_is_lost_on_a_full_disk() {
+        let script = "mkdir full\nmount -t tmpfs -o size=64k none full\nfor name in file once bound; do \
+                      echo old >full/$name; done\nln full/once full/twice\nrm full/once\n: >bound\n\
+                      mount --bind full/bound bound\ndd if=/dev/zero of=full/rest bs=4096 count=8 2>&1";
+        within("full", script);
+    }
+
+    #[test]
+    fn a_file_in_a_folder_that_cannot_be_written_is_written_where_it_can_be() {
+        let script = "echo old >real\nmkdir ro\nmount -t tmpfs none ro\necho old >ro/file\n: >ro/bound\n\
+                      mount --bind real ro/bound\nmount -o remount,ro none ro";
+        within("readonly", script);
+    }
+}

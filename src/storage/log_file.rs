@@ -1,0 +1,176 @@
+//! A file that is only added to, for as long as gtop runs: bounded, and never waited for.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use crate::storage::{WriteError, open_checked, resolve, unwaiting};
+
+/// Largest log. The one before it is kept beside it.
+const MAX_BYTES: u64 = 32 << 20;
+
+/// A log: a regular file, a pipe that somebody reads, or a terminal.
+#[derive(Debug)]
+pub struct LogFile {
+    file: File,
+    /// Where it stands, when it is a regular file.
+    path: Option<PathBuf>,
+    length: u64,
+    limit: u64,
+}
+
+impl LogFile {
+    /// Opens a log.
+    pub fn open(path: &Path) -> Result<Self, WriteError> {
+        Self::with_limit(path, MAX_BYTES)
+    }
+
+    fn with_limit(path: &Path, limit: u64) -> Result<Self, WriteError> {
+        let failed = WriteError::failed(path);
+        if is_stream(path) {
+            let opened = OpenOptions::new().write(true).custom_flags(unwaiting()).open(path);
+            let file = opened.map_err(|error| match Errno::from_io_error(&error) {
+                Some(Errno::NXIO) => WriteError::Refused {
+                    what: format!("{} is a pipe that nobody reads", path.display()),
+                    remedy: "start its reader first or name a file",
+                },
+                _ => failed(error),
+            })?;
+            return Ok(Self { file, path: None, length: 0, limit });
+        }
+        let target = resolve(path)?;
+        let file = open_checked(path, &target, &mut appending())?;
+        let length = file.metadata().map_err(failed)?.len();
+        Ok(Self { file, path: Some(target), length, limit })
+    }
+
+    /// Adds a line. One that cannot be written is left out: neither a full disk nor a slow reader ends the watch.
+    pub fn add(&mut self, line: &str) {
+        let length = u64::try_from(line.len()).unwrap_or(u64::MAX).saturating_add(1);
+        // Where it cannot go on elsewhere, a log that is full stays as it is.
+        if self.length.saturating_add(length) > self.limit && self.turn_over().is_err() {
+            return;
+        }
+        // In one piece, so that a pipe takes all of it or nothing.
+        if self.file.write_all(format!("{line}\n").as_bytes()).is_ok() && self.path.is_some() {
+            self.length = self.length.saturating_add(length);
+        }
+    }
+
+    /// Goes on in a new file; the one that is full becomes `FILE.1`.
+    fn turn_over(&mut self) -> io::Result<()> {
+        let Some(path) = self.path.clone() else { return Ok(()) };
+        let mut older = path.as_os_str().to_owned();
+        older.push(".1");
+        let about = self.file.metadata()?;
+        // Another gtop that writes here may have done it already.
+        if fs::symlink_metadata(&path).is_ok_and(|now| now.ino() == about.ino()) {
+            if fs::symlink_metadata(&older).is_ok_and(|older| !older.is_file()) {
+                return Err(io::Error::other("not a regular file"));
+            }
+            fs::rename(&path, &older)?;
+        }
+        let file = open_checked(&path, &path, &mut appending()).map_err(io::Error::from)?;
+        file.set_permissions(about.permissions())?;
+        self.length = file.metadata()?.len();
+        self.file = file;
+        Ok(())
+    }
+}
+
+/// How a log is opened: its owner alone can read one that is new.
+fn appending() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600);
+    options
+}
+
+/// Says whether what is written here goes elsewhere at once: a pipe, a terminal or nowhere. No other device is
+/// written.
+fn is_stream(path: &Path) -> bool {
+    let is_device = |path: PathBuf| {
+        path.starts_with("/dev/pts")
+            || path == Path::new("/dev/tty")
+            || path == Path::new("/dev/null")
+    };
+    fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo())
+        || fs::canonicalize(path).is_ok_and(is_device)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a program makes pipes")]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn a_log_that_is_full_goes_on_in_a_new_file_of_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("log"), folder.path().join("link"));
+        fs::write(&path, "before\n").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let mut log = LogFile::with_limit(&link, 20).unwrap();
+        for line in ["one", "two", "three", "four"] {
+            log.add(line);
+        }
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(
+            (read("log.1"), read("log")),
+            ("before\none\ntwo\n".into(), "three\nfour\n".into())
+        );
+        assert!(link.is_symlink());
+        assert_eq!(
+            fs::metadata(&path).unwrap().mode(),
+            fs::metadata(folder.path().join("log.1")).unwrap().mode()
+        );
+        // Two of them turn over once.
+        let mut other = LogFile::with_limit(&path, 20).unwrap();
+        log.add("long enough");
+        other.add("long as well");
+        assert_eq!(
+            (read("log.1"), read("log")),
+            ("three\nfour\n".into(), "long enough\nlong as well\n".into())
+        );
+    }
+
+    #[test]
+    fn a_log_that_cannot_go_on_elsewhere_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        fs::create_dir(folder.path().join("log.1")).unwrap();
+        let mut log = LogFile::with_limit(&path, 10).unwrap();
+        for line in ["one", "two", "three", "x"] {
+            log.add(line);
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\nx\n");
+    }
+
+    #[test]
+    fn a_pipe_without_a_reader_is_told_and_a_slow_one_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let said = LogFile::open(&path).unwrap_err().to_string();
+        assert!(said.contains("pipe is a pipe that nobody reads; start its reader"), "{said}");
+        let mut options = OpenOptions::new();
+        let mut reader = options.read(true).custom_flags(unwaiting()).open(&path).unwrap();
+        let mut log = LogFile::open(&path).unwrap();
+        let line = "x".repeat(999);
+        (0..1000).for_each(|_| log.add(&line));
+        let mut text = vec![0; 2 << 20];
+        let length = reader.read(&mut text).unwrap();
+        // What was not taken is left out line by line.
+        assert!(length >= 4000 && length.is_multiple_of(1000), "{length}");
+        drop(reader);
+        log.add("nobody reads any more");
+    }
+
+    #[test]
+    fn a_log_may_go_nowhere() {
+        LogFile::open(Path::new("/dev/null")).unwrap().add("gone");
+    }
+}
