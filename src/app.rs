@@ -24,7 +24,10 @@ use crate::inventory::slurm::Whose;
 use crate::inventory::{InventoryError, PodError};
 use crate::storage::WriteError;
 use crate::time::Clock;
-use crate::transport::{Choice, ExecTemplate, Options, Reach, Target, TemplateError, Transport};
+use crate::transport::{
+    self, Choice, ExecTemplate, Options, Reach, Target, TemplateError, Transport,
+};
+use crate::tui::{self, EndSignals};
 
 mod demo;
 mod discover;
@@ -41,6 +44,7 @@ mod terminal;
 mod trust;
 mod unlock;
 mod watch;
+mod watchdog;
 
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,19 +76,44 @@ impl Ending {
     }
 }
 
+impl From<tui::Ending> for Ending {
+    fn from(ending: tui::Ending) -> Self {
+        match ending {
+            tui::Ending::Quit => Self::Done,
+            tui::Ending::Interrupted => Self::Interrupted,
+            tui::Ending::Terminated => Self::Terminated,
+            tui::Ending::HangUp => Self::HungUp,
+        }
+    }
+}
+
+/// Ends the programs that still run when it is dropped.
+struct Programs;
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        transport::end_programs();
+    }
+}
+
 /// Does what was typed. Prints to `out`; complaints go to `err`.
 pub fn run(cli: Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
+    let _programs = Programs;
+    // Without it signals end gtop as they end any other program.
+    watchdog::start().ok();
     limits::outlive_long_files();
-    let ending = match start(cli, out, err) {
-        Ok(ending) => ending,
+    let code = match start(cli, out, err) {
+        Ok(ending) => ending.code(),
         // Whoever reads us has read enough.
-        Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ending::Done,
+        Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ending::Done.code(),
         Err(failure) => {
             drop(writeln!(err, "gtop: {failure}"));
-            return ExitCode::from(failure.code());
+            failure.code()
         }
     };
-    ExitCode::from(ending.code())
+    // What failed meanwhile may have been ended by the signal.
+    let came = EndSignals::came().map(|ending| Ending::from(ending).code());
+    ExitCode::from(came.unwrap_or(code))
 }
 
 /// Why the program could not start or go on.
@@ -109,7 +138,7 @@ enum Failure {
     #[error(transparent)]
     Log(#[from] WriteError),
     #[error(transparent)]
-    Transport(#[from] crate::transport::Fault),
+    Transport(#[from] transport::Fault),
     #[error(transparent)]
     Io(#[from] io::Error),
 }

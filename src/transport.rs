@@ -61,7 +61,7 @@ pub use crate::transport::exec::{ExecTemplate, TemplateError};
 pub use crate::transport::fault::{Cause, Fault, HostKeyChange, Silence, Step, StepCause};
 pub use crate::transport::host_keys::Verdict;
 pub use crate::transport::interview::{Inquiry, Interview, Prompt, Secret};
-pub use crate::transport::local::{LEASH, NOT_STARTED, become_leashed};
+pub use crate::transport::local::{LEASH, NOT_STARTED, become_leashed, end_programs};
 pub use crate::transport::notes::{Attempt, Note, Noted, Notes, Way, noting};
 pub use crate::transport::ssh_config::{EffectiveOption, Origin, Surroundings};
 pub use crate::transport::step::{AddressOf, KEPT, Places, Shared};

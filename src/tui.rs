@@ -6,8 +6,10 @@
 pub use keys::{Keymap, KeymapError};
 pub use look::{Depth, Glyphs, Look, Theme, Wish};
 pub use sheet::sheet;
+pub use signals::EndSignals;
 pub use stage::{Effect, Stage};
 pub use surface::Surface;
+pub use terminal::{force_back_terminal, unblock_terminal};
 
 use std::io;
 use std::sync::Arc;
@@ -31,6 +33,7 @@ mod keys;
 mod look;
 mod paint;
 mod sheet;
+mod signals;
 mod stage;
 mod surface;
 mod terminal;
@@ -160,9 +163,7 @@ pub async fn run(watching: Watching) -> io::Result<Ending> {
 
 /// The signals we take.
 struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
+    end: EndSignals,
     go_on: Signal,
     resize: Signal,
 }
@@ -179,9 +180,7 @@ enum Notice {
 impl Signals {
     fn new() -> io::Result<Self> {
         Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
+            end: EndSignals::new(),
             go_on: signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
             resize: signal(SignalKind::window_change())?,
         })
@@ -190,9 +189,7 @@ impl Signals {
     /// Waits for the next one.
     async fn next(&mut self) -> Notice {
         tokio::select! {
-            _ = self.interrupt.recv() => Notice::End(Ending::Interrupted),
-            _ = self.terminate.recv() => Notice::End(Ending::Terminated),
-            _ = self.hang_up.recv() => Notice::End(Ending::HangUp),
+            ending = self.end.next() => Notice::End(ending),
             _ = self.go_on.recv() => Notice::GoOn,
             _ = self.resize.recv() => Notice::Resize,
         }

@@ -9,11 +9,11 @@ use tokio::task::JoinSet;
 
 use crate::app::Ending;
 use crate::app::interview::Interviewer;
-use crate::app::print::Signals;
 use crate::doctor::{Findings, Report, examine, examine_slurm, write_json, write_text};
 use crate::inventory::slurm::Whose;
 use crate::time::Clock;
 use crate::transport::{Reach, Target, Transport};
+use crate::tui::EndSignals;
 
 /// What to examine, and with what.
 #[derive(Debug)]
@@ -43,12 +43,12 @@ pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Resul
         max_connecting,
         is_json,
     } = of;
-    let mut signals = Signals::new()?;
+    let mut signals = EndSignals::new();
     let mut first: Vec<Report> = pod.into_iter().collect();
     if let Some(whose) = slurm {
         let found = tokio::select! {
             found = Box::pin(examine_slurm(&whose, &transport, &clock)) => found,
-            ending = signals.next() => return Ok(ending),
+            ending = signals.next() => return Ok(ending.into()),
         };
         let Some(Findings { report, nodes }) = found else { return Ok(Ending::Failed) };
         let is_new = |node: &Target| targets.iter().all(|known| known.name != node.name);
@@ -75,7 +75,7 @@ pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Resul
     while reports.len() < count {
         let done = tokio::select! {
             done = examining.join_next() => done,
-            ending = signals.next() => return Ok(ending),
+            ending = signals.next() => return Ok(ending.into()),
         };
         // An examination that was lost has no report, and is not well.
         let Some(done) = done else { break };

@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 
 use crate::app::Ending;
-use crate::app::print::Signals;
 use crate::app::terminal::{Ask, Typed};
 use crate::transport::{Inquiry, Interview, Secret};
+use crate::tui::EndSignals;
 
 /// How long to wait for nodes that may ask before the screen comes on.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -60,11 +60,11 @@ impl Interviewer {
     /// No questions are taken after that. Says how gtop ends when the person, or a signal, wants it
     /// to.
     pub(super) async fn before_all(&mut self, nodes: usize) -> io::Result<Option<Ending>> {
-        let mut signals = Signals::new()?;
+        let mut signals = EndSignals::new();
         let ending = loop {
             let inquiries = tokio::select! {
                 inquiries = self.next(nodes, PATIENCE) => inquiries,
-                ending = signals.next() => break Some(ending),
+                ending = signals.next() => break Some(ending.into()),
             };
             if inquiries.is_empty() {
                 break None;
@@ -78,7 +78,7 @@ impl Interviewer {
                 ending = signals.next() => {
                     is_over.store(true, Ordering::Relaxed);
                     drop(put.await);
-                    break Some(ending);
+                    break Some(ending.into());
                 }
             };
             match mood.map_err(io::Error::other)?? {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use rustix::termios::tcgetwinsize;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::app::Ending;
@@ -13,7 +12,7 @@ use crate::app::watch::Watch;
 use crate::export::{write_jobs, write_json};
 use crate::fleet::{Fleet, FleetReader};
 use crate::time::{Clock, Timestamp};
-use crate::tui::{Look, sheet};
+use crate::tui::{EndSignals, Look, sheet};
 use crate::view::{Picture, Scene, Taste, printed};
 
 /// How pictures are printed.
@@ -41,7 +40,7 @@ impl Printing<'_> {
         deadline: Duration,
         out: &mut impl Write,
     ) -> io::Result<Ending> {
-        let mut signals = Signals::new()?;
+        let mut signals = EndSignals::new();
         let mut fleet = watch.fleet();
         let waiting = async {
             // When nothing is published any more there is nothing to wait for.
@@ -49,7 +48,7 @@ impl Printing<'_> {
         };
         tokio::select! {
             _late = timeout(deadline, waiting) => {}
-            ending = signals.next() => return Ok(ending),
+            ending = signals.next() => return Ok(ending.into()),
         }
         let fleet = watch.fleet().borrow().clone();
         self.print(&fleet, out)?;
@@ -63,14 +62,14 @@ impl Printing<'_> {
         every: Duration,
         out: &mut impl Write,
     ) -> io::Result<Ending> {
-        let mut signals = Signals::new()?;
+        let mut signals = EndSignals::new();
         let mut tick = interval(every);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         tick.tick().await;
         loop {
             tokio::select! {
                 _ = tick.tick() => {}
-                ending = signals.next() => return Ok(ending),
+                ending = signals.next() => return Ok(ending.into()),
             }
             let now = fleet.borrow().clone();
             self.print(&now, out)?;
@@ -147,32 +146,6 @@ fn is_complete(fleet: &Fleet) -> bool {
 
 fn any_answered(fleet: &Fleet) -> bool {
     fleet.nodes.iter().any(|node| node.taken_at().is_some())
-}
-
-/// The signals that end gtop, taken once: one that comes while a picture is written waits.
-#[derive(Debug)]
-pub(super) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    pub(super) fn new() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
-        })
-    }
-
-    pub(super) async fn next(&mut self) -> Ending {
-        tokio::select! {
-            _ = self.interrupt.recv() => Ending::Interrupted,
-            _ = self.terminate.recv() => Ending::Terminated,
-            _ = self.hang_up.recv() => Ending::HungUp,
-        }
-    }
 }
 
 #[cfg(test)]

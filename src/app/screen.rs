@@ -103,12 +103,7 @@ pub(super) async fn show(
         ending = serving => ending,
         ending = hearing => ending,
     };
-    Ok(match ending {
-        tui::Ending::Quit => Ending::Done,
-        tui::Ending::Interrupted => Ending::Interrupted,
-        tui::Ending::Terminated => Ending::Terminated,
-        tui::Ending::HangUp => Ending::HungUp,
-    })
+    Ok(ending.into())
 }
 
 /// Asks nodes, each on its own and one thing after the other; answers come as they come.

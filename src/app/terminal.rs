@@ -5,6 +5,7 @@
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -95,8 +96,24 @@ fn read_byte() -> io::Result<Read> {
     }
 }
 
+/// How the terminal was before it was asked not to echo.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// Lets the terminal echo again while somebody is being asked. Whoever calls this is about to end
+/// the program.
+pub(super) fn force_back() {
+    if let Some(modes) = take_before() {
+        // A terminal that is gone needs nothing.
+        tcsetattr(io::stdin(), OptionalActions::Now, &modes).ok();
+    }
+}
+
+fn take_before() -> Option<Termios> {
+    BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
 /// The terminal while it neither echoes nor edits; as before when dropped.
-struct Quiet(Termios);
+struct Quiet;
 
 impl Quiet {
     fn begin() -> io::Result<Self> {
@@ -106,15 +123,19 @@ impl Quiet {
         modes.special_codes[SpecialCodeIndex::VMIN] = 1;
         modes.special_codes[SpecialCodeIndex::VTIME] = 0;
         // What was typed before the question is no answer to it.
+        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+        let quiet = Self;
         tcsetattr(io::stdin(), OptionalActions::Flush, &modes)?;
-        Ok(Self(before))
+        Ok(quiet)
     }
 }
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing.
-        tcsetattr(io::stdin(), OptionalActions::Flush, &self.0).ok();
+        if let Some(modes) = take_before() {
+            // A terminal that is gone needs nothing.
+            tcsetattr(io::stdin(), OptionalActions::Flush, &modes).ok();
+        }
     }
 }
 

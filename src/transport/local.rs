@@ -1,20 +1,27 @@
 //! Programs on this machine: the local node, `ssh -G`, and the ways to a node that are programs.
 //!
 //! The only place that starts a program. Every child has a process group of its
-//! own, and the whole group ends when its owner lets go.
+//! own, and the whole group ends when its owner lets go, when its leader does, and at the latest
+//! with gtop.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 use crate::transport::channel::{Exit, Output};
 use crate::transport::fault::{self, Fault};
+use crate::transport::files::lock;
 
 /// Most bytes taken from a pipe at once.
 const CHUNK: usize = 16 * 1024;
@@ -25,31 +32,97 @@ const LONGEST_ANSWER: usize = 256 * 1024;
 /// Longest wait for a program that was asked to end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// Longest wait at the end of gtop for programs that were asked to end, in steps of a hundredth of a
+/// second.
+const LAST_STEPS: u32 = 25;
+
+/// The leaders of groups that were not waited for yet: until then nobody else has their numbers.
+static LEADERS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+/// Ends every program that still runs with its whole group, one that is stopped too.
+///
+/// What gtop leaves to itself at its end may have taken too long to say goodbye, and a program that
+/// is stopped notices neither the end of its input nor a signal.
+pub fn end_programs() {
+    let leaders = || lock(&LEADERS).clone();
+    for leader in leaders() {
+        signal_group(leader, Signal::TERM);
+        signal_group(leader, Signal::CONT);
+    }
+    for _ in 0..LAST_STEPS {
+        if leaders().into_iter().all(has_ended) {
+            break;
+        }
+        #[expect(clippy::disallowed_methods, reason = "no runtime is left to wait in")]
+        thread::sleep(Duration::from_millis(10));
+    }
+    for leader in leaders() {
+        signal_group(leader, Signal::KILL);
+    }
+}
+
+/// Sends a signal to the group of a child that was not waited for.
+fn signal_group(leader: Pid, signal: Signal) {
+    if kill_process_group(leader, signal).is_err() {
+        // It has not made its group yet, or it is gone already, which is what is wanted.
+        kill_process(leader, signal).ok();
+    }
+}
+
+/// Says whether a child has ended; it stays to be waited for.
+fn has_ended(leader: Pid) -> bool {
+    let only_look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::Pid(leader), only_look), Ok(None))
+}
+
 /// A child whose whole process group is killed when it is dropped.
 #[derive(Debug)]
-pub(super) struct Group(Child);
+pub(super) struct Group {
+    child: Child,
+    /// Its number, until it is waited for.
+    leader: Option<Pid>,
+}
 
 impl Group {
     pub(super) fn start(mut command: Command) -> std::io::Result<Self> {
-        let command = command.process_group(0).kill_on_drop(true);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map(Self)
+        command.process_group(0);
+        Self::spawn(command)
     }
 
     /// Starts a program that a leash has put into a session of its own.
-    fn start_leashed(mut command: Command) -> std::io::Result<Self> {
-        let command = command.kill_on_drop(true);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map(Self)
+    fn start_leashed(command: Command) -> std::io::Result<Self> {
+        Self::spawn(command)
     }
 
+    fn spawn(mut command: Command) -> std::io::Result<Self> {
+        command.kill_on_drop(true).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Nobody may look for what runs between its start and its entry here.
+        let mut leaders = lock(&LEADERS);
+        let child = command.spawn()?;
+        let leader = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let leader = leader.filter(|leader| !leader.is_init());
+        leaders.extend(leader);
+        Ok(Self { child, leader })
+    }
+
+    /// Waits until the child ends, and ends what it leaves behind in its group.
     pub(super) async fn wait(&mut self) -> std::io::Result<ExitStatus> {
-        self.0.wait().await
+        if let Some(leader) = self.leader {
+            // First listened for, then looked at: nothing is missed in between.
+            let mut ended = signal(SignalKind::child())?;
+            while !has_ended(leader) {
+                ended.recv().await;
+            }
+            self.end();
+        }
+        self.child.wait().await
     }
 
     /// Returns the child's ends of its pipes: to write to, and two to read from.
     pub(super) fn pipes(
         &mut self,
     ) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
-        (self.0.stdin.take(), self.0.stdout.take(), self.0.stderr.take())
+        (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take())
     }
 
     /// Ends the whole group.
@@ -59,17 +132,23 @@ impl Group {
 
     fn signal(&self, signal: Signal) {
         // The number is there only until the child was waited for; later it could be another's.
-        let id = self.0.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        if let Some(id) = id {
-            // The group may be gone already, which is what is wanted.
-            rustix::process::kill_process_group(id, signal).ok();
+        if let Some(leader) = self.leader {
+            signal_group(leader, signal);
+        }
+    }
+
+    /// Ends the whole group, which is sent nothing any more.
+    fn end(&mut self) {
+        self.kill();
+        if let Some(leader) = self.leader.take() {
+            lock(&LEADERS).retain(|known| *known != leader);
         }
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.kill();
+        self.end();
     }
 }
 
@@ -150,8 +229,7 @@ pub(super) async fn answer(program: &Path, words: Vec<OsString>) -> std::io::Res
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null());
     let mut group = Group::start(command)?;
-    let output = group.0.stdout.take();
-    let complaint = group.0.stderr.take();
+    let (_, output, complaint) = group.pipes();
     let (output, complaint) = tokio::join!(whole(output), whole(complaint));
     Ok(Answer { output: output?, complaint: complaint?, succeeded: group.wait().await?.success() })
 }
@@ -214,10 +292,11 @@ impl Local {
     }
 
     fn of(mut group: Group) -> Self {
+        let (input, output, errors) = group.pipes();
         Self {
-            input: group.0.stdin.take(),
-            output: group.0.stdout.take(),
-            errors: group.0.stderr.take(),
+            input,
+            output,
+            errors,
             group,
             output_buffer: Vec::new(),
             error_buffer: Vec::new(),
@@ -304,8 +383,7 @@ impl Plumbing {
         let shell = shell.unwrap_or_else(|| "/bin/sh".into());
         let words = ["-c".into(), format!("exec {line}").into()];
         let mut group = leash.start(&shell, &words).map_err(|error| not_started(&shell, &error))?;
-        let child = &mut group.0;
-        match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
+        match group.pipes() {
             (Some(input), Some(output), Some(errors)) => Ok(Self { input, output, errors, group }),
             (..) => Err(not_started(&shell, &std::io::ErrorKind::BrokenPipe.into())),
         }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
 use ratatui::layout::Rect;
-use rustix::process::{Signal, getpgrp, kill_current_process_group};
-use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp, tcgetwinsize};
+use rustix::process::{Signal, getpgrp, getpid, kill_current_process_group, kill_process};
+use rustix::termios::{LocalModes, QueueSelector, tcflush, tcgetattr, tcgetpgrp, tcgetwinsize};
 
 /// Other screen, no cursor, whether somebody looks, what is pasted told from keys, and no wrapping: a
 /// sign wider than we think cannot push a line down.
@@ -24,6 +24,8 @@ const KEPT_PANICS: usize = 8;
 
 /// The terminal is ours. One process has one terminal, and a panic hook must know.
 static IS_OURS: AtomicBool = AtomicBool::new(false);
+/// Something is being written to the terminal, which may never take it.
+static IS_WRITING: AtomicBool = AtomicBool::new(false);
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The terminal while it is ours; given back when dropped.
@@ -78,9 +80,7 @@ impl Terminal {
     /// Writes a frame.
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         let Self { has_mouse: _ } = self;
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        out.flush()
+        write_all(&[text])
     }
 }
 
@@ -110,12 +110,41 @@ fn is_in_foreground() -> bool {
 fn take(has_mouse: bool) -> io::Result<()> {
     crossterm::terminal::enable_raw_mode()?;
     IS_OURS.store(true, Ordering::SeqCst);
+    write_all(&[ENTER, if has_mouse { MOUSE } else { "" }])
+}
+
+fn write_all(texts: &[&str]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(ENTER.as_bytes())?;
-    if has_mouse {
-        out.write_all(MOUSE.as_bytes())?;
+    IS_WRITING.store(true, Ordering::SeqCst);
+    let mut write = |text: &&str| out.write_all(text.as_bytes());
+    let written = texts.iter().try_for_each(&mut write).and_then(|()| out.flush());
+    IS_WRITING.store(false, Ordering::SeqCst);
+    written
+}
+
+/// Throws away what waits for a terminal that does not take what is written to it: whoever writes
+/// can go on then, and give the terminal back.
+pub fn unblock_terminal() {
+    if IS_WRITING.load(Ordering::SeqCst) && is_in_foreground() {
+        // It is no terminal, or it is gone: then nobody can be helped.
+        tcflush(io::stdout(), QueueSelector::OFlush).ok();
+        // Linux does not wake who waits to write. A signal does, and the write goes on.
+        kill_process(getpid(), Signal::WINCH).ok();
     }
-    out.flush()
+}
+
+/// Gives the terminal back as far as that can be done without waiting for it. Whoever calls this is
+/// about to end the program.
+pub fn force_back_terminal() {
+    let is_taken = IS_OURS.load(Ordering::SeqCst) || IS_WRITING.load(Ordering::SeqCst);
+    if !is_taken || !is_in_foreground() {
+        return;
+    }
+    // What cannot be restored is gone, or is waited for by somebody else.
+    crossterm::terminal::disable_raw_mode().ok();
+    unblock_terminal();
+    let leaving = || rustix::io::write(io::stdout(), LEAVE.as_bytes());
+    thread::Builder::new().spawn(leaving).ok();
 }
 
 /// Gives the terminal back if it is ours. What fails here fails because it is gone.
@@ -130,8 +159,7 @@ fn give_back() {
     if !is_foreground && stops_writers() {
         return;
     }
-    let mut out = io::stdout().lock();
-    let written = out.write_all(LEAVE.as_bytes()).and_then(|()| out.flush());
+    let written = write_all(&[LEAVE]);
     let cooked = if is_foreground { crossterm::terminal::disable_raw_mode() } else { Ok(()) };
     if let Err(error) = written.and(cooked) {
         log::debug!("the terminal cannot be restored: {error}");

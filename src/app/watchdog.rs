@@ -1,0 +1,97 @@
+//! Ends gtop when a signal says so, whatever the rest of it waits for.
+//!
+//! Output that nobody reads holds up whoever writes it, and a question whoever asks it. So signals
+//! come to a thread of its own: it tells those who can end in good order, and when there are none, or
+//! they do not, it ends the program.
+
+use std::io;
+use std::process;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Signal as Kill, getpid, kill_process};
+use tokio::runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{interval, sleep, timeout};
+
+use crate::app::{Ending, terminal};
+use crate::transport::end_programs;
+use crate::tui::{self, EndSignals};
+
+/// How long the others may take to end: gtop is gone two seconds after a signal.
+const GRACE: Duration = Duration::from_millis(1200);
+/// How long something may be written before the terminal is taken for one that takes nothing.
+const SLOW: Duration = Duration::from_millis(500);
+/// How often is looked whether something is still being written.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long the very end may take.
+const LAST: Duration = Duration::from_millis(500);
+
+/// Takes the signals that end gtop, for as long as it runs. Without, they end it as they end any
+/// other program.
+pub(super) fn start() -> io::Result<()> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let signals = {
+        let _entered = runtime.enter();
+        Signals::new()?
+    };
+    let watching = move || runtime.block_on(watch(signals));
+    thread::Builder::new().name("signals".to_owned()).spawn(watching)?;
+    Ok(())
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> tui::Ending {
+        tokio::select! {
+            _ = self.interrupt.recv() => tui::Ending::Interrupted,
+            _ = self.terminate.recv() => tui::Ending::Terminated,
+            _ = self.hang_up.recv() => tui::Ending::HangUp,
+        }
+    }
+}
+
+async fn watch(mut signals: Signals) {
+    let ending = signals.next().await;
+    if EndSignals::announce(ending) {
+        // It is over when the process is.
+        timeout(GRACE, unblock()).await.ok();
+    }
+    terminal::force_back();
+    tui::force_back_terminal();
+    end_programs();
+    leave(Ending::from(ending).code()).await;
+}
+
+async fn unblock() {
+    sleep(SLOW).await;
+    let mut look = interval(LOOK);
+    loop {
+        look.tick().await;
+        tui::unblock_terminal();
+    }
+}
+
+/// Ends the program, which may want to write what is left to write.
+async fn leave(code: u8) {
+    #[expect(clippy::exit, reason = "whoever could return from main waits for ever")]
+    let exiting = move || process::exit(i32::from(code));
+    if thread::Builder::new().spawn(exiting).is_ok() {
+        sleep(LAST).await;
+    }
+    // There is nothing left to be done about it.
+    kill_process(getpid(), Kill::KILL).ok();
+}

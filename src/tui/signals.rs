@@ -1,0 +1,52 @@
+//! The signals that end gtop, for those who can end it in good order.
+
+use std::sync::LazyLock;
+
+use tokio::sync::watch;
+
+use crate::tui::Ending;
+
+/// The signal that came. One process gets them, and whoever is at work then hears of it.
+static CAME: LazyLock<watch::Sender<Option<Ending>>> = LazyLock::new(watch::Sender::default);
+
+/// Hears of a signal that ends gtop; one that comes while something is written waits.
+///
+/// Whoever takes too long after it is ended by whoever announced it.
+#[derive(Debug)]
+pub struct EndSignals(watch::Receiver<Option<Ending>>);
+
+impl EndSignals {
+    /// Listens from now on.
+    pub fn new() -> Self {
+        Self(CAME.subscribe())
+    }
+
+    /// Waits for a signal.
+    pub async fn next(&mut self) -> Ending {
+        loop {
+            if let Some(ending) = *self.0.borrow_and_update() {
+                return ending;
+            }
+            // The sender is never dropped.
+            self.0.changed().await.ok();
+        }
+    }
+
+    /// Returns what came, if anything did.
+    pub fn came() -> Option<Ending> {
+        *CAME.borrow()
+    }
+
+    /// Tells those who listen that a signal came. Returns whether there is anybody.
+    pub fn announce(ending: Ending) -> bool {
+        let has_listeners = CAME.receiver_count() > 0;
+        CAME.send_replace(Some(ending));
+        has_listeners
+    }
+}
+
+impl Default for EndSignals {
+    fn default() -> Self {
+        Self::new()
+    }
+}
