@@ -341,6 +341,9 @@ fn read(path: &Path) -> Result<String, InventoryError> {
 
 /// Reads `[user@]host[:port]`; an address of version 6 with a port stands in brackets.
 fn target(text: &str, place: &str) -> Result<Target, InventoryError> {
+    if text.starts_with("ssh://") {
+        return uri_target(text, place);
+    }
     let owned = || (place.to_owned(), text.to_owned());
     let name = NodeName::new(text)
         .map_err(|source| InventoryError::Name { place: place.to_owned(), source })?;
@@ -365,6 +368,27 @@ fn target(text: &str, place: &str) -> Result<Target, InventoryError> {
         },
     };
     let ssh = SshTarget { host: host.to_owned(), user, port, profile: Profile::System };
+    Ok(Target { name, reach: Reach::Ssh(ssh) })
+}
+
+/// Reads `ssh://[user@]host[:port]`. The node's name is the host, with its port, and with its user
+/// where that may stand in a name.
+fn uri_target(text: &str, place: &str) -> Result<Target, InventoryError> {
+    let (place, whole) = (place.to_owned(), text.to_owned());
+    let Some(ssh) = SshTarget::of_uri(text) else {
+        return Err(InventoryError::NoHost { place, target: whole });
+    };
+    let host = match (ssh.host.contains(':'), ssh.port) {
+        (true, Some(port)) => format!("[{}]:{port}", ssh.host),
+        (false, Some(port)) => format!("{}:{port}", ssh.host),
+        (_, None) => ssh.host.clone(),
+    };
+    let with_user = ssh.user.as_ref().map(|user| NodeName::new(&format!("{user}@{host}")));
+    let name = match with_user {
+        Some(Ok(name)) => Ok(name),
+        Some(Err(_)) | None => NodeName::new(&host),
+    };
+    let name = name.map_err(|source| InventoryError::Name { place, source })?;
     Ok(Target { name, reach: Reach::Ssh(ssh) })
 }
 
@@ -404,6 +428,41 @@ mod tests {
         assert_eq!(parts("ada@site@gpu01"), ("gpu01".into(), Some("ada@site".into()), None));
         assert_eq!(parts("[::1]:22"), ("::1".into(), None, Some(22)));
         assert_eq!(parts("fe80::1"), ("fe80::1".into(), None, None));
+    }
+
+    #[test]
+    fn a_target_is_a_uri_as_ssh_takes_it() {
+        for (text, name, host, user, port) in [
+            ("ssh://gpu01", "gpu01", "gpu01", None, None),
+            ("ssh://ada@gpu01:2222/", "ada@gpu01:2222", "gpu01", Some("ada"), Some(2222)),
+            ("ssh://a%20b@gpu01:7", "gpu01:7", "gpu01", Some("a b"), Some(7)),
+            ("ssh://ada%40site@gpu01", "ada@site@gpu01", "gpu01", Some("ada@site"), None),
+            ("ssh://ada;x=1@gpu01", "ada@gpu01", "gpu01", Some("ada"), None),
+            ("ssh://ada@gpu01:", "ada@gpu01", "gpu01", Some("ada"), None),
+            ("ssh://ada@[::1]:7", "ada@[::1]:7", "::1", Some("ada"), Some(7)),
+            ("ssh://[fe80::1]", "fe80::1", "fe80::1", None, None),
+        ] {
+            assert_eq!(parts(text), (host.into(), user.map(Into::into), port), "{text}");
+            assert_eq!(roster(&[text]).unwrap().targets[0].name.as_str(), name, "{text}");
+        }
+        let names = |text| roster(&[text]).unwrap().targets.len();
+        assert_eq!(names("ssh://ada@gpu[01-03]:22"), 3);
+        for wrong in [
+            "ssh://",
+            "ssh://@h",
+            "ssh://h/x",
+            "ssh://h:0",
+            "ssh://h:x",
+            "ssh://h%41",
+            "ssh://a%00b@h",
+            "ssh://-h",
+            "ssh://a%3bb@h",
+            "ssh://[x]",
+            "ssh://[::1",
+            "ssh://[::1]x",
+        ] {
+            assert!(roster(&[wrong]).is_err(), "{wrong}");
+        }
     }
 
     #[test]

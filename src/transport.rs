@@ -380,6 +380,7 @@ impl Transport {
                 agent: settings.keys.agent.as_deref().map(|socket| self.0.agents.at(socket)),
                 algorithms: settings.algorithms.signatures.clone(),
                 prompts: settings.prompts,
+                devices: settings.devices.clone(),
                 interview: self.0.options.interview.clone(),
             },
         })
@@ -435,6 +436,7 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan 
             only_these: true,
             algorithms: Vec::new(),
             prompts: 0,
+            devices: None,
             interview: None,
         },
     }

@@ -219,3 +219,61 @@ async fn a_changed_include_is_noticed_while_gtop_runs() {
         assert_eq!(port.values, [want], "{file}");
     }
 }
+
+/// One line each; `ssh` takes some of them and refuses the others.
+#[rustfmt::skip]
+const LINES: &[&str] = &[
+    "RekeyLimit 10x", "RekeyLimit 10M", "RekeyLimit 1", "RekeyLimit 15", "RekeyLimit default none",
+    "RekeyLimit none", "RekeyLimit 1G 1h", "RekeyLimit 1G 1q", "RekeyLimit 1.5G", "RekeyLimit 1G none x",
+    "RekeyLimit -1", "RekeyLimit 1GB", "RekeyLimit 0", "RekeyLimit \" 20\"", "RekeyLimit 1e",
+    "RekeyLimit 8E", "RekeyLimit 7E", "RekeyLimit +20", "RekeyLimit 20b", "RekeyLimit .5k",
+    "RekeyLimit 1.K", "RekeyLimit DEFAULT", "RekeyLimit 20 \"\"",
+    "AddKeysToAgent perhaps", "AddKeysToAgent 5m", "AddKeysToAgent confirm 5m", "AddKeysToAgent yes 5m",
+    "AddKeysToAgent confirm x", "AddKeysToAgent YES", "AddKeysToAgent confirm 5m x",
+    "ControlPersist perhaps", "ControlPersist 10m", "ControlPersist YES", "ControlPersist yes x",
+    "EscapeChar ^?", "EscapeChar ^[", "EscapeChar none", "EscapeChar None", "EscapeChar ab",
+    "EscapeChar ~", "EscapeChar ^", "EscapeChar ^1", "FingerprintHash md4", "FingerprintHash Sha256",
+    "StreamLocalBindMask 0888", "StreamLocalBindMask 0177", "StreamLocalBindMask 1777",
+    "StreamLocalBindMask 17x", "StreamLocalBindMask -1", "StreamLocalBindMask x",
+    "SyslogFacility authpriv", "SyslogFacility MAIL", "SyslogFacility local8",
+    "TunnelDevice any", "TunnelDevice any:any", "TunnelDevice 1:2", "TunnelDevice x", "TunnelDevice 1",
+    "TunnelDevice 1:x", "TunnelDevice any:", "TunnelDevice 2147483646", "TunnelDevice 1.5",
+    "IPQoS x", "IPQoS af11 cs0", "IPQoS EF", "IPQoS 0x10", "IPQoS 300", "IPQoS none", "IPQoS ef none x",
+    "IPQoS af51", "IPQoS cs8", "IPQoS 010", "IPQoS -1",
+    "User \"ada lovelace\"", "User ada\\ lovelace", "User host$", "User \"SITE\\\\ada\"",
+    "HostName host#foo", "HostName a*b", "HostName a?b", "HostName a!b", "HostName #h",
+    "HostName \"host#foo\" # a comment", "StdinNull perhaps", "SessionType none", "SessionType shell",
+    "ForkAfterAuthentication yes", "RequestTTY perhaps", "NoHostAuthenticationForLocalhost yes",
+    "NoHostAuthenticationForLocalhost perhaps", "ServerAliveCountMax 3x", "RequiredRSASize 10x",
+];
+
+#[tokio::test]
+async fn every_line_is_taken_or_refused_as_ssh_does() {
+    let Some(oracle) = Oracle::new().await else { return };
+    let mut wrong = Vec::new();
+    for line in LINES {
+        let case = Case::text(&format!("hosts: n1\n--- config\n{line}\n"));
+        let home = Home::of(&case);
+        let place = Place { home: home.path(), chosen: Some(&home.path().join("config")) };
+        let differs = oracle.compare(&case, &case.asked[0], &place).await;
+        wrong.extend(differs.map(|why| format!("{line}: {why}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What stands in no option of gtop's is what a later `ssh` knows.
+#[tokio::test]
+async fn ssh_has_no_option_that_is_not_known() {
+    if Oracle::new().await.is_none() {
+        return;
+    }
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/ssh-config.md");
+    let page = fs::read_to_string(page).unwrap().to_ascii_lowercase();
+    let said = Command::new("ssh").args(["-T", "-G", "-F", "none", "x"]).output().await.unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    let names: Vec<_> = said.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(names.len() > 70, "{said}");
+    for name in names.into_iter().filter(|name| *name != "host") {
+        assert!(page.contains(&format!("`{name}`")), "{name} is not in docs/ssh-config.md");
+    }
+}

@@ -38,6 +38,9 @@ pub(super) async fn trust(
                     let file = file.display();
                     writeln!(out, "{name}: known already, by the authority in {file}:{line}")?;
                 }
+                Verdict::Exempt => {
+                    writeln!(out, "{name}: not asked for, by NoHostAuthenticationForLocalhost")?;
+                }
                 Verdict::Unknown | Verdict::Changed { .. } | Verdict::Revoked { .. } => {
                     let OfferedKey { algorithm, fingerprint, flaw, .. } = &key;
                     let flaw = flaw.as_ref().map(|flaw| format!(" (its certificate {flaw})"));

@@ -65,8 +65,21 @@ pub(super) fn row(target: &Target, options: &[EffectiveOption], advice: &mut Adv
             None if (name == "User" && typed_user) || (name == "Port" && typed_port) => {
                 details.push(format!("{name} {value} (as typed)"));
             }
+            None if option.is_set => details.push(format!("{name} {value} (as ssh -G has it)")),
             None => {}
         }
     }
+    details.extend(ignored(options));
     Row::new(super::STEPS[0], Mark::Ok, summary.join(", ")).details(details)
+}
+
+/// Names the options that somebody has set and nobody follows.
+fn ignored(options: &[EffectiveOption]) -> Option<String> {
+    let ignored = options.iter().filter(|option| option.is_set && option.is_ignored);
+    let names = ignored.map(|option| match &option.origin {
+        Some(origin) => format!("{} ({origin})", option.spelling),
+        None => option.spelling.to_owned(),
+    });
+    let names = names.collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then(|| format!("not followed: {names}"))
 }

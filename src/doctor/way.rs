@@ -345,6 +345,9 @@ fn judged(verdict: &Verdict, line: Option<&(std::path::PathBuf, usize)>) -> (Mar
         Verdict::Certified { file, line } => {
             (Mark::Ok, format!("certified by the authority in {}", place(file, *line)))
         }
+        Verdict::Exempt => {
+            (Mark::Ok, "not looked up, by NoHostAuthenticationForLocalhost".to_owned())
+        }
         Verdict::Unknown => (Mark::Note, "in no known_hosts file".to_owned()),
         Verdict::Changed { file, line, .. } => {
             (Mark::Note, format!("not the one of {}", place(file, *line)))

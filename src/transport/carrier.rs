@@ -12,6 +12,8 @@ pub(super) struct Line {
     pub(super) stream: Box<dyn Stream>,
     /// The port of the host.
     pub(super) port: u16,
+    /// The host answers at a loopback address of this machine.
+    pub(super) is_loopback: bool,
     pub(super) carrier: Carrier,
 }
 

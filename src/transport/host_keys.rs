@@ -25,6 +25,8 @@ pub enum Verdict {
         /// Its line, counted from 1.
         line: usize,
     },
+    /// `NoHostAuthenticationForLocalhost` wants no file to be asked about this machine.
+    Exempt,
     /// The host is in no file.
     Unknown,
     /// The host is known, by other keys only.
@@ -168,6 +170,7 @@ mod tests {
         match verdict {
             Verdict::Known => "known",
             Verdict::Certified { .. } => "certified",
+            Verdict::Exempt => "exempt",
             Verdict::Unknown => "unknown",
             Verdict::Changed { .. } => "changed",
             Verdict::Revoked { .. } => "revoked",

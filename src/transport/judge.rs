@@ -6,6 +6,8 @@
 //! - `RevokedHostKeys` is asked first and refuses whatever else is said.
 //! - A certificate counts when an authority the files name for the host signed it and it is good;
 //!   if not, its key is judged like a plain one, as in OpenSSH.
+//! - With `NoHostAuthenticationForLocalhost` and without `HostKeyAlias` every other key is believed
+//!   of a host that answers at a loopback address, be it marked `@revoked`.
 //! - A known key, or one with a good certificate, is believed.
 //! - A key that is unknown is refused with `yes` and `ask`: the question `ssh` would ask is
 //!   `gtop trust`. With `accept-new` and `no` it is written to the first `UserKnownHostsFile` and
@@ -16,9 +18,8 @@
 //!
 //! In these points gtop is stricter than OpenSSH: a key or an authority marked `@revoked` is
 //! refused with `no` as well; a certificate without names is for nobody, as in later versions
-//! than 9.2; localhost is
-//! checked like any other host; `VerifyHostKeyDNS` is not followed. Addresses are not looked up
-//! beside names: `CheckHostIP` is off in OpenSSH too.
+//! than 9.2. Addresses are not looked up beside names: `CheckHostIP` is off in OpenSSH too, and
+//! doctor tells who sets it that it is not followed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -75,10 +76,17 @@ impl Trust {
         }
     }
 
-    /// Judges what a node shows.
-    pub(super) fn judge(&self, shown: &PublicKeyOrCertificate) -> Result<Judgement, Fault> {
+    /// Judges what a node shows, that may answer at a loopback address.
+    pub(super) fn judge(
+        &self,
+        shown: &PublicKeyOrCertificate,
+        is_loopback: bool,
+    ) -> Result<Judgement, Fault> {
         match self {
-            Self::Known(judge) | Self::Look(judge) => judge.judge(shown, Clock::system().now()),
+            Self::Known(judge) | Self::Look(judge) => {
+                let is_exempt = is_loopback && judge.settings.believes_loopback;
+                judge.judge(shown, is_exempt, Clock::system().now())
+            }
             Self::Pinned(pinned) => Ok(judge_pinned(pinned.as_ref(), shown)),
         }
     }
@@ -133,7 +141,12 @@ impl Judge {
         Self { settings, known, revoked, offer }
     }
 
-    fn judge(&self, shown: &PublicKeyOrCertificate, now: Timestamp) -> Result<Judgement, Fault> {
+    fn judge(
+        &self,
+        shown: &PublicKeyOrCertificate,
+        is_exempt: bool,
+        now: Timestamp,
+    ) -> Result<Judgement, Fault> {
         let (key, around) = match shown {
             PublicKeyOrCertificate::PublicKey { key, .. } => (key.key_data(), None),
             PublicKeyOrCertificate::Certificate(around) => (around.public_key(), Some(around)),
@@ -153,6 +166,9 @@ impl Judge {
         {
             return judged(Verdict::Revoked { file: file.clone(), line: None }, None);
         }
+        if is_exempt {
+            return judged(Verdict::Exempt, None);
+        }
         let Some(around) = around else { return judged(self.known.judge(key), None) };
         match self.judge_certificate(around, now) {
             Certified::Yes(verdict) => judged(verdict, None),
@@ -161,6 +177,7 @@ impl Judge {
             Certified::Stolen(verdict) => match self.known.judge(key) {
                 Verdict::Known => judged(Verdict::Known, None),
                 Verdict::Certified { .. }
+                | Verdict::Exempt
                 | Verdict::Unknown
                 | Verdict::Changed { .. }
                 | Verdict::Revoked { .. } => judged(verdict, None),
@@ -241,7 +258,7 @@ impl Judgement {
         let (algorithm, fingerprint) =
             (self.key.algorithm().to_string(), known_hosts::fingerprint(&self.key));
         Some(match &self.verdict {
-            Verdict::Known | Verdict::Certified { .. } => return None,
+            Verdict::Known | Verdict::Certified { .. } | Verdict::Exempt => return None,
             Verdict::Unknown => match &self.flaw {
                 None => Fault::HostKeyUnknown { host, algorithm, fingerprint },
                 Some(flaw) => {
@@ -348,9 +365,10 @@ mod tests {
 
     fn verdict(judge: &Judge, shown: &PublicKeyOrCertificate) -> &'static str {
         let now = Timestamp::from_micros(i64::try_from(NOW).unwrap() * 1_000_000);
-        match judge.judge(shown, now).map(|judgement| judgement.verdict) {
+        match judge.judge(shown, false, now).map(|judgement| judgement.verdict) {
             Ok(Verdict::Known) => "known",
             Ok(Verdict::Certified { .. }) => "certified",
+            Ok(Verdict::Exempt) => "exempt",
             Ok(Verdict::Unknown) => "unknown",
             Ok(Verdict::Changed { .. }) => "changed",
             Ok(Verdict::Revoked { .. }) => "revoked",
@@ -390,7 +408,8 @@ mod tests {
     fn a_flaw_is_told() {
         let court = judge("@cert-authority n1 <CA>", "", |_| ());
         let shown = certificate(Odd { name: Some("n\u{1b}[2J2"), ..Odd::default() }).into();
-        let judgement = court.judge(&shown, Timestamp::from_micros(1_000_000_000_000)).unwrap();
+        let judgement =
+            court.judge(&shown, false, Timestamp::from_micros(1_000_000_000_000)).unwrap();
         let fault = judgement.fault("n1").unwrap();
         assert!(matches!(fault, Fault::HostCertificateRefused { .. }), "{fault}");
         assert!(fault.to_string().contains("is for other names (n [2J2)"), "{fault}");
@@ -485,7 +504,7 @@ mod tests {
                 settings.user_known_hosts = vec!["/dev/null".into()];
             });
             let trust = Trust::Known(Arc::new(judge));
-            let judgement = trust.judge(&public(NODE).into()).unwrap();
+            let judgement = trust.judge(&public(NODE).into(), false).unwrap();
             trust.admit(judgement).await.is_ok_and(|goes_on| goes_on)
         };
         for (lines, wants) in [
@@ -505,7 +524,7 @@ mod tests {
     #[tokio::test]
     async fn looking_never_goes_on_and_a_pinned_key_is_the_only_one() {
         let goes_on = async |trust: Trust| {
-            let judgement = trust.judge(&public(NODE).into()).unwrap();
+            let judgement = trust.judge(&public(NODE).into(), false).unwrap();
             trust.admit(judgement).await
         };
         let known = Arc::new(judge("n1 <A>", "", |_| ()));

@@ -53,6 +53,8 @@ pub(super) struct Login {
     pub(super) algorithms: Vec<String>,
     /// How often a person may be asked for one proof.
     pub(super) prompts: u32,
+    /// Which devices may ask, when the configuration names some.
+    pub(super) devices: Option<String>,
     /// How to ask a person, when there is one.
     pub(super) interview: Option<Interview>,
 }

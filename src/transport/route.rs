@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
 
+use crate::transport::cable::Stream;
 use crate::transport::carrier::{Carrier, Line};
 use crate::transport::dial::{self, Deadline, Origin, Place};
 use crate::transport::fault::{Fault, Step};
-use crate::transport::gateway::{Gateway, Refusal, Seat, Trunk};
+use crate::transport::gateway::{Gateway, Refusal, Seat};
 use crate::transport::local::Leash;
 use crate::transport::notes::{self, Note};
 use crate::transport::ssh_config::{Hop, Question, Route, Settings};
-use crate::transport::tunnel::Tunnel;
 use crate::transport::{LOGIN_LIMIT, Plan, SshTarget, Transport, proxy, session};
 
 /// Most gateways on the way to one host.
@@ -145,7 +145,7 @@ impl Transport {
                 let leash = Leash(self.0.options.leash.as_deref());
                 let (program, complaints) = proxy::start(command, leash)?;
                 let carrier = Carrier::Program(complaints);
-                let line = Line { stream: Box::new(program), port: plan.port, carrier };
+                let line = line(Box::new(program), plan.port, carrier);
                 return Ok((line, Deadline::after(plan.connect_limit)));
             }
             Way::Through(gateway) => {
@@ -161,8 +161,9 @@ impl Transport {
         on_step(Step::Connection);
         let origin = limit.bound(Step::Name, origin.resolve(&self.0.names)).await??;
         let stream = dial::connect(&addresses, &origin, &limit).await?;
-        let line = Line { stream: Box::new(stream), port: plan.port, carrier: Carrier::Network };
-        Ok((line, limit))
+        let is_loopback = stream.peer_addr().is_ok_and(|address| address.ip().is_loopback());
+        let line = line(Box::new(stream), plan.port, Carrier::Network);
+        Ok((Line { is_loopback, ..line }, limit))
     }
 
     /// Opens a line through a gateway.
@@ -185,7 +186,8 @@ impl Transport {
             let refusal = match asked.await? {
                 Ok(tunnel) => {
                     notes::note(|| Note::Through(gateway.name.clone()));
-                    return Ok((line(tunnel, plan.port, trunk), limit));
+                    let line = line(Box::new(tunnel), plan.port, Carrier::Gateway(trunk));
+                    return Ok((line, limit));
                 }
                 Err(Refusal::Unreachable(why)) => {
                     let gateway = gateway.name.clone();
@@ -281,6 +283,6 @@ impl Transport {
     }
 }
 
-fn line(tunnel: Tunnel, port: u16, trunk: Arc<Trunk>) -> Line {
-    Line { stream: Box::new(tunnel), port, carrier: Carrier::Gateway(trunk) }
+fn line(stream: Box<dyn Stream>, port: u16, carrier: Carrier) -> Line {
+    Line { stream, port, is_loopback: false, carrier }
 }

@@ -133,11 +133,11 @@ async fn meet(
     seen: Arc<Seen>,
     deadline: &Deadline,
 ) -> Result<Session, Fault> {
-    let Line { stream, port, carrier } = line;
+    let Line { stream, port, is_loopback, carrier } = line;
     let (cable, holder) = cable::cable(stream);
     let settings = Arc::new(algorithms::settings(trust.offer(), terms));
-    let client =
-        Client { trust: Box::new(trust), seen: Arc::clone(&seen), notes: notes::current() };
+    let (trust, seen_too, notes) = (Box::new(trust), Arc::clone(&seen), notes::current());
+    let client = Client { trust, is_loopback, seen: seen_too, notes };
     let connected =
         deadline.bound(Step::Greeting, client::connect_stream(settings, cable, client)).await;
     let step = if holder.has_greeted() { Step::KeyExchange } else { Step::Greeting };
@@ -167,6 +167,7 @@ impl From<russh::Error> for Stop {
 pub(super) struct Client {
     /// Apart, since a connection keeps all that stands here several times over.
     trust: Box<Trust>,
+    is_loopback: bool,
     seen: Arc<Seen>,
     notes: Option<Notes>,
 }
@@ -182,7 +183,7 @@ impl client::Handler for Client {
 
     async fn check_server_key(&mut self, shown: &PublicKeyOrCertificate) -> Result<bool, Stop> {
         let fault = |fault| Stop::Fault(Box::new(fault));
-        let judgement = self.trust.judge(shown).map_err(fault)?;
+        let judgement = self.trust.judge(shown, self.is_loopback).map_err(fault)?;
         *lock(&self.seen.judgement) = Some(judgement.clone());
         if let Some(notes) = &self.notes {
             notes.take(Note::host_key(&judgement, self.trust.line(&judgement.key)));

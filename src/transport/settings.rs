@@ -1,11 +1,13 @@
 //! Which settings hold for a target: the files are asked first, `ssh -G` where they cannot tell.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::transport::choice::Choice;
 use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, Fault, Step};
 use crate::transport::files::lock;
@@ -13,7 +15,7 @@ use crate::transport::ssh_config::{
     EffectiveOption, LookUps, Origin, Question, Reading, Settings, Stop,
 };
 use crate::transport::target::{Profile, Reach, SshTarget, Target};
-use crate::transport::{Kept, Transport, ending, local};
+use crate::transport::{Kept, Transport, ending, local, system};
 
 /// How long the files, the names in them, or `ssh -G` may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -32,13 +34,30 @@ impl Transport {
         question.check()?;
         let found = self.read(&question, Kept::every_option).await?.1;
         let around = &self.0.options.surroundings;
-        match found {
+        let mut options = match found {
             Err(Stop::Foreign { at, what }) => {
-                let text = self.ask_ssh(&question, &at, &what).await?;
-                Ok(question.options_of_ssh(&text, around))
+                let file = self.0.options.config_file.as_deref();
+                let text = self.ask_ssh(&question, file, &at, &what).await?;
+                let unset = self.ask_ssh(&question, Some(Path::new("none")), &at, &what).await?;
+                let unset = question.options_of_ssh(&unset, around);
+                let is_default = |option: &EffectiveOption| {
+                    unset.iter().any(|one| one.name == option.name && one.values == option.values)
+                };
+                let mut options = question.options_of_ssh(&text, around);
+                for option in &mut options {
+                    option.is_set = !is_default(option);
+                }
+                options
             }
-            found => found.map_err(stopped),
+            found => found.map_err(stopped)?,
+        };
+        if self.0.options.choice == Choice::Ssh {
+            // It follows whatever it is not told to leave.
+            for option in &mut options {
+                option.is_ignored = system::overrides(option.spelling);
+            }
         }
+        Ok(options)
     }
 
     /// Returns the hosts that the configuration names, without wildcards, in the order of the files.
@@ -63,7 +82,8 @@ impl Transport {
         let settings = match found {
             Ok(settings) => settings,
             Err(Stop::Foreign { at, what }) => {
-                let text = self.ask_ssh(&question, &at, &what).await?;
+                let file = self.0.options.config_file.as_deref();
+                let text = self.ask_ssh(&question, file, &at, &what).await?;
                 Arc::new(question.of_ssh(&text, &self.0.options.surroundings)?)
             }
             Err(stop) => return Err(stopped(stop)),
@@ -98,10 +118,16 @@ impl Transport {
     }
 
     /// Returns what `ssh -G` prints, because a line of the files means nothing to gtop.
-    async fn ask_ssh(&self, question: &Question, at: &Origin, what: &str) -> Result<String, Fault> {
+    async fn ask_ssh(
+        &self,
+        question: &Question,
+        file: Option<&Path>,
+        at: &Origin,
+        what: &str,
+    ) -> Result<String, Fault> {
         let options = &self.0.options;
         let permit = self.0.resolvers.acquire().await.map_err(|_closed| ending())?;
-        let words = question.arguments(options.config_file.as_deref());
+        let words = question.arguments(file);
         let limit = Deadline::after(LIMIT);
         let asked = local::answer(&options.ssh_program, words);
         let answer = limit.bound(Step::Configuration, asked).await?;

@@ -47,6 +47,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) use crate::transport::ssh_config::configuration::{Configuration, LookUps, Reading};
+pub(super) use crate::transport::ssh_config::settings::UNDONE;
 
 use crate::transport::fault::{self, Fault};
 use crate::transport::known_hosts::HostName;
@@ -93,10 +94,14 @@ pub(super) struct Settings {
     pub(super) keys: Keys,
     /// Names of the authentication methods that may be used, the preferred first.
     pub(super) methods: Vec<String>,
+    /// The devices of `KbdInteractiveDevices`, as they are written.
+    pub(super) devices: Option<String>,
     /// How often a person may be asked for one proof; never in `BatchMode`.
     pub(super) prompts: u32,
     pub(super) algorithms: Algorithms,
     pub(super) host_key_check: HostKeyCheck,
+    /// Whether any key is believed of a host that is reached by a loopback address.
+    pub(super) believes_loopback: bool,
     /// Bits that RSA keys must have, on both sides.
     pub(super) least_rsa_bits: u32,
     /// The file of `RevokedHostKeys`.
@@ -110,6 +115,8 @@ pub(super) struct Settings {
     pub(super) origins: BTreeMap<&'static str, Origin>,
     /// Options in effect that only the `ssh` program can follow, spelt as in `ssh_config`.
     pub(super) needs_ssh: Vec<String>,
+    /// What the `ssh` program must be told so that it runs a command and no more.
+    pub(super) undone: Vec<&'static str>,
 }
 
 /// A line of a configuration file.
@@ -137,10 +144,16 @@ impl fmt::Display for Origin {
 pub struct EffectiveOption {
     /// Its name in lower case.
     pub name: &'static str,
+    /// Its name as the manual spells it.
+    pub spelling: &'static str,
     /// Its values, as `ssh -G` prints them.
     pub values: Vec<String>,
     /// The line that set it; none for a default, and for what `ssh -G` said.
     pub origin: Option<Origin>,
+    /// Whether somebody set it, in a line that may not be known.
+    pub is_set: bool,
+    /// Whether it is as good as not there.
+    pub is_ignored: bool,
 }
 
 /// How bytes get to the host.
@@ -268,20 +281,26 @@ impl Surroundings {
     }
 }
 
-/// Refuses names that a shell, `ssh` or a `known_hosts` file could take for something else.
+/// Refuses names that a shell or `ssh` could take for something else: those `ssh` refuses when they
+/// are typed.
 pub(super) fn check_host(host: &str) -> Result<(), Fault> {
-    let wrong = |c: char| {
-        c.is_control()
-            || c.is_whitespace()
-            || "'`\"$\\;&<>|(){}*?!#,@|".contains(c)
-            || c == '\u{7f}'
-    };
+    let wrong = |c: char| c.is_control() || c.is_whitespace() || "'`\"$\\;&<>|(){},".contains(c);
     check("host name", host, wrong)
 }
 
-/// Refuses user names that could be taken for an option or a command.
+/// Refuses names that a `known_hosts` file could take for several, a pattern or a mark.
+pub(super) fn check_known_name(host: &str) -> Result<(), Fault> {
+    check_host(host)?;
+    let begins = host.starts_with(['#', '@']);
+    check("host name", host, |c| begins || "*?!".contains(c))
+}
+
+/// Refuses user names that could be taken for an option or a command, as `ssh` does when they are
+/// typed.
 pub(super) fn check_user(user: &str) -> Result<(), Fault> {
-    let wrong = |c: char| c.is_control() || c.is_whitespace() || "'`\"$;&<>|(){}".contains(c);
+    let has_option = user.split(char::is_whitespace).skip(1).any(|word| word.starts_with('-'));
+    let is_odd = has_option || user.ends_with('\\');
+    let wrong = |c: char| is_odd || c.is_control() || "'`\";&<>|(){}".contains(c);
     check("user name", user, wrong)
 }
 
@@ -406,13 +425,22 @@ mod tests {
         {
             assert!(question(host).check().is_err(), "{host:?}");
         }
-        for host in ["n1", "n1.site", "10.0.0.1", "fe80::1%eth0", "[::1]", "gpu_a-1"] {
+        for host in ["n1", "n1.site", "10.0.0.1", "fe80::1%eth0", "[::1]", "gpu_a-1", "host#foo"] {
             assert!(question(host).check().is_ok(), "{host:?}");
+            assert!(check_known_name(host).is_ok(), "{host:?}");
+        }
+        for host in ["#n1", "n*", "n?", "!n1", "@revoked", "a,b", "|1|a|b"] {
+            assert!(check_known_name(host).is_err(), "{host:?}");
         }
         let user = |user: &str| Question { user: Some(user.to_owned()), ..question("n1") };
         assert!(user("-l").check().is_err());
         assert!(user("a;b").check().is_err());
-        assert!(user("ada@SITE").check().is_ok());
+        for wrong in ["a -l", "a\\", "a\tb", "a\u{1b}", ""] {
+            assert!(user(wrong).check().is_err(), "{wrong:?}");
+        }
+        for right in ["ada@SITE", "ada lovelace", "SITE\\ada", "host$", "a  b", "a b-"] {
+            assert!(user(right).check().is_ok(), "{right:?}");
+        }
         assert!(question("n1").of_ssh("hostname a$b\nuser x\nport 22\n", &around()).is_err());
         assert!(question("n1").of_ssh("user x\nport 22\n", &around()).is_err());
     }

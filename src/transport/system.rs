@@ -16,7 +16,7 @@ use crate::transport::complaint::{self, Said};
 use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, Fault, Step};
 use crate::transport::local::{Leash, Local, NOT_STARTED};
-use crate::transport::ssh_config::{Question, Settings};
+use crate::transport::ssh_config::{self, Question, Settings};
 
 /// Most of its complaints that are kept: a changed host key takes fifteen lines.
 const LONGEST_COMPLAINT: usize = 4096;
@@ -42,6 +42,16 @@ const OPTIONS: [&str; 13] = [
     "LogLevel=INFO",
     "VisualHostKey=no",
 ];
+
+/// What `ClearAllForwardings` takes away.
+const CLEARED: [&str; 3] = ["DynamicForward", "LocalForward", "RemoteForward"];
+
+/// Returns whether the ssh program is told something else than an option of the configuration.
+pub(super) fn overrides(option: &str) -> bool {
+    let undone = ssh_config::UNDONE.iter().map(|(_, undone)| undone);
+    let mut given = OPTIONS.iter().chain(undone).filter_map(|given| given.split_once('='));
+    given.any(|(name, _)| name == option) || CLEARED.contains(&option)
+}
 
 /// How ssh is to be called.
 #[derive(Debug, Clone, Copy)]
@@ -88,19 +98,11 @@ impl Call<'_> {
     /// Starts ssh and waits until the command says something: ssh does not tell when it is in.
     pub(super) async fn open(self, command: &str) -> Result<System, Fault> {
         let limit = Deadline::after(self.limit);
-        let opened = limit.bound(Step::Login, self.try_once(command, false)).await?;
-        match opened {
-            // An older ssh does not know the option that switches this off, so it is not given
-            // to those that do not need it.
-            Err(Fault::SshProgram { says, .. }) if says.contains("remote command") => {
-                limit.bound(Step::Login, self.try_once(command, true)).await?
-            }
-            opened => opened,
-        }
+        limit.bound(Step::Login, self.start(command)).await?
     }
 
-    async fn try_once(self, command: &str, has_another_command: bool) -> Result<System, Fault> {
-        let words = self.words(command, has_another_command);
+    async fn start(self, command: &str) -> Result<System, Fault> {
+        let words = self.words(command);
         let whose = Whose::Ssh {
             typed: self.question.host.clone(),
             port: self.settings.port,
@@ -111,7 +113,7 @@ impl Call<'_> {
         system.first().await.map(|()| system)
     }
 
-    fn words(self, command: &str, has_another_command: bool) -> Vec<OsString> {
+    fn words(self, command: &str) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["-T".into()];
         if let Some(file) = self.file {
             words.extend(["-F".into(), file.into()]);
@@ -122,9 +124,7 @@ impl Call<'_> {
         if !self.methods.is_empty() {
             options.push(format!("PreferredAuthentications={}", self.methods.join(",")));
         }
-        if has_another_command {
-            options.push("RemoteCommand=none".to_owned());
-        }
+        options.extend(self.settings.undone.iter().map(|option| (*option).to_owned()));
         words.extend(options.into_iter().flat_map(|option| ["-o".into(), option.into()]));
         if let Some(user) = &self.question.user {
             words.extend(["-l".into(), user.into()]);

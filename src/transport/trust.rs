@@ -79,7 +79,7 @@ fn entry(settings: &Settings, key: &KeyData) -> Result<KnownHostEntry, Fault> {
     }
     let host = &settings.known_as.full;
     let bare = host.trim_start_matches('[').split("]:").next().unwrap_or_default();
-    ssh_config::check_host(bare)?;
+    ssh_config::check_known_name(bare)?;
     let names = if settings.hash_known_hosts { hashed(host)? } else { host.clone() };
     let public = PublicKey::new(key.clone(), "").to_openssh();
     let public = public.map_err(|_unencodable| bad("the node's key cannot be written"))?;

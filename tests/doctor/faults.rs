@@ -302,3 +302,42 @@ async fn a_node_only_the_ssh_program_can_reach() {
     let report = examine_with(&program, &refused).await;
     failure(&report, "ssh program");
 }
+
+#[tokio::test]
+async fn the_configuration_is_told_as_ssh_has_it_and_what_nobody_follows_is_named() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = known(&lab, "").await;
+    let folder = lab.folder.path().display();
+    let options = format!(
+        "Host node\n SendEnv LANG\n ForwardAgent yes\n IdentityAgent {folder}/no-agent\n CertificateFile {folder}/none\n\
+         \x20IdentityFile {folder}/id\n"
+    );
+    lab.write_config(sshd.port, &options);
+    let report = doctor(&lab).await;
+    is_well(&report);
+    let config = lab.path("config").display().to_string();
+    let told = row(&report, "configuration");
+    says(told, &format!("not followed: ForwardAgent ({config}:3), SendEnv ({config}:2)"));
+    says(told, &format!("IdentityAgent {folder}/no-agent ({config}:4)"));
+
+    // The same where only ssh can tell.
+    lab.write_config(sshd.port, &format!("Match exec true\n{options}"));
+    let report = doctor(&lab).await;
+    is_well(&report);
+    let told = row(&report, "configuration");
+    for option in [
+        "HostName 127.0.7.1",
+        &format!("IdentityFile {folder}/id"),
+        &format!("IdentityAgent {folder}/no-agent"),
+    ] {
+        says(told, &format!("{option} (as ssh -G has it)"));
+    }
+    says(told, "not followed: ForwardAgent, SendEnv");
+    let all = told.details.join("\n");
+    assert!(!all.contains("StrictHostKeyChecking") && !all.contains("PubkeyAuth"), "{all}");
+    let command = format!("ProxyCommand /usr/sbin/sshd -i -f {folder}/sshd_config");
+    lab.write_config(sshd.port, &format!("Match exec true\n{command}\n"));
+    says(row(&doctor(&lab).await, "configuration"), &format!("{command} (as ssh -G has it)"));
+    lab.write_config(sshd.port, "Match exec true host node\nProxyJump nosuch\n");
+    says(row(&doctor(&lab).await, "configuration"), "ProxyJump nosuch (as ssh -G has it)");
+}

@@ -255,6 +255,15 @@ const OPTIONS: &[(&str, &str, &str, &str, &str)] = &[
     ("kind left out", "<N> <G>", "", "HostKeyAlgorithms ecdsa-sha2-nistp256", "changed"),
     ("kind chosen", "<N> <E>", "", "HostKeyAlgorithms ecdsa-sha2-nistp256", "in"),
     ("strict", "", "", "StrictHostKeyChecking yes", "unknown"),
+    ("localhost, unknown", "", "", "NoHostAuthenticationForLocalhost yes", "in"),
+    ("localhost, wrong", "<N> <W>", "", "NoHostAuthenticationForLocalhost yes", "in"),
+    ("localhost, revoked", "@revoked * <G>", "", "NoHostAuthenticationForLocalhost yes", "in"),
+    ("localhost, strict", "", "", "NoHostAuthenticationForLocalhost yes\nStrictHostKeyChecking yes", "in"),
+    ("localhost, not asked for", "", "", "NoHostAuthenticationForLocalhost no", "unknown"),
+    ("localhost by a name of its own", "", "", "NoHostAuthenticationForLocalhost yes\nHostKeyAlias cluster", "unknown"),
+    ("localhost, in the list of revoked keys", "", "", "NoHostAuthenticationForLocalhost yes\nRevokedHostKeys <DIR>/host_ed25519.pub", "revoked"),
+    ("localhost, new", "", "", "NoHostAuthenticationForLocalhost yes\nStrictHostKeyChecking accept-new", "in"),
+    ("localhost behind a command", "", "", "NoHostAuthenticationForLocalhost yes\nProxyCommand /usr/sbin/sshd -i -f <DIR>/sshd_config", "unknown"),
 ];
 
 /// Name, certificate, the user's file, options, the machine's file, and what must come of it.

@@ -150,6 +150,24 @@ async fn a_configuration_meant_for_people_does_not_get_in_the_way() {
     );
     let said = by_program(&lab, "tty; echo $SSH_AUTH_SOCK$DISPLAY").await.unwrap();
     assert_eq!(said, "not a tty\n\n");
+    let transport = transport(&lab, Choice::Ssh);
+    let found = transport.explain(&node()).await.unwrap();
+    let ignored = found.iter().filter(|option| option.is_set && option.is_ignored);
+    let ignored: Vec<_> = ignored.map(|option| option.spelling).collect();
+    assert_eq!(
+        ignored,
+        [
+            "ControlMaster",
+            "EscapeChar",
+            "ForwardAgent",
+            "ForwardX11",
+            "LocalForward",
+            "LogLevel",
+            "PermitLocalCommand",
+            "RemoteCommand",
+            "RequestTTY"
+        ]
+    );
     for name in ["forward", "trace", "master"] {
         assert!(!lab.path(name).exists(), "{name}");
     }
@@ -305,4 +323,29 @@ async fn names_that_could_be_options_or_commands_reach_no_program() {
         assert!(matches!(fault, Fault::BadConfiguration { .. }), "{fault}");
     }
     assert!(!trace.exists() && fs::read_dir(lab.folder.path()).is_ok());
+}
+
+#[tokio::test]
+async fn what_would_keep_ssh_from_running_a_command_is_taken_back() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    for option in [
+        "StdinNull yes",
+        "SessionType none",
+        "SessionType subsystem",
+        "ForkAfterAuthentication yes",
+        "RemoteCommand cat",
+        "RequestTTY force",
+        "StdinNull yes\nSessionType none\nForkAfterAuthentication yes\nRequestTTY yes",
+        // What only the program can tell counts too.
+        "Match exec true\nStdinNull yes\nSessionType none",
+    ] {
+        lab.write_config(sshd.port, option);
+        let transport = transport(&lab, Choice::Ssh);
+        let line = "head -n 1; echo end";
+        let mut channel = transport.open(&node(), line, |_| ()).await.unwrap();
+        channel.send(b"hello\n").await.unwrap();
+        assert_eq!(listen(&mut channel).await.stdout, "hello\nend\n", "{option}");
+    }
 }

@@ -47,8 +47,10 @@ impl Course<'_> {
         }
         self.exchanges += 1;
         let _busy = interview.busy();
-        let starting =
-            self.session.handle.authenticate_keyboard_interactive_start(&login.user, None);
+        let starting = self
+            .session
+            .handle
+            .authenticate_keyboard_interactive_start(&login.user, login.devices.clone());
         let mut reply = self.limit.bound(Step::Login, starting).await?;
         let mut said = Vec::new();
         for _ in 0..MOST_ROUNDS {

@@ -50,6 +50,7 @@ impl Answers {
                 | Kind::Sent
                 | Kind::Variables
                 | Kind::Agent
+                | Kind::Judged(_)
                 | Kind::Anything => answer.values.push(value.to_owned()),
             }
         }

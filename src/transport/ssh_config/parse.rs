@@ -183,6 +183,11 @@ impl Arguments<'_> {
     fn read(self, option: &Known) -> Result<Vec<String>, Mistake> {
         match option.kind {
             Kind::Anything => Ok(vec![self.rest.to_owned()]),
+            Kind::Judged(form) => {
+                let words: Vec<&str> = self.all.iter().map(String::as_str).collect();
+                form.check(&words).map_err(Mistake::Wrong)?;
+                Ok(vec![words.join(" ")])
+            }
             Kind::Command => {
                 let command = self.rest.trim_start_matches([' ', '\t', '\r', '\n', '=']);
                 Ok(vec![command.to_owned()])
@@ -255,6 +260,7 @@ impl Arguments<'_> {
             | Kind::Aliases
             | Kind::Sent
             | Kind::Variables
+            | Kind::Judged(_)
             | Kind::Anything => vec![text],
         };
         if extra {

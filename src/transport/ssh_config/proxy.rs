@@ -2,6 +2,7 @@
 
 use crate::transport::fault::{self, Fault};
 use crate::transport::ssh_config::{Hop, check_host, check_user, value};
+use crate::transport::target::{Profile, SshTarget};
 
 impl Hop {
     /// Reads `[user@]host[:port]` or `ssh://[user@]host[:port]`, and refuses names that cannot
@@ -16,10 +17,29 @@ impl Hop {
     }
 
     fn split(text: &str) -> Option<Self> {
-        match text.strip_prefix("ssh://") {
+        match text.strip_prefix(SCHEME) {
             Some(place) => Self::address(place),
             None => Self::place(text),
         }
+    }
+
+    /// Reads what is typed as `ssh://[user@]host[:port]`; unlike `ssh`, also with an address of
+    /// version 6 in brackets.
+    fn typed(text: &str) -> Option<Self> {
+        let place = text.strip_prefix(SCHEME)?;
+        let hop = Self::address(place).or_else(|| {
+            let (user, rest) =
+                place.rsplit_once('@').map_or(("", place), |(user, rest)| (user, rest));
+            let inside = rest.strip_prefix('[')?.split_once(']')?.0;
+            inside.parse::<std::net::Ipv6Addr>().ok()?;
+            // The rest is judged with a name in place of the address.
+            let at = if place.contains('@') { "@" } else { "" };
+            let named = format!("{user}{at}{}", rest.replace(&format!("[{inside}]"), "x"));
+            Some(Self { host: inside.to_owned(), ..Self::address(&named)? })
+        })?;
+        let is_right = check_host(&hop.host).is_ok()
+            && hop.user.as_deref().is_none_or(|user| check_user(user).is_ok());
+        is_right.then_some(hop)
     }
 
     fn place(text: &str) -> Option<Self> {
@@ -55,6 +75,18 @@ impl Hop {
             Some(port) => Some(value::port(port)?),
         };
         Some(Self { host: host.strip_suffix('.').unwrap_or(host).to_owned(), user, port })
+    }
+}
+
+/// What begins an address that is written as a URI.
+const SCHEME: &str = "ssh://";
+
+impl SshTarget {
+    /// Reads `ssh://[user@]host[:port]` as `ssh` does: the user may be encoded with `%`, and what
+    /// stands behind `;` in it is left out. `None` when it is no such address.
+    pub fn of_uri(text: &str) -> Option<Self> {
+        let Hop { host, user, port } = Hop::typed(text)?;
+        Some(Self { host, user, port, profile: Profile::System })
     }
 }
 

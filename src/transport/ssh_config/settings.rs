@@ -10,7 +10,7 @@ use sha1::Sha1;
 use crate::transport::fault::{self, Fault};
 use crate::transport::known_hosts::HostName;
 use crate::transport::ssh_config::answers::Answers;
-use crate::transport::ssh_config::options::{self, Kind};
+use crate::transport::ssh_config::options::{self, Kind, Support};
 use crate::transport::ssh_config::{
     Algorithms, Alive, DEFAULT_KEYS, EffectiveOption, Family, Hop, HostKeyCheck, Keys, Origin,
     Question, Route, Settings, Surroundings, check_host, check_user,
@@ -49,9 +49,11 @@ pub(super) fn of(
         bind_address: answers.first("bindaddress").map(str::to_owned),
         bind_interface: answers.first("bindinterface").map(str::to_owned),
         needs_ssh: needs_ssh(answers, &route),
+        undone: undone(answers),
         route,
         alive: alive(answers),
         methods: methods(answers),
+        devices: answers.first("kbdinteractivedevices").map(str::to_owned),
         prompts: prompts(answers),
         algorithms: algorithms(answers),
         host_key_check: match answers.first("stricthostkeychecking") {
@@ -60,6 +62,8 @@ pub(super) fn of(
             Some("no" | "off" | "false") => HostKeyCheck::No,
             _ => HostKeyCheck::Ask,
         },
+        // A name for its keys makes it a host like any other.
+        believes_loopback: answers.is_yes("nohostauthenticationforlocalhost") && alias.is_none(),
         least_rsa_bits: answers
             .first("requiredrsasize")
             .and_then(|bits| bits.parse().ok())
@@ -110,7 +114,10 @@ pub(super) fn effective(
         } else {
             values
         };
-        Some(EffectiveOption { name: known.name, values, origin })
+        let is_set = origin.is_some();
+        let is_ignored = matches!(known.support, Support::Ignored(_));
+        let (name, spelling) = (known.name, known.spelling);
+        Some(EffectiveOption { name, spelling, values, origin, is_set, is_ignored })
     });
     effective.collect()
 }
@@ -154,12 +161,29 @@ fn needs_ssh(answers: &Answers, route: &Route) -> Vec<String> {
         ("PKCS11Provider", answers.chosen("pkcs11provider").is_some()),
         ("SecurityKeyProvider", answers.chosen("securitykeyprovider").is_some_and(own_provider)),
         ("VerifyHostKeyDNS", answers.is_yes("verifyhostkeydns")),
-        ("Tunnel", !matches!(answers.or_default("tunnel"), "false" | "no")),
         ("ProxyUseFdpass", passes_socket),
         ("GSSAPIAuthentication", both || only("gssapi-with-mic")),
         ("HostbasedAuthentication", both || only("hostbased")),
     ];
     needs.iter().filter(|(_, is_so)| *is_so).map(|(name, _)| (*name).to_owned()).collect()
+}
+
+/// Options that keep the ssh program from running a command, and what takes each back.
+pub(in crate::transport) const UNDONE: [(&str, &str); 4] = [
+    ("forkafterauthentication", "ForkAfterAuthentication=no"),
+    ("remotecommand", "RemoteCommand=none"),
+    ("sessiontype", "SessionType=default"),
+    ("stdinnull", "StdinNull=no"),
+];
+
+/// Returns what takes those back that are set: older versions of ssh do not know them all, but
+/// whoever sets one has a version that knows it.
+fn undone(answers: &Answers) -> Vec<&'static str> {
+    let is_set = |option: &str| {
+        let default = options::known(option).map_or("", |known| known.default);
+        answers.first(option).is_some_and(|value| value != default)
+    };
+    UNDONE.into_iter().filter(|(option, _)| is_set(option)).map(|(_, undo)| undo).collect()
 }
 
 fn alive(answers: &Answers) -> Alive {
@@ -464,8 +488,9 @@ mod tests {
                 "pkcs11provider /p\nsecuritykeyprovider /s\n",
                 &["PKCS11Provider", "SecurityKeyProvider"],
             ),
-            ("verifyhostkeydns true\ntunnel point-to-point\n", &["VerifyHostKeyDNS", "Tunnel"]),
-            ("verifyhostkeydns ask\ntunnel false\n", &[]),
+            ("verifyhostkeydns true\n", &["VerifyHostKeyDNS"]),
+            // No tunnel is wanted from a node that is watched.
+            ("verifyhostkeydns ask\ntunnel point-to-point\n", &[]),
             ("proxyusefdpass yes\n", &[]),
             ("proxyusefdpass yes\nproxycommand x\n", &["ProxyUseFdpass"]),
             ("gssapiauthentication yes\n", &[]),
@@ -497,5 +522,69 @@ mod tests {
     fn the_shell_of_a_proxy_command_sees_to_its_variables() {
         let route = read("proxycommand nc ${PROXY:-gate} %h %%\n").unwrap().route;
         assert_eq!(route, Route::Command("nc ${PROXY:-gate} n1.site %".to_owned()));
+    }
+
+    /// Options with a value that makes a difference. Those that decide what else holds, and the one
+    /// that takes away what gtop never has, are missing.
+    #[rustfmt::skip]
+    const DIFFERENT: [&str; 42] = [
+        "AddressFamily inet6", "BatchMode yes", "BindAddress 10.0.0.1", "BindInterface lo",
+        "CASignatureAlgorithms ssh-ed25519", "CertificateFile ~/c", "Ciphers aes256-ctr",
+        "ConnectTimeout 3", "GlobalKnownHostsFile /x", "HashKnownHosts yes",
+        "HostKeyAlgorithms ssh-ed25519", "HostKeyAlias x", "HostName n2", "IdentitiesOnly yes",
+        "IdentityAgent ~/a", "IdentityFile ~/k", "KbdInteractiveAuthentication no",
+        "KbdInteractiveDevices pam", "KexAlgorithms curve25519-sha256", "MACs hmac-sha2-256",
+        "NoHostAuthenticationForLocalhost yes", "NumberOfPasswordPrompts 1",
+        "PasswordAuthentication no", "Port 2222", "PreferredAuthentications publickey",
+        "ProxyCommand nc %h %p", "ProxyJump gate", "PubkeyAcceptedAlgorithms ssh-ed25519",
+        "PubkeyAuthentication no", "RefuseConnection closed", "RequiredRSASize 2048",
+        "RevokedHostKeys /r", "ServerAliveCountMax 5", "ServerAliveInterval 7",
+        "StrictHostKeyChecking no", "User bob", "UserKnownHostsFile /k",
+        "CanonicalizeHostname always\nCanonicalizeFallbackLocal no\nCanonicalDomains none",
+        "CanonicalizeMaxDots 0\nCanonicalizeHostname yes\nHostName a.b\nMatch host a.b\nPort 7",
+        "CanonicalDomains none\nCanonicalizeHostname yes\nMatch canonical\nPort 7",
+        "Tag x\nMatch tagged x\nPort 7", "IgnoreUnknown Strange\nStrange x\nPort 7",
+    ];
+
+    #[test]
+    fn no_option_that_is_followed_makes_no_difference() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        let of = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let (asked, around) = (question("n1"), around());
+            let tree = Tree::read(Places { home: &around.home, chosen: Some(&path), machine: &[] });
+            let answers = resolve::resolve(&tree, &asked, &around, None).ok()?;
+            Some(Settings { origins: BTreeMap::new(), ..of(&answers, &asked, &around).ok()? })
+        };
+        let usual = of("");
+        assert!(usual.is_some());
+        for text in DIFFERENT {
+            assert_ne!(of(text), usual, "{text}");
+        }
+        let is_followed = |known: &&options::Known| known.support == Support::Followed;
+        for known in
+            options::all().filter(is_followed).filter(|known| known.name != "clearallforwardings")
+        {
+            let is_it = |line: &str| line.split(' ').next() == Some(known.spelling);
+            assert!(DIFFERENT.iter().any(|text| text.lines().any(is_it)), "{}", known.spelling);
+        }
+    }
+
+    #[test]
+    fn what_keeps_the_program_from_running_a_command_is_undone() {
+        let undone = |extra| read(extra).unwrap().undone;
+        assert_eq!(undone("stdinnull no\nsessiontype default\n"), [""; 0]);
+        assert_eq!(
+            undone(
+                "stdinnull yes\nsessiontype none\nforkafterauthentication yes\nremotecommand x\n"
+            ),
+            [
+                "ForkAfterAuthentication=no",
+                "RemoteCommand=none",
+                "SessionType=default",
+                "StdinNull=no"
+            ]
+        );
     }
 }

@@ -38,6 +38,154 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
     (!text.is_empty()).then_some(total)
 }
 
+/// What the words behind a keyword must look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    AddKeys,
+    Device,
+    Escape,
+    Mask,
+    Persist,
+    Rekey,
+    Traffic,
+}
+
+impl Form {
+    /// Says what is wrong with words that ought to have this form.
+    pub(super) fn check(self, words: &[&str]) -> Result<(), String> {
+        match self {
+            Self::AddKeys => adds_keys(words),
+            Self::Device => device(words),
+            Self::Escape => escape(words),
+            Self::Mask => mask(words),
+            Self::Persist => persists(words),
+            Self::Rekey => rekey(words),
+            Self::Traffic => traffic(words),
+        }
+    }
+}
+
+/// Judges `RekeyLimit`: an amount, and a time behind it.
+fn rekey(words: &[&str]) -> Result<(), String> {
+    let (amount, time) = at_most_two(words)?;
+    let bytes = if amount == "default" { 0.0 } else { scaled(amount)?.trunc() };
+    if bytes.abs() >= 1.0 && bytes < 16.0 {
+        return Err("RekeyLimit too small".to_owned());
+    }
+    match time {
+        None | Some("none") => Ok(()),
+        Some(time) => seconds(time).map(|_| ()).ok_or_else(|| "invalid time value".to_owned()),
+    }
+}
+
+/// Reads an amount such as `1.5G`.
+fn scaled(text: &str) -> Result<f64, String> {
+    let bad = || format!("bad number '{text}'");
+    let lower = text.trim_start().to_ascii_lowercase();
+    let unit = lower.chars().next_back().filter(|last| !last.is_ascii_digit() && *last != '.');
+    let digits = unit.map_or(lower.as_str(), |_| lower.get(..lower.len() - 1).unwrap_or_default());
+    let shift = match unit {
+        None | Some('b') => 0,
+        Some(unit) => 10 * (1 + "kmgtpe".find(unit).ok_or_else(bad)?),
+    };
+    let bare = digits.strip_prefix(['+', '-']).unwrap_or(digits);
+    let is_number = bare.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let number: f64 = digits.parse().ok().filter(|_| is_number).ok_or_else(bad)?;
+    let power = i32::try_from(shift).map_err(|_huge| bad())?;
+    let value = number * 2_f64.powi(power);
+    if value.abs() < 2_f64.powi(63) { Ok(value) } else { Err(bad()) }
+}
+
+fn at_most_two<'a>(words: &[&'a str]) -> Result<(&'a str, Option<&'a str>), String> {
+    match words {
+        [] | ["", ..] => Err("missing argument".to_owned()),
+        [first] => Ok((first, None)),
+        [first, second] => Ok((first, Some(second))),
+        _ => Err("extra arguments at end of line".to_owned()),
+    }
+}
+
+fn only_one<'a>(words: &[&'a str]) -> Result<&'a str, String> {
+    match at_most_two(words)? {
+        (word, None) => Ok(word),
+        (_, Some(_)) => Err("extra arguments at end of line".to_owned()),
+    }
+}
+
+/// Judges `AddKeysToAgent`: a word, a time, or a time behind `confirm`.
+fn adds_keys(words: &[&str]) -> Result<(), String> {
+    let (first, time) = at_most_two(words)?;
+    let word = first.to_ascii_lowercase();
+    let is_word = ["yes", "no", "true", "false", "ask", "confirm"].contains(&word.as_str());
+    let is_right = match time {
+        None => is_word || seconds(first).is_some(),
+        Some(time) => word == "confirm" && seconds(time).is_some(),
+    };
+    if is_right { Ok(()) } else { Err(format!("unsupported option \"{}\"", words.join(" "))) }
+}
+
+/// Judges `ControlPersist`: yes or no, or a time.
+fn persists(words: &[&str]) -> Result<(), String> {
+    let word = only_one(words)?;
+    let is_right = ["yes", "no", "true", "false"].contains(&word) || seconds(word).is_some();
+    if is_right { Ok(()) } else { Err(format!("bad ControlPersist argument '{word}'")) }
+}
+
+/// Judges `EscapeChar`: a character, one behind `^`, or `none`.
+fn escape(words: &[&str]) -> Result<(), String> {
+    let word = only_one(words)?;
+    let is_right = match word.as_bytes() {
+        [_] | b"none" => true,
+        [b'^', letter] => (64..128).contains(letter),
+        _ => false,
+    };
+    if is_right { Ok(()) } else { Err(format!("bad escape character '{word}'")) }
+}
+
+/// Judges `StreamLocalBindMask`: an octal number, whatever stands behind its digits.
+fn mask(words: &[&str]) -> Result<(), String> {
+    let word = only_one(words)?;
+    let text = word.trim_start();
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let end = text.find(|c: char| !c.is_digit(8)).unwrap_or(text.len());
+    let digits = text.get(..end).unwrap_or_default();
+    let is_right = u32::from_str_radix(digits, 8).is_ok_and(|mask| mask <= 0o777);
+    if is_right { Ok(()) } else { Err(format!("bad mask '{word}'")) }
+}
+
+/// Judges `TunnelDevice`: two numbers or `any`.
+fn device(words: &[&str]) -> Result<(), String> {
+    let word = only_one(words)?;
+    let is_one = |text: &str| text == "any" || number(text).is_some_and(|at| at < 0x7fff_fffe);
+    let is_right =
+        word.split_once(':').map_or_else(|| is_one(word), |(a, b)| is_one(a) && is_one(b));
+    if is_right { Ok(()) } else { Err(format!("bad tun device '{word}'")) }
+}
+
+/// Names of classes of traffic.
+#[rustfmt::skip]
+const CLASSES: [&str; 26] = [
+    "af11", "af12", "af13", "af21", "af22", "af23", "af31", "af32", "af33", "af41", "af42", "af43",
+    "cs0", "cs1", "cs2", "cs3", "cs4", "cs5", "cs6", "cs7",
+    "ef", "le", "lowdelay", "none", "reliability", "throughput",
+];
+
+/// Judges `IPQoS`: the names or numbers of one or two classes of traffic.
+fn traffic(words: &[&str]) -> Result<(), String> {
+    let (first, second) = at_most_two(words)?;
+    let wrong = |word: &&str| {
+        let lower = word.to_ascii_lowercase();
+        !CLASSES.contains(&lower.as_str()) && any_base(word).is_none_or(|value| value > 255)
+    };
+    let bad = [Some(first), second].into_iter().flatten().find(wrong);
+    bad.map_or(Ok(()), |word| Err(format!("bad IPQoS value: {word}")))
+}
+
+/// Reads a number that is octal after `0` and hexadecimal after `0x`, as `strtol` does.
+fn any_base(text: &str) -> Option<u32> {
+    part(text.strip_prefix('+').unwrap_or(text))
+}
+
 /// Reads a port: a number from 1 up, or the name of a service.
 pub(super) fn port(text: &str) -> Option<u16> {
     let port = match number(text) {
