@@ -42,4 +42,23 @@ mod tests {
         assert_eq!(&*clean_shared("python", 64), "python");
         assert_eq!(&*clean_shared("a\tb", 64), "a b");
     }
+
+    #[test]
+    fn every_character_that_is_seen_by_nobody_becomes_a_space() {
+        let ends = [
+            ('\0', '\u{1f}'),
+            ('\u{7f}', '\u{9f}'),
+            ('\u{200b}', '\u{200f}'),
+            ('\u{2028}', '\u{202e}'),
+            ('\u{2060}', '\u{206f}'),
+            ('\u{feff}', '\u{feff}'),
+            ('\u{fff9}', '\u{fffb}'),
+        ];
+        for letter in ends.into_iter().flat_map(|(first, last)| first..=last) {
+            let text = format!("a{letter}b");
+            assert!(is_hostile(letter), "{letter:?}");
+            assert_eq!(clean(&text, 100), "a b", "{letter:?}");
+            assert_eq!(&*clean_shared(&text, 100), "a b", "{letter:?}");
+        }
+    }
 }

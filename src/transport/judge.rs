@@ -495,6 +495,42 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_authority_with_a_shorter_key_than_the_configuration_wants_is_refused() {
+        // A certificate for n1, signed by an RSA key of 1024 bits with rsa-sha2-512.
+        let around = "ssh-ed25519-cert-v01@openssh.com AAAAIHNzaC1lZDI1NTE5LWNlcnQtdjAxQG9wZW5zc2guY29tAAAAIMZI8xWfXo8vtzuUZnhKpfNrG9mP2i9MHYOLhIqkJ9NoAAAAILElcMIepCGTvCH1xCejGkawKYL8WNAd6pJfA314qY0oAAAAAAAAAAAAAAACAAAAAXgAAAAGAAAAAm4xAAAAAAAAAAD//////////wAAAAAAAAAAAAAAAAAAAJcAAAAHc3NoLXJzYQAAAAMBAAEAAACBAMDlUJfKPj4zV8OkIsg96pEOegpBlB5ts1BsPFjmXGEcsT6gsDcIe/QQ5RNJ5AiXaT32CPAxxL/6bybPgZy3L2pxeXkqraosQzHs9sm4YifRZAncYK0qAV95zYvNuLJR7PzU690AQsuM75X/70lid21WQ1Ra9QeftgRZZZaH6QyPAAAAlAAAAAxyc2Etc2hhMi01MTIAAACAmC00UmygrAtH0fzkhf6OpLTFQU06ccJDRgu3ZJvLzEJpspI67v2zP8LyUeYC+eUQBvP6KkQo+RvlEmRDLIgRtebosJmxMvU1jxQQFXw6aIOmOLov76gc8OnRcf2f7LXnMG7vYz0K0jRChtlVb2LJyUIrhsxBvbZ8ljSK195kfcQ=";
+        let signer = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQDA5VCXyj4+M1fDpCLIPeqRDnoKQZQebbNQbDxY5lxhHLE+oLA3CHv0EOUTSeQIl2k99gjwMcS/+m8mz4Gcty9qcXl5Kq2qLEMx7PbJuGIn0WQJ3GCtKgFfec2LzbiyUez81OvdAELLjO+V/+9JYndtVkNUWvUHn7YEWWWWh+kMjw==";
+        let around = Certificate::from_openssh(around).unwrap();
+        for lines in [format!("@cert-authority n1 {signer}"), String::new()] {
+            for (least, is_agreed) in [(0, true), (1024, true), (1025, false), (2048, false)] {
+                let judge = judge(&lines, "", |settings| settings.least_rsa_bits = least);
+                let want = match (is_agreed, lines.is_empty()) {
+                    (false, _) => "not agreed",
+                    (true, true) => "unknown",
+                    (true, false) => "certified",
+                };
+                assert_eq!(verdict(&judge, &around.clone().into()), want, "{least} {lines}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_at_a_loopback_address_is_believed_only_where_that_is_configured() {
+        let of = |lines: &str, revoked: &str, is_loopback, believes_loopback| {
+            let judge =
+                judge(lines, revoked, |settings| settings.believes_loopback = believes_loopback);
+            let trust = Trust::Known(Arc::new(judge));
+            trust.judge(&public(NODE).into(), is_loopback).unwrap().verdict
+        };
+        for lines in ["", "n1 <B>", "@revoked n1 <A>", "n1 <A>"] {
+            assert_eq!(of(lines, "", true, true), Verdict::Exempt, "{lines}");
+            for (is_loopback, believes) in [(true, false), (false, true), (false, false)] {
+                assert_ne!(of(lines, "", is_loopback, believes), Verdict::Exempt, "{lines}");
+            }
+        }
+        assert!(matches!(of("", "<A>", true, true), Verdict::Revoked { .. }));
+    }
+
     #[tokio::test]
     async fn only_what_ssh_lets_in_is_let_in() {
         use HostKeyCheck::{AcceptNew, Ask, No, Yes};

@@ -323,4 +323,18 @@ mod tests {
         assert!(lines("n1,,n2 <A>", "n2") == [1]);
         assert!(!is_match("*a*b*c*", &"ab".repeat(2000)));
     }
+
+    #[test]
+    fn a_file_that_is_too_large_is_no_empty_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("known_hosts");
+        assert!(KnownHosts::read(&path).unwrap().about("n1").is_empty(), "there is none");
+        // What is too large is a hole in the file, and costs nothing.
+        std::fs::write(&path, format!("@revoked n1 {KEY}\n")).unwrap();
+        assert_eq!(KnownHosts::read(&path).unwrap().about("n1").len(), 1);
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(64 * 1024 * 1024 + 1).unwrap();
+        let fault = KnownHosts::read(&path).unwrap_err().to_string();
+        assert!(fault.contains("known_hosts") && fault.contains("larger than 64 MiB"), "{fault}");
+    }
 }

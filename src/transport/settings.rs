@@ -20,6 +20,9 @@ use crate::transport::{Kept, Transport, ending, local, system};
 /// How long the files, the names in them, or `ssh -G` may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// What `ssh -G` says where `ForkAfterAuthentication` wants a command.
+const NO_COMMAND: &str = "fork into background without a command";
+
 impl Transport {
     /// Says whether a node is reached as the ssh configuration says.
     pub fn follows_configuration(&self, target: &Target) -> bool {
@@ -127,10 +130,15 @@ impl Transport {
     ) -> Result<String, Fault> {
         let options = &self.0.options;
         let permit = self.0.resolvers.acquire().await.map_err(|_closed| ending())?;
-        let words = question.arguments(file);
+        let mut words = question.arguments(file);
         let limit = Deadline::after(LIMIT);
-        let asked = local::answer(&options.ssh_program, words);
-        let answer = limit.bound(Step::Configuration, asked).await?;
+        let asked = local::answer(&options.ssh_program, words.clone());
+        let mut answer = limit.bound(Step::Configuration, asked).await?;
+        if answer.as_ref().is_ok_and(|answer| answer.complaint.contains(NO_COMMAND)) {
+            words.push("true".into());
+            let asked = local::answer(&options.ssh_program, words);
+            answer = limit.bound(Step::Configuration, asked).await?;
+        }
         drop(permit);
         match answer {
             Ok(answer) if answer.succeeded => Ok(answer.output),

@@ -340,12 +340,13 @@ async fn what_would_keep_ssh_from_running_a_command_is_taken_back() {
         "StdinNull yes\nSessionType none\nForkAfterAuthentication yes\nRequestTTY yes",
         // What only the program can tell counts too.
         "Match exec true\nStdinNull yes\nSessionType none",
+        "Match exec true\nForkAfterAuthentication yes",
     ] {
         lab.write_config(sshd.port, option);
         let transport = transport(&lab, Choice::Ssh);
-        let line = "head -n 1; echo end";
+        let line = "echo; head -n 1; echo end";
         let mut channel = transport.open(&node(), line, |_| ()).await.unwrap();
         channel.send(b"hello\n").await.unwrap();
-        assert_eq!(listen(&mut channel).await.stdout, "hello\nend\n", "{option}");
+        assert_eq!(listen(&mut channel).await.stdout, "\nhello\nend\n", "{option}");
     }
 }
