@@ -162,6 +162,27 @@ async fn a_home_that_is_read_only_is_enough_for_watching() {
 }
 
 #[tokio::test]
+async fn a_known_hosts_file_that_is_a_mount_is_written_and_one_that_is_read_only_stays() {
+    let Some(home) = Home::new().await else { return };
+    let script = "known=$1/.ssh/known_hosts\n\
+        cp \"$known\" \"$1/real\"\n\
+        chmod 444 \"$1/real\"\n\
+        mount --bind \"$1/real\" \"$known\"\n\
+        if echo y | \"$2\" trust other; then echo no complaint >&2; fi\n\
+        cmp \"$1/real\" \"$known\" && [ \"$(wc -l <\"$known\")\" = 1 ] && echo as it was\n\
+        chmod 640 \"$1/real\"\n\
+        echo y | \"$2\" trust other\n\
+        echo \"lines: $(wc -l <\"$1/real\"), mode: $(stat -c %a \"$known\"), files: $(ls -A \"$1/.ssh\" | wc -l)\"\n\
+        \"$2\" trust other";
+    let Some(told) = home.mounted(script).await else { return };
+    assert!(told.out.contains("as it was\n"), "{told:?}");
+    told.complains("is read-only and stays so; chmod u+w lets gtop write it");
+    assert!(told.out.contains("lines: 2, mode: 640, files: 2\n"), "{told:?}");
+    assert!(told.out.ends_with("other: known already\n"), "{told:?}");
+    assert!(!told.err.contains("no complaint"), "{told:?}");
+}
+
+#[tokio::test]
 async fn a_home_on_a_full_disk_is_enough_for_watching() {
     let Some(home) = Home::new().await else { return };
     let script = "cp -R \"$1/.ssh\" \"$1.ssh\"\n\

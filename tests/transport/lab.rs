@@ -119,13 +119,15 @@ impl Lab {
     pub(crate) async fn try_sshd(&self, extra: &str) -> Option<Sshd> {
         let port = free_port().await;
         let folder = self.folder.path().display();
-        // The first value of an option counts, so what a test wants comes first.
+        // The first value of an option counts, so what a test wants comes first. Without a home there are no
+        // login files, which may take longer than all the rest of a login.
         self.write(
             "sshd_config",
             &format!(
                 "{extra}\nListenAddress {ADDRESS}\nPort {port}\nHostKey {folder}/host_ed25519\nStrictModes no\n\
                  AuthorizedKeysFile {folder}/authorized\nPidFile none\nUsePAM no\nPermitRootLogin yes\n\
-                 PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+                 PasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+                 SetEnv HOME=/nonexistent\n"
             ),
         );
         let mut child = Command::new("/usr/sbin/sshd")

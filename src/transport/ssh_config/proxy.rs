@@ -30,8 +30,9 @@ impl Hop {
         let hop = Self::address(place).or_else(|| {
             let (user, rest) =
                 place.rsplit_once('@').map_or(("", place), |(user, rest)| (user, rest));
-            let inside = rest.strip_prefix('[')?.split_once(']')?.0;
+            let (inside, after) = rest.strip_prefix('[')?.split_once(']')?;
             inside.parse::<std::net::Ipv6Addr>().ok()?;
+            (after.is_empty() || after.starts_with([':', '/'])).then_some(())?;
             // The rest is judged with a name in place of the address.
             let at = if place.contains('@') { "@" } else { "" };
             let named = format!("{user}{at}{}", rest.replace(&format!("[{inside}]"), "x"));
