@@ -12,6 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
+#[path = "build/commit.rs"]
+mod commit;
+
 /// The Python probe, in the order in which its parts build on each other.
 const PYTHON: &[&str] =
     &["wire.py", "child.py", "host.py", "processes.py", "questions.py", "rare.py", "main.py"];
@@ -33,8 +36,9 @@ const SHELL: &[&str] = &["base.sh", "watch.sh", "jobs.sh", "frames.sh", "probe.s
 fn main() -> Result<()> {
     writeln!(
         std::io::stdout(),
-        "cargo::rerun-if-changed=probes\ncargo::rerun-if-changed=build.rs"
+        "cargo::rerun-if-changed=probes\ncargo::rerun-if-changed=build.rs\ncargo::rerun-if-changed=build"
     )?;
+    tell_commit()?;
     let out = env::var_os("OUT_DIR").unwrap_or_default();
     let out = Path::new(&out);
     let mut python = String::from("PACKED={");
@@ -47,6 +51,25 @@ fn main() -> Result<()> {
     python.push_str(&bare_python(PYTHON)?);
     fs::write(out.join("probe.py.z"), packed(&python)?)?;
     fs::write(out.join("probe.sh"), bare_shell(SHELL)?)
+}
+
+/// Tells the compiler the commit, where nobody else does. Only a release says it: while one writes, each commit
+/// would compile everything anew.
+fn tell_commit() -> Result<()> {
+    let mut out = std::io::stdout();
+    writeln!(out, "cargo::rerun-if-env-changed=GTOP_COMMIT")?;
+    let is_release = env::var_os("PROFILE").is_some_and(|profile| profile == "release");
+    if !is_release || env::var_os("GTOP_COMMIT").is_some() {
+        return Ok(());
+    }
+    let root = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
+    if let Some(commit) = commit::Commit::of(Path::new(&root)) {
+        writeln!(out, "cargo::rustc-env=GTOP_COMMIT={}\ncargo::rerun-if-changed=src", commit.name)?;
+        for file in commit.watched {
+            writeln!(out, "cargo::rerun-if-changed={}", file.display())?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns a text as zlib packs it.

@@ -68,7 +68,8 @@ pub fn completions(shell: Shell, out: &mut impl Write) -> io::Result<()> {
 
 /// Returns what `--version` says: version, commit, target, features.
 ///
-/// What builds a release tells commit and target by the environment of the compiler.
+/// What builds a release tells commit and target by the environment of the compiler; of a clone `build.rs` finds
+/// the commit.
 pub(super) fn version() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         format!(
