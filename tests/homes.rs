@@ -277,6 +277,42 @@ async fn the_screen_needs_no_terminal_type_and_keeps_to_ascii_in_the_c_locale() 
 }
 
 #[tokio::test]
+async fn nothing_that_is_typed_as_a_secret_is_in_a_core_dump() {
+    let Some(home) = Home::new().await else { return };
+    let key = home.lab.path("sealed");
+    let mut made = home.command("ssh-keygen");
+    made.args(["-q", "-t", "ed25519", "-N", "secret", "-f"]).arg(&key);
+    assert!(made.output().await.unwrap().status.success());
+    let config =
+        format!("Host sealed\nHostName {ADDRESS}\nPort 1\nIdentityFile {}\n", key.display());
+    fs::write(home.path().join(".ssh/config"), config).unwrap();
+    // The limit is one of those that a core could pass.
+    let script = format!("ulimit -c 1000; echo pid $$; exec {GTOP} --once sealed");
+    let mut command = home.command("script");
+    command.args(["-qec", &script, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut child) = command.spawn() else {
+        return skip("there is no script to make a terminal");
+    };
+    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut seen = Vec::new();
+    let asked = async {
+        while !String::from_utf8_lossy(&seen).contains("Passphrase of") {
+            assert!(screen.read_buf(&mut seen).await.unwrap() > 0);
+        }
+    };
+    let in_time = tokio::time::timeout(PATIENCE, asked).await;
+    let text = String::from_utf8_lossy(&seen);
+    assert!(in_time.is_ok(), "{text}");
+    let pid = text.split("pid ").nth(1).unwrap().split_whitespace().next().unwrap();
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    let core: Vec<&str> = core.split_whitespace().collect();
+    assert_eq!(core.get(4..6), Some(["0", "0"].as_slice()), "{core:?}");
+    keys.write_all(b"\x03").await.unwrap();
+    assert!(tokio::time::timeout(PATIENCE, child.wait()).await.is_ok());
+}
+
+#[tokio::test]
 async fn who_may_open_few_files_hears_how_many_nodes_fit() {
     let Some(home) = Home::new().await else { return };
     let limited = |limit: &str, words: &str| {

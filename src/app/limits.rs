@@ -1,9 +1,12 @@
-//! Limits of the kernel: how many files may be open, of which each node takes some, and how long one may be.
+//! Limits of the kernel: how many files may be open, of which each node takes some, how long one may be, and
+//! whether a crash leaves one with what was in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, Signal, getrlimit, set_dumpable_behavior, setrlimit,
+};
 
 /// Files that are open whoever is watched: the terminal, the runtimes, the log, look-ups under way.
 const OWN: u64 = 64;
@@ -34,6 +37,14 @@ pub(super) fn outlive_long_files() {
     let is_met = Arc::new(AtomicBool::new(false));
     // Programs that are started have the signal as it was. It may be handled, so this cannot fail.
     signal_hook::flag::register(Signal::XFSZ.as_raw(), is_met).ok();
+}
+
+/// Keeps secrets that are typed out of the files that a crash leaves, and out of what reads other programs' memory.
+pub(super) fn forbid_core_dumps() {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    // Both may always be taken away. A program that collects core dumps gets them whatever the limit is.
+    setrlimit(Resource::Core, none).ok();
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
 }
 
 /// Raises the limit as far as this user may. Returns it, unless there is none.
@@ -79,6 +90,15 @@ mod tests {
                 None => assert_eq!(said, None, "{limit:?} {nodes}"),
             }
         }
+    }
+
+    #[test]
+    fn no_core_is_dumped_after_a_secret() {
+        forbid_core_dumps();
+        let limit = getrlimit(Resource::Core);
+        assert_eq!((limit.current, limit.maximum), (Some(0), Some(0)));
+        let behavior = rustix::process::dumpable_behavior().unwrap();
+        assert_eq!(behavior, DumpableBehavior::NotDumpable);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use rustix::termios::{
 };
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::app::limits;
 use crate::transport::Secret;
 
 /// Longest line that is taken.
@@ -41,6 +42,7 @@ impl Ask {
     /// Shows the prompt on `out` and reads a line from the terminal at standard input; interrupted
     /// when `is_over` turns true.
     pub(super) fn put(&self, is_over: &AtomicBool, out: &mut impl Write) -> io::Result<Typed> {
+        limits::forbid_core_dumps();
         let quiet = Quiet::begin()?;
         out.write_all(self.prompt.as_bytes())?;
         out.flush()?;
