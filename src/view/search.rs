@@ -50,10 +50,15 @@ impl Search {
             Key::Named(Named::Tab) => self.propose(fleet, true),
             Key::Shift(Named::Tab) => self.propose(fleet, false),
             _ => {
+                let before = self.prompt.text().to_owned();
                 if !self.prompt.press(key) {
                     return Found::Typing(None);
                 }
                 self.proposals = None;
+                // A line that is full takes nothing more, however much is pasted.
+                if self.prompt.text() == before {
+                    return Found::Typing(None);
+                }
             }
         }
         match Filter::new(self.prompt.text()) {
@@ -153,6 +158,19 @@ mod tests {
             panic!("Esc leaves")
         };
         assert!(filter.is_empty());
+    }
+
+    #[test]
+    fn of_a_long_paste_only_what_fits_into_the_line_is_looked_at() {
+        let fleet = Fleet::default();
+        let mut search = Search::new(&Filter::default());
+        let looked = (0..100_000)
+            .filter(|number| {
+                let letter = if number % 7 == 0 { ' ' } else { 'x' };
+                matches!(search.press(Key::Letter(letter), &fleet), Found::Typing(Some(_)))
+            })
+            .count();
+        assert_eq!((looked, search.prompt.text().len()), (LONGEST, LONGEST));
     }
 
     #[test]
