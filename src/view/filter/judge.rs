@@ -322,6 +322,35 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_was_never_seen_is_neither_fresh_nor_stale() {
+        let second = Duration::from_secs(1);
+        let seen = |taken_at: Option<Timestamp>| {
+            let mut node = Node::new(NodeName::new("gpu07").unwrap(), Duration::ZERO);
+            node.sources = vec![crate::fleet::SourceState {
+                source: crate::model::Source::host(),
+                taken_at,
+                interval: second,
+                fault: None,
+                absent: None,
+            }];
+            node
+        };
+        let now = Timestamp::default().plus(second * 1000);
+        let never_asked = Node::new(NodeName::new("gpu07").unwrap(), Duration::ZERO);
+        for (what, node, fresh, stale) in [
+            ("never asked", never_asked, false, false),
+            ("never answered", seen(None), false, false),
+            ("new", seen(Some(now)), true, false),
+            ("old", seen(Some(now.minus(second * 100))), false, true),
+        ] {
+            let takes = |text: &str| Filter::new(text).unwrap().takes_node(&node, now);
+            assert_eq!((takes("fresh"), takes("stale")), (fresh, stale), "{what}");
+            assert_eq!((takes("!fresh"), takes("!stale")), (!fresh, !stale), "{what}");
+            assert_eq!(takes("!fresh !stale"), !fresh && !stale, "{what}");
+        }
+    }
+
+    #[test]
     fn a_chip_is_free_when_nobody_has_it_open_and_that_is_known() {
         let chip = |is_held| {
             let tpu = crate::model::TpuDetails { is_held, ..crate::model::TpuDetails::default() };
@@ -359,6 +388,10 @@ mod tests {
             ("busy user=al*", true, "+.."),
             ("!alice", false, ".++"),
             ("!user=bob", true, "+++"),
+            ("!alice !throttled", false, "..+"),
+            ("!alice !user=bob", false, ".++"),
+            ("!user=bob !alice", false, ".++"),
+            ("!busy !idle", false, "..+"),
             ("user!=bob", true, "+.."),
             ("mem>50%", true, "+++"),
             ("mem>70GiB", false, "..."),
