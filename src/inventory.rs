@@ -136,6 +136,12 @@ pub enum InventoryError {
         "ssh_config names no host{}; a Host line without wildcards does", .0.as_ref().map(|pattern| format!(" that fits {pattern:?}")).unwrap_or_default()
     )]
     NoConfiguredHost(Option<String>),
+    /// There are more than can be watched.
+    #[error("{place}this makes more than {limit} nodes, the most gtop takes; name fewer", limit = nodeset::LIMIT)]
+    TooMany {
+        /// Where the first that is too many stands, empty for the command line.
+        place: String,
+    },
     /// All nodes were taken out again.
     #[error("no node is left to watch; name nodes that --exclude and '!' leave in")]
     NothingLeft,
@@ -215,7 +221,7 @@ impl Roster {
             is_empty = false;
             let ssh =
                 SshTarget { host: host.clone(), user: None, port: None, profile: Profile::System };
-            self.admit(Target { name, reach: Reach::Ssh(ssh) });
+            self.admit(Target { name, reach: Reach::Ssh(ssh) }, "ssh_config: ")?;
         }
         if is_empty {
             let pattern = (pattern != "*").then(|| pattern.to_owned());
@@ -262,8 +268,7 @@ impl Roster {
         let name =
             name.map_err(|source| InventoryError::Name { place: place.to_owned(), source })?;
         let reach = if is_own { Reach::Local } else { worker.reach };
-        self.admit(Target { name, reach });
-        Ok(())
+        self.admit(Target { name, reach }, place)
     }
 
     /// Takes out the nodes of these sets, wherever they came from: by their names or labels, or by
@@ -304,16 +309,20 @@ impl Roster {
 
     fn add(&mut self, text: &str, place: &str) -> Result<(), InventoryError> {
         for name in self.expand(text, place)? {
-            self.admit(target(&name, place)?);
+            self.admit(target(&name, place)?, place)?;
         }
         Ok(())
     }
 
     /// Adds a target that is not there yet, by its name or by its way.
-    fn admit(&mut self, target: Target) {
+    fn admit(&mut self, target: Target, place: &str) -> Result<(), InventoryError> {
         if self.ways.insert(Way::of(&target.reach)) && self.names.insert(target.name.clone()) {
+            if self.targets.len() >= nodeset::LIMIT {
+                return Err(InventoryError::TooMany { place: place.to_owned() });
+            }
             self.targets.push(target);
         }
+        Ok(())
     }
 }
 
@@ -553,6 +562,26 @@ mod tests {
         assert_eq!(roster.targets.len(), 3);
         let error = roster.add_configured(all(), "tpu*").unwrap_err().to_string();
         assert!(error.starts_with("ssh_config names no host that fits \"tpu*\";"), "{error}");
+    }
+
+    #[test]
+    fn a_file_holds_as_many_nodes_as_a_set_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hosts");
+        let lines: Vec<String> = (0..nodeset::LIMIT).map(|number| format!("n{number}\n")).collect();
+        let lines = lines.concat();
+        std::fs::write(&path, &lines).unwrap();
+        let mut roster = Roster::default();
+        roster.add_file(&path).unwrap();
+        assert_eq!(roster.targets.len(), nodeset::LIMIT);
+        // One that is there already is none more.
+        roster.add_arguments(&["n7".to_owned()]).unwrap();
+        for more in ["n[65536]", "n[0-65535],m", "m[1-65536]"] {
+            std::fs::write(&path, format!("{lines}{more}\n")).unwrap();
+            let error = Roster::default().add_file(&path).unwrap_err().to_string();
+            let words = "hosts:65537: this makes more than 65536 nodes, the most gtop takes; ";
+            assert!(error.contains(words) && error.len() < 200, "{error}");
+        }
     }
 
     #[test]
