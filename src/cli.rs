@@ -11,6 +11,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use crate::config::{Settings, Sources};
 use crate::model::clean;
 
+mod habit;
 mod papers;
 mod typed;
 
@@ -31,7 +32,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
     long_about = "Watch every accelerator you use, on every node, live, from one terminal.\n\n\
         gtop reaches each node over SSH, as `ssh` would, and needs nothing installed there. Without \
         hosts it watches this machine.",
-    after_help = "A subcommand word wins over a host: `gtop -- trust` watches the host trust.",
+    after_help = "A subcommand word wins over a host, and a number is none: `gtop -- trust 5` watches hosts called so.",
     after_long_help = "EXAMPLES\n  \
         gtop gpu01 gpu02 'gpu[03-16]'   watch these nodes\n  \
         gtop 'gpu[01-16]!gpu[03,07]'    without two of them; also '&' in both, '^' in one only\n  \
@@ -45,7 +46,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop --json gpu01 | jq .totals  one picture for a program\n  \
         gtop trust gpu01                check and store the host key of a new node\n  \
         gtop doctor gpu01               say step by step why a node does not answer\n\n\
-        A subcommand word wins over a host: `gtop -- trust` watches the host trust.\n\n\
+        A subcommand word wins over a host, and a number is none: `gtop -- trust 5` watches hosts called so.\n\n\
         EXIT STATUS\n  \
         0 at least one node answered, 1 none did, 2 the command line is wrong, 130 Ctrl-C"
 )]
@@ -398,7 +399,11 @@ impl Cli {
     /// Reads what was typed, the program's name first.
     pub fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         let words: Vec<OsString> = spelled_out(words).collect();
-        let mut cli = Self::try_parse_from(&words).map_err(|error| with_tip(error, &words))?;
+        let wrong = |error| habit::translated(with_tip(error, &words));
+        let mut cli = Self::try_parse_from(&words).map_err(wrong)?;
+        if let Some(misread) = habit::misread(&cli, &words) {
+            return Err(Self::command().error(ErrorKind::ValueValidation, misread));
+        }
         let typed = cli.typed.0.clone();
         cli.settle(&Settings::of(Sources { typed, ..Sources::default() }, |_| None));
         cli.check()?;
@@ -464,6 +469,13 @@ impl Cli {
         let local = (self.reach.how() == How::Local && names_nodes).then_some(local);
         self.reach.disagreement().or(local)
     }
+}
+
+/// Returns what is wrong with what was typed, as gtop says it; none for help and version, which are no complaint.
+pub fn complaint(error: &clap::Error) -> Option<String> {
+    let text = error.render().to_string();
+    let words = text.strip_prefix("error: ").unwrap_or(&text);
+    error.use_stderr().then(|| format!("gtop: {words}"))
 }
 
 /// Writes `-ov` as `--only-visible`, which it is; letters behind one dash are options of one letter.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use gtop::cli::Cli;
+use gtop::cli::{self, Cli};
 use gtop::transport;
 
 fn main() -> ExitCode {
@@ -17,7 +17,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version come this way too, and go to standard output.
-            drop(error.print());
+            match cli::complaint(&error) {
+                Some(words) => drop(write!(io::stderr(), "{words}")),
+                None => drop(error.print()),
+            }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };

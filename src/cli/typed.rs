@@ -204,7 +204,7 @@ mod tests {
             ("gtop -ov", vec![("only-visible", "true")]),
             ("gtop -c", vec![("process-type", "compute")]),
             ("gtop -c -G", vec![("process-type", "only-graphics")]),
-            ("gtop -u gpu01", vec![("user-processes", "@")]),
+            ("gtop gpu01 -u", vec![("user-processes", "@")]),
             ("gtop -u=ada,bob", vec![("user-processes", "ada,bob")]),
             ("gtop -p 1,2 --pid 3", vec![("pid", "1,2,3")]),
             ("gtop --no-gpu-name --gpu-uuid", vec![("gpu-name", "false"), ("gpu-uuid", "true")]),

@@ -78,6 +78,11 @@ mod tests {
                     "monitor=compact NVITOP_MONITOR_MODE",
                 ],
             ),
+            (vec![("NVITOP_MONITOR_THEME", "light")], vec!["theme=light NVITOP_MONITOR_THEME"]),
+            (
+                vec![("NVITOP_MONITOR_THEME", "light"), ("NVITOP_MONITOR_MODE", "full,dark")],
+                vec!["theme=dark NVITOP_MONITOR_MODE", "monitor=full NVITOP_MONITOR_MODE"],
+            ),
             (
                 vec![
                     ("NVITOP_GPU_UTILIZATION_THRESHOLDS", "5,50"),

@@ -50,6 +50,9 @@ const SHOWN: Setting = Setting { heading: "What is shown", ..PLAIN };
 /// Columns of a table; as many as there is room for unless told.
 const COLUMNS: Setting = Setting { takes: "COLUMN", page: Some("Columns"), ..PLAIN };
 
+/// What nvitop calls the background of a terminal.
+const BACKGROUNDS: &[(&str, &str)] = &[("dark", "dark"), ("light", "light")];
+
 /// All of them, in the order of help.
 pub const SETTINGS: &[Setting] = &[
     Setting {
@@ -204,10 +207,10 @@ pub const SETTINGS: &[Setting] = &[
         }],
         help: "Colours: dark and light (busy is good: the busier the greener), hot (busy is hot: green, yellow, red), colour-blind (blue for load, orange for trouble), or mono",
         page: GENERAL,
-        twins: &[Twin {
-            variable: "NVITOP_MONITOR_MODE",
-            reading: Reading::Words(&[("dark", "dark"), ("light", "light")]),
-        }],
+        twins: &[
+            Twin { variable: "NVITOP_MONITOR_MODE", reading: Reading::Words(BACKGROUNDS) },
+            Twin { variable: "NVITOP_MONITOR_THEME", reading: Reading::Words(BACKGROUNDS) },
+        ],
         ..PLAIN
     },
     Setting {

@@ -1,0 +1,233 @@
+//! Words typed from habit: options of other monitors, values that stand apart from their option, slips.
+
+use std::ffi::OsString;
+
+use clap::CommandFactory as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::cli::Cli;
+use crate::config::{Kind, SETTINGS, Setting};
+use crate::model::clean;
+
+/// Options of other monitors, and what they are here.
+const FOREIGN: &[(&[&str], &str)] = &[
+    (
+        &["-d", "--delay"],
+        "-i SECONDS is between samples, --redraw SECONDS between frames; nvtop counts tenths of seconds",
+    ),
+    (&["-s", "--snapshot"], "--json prints one picture for programs, --once one for people"),
+    (&["-x"], "gtop writes no XML: --json prints one picture for programs"),
+    (&["-v"], "-V, --version says which gtop this is"),
+    (&["-r"], "--reverse-chart turns charts around"),
+    (&["-P"], "--no-node-processes leaves processes out"),
+    (&["-E"], "columns that no device uses have no room of their own"),
+    (&["--tree"], "the tree of processes is the key t, in Processes and in Node"),
+];
+
+/// Says what an option of another monitor is called here.
+pub(super) fn translated(error: clap::Error) -> clap::Error {
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
+    let Some(ContextValue::String(typed)) =
+        error.get(ContextKind::InvalidArg).filter(|_| is_unknown)
+    else {
+        return error;
+    };
+    let typed = typed.split('=').next().unwrap_or_default();
+    let known = FOREIGN.iter().find(|(names, _)| names.contains(&typed));
+    let Some((_, words)) = known else { return error };
+    Cli::command().error(ErrorKind::UnknownArgument, format!("there is no {typed}; {words}"))
+}
+
+/// What was typed, up to `--`, behind which all words are hosts.
+struct Words<'a> {
+    typed: Vec<&'a str>,
+    hosts: &'a [String],
+}
+
+/// Says which word was hardly meant as a host, and how it is written.
+pub(super) fn misread(cli: &Cli, words: &[OsString]) -> Option<String> {
+    let all: Vec<&str> = words.iter().skip(1).map(|word| word.to_str().unwrap_or("")).collect();
+    let end = all.iter().position(|word| *word == "--").unwrap_or(all.len());
+    let behind = all.len().saturating_sub(end + 1);
+    let hosts = cli.hosts.get(..cli.hosts.len().checked_sub(behind)?)?;
+    let words = Words { typed: all.into_iter().take(end).collect(), hosts };
+    words.apart().or_else(|| words.number()).or_else(|| words.slip())
+}
+
+impl Words<'_> {
+    /// A value that stands apart from an option that takes one only when it is joined to it.
+    fn apart(&self) -> Option<String> {
+        self.typed.iter().enumerate().find_map(|(at, option)| {
+            let setting = named(option)?;
+            let is_joined = setting.bare.is_some() && !matches!(setting.kind, Kind::Text(_));
+            let behind = self.typed.iter().skip(at + 1).take_while(|word| self.is_host(word));
+            let values: Vec<&str> =
+                behind.copied().filter(|word| setting.kind.read(word).is_ok()).collect();
+            let (first, joined) = (values.first().filter(|_| is_joined)?, values.join(","));
+            let joined = if is_list(setting) { joined.as_str() } else { first };
+            Some(clean(
+                &format!(
+                    "{option} takes {first} only when it is joined: {option}={joined}; the host {first} \
+                     stands before it: gtop {first} {option}"
+                ),
+                400,
+            ))
+        })
+    }
+
+    /// A bare number.
+    fn number(&self) -> Option<String> {
+        let first = self.hosts.iter().find(|host| is_number(host))?;
+        let at = self.typed.iter().rposition(|word| word == first)?;
+        let before = self.typed.iter().take(at).rev().take_while(|word| is_number(word)).count();
+        let begin = at - before;
+        let numbers: Vec<&str> =
+            self.typed.iter().skip(begin).take_while(|word| is_number(word)).copied().collect();
+        let option = begin.checked_sub(1).and_then(|at| self.typed.get(at));
+        let (name, joined) = option.map_or(("", None), |option| match option.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (*option, None),
+        });
+        let meant = match numbers.as_slice() {
+            _ if named(name).is_some_and(is_list) => {
+                let all: Vec<&str> = joined.into_iter().chain(numbers).collect();
+                format!("write {name} {}", all.join(","))
+            }
+            [interval, redraw] => {
+                format!(
+                    "seconds between samples and between frames are -i {interval} --redraw {redraw}"
+                )
+            }
+            _ => format!("seconds between samples are -i {first}"),
+        };
+        let words = format!(
+            "{first} is a number and no host; {meant}; a host of that name stands behind --: gtop -- {first}"
+        );
+        Some(clean(&words, 400))
+    }
+
+    /// A subcommand with one letter wrong.
+    fn slip(&self) -> Option<String> {
+        let first = self.hosts.first()?;
+        let command = Cli::command();
+        let known = command.get_subcommands().map(clap::Command::get_name);
+        let meant = known.filter(|known| known.len() >= 5).find(|known| is_slip(first, known))?;
+        Some(format!(
+            "there is no command {first}; did you mean {meant}? The host of that name stands behind --: gtop -- {first}"
+        ))
+    }
+
+    fn is_host(&self, word: &str) -> bool {
+        self.hosts.iter().any(|host| host == word)
+    }
+}
+
+/// Returns the setting that an option is about.
+fn named(option: &str) -> Option<&'static Setting> {
+    let long = option.strip_prefix("--");
+    let mut short = option.strip_prefix('-').into_iter().flat_map(str::chars);
+    let short = short.next().filter(|_| short.next().is_none());
+    SETTINGS.iter().filter(|setting| setting.has_option).find(|setting| {
+        let is_long =
+            long.is_some_and(|long| long == setting.name || setting.aliases.contains(&long));
+        is_long || short.is_some() && setting.short == short
+    })
+}
+
+const fn is_list(setting: &Setting) -> bool {
+    matches!(setting.kind, Kind::List(_) | Kind::Few(..))
+}
+
+fn is_number(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Says whether a word is another one with a letter left out, put in, taken for another, or two exchanged. What
+/// has more behind it is a name of its own, such as trusty or doctor2.
+fn is_slip(written: &str, known: &str) -> bool {
+    let same = written.bytes().zip(known.bytes()).take_while(|(one, other)| one == other).count();
+    let rest = |word: &str| word.as_bytes().get(same..).unwrap_or_default().to_vec();
+    match (rest(written).as_slice(), rest(known).as_slice()) {
+        ([], [_]) => true,
+        (_, []) | ([], _) => false,
+        (one @ [first, one_rest @ ..], other @ [second, other_rest @ ..]) => {
+            let is_exchanged = matches!((one_rest, other_rest), ([a, more @ ..], [b, others @ ..])
+                if a == second && b == first && more == others);
+            one == other_rest || one_rest == other || one_rest == other_rest || is_exchanged
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(line: &str) -> Option<String> {
+        let told = Cli::read(line.split_whitespace().map(Into::into)).err()?;
+        assert_eq!(told.exit_code(), 2, "{line}");
+        Some(told.to_string())
+    }
+
+    #[test]
+    fn words_typed_from_habit_are_no_hosts() {
+        for (line, words) in [
+            (
+                "gtop -o 0 1",
+                "1 is a number and no host; write -o 0,1; a host of that name stands behind --: gtop -- 1",
+            ),
+            ("gtop -o=0 1 2", "write -o 0,1,2;"),
+            ("gtop gpu01 --only 0 1", "write --only 0,1;"),
+            ("gtop -p 4711 4712 gpu01", "write -p 4711,4712;"),
+            (
+                "gtop -m full",
+                "-m takes full only when it is joined: -m=full; the host full stands before it: gtop full -m",
+            ),
+            ("gtop --monitor compact gpu01", "--monitor=compact;"),
+            ("gtop -u ada bob", "-u takes ada only when it is joined: -u=ada,bob;"),
+            (
+                "gtop 5 2",
+                "5 is a number and no host; seconds between samples and between frames are -i 5 --redraw 2;",
+            ),
+            (
+                "gtop 5",
+                "seconds between samples are -i 5; a host of that name stands behind --: gtop -- 5",
+            ),
+            ("gtop -i 5 2", "-i 5 --redraw 2;"),
+            ("gtop doctr gpu01", "there is no command doctr; did you mean doctor?"),
+            ("gtop dcotor", "did you mean doctor?"),
+            ("gtop confog show", "did you mean config?"),
+            ("gtop -d 5", "there is no -d; -i SECONDS is between samples"),
+            ("gtop --delay=5", "there is no --delay; -i SECONDS"),
+            ("gtop -s", "there is no -s; --json prints one picture"),
+            ("gtop -x", "there is no -x; gtop writes no XML"),
+            ("gtop --tree", "there is no --tree; the tree of processes is the key t"),
+        ] {
+            let told = told(line).unwrap_or_else(|| panic!("{line} is taken"));
+            let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(flat.contains(words) && !flat.contains("--theme"), "{line}: {told}");
+        }
+    }
+
+    #[test]
+    fn hosts_with_such_names_can_still_be_written() {
+        for (line, hosts) in [
+            ("gtop -- 5 doctr", vec!["5", "doctr"]),
+            ("gtop -i 5 -- 5", vec!["5"]),
+            ("gtop ada@5 5:22", vec!["ada@5", "5:22"]),
+            ("gtop full -m", vec!["full"]),
+            ("gtop -m gpu01", vec!["gpu01"]),
+            ("gtop gpu01 -u", vec!["gpu01"]),
+            ("gtop -u -- gpu01", vec!["gpu01"]),
+            ("gtop --ssh-binary gpu01", vec!["gpu01"]),
+            ("gtop trusty doctor2 gpu01", vec!["trusty", "doctor2", "gpu01"]),
+            ("gtop gpu01 doctr", vec!["gpu01", "doctr"]),
+            ("gtop mac", vec!["mac"]),
+            ("gtop -o 0 -p 4711 gpu01", vec!["gpu01"]),
+            ("gtop --gpu-util-thresh 20 60 gpu01", vec!["gpu01"]),
+            ("gtop 10.0.0.5", vec!["10.0.0.5"]),
+        ] {
+            let cli = Cli::read(line.split_whitespace().map(Into::into)).unwrap();
+            assert_eq!(cli.hosts, hosts, "{line}");
+        }
+    }
+}
