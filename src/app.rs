@@ -22,6 +22,7 @@ use crate::doctor::{Report, report_on_pod};
 use crate::export::write_json_schema;
 use crate::inventory::slurm::Whose;
 use crate::inventory::{InventoryError, PodError};
+use crate::nodeset;
 use crate::storage::WriteError;
 use crate::time::Clock;
 use crate::transport::{
@@ -133,6 +134,8 @@ enum Failure {
     Settings { words: String, places: String },
     #[error("there is no place for settings: neither XDG_CONFIG_HOME nor HOME is an absolute path")]
     Homeless,
+    #[error("{0} is not there; gtop --config {0} config init writes it")]
+    NoConfig(String),
     #[error(transparent)]
     File(#[from] FileError),
     #[error(transparent)]
@@ -150,6 +153,7 @@ impl Failure {
             | Self::Template(_)
             | Self::NoHost
             | Self::NoJob
+            | Self::NoConfig(_)
             | Self::File(FileError::Own(_))
             | Self::Settings { .. } => 2,
             Self::Homeless
@@ -222,6 +226,14 @@ fn start(mut cli: Cli, out: &mut impl Write, err: &mut impl Write) -> Result<End
 fn settings(cli: &Cli) -> Result<(Option<Places>, Settings), Failure> {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let named = variable("GTOP_CONFIG").filter(|path| !path.as_os_str().is_empty());
+    // What a variable names may be missing here; what is typed is meant.
+    let is_needed =
+        !matches!(cli.command, Some(Command::Config { deed: ConfigDeed::Init | ConfigDeed::Path }));
+    if let Some(file) = cli.config.as_ref().filter(|_| is_needed)
+        && matches!(file.try_exists(), Ok(false))
+    {
+        return Err(Failure::NoConfig(file.display().to_string()));
+    }
     let places = match cli.config.clone().or(named) {
         Some(file) => Some(Places::at(file)?),
         None => Places::of(variable),
@@ -269,11 +281,15 @@ fn configure(
             for problem in &settings.problems {
                 writeln!(out, "{problem}")?;
             }
+            let circles = nodeset::circles(&settings.groups);
+            for circle in &circles {
+                writeln!(out, "{}: [groups]: {circle}", places.config().display())?;
+            }
             let together = judge(cli, settings);
             if let Err(wrong) = &together {
                 writeln!(out, "{wrong}")?;
             }
-            if together.is_err() || !settings.problems.is_empty() {
+            if together.is_err() || !settings.problems.is_empty() || !circles.is_empty() {
                 return Ok(Ending::Failed);
             }
             for path in [places.config(), places.setup()] {
@@ -413,7 +429,11 @@ fn watch(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<Ending, Failure> {
-    let Means { transport, mut interviewer, clock, files, places, settings } = means;
+    let Means { transport, mut interviewer, clock, files, places, mut settings } = means;
+    if cli.nodes.demo.is_some() {
+        // How often made-up nodes are asked says nothing of real ones.
+        settings.keep_saved("interval");
+    }
     if let Place::Lines(lack) = Place::of_this_process()
         && !is_printing_wanted(cli)
     {

@@ -34,7 +34,7 @@ pub use crate::nodeset::error::{Mistake, NodeSetError};
 pub use crate::nodeset::fold::fold;
 pub use crate::nodeset::glob::fits;
 pub use crate::nodeset::groups::{GroupError, Groups};
-pub use crate::nodeset::read::expand_with;
+pub use crate::nodeset::read::{circles, expand_with};
 
 /// The most names one set may stand for; a typing error must not eat the memory of a login node.
 pub const LIMIT: usize = 65_536;

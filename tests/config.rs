@@ -150,7 +150,14 @@ fn another_file_may_be_named_and_setup_stands_beside_it() {
     let own = file.display().to_string();
     let option = format!("--config {own}");
     let gone = home.run(&format!("{option} config check"), &[]);
-    assert!(out(&gone).contains("lab.toml: it is not there"), "{}", out(&gone));
+    assert_eq!(gone.status.code(), Some(2));
+    let words = format!("gtop: {own} is not there; gtop --config {own} config init writes it\n");
+    assert_eq!(err(&gone), words);
+    assert_eq!(home.run(&format!("{option} --once --local"), &[]).status.code(), Some(2));
+    let path = home.run(&format!("{option} config path"), &[]);
+    assert_eq!((path.status.code(), out(&path)), (Some(0), format!("{own}\n")));
+    let variable = home.run("config check", &[("GTOP_CONFIG", &own)]);
+    assert!(out(&variable).contains("lab.toml: it is not there"), "{}", out(&variable));
     assert_eq!(home.run(&format!("{option} config init"), &[]).status.code(), Some(0));
     fs::write(&file, "theme = \"hot\"\n").unwrap();
     let hot = "theme = \"hot\" # lab.toml:1";
@@ -183,6 +190,40 @@ fn mistakes_are_told_with_line_key_and_nearest_name() {
     ] {
         assert!(told.contains(words), "{words}: {told}");
     }
+}
+
+#[test]
+fn groups_that_name_each_other_are_told_by_check_and_harm_nobody_else() {
+    let home = Home::with("ascii = true\n[groups]\na = \"@b\"\nb = \"@a,n1\"\nc = \"n2\"\n");
+    let done = home.run("config check", &[]);
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    let words = "config.toml: [groups]: these groups name each other: @gtop:a → @gtop:b → @gtop:a;";
+    assert!(out(&done).contains(words), "{done:?}");
+    assert_eq!(home.row("", &[], "ascii"), "ascii = true # config.toml:1");
+}
+
+#[test]
+fn every_complaint_begins_with_the_name_of_the_program() {
+    let home = Home::new();
+    for line in [
+        "--no-such-option",
+        "5 2",
+        "-i 0",
+        "doctr gpu01",
+        "--config /nonexistent",
+        "'[' ",
+        "trust",
+        "config",
+    ] {
+        let done = home.run(line, &[]);
+        assert_eq!(done.status.code(), Some(2), "{line}: {done:?}");
+        assert!(
+            err(&done).starts_with("gtop: ") && !err(&done).contains("error:"),
+            "{line}: {done:?}"
+        );
+    }
+    let help = home.run("--help", &[]);
+    assert!(help.status.success() && err(&help).is_empty() && !out(&help).contains("gtop: "));
 }
 
 #[test]

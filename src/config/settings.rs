@@ -1,6 +1,6 @@
 //! Which of several sources wins: option, then environment, `setup.toml`, `config.toml`, default.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::environment;
@@ -58,6 +58,8 @@ pub struct Settings {
     pub keys: Keymap,
     /// What is wrong with files and variables, which then do not count.
     pub problems: Vec<Problem>,
+    /// Settings whose changes are not written down.
+    passing: BTreeSet<&'static str>,
 }
 
 impl Settings {
@@ -118,19 +120,26 @@ impl Settings {
         Ok(())
     }
 
+    /// Keeps what `setup.toml` says of a setting as it is, whatever it is changed to.
+    pub fn keep_saved(&mut self, name: &'static str) {
+        self.passing.insert(name);
+    }
+
     /// Returns what to write into `setup.toml`: what stands there already and is on no page, and what
     /// is on a page and differs from `config.toml` and the defaults, unless only the environment says so.
     pub fn differing(&self) -> Vec<(&'static Setting, Value)> {
         let differing = |setting: &'static Setting| {
             let below = self.winner(setting.name, Layer::File).map(|found| &found.value).cloned();
             let below = below.or_else(|| setting.usual());
-            let top = if setting.page.is_some() { Layer::Changed } else { Layer::Setup };
+            let is_passing = self.passing.contains(setting.name);
+            let is_kept = setting.page.is_some() && !is_passing;
+            let top = if is_kept { Layer::Changed } else { Layer::Setup };
             // The environment says it again the next time, and may say something else then.
             let all = self.found.get(setting.name)?.iter().rev();
             let mut lasting = all.filter(|one| one.layer != Layer::Environment);
             let own = lasting.find(|one| one.layer <= top)?;
-            let is_kept = own.layer == Layer::Setup && setting.page.is_none();
-            (is_kept || Some(&own.value) != below.as_ref()).then(|| (setting, own.value.clone()))
+            let is_there = own.layer == Layer::Setup && setting.page.is_none();
+            (is_there || Some(&own.value) != below.as_ref()).then(|| (setting, own.value.clone()))
         };
         SETTINGS.iter().filter_map(differing).collect()
     }
@@ -138,13 +147,21 @@ impl Settings {
     /// Takes it that what differs is written down now, in the file of this name.
     pub fn saved(&mut self, name: &str) {
         let written = self.differing();
-        for found in self.found.values_mut() {
+        let is_changed = |found: &Vec<Found>| found.iter().any(|one| one.layer == Layer::Changed);
+        let changed = self.found.iter().filter(|(_, found)| is_changed(found));
+        let changed: BTreeSet<_> = changed.map(|(name, _)| *name).collect();
+        let passing = &self.passing;
+        for (_, found) in self.found.iter_mut().filter(|(name, _)| !passing.contains(*name)) {
             found.retain(|one| !matches!(one.layer, Layer::Setup | Layer::Changed));
         }
         for (setting, value) in written {
+            if self.passing.contains(setting.name) {
+                continue;
+            }
             // It is what somebody wants now, whatever was typed when gtop began.
             let found = self.found.entry(setting.name).or_default();
-            let is_covered = found.last().is_some_and(|one| one.layer > Layer::Setup);
+            let is_covered = changed.contains(setting.name)
+                && found.last().is_some_and(|one| one.layer > Layer::Setup);
             if is_covered && found.last().map(|one| &one.value) != Some(&value) {
                 found.push(Found {
                     layer: Layer::Changed,
@@ -324,6 +341,51 @@ mod tests {
     }
 
     #[test]
+    fn the_nearest_place_wins_in_whatever_order_they_are_heard() {
+        let layers = [Layer::File, Layer::Setup, Layer::Environment, Layer::Typed, Layer::Changed];
+        for turn in 0..layers.len() {
+            for is_backward in [false, true] {
+                let mut order = layers;
+                order.rotate_left(turn);
+                if is_backward {
+                    order.reverse();
+                }
+                let mut settings = Settings::default();
+                for (heard, layer) in order.into_iter().enumerate() {
+                    let value = Value::Text(format!("{layer:?}"));
+                    settings.add(layer, "log", value, format!("{layer:?}"));
+                    let nearest = order.iter().take(heard + 1).max().unwrap();
+                    assert_eq!(settings.layer("log"), *nearest, "{order:?}");
+                    assert_eq!(settings.text("log"), Some(format!("{nearest:?}")), "{order:?}");
+                }
+                for layer in layers {
+                    assert_eq!(settings.winner("log", layer).unwrap().layer, layer, "{order:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_setting_that_passes_is_not_written_down_and_holds_meanwhile() {
+        for (setup, kept) in [("", vec![]), ("interval = 5\n", vec!["interval=5"])] {
+            let mut settings = settings("", setup, &[], &[("interval", "0.1")]);
+            settings.keep_saved("interval");
+            let names = |settings: &Settings| {
+                let all = settings.differing();
+                all.iter().map(|(own, value)| format!("{}={value}", own.name)).collect::<Vec<_>>()
+            };
+            assert_eq!(names(&settings), kept);
+            settings.change("interval", "0.25").unwrap();
+            settings.change("ascii", "true").unwrap();
+            let kept = [kept, vec!["ascii=true"]].concat();
+            assert_eq!(names(&settings), kept);
+            settings.saved("setup.toml");
+            assert_eq!(names(&settings), kept);
+            assert_eq!(settings.span("interval"), Some(Duration::from_millis(250)));
+        }
+    }
+
+    #[test]
     fn what_the_environment_says_is_not_kept() {
         let setup = "color = 'always'\n";
         let environment = [("NO_COLOR", "1"), ("GTOP_UNITS", "mib")];
@@ -335,8 +397,12 @@ mod tests {
                 all.iter().map(|(own, value)| format!("{}={value}", own.name)).collect::<Vec<_>>()
             };
             assert_eq!(names(&settings), kept);
+            settings.saved("setup.toml");
+            assert_eq!((settings.choice("color"), settings.choice("units")), ("never", "mib"));
             settings.change("units", "mb").unwrap();
             assert!(names(&settings).contains(&"units=mb".to_owned()));
+            settings.saved("setup.toml");
+            assert_eq!(settings.choice("units"), "mb");
         }
     }
 

@@ -67,6 +67,9 @@ pub enum GroupError {
     /// Groups name each other in a circle.
     #[error("these groups name each other: {0}; take one of them out")]
     Circle(String),
+    /// Groups name groups that name groups, and so on.
+    #[error("groups name groups more than {1} deep: {0}; let one of them name nodes")]
+    TooDeep(String, usize),
     /// A file cannot be used.
     #[error("{file}: {why}")]
     File {
@@ -223,9 +226,19 @@ impl Groups {
 
 /// Says that groups name each other.
 pub(super) fn circle(path: &[String]) -> GroupError {
+    GroupError::Circle(chain(path))
+}
+
+/// Says that groups name each other too deep.
+pub(super) fn too_deep(path: &[String]) -> GroupError {
+    GroupError::TooDeep(chain(path), path.len().saturating_sub(1))
+}
+
+/// Writes the last of groups that name each other.
+fn chain(path: &[String]) -> String {
     let last = path.len().saturating_sub(TOLD);
     let path: Vec<String> = path.iter().skip(last).map(|scope| short(scope)).collect();
-    GroupError::Circle(path.join(" → "))
+    path.join(" → ")
 }
 
 /// Returns a name as it may be shown.

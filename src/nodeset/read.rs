@@ -1,7 +1,9 @@
 //! From a node set to names: operands, operators, brackets.
 
+use std::collections::BTreeMap;
+
 use crate::nodeset::error::Part;
-use crate::nodeset::groups::{Groups, Scope, circle};
+use crate::nodeset::groups::{GroupError, Groups, Scope, circle, too_deep};
 use crate::nodeset::names::Names;
 use crate::nodeset::{LIMIT, LONGEST, Mistake, NodeSetError, fits};
 
@@ -9,12 +11,32 @@ use crate::nodeset::{LIMIT, LONGEST, Mistake, NodeSetError, fits};
 const MOST_WORK: usize = 4 * LIMIT;
 
 /// How deep groups may name groups.
-const DEEPEST: usize = 32;
+const DEEPEST: usize = 256;
 
 /// Expands a node set with groups; the order is that of the text, each name once.
 pub fn expand_with(text: &str, groups: &Groups) -> Result<Vec<String>, NodeSetError> {
     let mut reader = Reader { groups, left: MOST_WORK, path: Vec::new() };
     reader.set(text, None).map(Names::in_order)
+}
+
+/// Returns what is wrong with groups of gtop's settings that name each other in a circle, once for each circle.
+pub fn circles(own: &BTreeMap<String, String>) -> Vec<GroupError> {
+    let groups = Groups::none().with_own(own.clone());
+    let mut reader = Reader { groups: &groups, left: MOST_WORK, path: Vec::new() };
+    let mut seen: Vec<Scope> = Vec::new();
+    let mut found = Vec::new();
+    // Those that name no group are in no circle.
+    for name in own.iter().filter(|(_, set)| set.contains('@')).map(|(name, _)| name) {
+        reader.path.clear();
+        let Err(error) = reader.group(name, None, name, 0) else { continue };
+        let Mistake::Group(error @ GroupError::Circle(_)) = *error.mistake else { continue };
+        // What leads there was told with it.
+        if !reader.path.iter().any(|scope| seen.contains(scope)) {
+            found.push(error);
+        }
+        seen.append(&mut reader.path);
+    }
+    found
 }
 
 struct Reader<'a> {
@@ -98,9 +120,15 @@ impl Reader<'_> {
             None => (source, name),
         };
         let found = self.groups.find(source, name).map_err(|error| wrong(error.into()))?;
-        if self.path.contains(&found.scope) || self.path.len() >= DEEPEST {
-            let path = self.path.iter().chain([&found.scope]).map(ToString::to_string);
-            return Err(wrong(circle(&path.collect::<Vec<_>>()).into()));
+        let path = |from: usize| {
+            let path = self.path.iter().skip(from).chain([&found.scope]);
+            path.map(ToString::to_string).collect::<Vec<_>>()
+        };
+        if let Some(from) = self.path.iter().position(|scope| *scope == found.scope) {
+            return Err(wrong(circle(&path(from)).into()));
+        }
+        if self.path.len() >= DEEPEST {
+            return Err(wrong(too_deep(&path(0)).into()));
         }
         let title = found.title();
         let own = found.scope.source.clone();
@@ -293,6 +321,65 @@ pub(super) fn number(digits: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::nodeset::expand;
+
+    fn own(groups: &[(&str, &str)]) -> BTreeMap<String, String> {
+        groups.iter().map(|(name, set)| ((*name).to_owned(), (*set).to_owned())).collect()
+    }
+
+    #[test]
+    fn each_circle_of_groups_is_told_once_and_what_leads_there_is_none() {
+        let told = |groups: &[(&str, &str)]| {
+            circles(&own(groups)).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let circle = |path: &str| {
+            vec![format!("these groups name each other: {path}; take one of them out")]
+        };
+        assert!(
+            told(&[("a", "n[1-4]"), ("b", "@a,n7"), ("c", "@b!@a"), ("d", "@other")]).is_empty()
+        );
+        assert_eq!(told(&[("a", "n1,@a")]), circle("@gtop:a → @gtop:a"));
+        let three = [("a", "@b"), ("b", "@c"), ("c", "@b"), ("d", "@a"), ("e", "@c")];
+        assert_eq!(told(&three), circle("@gtop:b → @gtop:c → @gtop:b"));
+        assert_eq!(told(&[("a", "@a"), ("b", "@b")]).len(), 2);
+    }
+
+    #[test]
+    fn a_long_chain_of_groups_is_no_circle() {
+        let chain = |length: usize| {
+            let links = (1..length).map(|at| (format!("g{at}"), format!("@g{}", at + 1)));
+            links.chain([(format!("g{length}"), "n1".to_owned())]).collect::<BTreeMap<_, _>>()
+        };
+        let expand = |length| expand_with("@g1", &Groups::none().with_own(chain(length)));
+        assert_eq!(expand(DEEPEST).unwrap(), ["n1"]);
+        let error = expand(DEEPEST + 1).unwrap_err().to_string();
+        assert!(
+            error.contains("groups name groups more than 256 deep: ")
+                && error.contains("@gtop:g257"),
+            "{error}"
+        );
+        assert!(!error.contains("each other"), "{error}");
+        assert!(circles(&chain(DEEPEST + 1)).is_empty());
+    }
+
+    #[test]
+    fn sets_without_nodes_are_work_too() {
+        // Half a million of them, none of which names a node.
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("groups.d")).unwrap();
+        let empty = "'', ".repeat(10_000);
+        std::fs::write(
+            folder.path().join("groups.d/e.yaml"),
+            format!("e:\n  none: [ {empty}'' ]\n"),
+        )
+        .unwrap();
+        std::fs::write(folder.path().join("groups.conf"), "[Main]\nautodir: $CFGDIR/groups.d\n")
+            .unwrap();
+        let groups = || Groups::in_folders(vec![folder.path().to_owned()]);
+        assert_eq!(expand_with("@e:none", &groups()).unwrap(), [""; 0]);
+        let many = vec!["@e:none"; 50].join(",");
+        let error = expand_with(&many, &groups()).unwrap_err().to_string();
+        assert!(error.contains("more than 65536 nodes"), "{error}");
+    }
 
     fn check(text: &str, names: &[&str]) {
         assert_eq!(expand(text).unwrap(), names, "{text}");

@@ -81,11 +81,15 @@ class Demo(Journey):
         self.assertFalse(screen.is_over())
 
     def test_the_setup_is_saved(self):
-        screen = self.demo()
+        screen = self.demo("-i", "0.5", "--theme", "mono")
         screen.save_fahrenheit()
         path = os.path.join(screen.home, ".config", "gtop", "setup.toml")
         with open(path, encoding="utf-8") as file:
-            self.assertRegex(file.read(), r"(?m)^fahrenheit = true$")
+            text = file.read()
+        self.assertRegex(text, r"(?m)^fahrenheit = true$")
+        self.assertRegex(text, r'(?m)^theme = "mono"$')
+        # How often made-up nodes are asked says nothing of real ones.
+        self.assertNotIn("interval", text)
 
     def test_a_key_right_behind_an_escape_is_that_key(self):
         screen = self.demo()
