@@ -120,7 +120,7 @@ class AmdCard(Part):
 
     def name(self):
         """What the board calls itself, where it does; else the numbers of the device."""
-        name = ''.join(c for c in text(self.folder + 'product_name') if c.isprintable())[:80].strip()
+        name = printable(text(self.folder + 'product_name'))[:80].strip()
         number = text(self.folder + 'device')[:8]
         return name or 'AMD ' + (number if number.isalnum() else 'device')
 

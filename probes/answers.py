@@ -133,7 +133,7 @@ def environ(pid, f, start):
         os.close(fd)
     same(pid, start)
     is_cut = len(data) > ENVIRON
-    list_ = [printable(words(one)) for one in data[:ENVIRON].split(b'\0') if one]
+    list_ = [words(one) for one in data[:ENVIRON].split(b'\0') if one]
     return '"result":"ok"%s,"environ":%s' % (',"cut":true' if is_cut else '', encode(list_))
 
 
@@ -142,11 +142,6 @@ def open_own(path):
         return os.open(path, os.O_RDONLY)
     except PermissionError:
         raise Refused('refused', 'it belongs to another user')
-
-
-def printable(text):
-    """Line ends and their like become spaces, so that what they part stays apart."""
-    return text if text.isprintable() else ''.join([c if c >= ' ' else ' ' for c in text])
 
 
 def detail(pid, f, start, names):

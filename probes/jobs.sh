@@ -2,7 +2,7 @@
 # Jobs: what can hang, in the background. Each writes lines to the bus and ends with `end KIND`.
 # Shared by every awk here: a JSON string, with what a terminal might obey left out.
 quote='function q(s,  o, c, i) {
-    gsub(/[\001-\037\177]/, "", s); gsub(/[^ -~]/, "?", s)
+    gsub(/[\001-\037\177]/, " ", s); gsub(/[^ -~]/, "?", s)
     if (s !~ /["\\]/) return "\"" s "\""
     for (i = 1; i <= length(s); i++) { c = substr(s, i, 1); if (c == "\"" || c == "\\") o = o "\\"; o = o c }
     return "\"" o "\""

@@ -240,7 +240,7 @@ class NvidiaSmi:
         elif ended:
             took = time.monotonic() - begun
             self.duty.report('error', 'stuck', name, took, 'killed after %.0f s' % took, of)
-        lines = [''.join(filter(str.isprintable, line)).strip() for line in data.decode('utf-8', 'replace').split('\n')]
+        lines = [printable(line).strip() for line in data.decode('utf-8', 'replace').split('\n')]
         return status, [line for line in lines if line], ended
 
     def run(self, argv, deadline):

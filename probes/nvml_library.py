@@ -123,7 +123,7 @@ class Library:
 
 
 def clean(data):
-    return ''.join(filter(str.isprintable, data.decode('utf-8', 'replace')))[:96]
+    return printable(data.decode('utf-8', 'replace'))[:96]
 
 
 class Asking:

@@ -12,7 +12,7 @@ FRAME = 1 << 20     # longest frame
 
 
 def quote(text):
-    """A JSON string: controls removed, everything else ASCII."""
+    """A JSON string: controls are spaces, everything else ASCII."""
     if text.isprintable():
         plain = text.replace('\\', '\\\\').replace('"', '\\"')
         try:
@@ -24,8 +24,8 @@ def quote(text):
     for c in text:
         n = ord(c)
         if n < 32 or 127 <= n < 160:
-            continue
-        if c == '"' or c == '\\':
+            out.append(' ')
+        elif c == '"' or c == '\\':
             out.append('\\' + c)
         elif n < 127:
             out.append(c)
@@ -37,6 +37,11 @@ def quote(text):
         else:
             out.append('\\u%04x' % n)
     return '"' + ''.join(out) + '"'
+
+
+def printable(text):
+    """What nobody can see becomes spaces, so that what it parts stays apart."""
+    return text if text.isprintable() else ''.join([c if c.isprintable() else ' ' for c in text])
 
 
 class Raw(str):

@@ -21,8 +21,8 @@
 //!
 //! - [`time`]: timestamps, the clock, the offset of a node's clock
 //! - [`storage`]: writes files; nothing else does
-//! - [`nodeset`]: `gpu[001-128,200]` to a list and back
 //! - [`model`]: ids, units, readings, devices, processes, freshness, faults
+//! - [`nodeset`]: `gpu[001-128,200]` to a list and back
 //! - [`wire`]: bytes to samples; the only judge of incoming values
 //! - [`probe`]: the embedded scripts, the launch line, the commands they accept
 //! - [`transport`]: reaches a node and runs one command there

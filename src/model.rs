@@ -28,7 +28,7 @@ pub use sample::{
     UsesReading,
 };
 pub use signal::Signal;
-pub use text::{clean, clean_shared, is_hostile};
+pub use text::{clean, clean_shared, harmless, is_hostile};
 pub use tpu::{TpuCore, TpuDetails};
 pub use unit::{Bytes, Celsius, Megahertz, Percent, Watts};
 pub use vendor::Vendor;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Bottom up: a module may import only what stands before it.
 #[rustfmt::skip]
 const MODULES: &[&str] = &[
-    "time", "storage", "nodeset", "model", "wire", "probe", "transport", "inventory", "collect",
+    "time", "storage", "model", "nodeset", "wire", "probe", "transport", "inventory", "collect",
     "fleet", "fields", "insight", "record", "pipeline", "progress", "view", "export", "serve", "tui",
     "sim", "doctor", "config", "cli", "app",
 ];

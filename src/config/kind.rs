@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
+use crate::model::{clean, is_hostile};
 use crate::view::{Heading, nearest};
 
 /// Says what is wrong with a word.
@@ -225,7 +226,7 @@ fn columns(headings: &[Heading], all: Vec<String>) -> Result<Value, String> {
     let names = || headings.iter().map(|heading| heading.name);
     for (place, own) in all.iter().enumerate() {
         if !names().any(|name| name == own) {
-            let own = crate::model::clean(own, 40);
+            let own = clean(own, 40);
             let known = names().collect::<Vec<_>>().join(", ");
             let advice = nearest(&own, names());
             let advice = advice.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
@@ -318,8 +319,8 @@ pub(super) fn quoted(text: &str) -> String {
         match letter {
             '"' => written.push_str("\\\""),
             '\\' => written.push_str("\\\\"),
-            letter if letter.is_control() => {
-                write!(written, "\\u{:04X}", u32::from(letter)).ok();
+            letter if is_hostile(letter) => {
+                write!(written, "\\U{:08X}", u32::from(letter)).ok();
             }
             letter => written.push(letter),
         }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-/// Returns at most `limit` characters of `text`, each control character replaced by a space.
-///
-/// Control characters are C0, DEL, C1 and the invisible ones that reorder or hide text
-/// (bidirectional marks, zero-width marks, line separators).
+/// Returns the characters of `text`, each hostile one as a space; see [`is_hostile`].
+pub fn harmless(text: &str) -> impl Iterator<Item = char> {
+    text.chars().map(|letter| if is_hostile(letter) { ' ' } else { letter })
+}
+
+/// Returns at most `limit` characters of `text`, each hostile one as a space.
 pub fn clean(text: &str, limit: usize) -> String {
-    let safe = |letter: char| if is_hostile(letter) { ' ' } else { letter };
-    let cleaned: String = text.chars().take(limit).map(safe).collect();
+    let cleaned: String = harmless(text).take(limit).collect();
     cleaned.trim().to_owned()
 }
 
@@ -22,12 +23,31 @@ pub fn clean_shared(text: &str, limit: usize) -> Arc<str> {
     clean(text, limit).into()
 }
 
-/// Says whether a character can move a cursor, hide text or reorder it.
+/// Returns true if a character can move a cursor, hide text or reorder it.
+///
+/// These are the control characters, line separators, interlinear marks, and whatever Unicode calls
+/// `Default_Ignorable_Code_Point`: bidirectional marks, joiners, fillers, variation selectors, tags.
 pub fn is_hostile(letter: char) -> bool {
     letter.is_control()
         || matches!(
             letter,
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            '\u{ad}'
+                | '\u{34f}'
+                | '\u{61c}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
         )
 }
 
@@ -59,6 +79,43 @@ mod tests {
             assert!(is_hostile(letter), "{letter:?}");
             assert_eq!(clean(&text, 100), "a b", "{letter:?}");
             assert_eq!(&*clean_shared(&text, 100), "a b", "{letter:?}");
+        }
+    }
+
+    /// `Default_Ignorable_Code_Point` of Unicode 16, `DerivedCoreProperties.txt`.
+    const IGNORABLE: [(u32, u32); 17] = [
+        (0xad, 0xad),
+        (0x34f, 0x34f),
+        (0x61c, 0x61c),
+        (0x115f, 0x1160),
+        (0x17b4, 0x17b5),
+        (0x180b, 0x180f),
+        (0x200b, 0x200f),
+        (0x202a, 0x202e),
+        (0x2060, 0x206f),
+        (0x3164, 0x3164),
+        (0xfe00, 0xfe0f),
+        (0xfeff, 0xfeff),
+        (0xffa0, 0xffa0),
+        (0xfff0, 0xfff8),
+        (0x1bca0, 0x1bca3),
+        (0x1d173, 0x1d17a),
+        (0xe0000, 0xe0fff),
+    ];
+
+    #[test]
+    fn what_nobody_sees_is_hostile_and_what_somebody_reads_is_not() {
+        for letter in IGNORABLE.into_iter().flat_map(|(first, last)| first..=last) {
+            let letter = char::from_u32(letter).unwrap();
+            assert_eq!(clean(&format!("a{letter}b"), 9), "a b", "{letter:?}");
+        }
+        for control in (0..0x20).chain(0x7f..0xa0).filter_map(char::from_u32) {
+            assert_eq!(clean(&format!("a{control}b"), 9), "a b", "{control:?}");
+        }
+        for text in
+            ["naïve", "e\u{301}", "日本語", "한국", "ภาษา", "עברית", "\u{1f680}", "a\u{a0}b"]
+        {
+            assert_eq!(clean(text, 99), text);
         }
     }
 }

@@ -14,6 +14,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use crate::model::harmless;
+
 /// How many names are told when another one is wrong.
 const TOLD: usize = 8;
 
@@ -243,8 +245,7 @@ fn chain(path: &[String]) -> String {
 
 /// Returns a name as it may be shown.
 fn short(name: &str) -> String {
-    let plain = |letter: char| if letter.is_control() { '?' } else { letter };
-    name.chars().take(40).map(plain).collect()
+    harmless(name).take(40).collect()
 }
 
 #[cfg(test)]

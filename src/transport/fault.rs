@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::is_hostile;
+use crate::model::{harmless, is_hostile};
 
 /// Longest text taken from another machine or program into a fault.
 const LONGEST_QUOTE: usize = 200;
@@ -646,8 +646,7 @@ pub(super) fn quote(text: &str) -> String {
 /// Returns `text` with control and invisible characters as spaces, at most
 /// `limit` characters of it.
 pub(super) fn clean(text: &str, limit: usize) -> String {
-    let mut kept: String =
-        text.chars().map(|c| if is_hostile(c) { ' ' } else { c }).take(limit).collect();
+    let mut kept: String = harmless(text).take(limit).collect();
     if text.chars().nth(limit).is_some() {
         kept.push('…');
     }

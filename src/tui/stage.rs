@@ -8,7 +8,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::fleet::Fleet;
-use crate::model::{JobId, Link, NodeName, is_hostile};
+use crate::model::{JobId, Link, NodeName, harmless};
 use crate::time::Timestamp;
 use crate::tui::keyboard;
 use crate::tui::keys::{Action, Keymap, help};
@@ -242,8 +242,7 @@ impl Stage {
             Some(_) => false,
             None => self.search.is_some(),
         };
-        let letters = text.trim().chars().take(LONGEST_PASTE).filter(|_| is_typing);
-        for letter in letters.map(|letter| if is_hostile(letter) { ' ' } else { letter }) {
+        for letter in harmless(text.trim()).take(LONGEST_PASTE).filter(|_| is_typing) {
             // A letter of a line leads to nothing else.
             self.press(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE), now);
         }

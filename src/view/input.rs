@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::model::is_hostile;
+
 /// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
@@ -107,7 +109,7 @@ impl FromStr for Key {
         let wrong = || NoKey(text.chars().take(40).collect());
         let only = |rest: &str| {
             let mut letters = rest.chars();
-            letters.next().filter(|letter| letters.next().is_none() && !letter.is_control())
+            letters.next().filter(|letter| letters.next().is_none() && !is_hostile(*letter))
         };
         if let Some(letter) = only(text) {
             return Ok(Self::Letter(letter));

@@ -159,6 +159,18 @@ fn a_process_tells_what_it_does_and_where_it_is_from() {
 }
 
 #[test]
+fn what_a_terminal_would_obey_in_a_command_line_parts_its_words() {
+    for (how, setup) in probes() {
+        let victim = Victim::with(|command| command.arg0("sle\tep\nwell\u{7f}\u{1b}[2J"));
+        let pid = victim.pid();
+        let mut rig = setup.state(&(gpus(1) + &format!("proc 0 {pid} 9\n"))).start();
+        let told = row(&mut rig, pid, "a command line", |row| row["command"].is_string());
+        assert_eq!(told["command"], "sle ep well  [2J 1000", "{how}");
+        rig.finish();
+    }
+}
+
+#[test]
 fn only_the_owner_is_told_where_a_process_works_and_in_which_job() {
     if !is_root() {
         return;

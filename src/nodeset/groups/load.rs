@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use crate::model::harmless;
 use crate::nodeset::groups::conf::Conf;
 use crate::nodeset::groups::{GroupError, Kind, Source, Sources, short, yaml};
 
@@ -199,6 +200,6 @@ fn shown(file: &Path) -> String {
     // The end of a path says more than its beginning.
     match text.char_indices().nth_back(120) {
         Some((at, _)) => format!("…{}", short(text.get(at..).unwrap_or_default())),
-        None => text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect(),
+        None => harmless(&text).collect(),
     }
 }

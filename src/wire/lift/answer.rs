@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{
     Answer, AskError, Bytes, Environment, InputOutput, Limit, ProcessDetail, ProcessKey,
-    ProcessTree, Question, Reading, Reason, Refusal, TreeProcess, Variable, clean_shared,
-    is_hostile,
+    ProcessTree, Question, Reading, Reason, Refusal, TreeProcess, Variable, clean_shared, harmless,
 };
 use crate::wire::body::{self, Given};
 use crate::wire::lift::process::{COMMAND_LIMIT, USER_LIMIT, name, small, state};
@@ -62,12 +61,7 @@ fn told(question: Question, sent: &body::Answer) -> Option<Answer> {
 fn variable(text: &str) -> Variable {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     // A value of several lines stays one, and shows where they ended.
-    let safe = |letter: char| match letter {
-        '\n' => '␤',
-        _ if is_hostile(letter) => ' ',
-        _ => letter,
-    };
-    let safe = |text: &str| text.chars().map(safe).collect::<String>().into_boxed_str();
+    let safe = |text: &str| harmless(&text.replace('\n', "␤")).collect::<String>().into_boxed_str();
     Variable { name: safe(name), value: safe(value) }
 }
 
