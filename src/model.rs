@@ -9,7 +9,7 @@ pub use details::{
 pub use device::{Device, DeviceFault, Throttle};
 pub use event::{Event, EventKind, xid_meaning};
 pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind, Via};
-pub use fresh::{Freshness, stale_after};
+pub use fresh::{Freshness, longest_interval, stale_after};
 pub use health::{ComputeMode, FabricHealth, FabricState, Recovery};
 pub use host::{Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Pressure, Space};
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};

@@ -46,6 +46,7 @@ fn take(folding: &mut Folding, lift: &mut Lift, delivery: Delivery) -> bool {
             folding.link(link);
         }
         News::Via(via) => folding.via(via),
+        News::Ordered(interval) => folding.ordered(interval),
         News::Frame(frame) => match lift.body(&frame.body, delivery.at) {
             Some(Lifted::Hello(hello)) => folding.hello(hello),
             Some(Lifted::Sample(sample)) => folding.sample(*sample),

@@ -109,7 +109,9 @@ impl Session {
             self.present(desk, frame);
         }
         let via = News::Via(self.channel.via());
-        for news in [Some(via), Some(News::Link(Link::Up)), hello].into_iter().flatten() {
+        let ordered = News::Ordered(self.interval);
+        let first = [Some(via), Some(News::Link(Link::Up)), Some(ordered), hello];
+        for news in first.into_iter().flatten() {
             intake(self.delivery(news, clock));
         }
         let ended = self.stay(orders, clock, desk, intake).await;
@@ -165,6 +167,9 @@ impl Session {
                     let now = orders.borrow_and_update().clone();
                     if changed.is_err() || now.is_ending {
                         return Ended::AsOrdered;
+                    }
+                    if now.interval != self.interval {
+                        intake(self.delivery(News::Ordered(now.interval), clock));
                     }
                     self.follow(&now).await;
                 }

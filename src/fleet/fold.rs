@@ -11,7 +11,7 @@ use crate::fleet::rates::{RATE_SPAN, cpu_share, rates};
 use crate::model::{
     Bytes, Counter, CpuTicks, DeviceUse, Event, Hello, HostReading, Link, NodeName, Percent,
     ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source,
-    SourceFaultKind, Via,
+    SourceFaultKind, Via, longest_interval,
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
@@ -25,6 +25,8 @@ pub struct Folding {
     has_two_samples: bool,
     /// The subject of the host's own history.
     host: Arc<str>,
+    /// How often the node is to be sampled.
+    ordered: Duration,
 }
 
 /// The counters a rate is taken against.
@@ -65,6 +67,7 @@ impl Folding {
             seen: Vec::new(),
             has_two_samples: false,
             host: "".into(),
+            ordered: Duration::MAX,
         }
     }
 
@@ -96,6 +99,15 @@ impl Folding {
         Arc::make_mut(&mut self.node).via = Some(via);
     }
 
+    /// Takes how often the node is to be sampled from now on. No source is fresh for longer than
+    /// that allows, whatever the node says.
+    pub fn ordered(&mut self, interval: Duration) {
+        self.ordered = interval;
+        for state in &mut Arc::make_mut(&mut self.node).sources {
+            state.interval = state.interval.min(longest_interval(&state.source, interval));
+        }
+    }
+
     /// Takes what a probe says of itself.
     pub fn hello(&mut self, hello: Hello) {
         let node = Arc::make_mut(&mut self.node);
@@ -113,7 +125,8 @@ impl Folding {
         }
         forget_sources(node, &hello);
         for (source, interval) in &hello.intervals {
-            node.source_mut(source).interval = *interval;
+            let longest = longest_interval(source, self.ordered);
+            node.source_mut(source).interval = longest.min(*interval);
         }
         for backend in &hello.backends {
             let state = node.source_mut(&backend.source);
@@ -465,6 +478,33 @@ mod tests {
         folding.sample(host_at(1_000, 50, 200, 10));
         assert_eq!(folding.node().host.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
         assert!(folding.node().host.network.is_empty());
+    }
+
+    #[test]
+    fn a_node_cannot_have_old_values_shown_as_fresh() {
+        let mut folding = folding();
+        let mut hello = hello("boot-1");
+        let slow = smi().slow();
+        hello.intervals = [Source::host(), smi(), slow.clone()]
+            .map(|source| (source, Duration::from_secs(3_600)))
+            .into();
+        let intervals = |folding: &Folding| {
+            [Source::host(), smi(), slow.clone()]
+                .map(|source| folding.node().source(&source).unwrap().interval.as_secs())
+        };
+        folding.ordered(Duration::from_secs(1));
+        folding.hello(hello.clone());
+        assert_eq!(intervals(&folding), [1, 21, 21]);
+        folding.sample(host_at(0, 1, 1, 0));
+        let host = folding.node().source(&Source::host()).unwrap().clone();
+        assert_eq!(host.freshness(at(3_000)), Freshness::Fresh);
+        assert!(!host.freshness(at(3_001)).is_fresh());
+        // More is allowed when more was ordered, and is taken back with the order.
+        folding.ordered(Duration::from_secs(60));
+        folding.hello(hello);
+        assert_eq!(intervals(&folding), [60, 60, 60]);
+        folding.ordered(Duration::from_secs(2));
+        assert_eq!(intervals(&folding), [2, 22, 22]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::model::id::Source;
 use crate::time::Timestamp;
 
 /// How new what we know from one source is.
@@ -35,6 +36,23 @@ pub fn stale_after(interval: Duration) -> Duration {
     interval.saturating_mul(3).max(Duration::from_secs(3))
 }
 
+/// Returns the longest interval of a source while its node is to be sampled every `ordered`.
+///
+/// A probe of ours asks some sources less often, as listed here, and only when it ticks. A node that
+/// announces more would have its old values shown as fresh.
+pub fn longest_interval(source: &Source, ordered: Duration) -> Duration {
+    let name = source.as_str();
+    let floor = Duration::from_secs(match name.split_once('.').unwrap_or((name, "")) {
+        ("host", "") => 0,
+        // Where nvidia-smi takes long it rests as long as it works; beyond this it is stale.
+        ("nvidia-smi", _) => 20,
+        (_, "slow") => 10,
+        (_, "processes") => 2,
+        _ => 1,
+    });
+    if ordered < floor { floor.saturating_add(ordered) } else { ordered }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +69,23 @@ mod tests {
         assert_eq!(judge(5_000, 15_000), Freshness::Fresh);
         assert!(!judge(5_000, 15_001).is_fresh());
         assert_eq!(Freshness::of(None, taken, Duration::ZERO), Freshness::Missing);
+    }
+
+    #[test]
+    fn what_is_asked_less_often_may_take_its_time_and_the_host_may_not() {
+        for (source, ordered, longest) in [
+            ("host", 1, 1),
+            ("host", 60, 60),
+            ("host.slow", 1, 11),
+            ("nvml", 1, 1),
+            ("nvml.processes", 1, 3),
+            ("nvml.slow", 7, 17),
+            ("nvidia-smi", 1, 21),
+            ("nvidia-smi", 60, 60),
+            ("anything", 2, 2),
+        ] {
+            let found = longest_interval(&Source::new(source), Duration::from_secs(ordered));
+            assert_eq!(found.as_secs(), longest, "{source} {ordered}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! What travels from a node's session to its consumer.
 
+use std::time::Duration;
+
 use crate::model::{Link, NodeName, Via};
 use crate::time::Timestamp;
 use crate::wire::frame::Frame;
@@ -22,6 +24,8 @@ pub enum News {
     Link(Link),
     /// A session is there, and this is how.
     Via(Via),
+    /// The node is to be sampled so often from now on.
+    Ordered(Duration),
     /// A frame came.
     Frame(Box<Frame>),
 }
