@@ -1,7 +1,9 @@
 //! Processes: who uses which device, everywhere or in one place; their trees, environments, graphs; signals.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::fleet::Node;
 use crate::model::{Answer, NodeName, ProcessKey, Question, Signal};
 use crate::view::Scene;
 use crate::view::dialog::Dialog;
@@ -10,6 +12,7 @@ use crate::view::line::Line;
 use crate::view::navigation::{Chosen, Navigation, Spot, Step, View, Window};
 use crate::view::order::Order;
 use crate::view::outcome::{Command, Errand, Outcome, Reply};
+use crate::view::picture::Picture;
 use crate::view::taste::Density;
 pub(crate) use columns::HEADINGS;
 use environment::Sheet;
@@ -449,16 +452,34 @@ fn turn_scope(scene: Scene<'_>, navigation: &mut Navigation) -> Outcome {
     Outcome::Nothing
 }
 
+/// Returns the node whose tree to show, and the process one is on: that of the page in front, or of
+/// the table. Without one it is the node one is on, unless it is not shown.
+fn root(picture: &Picture, navigation: &mut Navigation) -> Option<(NodeName, Option<ProcessKey>)> {
+    let place = &mut navigation.processes;
+    match place.pages.last() {
+        Some(Page::Environment(Sheet { target, .. })) => {
+            return Some((target.node.clone(), Some(target.key)));
+        }
+        Some(Page::Metrics(panel)) => {
+            return Some((panel.target.node.clone(), Some(panel.target.key)));
+        }
+        Some(Page::Tree(_)) | None => {}
+    }
+    if let Some(sight) = place.row().and_then(Row::sight) {
+        return Some((sight.node.name.clone(), sight.process.map(|one| one.key)));
+    }
+    let is_shown = |node: &&Arc<Node>| picture.position(&node.name).is_some();
+    let node = navigation.node(picture).filter(is_shown).or_else(|| picture.node_at(0))?;
+    Some((node.name.clone(), None))
+}
+
 fn open_tree(scene: Scene<'_>, navigation: &mut Navigation) -> Outcome {
     let now = scene.picture.now;
     if matches!(navigation.processes.pages.last(), Some(Page::Tree(_))) {
         navigation.processes.pages.pop();
         return Outcome::Nothing;
     }
-    let row = navigation.processes.row().and_then(Row::sight);
-    let found = row.map(|sight| (sight.node.name.clone(), sight.process.map(|one| one.key)));
-    let found = found.or_else(|| Some((navigation.node(scene.picture)?.name.clone(), None)));
-    let Some((node, cursor)) = found else {
+    let Some((node, cursor)) = root(scene.picture, navigation) else {
         return Outcome::Say("no node to show a tree of".to_owned());
     };
     let tree = Tree::new(node, cursor, now);

@@ -406,6 +406,28 @@ fn the_tree_is_asked_for_again_while_it_is_open() {
 }
 
 #[test]
+fn the_tree_is_that_of_the_process_one_is_on_and_never_of_a_hidden_node() {
+    let node = |keys: &[KeyCode], filter: &str| {
+        let mut stage = crowd(DARK, &[KeyCode::Char('1'), KeyCode::Home, KeyCode::Char('4')]);
+        press(&mut stage, &[KeyCode::Char('/')]);
+        press(&mut stage, &filter.chars().map(KeyCode::Char).collect::<Vec<_>>());
+        press(&mut stage, &[KeyCode::Enter]);
+        press(&mut stage, keys);
+        let pressed = KeyEvent::new(KeyCode::Char('t'), KeyModifiers::NONE);
+        let Effect::Ask(Request::Ask(errands)) = stage.press(pressed, NOW) else { return None };
+        errands.first().map(|errand| errand.node.to_string())
+    };
+    assert_eq!(node(&[], ""), Some("gpu01".to_owned()));
+    assert_eq!(node(&[], "!node=gpu01"), Some("gpu02".to_owned()));
+    assert_eq!(node(&[], "node=nowhere"), None);
+    for keys in [&[KeyCode::End][..], &[KeyCode::End, KeyCode::Enter]] {
+        let last = node(keys, "").unwrap();
+        assert_ne!(last, "gpu01", "{keys:?}");
+        assert_eq!(node(keys, "!node=gpu01"), Some(last), "{keys:?}");
+    }
+}
+
+#[test]
 fn no_page_is_too_small_for_any_screen() {
     for (code, answer) in [
         (KeyCode::Char('t'), tree()),
