@@ -20,14 +20,17 @@ use crossterm::event::{Event, KeyEventKind};
 use jiff::tz::TimeZone;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use crate::fleet::FleetReader;
 use crate::model::{AskError, JobId, NodeName};
 use crate::time::{Clock, Timestamp};
-use crate::tui::keyboard::{Keyboard, WAKE};
+use crate::tui::background::{Answer, QUERY};
+use crate::tui::keyboard::{Heard, Keyboard, WAKE};
 use crate::tui::terminal::{PanicGuard, Terminal};
 use crate::view::{Errand, Habit, Reply, Setup, Taste};
 
+mod background;
 mod keyboard;
 mod keys;
 mod look;
@@ -38,6 +41,8 @@ mod stage;
 mod surface;
 mod terminal;
 
+/// How long the first frame waits for what the terminal says of its background.
+const ANSWER_WAIT: Duration = Duration::from_millis(100);
 /// For how long it is told what became of a change.
 const NEWS: Duration = Duration::from_secs(6);
 /// For how long the first message stays: whoever starts a program looks elsewhere first.
@@ -79,6 +84,8 @@ pub struct Watching {
 pub struct Dress {
     /// Colours and glyphs.
     pub look: Look,
+    /// The terminal may say whether the look is to suit a light background.
+    pub is_background_open: bool,
     /// How things are shown.
     pub taste: Taste,
     /// How often nodes sample.
@@ -156,7 +163,9 @@ pub async fn run(watching: Watching) -> io::Result<Ending> {
     let guard = PanicGuard::new();
     let signals = Signals::new()?;
     let terminal = Terminal::enter(watching.has_mouse)?;
-    let ending = Screen::new(watching, terminal).drive(signals).await;
+    let mut screen = Screen::new(watching, terminal);
+    screen.ask_background();
+    let ending = screen.drive(signals).await;
     drop(guard);
     Ok(ending)
 }
@@ -199,6 +208,8 @@ impl Signals {
 /// What woke the loop.
 enum Woken {
     Key(Option<io::Result<Event>>),
+    /// The terminal says whether its background is light.
+    Background(bool),
     Signal(Notice),
     Fleet(bool),
     Aside(Aside),
@@ -223,6 +234,8 @@ struct Screen {
     told_interval: Duration,
     /// Ctrl-Z has dealt with the continuation that is still to be reported.
     has_gone_on: bool,
+    /// Since when the terminal owes an answer of what its background is.
+    asked_at: Option<Timestamp>,
 }
 
 impl Screen {
@@ -247,11 +260,37 @@ impl Screen {
             told_job: None,
             told_interval: interval,
             has_gone_on: false,
+            asked_at: None,
         }
     }
 
+    /// Asks the terminal what its background is; the answer comes on the way of the keys.
+    fn ask_background(&mut self) {
+        let term = std::env::var("TERM").unwrap_or_default();
+        if background::answers(&term) && self.terminal.is_ours() {
+            // A terminal that takes nothing any more shows at the first frame.
+            self.asked_at = self.terminal.write(QUERY).is_ok().then(|| self.watching.clock.now());
+        }
+    }
+
+    fn keyboard(&self) -> io::Result<Keyboard> {
+        Keyboard::open(Answer::new(self.watching.clock.clone(), self.asked_at))
+    }
+
+    /// Takes it that the terminal's background is light, or dark.
+    fn take_background(&mut self, is_light: bool) {
+        self.asked_at = None;
+        self.stage.on_background(is_light);
+    }
+
     async fn drive(mut self, mut signals: Signals) -> Ending {
-        let Ok(mut keyboard) = Keyboard::open() else { return Ending::HangUp };
+        let Ok(mut keyboard) = self.keyboard() else { return Ending::HangUp };
+        if self.asked_at.is_some()
+            && self.stage.is_background_open()
+            && let Ok(Some(is_light)) = timeout(ANSWER_WAIT, keyboard.background()).await
+        {
+            self.take_background(is_light);
+        }
         loop {
             // A terminal that takes nothing any more is gone.
             if self.draw().is_err() {
@@ -262,7 +301,7 @@ impl Screen {
                 // Only one may read the terminal.
                 drop(keyboard);
                 let ending = self.stand_aside(aside, &mut signals).await;
-                let Ok(again) = Keyboard::open() else { return Ending::HangUp };
+                let Ok(again) = self.keyboard() else { return Ending::HangUp };
                 keyboard = again;
                 ending
             } else {
@@ -280,7 +319,10 @@ impl Screen {
             let pause = self.pause();
             let listens = !self.is_fleet_new && !self.is_fleet_closed;
             let woken = tokio::select! {
-                event = keyboard.next() => Woken::Key(event),
+                heard = keyboard.next() => match heard {
+                    Heard::Event(event) => Woken::Key(event),
+                    Heard::Background(is_light) => Woken::Background(is_light),
+                },
                 notice = signals.next() => Woken::Signal(notice),
                 Some(aside) = self.watching.asides.recv() => Woken::Aside(aside),
                 Some(reply) = self.watching.replies.recv() => Woken::Reply(reply),
@@ -292,6 +334,7 @@ impl Screen {
                 Woken::Fleet(true) => self.is_fleet_new = true,
                 Woken::Fleet(false) => self.is_fleet_closed = true,
                 Woken::Key(_)
+                | Woken::Background(_)
                 | Woken::Signal(_)
                 | Woken::Aside(_)
                 | Woken::Reply(_)
@@ -333,6 +376,7 @@ impl Screen {
                     next = keyboard.waiting().map(Some);
                 }
             }
+            Woken::Background(is_light) => self.take_background(is_light),
             Woken::Reply(reply) => self.stage.take(&reply, self.watching.clock.now()),
             Woken::News(News::Wear(dress, redraw)) => {
                 self.watching.redraw = redraw;

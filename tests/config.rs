@@ -111,7 +111,8 @@ fn option_beats_environment_beats_setup_beats_file_beats_default() {
     home.write("setup.toml", "theme = \"hot\"\n");
     assert_eq!(row("", &[]), "theme = \"hot\" # setup.toml:1");
     let foreign = ("NVITOP_MONITOR_MODE", "light");
-    assert_eq!(row("", &[foreign]), "theme = \"light\" # NVITOP_MONITOR_MODE");
+    let background = home.row("", &[foreign], "background =");
+    assert_eq!(background, "background = \"light\" # NVITOP_MONITOR_MODE");
     let own = ("GTOP_THEME", "dark");
     assert_eq!(row("", &[foreign, own]), "theme = \"dark\" # GTOP_THEME");
     let typed = row("--theme colour-blind", &[foreign, own]);

@@ -123,6 +123,45 @@ async fn a_terminal_of_no_size_and_one_without_bounds_are_drawn_on_all_the_same(
 }
 
 #[tokio::test]
+async fn a_light_terminal_that_answers_late_and_in_pieces_gets_its_colours_and_presses_no_key() {
+    /// What is faint is drawn so.
+    const FAINT: [&str; 2] = ["\x1b[38;5;247m", "\x1b[38;5;241m"];
+    for pieces in [
+        &["\x1b]11;rgb:ffff/ffff/ffff\x07"][..],
+        &["\x1b", "]1", "1;", "rgb:fdfd/f6", "f6/e3e3\x1b", "\\"],
+        &["\x1b]", "11;rgba:ff/", "ff/ff/", "ff\x1b\\"],
+    ] {
+        let Some(mut child) = terminal("xterm-256color", "exec $GTOP --demo=2") else { return };
+        let text = until(&mut child, FAINT[0]).await;
+        assert!(text.contains("\x1b]11;?") && !text.contains(FAINT[1]), "{text:?}");
+        for piece in pieces {
+            child.stdin.as_mut().unwrap().write_all(piece.as_bytes()).await.unwrap();
+            // Most of the pieces are read one by one.
+            sleep(Duration::from_millis(30)).await;
+        }
+        until(&mut child, FAINT[1]).await;
+        // Had a letter of it been a key, this one would be part of a filter.
+        child.stdin.as_mut().unwrap().write_all(b"q").await.unwrap();
+        let (text, code) = to_the_end(child).await;
+        assert_eq!(code, Some(0), "{pieces:?}: {text:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_light_terminal_that_answers_at_once_never_shows_the_colours_of_a_dark_one() {
+    // The answer waits already when the question comes.
+    let line = "stty -echo; echo ready; sleep 1; exec $GTOP --demo=2 --theme hot";
+    let Some(mut child) = terminal("xterm-256color", line) else { return };
+    until(&mut child, "ready").await;
+    let answer = b"\x1b]11;rgb:ffff/ffff/ffff\x07";
+    child.stdin.as_mut().unwrap().write_all(answer).await.unwrap();
+    let text = until(&mut child, "gpu02").await;
+    assert!(text.contains("38;5;241") && !text.contains("38;5;247"), "{text:?}");
+    child.stdin.as_mut().unwrap().write_all(b"q").await.unwrap();
+    assert_eq!(to_the_end(child).await.1, Some(0));
+}
+
+#[tokio::test]
 async fn a_configuration_that_is_broken_is_said_on_the_screen_and_keeps_nobody_out() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("gtop");

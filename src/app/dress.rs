@@ -32,6 +32,7 @@ impl Wardrobe {
         let settings = &self.settings;
         Dress {
             look: look(settings, |name| std::env::var(name).ok()),
+            is_background_open: wish(settings).background().is_none(),
             taste: taste(settings, |name| std::env::var(name).ok()),
             interval: settings.span("interval").unwrap_or_default(),
             habits: habits(settings),
@@ -109,6 +110,10 @@ fn some(names: &[&str]) -> String {
 
 /// Returns colours and glyphs; `variable` returns that of the environment.
 pub(super) fn look(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Look {
+    Look::chosen(wish(settings), variable)
+}
+
+fn wish(settings: &Settings) -> Wish {
     let theme = match settings.choice("theme") {
         "dark" => Some(Theme::Dark),
         "light" => Some(Theme::Light),
@@ -117,8 +122,13 @@ pub(super) fn look(settings: &Settings, variable: impl Fn(&str) -> Option<String
         "hot" => Some(Theme::Hot),
         _ => None,
     };
-    let wish = Wish {
+    Wish {
         theme,
+        is_light: match settings.choice("background") {
+            "dark" => Some(false),
+            "light" => Some(true),
+            _ => None,
+        },
         has_colour: match settings.choice("color") {
             "always" => Some(true),
             "never" => Some(false),
@@ -126,8 +136,7 @@ pub(super) fn look(settings: &Settings, variable: impl Fn(&str) -> Option<String
         },
         is_ascii: settings.value("ascii").map(|_| settings.is_on("ascii")),
         is_colorful: settings.is_on("colorful"),
-    };
-    Look::chosen(wish, variable)
+    }
 }
 
 /// Returns how things are shown; `variable` returns that of the environment.
@@ -239,6 +248,30 @@ mod tests {
         assert_eq!(taste(&typed(&[]), |_| None), Taste::default());
         let variable = |name: &str| (name == "LANG").then(|| "C.UTF-8".to_owned());
         assert_eq!(look(&typed(&[]), variable), Look::from_environment(variable));
+    }
+
+    #[test]
+    fn theme_and_background_are_two_settings() {
+        let colourless = |_: &str| None;
+        for (words, theme, is_open) in [
+            (vec![], Theme::Dark, true),
+            (vec![("theme", "hot")], Theme::Hot, true),
+            (vec![("theme", "hot"), ("background", "light")], Theme::HotLight, false),
+            (
+                vec![("theme", "color-blind"), ("background", "light")],
+                Theme::ColourBlindLight,
+                false,
+            ),
+            (vec![("background", "light")], Theme::Light, false),
+            (vec![("theme", "light")], Theme::Light, false),
+            (vec![("theme", "dark"), ("background", "light")], Theme::Light, false),
+            (vec![("theme", "light"), ("background", "auto")], Theme::Light, false),
+            (vec![("theme", "light"), ("background", "dark")], Theme::Dark, false),
+        ] {
+            let settings = typed(&words);
+            assert_eq!(look(&settings, colourless).theme, theme, "{words:?}");
+            assert_eq!(wish(&settings).background().is_none(), is_open, "{words:?}");
+        }
     }
 
     #[test]

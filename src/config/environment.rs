@@ -72,7 +72,7 @@ mod tests {
             (
                 vec![("NVITOP_MONITOR_MODE", "compact, colorful,nonsense,light,readonly")],
                 vec![
-                    "theme=light NVITOP_MONITOR_MODE",
+                    "background=light NVITOP_MONITOR_MODE",
                     "colorful=true NVITOP_MONITOR_MODE",
                     "readonly=true NVITOP_MONITOR_MODE",
                     "monitor=compact NVITOP_MONITOR_MODE",

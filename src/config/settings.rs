@@ -291,12 +291,14 @@ mod tests {
     fn option_beats_environment_beats_setup_beats_file_beats_default() {
         let (file, setup) = ("theme = 'mono'\n", "theme = 'hot'\n");
         let variables = [("GTOP_THEME", "dark"), ("NVITOP_MONITOR_MODE", "light,full")];
+        let background = settings("background = 'dark'", "", &variables, &[]);
+        let found = (background.choice("background"), background.place("background"));
+        assert_eq!(found, ("light", "NVITOP_MONITOR_MODE"));
         let typed = [("theme", "colour-blind")];
         for (found, theme, place) in [
             (settings("", "", &[], &[]), "auto", "default"),
             (settings(file, "", &[], &[]), "mono", "config.toml:1"),
             (settings(file, setup, &[], &[]), "hot", "setup.toml:1"),
-            (settings(file, setup, &variables[1..], &[]), "light", "NVITOP_MONITOR_MODE"),
             (settings(file, setup, &variables, &[]), "dark", "GTOP_THEME"),
             (settings(file, setup, &variables, &typed), "colour-blind", "command line"),
         ] {

@@ -190,22 +190,35 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "theme",
         kind: Kind::Choice(&[
-            word("auto", "dark or light, by what COLORFGBG says"),
-            word("dark", "for a dark screen; the busier the greener"),
-            word("light", "for a light screen; the busier the greener"),
+            word("auto", "the busier the greener"),
+            word("dark", "the same, for a dark background unless that is set"),
+            word("light", "the same, for a light background unless that is set"),
             word("mono", "bold, dim and reverse; no colours"),
             word("colour-blind", "blue for load, orange for trouble").or("color-blind"),
             word("hot", "green, yellow, red: the busier the hotter"),
         ]),
         takes: "THEME",
         default: "auto",
+        help: "Colours: auto (busy is good: the busier the greener), hot (busy is hot: green, yellow, red), colour-blind (blue for load, orange for trouble), or mono; dark and light are auto for such a background",
+        page: GENERAL,
+        ..PLAIN
+    },
+    Setting {
+        name: "background",
+        kind: Kind::Choice(&[
+            word("auto", "as the terminal says, or COLORFGBG; else dark"),
+            word("dark", "colours for a dark background"),
+            word("light", "colours for a light background"),
+        ]),
+        takes: "WHICH",
+        default: "auto",
         flags: &[Flag {
             name: "light",
             short: None,
             value: "light",
-            help: "Same as --theme light",
+            help: "Same as --background light",
         }],
-        help: "Colours: dark and light (busy is good: the busier the greener), hot (busy is hot: green, yellow, red), colour-blind (blue for load, orange for trouble), or mono",
+        help: "What the terminal's background is: dark, light, or auto: as the terminal says when it is asked, or COLORFGBG",
         page: GENERAL,
         twins: &[
             Twin { variable: "NVITOP_MONITOR_MODE", reading: Reading::Words(BACKGROUNDS) },

@@ -16,8 +16,9 @@ use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
+use crate::tui::background::Answer;
 use crate::view::{Key, Named};
 
 /// How many events may wait; more stay with the terminal.
@@ -32,35 +33,59 @@ pub(super) const WAKE: &str = "\x1b[5n";
 /// Longest wait for the thread to let go of the terminal.
 const LETTING_GO: Duration = Duration::from_secs(1);
 
+/// What comes from the terminal.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// A key and the like; an error, or none, when the terminal is gone.
+    Event(Option<io::Result<Event>>),
+    /// Its background is light, or dark.
+    Background(bool),
+}
+
 /// The keys of the terminal until this is dropped; then the terminal is free to be read by others.
 #[derive(Debug)]
 pub(super) struct Keyboard {
     events: mpsc::Receiver<io::Result<Event>>,
+    /// Whether the terminal says that its background is light.
+    background: watch::Receiver<Option<bool>>,
     /// Closed to end the thread.
     stop: Option<OwnedFd>,
     stopped: blocking::Receiver<()>,
 }
 
 impl Keyboard {
-    /// Begins to read.
-    pub(super) fn open() -> io::Result<Self> {
+    /// Begins to read; the answer that may be due is no key.
+    pub(super) fn open(answer: Answer) -> io::Result<Self> {
         let tty = tty()?;
         let (stopping, stop) = pipe_with(PipeFlags::CLOEXEC)?;
         let (sender, events) = mpsc::channel(WAITING);
+        let (tell, background) = watch::channel(None);
         let (ended, stopped) = blocking::channel::<()>();
+        let mut to = Listeners { events: sender, background: tell, answer };
         thread::Builder::new().name("keys".to_owned()).spawn(move || {
-            if let Err(error) = read(tty.as_ref(), &stopping, &sender) {
+            if let Err(error) = read(tty.as_ref(), &stopping, &mut to) {
                 // Without the screen nobody needs to know.
-                sender.blocking_send(Err(error)).ok();
+                to.events.blocking_send(Err(error)).ok();
             }
             drop(ended);
         })?;
-        Ok(Self { events, stop: Some(stop), stopped })
+        Ok(Self { events, background, stop: Some(stop), stopped })
     }
 
-    /// Waits for the next event; an error, or none, when the terminal is gone.
-    pub(super) async fn next(&mut self) -> Option<io::Result<Event>> {
-        self.events.recv().await
+    /// Waits for what comes next.
+    pub(super) async fn next(&mut self) -> Heard {
+        tokio::select! {
+            Ok(()) = self.background.changed() => {
+                let is_light = *self.background.borrow_and_update();
+                Heard::Background(is_light.unwrap_or_default())
+            }
+            event = self.events.recv() => Heard::Event(event),
+        }
+    }
+
+    /// Waits until the terminal says whether its background is light; keys wait too.
+    pub(super) async fn background(&mut self) -> Option<bool> {
+        *self.background.wait_for(Option::is_some).await.ok()?
     }
 
     /// Returns an event that has come already.
@@ -118,18 +143,52 @@ fn tty() -> io::Result<Option<File>> {
     if io::stdin().is_terminal() { Ok(None) } else { File::open("/dev/tty").map(Some) }
 }
 
+/// Who is told what comes from the terminal.
+struct Listeners {
+    events: mpsc::Sender<io::Result<Event>>,
+    background: watch::Sender<Option<bool>>,
+    answer: Answer,
+}
+
+impl Listeners {
+    /// Hands on events but for what is the terminal's answer; an error when nobody listens.
+    fn tell(&mut self, came: Vec<Event>) -> Result<(), mpsc::error::SendError<io::Result<Event>>> {
+        let mut events = Vec::with_capacity(came.len());
+        for event in came {
+            if let Some(is_light) = self.answer.take(event, &mut events) {
+                self.background.send_replace(Some(is_light));
+            }
+        }
+        self.send(events)
+    }
+
+    /// Hands on what was held back, as nothing more came.
+    fn give_up(&mut self) -> Result<(), mpsc::error::SendError<io::Result<Event>>> {
+        let mut events = Vec::new();
+        self.answer.give_up(&mut events);
+        self.send(events)
+    }
+
+    fn send(&self, events: Vec<Event>) -> Result<(), mpsc::error::SendError<io::Result<Event>>> {
+        events.into_iter().try_for_each(|event| self.events.blocking_send(Ok(event)))
+    }
+}
+
 /// Hands on events until told to stop, or until the terminal is gone.
-fn read(
-    tty: Option<&File>,
-    stopping: &OwnedFd,
-    events: &mpsc::Sender<io::Result<Event>>,
-) -> io::Result<()> {
+fn read(tty: Option<&File>, stopping: &OwnedFd, to: &mut Listeners) -> io::Result<()> {
     let stdin = io::stdin();
     let tty: BorrowedFd<'_> = tty.map_or_else(|| stdin.as_fd(), AsFd::as_fd);
     loop {
         let mut watched =
             [PollFd::from_borrowed_fd(tty, PollFlags::IN), PollFd::new(stopping, PollFlags::IN)];
-        match poll(&mut watched, None) {
+        let hold = to.answer.hold().and_then(|hold| Timespec::try_from(hold).ok());
+        match poll(&mut watched, hold.as_ref()) {
+            Ok(0) => {
+                if to.give_up().is_err() {
+                    return Ok(());
+                }
+                continue;
+            }
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
@@ -144,10 +203,8 @@ fn read(
         let mut is_heard = false;
         while event::poll(Duration::ZERO)? {
             is_heard = true;
-            for event in burst::mended(&together()?) {
-                if events.blocking_send(Ok(event)).is_err() {
-                    return Ok(());
-                }
+            if to.tell(burst::mended(&together()?)).is_err() {
+                return Ok(());
             }
         }
         if !is_heard && !tty.is_empty() {

@@ -62,13 +62,16 @@ impl Theme {
         }
     }
 
-    /// Returns the same for a light screen.
-    const fn on_light(self) -> Self {
-        match self {
-            Self::Dark | Self::Light => Self::Light,
-            Self::Mono => Self::Mono,
-            Self::ColourBlind | Self::ColourBlindLight => Self::ColourBlindLight,
-            Self::Hot | Self::HotLight => Self::HotLight,
+    /// Returns the same for a light screen, or for a dark one.
+    const fn on(self, is_light: bool) -> Self {
+        match (self, is_light) {
+            (Self::Dark | Self::Light, false) => Self::Dark,
+            (Self::Dark | Self::Light, true) => Self::Light,
+            (Self::Mono, _) => Self::Mono,
+            (Self::ColourBlind | Self::ColourBlindLight, false) => Self::ColourBlind,
+            (Self::ColourBlind | Self::ColourBlindLight, true) => Self::ColourBlindLight,
+            (Self::Hot | Self::HotLight, false) => Self::Hot,
+            (Self::Hot | Self::HotLight, true) => Self::HotLight,
         }
     }
 
@@ -94,14 +97,29 @@ pub enum Depth {
 /// What somebody asks of the look; what they do not, the environment says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// The theme; where it suits a dark screen, its twin is taken on a light one.
+    /// The theme, or its twin where the screen is known to be of the other kind.
     pub theme: Option<Theme>,
+    /// The screen is light, or dark.
+    pub is_light: Option<bool>,
     /// Colours, or none.
     pub has_colour: Option<bool>,
     /// ASCII alone, or not.
     pub is_ascii: Option<bool>,
     /// Bars change their colour along their length.
     pub is_colorful: bool,
+}
+
+impl Wish {
+    /// Returns whether somebody wants the look for a light screen, or for a dark one; else the
+    /// terminal may say which it is. The themes called dark and light mean such a screen too.
+    pub const fn background(self) -> Option<bool> {
+        match (self.is_light, self.theme) {
+            (Some(is_light), _) => Some(is_light),
+            (None, Some(Theme::Dark)) => Some(false),
+            (None, Some(Theme::Light)) => Some(true),
+            (None, _) => None,
+        }
+    }
 }
 
 /// The sets of glyphs.
@@ -129,13 +147,8 @@ impl Look {
         let term = given("TERM").unwrap_or_default();
         let background = given("COLORFGBG")
             .and_then(|value| value.rsplit(';').next().and_then(|last| last.parse::<u8>().ok()));
-        let is_light = matches!(background, Some(7 | 15));
-        let theme = match wish.theme {
-            None | Some(Theme::ColourBlind | Theme::Hot) if is_light => {
-                wish.theme.unwrap_or(Theme::Dark).on_light()
-            }
-            theme => theme.unwrap_or(Theme::Dark),
-        };
+        let is_light = wish.background().unwrap_or(matches!(background, Some(7 | 15)));
+        let theme = wish.theme.unwrap_or(Theme::Dark).on(is_light);
         let has_colour = wish.has_colour.unwrap_or(term != "dumb");
         let is_full = given("COLORTERM")
             .is_some_and(|value| value == "truecolor" || value == "24bit")
@@ -166,7 +179,13 @@ impl Look {
         }
     }
 
-    /// Returns the style of a tone on a ground.
+    /// Returns the same on a light screen, or on a dark one.
+    #[must_use]
+    pub fn on(self, is_light: bool) -> Self {
+        Self { theme: self.theme.on(is_light), ..self }
+    }
+
+    /// Returns the style of a text of a tone on a ground.
     pub fn style(self, tone: Tone, ground: Ground) -> Style {
         let own = match (self.theme, self.depth) {
             (Theme::Mono, _) => palette::mono(tone),
@@ -176,15 +195,28 @@ impl Look {
         self.ground(ground).patch(own)
     }
 
+    /// Returns the style of a bar, a graph or a level of a tone on a ground. It is never turned
+    /// around, which would show a full one as an empty one.
+    pub(crate) fn fill(self, tone: Tone, ground: Ground) -> Style {
+        if self.is_plain() {
+            return self.style(tone, Ground::Plain).remove_modifier(Modifier::REVERSED);
+        }
+        self.ground(ground).patch(palette::filled(self.theme, tone))
+    }
+
     /// Returns the style of a part of a bar, 0 to 1 from its start, when bars change their colour.
     pub(crate) fn along(self, part: f32, ground: Ground) -> Style {
-        self.ground(ground).patch(palette::along(self.theme, self.depth, part))
+        let along = palette::along(self.theme, self.depth, part);
+        if self.is_plain() {
+            return along.remove_modifier(Modifier::REVERSED);
+        }
+        self.ground(ground).patch(along)
     }
 
     /// Returns the colour of one of those that are told apart by colour and letter; none without colours.
     pub fn hue(self, number: u8) -> Style {
         let dark = [110, 179, 108, 175, 80, 146].map(Color::Indexed);
-        let light = [25, 130, 28, 127, 30, 61].map(Color::Indexed);
+        let light = [25, 94, 22, 126, 23, 60].map(Color::Indexed);
         let basic =
             [Color::Cyan, Color::Yellow, Color::Green, Color::Magenta, Color::Blue, Color::Reset];
         if self.theme == Theme::Mono {
@@ -208,8 +240,8 @@ impl Look {
             (Ground::Selected, theme) if self.is_plain() || theme == Theme::Mono => {
                 Style::new().add_modifier(Modifier::REVERSED)
             }
-            (Ground::Selected, theme) if theme.is_light() => Style::new().bg(Color::Indexed(253)),
-            (Ground::Selected, _) => Style::new().bg(Color::Indexed(237)),
+            (Ground::Selected, theme) if theme.is_light() => Style::new().bg(Color::Indexed(254)),
+            (Ground::Selected, _) => Style::new().bg(Color::Indexed(236)),
         }
     }
 
@@ -282,6 +314,11 @@ mod tests {
             (of(Theme::ColourBlind), vec![light], Theme::ColourBlindLight),
             (of(Theme::Dark), vec![light], Theme::Dark),
             (of(Theme::Light), vec![], Theme::Light),
+            (Wish { is_light: Some(true), ..of(Theme::Hot) }, vec![], Theme::HotLight),
+            (Wish { is_light: Some(true), ..of(Theme::Dark) }, vec![], Theme::Light),
+            (Wish { is_light: Some(false), ..of(Theme::Hot) }, vec![light], Theme::Hot),
+            (Wish { is_light: Some(true), ..of(Theme::Mono) }, vec![], Theme::Mono),
+            (Wish { is_light: Some(false), ..Wish::default() }, vec![light], Theme::Dark),
             (Wish { has_colour: Some(false), ..of(Theme::Hot) }, vec![], Theme::Mono),
             (
                 Wish { has_colour: Some(true), ..Wish::default() },
@@ -341,6 +378,84 @@ mod tests {
             for (place, style) in styles.iter().enumerate() {
                 assert!(!styles[..place].contains(style), "{look:?} {:?}", kinds[place]);
             }
+        }
+    }
+
+    /// Black and Solarized dark; white and Solarized light.
+    const BACKGROUNDS: [[[u8; 3]; 2]; 2] =
+        [[[0, 0, 0], [0, 0x2b, 0x36]], [[0xff, 0xff, 0xff], [0xfd, 0xf6, 0xe3]]];
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others depend on the terminal")]
+    fn rgb(colour: Color) -> Option<[u8; 3]> {
+        match colour {
+            Color::Rgb(red, green, blue) => Some([red, green, blue]),
+            Color::Indexed(grey @ 232..) => Some([8 + 10 * (grey - 232); 3]),
+            Color::Indexed(cube @ 16..) => {
+                let steps = [0, 95, 135, 175, 215, 255];
+                Some([36, 6, 1].map(|of| steps[usize::from((cube - 16) / of % 6)]))
+            }
+            _ => None,
+        }
+    }
+
+    /// The relative luminance of WCAG 2.
+    fn luminance(colour: [u8; 3]) -> f64 {
+        let [red, green, blue] = colour.map(|part| {
+            let part = f64::from(part) / 255.0;
+            if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+        });
+        0.2126 * red + 0.7152 * green + 0.0722 * blue
+    }
+
+    fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
+        let (one, other) = (luminance(one) + 0.05, luminance(other) + 0.05);
+        one.max(other) / one.min(other)
+    }
+
+    /// The lowest contrast of a style to what it may stand on; none when it has no colour of its own.
+    /// A colour that depends on the terminal fails.
+    fn least(look: Look, style: Style) -> Option<f64> {
+        let is_own = |colour: &Color| !matches!(colour, Color::Reset);
+        let fg = rgb(style.fg.filter(is_own)?).unwrap_or_else(|| panic!("{look:?} {style:?}"));
+        let own = style.bg.map(|bg| rgb(bg).unwrap_or_else(|| panic!("{look:?} {style:?}")));
+        let grounds =
+            own.map_or(BACKGROUNDS[usize::from(look.theme.is_light())].to_vec(), |own| vec![own]);
+        grounds.into_iter().map(|ground| contrast(fg, ground)).min_by(f64::total_cmp)
+    }
+
+    #[test]
+    fn every_text_can_be_read_and_every_bar_be_seen() {
+        assert!((contrast([0; 3], [255; 3]) - 21.0).abs() < 1e-9);
+        let coloured = |look: &Look| look.theme != Theme::Mono && look.depth != Depth::Basic;
+        for look in looks().filter(coloured) {
+            for ground in [Ground::Plain, Ground::Selected] {
+                let hues = (0..6).map(|hue| look.ground(ground).patch(look.hue(hue)));
+                for style in TONES.map(|tone| look.style(tone, ground)).into_iter().chain(hues) {
+                    assert!(!style.add_modifier.contains(Modifier::DIM), "{look:?} {style:?}");
+                    let least = least(look, style);
+                    assert!(least.is_none_or(|least| least >= 4.5), "{look:?} {style:?} {least:?}");
+                }
+            }
+            let parts = (0..=20_u8).map(|part| f32::from(part) / 20.0);
+            let bars = parts.map(|part| look.along(part, Ground::Plain));
+            let loads = TONES.map(|tone| look.fill(tone, Ground::Plain));
+            for style in loads.into_iter().chain(bars) {
+                let least = least(look, style);
+                assert!(least.is_none_or(|least| least >= 3.0), "{look:?} {style:?} {least:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bar_is_never_turned_around() {
+        for look in looks() {
+            for style in TONES.map(|tone| look.fill(tone, Ground::Selected)) {
+                let is_caret = style == look.fill(Tone::Caret, Ground::Selected);
+                let is_turned = style.add_modifier.contains(Modifier::REVERSED);
+                assert!(!is_turned || is_caret, "{look:?} {style:?}");
+            }
+            let along = look.along(0.5, Ground::Selected);
+            assert!(!along.add_modifier.contains(Modifier::REVERSED), "{look:?}");
         }
     }
 

@@ -46,38 +46,53 @@ struct Brush<'a> {
 
 impl Brush<'_> {
     fn piece(&mut self, x: u16, width: u16, piece: &Piece) {
+        let style = self.look.style(piece.tone, self.ground);
         // A filled block is heavier than a letter: what is old or low must not shine.
-        let tone = match (&piece.kind, piece.tone) {
-            (Kind::Bar(_) | Kind::Spark(_) | Kind::Graph { .. }, Tone::Faint) => Tone::Low,
-            (_, tone) => tone,
-        };
-        let style = self.look.style(tone, self.ground);
+        let tone = if piece.tone == Tone::Faint { Tone::Low } else { piece.tone };
         match &piece.kind {
             Kind::Text(text) => self.text(x, width, text, style),
             Kind::Bar(part) => {
                 let is_load = matches!(tone, Tone::Low | Tone::Mid | Tone::High);
                 let is_graded = self.look.is_colorful && is_load && piece.tone != Tone::Faint;
-                self.bar(x, width, *part, style, is_graded);
+                self.bar(x, width, *part, self.fill(tone), is_graded);
             }
             Kind::Spark(points) => {
                 for (x, point) in (x..x + width).zip(points) {
-                    self.glyph(x, self.level(*point), style);
+                    self.glyph(x, self.level(*point), self.fill(tone));
                 }
             }
             Kind::Strip(marks) => {
                 for (x, (mark, tone)) in (x..x + width).zip(marks) {
-                    self.mark(x, *mark, self.look.style(*tone, self.ground));
+                    let style = match mark {
+                        Mark::Level(_) => self.fill(*tone),
+                        Mark::Idle
+                        | Mark::Unknown
+                        | Mark::Broken
+                        | Mark::More
+                        | Mark::Sign(_)
+                        | Mark::Letter(..) => self.look.style(*tone, self.ground),
+                    };
+                    self.mark(x, *mark, style);
                 }
             }
             Kind::Graph { points, hangs } => {
                 for (x, pair) in (x..x + width).zip(points.chunks(2)) {
-                    self.graph(x, pair, *hangs, style);
+                    self.graph(x, pair, *hangs, self.fill(tone));
                 }
             }
             Kind::Rule => {
                 let glyph = if self.is_ascii() { "-" } else { "─" };
                 (x..x + width).for_each(|x| self.glyph(x, glyph, style));
             }
+        }
+    }
+
+    /// Returns the style of what is filled; in ASCII it is made of letters.
+    fn fill(&self, tone: Tone) -> Style {
+        if self.is_ascii() {
+            self.look.style(tone, self.ground)
+        } else {
+            self.look.fill(tone, self.ground)
         }
     }
 

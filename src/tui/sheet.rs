@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_style_ends_with_its_line() {
         let lines = [Line::of("a", Tone::Bad), Line::of("b", Tone::Plain)];
-        assert_eq!(sheet(&lines, LOOK, 20, true), "\u{1b}[38;5;203ma\u{1b}[0m\nb\n");
+        assert_eq!(sheet(&lines, LOOK, 20, true), "\u{1b}[38;5;210ma\u{1b}[0m\nb\n");
     }
 
     #[test]

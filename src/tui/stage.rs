@@ -55,6 +55,9 @@ pub enum Effect {
 #[derive(Debug)]
 pub struct Stage {
     look: Look,
+    is_background_open: bool,
+    /// The terminal says that its background is light, or that it is not.
+    is_light: Option<bool>,
     taste: Taste,
     keys: Keymap,
     title: String,
@@ -89,6 +92,8 @@ impl Stage {
     pub fn new(title: String, interval: Duration, zone: TimeZone, look: Look) -> Self {
         Self {
             look,
+            is_background_open: false,
+            is_light: None,
             taste: Taste::default(),
             keys: Keymap::default(),
             title,
@@ -120,9 +125,11 @@ impl Stage {
 
     /// Looks and behaves as somebody wants it from now on.
     pub fn wear(&mut self, dress: Dress) {
-        let Dress { look, taste, interval, habits, setup } = dress;
+        let Dress { look, is_background_open, taste, interval, habits, setup } = dress;
         let selects_others = self.taste.only != taste.only;
         (self.look, self.taste, self.interval) = (look, taste, interval);
+        self.is_background_open = is_background_open;
+        self.suit_background();
         if selects_others {
             self.take_again(self.live.now);
         }
@@ -134,6 +141,23 @@ impl Stage {
             open.renew(&setup);
         }
         self.setup = setup;
+    }
+
+    /// Takes it that the terminal's background is light, or dark.
+    pub fn on_background(&mut self, is_light: bool) {
+        self.is_light = Some(is_light);
+        self.suit_background();
+    }
+
+    /// Returns true if the terminal may say whether the look is to suit a light background.
+    pub const fn is_background_open(&self) -> bool {
+        self.is_background_open
+    }
+
+    fn suit_background(&mut self) {
+        if let Some(is_light) = self.is_light.filter(|_| self.is_background_open) {
+            self.look = self.look.on(is_light);
+        }
     }
 
     /// Takes it that a setting cannot be set to what was typed, which can be typed again.

@@ -15,6 +15,7 @@ fn dressed(fleet: Fleet, look: Look) -> Stage {
         Settings::of(Sources::default(), |name| (name == "GTOP_INTERVAL").then(|| "2".to_owned()));
     let mut stage = stage(fleet, look);
     stage.wear(Dress {
+        is_background_open: false,
         look,
         taste: Taste::default(),
         interval: std::time::Duration::from_secs(2),
@@ -93,6 +94,7 @@ fn what_is_worn_stays_worn_and_the_page_stays_open() {
     let mut settings = Settings::default();
     settings.change("fahrenheit", "true").unwrap();
     stage.wear(Dress {
+        is_background_open: false,
         look: ASCII,
         taste: Taste { is_fahrenheit: true, ..Taste::default() },
         interval: std::time::Duration::from_secs(7),
@@ -109,6 +111,7 @@ fn what_is_worn_stays_worn_and_the_page_stays_open() {
 fn orders_and_processes_are_as_they_are_set() {
     let mut stage = dressed(fleets::every_state(), DARK);
     stage.wear(Dress {
+        is_background_open: false,
         look: DARK,
         taste: Taste::default(),
         interval: std::time::Duration::from_secs(2),

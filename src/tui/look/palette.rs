@@ -6,10 +6,17 @@ use super::{Depth, Theme};
 use crate::view::Tone;
 
 /// The tones that differ from theme to theme, as fixed colours of the 256.
+///
+/// A text has a contrast of 4.5 : 1 to whatever it may stand on, and what is filled one of 3 : 1.
 struct Colours {
     faint: u8,
-    strong: u8,
     accent: u8,
+    text: Loads,
+    fill: Loads,
+}
+
+/// The colours of loads and of trouble.
+struct Loads {
     low: u8,
     mid: u8,
     high: u8,
@@ -18,88 +25,83 @@ struct Colours {
 }
 
 const DARK: Colours = Colours {
-    faint: 244,
-    strong: 255,
+    faint: 247,
     accent: 75,
-    low: 240,
-    mid: 66,
-    high: 72,
-    warn: 221,
-    bad: 203,
+    text: Loads { low: 247, mid: 73, high: 78, warn: 221, bad: 210 },
+    fill: Loads { low: 243, mid: 66, high: 72, warn: 221, bad: 203 },
 };
 const LIGHT: Colours = Colours {
-    faint: 243,
-    strong: 232,
+    faint: 241,
     accent: 25,
-    low: 250,
-    mid: 109,
-    high: 72,
-    warn: 130,
-    bad: 160,
+    text: Loads { low: 241, mid: 23, high: 22, warn: 94, bad: 124 },
+    fill: Loads { low: 245, mid: 66, high: 29, warn: 130, bad: 160 },
 };
 const BLIND: Colours = Colours {
-    faint: 244,
-    strong: 255,
+    faint: 247,
     accent: 153,
-    low: 240,
-    mid: 67,
-    high: 39,
-    warn: 222,
-    bad: 208,
+    text: Loads { low: 247, mid: 74, high: 39, warn: 222, bad: 208 },
+    fill: Loads { low: 243, mid: 67, high: 39, warn: 222, bad: 208 },
 };
 const BLIND_LIGHT: Colours = Colours {
-    faint: 243,
-    strong: 232,
+    faint: 241,
     accent: 19,
-    low: 250,
-    mid: 110,
-    high: 25,
-    warn: 136,
-    bad: 166,
+    text: Loads { low: 241, mid: 24, high: 20, warn: 58, bad: 94 },
+    fill: Loads { low: 245, mid: 67, high: 25, warn: 136, bad: 166 },
 };
 const HOT: Colours = Colours {
-    faint: 244,
-    strong: 255,
+    faint: 247,
     accent: 75,
-    low: 71,
-    mid: 179,
-    high: 167,
-    warn: 213,
-    bad: 197,
+    text: Loads { low: 71, mid: 179, high: 209, warn: 213, bad: 205 },
+    fill: Loads { low: 71, mid: 179, high: 167, warn: 213, bad: 205 },
 };
 const HOT_LIGHT: Colours = Colours {
-    faint: 243,
-    strong: 232,
+    faint: 241,
     accent: 25,
-    low: 71,
-    mid: 136,
-    high: 160,
-    warn: 90,
-    bad: 125,
+    text: Loads { low: 22, mid: 94, high: 124, warn: 90, bad: 125 },
+    fill: Loads { low: 64, mid: 136, high: 167, warn: 90, bad: 125 },
 };
 
-/// Returns the style of a tone among 256 colours.
-pub(super) fn rich(theme: Theme, tone: Tone) -> Style {
-    let of = match theme {
+const fn colours(theme: Theme) -> &'static Colours {
+    match theme {
         Theme::Dark | Theme::Mono => &DARK,
         Theme::Light => &LIGHT,
         Theme::ColourBlind => &BLIND,
         Theme::ColourBlindLight => &BLIND_LIGHT,
         Theme::Hot => &HOT,
         Theme::HotLight => &HOT_LIGHT,
-    };
+    }
+}
+
+/// Returns the style of a text among 256 colours. What stands out without a meaning of its own is
+/// bold in the terminal's own colour, which suits whatever it stands on.
+pub(super) fn rich(theme: Theme, tone: Tone) -> Style {
+    let of = colours(theme);
     let colour = |index: u8| Style::new().fg(Color::Indexed(index));
     match tone {
         Tone::Plain => Style::new(),
         Tone::Faint => colour(of.faint),
-        Tone::Strong => colour(of.strong).add_modifier(Modifier::BOLD),
+        Tone::Strong => Style::new().add_modifier(Modifier::BOLD),
         Tone::Accent => colour(of.accent).add_modifier(Modifier::BOLD),
         Tone::Caret => Style::new().add_modifier(Modifier::REVERSED),
-        Tone::Low => colour(of.low),
+        Tone::Low => colour(of.text.low),
+        Tone::Mid => colour(of.text.mid),
+        Tone::High => colour(of.text.high),
+        Tone::Warn => colour(of.text.warn),
+        Tone::Bad => loud(theme, colour(of.text.bad)),
+    }
+}
+
+/// Returns the style of a bar, a graph or a level among 256 colours: they are heavier than letters.
+pub(super) fn filled(theme: Theme, tone: Tone) -> Style {
+    let of = &colours(theme).fill;
+    let colour = |index: u8| Style::new().fg(Color::Indexed(index));
+    match tone {
+        Tone::Faint | Tone::Low => colour(of.low),
         Tone::Mid => colour(of.mid),
         Tone::High => colour(of.high),
         Tone::Warn => colour(of.warn),
-        Tone::Bad => loud(theme, colour(of.bad)),
+        Tone::Bad => colour(of.bad),
+        Tone::Plain | Tone::Strong | Tone::Accent | Tone::Caret => rich(theme, tone),
     }
 }
 
@@ -117,29 +119,31 @@ fn loud(theme: Theme, style: Style) -> Style {
 pub(super) fn basic(theme: Theme, tone: Tone) -> Style {
     let named = |colour| Style::new().fg(colour);
     let bold = |colour| named(colour).add_modifier(Modifier::BOLD);
-    let (grey, yellow, red) = (Color::DarkGray, Color::Yellow, Color::Red);
+    // The bright black of some terminals is the colour of their background.
+    let grey = Style::new().add_modifier(Modifier::DIM);
+    let (yellow, red) = (Color::Yellow, Color::Red);
     let (blue, bright) = (Color::Blue, Color::LightBlue);
     let [low, mid, high, warn, bad] = match theme {
-        Theme::Dark | Theme::Mono => {
-            [grey, Color::Green, Color::LightGreen, yellow, Color::LightRed].map(named)
-        }
+        Theme::Dark | Theme::Mono => [
+            grey,
+            named(Color::Green),
+            named(Color::LightGreen),
+            named(yellow),
+            named(Color::LightRed),
+        ],
         Theme::Light => {
             let green = Color::Green;
-            [named(grey), named(green), bold(green), bold(yellow), bold(red)]
+            [grey, named(green), bold(green), bold(yellow), bold(red)]
         }
-        Theme::ColourBlind => {
-            [named(grey), named(blue), bold(bright), named(yellow), named(yellow)]
-        }
-        Theme::ColourBlindLight => {
-            [named(grey), named(bright), bold(blue), named(yellow), named(yellow)]
-        }
+        Theme::ColourBlind => [grey, named(blue), bold(bright), named(yellow), named(yellow)],
+        Theme::ColourBlindLight => [grey, named(bright), bold(blue), named(yellow), named(yellow)],
         Theme::Hot | Theme::HotLight => {
             [named(Color::Green), named(yellow), named(red), bold(Color::Magenta), named(red)]
         }
     };
     match tone {
         Tone::Plain => Style::new(),
-        Tone::Faint => named(grey),
+        Tone::Faint => grey,
         Tone::Strong => Style::new().add_modifier(Modifier::BOLD),
         Tone::Accent => bold(if theme.is_light() { blue } else { Color::Cyan }),
         Tone::Caret => Style::new().add_modifier(Modifier::REVERSED),
@@ -169,24 +173,28 @@ struct Ramp {
 }
 
 const GREEN: Ramp = Ramp {
-    steps: [59, 66, 72, 78, 84, 120],
-    stops: [[85.0, 95.0, 110.0], [70.0, 150.0, 130.0], [110.0, 220.0, 130.0]],
+    steps: [243, 66, 72, 78, 84, 120],
+    stops: [[118.0, 118.0, 118.0], [70.0, 150.0, 130.0], [110.0, 220.0, 130.0]],
 };
 const GREEN_LIGHT: Ramp = Ramp {
-    steps: [152, 115, 78, 72, 35, 28],
-    stops: [[170.0, 205.0, 215.0], [90.0, 175.0, 135.0], [0.0, 120.0, 40.0]],
+    steps: [245, 66, 30, 29, 28, 22],
+    stops: [[138.0, 138.0, 138.0], [0.0, 135.0, 110.0], [0.0, 95.0, 30.0]],
 };
 const BLUE: Ramp = Ramp {
-    steps: [60, 61, 67, 68, 74, 39],
-    stops: [[85.0, 90.0, 125.0], [86.0, 140.0, 190.0], [0.0, 175.0, 255.0]],
+    steps: [243, 67, 68, 74, 75, 39],
+    stops: [[118.0, 118.0, 118.0], [95.0, 135.0, 175.0], [0.0, 175.0, 255.0]],
 };
 const BLUE_LIGHT: Ramp = Ramp {
-    steps: [152, 110, 74, 68, 31, 25],
-    stops: [[175.0, 205.0, 220.0], [90.0, 150.0, 200.0], [0.0, 75.0, 150.0]],
+    steps: [245, 67, 68, 26, 25, 19],
+    stops: [[138.0, 138.0, 138.0], [80.0, 130.0, 190.0], [0.0, 75.0, 150.0]],
 };
 const HEAT: Ramp = Ramp {
     steps: [71, 107, 143, 179, 173, 167],
     stops: [[80.0, 170.0, 90.0], [215.0, 175.0, 85.0], [215.0, 80.0, 80.0]],
+};
+const HEAT_LIGHT: Ramp = Ramp {
+    steps: [64, 100, 136, 130, 166, 160],
+    stops: [[95.0, 135.0, 0.0], [165.0, 125.0, 0.0], [215.0, 0.0, 0.0]],
 };
 
 /// Returns the style of a part of a bar, 0 to 1 from its start.
@@ -198,7 +206,8 @@ pub(super) fn along(theme: Theme, depth: Depth, part: f32) -> Style {
         Theme::Light => &GREEN_LIGHT,
         Theme::ColourBlind => &BLUE,
         Theme::ColourBlindLight => &BLUE_LIGHT,
-        Theme::Hot | Theme::HotLight => &HEAT,
+        Theme::Hot => &HEAT,
+        Theme::HotLight => &HEAT_LIGHT,
     };
     match depth {
         Depth::Basic if part < 1.0 / 3.0 => basic(theme, Tone::Low),

@@ -52,8 +52,12 @@ pub(super) const NOBODY: (Mark, Tone) = (Mark::Idle, Tone::Faint);
 pub(super) const SEVERAL: (Mark, Tone) = (Mark::Sign('*'), Tone::Plain);
 /// Stands for what is not known.
 pub(super) const UNSAID: (Mark, Tone) = (Mark::Sign('–'), Tone::Faint);
-/// Stands for a device of which nothing new is known.
-pub(super) const STALE: (Mark, Tone) = (Mark::Unknown, Tone::Warn);
+/// Stand in the legend for what was last known of a device of which nothing new is.
+pub(super) const STALE: [(Mark, Tone); 3] = [
+    (Mark::Level(20.0), Tone::Faint),
+    (Mark::Level(60.0), Tone::Faint),
+    (Mark::Level(100.0), Tone::Faint),
+];
 /// Stands for a device that is held and does nothing.
 pub(super) const HELD: (Mark, Tone) = (Mark::Sign('▒'), Tone::Plain);
 /// Stands for a device that gives no numbers, or of a node that is down.
@@ -119,8 +123,8 @@ impl Quantity {
 pub(super) enum Old {
     /// As they were; the row says that they are old.
     AsTheyWere,
-    /// Not at all: a sign stands in their place.
-    Hidden,
+    /// As they were, but faint.
+    Faint,
 }
 
 /// The cells that were drawn last, node by node.
@@ -250,14 +254,30 @@ impl Judged<'_> {
         if self.device.fault.is_some() {
             return FAULTY;
         }
-        if old == Old::Hidden {
-            if Standing::of(self.node, picture.now) == Standing::Down {
-                return FAULTY;
-            }
-            if !self.node.device_freshness(self.position, picture.now).is_fresh() {
-                return STALE;
-            }
+        if old == Old::AsTheyWere {
+            return self.value(quantity, part, level);
         }
+        if Standing::of(self.node, picture.now) == Standing::Down {
+            return FAULTY;
+        }
+        let value = self.value(quantity, part, level);
+        if self.node.device_freshness(self.position, picture.now).is_fresh() {
+            return value;
+        }
+        match value.0 {
+            Mark::Letter(letter, _) => (Mark::Sign(letter), Tone::Faint),
+            mark @ (Mark::Level(_)
+            | Mark::Idle
+            | Mark::Unknown
+            | Mark::Broken
+            | Mark::More
+            | Mark::Sign(_)) => (mark, Tone::Faint),
+        }
+    }
+
+    /// Returns what a device shows that works.
+    fn value(&self, quantity: Quantity, part: Option<f32>, level: Option<u8>) -> (Mark, Tone) {
+        let picture = self.scene.picture;
         match quantity {
             Quantity::Owner => self.owner(),
             Quantity::Job => self.job(),

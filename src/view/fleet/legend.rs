@@ -113,9 +113,11 @@ fn choice(place: &Place, width: u16) -> Line {
 }
 
 fn signs(scene: Scene<'_>, place: &Place) -> Vec<Line> {
-    let sign = |(mark, tone): (Mark, Tone), words: &str| {
-        Line::new().strip(vec![(mark, tone)], 1).text(format!(" {words}"), Tone::Faint)
+    let strip = |marks: &[(Mark, Tone)], words: &str| {
+        let width = u16::try_from(marks.len()).unwrap_or(u16::MAX);
+        Line::new().strip(marks.to_vec(), width).text(format!(" {words}"), Tone::Faint)
     };
+    let sign = |mark: (Mark, Tone), words: &str| strip(&[mark], words);
     let mut signs = Vec::new();
     match place.quantity {
         Quantity::Owner | Quantity::Job => {
@@ -124,7 +126,7 @@ fn signs(scene: Scene<'_>, place: &Place) -> Vec<Line> {
             if place.quantity == Quantity::Owner {
                 signs.push(sign(UNSAID, "not told"));
             }
-            signs.push(sign(STALE, "stale"));
+            signs.push(strip(&STALE, "stale"));
             signs.push(sign(FAULTY, "fault"));
             let is_beyond = |(name, _): &&(Arc<str>, usize)| place.letters.is_beyond(name);
             let seen = place.tally.of.iter().filter(|(_, count)| *count > 0);
@@ -154,7 +156,7 @@ fn signs(scene: Scene<'_>, place: &Place) -> Vec<Line> {
             if quantity == Quantity::Utilization {
                 signs.push(sign(NOBODY, "idle").gap(2).then(sign(HELD, "idle-held")));
             }
-            signs.push(sign(STALE, "stale"));
+            signs.push(strip(&STALE, "stale"));
             signs.push(sign(FAULTY, "fault"));
         }
     }

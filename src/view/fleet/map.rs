@@ -192,7 +192,7 @@ pub(super) fn lines(
     let mut lines = legend::lines(scene, place, width, room);
     let in_sight = place.grid.per_line * usize::from(place.grid.cells) * height;
     let known = place.plan.rows.len() * usize::from(place.grid.cells);
-    place.cells.settle(scene.picture, (place.quantity, Old::Hidden), in_sight.min(known));
+    place.cells.settle(scene.picture, (place.quantity, Old::Faint), in_sight.min(known));
     let rows = height.saturating_sub(lines.len());
     let bands = bands(&place.plan, place.grid);
     let at = spot.map(|spot| band_of(&bands, place.grid, spot));

@@ -1,0 +1,312 @@
+//! The terminal's background: what it answers among the keys, and whether that is light.
+//!
+//! The terminal library knows no such answer and takes its letters for keys, wherever the way from
+//! the terminal cuts it. So keys that may belong to it are held back until they do, or do not.
+
+use std::time::Duration;
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+
+use crate::time::{Clock, Timestamp};
+
+/// Asks the terminal for the colour of its background (OSC 11).
+pub(super) const QUERY: &str = "\x1b]11;?\x07";
+
+/// What an answer begins with.
+const BEGIN: &str = "\x1b]11;";
+/// No answer is longer.
+const LONGEST: usize = 64;
+/// Answers come within this, nearly always.
+const PROMPT: Duration = Duration::from_secs(5);
+/// How long an Esc is held that may begin an answer, while one is likely, and later.
+const LONG_HOLD: Duration = Duration::from_secs(1);
+const SHORT_HOLD: Duration = Duration::from_millis(100);
+/// How long an answer may pause that has certainly begun.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Returns true if a terminal of this kind can be asked.
+///
+/// A terminal that cannot answer passes over the question, but for those that show it.
+pub(super) fn answers(term: &str) -> bool {
+    let is_plain = ["", "dumb", "linux", "unknown"].contains(&term);
+    !is_plain && !["eterm", "cons25", "vt1", "vt2", "sun"].iter().any(|kind| term.starts_with(kind))
+}
+
+/// Finds the answer among the keys.
+#[derive(Debug)]
+pub(super) struct Answer {
+    clock: Clock,
+    /// When the terminal was asked; none when no answer is due.
+    asked_at: Option<Timestamp>,
+    /// What may be an answer so far.
+    text: String,
+    /// The keys of it that were not handed on.
+    held: Vec<Event>,
+}
+
+/// What a text may be.
+enum Progress {
+    /// No answer.
+    Other,
+    /// The beginning of one.
+    Begun,
+    /// A whole one, and whether the background is light; none for a colour that cannot be read.
+    Whole(Option<bool>),
+}
+
+impl Answer {
+    pub(super) const fn new(clock: Clock, asked_at: Option<Timestamp>) -> Self {
+        Self { clock, asked_at, text: String::new(), held: Vec::new() }
+    }
+
+    /// Takes an event. What is none of the answer is added to `events`; returns whether the
+    /// background is light when the answer is whole.
+    pub(super) fn take(&mut self, event: Event, events: &mut Vec<Event>) -> Option<bool> {
+        let is_due = self.asked_at.is_some();
+        let Event::Key(key) = &event else {
+            events.push(event);
+            return None;
+        };
+        let letters = letters(key).filter(|_| is_due);
+        let text = letters.map(|letters| format!("{}{letters}", self.text)).unwrap_or_default();
+        match progress(&text) {
+            Progress::Begun => {
+                self.text = text;
+                self.held.push(event);
+                None
+            }
+            Progress::Whole(is_light) => {
+                self.text.clear();
+                self.held.clear();
+                // Nothing else is due, unless nothing could be made of this.
+                self.asked_at = self.asked_at.filter(|_| is_light.is_none());
+                is_light
+            }
+            Progress::Other if self.text.is_empty() => {
+                events.push(event);
+                None
+            }
+            Progress::Other => {
+                self.release(events);
+                self.text.clear();
+                self.take(event, events)
+            }
+        }
+    }
+
+    /// Returns how long to wait for more of what is held.
+    pub(super) fn hold(&self) -> Option<Duration> {
+        let asked_at = self.asked_at.filter(|_| !self.held.is_empty())?;
+        let is_late = self.clock.now().since(asked_at) > PROMPT;
+        Some(match self.text.len() {
+            length if length >= BEGIN.len() => PAUSE,
+            1 if is_late => SHORT_HOLD,
+            _ => LONG_HOLD,
+        })
+    }
+
+    /// Takes it that nothing more came for so long. If it comes later all the same, it still belongs
+    /// to what was held.
+    pub(super) fn give_up(&mut self, events: &mut Vec<Event>) {
+        self.release(events);
+        if self.text.len() >= BEGIN.len() {
+            self.text.clear();
+        }
+    }
+
+    /// Hands on what was held, unless it certainly is the terminal's.
+    fn release(&mut self, events: &mut Vec<Event>) {
+        if self.text.len() < BEGIN.len() {
+            events.append(&mut self.held);
+        }
+        self.held.clear();
+    }
+}
+
+/// Returns what the terminal sent for a key; none for what is no part of any answer.
+fn letters(key: &KeyEvent) -> Option<String> {
+    match (key.code, key.modifiers.difference(KeyModifiers::SHIFT)) {
+        (KeyCode::Esc, KeyModifiers::NONE) => Some("\x1b".to_owned()),
+        (KeyCode::Char(letter), KeyModifiers::NONE) => Some(letter.to_string()),
+        (KeyCode::Char(letter), KeyModifiers::ALT) => Some(format!("\x1b{letter}")),
+        (KeyCode::Char('g'), KeyModifiers::CONTROL) => Some("\x07".to_owned()),
+        _ => None,
+    }
+}
+
+fn progress(text: &str) -> Progress {
+    let Some(rest) = text.strip_prefix(BEGIN) else {
+        let is_begun = !text.is_empty() && BEGIN.starts_with(text);
+        return if is_begun { Progress::Begun } else { Progress::Other };
+    };
+    if let Some(colour) = rest.strip_suffix('\x07').or_else(|| rest.strip_suffix("\x1b\\")) {
+        return Progress::Whole(luminance(colour).map(|luminance| luminance > MIDDLE));
+    }
+    let colour = rest.strip_suffix('\x1b').unwrap_or(rest);
+    let is_colour = colour.chars().all(|c| c.is_ascii_alphanumeric() || ":/#".contains(c));
+    if is_colour && rest.len() <= LONGEST { Progress::Begun } else { Progress::Other }
+}
+
+/// The luminance from which on black is easier to read than white.
+const MIDDLE: f64 = 0.179;
+
+/// Reads a colour as terminals write it, such as `rgb:ffff/ffff/ffff`, and returns its luminance.
+fn luminance(colour: &str) -> Option<f64> {
+    let parts: Vec<&str> = if let Some(parts) = colour.strip_prefix("rgb:") {
+        parts.split('/').collect()
+    } else if let Some(parts) = colour.strip_prefix("rgba:") {
+        parts.rsplit_once('/')?.0.split('/').collect()
+    } else {
+        let digits = colour.strip_prefix('#')?;
+        let width = digits.len() / 3;
+        [0, 1, 2].iter().filter_map(|part| digits.get(part * width..(part + 1) * width)).collect()
+    };
+    let [red, green, blue] = parts.as_slice() else { return None };
+    Some(0.2126 * light(red)? + 0.7152 * light(green)? + 0.0722 * light(blue)?)
+}
+
+/// Returns how much light a part of a colour gives, 0 to 1; it has one to four digits.
+fn light(digits: &str) -> Option<f64> {
+    let most = match digits.len() {
+        1 => 0xf,
+        2 => 0xff,
+        3 => 0xfff,
+        4 => 0xffff,
+        _ => return None,
+    };
+    let part = f64::from(u16::from_str_radix(digits, 16).ok()?) / f64::from(most);
+    Some(if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(code: KeyCode, modifiers: KeyModifiers) -> Event {
+        Event::Key(KeyEvent::new(code, modifiers))
+    }
+
+    /// What the terminal library makes of what comes in one piece.
+    fn keys(piece: &str) -> Vec<Event> {
+        let mut keys = Vec::new();
+        let mut letters = piece.chars().peekable();
+        while let Some(letter) = letters.next() {
+            keys.push(match letter {
+                '\x1b' => match letters.next() {
+                    None | Some('\x1b') => key(KeyCode::Esc, KeyModifiers::NONE),
+                    Some(next) => key(KeyCode::Char(next), KeyModifiers::ALT),
+                },
+                '\x07' => key(KeyCode::Char('g'), KeyModifiers::CONTROL),
+                letter if letter.is_uppercase() => key(KeyCode::Char(letter), KeyModifiers::SHIFT),
+                letter => key(KeyCode::Char(letter), KeyModifiers::NONE),
+            });
+        }
+        keys
+    }
+
+    fn due() -> Answer {
+        let clock = Clock::system();
+        let now = clock.now();
+        Answer::new(clock, Some(now))
+    }
+
+    /// What is heard of these pieces; between them time passes, or a hold.
+    fn heard(pieces: &[&str], gives_up: bool) -> (Vec<Event>, Option<bool>) {
+        let (mut answer, mut events, mut told) = (due(), Vec::new(), None);
+        for piece in pieces {
+            for event in keys(piece) {
+                told = answer.take(event, &mut events).or(told);
+            }
+            if gives_up && answer.hold().is_some_and(|hold| hold < PAUSE) {
+                answer.give_up(&mut events);
+            }
+        }
+        (events, told)
+    }
+
+    #[test]
+    fn the_answer_is_heard_however_it_is_written_and_cut_and_is_never_a_key() {
+        for (answer, is_light) in [
+            ("\x1b]11;rgb:ffff/ffff/ffff\x07", true),
+            ("\x1b]11;rgb:fdfd/f6f6/e3e3\x1b\\", true),
+            ("\x1b]11;rgb:FF/FF/FF\x1b\\", true),
+            ("\x1b]11;rgb:0/0/0\x07", false),
+            ("\x1b]11;rgb:000/2b3/369\x07", false),
+            ("\x1b]11;rgba:ffff/ffff/ffff/8000\x1b\\", true),
+            ("\x1b]11;rgba:00/00/00/ff\x07", false),
+            ("\x1b]11;#fdf6e3\x07", true),
+        ] {
+            assert_eq!(heard(&[answer], false), (vec![], Some(is_light)), "{answer:?}");
+            for cut in 1..answer.len() {
+                let (front, back) = answer.split_at(cut);
+                let cut = heard(&[front, back], false);
+                assert_eq!(cut, (vec![], Some(is_light)), "{front:?} {back:?}");
+            }
+            let single: Vec<String> = answer.chars().map(String::from).collect();
+            let single: Vec<&str> = single.iter().map(String::as_str).collect();
+            assert_eq!(heard(&single, false), (vec![], Some(is_light)), "{answer:?}");
+            // What came too late to be held back is no key of its own either.
+            let (events, told) = heard(&single, true);
+            assert_eq!(told, Some(is_light), "{answer:?}");
+            assert!(events.len() <= 4, "{events:?}");
+        }
+    }
+
+    #[test]
+    fn keys_around_the_answer_stay_keys() {
+        let answer = "\x1b]11;rgb:0000/0000/0000\x07";
+        for (pieces, left) in [
+            (vec!["j", answer, "k"], "jk"),
+            (vec!["jj\x1b]11;rgb:00", "00/0000/0000\x07kq"], "jjkq"),
+            (vec!["]11;", answer, "]"], "]11;]"),
+            (vec!["\x1b]", "x", answer], "\x1b]x"),
+            (vec!["\x1b]1", "x", answer], "\x1b]1x"),
+            (vec!["\x1b", "\x1b", "j", answer, "\x1b"], "\x1b\x1bj\x1b"),
+        ] {
+            let expected: Vec<Event> = if left.contains("\x1b\x1b") {
+                ["\x1b", "\x1b", "j", "\x1b"].iter().flat_map(|one| keys(one)).collect()
+            } else {
+                keys(left)
+            };
+            assert_eq!(heard(&pieces, false), (expected, Some(false)), "{pieces:?}");
+        }
+        // An answer nobody can read is no key, and another may come.
+        for odd in ["\x1b]11;\x07", "\x1b]11;rgb:zz/0/0\x07", "\x1b]11;rgb:0/0\x1b\\"] {
+            assert_eq!(heard(&[odd, answer], false), (vec![], Some(false)), "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_question_every_key_is_one() {
+        let text = "\x1b]11;rgb:0/0/0";
+        let mut answer = Answer::new(Clock::system(), None);
+        let mut events = Vec::new();
+        for event in keys(text) {
+            assert_eq!(answer.take(event, &mut events), None);
+        }
+        assert_eq!((events, answer.hold()), (keys(text), None));
+    }
+
+    #[test]
+    fn an_escape_is_handed_on_when_nothing_follows() {
+        let (mut answer, mut events) = (due(), Vec::new());
+        answer.take(key(KeyCode::Esc, KeyModifiers::NONE), &mut events);
+        assert_eq!((events.len(), answer.hold()), (0, Some(LONG_HOLD)));
+        answer.give_up(&mut events);
+        assert_eq!((events.len(), answer.hold()), (1, None));
+        let since = answer.clock.now();
+        answer.asked_at = Some(Timestamp::from_micros(since.as_micros() - 6_000_000));
+        answer.take(key(KeyCode::Esc, KeyModifiers::NONE), &mut events);
+        assert_eq!(answer.hold(), Some(SHORT_HOLD));
+    }
+
+    #[test]
+    fn who_would_show_the_question_is_not_asked() {
+        for term in ["xterm-256color", "tmux-256color", "screen", "foot", "xterm"] {
+            assert!(answers(term), "{term}");
+        }
+        for term in ["", "dumb", "linux", "vt220", "eterm-color"] {
+            assert!(!answers(term), "{term}");
+        }
+    }
+}
