@@ -125,7 +125,7 @@ fn without_squeue_that_is_said() {
     let (status, out) = gtop(&[], &["--slurm", "--once"]);
     assert_eq!(status, 1);
     assert!(
-        out.starts_with("squeue is not on the PATH of this machine; start gtop on a login node"),
+        out.contains("\n\nsqueue is not on the PATH of this machine; start gtop on a login node"),
         "{out}"
     );
 }
@@ -151,7 +151,7 @@ fn a_squeue_that_fails_is_told_in_our_words() {
         let stub = format!("#!/bin/sh\necho '{says}' >&2\nexit 1\n");
         let (status, out) = gtop(&[("squeue", &stub)], &["--slurm", "--once"]);
         assert_eq!(status, 1);
-        assert!(out.starts_with(sentence) && !out.contains('\u{1b}'), "{out}");
+        assert!(out.contains(&format!("\n\n{sentence}")) && !out.contains('\u{1b}'), "{out}");
     }
 }
 
@@ -172,7 +172,7 @@ fn a_squeue_that_hangs_holds_nobody_up_and_does_not_stay() {
     let stub = format!("#!/bin/sh\necho $$ > {}\n/bin/sleep 1000\n", pid.display());
     let (status, out) = gtop(&[("squeue", &stub)], &["--slurm", "--once", "--deadline", "3"]);
     assert_eq!(status, 1);
-    assert!(out.starts_with("asking Slurm which jobs run"), "{out}");
+    assert!(out.contains("\n\nasking Slurm which jobs run"), "{out}");
     let pid = std::fs::read_to_string(&pid).unwrap();
     let stat = format!("/proc/{}/stat", pid.trim());
     let is_gone = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));

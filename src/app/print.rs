@@ -86,8 +86,13 @@ impl Printing<'_> {
             let shown = Fleet { nodes, ..fleet.clone() };
             write_json(&mut picture, &shown, now, self.source)?;
         } else {
-            write_jobs(&mut picture, fleet, now)?;
             self.draw(&mut picture, fleet, now)?;
+            let mut jobs = Vec::new();
+            write_jobs(&mut jobs, fleet, now)?;
+            if !jobs.is_empty() {
+                picture.push(b'\n');
+                picture.extend(jobs);
+            }
         }
         // Its kind stays: whoever has read enough closes the pipe.
         let named = |error: io::Error| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::fleet::{Node, Totals};
+use crate::fleet::{Given, Node, Totals};
 use crate::model::{Link, Percent};
 use crate::time::age;
 use crate::view::Scene;
@@ -40,6 +40,7 @@ struct Columns {
     units: Units,
     name: u16,
     devices: u16,
+    free: u16,
     bar: u16,
     memory: u16,
     power: u16,
@@ -71,18 +72,20 @@ impl Columns {
             units.pair(totals.memory_total, totals.memory_total)
         };
         let devices = take(3);
+        let free = take(4);
         let memory = take(widest(&amount).max(7));
         let bar = take(10);
         let power = take(11);
         let age = take(6);
         let cpu = take(4);
         let users = if width >= 100 { take(widest(&|node| users(node)).clamp(5, 20)) } else { 0 };
-        Self { units, name, devices, bar, memory, power, cpu, users, age, has_note }
+        Self { units, name, devices, free, bar, memory, power, cpu, users, age, has_note }
     }
 
     fn titles(&self) -> Line {
         let columns = [
             ("DEV", self.devices, true),
+            ("FREE", self.free, true),
             ("UTIL", self.bar, false),
             ("%", 4, true),
             (self.units.word(), self.memory, true),
@@ -106,7 +109,7 @@ impl Columns {
         if self.has_note { line.gap(2).text("NOTE", Tone::Faint) } else { line }
     }
 
-    fn row(&self, scene: Scene<'_>, node: &Node) -> Vec<Line> {
+    fn row(&self, scene: Scene<'_>, given: &Given, node: &Node) -> Vec<Line> {
         let picture = scene.picture;
         let standing = Standing::of(node, picture.now);
         let totals = Totals::of_devices(node);
@@ -119,6 +122,10 @@ impl Columns {
         let count =
             if node.devices.is_empty() { UNKNOWN.to_owned() } else { totals.devices.to_string() };
         line = right(line, &count, self.devices);
+        let now = Totals::over([node], picture.now, given);
+        let is_told = now.fresh > 0 && !node.devices.is_empty();
+        let free = if is_told { now.free.to_string() } else { UNKNOWN.to_owned() };
+        line = right(line, &free, self.free);
         if self.bar > 0 {
             line = line.gap(2).bar(util, self.bar, scene.taste.load.tone(util));
         }
@@ -173,8 +180,9 @@ fn users(node: &Node) -> String {
 
 fn table(scene: Scene<'_>, width: u16) -> Vec<Line> {
     let columns = Columns::fit(scene, width);
-    let rows =
-        scene.picture.nodes().flat_map(|node| columns.row(scene, &scene.taste.narrowed(node)));
+    let given = Given::of(&scene.picture.fleet);
+    let nodes = scene.picture.nodes();
+    let rows = nodes.flat_map(|node| columns.row(scene, &given, &scene.taste.narrowed(node)));
     std::iter::once(columns.titles()).chain(rows).map(|line| line.cut(width)).collect()
 }
 
