@@ -58,7 +58,7 @@ pub use crate::transport::ask::{Answer, AskFault, Asked, ask};
 pub use crate::transport::channel::{Channel, Exit, Output};
 pub use crate::transport::choice::Choice;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
-pub use crate::transport::fault::{Cause, Fault, HostKeyChange, Silence, Step, StepCause};
+pub use crate::transport::fault::{Cause, Fault, HostKeyChange, KeyFlaw, Silence, Step, StepCause};
 pub use crate::transport::host_keys::Verdict;
 pub use crate::transport::interview::{Inquiry, Interview, Prompt, Secret};
 pub use crate::transport::local::{LEASH, NOT_STARTED, become_leashed, end_programs};

@@ -359,6 +359,106 @@ async fn a_probe_that_goes_quiet_grows_stale_and_comes_back() {
 }
 
 #[tokio::test]
+async fn a_quiet_of_four_intervals_is_no_silence() {
+    // What would come after 20, 30 and 40 s does not.
+    let (after, lasting) = (Duration::from_secs(15), Duration::from_secs(30));
+    let fault = sim::Fault::StopTalking { after, lasting };
+    let mut watched = watch_fleet(&busy(1).with(0, fault), Duration::from_secs(10)).await;
+    watched.until_node(0, "a sample", |node| node.taken_at().is_some()).await;
+    let mut last = None;
+    let is_over = |node: &Node| {
+        let before = last.replace(node.taken_at().unwrap_or_default());
+        let quiet = node
+            .taken_at()
+            .unwrap_or_default()
+            .since(before.unwrap_or(Timestamp::from_micros(i64::MAX)));
+        node.link != Link::Up || quiet > lasting
+    };
+    let node = watched.until_node(0, "the sample after the quiet", is_over).await;
+    assert_eq!(node.link, Link::Up, "40 s are quiet, and five intervals are 50 s");
+    watched.end().await;
+}
+
+/// Watches one node with a fault, and returns what is delivered of it; `see` sees it first.
+async fn deliveries(
+    fault: sim::Fault,
+    clock: &Clock,
+    every: Duration,
+    mut see: impl FnMut(&gtop::wire::News) + Send + 'static,
+) -> (mpsc::Receiver<gtop::wire::News>, impl AsyncFnOnce()) {
+    let served = sim::serve(&busy(1).with(0, fault)).await.unwrap();
+    let (orders, followed) = watch::channel(Orders::every(every));
+    let (tell, told) = mpsc::channel(4096);
+    let intake: Intake = Box::new(move |delivery| {
+        see(&delivery.what);
+        tell.try_send(delivery.what).unwrap();
+    });
+    let transport = Transport::new(Options::of_this_process());
+    let collector = Collector::new(transport, clock.clone(), followed, 1);
+    let intakes = vec![(target(served.nodes.first().unwrap()), intake)];
+    let mut tasks = JoinSet::new();
+    tasks.spawn(collector.run(intakes));
+    let end = async move || {
+        orders.send_modify(|orders| orders.is_ending = true);
+        timeout(PATIENCE, tasks.join_next()).await.unwrap();
+        served.stop().await;
+    };
+    (told, end)
+}
+
+#[tokio::test]
+async fn a_good_session_makes_the_next_wait_a_short_one() {
+    let clock = Clock::fixed(Timestamp::from_micros(1_000_000_000));
+    let fault = sim::Fault::DropSession { after: Duration::from_millis(200) };
+    // Three sessions last no time on this clock, which makes waits longer, and the fourth does.
+    let (own, mut sessions) = (clock.clone(), 0);
+    let lengthen = move |news: &gtop::wire::News| {
+        if matches!(news, gtop::wire::News::Link(Link::Up)) {
+            sessions += 1;
+            own.advance(Duration::from_secs(if sessions == 4 { 60 } else { 0 }));
+        }
+    };
+    let every = Duration::from_millis(100);
+    let (mut told, end) = deliveries(fault, &clock, every, lengthen).await;
+    let (mut waits, mut was_up, mut ended_at) = (Vec::new(), false, clock.now());
+    while waits.len() < 4 {
+        let news = timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
+        let gtop::wire::News::Link(link) = news else { continue };
+        if let (Link::Down { retry_at, .. }, true) = (&link, was_up) {
+            ended_at = if waits.len() == 3 { clock.now() } else { ended_at };
+            waits.push(retry_at.unwrap().since(ended_at));
+        }
+        was_up = link == Link::Up;
+    }
+    let longest = |wait: u64| Duration::from_secs(wait);
+    assert!(waits[2] >= longest(2), "each wait is twice the one before, less a half: {waits:?}");
+    assert!(waits[3] <= longest(1), "after a good session it is the first again: {waits:?}");
+    end().await;
+}
+
+#[tokio::test]
+async fn a_sample_that_is_lost_brings_a_complete_one() {
+    let fault = sim::Fault::LostFrame { number: 5 };
+    let (clock, every) = (Clock::system(), Duration::from_millis(200));
+    let (mut told, end) = deliveries(fault, &clock, every, |_| {}).await;
+    // A probe sends a complete sample each minute unasked.
+    let unasked = 60_000 / 200;
+    let mut numbers = Vec::new();
+    loop {
+        let news = timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
+        let gtop::wire::News::Frame(frame) = news else { continue };
+        let gtop::wire::Body::Sample(sample) = frame.body else { continue };
+        numbers.push(sample.n);
+        if sample.n > 5 && sample.full {
+            assert!(sample.n < unasked, "nobody asked for it: {}", sample.n);
+            break;
+        }
+    }
+    assert!(!numbers.contains(&5), "{numbers:?}");
+    end().await;
+}
+
+#[tokio::test]
 async fn nodes_come_and_go_with_the_list_and_those_that_stay_are_left_alone() {
     let served = sim::serve(&busy(3)).await.unwrap();
     let (orders, followed) = watch::channel(Orders::every(Duration::from_secs(1)));

@@ -12,8 +12,11 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use gtop::time::Clock;
+use gtop::tui::{Dress, Keymap, Look, Watching};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 const GTOP: &str = env!("CARGO_BIN_EXE_gtop");
@@ -174,6 +177,105 @@ async fn a_configuration_that_is_broken_is_said_on_the_screen_and_keeps_nobody_o
         assert!(text.contains(OTHER_SCREEN) && !text.contains("]0;x"), "{text:?}");
         child.stdin.as_mut().unwrap().write_all(b"q").await.unwrap();
         assert_eq!(to_the_end(child).await.1, Some(0));
+    }
+}
+
+/// What turns modes of a terminal on for the screen, and off again.
+const SWITCHES: [(&str, &str); 6] = [
+    ("\x1b[?1049h", "\x1b[?1049l"),
+    ("\x1b[?1000h", "\x1b[?1000l"),
+    ("\x1b[?1006h", "\x1b[?1006l"),
+    ("\x1b[?1004h", "\x1b[?1004l"),
+    ("\x1b[?2004h", "\x1b[?2004l"),
+    ("\x1b[?25l", "\x1b[?25h"),
+];
+
+/// What a shell prints of the terminal's modes around a program.
+fn around(program: &str) -> String {
+    format!("echo \"<$(stty -g)>\"; {program}; echo \"<$(stty -g)>\"")
+}
+
+/// Checks that each mode was turned on, and is off at the end.
+fn check_left(text: &str) {
+    let modes: Vec<_> =
+        text.split('<').filter_map(|rest| rest.split_once(">\r\n")).map(|(m, _)| m).collect();
+    assert!(modes.len() >= 2 && modes.first() == modes.last(), "modes {modes:?}: {text:?}");
+    for (on, off) in SWITCHES {
+        let (on, off) = (text.find(on), text.rfind(off));
+        assert!(on.is_some() && off > on, "{on:?} {off:?}: {text:?}");
+    }
+    // Nothing turns any of them on afterwards.
+    let last = text.rfind("\x1b[?1049l").unwrap();
+    let rest = text.split_at(last).1;
+    assert!(SWITCHES.iter().all(|(on, _)| !rest.contains(on)), "{rest:?}");
+}
+
+#[tokio::test]
+async fn a_terminal_is_left_as_it_was_found() {
+    for end in ["q", "\x03"] {
+        let Some(mut child) = terminal("xterm-256color", &around("$GTOP --demo=2")) else { return };
+        let begun = until(&mut child, "gpu02").await;
+        child.stdin.as_mut().unwrap().write_all(end.as_bytes()).await.unwrap();
+        check_left(&(begun + &to_the_end(child).await.0));
+    }
+}
+
+/// Set where the test below is to be the program on the terminal.
+const PANICS: &str = "GTOP_TEST_PANICS";
+
+#[tokio::test]
+async fn a_panic_is_shown_on_a_terminal_that_is_whole_again() {
+    if std::env::var_os(PANICS).is_some() {
+        return panic_on_the_screen().await;
+    }
+    let own = std::env::current_exe().unwrap();
+    let program = format!(
+        "{PANICS}=1 {} --exact a_panic_is_shown_on_a_terminal_that_is_whole_again --nocapture",
+        own.display()
+    );
+    let Some(child) = terminal("xterm-256color", &around(&program)) else { return };
+    let (text, _) = to_the_end(child).await;
+    check_left(&text);
+    let said = text.find("something broke").unwrap_or_else(|| panic!("{text:?}"));
+    assert!(said > text.find("\x1b[?1049l").unwrap(), "it is said on the other screen: {text:?}");
+}
+
+/// Shows a screen and panics on its thread.
+async fn panic_on_the_screen() {
+    let (_fleet, reader) = tokio::sync::watch::channel(gtop::fleet::Fleet::default());
+    let (requests, _asked) = mpsc::channel(1);
+    let (_aside, asides) = mpsc::channel(1);
+    let (_reply, replies) = mpsc::channel(1);
+    let (_told, news) = mpsc::channel(1);
+    let watching = Watching {
+        fleet: reader,
+        clock: Clock::system(),
+        zone: jiff::tz::TimeZone::UTC,
+        title: "a title".to_owned(),
+        redraw: Duration::from_millis(10),
+        requests,
+        asides,
+        replies,
+        dress: Dress {
+            look: Look::from_environment(|_| None),
+            taste: gtop::view::Taste::default(),
+            interval: Duration::from_secs(1),
+            habits: Vec::new(),
+            setup: gtop::view::Setup::default(),
+        },
+        keys: Keymap::default(),
+        message: None,
+        news,
+        has_mouse: true,
+    };
+    let breaking = async {
+        // The screen is on once it has been waited for.
+        sleep(Duration::from_millis(300)).await;
+        panic!("something broke");
+    };
+    tokio::select! {
+        _ending = gtop::tui::run(watching) => {}
+        () = breaking => {}
     }
 }
 

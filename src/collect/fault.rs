@@ -10,7 +10,13 @@ use crate::transport::{self, Cause, StepCause};
 pub fn of_transport(fault: &transport::Fault) -> Fault {
     let (kind, detail) = kind_and_detail(fault);
     let told = fault.to_string();
-    let told = if says_what_to_do(fault) { told } else { format!("{told}; {}", kind.remedy()) };
+    let told = if let transport::Fault::KeyUnusable { file, flaw, .. } = fault.root() {
+        format!("{told}; {}", flaw.remedy(file))
+    } else if says_what_to_do(fault) {
+        told
+    } else {
+        format!("{told}; {}", kind.remedy())
+    };
     Fault::new(kind, detail).with_particulars(told)
 }
 
@@ -59,6 +65,9 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
             (FaultKind::AuthenticationRefused, "node takes only a password".to_owned())
         }
         From::Unanswered { .. } => (FaultKind::Question, String::new()),
+        From::KeyUnusable { flaw, .. } => {
+            (FaultKind::AuthenticationRefused, format!("a key {flaw}"))
+        }
         From::KeyEncrypted { file } => (FaultKind::KeyLocked, file.display().to_string()),
         From::AgentUnreachable { .. } => {
             (FaultKind::AuthenticationRefused, "the ssh agent does not answer".to_owned())

@@ -31,6 +31,7 @@ pub(super) async fn live(mut collector: Collector, target: Target, intake: Intak
         }
         attempt += 1;
         log::info!("{}: {}", life.target.name, fault.sentence());
+        let fault = fault.of_node(life.target.name.host());
         let wait = fault.kind.retries_by_itself().then(|| backoff.next_wait(chance()));
         let retry_at = wait.map(|wait| collector.clock.now().plus(wait));
         life.tell(&collector, Link::Down { fault, retry_at });

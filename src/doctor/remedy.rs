@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{self, FaultKind};
-use crate::transport::{Fault, Origin, Reach, Step, Target};
+use crate::transport::{Fault, KeyFlaw, Origin, Reach, Step, Target};
 
 /// Knows a node well enough to name files, lines and commands.
 #[derive(Clone, Debug)]
@@ -11,6 +11,18 @@ pub(super) struct Advice {
     /// As typed.
     node: String,
     options: BTreeMap<&'static str, (String, Option<String>)>,
+}
+
+/// What nologin prints in place of a shell.
+const NO_SHELL: &str = "account is currently not available";
+
+/// What sshd prints in place of a command while the password has to be changed.
+const EXPIRED: &str = "password has expired";
+
+/// Returns whether an agent listens where ssh-add looks for one.
+fn has_agent() -> bool {
+    let socket = std::env::var_os("SSH_AUTH_SOCK");
+    socket.is_some_and(|socket| std::os::unix::net::UnixStream::connect(socket).is_ok())
 }
 
 impl Advice {
@@ -54,6 +66,18 @@ impl Advice {
             String::new()
         };
         format!("ssh-copy-id {file}{}", self.node)
+    }
+
+    /// How a new key gets there: by who can log in without it, or by others.
+    fn copied_by(&self, offers: &[String]) -> String {
+        let asks = |method: &String| method == "password" || method == "keyboard-interactive";
+        if offers.iter().any(asks) {
+            return format!(" && {}", self.copy_id());
+        }
+        let user = self.value("User");
+        format!(
+            "; then ask the administrator to add ~/.ssh/id_ed25519.pub to ~{user}/.ssh/authorized_keys there"
+        )
     }
 
     #[expect(clippy::too_many_lines, reason = "a line or two for each fault")]
@@ -110,6 +134,10 @@ impl Advice {
                     file.display()
                 )
             }
+            Fault::AuthenticationRefused { offers, .. } if fault.had_no_key() => {
+                let and = self.copied_by(offers);
+                format!("make a key and give it to the node: ssh-keygen -t ed25519{and}")
+            }
             Fault::AuthenticationRefused { offers, .. }
                 if offers.iter().any(|offer| offer == "publickey") =>
             {
@@ -132,8 +160,15 @@ impl Advice {
             Fault::Unanswered { .. } => {
                 format!("run gtop doctor {node} from a terminal and answer, or log in with a key")
             }
+            Fault::KeyUnusable { file, flaw: flaw @ KeyFlaw::OpenToOthers, .. } => {
+                flaw.remedy(file)
+            }
+            Fault::KeyUnusable { flaw: KeyFlaw::LeftOut(kind), .. } => {
+                format!("let it have {kind}: {}", self.correct("PubkeyAcceptedAlgorithms"))
+            }
             Fault::KeyEncrypted { file } => {
-                format!("ssh-add {}, or start gtop from a terminal", file.display())
+                let agent = if has_agent() { "" } else { "eval $(ssh-agent) && " };
+                format!("{agent}ssh-add {}; or start gtop from a terminal", file.display())
             }
             Fault::AgentUnreachable { .. } => {
                 "start an agent (eval $(ssh-agent) && ssh-add), or set IdentityFile".to_owned()
@@ -230,6 +265,15 @@ impl Advice {
     pub(super) fn of_model(&self, fault: &model::Fault, has_noise: bool) -> String {
         let node = &self.node;
         match fault.kind {
+            // What the node says of the account is the reason, whatever else its login files do.
+            FaultKind::NoInterpreter if fault.detail.contains(NO_SHELL) => format!(
+                "the account has no login shell; ask the administrator to give it one there: \
+                 usermod -s /bin/sh {}",
+                self.value("User")
+            ),
+            FaultKind::NoInterpreter if fault.detail.contains(EXPIRED) => {
+                format!("log in and set a new password: ssh -t {node}")
+            }
             FaultKind::NoInterpreter if has_noise => format!(
                 "something runs in place of gtop's command: a login file that ends or starts another program \
                  (~/.bashrc, ~/.profile: do so only when interactive), or a forced command; \

@@ -293,6 +293,7 @@ fn step_of(fault: &Fault, last: Step) -> &'static str {
         | Fault::MoreAuthentication { .. }
         | Fault::PasswordOnly { .. }
         | Fault::Unanswered { .. }
+        | Fault::KeyUnusable { .. }
         | Fault::KeyEncrypted { .. }
         | Fault::NoJob { .. }
         | Fault::AgentUnreachable { .. } => "login",

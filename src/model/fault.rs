@@ -123,6 +123,16 @@ impl Fault {
         self
     }
 
+    /// Fills in the node where the remedy speaks of one.
+    #[must_use]
+    pub fn of_node(self, node: &str) -> Self {
+        let remedy = self.kind.remedy();
+        if !self.particulars.is_empty() || !remedy.contains("HOST") {
+            return self;
+        }
+        self.with_particulars(remedy.replace("HOST", node))
+    }
+
     /// Returns what a person can do about it: the whole story where there is one.
     pub fn remedy(&self) -> &str {
         if self.particulars.is_empty() { self.kind.remedy() } else { &self.particulars }

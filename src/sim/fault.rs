@@ -35,6 +35,11 @@ pub enum Fault {
         /// The sample.
         number: u64,
     },
+    /// Sample number `number` is lost on its way.
+    LostFrame {
+        /// The sample.
+        number: u64,
+    },
     /// Every third sample is no JSON, or no text.
     Garbage,
     /// Before sample number `number` comes a line of 2 MiB.

@@ -40,6 +40,7 @@ pub(crate) fn spoiled(fault: Option<Fault>, number: u64, mut frame: Vec<u8>) -> 
             frame.truncate(frame.len() / 2);
             frame
         }
+        Some(Fault::LostFrame { number: lost }) if lost == number => Vec::new(),
         Some(Fault::HugeLine { number: huge }) if huge == number => {
             [vec![b'x'; 2 << 20], b"\n".to_vec(), frame].concat()
         }

@@ -166,7 +166,9 @@ pub(super) fn beyond(fault: &Fault, settings: &Settings, has_token: bool) -> Opt
     if let Fault::MoreAuthentication { wants, .. } = root {
         return (!offered(wants).is_empty()).then(Methods::new);
     }
-    let methods = if let Fault::AuthenticationRefused { offers, .. } = root {
+    let methods = if let Fault::AuthenticationRefused { offers, .. }
+    | Fault::KeyUnusable { offers, .. } = root
+    {
         offered(offers)
     } else if matches!(root, Fault::KeyEncrypted { .. } | Fault::AgentUnreachable { .. }) {
         // What the node offers was not heard; somebody who set up hostbased means it.
@@ -182,7 +184,8 @@ pub(super) fn beyond(fault: &Fault, settings: &Settings, has_token: bool) -> Opt
 /// Returns what to say when neither gtop nor the ssh program got in.
 pub(super) fn both(native: Fault, program: Fault) -> Fault {
     match (native, program) {
-        (native, Fault::ProgramNotFound { .. }) => native,
+        // What gtop knows of the key is more than what ssh says in the end.
+        (native @ Fault::KeyUnusable { .. }, _) | (native, Fault::ProgramNotFound { .. }) => native,
         (
             Fault::AuthenticationRefused { user, offers, mut tried },
             Fault::AuthenticationRefused { .. },

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::model::{harmless, is_hostile};
@@ -220,8 +220,18 @@ pub enum Fault {
         /// Why nobody answered.
         why: Silence,
     },
+    /// The only key left cannot be shown as it is.
+    #[error("{} {flaw}", .file.display())]
+    KeyUnusable {
+        /// The key file.
+        file: PathBuf,
+        /// What is wrong with it.
+        flaw: KeyFlaw,
+        /// The methods the node would accept.
+        offers: Vec<String>,
+    },
     /// The only key left is encrypted and nobody gave its passphrase.
-    #[error("{} is encrypted and has no passphrase here; run ssh-add {}", .file.display(), .file.display())]
+    #[error("{} is encrypted and has no passphrase here; start gtop from a terminal, or ssh-add it", .file.display())]
     KeyEncrypted {
         /// The key file.
         file: PathBuf,
@@ -497,6 +507,32 @@ impl StepCause {
     }
 }
 
+/// Why a key file is not used, to be read behind its name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFlaw {
+    /// Others than its owner may read it; ssh would not use it either.
+    #[error("can be read by others, and is not used")]
+    OpenToOthers,
+    /// The configuration leaves out keys of its kind.
+    #[error("is a key of kind {0}, which PubkeyAcceptedAlgorithms leaves out")]
+    LeftOut(String),
+}
+
+impl KeyFlaw {
+    /// Returns what a person can do about a file with this flaw.
+    pub fn remedy(&self, file: &Path) -> String {
+        match self {
+            Self::OpenToOthers => format!("chmod 600 {}", file.display()),
+            Self::LeftOut(kind) => {
+                format!("add {kind} to PubkeyAcceptedAlgorithms in the ssh configuration")
+            }
+        }
+    }
+}
+
+/// What stands among the keys that were tried when there was none.
+pub(super) const NO_KEY: &str = "no key to show";
+
 /// The key a node shows, and the other one it is known by.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -553,6 +589,7 @@ impl Fault {
             | Self::MoreAuthentication { .. }
             | Self::PasswordOnly { .. }
             | Self::Unanswered { .. }
+            | Self::KeyUnusable { .. }
             | Self::KeyEncrypted { .. }
             | Self::AgentUnreachable { .. }
             | Self::CommandRefused
@@ -573,6 +610,11 @@ impl Fault {
     /// Returns the fault of a node that has not come to its step yet.
     pub fn late() -> Self {
         Self::step(StepCause::Late, "")
+    }
+
+    /// Returns whether there was no key to show at all.
+    pub fn had_no_key(&self) -> bool {
+        matches!(self, Self::AuthenticationRefused { tried, .. } if tried.iter().any(|key| key == NO_KEY))
     }
 
     /// Returns the fault itself, whichever gateway it happened at.
@@ -610,6 +652,12 @@ impl Fault {
             }
             Self::PasswordOnly { .. } => "node takes only a password".into(),
             Self::Unanswered { .. } => "node asks a question".into(),
+            Self::KeyUnusable { flaw: KeyFlaw::OpenToOthers, .. } => {
+                "key can be read by others".into()
+            }
+            Self::KeyUnusable { flaw: KeyFlaw::LeftOut(kind), .. } => {
+                format!("PubkeyAcceptedAlgorithms leaves out {kind}").into()
+            }
             Self::KeyEncrypted { .. } => "key is encrypted".into(),
             Self::AgentUnreachable { .. } => "ssh agent does not answer".into(),
             Self::ChannelRefused { .. } => "session refused".into(),

@@ -28,6 +28,8 @@ pub(super) enum KeyFile {
     Sealed(Option<KeyData>),
     /// Only the public half is here; an agent may hold the other.
     Public(KeyData),
+    /// Others may read it; an agent may hold it all the same.
+    Exposed(Option<KeyData>),
     /// Signs only together with a security key, which an agent can talk to.
     Token(KeyData),
     /// Exists and is of no use.
@@ -41,7 +43,7 @@ impl KeyFile {
     pub(super) fn public(&self) -> Option<&KeyData> {
         match self {
             Self::Open(key) => Some(key.public_key().key_data()),
-            Self::Locked(public) | Self::Sealed(public) => public.as_ref(),
+            Self::Locked(public) | Self::Sealed(public) | Self::Exposed(public) => public.as_ref(),
             Self::Public(public) | Self::Token(public) => Some(public),
             Self::Unusable(_) | Self::Absent => None,
         }
@@ -163,8 +165,7 @@ fn read(path: &Path) -> KeyFile {
     }
     // ssh would not use it either: others may have copied it.
     if about.uid() == rustix::process::geteuid().as_raw() && about.mode() & OTHERS != 0 {
-        let why = "can be read by others; chmod 600 it";
-        return public().map_or(KeyFile::Unusable(why), KeyFile::Public);
+        return KeyFile::Exposed(public());
     }
     if let Ok(key) = decode_secret_key(&text, None) {
         return opened(key);
@@ -253,6 +254,12 @@ mod tests {
         assert_eq!(read(&path).public(), Some(&key()));
         std::fs::remove_file(folder.path().join("id.pub")).unwrap();
         std::fs::write(&path, "what is this").unwrap();
-        assert!(matches!(read(&path), KeyFile::Unusable(_)));
+        for (mode, is_exposed) in [(0o644, true), (0o600, false)] {
+            let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(&path, permissions).unwrap();
+            let file = read(&path);
+            assert_eq!(matches!(file, KeyFile::Exposed(None)), is_exposed, "{file:?}");
+            assert_eq!(matches!(file, KeyFile::Unusable(_)), !is_exposed, "{file:?}");
+        }
     }
 }

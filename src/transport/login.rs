@@ -9,6 +9,7 @@ mod questions;
 mod signer;
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use russh::client::AuthResult;
@@ -19,7 +20,7 @@ use russh::{MethodKind, MethodSet};
 use crate::time::Clock;
 use crate::transport::agent::{Agent, Door};
 use crate::transport::dial::Deadline;
-use crate::transport::fault::{self, Fault, Silence, Step};
+use crate::transport::fault::{self, Fault, KeyFlaw, NO_KEY, Silence, Step};
 use crate::transport::identity::{CertificateFile, Identity};
 use crate::transport::interview::Interview;
 use crate::transport::login::candidates::{Candidate, Hand, Proof, Selection, Stock};
@@ -123,7 +124,8 @@ struct Keys {
     agent: Option<Agent>,
     agent_fault: Option<Fault>,
     skipped: Vec<String>,
-    locked: Vec<std::path::PathBuf>,
+    locked: Vec<PathBuf>,
+    unusable: Vec<(PathBuf, KeyFlaw)>,
 }
 
 /// One login on its way.
@@ -361,9 +363,13 @@ impl Course<'_> {
         }
         let keys = self.keys.take();
         let had_none = self.refusals == 0 && self.accepted == 0;
-        if let Some(Keys { skipped, locked, agent_fault, .. }) = keys {
+        if let Some(Keys { skipped, locked, unusable, agent_fault, .. }) = keys {
             if had_none && let Some(file) = locked.into_iter().next() {
                 return Fault::KeyEncrypted { file };
+            }
+            // Known, and so told before that the node asks something besides.
+            if had_none && let Some((file, flaw)) = unusable.into_iter().next() {
+                return Fault::KeyUnusable { file, flaw, offers: names(&self.offers) };
             }
             match agent_fault {
                 Some(fault) if had_none && self.silence.is_none() => return fault,
@@ -374,7 +380,7 @@ impl Course<'_> {
             }
             self.tried.extend(skipped.into_iter().map(|key| format!("not {key}")));
             if self.tried.is_empty() {
-                self.tried.push("no key to show".to_owned());
+                self.tried.push(NO_KEY.to_owned());
             }
         }
         let wants = names(&self.offers);
@@ -418,7 +424,7 @@ async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> Keys
             Err(fault) => agent_fault = Some(fault),
         }
     }
-    let Selection { candidates, skipped, locked } = candidates::select(Stock {
+    let Selection { candidates, skipped, locked, unusable } = candidates::select(Stock {
         identities: &login.identities,
         certificates: &login.certificates,
         held: agent.as_ref().map(|agent| agent.keys.as_slice()).unwrap_or_default(),
@@ -428,18 +434,25 @@ async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> Keys
         now: Clock::system().now(),
     });
     note_unshown(&skipped, &locked, agent_fault.as_ref());
-    Keys { waiting: candidates.into(), shown: Vec::new(), agent, agent_fault, skipped, locked }
+    Keys {
+        waiting: candidates.into(),
+        shown: Vec::new(),
+        agent,
+        agent_fault,
+        skipped,
+        locked,
+        unusable,
+    }
 }
 
 /// Takes notes of what is not shown.
-fn note_unshown(skipped: &[String], locked: &[std::path::PathBuf], agent: Option<&Fault>) {
+fn note_unshown(skipped: &[String], locked: &[PathBuf], agent: Option<&Fault>) {
     for key in skipped {
         let (what, why) = key.split_once(" (").unwrap_or((key, "unusable"));
         notes::tried(what, || Attempt::Skipped(why.trim_end_matches(')').to_owned()));
     }
-    let named = |file: &std::path::PathBuf| {
-        skipped.iter().any(|key| key.starts_with(&*file.to_string_lossy()))
-    };
+    let named =
+        |file: &PathBuf| skipped.iter().any(|key| key.starts_with(&*file.to_string_lossy()));
     for file in locked.iter().filter(|file| !named(file)) {
         notes::tried(&file.to_string_lossy(), || Attempt::Skipped("encrypted".to_owned()));
     }

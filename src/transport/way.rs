@@ -106,6 +106,7 @@ pub(super) fn is_refusal(fault: &Fault) -> bool {
         || matches!(
             root,
             Fault::AuthenticationRefused { .. }
+                | Fault::KeyUnusable { .. }
                 | Fault::TooManyKeys { .. }
                 | Fault::MoreAuthentication { .. }
                 | Fault::PasswordOnly { .. }

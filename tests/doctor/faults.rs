@@ -157,7 +157,7 @@ async fn a_key_without_its_passphrase() {
     let report = doctor(&lab).await;
     let failed = failure(&report, "login");
     says(failed, &format!("not shown: {} (encrypted", file.display()));
-    says(failed, &format!("ssh-add {}, or start gtop from a terminal", file.display()));
+    says(failed, &format!("ssh-add {}; or start gtop from a terminal", file.display()));
     let transport = lab.transport();
     transport.unlock(&file, "open sesame".to_owned()).await.unwrap();
     is_well(&examine_with(&transport, &node()).await);

@@ -4,6 +4,7 @@
 //! configured files, then its other keys, then the files. What cannot be shown is left out with
 //! the reason.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use russh::keys::agent::AgentIdentity;
@@ -11,7 +12,7 @@ use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, Certificate, HashAlg, PrivateKey, PublicKey};
 
 use crate::time::Timestamp;
-use crate::transport::fault;
+use crate::transport::fault::{self, KeyFlaw};
 use crate::transport::identity::{CertificateFile, Identity, KeyFile};
 
 /// Signature algorithms that count only when the configuration names them.
@@ -20,6 +21,9 @@ const OUTDATED: [&str; 4] =
 
 /// Why an encrypted file nobody opened is not shown.
 const LOCKED: &str = "encrypted; ssh-add it";
+
+/// Why one is not shown that others than its owner may read.
+const EXPOSED: &str = "can be read by others; chmod 600 it";
 
 /// The same for one that gtop could not open with its passphrase either.
 const SEALED: &str = "encrypted in an old form; rewrite it with ssh-keygen -p, or ssh-add it";
@@ -70,7 +74,9 @@ pub(super) struct Selection {
     pub(super) candidates: Vec<Candidate>,
     pub(super) skipped: Vec<String>,
     /// The encrypted files nobody opened.
-    pub(super) locked: Vec<std::path::PathBuf>,
+    pub(super) locked: Vec<PathBuf>,
+    /// Files that a person can make of use.
+    pub(super) unusable: Vec<(PathBuf, KeyFlaw)>,
 }
 
 impl Proof {
@@ -83,6 +89,14 @@ impl Proof {
 
     pub(super) fn is_rsa(&self) -> bool {
         matches!(self.key(), KeyData::Rsa(_))
+    }
+
+    /// Returns the name of the algorithm it signs by, the preferred one.
+    fn kind(&self) -> String {
+        let hash = Some(HashAlg::Sha512);
+        let algorithm =
+            if self.is_rsa() { Algorithm::Rsa { hash } } else { self.key().algorithm() };
+        algorithm.as_str().to_owned()
     }
 
     /// Returns the hashes an RSA key may sign with, the preferred first; one nothing for any other
@@ -150,12 +164,14 @@ fn file_entries<'a>(stock: Stock<'a>, selection: &mut Selection) -> Vec<Entry<'a
         match &identity.file {
             KeyFile::Absent => {}
             KeyFile::Unusable(why) => selection.skipped.push(format!("{path} ({why})")),
+            KeyFile::Exposed(None) => selection.skipped.push(format!("{path} ({EXPOSED})")),
             KeyFile::Locked(None) => selection.skipped.push(format!("{path} ({LOCKED})")),
             KeyFile::Sealed(None) => selection.skipped.push(format!("{path} ({SEALED})")),
             KeyFile::Open(_)
             | KeyFile::Locked(_)
             | KeyFile::Sealed(_)
             | KeyFile::Public(_)
+            | KeyFile::Exposed(_)
             | KeyFile::Token(_) => {
                 entries.extend(identity.file.public().map(|key| Entry {
                     name: path.clone(),
@@ -168,6 +184,8 @@ fn file_entries<'a>(stock: Stock<'a>, selection: &mut Selection) -> Vec<Entry<'a
         if matches!(&identity.file, KeyFile::Locked(public) if !stock.holds(public.as_ref())) {
             selection.locked.push(identity.path.clone());
         }
+        let flaw = stock.flaw(&identity.file).map(|flaw| (identity.path.clone(), flaw));
+        selection.unusable.extend(flaw);
         // With certificates of its own the configuration wants no others.
         if let Some(certificate) = &identity.certificate
             && stock.certificates.is_empty()
@@ -238,6 +256,26 @@ impl<'a> Stock<'a> {
         format!("{place} certificate '{}'{flaw}", fault::clean(certificate.key_id(), 64))
     }
 
+    /// Returns what keeps a key file from being used, where a person can change that.
+    fn flaw(self, file: &KeyFile) -> Option<KeyFlaw> {
+        match file {
+            KeyFile::Exposed(public) => {
+                (!self.holds(public.as_ref())).then_some(KeyFlaw::OpenToOthers)
+            }
+            KeyFile::Open(key) => {
+                let proof = Proof::Key(key.public_key().key_data().clone());
+                let kind = || KeyFlaw::LeftOut(proof.kind());
+                proof.hashes(self.algorithms).is_empty().then(kind)
+            }
+            KeyFile::Locked(_)
+            | KeyFile::Sealed(_)
+            | KeyFile::Public(_)
+            | KeyFile::Token(_)
+            | KeyFile::Unusable(_)
+            | KeyFile::Absent => None,
+        }
+    }
+
     /// Returns whether the agent holds a key.
     fn holds(self, key: Option<&KeyData>) -> bool {
         key.is_some_and(|key| self.plain(key).is_some())
@@ -285,6 +323,7 @@ impl Entry<'_> {
                 KeyFile::Sealed(_) => return Err(SEALED),
                 KeyFile::Token(_) => return Err("needs its security key; ssh-add it"),
                 KeyFile::Public(_) => return Err("only its public half is here"),
+                KeyFile::Exposed(_) => return Err(EXPOSED),
                 KeyFile::Unusable(why) => return Err(why),
                 KeyFile::Absent => return Err("is gone"),
             },
