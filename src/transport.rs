@@ -28,6 +28,7 @@ mod judge;
 mod known_hosts;
 mod local;
 mod login;
+mod master;
 mod notes;
 mod offer;
 mod outlet;
@@ -300,7 +301,7 @@ impl Transport {
         });
         for ssh in systems {
             let transport = self.clone();
-            reads.spawn(async move { transport.settings_on_the_way(&ssh).await });
+            reads.spawn(async move { transport.settings_to_log_in_with(&ssh).await });
         }
         let mut sets = BTreeSet::new();
         let looking = async {
@@ -382,6 +383,7 @@ impl Transport {
                 prompts: settings.prompts,
                 devices: settings.devices.clone(),
                 interview: self.0.options.interview.clone(),
+                has_master: false,
             },
         })
     }
@@ -438,6 +440,7 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan 
             prompts: 0,
             devices: None,
             interview: None,
+            has_master: false,
         },
     }
 }

@@ -8,6 +8,8 @@
 mod known_hosts;
 #[path = "transport/lab.rs"]
 mod lab;
+#[path = "transport/master.rs"]
+mod master;
 #[path = "transport/program.rs"]
 mod program;
 #[path = "transport/srun.rs"]

@@ -6,7 +6,7 @@ use crate::model::clean;
 use crate::transport::{EffectiveOption, Profile, Reach, Target};
 
 /// What matters, as `ssh_config` spells it; the first three are told even when nobody set them.
-const OPTIONS: [&str; 24] = [
+const OPTIONS: [&str; 25] = [
     "HostName",
     "User",
     "Port",
@@ -31,6 +31,7 @@ const OPTIONS: [&str; 24] = [
     "BindAddress",
     "BindInterface",
     "ConnectTimeout",
+    "ControlPath",
 ];
 
 /// How many of them are always told.

@@ -246,10 +246,13 @@ impl Advice {
     /// How to lend gtop a connection that a person opened.
     fn master(&self) -> String {
         let node = &self.node;
-        format!(
-            "open a master connection by hand (ssh -fNM -o ControlPath=~/.ssh/%C {node}), put that \
-             ControlPath into ~/.ssh/config, and use --transport ssh"
-        )
+        if self.value("ControlPath").is_empty() {
+            return format!(
+                "put ControlPath ~/.ssh/%C for {node} into ~/.ssh/config and open a master connection: \
+                 ssh -fNM {node}"
+            );
+        }
+        format!("open a master connection: ssh -fNM {node}")
     }
 
     fn host(&self) -> &str {

@@ -15,6 +15,9 @@ const LONGEST: usize = 900;
 /// The step of the ssh program.
 const SSH_PROGRAM: &str = "ssh program";
 
+/// The step of a connection that a person has opened.
+const MASTER: &str = "master";
+
 /// The step of a step of Slurm.
 const SRUN: &str = "srun";
 
@@ -166,21 +169,7 @@ impl Path<'_> {
                 let mark = if text.starts_with("SSH-") { Mark::Ok } else { Mark::Note };
                 self.push(at, Row::new("greeting", mark, text.clone()));
             }
-            Note::Agreed { exchange, cipher, mac } => {
-                if let Some(row) = self.row("key exchange") {
-                    // Some ciphers need none, and its name means nothing then.
-                    let mac = if cipher.contains("gcm") || cipher.contains("poly1305") {
-                        String::new()
-                    } else {
-                        format!(", {mac}")
-                    };
-                    row.found = format!("{exchange}, {cipher}{mac}");
-                }
-                // Keys are agreed upon only with a host that is believed.
-                if let Some(row) = self.row("host key").filter(|row| row.mark == Mark::Note) {
-                    row.found.push_str("; believed all the same, by StrictHostKeyChecking");
-                }
-            }
+            Note::Agreed { exchange, cipher, mac } => self.agree(exchange, cipher, mac),
             Note::HostKey { algorithm, fingerprint, verdict, line, flaw } => {
                 self.push(at, Row::new("key exchange", Mark::Ok, "agreed"));
                 let (mark, verdict) = judged(verdict, line.as_ref());
@@ -204,6 +193,20 @@ impl Path<'_> {
                 let found = format!("{} reaches the node", clean(&program.to_string_lossy(), 200));
                 self.leave_to(at, SSH_PROGRAM, found);
             }
+            Note::Master(socket) => {
+                let found = format!("open at {}", clean(&socket.to_string_lossy(), 200));
+                self.push(at, Row::new(MASTER, Mark::Ok, found));
+            }
+            Note::NoMaster => {
+                let found = "none is open; one would spare logins that ask (see ControlPath)";
+                self.push(at, Row::new(MASTER, Mark::Apart, found));
+            }
+            Note::GatewayMaster { gateway, socket } => {
+                let socket = clean(&socket.to_string_lossy(), 200);
+                if let Some(row) = self.row("way") {
+                    row.details.push(format!("{gateway}: over its master connection at {socket}"));
+                }
+            }
             Note::StepOf(job) => self.leave_to(at, SRUN, format!("a step of job {job} reaches it")),
             Note::NoStep(fault) => {
                 self.program = None;
@@ -212,6 +215,23 @@ impl Path<'_> {
             }
             Note::Exec(command) => self.leave_to(at, "exec command", clean(command, 400)),
             Note::Gateway(_) | Note::GatewayEnd => {}
+        }
+    }
+
+    /// Notes what both sides agreed upon.
+    fn agree(&mut self, exchange: &str, cipher: &str, mac: &str) {
+        if let Some(row) = self.row("key exchange") {
+            // Some ciphers need none, and its name means nothing then.
+            let mac = if cipher.contains("gcm") || cipher.contains("poly1305") {
+                String::new()
+            } else {
+                format!(", {mac}")
+            };
+            row.found = format!("{exchange}, {cipher}{mac}");
+        }
+        // Keys are agreed upon only with a host that is believed.
+        if let Some(row) = self.row("host key").filter(|row| row.mark == Mark::Note) {
+            row.found.push_str("; believed all the same, by StrictHostKeyChecking");
         }
     }
 
@@ -392,6 +412,9 @@ fn brief(note: &Note) -> Option<String> {
         | Note::Beyond(_)
         | Note::Exec(_)
         | Note::Program(_)
+        | Note::Master(_)
+        | Note::NoMaster
+        | Note::GatewayMaster { .. }
         | Note::StepOf(_)
         | Note::NoStep(_) => None,
     }

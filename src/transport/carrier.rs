@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use crate::transport::cable::Stream;
+use crate::transport::complaint;
 use crate::transport::fault::{Fault, Step};
 use crate::transport::gateway::Trunk;
+use crate::transport::master::Master;
 use crate::transport::proxy::Complaints;
 
 /// A way to a host that is open, before any SSH is spoken on it.
@@ -26,9 +28,20 @@ pub(super) enum Carrier {
     Gateway(Arc<Trunk>),
     /// A `ProxyCommand`.
     Program(Arc<Complaints>),
+    /// The user's master connection to a gateway.
+    Master { gateway: String, master: Master, complaints: Arc<Complaints> },
 }
 
 impl Carrier {
+    /// Returns whether a master connection of the user's is part of the way.
+    pub(super) fn is_over_master(&self) -> bool {
+        match self {
+            Self::Network | Self::Program(_) => false,
+            Self::Gateway(trunk) => trunk.is_over_master(),
+            Self::Master { .. } => true,
+        }
+    }
+
     /// Says of a fault whose it really is: a host cannot answer by a way that is gone.
     pub(super) async fn blame(&self, fault: Fault) -> Fault {
         if !is_of_the_way(&fault) {
@@ -37,6 +50,15 @@ impl Carrier {
         match self {
             Self::Network => fault,
             Self::Gateway(trunk) => trunk.end().unwrap_or(fault),
+            Self::Master { gateway, master, complaints } => match complaints.last_words().await {
+                Some(why) if why.contains("refused by peer") => Fault::GatewayCannotReach {
+                    gateway: gateway.clone(),
+                    why: complaint::phrase(&why),
+                },
+                // The program ends by itself, and says so, only when the master does.
+                Some(_) => master.lost().by_way_of(gateway),
+                None => fault,
+            },
             Self::Program(complaints) => {
                 let words = complaints.last_words().await;
                 let failed = |why: String| Fault::ProxyCommandFailed {

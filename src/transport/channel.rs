@@ -218,6 +218,7 @@ impl Channel {
     /// Returns how the node is reached.
     pub fn via(&self) -> Via {
         match &self.0 {
+            Kind::Ssh(ssh) if ssh.session.carrier.is_over_master() => Via::SshProgram,
             Kind::Ssh(_) => Via::Native,
             Kind::Local(_) => Via::Local,
             Kind::System(system) => system.via(),

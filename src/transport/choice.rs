@@ -9,6 +9,7 @@ use crate::transport::fault::{Fault, Step};
 use crate::transport::files::lock;
 use crate::transport::identity::Identity;
 use crate::transport::local::Leash;
+use crate::transport::master::{self, Master};
 use crate::transport::notes::{self, Note};
 use crate::transport::ssh_config::{Question, Settings};
 use crate::transport::system::Call;
@@ -37,19 +38,35 @@ pub enum Choice {
 /// It must not show the same keys again: a server counts them, and some penalize the address.
 pub(super) type Methods = Vec<String>;
 
+/// How the ssh program reaches a node.
+#[derive(Debug, Clone)]
+pub(super) enum By {
+    /// By a connection of its own, and these methods.
+    Methods(Methods),
+    /// Over the user's master connection, for as long as there is one.
+    Master,
+}
+
 /// The nodes that were reached by the ssh program after gtop itself could not; for the life of the
 /// process.
 #[derive(Debug, Default)]
-pub(super) struct Remembered(Mutex<BTreeMap<Question, Methods>>);
+pub(super) struct Remembered(Mutex<BTreeMap<Question, By>>);
 
 impl Remembered {
-    pub(super) fn get(&self, question: &Question) -> Option<Methods> {
+    fn get(&self, question: &Question) -> Option<By> {
         lock(&self.0).get(question).cloned()
     }
 
-    pub(super) fn put(&self, question: Question, methods: Methods) {
-        lock(&self.0).insert(question, methods);
+    fn put(&self, question: &Question, by: By) {
+        lock(&self.0).insert(question.clone(), by);
     }
+}
+
+/// How the ssh program is to get in.
+#[derive(Clone, Copy)]
+struct Means<'a> {
+    methods: &'a [String],
+    master: Option<&'a Master>,
 }
 
 impl Transport {
@@ -68,28 +85,66 @@ impl Transport {
         let known = match choice {
             Choice::Auto => self.0.remembered.get(&question),
             Choice::Native | Choice::Srun => None,
-            Choice::Ssh => Some(Methods::new()),
+            Choice::Ssh => Some(By::Methods(Methods::new())),
         };
-        if let Some(methods) = known {
-            return self.by_program(&question, &settings, command, &methods, on_step).await;
+        let master = self.master(&question, &settings).await;
+        notes::note_master(&settings, master.as_ref());
+        let place = (&question, settings.as_ref());
+        match (known, &master) {
+            (Some(By::Methods(methods)), _) => {
+                let means = Means { methods: &methods, master: None };
+                return self.by_program(place, command, means, on_step).await;
+            }
+            (Some(By::Master), Some(master)) => {
+                return self.by_master(place, command, master, on_step).await;
+            }
+            (Some(By::Master) | None, _) => {}
         }
         let native = async {
-            let plan = self.plan(&question, &settings).await?;
+            let mut plan = self.plan(&question, &settings).await?;
+            plan.login.has_master = master.is_some();
             self.native(target, plan, command, &mut on_step).await
         };
         let fault = match Box::pin(native).await {
             Err(fault) if choice == Choice::Auto => fault,
             ended => return ended,
         };
+        if let Some(master) = master.filter(|_| master::is_refusal(&fault)) {
+            notes::note(|| Note::Beyond(fault.to_string()));
+            return self.by_master(place, command, &master, on_step).await;
+        }
         let has_token = self.has_token(&settings).await?;
         let Some(methods) = beyond(&fault, &settings, has_token) else { return Err(fault) };
         notes::note(|| Note::Beyond(fault.to_string()));
-        match self.by_program(&question, &settings, command, &methods, on_step).await {
+        let means = Means { methods: &methods, master: None };
+        match self.by_program(place, command, means, on_step).await {
             Ok(channel) => {
-                self.0.remembered.put(question, methods);
+                self.0.remembered.put(&question, By::Methods(methods));
                 Ok(channel)
             }
             Err(program) => Err(both(fault, program)),
+        }
+    }
+
+    /// Starts a command over a master connection.
+    async fn by_master(
+        &self,
+        place: (&Question, &Settings),
+        command: &str,
+        master: &Master,
+        on_step: impl FnMut(Step),
+    ) -> Result<Channel, Fault> {
+        let means = Means { methods: &[], master: Some(master) };
+        match self.by_program(place, command, means, on_step).await {
+            // Without the master there was nothing to connect to.
+            Err(Fault::NotSsh { .. }) => Err(master.lost()),
+            opened => {
+                // One without room has let us in all the same: it is asked again, and the node is not.
+                if matches!(&opened, Ok(_) | Err(Fault::ChannelRefused { .. })) {
+                    self.0.remembered.put(place.0, By::Master);
+                }
+                opened
+            }
         }
     }
 
@@ -114,10 +169,9 @@ impl Transport {
     /// Starts a command by the ssh program.
     async fn by_program(
         &self,
-        question: &Question,
-        settings: &Settings,
+        (question, settings): (&Question, &Settings),
         command: &str,
-        methods: &[String],
+        Means { methods, master }: Means<'_>,
         mut on_step: impl FnMut(Step),
     ) -> Result<Channel, Fault> {
         on_step(Step::Connection);
@@ -133,6 +187,7 @@ impl Transport {
             connect_limit,
             limit: connect_limit + LOGIN_LIMIT,
             methods,
+            master,
         };
         Ok(Channel::system(Box::pin(call.open(command)).await?))
     }

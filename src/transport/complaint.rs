@@ -25,6 +25,7 @@ pub(super) fn fault(said: &Said<'_>) -> Fault {
         .or_else(|| said.configuration())
         .or_else(|| said.name())
         .or_else(|| said.host_key())
+        .or_else(|| said.full_master())
         .or_else(|| said.login())
         .or_else(|| said.agreement())
         .or_else(|| said.connection())
@@ -92,6 +93,13 @@ impl<'a> Said<'a> {
             algorithm: fault::quote(algorithm),
             shown: fault::quote(shown.trim_end_matches('.')),
         }))
+    }
+
+    /// A master connection opens no more sessions. What ssh tried by itself then, and how that ended, is not the
+    /// cause.
+    fn full_master(&self) -> Option<Fault> {
+        let why = self.between("session request failed: ", "")?;
+        Some(Fault::ChannelRefused { why: format!("{}, over the master connection", phrase(why)) })
     }
 
     fn login(&self) -> Option<Fault> {
@@ -265,6 +273,13 @@ mod tests {
             (
                 "Connection to gpu01 closed by remote host.\r\n",
                 Fault::SessionLost { why: "connection to gpu01 closed by remote host.".to_owned() },
+            ),
+            (
+                "mux_client_request_session: session request failed: Session open refused by peer\r\n\
+                 ada@gpu01: Permission denied (keyboard-interactive).\r\n",
+                Fault::ChannelRefused {
+                    why: "session open refused by peer, over the master connection".to_owned(),
+                },
             ),
             ("odd\x1b[2J\r\n\r\n", program(Cause::Other, "odd [2J")),
             ("", program(Cause::Other, "nothing")),

@@ -378,6 +378,9 @@ pub enum Silence {
     /// There is nobody to ask.
     #[error("and there is no terminal to answer it; start gtop from one, or log in with a key")]
     NoTerminal,
+    /// A master connection that was logged in to before is there.
+    #[error("that nobody has to answer while a master connection is open")]
+    Master,
     /// Questions are not put at the moment.
     #[error("after those of the start were put; press F5 to be asked, or start gtop again")]
     Shut,

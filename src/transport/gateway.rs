@@ -5,6 +5,7 @@
 //! one session gets another.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::transport::fault::Fault;
 use crate::transport::files::lock;
 use crate::transport::route::Way;
 use crate::transport::session::{Seen, Session};
-use crate::transport::ssh_config::Settings;
+use crate::transport::ssh_config::{Question, Settings};
 use crate::transport::tunnel::{Tunnel, tunnel};
 
 /// Most sessions with one gateway.
@@ -49,7 +50,7 @@ pub(super) struct Gateways(Mutex<Vec<Arc<Gateway>>>);
 impl Gateways {
     /// Returns the gateway with these settings that is reached this way; there is one of each,
     /// whatever it is called.
-    pub(super) fn get(&self, name: &str, settings: Arc<Settings>, way: Way) -> Arc<Gateway> {
+    pub(super) fn get(&self, asked: Question, settings: Arc<Settings>, way: Way) -> Arc<Gateway> {
         let mut known = lock(&self.0);
         let is_it = |gateway: &&Arc<Gateway>| gateway.settings == settings && gateway.way == way;
         if let Some(gateway) = known.iter().find(is_it) {
@@ -58,10 +59,12 @@ impl Gateways {
         // An edited configuration makes others of them.
         known.retain(|gateway| Arc::strong_count(gateway) > 1);
         let gateway = Arc::new(Gateway {
-            name: name.to_owned(),
+            name: asked.host.clone(),
+            asked,
             settings,
             way,
             turns: Semaphore::new(1),
+            has_master: AtomicBool::new(false),
             standing: Mutex::default(),
         });
         known.push(Arc::clone(&gateway));
@@ -73,11 +76,15 @@ impl Gateways {
 pub(super) struct Gateway {
     /// As `ProxyJump` names it, the first time.
     pub(super) name: String,
+    /// The same with what `ProxyJump` says about it.
+    pub(super) asked: Question,
     pub(super) settings: Arc<Settings>,
     /// How it is reached itself.
     pub(super) way: Way,
     /// Who may open a session with it.
     pub(super) turns: Semaphore,
+    /// Whether it was reached over a master connection of the user's after it had refused gtop itself.
+    pub(super) has_master: AtomicBool,
     standing: Mutex<Standing>,
 }
 
@@ -217,6 +224,11 @@ struct Load {
 }
 
 impl Trunk {
+    /// Returns whether the session runs over a master connection of the user's.
+    pub(super) fn is_over_master(&self) -> bool {
+        self.session.carrier.is_over_master()
+    }
+
     /// Returns why the session has ended, once it has.
     pub(super) fn end(&self) -> Option<Fault> {
         let seen: &Seen = &self.session.seen;

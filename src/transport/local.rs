@@ -381,11 +381,20 @@ impl Plumbing {
     pub(super) fn start(line: &str, leash: Leash<'_>) -> Result<Self, Fault> {
         let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
         let shell = shell.unwrap_or_else(|| "/bin/sh".into());
-        let words = ["-c".into(), format!("exec {line}").into()];
-        let mut group = leash.start(&shell, &words).map_err(|error| not_started(&shell, &error))?;
+        Self::run(&shell, &["-c".into(), format!("exec {line}").into()], leash)
+    }
+
+    /// Starts a program by itself.
+    pub(super) fn run(
+        program: &OsStr,
+        words: &[OsString],
+        leash: Leash<'_>,
+    ) -> Result<Self, Fault> {
+        let mut group =
+            leash.start(program, words).map_err(|error| not_started(program, &error))?;
         match group.pipes() {
             (Some(input), Some(output), Some(errors)) => Ok(Self { input, output, errors, group }),
-            (..) => Err(not_started(&shell, &std::io::ErrorKind::BrokenPipe.into())),
+            (..) => Err(not_started(program, &std::io::ErrorKind::BrokenPipe.into())),
         }
     }
 }

@@ -58,6 +58,8 @@ pub(super) struct Login {
     pub(super) devices: Option<String>,
     /// How to ask a person, when there is one.
     pub(super) interview: Option<Interview>,
+    /// Whether a master connection of the user's leads there without any question.
+    pub(super) has_master: bool,
 }
 
 impl Login {

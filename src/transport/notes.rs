@@ -15,6 +15,8 @@ use crate::transport::files::lock;
 use crate::transport::host_keys::Verdict;
 use crate::transport::judge::Judgement;
 use crate::transport::known_hosts;
+use crate::transport::master::Master;
+use crate::transport::ssh_config::Settings;
 
 /// Most notes that are kept of one attempt: many keys of an agent, many gateways.
 const MOST: usize = 256;
@@ -105,6 +107,17 @@ pub enum Note {
     Exec(String),
     /// gtop itself cannot get in, and the ssh program is tried.
     Beyond(String),
+    /// A master connection to the host answers at this socket.
+    Master(PathBuf),
+    /// The configuration names a master connection, and none is open.
+    NoMaster,
+    /// A gateway is reached over a master connection at this socket.
+    GatewayMaster {
+        /// The gateway.
+        gateway: String,
+        /// The socket.
+        socket: PathBuf,
+    },
     /// The ssh program takes over; what it does it does not tell.
     Program(PathBuf),
     /// A step of this job leads to the host.
@@ -165,6 +178,13 @@ pub(super) fn note(make: impl FnOnce() -> Note) {
 /// Returns where notes of this task go, for work in tasks of its own.
 pub(super) fn current() -> Option<Notes> {
     NOTES.try_with(Clone::clone).ok()
+}
+
+/// Takes a note of whether a master connection is there, where the configuration names one.
+pub(super) fn note_master(settings: &Settings, master: Option<&Master>) {
+    if !settings.control_paths.is_empty() {
+        note(|| master.map_or(Note::NoMaster, |master| Note::Master(master.0.clone())));
+    }
 }
 
 /// Takes a note of a key, a certificate or an answer.

@@ -1,7 +1,9 @@
 //! A connection through the standard input and output of a `ProxyCommand`.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -72,15 +74,28 @@ impl Heard {
 
 /// Starts a command and returns its stream, and where to read its complaints.
 pub(super) fn start(command: &str, leash: Leash<'_>) -> Result<(Proxy, Arc<Complaints>), Fault> {
-    let Plumbing { input, output, errors, group } = Plumbing::start(command, leash)?;
+    Ok(listened_to(Plumbing::start(command, leash)?, fault::quote(command)))
+}
+
+/// Does the same with a program and its arguments.
+pub(super) fn start_program(
+    program: &Path,
+    words: &[OsString],
+    leash: Leash<'_>,
+) -> Result<(Proxy, Arc<Complaints>), Fault> {
+    let plumbing = Plumbing::run(program.as_os_str(), words, leash)?;
+    Ok(listened_to(plumbing, program.display().to_string()))
+}
+
+fn listened_to(plumbing: Plumbing, command: String) -> (Proxy, Arc<Complaints>) {
+    let Plumbing { input, output, errors, group } = plumbing;
     let heard = Arc::new(Heard { bytes: Mutex::default(), is_over: watch::Sender::new(false) });
     let listener = Arc::clone(&heard);
     // It outlives the stream: the last words come when that has ended.
     let mut listening = JoinSet::new();
     listening.spawn(async move { listener.listen(errors).await });
-    let command = fault::quote(command);
     let complaints = Arc::new(Complaints { command, heard, _listening: listening });
-    Ok((Proxy { input, output, _group: group }, complaints))
+    (Proxy { input, output, _group: group }, complaints)
 }
 
 impl AsyncRead for Proxy {

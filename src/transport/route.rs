@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::time::{Instant, sleep_until};
 
@@ -13,7 +14,7 @@ use crate::transport::gateway::{Gateway, Refusal, Seat};
 use crate::transport::local::Leash;
 use crate::transport::notes::{self, Note};
 use crate::transport::ssh_config::{Hop, Question, Route, Settings};
-use crate::transport::{LOGIN_LIMIT, Plan, SshTarget, Transport, proxy, session};
+use crate::transport::{LOGIN_LIMIT, Plan, SshTarget, Transport, master, proxy, session};
 
 /// Most gateways on the way to one host.
 const MOST_HOPS: usize = 16;
@@ -110,24 +111,31 @@ impl Transport {
         }
         let way = Way::begin(&first);
         Ok(gateways.into_iter().rev().fold(way, |way, (hop, settings)| {
-            Way::Through(self.0.gateways.get(&hop.host, settings, way))
+            Way::Through(self.0.gateways.get(hop.question(), settings, way))
         }))
     }
 
-    /// Returns the settings of a target and of every gateway on the way to it.
-    pub(super) async fn settings_on_the_way(
+    /// Returns the settings of a target and of every gateway on the way to it, but of those that an open master
+    /// connection leads to: nothing has to be proved there.
+    pub(super) async fn settings_to_log_in_with(
         &self,
         ssh: &SshTarget,
     ) -> Result<Vec<Arc<Settings>>, Fault> {
         let question = self.question(ssh);
         let settings = self.settings_of(question.clone()).await?;
         let mut way = self.way(&question, &settings).await?;
-        let mut all = vec![settings];
+        let mut all = vec![(question, settings)];
         while let Way::Through(gateway) = way {
-            all.push(Arc::clone(&gateway.settings));
+            all.push((gateway.asked.clone(), Arc::clone(&gateway.settings)));
             way = gateway.way.clone();
         }
-        Ok(all)
+        let mut without_master = Vec::new();
+        for (asked, settings) in all {
+            if self.master(&asked, &settings).await.is_none() {
+                without_master.push(settings);
+            }
+        }
+        Ok(without_master)
     }
 
     /// Opens a line to the host of a plan. The time for what follows begins when a gateway is
@@ -173,12 +181,23 @@ impl Transport {
         plan: &Plan,
     ) -> Result<(Line, Deadline), Fault> {
         let place = (plan.host.clone(), plan.port);
+        if gateway.has_master.load(Ordering::Relaxed)
+            && let Some(opened) = self.over_master(gateway, plan).await
+        {
+            return opened;
+        }
         let forbidden = |why| Fault::GatewayForbids { gateway: gateway.name.clone(), why };
         let mut turn = None;
         // Keeps a session while it is asked again.
         let mut held = Vec::new();
         loop {
-            let seat = self.seat(gateway, turn.is_some()).await?;
+            let seat = match self.seat(gateway, turn.is_some()).await {
+                Ok(seat) => seat,
+                Err(fault) if master::is_refusal(&fault) => {
+                    return self.over_master(gateway, plan).await.unwrap_or(Err(fault));
+                }
+                Err(fault) => return Err(fault),
+            };
             let trunk = Arc::clone(&seat.trunk);
             held.push(Arc::clone(&trunk));
             let limit = Deadline::after(plan.connect_limit);
@@ -223,6 +242,35 @@ impl Transport {
         }
     }
 
+    /// Opens a line through a gateway over the user's master connection to it, when there is one.
+    async fn over_master(
+        &self,
+        gateway: &Gateway,
+        plan: &Plan,
+    ) -> Option<Result<(Line, Deadline), Fault>> {
+        let Gateway { name, asked, settings, .. } = gateway;
+        let master = self.master(asked, settings).await;
+        gateway.has_master.store(master.is_some(), Ordering::Relaxed);
+        let master = master?;
+        let socket = || master.0.clone();
+        notes::note(|| Note::GatewayMaster { gateway: name.clone(), socket: socket() });
+        let options = &self.0.options;
+        let words = master.forwarding(
+            (asked, settings),
+            options.config_file.as_deref(),
+            &plan.host,
+            plan.port,
+        );
+        let leash = Leash(options.leash.as_deref());
+        let started = proxy::start_program(&options.ssh_program, &words, leash);
+        Some(started.map(|(program, complaints)| {
+            notes::note(|| Note::Through(name.clone()));
+            let carrier = Carrier::Master { gateway: name.clone(), master, complaints };
+            let line = line(Box::new(program), plan.port, carrier);
+            (line, Deadline::after(plan.connect_limit))
+        }))
+    }
+
     /// Takes a seat in a session with a gateway; opens one when there is none with room.
     async fn seat(&self, gateway: &Arc<Gateway>, has_turn: bool) -> Result<Seat, Fault> {
         let asked = Instant::now();
@@ -259,7 +307,9 @@ impl Transport {
         gateway: &'a Arc<Gateway>,
     ) -> Pin<Box<dyn Future<Output = Result<session::Session, Fault>> + Send + 'a>> {
         Box::pin(async move {
-            let plan = self.plan_by(&gateway.name, &gateway.settings, gateway.way.clone()).await?;
+            let Gateway { name, asked, settings, way, .. } = gateway.as_ref();
+            let mut plan = self.plan_by(name, settings, way.clone()).await?;
+            plan.login.has_master = self.master(asked, settings).await.is_some();
             self.log_in(&gateway.name, plan, &mut |_| ()).await.map(|(session, _)| session)
         })
     }

@@ -115,6 +115,8 @@ pub(super) struct Settings {
     /// Where the options in effect were set, by their names in lower case. Nothing when `ssh -G`
     /// was asked: it does not say.
     pub(super) origins: BTreeMap<&'static str, Origin>,
+    /// Where the socket of a master connection may be: versions of OpenSSH differ in what `%C` holds.
+    pub(super) control_paths: Vec<PathBuf>,
     /// Options in effect that only the `ssh` program can follow, spelt as in `ssh_config`.
     pub(super) needs_ssh: Vec<String>,
     /// What the `ssh` program must be told so that it runs a command and no more.
@@ -343,6 +345,13 @@ impl Question {
     /// Returns the arguments of `ssh` that print the settings.
     pub(super) fn arguments(&self, file: Option<&Path>) -> Vec<std::ffi::OsString> {
         let mut words: Vec<std::ffi::OsString> = vec!["-T".into(), "-G".into()];
+        words.extend(self.place(file));
+        words
+    }
+
+    /// Returns the arguments of `ssh` that name the host, and the configuration file.
+    pub(super) fn place(&self, file: Option<&Path>) -> Vec<std::ffi::OsString> {
+        let mut words: Vec<std::ffi::OsString> = Vec::new();
         if let Some(file) = file {
             words.extend(["-F".into(), file.into()]);
         }

@@ -16,6 +16,7 @@ use crate::transport::complaint::{self, Said};
 use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, Fault, Step};
 use crate::transport::local::{Leash, Local, NOT_STARTED};
+use crate::transport::master::Master;
 use crate::transport::ssh_config::{self, Question, Settings};
 
 /// Most of its complaints that are kept: a changed host key takes fifteen lines.
@@ -26,7 +27,7 @@ const OWN_FAILURE: u32 = 255;
 
 /// Options that keep ssh to the one thing it is wanted for. The first value of an option counts, so
 /// these win over the configuration.
-const OPTIONS: [&str; 13] = [
+pub(super) const OPTIONS: [&str; 13] = [
     "BatchMode=yes",
     "ClearAllForwardings=yes",
     "ForwardX11=no",
@@ -67,6 +68,8 @@ pub(super) struct Call<'a> {
     pub(super) limit: Duration,
     /// The methods that may be used to log in; all when empty.
     pub(super) methods: &'a [String],
+    /// The only connection to use, rather than one of its own.
+    pub(super) master: Option<&'a Master>,
 }
 
 /// A running `ssh`, or another program that leads to a node.
@@ -115,24 +118,17 @@ impl Call<'_> {
 
     fn words(self, command: &str) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["-T".into()];
-        if let Some(file) = self.file {
-            words.extend(["-F".into(), file.into()]);
-        }
         let seconds = self.connect_limit.as_secs_f64().ceil().max(1.0);
         let mut options: Vec<String> = OPTIONS.iter().map(|option| (*option).to_owned()).collect();
+        options.extend(self.master.into_iter().flat_map(Master::options));
         options.push(format!("ConnectTimeout={seconds:.0}"));
         if !self.methods.is_empty() {
             options.push(format!("PreferredAuthentications={}", self.methods.join(",")));
         }
         options.extend(self.settings.undone.iter().map(|option| (*option).to_owned()));
         words.extend(options.into_iter().flat_map(|option| ["-o".into(), option.into()]));
-        if let Some(user) = &self.question.user {
-            words.extend(["-l".into(), user.into()]);
-        }
-        if let Some(port) = self.question.port {
-            words.extend(["-p".into(), port.to_string().into()]);
-        }
-        words.extend(["--".into(), (&self.question.host).into(), command.into()]);
+        words.extend(self.question.place(self.file));
+        words.push(command.into());
         words
     }
 }

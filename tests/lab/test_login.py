@@ -44,7 +44,9 @@ NODES = {
     "asks1": "AuthenticationMethods keyboard-interactive",
     "asks2": "AuthenticationMethods keyboard-interactive",
     "asks3": "AuthenticationMethods keyboard-interactive",
-    "key": "AuthenticationMethods publickey",
+    # It stands for thirty nodes, which would not all come to one server, nor read root's login files on one machine.
+    "key": "AuthenticationMethods publickey\nMaxStartups 100\nSetEnv HOME=/nonexistent",
+    "gate": "AuthenticationMethods keyboard-interactive",
     "password": "AuthenticationMethods password\nPasswordAuthentication yes",
     "locked": "AuthenticationMethods publickey\nAuthorizedKeysFile {folder}/locked.pub",
 }
@@ -84,16 +86,16 @@ def why_not():
 
 
 class Terminal:
-    """gtop with a terminal as its input and error output, and as its output unless that is a pipe."""
+    """gtop, or another program, with a terminal as its input and error output, and as its output unless that is a pipe."""
 
-    def __init__(self, arguments, environment, is_screen=True):
+    def __init__(self, arguments, environment, is_screen=True, program=GTOP):
         master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (40, 120))
         self.master, self.seen, self.printed = master, b"", b""
         self.before = termios.tcgetattr(slave)
         self.slave = slave
         self.process = subprocess.Popen(
-            [GTOP, *arguments], env=environment, stdin=slave, stderr=slave, stdout=slave if is_screen else subprocess.PIPE,
+            [program, *arguments], env=environment, stdin=slave, stderr=slave, stdout=slave if is_screen else subprocess.PIPE,
             start_new_session=True,
         )  # fmt: skip
 
@@ -182,9 +184,12 @@ class Login(unittest.TestCase):
             text = SSHD_CONFIG.format(folder=cls.folder, address=ADDRESS, port=port, wants=wants.format(folder=cls.folder))
             cls.write(f"sshd.{name}", text)
             identity = "locked" if name == "locked" else "id"
-            config += f"Host {name}\n  Port {port}\n  IdentityFile {cls.folder}/{identity}\n"
+            # Nodes behind the gate, by many names.
+            names = f"{name} inner*" if name == "key" else name
+            config += f"Host {names}\n  Port {port}\n  IdentityFile {cls.folder}/{identity}\n"
             known += f"[{ADDRESS}]:{port} {key}"
             commands.append(f"{cls.folder}/gtop-test-sshd -D -e -f {cls.folder}/sshd.{name} 2>{cls.folder}/log.{name} &")
+        config += f"Host inner*\n  ProxyJump gate\nHost gate\n  ControlPath {cls.folder}/master-%C\n"
         cls.write("known", known)
         os.makedirs(f"{cls.folder}/home/.ssh", mode=0o700)
         cls.write("home/.ssh/config", config)
@@ -360,6 +365,42 @@ class Login(unittest.TestCase):
         self.assertIn("only a password", fault["detail"])
         self.assertIn("ssh-copy-id", fault["remedy"])
         self.assertEqual(self.asked(), asked, "no node was made to ask")
+
+    def test_an_open_master_answers_for_its_host_and_for_all_behind_it(self):
+        behind = [f"inner{number:02}" for number in range(1, 31)]
+        # ssh asks at the terminal of its session, whose end must not reach the master before it has left it.
+        opening = "ssh -fNM gate && ssh -O check gate"
+        master = Terminal(["--ctty", "--wait", "sh", "-c", opening], self.environment(), program="setsid")
+        self.addCleanup(master.close)
+        self.addCleanup(subprocess.run, [f"{self.folder}/bin/ssh", "-O", "exit", "gate"], env=self.environment(), capture_output=True, check=False)
+        master.answer("Password: ", CODE)
+        self.assertEqual(master.end(), 0)
+        asked = self.asked()
+        for nodes in (["gate"], ["inner"], behind):
+            with self.subTest(nodes[0]):
+                # At a terminal, where a question would be put.
+                gtop = self.gtop("--json", "--watch", *nodes, is_screen=False)
+                ways, end = {}, time.monotonic() + 4 * PATIENCE
+                while len(ways) < len(nodes):
+                    picture = json.loads(gtop.process.stdout.readline())
+                    ways.update((node["name"], node["transport"]) for node in picture["nodes"] if node["link"] == "up")
+                    self.assertLess(time.monotonic(), end, f"of {nodes} only {ways}")
+                self.assertEqual(ways, dict.fromkeys(nodes, "ssh"))
+                gtop.read()
+                self.assertNotIn("Password", gtop.text())
+        self.assertEqual(self.once("--transport", "native", "gate")["gate"]["fault"]["kind"], "asks a question")
+        self.assertEqual(self.asked(), asked, "nobody was asked")
+        for node, words in (("gate", r"ok +master .*open at .*/master-"), ("inner", r"gate: over its master connection at .*/master-")):
+            done = subprocess.run([GTOP, "doctor", node], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+            self.assertRegex(done.stdout, words)
+        subprocess.run([f"{self.folder}/bin/ssh", "-O", "exit", "gate"], env=self.environment(), capture_output=True, check=True)
+        done = subprocess.run([GTOP, "doctor", "gate"], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        self.assertRegex(done.stdout, r"master .*none is open")
+        # Without it the gate asks again.
+        gtop = self.gtop("--json", "inner", is_screen=False)
+        gtop.answer(r"root@gate: Password: ", CODE)
+        self.assertEqual(gtop.end(), 0)
+        self.assertEqual(json.loads(gtop.printed)["nodes"][0]["link"], "up")
 
     def test_a_passphrase_has_three_tries(self):
         prompt = rf"Passphrase of {self.folder}/locked \(empty to go on without\): "

@@ -38,6 +38,9 @@ impl Course<'_> {
             // ssh keeps its secrets to itself as well, with StrictHostKeyChecking no.
             return Ok(self.stay_silent(Silence::ChangedKey));
         }
+        if login.has_master {
+            return Ok(self.stay_silent(Silence::Master));
+        }
         let Some(interview) = &login.interview else {
             return Ok(self.stay_silent(Silence::NoTerminal));
         };

@@ -83,6 +83,7 @@ pub(super) fn of(
         global_known_hosts: files("globalknownhostsfile"),
         hash_known_hosts: answers.is_yes("hashknownhosts"),
         origins: origins(answers),
+        control_paths: tokens.control_paths(answers),
     })
 }
 
@@ -233,6 +234,8 @@ pub(super) struct Tokens<'a> {
     user: &'a str,
     port: u16,
     key: &'a str,
+    /// The host that `ProxyJump` names last.
+    jump: Option<String>,
 }
 
 impl<'a> Tokens<'a> {
@@ -248,6 +251,7 @@ impl<'a> Tokens<'a> {
             user: answers.first("user").unwrap_or(&around.user),
             port: answers.first("port").and_then(|port| port.parse().ok()).unwrap_or(22),
             key: answers.first("hostkeyalias").unwrap_or(&question.host),
+            jump: answers.chosen("proxyjump").and_then(last_jump),
         }
     }
 
@@ -307,14 +311,29 @@ impl<'a> Tokens<'a> {
             'i' => rustix::process::getuid().as_raw().to_string(),
             'l' => machine.clone(),
             'L' => machine.split('.').next()?.to_owned(),
-            'j' => String::new(),
-            'C' => self.connection_hash(),
+            'j' => self.jump.clone().unwrap_or_default(),
+            'C' => self.connection_hash(""),
             _ => return None,
         })
     }
 
-    fn connection_hash(&self) -> String {
-        let text = format!("{}{}{}{}", self.around.machine, self.host, self.port, self.user);
+    /// Returns where `ControlPath` says that a master's socket is.
+    fn control_paths(&self, answers: &Answers) -> Vec<PathBuf> {
+        let Some(raw) = answers.chosen("controlpath") else { return Vec::new() };
+        // From 9.6 on the gateway counts.
+        let jump = self.jump.as_deref().unwrap_or_default();
+        let of_later = raw.replace("%C", &self.connection_hash(jump));
+        let both =
+            [Some(raw), Some(of_later.as_str()).filter(|later| !jump.is_empty() && *later != raw)];
+        both.into_iter()
+            .flatten()
+            .filter_map(|raw| self.expand_home(raw).map(PathBuf::from))
+            .collect()
+    }
+
+    fn connection_hash(&self, jump: &str) -> String {
+        let Self { around, host, port, user, .. } = self;
+        let text = format!("{}{host}{port}{user}{jump}", around.machine);
         let words = Sha1::digest(text.as_bytes());
         words.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect()
     }
@@ -338,6 +357,10 @@ impl<'a> Tokens<'a> {
             _ => self.path(raw),
         }
     }
+}
+
+fn last_jump(jumps: &str) -> Option<String> {
+    Some(Hop::parse(jumps.rsplit(',').next()?).ok()?.host)
 }
 
 fn hex_digit(value: u8) -> char {
@@ -394,6 +417,22 @@ mod tests {
             let settings = read(&format!("identityfile {raw}\n")).unwrap();
             assert_eq!(settings.keys.files, [PathBuf::from(want)], "{raw}");
         }
+    }
+
+    #[test]
+    fn the_socket_of_a_master_is_where_either_version_of_openssh_puts_it() {
+        let paths = |extra: &str| read(extra).unwrap().control_paths;
+        assert!(paths("").is_empty() && paths("controlpath none\n").is_empty());
+        let expected = [PathBuf::from("/home/ada/.ssh/cm-root@n1.site:2222-n1-login1")];
+        assert_eq!(paths("controlpath ~/.ssh/cm-%r@%h:%p-%n-%L\n"), expected);
+        // printf login1.siten1.site2222root | sha1sum
+        let plain = "/run/m-acafe191d78f8cf6d6cf2874150c6659cf9e5b82";
+        assert_eq!(paths("controlpath /run/m-%C\n"), [PathBuf::from(plain)]);
+        let both = paths("proxyjump a@far,b@gate:7\ncontrolpath /run/m-%C\n");
+        // The same with gate behind it.
+        let later = "/run/m-521a7f7c854f159bf855579c849598b93d7aafc6";
+        assert_eq!(both, [PathBuf::from(plain), PathBuf::from(later)]);
+        assert_eq!(paths("proxyjump gate\ncontrolpath /%j\n"), [PathBuf::from("/gate")]);
     }
 
     #[test]
