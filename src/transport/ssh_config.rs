@@ -15,8 +15,8 @@
 //! - What OpenSSH has learnt up to version 10 is read: new options, `Match tagged`, `sessiontype`
 //!   and `command`, the key exchange `mlkem768x25519-sha256`.
 //! - `Match sessiontype` sees `exec`, because gtop runs a command; `ssh -G` would see `shell`.
-//! - Values of options gtop has no use for (forwarding, multiplexing, logging, `RekeyLimit`,
-//!   `IPQoS`, `EscapeChar` and the like) are not judged.
+//! - Values of forwardings, and of options that OpenSSH has learnt since, are not judged.
+//! - Names of hosts and users that `ssh` refuses when they are typed are refused in files as well.
 //! - Algorithms nobody configured are left to gtop's own order.
 //! - A list of algorithms that leaves nothing is a mistake.
 //! - `BatchMode` does not turn `ServerAliveInterval` on, as Debian's OpenSSH has it.
