@@ -609,7 +609,6 @@ pub(crate) fn pulse(scene: Scene<'_>, navigation: &mut Navigation) -> Vec<Errand
 pub fn take(scene: Scene<'_>, navigation: &mut Navigation, reply: &Reply) -> Outcome {
     let Errand { node, question } = &reply.errand;
     let place = &mut navigation.processes;
-    let is_its = |target: &Target, key: ProcessKey| target.node == *node && target.key == key;
     match question {
         Question::Signal(_, signal) => return Outcome::Say(place.late.take(reply, *signal)),
         Question::Tree(_) => {
@@ -631,7 +630,7 @@ pub fn take(scene: Scene<'_>, navigation: &mut Navigation, reply: &Reply) -> Out
         Question::Environment(key) => {
             for page in &mut place.pages {
                 if let Page::Environment(sheet) = page
-                    && is_its(&sheet.target, *key)
+                    && sheet.target.is(node, *key)
                 {
                     match &reply.answer {
                         Ok(Answer::Environment(told)) => sheet.take(Ok(told)),
@@ -644,7 +643,7 @@ pub fn take(scene: Scene<'_>, navigation: &mut Navigation, reply: &Reply) -> Out
         Question::Detail(key) => {
             for page in &mut place.pages {
                 if let Page::Metrics(panel) = page
-                    && is_its(&panel.target, *key)
+                    && panel.target.is(node, *key)
                 {
                     match &reply.answer {
                         Ok(Answer::Detail(told)) => panel.take(Ok(told)),

@@ -263,6 +263,17 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_frame_a_probe_sends_is_taken() {
+        let source = include_str!("../../probes/wire.py");
+        let written = source.lines().find_map(|line| line.strip_prefix("FRAME = 1 << ")).unwrap();
+        let most = 1 << written.split_whitespace().next().unwrap().parse::<u32>().unwrap();
+        // What stands around the words, and the end of the line that the limit leaves out.
+        let words = "x".repeat(most - bye("").len());
+        let (found, _) = whys(&[bye(&words).as_bytes()]);
+        assert_eq!(found, [words]);
+    }
+
+    #[test]
     fn frames_are_found_wherever_the_bytes_are_cut() {
         let text = format!("Welcome\n{}{}", bye("a"), bye("ü"));
         for cut in 0..text.len() {

@@ -115,6 +115,25 @@ fn killed_outright_the_python_probe_still_takes_its_children_along() {
 }
 
 #[test]
+fn killed_outright_with_a_child_stuck_in_the_driver_the_childs_own_alarm_ends_it() {
+    let Some(library) = crate::library::folder(24) else { return };
+    let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.into())];
+    let deadman = Duration::from_secs(2);
+    let setup = Setup { deadman, environment, ..Setup::new(BOTH[0]) };
+    let mut rig = setup.state(&(gpus(1) + "fault nvmlDeviceGetTemperature hang\n")).start();
+    // It is said to hang in the call, so it looks at nothing else any more.
+    loop {
+        rig.command(Command::Heartbeat);
+        let frame = rig.next().unwrap();
+        if frame["t"] == "error" && frame["call"].as_str().unwrap().contains("Temperature") {
+            break;
+        }
+    }
+    signal(rig.child.id(), Signal::KILL);
+    assert!(rig.is_gone_within(PATIENCE), "{:?}", rig.remains());
+}
+
+#[test]
 fn a_closed_stdout_ends_it() {
     for interpreter in BOTH {
         let mut rig = Setup::new(interpreter).start_unread();

@@ -1,6 +1,6 @@
 //! NVML over time: devices that are lost and come back, slices that come and go, calls that never return.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,36 @@ fn setup(state: &str) -> Option<Setup> {
     let library: PathBuf = library::folder(24)?;
     let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.into())];
     Some(Setup { environment, ..Setup::new(Interpreter::Python) }.state(state))
+}
+
+#[test]
+fn what_a_driver_refuses_is_not_asked_for_again() {
+    let refusals = tempfile::NamedTempFile::new().unwrap();
+    let state = gpus(1) + "fault nvmlDeviceGetTemperature 3\nfault nvmlDeviceGetPowerUsage 3\n";
+    let Some(mut setup) = setup(&state) else { return };
+    setup.interval = Duration::from_millis(50);
+    setup.environment.push(("NVML_STUB_REFUSALS".to_owned(), refusals.path().into()));
+    let mut rig = setup.start();
+    let told = || -> BTreeMap<String, usize> {
+        let text = std::fs::read_to_string(refusals.path()).unwrap();
+        text.lines().fold(BTreeMap::new(), |mut counts, line| {
+            *counts.entry(line.to_owned()).or_default() += 1;
+            counts
+        })
+    };
+    // Every group has been asked once when the slow one has told of itself.
+    when(&mut rig, "the slow group", |devices| {
+        devices[0]["slow"].is_object() || devices[0]["pstate"].is_number()
+    });
+    for _ in 0..40 {
+        rig.sample();
+    }
+    let counts = told();
+    assert!(counts.keys().any(|what| what.starts_with("field ")), "{counts:?}");
+    assert!(counts.contains_key("nvmlDeviceGetTemperature"), "{counts:?}");
+    // Of the same device by two names no more than that.
+    assert!(counts.values().all(|count| *count <= 2), "{counts:?}");
+    rig.finish();
 }
 
 /// What a sample says of the devices.

@@ -44,6 +44,10 @@ fn a_signal_reaches_the_process_that_is_meant_and_no_other() {
         let late = ProcessKey { start_ticks: victim.key().start_ticks + 1, ..victim.key() };
         assert_eq!(result(&rig.ask(Question::Signal(late, TERM))), "reused", "{how}");
         assert!(is_alive(&mut victim));
+        // The one that is meant has gone, and its number is a later one's.
+        let earlier = ProcessKey { start_ticks: victim.key().start_ticks - 1, ..victim.key() };
+        assert_eq!(result(&rig.ask(Question::Signal(earlier, TERM))), "reused", "{how}");
+        assert!(is_alive(&mut victim));
         let sent = rig.ask(Question::Signal(victim.key(), TERM));
         assert_eq!((result(&sent), &sent["why"]), ("sent", &Value::Null), "{how}");
         let status = victim.0.wait().unwrap();
@@ -145,6 +149,35 @@ fn processes_of_others_are_left_alone() {
         );
         assert!(is_alive(&mut ours));
         assert_eq!(result(&rig.ask(Question::Signal(theirs.key(), Signal::Kill))), "sent");
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_setuid_process_is_whose_who_started_it_and_not_whose_rights_it_has() {
+    if !is_root() {
+        return;
+    }
+    // Who started it, whose rights it has now, whose it may take back; a program begins with the second of them.
+    let of = |ids: &str| {
+        let code = format!("import os,time;os.setresuid({ids});print(flush=True);time.sleep(1000)");
+        let mut program = Program::new("/usr/bin/python3");
+        program.args(["-ISc", &code]).stdin(std::process::Stdio::null());
+        let mut child = program.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut ready = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+        Victim(child)
+    };
+    for interpreter in crate::rig::BOTH {
+        let (theirs, mut lent) = (of("65534,0,0"), of("0,65534,0"));
+        let mut rig = nobodys(interpreter).start();
+        rig.sample();
+        let refused = rig.ask(Question::Signal(lent.key(), Signal::Kill));
+        let why = "it belongs to another user".into();
+        assert_eq!((result(&refused), &refused["why"]), ("refused", &why), "{interpreter:?}");
+        assert!(is_alive(&mut lent));
+        let sent = rig.ask(Question::Signal(theirs.key(), Signal::Kill));
+        assert_eq!(result(&sent), "sent", "{interpreter:?}: {sent}");
         rig.finish();
     }
 }

@@ -265,6 +265,16 @@ static void load(void) {
         }
 }
 
+// Each refusal is a line of the file that NVML_STUB_REFUSALS names.
+static void refused(const char *what) {
+    const char *path = getenv("NVML_STUB_REFUSALS");
+    FILE *file = path ? fopen(path, "a") : NULL;
+    if (!file)
+        return;
+    fprintf(file, "%s\n", what);
+    fclose(file);
+}
+
 static int trip(const char *function, int gpu) {
     load();
     for (int i = 0; i < fault_count; i++) {
@@ -274,10 +284,12 @@ static int trip(const char *function, int gpu) {
             continue;
         if (fault->code == -1)
             for (;;) pause();
-        if (fault->code == -2)
+        if (fault->code == -2) {
             usleep(fault->micros);
-        else
-            return fault->code;
+            continue;
+        }
+        refused(function);
+        return fault->code;
     }
     return SUCCESS;
 }
@@ -716,6 +728,11 @@ API nvmlDeviceGetFieldValues(Device *x, int count, Field *fields) {
             u64 links = 1;
             if (!field->code && is_nvlink(field->id) && field->scope != ~0u && !number(x, K_nvlinks, &links) && links)
                 field->value.whole /= links;
+        }
+        if (field->code) {
+            char name[32];
+            snprintf(name, sizeof name, "field %u", field->id);
+            refused(name);
         }
     }
     return SUCCESS;

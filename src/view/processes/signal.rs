@@ -105,9 +105,9 @@ impl SignalBox {
     pub(crate) fn take(&mut self, reply: &Reply) -> Taken {
         let Stage::Sent(signal) = self.stage else { return Taken::NotOurs };
         let Question::Signal(key, sent) = reply.errand.question else { return Taken::NotOurs };
-        let is_it = |target: &Target| target.key == key && target.node == reply.errand.node;
         let mut waiting = self.targets.iter_mut().filter(|(_, answer)| answer.is_none());
-        let found = waiting.find(|(target, _)| sent == signal && is_it(target));
+        let found =
+            waiting.find(|(target, _)| sent == signal && target.is(&reply.errand.node, key));
         let Some((_, answer)) = found else { return Taken::NotOurs };
         *answer = Some(reply.answer.as_ref().map(|_| ()).map_err(Clone::clone));
         if self.targets.iter().any(|(_, answer)| *answer != Some(Ok(()))) {
@@ -397,6 +397,11 @@ mod tests {
         let mut two = SignalBox::new(Some(Signal::Terminate), vec![target("a", 1), target("b", 1)]);
         let Pressed::Send(errands) = two.press(ENTER) else { panic!() };
         assert_eq!(two.take(&reply(&errands[1], Ok(Answer::Sent))), Taken::Noted);
+        // The other process of that number, on the other node, still waits.
+        let answered: Vec<bool> = two.targets.iter().map(|(_, answer)| answer.is_some()).collect();
+        assert_eq!(answered, [false, true]);
+        let elsewhere = Errand { node: NodeName::new("c").unwrap(), ..errands[0].clone() };
+        assert_eq!(two.take(&reply(&elsewhere, Ok(Answer::Sent))), Taken::NotOurs);
         let refused = Err(AskError::from(Refusal::Gone));
         assert_eq!(two.take(&reply(&errands[0], refused)), Taken::Noted);
         let again = two.take(&reply(&errands[0], Ok(Answer::Sent)));

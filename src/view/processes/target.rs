@@ -44,6 +44,11 @@ impl Target {
         })
     }
 
+    /// Says whether it is the process of this node that a question or an answer is about.
+    pub(super) fn is(&self, node: &NodeName, key: ProcessKey) -> bool {
+        self.node == *node && self.key == key
+    }
+
     /// Returns what it is marked by.
     pub(super) fn tag(&self) -> (NodeName, ProcessKey) {
         (self.node.clone(), self.key)
@@ -71,5 +76,29 @@ impl Target {
         let program = cut(&program, 24);
         let space = if program.is_empty() { "" } else { " " };
         format!("{}{space}{program}{user} on {}", self.key.pid, self.node.label())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_one_of_a_node_with_a_number_and_a_start() {
+        let [here, elsewhere] = ["a", "b"].map(|name| NodeName::new(name).unwrap());
+        let key = ProcessKey { pid: 7, start_ticks: 9 };
+        let target = Target {
+            node: here.clone(),
+            key,
+            user: None,
+            command: "".into(),
+            is_ours: None,
+            is_on_device: true,
+        };
+        assert!(target.is(&here, key));
+        assert!(!target.is(&elsewhere, key));
+        for other in [ProcessKey { pid: 8, ..key }, ProcessKey { start_ticks: 8, ..key }] {
+            assert!(!target.is(&here, other));
+        }
     }
 }
