@@ -182,6 +182,11 @@ struct Plan {
 }
 
 impl Transport {
+    /// Returns how long connecting may take where the user has said so.
+    pub fn connect_timeout(&self) -> Option<Duration> {
+        self.0.options.connect_timeout
+    }
+
     /// Makes a transport that has read nothing yet.
     pub fn new(options: Options) -> Self {
         Self(Arc::new(Kept {

@@ -7,7 +7,8 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::time::sleep;
 
 use crate::collect::backoff::Backoff;
-use crate::collect::session::{Ended, Session};
+use crate::collect::session::{Ended, Missed, Session};
+use crate::collect::visit::Visit;
 use crate::collect::{Collector, Orders};
 use crate::model::{Fault, Link};
 use crate::transport::Target;
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Watches one node until the orders say that sessions are to end.
 pub(super) async fn live(mut collector: Collector, target: Target, intake: Intake) {
-    let mut life = Life { target, intake };
+    let mut life = Life { target, intake, too_slow: 0, shell: None };
     let mut backoff = Backoff::new();
     let mut attempt = 1;
     loop {
@@ -35,7 +36,8 @@ pub(super) async fn live(mut collector: Collector, target: Target, intake: Intak
         let wait = fault.kind.retries_by_itself().then(|| backoff.next_wait(chance()));
         let retry_at = wait.map(|wait| collector.clock.now().plus(wait));
         life.tell(&collector, Link::Down { fault, retry_at });
-        if wait_for_retry(&mut collector, wait, refreshed).await.is_none() {
+        let shell = life.shell.take();
+        if wait_for_retry(&mut collector, wait, refreshed, shell).await.is_none() {
             return;
         }
     }
@@ -44,6 +46,10 @@ pub(super) async fn live(mut collector: Collector, target: Target, intake: Intak
 struct Life {
     target: Target,
     intake: Intake,
+    /// How often the login shell was too slow.
+    too_slow: u32,
+    /// The one that still is: there is no other before it is gone.
+    shell: Option<Box<Visit>>,
 }
 
 impl Life {
@@ -65,7 +71,11 @@ impl Life {
         };
         let session = match opened {
             Ok(session) => session,
-            Err(fault) => return Some((fault, Duration::ZERO)),
+            Err(Missed { fault, shell }) => {
+                self.too_slow += u32::from(shell.is_some());
+                self.shell = shell;
+                return Some((fault, Duration::ZERO));
+            }
         };
         let began = collector.clock.now();
         match session.run(collector, &mut self.intake).await {
@@ -77,11 +87,12 @@ impl Life {
         }
     }
 
-    async fn open(&mut self, collector: &Collector, attempt: u32) -> Result<Box<Session>, Fault> {
+    async fn open(&mut self, collector: &Collector, attempt: u32) -> Result<Box<Session>, Missed> {
         let place = (collector.permits.acquire().await, collector.haste.wait());
         self.tell(collector, Link::Opening { attempt });
         let interval = collector.orders.borrow().interval;
-        let mut opening = Box::pin(Session::open(&collector.transport, &self.target, interval));
+        let mut opening =
+            Box::pin(Session::open(&collector.transport, &self.target, interval, self.too_slow));
         tokio::select! {
             opened = &mut opening => return opened,
             () = sleep(PATIENCE) => drop(place),
@@ -100,16 +111,21 @@ impl Life {
     }
 }
 
-/// Waits for the moment of the next try, or for a refresh. Returns `None` when all is to end.
+/// Waits for the moment of the next try, and for the end of a login shell that is still at the last one; or for a
+/// refresh. Returns `None` when all is to end.
 async fn wait_for_retry(
     collector: &mut Collector,
     wait: Option<Duration>,
     refreshed: u64,
+    shell: Option<Box<Visit>>,
 ) -> Option<()> {
     let mut due = pin!(async {
         match wait {
             Some(wait) => sleep(wait).await,
             None => std::future::pending().await,
+        }
+        if let Some(mut shell) = shell {
+            shell.gone().await;
         }
     });
     loop {

@@ -12,7 +12,7 @@ use crate::collect::complaint::Complaint;
 use crate::collect::desk::{Desk, Inquiry, MOST_OPEN};
 use crate::collect::fault::of_transport;
 use crate::collect::rest::Hurry;
-use crate::collect::visit::Visit;
+use crate::collect::visit::{self, Visit};
 use crate::collect::{Collector, Orders};
 use crate::model::{AskError, Fault, FaultKind, Link, NodeName, Question, clean};
 use crate::probe::{self, Command, Greeting, Interpreter, Progress};
@@ -55,6 +55,19 @@ pub(super) struct Session {
     youth: Option<(Hurry, Instant)>,
 }
 
+/// Why there is no session.
+pub(super) struct Missed {
+    pub(super) fault: Fault,
+    /// The login shell that was too slow, and still is.
+    pub(super) shell: Option<Box<Visit>>,
+}
+
+impl From<Fault> for Missed {
+    fn from(fault: Fault) -> Self {
+        Self { fault, shell: None }
+    }
+}
+
 /// How a session ended.
 pub(super) enum Ended {
     /// It was to end.
@@ -69,10 +82,17 @@ impl Session {
         transport: &Transport,
         target: &Target,
         interval: Duration,
-    ) -> Result<Box<Self>, Fault> {
+        too_slow: u32,
+    ) -> Result<Box<Self>, Missed> {
         let visit = Visit::begin(transport, target, interval).await;
         let mut visit = visit.map_err(|fault| of_transport(&fault))?;
-        let interpreter = visit.wake().await?;
+        let interpreter = match visit.wake(visit::patience(transport, too_slow)).await {
+            Ok(interpreter) => interpreter,
+            Err(fault) => {
+                let shell = visit.is_shell_slow().then(|| Box::new(visit));
+                return Err(Missed { fault, shell });
+            }
+        };
         let hello = visit.hello(interpreter).await?;
         let Visit { channel, reader, .. } = visit;
         let joins = channel.shared_nonce().is_some();
@@ -324,6 +344,10 @@ fn heartbeat() -> Interval {
     heartbeat
 }
 
+/// What a person can do about a shell such as rbash, which starts nothing by its path.
+const RESTRICTED: &str = "the login shell is a restricted one and may not run /bin/sh: ask the administrator for \
+                          another (chsh -s /bin/bash), or watch this node by srun or --exec";
+
 /// Waits until the loader announces itself, through whatever the login files print.
 pub(super) async fn greet(
     channel: &mut Channel,
@@ -342,7 +366,8 @@ pub(super) async fn greet(
                 complaint.hear_out(channel).await;
                 let how = format!("the login shell ended first, {}", exit_words(&exit));
                 let why = complaint.explain(how, greeting.noise());
-                return Err(Fault::new(FaultKind::NoInterpreter, why));
+                let remedy = if why.contains("restricted") { RESTRICTED } else { "" };
+                return Err(Fault::new(FaultKind::NoInterpreter, why).with_particulars(remedy));
             }
             Output::Closed(fault) => return Err(closed(fault)),
         }
@@ -388,15 +413,23 @@ pub(super) async fn first_frame(
             Some(Received::Frame(frame)) if matches!(frame.body, Body::Hello(_)) => {
                 return Ok(frame);
             }
-            Some(Received::Frame(_)) => {
-                return Err(Fault::new(FaultKind::BadReply, "the first frame is no hello"));
-            }
+            Some(Received::Frame(frame)) => return Err(no_hello(&frame.body)),
             Some(Received::Malformed(malformed)) => {
                 return Err(Fault::new(FaultKind::BadReply, malformed.to_string()));
             }
             None => {}
         }
     }
+}
+
+/// Returns why a probe that begins with something else is none.
+fn no_hello(body: &Body) -> Fault {
+    let Body::Error(error) = body else {
+        return Fault::new(FaultKind::BadReply, "the first frame is no hello");
+    };
+    // It cannot work on this node, and says why.
+    let why = clean(error.message.as_deref().unwrap_or(&error.call), 200);
+    Fault::new(FaultKind::NoInterpreter, why.clone()).with_particulars(why)
 }
 
 /// Returns 32 hexadecimal digits nobody can have guessed.

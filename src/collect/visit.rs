@@ -14,10 +14,22 @@ use crate::probe::{self, Greeting, Interpreter, Settings};
 use crate::transport::{self, Channel, Output, Target, Transport};
 use crate::wire::{Frame, FrameReader, Received, address_of};
 
-/// How long a login shell may take to start the loader; a step has limits of its own.
+/// How long a login shell may take to start the loader, at least; a step has limits of its own.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
+/// The longest that a shell which was slow before is waited for.
+const LONGEST_GREETING: Duration = Duration::from_secs(320);
+/// How soon a shell that reads its input does something when that ends.
+const END_OF_INPUT: Duration = Duration::from_secs(2);
 /// How long the probe may take for its first frame; Python on a slow file system takes seconds.
 const HELLO_LIMIT: Duration = Duration::from_secs(30);
+
+/// What a person can do about login shells that do not come to our command.
+const SLOW: &str = "the login shell is slow: see how long ssh HOST true takes and what the login files there wait \
+                    for; gtop waits longer each time, and from the start with --connect-timeout=SECONDS";
+const READS_INPUT: &str = "a login file such as ~/.bashrc waits for something to be typed; let it do so only when \
+                           interactive: case $- in *i*) ... ;; esac";
+const OTHER_PROGRAM: &str = "a login file starts another program in place of gtop's command (~/.bashrc, ~/.profile: \
+                             let them do so only when interactive), or a forced command does; try ssh HOST true";
 
 /// A node that has been reached and was sent the loader.
 #[derive(Debug)]
@@ -28,9 +40,22 @@ pub struct Visit {
     pub(super) channel: Channel,
     pub(super) reader: FrameReader,
     noise: Vec<u8>,
+    is_shell_slow: bool,
+}
+
+/// Returns how long to wait for a login shell that was too slow so many times: as long as for a connection, and
+/// twice as long each time.
+pub(super) fn patience(transport: &Transport, too_slow: u32) -> Duration {
+    let least = transport.connect_timeout().unwrap_or_default().max(GREETING_LIMIT);
+    least.saturating_mul(1 << too_slow.min(8)).min(LONGEST_GREETING.max(least))
 }
 
 impl Visit {
+    /// Returns how long a login shell is waited for that was not slow before.
+    pub fn patience(transport: &Transport) -> Duration {
+        patience(transport, 0)
+    }
+
     /// Reaches a node and has its login shell start the loader.
     pub async fn begin(
         transport: &Transport,
@@ -56,13 +81,14 @@ impl Visit {
             channel,
             reader: FrameReader::default(),
             noise: Vec::new(),
+            is_shell_slow: false,
         })
     }
 
-    /// Waits until the loader announces itself, and says what will run the probe.
-    pub async fn wake(&mut self) -> Result<Interpreter, Fault> {
+    /// Waits until the loader announces itself, for so long, and says what will run the probe.
+    pub async fn wake(&mut self, limit: Duration) -> Result<Interpreter, Fault> {
         let mut greeting = Greeting::new(&self.nonce);
-        let late = self.channel.late(GREETING_LIMIT);
+        let late = self.channel.late(limit);
         let greeted = tokio::select! {
             biased;
             greeted = greet(&mut self.channel, &mut greeting) => Some(greeted),
@@ -74,13 +100,47 @@ impl Visit {
             if is_shared {
                 return Err(of_transport(&transport::Fault::late()));
             }
-            let how =
-                format!("the login shell did not start it within {} s", GREETING_LIMIT.as_secs());
-            return Err(Fault::new(FaultKind::NoInterpreter, after(how, &self.noise)));
+            return Err(self.why_late(greeting, limit).await);
         };
         let (interpreter, rest) = greeted?;
         self.reader.push(&rest);
         Ok(interpreter)
+    }
+
+    /// Ends the shell's input. One that waited for that goes on or ends; any other is slow, and stays.
+    async fn why_late(&mut self, mut greeting: Greeting, limit: Duration) -> Fault {
+        let how = format!("the login shell did not start it within {} s", limit.as_secs());
+        // Where that fails, nothing comes any more, which is told below.
+        self.channel.close_stdin().await.ok();
+        let heard = timeout(END_OF_INPUT, greet(&mut self.channel, &mut greeting)).await;
+        self.noise = greeting.noise().to_vec();
+        let (kind, how, remedy) = match heard {
+            Ok(Ok(_)) => (
+                FaultKind::NoInterpreter,
+                format!("{how}: a login file reads its input"),
+                READS_INPUT,
+            ),
+            Ok(Err(_)) => (
+                FaultKind::NoInterpreter,
+                format!("{how}, and ended with its input"),
+                OTHER_PROGRAM,
+            ),
+            Err(_elapsed) => {
+                self.is_shell_slow = true;
+                (FaultKind::TimedOut, how, SLOW)
+            }
+        };
+        Fault::new(kind, after(how, &self.noise)).with_particulars(remedy)
+    }
+
+    /// Says whether the login shell has not come to our command yet.
+    pub(super) fn is_shell_slow(&self) -> bool {
+        self.is_shell_slow
+    }
+
+    /// Waits until the login shell and what it runs are gone, or the way to them is.
+    pub(super) async fn gone(&mut self) {
+        while !matches!(self.channel.next().await, Output::Closed(_)) {}
     }
 
     /// Sends the probe and waits for its hello.
@@ -143,5 +203,25 @@ impl Visit {
     /// Takes leave.
     pub async fn end(self) {
         self.channel.shutdown().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::Options;
+
+    #[test]
+    fn a_slow_shell_is_waited_for_as_long_as_a_connection_and_longer_each_time() {
+        let waits = |seconds: Option<u64>| -> Vec<u64> {
+            let connect_timeout = seconds.map(Duration::from_secs);
+            let options = Options { connect_timeout, ..Options::of_this_process() };
+            let transport = Transport::new(options);
+            [0, 1, 2, 5, 99].map(|slow| patience(&transport, slow).as_secs()).to_vec()
+        };
+        assert_eq!(waits(None), [10, 20, 40, 320, 320]);
+        assert_eq!(waits(Some(2)), [10, 20, 40, 320, 320]);
+        assert_eq!(waits(Some(60)), [60, 120, 240, 320, 320]);
+        assert_eq!(waits(Some(600)), [600; 5]);
     }
 }

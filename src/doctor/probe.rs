@@ -42,7 +42,7 @@ pub(super) async fn rows(
     rows: &mut Vec<Row>,
 ) {
     let began = Instant::now();
-    let woken = visit.wake().await;
+    let woken = visit.wake(Visit::patience(doubts.transport)).await;
     let shell = shell(visit.noise());
     let interpreter = match woken {
         Ok(interpreter) => {

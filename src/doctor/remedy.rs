@@ -277,6 +277,9 @@ impl Advice {
             FaultKind::NoInterpreter if fault.detail.contains(EXPIRED) => {
                 format!("log in and set a new password: ssh -t {node}")
             }
+            FaultKind::NoInterpreter | FaultKind::TimedOut if !fault.particulars.is_empty() => {
+                fault.remedy().replace("HOST", node)
+            }
             FaultKind::NoInterpreter if has_noise => format!(
                 "something runs in place of gtop's command: a login file that ends or starts another program \
                  (~/.bashrc, ~/.profile: do so only when interactive), or a forced command; \

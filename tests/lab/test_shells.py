@@ -32,8 +32,12 @@ DEAF = {
 }
 
 
+# Waits longer than the first try does, and tells when a second one comes while it still waits.
+SLOW = "mkdir /tmp/waiting || echo again >/tmp/twice\nsleep 15\nrmdir /tmp/waiting\n"
+
+
 class Shells(LabCase):
-    NODES, GPUS = len(TALKATIVE) + len(DEAF) + 1, 1
+    NODES, GPUS = len(TALKATIVE) + len(DEAF) + 3, 1
 
     @classmethod
     def prepare(cls):
@@ -41,7 +45,10 @@ class Shells(LabCase):
         for what, (shell, file, text) in {**TALKATIVE, **DEAF}.items():
             cls.lab("shell", cls.where[what], shell)
             cls.lab.put(cls.where[what], file, text)
-        cls.watch = cls.lab.watch(*cls.lab.nodes)
+        cls.slow, cls.restricted = cls.lab.nodes[-2:]
+        cls.lab.put(cls.slow, ".bashrc", SLOW)
+        cls.lab("shell", cls.restricted, "/bin/rbash")
+        cls.watch = cls.lab.watch(*cls.lab.nodes[:-2])
 
     def test_noise_does_not_keep_the_probe_away(self):
         for what, (shell, _, _) in TALKATIVE.items():
@@ -61,6 +68,25 @@ class Shells(LabCase):
     def test_what_the_shell_said_is_in_the_reason(self):
         self.watch.until_down(self.where["bash that exits"], "this is not a login node")
         self.watch.until_down(self.where["bash that fails"], "account expired")
+
+    def test_a_shell_that_waits_for_input_is_told_from_one_that_runs_something_else(self):
+        for what in ("bash that reads stdin", "bash that reads all of stdin"):
+            self.watch.until_down(self.where[what], "a login file reads its input")
+        self.watch.until_down(self.where["bash that becomes zsh"], "ended with its input")
+
+    def test_a_slow_shell_is_said_to_be_slow_and_waited_for_longer_and_never_twice_at_once(self):
+        watch = self.lab.watch(self.slow)
+        watch.until_down(self.slow, "timed out.* did not start it within 10 s")
+        self.assertIn("the login shell is slow", watch.latest().node(self.slow).remedy)
+        # It waits 15 seconds each time, and longer where the machine is busy.
+        watch.until_live(self.slow, deadline=10 * PATIENCE)
+        twice = self.lab.run("cat", "/tmp/twice", node=self.slow).stdout
+        self.assertEqual(twice, "")
+
+    def test_a_restricted_shell_is_said_to_be_one(self):
+        watch = self.lab.watch(self.restricted)
+        watch.until_down(self.restricted, "restricted")
+        self.assertIn("may not run /bin/sh", watch.latest().node(self.restricted).remedy)
 
     def test_a_shell_that_reads_stdin_gets_nothing_of_ours(self):
         self.watch.until_down(self.where["bash that reads all of stdin"], r"\w")

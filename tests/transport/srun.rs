@@ -153,7 +153,7 @@ impl Site {
 }
 
 async fn meet(mut visit: Visit, samples: u64) -> Visit {
-    let interpreter = visit.wake().await.unwrap();
+    let interpreter = visit.wake(Duration::from_secs(10)).await.unwrap();
     let hello = visit.hello(interpreter).await.unwrap();
     assert!(matches!(hello.body, Body::Hello(_)));
     let mut last = 0;
@@ -254,7 +254,7 @@ async fn a_step_that_is_slow_to_begin_is_waited_for() {
     let (release, held) = std::sync::mpsc::channel::<()>();
     let blocking = tokio::task::spawn_blocking(move || held.recv().ok());
     tokio::time::pause();
-    let waking = tokio::spawn(async move { (visit.wake().await, visit) });
+    let waking = tokio::spawn(async move { (visit.wake(Duration::from_secs(10)).await, visit) });
     for _ in 0..30 {
         tokio::time::advance(Duration::from_secs(1)).await;
         tokio::task::yield_now().await;
@@ -281,7 +281,7 @@ async fn a_slurm_that_lets_others_wait_and_a_job_of_somebody_else_are_refused() 
 
     let site = Site::new("refuse");
     let mut visit = site.visit(NODES[0]).await.unwrap();
-    let fault = visit.wake().await.unwrap_err();
+    let fault = visit.wake(Duration::from_secs(10)).await.unwrap_err();
     assert!(fault.sentence().contains("refuses gtop a step"), "{}", fault.sentence());
     assert!(!fault.kind.retries_by_itself());
 
