@@ -65,6 +65,8 @@ def send(pid, start, number, ours):
         raise Refused('bad', 'not a signal that may be sent')
     if pid <= 1:
         raise Refused('refused', 'that is the process the node stands on')
+    if os.readlink('/proc/self') != str(os.getpid()):
+        raise Refused('refused', 'what /proc shows is about other processes')
     fd = pidfd(pid)
     try:
         f = same(pid, start)
@@ -243,11 +245,8 @@ def row(pid, seen, names, longest):
 
 def name_of(uid, names):
     """The user's name as far as this machine knows it by itself: a name service may take its time."""
-    if uid not in names:
-        if '' not in names:
-            names[''] = None
-            for line in read('/etc/passwd', 1 << 20).split(b'\n'):
-                parts = line.split(b':')
-                if len(parts) > 2 and parts[2].isdigit():
-                    names.setdefault(int(parts[2]), words(parts[0]))
+    if uid not in names and '' not in names:
+        names[''] = None
+        for known, name in local_names().items():
+            names.setdefault(known, name)
     return names.get(uid, str(uid))

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# The probe for nodes without Python 3.6: POSIX sh (dash, bash, busybox, mksh) and one awk for each sample; the same
+# The probe for nodes without Python 3.6: POSIX sh (dash, bash, busybox, mksh, yash) and one awk for each sample; the same
 # frames as the Python probe. NODE, INTERVAL, DEADMAN and SHORT (the longest piece of a frame where long lines would be
 # cut, else nothing) come from the settings line; `s` is this text itself.
 #
@@ -17,38 +17,68 @@ LC_ALL=C
 export LC_ALL
 exec 2>/dev/null
 unset IFS
+# What the login calls so is not ours to end.
+dead='' asleep='' timer='' alarm=''
 
-# The group to end must hold us and nothing else. Not its leader means we may leave it.
-IFS= read -r line </proc/$$/stat
-# shellcheck disable=SC2086
-set -- ${line##*) }
-leader=$3
-if [ "$leader" != "$$" ] && [ -n "$s" ] && [ -z "$GTOP_SETSID" ] && command -v setsid >/dev/null; then
+where() {   # pid: by which number /proc knows it, and its group
+    IFS= read -r stat <"/proc/$1/stat" || stat=''
+    # shellcheck disable=SC2086
+    set -- ${stat%% *} ${stat##*\) }
+    known=$1 group=$4
+}
+
+# The group to end must hold us and nothing else. Not its leader means we may leave it. Where /proc is about other
+# processes than ours, nothing is known.
+where self
+leader=''
+[ "$known" != "$$" ] || leader=$group
+again='' other=''
+if [ -n "$leader" ] && [ "$leader" != "$$" ] && command -v setsid >/dev/null; then again=setsid; fi
+# Where this sh has no kill (posh), or its pipes are sockets that nobody can open (ksh93), another one does better.
+sockets=''
+true | true >/proc/self/fd/0 || sockets=1
+case $(command -v kill)$sockets in
+kill) ;;
+*) for name in dash bash busybox mksh yash; do [ -n "$other" ] || other=$(command -v $name); done ;;
+esac
+case $other in */busybox) other="$other sh" ;; esac
+if [ -n "$again$other" ] && [ -n "$s" ] && [ -z "$GTOP_SETSID" ]; then
     GTOP_SETSID=1
     export GTOP_SETSID
-    exec setsid /bin/sh -c "$s"
+    # shellcheck disable=SC2086
+    exec $again ${other:-/bin/sh} -c "$s"
 fi
 
-finish() {
-    if [ "$leader" = "$$" ]; then
-        kill -9 "-$$"
-    else
+finish() {  # ends all of us, and nobody else
+    if [ "$leader" = "$$" ] && [ "$$" -gt 1 ]; then
+        # In no other words: where kill is a program, procps 4.0 takes -9 -PID for everybody.
+        kill -s KILL -- "-$$"
+    elif [ -n "$leader" ]; then
         # Not by our own kill: we are on the list and would not come to its end.
         # shellcheck disable=SC2046
-        env kill -9 $(descendants /proc/[0-9]*/stat) $$
+        env kill -s KILL $(descendants /proc/[0-9]*/stat)
+    elif [ "$$" -gt 1 ]; then
+        kill -s KILL "$$"
     fi
     exit
 }
 
-descendants() {
+end_one() { # pid, signal: to one of ours, which another process that has this pid by now is not
+    case $1 in '' | *[!0-9]* | 0* | 1) return ;; esac
+    where "$1"
+    case $leader in '' | "$group") kill -s "$2" "$1" ;; esac
+}
+
+descendants() {     # and ourselves, last
     awk -v root=$$ '
-        function below(p,  i) { for (i in parent) if (parent[i] == p) { print i; below(i) } }
+        function below(p,  i) { for (i in parent) if (parent[i] == p && i > 1) { print i; below(i) } }
         BEGIN {
             for (i = 1; i < ARGC; i++) {
                 if ((getline line < ARGV[i]) > 0) { n = split(line, part, ")"); split(part[n], f, " "); parent[line + 0] = f[2] }
                 close(ARGV[i])
             }
             below(root)
+            if (root > 1) print root
         }' "$@" </dev/null
 }
 

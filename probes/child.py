@@ -15,11 +15,22 @@ GRACE = 3           # a child outlives its parent's alarm by this much, so that 
 STAMP = struct.Struct('d88s')
 
 
-def end_group(group):
-    try:
-        os.killpg(group, signal.SIGKILL)
-    except OSError:
-        pass
+def end_group(leader):
+    """Ends a child of ours with its group; where it leads none, the child alone."""
+    for end in (os.killpg, os.kill):
+        try:
+            if leader > 1:
+                end(leader, signal.SIGKILL)
+            return
+        except OSError:
+            pass
+
+
+def end_ourselves():
+    """Ends this child, and the group if it is ours."""
+    if os.getpgid(0) == os.getpid() > 1:
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
 
 
 class Page:
@@ -106,7 +117,7 @@ class Duty:
     def end(self):
         if self.farewell is not None:
             self.farewell()
-        end_group(0)
+        end_ourselves()
 
     def next(self):
         while not self.requests:

@@ -16,6 +16,26 @@ look() {    # what this machine has
     done
 }
 
+rare() {    # what only the Python probe can read: NVML, and devices by what they are on the bus
+    amdgpu='' tpu=''
+    for path in "$GTOP_ROOT"/sys/bus/pci/devices/*; do
+        vendor='' device='' subsystem='' class=''
+        read -r vendor <"$path/vendor"
+        case $vendor in 0x1002 | 0x1ae0) ;; *) continue ;; esac
+        read -r class <"$path/class"
+        read -r device <"$path/device"
+        read -r subsystem <"$path/subsystem_device"
+        case $vendor:$class:$device:$subsystem in
+        0x1002:0x03* | 0x1002:0x12*) amdgpu=1 ;;
+        0x1ae0:0x12* | 0x1ae0:*:0x005e:* | 0x1ae0:*:0x006[23f]:* | 0x1ae0:*:0x0076:* | 0x1ae0:*:0x0027:0x004[ef]) tpu=1 ;;
+        esac
+    done
+    lacks=''
+    for kind in nvml ${amdgpu:+amdgpu} ${tpu:+tpu}; do
+        lacks="$lacks,{\"kind\":\"$kind\",\"state\":\"absent\",\"why\":\"$kind: needs python3\"}"
+    done
+}
+
 grid() {    # the seconds between what wants to come every $1 hundredths
     k=$((($1 - pace / 20 + pace - 1) / pace))
     [ $k -ge 1 ] || k=1
@@ -33,7 +53,7 @@ hello() {
     intervals="$intervals,\"nvidia-smi.slow\":$sec"
     # Not by -v, which would read the backslash of DOMAIN\name.
     frame=$(user=$user awk -v time="$(date +%s.%N)" -v uid="$uid" -v arch="$arch" -v tick="$tick" -v page="$page" \
-        -v version="$version" -v state="$state" -v contained="$contained" -v intervals="$intervals" "$quote"'
+        -v version="$version" -v state="$state" -v contained="$contained" -v intervals="$intervals" -v lacks="$lacks" "$quote"'
         function first(file,  line) { line = ""; getline line < file; close(file); return line }
         BEGIN {
             while ((getline line < "/proc/stat") > 0 && line ~ /^cpu/) cpus++
@@ -55,7 +75,7 @@ hello() {
             while ((getline line < "/proc/self/cgroup") > 0)
                 if (line ~ /slurm/ && (group == "" || line ~ /\/job_/)) { group = line; sub(/^[^:]*:[^:]*:/, "", group) }
             if (group != "") printf ",\"cgroup\":%s", q(substr(group, 1, 512))
-            printf ",\"backends\":[{\"kind\":\"nvidia-smi\",\"state\":%s}]}", state
+            printf ",\"backends\":[{\"kind\":\"nvidia-smi\",\"state\":%s}%s]}", state, lacks
         }' </dev/null)
     send "$frame"
 }

@@ -106,7 +106,7 @@ slow() {
     echo 'end slow'
 }
 
-# `who PID:START {static facts}` for each pid; `user UID NAME` for names that were not known.
+# `who PID:START {static facts}` for each pid; `unnamed UID` for names that this machine does not know by itself.
 who() {     # pids
     for pid in "$@"; do
         echo "$pid"
@@ -161,16 +161,23 @@ who() {     # pids
             close(file)
             if (cgroup[pid] !~ /\/job_/ && inside != "") job[pid] = ",\"job\":\"" inside "\"" (step == "" ? "" : ",\"step\":\"" step "\"")
             tell(pid)
-            if (uid[pid] != "null" && !(uid[pid] in name) && !(uid[pid] in wanted)) wanted[uid[pid]] = 1
-        }
-        END {
-            for (u in wanted) {
-                if (asked++ >= 5) break
-                line = ""; order = "getent passwd " u; order | getline line; close(order)
-                split(line, part, ":"); if (part[1] == "" || part[1] ~ /[ :]/) part[1] = u
-                name[u] = part[1]; printf "user %s:%s\n", u, part[1]; fflush()
-                for (p in uid) if (uid[p] == u) tell(p)
-            }
+            if (uid[pid] != "null" && !(uid[pid] in name)) { name[uid[pid]] = uid[pid]; printf "unnamed %s\n", uid[pid]; fflush() }
         }'
     echo 'end who'
+}
+
+# `user UID:NAME` for each: a name service may take its time, and holds up nobody else.
+ask_names() {   # users
+    for user in "$@"; do
+        line=$(getent passwd "$user")
+        line=${line%%:*}
+        case $line in '' | *' '*) line=$user ;; esac
+        echo "user $user:$line"
+    done
+    echo 'end name'
+}
+
+# Our own, as far as this machine knows it by itself.
+own_name() {
+    awk -F: -v uid="$uid" '$3 == uid { print $1; exit }' </etc/passwd
 }

@@ -89,7 +89,7 @@ class Probe:
         return [self.lookup] + [b.worker for b in self.used()]
 
     def everybody(self):
-        return self.workers() + [self.questions.worker]
+        return self.workers() + [self.questions.worker, self.processes.namer]
 
     def run(self):
         now = time.monotonic()
@@ -98,6 +98,9 @@ class Probe:
         self.until(now + 0.2)
         self.lookup.ask(time.monotonic(), 'who', [], [os.getuid()], [])
         self.until(time.monotonic() + 0.2, [self.lookup])
+        for _ in 'start', 'ask':
+            self.processes.look(time.monotonic(), self)
+            self.until(time.monotonic() + 0.2, [self.processes.namer])
         self.slow_ask(time.monotonic())
         self.until(time.monotonic() + 0.05, [self.lookup])
         self.started = time.monotonic()
@@ -200,6 +203,9 @@ class Probe:
             if worker is self.questions.worker:
                 self.questions.lost('the probe\'s child process ended')
                 return
+            if worker is self.processes.namer:
+                self.processes.unheard(time.monotonic())
+                return
             backend = self.backend(worker)
             absent = backend is not None and backend.why is not None
             # What made it end it may have said itself.
@@ -248,6 +254,7 @@ class Probe:
             self.processes.heard(*report[1:])
         elif what == 'name':
             self.processes.named(report[1], report[2])
+            self.hello_due = self.hello_due or report[1] == self.identity['uid']
         elif what == 'hidden':
             self.processes.found(report[1])
         elif what == 'answer':
@@ -298,6 +305,7 @@ class Probe:
             elif worker.link is None and now >= worker.retry:
                 worker.retry = now + SLOW
         self.questions.look(now, self)
+        self.processes.look(now, self)
 
     def intervals(self):
         """The effective seconds of each source: what it wants, on our grid."""
@@ -424,7 +432,7 @@ class Probe:
     def end(self, why):
         """Says goodbye if that is possible at once, and leaves nothing behind."""
         for worker in self.everybody():
-            worker.end(gently=not worker.told)
+            worker.end(gently=not worker.told and worker is not self.processes.namer)
         deadline = time.monotonic() + 0.3
         said = False
         try:

@@ -247,7 +247,7 @@ class NvidiaSmi:
         """Runs one program to its end: (status, output, None | 'flood' | 'late')."""
         source, sink = os.pipe()
         # With something of ours running, the alarm must take it along.
-        signal.signal(signal.SIGALRM, lambda number, frame: end_group(0))
+        signal.signal(signal.SIGALRM, lambda number, frame: end_ourselves())
         pid = os.fork()
         if pid == 0:
             become(argv, sink)

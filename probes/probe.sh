@@ -55,6 +55,7 @@ job() {     # kind, then what to run
     smi) smi_job=$! smi_since=$now smi_told=0 rows='' noise='' drops='' flood='' late='' smi_pid='' status='' ;;
     slow) slow_job=$! slow_since=$now slow_told=0 ;;
     who) who_job=$! who_since=$now who_told=0 ;;
+    name) name_job=$! ;;
     esac
 }
 
@@ -78,7 +79,7 @@ patrol() {  # jobs that do not come back
     clock
     if [ -n "$smi_job" ]; then
         if stuck nvidia-smi "$smi_call" "$smi_since" "$smi_told"; then smi_told=$now csv_last='' csv=''; fi
-        if [ $((now - smi_since)) -gt $smi_limit ] && [ -n "$smi_pid" ]; then late=1; kill -9 "$smi_pid"; fi
+        if [ $((now - smi_since)) -gt $smi_limit ] && [ -n "$smi_pid" ]; then late=1; end_one "$smi_pid" KILL; fi
     fi
     if [ -n "$slow_job" ] && stuck host.slow df "$slow_since" "$slow_told"; then slow_told=$now; fi
     if [ -n "$who_job" ] && stuck host.slow cmdline "$who_since" "$who_told"; then who_told=$now; fi
@@ -323,6 +324,11 @@ advance() { # starts what is due, and sends the waiting sample as soon as nothin
         # shellcheck disable=SC2086
         job who who $turn
     fi
+    if [ -z "$name_job" ] && [ -n "$unnamed" ]; then
+        turn=$unnamed unnamed=''
+        # shellcheck disable=SC2086
+        job name ask_names $turn
+    fi
     if [ -n "$pending" ] && [ -z "$smi_job$who_job" ]; then emit; plan; fi
 }
 
@@ -376,6 +382,7 @@ deliver() { # "id pid start signal": to the process that is meant, and to no oth
     [1-9] | [12][0-9] | 3[01]) ;;
     *) answer "$id" bad 'not a signal that may be sent'; return ;;
     esac
+    if [ -z "$leader" ]; then answer "$id" refused 'what /proc shows is about other processes'; return; fi
     if [ "$pid" -le 1 ]; then answer "$id" refused 'that is the process the node stands on'; return; fi
     whose="$uid"
     [ "$uid" = 0 ] || whose=$(own "$pid")
@@ -389,7 +396,7 @@ deliver() { # "id pid start signal": to the process that is meant, and to no oth
         return
     fi
     # shellcheck disable=SC2086
-    set -- ${line##*) }
+    set -- ${line##*\) }
     if [ "${20}" != "$born" ]; then answer "$id" reused 'another process has this pid now'
     elif [ "$1" = Z ] || [ "$1" = X ]; then answer "$id" zombie 'it has ended already, and its parent has not looked'
     elif [ $(($7 & 2097152)) != 0 ]; then answer "$id" refused 'it is a part of the kernel'
@@ -401,6 +408,12 @@ deliver() { # "id pid start signal": to the process that is meant, and to no oth
     fi
 }
 
+renamed() { # "uid:name": of the last word on a user, who is told anew with all processes
+    case $1 in "${1%%:*}:${1%%:*}") return ;; esac
+    names="$names $1" full=1
+    case $1 in "$uid:"*) user=${1#*:}; hello ;; esac
+}
+
 own() {     # pid: our number when it is ours, by its real or its saved owner
     while read -r key real line saved line; do
         case $key in Uid:) case " $real $saved " in *" $uid "*) echo "$uid" ;; esac ;; esac
@@ -409,8 +422,8 @@ own() {     # pid: our number when it is ours, by its real or its saved owner
 
 retime() {  # hundredths became the pace
     hello
-    kill "$timer"
-    wait "$timer"
+    end_one "$timer" TERM
+    [ -z "$timer" ] || wait "$timer"
     [ -z "$pending" ] || return
     clock
     if [ $((due - now)) -gt "$pace" ]; then due=$((now + pace)); fi
@@ -419,8 +432,12 @@ retime() {  # hundredths became the pace
 }
 
 main() {
-    exec 4>/proc/self/fd/0 || finish
     clock
+    if [ -n "$sockets" ]; then
+        error host failed pipe 0 '"the pipes of this sh are sockets; install python3 there, or dash, bash, busybox or mksh"'
+        finish
+    fi
+    exec 4>/proc/self/fd/0 || finish
     if ! awk 'BEGIN { exit 0 }' </dev/null; then
         error host failed awk 0 '"this node has neither python3 nor awk"'
         finish
@@ -434,13 +451,16 @@ main() {
 '
     contained=$(readlink /proc/self/ns/pid) absent=''
     [ "$contained" != 'pid:[4026531836]' ] || contained=''
-    uid=$(id -u) user=$(id -un) arch=$(uname -m) tick=$(getconf CLK_TCK) page=$(getconf PAGESIZE)
-    : "${tick:=100}" "${page:=4096}" "${user:=$uid}"
+    uid=$(id -u) arch=$(uname -m) tick=$(getconf CLK_TCK) page=$(getconf PAGESIZE)
+    : "${tick:=100}" "${page:=4096}"
+    # A number until the name service says it, where this machine does not know it by itself.
+    unnamed='' user=$(own_name)
+    [ -n "$user" ] || unnamed=" $uid" user=$uid
     version=$(readlink "/proc/$$/exe")
     version=${version##*/}
     names=" $uid:$user"
     n=0 sequence=0 every=100 tries=0 smi_limit=6000 smi_due=0 apps_due=0 more_due=0 slow_due=0 focus=0
-    smi_job='' who_job='' slow_job='' csv='' csv_last='' apps='' apps_last='' slow='' slow_last=''
+    smi_job='' who_job='' slow_job='' name_job='' csv='' csv_last='' apps='' apps_last='' slow='' slow_last=''
     details='' details_last='' details_new='' smi_worked='' has_mig='' newer=1
     csv_new='' apps_new='' pids='' told='' asked='' new='' facts='' pending='' full=1
     # shellcheck disable=SC2153
@@ -452,6 +472,7 @@ main() {
     full_at=$((now + 100 + (${#NODE} * 977 + $$) % 6000))
     find_smi
     look
+    rare
     hello
     [ -n "$smi" ] || smi_due=6000
     tick
@@ -480,7 +501,8 @@ main() {
             # One environment string holds 128 kB; a turn of `who` stays below that.
             [ ${#facts} -gt 120000 ] || { facts="$facts$rest$nl" told="$told ${rest%% *} "; }
             ;;
-        user) names="$names $rest" ;;
+        unnamed) names="$names $rest:$rest" unnamed="$unnamed $rest" ;;
+        user) renamed "$rest" ;;
         end)
             case $rest in
             query) answered ;;
@@ -490,6 +512,7 @@ main() {
             table) tabled ;;
             slow) wait "$slow_job"; slow_job='' ;;
             who) wait "$who_job"; who_job='' asked='' ;;
+            name) wait "$name_job"; name_job='' ;;
             esac
             ;;
         interval) hundredths "$rest"; [ $cs = 0 ] || interval=$cs; [ $focus != 0 ] || pace=$interval; retime ;;

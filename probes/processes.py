@@ -99,8 +99,7 @@ def facts_of(pid, ppid, is_ours):
 
 
 def look_up(duty):
-    """The child that answers what may take long: slow host facts, command lines, user names."""
-    import pwd
+    """The child that answers what may take long: slow host facts, command lines, names that this machine knows."""
     duty.report('state', None)
     us = os.getuid()
     while True:
@@ -111,17 +110,37 @@ def look_up(duty):
             for pid, start, uid, ppid in request[1]:
                 duty.call('cmdline of %d' % pid)
                 duty.report('who', pid, start, facts_of(pid, ppid, uid == us))
+            known = local_names() if request[2] else {}
             for uid in request[2]:
-                duty.call('name of user %d' % uid)
-                try:
-                    name = pwd.getpwuid(uid).pw_name[:255]
-                except (KeyError, OverflowError):
-                    name = str(uid)
-                duty.report('name', uid, name)
+                duty.report('name', uid, known.get(uid))
             if request[3]:
                 duty.call('cgroups')
                 unpack('hidden')
                 duty.report('hidden', find_hidden(request[3]))
+        duty.report('idle')
+
+
+def local_names():
+    """Names by uid as far as this machine knows them by itself."""
+    names = {}
+    for line in read('/etc/passwd', 1 << 20).split(b'\n'):
+        parts = line.split(b':')
+        if len(parts) > 2 and parts[2].isdigit():
+            names.setdefault(int(parts[2]), words(parts[0])[:255])
+    return names
+
+
+def look_up_names(duty):
+    """The child that asks the name service, which may take its time and holds up nobody else."""
+    import pwd
+    duty.report('state', None)
+    while True:
+        for uid in duty.next()[1]:
+            try:
+                name = pwd.getpwuid(uid).pw_name[:255]
+            except (KeyError, OverflowError):
+                name = str(uid)
+            duty.report('name', uid, name)
         duty.report('idle')
 
 
@@ -130,6 +149,8 @@ class Processes:
 
     def __init__(self, lookup):
         self.lookup = lookup
+        self.namer = Worker('names', look_up_names)     # lives while there is something for it to do
+        self.unnamed = []       # users the name service is to name, in the order in which it is asked
         self.page = os.sysconf('SC_PAGE_SIZE')
         self.pids = {}          # pids by backend
         self.names = {}         # user names by uid
@@ -153,15 +174,18 @@ class Processes:
             rows[pid] = row
             if not row['known']:
                 new.append((pid, row['start'], row['uid'], row['ppid']))
-            if row['uid'] not in self.names and row['uid'] not in users and row['uid'] is not None:
+            if self.is_new(row['uid']) and row['uid'] not in users:
                 users.append(row['uid'])
         self.rows = rows
         self.gone.intersection_update(self.unseen)
         self.hidden = {pid: self.hidden[pid] for pid in self.unseen if pid in self.hidden}
-        users += [u for _, u in self.hidden.values() if u is not None and u not in self.names and u not in users]
+        users += [u for _, u in self.hidden.values() if self.is_new(u) and u not in users]
         if not new and not users and not hidden:
             return False
         return self.lookup.ask(time.monotonic(), 'who', new[:128], users[:NEW_NAMES], hidden)
+
+    def is_new(self, uid):
+        return uid is not None and uid not in self.names and uid not in self.unnamed
 
     def row(self, pid, full):
         seen = stat(pid)
@@ -198,9 +222,34 @@ class Processes:
             row.update(facts=facts, known=True, due=True)
 
     def named(self, uid, name):
+        if name is None and uid not in self.unnamed:
+            self.unnamed.append(uid)
+        if name is None:
+            return
+        if uid in self.unnamed:
+            self.unnamed.remove(uid)
         self.names[uid] = name
         for row in self.rows.values():
             row['due'] = row['due'] or row['uid'] == uid
+
+    def look(self, now, probe):
+        """Has the name service asked for names that are missing."""
+        worker = self.namer
+        is_gone = worker.reap()
+        if worker.link is None:
+            if self.unnamed and is_gone and now >= worker.retry:
+                probe.begin(worker, now)
+        elif not worker.busy and self.unnamed:
+            worker.ask(now, 'names', self.unnamed[:NEW_NAMES])
+        elif not worker.busy:
+            probe.poll.unregister(worker.link.source)
+            worker.end()
+
+    def unheard(self, now):
+        """The name service has cost the child its life, or all the time it has: others come first."""
+        self.namer.end()
+        self.namer.retry = now + 10.0
+        self.unnamed = self.unnamed[1:] + self.unnamed[:1]
 
     def found(self, places):
         """Where the hidden ones are, as far as control groups tell: (cgroup, uid) by pid."""

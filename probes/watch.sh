@@ -3,14 +3,14 @@
 arm() {
     old=$dead
     (
-        trap 'kill $asleep; exit' TERM
+        trap 'end_one "$asleep" TERM; exit' TERM
         sleep "$DEADMAN" &
         asleep=$!
         wait $asleep
         finish
     ) >/dev/null </dev/null &
     dead=$!
-    if [ -n "$old" ]; then kill "$old"; wait "$old"; fi
+    if [ -n "$old" ]; then end_one "$old" TERM; wait "$old"; fi
 }
 
 watch() {

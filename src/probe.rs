@@ -87,7 +87,7 @@ fn loader(nonce: &str, python_len: usize, said: &str, skip: &str) -> String {
         "export {MALLOC};for p in {PYTHONS};do \
          if $p -IS -c \"{check}\" </dev/null >/dev/null 2>&1;then \
          exec $p -ISu -c \"{load}\" {python_len} \"{nonce}{said}\";fi;done;\
-         n=$(printf \"\\012_\");n=${{n%_}};echo \"${{n}}{nonce} NOPY{said}\";\
+         s=;n=$(printf \"\\012_\");n=${{n%_}};echo \"${{n}}{nonce} NOPY{said}\";\
          while IFS= read -r l||exit 3;do [ \"$l\" = {nonce} ]&&break;{skip}s=\"$s$l$n\";done;eval \"$s\""
     )
 }

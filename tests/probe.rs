@@ -22,6 +22,8 @@ mod rig;
 mod dialect;
 #[path = "probe/faults.rs"]
 mod faults;
+#[path = "probe/harm.rs"]
+mod harm;
 #[path = "probe/launching.rs"]
 mod launching;
 #[path = "probe/lifelines.rs"]
@@ -38,5 +40,7 @@ mod processes;
 mod questions;
 #[path = "probe/sampling.rs"]
 mod sampling;
+#[path = "probe/users.rs"]
+mod users;
 #[path = "probe/worlds.rs"]
 mod worlds;

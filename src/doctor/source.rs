@@ -93,7 +93,11 @@ fn hear(sample: Sample, said: &mut BTreeMap<Source, Said>) {
 fn row(state: &BackendState, said: Said, took: Duration) -> Row {
     let name = clean(state.source.as_str(), 40);
     if let Some(why) = &state.absent {
-        let remedy = SourceFaultKind::NoLibrary.remedy();
+        let remedy = if why.ends_with("needs python3") {
+            "install Python 3.6 or newer there"
+        } else {
+            SourceFaultKind::NoLibrary.remedy()
+        };
         return Row::new(&name, Mark::Note, why.to_string()).remedy(remedy);
     }
     if let Some(fault) = said.fault {

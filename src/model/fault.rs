@@ -249,6 +249,8 @@ pub enum SourceFaultKind {
     Starting,
     /// The call does not return.
     Stuck,
+    /// What the node tells of itself does not come.
+    HostStuck,
     /// The backend's program or library is not there.
     NoLibrary,
     /// The driver does not run.
@@ -270,7 +272,7 @@ impl SourceFaultKind {
     pub const fn label(self) -> &'static str {
         match self {
             Self::Starting => "starting",
-            Self::Stuck => "stuck",
+            Self::Stuck | Self::HostStuck => "stuck",
             Self::NoLibrary => "not installed",
             Self::NoDriver => "driver not running",
             Self::Mismatch => "driver and library differ",
@@ -286,6 +288,7 @@ impl SourceFaultKind {
         match self {
             Self::Starting => "without persistence mode the driver is loaded anew each time",
             Self::Stuck => "the driver hangs; a reset or reboot of the node is likely needed",
+            Self::HostStuck => "a file system or a process of the node hangs; see df and ps there",
             Self::NoLibrary => "no NVIDIA tools on this node; a CPU node needs none",
             Self::NoDriver => "load the driver, or ask the administrator",
             Self::Mismatch => "the driver was updated; reload it or reboot the node",

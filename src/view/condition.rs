@@ -125,7 +125,7 @@ fn source_faults(node: &Node, now: Timestamp) -> Vec<Note> {
 /// Says what is wrong with a source: `stuck 12s: nvidia-smi`.
 pub(crate) fn source_fault(source: &Source, fault: &SourceFault, now: Timestamp) -> String {
     let span = age(fault.lasting.saturating_add(now.since(fault.at)));
-    if fault.kind == SourceFaultKind::Stuck {
+    if matches!(fault.kind, SourceFaultKind::Stuck | SourceFaultKind::HostStuck) {
         return format!("stuck {span}: {source}");
     }
     if fault.kind == SourceFaultKind::Starting {

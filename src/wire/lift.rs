@@ -188,6 +188,7 @@ impl Lift {
     fn source_fault(&self, sent: &body::SourceError, arrival: Timestamp) -> SourceFault {
         let kind = match sent.code.as_str() {
             "starting" => SourceFaultKind::Starting,
+            "stuck" if sent.source.starts_with("host") => SourceFaultKind::HostStuck,
             "stuck" => SourceFaultKind::Stuck,
             "nolib" => SourceFaultKind::NoLibrary,
             "nodriver" => SourceFaultKind::NoDriver,

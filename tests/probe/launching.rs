@@ -94,7 +94,7 @@ fn every_sh_and_awk_runs_the_probe() {
             .map(|folder| folder.join(&awk))
             .find(|program| program.is_file());
         std::os::unix::fs::symlink(where_is.unwrap(), place.join("awk")).unwrap();
-        for shell in installed(&["dash", "bash", "busybox", "mksh"]) {
+        for shell in installed(&["dash", "bash", "busybox", "mksh", "yash"]) {
             let how = format!("{shell} with {awk}");
             eprintln!("{how}");
             let mut program = vec![shell.clone()];

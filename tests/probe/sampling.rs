@@ -12,6 +12,37 @@ use serde_json::Value;
 
 use crate::rig::{BOTH, NODE, Rig, Setup, gpus};
 
+#[test]
+fn an_sh_probe_names_what_only_python_could_read() {
+    let root = tempfile::tempdir().unwrap();
+    // A card of AMD's, its network card, a TPU, and a network card of Google's.
+    for (place, [vendor, class, device]) in [
+        ("03:00.0", ["0x1002", "0x038000", "0x74a1"]),
+        ("04:00.0", ["0x1002", "0x020000", "0x1458"]),
+        ("05:00.0", ["0x1ae0", "0xff0000", "0x0063"]),
+        ("06:00.0", ["0x1ae0", "0x020000", "0x0042"]),
+    ] {
+        let place = root.path().join("sys/bus/pci/devices/0000:".to_owned() + place);
+        std::fs::create_dir_all(&place).unwrap();
+        for (name, value) in [("vendor", vendor), ("class", class), ("device", device)] {
+            std::fs::write(place.join(name), format!("{value}\n")).unwrap();
+        }
+    }
+    let empty = tempfile::tempdir().unwrap();
+    for (root, kinds) in [(&root, vec!["nvml", "amdgpu", "tpu"]), (&empty, vec!["nvml"])] {
+        let environment = vec![("GTOP_ROOT".to_owned(), root.path().into())];
+        let mut rig = Setup { environment, ..Setup::new(BOTH[1]) }.start();
+        let hello = rig.next().unwrap();
+        let backends = hello["backends"].as_array().unwrap();
+        let absent = backends.iter().filter(|backend| backend["state"] == "absent");
+        let told: Vec<&str> = absent.map(|backend| backend["why"].as_str().unwrap()).collect();
+        let wanted: Vec<String> =
+            kinds.iter().map(|kind| format!("{kind}: needs python3")).collect();
+        assert_eq!(told, wanted);
+        rig.finish();
+    }
+}
+
 /// A process that waits, by any name.
 struct Sleeper(Child);
 

@@ -18,7 +18,7 @@ use crate::rig::{BOTH, PATIENCE, Rig, Setup, gpus, installed};
 const NOBODY: u32 = 65534;
 
 /// Whether worlds can be made here, in words where not.
-fn can_make_worlds() -> bool {
+pub(crate) fn can_make_worlds() -> bool {
     let can = rustix::process::geteuid().is_root()
         && Program::new("unshare")
             .args(["-m", "true"])
@@ -31,7 +31,7 @@ fn can_make_worlds() -> bool {
 }
 
 /// The same, started in a mount namespace of its own that the script has furnished, as root or as somebody else.
-fn within(setup: Setup, script: &str, uid: Option<u32>) -> Setup {
+pub(crate) fn within(setup: Setup, script: &str, uid: Option<u32>) -> Setup {
     let who = uid.map_or_else(String::new, |uid| {
         format!("setpriv --reuid {uid} --regid {uid} --clear-groups ")
     });

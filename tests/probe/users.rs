@@ -1,0 +1,123 @@
+//! A user database that takes its time keeps nothing else waiting, and is not taken for a driver that hangs.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command as Program;
+
+use gtop::probe::{Command, Interpreter};
+use serde_json::Value;
+
+use crate::processes::Victim;
+use crate::rig::{BOTH, PATIENCE, Rig, Setup, gpus};
+use crate::worlds::{can_make_worlds, within};
+
+/// A module for the name service that knows one user, and says so once a file is there.
+const SLOW: &str = r#"
+#include <nss.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <string.h>
+enum nss_status _nss_slow_getpwuid_r(uid_t uid, struct passwd *out, char *buffer, size_t size, int *error)
+{
+    while (access(getenv("SLOW_GATE"), F_OK) != 0)
+        usleep(10000);
+    strcpy(buffer, "ada");
+    *out = (struct passwd){ .pw_name = buffer, .pw_passwd = buffer + 3, .pw_uid = uid, .pw_gid = uid,
+                            .pw_gecos = buffer + 3, .pw_dir = buffer + 3, .pw_shell = buffer + 3 };
+    return NSS_STATUS_SUCCESS;
+}
+"#;
+
+/// Builds it; says whether that can be done here.
+fn build(folder: &Path) -> bool {
+    let source = folder.join("slow.c");
+    std::fs::write(&source, SLOW).unwrap();
+    let library = folder.join("libnss_slow.so.2");
+    let built =
+        Program::new("cc").args(["-shared", "-fPIC", "-o"]).arg(library).arg(source).status();
+    let Ok(status) = built else {
+        eprintln!("skipped: no C compiler");
+        return false;
+    };
+    assert!(status.success());
+    true
+}
+
+/// The users of these processes as they are told by and by; nothing may be called stuck meanwhile.
+struct Users<'a> {
+    rig: &'a mut Rig,
+    known: std::collections::BTreeMap<u32, String>,
+}
+
+impl Users<'_> {
+    fn take(&mut self, frame: &Value) {
+        assert_ne!(frame["t"], "error", "{frame}");
+        for row in frame["processes"]["list"].as_array().into_iter().flatten() {
+            if let (Some(pid), Some(user)) = (row["pid"].as_u64(), row["user"].as_str()) {
+                self.known.insert(u32::try_from(pid).unwrap(), user.to_owned());
+            }
+        }
+    }
+
+    /// Waits until a process is said to be of this user.
+    fn until(&mut self, victim: &Victim, user: &str) -> f64 {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while self.known.get(&victim.pid()).map(String::as_str) != Some(user) {
+            assert!(std::time::Instant::now() < deadline, "{user}: {:?}", self.known);
+            self.next();
+        }
+        self.next()
+    }
+
+    /// Takes the next frame, and says when the probe sent it.
+    fn next(&mut self) -> f64 {
+        self.rig.command(Command::Heartbeat);
+        let frame = self.rig.next().unwrap();
+        self.take(&frame);
+        frame["at"].as_f64().unwrap()
+    }
+}
+
+fn used_by(victims: &[&Victim]) -> String {
+    victims.iter().fold(gpus(1), |mut state, victim| {
+        writeln!(state, "proc 0 {} 9", victim.pid()).unwrap();
+        state
+    })
+}
+
+fn slow_world(interpreter: Interpreter, state: &str, library: &Path, gate: PathBuf) -> Setup {
+    let environment =
+        vec![("LD_LIBRARY_PATH".to_owned(), library.into()), ("SLOW_GATE".to_owned(), gate.into())];
+    let script = "mount -t tmpfs none /mnt\nsed 's/^passwd:.*/passwd: files slow/' /etc/nsswitch.conf >/mnt/nsswitch.conf\n\
+                  grep -q slow /mnt/nsswitch.conf\nmount --bind /mnt/nsswitch.conf /etc/nsswitch.conf";
+    let setup = Setup { environment, ..Setup::new(interpreter) };
+    within(setup.state(state), script, None)
+}
+
+#[test]
+fn a_slow_user_database_is_no_driver_that_hangs_and_keeps_no_name_from_others() {
+    let folder = tempfile::tempdir().unwrap();
+    if !can_make_worlds() || !build(folder.path()) {
+        return;
+    }
+    for interpreter in BOTH {
+        eprintln!("{interpreter:?}");
+        let gate = folder.path().join(format!("{interpreter:?}"));
+        let (far, near) = (Victim::of(54321), Victim::of(65534));
+        let state = used_by(&[&far, &near]);
+        let mut rig = slow_world(interpreter, &state, folder.path(), gate.clone()).start();
+        let mut users = Users { rig: &mut rig, known: std::collections::BTreeMap::new() };
+        users.until(&near, "nobody");
+        let since = users.until(&far, "54321");
+        // A call counts as stuck after three seconds.
+        while users.next() < since + 8.0 {}
+        let late = Victim::of(65534);
+        users.rig.set_state(&used_by(&[&far, &near, &late]));
+        users.until(&late, "nobody");
+        assert_eq!(users.known[&far.pid()], "54321");
+        std::fs::write(&gate, "").unwrap();
+        users.until(&far, "ada");
+        rig.finish();
+    }
+}
