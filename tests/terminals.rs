@@ -258,6 +258,7 @@ async fn panic_on_the_screen() {
         replies,
         dress: Dress {
             look: Look::from_environment(|_| None),
+            is_background_open: false,
             taste: gtop::view::Taste::default(),
             interval: Duration::from_secs(1),
             habits: Vec::new(),
