@@ -11,6 +11,7 @@ use crate::app::Ending;
 use crate::app::watch::Watch;
 use crate::export::{write_jobs, write_json};
 use crate::fleet::{Fleet, FleetReader};
+use crate::model::{Fault, FaultKind};
 use crate::time::{Clock, Timestamp};
 use crate::tui::{EndSignals, Look, sheet};
 use crate::view::{Picture, Scene, Taste, printed};
@@ -142,11 +143,13 @@ impl Paper {
     }
 }
 
-/// A picture is complete when the scheduler has answered, and every node has rates or is down.
+/// A picture is complete when the scheduler has answered, and every node has rates or is down. One that only had
+/// too many connections at once is asked again.
 fn is_complete(fleet: &Fleet) -> bool {
     let asked = fleet.jobs.as_ref();
+    let is_down = |fault: &Fault| fault.kind != FaultKind::NoGreeting;
     asked.is_none_or(|list| list.at.is_some() || list.problem.is_some())
-        && fleet.nodes.iter().all(|node| node.is_settled || node.fault().is_some())
+        && fleet.nodes.iter().all(|node| node.is_settled || node.fault().is_some_and(is_down))
 }
 
 fn any_answered(fleet: &Fleet) -> bool {

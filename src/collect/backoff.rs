@@ -6,6 +6,8 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_secs(1);
 /// The longest wait.
 const LONGEST: Duration = Duration::from_secs(60);
+/// The wait after a node refused the account: each try is a login in the node's log, and what keeps people out lasts.
+const REFUSED: Duration = Duration::from_secs(300);
 /// A session that lasted so long was a good one.
 const GOOD: Duration = Duration::from_secs(30);
 
@@ -25,6 +27,11 @@ impl Backoff {
         if lasted >= GOOD {
             self.next = FIRST;
         }
+    }
+
+    /// Takes note that the node refused the account.
+    pub(crate) fn after_refusal(&mut self) {
+        self.next = REFUSED;
     }
 
     /// Returns the next wait, shortened by up to a half so that nodes that fell together do not
@@ -49,6 +56,11 @@ mod tests {
         assert_eq!(backoff.next_wait(0).as_secs(), 60);
         backoff.after_session(Duration::from_secs(30));
         assert_eq!(backoff.next_wait(0).as_secs(), 1);
+        for _ in 0..3 {
+            backoff.after_refusal();
+            assert_eq!(backoff.next_wait(0).as_secs(), 300);
+        }
+        assert_eq!(backoff.next_wait(0).as_secs(), 60);
     }
 
     #[test]

@@ -28,6 +28,7 @@ fn says_what_to_do(fault: &transport::Fault) -> bool {
     !matches!(
         fault,
         transport::Fault::AuthenticationRefused { .. }
+            | transport::Fault::AccountRefused { .. }
             | transport::Fault::BadConfiguration { .. }
             | transport::Fault::Broken { .. }
             | transport::Fault::SessionLost { .. }
@@ -42,6 +43,7 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         From::FileLimit => (FaultKind::FileLimit, String::new()),
         From::Refused { port } => (FaultKind::Refused, format!("port {port}")),
         From::TimedOut { step, .. } => (FaultKind::TimedOut, step.to_string()),
+        From::NotSsh { why, is_closed: true, .. } => (FaultKind::NoGreeting, why.clone()),
         From::NotSsh { why, .. } => (FaultKind::KeyExchange, why.clone()),
         From::NoCommonAlgorithm { kind, .. } => {
             (FaultKind::KeyExchange, format!("no common {kind} algorithm"))
@@ -104,6 +106,7 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
             (FaultKind::SessionLost, format!("{program} says: {says}"))
         }
         From::BadConfiguration { why } => (FaultKind::Configuration, why.clone()),
+        From::AccountRefused { says, .. } => (FaultKind::AccountRefused, says.clone()),
         From::NoJob { says } => (FaultKind::NoJob, says.clone()),
         From::Broken { step, .. } => (FaultKind::SessionLost, step.to_string()),
         From::SessionLost { why } => (FaultKind::SessionLost, why.clone()),

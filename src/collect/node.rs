@@ -10,7 +10,7 @@ use crate::collect::backoff::Backoff;
 use crate::collect::session::{Ended, Missed, Session};
 use crate::collect::visit::Visit;
 use crate::collect::{Collector, Orders};
-use crate::model::{Fault, Link};
+use crate::model::{Fault, FaultKind, Link};
 use crate::transport::Target;
 use crate::wire::{Delivery, Intake, News};
 
@@ -33,6 +33,9 @@ pub(super) async fn live(mut collector: Collector, target: Target, intake: Intak
         attempt += 1;
         log::info!("{}: {}", life.target.name, fault.sentence());
         let fault = fault.of_node(life.target.name.host());
+        if fault.kind == FaultKind::AccountRefused {
+            backoff.after_refusal();
+        }
         let wait = fault.kind.retries_by_itself().then(|| backoff.next_wait(chance()));
         let retry_at = wait.map(|wait| collector.clock.now().plus(wait));
         life.tell(&collector, Link::Down { fault, retry_at });

@@ -199,6 +199,9 @@ impl Advice {
             Fault::SshProgram { .. } | Fault::Broken { .. } | Fault::SessionLost { .. } => {
                 format!("try by hand: ssh -v {node} true")
             }
+            Fault::AccountRefused { says, .. } => {
+                format!("ask the administrator of the node, with its own words: {says}")
+            }
             Fault::NoJob { .. } => {
                 "submit a job to this node first: salloc or sbatch with -w; if one of yours runs there: \
                  gtop --slurm --transport srun"
@@ -306,6 +309,8 @@ impl Advice {
             | FaultKind::Silent
             | FaultKind::BadReply
             | FaultKind::NoJob
+            | FaultKind::NoGreeting
+            | FaultKind::AccountRefused
             | FaultKind::SessionLost) => kind.remedy().replace("HOST", node),
         }
     }

@@ -316,6 +316,7 @@ fn step_of(fault: &Fault, last: Step) -> &'static str {
         | Fault::KeyUnusable { .. }
         | Fault::KeyEncrypted { .. }
         | Fault::NoJob { .. }
+        | Fault::AccountRefused { .. }
         | Fault::AgentUnreachable { .. } => "login",
         Fault::ChannelRefused { .. } | Fault::CommandRefused => "channel",
         Fault::OnlySsh { .. } | Fault::NoKnownAlgorithm { .. } | Fault::BadConfiguration { .. } => {

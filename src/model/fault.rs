@@ -102,6 +102,10 @@ pub enum FaultKind {
     Silent,
     /// What the node sent makes no sense.
     BadReply,
+    /// The node closed the connection before a word of SSH.
+    NoGreeting,
+    /// The node ends the login for a reason it gives.
+    AccountRefused,
     /// The node lets in only who has a job there.
     NoJob,
     /// This machine lets gtop open no more files.
@@ -168,6 +172,8 @@ impl FaultKind {
             Self::NoInterpreter => "no interpreter",
             Self::Silent => "silent",
             Self::BadReply => "bad reply",
+            Self::NoGreeting => "no SSH greeting",
+            Self::AccountRefused => "login refused",
             Self::NoJob => "no job of yours there",
             Self::FileLimit => "too many open files here",
             Self::SessionLost => "session lost",
@@ -201,6 +207,12 @@ impl FaultKind {
             Self::NoInterpreter => "see whether the login shell works: ssh HOST /bin/sh -c true",
             Self::Silent => "look at the node; gtop connects again by itself",
             Self::BadReply => "see what the login files print: ssh HOST true",
+            Self::NoGreeting => {
+                "sshd may take no more connections for now (MaxStartups); gtop connects again by itself"
+            }
+            Self::AccountRefused => {
+                "the node says why; gtop tries again every few minutes, press F5 for at once"
+            }
             Self::NoJob => {
                 "gtop comes back once a job of yours runs there; if one does: gtop --slurm --transport srun"
             }

@@ -158,7 +158,8 @@ pub(super) fn handshake_fault(error: &russh::Error, step: Step, port: u16) -> Fa
     }
     let why = describe(error);
     if step == Step::Greeting || matches!(error, russh::Error::Version) {
-        return Fault::NotSsh { port, why };
+        let is_closed = !matches!(error, russh::Error::Version);
+        return Fault::NotSsh { port, why, is_closed };
     }
     Fault::Broken { step, why }
 }

@@ -149,7 +149,9 @@ impl<'a> Said<'a> {
         let why = self
             .between("exchange_identification: ", "")
             .or_else(|| self.between("banner exchange: ", ""))?;
-        Some(Fault::NotSsh { port, why: phrase(why) })
+        let is_closed =
+            ["closed by", "reset by", "Broken pipe"].iter().any(|end| why.contains(end));
+        Some(Fault::NotSsh { port, why: phrase(why), is_closed })
     }
 
     fn session(&self) -> Option<Fault> {
@@ -168,8 +170,18 @@ impl<'a> Said<'a> {
                 None => Fault::ChannelRefused { why: says },
             });
         }
+        if let Some(says) = self.last_words() {
+            return Some(Fault::AccountRefused { user: fault::clean(self.user, 64), says });
+        }
         let line = SIGNS.iter().find_map(|sign| self.line_with(sign))?;
         Some(Fault::SessionLost { why: phrase(line) })
+    }
+
+    /// Returns the last line that the node said before it closed the connection during the login.
+    fn last_words(&self) -> Option<String> {
+        let (before, _) = self.text.split_once("Connection closed by ")?;
+        let mut lines = before.lines().rev().map(fault::quote);
+        lines.find(|line| !line.is_empty() && !line.starts_with("Warning: "))
     }
 
     fn timed_out(&self, step: Step) -> Fault {
@@ -243,7 +255,11 @@ mod tests {
             ),
             (
                 "kex_exchange_identification: Connection closed by remote host\r\n",
-                Fault::NotSsh { port: 22, why: "connection closed by remote host".to_owned() },
+                Fault::NotSsh {
+                    port: 22,
+                    why: "connection closed by remote host".to_owned(),
+                    is_closed: true,
+                },
             ),
             (
                 "Unable to negotiate with 10.0.0.1 port 22: no matching key exchange method found. \
@@ -273,6 +289,18 @@ mod tests {
             (
                 "Connection to gpu01 closed by remote host.\r\n",
                 Fault::SessionLost { why: "connection to gpu01 closed by remote host.".to_owned() },
+            ),
+            (
+                "Be nice\r\nMaintenance until 18:00\r\nConnection closed by 10.0.0.1 port 22\r\n",
+                Fault::AccountRefused {
+                    user: "ada".to_owned(),
+                    says: "Maintenance until 18:00".to_owned(),
+                },
+            ),
+            (
+                "Warning: Permanently added 'x' to the list of known hosts.\r\n\
+                 Connection closed by 10.0.0.1 port 22\r\n",
+                Fault::SessionLost { why: "connection closed by 10.0.0.1 port 22".to_owned() },
             ),
             (
                 "mux_client_request_session: session request failed: Session open refused by peer\r\n\

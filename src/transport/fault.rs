@@ -110,6 +110,8 @@ pub enum Fault {
         port: u16,
         /// What came instead.
         why: String,
+        /// Nothing came: sshd closes so when too many connections are begun at once, or keeps an address off.
+        is_closed: bool,
     },
     /// The two sides have no algorithm in common.
     #[error(
@@ -331,6 +333,14 @@ pub enum Fault {
     BadConfiguration {
         /// What is wrong, in the words of `ssh` where it found it.
         why: String,
+    },
+    /// The node knows the user and ends the login all the same, for a reason it gives.
+    #[error("node does not let {user} in: {says}")]
+    AccountRefused {
+        /// The user name on the node.
+        user: String,
+        /// What it said.
+        says: String,
     },
     /// The node lets in only who has a job there.
     #[error(
@@ -577,6 +587,7 @@ impl Fault {
             | Self::ProxyCommandFailed { .. }
             | Self::SshProgram { cause: Cause::Other, .. }
             | Self::NoJob { .. }
+            | Self::AccountRefused { .. }
             | Self::ExecFailed { .. }
             | Self::Broken { .. }
             | Self::SessionLost { .. } => true,
@@ -681,6 +692,7 @@ impl Fault {
             Self::ExecFailed { program, .. } => format!("{program} failed").into(),
             Self::BadConfiguration { .. } => "bad configuration".into(),
             Self::NoJob { .. } => "no job there".into(),
+            Self::AccountRefused { says, .. } => format!("login refused: {says}").into(),
             Self::Broken { step, .. } => format!("connection lost while {step}").into(),
             Self::SessionLost { .. } => "session lost".into(),
             Self::Step { cause, .. } => cause.words().into(),

@@ -40,6 +40,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 /// that, and every try counts there.
 const REFUSAL: Duration = Duration::from_secs(5);
 
+/// The same for one that ends the login of the account, for reasons that may pass: as many nodes ask one after the
+/// other as are behind it.
+const ACCOUNT_REFUSAL: Duration = Duration::from_secs(60);
+
 /// Where a gateway is to connect to.
 pub(super) type Place = (String, u16);
 
@@ -130,7 +134,8 @@ impl Gateway {
         if let Some(Failure { fault, at, pause }) = &standing.failure {
             let until = *at + *pause;
             let is_over = until <= Instant::now();
-            if *at >= asked || !(is_over || fault.retries_by_itself()) {
+            let passes = fault.retries_by_itself() && !is_of_account(fault);
+            if *at >= asked || !(is_over || passes) {
                 return Err(fault.clone());
             }
             if !is_over {
@@ -163,6 +168,7 @@ impl Gateway {
         let fault = fault.by_way_of(&self.name);
         let mut standing = lock(&self.standing);
         let pause = match &standing.failure {
+            _ if is_of_account(&fault) => ACCOUNT_REFUSAL,
             _ if !fault.retries_by_itself() => REFUSAL,
             Some(last) => (last.pause * 2).min(LONGEST_PAUSE),
             None => PAUSE,
@@ -337,6 +343,10 @@ async fn carry(
     // A tunnel nobody takes ends at once, and the pump closes it.
     asker.send(Ok(tunnel)).ok();
     pump.run().await;
+}
+
+fn is_of_account(fault: &Fault) -> bool {
+    matches!(fault.root(), Fault::AccountRefused { .. })
 }
 
 fn refusal(error: &russh::Error, seen: &Seen) -> Refusal {

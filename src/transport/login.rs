@@ -86,6 +86,8 @@ impl Login {
             rsa: RsaHashes::Unasked,
             exchanges: 0,
             was_asked: false,
+            greeted: None,
+            messages: Vec::new(),
             spent: MethodSet::empty(),
             silence: None,
             accepted: 0,
@@ -147,6 +149,10 @@ struct Course<'a> {
     /// How many exchanges of questions there were.
     exchanges: u32,
     was_asked: bool,
+    /// How long the text was that stood before any proof, once the node has asked for one.
+    greeted: Option<usize>,
+    /// What the last exchange of questions ended with.
+    messages: Vec<String>,
     /// Methods with nothing left to try.
     spent: MethodSet,
     /// Why a question has no answer.
@@ -170,6 +176,7 @@ impl Course<'_> {
         let first = self.session.handle.authenticate_none(&self.login.user);
         let first = self.limit.bound(Step::Login, first).await?;
         let mut answer = self.weigh(first, None)?;
+        self.greeted = Some(self.session.seen.banner_length());
         loop {
             match answer {
                 Answer::In => {
@@ -345,6 +352,9 @@ impl Course<'_> {
 
     /// The connection ended during login: a node that says why has refused us.
     fn ended(&self) -> Fault {
+        if let Some(says) = self.reason() {
+            return Fault::AccountRefused { user: self.login.user.clone(), says };
+        }
         match self.session.seen.end() {
             Some(End::Dismissed(words)) if words.contains(TOO_MANY) => self.too_many_keys(),
             Some(End::Dismissed(words)) => {
@@ -356,6 +366,12 @@ impl Course<'_> {
                 Fault::Broken { step: Step::Login, why: self.session.seen.why() }
             }
         }
+    }
+
+    /// Returns what the node has said since it asked for a proof: not what everybody is told before.
+    fn reason(&self) -> Option<String> {
+        let told = self.greeted.and_then(|length| self.session.seen.said_since(length));
+        told.or_else(|| (!self.messages.is_empty()).then(|| fault::quote(&self.messages.join(" "))))
     }
 
     /// Nothing is left to try.

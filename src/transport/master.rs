@@ -115,5 +115,6 @@ pub(super) fn is_refusal(fault: &Fault) -> bool {
             | Fault::KeyEncrypted { .. }
             | Fault::AgentUnreachable { .. }
             | Fault::NoJob { .. }
+            | Fault::AccountRefused { .. }
     )
 }

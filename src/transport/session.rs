@@ -67,6 +67,19 @@ impl Seen {
         (!banner.is_empty()).then(|| banner.clone())
     }
 
+    /// Returns how much of that text there is, in bytes.
+    pub(super) fn banner_length(&self) -> usize {
+        lock(&self.banner).len()
+    }
+
+    /// Returns what was added to that text since it was so long, on one line.
+    pub(super) fn said_since(&self, length: usize) -> Option<String> {
+        let banner = lock(&self.banner);
+        let said = banner.get(length..).unwrap_or_default();
+        let words: Vec<_> = said.split_whitespace().collect();
+        (!words.is_empty()).then(|| fault::quote(&words.join(" ")))
+    }
+
     /// Returns how the connection ended.
     pub(super) fn end(&self) -> Option<End> {
         lock(&self.end).clone()

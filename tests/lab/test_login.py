@@ -11,6 +11,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import termios
@@ -63,6 +64,14 @@ PermitRootLogin yes
 PasswordAuthentication no
 KbdInteractiveAuthentication yes
 """
+
+# Nodes whose PAM lets the key's owner in no further, by their names: what stands in its account phase, and who asks.
+# The pam_nologin of the system lets root pass.
+SHUT = {
+    "closed": ("account required pam_exec.so stdout quiet {folder}/maintenance", "root"),
+    "nologin": ("account required pam_nologin.so file={folder}/nologin", "nobody"),
+    "denied": ("account required pam_deny.so", "root"),
+}
 
 CONFIG = """\
 Host *
@@ -172,6 +181,12 @@ class Login(unittest.TestCase):
         cls.write("pam.d/gtop-test-sshd", PAM.format(folder=cls.folder))
         cls.write("pam.d/other", "auth required pam_deny.so\naccount required pam_deny.so\n")
         os.symlink("/usr/sbin/sshd", f"{cls.folder}/gtop-test-sshd")
+        cls.write("maintenance", "#!/bin/sh\nprintf 'Maintenance until 18:00\\033[2J\\nAsk ada\\n'\nexit 1\n", 0o755)
+        cls.write("nologin", "Down for repairs\n")
+        cls.write("legal", "Authorized use only\n")
+        for name, (account, _) in SHUT.items():
+            cls.write(f"pam.d/gtop-test-{name}", f"auth required pam_permit.so\n{account.format(folder=cls.folder)}\nsession required pam_permit.so\n")
+            os.symlink("/usr/sbin/sshd", f"{cls.folder}/gtop-test-{name}")
         cls.serve()
 
     @classmethod
@@ -179,7 +194,8 @@ class Login(unittest.TestCase):
         config, known, commands = CONFIG.format(folder=cls.folder, address=ADDRESS), "", []
         with open(f"{cls.folder}/hostkey.pub", encoding="utf-8") as file:
             key = file.read()
-        for number, (name, wants) in enumerate(NODES.items()):
+        shut = "AuthenticationMethods publickey\nBanner {folder}/legal\nLogLevel VERBOSE"
+        for number, (name, wants) in enumerate({**NODES, **dict.fromkeys(SHUT, shut)}.items()):
             port = 23100 + number
             text = SSHD_CONFIG.format(folder=cls.folder, address=ADDRESS, port=port, wants=wants.format(folder=cls.folder))
             cls.write(f"sshd.{name}", text)
@@ -188,7 +204,9 @@ class Login(unittest.TestCase):
             names = f"{name} inner*" if name == "key" else name
             config += f"Host {names}\n  Port {port}\n  IdentityFile {cls.folder}/{identity}\n"
             known += f"[{ADDRESS}]:{port} {key}"
-            commands.append(f"{cls.folder}/gtop-test-sshd -D -e -f {cls.folder}/sshd.{name} 2>{cls.folder}/log.{name} &")
+            commands.append(f"{cls.folder}/gtop-test-{name if name in SHUT else 'sshd'} -D -e -f {cls.folder}/sshd.{name} 2>{cls.folder}/log.{name} &")
+            if name in SHUT:
+                config = f"Host {name}\n  User {SHUT[name][1]}\n{config}"
         config += f"Host inner*\n  ProxyJump gate\nHost gate\n  ControlPath {cls.folder}/master-%C\n"
         cls.write("known", known)
         os.makedirs(f"{cls.folder}/home/.ssh", mode=0o700)
@@ -200,7 +218,7 @@ class Login(unittest.TestCase):
         servers = subprocess.Popen(["unshare", "-m", "--propagation", "private", "sh", "-c", script], start_new_session=True)
         cls.addClassCleanup(servers.wait)
         cls.addClassCleanup(os.killpg, servers.pid, signal.SIGTERM)
-        for name in NODES:
+        for name in (*NODES, *SHUT):
             wait_for(f"the sshd of {name}", lambda name=name: "listening" in cls.read(f"log.{name}"))
 
     @classmethod
@@ -401,6 +419,35 @@ class Login(unittest.TestCase):
         gtop.answer(r"root@gate: Password: ", CODE)
         self.assertEqual(gtop.end(), 0)
         self.assertEqual(json.loads(gtop.printed)["nodes"][0]["link"], "up")
+
+    def test_the_reason_of_a_node_is_told_and_it_is_left_alone_for_a_while(self):
+        # A port that hangs up is tried again and again meanwhile: that is how long we look.
+        listener = socket.create_server((ADDRESS, 23099))
+        self.addCleanup(listener.close)
+        says = {"closed": "Maintenance until 18:00 [2J Ask ada", "nologin": "Down for repairs"}
+        for transport in ("auto", "ssh"):
+            with self.subTest(transport):
+                logged = {name: self.read(f"log.{name}").count("Connection from") for name in says}
+                arguments = ["--json", "--watch", "--interval", "0.2", "--transport", transport, *says, "denied", f"{ADDRESS}:23099"]
+                watch = subprocess.Popen([GTOP, *arguments], env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+                self.addCleanup(watch.stdout.close)
+                self.addCleanup(watch.wait)
+                self.addCleanup(watch.kill)
+                listener.settimeout(PATIENCE)
+                for _ in range(4):
+                    listener.accept()[0].close()
+                # What came until then; the last of it is of now.
+                watch.terminate()
+                nodes = {node["name"]: node for node in json.loads(watch.stdout.read().splitlines()[-1])["nodes"]}
+                for name, words in says.items():
+                    fault = nodes[name]["fault"]
+                    self.assertEqual(fault["kind"], "login refused", fault)
+                    if transport == "auto":
+                        self.assertEqual(fault["detail"], words)
+                    self.assertIn(fault["detail"], words)
+                    self.assertEqual(self.read(f"log.{name}").count("Connection from"), logged[name] + 1, name)
+                # Nothing was said: that is no refusal of the account, whatever everybody is told before.
+                self.assertNotIn("Authorized use", nodes["denied"]["fault"]["detail"] if transport == "auto" else "")
 
     def test_a_passphrase_has_three_tries(self):
         prompt = rf"Passphrase of {self.folder}/locked \(empty to go on without\): "

@@ -67,9 +67,16 @@ impl Course<'_> {
                 }
                 Ok(Reply::Failure { remaining_methods, partial_success }) => {
                     let what = "your answer".to_owned();
+                    if !said.is_empty() && !partial_success {
+                        let says = fault::quote(&said.join(" "));
+                        self.tried.push(format!("node says: {says}"));
+                    }
                     return self.failure(remaining_methods, partial_success, what);
                 }
-                Err(_) => return Err(self.ended()),
+                Err(_) => {
+                    self.messages = said;
+                    return Err(self.ended());
+                }
             };
             said.extend(lines(&name, &instructions));
             said.truncate(MOST_LINES);
