@@ -130,6 +130,10 @@ enum Failure {
     NoHost,
     #[error("--transport srun reaches nodes of jobs; add --slurm or --job ID")]
     NoJob,
+    #[error(
+        "--user chooses Slurm jobs{why}; write --slurm --user {user} for these jobs, -l {user} to log in as {user}, or -u={user} for processes of {user}"
+    )]
+    UserAlone { user: String, why: &'static str },
     #[error("{words} ({places})")]
     Settings { words: String, places: String },
     #[error("there is no place for settings: neither XDG_CONFIG_HOME nor HOME is an absolute path")]
@@ -154,6 +158,7 @@ impl Failure {
             | Self::NoHost
             | Self::NoJob
             | Self::NoConfig(_)
+            | Self::UserAlone { .. }
             | Self::File(FileError::Own(_))
             | Self::Settings { .. } => 2,
             Self::Homeless
@@ -183,6 +188,7 @@ fn start(mut cli: Cli, out: &mut impl Write, err: &mut impl Write) -> Result<End
         return configure(deed, places.as_ref(), &cli, &settings, out);
     }
     judge(&cli, &settings)?;
+    roster::judge_user(&cli)?;
     let cli = &cli;
     let files = limits::raise();
     let clock = Clock::system();

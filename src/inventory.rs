@@ -20,7 +20,7 @@ pub use crate::inventory::pod::{Pod, PodError, PodSurroundings, find_pod};
 
 use crate::model::{JobList, NodeName, NodeNameError};
 use crate::nodeset::{self, Groups, NodeSetError};
-use crate::transport::{self, Profile, Reach, SshTarget, Target};
+use crate::transport::{self, Addresses, Profile, Reach, SshTarget, Target};
 
 /// The largest host file that is read.
 const FILE_LIMIT: u64 = 16 << 20;
@@ -32,6 +32,8 @@ pub struct Roster {
     pub targets: Vec<Target>,
     /// The jobs that name them, where a scheduler was asked.
     pub jobs: Option<Arc<JobList>>,
+    /// Where the scheduler reaches its nodes.
+    pub addresses: Addresses,
     names: BTreeSet<NodeName>,
     /// The same machines by their ways, so that `[::1]` and `::1` are one.
     ways: BTreeSet<Way>,

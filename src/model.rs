@@ -13,7 +13,7 @@ pub use fresh::{Freshness, longest_interval, stale_after};
 pub use health::{ComputeMode, FabricHealth, FabricState, Recovery};
 pub use host::{Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Pressure, Space};
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
-pub use job::{Allocation, Allotment, Job, JobList, JobProblem, JobState};
+pub use job::{Allocation, Allotment, Job, JobList, JobOutcome, JobProblem, JobState};
 pub use process::{
     Absence, Ancestor, Container, ContainerKind, DeviceUse, ProcessReading, ProcessState,
     ProcessStatics, UnseenProcess, UseKind,

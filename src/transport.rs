@@ -7,6 +7,7 @@
 //!
 //! russh logs what it sends at the level `debug`, so its logging must stay above.
 
+mod addresses;
 mod agent;
 mod algorithms;
 mod ask;
@@ -55,6 +56,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+pub use crate::transport::addresses::Addresses;
 pub use crate::transport::ask::{Answer, AskFault, Asked, ask};
 pub use crate::transport::channel::{Channel, Exit, Output};
 pub use crate::transport::choice::Choice;
@@ -70,6 +72,7 @@ pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Targ
 pub use crate::transport::trial::StepSite;
 pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
 
+use crate::transport::addresses::AddressBook;
 use crate::transport::agent::Agents;
 use crate::transport::algorithms::Terms;
 use crate::transport::choice::Remembered;
@@ -167,6 +170,7 @@ struct Kept {
     agents: Agents,
     steps: Steps,
     site: Site,
+    addresses: AddressBook,
 }
 
 /// Everything one connection needs.
@@ -203,6 +207,7 @@ impl Transport {
             agents: Agents::default(),
             steps: Steps::default(),
             site: Site::default(),
+            addresses: AddressBook::default(),
         }))
     }
 

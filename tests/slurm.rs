@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use gtop::inventory::Roster;
 use gtop::inventory::slurm::{Slurm, Whose, Wishes};
-use gtop::model::{Allotment, Job, JobId, Sample};
+use gtop::model::{Allotment, Job, JobId, JobList, JobOutcome, Sample};
 use gtop::time::{Clock, Timestamp};
 use gtop::wire::{FrameReader, Lift, Lifted, Received};
 use tokio::sync::watch;
@@ -94,6 +94,13 @@ fn gtop(programs: &[(&str, &str)], words: &[&str]) -> (i32, String) {
 }
 
 fn run(path: &Path, words: &[&str]) -> (i32, String) {
+    let (status, out, complaint) = run_and_complain(path, words);
+    assert!(complaint.is_empty(), "{complaint}");
+    (status, out)
+}
+
+/// The same, with what it complained about.
+fn run_and_complain(path: &Path, words: &[&str]) -> (i32, String, String) {
     let done = Command::new(env!("CARGO_BIN_EXE_gtop"))
         .args(words)
         .env("PATH", path)
@@ -103,21 +110,27 @@ fn run(path: &Path, words: &[&str]) -> (i32, String) {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    assert!(done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
-    (done.status.code().unwrap(), String::from_utf8(done.stdout).unwrap())
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
 }
 
 /// A `squeue` in Python whose `record` writes as it is asked to.
 const SQUEUE: &str = r"#!/usr/bin/python3 -IS
 import os, sys
-mark = [word for word in sys.argv if word.startswith('--format=')][0].split('\x1f')[0][len('--format='):]
+here = os.path.dirname(os.path.abspath(__file__))
+form = [word for word in sys.argv if word.startswith('--format=')][0][len('--format='):]
+mark, *letters = form.split('\x1f')
+def put(fields):
+    print(mark + '\x1f' + '\x1f'.join(map(str, fields)) + mark, flush=True)
+def titles():
+    put(['JOBID'] + ['X'] * (len(letters) - 1))
 def record(number, state='PENDING', nodes='', name='x', reason='Resources'):
-    fields = [number, number, 'alice', 'gpu', 'phys', state, 1795269430, 1795269440, 'N/A', '1:00:00', 2, nodes, reason, name]
-    print(mark + '\x1f' + '\x1f'.join(map(str, fields)) + mark)
+    put([number, number, 'alice', 'gpu', 'phys', state, 1795269430, 1795269440, 'N/A', '1:00:00', '0:07', 2, nodes, reason, name])
 ";
 
+/// The same that prints its titles and then does more.
 fn squeue(more: &str) -> String {
-    format!("{SQUEUE}{more}\n")
+    format!("{SQUEUE}titles()\n{more}\n")
 }
 
 #[test]
@@ -128,6 +141,38 @@ fn without_squeue_that_is_said() {
         out.contains("\n\nsqueue is not on the PATH of this machine; start gtop on a login node"),
         "{out}"
     );
+}
+
+#[test]
+fn a_user_without_slurm_or_with_hosts_ends_with_the_right_spelling() {
+    let bare = tempfile::tempdir().unwrap();
+    let with = tempfile::tempdir().unwrap();
+    let path = with.path().join("squeue");
+    std::fs::write(&path, squeue("record(1)")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for (folder, words, why) in [
+        (&bare, &["--user", "ada", "--once"][..], "squeue is not on the PATH"),
+        (&bare, &["--user", "ada", "doctor"], "squeue is not on the PATH"),
+        (&with, &["--user", "ada", "gpu01", "--once"], "hosts are named"),
+        (&with, &["--user", "ada", "doctor", "gpu01"], "hosts are named"),
+    ] {
+        let (status, _, complaint) = run_and_complain(folder.path(), words);
+        assert_eq!(status, 2, "{words:?}: {complaint}");
+        for part in [why, "--slurm --user ada", "-l ada", "-u=ada"] {
+            assert!(complaint.contains(part), "{words:?}: {complaint}");
+        }
+    }
+    // Whoever has a Slurm, or says that it is wanted, is taken at the word.
+    for (folder, words) in [
+        (&with, &["--user", "ada", "--once"][..]),
+        (&with, &["--slurm", "--user", "ada", "--once"]),
+        (&bare, &["--slurm", "--user", "ada", "--once"]),
+        (&bare, &["--user", "ada", "--account", "phys", "--once"]),
+    ] {
+        let (status, out, complaint) = run_and_complain(folder.path(), words);
+        assert_eq!((status, complaint.as_str()), (1, ""), "{words:?}");
+        assert!(out.contains("no running job of ada") || out.contains("squeue is not"), "{out}");
+    }
 }
 
 #[test]
@@ -146,6 +191,11 @@ fn a_squeue_that_fails_is_told_in_our_words() {
             "squeue: fatal: Could not establish a configuration source",
             "Slurm's configuration is not found",
         ),
+        (
+            "squeue: error: _parse_next_key: Parsing error at unrecognized key: Foo\nsqueue: fatal: Unable to process \
+             configuration file",
+            "Slurm's configuration on this machine has a mistake: Parsing error at unrecognized key: Foo",
+        ),
         ("squeue: oops \u{1b}[31m", "squeue failed: squeue: oops"),
     ] {
         let stub = format!("#!/bin/sh\necho '{says}' >&2\nexit 1\n");
@@ -159,10 +209,65 @@ fn a_squeue_that_fails_is_told_in_our_words() {
 fn a_job_that_is_over_is_no_failure() {
     let stub = "#!/bin/sh\necho 'slurm_load_jobs error: Invalid job id specified' >&2\nexit 1\n";
     let (_, out) = gtop(&[("squeue", stub)], &["--job", "7", "--once"]);
-    assert!(out.contains("no running job numbered 7") && out.contains("it has ended"), "{out}");
+    assert!(
+        out.contains("no running job numbered 7")
+            && out.contains("job 7 is not in the queue: it has ended, or there never was one"),
+        "{out}"
+    );
     let stub = "#!/bin/sh\necho 'squeue: error: Invalid user: bob' >&2\n";
     let (_, out) = gtop(&[("squeue", stub)], &["--user", "bob", "--once"]);
     assert!(out.contains("Invalid user: bob; correct the options"), "{out}");
+}
+
+/// Answers as the real ones do of jobs that are not in the queue, by number: 4 was cancelled a moment
+/// ago, 5 ended so long ago that only the database knows it, 6 is not known any more.
+const ABSENT: [(&str, &str); 3] = [
+    ("squeue", "#!/bin/sh\necho 'slurm_load_jobs error: Invalid job id specified' >&2\nexit 1\n"),
+    (
+        "scontrol",
+        "#!/bin/sh\ncase $* in\n*'show job 4') printf 'JobId=4 JobName=x\\n   JobState=CANCELLED Reason=None\\n' ;;\n\
+         *'show config') printf 'NEXT_JOB_ID             = 9\\nPrivateData             = %s\\n' PRIVATE ;;\n\
+         *) echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1 ;;\nesac\n",
+    ),
+    ("sacct", "#!/bin/sh\ncase $* in *--jobs=5) echo 'TIMEOUT' ;; esac\n"),
+];
+
+#[test]
+fn a_job_that_is_not_in_the_queue_has_ended_is_hidden_or_never_was() {
+    for (private, job, sentence) in [
+        ("none", "4", "job 4 was cancelled"),
+        ("none", "5", "job 5 has used up its time"),
+        ("none", "6", "job 6 has ended, and Slurm has forgotten how"),
+        (
+            "accounts,jobs",
+            "6",
+            "job 6 is not in the queue: it has ended, or PrivateData=jobs hides it from you",
+        ),
+        ("jobs", "9", "there never was a job 9: the next one gets the number 9"),
+        ("none", "8", "job 8 has ended, and Slurm has forgotten how"),
+        ("none", "77_3", "there never was a job 77_3: the next one gets the number 9"),
+    ] {
+        let [squeue, (scontrol, text), sacct] = ABSENT;
+        let text = text.replace("PRIVATE", private);
+        let (status, out) = gtop(&[squeue, (scontrol, &text), sacct], &["--job", job, "--once"]);
+        assert_eq!(status, 1);
+        assert_eq!(out.lines().nth(1), Some(sentence), "{out}");
+    }
+}
+
+#[test]
+fn text_that_is_no_list_is_told_as_such() {
+    for (printed, sentence) in [
+        ("echo '<html>'", "squeue printed no list of jobs, but \"<html>\"; run it by hand"),
+        ("true", "squeue printed nothing, not even titles; run it by hand"),
+    ] {
+        let stub = format!("#!/bin/sh\n{printed}\n");
+        let (status, out) = gtop(&[("squeue", &stub)], &["--slurm", "--once"]);
+        assert_eq!(status, 1);
+        assert!(out.starts_with(sentence), "{out}");
+    }
+    let (_, out) = gtop(&[("squeue", &squeue("print('news of the day')"))], &["--slurm", "--once"]);
+    assert!(out.starts_with("no running job of alice; submit one"), "{out}");
 }
 
 #[test]
@@ -254,9 +359,13 @@ fn once_more(test: &str, jobs: u32) -> Vec<String> {
 
 /// The same where `squeue` does this.
 fn inside(test: &str, answer: &str) -> Vec<String> {
+    inside_of(test, &[("squeue", &squeue(answer)), ("scontrol", SCONTROL)])
+}
+
+/// The same with these programs.
+fn inside_of(test: &str, programs: &[(&str, &str)]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
-    let queue = squeue(answer);
-    for (name, text) in [("squeue", queue.as_str()), ("scontrol", SCONTROL)] {
+    for (name, text) in programs {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -288,19 +397,42 @@ impl Looking {
         Self { wishes, rosters }
     }
 
-    /// Returns the jobs whose devices are known after the next round.
-    async fn known(&mut self) -> Vec<String> {
+    /// Waits for the next list.
+    async fn next(&mut self) -> JobList {
         self.rosters.changed().await.unwrap();
         let roster = Arc::clone(&self.rosters.borrow_and_update());
-        let has_places =
-            |job: &&Job| matches!(job.allocations.first().unwrap().devices, Allotment::Places(_));
-        let jobs = &roster.jobs.as_ref().unwrap().jobs;
-        jobs.iter().filter(has_places).map(|job| job.id.to_string()).collect()
+        JobList::clone(roster.jobs.as_ref().unwrap())
+    }
+
+    /// Waits for the next list with all that is told of its devices.
+    async fn whole(&mut self) -> JobList {
+        loop {
+            let list = self.next().await;
+            if list.is_answered() {
+                return list;
+            }
+        }
+    }
+
+    /// Returns the jobs whose devices are known after the next round.
+    async fn known(&mut self) -> Vec<String> {
+        placed(&self.whole().await)
+    }
+
+    fn refresh(&self) {
+        self.wishes.send_modify(|wishes| wishes.refresh += 1);
     }
 
     fn look_at(&self, job: &str) {
         self.wishes.send_modify(|wishes| wishes.job = JobId::new(job));
     }
+}
+
+/// Returns the jobs whose devices are known.
+fn placed(list: &JobList) -> Vec<String> {
+    let has_places =
+        |job: &&Job| matches!(job.allocations.first().unwrap().devices, Allotment::Places(_));
+    list.jobs.iter().filter(has_places).map(|job| job.id.to_string()).collect()
 }
 
 #[tokio::test]
@@ -322,7 +454,7 @@ async fn of_more_than_two_hundred_jobs_only_the_one_looked_at_is_asked_about() {
     // What is known is not asked for again, and of what is no job nothing is.
     looking.look_at("7");
     looking.look_at("999");
-    looking.wishes.send_modify(|wishes| wishes.refresh += 1);
+    looking.refresh();
     assert_eq!(looking.known().await, ["7", "200"]);
 }
 
@@ -339,7 +471,7 @@ async fn while_squeue_hangs_the_last_list_stays_and_the_reason_is_told() {
     assert_eq!(looking.known().await, ["7"]);
     // Nobody waits half a minute for it.
     tokio::time::pause();
-    looking.wishes.send_modify(|wishes| wishes.refresh += 1);
+    looking.refresh();
     assert_eq!(looking.known().await, ["7"]);
     let roster = Arc::clone(&looking.rosters.borrow());
     let list = roster.jobs.as_ref().unwrap();
@@ -347,6 +479,133 @@ async fn while_squeue_hangs_the_last_list_stays_and_the_reason_is_told() {
     assert_eq!(&*problem.sentence, "squeue has not answered within 30 s");
     assert!(list.at.is_some_and(|at| at <= problem.since));
     assert_eq!(roster.targets.len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_no_answer_leaves_the_last_list_with_its_age_and_the_reason() {
+    if std::env::var_os(INSIDE).is_none() {
+        let name = "what_is_no_answer_leaves_the_last_list_with_its_age_and_the_reason";
+        // At first an answer, then a notice, one that breaks off, nothing, and an empty queue.
+        let stub = format!(
+            "{SQUEUE}count = len(open(here + '/count', 'a+').read()) if not os.path.exists(here + '/count') else \
+             os.path.getsize(here + '/count')\nopen(here + '/count', 'a').write('x')\n\
+             if count == 0: titles(); record(7, 'RUNNING', 'n7')\n\
+             if count == 1: print('System maintenance until 18:00')\n\
+             if count == 2: titles(); record(8, 'RUNNING', 'n8'); sys.stdout.write(mark + '\\x1f9\\x1f9\\x1fali')\n\
+             if count == 4: titles()\n"
+        );
+        inside_of(name, &[("squeue", &stub), ("scontrol", SCONTROL)]);
+        return;
+    }
+    let mut looking = Looking::begin();
+    let first = looking.whole().await;
+    for sentence in [
+        "squeue printed no list of jobs, but \"System maintenance until 18:00\"",
+        "the answer of squeue breaks off in the midst of a job",
+        "squeue printed nothing, not even titles",
+    ] {
+        looking.refresh();
+        let list = looking.whole().await;
+        assert_eq!(&*list.problem.as_ref().unwrap().sentence, sentence);
+        assert_eq!((&list.jobs, list.at), (&first.jobs, first.at));
+        assert_eq!(looking.rosters.borrow().targets.len(), 1);
+    }
+    looking.refresh();
+    let list = looking.next().await;
+    assert_eq!((list.jobs.len(), &list.problem), (0, &None));
+    assert!(list.at > first.at);
+}
+
+#[tokio::test]
+async fn while_scontrol_hangs_jobs_and_nodes_are_told_and_new_ones_too() {
+    if std::env::var_os(INSIDE).is_none() {
+        let name = "while_scontrol_hangs_jobs_and_nodes_are_told_and_new_ones_too";
+        let answer = "record(7, 'RUNNING', 'n7')\nif os.path.exists(here + '/asked'): record(8, 'RUNNING', 'n8')\n";
+        let scontrol = "#!/bin/sh\necho x >>${0%/*}/asked\nexec /bin/sleep 1000\n";
+        inside_of(name, &[("squeue", &squeue(answer)), ("scontrol", scontrol)]);
+        return;
+    }
+    let mut looking = Looking::begin();
+    let nodes = |looking: &Looking| -> Vec<String> {
+        let roster = Arc::clone(&looking.rosters.borrow());
+        roster.targets.iter().map(|target| target.name.to_string()).collect()
+    };
+    let list = looking.next().await;
+    assert!(list.awaits_devices && list.at.is_some() && list.problem.is_none());
+    assert_eq!(nodes(&looking), ["n7"]);
+    // A new one is told while the first question still hangs.
+    while nodes(&looking).len() < 2 {
+        looking.refresh();
+        assert!(looking.next().await.awaits_devices);
+    }
+    assert_eq!(nodes(&looking), ["n7", "n8"]);
+    // Nobody waits half a minute for it.
+    tokio::time::pause();
+    let list = looking.whole().await;
+    let note =
+        "scontrol has not answered within 30 s; devices of jobs are told from their processes";
+    assert_eq!(list.notes.iter().map(|note| &**note).collect::<Vec<_>>(), [note]);
+    assert_eq!((list.jobs.len(), &list.problem), (2, &None));
+}
+
+#[tokio::test]
+async fn devices_that_scontrol_told_by_half_are_asked_for_again() {
+    if std::env::var_os(INSIDE).is_none() {
+        let name = "devices_that_scontrol_told_by_half_are_asked_for_again";
+        let scontrol = SCONTROL.replace(
+            "    print('   MinCPUs",
+            "    if os.path.getsize(os.path.dirname(os.path.abspath(__file__)) + '/asked') < 3: sys.exit()\n    print('   MinCPUs",
+        );
+        let asked = inside_of(
+            name,
+            &[("squeue", &squeue("record(7, 'RUNNING', 'n7')")), ("scontrol", &scontrol)],
+        );
+        assert_eq!(asked, ["7", "7"]);
+        return;
+    }
+    let mut looking = Looking::begin();
+    assert_eq!(looking.known().await, [""; 0]);
+    looking.refresh();
+    assert_eq!(looking.known().await, ["7"]);
+    looking.refresh();
+    assert_eq!(looking.known().await, ["7"]);
+}
+
+/// A `scontrol` that forgets job 8 when it is over, and says of job 7 at the second look that it is
+/// being ended, and then how.
+const ENDING: &str = r"#!/usr/bin/python3 -IS
+import os, sys
+path = os.path.dirname(os.path.abspath(__file__)) + '/asked'
+asked = [line.split()[2] for line in sys.stdin]
+open(path, 'a').write(' '.join(asked) + '\n')
+turn = len(open(path).readlines())
+for job in asked:
+    if job == '7' or turn == 1:
+        state = ['RUNNING', 'COMPLETING', 'CANCELLED'][turn - 1]
+        print('JobId=%s JobName=x\n   JobState=%s Reason=None\n   JOB_GRES=gpu:2' % (job, state))
+        print('     Nodes=n%s CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)\n   MinCPUsNode=1\n' % job)
+";
+
+#[tokio::test]
+async fn how_a_job_ended_is_asked_until_it_is_told() {
+    if std::env::var_os(INSIDE).is_none() {
+        let name = "how_a_job_ended_is_asked_until_it_is_told";
+        let answer = "if not os.path.exists(here + '/asked'):\n    for number in (7, 8): record(number, 'RUNNING', f'n{number}')\n";
+        let asked = inside_of(name, &[("squeue", &squeue(answer)), ("scontrol", ENDING)]);
+        assert_eq!(asked, ["7 8", "7 8", "7"]);
+        return;
+    }
+    let id = |text: &str| JobId::new(text).unwrap();
+    let mut looking = Looking::begin();
+    assert_eq!(looking.known().await, ["7", "8"]);
+    looking.refresh();
+    let list = looking.whole().await;
+    assert_eq!((list.jobs.len(), list.ended.len()), (0, 1), "{:?}", list.ended);
+    assert_eq!(list.outcome(&id("8")), JobOutcome::Unknown);
+    looking.refresh();
+    assert_eq!(looking.whole().await.outcome(&id("7")), JobOutcome::Cancelled);
+    looking.refresh();
+    assert_eq!(looking.whole().await.outcome(&id("7")), JobOutcome::Cancelled);
 }
 
 #[tokio::test]
@@ -359,7 +618,7 @@ async fn two_hundred_jobs_are_asked_about_at_once_and_once() {
     }
     let mut looking = Looking::begin();
     assert_eq!(looking.known().await.len(), 200);
-    looking.wishes.send_modify(|wishes| wishes.refresh += 1);
+    looking.refresh();
     assert_eq!(looking.known().await.len(), 200);
 }
 
@@ -409,6 +668,50 @@ fn an_allocation_without_programs_of_slurm_is_known_by_its_environment() {
     assert_eq!(out["nodes"][0]["name"], host);
     let problem = &out["roster"]["problem"]["sentence"];
     assert_eq!(problem, "squeue is not on the PATH of this machine");
+}
+
+#[test]
+fn the_doctor_takes_no_other_text_for_an_answer() {
+    const WELL: [(&str, &str); 3] = [
+        ("munge", "#!/bin/sh\necho MUNGE:x:\n"),
+        (
+            "scontrol",
+            "#!/bin/sh\ncase $1 in ping) echo 'Slurmctld(primary) at login is UP' ;; esac\n",
+        ),
+        ("sinfo", "#!/bin/sh\necho 'NODE|mixed|none'\n"),
+    ];
+    const NOTICE: &str = "#!/bin/sh\necho 'Maintenance until 18:00'\n";
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let queue = squeue(&format!("record(7, 'RUNNING', '{host}')"));
+    for (program, line) in [
+        ("", "  ok      nodes       1 of your jobs, as they should be"),
+        ("munge", "  FAILED  munge       does not vouch for you"),
+        (
+            "scontrol",
+            "  FAILED  controller  scontrol ping does not tell of it, but says \"Maintenance until 18:00\"",
+        ),
+        (
+            "squeue",
+            "  FAILED  jobs        squeue printed no list of jobs, but \"Maintenance until 18:00\"",
+        ),
+        ("sinfo", "  note    nodes       sinfo does not tell how HOST is"),
+    ] {
+        let stub = |(name, text): (&'static str, &str)| {
+            (name, if name == program { NOTICE.to_owned() } else { text.replace("NODE", &host) })
+        };
+        let stubs = WELL.map(stub);
+        let queue = stub(("squeue", &queue));
+        let programs: Vec<(&str, &str)> =
+            stubs.iter().chain([&queue]).map(|(name, text)| (*name, text.as_str())).collect();
+        let (_, out) = gtop(&programs, &["doctor", "--slurm"]);
+        // How long it took stands between the step and what was found.
+        let (mark, step, words) =
+            (&line[..10], line[10..22].trim(), line[22..].replace("HOST", &host));
+        let found = out.lines().any(|found| {
+            found.starts_with(&format!("{mark}{step} ")) && found.contains(words.as_str())
+        });
+        assert!(found, "{line}:\n{out}");
+    }
 }
 
 #[test]

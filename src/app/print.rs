@@ -148,7 +148,7 @@ impl Paper {
 fn is_complete(fleet: &Fleet) -> bool {
     let asked = fleet.jobs.as_ref();
     let is_down = |fault: &Fault| fault.kind != FaultKind::NoGreeting;
-    asked.is_none_or(|list| list.at.is_some() || list.problem.is_some())
+    asked.is_none_or(|list| list.is_answered())
         && fleet.nodes.iter().all(|node| node.is_settled || node.fault().is_some_and(is_down))
 }
 

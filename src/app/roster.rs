@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::app::Failure;
 use crate::app::discover::Discovery;
-use crate::cli::{Cli, How};
+use crate::cli::{Cli, Command, How};
 use crate::inventory::slurm::{self, Slurm, Whose};
 use crate::inventory::{
     InventoryError, Pod, PodError, PodSurroundings, Roster, find_pod, groups_of_this_user,
@@ -164,6 +164,26 @@ fn jobs(cli: &Cli) -> Option<(Whose, String)> {
     let is_number = (1..=20).contains(&own.len()) && own.bytes().all(|byte| byte.is_ascii_digit());
     let title = format!("Slurm: job {own}, this allocation");
     is_number.then(|| (Whose { jobs: vec![own], ..Whose::default() }, title))
+}
+
+/// Refuses `--user` where it is meant otherwise by all appearances: with hosts, or without a Slurm.
+pub(super) fn judge_user(cli: &Cli) -> Result<(), Failure> {
+    let wanted = &cli.slurm;
+    let names_others = wanted.slurm
+        || !(wanted.job.is_empty() && wanted.partition.is_empty() && wanted.account.is_empty());
+    let hosts = match &cli.command {
+        Some(Command::Doctor { slurm: true, .. }) => return Ok(()),
+        Some(Command::Doctor { hosts, .. }) => hosts,
+        Some(_) | None => &cli.hosts,
+    };
+    let why = match wanted.user.as_slice() {
+        [] => return Ok(()),
+        _ if names_others => return Ok(()),
+        _ if !hosts.is_empty() || cli.nodes.names_nodes() => ", and hosts are named",
+        _ if !slurm::is_here() => ", and squeue is not on the PATH of this machine",
+        _ => return Ok(()),
+    };
+    Err(Failure::UserAlone { user: wanted.user.join(","), why })
 }
 
 /// Returns the jobs that were named; one's own when none were.

@@ -135,6 +135,7 @@ async fn run(
     let know = |roster: &Roster| {
         if let Some(jobs) = &roster.jobs {
             transport.know_jobs(|before| slurm::places(jobs, before));
+            transport.know_addresses(roster.addresses.clone());
         }
     };
     // One look at it: what comes between two would be listed and not known.

@@ -4,16 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::doctor::{Mark, Report, Row, steps};
-use crate::inventory::slurm::{Trouble, TroubleKind, Whose, ask_jobs, ask_within, nodes_of};
+use crate::inventory::slurm::{
+    Trouble, TroubleKind, Whose, ask_addresses, ask_jobs, ask_within, nodes_of,
+};
 use crate::model::{Job, JobState, NodeName, clean};
 use crate::nodeset;
 use crate::time::Clock;
-use crate::transport::{Answer, Target, Transport};
+use crate::transport::{Addresses, Answer, Target, Transport};
 
 /// How long the simple programs may take; they answer in milliseconds.
 const SIMPLE: Duration = Duration::from_secs(8);
@@ -51,6 +54,10 @@ pub async fn examine_slurm(
     let mut rows = Vec::new();
     let nodes = match Box::pin(found(whose, &mut rows)).await {
         Some(jobs) => {
+            let nodes = jobs.iter().flat_map(|job| job.allocations.iter());
+            let nodes = nodes.map(|one| one.node.clone()).collect();
+            let known = Arc::new(ask_addresses(&nodes).await);
+            transport.know_addresses(Addresses { known, is_asking: false });
             Box::pin(steps::rows(&jobs, transport, clock, &mut rows)).await;
             nodes_of(&jobs)
         }
@@ -94,8 +101,18 @@ fn configuration(rows: &mut Vec<Row>) -> Option<()> {
     Some(())
 }
 
-/// Says that the configuration is missing, where that explains a failure.
-fn blame_configuration(rows: &mut [Row]) -> bool {
+/// Says what is wrong with the configuration, where that explains a failure.
+fn blame_configuration(rows: &mut [Row], trouble: Option<&Trouble>) -> bool {
+    if let Some(trouble) = trouble.filter(|known| known.kind == TroubleKind::BadConfiguration) {
+        let Some(row) = rows.iter_mut().find(|row| row.step == "configuration") else {
+            return false;
+        };
+        row.mark = Mark::Failed;
+        let place = std::mem::replace(&mut row.found, trouble.sentence.clone());
+        row.details.insert(0, place);
+        row.remedy = Some(trouble.remedy.to_owned());
+        return true;
+    }
     let row = rows.iter_mut().find(|row| row.step == "configuration" && row.mark == Mark::Note);
     let Some(row) = row else { return false };
     row.mark = Mark::Failed;
@@ -111,12 +128,16 @@ async fn munge(rows: &mut Vec<Row>) -> Option<()> {
     let began = Instant::now();
     let answer = ask_within(SIMPLE, "munge", &["--no-input".into()], "").await;
     let row = match answer {
-        Ok(answer) if answer.succeeded => Row::new("munge", Mark::Ok, "vouches for you"),
+        Ok(answer) if answer.output.starts_with("MUNGE:") => {
+            Row::new("munge", Mark::Ok, "vouches for you")
+        }
         // Slurm can do without, with keys of its own.
         Err(Trouble { kind: TroubleKind::NotInstalled, .. }) => {
             Row::new("munge", Mark::Apart, "is not on the PATH")
         }
-        Ok(Answer { complaint, .. }) => dead_munge(&complaint),
+        Ok(Answer { complaint, output, .. }) => {
+            dead_munge(if complaint.trim().is_empty() { &output } else { &complaint })
+        }
         Err(_late) => dead_munge(&format!("no answer within {} s", SIMPLE.as_secs())),
     };
     let has_failed = row.mark == Mark::Failed;
@@ -135,6 +156,7 @@ async fn controller(rows: &mut Vec<Row>) -> Option<()> {
     let began = Instant::now();
     let answer = ask_within(PING, "scontrol", &["ping".into()], "").await;
     let took = began.elapsed();
+    let mut trouble = None;
     let row = match answer {
         Ok(answer) if answer.output.contains(" is UP") => {
             let line = answer.output.lines().find(|line| line.contains(" is UP"));
@@ -146,12 +168,23 @@ async fn controller(rows: &mut Vec<Row>) -> Option<()> {
             let line = answer.output.lines().find(|line| line.contains(" is DOWN"));
             down_or_silent(line.unwrap_or_default()).await
         }
-        Ok(answer) => {
-            of_trouble("controller", &Trouble::of_complaint("scontrol", &answer.complaint))
+        Ok(answer) if answer.succeeded => {
+            let said = answer.output.lines().find(|line| !line.trim().is_empty());
+            let said = clean(said.unwrap_or("nothing"), 200);
+            Row::new(
+                "controller",
+                Mark::Failed,
+                format!("scontrol ping does not tell of it, but says {said:?}"),
+            )
+            .remedy("run scontrol ping by hand: something stands in its place")
         }
-        Err(trouble) => of_trouble("controller", &trouble),
+        Ok(answer) => {
+            let found = trouble.insert(Trouble::of_complaint("scontrol", &answer.complaint));
+            of_trouble("controller", found)
+        }
+        Err(fault) => of_trouble("controller", trouble.insert(fault)),
     };
-    if !blame_configuration(rows) {
+    if !blame_configuration(rows, trouble.as_ref()) {
         rows.push(row.took(took));
     }
     None
@@ -272,14 +305,22 @@ async fn states(jobs: &[Job], rows: &mut Vec<Row>) {
     let began = Instant::now();
     let words: Vec<OsString> =
         ["--noheader", "--Node", "--format=%N|%T|%E"].iter().map(Into::into).collect();
-    let Ok(answer) = ask_within(SIMPLE, "sinfo", &words, "").await else { return };
+    let answer = match ask_within(SIMPLE, "sinfo", &words, "").await {
+        Ok(answer) => answer,
+        Err(trouble) => {
+            rows.push(Row::new("nodes", Mark::Note, trouble.sentence).took(began.elapsed()));
+            return;
+        }
+    };
     let mut odd: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut untold = own.clone();
     for line in answer.output.lines() {
         let mut fields = line.splitn(3, '|');
         let (Some(node), Some(state), reason) = (fields.next(), fields.next(), fields.next())
         else {
             continue;
         };
+        untold.remove(node);
         let is_odd = ["drain", "down", "fail", "maint", "*", "inval"]
             .iter()
             .any(|sign| state.contains(sign));
@@ -294,7 +335,11 @@ async fn states(jobs: &[Job], rows: &mut Vec<Row>) {
             }
         }
     }
-    let row = if odd.is_empty() {
+    let row = if odd.is_empty() && !untold.is_empty() {
+        let names = nodeset::fold(&untold);
+        Row::new("nodes", Mark::Note, format!("sinfo does not tell how {names} is"))
+            .remedy("run sinfo --Node by hand")
+    } else if odd.is_empty() {
         Row::new("nodes", Mark::Ok, format!("{} of your jobs, as they should be", own.len()))
     } else {
         let lines = odd.iter().map(|(why, nodes)| format!("{} {why}", nodeset::fold(nodes)));

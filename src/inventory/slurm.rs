@@ -1,16 +1,19 @@
 //! Slurm's jobs and their nodes, asked for again and again.
 //!
 //! One round is one `squeue`, and one `scontrol` for those jobs on nodes whose devices are not
-//! known yet: what a job was given does not change while it runs. Rounds keep their distance, the
-//! more so while Slurm is slow or fails; what was known stays with its age and the reason.
+//! known yet: what a job was given does not change while it runs. The jobs and their nodes are told
+//! as soon as `squeue` has named them, the devices when they are known: a `scontrol` that hangs holds
+//! nothing up. Rounds keep their distance, the more so while Slurm is slow or fails; what was known
+//! stays with its age and the reason.
 
-pub use ask::{ask_jobs, ask_within};
+pub use ask::{ask_addresses, ask_jobs, ask_within};
 pub use place::{nodes_named, nodes_of};
 pub use places::places;
 pub use trouble::{Trouble, TroubleKind};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,12 +23,14 @@ use tokio::time::{Instant, sleep_until};
 use crate::inventory::Roster;
 use crate::inventory::slurm::ask::{ask_details, ask_queue};
 use crate::inventory::slurm::detail::Detail;
-use crate::inventory::slurm::pace::{chance, next_wait};
+use crate::inventory::slurm::pace::{PATIENCE, chance, next_wait};
 use crate::inventory::slurm::place::targets;
-use crate::model::{Allocation, Job, JobId, JobList, JobProblem, NodeName, clean};
+use crate::inventory::slurm::queue::Queue;
+use crate::model::{Allocation, Job, JobId, JobList, JobOutcome, JobProblem, NodeName, clean};
 use crate::time::{Clock, Timestamp};
-use crate::transport::Target;
+use crate::transport::{Addresses, Answer, Target};
 
+mod absent;
 mod ask;
 mod detail;
 mod gres;
@@ -42,6 +47,8 @@ mod trouble;
 const DETAILED: usize = 200;
 /// Between two questions to Slurm lies so much at least, and as long as the first one took.
 const LEAST_REST: Duration = Duration::from_secs(1);
+/// Jobs whose end is remembered.
+const MOST_ENDED: usize = 200;
 
 /// Which jobs to ask for; an empty list asks for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,6 +88,12 @@ pub fn own_number() -> String {
     rustix::process::getuid().as_raw().to_string()
 }
 
+/// Says whether there is a Slurm to be asked.
+pub fn is_here() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join("squeue").is_file())
+}
+
 fn own_name() -> String {
     let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
     name.filter(|name| !name.is_empty()).map_or_else(own_number, |name| clean(&name, 40))
@@ -109,6 +122,78 @@ pub struct Slurm {
     targets: Vec<Target>,
     /// Rounds that failed since the last one that did not.
     failures: u32,
+    /// Jobs that are not in the list any more, by their names as they are: how they ended is asked.
+    gone: BTreeMap<JobId, String>,
+    /// Why jobs that were asked for by number are not in the queue.
+    absent: BTreeMap<String, String>,
+    details: Details,
+    addresses: Addresses,
+}
+
+/// How it goes with what is asked about jobs beside the list of them.
+#[derive(Debug)]
+struct Details {
+    /// Something may be worth asking.
+    is_due: bool,
+    /// Not before that.
+    at: Instant,
+    /// How often it failed since it did not.
+    failures: u32,
+    /// Why nothing is told.
+    note: Option<String>,
+}
+
+/// What is asked about jobs beside the list of them.
+#[derive(Debug, Default)]
+struct Inquiry {
+    /// Jobs, by their names as they are.
+    jobs: BTreeMap<JobId, String>,
+    /// Jobs that are not in the queue.
+    absent: Vec<String>,
+    /// Nodes, for their addresses.
+    nodes: BTreeSet<NodeName>,
+}
+
+/// What came of it.
+struct Told {
+    asked: Inquiry,
+    answer: Option<Result<Answer, Trouble>>,
+    absent: BTreeMap<String, String>,
+    addresses: BTreeMap<NodeName, Option<String>>,
+    took: Duration,
+}
+
+/// An inquiry on its way.
+type Asking = Pin<Box<dyn Future<Output = Told> + Send>>;
+
+impl Inquiry {
+    fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.absent.is_empty() && self.nodes.is_empty()
+    }
+
+    async fn ask(self) -> Told {
+        let mut addresses = BTreeMap::new();
+        // First of all: without them some nodes are not even connected to.
+        if !self.nodes.is_empty() {
+            addresses = ask_addresses(&self.nodes).await;
+        }
+        let began = Instant::now();
+        let answer = if self.jobs.is_empty() { None } else { Some(ask_details(&self.jobs).await) };
+        let took = began.elapsed();
+        let mut absent = BTreeMap::new();
+        for job in &self.absent {
+            absent.insert(job.clone(), absent::why(job).await);
+        }
+        Told { asked: self, answer, absent, addresses, took }
+    }
+}
+
+/// Waits for the end of what is asked; for ever where nothing is.
+async fn told(asking: &mut Option<Asking>) -> Told {
+    match asking {
+        Some(asking) => asking.await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Says why devices of jobs are not told.
@@ -132,10 +217,18 @@ impl Slurm {
             targets: fixed.clone(),
             fixed,
             known: BTreeMap::new(),
-            list: JobList { whose: whose.words().into(), ..JobList::default() },
+            list: JobList {
+                whose: whose.words().into(),
+                is_by_number: !whose.jobs.is_empty(),
+                ..JobList::default()
+            },
             names: BTreeMap::new(),
             whose,
             failures: 0,
+            gone: BTreeMap::new(),
+            absent: BTreeMap::new(),
+            addresses: Addresses::default(),
+            details: Details { is_due: false, at: Instant::now(), failures: 0, note: None },
         }
     }
 
@@ -160,35 +253,52 @@ impl Slurm {
         rosters: watch::Sender<Arc<Roster>>,
     ) {
         let mut due = Instant::now();
+        let mut rested = due;
         let mut refresh = wishes.borrow().refresh;
+        let mut asking: Option<Asking> = None;
         loop {
             let wanted = wishes.borrow_and_update().clone();
             let began = Instant::now();
-            let is_round = began >= due || wanted.refresh != refresh;
+            let is_refreshed = wanted.refresh != refresh;
             refresh = wanted.refresh;
-            if is_round {
-                self.round(&clock, wanted.job.as_ref()).await;
-            } else {
-                self.look_at(wanted.job.as_ref()).await;
+            if is_refreshed {
+                self.details.at = began;
             }
-            let took = began.elapsed();
-            if rosters.send(Arc::new(self.roster())).is_err() {
-                return;
-            }
-            if is_round {
+            if began >= due || is_refreshed {
+                self.round(&clock).await;
+                let took = began.elapsed();
                 let wait = next_wait(self.interval, took, self.failures, chance());
                 log::debug!("slurm: {} jobs in {took:?}, again in {wait:?}", self.list.jobs.len());
                 due = Instant::now() + wait;
+                // However often somebody asks, the controller has a rest.
+                rested = Instant::now() + took.max(LEAST_REST);
             }
-            // However often somebody asks, the controller has a rest.
-            let rested = Instant::now() + took.max(LEAST_REST);
+            if asking.is_none() {
+                asking = self
+                    .inquiry(wanted.job.as_ref())
+                    .map(|inquiry| -> Asking { Box::pin(inquiry.ask()) });
+            }
+            self.list.awaits_devices = asking.is_some();
+            self.addresses.is_asking = asking.is_some();
+            if rosters.send(Arc::new(self.roster())).is_err() {
+                return;
+            }
             let again = async {
                 self.until_wanted(&mut wishes, &wanted).await;
                 sleep_until(rested).await;
             };
             tokio::select! {
                 () = sleep_until(due) => {}
-                () = again => {}
+                () = again => self.details.is_due = true,
+                told = told(&mut asking) => {
+                    asking = None;
+                    let now = Instant::now();
+                    if matches!(told.answer, Some(Ok(_))) {
+                        due = due.max(now + told.took.saturating_mul(PATIENCE));
+                    }
+                    rested = rested.max(now + told.took.max(LEAST_REST));
+                    self.take(told);
+                }
             }
         }
     }
@@ -211,65 +321,148 @@ impl Slurm {
     }
 
     fn roster(&self) -> Roster {
-        Roster::found(self.targets.clone(), Arc::new(self.list.clone()))
+        let mut list = self.list.clone();
+        list.notes.extend(self.details.note.iter().map(|note| note.as_str().into()));
+        list.notes.extend(self.absent.values().map(|note| note.as_str().into()));
+        let addresses = self.addresses.clone();
+        Roster { addresses, ..Roster::found(self.targets.clone(), Arc::new(list)) }
     }
 
-    /// Asks once. What is known stays where there is no answer.
-    async fn round(&mut self, clock: &Clock, wanted: Option<&JobId>) {
-        match ask_queue(&self.whose).await {
-            Ok(mut queue) => {
-                self.failures = 0;
-                self.forget(&queue.jobs);
-                let trouble = self.ask_details(&queue.jobs, &queue.names, wanted).await;
-                queue.notes.extend(trouble.map(|trouble| untold(&trouble)));
-                for job in &mut queue.jobs {
-                    self.fill(job);
-                }
-                self.targets = targets(&self.fixed, &queue.jobs);
-                self.list.jobs = queue.jobs;
-                self.names = queue.names;
-                self.list.notes = queue.notes.into_iter().map(Into::into).collect();
-                self.list.at = Some(clock.now());
-                self.list.problem = None;
-            }
-            Err(trouble) if trouble.kind == TroubleKind::NoSuchJob => {
-                self.failures = 0;
-                self.known.clear();
-                self.targets.clone_from(&self.fixed);
-                self.list.jobs.clear();
-                self.names.clear();
-                self.list.notes = vec!["the job is not in the queue: it has ended".into()];
-                self.list.at = Some(clock.now());
-                self.list.problem = None;
-            }
+    /// Asks for the list. What is known stays where there is no answer.
+    async fn round(&mut self, clock: &Clock) {
+        let queue = match ask_queue(&self.whose).await {
+            Ok(queue) => queue,
+            Err(trouble) if trouble.kind == TroubleKind::NoSuchJob => Queue::default(),
             Err(trouble) => {
-                self.failures = self.failures.saturating_add(1);
-                let is_same = |known: &JobProblem| *known.sentence == *trouble.sentence;
-                let since = self.list.problem.as_ref().filter(|known| is_same(known));
-                let since = since.map_or_else(|| clock.now(), |known| known.since);
-                log::info!("slurm: {}", trouble.sentence);
-                self.list.problem = Some(JobProblem {
-                    sentence: trouble.sentence.into(),
-                    remedy: trouble.remedy.into(),
-                    since,
-                });
+                self.fail(trouble, clock);
+                return;
             }
+        };
+        self.failures = 0;
+        self.details.is_due = true;
+        self.part_with(&queue);
+        self.forget(&queue.jobs);
+        self.list.jobs = queue.jobs;
+        self.names = queue.names;
+        self.fill();
+        self.targets = targets(&self.fixed, &self.list.jobs);
+        self.list.notes = queue.notes.into_iter().map(Into::into).collect();
+        self.list.at = Some(clock.now());
+        self.list.problem = None;
+    }
+
+    fn fail(&mut self, trouble: Trouble, clock: &Clock) {
+        self.failures = self.failures.saturating_add(1);
+        let is_same = |known: &JobProblem| *known.sentence == *trouble.sentence;
+        let since = self.list.problem.as_ref().filter(|known| is_same(known));
+        let since = since.map_or_else(|| clock.now(), |known| known.since);
+        log::info!("slurm: {}", trouble.sentence);
+        self.list.problem = Some(JobProblem {
+            sentence: trouble.sentence.into(),
+            remedy: trouble.remedy.into(),
+            since,
+        });
+    }
+
+    /// Takes note of the jobs that had nodes and are not in the list any more.
+    fn part_with(&mut self, queue: &Queue) {
+        let names = std::mem::take(&mut self.names);
+        self.gone.extend(names);
+        self.gone.retain(|id, _| !queue.jobs.iter().any(|job| job.id == *id));
+        while self.gone.len() > MOST_ENDED {
+            self.gone.pop_first();
+        }
+        let is_back = |id: &JobId| queue.names.contains_key(id);
+        if self.list.ended.iter().any(|(id, _)| is_back(id)) {
+            let ended = self.list.ended.iter().filter(|(id, _)| !is_back(id)).cloned();
+            self.list.ended = ended.collect();
         }
     }
 
-    /// Asks about the devices of one job of the list there is.
-    async fn look_at(&mut self, wanted: Option<&JobId>) {
-        let mut jobs = std::mem::take(&mut self.list.jobs);
-        let names = std::mem::take(&mut self.names);
-        let trouble = self.ask_details(&jobs, &names, wanted).await;
-        if let Some(note) = trouble.map(|trouble| untold(&trouble).into()) {
-            self.list.notes.retain(|known| *known != note);
-            self.list.notes.push(note);
+    /// Returns what is to be asked beside the list, if anything is.
+    fn inquiry(&mut self, wanted: Option<&JobId>) -> Option<Inquiry> {
+        let is_due = self.details.is_due && Instant::now() >= self.details.at;
+        if !is_due {
+            return None;
         }
-        for job in &mut jobs {
-            self.fill(job);
+        self.details.is_due = false;
+        let is_many = self.list.on_nodes().count() > DETAILED;
+        let jobs = self.list.on_nodes();
+        let jobs = jobs
+            .filter(|job| !self.known.contains_key(&job.id))
+            .filter(|job| !is_many || wanted == Some(&job.id))
+            .filter_map(|job| Some((job.id.clone(), self.names.get(&job.id)?.clone())))
+            .chain(self.gone.clone())
+            .collect();
+        let missing = if self.list.at.is_some() && self.list.problem.is_none() {
+            absent::missing(&self.whose.jobs, &self.list.jobs)
+        } else {
+            Vec::new()
+        };
+        self.absent.retain(|job, _| missing.contains(&job.as_str()));
+        let is_new = |job: &&&str| !self.absent.contains_key(**job);
+        let absent = missing.iter().filter(is_new).map(|job| (*job).to_owned()).collect();
+        let nodes = self.list.on_nodes().flat_map(|job| job.allocations.iter());
+        let nodes = nodes.map(|one| &one.node);
+        let nodes = nodes.filter(|node| !self.addresses.known.contains_key(*node)).cloned();
+        let inquiry = Inquiry { jobs, absent, nodes: nodes.collect() };
+        (!inquiry.is_empty()).then_some(inquiry)
+    }
+
+    /// Takes what was told of devices, of jobs that ended, and of those that are not there.
+    fn take(&mut self, told: Told) {
+        self.absent.extend(told.absent);
+        if !told.addresses.is_empty() {
+            Arc::make_mut(&mut self.addresses.known).extend(told.addresses);
         }
-        (self.list.jobs, self.names) = (jobs, names);
+        let answer = match told.answer {
+            None => return,
+            Some(Ok(answer)) => {
+                self.details.failures = 0;
+                self.details.note = None;
+                answer
+            }
+            Some(Err(trouble)) => {
+                let details = &mut self.details;
+                details.failures = details.failures.saturating_add(1);
+                let wait = next_wait(self.interval, told.took, details.failures, chance());
+                details.at = Instant::now() + wait;
+                details.note = Some(untold(&trouble));
+                return;
+            }
+        };
+        let mut details = detail::read(&answer.output, &told.asked.jobs);
+        for job in self.list.on_nodes() {
+            let Some(detail) = details.remove(&job.id) else { continue };
+            // Of a job that is being started or ended nothing may be said yet, or any more.
+            if detail.devices.is_empty() {
+                continue;
+            }
+            let known = Known { starts_at: job.starts_at, nodes: job.allocations.len(), detail };
+            self.known.insert(job.id.clone(), known);
+        }
+        self.take_outcomes(&told.asked.jobs, &details);
+        self.fill();
+    }
+
+    /// Takes how jobs that are gone have ended; of what is not over yet it is asked again.
+    fn take_outcomes(&mut self, asked: &BTreeMap<JobId, String>, told: &BTreeMap<JobId, Detail>) {
+        let gone: Vec<JobId> =
+            asked.keys().filter(|id| self.gone.contains_key(*id)).cloned().collect();
+        let mut ended = self.list.ended.to_vec();
+        for id in gone {
+            let outcome = match told.get(&id) {
+                Some(detail) => detail.outcome,
+                None => Some(JobOutcome::Unknown),
+            };
+            if let Some(outcome) = outcome {
+                self.gone.remove(&id);
+                ended.push((id, outcome));
+            }
+        }
+        let surplus = ended.len().saturating_sub(MOST_ENDED);
+        ended.drain(..surplus);
+        self.list.ended = ended.into();
     }
 
     /// Forgets the devices of jobs that are over, or began anew, or on other nodes.
@@ -282,47 +475,16 @@ impl Slurm {
         });
     }
 
-    async fn ask_details(
-        &mut self,
-        jobs: &[Job],
-        names: &BTreeMap<JobId, String>,
-        wanted: Option<&JobId>,
-    ) -> Option<Trouble> {
-        let on_nodes = || jobs.iter().filter(|job| !job.allocations.is_empty());
-        let is_many = on_nodes().count() > DETAILED;
-        let asked: BTreeMap<JobId, String> = on_nodes()
-            .filter(|job| !self.known.contains_key(&job.id))
-            .filter(|job| !is_many || wanted == Some(&job.id))
-            .filter_map(|job| Some((job.id.clone(), names.get(&job.id)?.clone())))
-            .collect();
-        if asked.is_empty() {
-            return None;
+    /// Adds what is known of their devices to the jobs of the list.
+    fn fill(&mut self) {
+        for job in &mut self.list.jobs {
+            let Some(known) = self.known.get(&job.id) else { continue };
+            job.lasting_id.clone_from(&known.detail.lasting_id);
+            let told =
+                |node: &NodeName| known.detail.devices.get(node).cloned().unwrap_or_default();
+            let nodes = job.allocations.iter().map(|one| &one.node);
+            job.allocations =
+                nodes.map(|node| Allocation { node: node.clone(), devices: told(node) }).collect();
         }
-        let answer = match ask_details(&asked).await {
-            Ok(answer) => answer,
-            Err(trouble) => return Some(trouble),
-        };
-        let mut details = detail::read(&answer.output, &asked);
-        for job in on_nodes() {
-            let Some(detail) = details.remove(&job.id) else { continue };
-            // Of a job that is being started or ended nothing may be said yet, or any more.
-            if detail.devices.is_empty() {
-                continue;
-            }
-            let known = Known { starts_at: job.starts_at, nodes: job.allocations.len(), detail };
-            self.known.insert(job.id.clone(), known);
-        }
-        None
-    }
-
-    fn fill(&self, job: &mut Job) {
-        let Some(known) = self.known.get(&job.id) else { return };
-        job.lasting_id.clone_from(&known.detail.lasting_id);
-        let told = |node: &NodeName| known.detail.devices.get(node).cloned().unwrap_or_default();
-        job.allocations = job
-            .allocations
-            .iter()
-            .map(|one| Allocation { node: one.node.clone(), devices: told(&one.node) })
-            .collect();
     }
 }

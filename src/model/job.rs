@@ -36,6 +36,8 @@ pub struct Job {
     pub ends_at: Option<Timestamp>,
     /// How long it may run; `None` when nobody says, or for ever.
     pub limit: Option<Duration>,
+    /// How long it has run when the list was made, without the time for which it was suspended.
+    pub run_time: Option<Duration>,
     /// How many nodes it has or wants.
     pub node_count: u32,
     /// What it has on each of its nodes; empty while it waits.
@@ -61,6 +63,7 @@ impl Job {
             starts_at: None,
             ends_at: None,
             limit: None,
+            run_time: None,
             node_count: 1,
             allocations: Arc::default(),
         }
@@ -68,9 +71,22 @@ impl Job {
 }
 
 impl Job {
-    /// Returns how long it may still run, of one that has begun.
+    /// Returns how long it may still run, of one that has begun and is not being ended. While it is
+    /// suspended that stands still.
     pub fn left(&self, now: Timestamp) -> Option<Duration> {
-        if self.state == JobState::Pending { None } else { self.ends_at.map(|end| end.since(now)) }
+        match self.state {
+            JobState::Pending | JobState::Ending => None,
+            JobState::Suspended => Some(self.limit?.saturating_sub(self.run_time?)),
+            JobState::Running | JobState::Starting | JobState::Other => {
+                self.ends_at.map(|end| end.since(now))
+            }
+        }
+    }
+
+    /// Returns how long it has run, without the time for which it is suspended.
+    pub fn used(&self, now: Timestamp) -> Option<Duration> {
+        let stands_still = self.run_time.filter(|_| self.state == JobState::Suspended);
+        stands_still.or_else(|| self.starts_at.map(|began| now.since(began)))
     }
 }
 
@@ -101,6 +117,58 @@ impl JobState {
             Self::Ending => "ending",
             Self::Pending => "pending",
             Self::Other => "other",
+        }
+    }
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JobOutcome {
+    /// It came to its own end.
+    Completed,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// Its time was up.
+    TimeLimit,
+    /// Its program failed.
+    Failed,
+    /// A node of it failed.
+    NodeFailed,
+    /// It wanted more memory than it had.
+    OutOfMemory,
+    /// Another job took its place.
+    Preempted,
+    /// Nobody says.
+    #[default]
+    Unknown,
+}
+
+impl JobOutcome {
+    /// Returns what became of the job, to stand after its number.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Completed | Self::Unknown => "has ended",
+            Self::Cancelled => "was cancelled",
+            Self::TimeLimit => "has used up its time",
+            Self::Failed => "has failed",
+            Self::NodeFailed => "was ended by the failure of a node",
+            Self::OutOfMemory => "ran out of memory",
+            Self::Preempted => "was preempted",
+        }
+    }
+
+    /// Reads the word that Slurm has for it; `None` while the job is not over.
+    pub fn of_slurm(word: &str) -> Option<Self> {
+        // It may go on: `CANCELLED by 2001`.
+        match word.split([' ', '+']).next()? {
+            "COMPLETED" => Some(Self::Completed),
+            "CANCELLED" | "REVOKED" => Some(Self::Cancelled),
+            "TIMEOUT" | "DEADLINE" => Some(Self::TimeLimit),
+            "FAILED" | "BOOT_FAIL" | "LAUNCH_FAILED" => Some(Self::Failed),
+            "NODE_FAIL" => Some(Self::NodeFailed),
+            "OUT_OF_MEMORY" => Some(Self::OutOfMemory),
+            "PREEMPTED" => Some(Self::Preempted),
+            _ => None,
         }
     }
 }
@@ -142,6 +210,12 @@ pub struct JobList {
     pub notes: Vec<Arc<str>>,
     /// Which jobs are asked for, to stand after `job`: `of alice`, `numbered 11`.
     pub whose: Arc<str>,
+    /// They are asked for by their numbers.
+    pub is_by_number: bool,
+    /// The jobs are known, and the scheduler is being asked which devices they have.
+    pub awaits_devices: bool,
+    /// How jobs ended that were in the list, as far as the scheduler says; the last ones.
+    pub ended: Arc<[(JobId, JobOutcome)]>,
 }
 
 /// Why a scheduler does not say which jobs there are.
@@ -159,6 +233,22 @@ impl JobList {
     /// Returns the job that a process's control group or a person calls so.
     pub fn job(&self, id: &JobId) -> Option<&Job> {
         self.jobs.iter().find(|job| job.id == *id || job.lasting_id.as_ref() == Some(id))
+    }
+
+    /// Returns what people call a job: `2_1` for the process of job 11.
+    pub fn shown_id<'a>(&'a self, id: &'a JobId) -> &'a str {
+        self.job(id).map_or(id.as_str(), |job| &job.shown_id)
+    }
+
+    /// Returns how a job ended that was in the list.
+    pub fn outcome(&self, id: &JobId) -> JobOutcome {
+        let found = self.ended.iter().find(|(ended, _)| ended == id);
+        found.map(|(_, outcome)| *outcome).unwrap_or_default()
+    }
+
+    /// Returns whether the scheduler has said all that it is asked for, or why it does not.
+    pub fn is_answered(&self) -> bool {
+        self.problem.is_some() || (self.at.is_some() && !self.awaits_devices)
     }
 
     /// Returns the jobs that have nodes.
@@ -182,6 +272,10 @@ impl JobList {
             (Some(_), _) => {
                 let waiting = self.waiting().count();
                 let none = format!("no running job {}", self.whose);
+                // Whoever asks for one by its number is told what became of it.
+                if self.is_by_number {
+                    return Some(none);
+                }
                 match waiting {
                     0 => format!("{none}; submit one with sbatch or salloc, and it appears here"),
                     1 => format!("{none}; one waits for its turn, and appears here"),

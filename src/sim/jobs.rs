@@ -152,6 +152,7 @@ fn blank(id: &str) -> Option<Job> {
         starts_at: None,
         ends_at: None,
         limit: None,
+        run_time: None,
         node_count: 1,
         allocations: Arc::default(),
     })

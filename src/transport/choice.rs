@@ -178,6 +178,7 @@ impl Transport {
         let options = &self.0.options;
         notes::note(|| Note::Program(options.ssh_program.clone()));
         let connect_limit = connect_limit(options, settings);
+        let elsewhere = self.elsewhere(&question.host, settings).await;
         let call = Call {
             program: &options.ssh_program,
             leash: Leash(options.leash.as_deref()),
@@ -188,6 +189,7 @@ impl Transport {
             limit: connect_limit + LOGIN_LIMIT,
             methods,
             master,
+            elsewhere: elsewhere.as_deref(),
         };
         Ok(Channel::system(Box::pin(call.open(command)).await?))
     }

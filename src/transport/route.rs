@@ -1,11 +1,13 @@
 //! From a configuration to an open line: directly, through gateways, or by a command.
 
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tokio::time::{Instant, sleep_until};
 
+use crate::transport::addresses::Addresses;
 use crate::transport::cable::Stream;
 use crate::transport::carrier::{Carrier, Line};
 use crate::transport::dial::{self, Deadline, Origin, Place};
@@ -164,7 +166,7 @@ impl Transport {
         on_step(Step::Name);
         let limit = Deadline::after(plan.connect_limit);
         let place = Place { host: &plan.host, port: plan.port, family: plan.family, typed };
-        let addresses = limit.bound(Step::Name, self.0.names.look_up(place)).await??;
+        let addresses = limit.bound(Step::Name, self.look_up(place)).await??;
         notes::note(|| Note::Addresses(addresses.clone()));
         on_step(Step::Connection);
         let origin = limit.bound(Step::Name, origin.resolve(&self.0.names)).await??;
@@ -172,6 +174,38 @@ impl Transport {
         let is_loopback = stream.peer_addr().is_ok_and(|address| address.ip().is_loopback());
         let line = line(Box::new(stream), plan.port, Carrier::Network);
         Ok((Line { is_loopback, ..line }, limit))
+    }
+
+    /// Looks a name up; where no name service knows it, the address a scheduler has for that node.
+    async fn look_up(&self, place: Place<'_>) -> Result<Vec<SocketAddr>, Fault> {
+        let unknown = match self.0.names.look_up(place).await {
+            Err(fault @ Fault::NameNotFound { .. }) => fault,
+            ended => return ended,
+        };
+        // What the configuration says of the node's address is meant.
+        if !place.host.eq_ignore_ascii_case(place.typed) {
+            return Err(unknown);
+        }
+        let Some(host) = self.0.addresses.of(place.typed).await else { return Err(unknown) };
+        let elsewhere = Place { host: &host, ..place };
+        self.0.names.look_up(elsewhere).await.map_err(|_as_unknown| unknown)
+    }
+
+    /// Returns where the ssh program is to connect to in place of a name that no name service knows.
+    pub(super) async fn elsewhere(&self, typed: &str, settings: &Settings) -> Option<String> {
+        let is_plain = settings.host.eq_ignore_ascii_case(typed);
+        if settings.route != Route::Direct || !is_plain {
+            return None;
+        }
+        let place = Place { host: typed, port: settings.port, family: settings.family, typed };
+        // Few nodes have another address, and a name need not be looked up twice for the others.
+        let address = self.0.addresses.of(typed).await?;
+        self.0.names.look_up(place).await.is_err().then_some(address)
+    }
+
+    /// Takes note of where a scheduler reaches its nodes.
+    pub fn know_addresses(&self, addresses: Addresses) {
+        self.0.addresses.set(addresses);
     }
 
     /// Opens a line through a gateway.

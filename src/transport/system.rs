@@ -70,6 +70,8 @@ pub(super) struct Call<'a> {
     pub(super) methods: &'a [String],
     /// The only connection to use, rather than one of its own.
     pub(super) master: Option<&'a Master>,
+    /// Where to connect to in place of the name.
+    pub(super) elsewhere: Option<&'a str>,
 }
 
 /// A running `ssh`, or another program that leads to a node.
@@ -126,6 +128,11 @@ impl Call<'_> {
             options.push(format!("PreferredAuthentications={}", self.methods.join(",")));
         }
         options.extend(self.settings.undone.iter().map(|option| (*option).to_owned()));
+        if let Some(address) = self.elsewhere {
+            options.push(format!("HostName={address}"));
+            // Its key is known by its name, or by what the configuration calls it.
+            options.push(format!("HostKeyAlias={}", self.settings.known_as.full));
+        }
         words.extend(options.into_iter().flat_map(|option| ["-o".into(), option.into()]));
         words.extend(self.question.place(self.file));
         words.push(command.into());

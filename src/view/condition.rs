@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::fleet::{Node, SourceState, is_idle};
-use crate::model::{Device, Fault, Freshness, Link, Source, SourceFault, SourceFaultKind};
+use crate::model::{
+    Device, Fault, Freshness, JobId, JobList, Link, Source, SourceFault, SourceFaultKind,
+};
 use crate::time::{Timestamp, age, lasting};
 use crate::view::line::{Tone, UNKNOWN};
 use crate::view::picture::{Picture, device_fault};
@@ -191,6 +193,11 @@ fn device_notes(node: &Node) -> Vec<Note> {
         .collect()
 }
 
+/// Returns what people call a job, as far as it is listed.
+pub(crate) fn shown_id<'a>(jobs: Option<&'a JobList>, id: &'a JobId) -> &'a str {
+    jobs.map_or(id.as_str(), |jobs| jobs.shown_id(id))
+}
+
 /// Returns the number a device is known by: `3`, and `3.1` for a slice.
 pub(crate) fn label(node: &Node, device: &Device) -> String {
     let number = |device: &Device| {
@@ -237,9 +244,26 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
-    use crate::model::{DeviceFault, FaultKind, NodeName, Percent, Reading, Throttle};
+    use crate::model::{DeviceFault, FaultKind, Job, NodeName, Percent, Reading, Throttle};
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    #[test]
+    fn jobs_are_called_as_squeue_calls_them() {
+        let list = [("11", "2000_7"), ("13", "12+1"), ("14", "14")].map(|(id, shown)| Job {
+            shown_id: shown.into(),
+            lasting_id: JobId::new(&format!("s{id}")),
+            ..Job::example(id)
+        });
+        let list = JobList { jobs: list.into(), ..JobList::default() };
+        for (id, shown) in
+            [("11", "2000_7"), ("s11", "2000_7"), ("13", "12+1"), ("14", "14"), ("99", "99")]
+        {
+            let id = JobId::new(id).unwrap();
+            assert_eq!(shown_id(Some(&list), &id), shown);
+            assert_eq!(shown_id(None, &id), id.as_str());
+        }
+    }
 
     fn node(link: Link) -> Node {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);

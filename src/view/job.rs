@@ -246,7 +246,10 @@ fn without(scene: Scene<'_>, navigation: &Navigation, width: u16, height: usize)
     let picture = scene.picture;
     let list = picture.fleet.jobs.as_deref();
     let mut lines = match navigation.job(picture) {
-        Some(Chosen::Ended(job)) => head::ended(job, width),
+        Some(Chosen::Ended(job)) => {
+            let outcome = list.map(|list| list.outcome(&job.id)).unwrap_or_default();
+            head::ended(job, outcome, width)
+        }
         Some(Chosen::Hidden(job)) => head::hidden(job, width),
         Some(Chosen::Listed { .. }) | None if !picture.roll().entries.is_empty() => {
             vec![Line::of("the filter takes no node of any job", Tone::Warn).cut(width)]

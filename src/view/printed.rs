@@ -1,9 +1,10 @@
 //! A picture for paper: one node in full, or a line for each of many and what is wrong below.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fleet::{Given, Node, Totals};
 use crate::model::{Link, Percent};
+use crate::nodeset;
 use crate::time::age;
 use crate::view::Scene;
 use crate::view::condition::{Standing, notes};
@@ -27,6 +28,7 @@ pub fn printed(scene: Scene<'_>, title: &str, width: u16) -> Vec<Line> {
             lines.push(Line::new());
             lines.extend(table(scene, width));
             lines.extend(troubles(picture, width));
+            lines.extend(unheard(picture, width));
         }
     }
     lines
@@ -188,19 +190,85 @@ fn table(scene: Scene<'_>, width: u16) -> Vec<Line> {
 
 /// Says what is wrong in full sentences, whatever their length.
 fn troubles(picture: &Picture, width: u16) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for trouble in &picture.troubles {
-        lines.push(Line::new());
-        let sign = if trouble.tone == Tone::Bad { "✗ " } else { "! " };
+    let told = picture.troubles.iter().flat_map(|trouble| {
         let words = format!("{}: {}", trouble.nodes, trouble.sentence);
-        for (sign, tone, words) in
-            [(sign, trouble.tone, words.as_str()), ("→ ", Tone::Plain, trouble.remedy)]
-        {
-            let parts = panel::wrapped(words, width.saturating_sub(2)).into_iter().enumerate();
-            lines.extend(parts.map(|(place, part)| {
-                Line::of(if place == 0 { sign } else { "  " }, tone).text(part, tone).cut(width)
-            }));
-        }
+        paragraph(trouble.tone, &words, trouble.remedy, width)
+    });
+    told.collect()
+}
+
+/// Names the nodes that are not down, and have said nothing until now.
+fn unheard(picture: &Picture, width: u16) -> Vec<Line> {
+    let mut alike: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for node in picture.nodes().filter(|node| node.taken_at().is_none()) {
+        let what = match Standing::of(node, picture.now) {
+            Standing::Waiting => "its turn to connect has not come",
+            Standing::Opening(_) => "it has not answered yet",
+            Standing::Starting | Standing::Fresh | Standing::Stale(_) => {
+                "the probe has told nothing yet"
+            }
+            Standing::Down => continue,
+        };
+        alike.entry(what).or_default().push(node.name.label());
+    }
+    let remedy = "--deadline SECONDS waits longer; gtop doctor HOST says why";
+    let told = alike.into_iter().flat_map(|(what, nodes)| {
+        paragraph(Tone::Warn, &format!("{}: {what}", nodeset::fold(nodes)), remedy, width)
+    });
+    told.collect()
+}
+
+/// Writes what is wrong and what helps, below an empty line.
+fn paragraph(tone: Tone, words: &str, remedy: &str, width: u16) -> Vec<Line> {
+    let mut lines = vec![Line::new()];
+    let sign = if tone == Tone::Bad { "✗ " } else { "! " };
+    for (sign, tone, words) in [(sign, tone, words), ("→ ", Tone::Plain, remedy)] {
+        let parts = panel::wrapped(words, width.saturating_sub(2)).into_iter().enumerate();
+        lines.extend(parts.map(|(place, part)| {
+            Line::of(if place == 0 { sign } else { "  " }, tone).text(part, tone).cut(width)
+        }));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::Fleet;
+    use crate::model::NodeName;
+    use crate::time::Timestamp;
+
+    #[test]
+    fn nodes_that_have_said_nothing_are_named_with_what_they_are_at() {
+        let node = |name: &str, link: Link| {
+            Arc::new(Node { link, ..Node::new(NodeName::new(name).unwrap(), Duration::ZERO) })
+        };
+        let nodes = [
+            node("gpu01", Link::Opening { attempt: 1 }),
+            node("gpu02", Link::Opening { attempt: 3 }),
+            node("gpu03", Link::Up),
+            node("gpu04", Link::Idle),
+        ];
+        let picture = Picture::new(Fleet::new(nodes.into()), Timestamp::default());
+        let told: Vec<String> = unheard(&picture, 200).iter().map(Line::words).collect();
+        let told: Vec<&str> = told.iter().map(|line| line.trim()).collect();
+        let remedy = "→ --deadline SECONDS waits longer; gtop doctor HOST says why";
+        assert_eq!(
+            told,
+            [
+                "",
+                "! gpu[01-02]: it has not answered yet",
+                remedy,
+                "",
+                "! gpu04: its turn to connect has not come",
+                remedy,
+                "",
+                "! gpu03: the probe has told nothing yet",
+                remedy,
+            ]
+        );
+    }
 }

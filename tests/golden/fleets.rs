@@ -708,6 +708,7 @@ fn listed(id: &str, name: &str, user: &str, (began, limit): (i64, u64)) -> Job {
         starts_at: Some(starts_at),
         ends_at: Some(starts_at.plus(Duration::from_secs(limit))),
         limit: Some(Duration::from_secs(limit)),
+        run_time: None,
         node_count: 1,
         allocations: Arc::default(),
     }

@@ -156,6 +156,15 @@ class Devices(SlurmCase):
         self.assertEqual((waiting["state"], waiting["reason"], waiting["allocations"]), ("pending", "JobArrayTaskLimit", []))
         self.assertIn(first["id"], self.seen.node("gpu04").value["jobs"])
 
+    def test_the_list_of_processes_calls_jobs_as_squeue_does(self):
+        terminal = self.lab.terminal()
+        self.addCleanup(terminal.close)
+        terminal.gtop("--slurm", *INTERVAL)
+        terminal.until("the nodes", r"gpu06")
+        terminal.type("4")
+        terminal.until("a task of an array", rf" {self.jobs['array']}_0 ")
+        terminal.until("a part of a heterogeneous job", rf" {self.jobs['het']}\+1 ")
+
     def test_steps_share_what_their_job_has(self):
         found = self.holds("steps")
         self.assertEqual(sorted(used(self.seen, found["id"])["gpu04"]), found["allocations"][0]["devices"])
@@ -286,11 +295,86 @@ class Coming(SlurmCase):
         self.lab.run("scancel", first)
         terminal.until("it stays, now the only one", rf"job {second}  second .*job 1 of 1")
         self.lab.run("scancel", second)
-        terminal.until("it has ended", rf"job {second}  second  alice  has ended")
+        terminal.until("how it ended", rf"job {second}  second  alice  was cancelled")
         terminal.type("o")
         terminal.until("the fleet", r"no running job of alice")
         terminal.type("q")
         terminal.until("the prompt", r"ready> *$")
+
+
+class Ends(SlurmCase):
+    """Jobs that stand still, are cancelled, or are not there."""
+
+    NODES, GPUS = 2, 2
+
+    def once(self, *arguments, user="alice"):
+        return self.lab.run("gtop", "--once", "--deadline", "10", *arguments, user=user).stdout
+
+    def test_the_time_of_a_suspended_job_stands_still(self):
+        number = self.sbatch("-J", "paused", "-w", "gpu01")
+        self.running(number)
+        self.addCleanup(self.lab.run, "scancel", number)
+        self.lab.run("scontrol", "suspend", number, user="root")
+        watch = self.lab.watch("--slurm", *INTERVAL)
+        self.addCleanup(watch.close)
+
+        def paused(snapshot):
+            found = job(snapshot, number)
+            return found and found["state"] == "suspended"
+
+        first = watch.until("it is suspended", paused)
+        left = job(first, number)["left_seconds"]
+        later = watch.until("time passes", lambda snapshot: paused(snapshot) and snapshot.arrived > first.arrived + 3)
+        self.assertEqual(job(later, number)["left_seconds"], left)
+        self.assertLessEqual(left, 3600)
+        self.lab.run("scontrol", "resume", number, user="root")
+        watch.until("it goes on", lambda snapshot: job(snapshot, number)["left_seconds"] < left)
+
+    def test_a_job_that_is_being_cancelled_has_time_left_and_then_was_cancelled(self):
+        # It does not heed the signal, and its node waits for it.
+        number = self.sbatch("-J", "stubborn", "-w", "gpu01", command="trap '' TERM; while :; do sleep 1; done")
+        self.running(number)
+        terminal = self.lab.terminal()
+        self.addCleanup(terminal.close)
+        terminal.gtop("--slurm", *INTERVAL)
+        terminal.until("the node", r"gpu01")
+        terminal.type("2")
+        terminal.until("the job", rf"job {number}  stubborn")
+        self.lab.run("scancel", number)
+        terminal.until("how it ended", rf"job {number}  stubborn  alice  was cancelled")
+        self.assertNotIn("its time is up", terminal.text())
+        self.assertIn(f"job {number} was cancelled", self.once("--job", number))
+
+    def test_a_job_that_is_not_there_has_ended_never_was_or_is_hidden(self):
+        number = self.sbatch("-J", "brief", command="true")
+        wait_for("it is over", lambda: "COMPLETED" in self.lab.run("scontrol", "show", "job", number).stdout)
+        self.assertIn(f"job {number} has ended", self.once("--job", number))
+        self.assertRegex(self.once("--job", "4000"), r"there never was a job 4000: the next one gets the number \d+")
+        conf = f"{self.lab.root}/run/lab/slurm/etc/slurm.conf"
+        with open(conf, encoding="utf-8") as file:
+            text = file.read()
+        self.addCleanup(self.configure, conf, text)
+        self.configure(conf, f"{text}PrivateData=jobs\n")
+        wait_for("bob sees nothing", lambda: "Invalid job" in self.lab.run("scontrol", "show", "job", number, user="bob").stderr)
+        self.assertIn("or PrivateData=jobs hides it from you", self.once("--job", number, user="bob"))
+
+    def configure(self, path, text):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        self.lab.run("scontrol", "reconfigure", user="root")
+
+    def test_a_wrong_key_in_slurm_conf_is_named(self):
+        conf = self.lab.script.read(f"{self.lab.root}/run/lab/slurm/etc/slurm.conf")
+        home = self.lab.home("wrong")
+        with open(f"{home}/slurm.conf", "w", encoding="utf-8") as file:
+            file.write(f"{conf}KeyOfTomorrow=yes\n")
+        words = "has a mistake: Parsing error at unrecognized key: KeyOfTomorrow"
+        wrong = ("sh", "-c", 'SLURM_CONF=$HOME/slurm.conf exec gtop "$@"', "gtop")
+        done = self.lab.run(*wrong, "--slurm", "--once", home="wrong")
+        self.assertIn(words, done.stdout)
+        out = self.lab.run(*wrong, "doctor", "--slurm", home="wrong").stdout
+        self.assertRegex(out, rf"(?m)^  FAILED  configuration .*{words}")
+        self.assertEqual(out.count("FAILED"), 1, out)
 
 
 class Controller(SlurmCase):

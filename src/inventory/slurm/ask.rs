@@ -1,6 +1,6 @@
 //! Programs of Slurm, run with all that keeps them from surprising us.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,13 +8,16 @@ use std::time::Duration;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::inventory::slurm::queue::{self, Queue};
-use crate::inventory::slurm::{Trouble, Whose};
-use crate::model::{Job, JobId};
+use crate::inventory::slurm::{Trouble, TroubleKind, Whose};
+use crate::model::{Job, JobId, NodeName};
+use crate::nodeset;
 use crate::transport::{Answer, Asked, ask};
 
 /// How long a program of Slurm may take. A controller that hangs is reported after 20 s by Slurm
 /// itself, in better words than ours.
 const LIMIT: Duration = Duration::from_secs(30);
+/// Most nodes that are named in a command line.
+const MOST_NAMED: usize = 1000;
 /// Most bytes of an answer: 20,000 jobs take a fifth of it.
 const MOST: usize = 24 << 20;
 
@@ -31,7 +34,11 @@ pub(super) async fn ask_queue(whose: &Whose) -> Result<Queue, Trouble> {
     if is_refused {
         return Err(Trouble::of_complaint("squeue", &answer.complaint));
     }
-    Ok(queue::read(&answer.output, &mark, answer.is_cut))
+    let mut queue = queue::read(&answer.output, &mark, answer.is_cut);
+    match queue.flaw.take() {
+        Some(sentence) => Err(Trouble::of_no_answer("squeue", &sentence)),
+        None => Ok(queue),
+    }
 }
 
 /// Asks about jobs: one program, one question each.
@@ -42,13 +49,53 @@ pub(super) async fn ask_details(jobs: &BTreeMap<JobId, String>) -> Result<Answer
         _ = writeln!(lines, "show job {id}");
     }
     let answer = ask_slurm("scontrol", &["-d".into()], &lines).await?;
-    if answer.output.contains("JobId=") || answer.succeeded {
+    if answer.output.contains("JobId=") {
         return Ok(answer);
     }
-    Err(Trouble::of_complaint("scontrol", &answer.complaint))
+    let trouble = Trouble::of_complaint("scontrol", &answer.complaint);
+    // Of jobs that were over it has forgotten all.
+    let is_forgotten = trouble.kind == TroubleKind::NoSuchJob;
+    if is_forgotten || (answer.succeeded && answer.output.trim().is_empty()) {
+        return Ok(answer);
+    }
+    if answer.succeeded {
+        let sentence = queue::no_answer("scontrol", "job", &answer.output);
+        return Err(Trouble::of_no_answer("scontrol", &sentence));
+    }
+    Err(trouble)
 }
 
-async fn ask_slurm(program: &str, words: &[OsString], input: &str) -> Result<Answer, Trouble> {
+/// Asks where nodes are reached that are not reached by their names; `None` for those that are.
+pub async fn ask_addresses(nodes: &BTreeSet<NodeName>) -> BTreeMap<NodeName, Option<String>> {
+    let mut words: Vec<OsString> =
+        ["--noheader", "--Node", "--format=%N|%o|%n"].iter().map(Into::into).collect();
+    // A command line is not endless.
+    if nodes.len() <= MOST_NAMED {
+        words.push(format!("--nodes={}", nodeset::fold(nodes.iter().map(NodeName::as_str))).into());
+    }
+    let answer = ask_slurm("sinfo", &words, "").await.ok();
+    let Some(answer) = answer.filter(|answer| answer.succeeded) else { return BTreeMap::new() };
+    let lines = answer.output.lines().filter_map(|line| {
+        let mut fields = line.split('|').map(str::trim);
+        let node = NodeName::new(fields.next()?).ok().filter(|node| nodes.contains(node))?;
+        let address = fields.find(|other| *other != node.as_str() && is_address(other));
+        Some((node, address.map(str::to_owned)))
+    });
+    let told: BTreeMap<NodeName, Option<String>> = lines.collect();
+    // Of those that are not told of it is not asked again.
+    nodes.iter().map(|node| (node.clone(), told.get(node).cloned().flatten())).collect()
+}
+
+/// Says whether this may be a host or an address, and nothing else.
+fn is_address(text: &str) -> bool {
+    NodeName::new(text).is_ok_and(|name| !name.as_str().contains(['@', '/']))
+}
+
+pub(super) async fn ask_slurm(
+    program: &str,
+    words: &[OsString],
+    input: &str,
+) -> Result<Answer, Trouble> {
     ask_within(LIMIT, program, words, input).await
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::inventory::slurm::gres::{allotment, names_accelerators};
 use crate::inventory::slurm::queue;
-use crate::model::{Allotment, JobId, NodeName};
+use crate::model::{Allotment, JobId, JobOutcome, NodeName};
 
 /// What is known of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(super) struct Detail {
     pub(super) lasting_id: Option<JobId>,
     /// Empty when nothing is said.
     pub(super) devices: BTreeMap<NodeName, Allotment>,
+    /// How it ended; `None` while it goes on.
+    pub(super) outcome: Option<JobOutcome>,
 }
 
 /// Reads the records of the jobs that were asked about: their numbers and their names as
@@ -26,7 +28,8 @@ pub(super) fn read(output: &str, names: &BTreeMap<JobId, String>) -> BTreeMap<Jo
     let output = output.replace("scontrol: JobId=", "\nJobId=");
     for record in records(&output) {
         let Some((id, rest)) = opening(record, names) else { continue };
-        let detail = detail(rest);
+        // One that was cut says nothing: what is missing would be taken for not there.
+        let Some(detail) = detail(rest) else { continue };
         let known = details.entry(id).or_insert_with(|| Some(detail.clone()));
         if known.as_ref() != Some(&detail) {
             *known = None;
@@ -55,7 +58,8 @@ fn opening<'a>(record: &'a str, names: &BTreeMap<JobId, String>) -> Option<(JobI
     rest.starts_with('\n').then_some((id, rest))
 }
 
-fn detail(text: &str) -> Detail {
+fn detail(text: &str) -> Option<Detail> {
+    let mut is_whole = false;
     let mut detail = Detail::default();
     let mut wants_devices = false;
     for line in text.lines() {
@@ -66,7 +70,10 @@ fn detail(text: &str) -> Detail {
             wants_devices = names_accelerators(total);
         } else if let Some(rest) = line.strip_prefix("Nodes=") {
             on_nodes(rest, &mut detail.devices);
+        } else if let Some(rest) = line.strip_prefix("JobState=") {
+            detail.outcome = JobOutcome::of_slurm(rest);
         } else if line.starts_with("Command=") || line.starts_with("MinCPUsNode=") {
+            is_whole = true;
             break;
         }
     }
@@ -75,7 +82,7 @@ fn detail(text: &str) -> Detail {
     if wants_devices && is_nowhere {
         detail.devices.clear();
     }
-    detail
+    is_whole.then_some(detail)
 }
 
 /// Reads `gpu[01-02] CPU_IDs=0-7 Mem=0 GRES=gpu:h100:8(IDX:0-7)`.
@@ -129,6 +136,41 @@ mod tests {
         assert!(wrong.is_empty());
         let twice = text("5", "x", "gpu:1(IDX:1)").repeat(2);
         assert!(devices(&read(&twice, &names(&[("5", "x")])), "5").is_some());
+    }
+
+    #[test]
+    fn a_record_that_was_cut_says_nothing_wherever_it_was() {
+        let two = "gpu:h100:2(IDX:1,4)\n     Nodes=gpu02 CPU_IDs=0 Mem=0 GRES=gpu:h100:2(IDX:0-1)";
+        let whole = text("5", "x", two);
+        let told = |text: &str| read(text, &names(&[("5", "x")]));
+        let all = told(&whole)[&JobId::new("5").unwrap()].devices.len();
+        assert_eq!(all, 2);
+        let end = whole.find("MinCPUsNode=").unwrap() + "MinCPUsNode=".len();
+        for cut in 0..end {
+            assert!(told(&whole[..cut]).is_empty(), "{cut}");
+        }
+        assert_eq!(told(&whole[..end]).len(), 1);
+    }
+
+    #[test]
+    fn how_a_job_ended_is_read_and_only_of_itself() {
+        for (state, outcome) in [
+            ("CANCELLED Reason=None", Some(JobOutcome::Cancelled)),
+            ("TIMEOUT Reason=TimeLimit", Some(JobOutcome::TimeLimit)),
+            ("COMPLETED Reason=None", Some(JobOutcome::Completed)),
+            ("FAILED Reason=NonZeroExitCode", Some(JobOutcome::Failed)),
+            ("NODE_FAIL Reason=NodeDown", Some(JobOutcome::NodeFailed)),
+            ("OUT_OF_MEMORY Reason=OutOfMemory", Some(JobOutcome::OutOfMemory)),
+            ("PREEMPTED Reason=None", Some(JobOutcome::Preempted)),
+            ("COMPLETING Reason=None", None),
+            ("RUNNING Reason=None", None),
+        ] {
+            let record = text("5", "x", "")
+                .replace("   JOB_GRES", &format!("   JobState={state}\n   JOB_GRES"));
+            let record = record.replace("Comment=", "Comment=\n   JobState=BOOT_FAIL");
+            let details = read(&record, &names(&[("5", "x")]));
+            assert_eq!(details[&JobId::new("5").unwrap()].outcome, outcome, "{state}");
+        }
     }
 
     #[test]

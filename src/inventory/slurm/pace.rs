@@ -8,7 +8,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// Waits are at least so many times as long as a round took that was answered; one that was not
 /// says nothing of how busy Slurm is.
-const PATIENCE: u32 = 10;
+pub(super) const PATIENCE: u32 = 10;
 
 /// Returns how long to wait after a round: the interval, doubled from the second failure on, a lot
 /// longer than the round took, and not the same for everybody. `chance` is any number.

@@ -89,7 +89,8 @@ mod tests {
     }
 
     fn example() -> String {
-        let fields = ["1", "1", "a", "p", "", "RUNNING", "1", "1", "1", "1:00", "1", "n1", "", "x"];
+        let fields =
+            ["1", "1", "a", "p", "", "RUNNING", "1", "1", "1", "1:00", "0:01", "1", "n1", "", "x"];
         format!("\u{1e}m\u{1f}{}\u{1e}m", fields.join("\u{1f}"))
     }
 }

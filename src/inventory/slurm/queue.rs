@@ -4,6 +4,9 @@
 //! record stands between marks nobody can have guessed, and the name is its last field. The same
 //! question serves every version since 20.11; JSON would be larger, and before 24.11 it ignores
 //! whose jobs are asked for.
+//!
+//! The titles are asked for too: by them an empty queue differs from a program that prints
+//! something else, or nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -11,7 +14,7 @@ use std::sync::Arc;
 
 use crate::inventory::slurm::Whose;
 use crate::inventory::slurm::moment::{moment, span};
-use crate::model::{Allocation, Allotment, Job, JobId, JobState, NodeName, clean_shared};
+use crate::model::{Allocation, Allotment, Job, JobId, JobState, NodeName, clean, clean_shared};
 use crate::nodeset;
 
 /// Jobs kept at most.
@@ -24,12 +27,14 @@ const LONGEST: usize = 256;
 /// Before each field.
 const FIELD: char = '\u{1f}';
 /// The fields in their order; the name stands last.
-const FIELDS: [&str; 14] =
-    ["%A", "%i", "%u", "%P", "%a", "%T", "%V", "%S", "%e", "%l", "%D", "%N", "%r", "%j"];
+const FIELDS: [&str; 15] =
+    ["%A", "%i", "%u", "%P", "%a", "%T", "%V", "%S", "%e", "%l", "%M", "%D", "%N", "%r", "%j"];
+/// The title of the first field.
+const TITLE: &str = "JOBID";
 
 /// Returns the arguments; `mark` is what nobody can have guessed.
 pub(super) fn words(whose: &Whose, mark: &str) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec!["--all".into(), "--noheader".into()];
+    let mut words: Vec<OsString> = vec!["--all".into()];
     let lists = [
         ("--user", &whose.users),
         ("--job", &whose.jobs),
@@ -60,6 +65,8 @@ pub(super) struct Queue {
     pub(super) names: BTreeMap<JobId, String>,
     /// What there is to say about it.
     pub(super) notes: Vec<String>,
+    /// Why this is not the whole answer.
+    pub(super) flaw: Option<String>,
 }
 
 /// Reads an answer, whatever stands between its records.
@@ -69,12 +76,19 @@ pub(super) fn read(output: &str, mark: &str, is_cut: bool) -> Queue {
     let mut records = output.split(border.as_str()).skip(1);
     let (mut unread, mut nodes) = (0_usize, 0_usize);
     let mut rejected = Vec::new();
+    let (mut has_titles, mut is_whole) = (false, true);
     // Records and what stands between them take turns.
     while let Some(record) = records.next() {
-        if records.next().is_none() {
+        let Some(between) = records.next() else {
             // Cut in the middle, or before its end.
-            unread += usize::from(!is_cut);
+            is_whole = is_cut;
             break;
+        };
+        // Cut in the mark before the next one.
+        is_whole = is_whole && (is_cut || !between.contains('\u{1e}'));
+        if is_title(record) {
+            has_titles = true;
+            continue;
         }
         if queue.jobs.len() >= MOST_JOBS {
             break;
@@ -108,10 +122,30 @@ pub(super) fn read(output: &str, mark: &str, is_cut: bool) -> Queue {
         let rest = if others > 0 { format!(" (and {others} more)") } else { String::new() };
         queue.notes.push(format!("{first}{rest}"));
     }
+    queue.flaw = if !is_whole {
+        Some("the answer of squeue breaks off in the midst of a job".to_owned())
+    } else if has_titles || !queue.jobs.is_empty() {
+        None
+    } else {
+        Some(no_answer("squeue", "list of jobs", output))
+    };
     // Slurm's answer has no order one could rely on.
     queue.jobs.sort_by_cached_key(|job| (job.state, number(&job.id), job.shown_id.to_string()));
     queue.jobs.dedup_by(|later, first| later.id == first.id && later.shown_id == first.shown_id);
     queue
+}
+
+/// Says that a program has printed something else than what it was asked for.
+pub(super) fn no_answer(program: &str, wanted: &str, output: &str) -> String {
+    let lines = output.lines().map(|line| clean(line, 80));
+    match lines.map(|line| line.trim().to_owned()).find(|line| !line.is_empty()) {
+        Some(line) => format!("{program} printed no {wanted}, but {line:?}"),
+        None => format!("{program} printed nothing, not even titles"),
+    }
+}
+
+fn is_title(record: &str) -> bool {
+    record.strip_prefix(FIELD).and_then(|rest| rest.split(FIELD).next()) == Some(TITLE)
 }
 
 fn number(id: &JobId) -> u64 {
@@ -124,7 +158,7 @@ fn job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'a str)
     let (id, shown) = (next()?, next()?);
     let [user, partition, account, state] = [next()?, next()?, next()?, next()?];
     let [submitted, starts, ends, limit] = [next()?, next()?, next()?, next()?];
-    let [count, list, reason, name] = [next()?, next()?, next()?, next()?];
+    let [run_time, count, list, reason, name] = [next()?, next()?, next()?, next()?, next()?];
     if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -150,6 +184,7 @@ fn job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'a str)
         starts_at: moment(starts),
         ends_at: moment(ends),
         limit: span(limit),
+        run_time: span(run_time),
         node_count: count.parse().unwrap_or_default(),
         allocations: nodes
             .into_iter()
@@ -206,7 +241,7 @@ mod tests {
 
     const MARK: &str = "0123456789abcdef";
 
-    fn record(fields: [&str; 14]) -> String {
+    fn record(fields: [&str; 15]) -> String {
         format!("\u{1e}{MARK}\u{1f}{}\u{1e}{MARK}\n", fields.join("\u{1f}"))
     }
 
@@ -222,6 +257,7 @@ mod tests {
             "1795269440",
             "1795273040",
             "1:00:00",
+            "0:24",
             "1",
             nodes,
             "None",
@@ -256,6 +292,7 @@ mod tests {
             "N/A",
             "N/A",
             "UNLIMITED",
+            "0:00",
             "4",
             "",
             "Dependency",
@@ -303,6 +340,45 @@ mod tests {
         let (cut, _) = all.split_at(all.len() / 30);
         let queue = read(cut, MARK, true);
         assert!(queue.jobs.len() > 600 && queue.notes.len() == 1, "{:?}", queue.notes);
+    }
+
+    fn titles() -> String {
+        let mut titles = ["X"; 15];
+        titles[0] = "JOBID";
+        record(titles)
+    }
+
+    #[test]
+    fn an_empty_queue_is_told_by_its_titles_and_nothing_else_is_one() {
+        let queue = read(&titles(), MARK, false);
+        assert_eq!(queue, Queue::default());
+        for (text, says) in [
+            ("", "squeue printed nothing, not even titles"),
+            ("\n \n", "squeue printed nothing, not even titles"),
+            ("\n<html><body>\n", "squeue printed no list of jobs, but \"<html><body>\""),
+            ("Maintenance \u{1b}[31muntil 18:00", "printed no list of jobs, but \"Maintenance "),
+            ("JOBID\u{1f}X", "printed no list of jobs, but \"JOBID X\""),
+            ("\u{1e}0123456789abcdef\u{1f}JOBI", "breaks off in the midst of a job"),
+        ] {
+            let queue = read(text, MARK, false);
+            let flaw = queue.flaw.as_ref().unwrap();
+            assert!(flaw.contains(says) && queue.jobs.is_empty(), "{text:?}: {queue:?}");
+        }
+    }
+
+    #[test]
+    fn wherever_an_answer_is_cut_within_a_job_that_is_noticed() {
+        let whole = titles() + &running("1", "gpu01", "a") + &running("2", "gpu02", "b");
+        let queue = |end: usize| read(&whole[..end], MARK, false);
+        assert_eq!((queue(whole.len()).flaw, queue(whole.len()).jobs.len()), (None, 2));
+        let ends: Vec<usize> = whole.match_indices('\n').map(|(at, _)| at).collect();
+        for end in 0..whole.len() - 1 {
+            // Between two jobs nobody can tell.
+            let is_between = ends.iter().any(|at| end == *at || end == *at + 1);
+            assert_eq!(queue(end).flaw.is_none(), is_between && end > 0, "{end}");
+            // Where we have cut it ourselves it says so in a note.
+            assert!(end < ends[1] || read(&whole[..end], MARK, true).flaw.is_none(), "{end}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Answers of real Slurm 20.11, 22.05, 24.11 and 26.05 to what we ask.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::inventory::slurm::{detail, queue};
 use crate::model::{Allotment, JobId, JobState, NodeName};
@@ -108,17 +109,41 @@ fn every_record_is_found_under_its_name() {
 fn the_queue_of_a_real_slurm_is_read() {
     let text = include_str!("../../../tests/fixtures/slurm/squeue-22.05.8.txt");
     let queue = queue::read(text, "mark", false);
-    assert_eq!(queue.notes, Vec::<String>::new());
+    assert_eq!((queue.notes, queue.flaw), (Vec::new(), None));
     let shown: Vec<&str> = queue.jobs.iter().map(|job| &*job.shown_id).collect();
-    assert_eq!(shown, ["1", "3+0", "3+1", "5", "7", "2_0", "2_1", "2_2", "2_[3-5%3]", "6", "8"]);
+    let want = ["1", "2_0", "2_1", "2_2", "6+0", "6+1", "8", "10", "12", "2_[3-5%3]", "11"];
+    assert_eq!(shown, want);
     let job = |shown: &str| queue.jobs.iter().find(|job| &*job.shown_id == shown).unwrap();
-    assert_eq!(job("2_1").id.as_str(), "10");
-    assert_eq!(&*job("5").name, "we ird;name $(x)|é line tab");
-    assert_eq!(queue.names[&job("5").id], "we ird;name $(x)|é\nline\ttab");
+    assert_eq!(job("2_1").id.as_str(), "4");
+    assert_eq!(&*job("8").name, "we ird;name $(x)|é line tab");
+    assert_eq!(queue.names[&job("8").id], "we ird;name $(x)|é\nline\ttab");
     let nodes: Vec<&NodeName> = job("1").allocations.iter().map(|one| &one.node).collect();
     assert_eq!(nodes.len(), 4);
     assert_eq!(job("1").limit.unwrap().as_secs(), 7200);
     assert!(job("1").starts_at.is_some() && job("1").ends_at.is_some());
-    assert_eq!(job("6").state, JobState::Pending);
-    assert_eq!(job("8").reason.as_deref(), Some("JobHeldUser"));
+    assert_eq!((&*job("1").user, &*job("1").partition), ("alice", "gpu"));
+    assert_eq!((job("1").node_count, job("1").submitted_at), (4, job("1").starts_at));
+    assert_eq!((&job("1").account, &job("1").reason), (&None, &None));
+    assert_eq!(job("2_[3-5%3]").state, JobState::Pending);
+    assert_eq!(job("11").reason.as_deref(), Some("JobHeldUser"));
+    let titles = text.lines().next().unwrap();
+    let empty = queue::read(titles, "mark", false);
+    assert_eq!((empty.jobs.len(), empty.flaw), (0, None));
+}
+
+#[test]
+fn the_time_of_a_suspended_job_stands_still() {
+    let text = include_str!("../../../tests/fixtures/slurm/squeue-22.05.8.txt");
+    let queue = queue::read(text, "mark", false);
+    let job = |shown: &str| queue.jobs.iter().find(|job| &*job.shown_id == shown).unwrap();
+    let (paused, running) = (job("12"), job("10"));
+    assert_eq!(paused.state, JobState::Suspended);
+    let seconds = |span: Option<Duration>| span.unwrap().as_secs();
+    // It ran for 15 s of its hour.
+    for later in [24, 600, 7200] {
+        let now = paused.starts_at.unwrap().plus(Duration::from_secs(later));
+        assert_eq!((seconds(paused.left(now)), seconds(paused.used(now))), (3585, 15), "{later}");
+        assert_eq!(seconds(running.left(now)), 3600_u64.saturating_sub(later), "{later}");
+        assert_eq!(seconds(running.used(now)), later);
+    }
 }

@@ -21,6 +21,8 @@ pub enum TroubleKind {
     NotInstalled,
     /// Its configuration is not here.
     NoConfiguration,
+    /// Its configuration is here, and holds what this Slurm does not understand.
+    BadConfiguration,
     /// Nothing listens where the controller should be.
     ControllerDown,
     /// The controller takes connections and says nothing.
@@ -29,6 +31,8 @@ pub enum TroubleKind {
     Munge,
     /// Nothing came in time.
     TooLate,
+    /// It printed something else than what it was asked for.
+    NoAnswer,
     /// There is no such job any more.
     NoSuchJob,
     /// There is no such user, or the like.
@@ -46,6 +50,10 @@ const SIGNS: &[(&str, TroubleKind)] = &[
     ("auth_g_create", TroubleKind::Munge),
     ("invalid credential", TroubleKind::Munge),
     ("configuration source", TroubleKind::NoConfiguration),
+    ("unable to status file", TroubleKind::NoConfiguration),
+    ("parse error", TroubleKind::BadConfiguration),
+    ("parsing error", TroubleKind::BadConfiguration),
+    ("process configuration file", TroubleKind::BadConfiguration),
     ("configuration file", TroubleKind::NoConfiguration),
     ("slurm.conf", TroubleKind::NoConfiguration),
     ("configless", TroubleKind::NoConfiguration),
@@ -67,11 +75,20 @@ const SIGNS: &[(&str, TroubleKind)] = &[
 impl Trouble {
     /// Reads what a program of Slurm complained about.
     pub fn of_complaint(program: &str, complaint: &str) -> Self {
-        let line = telling(complaint);
         let words = complaint.to_ascii_lowercase();
         let kind = SIGNS.iter().find(|(sign, _)| words.contains(sign));
         let kind = kind.map_or(TroubleKind::Other, |(_, kind)| *kind);
+        let line = match kind {
+            // The last line only says that there is a mistake.
+            TroubleKind::BadConfiguration => mistake(complaint),
+            _ => telling(complaint),
+        };
         Self::new(kind, program, &line)
+    }
+
+    /// Says that a program printed something else than what it was asked for.
+    pub(super) fn of_no_answer(program: &str, sentence: &str) -> Self {
+        Self::new(TroubleKind::NoAnswer, program, sentence)
     }
 
     /// Reads why a program of Slurm has not answered at all.
@@ -101,6 +118,10 @@ impl Trouble {
                 "Slurm's configuration is not found on this machine".to_owned(),
                 "check /etc/slurm/slurm.conf and SLURM_CONF, or ask the administrator",
             ),
+            Kind::BadConfiguration => (
+                format!("Slurm's configuration on this machine has a mistake: {line}"),
+                "tell the administrator; an older Slurm here may not know a new key of slurm.conf",
+            ),
             Kind::ControllerDown => (
                 "the Slurm controller is down".to_owned(),
                 "see scontrol ping, and ask the administrator; gtop asks again by itself",
@@ -115,6 +136,9 @@ impl Trouble {
             ),
             Kind::TooLate => {
                 (line.to_owned(), "the controller may be overloaded; gtop asks again by itself")
+            }
+            Kind::NoAnswer => {
+                (line.to_owned(), "run it by hand to see what it says; gtop asks again by itself")
             }
             Kind::NoSuchJob => (
                 "there is no such job in the queue".to_owned(),
@@ -131,12 +155,25 @@ impl Trouble {
 /// Returns the line that says most: the last one that is not empty.
 fn telling(complaint: &str) -> String {
     let lines = complaint.lines().map(|line| clean(line, 300));
-    let last = lines.rev().find(|line| !line.is_empty()).unwrap_or_default();
-    let bare = last
-        .strip_prefix("squeue: error: ")
-        .or_else(|| last.strip_prefix("slurm_load_jobs error: "));
-    let bare = bare.unwrap_or(&last);
-    if bare.is_empty() { "it said nothing".to_owned() } else { bare.to_owned() }
+    bare(&lines.rev().find(|line| !line.is_empty()).unwrap_or_default())
+}
+
+/// Returns the line that names a mistake in the configuration: the first error.
+fn mistake(complaint: &str) -> String {
+    let mut lines = complaint.lines().map(|line| clean(line, 300));
+    lines
+        .find(|line| line.contains("error: "))
+        .map_or_else(|| telling(complaint), |line| bare(&line))
+}
+
+/// Takes off who says it.
+fn bare(line: &str) -> String {
+    let said = match line.split_once("error: ") {
+        Some((program, said)) if program.split(' ').count() <= 2 => said,
+        _ => line,
+    };
+    let said = said.strip_prefix("_parse_next_key: ").unwrap_or(said);
+    if said.is_empty() { "it said nothing".to_owned() } else { said.to_owned() }
 }
 
 #[cfg(test)]
@@ -163,6 +200,20 @@ mod tests {
             ("slurm_load_jobs error: Invalid job id specified\n", TroubleKind::NoSuchJob),
             ("squeue: error: Invalid user: nobodyxx\n", TroubleKind::Wrong),
             (
+                "squeue: error: s_p_parse_file: unable to status file /etc/slurm/slurm.conf: No such file or \
+                 directory, retrying in 1sec up to 60sec\nsqueue: fatal: Unable to process configuration file\n",
+                TroubleKind::NoConfiguration,
+            ),
+            (
+                "squeue: error: Parse error in file /etc/slurm/slurm.conf line 37: \"Nonsense\"\n\
+                 squeue: fatal: Unable to process configuration file\n",
+                TroubleKind::BadConfiguration,
+            ),
+            (
+                "scontrol: error: Invalid SlurmctldPort abc\nscontrol: fatal: Unable to process configuration file\n",
+                TroubleKind::BadConfiguration,
+            ),
+            (
                 "squeue: fatal: Could not establish a configuration source\n",
                 TroubleKind::NoConfiguration,
             ),
@@ -173,6 +224,17 @@ mod tests {
             assert_eq!(trouble.kind, kind, "{complaint}");
             assert!(!trouble.sentence.is_empty() && !trouble.sentence.contains('\u{1b}'));
         }
+    }
+
+    #[test]
+    fn a_mistake_in_the_configuration_is_named() {
+        let said = "squeue: error: _parse_next_key: Parsing error at unrecognized key: Foo\n\
+                    squeue: fatal: Unable to process configuration file\n";
+        let trouble = Trouble::of_complaint("squeue", said);
+        assert_eq!(
+            trouble.sentence,
+            "Slurm's configuration on this machine has a mistake: Parsing error at unrecognized key: Foo"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::fleet::Basis;
-use crate::model::Job;
+use crate::model::{Job, JobOutcome, JobState};
 use crate::time::{Timestamp, lasting};
 use crate::view::job::sheet::{Measure, Sheet};
 use crate::view::job::track::{SECONDS, Track};
@@ -102,9 +102,17 @@ fn extent(sheet: &Sheet) -> Line {
 
 /// How long it has run, and how long it may.
 fn time(job: &Job, now: Timestamp, extent: Line, width: u16) -> Line {
-    let Some(began) = job.starts_at else { return extent.cut(width) };
-    let used = now.since(began);
-    let all = job.ends_at.map(|end| end.since(began)).or(job.limit);
+    let (Some(began), Some(used)) = (job.starts_at, job.used(now)) else {
+        return extent.cut(width);
+    };
+    // The end of one that is being ended is the moment that began, and of one that is suspended it
+    // is still to be put off.
+    let all = match job.state {
+        JobState::Ending | JobState::Suspended => job.limit,
+        JobState::Running | JobState::Starting | JobState::Pending | JobState::Other => {
+            job.ends_at.map(|end| end.since(began)).or(job.limit)
+        }
+    };
     let Some(all) = all.filter(|all| !all.is_zero()) else {
         let ran = Line::of(format!("for {}", lasting(used)), Tone::Plain);
         return ran.gap(3).then(extent).cut(width);
@@ -115,6 +123,8 @@ fn time(job: &Job, now: Timestamp, extent: Line, width: u16) -> Line {
     let bar = (width / 5).min(24);
     let words = if left.is_zero() {
         Line::of("its time is up", Tone::Warn)
+    } else if job.state == JobState::Ending {
+        Line::of("it is being ended before its time", Tone::Warn)
     } else {
         Line::of(format!("{} left", lasting(left)), Tone::Plain)
     };
@@ -230,14 +240,14 @@ fn remarks(sheet: &Sheet, width: u16, most: usize) -> Vec<Line> {
 }
 
 /// Stands in place of a job that is over.
-pub(super) fn ended(job: &Job, width: u16) -> Vec<Line> {
+pub(super) fn ended(job: &Job, outcome: JobOutcome, width: u16) -> Vec<Line> {
     let mut line = Line::of(format!("job {}", job.shown_id), Tone::Accent);
     for text in [&*job.name, &*job.user] {
         if !text.is_empty() {
             line = line.gap(2).text(text, Tone::Strong);
         }
     }
-    let line = line.gap(2).text("has ended", Tone::Warn);
+    let line = line.gap(2).text(outcome.words(), Tone::Warn);
     vec![line.cut(width), Line::of("↑ ↓ go to another job, o to the fleet", Tone::Faint).cut(width)]
 }
 
@@ -248,4 +258,39 @@ pub(super) fn hidden(job: &Job, width: u16) -> Vec<Line> {
         .text("the filter takes none of its nodes", Tone::Warn)
         .text("  → Esc clears it, ↑ ↓ go to another job", Tone::Faint);
     vec![line.cut(width)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(state: JobState, run_time: u64, ends_after: u64, passed: u64) -> String {
+        let began = Timestamp::from_micros(1_795_403_970_000_000);
+        let job = Job {
+            state,
+            starts_at: Some(began),
+            ends_at: Some(began.plus(Duration::from_secs(ends_after))),
+            limit: Some(Duration::from_secs(3600)),
+            run_time: Some(Duration::from_secs(run_time)),
+            ..Job::example("7")
+        };
+        let now = began.plus(Duration::from_secs(passed));
+        time(&job, now, Line::new(), 200).words().trim().to_owned()
+    }
+
+    #[test]
+    fn a_job_s_time_is_up_only_when_it_has_used_it() {
+        for (state, run_time, ends_after, passed, words) in [
+            (JobState::Running, 0, 3600, 600, "50m left"),
+            (JobState::Running, 0, 3600, 3600, "its time is up"),
+            // It was cancelled after ten minutes: Slurm moves its end.
+            (JobState::Ending, 600, 600, 605, "it is being ended before its time"),
+            (JobState::Ending, 3600, 3600, 3605, "its time is up"),
+            (JobState::Suspended, 900, 3600, 3500, "45m left"),
+            (JobState::Suspended, 900, 3600, 9000, "45m left"),
+        ] {
+            let told = told(state, run_time, ends_after, passed);
+            assert!(told.ends_with(words), "{state:?} {passed}: {told}");
+        }
+    }
 }

@@ -115,6 +115,7 @@ fn told_by_processes(fleet: &Fleet, ledger: &Ledger<'_>, places: &Places<'_>) ->
                 starts_at,
                 ends_at: None,
                 limit: None,
+                run_time: None,
                 node_count: u32::try_from(uses.len()).unwrap_or(u32::MAX),
                 allocations: uses.iter().map(allocation).collect(),
             }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::fleet::{Node, Process};
-use crate::model::{DeviceUse, Link, Reading, Reason, Vendor};
+use crate::model::{DeviceUse, JobList, Link, Reading, Reason, Vendor};
 use crate::time::Timestamp;
 use crate::view::Scene;
-use crate::view::condition::label;
+use crate::view::condition::{label, shown_id};
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::{Navigation, Spot, uses};
 use crate::view::number::{Units, or_unknown, percent, running, share};
@@ -35,7 +35,7 @@ pub(crate) fn lines(
     for at in navigation.uses.range(order.len()) {
         let Some((place, spot)) = order.get(at) else { continue };
         let Some(used) = node.uses.get(*place) else { continue };
-        let line = columns.row(node, used);
+        let line = columns.row(node, used, scene.picture.fleet.jobs.as_deref());
         let line = if is_fresh { line } else { line.faded() };
         lines.push(line.cut(width).selected(cursor.as_ref() == Some(spot)));
     }
@@ -141,7 +141,7 @@ impl Columns {
         line.gap(gap).text("COMMAND", faint)
     }
 
-    fn row(&self, node: &Node, used: &DeviceUse) -> Line {
+    fn row(&self, node: &Node, used: &DeviceUse, jobs: Option<&JobList>) -> Line {
         let Self { gap, .. } = *self;
         let plain = Tone::Plain;
         let process = node.process(used.pid);
@@ -179,7 +179,7 @@ impl Columns {
         }
         if self.job > 0 {
             let job = process.and_then(|process| process.statics.job.as_ref());
-            let job = job.map_or(UNKNOWN, crate::model::JobId::as_str);
+            let job = job.map_or(UNKNOWN, |job| shown_id(jobs, job));
             line = line.gap(gap).left(job, self.job, plain);
         }
         line.gap(gap).text(short_command(process, used), plain)

@@ -1,12 +1,13 @@
 //! The columns of the process table: which have room, and what stands in them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use unicode_width::UnicodeWidthChar;
 
-use crate::model::{Absence, Freshness, Link, ProcessState, Source};
+use crate::model::{Absence, Freshness, JobList, Link, ProcessState, Source};
 use crate::time::{Timestamp, age};
-use crate::view::condition::label;
+use crate::view::condition::{label, shown_id};
 use crate::view::heading::{self, Heading};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
@@ -70,6 +71,8 @@ pub(super) struct Columns {
     /// Some rows are one's own, so those of others step back.
     has_ours: bool,
     units: Units,
+    /// What jobs are called.
+    jobs: Option<Arc<JobList>>,
 }
 
 /// How a row is shown.
@@ -132,9 +135,19 @@ impl Columns {
         let is_wide = width >= 110;
         let gap = if width >= 140 { 2 } else { 1 };
         let chosen = heading::places(&HEADINGS, chosen);
+        let jobs = roll.jobs().cloned();
+        // `2000_17`, `12+1`
+        let has_long_ids =
+            jobs.iter().any(|list| list.on_nodes().any(|job| job.shown_id.len() > 8));
         let wide = |column| match column {
             Column::Node if has_node => roll.name.clamp(4, (width / 8).clamp(4, 20)),
-            Column::Job if roll.has_jobs => 8,
+            Column::Job if roll.has_jobs => {
+                if has_long_ids {
+                    12
+                } else {
+                    8
+                }
+            }
             Column::Encoder | Column::Decoder if roll.videos > 0 || chosen.is_some() => 4,
             Column::Node | Column::Job | Column::Encoder | Column::Decoder => 0,
             Column::Device | Column::Kind | Column::Load | Column::Share => 4,
@@ -167,7 +180,7 @@ impl Columns {
             (false, _) => ["GPU", "GPU-MEM", "%SM"],
         };
         let is_full = density == Density::Full;
-        Self { gap, shown, words, is_full, has_ours: roll.ours > 0, units }
+        Self { gap, shown, words, is_full, has_ours: roll.ours > 0, units, jobs }
     }
 
     /// Returns the columns in front of the command.
@@ -224,7 +237,8 @@ impl Columns {
                 ),
                 Column::User => line.left(sight.user().unwrap_or(UNKNOWN), width, plain),
                 Column::Job => {
-                    line.left(sight.job().map_or(UNKNOWN, |job| job.as_str()), width, plain)
+                    let job = sight.job().map(|job| shown_id(self.jobs.as_deref(), job));
+                    line.left(job.unwrap_or(UNKNOWN), width, plain)
                 }
                 Column::Pid => line.right(&sight.used.pid.to_string(), width, strong),
                 Column::Device

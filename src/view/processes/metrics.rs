@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use crate::model::{AskError, Bytes, InputOutput, ProcessDetail, ProcessState, Question, Reading};
+use crate::model::{
+    AskError, Bytes, InputOutput, JobList, ProcessDetail, ProcessState, Question, Reading,
+};
 use crate::time::{Timestamp, lasting};
 use crate::view::Scene;
-use crate::view::condition::label;
+use crate::view::condition::{label, shown_id};
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::Step;
 use crate::view::number::{Units, or_unknown, percent, running, share};
@@ -80,7 +82,7 @@ impl Panel {
         let sight = row.and_then(Row::sight);
         let mut lines = vec![self.title(scene, sight, width)];
         if let Some(sight) = sight {
-            lines.push(numbers(sight).cut(width));
+            lines.push(numbers(sight, scene.picture.fleet.jobs.as_deref()).cut(width));
         }
         let room = height.saturating_sub(lines.len());
         if let Some(track) = self.row.as_ref().and_then(|key| tracks.of(key)) {
@@ -207,7 +209,7 @@ pub(super) const fn doing(state: ProcessState) -> &'static str {
 }
 
 /// Returns the present numbers in one line.
-fn numbers(sight: Sight<'_>) -> Line {
+fn numbers(sight: Sight<'_>, jobs: Option<&JobList>) -> Line {
     let process = sight.process;
     let device =
         sight.device.map_or_else(|| UNKNOWN.to_owned(), |device| label(sight.node, device));
@@ -217,7 +219,7 @@ fn numbers(sight: Sight<'_>) -> Line {
         let own = std::mem::take(&mut line);
         line = own.gap(2).text(format!("{name} "), Tone::Faint).text(value, Tone::Plain);
     };
-    say("job", sight.job().map_or(UNKNOWN, |job| job.as_str()).to_owned());
+    say("job", sight.job().map_or(UNKNOWN, |job| shown_id(jobs, job)).to_owned());
     say("%GMBW", percent(share(sight.used.memory_utilization)));
     say("%ENC", percent(share(sight.used.encoder)));
     say("%DEC", percent(share(sight.used.decoder)));

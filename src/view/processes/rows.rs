@@ -10,8 +10,8 @@ use std::time::Duration;
 use crate::fields::Usage;
 use crate::fleet::{Fleet, Node, Process};
 use crate::model::{
-    Absence, Bytes, Device, DeviceUse, JobId, Link, NodeName, Reading, Reason, UnseenProcess,
-    Vendor,
+    Absence, Bytes, Device, DeviceUse, JobId, JobList, Link, NodeName, Reading, Reason,
+    UnseenProcess, Vendor,
 };
 use crate::time::Timestamp;
 use crate::view::line::width_of;
@@ -269,6 +269,11 @@ impl Roll {
     /// Returns where they were looked for.
     pub(super) fn place(&self) -> Where {
         self.recipe.as_ref().map_or(Where::Fleet, |recipe| recipe.place.clone())
+    }
+
+    /// Returns the jobs that were listed.
+    pub(super) const fn jobs(&self) -> Option<&Arc<JobList>> {
+        self.fleet.jobs.as_ref()
     }
 
     /// Makes the rows anew if anything they are made of has changed.

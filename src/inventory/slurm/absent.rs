@@ -1,0 +1,109 @@
+//! Why a job that was asked for by its number is not in the queue: it has ended, it is hidden from who
+//! asks, or there never was one of that number.
+
+use std::ffi::OsString;
+
+use crate::inventory::slurm::ask::ask_slurm;
+use crate::model::{Job, JobOutcome, clean};
+
+/// So many jobs are looked for; more are told by the list that they are not in.
+const MOST: usize = 8;
+
+/// Returns the jobs among these that are not in the list, as they were asked for.
+pub(super) fn missing<'a>(wanted: &'a [String], list: &[Job]) -> Vec<&'a str> {
+    let is_there = |wanted: &str| {
+        list.iter().any(|job| {
+            let shown = &*job.shown_id;
+            // An array stands for its tasks, and a heterogeneous job for its parts.
+            let rest = shown.strip_prefix(wanted);
+            job.id.as_str() == wanted || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '+']))
+                // Tasks that wait stand together.
+                || (wanted.contains('_') && shown.contains('[') && base(shown) == base(wanted))
+        })
+    };
+    wanted.iter().map(String::as_str).filter(|wanted| !is_there(wanted)).take(MOST).collect()
+}
+
+/// Returns a sentence about a job that is not in the queue.
+pub(super) async fn why(wanted: &str) -> String {
+    let shown = clean(wanted, 40);
+    let Some(number) = base(wanted) else { return format!("job {shown} is not in the queue") };
+    if let Some(outcome) = by_controller(wanted).await {
+        return format!("job {shown} {}", outcome.words());
+    }
+    if let Some(outcome) = by_accounting(wanted).await {
+        return format!("job {shown} {}", outcome.words());
+    }
+    let config = ask_slurm("scontrol", &["show".into(), "config".into()], "").await;
+    let config = config.map(|answer| answer.output).unwrap_or_default();
+    let next = value(&config, "NEXT_JOB_ID").and_then(|next| next.parse::<u64>().ok());
+    let is_private = value(&config, "PrivateData")
+        .is_some_and(|kinds| kinds.split(',').any(|kind| kind.trim() == "jobs"));
+    match next {
+        Some(next) if next <= number => {
+            format!("there never was a job {shown}: the next one gets the number {next}")
+        }
+        _ if is_private => format!(
+            "job {shown} is not in the queue: it has ended, or PrivateData=jobs hides it from you"
+        ),
+        Some(_) => format!("job {shown} has ended, and Slurm has forgotten how"),
+        None => format!("job {shown} is not in the queue: it has ended, or there never was one"),
+    }
+}
+
+/// Returns the number that an array or a heterogeneous job begins with.
+fn base(id: &str) -> Option<u64> {
+    id.split(['_', '+', '[']).next()?.parse().ok()
+}
+
+/// Slurm knows jobs for some minutes after their end.
+async fn by_controller(wanted: &str) -> Option<JobOutcome> {
+    let words: [OsString; 3] = ["show".into(), "job".into(), wanted.into()];
+    let answer = ask_slurm("scontrol", &words, "").await.ok().filter(|answer| answer.succeeded)?;
+    let line =
+        answer.output.lines().find_map(|line| line.trim_start().strip_prefix("JobState="))?;
+    JobOutcome::of_slurm(line)
+}
+
+/// Where there is a database it knows them for longer.
+async fn by_accounting(wanted: &str) -> Option<JobOutcome> {
+    let fixed = ["--noheader", "--parsable2", "--allocations", "--format=State"];
+    let words = fixed.iter().map(OsString::from).chain([format!("--jobs={wanted}").into()]);
+    let words: Vec<OsString> = words.collect();
+    let answer = ask_slurm("sacct", &words, "").await.ok().filter(|answer| answer.succeeded)?;
+    JobOutcome::of_slurm(answer.output.lines().next()?)
+}
+
+/// Returns what `scontrol show config` says of something.
+pub(super) fn value<'a>(config: &'a str, key: &str) -> Option<&'a str> {
+    config.lines().find_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        (name.trim() == key).then(|| value.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_missed_only_where_nothing_of_them_is_listed() {
+        let list = ["7", "2_0", "2_[3-5%3]", "12+0", "12+1"]
+            .map(|shown| Job { shown_id: shown.into(), ..Job::example("99") });
+        for (wanted, is_missing) in [
+            ("7", false),
+            ("99", false),
+            ("2", false),
+            ("2_4", false),
+            ("12", false),
+            ("12+1", false),
+            ("1", true),
+            ("12+2", true),
+            ("3_1", true),
+            ("70", true),
+        ] {
+            let wanted = [wanted.to_owned()];
+            assert_eq!(!missing(&wanted, &list).is_empty(), is_missing, "{wanted:?}");
+        }
+    }
+}

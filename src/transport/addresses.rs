@@ -1,0 +1,68 @@
+//! Where a scheduler reaches its nodes, for those whose names no name service knows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::model::NodeName;
+
+/// How long to wait for a scheduler that is being asked.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Addresses by node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// `None` for a node that has no other than its name.
+    pub known: Arc<BTreeMap<NodeName, Option<String>>>,
+    /// The scheduler is being asked for more.
+    pub is_asking: bool,
+}
+
+/// What is known at the moment.
+#[derive(Debug, Default)]
+pub(super) struct AddressBook(watch::Sender<Addresses>);
+
+impl AddressBook {
+    pub(super) fn set(&self, addresses: Addresses) {
+        self.0.send_replace(addresses);
+    }
+
+    /// Returns where else a node is reached; waits while that is being asked.
+    pub(super) async fn of(&self, host: &str) -> Option<String> {
+        let node = NodeName::new(host).ok()?;
+        let mut followed = self.0.subscribe();
+        let is_told = |known: &Addresses| !known.is_asking || known.known.contains_key(&node);
+        let told = timeout(LIMIT, followed.wait_for(is_told)).await.ok()?.ok()?;
+        told.known.get(&node)?.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_scheduler_that_is_being_asked_is_waited_for_and_not_for_ever() {
+        let addresses = |is_asking, list: &[(&str, Option<&str>)]| {
+            let pair = |(node, at): &(&str, Option<&str>)| {
+                (NodeName::new(node).unwrap(), at.map(str::to_owned))
+            };
+            Addresses { known: Arc::new(list.iter().map(pair).collect()), is_asking }
+        };
+        let book = AddressBook::default();
+        assert_eq!(book.of("n1").await, None);
+        book.set(addresses(true, &[("n1", Some("10.0.0.1")), ("n2", None)]));
+        assert_eq!(book.of("n1").await.as_deref(), Some("10.0.0.1"));
+        assert_eq!(book.of("n2").await, None);
+        assert_eq!(book.of("n3").await, None, "in the end");
+        let late = async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            book.set(addresses(false, &[("n3", Some("10.0.0.3"))]));
+        };
+        let (found, ()) = tokio::join!(book.of("n3"), late);
+        assert_eq!(found.as_deref(), Some("10.0.0.3"));
+    }
+}
