@@ -41,6 +41,9 @@ pub struct Orders {
     /// Counts up each time everything is asked for anew: complete samples, and another try at
     /// every node that is down.
     pub refresh: u64,
+    /// Counts up each time a job of the user's begins on the node: what refused us before may let us
+    /// in now.
+    pub job_starts: u64,
     /// Sessions are to end.
     pub is_ending: bool,
 }
@@ -48,7 +51,7 @@ pub struct Orders {
 impl Orders {
     /// Asks for a sample every `interval` and nothing else.
     pub fn every(interval: Duration) -> Self {
-        Self { interval, focus: None, refresh: 0, is_ending: false }
+        Self { interval, focus: None, refresh: 0, job_starts: 0, is_ending: false }
     }
 }
 

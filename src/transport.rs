@@ -67,7 +67,7 @@ pub use crate::transport::interview::{Inquiry, Interview, Prompt, Secret};
 pub use crate::transport::local::{LEASH, NOT_STARTED, become_leashed, end_programs};
 pub use crate::transport::notes::{Attempt, Note, Noted, Notes, Way, noting};
 pub use crate::transport::ssh_config::{EffectiveOption, Origin, Surroundings};
-pub use crate::transport::step::{AddressOf, KEPT, Places, Shared};
+pub use crate::transport::step::{AddressOf, KEPT, Places, Shared, StepJob};
 pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
 pub use crate::transport::trial::StepSite;
 pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};

@@ -118,12 +118,15 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
                 StepCause::NoJob
                 | StepCause::NotRunning
                 | StepCause::Cancelled
+                | StepCause::JobCancelled
+                | StepCause::Preempted
                 | StepCause::TimeLimit
                 | StepCause::NodeFailed
                 | StepCause::Busy
                 | StepCause::NoAnswer
                 | StepCause::TaskEnded
                 | StepCause::NextStep
+                | StepCause::OtherJob
                 | StepCause::Renewed
                 | StepCause::Other => FaultKind::SessionLost,
             };

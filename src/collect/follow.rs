@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use crate::collect::{Collector, Orders, node};
-use crate::model::NodeName;
+use crate::model::{JobId, NodeName};
 use crate::transport::Target;
 use crate::wire::Intake;
 
@@ -20,6 +20,8 @@ struct Life {
     orders: watch::Sender<Orders>,
     /// When its session is to end, once it is not listed any more.
     leaves_at: Option<Instant>,
+    /// The user's jobs there, when it was last listed.
+    jobs: Vec<JobId>,
 }
 
 impl Collector {
@@ -42,20 +44,25 @@ impl Collector {
                     let listed = Arc::clone(&targets.borrow_and_update());
                     let_go(&mut lives, &listed, self.grace);
                     for target in listed.iter() {
-                        if lives.contains_key(&target.name) {
+                        let jobs = self.transport.jobs_on(&target.name);
+                        if let Some(life) = lives.get_mut(&target.name) {
+                            life.take_jobs(jobs);
                             continue;
                         }
                         let (orders, followed) = watch::channel(self.orders.borrow().clone());
                         let own = Self { orders: followed, ..self.clone() };
                         tasks.spawn(node::live(own, target.clone(), intake(&target.name)));
-                        let life = Life { target: target.clone(), orders, leaves_at: None };
-                        lives.insert(target.name.clone(), life);
+                        let target = target.clone();
+                        let life = Life { target, orders, leaves_at: None, jobs };
+                        lives.insert(life.target.name.clone(), life);
                     }
                 }
                 changed = self.orders.changed() => {
                     let orders = self.orders.borrow_and_update().clone();
                     for life in lives.values() {
-                        life.orders.send_replace(orders.clone());
+                        life.orders.send_modify(|own| {
+                            *own = Orders { job_starts: own.job_starts, ..orders.clone() };
+                        });
                     }
                     if changed.is_err() || orders.is_ending {
                         break;
@@ -103,6 +110,14 @@ fn end_those_due(lives: &mut BTreeMap<NodeName, Life>) {
 }
 
 impl Life {
+    /// Takes note of the user's jobs on the node; one that is new there is worth another try.
+    fn take_jobs(&mut self, jobs: Vec<JobId>) {
+        if jobs.iter().any(|job| !self.jobs.contains(job)) {
+            self.orders.send_modify(|orders| orders.job_starts += 1);
+        }
+        self.jobs = jobs;
+    }
+
     fn end(&self) {
         self.orders.send_modify(|orders| orders.is_ending = true);
     }
@@ -112,5 +127,25 @@ async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::Reach;
+
+    #[test]
+    fn a_job_that_begins_on_a_node_is_worth_another_try_and_one_that_ends_is_not() {
+        let target = Target { name: NodeName::new("gpu01").unwrap(), reach: Reach::Local };
+        let (orders, followed) = watch::channel(Orders::every(Duration::from_secs(1)));
+        let mut life = Life { target, orders, leaves_at: None, jobs: Vec::new() };
+        let jobs = |list: &[&str]| list.iter().map(|id| JobId::new(id).unwrap()).collect();
+        for (list, starts) in
+            [(&["7"][..], 1), (&["7"], 1), (&["7", "8"], 2), (&["8"], 2), (&[], 2), (&["7"], 3)]
+        {
+            life.take_jobs(jobs(list));
+            assert_eq!(followed.borrow().job_starts, starts, "{list:?}");
+        }
     }
 }

@@ -24,7 +24,7 @@ pub(super) async fn live(mut collector: Collector, target: Target, intake: Intak
     let mut backoff = Backoff::new();
     let mut attempt = 1;
     loop {
-        let refreshed = collector.orders.borrow_and_update().refresh;
+        let tried = Occasion::of(&collector.orders.borrow_and_update());
         let Some((fault, lasted)) = life.try_once(&mut collector, attempt).await else { return };
         if !lasted.is_zero() {
             backoff.after_session(lasted);
@@ -40,7 +40,7 @@ pub(super) async fn live(mut collector: Collector, target: Target, intake: Intak
         let retry_at = wait.map(|wait| collector.clock.now().plus(wait));
         life.tell(&collector, Link::Down { fault, retry_at });
         let shell = life.shell.take();
-        if wait_for_retry(&mut collector, wait, refreshed, shell).await.is_none() {
+        if wait_for_retry(&mut collector, wait, tried, shell).await.is_none() {
             return;
         }
     }
@@ -114,12 +114,25 @@ impl Life {
     }
 }
 
-/// Waits for the moment of the next try, and for the end of a login shell that is still at the last one; or for a
-/// refresh. Returns `None` when all is to end.
+/// What makes another try worth it before its time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Occasion {
+    refresh: u64,
+    job_starts: u64,
+}
+
+impl Occasion {
+    const fn of(orders: &Orders) -> Self {
+        Self { refresh: orders.refresh, job_starts: orders.job_starts }
+    }
+}
+
+/// Waits for the moment of the next try, and for the end of a login shell that is still at the last one; or for an
+/// occasion. Returns `None` when all is to end.
 async fn wait_for_retry(
     collector: &mut Collector,
     wait: Option<Duration>,
-    refreshed: u64,
+    tried: Occasion,
     shell: Option<Box<Visit>>,
 ) -> Option<()> {
     let mut due = pin!(async {
@@ -132,11 +145,14 @@ async fn wait_for_retry(
         }
     });
     loop {
-        let Orders { refresh, is_ending, .. } = *collector.orders.borrow_and_update();
+        let (occasion, is_ending) = {
+            let orders = collector.orders.borrow_and_update();
+            (Occasion::of(&orders), orders.is_ending)
+        };
         if is_ending {
             return None;
         }
-        if refresh != refreshed {
+        if occasion != tried {
             return Some(());
         }
         tokio::select! {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::doctor::{Mark, Row, way};
-use crate::inventory::slurm::{nodes_of, places};
+use crate::inventory::slurm::{nodes_of, places, step_job};
 use crate::model::{Job, JobList, JobState};
 use crate::time::Clock;
-use crate::transport::{Fault, KEPT, Reach, StepSite, Target, Transport};
+use crate::transport::{Fault, KEPT, Reach, StepJob, StepSite, Target, Transport};
 
 /// Adds what is found, and tells the transport of the jobs, as a watch does.
 pub(super) async fn rows(jobs: &[Job], transport: &Transport, clock: &Clock, rows: &mut Vec<Row>) {
@@ -41,22 +41,42 @@ fn version(site: &StepSite, trouble: Mark) -> Row {
 }
 
 /// Tries a step beside those of a job, as a watch begins it; it takes nothing of what the job has.
+/// Where it does not begin the other jobs of the node are tried, as a watch does.
 async fn step(jobs: &[Job], transport: &Transport, trouble: Mark) -> Option<Row> {
-    let mut running = jobs.iter().filter(|job| job.state == JobState::Running);
-    let (job, node) = running.find_map(|job| Some((job, &job.allocations.first()?.node)))?;
+    let running = || jobs.iter().filter(|job| job.state == JobState::Running);
+    let on_nodes = || running().filter_map(|job| Some((job, &job.allocations.first()?.node)));
+    // One of somebody else's tells only what would be refused.
+    let own = on_nodes().find_map(|(_, node)| Some((transport.step_job(node)?, node)));
+    let (mut job, node) =
+        own.or_else(|| on_nodes().map(|(job, node)| (step_job(job), node)).next())?;
+    let shown = |job: &StepJob| {
+        let found = jobs.iter().find(|known| known.id == job.id);
+        found.map_or_else(|| job.id.to_string(), |known| known.shown_id.to_string())
+    };
     let began = Instant::now();
-    let shown = &job.shown_id;
-    let row = match transport.try_step(&job.id, node).await {
-        Ok(()) => Row::new("step", Mark::Ok, format!("runs on {node} beside job {shown}")),
-        Err(fault) => {
-            let why = way::sentence(&fault);
-            let row = Row::new("step", trouble, format!("no step beside job {shown}: {why}"));
-            if trouble == Mark::Failed {
-                row.remedy("let gtop reach the nodes by ssh: leave --transport srun out")
-            } else {
-                row.remedy("where nodes take ssh none is needed; ask the administrator if both are forbidden")
+    let mut failures = Vec::new();
+    let row = loop {
+        let beside = shown(&job);
+        let fault = match transport.try_step(&job, node).await {
+            Ok(()) => {
+                let found = format!("runs on {node} beside job {beside}");
+                break Row::new("step", Mark::Ok, found).details(failures);
             }
+            Err(fault) => fault,
+        };
+        let why = format!("no step beside job {beside}: {}", way::sentence(&fault));
+        let other = transport.pass_over(node, &job).then(|| transport.step_job(node)).flatten();
+        if let Some(other) = other {
+            failures.push(why);
+            job = other;
+            continue;
         }
+        let row = Row::new("step", trouble, why).details(failures);
+        break row.remedy(if trouble == Mark::Failed {
+            "let gtop reach the nodes by ssh: leave --transport srun out"
+        } else {
+            "where nodes take ssh none is needed; ask the administrator if both are forbidden"
+        });
     };
     Some(row.took(began.elapsed()))
 }

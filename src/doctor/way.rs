@@ -190,8 +190,7 @@ impl Path<'_> {
                 self.push(at, row);
             }
             Note::Program(program) => {
-                let found = format!("{} reaches the node", clean(&program.to_string_lossy(), 200));
-                self.leave_to(at, SSH_PROGRAM, found);
+                self.leave_to(at, SSH_PROGRAM, clean(&program.to_string_lossy(), 200));
             }
             Note::Master(socket) => {
                 let found = format!("open at {}", clean(&socket.to_string_lossy(), 200));
@@ -207,11 +206,13 @@ impl Path<'_> {
                     row.details.push(format!("{gateway}: over its master connection at {socket}"));
                 }
             }
-            Note::StepOf(job) => self.leave_to(at, SRUN, format!("a step of job {job} reaches it")),
+            Note::StepOf(job) => self.leave_to(at, SRUN, format!("a step of job {job}")),
             Note::NoStep(fault) => {
                 self.program = None;
-                self.rows.retain(|row| row.step != SRUN);
-                self.push(at, Row::new(SRUN, Mark::Note, clean(fault, LONGEST)));
+                let tried =
+                    self.rows.extract_if(.., |row| row.step == SRUN && row.mark == Mark::Ok);
+                let tried = tried.map(|row| format!("tried: {}", row.found)).collect();
+                self.push(at, Row::new(SRUN, Mark::Note, clean(fault, LONGEST)).details(tried));
             }
             Note::Exec(command) => self.leave_to(at, "exec command", clean(command, 400)),
             Note::Gateway(_) | Note::GatewayEnd => {}
@@ -254,6 +255,11 @@ impl Path<'_> {
         if let Some(step) = self.program {
             if let Some(row) = self.row(step) {
                 row.took = Some(took);
+                match step {
+                    SRUN => row.found.push_str(" reaches it"),
+                    SSH_PROGRAM => row.found.push_str(" reaches the node"),
+                    _ => {}
+                }
             }
             return;
         }
@@ -280,7 +286,10 @@ impl Path<'_> {
             self.rows.extend(rest.into_iter().filter(is_told));
             if let Some(row) = self.rows.get_mut(place) {
                 if row.mark != Mark::Apart {
-                    row.details.insert(0, std::mem::take(&mut row.found));
+                    let found = std::mem::take(&mut row.found);
+                    let is_program = self.program == Some(step);
+                    let found = if is_program { format!("tried: {found}") } else { found };
+                    row.details.insert(0, found);
                 }
                 row.details.extend(details);
             }
@@ -425,7 +434,7 @@ fn brief(note: &Note) -> Option<String> {
 mod tests {
     use super::*;
     use crate::model::{JobId, NodeName};
-    use crate::transport::{Profile, Reach, SshTarget, Target};
+    use crate::transport::{Profile, Reach, SshTarget, StepCause, Target};
 
     /// Returns the rows of these notes, a millisecond apart, as `mark step took: found | details`.
     fn told(notes: Vec<Note>, outcome: Result<Option<&str>, &Fault>) -> Vec<String> {
@@ -493,8 +502,15 @@ mod tests {
         let notes =
             vec![step(), Note::NoStep("Slurm refuses it".to_owned()), Note::Way(Way::Direct)];
         let rows = told(notes, Ok(None));
-        assert_eq!(rows[0], "note srun 1: Slurm refuses it | ");
+        assert_eq!(rows[0], "note srun 1: Slurm refuses it | tried: a step of job 7");
         assert!(rows.last().unwrap().starts_with("ok channel"), "{rows:?}");
+        let refused = Fault::Step { cause: StepCause::Refused, says: String::new() };
+        let rows = told(vec![step()], Err(&refused));
+        assert!(rows[0].starts_with("FAILED srun 1: ") && rows.len() == 1, "{rows:?}");
+        assert!(
+            rows[0].ends_with(" | tried: a step of job 7"),
+            "it is not said to reach it: {rows:?}"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 pub use ask::{ask_addresses, ask_jobs, ask_within};
 pub use place::{nodes_named, nodes_of};
-pub use places::places;
+pub use places::{places, step_job};
 pub use trouble::{Trouble, TroubleKind};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -457,6 +457,10 @@ pub enum StepCause {
     Refused,
     /// The job, or the step alone, was cancelled.
     Cancelled,
+    /// The job was cancelled.
+    JobCancelled,
+    /// Another job took the place of the job.
+    Preempted,
     /// The job has used its time.
     TimeLimit,
     /// A node of the job failed.
@@ -469,6 +473,8 @@ pub enum StepCause {
     TaskEnded,
     /// The running step does not serve this node.
     NextStep,
+    /// The job did not lead to the node, and another one on it is tried.
+    OtherJob,
     /// It was ended for another one that serves more nodes.
     Renewed,
     /// The node has not joined the step yet.
@@ -486,12 +492,15 @@ impl StepCause {
             Self::NotRunning => "the job does not run any more",
             Self::Refused => "Slurm refuses gtop a step in the job",
             Self::Cancelled => "the job or gtop's step in it was cancelled",
+            Self::JobCancelled => "the job was cancelled",
+            Self::Preempted => "the job was preempted",
             Self::TimeLimit => "the job has used up its time",
             Self::NodeFailed => "a node of the job failed",
             Self::Busy => "Slurm cannot begin gtop's step now",
             Self::NoAnswer => "the Slurm controller does not answer",
             Self::TaskEnded => "the probe's task ended",
             Self::NextStep => "the node waits for gtop's next step in the job",
+            Self::OtherJob => "another job of yours on the node is tried",
             Self::Renewed => "gtop's step was begun anew for another node",
             Self::Late => "the node has not joined gtop's step yet",
             Self::Other => "srun ended",
@@ -503,7 +512,9 @@ impl StepCause {
         match self {
             Self::TooOld => "reach the nodes by ssh; srun serves from Slurm 22.05 on",
             Self::NoJob => "--transport srun reaches nodes of running jobs that are your own",
-            Self::NotRunning | Self::TimeLimit => "nothing is wrong with gtop",
+            Self::NotRunning | Self::TimeLimit | Self::JobCancelled | Self::Preempted => {
+                "nothing is wrong with gtop"
+            }
             Self::Refused => "is the job yours? try srun --overlap --jobid=JOB hostname by hand",
             Self::Cancelled => "a new step is begun if the job runs on",
             Self::NodeFailed => "look at sinfo -R; a new step is begun for the others",
@@ -514,7 +525,7 @@ impl StepCause {
             Self::TaskEnded | Self::NextStep => {
                 "the other nodes of the job are not interrupted for it; start gtop again for a new step"
             }
-            Self::Renewed => "gtop connects again by itself",
+            Self::Renewed | Self::OtherJob => "gtop connects again by itself",
             Self::Late => "it comes by itself once its task has started; else start gtop again",
         }
     }
@@ -569,6 +580,30 @@ pub struct HostKeyChange {
 }
 
 impl Fault {
+    /// Returns whether a step in another job may lead to the node all the same.
+    pub(super) const fn is_of_the_job(&self) -> bool {
+        let Self::Step { cause, .. } = self else { return false };
+        match cause {
+            StepCause::NotRunning
+            | StepCause::Refused
+            | StepCause::Cancelled
+            | StepCause::JobCancelled
+            | StepCause::Preempted
+            | StepCause::TimeLimit
+            | StepCause::NodeFailed
+            | StepCause::Busy
+            | StepCause::TaskEnded
+            | StepCause::NextStep
+            | StepCause::Other => true,
+            StepCause::TooOld
+            | StepCause::NoJob
+            | StepCause::NoAnswer
+            | StepCause::Renewed
+            | StepCause::OtherJob
+            | StepCause::Late => false,
+        }
+    }
+
     /// Returns whether trying again later, without a person, makes sense.
     ///
     /// Network faults pass by themselves. Authentication, host keys and

@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 pub use memory::KEPT;
 pub(super) use places::Place;
-pub use places::Places;
+pub use places::{Places, StepJob};
 
 use crate::model::{JobId, NodeName};
 use crate::transport::channel::Output;
@@ -33,7 +33,7 @@ use crate::transport::local::{Leash, Local};
 use crate::transport::step::running::{Desk, Running};
 use crate::transport::step::sorter::Sorter;
 
-pub(super) use site::Site;
+pub(super) use site::{Site, judged};
 pub(super) use words::{VARIABLES, fault};
 
 /// A node that the running step does not serve gets a new one when that has run for so long: it
@@ -69,10 +69,13 @@ pub struct Shared {
     pub address_of: AddressOf,
 }
 
+/// The jobs of the user, shared with the steps in them.
+pub(super) type Known = Arc<Mutex<Arc<Places>>>;
+
 /// All steps, and what is known of the jobs they are in.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    pub(super) places: Mutex<Arc<Places>>,
+    pub(super) places: Known,
     slots: Mutex<BTreeMap<JobId, Arc<Slot>>>,
     /// One task a step; it ends with the step.
     tasks: Mutex<JoinSet<()>>,
@@ -117,6 +120,17 @@ impl Steps {
         lock(&self.places).of(node)
     }
 
+    /// Takes note that a step in this job did not lead to the node, and returns whether another job
+    /// may.
+    pub(super) fn pass_over(&self, node: &NodeName, job: &JobId) -> bool {
+        pass_over(&self.places, node, job)
+    }
+
+    /// Returns the jobs of the user on a node.
+    pub(super) fn jobs_on(&self, node: &NodeName) -> Vec<JobId> {
+        lock(&self.places).on(node).cloned().collect()
+    }
+
     /// Takes a node's part of the step of its job, and begins the step where there is none.
     pub(super) async fn join(
         &self,
@@ -124,13 +138,13 @@ impl Steps {
         call: Call<'_>,
         shared: &(dyn Fn() -> Shared + Sync),
     ) -> Result<Part, Fault> {
-        let slot = self.slot(&call.place.job);
+        let slot = self.slot(&call.place.job.id);
         let asked = Instant::now();
         let Ok(_turn) = slot.turn.acquire().await else { return Err(super::ending()) };
         let running = lock(&slot.standing).step.upgrade().filter(|step| step.desk.end().is_none());
         if let Some(step) = running {
             match step.desk.take_seat(node) {
-                Ok(outputs) => return Ok(Part::new(node, step, outputs)),
+                Ok(outputs) => return Ok(self.part(node, call, step, outputs)),
                 Err(fault) if step.began.elapsed() < RENEWAL => return Err(fault),
                 Err(_) => step.desk.finish(Fault::step(StepCause::Renewed, "")),
             }
@@ -138,7 +152,18 @@ impl Steps {
         slot.wait(asked).await?;
         let step = self.begin(&slot, call, shared())?;
         let outputs = step.desk.take_seat(node)?;
-        Ok(Part::new(node, step, outputs))
+        Ok(self.part(node, call, step, outputs))
+    }
+
+    fn part(
+        &self,
+        node: &NodeName,
+        call: Call<'_>,
+        step: Arc<Step>,
+        outputs: mpsc::Receiver<Output>,
+    ) -> Part {
+        let job = call.place.job.id.clone();
+        Part { node: node.clone(), job, known: Arc::clone(&self.places), step, outputs }
     }
 
     fn slot(&self, job: &JobId) -> Arc<Slot> {
@@ -160,7 +185,8 @@ impl Steps {
             commands: commands.clone(),
             began: Instant::now(),
         });
-        let running = Running { local, desk: Arc::clone(&desk), sorter, input: shared.input };
+        let job = call.place.job.id.clone();
+        let running = Running { job, local, desk: Arc::clone(&desk), sorter, input: shared.input };
         let mut standing = lock(&slot.standing);
         standing.step = Arc::downgrade(&step);
         standing.last = Some(desk);
@@ -208,15 +234,13 @@ impl Slot {
 #[derive(Debug)]
 pub(super) struct Part {
     node: NodeName,
+    job: JobId,
+    known: Known,
     step: Arc<Step>,
     outputs: mpsc::Receiver<Output>,
 }
 
 impl Part {
-    fn new(node: &NodeName, step: Arc<Step>, outputs: mpsc::Receiver<Output>) -> Self {
-        Self { node: node.clone(), step, outputs }
-    }
-
     /// Returns by which word the loaders of this step announce themselves.
     pub(super) fn nonce(&self) -> &str {
         &self.step.desk.nonce
@@ -232,8 +256,17 @@ impl Part {
     pub(super) async fn next(&mut self) -> Output {
         match self.outputs.recv().await {
             Some(output) => output,
-            None => Output::Closed(self.step.desk.why_closed(&self.node).map(Box::new)),
+            None => Output::Closed(self.why_closed().map(Box::new)),
         }
+    }
+
+    /// Returns why the node has no output any more; where another job of it may serve, that.
+    fn why_closed(&self) -> Option<Fault> {
+        let fault = self.step.desk.why_closed(&self.node)?;
+        if fault.is_of_the_job() && pass_over(&self.known, &self.node, &self.job) {
+            return Some(Fault::step(StepCause::OtherJob, &fault.headline()));
+        }
+        Some(fault)
     }
 
     pub(super) async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
@@ -253,13 +286,17 @@ impl Part {
     }
 }
 
+fn pass_over(known: &Known, node: &NodeName, job: &JobId) -> bool {
+    Arc::make_mut(&mut lock(known)).pass_over(node, job)
+}
+
 /// Returns the command line of `srun`.
 pub(super) fn words(call: Call<'_>, script: &str) -> Vec<OsString> {
     let Place { job, nodes } = call.place;
     let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
     let seconds = call.connect_limit.as_secs().max(1);
-    let mut words: Vec<String> = vec![
-        format!("--jobid={job}"),
+    let mut words = job.words();
+    words.extend([
         // Shares whatever it uses, and takes no memory of its own. No devices are named, so that it
         // may see those of the job: it uses none.
         "--overlap".to_owned(),
@@ -279,7 +316,7 @@ pub(super) fn words(call: Call<'_>, script: &str) -> Vec<OsString> {
         // A home that hangs must not keep the probe from starting.
         "--chdir=/".to_owned(),
         "--export=PATH,HOME,USER,LOGNAME".to_owned(),
-    ];
+    ]);
     words.extend(["/bin/sh", "-c", script].map(str::to_owned));
     words.into_iter().map(OsString::from).collect()
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::model::{JobId, NodeName};
+use crate::model::NodeName;
 use crate::time::{Clock, Timestamp};
 use crate::transport::channel::{Exit, Output};
 use crate::transport::choice::Choice;
 use crate::transport::fault::{Fault, StepCause};
 use crate::transport::local::{Leash, Local};
-use crate::transport::step::{self, Call, VARIABLES};
+use crate::transport::step::{self, Call, StepJob, VARIABLES};
 use crate::transport::target::Target;
 use crate::transport::{CONNECT_LIMIT, Transport, way};
 
@@ -58,8 +58,19 @@ impl Transport {
         self.0.steps.place(node).is_some()
     }
 
+    /// Returns in which job a step would lead to a node.
+    pub fn step_job(&self, node: &NodeName) -> Option<StepJob> {
+        self.0.steps.place(node).map(|place| place.job)
+    }
+
+    /// Takes note that a step in this job does not lead to the node, and returns whether another job
+    /// may.
+    pub fn pass_over(&self, node: &NodeName, job: &StepJob) -> bool {
+        self.0.steps.pass_over(node, &job.id)
+    }
+
     /// Begins a step on one node of a job, as that of a watch is begun, which ends at once.
-    pub async fn try_step(&self, job: &JobId, node: &NodeName) -> Result<(), Fault> {
+    pub async fn try_step(&self, job: &StepJob, node: &NodeName) -> Result<(), Fault> {
         let options = &self.0.options;
         let connect_limit = options.connect_timeout.unwrap_or(CONNECT_LIMIT);
         let place = step::Place { job: job.clone(), nodes: [node.clone()].into() };
@@ -78,7 +89,8 @@ impl Transport {
                     Output::Stdout(_) | Output::Stderr(_) => {}
                     Output::Exit(Exit::Status(0)) => return Ok(()),
                     Output::Exit(exit) => {
-                        return Err(step::fault(&exit, &String::from_utf8_lossy(&complaint)));
+                        let fault = step::fault(&exit, &String::from_utf8_lossy(&complaint));
+                        return Err(step::judged(fault, &job.id).await);
                     }
                     Output::Closed(fault) => {
                         return Err(fault.map_or_else(super::ending, |fault| *fault));

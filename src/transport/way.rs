@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::model::{JobId, NodeName};
 use crate::transport::channel::Channel;
 use crate::transport::choice::Choice;
 use crate::transport::fault::{Fault, Step, StepCause};
@@ -81,18 +82,34 @@ impl Transport {
         let options = &self.0.options;
         self.0.site.safe_version(&options.srun_program).await?;
         let node = &ways.target.name;
-        let Some(place) = self.0.steps.place(node) else {
-            return Err(Fault::step(StepCause::NoJob, ""));
-        };
-        on_step(Step::Connection);
-        notes::note(|| Note::StepOf(place.job.clone()));
-        let call = Call {
-            place: &place,
-            leash: Leash(options.leash.as_deref()),
-            program: &options.srun_program,
-            connect_limit: options.connect_timeout.unwrap_or(CONNECT_LIMIT),
-        };
-        self.0.steps.join(node, call, ways.shared).await.map(Channel::step)
+        loop {
+            let Some(place) = self.0.steps.place(node) else {
+                return Err(Fault::step(StepCause::NoJob, ""));
+            };
+            on_step(Step::Connection);
+            notes::note(|| Note::StepOf(place.job.id.clone()));
+            let call = Call {
+                place: &place,
+                leash: Leash(options.leash.as_deref()),
+                program: &options.srun_program,
+                connect_limit: options.connect_timeout.unwrap_or(CONNECT_LIMIT),
+            };
+            let fault = match self.0.steps.join(node, call, ways.shared).await {
+                Ok(part) => return Ok(Channel::step(part)),
+                Err(fault) => fault,
+            };
+            let job = &place.job.id;
+            if !(fault.is_of_the_job() && self.0.steps.pass_over(node, job)) {
+                return Err(fault);
+            }
+            log::info!("{node}: no step of job {job}: {fault}; another job there is tried");
+            notes::note(|| Note::NoStep(fault.to_string()));
+        }
+    }
+
+    /// Returns the jobs of the user that are known to run on a node.
+    pub fn jobs_on(&self, node: &NodeName) -> Vec<JobId> {
+        self.0.steps.jobs_on(node)
     }
 }
 

@@ -189,10 +189,48 @@ class Refused(SrunCase):
         watch.until("two nodes", lambda seen: len(by_srun(seen)) == 2)
         nodes = self.allocated(first)
         self.lab.run("scancel", first)
-        fault = watch.until_down(nodes[0], "cancelled|does not run")
-        self.assertIn("job", fault)
+        watch.until_down(nodes[0], "the job was cancelled")
         second = self.job(2)
         watch.until("the next job", lambda seen: by_srun(seen) == self.allocated(second), 60)
+
+    def test_a_node_that_refused_is_tried_again_when_a_job_of_mine_begins_there(self):
+        node = self.lab.nodes[0]
+        bobs = self.sbatch("-w", node, "-c2", "--mem=2000", user="bob")
+        self.running(bobs)
+        self.addCleanup(self.lab.run, "scancel", bobs, user="bob")
+        watch = self.watch("--slurm", *INTERVAL, node, home="anew")
+        self.assertIn("refused", watch.until_down(node, "refused"))
+        self.assertIsNone(watch.latest().node(node).value["retry_in_seconds"])
+        mine = self.sbatch("-w", node, "-c2", "--mem=2000")
+        self.running(mine)
+        watch.until("it is watched by a step", lambda seen: by_srun(seen) == [node])
+
+    def test_a_heterogeneous_job_is_watched_in_all_its_parts(self):
+        first, second = self.lab.nodes[:2]
+        number = self.lab.run(
+            "sbatch", "--parsable", "-D", "/tmp", "-J", "het", "-o", "/dev/null", "--gres=gpu:2", "--mem=2000", "-w", first, ":",
+            "-J", "het", "-o", "/dev/null", "--gres=gpu:1", "--mem=2000", "-w", second, "--wrap", "srun sleep 3600 : sleep 3600",
+        ).stdout.strip()  # fmt: skip
+        self.running(number)
+        watch = self.watch("--slurm", *INTERVAL)
+        watch.until("both parts", lambda seen: by_srun(seen) == [first, second])
+        out = self.doctor(home="doctor-het")
+        self.assertNotIn("FAILED", out)
+        self.says(out, "step", "ok", rf"runs on gpu\d+ beside job {number}\+[01]")
+
+    def test_a_cancelled_job_of_two_on_a_node_leaves_the_node_to_the_other(self):
+        node = self.lab.nodes[0]
+        both = [self.sbatch("-w", node, "-c2", "--mem=2000", "--gres=gpu:1") for _ in range(2)]
+        self.running(*both)
+        watch = self.watch("--slurm", "--discovery-interval", "300")
+        watch.until("the node", lambda seen: by_srun(seen) == [node])
+        (step,) = self.steps()
+        used = step.split(".")[0]
+        self.assertIn(used, both)
+        # The list of jobs is old by then: the node is tried in the other job all the same.
+        self.lab.run("scancel", used)
+        wait_for("a step in the other one", lambda: [one for one in self.steps() if one.split(".")[0] in both and not one.startswith(f"{used}.")], 60)
+        watch.until("the node again", lambda seen: by_srun(seen) == [node])
 
     def test_a_cancelled_step_is_begun_anew_and_never_twice(self):
         self.job()

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gtop::collect::Visit;
 use gtop::model::{FaultKind, JobId, NodeName, Via};
 use gtop::transport::{
-    Choice, Fault, Options, Profile, Reach, SshTarget, StepCause, Target, Transport,
+    Choice, Fault, Options, Profile, Reach, SshTarget, StepCause, StepJob, Target, Transport,
 };
 use gtop::wire::{Body, FrameReader, Received};
 use tempfile::TempDir;
@@ -28,8 +28,11 @@ if sys.argv[1:] == ["--version"]:
     print("slurm 20.11.9" if mood == "old" else "slurm 23.02.1")
     sys.exit()
 open(here + "/calls", "a").write(" ".join(sys.argv[1:17]) + "\n")
-if mood == "refuse":
+job = sys.argv[1].removeprefix("--jobid=")
+if mood == "refuse" or (mood == "refuse 7" and job == "7"):
     sys.exit("srun: error: Unable to create step for job 7: Access/permission denied")
+if mood == "lead" and not any(word.startswith("--het-group=") for word in sys.argv):
+    sys.exit("srun: error: Unable to confirm allocation for job 3: Job not heterogeneous job leader")
 while mood == "slow" and not os.path.exists(here + "/now"):
     time.sleep(0.01)
 names = next(word for word in sys.argv if word.startswith("--nodelist=")).split("=")[1].split(",")
@@ -89,6 +92,10 @@ fn name(node: &str) -> NodeName {
     NodeName::new(node).unwrap()
 }
 
+fn job(id: &str) -> StepJob {
+    JobId::new(id).unwrap().into()
+}
+
 struct Site {
     folder: TempDir,
     transport: Transport,
@@ -108,10 +115,16 @@ impl Site {
             ..Options::of_this_process()
         };
         let transport = Transport::new(options);
-        let job = JobId::new("7").unwrap();
-        let pairs: Vec<_> = NODES.map(|node| (job.clone(), name(node), true)).into();
-        transport.know_jobs(|before| before.choose(&pairs));
-        Self { folder, transport }
+        let site = Self { folder, transport };
+        site.know(&[job("7")]);
+        site
+    }
+
+    /// Takes note that these jobs run on all nodes.
+    fn know(&self, jobs: &[StepJob]) {
+        let pairs: Vec<_> =
+            jobs.iter().flat_map(|job| NODES.map(|node| (job.clone(), name(node), true))).collect();
+        self.transport.know_jobs(|before| before.choose(&pairs));
     }
 
     async fn visit(&self, node: &str) -> Result<Visit, Fault> {
@@ -244,6 +257,45 @@ async fn the_end_of_the_step_is_told_to_every_node_and_another_one_is_begun() {
         visit.end().await;
     }
     assert_eq!(site.calls().len(), 2);
+}
+
+#[tokio::test]
+async fn where_one_job_refuses_a_step_the_other_one_of_the_node_is_tried() {
+    let site = Site::new("refuse 7");
+    site.know(&[job("7"), job("8")]);
+    let refused = async |site: &Site| {
+        let mut visit = site.visit(NODES[0]).await.unwrap();
+        timeout(PATIENCE, visit.wake()).await.unwrap().unwrap_err()
+    };
+    let fault = refused(&site).await;
+    assert!(fault.kind.retries_by_itself(), "{}", fault.sentence());
+    assert!(fault.sentence().contains("another job of yours"), "{}", fault.sentence());
+    let visit = timeout(PATIENCE, site.visit(NODES[0])).await.unwrap().unwrap();
+    timeout(PATIENCE, meet(visit, 1)).await.unwrap().end().await;
+    let jobs = |site: &Site| -> Vec<String> {
+        let first = |call: String| call.split(' ').next().unwrap_or_default().to_owned();
+        site.calls().into_iter().map(first).collect()
+    };
+    assert_eq!(jobs(&site), ["--jobid=7", "--jobid=8"]);
+    // The one that refused is not asked again while the other one runs.
+    site.know(&[job("7"), job("8")]);
+    let visit = timeout(PATIENCE, site.visit(NODES[0])).await.unwrap().unwrap();
+    timeout(PATIENCE, meet(visit, 1)).await.unwrap().end().await;
+    assert_eq!(jobs(&site), ["--jobid=7", "--jobid=8", "--jobid=8"]);
+    // Where it alone is left it is.
+    site.know(&[job("7")]);
+    let fault = refused(&site).await;
+    assert!(!fault.kind.retries_by_itself(), "{}", fault.sentence());
+}
+
+#[tokio::test]
+async fn a_part_of_a_heterogeneous_job_is_reached_by_its_leader() {
+    let site = Site::new("lead");
+    let id = |text: &str| JobId::new(text).unwrap();
+    site.know(&[StepJob { id: id("4"), part: Some((id("3"), 1)) }]);
+    let visit = timeout(PATIENCE, site.visit(NODES[0])).await.unwrap().unwrap();
+    timeout(PATIENCE, meet(visit, 1)).await.unwrap().end().await;
+    assert!(site.calls()[0].starts_with("--jobid=3 --het-group=1 --overlap"), "{:?}", site.calls());
 }
 
 #[tokio::test]

@@ -10,14 +10,14 @@ use tokio::process::ChildStdin;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::model::NodeName;
+use crate::model::{JobId, NodeName};
 use crate::transport::channel::{Exit, Output};
 use crate::transport::fault::{Fault, StepCause};
 use crate::transport::files::lock;
 use crate::transport::local::Local;
 use crate::transport::step::MOST_WAITING;
 use crate::transport::step::sorter::{Sorted, Sorter};
-use crate::transport::step::words;
+use crate::transport::step::{site, words};
 
 /// How long nodes are waited for after the first before the probe is sent: those that come later take
 /// it from what was written.
@@ -232,6 +232,7 @@ impl Member {
 
 /// The program of a step.
 pub(super) struct Running {
+    pub(super) job: JobId,
     pub(super) local: Local,
     pub(super) desk: Arc<Desk>,
     pub(super) sorter: Sorter,
@@ -252,9 +253,9 @@ impl Running {
             Ok((exit, complaint)) => words::fault(&exit, &complaint),
             Err(fault) => fault,
         };
-        desk.close(fault);
         // Its group ends with it.
         drop(self.local);
+        desk.close(site::judged(fault, &self.job).await);
         lock(&desk.state).ended = Some(Instant::now());
         desk.is_gone.notify_waiters();
     }

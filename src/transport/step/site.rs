@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
+use crate::model::{JobId, JobOutcome};
 use crate::time::{Clock, Timestamp};
 use crate::transport::ask::{Asked, ask};
 use crate::transport::fault::{Fault, StepCause, quote};
@@ -19,6 +20,9 @@ use crate::transport::step::{memory, words};
 const LIMIT: Duration = Duration::from_secs(10);
 /// How long the file in which clusters are remembered may take: its file system may hang.
 const FILE_LIMIT: Duration = Duration::from_secs(10);
+/// How long to wait for how a job has ended, and between two looks at one that is being ended.
+const OUTCOME_LIMIT: Duration = Duration::from_secs(4);
+const OUTCOME_PAUSE: Duration = Duration::from_millis(500);
 /// Most bytes of an answer.
 const MOST: usize = 1 << 16;
 
@@ -155,6 +159,41 @@ impl Site {
                 .then(|| name.to_owned())
         };
         self.name.get_or_init(|| asking).await.clone()
+    }
+}
+
+/// Returns why a step has ended, by how its job did: srun says of both that they were cancelled, or
+/// only that there is no such job.
+pub(in crate::transport) async fn judged(fault: Fault, job: &JobId) -> Fault {
+    let Fault::Step { cause: StepCause::Cancelled | StepCause::NotRunning, says } = &fault else {
+        return fault;
+    };
+    let cause = match timeout(OUTCOME_LIMIT, outcome(job)).await.ok().flatten() {
+        Some(JobOutcome::Cancelled) => StepCause::JobCancelled,
+        Some(JobOutcome::TimeLimit) => StepCause::TimeLimit,
+        Some(JobOutcome::NodeFailed) => StepCause::NodeFailed,
+        Some(JobOutcome::Preempted) => StepCause::Preempted,
+        Some(
+            JobOutcome::Completed
+            | JobOutcome::Failed
+            | JobOutcome::OutOfMemory
+            | JobOutcome::Unknown,
+        ) => StepCause::NotRunning,
+        None => return fault,
+    };
+    Fault::step(cause, says)
+}
+
+/// Returns how a job ended; waits while it is being ended.
+async fn outcome(job: &JobId) -> Option<JobOutcome> {
+    loop {
+        let words: [OsString; 3] = ["show".into(), "job".into(), job.as_str().into()];
+        let told = answer("scontrol", &words).await?;
+        let state = told.lines().find_map(|line| line.trim_start().strip_prefix("JobState="))?;
+        if !state.starts_with("COMPLETING") {
+            return JobOutcome::of_slurm(state);
+        }
+        sleep(OUTCOME_PAUSE).await;
     }
 }
 
