@@ -705,8 +705,9 @@ fn the_doctor_takes_no_other_text_for_an_answer() {
             stubs.iter().chain([&queue]).map(|(name, text)| (*name, text.as_str())).collect();
         let (_, out) = gtop(&programs, &["doctor", "--slurm"]);
         // How long it took stands between the step and what was found.
-        let (mark, step, words) =
-            (&line[..10], line[10..22].trim(), line[22..].replace("HOST", &host));
+        let (mark, rest) = line.split_at(10);
+        let (step, words) = rest.split_at(12);
+        let (step, words) = (step.trim(), words.replace("HOST", &host));
         let found = out.lines().any(|found| {
             found.starts_with(&format!("{mark}{step} ")) && found.contains(words.as_str())
         });

@@ -359,8 +359,7 @@ class Ends(SlurmCase):
         self.assertIn("or PrivateData=jobs hides it from you", self.once("--job", number, user="bob"))
 
     def configure(self, path, text):
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        replace(path, text)
         self.lab.run("scontrol", "reconfigure", user="root")
 
     def test_a_wrong_key_in_slurm_conf_is_named(self):
@@ -375,6 +374,45 @@ class Ends(SlurmCase):
         out = self.lab.run(*wrong, "doctor", "--slurm", home="wrong").stdout
         self.assertRegex(out, rf"(?m)^  FAILED  configuration .*{words}")
         self.assertEqual(out.count("FAILED"), 1, out)
+
+
+class Addresses(SlurmCase):
+    """Nodes whose names no name service knows are reached where Slurm reaches them, and keep their names."""
+
+    NODES, GPUS = 2, 2
+
+    @classmethod
+    def prepare(cls):
+        super().prepare()
+        hosts = f"{cls.lab.root}/etc/hosts"
+        text = cls.lab.script.read(hosts)
+        where = {name: address for address, name in (line.split() for line in text.splitlines())}
+        addresses = ",".join(where[node] for node in cls.lab.nodes)
+        conf = f"{cls.lab.root}/run/lab/slurm/etc/slurm.conf"
+        cls.lab("slurm", "controller", "stop")
+        replace(conf, re.sub(r"^(NodeName=\S+)", rf"\1 NodeAddr={addresses}", cls.lab.script.read(conf), flags=re.MULTILINE))
+        cls.lab("slurm", "controller", "start")
+        wait_for("nodes", lambda: cls.lab.run("sinfo", "-h", "-t", "idle", "-o", "%D").stdout.split()[:1] == [str(cls.NODES)])
+        cls.job = cls.sbatch("-N2", "--gres=gpu:1", "--ntasks-per-node=1", command="sleep 3600")
+        cls.running(cls.job)
+        replace(hosts, "".join(f"{line}\n" for line in text.splitlines() if line.split()[1] not in cls.lab.nodes))
+
+    def test_they_are_watched_by_either_ssh(self):
+        self.assertNotEqual(self.lab.run("getent", "hosts", "gpu01").returncode, 0)
+        for way in ((), ("--ssh-binary",)):
+            with self.subTest(way):
+                seen = self.lab.snapshot("--slurm", *way)
+                self.assertEqual(seen.up(), self.lab.nodes, seen.value["nodes"])
+
+    def test_the_doctor_reaches_them(self):
+        out = self.lab.run("gtop", "--connect-timeout", "4", "doctor", "--slurm", timeout=120).stdout
+        self.assertNotIn("FAILED", out)
+        self.assertEqual(len(re.findall(r"(?m)^  ok +name .*10\.77\.", out)), 2, out)
+
+
+def replace(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 class Controller(SlurmCase):

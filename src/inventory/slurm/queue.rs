@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn wherever_an_answer_is_cut_within_a_job_that_is_noticed() {
         let whole = titles() + &running("1", "gpu01", "a") + &running("2", "gpu02", "b");
-        let queue = |end: usize| read(&whole[..end], MARK, false);
+        let queue = |end: usize| read(whole.split_at(end).0, MARK, false);
         assert_eq!((queue(whole.len()).flaw, queue(whole.len()).jobs.len()), (None, 2));
         let ends: Vec<usize> = whole.match_indices('\n').map(|(at, _)| at).collect();
         for end in 0..whole.len() - 1 {
@@ -377,7 +377,10 @@ mod tests {
             let is_between = ends.iter().any(|at| end == *at || end == *at + 1);
             assert_eq!(queue(end).flaw.is_none(), is_between && end > 0, "{end}");
             // Where we have cut it ourselves it says so in a note.
-            assert!(end < ends[1] || read(&whole[..end], MARK, true).flaw.is_none(), "{end}");
+            assert!(
+                end < ends[1] || read(whole.split_at(end).0, MARK, true).flaw.is_none(),
+                "{end}"
+            );
         }
     }
 

@@ -78,11 +78,9 @@ impl Trouble {
         let words = complaint.to_ascii_lowercase();
         let kind = SIGNS.iter().find(|(sign, _)| words.contains(sign));
         let kind = kind.map_or(TroubleKind::Other, |(_, kind)| *kind);
-        let line = match kind {
-            // The last line only says that there is a mistake.
-            TroubleKind::BadConfiguration => mistake(complaint),
-            _ => telling(complaint),
-        };
+        // The last line of these only says that there is a mistake.
+        let names_it_first = kind == TroubleKind::BadConfiguration;
+        let line = if names_it_first { mistake(complaint) } else { telling(complaint) };
         Self::new(kind, program, &line)
     }
 

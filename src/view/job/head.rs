@@ -281,13 +281,13 @@ mod tests {
     #[test]
     fn a_job_s_time_is_up_only_when_it_has_used_it() {
         for (state, run_time, ends_after, passed, words) in [
-            (JobState::Running, 0, 3600, 600, "50m left"),
+            (JobState::Running, 0, 3600, 600, "50m00s left"),
             (JobState::Running, 0, 3600, 3600, "its time is up"),
             // It was cancelled after ten minutes: Slurm moves its end.
             (JobState::Ending, 600, 600, 605, "it is being ended before its time"),
             (JobState::Ending, 3600, 3600, 3605, "its time is up"),
-            (JobState::Suspended, 900, 3600, 3500, "45m left"),
-            (JobState::Suspended, 900, 3600, 9000, "45m left"),
+            (JobState::Suspended, 900, 3600, 3500, "45m00s left"),
+            (JobState::Suspended, 900, 3600, 9000, "45m00s left"),
         ] {
             let told = told(state, run_time, ends_after, passed);
             assert!(told.ends_with(words), "{state:?} {passed}: {told}");
