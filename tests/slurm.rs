@@ -251,7 +251,7 @@ fn a_job_that_is_not_in_the_queue_has_ended_is_hidden_or_never_was() {
         let text = text.replace("PRIVATE", private);
         let (status, out) = gtop(&[squeue, (scontrol, &text), sacct], &["--job", job, "--once"]);
         assert_eq!(status, 1);
-        assert_eq!(out.lines().nth(1), Some(sentence), "{out}");
+        assert!(out.lines().any(|line| line == sentence), "{sentence}:\n{out}");
     }
 }
 
@@ -264,10 +264,10 @@ fn text_that_is_no_list_is_told_as_such() {
         let stub = format!("#!/bin/sh\n{printed}\n");
         let (status, out) = gtop(&[("squeue", &stub)], &["--slurm", "--once"]);
         assert_eq!(status, 1);
-        assert!(out.starts_with(sentence), "{out}");
+        assert!(out.contains(sentence), "{out}");
     }
     let (_, out) = gtop(&[("squeue", &squeue("print('news of the day')"))], &["--slurm", "--once"]);
-    assert!(out.starts_with("no running job of alice; submit one"), "{out}");
+    assert!(out.contains("no running job of alice; submit one"), "{out}");
 }
 
 #[test]
