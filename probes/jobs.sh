@@ -34,8 +34,8 @@ find_smi() {
     case $smi in /*) ;; *) smi= ;; esac
 }
 
-# Lines: `pid N` of nvidia-smi, `row` `noise` `drop` as it says them, `status N`.
-ask() {     # query|apps|more|list|table, option or none, option or none
+# Lines: `pid N` of nvidia-smi, `row` `noise` `drop` as it says them, `know FIELD` of its help, `status N`.
+ask() {     # query|apps|more|help|files|list|table, option or none, option or none
     what=$1
     shift
     {
@@ -55,6 +55,16 @@ ask() {     # query|apps|more|list|table, option or none, option or none
             if (bytes > 1048576) { print "flood"; exit }
             gsub(/[\001-\037\177]/, "")
             sub(/^ +/, ""); sub(/ +$/, "")
+            if (what == "help") {
+                n = /^"/ ? split($0, part, "\"") : 0
+                for (i = 2; i < n; i += 2) if (part[i] ~ /^[a-zA-Z0-9_.]+$/) { printf "know %s\n", part[i]; fflush() }
+                next
+            }
+            if (what == "files") {
+                if (/^GPU [0-9A-Fa-f:.]+$/) place = $2
+                else if (place != "" && /^Minor Number +: [0-9]+$/ && rows++ < 64) { printf "row \"%s\":%d\n", place, $NF; fflush() }
+                next
+            }
             if (what == "list" || what == "table") {
                 if (/MIG devices:/) within = 1
                 if (what == "list" ? /^(GPU|MIG) / : within && /^\| *[0-9]/) {

@@ -207,12 +207,21 @@ class Probe:
                 self.processes.unheard(time.monotonic())
                 return
             backend = self.backend(worker)
+            worker.look()
+            if backend is not None and backend.why is None and not worker.is_ready:
+                self.give_up(backend, 'ended the process that called %s' % worker.call)
             absent = backend is not None and backend.why is not None
             # What made it end it may have said itself.
             if not absent and (worker.source, worker.call) not in self.errors:
                 self.error(worker.source, 'failed', worker.call, 0.0, 'the probe\'s child process ended')
             worker.end()
             worker.retry = time.monotonic() + (AGAIN if absent else SLOW)
+
+    def give_up(self, backend, what):
+        """A backend that has never said what it is: where another of its family can take over, it does."""
+        family = [one for one in self.families if backend in one][0]
+        if backend is not family[-1]:
+            self.state(backend, '%s: its library %s' % (backend.kind, what), None)
 
     def backend(self, worker):
         for backend in self.backends:
@@ -300,6 +309,9 @@ class Probe:
             if seconds is not None:
                 is_starting = (worker.is_starting or not worker.is_ready) and seconds < STARTING
                 self.error(worker.source, 'starting' if is_starting else 'stuck', worker.call, seconds, None)
+                backend = self.backend(worker)
+                if backend is not None and backend.why is None and not worker.is_ready and not is_starting:
+                    self.give_up(backend, 'does not come back from %s' % worker.call)
             if worker.link is None and worker.pid == 0 and now >= worker.retry:
                 self.begin(worker, now)
             elif worker.link is None and now >= worker.retry:

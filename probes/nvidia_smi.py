@@ -20,6 +20,8 @@ SMI_NEWER = (
     'ecc.errors.uncorrected.aggregate.sram.thresholdExceeded').split(',')
 SMI_PLACES = ('/usr/bin', '/usr/local/bin', '/usr/local/nvidia/bin', '/usr/lib/wsl/lib', '/run/current-system/sw/bin',
               '/opt/bin', '/home/kubernetes/bin/nvidia/bin')
+SMI_FILES = '/proc/driver/nvidia/gpus/'
+SMI_WARNS = (0, 14)     # it has told all; by the latter it warns of a corrupted infoROM
 SMI_OUTPUT = 1 << 20
 SMI_LINE = 1024
 SMI_ROWS = 64
@@ -68,6 +70,8 @@ class NvidiaSmi:
         self.path = None
         self.fields = list(SMI_FIELDS)
         self.more = SMI_MORE + SMI_NEWER
+        self.known = None       # what its help lists, once something was refused
+        self.minors = None      # the numbers of device files by PCI id
         self.worked = False
         self.took = 0.0
         self.every = self.floors[0]
@@ -106,15 +110,22 @@ class NvidiaSmi:
 
     def query(self, fields):
         """(exit status, lines, the fields this version knows) of a query for devices; None when it was ended."""
-        for _ in range(9):
+        while True:
             status, lines, ended = self.ask('--query-gpu=' + ','.join(fields))
             if ended:
                 return None
             refused = [f for f in fields if any('Field "%s" is not a valid' % f in line for line in lines)]
             if not refused or len(fields) == len(refused):
-                break
-            fields = [f for f in fields if f not in refused]
-        return status, lines, fields
+                return status, lines, fields
+            # It names one at a time; its help names all it knows.
+            if self.known is None:
+                self.known = self.help()
+            fields = [f for f in fields if f not in refused and (f in self.known or not self.known)]
+
+    def help(self):
+        """The fields this version knows by its own account, none where it gives none."""
+        lines = self.ask('--help-query-gpu')[1]
+        return set(word for line in lines if line[:1] == '"' for word in line.split('"')[1::2])
 
     def rows(self, lines, fields):
         return [cut(line, SMI_LINE) for line in lines if line.count(',') >= len(fields) - 1
@@ -161,10 +172,10 @@ class NvidiaSmi:
         status, lines, ended = self.ask('--query-compute-apps=' + SMI_APPS, USERS)
         if ended:
             return
-        if status:
+        rows = [line for line in lines if line.count(',') >= 3 and not line.startswith('gpu_uuid,')][:SMI_APP_ROWS]
+        if status not in SMI_WARNS and not rows:
             self.failed(status, lines, '--query-compute-apps', USERS)
             return
-        rows = [line for line in lines if line.count(',') >= 3 and not line.startswith('gpu_uuid,')][:SMI_APP_ROWS]
         longest = min(SMI_LINE, SMI_APP_BYTES // max(1, len(rows)))
         rows = [cut(line, longest) for line in rows]
         pids = [word for word in (row.split(',')[1].strip() for row in rows) if word.isdigit() and len(word) < 10]
@@ -173,36 +184,65 @@ class NvidiaSmi:
         self.duty.report('part', {'at': at, 'apps': {'at': at, 'rows': rows}}, pids, {})
 
     def slow(self):
-        """The slow group: it travels with the devices it is about."""
+        """The slow group: it travels with the devices it is about. What of it fails leaves out itself only."""
         part = {'slow': time.monotonic()}
-        while self.more:
-            found = self.query(self.more)
-            if found is None:
-                return
-            status, lines, known = found
-            rows = self.rows(lines, known)
-            if rows and len(known) > 1:
-                self.more = known
-                part['more'] = {'columns': known, 'rows': rows}
-                break
-            if not any('is not a valid' in line for line in lines):
-                self.failed(status, lines, '--query-gpu', '.slow')
-                return
-            # Too old for most of them: never again.
-            self.more = SMI_MORE if len(self.more) > len(SMI_MORE) else None
+        if self.minors is None:
+            self.minors = self.device_files()
+        if self.minors:
+            part['minors'] = self.minors
+        more = self.details()
+        if more:
+            part['more'] = more
         if 'Enabled' in self.column(self.part['csv']['rows'], 'mig.mode.current'):
-            part['mig'] = self.slices()
-            if part['mig'] is None:
-                return
+            mig = self.slices()
+            if mig:
+                part['mig'] = mig
         part['at'] = self.part['at']
         if len(part) > 2:
             part['csv'] = self.part['csv']
         self.duty.report('part', part, None, {})
 
+    def device_files(self):
+        """The numbers of device files by PCI id, as the driver tells them; where /proc does not, nvidia-smi does."""
+        found = {}
+        for folder in listing(SMI_FILES)[:SMI_ROWS]:
+            pairs = [line.partition(b':')[::2] for line in read(SMI_FILES + folder + '/information').split(b'\n')]
+            minor = dict(pairs).get(b'Device Minor', b'').strip()
+            if minor.isdigit():
+                found[folder] = int(minor)
+        if found:
+            return found
+        place = ''
+        for line in self.ask('-q', '.slow')[1]:
+            key, _, value = [word.strip() for word in line.partition(' : ')]
+            if line.startswith('GPU ') and set(line[4:]) <= set('0123456789abcdefABCDEF:.'):
+                place = line[4:]
+            elif key == 'Minor Number' and value.isdigit() and place and len(found) < SMI_ROWS:
+                found[cut(place, 32)] = int(value[:9])
+        return found
+
+    def details(self):
+        """What changes slowly, as far as this version knows it; None when it gives none of it."""
+        while self.more:
+            found = self.query(self.more)
+            if found is None:
+                return None
+            status, lines, known = found
+            rows = self.rows(lines, known)
+            if rows and len(known) > 1:
+                self.more = known
+                return {'columns': known, 'rows': rows}
+            if not any('is not a valid' in line for line in lines):
+                self.failed(status, lines, '--query-gpu', '.slow')
+                return None
+            # Too old for most of them: never again.
+            self.more = SMI_MORE if len(self.more) > len(SMI_MORE) else None
+        return None
+
     def slices(self):
         """What it says of slices: who they are, and, in its table for people only, what they hold.
 
-        None when it does not say all of that: a part would mean that the others are gone."""
+        None when it does not say who they are: that would mean that they are gone."""
         def named(lines):
             return [line[:SMI_NOISE_LINE] for line in lines if line.startswith(('GPU ', 'MIG '))]
 
@@ -215,11 +255,10 @@ class NvidiaSmi:
         for key, option, pick in ('list', '-L', named), ('table', '', held):
             status, lines, ended = self.ask(option, '.slow')
             part[key] = pick(lines)[:SMI_SLICES]
-            if ended:
-                return None
             # It warns by its status, too, and tells all the same.
-            if status and not part[key]:
+            if not ended and status and not part[key]:
                 self.failed(status, lines, option, '.slow')
+            if not part['list']:
                 return None
         return part
 

@@ -40,6 +40,10 @@ class Nvml:
         self.samples = self.library.c.create_string_buffer(32 * ENTRIES)
         self.event = self.library.c.create_string_buffer(b'\xff' * 32, 32)
         self.facts = self.library.driver()
+        if self.counted() is None:
+            why = 'error %d' % self.library.refusal
+            self.duty.report('error', 'failed', 'nvmlDeviceGetCount_v2', 0.0, why)
+            return 'NVML: nvmlDeviceGetCount_v2 fails with ' + why
         self.look()
         return None
 
@@ -50,10 +54,12 @@ class Nvml:
 
     def count(self):
         """How many there are; as many as before where the library does not say."""
-        count = self.library.number('nvmlDeviceGetCount_v2')
-        if count is None:
-            count = self.library.number('nvmlDeviceGetCount')
+        count = self.counted()
         return len(self.gpus) if count is None else min(count, MOST_DEVICES)
+
+    def counted(self):
+        count = self.library.number('nvmlDeviceGetCount_v2')
+        return self.library.number('nvmlDeviceGetCount') if count is None else count
 
     def look(self):
         """Finds the devices anew, and forgets what the ones before refused."""

@@ -137,7 +137,7 @@ class Closed:
         self.index, self.fault, self.again = index, fault, again
         self.uuid = before.uuid if before else 'index-%d' % index
         self.past = before.past if before else {}
-        self.values = {key: before.values[key] for key in ('name', 'pci', 'driver')
+        self.values = {key: before.values[key] for key in ('name', 'pci', 'minor', 'driver')
                        if before and key in before.values}
 
     def close(self):
@@ -145,7 +145,7 @@ class Closed:
 
     def text(self, full):
         out = ['"uuid":%s,"index":%d,"fault":%s' % (quote(self.uuid), self.index, quote(self.fault))]
-        return '{' + ','.join(out + ['"%s":%s' % (k, quote(v)) for k, v in self.values.items()]) + '}'
+        return '{' + ','.join(out + ['"%s":%s' % (k, encode(v)) for k, v in self.values.items()]) + '}'
 
 
 class Slice(Asked):
@@ -224,6 +224,9 @@ class Gpu(Asked):
             node = number('/sys/bus/pci/devices/%s/numa_node' % place[-12:].lower())
             if node is not None:
                 values['numa_node'] = node
+        minor = library.number('nvmlDeviceGetMinorNumber', self.handle)
+        if minor is not None:
+            values['minor'] = minor
         once = [self.ask('clock_%s_max' % key, 'nvmlDeviceGetMaxClockInfo', c.c_uint(), c.c_uint(which))
                 for which, key in enumerate(('graphics', 'sm', 'memory', 'video'))]
         once += [

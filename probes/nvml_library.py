@@ -58,6 +58,7 @@ class Library:
         self.memory = page.memory
         self.lib = None
         self.known = {}
+        self.refusal = NO_FUNCTION      # what the last number was refused with
 
     def open(self):
         """Why it cannot be loaded, None when it is."""
@@ -101,7 +102,10 @@ class Library:
     def number(self, name, *before):
         """A whole number, or None."""
         out = self.c.c_uint()
-        return out.value if self.call(name, *(before + (self.c.byref(out),))) == OK else None
+        code = self.call(name, *(before + (self.c.byref(out),)))
+        if code not in (OK, NO_FUNCTION):
+            self.refusal = code
+        return out.value if code == OK else None
 
     def words(self, name, *before):
         """A short text, or None."""

@@ -169,12 +169,12 @@ answered() {    # nvidia-smi's device query has ended
         failed nvidia-smi
         return
     fi
-    if [ -n "$drops" ] && [ $tries -lt 8 ]; then
+    if [ -n "$drops" ] && [ $tries -lt 40 ]; then
         tries=$((tries + 1))
         # shellcheck disable=SC2086
         without $fields $drops
         fields=$list
-        query
+        if [ -n "$known" ]; then query; else learn query; fi
         return
     fi
     tries=0
@@ -200,12 +200,60 @@ answered() {    # nvidia-smi's device query has ended
     onward
 }
 
+learn() {   # for what: it names one unknown field at a time, and its help all it knows
+    known=, learning=$1
+    smi help 'nvidia-smi --help-query-gpu' --help-query-gpu
+}
+
+learned() { # its help has ended; with none, one field after the other is left out
+    wait "$smi_job"
+    smi_job='' smi_pid=''
+    if [ "$known" != , ]; then
+        only "$fields"
+        [ -z "$list" ] || fields=$list
+        only "$more"
+        [ -z "$list" ] || more=$list
+    fi
+    if [ $learning = query ]; then query; else details; fi
+}
+
+only() {    # those of a list of fields that are known
+    rest=$1, list=''
+    while [ -n "$rest" ]; do
+        case $known in *",${rest%%,*},"*) list="$list,${rest%%,*}" ;; esac
+        rest=${rest#*,}
+    done
+    list=${list#,}
+}
+
+device_files() {    # the numbers of device files by PCI id, as the driver tells them
+    list=''
+    for place in /proc/driver/nvidia/gpus/*; do
+        id=${place##*/}
+        case $id in *[!0-9a-fA-F:.]*) continue ;; esac
+        while read -r key word value; do
+            case $key$word$value in
+            DeviceMinor:*[!0-9]* | DeviceMinor:0?*) ;;
+            DeviceMinor:[0-9]*) list="$list,\"$id\":$value" ;;
+            esac
+        done <"$place/information"
+    done
+    [ -z "$list" ] || minors=",\"minors\":{${list#,}}"
+}
+
+numbered() {    # where /proc does not tell, nvidia-smi has
+    wait "$smi_job"
+    smi_job='' smi_pid='' minors=",\"minors\":{${rows#,}}"
+    if [ -n "$more" ]; then details; else sliced; fi
+}
+
 onward() {  # the next question to nvidia-smi, if one is due; the slow group first, which tells of slices
     clock
     if [ "$now" -ge "$more_due" ]; then
         more_due=$((now + 990))
         more_json=''
-        if [ -n "$more" ]; then details; else sliced; fi
+        [ -n "$minors" ] || device_files
+        if [ -z "$minors" ]; then smi files 'nvidia-smi -q' -q; elif [ -n "$more" ]; then details; else sliced; fi
     elif [ "$now" -ge "$apps_due" ]; then
         apps_due=$((now + 190))
         [ $every -le 200 ] || apps_due=$((now + every - 10))
@@ -214,29 +262,29 @@ onward() {  # the next question to nvidia-smi, if one is due; the slow group fir
     fi
 }
 
-detailed() {    # the query for the slow group has ended
+detailed() {    # the query for the slow group has ended; when it fails, the rest of the group is told
     if ! ended; then
         failed nvidia-smi.slow
-        onward
+        sliced
         return
     fi
     if [ -n "$drops" ]; then
         tries=$((tries + 1))
         # shellcheck disable=SC2086
         without $more $drops
-        case $tries$newer in
-        [1-8]*) more=$list ;;
-        # Too old for most of them: never again.
-        *1) more=$more_old newer='' tries=0 ;;
-        *) more='' tries=0 ;;
-        esac
-        if [ -n "$more" ]; then details; else sliced; fi
+        more=$list
+        if [ $tries -ge 40 ]; then
+            # Too old for most of them: never again.
+            if [ -n "$newer" ]; then more=$more_old; else more=''; fi
+            newer='' tries=0
+        fi
+        if [ -z "$known" ]; then learn details; elif [ -n "$more" ]; then details; else sliced; fi
         return
     fi
     tries=0
     if [ -z "$rows" ]; then
         failed nvidia-smi.slow
-        onward
+        sliced
         return
     fi
     listed "$more"
@@ -250,7 +298,7 @@ sliced() {  # slices are asked for where there are any
 
 tell() {    # all of the slow group is there
     clock
-    details=",\"slow\":$up$more_json"
+    details=",\"slow\":$up$minors$more_json"
     details_last=$details details_new=1 csv=$csv_last csv_new=1
     onward
 }
@@ -262,25 +310,22 @@ listed_all() {  # a list has ended; nvidia-smi warns by its status, too, and tel
 named() {   # the list of slices has ended
     if ! listed_all; then
         failed nvidia-smi.slow
-        onward
+        tell
         return
     fi
     slices=${rows#,}
     smi table nvidia-smi
 }
 
-tabled() {  # the table has ended
-    if ! listed_all; then
-        failed nvidia-smi.slow
-        onward
-        return
-    fi
+tabled() {  # the table has ended; who the slices are is known without it
+    listed_all || failed nvidia-smi.slow
     more_json="$more_json,\"mig\":{\"list\":[$slices],\"table\":[${rows#,}]}"
     tell
 }
 
 users() {   # nvidia-smi's process query has ended
-    if ! ended || [ "$status" != 0 ]; then
+    # It warns by 14, of a corrupted infoROM, and by 15, of a lost device, and tells of the others.
+    if ! ended || { [ "$status" != 0 ] && [ "$status" != 14 ] && [ -z "$rows" ]; }; then
         failed nvidia-smi.processes
         return
     fi
@@ -461,7 +506,7 @@ main() {
     names=" $uid:$user"
     n=0 sequence=0 every=100 tries=0 smi_limit=6000 smi_due=0 apps_due=0 more_due=0 slow_due=0 focus=0
     smi_job='' who_job='' slow_job='' name_job='' csv='' csv_last='' apps='' apps_last='' slow='' slow_last=''
-    details='' details_last='' details_new='' smi_worked='' has_mig='' newer=1
+    details='' details_last='' details_new='' smi_worked='' has_mig='' newer=1 known='' minors=''
     csv_new='' apps_new='' pids='' told='' asked='' new='' facts='' pending='' full=1
     # shellcheck disable=SC2153
     hundredths "$INTERVAL"
@@ -492,6 +537,7 @@ main() {
             ;;
         row) rows="$rows,$rest" ;;
         noise) noise="$noise$rest$nl" ;;
+        know) known="$known$rest," ;;
         drop) case ",$fields,$more," in *",$rest,"*) drops="$drops $rest" ;; esac ;;
         flood) flood=1 ;;
         pid) smi_pid=$rest ;;
@@ -508,6 +554,8 @@ main() {
             query) answered ;;
             apps) users ;;
             more) detailed ;;
+            help) learned ;;
+            files) numbered ;;
             list) named ;;
             table) tabled ;;
             slow) wait "$slow_job"; slow_job='' ;;

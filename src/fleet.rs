@@ -6,8 +6,10 @@
 pub use board::{Board, FleetReader, Pace};
 pub use fold::Folding;
 pub use history::{History, Metric};
-pub use idle::{ACTIVE_PERCENT, Given, is_busy, is_idle, is_idle_held, is_in_hand};
-pub use jobs::{Basis, Held, Ledger, Use, at_places, places_around, units};
+pub use idle::{ACTIVE_PERCENT, Given, is_busy, is_free, is_idle, is_idle_held, is_in_hand};
+pub use jobs::{
+    Allotted, Basis, DeviceNumbering, Held, Ledger, Use, at_places, given_on, numbering,
+};
 pub use node::{Happened, Host, Node, Process, SourceState, Traffic};
 pub use totals::Totals;
 

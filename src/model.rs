@@ -30,7 +30,7 @@ pub use sample::{
 pub use signal::Signal;
 pub use text::{clean, clean_shared, harmless, is_hostile};
 pub use tpu::{TpuCore, TpuDetails};
-pub use unit::{Bytes, Celsius, Megahertz, Percent, Watts};
+pub use unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
 pub use vendor::Vendor;
 
 mod details;

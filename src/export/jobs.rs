@@ -54,18 +54,18 @@ fn places(job: &Job, ledger: &Ledger<'_>) -> String {
 }
 
 fn devices(job: &Job, allocation: &Allocation, ledger: &Ledger<'_>) -> String {
+    let held = ledger.held(job, allocation);
+    let disputed = if held.is_disputed { ", which its processes contradict" } else { "" };
     match &allocation.devices {
-        Allotment::Nothing => "no devices".to_owned(),
+        Allotment::Nothing => format!("no devices{disputed}"),
         Allotment::Places(places) => {
             let list: Vec<String> = places.iter().map(ToString::to_string).collect();
-            format!("devices {}", list.join(","))
+            format!("devices {}{disputed}", list.join(","))
         }
         Allotment::Count(count) => format!("{count} devices, not said which"),
-        Allotment::Unsaid => match ledger.held(job, allocation) {
-            held if held.basis == Some(Basis::Processes) => {
-                format!("{} devices used by processes", held.devices.unwrap_or_default().len())
-            }
-            _ => "devices not said".to_owned(),
-        },
+        Allotment::Unsaid if held.basis == Some(Basis::Processes) => {
+            format!("{} devices used by processes", held.devices.unwrap_or_default().len())
+        }
+        Allotment::Unsaid => "devices not said".to_owned(),
     }
 }

@@ -537,7 +537,8 @@ fn parents(process: &Process) -> Vec<ParentJson> {
 }
 
 object! {
-    /// Sums over each machine once. Devices are those of fresh nodes; slices count with their device.
+    /// Sums over each machine once. Of devices all that are known are counted, each as busy, held, free, faulty, stale or
+    /// unknown; all else is of fresh nodes. Slices count with their device.
     TotalsJson as "totals" {
         /// Nodes watched.
         nodes: usize,
@@ -549,16 +550,20 @@ object! {
         down: usize,
         /// Nodes that are fresh or stale.
         known: usize,
-        /// Devices.
+        /// Devices that are known, fresh or not.
         devices: usize,
         /// Devices at 5 % or more.
         devices_busy: usize,
         /// Devices that hold a process and do nothing.
         devices_held: usize,
-        /// Devices that nobody uses, as far as that is known.
+        /// Devices that nobody uses and that do nothing.
         devices_free: usize,
         /// Devices the driver gives no numbers for.
         devices_faulty: usize,
+        /// Devices of nodes that are stale or down.
+        devices_stale: usize,
+        /// Devices of which nobody tells whether they are busy, held or free.
+        devices_unknown: usize,
         /// Mean of the devices that tell it.
         utilization_percent: Option<f32>,
         /// Memory in use on the devices that tell it.
@@ -584,6 +589,8 @@ fn totals(totals: &Totals) -> TotalsJson {
         devices_held: totals.held,
         devices_free: totals.free,
         devices_faulty: totals.faulty,
+        devices_stale: totals.stale_devices,
+        devices_unknown: totals.unknown_devices,
         utilization_percent: totals.utilization.map(Percent::get),
         memory_used_bytes: totals.memory_used.map(|Bytes(bytes)| bytes),
         memory_total_bytes: totals.memory_total.map(|Bytes(bytes)| bytes),

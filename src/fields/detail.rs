@@ -474,6 +474,14 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         read: |device| whole(device.fact(|known| known.numa_node)),
     },
     Field {
+        id: "device_minor",
+        kind: Kind::Whole,
+        title: "MINOR",
+        alias: "minor",
+        help: "number of its device file, by which Slurm counts devices: 3 of /dev/nvidia3",
+        read: |device| whole(device.fact(|known| known.minor)),
+    },
+    Field {
         id: "fabric_state",
         kind: Kind::Text,
         title: "FABRIC",

@@ -1,9 +1,9 @@
 //! The metrics of a device that every screen may show.
 
 use crate::fields::{
-    Field, Kind, bytes, celsius, flag, megahertz, percent, text, watts, whole, word,
+    Field, Kind, bytes, celsius, flag, megahertz, number, percent, text, watts, whole, word,
 };
-use crate::model::{Device, Throttle, Vendor};
+use crate::model::{Device, FanSpeed, Throttle, Vendor};
 
 /// What most devices of most makers tell.
 pub const DEVICE: &[Field<Device>] = &[
@@ -169,11 +169,11 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "fan_percent",
-        kind: Kind::Share,
+        kind: Kind::Number,
         title: "FAN",
         alias: "fan",
-        help: "intended fan speed",
-        read: |device| percent(device.fan),
+        help: "intended fan speed, which may be above 100",
+        read: |device| number(device.fan.map(FanSpeed::get)),
     },
     Field {
         id: "performance_state",

@@ -9,9 +9,10 @@ use crate::fleet::history::Metric;
 use crate::fleet::node::Node;
 use crate::fleet::rates::rate_device;
 use crate::model::{
-    BackendReading, Device, DeviceUse, DevicesReading, Reading, Source, UsesReading,
+    BackendReading, Bytes, Device, DeviceFault, DeviceUse, DevicesReading, Event, EventKind,
+    Reading, Reason, Recovery, Source, UsesReading, Vendor,
 };
-use crate::time::{ClockOffset, NodeTime};
+use crate::time::{ClockOffset, NodeTime, Timestamp};
 
 /// Devices of a node that are kept at most, whatever many sources say of them.
 const DEVICE_LIMIT: usize = 1024;
@@ -33,6 +34,7 @@ pub(super) fn take_backend(node: &mut Node, backend: BackendReading, clock: Cloc
 
 fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading, clock: ClockOffset) {
     let at = clock.on_node(reading.at);
+    let before = Conditions::of(node, source);
     if are_as_before(node, source, &reading.list) {
         for (device, newer) in node.devices.iter_mut().zip(reading.list) {
             device.keep_newer(newer);
@@ -41,6 +43,13 @@ fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading, clock
     } else {
         rearrange(node, source, at, reading.list);
     }
+    for event in before.events(node, source, reading.at) {
+        node.happened(event);
+    }
+    for device in &mut node.devices {
+        device.refuse_impossible_memory();
+    }
+    take_host_memory(node);
     for device in &node.devices {
         if let Some(share) = device.utilization.get().filter(|_| device.fault.is_none()) {
             node.history.record(&device.uuid, Metric::Utilization, reading.at, share);
@@ -49,6 +58,64 @@ fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading, clock
             node.history.record(&device.uuid, Metric::Memory, reading.at, share);
         }
     }
+}
+
+/// How devices were before a sample, where the probe itself does not tell what happens to them.
+struct Conditions(BTreeMap<Arc<str>, Condition>);
+
+type Condition = (Option<Recovery>, bool);
+
+impl Conditions {
+    fn of(node: &Node, source: &Source) -> Self {
+        if *source != Source::new("nvidia-smi") {
+            return Self(BTreeMap::new());
+        }
+        Self(node.devices.iter().map(|one| (Arc::clone(&one.uuid), condition(one))).collect())
+    }
+
+    /// Tells what has changed of devices that were there before.
+    fn events(&self, node: &Node, source: &Source, at: Timestamp) -> Vec<Event> {
+        let changed = |device: &Device| {
+            let (action, is_faulty) = *self.0.get(&device.uuid)?;
+            let newer = condition(device).0;
+            let (kind, code) = match (&device.fault, action.zip(newer)) {
+                (Some(DeviceFault::Lost), _) if !is_faulty => (EventKind::Lost, None),
+                (Some(DeviceFault::NeedsReset), _) if !is_faulty => (EventKind::NeedsReset, None),
+                (_, Some((before, newer))) if before != newer => {
+                    (EventKind::Recovery, newer.number())
+                }
+                _ => return None,
+            };
+            let (source, device) = (source.clone(), Arc::clone(&device.uuid));
+            Some(Event { at, source, kind, device, code, message: Arc::default() })
+        };
+        node.devices.iter().filter_map(changed).collect()
+    }
+}
+
+fn condition(device: &Device) -> Condition {
+    let action = device.details.as_ref().and_then(|details| details.recovery.get());
+    (action, device.fault.is_some())
+}
+
+/// Gives a device that has no memory of its own that of the machine, as long as it is the only one.
+fn take_host_memory(node: &mut Node) {
+    let host = &node.host.fast;
+    let (total, free) = (host.memory_total, host.memory_available);
+    let (Some(all), Some(left)) = (total.get(), free.get()) else { return };
+    let mut without = node.devices.iter_mut().filter(|device| {
+        let is_without =
+            device.has_host_memory || device.memory_total == Reading::Unknown(Reason::NotSupported);
+        device.vendor.get() == Some(Vendor::Nvidia)
+            && device.parent.is_none()
+            && device.fault.is_none()
+            && is_without
+    });
+    let (Some(device), None) = (without.next(), without.next()) else { return };
+    device.has_host_memory = true;
+    device.memory_total = total;
+    device.memory_free = free;
+    device.memory_used = Reading::Known(Bytes(all.0.saturating_sub(left.0)));
 }
 
 /// Says whether the same devices have come in the same order, none of them lost: almost always.
@@ -90,10 +157,13 @@ fn rearrange(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Device>) 
     (node.devices, node.device_sources) = (devices, sources.into());
 }
 
-/// A lost device may have no UUID any more; then its place tells.
+/// A lost device may have no UUID any more; then its place tells, or its number.
 fn is_same(known: &Device, newer: &Device) -> bool {
-    known.uuid == newer.uuid
-        || (newer.fault.is_some() && newer.pci.known().is_some_and(|pci| known.is_at(pci)))
+    let is_there = || match newer.pci.known() {
+        Some(pci) => known.is_at(pci),
+        None => newer.uuid.starts_with(Device::INDEXED) && known.index == newer.index,
+    };
+    known.uuid == newer.uuid || (newer.fault.is_some() && known.parent.is_none() && is_there())
 }
 
 fn merged(before: Option<Device>, newer: Device) -> Device {
@@ -169,9 +239,9 @@ mod tests {
     use super::*;
     use crate::fleet::Folding;
     use crate::model::{
-        BackendState, Hello, Link, NodeName, Percent, Sample, SourceFault, SourceFaultKind, UseKind,
+        BackendState, DeviceDetails, Hello, Link, NodeName, Percent, Sample, SourceFault,
+        SourceFaultKind, UseKind,
     };
-    use crate::time::Timestamp;
 
     fn nvml() -> Source {
         Source::new("nvml")
@@ -281,5 +351,89 @@ mod tests {
         assert!(!folding.node().is_settled);
         folding.sample(trouble(SourceFaultKind::Stuck));
         assert!(folding.node().is_settled);
+    }
+
+    #[test]
+    fn parts_of_the_memory_are_not_more_than_all_of_it() {
+        let mut folding = folding(hello(&[(&nvml(), None)]));
+        let mib = |mib: u64| Reading::Known(Bytes(mib << 20));
+        let said = |total, used| {
+            let mut sample = said(&nvml(), "GPU-a", vec![]);
+            let list = &mut sample.backends[0].devices.as_mut().unwrap().list;
+            (list[0].memory_total, list[0].memory_used) = (total, used);
+            sample
+        };
+        folding.sample(said(mib(80), mib(80)));
+        assert_eq!(folding.node().devices[0].memory_used, mib(80));
+        // The total was told before.
+        folding.sample(said(Reading::default(), mib(81)));
+        assert_eq!(folding.node().devices[0].memory_used, Reading::Unknown(Reason::Malformed));
+        assert_eq!(folding.node().devices[0].memory_total, mib(80));
+    }
+
+    #[test]
+    fn a_device_without_memory_of_its_own_has_the_machines() {
+        let mut folding = folding(hello(&[(&nvml(), None)]));
+        let of_host = |available: u64, list: &[&str]| {
+            let known = |bytes| Reading::Known(Bytes(bytes));
+            let host = crate::model::HostReading {
+                memory_total: known(128 << 30),
+                memory_available: known(available << 30),
+                ..crate::model::HostReading::default()
+            };
+            let mut sample = said(&nvml(), "GPU-a", vec![]);
+            let devices = &mut sample.backends[0].devices.as_mut().unwrap().list;
+            *devices = list
+                .iter()
+                .map(|uuid| Device {
+                    uuid: (*uuid).into(),
+                    vendor: Reading::Known(Vendor::Nvidia),
+                    memory_total: Reading::Unknown(Reason::NotSupported),
+                    memory_used: Reading::Unknown(Reason::NotSupported),
+                    ..Device::default()
+                })
+                .collect();
+            Sample { host: Some((Timestamp::from_micros(1_000_000), host)), ..sample }
+        };
+        let shown = |node: &Node| {
+            let device = &node.devices[0];
+            (device.memory_total.get(), device.memory_used.get().map(|used| used.0 >> 30))
+        };
+        folding.sample(of_host(100, &["GPU-a"]));
+        assert_eq!(shown(&folding.node()), (Some(Bytes(128 << 30)), Some(28)));
+        folding.sample(of_host(60, &["GPU-a"]));
+        assert_eq!(shown(&folding.node()).1, Some(68));
+        // Which of two would have it is not known.
+        folding.hello(hello(&[]));
+        folding.sample(of_host(60, &["GPU-a", "GPU-b"]));
+        assert_eq!(shown(&folding.node()), (None, None));
+    }
+
+    #[test]
+    fn what_happens_to_a_device_of_nvidia_smi_is_told_once() {
+        let smi = Source::new("nvidia-smi");
+        let mut folding = folding(hello(&[(&smi, None)]));
+        let mut say = |source: &Source, action: Option<Recovery>, fault: Option<DeviceFault>| {
+            let mut sample = said(source, "GPU-a", vec![]);
+            let list = &mut sample.backends[0].devices.as_mut().unwrap().list;
+            let recovery = action.map_or_else(Reading::default, Reading::Known);
+            list[0].details = DeviceDetails { recovery, ..DeviceDetails::default() }.shared();
+            list[0].fault = fault;
+            folding.sample(sample);
+            let node = folding.node();
+            node.events
+                .iter()
+                .map(|one| (one.event.kind.clone(), one.event.code))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(say(&smi, Some(Recovery::Nothing), None), []);
+        let reset = (EventKind::Recovery, Some(1));
+        assert_eq!(say(&smi, Some(Recovery::Reset), None), std::slice::from_ref(&reset));
+        // The slow group is not in every sample.
+        assert_eq!(say(&smi, None, None), std::slice::from_ref(&reset));
+        assert_eq!(say(&smi, Some(Recovery::Reset), None), std::slice::from_ref(&reset));
+        let lost = (EventKind::Lost, None);
+        assert_eq!(say(&smi, None, Some(DeviceFault::Lost)), [reset.clone(), lost.clone()]);
+        assert_eq!(say(&smi, None, Some(DeviceFault::Lost)), [reset, lost]);
     }
 }

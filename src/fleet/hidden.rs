@@ -67,6 +67,9 @@ pub(super) fn count_hidden(node: &mut Node) {
     let devices = node.devices.iter_mut().zip(sums).zip(told);
     for ((device, sum), _) in devices.filter(|(_, is_told)| *is_told) {
         device.hidden_processes = sum.hidden;
+        if device.has_host_memory {
+            continue; // most of it is held by what uses no device
+        }
         device.hidden_memory = match (device.memory_used, sum.held) {
             (Reading::Known(used), Reading::Known(held)) => {
                 Reading::Known(Bytes(used.0.saturating_sub(held.0)))

@@ -8,17 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Fleet;
-use super::jobs::{at_places, places_around};
+use super::jobs::{Allotted, given_on};
 use super::node::Node;
-use crate::model::{Allocation, Allotment, Device, Job, NodeName, Percent};
+use crate::model::{Device, NodeName, Percent, Reading, Reason};
 
 /// A device below this share does nothing worth the name.
 pub const ACTIVE_PERCENT: f32 = 5.0;
 /// Memory from which processes hold a device, in bytes; below are contexts and leftovers.
 const HELD_BYTES: u64 = 256 << 20;
-
-/// A job, and what it has of one node.
-type Allotted<'a> = (&'a Job, &'a Allocation);
 
 /// The devices that a scheduler gave to jobs, by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,14 +36,10 @@ impl Given {
         }
         for node in fleet.nodes.iter() {
             let Some(own) = places.get(&node.name) else { continue };
-            let around = own.iter().find_map(|(job, given)| places_around(node, job, given));
-            for (_, allocation) in own {
-                let Allotment::Places(places) = &allocation.devices else { continue };
-                for uuid in at_places(node, places, around).into_iter().flatten() {
-                    let slice = node.devices.iter().find(|device| device.uuid == uuid);
-                    let whole = slice.and_then(|slice| slice.parent.clone()).unwrap_or(uuid);
-                    given.0.entry(node.name.clone()).or_default().insert(whole);
-                }
+            for (_, uuid) in given_on(node, own) {
+                let slice = node.devices.iter().find(|device| device.uuid == uuid);
+                let whole = slice.and_then(|slice| slice.parent.clone()).unwrap_or(uuid);
+                given.0.entry(node.name.clone()).or_default().insert(whole);
             }
         }
         given
@@ -85,6 +78,18 @@ pub fn is_in_hand(node: &Node, device: &Device) -> bool {
     bytes >= HELD_BYTES || is_open
 }
 
+/// Says whether nobody uses the device at this position of a node's list, and it does nothing; of one whose
+/// load is unknown, that is not known.
+pub fn is_free(node: &Node, position: usize) -> bool {
+    let Some(device) = node.devices.get(position) else { return false };
+    let is_asleep = device.utilization == Reading::Unknown(Reason::Asleep);
+    let is_closed = device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(false));
+    device.fault.is_none()
+        && (is_idle(device) || is_asleep || is_closed)
+        && !is_in_hand(node, device)
+        && node.why_users_unknown(position).is_none()
+}
+
 /// Says whether somebody holds a device that does nothing now.
 pub fn is_idle_held(node: &Node, device: &Device, is_given: bool) -> bool {
     is_idle(device) && (is_given || is_in_hand(node, device))
@@ -96,7 +101,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::Totals;
-    use crate::model::{Bytes, DeviceUse, JobList, Link, Reading, Source};
+    use crate::model::{Allocation, Allotment, Bytes, DeviceUse, Job, JobList, Link, Source};
     use crate::time::Timestamp;
 
     /// A device that does so much, of which a process holds so many MiB.

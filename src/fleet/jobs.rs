@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fleet::Fleet;
 use crate::fleet::node::Node;
-use crate::model::{Allocation, Allotment, Device, Job, JobId, NodeName};
+use crate::model::{Allocation, Allotment, Device, Job, JobId, NodeName, Vendor};
 
 /// Where the devices of a job are known from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,12 @@ pub struct Held {
     pub devices: Option<Vec<Arc<str>>>,
     /// Who says so; `None` when nobody does.
     pub basis: Option<Basis>,
+    /// Processes contradict what the scheduler says: what they use counts.
+    pub is_disputed: bool,
 }
+
+/// A job, and what its scheduler says it has of one node.
+pub type Allotted<'a> = (&'a Job, &'a Allocation);
 
 /// A node, and devices of it.
 pub type Use<'a> = (&'a NodeName, &'a [Arc<str>]);
@@ -50,9 +55,9 @@ pub struct Ledger<'a> {
 struct Entry<'a> {
     node: &'a Node,
     /// Jobs the scheduler put there.
-    listed: Vec<&'a JobId>,
-    /// The devices of the job that the probe is in.
-    around: Option<&'a [u32]>,
+    listed: Vec<Allotted<'a>>,
+    /// What each of these has, position by position.
+    held: Vec<Held>,
     /// Jobs of its processes, with the devices they use.
     used: BTreeMap<JobId, Vec<Arc<str>>>,
 }
@@ -61,42 +66,38 @@ impl<'a> Ledger<'a> {
     /// Works out who has what.
     pub fn of(fleet: &'a Fleet) -> Self {
         let entry = |node: &'a Arc<Node>| {
-            let entry = Entry { node, listed: Vec::new(), around: None, used: used_by(node) };
-            (&node.name, entry)
+            let used = used_by(node);
+            (&node.name, Entry { node, listed: Vec::new(), held: Vec::new(), used })
         };
         let mut nodes: BTreeMap<_, _> = fleet.nodes.iter().map(entry).collect();
         for job in fleet.jobs.iter().flat_map(|jobs| &jobs.jobs) {
             for allocation in job.allocations.iter() {
                 if let Some(entry) = nodes.get_mut(&allocation.node) {
-                    entry.listed.push(&job.id);
-                    entry.around = entry.around.or(places_around(entry.node, job, allocation));
+                    entry.listed.push((job, allocation));
                 }
             }
+        }
+        for entry in nodes.values_mut() {
+            entry.held = held_by(entry.node, &entry.listed, &entry.used);
         }
         Self { fleet, nodes }
     }
 
     /// Returns the devices a job has on a node.
     pub fn held(&self, job: &Job, allocation: &Allocation) -> Held {
-        let entry = self.nodes.get(&allocation.node);
-        let said = |devices| Held { devices, basis: Some(Basis::Scheduler) };
-        match &allocation.devices {
-            Allotment::Nothing => said(Some(Vec::new())),
-            Allotment::Places(places) => {
-                said(entry.and_then(|entry| at_places(entry.node, places, entry.around)))
-            }
-            Allotment::Count(_) | Allotment::Unsaid => {
-                let used = entry.and_then(|entry| entry.used.get(&job.id)).cloned();
-                let basis = used.is_some().then_some(Basis::Processes);
-                Held { devices: used, basis }
-            }
-        }
+        let Some(entry) = self.nodes.get(&allocation.node) else {
+            return held_by_word(&allocation.devices, None);
+        };
+        let place = entry.listed.iter().position(|(listed, _)| listed.id == job.id);
+        let held = place.and_then(|place| entry.held.get(place)).cloned();
+        held.unwrap_or_else(|| by_processes(entry.used.get(&job.id)))
     }
 
     /// Returns the jobs a node has, by what the scheduler says and by its processes, in order.
     pub fn jobs_on(&self, node: &NodeName) -> Vec<&JobId> {
         let Some(entry) = self.nodes.get(node) else { return Vec::new() };
-        let mut jobs: Vec<&JobId> = entry.listed.iter().copied().chain(entry.used.keys()).collect();
+        let mut jobs: Vec<&JobId> =
+            entry.listed.iter().map(|(job, _)| &job.id).chain(entry.used.keys()).collect();
         jobs.sort_unstable_by_key(|id| {
             (id.as_str().parse::<u64>().unwrap_or(u64::MAX), id.as_str())
         });
@@ -133,7 +134,7 @@ fn used_by(node: &Node) -> BTreeMap<JobId, Vec<Arc<str>>> {
 }
 
 /// Returns the places of a job's devices on a node whose probe is in that job, as far as told.
-pub fn places_around<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> Option<&'a [u32]> {
+fn places_around<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> Option<&'a [u32]> {
     let around = node.hello.as_ref()?.host.job.as_ref()?;
     let is_it = *around == job.id || job.lasting_id.as_ref() == Some(around);
     match &allocation.devices {
@@ -142,37 +143,174 @@ pub fn places_around<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> 
     }
 }
 
-/// Returns the devices at places of the scheduler's list, where a device that is cut into slices
-/// stands by its slices. `None` when the node has not shown its devices, or none of these.
-///
-/// `around` are the places of the job that the probe is in. Where as many devices are seen as that
-/// job has, they are taken to be those, and no others are known by their places.
-pub fn at_places(node: &Node, places: &[u32], around: Option<&[u32]>) -> Option<Vec<Arc<str>>> {
-    let units = node.units.clone().unwrap_or_else(|| units(node));
-    if units.is_empty() {
-        return None;
+/// Returns the devices of a node that a scheduler gave to jobs by their places, each with its job, as
+/// far as processes do not contradict; `listed` is every job the scheduler put there.
+pub fn given_on<'a>(node: &Node, listed: &[Allotted<'a>]) -> Vec<(&'a Job, Arc<str>)> {
+    let by_place = |allocation: &Allocation| matches!(allocation.devices, Allotment::Places(_));
+    if !listed.iter().any(|(_, allocation)| by_place(allocation)) {
+        return Vec::new();
     }
-    let around = around.filter(|around| around.len() == units.len());
+    let held = held_by(node, listed, &used_by(node));
+    let given = listed.iter().zip(held).filter(|((_, allocation), _)| by_place(allocation));
+    given
+        .flat_map(|((job, _), held)| held.devices.into_iter().flatten().map(|uuid| (*job, uuid)))
+        .collect()
+}
+
+type Used = BTreeMap<JobId, Vec<Arc<str>>>;
+
+fn held_by(node: &Node, listed: &[Allotted<'_>], used: &Used) -> Vec<Held> {
+    let around = listed.iter().find_map(|(job, allocation)| places_around(node, job, allocation));
+    let told: Vec<Held> = listed
+        .iter()
+        .map(|(_, allocation)| {
+            let at = |places: &[u32]| at_places(node, places, around);
+            held_by_word(&allocation.devices, Some(&at))
+        })
+        .collect();
+    let disputed = |place: usize| {
+        let job = listed.get(place)?.0;
+        let devices = told.get(place)?.devices.as_ref()?;
+        let own = uses_of(used, job);
+        let is_foreign = own.is_some_and(|own| own.iter().any(|one| !touches(node, devices, one)));
+        let is_taken = |device: &Arc<str>| {
+            let is_own = own.is_some_and(|own| touches(node, own, device));
+            !is_own
+                && used.iter().any(|(other, uses)| {
+                    let theirs = listed.iter().position(|(job, _)| is_called(job, other));
+                    let given = theirs.and_then(|theirs| told.get(theirs)?.devices.as_ref());
+                    theirs != Some(place)
+                        && touches(node, uses, device)
+                        && !given.is_some_and(|given| touches(node, given, device))
+                })
+        };
+        (is_foreign || devices.iter().any(is_taken)).then_some(own)
+    };
+    let held = |(place, (job, _)): (usize, &Allotted<'_>)| match told.get(place) {
+        Some(told) if told.basis.is_some() => match disputed(place) {
+            Some(own) => Held { is_disputed: true, ..by_processes(own) },
+            None if told.devices.is_some() => told.clone(),
+            // The scheduler's numbers mean nothing here.
+            None => match uses_of(used, job) {
+                Some(own) => by_processes(Some(own)),
+                None => told.clone(),
+            },
+        },
+        _ => by_processes(uses_of(used, job)),
+    };
+    listed.iter().enumerate().map(held).collect()
+}
+
+fn is_called(job: &Job, id: &JobId) -> bool {
+    job.id == *id || job.lasting_id.as_ref() == Some(id)
+}
+
+fn uses_of<'a>(used: &'a Used, job: &Job) -> Option<&'a Vec<Arc<str>>> {
+    used.get(&job.id).or_else(|| used.get(job.lasting_id.as_ref()?))
+}
+
+fn by_processes(used: Option<&Vec<Arc<str>>>) -> Held {
+    let basis = used.map(|_| Basis::Processes);
+    Held { devices: used.cloned(), basis, is_disputed: false }
+}
+
+/// Finds devices by the scheduler's places.
+type AtPlaces<'a> = &'a dyn Fn(&[u32]) -> Option<Vec<Arc<str>>>;
+
+/// Returns what the scheduler says, as far as its places mean something.
+fn held_by_word(allotment: &Allotment, at: Option<AtPlaces<'_>>) -> Held {
+    let devices = match allotment {
+        Allotment::Nothing => Some(Vec::new()),
+        Allotment::Places(places) => at.and_then(|at| at(places)),
+        Allotment::Count(_) | Allotment::Unsaid => return Held::default(),
+    };
+    Held { devices, basis: Some(Basis::Scheduler), is_disputed: false }
+}
+
+/// Says whether a device is one of these, a slice of one of them, or cut into one of them.
+fn touches(node: &Node, devices: &[Arc<str>], one: &Arc<str>) -> bool {
+    let parent = |uuid: &Arc<str>| {
+        let device = node.devices.iter().find(|device| device.uuid == *uuid);
+        device.and_then(|device| device.parent.as_ref())
+    };
+    devices
+        .iter()
+        .any(|device| device == one || parent(one) == Some(device) || parent(device) == Some(one))
+}
+
+/// Returns the devices at places of the scheduler's list, where a device that is cut into slices
+/// stands by its slices. `None` when none of these is known.
+///
+/// `around` are the places of the job that the probe is in. Where devices have no numbers of their own
+/// and as many are seen as that job has, they are taken to be those, and no others are known by their
+/// places.
+pub fn at_places(node: &Node, places: &[u32], around: Option<&[u32]>) -> Option<Vec<Arc<str>>> {
+    let numbering = node.units.clone().unwrap_or_else(|| numbering(node).into());
+    let DeviceNumbering { by_place, is_by_minor } = &*numbering;
+    let around = around.filter(|around| !is_by_minor && around.len() == by_place.len());
     let at = |place: &u32| match around {
-        Some(around) => units.get(around.iter().position(|one| one == place)?),
-        None => units.get(usize::try_from(*place).ok()?),
+        Some(around) => {
+            let place = around.iter().position(|one| one == place)?;
+            by_place.get(&u32::try_from(place).ok()?)
+        }
+        None => by_place.get(place),
     };
     let mut found: Vec<_> = places.iter().filter_map(at).map(Arc::clone).collect();
-    let is_told = around.is_none() || !found.is_empty() || places.is_empty();
+    let is_told = !found.is_empty() || (places.is_empty() && !by_place.is_empty());
     if node.units.is_some() {
         found.retain(|uuid| node.devices.iter().any(|device| device.uuid == *uuid));
     }
     is_told.then_some(found)
 }
 
-/// Returns the devices of a node as a scheduler counts them: one that is cut into slices stands by
-/// these.
-pub fn units(node: &Node) -> Arc<[Arc<str>]> {
-    let has_slices = |device: &Device| {
-        node.devices.iter().any(|other| other.parent.as_deref() == Some(&*device.uuid))
+/// The devices of a node as a scheduler counts them: one that is cut into slices stands by these.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceNumbering {
+    /// Each device that is known by its place.
+    by_place: BTreeMap<u32, Arc<str>>,
+    /// The places are the numbers of device files, which say the same of a part of the devices, too.
+    is_by_minor: bool,
+}
+
+/// Works out how a scheduler counts the devices of a node: NVIDIA's by the numbers of their device files,
+/// and not at all where these are unknown; others, which have no such numbers, in the driver's order.
+pub fn numbering(node: &Node) -> DeviceNumbering {
+    let minor = |device: &Device| device.fact(|known| known.minor).get();
+    let whole = || node.devices.iter().filter(|device| device.parent.is_none());
+    let is_by_minor = whole()
+        .any(|device| minor(device).is_some() || device.vendor.get() == Some(Vendor::Nvidia));
+    // In order, with `None` where two devices have one number.
+    let mut ordered: BTreeMap<u32, Option<&Device>> = BTreeMap::new();
+    for (place, device) in (0..).zip(whole()) {
+        let Some(number) = (if is_by_minor { minor(device) } else { Some(place) }) else {
+            continue;
+        };
+        ordered.entry(number).and_modify(|known| *known = None).or_insert(Some(device));
+    }
+    let by_place = if node.devices.iter().any(|device| device.parent.is_some()) {
+        with_slices(node, ordered)
+    } else {
+        let uuid = |device: &Device| Arc::clone(&device.uuid);
+        ordered.into_iter().filter_map(|(at, device)| Some((at, uuid(device?)))).collect()
     };
-    let units = node.devices.iter().filter(|device| !has_slices(device));
-    units.map(|device| Arc::clone(&device.uuid)).collect()
+    DeviceNumbering { by_place, is_by_minor }
+}
+
+/// Counts slices, too; where a device is missing, nobody knows how many it is cut into, and what is
+/// behind it has no known place.
+fn with_slices(node: &Node, ordered: BTreeMap<u32, Option<&Device>>) -> BTreeMap<u32, Arc<str>> {
+    let unbroken = (0..).zip(ordered).map_while(
+        |(wanted, (number, device))| {
+            if number == wanted { device } else { None }
+        },
+    );
+    let units = unbroken.flat_map(|whole| {
+        let is_own = |device: &&Device| device.parent.as_ref() == Some(&whole.uuid);
+        let mut slices = node.devices.iter().filter(is_own).peekable();
+        let itself = slices.peek().is_none().then_some(whole);
+        slices.chain(itself)
+    });
+    (0..).zip(units.map(|device| Arc::clone(&device.uuid))).collect()
 }
 
 #[cfg(test)]
@@ -181,7 +319,8 @@ mod tests {
 
     use super::*;
     use crate::model::{
-        Absence, DeviceUse, Hello, HostFacts, JobList, ProcessStatics, UnseenProcess,
+        Absence, DeviceStatics, DeviceUse, Hello, HostFacts, JobList, ProcessStatics, Reading,
+        UnseenProcess,
     };
 
     fn node(devices: &[(&str, Option<&str>)]) -> Node {
@@ -221,15 +360,142 @@ mod tests {
         (names, held.basis)
     }
 
+    /// NVIDIA's devices, each with the number of its device file.
+    fn numbered(devices: &[(&str, Option<u32>)]) -> Node {
+        let names: Vec<_> = devices.iter().map(|(uuid, _)| (*uuid, None)).collect();
+        let mut node = node(&names);
+        for (device, (_, minor)) in node.devices.iter_mut().zip(devices) {
+            device.vendor = Reading::Known(Vendor::Nvidia);
+            let minor = minor.map_or_else(Reading::default, Reading::Known);
+            device.statics = DeviceStatics { minor, ..DeviceStatics::default() }.shared();
+        }
+        node
+    }
+
+    fn names(devices: Option<Vec<Arc<str>>>) -> Option<String> {
+        devices.map(|list| list.iter().map(|uuid| &**uuid).collect())
+    }
+
+    #[test]
+    fn a_place_is_the_number_of_a_device_file_not_of_the_driver() {
+        let at = |node: &Node, places: &[u32]| names(at_places(node, places, None));
+        let some = |text: &str| Some(text.to_owned());
+        // The driver's order is another one.
+        let turned = numbered(&[("a", Some(2)), ("b", Some(0)), ("c", Some(1))]);
+        assert_eq!(at(&turned, &[0, 2]), some("ba"));
+        // The device of file 1 is gone: what was behind it is where it was.
+        let short = numbered(&[("a", Some(0)), ("c", Some(2)), ("d", Some(3))]);
+        assert_eq!(at(&short, &[0, 1, 3]), some("ad"));
+        assert_eq!(at(&short, &[1]), None);
+        // One that is lost from the start has no number that is known.
+        let lost = numbered(&[("a", Some(0)), ("b", None), ("c", Some(2))]);
+        assert_eq!((at(&lost, &[1]), at(&lost, &[2])), (None, some("c")));
+        // What nobody numbers, and what is numbered twice, is not guessed at.
+        assert_eq!(at(&numbered(&[("a", None), ("b", None)]), &[0]), None);
+        let double = numbered(&[("a", Some(0)), ("b", Some(0)), ("c", Some(4_000_000_000))]);
+        assert_eq!((at(&double, &[0]), at(&double, &[4_000_000_000])), (None, some("c")));
+        // Whoever is confined to some devices sees them with their own numbers.
+        let confined = numbered(&[("c", Some(2)), ("d", Some(3))]);
+        assert_eq!(names(at_places(&confined, &[3], Some(&[2, 3]))), some("d"));
+        assert_eq!(names(at_places(&confined, &[0], Some(&[2, 3]))), None);
+        // Other makers have no such numbers.
+        assert_eq!(at(&node(&[("a", None), ("b", None)]), &[1]), some("b"));
+    }
+
+    #[test]
+    fn slices_are_counted_as_far_as_no_device_before_them_is_missing() {
+        let cut = |minors: [Option<u32>; 3]| {
+            let [a, b, c] = minors;
+            let mut node = numbered(&[("c", c), ("b", b), ("a", a)]);
+            for slice in ["x", "y"] {
+                let parent = Some("b".into());
+                node.devices.push(Device { uuid: slice.into(), parent, ..Device::default() });
+            }
+            names(at_places(&node, &[0, 1, 2, 3], None))
+        };
+        assert_eq!(cut([Some(0), Some(1), Some(2)]).as_deref(), Some("axyc"));
+        assert_eq!(cut([Some(0), Some(2), Some(3)]).as_deref(), Some("a"));
+        assert_eq!(cut([None, Some(1), Some(2)]), None);
+    }
+
+    #[test]
+    fn where_processes_contradict_the_scheduler_they_are_believed() {
+        let two = || numbered(&[("a", Some(0)), ("b", Some(1))]);
+        let told = |node: Node, own: Allotment, other: Option<Allotment>| {
+            let (mut fleet, job) = fleet(node, own);
+            let name = job.allocations[0].node.clone();
+            let mut jobs = vec![job.clone()];
+            jobs.extend(other.map(|devices| Job {
+                allocations: [Allocation { node: name, devices }].into(),
+                ..Job::example("12")
+            }));
+            fleet.jobs = Some(Arc::new(JobList { jobs: jobs.clone(), ..JobList::default() }));
+            let Held { devices, basis, is_disputed } =
+                Ledger::of(&fleet).held(&job, &job.allocations[0]);
+            let listed: Vec<Allotted<'_>> = jobs
+                .iter()
+                .flat_map(|job| job.allocations.iter().map(move |one| (job, one)))
+                .collect();
+            let given: String = given_on(&fleet.nodes[0], &listed)
+                .iter()
+                .filter(|(given, _)| given.id == job.id)
+                .map(|(_, uuid)| &**uuid)
+                .collect();
+            let devices = names(devices).unwrap_or_else(|| "?".to_owned());
+            (devices, basis.map_or("nobody", Basis::word), is_disputed, given)
+        };
+        let places = |list: &[u32]| Allotment::Places(list.into());
+        let is = |devices: &str, basis, is_disputed, given: &str| {
+            (devices.to_owned(), basis, is_disputed, given.to_owned())
+        };
+        // Its own process is where the scheduler says.
+        let agreed = is("ab", "scheduler", false, "ab");
+        assert_eq!(told(using(two(), "a", "11"), places(&[0, 1]), None), agreed);
+        // It is elsewhere; also by the lasting name, and where it was given nothing.
+        let own = is("b", "processes", true, "b");
+        assert_eq!(told(using(two(), "b", "11"), places(&[0]), None), own);
+        assert_eq!(told(using(two(), "b", "s1MXM7XYD0DV00"), places(&[0]), None), own);
+        let nothing = is("b", "processes", true, "");
+        assert_eq!(told(using(two(), "b", "11"), Allotment::Nothing, None), nothing);
+        // Another job's process is on what it was given.
+        let taken = is("?", "nobody", true, "");
+        assert_eq!(told(using(two(), "a", "7"), places(&[0]), None), taken);
+        assert_eq!(told(using(two(), "a", "12"), places(&[0]), Some(places(&[1]))), taken);
+        // Both were given it.
+        let shared = is("a", "scheduler", false, "a");
+        assert_eq!(told(using(two(), "a", "12"), places(&[0]), Some(places(&[0, 1]))), shared);
+        // Nobody numbers the devices: only processes tell.
+        let blind = || numbered(&[("a", None), ("b", None)]);
+        let used = is("b", "processes", false, "b");
+        assert_eq!(told(using(blind(), "b", "11"), places(&[0]), None), used);
+        assert_eq!(told(blind(), places(&[0]), None), is("?", "scheduler", false, ""));
+    }
+
+    #[test]
+    fn a_process_on_a_slice_is_on_its_device_too() {
+        let mut cut = numbered(&[("a", Some(0)), ("b", Some(1))]);
+        cut.devices.push(Device {
+            uuid: "x".into(),
+            parent: Some("b".into()),
+            ..Device::default()
+        });
+        // nvidia-smi tells of the device only.
+        for used in ["b", "x"] {
+            let (fleet, job) = fleet(using(cut.clone(), used, "11"), Allotment::Places([1].into()));
+            let held = Ledger::of(&fleet).held(&job, &job.allocations[0]);
+            assert_eq!((names(held.devices).as_deref(), held.is_disputed), (Some("x"), false));
+        }
+    }
+
     #[test]
     fn what_the_scheduler_says_counts_and_else_what_processes_use() {
         let two = || using(node(&[("a", None), ("b", None)]), "b", "11");
         let names = |list: &[&str]| Some(list.iter().map(|one| (*one).to_owned()).collect());
         let places = |list: &[u32]| Allotment::Places(list.into());
         let (scheduler, processes) = (Some(Basis::Scheduler), Some(Basis::Processes));
-        assert_eq!(held(two(), places(&[0])), (names(&["a"]), scheduler));
-        assert_eq!(held(two(), places(&[0, 9])), (names(&["a"]), scheduler));
-        assert_eq!(held(two(), Allotment::Nothing), (names(&[]), scheduler));
+        assert_eq!(held(two(), places(&[0, 1])), (names(&["a", "b"]), scheduler));
+        assert_eq!(held(two(), places(&[1, 9])), (names(&["b"]), scheduler));
+        assert_eq!(held(node(&[("a", None)]), Allotment::Nothing), (names(&[]), scheduler));
         assert_eq!(held(two(), Allotment::Unsaid), (names(&["b"]), processes));
         assert_eq!(held(two(), Allotment::Count(2)), (names(&["b"]), processes));
         assert_eq!(held(node(&[("a", None)]), Allotment::Unsaid), (None, None));

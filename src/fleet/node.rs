@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::history::History;
+use crate::fleet::jobs::DeviceNumbering;
 use crate::model::{
     Bytes, Device, DeviceUse, Event, Fault, Freshness, Hello, HostReading, HostSlowReading, JobId,
     Link, NodeName, Percent, ProcessKey, ProcessState, ProcessStatics, Reading, Reason, Source,
@@ -40,8 +41,8 @@ pub struct Node {
     pub host: Host,
     /// Its devices in the driver's order, slices after their device.
     pub devices: Vec<Device>,
-    /// Where some of its devices were left out: all that a scheduler counts, in the driver's order.
-    pub units: Option<Arc<[Arc<str>]>>,
+    /// Where some of its devices were left out: how a scheduler counts all of them.
+    pub units: Option<Arc<DeviceNumbering>>,
     /// The source of each of `devices`, position by position.
     pub device_sources: Arc<[Source]>,
     /// Who uses which device.
@@ -361,5 +362,49 @@ mod tests {
         let events = node_with(0..1000).events;
         assert_eq!(events.len(), EVENT_LIMIT);
         assert_eq!(events.last().unwrap().event.code, Some(999));
+    }
+
+    const START: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    /// A node with a device of each of these sources, sampled so many seconds after the start, if ever.
+    fn sampled(sources: &[(&str, Option<u64>)]) -> Node {
+        let mut node = node_with([]);
+        for (name, after) in sources {
+            let source = Source::new(name);
+            if let Some(after) = after {
+                node.sampled(&source, START.plus(Duration::from_secs(*after)));
+            }
+            if *name != "host" {
+                node.devices.push(Device { uuid: (*name).into(), ..Device::default() });
+                node.device_sources = node.device_sources.iter().cloned().chain([source]).collect();
+            }
+        }
+        node
+    }
+
+    #[test]
+    fn a_device_whose_source_never_spoke_is_not_fresh_nor_is_its_node() {
+        let node = sampled(&[("host", Some(0)), ("nvml", None), ("amdgpu", Some(0))]);
+        assert_eq!(node.device_freshness(0, START), Freshness::Missing);
+        assert_eq!(node.device_freshness(1, START), Freshness::Fresh);
+        assert_eq!(node.device_freshness(2, START), Freshness::Missing);
+        assert_eq!(node.freshness(START), Freshness::Missing);
+        assert_eq!(sampled(&[("nvml", Some(0))]).freshness(START), Freshness::Missing);
+        let both = sampled(&[("host", Some(0)), ("nvml", Some(0))]);
+        assert_eq!(both.freshness(START), Freshness::Fresh);
+    }
+
+    #[test]
+    fn of_stale_sources_the_oldest_counts() {
+        let now = START.plus(Duration::from_secs(600));
+        let aged = |seconds| Freshness::Stale(Duration::from_secs(seconds));
+        for (host, nvml, amd, age) in [(0, 100, 200, 600), (200, 0, 100, 600), (200, 100, 0, 600)] {
+            let sources = [("host", Some(host)), ("nvml", Some(nvml)), ("amdgpu", Some(amd))];
+            assert_eq!(sampled(&sources).freshness(now), aged(age), "{sources:?}");
+        }
+        // One that is fresh does not make another so.
+        let node = sampled(&[("host", Some(600)), ("nvml", Some(600)), ("amdgpu", Some(100))]);
+        assert_eq!(node.freshness(now), aged(500));
+        assert_eq!(node.taken_at(), Some(START.plus(Duration::from_secs(100))));
     }
 }

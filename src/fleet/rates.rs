@@ -125,6 +125,18 @@ mod tests {
     }
 
     #[test]
+    fn processor_time_that_runs_backwards_says_nothing() {
+        let ticks = |busy, idle| Some(CpuTicks { busy, idle });
+        let share = |before, now| cpu_share(before, now).get().map(Percent::get);
+        assert_eq!(share(ticks(100, 100), ticks(150, 150)), Some(50.0));
+        // Idle time does so on a busy machine (proc(5)); all of the time would be busy.
+        assert_eq!(share(ticks(100, 100), ticks(150, 99)), None);
+        assert_eq!(share(ticks(100, 100), ticks(99, 150)), None);
+        assert_eq!(share(ticks(100, 100), ticks(100, 100)), None);
+        assert_eq!(share(None, ticks(100, 100)), None);
+    }
+
+    #[test]
     fn counters_become_rates_once_enough_time_lies_between_them() {
         let mut device = Device { counters: counted(1_000, 0), ..Device::default() };
         rate_device(&mut device, at(0));

@@ -1,7 +1,7 @@
-//! Sums and means over nodes that are fresh, and over no others.
+//! Sums and means over nodes that are fresh, and over no others; only devices are counted on all.
 
 use crate::fleet::Fleet;
-use crate::fleet::idle::{Given, is_busy, is_idle_held, is_in_hand};
+use crate::fleet::idle::{Given, is_busy, is_free, is_idle_held};
 use crate::fleet::node::Node;
 use crate::model::{Bytes, Device, Percent, Watts};
 use crate::time::Timestamp;
@@ -11,22 +11,27 @@ use crate::time::Timestamp;
 pub struct Totals {
     /// Nodes in the group.
     pub nodes: usize,
-    /// Nodes whose numbers are fresh: the only ones in what follows.
+    /// Nodes whose numbers are fresh: the only ones in what follows but `devices` and `stale_devices`.
     pub fresh: usize,
     /// Nodes that talked once and are stale now.
     pub stale: usize,
     /// Nodes without a session.
     pub down: usize,
-    /// Devices of fresh nodes; slices count with their device.
+    /// All devices that are known, each of them in one of the six counts that follow; slices count with
+    /// their device.
     pub devices: usize,
     /// Devices at 5 % or more.
     pub busy: usize,
     /// Devices that somebody holds and that do nothing.
     pub held: usize,
-    /// Devices that nobody uses, as far as that is known.
+    /// Devices that nobody uses and that do nothing.
     pub free: usize,
     /// Devices the driver gives no numbers for.
     pub faulty: usize,
+    /// Devices of nodes that are not fresh.
+    pub stale_devices: usize,
+    /// Devices of which nobody tells whether they are busy, held or free.
+    pub unknown_devices: usize,
     /// Mean utilization of the devices that report it.
     pub utilization: Option<Percent>,
     /// Devices behind `utilization`.
@@ -74,6 +79,11 @@ impl Totals {
             } else if node.taken_at().is_some() {
                 totals.stale += 1;
             }
+            if node.fault().is_some() || !node.freshness(now).is_fresh() {
+                let count = whole_devices(node, part).count();
+                totals.devices += count;
+                totals.stale_devices += count;
+            }
         }
         sums.close(&mut totals);
         totals
@@ -93,15 +103,8 @@ impl Totals {
         totals
     }
 
-    /// Returns how many devices are neither busy, held, free nor broken, as far as anybody tells.
-    pub const fn untold(&self) -> usize {
-        self.devices.saturating_sub(self.busy + self.held + self.free + self.faulty)
-    }
-
     fn add(&mut self, node: &Node, part: Option<&[usize]>, given: &Given, sums: &mut Sums) {
-        let is_meant = |place: &usize| part.is_none_or(|part| part.contains(place));
-        let all = node.devices.iter().enumerate().filter(|(place, _)| is_meant(place));
-        for (place, device) in all.filter(|(_, device)| device.parent.is_none()) {
+        for (place, device) in whole_devices(node, part) {
             self.devices += 1;
             if device.fault.is_some() {
                 self.faulty += 1;
@@ -113,14 +116,23 @@ impl Totals {
                 self.busy += 1;
             } else if is_idle_held(node, device, is_given) {
                 self.held += 1;
-            } else if !is_given
-                && !is_in_hand(node, device)
-                && node.why_users_unknown(place).is_none()
-            {
+            } else if !is_given && is_free(node, place) {
                 self.free += 1;
+            } else {
+                self.unknown_devices += 1;
             }
         }
     }
+}
+
+/// Returns the devices at these positions of a node, or all, that are no slices.
+fn whole_devices<'a>(
+    node: &'a Node,
+    part: Option<&'a [usize]>,
+) -> impl Iterator<Item = (usize, &'a Device)> {
+    let is_meant = move |place: &usize| part.is_none_or(|part| part.contains(place));
+    let all = node.devices.iter().enumerate().filter(move |(place, _)| is_meant(place));
+    all.filter(|(_, device)| device.parent.is_none())
 }
 
 #[derive(Default)]
@@ -174,7 +186,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{NodeName, Reading, Reason, TpuDetails};
+    use crate::model::{
+        DeviceFault, Fault, FaultKind, Link, NodeName, Reading, Reason, Source, TpuDetails,
+    };
 
     #[test]
     fn a_chip_whose_holder_cannot_be_seen_is_not_counted_as_free() {
@@ -187,11 +201,54 @@ mod tests {
             let mut node = Node::new(NodeName::new("tpu01").unwrap(), Duration::ZERO);
             node.devices = vec![device];
             let totals = Totals::of_devices(&node);
-            (totals.devices, totals.held, totals.free)
+            (totals.devices, totals.held, totals.free, totals.unknown_devices)
         };
-        assert_eq!(counts(chip(Reading::Known(true))), (1, 0, 0));
-        assert_eq!(counts(chip(Reading::Known(false))), (1, 0, 1));
-        assert_eq!(counts(chip(Reading::Unknown(Reason::NoPermission))), (1, 0, 0));
-        assert_eq!(counts(Device::default()), (1, 0, 1));
+        assert_eq!(counts(chip(Reading::Known(true))), (1, 0, 0, 1));
+        assert_eq!(counts(chip(Reading::Known(false))), (1, 0, 1, 0));
+        assert_eq!(counts(chip(Reading::Unknown(Reason::NoPermission))), (1, 0, 0, 1));
+        // Nor is one whose load nobody tells; one that sleeps does nothing.
+        let load = |utilization| Device { utilization, ..Device::default() };
+        assert_eq!(counts(Device::default()), (1, 0, 0, 1));
+        assert_eq!(counts(load(Reading::Unknown(Reason::DriverError))), (1, 0, 0, 1));
+        assert_eq!(counts(load(Reading::Known(Percent::new(0.0).unwrap()))), (1, 0, 1, 0));
+        assert_eq!(counts(load(Reading::Unknown(Reason::Asleep))), (1, 0, 1, 0));
+    }
+
+    #[test]
+    fn all_known_devices_are_counted_once_and_stay_when_a_node_grows_old() {
+        let start = Timestamp::from_micros(1_000_000_000);
+        let device = |uuid: &str, share: Option<f32>, fault| Device {
+            uuid: uuid.into(),
+            utilization: share
+                .map_or_else(Reading::default, |share| Reading::judged(Percent::new(share))),
+            fault,
+            ..Device::default()
+        };
+        let node = |name: &str, link| {
+            let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+            node.link = link;
+            node.sampled(&Source::host(), start);
+            node.devices = vec![
+                device("busy", Some(50.0), None),
+                device("free", Some(0.0), None),
+                device("broken", Some(0.0), Some(DeviceFault::Lost)),
+                device("unknown", None, None),
+                Device { parent: Some("unknown".into()), ..device("slice", None, None) },
+            ];
+            Arc::new(node)
+        };
+        let fault = Fault::new(FaultKind::Silent, "");
+        let down = Link::Down { fault, retry_at: None };
+        let fleet = Fleet::new(vec![node("a", Link::Up), node("b", down)].into());
+        let counts = |seconds| {
+            let now = start.plus(Duration::from_secs(seconds));
+            let all = Totals::of(&fleet, now);
+            let parts =
+                [all.busy, all.held, all.free, all.faulty, all.stale_devices, all.unknown_devices];
+            assert_eq!(parts.iter().sum::<usize>(), all.devices);
+            (all.devices, parts)
+        };
+        assert_eq!(counts(0), (8, [1, 0, 1, 1, 4, 1]));
+        assert_eq!(counts(600), (8, [0, 0, 0, 0, 8, 0]));
     }
 }

@@ -63,6 +63,8 @@ readings! {
         capability: Arc<str>,
         /// The part of the host's memory it is close to.
         numa_node: u32,
+        /// The number of its device file: `3` of `/dev/nvidia3`.
+        minor: u32,
         /// Of a slice: its GPU instance.
         gpu_instance: u32,
         /// Of a slice: its compute instance.

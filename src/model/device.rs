@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::model::details::{
     DeviceActivity, DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics,
 };
-use crate::model::reading::Reading;
+use crate::model::reading::{Reading, Reason};
 use crate::model::tpu::TpuDetails;
-use crate::model::unit::{Bytes, Celsius, Megahertz, Percent, Watts};
+use crate::model::unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
 use crate::model::vendor::Vendor;
 
 /// Why clocks are held down; bits as NVML defines them (`nvmlClocksEventReasons*` in `nvml.h`).
@@ -96,6 +96,8 @@ pub struct Device {
     pub utilization: Reading<Percent>,
     /// Share of time its memory was read or written.
     pub memory_utilization: Reading<Percent>,
+    /// It has no memory of its own: what is told of it is the host's.
+    pub has_host_memory: bool,
     /// Memory of the device.
     pub memory_total: Reading<Bytes>,
     /// Memory in use.
@@ -117,7 +119,7 @@ pub struct Device {
     /// Clock of the memory.
     pub memory_clock: Reading<Megahertz>,
     /// Intended fan speed.
-    pub fan: Reading<Percent>,
+    pub fan: Reading<FanSpeed>,
     /// Performance state, 0 (fastest) to 15.
     pub performance_state: Reading<u8>,
     /// Why clocks are held down.
@@ -153,6 +155,9 @@ pub struct Device {
 }
 
 impl Device {
+    /// What stands before the number in the identity of a device that is known by nothing else.
+    pub const INDEXED: &str = "index-";
+
     /// Takes over what `newer` sampled of the same device and keeps the rest.
     pub fn keep_newer(&mut self, newer: Self) {
         let Self {
@@ -164,6 +169,7 @@ impl Device {
             pci,
             utilization,
             memory_utilization,
+            has_host_memory: _,
             memory_total,
             memory_used,
             memory_free,
@@ -233,12 +239,23 @@ impl Device {
         self.statics.as_deref().map_or_else(Reading::default, read)
     }
 
-    /// Says whether the device sits at this PCI id.
-    ///
-    /// Only bus, device and function are compared: drivers write the domain in 4 or in 8 digits.
+    /// Says whether the device sits at this PCI id: drivers write the domain in 4 or in 8 digits.
     pub fn is_at(&self, pci: &str) -> bool {
-        let tail = |id: &str| id.split_once(':').map_or(id, |(_, tail)| tail).to_ascii_uppercase();
-        self.pci.known().is_some_and(|own| tail(own) == tail(pci))
+        let parts = |id: &str| {
+            let (domain, tail) = id.split_once(':')?;
+            Some((u32::from_str_radix(domain, 16).ok()?, tail.to_ascii_uppercase()))
+        };
+        self.pci.known().is_some_and(|own| parts(own).is_some() && parts(own) == parts(pci))
+    }
+
+    /// Refuses parts of the memory that are more than all of it.
+    pub fn refuse_impossible_memory(&mut self) {
+        let Some(total) = self.memory_total.get() else { return };
+        for part in [&mut self.memory_used, &mut self.memory_free, &mut self.memory_reserved] {
+            if part.get().is_some_and(|part| part > total) {
+                *part = Reading::Unknown(Reason::Malformed);
+            }
+        }
     }
 
     /// Returns used memory as a share of all.

@@ -140,6 +140,18 @@ impl Recovery {
         })
     }
 
+    /// Returns its number; `None` where drivers number it differently.
+    pub const fn number(self) -> Option<u64> {
+        Some(match self {
+            Self::Nothing => 0,
+            Self::Reset => 1,
+            Self::Reboot => 2,
+            Self::DrainPeers => 3,
+            Self::DrainAndReset => 4,
+            Self::Other => return None,
+        })
+    }
+
     /// Returns the action in a few words.
     pub const fn text(self) -> &'static str {
         match self {

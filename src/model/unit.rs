@@ -26,6 +26,22 @@ impl Percent {
     }
 }
 
+/// The speed a fan should have, in percent of its full speed; drivers may ask for more than that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct FanSpeed(f32);
+
+impl FanSpeed {
+    /// Returns `None` when `value` is not a number between 0 and 1000.
+    pub fn new(value: f32) -> Option<Self> {
+        (0.0..=1000.0).contains(&value).then_some(Self(value))
+    }
+
+    /// Returns the speed in percent.
+    pub const fn get(self) -> f32 {
+        self.0
+    }
+}
+
 /// An amount of memory, traffic or storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(pub u64);
@@ -34,9 +50,14 @@ impl Bytes {
     /// Bytes in one MiB.
     pub const MIB: u64 = 1 << 20;
 
-    /// Returns `None` when the product does not fit.
+    /// Returns `None` when nothing has so much memory: more than a PiB.
+    pub fn of_memory(bytes: u64) -> Option<Self> {
+        (bytes <= 1 << 50).then_some(Self(bytes))
+    }
+
+    /// Returns an amount of memory in MiB, under the same limit.
     pub fn from_mib(mib: u64) -> Option<Self> {
-        mib.checked_mul(Self::MIB).map(Self)
+        mib.checked_mul(Self::MIB).and_then(Self::of_memory)
     }
 
     /// Returns whole MiB, rounded down.
@@ -111,6 +132,8 @@ mod tests {
         assert_eq!(Celsius::new(f32::INFINITY), None);
         assert_eq!(Megahertz::new(4_000_000_000), None);
         assert_eq!(Bytes::from_mib(u64::MAX), None);
+        assert_eq!(Bytes::from_mib(1 << 30), Some(Bytes(1 << 50)));
+        assert_eq!(Bytes::from_mib((1 << 30) + 1), None);
     }
 
     #[test]

@@ -241,6 +241,9 @@ impl Gpu {
         device.pci = Some(self.pci.clone());
         let statics = device.statics.get_or_insert_default();
         statics.driver = Some(DRIVER.to_owned());
+        if !matches!(self.role, Role::Slice { .. }) {
+            statics.minor = u64::from(self.index).into();
+        }
         if self.trouble == Some(Trouble::Lost) || matches!(self.role, Role::Slice { .. }) {
             return;
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::fleet::Node;
+use crate::fleet::{Node, Totals};
 use crate::model::Watts;
 use crate::time::age;
 use crate::view::input::Click;
@@ -99,25 +99,22 @@ fn nodes(picture: &Picture, is_short: bool) -> Line {
 fn sums(scene: Scene<'_>, width: u16) -> Line {
     let units = Units::of(scene.taste);
     let totals = &scene.picture.totals;
-    if totals.devices + totals.faulty == 0 {
+    if totals.devices == totals.stale_devices {
         // Noughts would say that there are devices, and that they do nothing.
         let any = |is_it: fn(&Node) -> bool| scene.picture.nodes().any(|node| is_it(node));
         let words = if totals.fresh == 0 {
             "no fresh numbers"
-        } else if any(|node| !node.devices.is_empty()) {
+        } else if totals.devices > 0 {
             "no fresh numbers of devices"
         } else if any(|node| node.units.is_some()) {
             "no device is to be shown"
         } else {
             "no devices"
         };
-        return Line::of(words, Tone::Faint).cut(width);
+        let line = if totals.devices > 0 { counts(totals, width, 2) } else { Line::new() };
+        let gap = if line.width() > 0 { 2 } else { 0 };
+        return line.gap(gap).text(words, Tone::Faint).cut(width);
     }
-    let digits = totals.devices.to_string().len();
-    let count = |label: &str, count: usize| {
-        Line::of(format!("{label} "), Tone::Faint).text(format!("{count:>digits$}"), Tone::Plain)
-    };
-    let (first, held) = if width >= 100 { ("DEVICES", "idle-held") } else { ("DEV", "held") };
     let util = totals.utilization.map(crate::model::Percent::get);
     let mut utilization = Line::of("UTIL ", Tone::Faint)
         .right(&percent(util), 3, Tone::Strong)
@@ -125,39 +122,54 @@ fn sums(scene: Scene<'_>, width: u16) -> Line {
     if width >= 130 {
         utilization = utilization.gap(1).bar(util, 12, scene.taste.load.tone(util));
     }
-    let counts = |gap| {
-        count(first, totals.devices)
-            .gap(gap)
-            .then(count("busy", totals.busy))
-            .gap(gap)
-            .then(count(held, totals.held))
-            .gap(gap)
-            .then(count("free", totals.free))
-    };
     let mut groups = vec![
         utilization,
         Line::of("MEM ", Tone::Faint)
             .text(units.with_unit(totals.memory_used, totals.memory_total), Tone::Plain),
         Line::of("POWER ", Tone::Faint).text(power(totals.power, totals.power_limit), Tone::Plain),
     ];
-    if totals.faulty > 0 {
-        groups.insert(0, Line::of(format!("broken {}", totals.faulty), Tone::Bad));
-    }
-    // Such as devices cut into slices, which tell no load of their own.
-    let untold = totals.untold();
-    if untold > 0 {
-        groups.push(Line::of(format!("load unknown {untold}"), Tone::Faint));
-    }
     let gap = if width >= 100 { 4 } else { 2 };
     // Where it costs nothing but blanks, a number stands nearer to its word than to the next.
     let fits = |own: u16, count: usize| {
         let rest = groups.iter().take(count).map(|line| gap + line.width());
-        rest.fold(counts(own).width(), u16::saturating_add) <= width
+        rest.fold(counts(totals, width, own).width(), u16::saturating_add) <= width
     };
-    let all = groups.len() - usize::from(untold > 0);
+    let all = groups.len();
     let is_wide = if fits(1, all) { fits(2, all) } else { fits(2, all.saturating_sub(1)) };
-    groups.insert(0, counts(if is_wide { 2 } else { 1 }));
+    groups.insert(0, counts(totals, width, if is_wide { 2 } else { 1 }));
     crate::view::line::flow(groups, gap, width, 1).pop().unwrap_or_default()
+}
+
+/// All devices, and what becomes of them: the numbers add up, so none is left out for want of room.
+fn counts(totals: &Totals, width: u16, gap: u16) -> Line {
+    let is_wide = width >= 100;
+    let (first, held) = if is_wide { ("DEVICES", "idle-held") } else { ("DEV", "held") };
+    // What is usual stands there as a nought, too, unless there is no room for it.
+    let parts = [
+        (("busy", "busy"), totals.busy, Tone::Plain, true),
+        ((held, "held"), totals.held, Tone::Plain, true),
+        (("free", "free"), totals.free, Tone::Plain, true),
+        (("broken", "bad"), totals.faulty, Tone::Bad, false),
+        (("stale", "old"), totals.stale_devices, Tone::Warn, false),
+        (("unknown", "?"), totals.unknown_devices, Tone::Faint, false),
+    ];
+    let digits = totals.devices.to_string().len();
+    let is_fresh = totals.devices > totals.stale_devices;
+    let line = |gap: u16, is_short: bool| {
+        let digits = if is_short { 0 } else { digits };
+        let all = Line::of(format!("{first} "), Tone::Faint)
+            .text(format!("{:>digits$}", totals.devices), Tone::Plain);
+        let told = parts
+            .iter()
+            .filter(|(_, count, _, is_usual)| *count > 0 || (*is_usual && !is_short && is_fresh));
+        told.fold(all, |line, ((word, short), count, tone, is_usual)| {
+            let word = if is_short { short } else { word };
+            let label = if *is_usual { Tone::Faint } else { *tone };
+            line.gap(gap).text(format!("{word} "), label).text(format!("{count:>digits$}"), *tone)
+        })
+    };
+    let own = line(gap, false);
+    if own.width() <= width { own } else { line(1, true) }
 }
 
 /// Writes power drawn and its limit in the unit that suits the limit.

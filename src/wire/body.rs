@@ -3,6 +3,8 @@
 //! Probes write it, the simulated fleet writes it through the same structs, and
 //! [`crate::wire::Lift`] reads it. Every key is optional unless it is named as needed.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 pub use crate::wire::given::{Given, GivenText};
@@ -81,7 +83,7 @@ pub struct Hello {
     /// Verbs it understands.
     pub commands: Vec<String>,
     /// Seconds by source.
-    pub intervals: std::collections::BTreeMap<String, f64>,
+    pub intervals: BTreeMap<String, f64>,
     /// Backends and why they are absent.
     pub backends: Vec<BackendState>,
 }
@@ -274,6 +276,9 @@ pub struct Backend {
     /// What `nvidia-smi` says of slices; comes with `csv`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mig: Option<Mig>,
+    /// The numbers of device files by PCI bus id, where `csv` has no column for them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub minors: BTreeMap<String, u32>,
     /// Answer of `nvidia-smi --query-compute-apps`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apps: Option<Apps>,

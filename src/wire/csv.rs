@@ -4,17 +4,18 @@
 //! headers. Value rules: anything in brackets, `N/A`, `ERR!` and nothing at all are unknown, each
 //! with its reason, never zero.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::clean_shared;
 use crate::model::{
     Bytes, Celsius, Device, DeviceActivity, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse,
-    Megahertz, Percent, Reading, Watts,
+    FanSpeed, Megahertz, Percent, Reading, Reason, Watts,
 };
 use crate::wire::body::{Apps, Csv};
 use crate::wire::csv::cell::{
-    compute_mode, fabric, fabric_health, fill, number, pair, performance_state, prefer, recovery,
-    switch, text, throttle,
+    compute_mode, fabric, fabric_health, fill, lacking, number, pair, performance_state, prefer,
+    recovery, switch, text, throttle,
 };
 
 pub(crate) use slices::Slices;
@@ -35,7 +36,9 @@ pub(crate) fn devices(csv: &Csv, more: Option<&Csv>) -> Vec<Device> {
     for added in more.into_iter().flat_map(rows) {
         let known = devices.iter_mut().find(|device| device.uuid == added.uuid);
         if let Some(known) = known {
+            let fault = known.fault.take();
             known.keep_newer(added);
+            known.fault = fault.or(known.fault.take());
         }
     }
     for line in csv.noise.iter().take(DEVICE_LIMIT) {
@@ -48,6 +51,16 @@ fn rows(csv: &Csv) -> Vec<Device> {
     csv.rows.iter().take(DEVICE_LIMIT).filter_map(|row| device(&csv.columns, row)).collect()
 }
 
+/// Gives devices the numbers of their device files, by the PCI ids they have.
+pub(crate) fn number_files(devices: &mut [Device], minors: &BTreeMap<String, u32>) {
+    for (pci, minor) in minors.iter().take(DEVICE_LIMIT) {
+        let Some(device) = devices.iter_mut().find(|device| device.is_at(pci)) else { continue };
+        let minor = Reading::Known(*minor);
+        let known = device.statics.take().map_or_else(DeviceStatics::default, Arc::unwrap_or_clone);
+        device.statics = DeviceStatics { minor, ..known }.shared();
+    }
+}
+
 /// Returns `None` when a row does not fit its columns or names no device.
 fn device(columns: &[String], row: &str) -> Option<Device> {
     let cells = cells(columns, row)?;
@@ -55,7 +68,7 @@ fn device(columns: &[String], row: &str) -> Option<Device> {
     let (mut statics, mut details) = (DeviceStatics::default(), DeviceDetails::default());
     let mut uuid = None;
     let (mut pcie, mut pcie_max) = ([Reading::default(); 2], [Reading::default(); 2]);
-    for (column, cell) in columns.iter().zip(cells) {
+    for (column, cell) in columns.iter().zip(cells.iter().copied()) {
         match column.as_str() {
             "uuid" => uuid = text(cell).into_known(),
             "power.draw.instant" => {
@@ -78,9 +91,40 @@ fn device(columns: &[String], row: &str) -> Option<Device> {
     device.statics = statics.shared();
     device.details = details.shared();
     device.pcie = pair(pcie);
-    // A device without UUID is known by its place in the machine.
-    device.uuid = uuid.or_else(|| device.pci.known().cloned())?;
+    device.fault = fault(columns, &cells);
+    // A device without UUID is known by its place in the machine, and one of which nothing is left by its number.
+    let number = || device.index.get().filter(|_| device.fault.is_some());
+    device.uuid = uuid
+        .or_else(|| device.pci.known().cloned())
+        .or_else(|| number().map(|number| format!("{}{number}", Device::INDEXED).into()))?;
     Some(device)
+}
+
+/// What says who a device is, and not how it is.
+const IDENTITY: [&str; 5] = ["index", "uuid", "name", "pci.bus_id", "driver_version"];
+
+/// Finds out from its cells that a device does not work: `nvidia-smi` says so in place of numbers.
+fn fault(columns: &[String], cells: &[&str]) -> Option<DeviceFault> {
+    let said: Vec<String> =
+        cells.iter().filter(|cell| cell.starts_with('[')).map(|cell| cell.to_lowercase()).collect();
+    let any = |words: &str| said.iter().any(|cell| cell.contains(words));
+    if any("gpu is lost") {
+        return Some(DeviceFault::Lost);
+    }
+    if any("requires reset") || any("reset required") {
+        return Some(DeviceFault::NeedsReset);
+    }
+    // What a driver cannot tell is no fault, unless it tells nothing and says that it should.
+    let told = columns.iter().zip(cells).filter(|(column, _)| !IDENTITY.contains(&column.as_str()));
+    let is_deaf = columns.iter().any(|column| column == "utilization.gpu")
+        && told.clone().all(|(_, cell)| lacking(cell).is_some());
+    if is_deaf && any("permission") {
+        return Some(DeviceFault::NoPermission);
+    }
+    let is_error = |cell: &str| lacking(cell) == Some(Reason::DriverError);
+    let word = told.map(|(_, cell)| *cell).find(|cell| is_deaf && is_error(cell))?;
+    let word = word.trim_matches(['[', ']']);
+    Some(DeviceFault::Other(clean_shared(&format!("tells nothing: {word}"), 160)))
 }
 
 /// Cuts a row at its commas; `None` when it does not fit its columns.
@@ -118,7 +162,7 @@ fn everyday(device: &mut Device, column: &str, cell: &str) {
         "power.limit" => fill(&mut device.power_limit, number(cell, Watts::new)),
         "clocks.current.sm" => device.sm_clock = number(cell, Megahertz::new),
         "clocks.current.memory" => device.memory_clock = number(cell, Megahertz::new),
-        "fan.speed" => device.fan = number(cell, |share: f32| Percent::new(share.min(100.0))),
+        "fan.speed" => device.fan = number(cell, FanSpeed::new),
         "pstate" => device.performance_state = performance_state(cell),
         "clocks_throttle_reasons.active" => device.throttle = throttle(cell),
         "ecc.errors.corrected.volatile.total" => device.ecc_corrected = number(cell, Some),
@@ -179,7 +223,8 @@ fn fact(statics: &mut DeviceStatics, column: &str, cell: &str) {
 }
 
 /// Reads lines such as `Unable to determine the device handle for GPU 0000:0B:00.0: GPU is lost.`
-/// and marks the device they speak of, adding it when it has no row.
+/// and marks the device they speak of, adding it when it has no row. What is said of a device that tells
+/// its numbers all the same is a warning, such as `WARNING: infoROM is corrupted at gpu 0000:0B:00.0`.
 fn complaint(devices: &mut Vec<Device>, line: &str) {
     let Some(place) = pci_id(line) else { return };
     let said = line.to_ascii_lowercase();
@@ -191,8 +236,16 @@ fn complaint(devices: &mut Vec<Device>, line: &str) {
         DeviceFault::Other(clean_shared(line, 160))
     };
     let known = devices.iter_mut().find(|device| device.is_at(&place));
+    let is_warning = matches!(fault, DeviceFault::Other(_));
     if let Some(device) = known {
-        device.fault = Some(fault);
+        let tells = device.utilization.get().is_some() || device.temperature.get().is_some();
+        if !(is_warning && tells) {
+            device.fault.get_or_insert(fault);
+        }
+        return;
+    }
+    let is_no_fault = is_warning && said.trim_start().starts_with("warning");
+    if is_no_fault || devices.len() >= DEVICE_LIMIT {
         return;
     }
     let pci: Arc<str> = place.into();
@@ -230,7 +283,7 @@ fn device_use(row: &str) -> Option<DeviceUse> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Reason, Throttle};
+    use crate::model::Throttle;
 
     fn one(columns: &str, row: &str) -> Device {
         let csv = Csv {
@@ -283,7 +336,7 @@ mod tests {
             if let Some(device) = device {
                 assert_eq!(
                     (&*device.uuid, device.fan.get()),
-                    ("GPU-1", Percent::new(7.0)),
+                    ("GPU-1", FanSpeed::new(7.0)),
                     "{row}"
                 );
                 assert!(device.name.known().is_some_and(|name| name.starts_with('a')), "{row}");
@@ -345,6 +398,87 @@ mod tests {
         assert_eq!(found[0].fault, Some(DeviceFault::Lost));
         assert_eq!(&*found[1].uuid, "0000:1C:00.0");
         assert!(matches!(found[1].fault, Some(DeviceFault::Other(_))));
+    }
+
+    #[test]
+    fn a_warning_about_a_device_that_works_takes_nothing_from_it() {
+        let csv = Csv {
+            columns: ["uuid", "pci.bus_id", "utilization.gpu"].map(str::to_owned).into(),
+            rows: vec!["GPU-1, 00000001:0B:00.0, 7".into(), "GPU-2, 00000002:0B:00.0, 8".into()],
+            noise: vec![
+                "WARNING: infoROM is corrupted at gpu 0001:0B:00.0".into(),
+                "WARNING: infoROM is corrupted at gpu 0003:0B:00.0".into(),
+                "Unable to determine the device handle for GPU 0002:0B:00.0: GPU is lost.".into(),
+            ],
+        };
+        let found = devices(&csv, None);
+        let faults: Vec<_> = found.iter().map(|device| device.fault.clone()).collect();
+        // Of two devices that differ in their domain only, the one that is meant.
+        assert_eq!(faults, [None, Some(DeviceFault::Lost)]);
+    }
+
+    #[test]
+    fn a_device_that_refuses_every_cell_is_broken() {
+        let columns = "index,uuid,name,pci.bus_id,driver_version,utilization.gpu,temperature.gpu";
+        let fault = |cells: &str| {
+            one(columns, &format!("3, GPU-1, H100, 0000:0B:00.0, 570, {cells}")).fault
+        };
+        let other = |words: &str| Some(DeviceFault::Other(words.into()));
+        for (cells, expected) in [
+            ("7, 40", None),
+            ("[N/A], [N/A]", None),
+            ("7, [Unknown Error]", None),
+            ("[GPU is lost], [GPU is lost]", Some(DeviceFault::Lost)),
+            ("[GPU requires reset], [GPU requires reset]", Some(DeviceFault::NeedsReset)),
+            (
+                "[Insufficient Permissions], [Insufficient Permissions]",
+                Some(DeviceFault::NoPermission),
+            ),
+            ("[Unknown Error], [N/A]", other("tells nothing: Unknown Error")),
+        ] {
+            assert_eq!(fault(cells), expected, "{cells}");
+        }
+        // What the slow group refuses is no word on the device, and does not make it well.
+        let columns: Vec<String> = ["uuid", "utilization.gpu"].map(str::to_owned).into();
+        let csv = |columns: &[&str], row: &str| Csv {
+            columns: columns.iter().map(|column| (*column).to_owned()).collect(),
+            rows: vec![row.into()],
+            noise: Vec::new(),
+        };
+        let more = csv(&["uuid", "display_active"], "GPU-1, [Unknown Error]");
+        let found = |row: &str| {
+            let first = Csv { columns: columns.clone(), rows: vec![row.into()], noise: Vec::new() };
+            devices(&first, Some(&more))[0].fault.clone()
+        };
+        assert_eq!(found("GPU-1, 7"), None);
+        assert_eq!(found("GPU-1, [GPU is lost]"), Some(DeviceFault::Lost));
+        // Nothing is left of it but its number.
+        let row = "3, [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost]";
+        let lost = one("index,uuid,name,pci.bus_id,utilization.gpu", row);
+        assert_eq!((&*lost.uuid, lost.fault), ("index-3", Some(DeviceFault::Lost)));
+    }
+
+    #[test]
+    fn memory_beyond_all_measure_is_malformed_and_a_fast_fan_is_not() {
+        let device = one(
+            "uuid,memory.total,memory.used,memory.free,fan.speed",
+            "GPU-1, 18446744073709551615, 1125899906842624, 81559, 140",
+        );
+        assert_eq!(device.memory_total, Reading::Unknown(Reason::Malformed));
+        assert_eq!(device.memory_used, Reading::Unknown(Reason::Malformed));
+        assert_eq!(device.memory_free, Reading::Known(Bytes(81559 << 20)));
+        assert_eq!(device.fan.get().map(FanSpeed::get), Some(140.0));
+    }
+
+    #[test]
+    fn ten_thousand_rows_are_no_more_devices_than_a_node_can_have() {
+        let columns: Vec<String> = ["uuid", "utilization.gpu"].map(str::to_owned).into();
+        let rows = (0..10_000).map(|number| format!("GPU-{number}, 7")).collect();
+        let noise = (0..10_000).map(|number| format!("GPU {number:04x}:0B:00.0: GPU is lost."));
+        let csv = Csv { columns, rows, noise: noise.collect() };
+        assert_eq!(devices(&csv, Some(&csv)).len(), DEVICE_LIMIT);
+        let only_noise = Csv { rows: Vec::new(), ..csv };
+        assert_eq!(devices(&only_noise, None).len(), DEVICE_LIMIT);
     }
 
     #[test]

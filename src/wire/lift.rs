@@ -124,6 +124,7 @@ impl Lift {
                     self.slices = Slices::read(mig);
                 }
                 self.slices.join(&mut devices, sent.mig.is_some());
+                csv::number_files(&mut devices, &sent.minors);
                 Some(devices)
             }
             (None, Some(typed)) => Some(
@@ -393,6 +394,55 @@ mod tests {
         assert_eq!((event.at, event.code), (arrival, None));
         assert!(event.kind.word().starts_with("[2Jmeteor") && event.kind.word().len() <= 32);
         assert_eq!((event.device.len(), &*event.message), (NAME_LIMIT, ""));
+    }
+
+    #[test]
+    fn ten_thousand_devices_of_a_frame_are_no_more_than_a_node_can_have() {
+        let device =
+            |number| body::Device { uuid: format!("GPU-{number}"), ..body::Device::default() };
+        let used = |pid| body::Use { device: "GPU-1".into(), pid, ..body::Use::default() };
+        let backend = || body::Backend {
+            kind: "nvml".into(),
+            devices: Some((0..10_000).map(device).collect()),
+            uses: Some(body::Uses { at: 0.0, list: (0..10_000).map(used).collect() }),
+            minors: (0..10_000).map(|minor| (format!("0000:{minor:04x}:00.0"), minor)).collect(),
+            ..body::Backend::default()
+        };
+        let sent = body::Sample {
+            backends: (0..100).map(|_| backend()).collect(),
+            ..body::Sample::default()
+        };
+        let arrival = Timestamp::from_micros(7);
+        let Some(Lifted::Sample(sample)) = Lift::default().body(&Body::Sample(sent), arrival)
+        else {
+            panic!()
+        };
+        assert_eq!(sample.backends.len(), 8);
+        for backend in &sample.backends {
+            assert_eq!(backend.devices.as_ref().unwrap().list.len(), DEVICE_LIMIT);
+            assert_eq!(backend.uses.as_ref().unwrap().list.len(), USE_LIMIT);
+        }
+    }
+
+    #[test]
+    fn the_number_of_a_device_file_is_read_typed_and_beside_a_table() {
+        let minors = |sent: &str| {
+            let body: Body = serde_json::from_str::<body::Sample>(sent).map(Body::Sample).unwrap();
+            let arrival = Timestamp::from_micros(7);
+            let Some(Lifted::Sample(sample)) = Lift::default().body(&body, arrival) else {
+                panic!()
+            };
+            let list = sample.backends.into_iter().next().unwrap().devices.unwrap().list;
+            list.iter().map(|device| device.fact(|known| known.minor).get()).collect::<Vec<_>>()
+        };
+        let typed = r#"{"at":1,"backends":[{"kind":"nvml","at":1,"devices":[
+            {"uuid":"GPU-a","minor":3},{"uuid":"GPU-b"},{"uuid":"GPU-c","minor":-1}]}]}"#;
+        assert_eq!(minors(typed), [Some(3), None, None]);
+        let table = r#"{"at":1,"backends":[{"kind":"nvidia-smi","at":1,
+            "csv":{"columns":["uuid","pci.bus_id"],
+                   "rows":["GPU-a, 00000000:1A:00.0","GPU-b, 00010000:1A:00.0","GPU-c, 00000000:1C:00.0"]},
+            "minors":{"0000:1a:00.0":2,"10000:1a:00.0":0,"0000:ff:00.0":7}}]}"#;
+        assert_eq!(minors(table), [Some(2), Some(0), None]);
     }
 
     #[test]

@@ -223,9 +223,12 @@ fn a_mean_is_of_devices_and_only_of_those_that_are_fresh() {
         let mut stage = stage(Fleet::new(nodes.into()), DARK);
         text(&draw(&mut stage, 120, 40))[1].clone()
     };
+    let means = |line: &str| line.split_once("UTIL").unwrap().1.to_owned();
     let alone = line(vec![busy()]);
     assert!(alone.contains("DEVICES 1 ") && alone.contains("UTIL  80%"), "{alone}");
-    assert_eq!(line(vec![busy(), down, lost.node(), old]), alone);
+    let all = line(vec![busy(), down, lost.node(), old]);
+    assert_eq!(means(&all), means(&alone));
+    assert!(all.starts_with("DEVICES 17  busy  1 ") && all.contains(" stale 16 "), "{all}");
     let both = line(vec![busy(), idle("gpu02")]);
     assert!(both.contains("UTIL  10%"), "the mean of eight devices, not of two nodes: {both}");
 }

@@ -72,7 +72,7 @@ fn where_letters_run_out_the_largest_jobs_have_theirs() {
     press(&mut stage, &typed("mbbbbb"));
     let drawn = text(&draw(&mut stage, 200, 60)).join("\n");
     // 62 letters and figures for the jobs of the list, and for one of which only processes tell.
-    assert!(drawn.contains("a 8421 560   b 169 sweep 8   c 100 sweep 1 "), "{drawn}");
+    assert!(drawn.contains("a 8421 483   b 169 sweep 8   c 100 sweep 1 "), "{drawn}");
     assert!(drawn.contains("# 9 others"), "{drawn}");
     assert!(drawn.contains("   +41 more\n"), "{drawn}");
 }

@@ -7,11 +7,11 @@ use gtop::fleet::{Fleet, Folding, Node};
 use gtop::model::{
     Absence, Allocation, Allotment, BackendReading, BackendState, Bytes, Celsius, ComputeMode,
     Counter, CpuTicks, Device, DeviceActivity, DeviceDetails, DeviceFault, DeviceStatics,
-    DeviceUse, DevicesReading, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading,
-    Job, JobId, JobList, JobState, Link, Megahertz, NodeName, Percent, Pressure, ProcessKey,
-    ProcessReading, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample,
-    Source, SourceFault, SourceFaultKind, Space, Throttle, TpuCore, TpuDetails, UnseenProcess,
-    UseKind, UsesReading, Vendor, Watts,
+    DeviceUse, DevicesReading, FanSpeed, Fault, FaultKind, Hello, HostFacts, HostReading,
+    HostSlowReading, Job, JobId, JobList, JobState, Link, Megahertz, NodeName, Percent, Pressure,
+    ProcessKey, ProcessReading, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason,
+    Sample, Source, SourceFault, SourceFaultKind, Space, Throttle, TpuCore, TpuDetails,
+    UnseenProcess, UseKind, UsesReading, Vendor, Watts,
 };
 use gtop::time::Timestamp;
 
@@ -316,7 +316,7 @@ fn host(passed: u64, seed: u64, load: f32) -> HostReading {
 
 fn h100(node: &str, index: u32, load: f32) -> Device {
     let is_busy = load >= 5.0;
-    let used = if is_busy { 62_000 + u64::from(index) * 731 + load as u64 * 100 } else { 4 };
+    let used = if is_busy { 62_000 + u64::from(index % 16) * 731 + load as u64 * 100 } else { 4 };
     Device {
         uuid: format!("GPU-{node}-{index}").into(),
         index: Reading::Known(index),
@@ -789,7 +789,17 @@ pub fn job_with_slices() -> Fleet {
 
 /// A job on each of so many nodes, of one device each but for the last, which has eight.
 pub fn many_jobs(count: usize) -> Fleet {
-    let fleet = large(count);
+    let mut fleet = large(count);
+    let mut nodes = fleet.nodes.to_vec();
+    for (place, node) in nodes.iter_mut().enumerate() {
+        // What a job was given, no other uses.
+        let given = if place + 1 == count { 8 } else { 1 };
+        let node = Arc::make_mut(node);
+        let own: Vec<_> =
+            node.devices.iter().take(given).map(|one| Arc::clone(&one.uuid)).collect();
+        node.uses = node.uses.iter().filter(|used| !own.contains(&used.device)).cloned().collect();
+    }
+    fleet.nodes = nodes.into();
     let job = |(place, node): (usize, &Arc<Node>)| {
         let devices = if place + 1 == count { 0..8 } else { 0..1 };
         let devices = Allotment::Places(devices.collect());
@@ -857,7 +867,7 @@ pub fn a_minute_later() -> Fleet {
 fn talkative(device: &mut Device) {
     let percent = |share: f32| Reading::judged(Percent::new(share));
     let index = device.index.get().unwrap();
-    device.fan = percent(40.0 + index as f32);
+    device.fan = Reading::judged(FanSpeed::new(40.0 + index as f32));
     device.ecc_corrected = Reading::Known(3);
     device.details = DeviceDetails {
         encoder: percent(7.0),

@@ -175,8 +175,8 @@ fn the_sums_say_why_there_are_none() {
         (vec![hosts()], Taste::default(), "no devices"),
         (vec![hosts()], none(), "no devices"),
         (vec![hosts(), fleets::busy("gpu01").up().node()], none(), "no device is to be shown"),
-        (vec![hosts(), old()], Taste::default(), "no fresh numbers of devices"),
-        (vec![old()], Taste::default(), "no fresh numbers"),
+        (vec![hosts(), old()], Taste::default(), "DEVICES 8  stale 8  no fresh numbers of devices"),
+        (vec![old()], Taste::default(), "DEVICES 8  stale 8  no fresh numbers"),
     ] {
         let mut stage = stage(Fleet::default(), DARK).with(taste, Keymap::default());
         stage.show(Fleet::new(nodes.into()), NOW);

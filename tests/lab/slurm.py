@@ -307,8 +307,21 @@ def uses(lab):
     lines = {}
     for pid, (node, own, gpus) in found.items():
         if pid not in parents:
-            lines.setdefault(node, []).extend(f"proc {gpu} {own} {1000 + own} 50" for gpu in gpus.split(",") if gpu.isdigit())
+            files = device_files(lab, node)
+            used = [files[gpu] for gpu in gpus.split(",") if gpu in files]
+            lines.setdefault(node, []).extend(f"proc {gpu} {own} {1000 + own} 50" for gpu in used)
     return lines
+
+
+def device_files(lab, node):
+    """Returns {number of the device file: the driver's number} of a node's GPUs, which may differ."""
+    found = {}
+    for line in lab.read(f"{lab.NODES}/{node}/gpus").splitlines():
+        kind, *words = line.split()
+        if kind == "gpu":
+            number = dict(word.split("=", 1) for word in words if "=" in word).get("minor", words[0])
+            found = {minor: gpu for minor, gpu in found.items() if gpu != words[0]} | {number: words[0]}
+    return found
 
 
 # ---- verbs -----------------------------------------------------------------------------------------------

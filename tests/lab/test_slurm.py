@@ -72,6 +72,42 @@ def used(snapshot, number):
     return found
 
 
+class DeviceFiles(SlurmCase):
+    """Slurm counts device files: the driver may have another order, and a device may be missing."""
+
+    NODES, GPUS = 2, 4
+    # The numbers of the device files in the driver's order; on the second node the device of file 1 is gone.
+    MINORS = {"gpu01": [2, 0, 3, 1], "gpu02": [0, 2, 3]}
+
+    @classmethod
+    def prepare(cls):
+        super().prepare()
+        for node, minors in cls.MINORS.items():
+            lines = cls.lab.gpu_file(node).splitlines()
+            lines = lines[: 1 + len(minors)] + [f"gpu {gpu} minor={minor}" for gpu, minor in enumerate(minors)]
+            cls.lab.gpus(node, "\n".join(lines) + "\n")
+        cls.jobs = [cls.sbatch("--gres=gpu:1", "-w", node) for node in cls.MINORS for _ in range(4)]
+        cls.running(*cls.jobs)
+        cls.watch = cls.lab.watch("--slurm", *INTERVAL)
+
+    def test_a_job_has_the_devices_of_its_files_and_its_processes_are_there(self):
+        def is_complete(snapshot):
+            seen = [used(snapshot, number) for number in self.jobs]
+            return len(snapshot.up()) == 2 and sum(bool(one) for one in seen) == 7 and len(snapshot.value["jobs"]) == 8
+
+        seen = self.watch.until("the processes of all jobs whose devices are there", is_complete, 3 * PATIENCE)
+        for number in self.jobs:
+            (node, (place,)), = self.truth(number).items()
+            (has,) = job(seen, number)["allocations"]
+            minors = self.MINORS[node]
+            devices = next(one for one in seen.value["nodes"] if one["name"] == node)["devices"]
+            self.assertEqual([device["device_minor"] for device in devices], minors)
+            own = [devices[minors.index(place)]["uuid"]] if place in minors else None
+            told = (has["places"], has["devices"], has["devices_from"], has["disputed"])
+            self.assertEqual(told, ([place], own, "scheduler", False), (node, number))
+            self.assertEqual(used(seen, number), {node: own} if own else {})
+
+
 class Devices(SlurmCase):
     """Every kind of job has the devices that Slurm gave it, and its processes are found on them."""
 

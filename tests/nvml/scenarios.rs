@@ -345,15 +345,21 @@ fn every_length_of_a_process_entry_is_read_right() {
 }
 
 #[test]
-fn unified_memory_is_not_known_and_its_users_are() {
+fn unified_memory_is_the_machines_and_its_users_are_known() {
     let scenario = "driver 580.95.05 13000\n\
         gpu 0 capability=12.1 total_mib=~ used_mib=~ reserved_mib=~ limit_mw=~ limit_requested_mw=~ \
         clk_mem=~ clk_mem_max=~ memtemp=~ ecc_mode=~ ecc_cv=~ ecc_uv=~ ecc_ca=~ ecc_ua=~ mig=~ \
         pcie_gen=~ pcie_width=~ pcie_gen_max=~ pcie_width_max=~ name=NVIDIA GB10\n\
         proc 0 4000001 51200 sm=97\n";
     let Some(node) = usual(scenario) else { return };
-    check(scenario, &node);
-    assert_eq!(whole(&node)[0]["processes"][0]["memory_used_bytes"], 51_200_u64 << 20);
+    let device = whole(&node)[0];
+    let memory = ["memory_total_bytes", "memory_used_bytes", "memory_free_bytes"];
+    truth::devices(scenario)[0].check(device, &memory);
+    let [total, used, free] = memory.map(|field| device[field].as_u64().unwrap());
+    assert_eq!(total, node["host"]["memory_total_bytes"].as_u64().unwrap());
+    assert_eq!(used + free, total);
+    assert_eq!(device["hidden_memory_bytes"], Value::Null);
+    check_uses(scenario, &node);
 }
 
 #[test]

@@ -99,7 +99,7 @@ const FIELDS: &[(&str, &str, Show)] = &[
 ];
 
 /// Fields that follow from two samples, from the machine, or from several keys; judged one by one.
-const OTHERS: [&str; 25] = [
+const OTHERS: [&str; 26] = [
     "vendor",
     "name",
     "pci_bus",
@@ -111,6 +111,7 @@ const OTHERS: [&str; 25] = [
     "compute_capability",
     "fabric_health",
     "numa_node",
+    "device_minor",
     "gpu_instance",
     "compute_instance",
     "xid",

@@ -3,6 +3,7 @@
 use gtop::probe::Interpreter;
 use serde_json::Value;
 
+use crate::processes::is_root;
 use crate::rig::{BOTH, PATIENCE, Rig, Setup, gpus};
 
 /// The first nvidia-smi section.
@@ -313,6 +314,142 @@ fn a_node_without_nvidia_smi_says_so_and_shows_its_host() {
         assert_eq!(state["why"], "nvidia-smi not found");
         let sample = rig.sample();
         assert!(sample["host"].is_object() && sample["backends"].is_null());
+        rig.finish();
+    }
+}
+
+/// The first section of the slow group.
+fn slow(rig: &mut Rig) -> Value {
+    rig.until("the slow group", |frame| {
+        let backend = &frame["backends"][0];
+        backend["slow"].is_number().then(|| backend.clone())
+    })
+}
+
+#[test]
+fn a_warning_of_a_corrupted_inforom_takes_neither_devices_nor_processes() {
+    let state = gpus(2)
+        + "noise WARNING: infoROM is corrupted at gpu 0000:18:00.0\nstatus 14\nproc 0 1 500\n";
+    for interpreter in BOTH {
+        let mut rig = Setup::new(interpreter).state(&state).start();
+        let (mut rows, mut users) = (0, 0);
+        rig.until("devices and users", |frame| {
+            assert_ne!(frame["t"], "error", "{frame}");
+            let backend = &frame["backends"][0];
+            rows = backend["csv"]["rows"].as_array().map_or(rows, Vec::len);
+            users = backend["apps"]["rows"].as_array().map_or(users, Vec::len);
+            (rows == 2 && users == 1).then_some(())
+        });
+        rig.finish();
+    }
+}
+
+#[test]
+fn of_many_unknown_fields_none_takes_a_known_one_with_it() {
+    let unknown = [
+        "persistence_mode",
+        "pstate",
+        "temperature.memory",
+        "utilization.memory",
+        "power.limit",
+        "fan.speed",
+        "clocks.max.sm",
+        "clocks.max.memory",
+        "ecc.mode.current",
+        "retired_pages.pending",
+        "compute_mode",
+        "pcie.link.gen.max",
+        "utilization.encoder",
+        "utilization.jpeg",
+        "compute_cap",
+        "fabric.state",
+        "temperature.gpu.tlimit",
+        "power.draw.instant",
+        "display_active",
+        "remapped_rows.pending",
+        "remapped_rows.failure",
+        "fabric.health.summary",
+    ];
+    let unknown: String = unknown.iter().flat_map(|field| ["unknown ", field, "\n"]).collect();
+    // Its help may be of no use; then it is asked field by field.
+    for help in ["", "fault help 1\n"] {
+        for interpreter in BOTH {
+            let state = gpus(2) + &unknown + help;
+            let mut rig = Setup::new(interpreter).state(&state).start();
+            let columns = |csv: &Value| -> Vec<String> {
+                let words = csv["columns"].as_array().unwrap().iter();
+                words.map(|word| word.as_str().unwrap().to_owned()).collect()
+            };
+            let first = columns(&csv(&mut rig));
+            assert_eq!(first.len(), 35 - 12, "{first:?}");
+            assert!(first.iter().any(|column| column == "pcie.link.width.max"), "{first:?}");
+            let group = slow(&mut rig);
+            let more = columns(&group["more"]);
+            assert_eq!(more.len(), 27 - 10, "{more:?}");
+            assert!(more.iter().any(|column| column == "gpu_recovery_action"), "{more:?}");
+            rig.finish();
+        }
+    }
+}
+
+#[test]
+fn a_table_that_fails_takes_nothing_else_of_the_slow_group() {
+    let slices = "gpu 0 mig=1\nslice 0 0 gi=1 ci=0 total_mib=9728 used_mib=12\n";
+    for interpreter in BOTH {
+        for (what, has_list, has_more) in
+            [("table", true, true), ("list", false, true), ("more", true, false)]
+        {
+            let state = gpus(2) + slices + "fault " + what + " 255\n";
+            let mut rig = Setup::new(interpreter).state(&state).start();
+            let group = slow(&mut rig);
+            let list = group["mig"]["list"].as_array().map_or(0, Vec::len);
+            assert_eq!(
+                (list > 0, group["more"].is_object()),
+                (has_list, has_more),
+                "{what} {group}"
+            );
+            rig.finish();
+        }
+    }
+}
+
+#[test]
+fn nvidia_smi_tells_the_numbers_of_device_files_where_the_kernel_does_not() {
+    for interpreter in BOTH {
+        let state = gpus(3) + "gpu 0 minor=2\ngpu 2 minor=0\n";
+        let mut rig = Setup::new(interpreter).state(&state).start();
+        let minors = slow(&mut rig)["minors"].clone();
+        let expected = serde_json::json!({"00000000:18:00.0": 2, "00000000:29:00.0": 1, "00000000:3A:00.0": 0});
+        assert_eq!(minors, expected, "{interpreter:?}");
+        rig.finish();
+    }
+}
+
+/// Puts what the driver tells of its devices into the /proc of a mount namespace of its own.
+const KERNEL: &str = r#"
+mount -t tmpfs none /proc/driver
+for at in 18:5 29:0; do
+    folder=/proc/driver/nvidia/gpus/0000:${at%:*}:00.0
+    mkdir -p "$folder"
+    printf 'Model: \t\t NVIDIA H100\nBus Location: \t 0000:%s:00.0\nDevice Minor: \t %s\nGPU Excluded:\t No\n' \
+        "${at%:*}" "${at#*:}" >"$folder/information"
+done
+exec /bin/sh -c "$1"
+"#;
+
+#[test]
+fn the_kernel_tells_the_numbers_of_device_files() {
+    if !is_root() {
+        return;
+    }
+    for interpreter in BOTH {
+        let shell = ["unshare", "--mount", "sh", "-euc", KERNEL, "sh"].map(str::to_owned).into();
+        // nvidia-smi would say something else.
+        let setup = Setup { shell, ..Setup::new(interpreter) };
+        let mut rig = setup.state(&(gpus(2) + "fault files 9\n")).start();
+        let minors = slow(&mut rig)["minors"].clone();
+        let expected = serde_json::json!({"0000:18:00.0": 5, "0000:29:00.0": 0});
+        assert_eq!(minors, expected, "{interpreter:?}");
         rig.finish();
     }
 }

@@ -364,3 +364,74 @@ fn a_library_that_does_not_say_how_many_devices_there_are_still_has_them() {
     when(&mut rig, "a third one", |devices| devices.len() == 3);
     rig.finish();
 }
+
+/// Waits until nvidia-smi tells devices, and returns why NVML does not, and what it complained of.
+fn fallen_back(rig: &mut Rig) -> (String, Vec<Value>) {
+    let (mut why, mut errors) = (String::new(), Vec::new());
+    rig.until("devices of nvidia-smi", |frame| {
+        errors.extend((frame["t"] == "error" && frame["source"] == "nvml").then(|| frame.clone()));
+        if let Some(backends) = frame["backends"].as_array().filter(|_| frame["t"] == "hello") {
+            let nvml = backends.iter().find(|backend| backend["kind"] == "nvml").unwrap();
+            nvml["why"].as_str().unwrap_or_default().clone_into(&mut why);
+        }
+        let backends = frame["backends"].as_array()?;
+        let smi = backends.iter().find(|backend| backend["kind"] == "nvidia-smi")?;
+        (smi["csv"]["rows"].as_array()?.len() == 2).then_some(())
+    });
+    (why, errors)
+}
+
+#[test]
+fn a_library_that_ends_its_process_leaves_the_devices_to_nvidia_smi() {
+    for how in ["crash", "exit"] {
+        let state = gpus(2) + "fault nvmlInit_v2 " + how + "\n";
+        let Some(mut rig) = started(&state) else { return };
+        let (why, _) = fallen_back(&mut rig);
+        assert_eq!(why, "nvml: its library ended the process that called nvmlInit_v2", "{how}");
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_library_that_does_not_count_its_devices_is_a_fault_and_nvidia_smi_tells_them() {
+    let state = gpus(2) + "fault nvmlDeviceGetCount_v2 999\n";
+    let Some(mut rig) = started(&state) else { return };
+    let (why, errors) = fallen_back(&mut rig);
+    assert_eq!(why, "NVML: nvmlDeviceGetCount_v2 fails with error 999");
+    let told = |key: &str| errors[0][key].as_str().unwrap().to_owned();
+    assert_eq!(
+        ["code", "call", "message"].map(told),
+        ["failed", "nvmlDeviceGetCount_v2", "error 999"]
+    );
+    rig.finish();
+}
+
+#[test]
+fn a_device_has_the_number_of_its_file_and_keeps_it_when_it_is_lost() {
+    let state = gpus(3) + "gpu 0 minor=2\ngpu 1 minor=7\ngpu 2 minor=~\n";
+    let Some(mut rig) = started(&state) else { return };
+    let minors = |devices: &[Value]| -> Vec<Value> {
+        devices.iter().map(|device| device["minor"].clone()).collect()
+    };
+    let first = when(&mut rig, "devices", |devices| devices.len() == 3);
+    assert_eq!(minors(&first), [2.into(), 7.into(), Value::Null]);
+    rig.set_state(&(state + "gpu 1 lost\n"));
+    let lost = when(&mut rig, "a loss", |devices| devices[1]["fault"] == "lost");
+    assert_eq!(lost[1]["minor"], 7);
+    rig.finish();
+}
+
+#[test]
+fn a_device_in_the_place_of_another_begins_without_its_xids() {
+    let Some(mut rig) = started(&gpus(1)) else { return };
+    when(&mut rig, "devices", |devices| devices[0]["xids"] == 0);
+    rig.set_state(&(gpus(1) + "xid 0 79\n"));
+    when(&mut rig, "an Xid", |devices| devices[0]["xids"] == 1);
+    // Devices are looked at anew when their number changes.
+    rig.set_state(&(gpus(2) + "gpu 0 uuid=GPU-another\n"));
+    let is_new =
+        |devices: &[Value]| devices[0]["uuid"] == "GPU-another" && devices[0]["xids"].is_u64();
+    let found = when(&mut rig, "another device", is_new);
+    assert_eq!((&found[0]["xids"], &found[0]["xid"]), (&0.into(), &Value::Null));
+    rig.finish();
+}

@@ -17,10 +17,11 @@
 //   xid N CODE [slice I] | event N TYPE DATA
 //                                 something that happens, told to who has registered, once for each content of the file;
 //                                 a set with a lost device in it has nothing but the loss to tell
-//   fault FUNCTION[@N] HOW        HOW: an nvmlReturn_t, hang, or slow MICROSECONDS; FUNCTION nvml stands for all
+//   fault FUNCTION[@N] HOW        HOW: an nvmlReturn_t, hang, crash, exit, or slow MICROSECONDS; FUNCTION nvml stands for all
 //   at SECONDS LINE               LINE holds from so many seconds after the file was written
 // A value is a number, BASE+RATE (grows by RATE a second from when the file was written), BASE%SPAN (wanders up to
 // SPAN above BASE), ~ (not supported) or !CODE (the call for it fails so).
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,7 @@ enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND
     X(retired_sbe) X(retired_dbe) X(retired_pending) X(recovery) X(margin) X(t_shutdown) X(t_slowdown) X(fabric) \
     X(fabric_health) X(enc) X(dec) X(gpm_graphics) X(gpm_sm) X(gpm_occupancy) X(gpm_tensor) X(gpm_dram) X(gpm_fp64) \
     X(gpm_fp32) X(gpm_fp16) X(gpm_pcie_tx) X(gpm_pcie_rx) X(gpm_nvlink_rx) X(gpm_nvlink_tx) X(jpg) X(ofa) X(sram_threshold) \
-    X(mig) X(gi) X(ci) X(gi_slices) X(numa)
+    X(mig) X(gi) X(ci) X(gi_slices) X(numa) X(minor)
 #define AS_ENUM(key) K_##key,
 #define AS_NAME(key) #key,
 enum { KEYS(AS_ENUM) KEY_COUNT };
@@ -151,6 +152,7 @@ static void take_device(u32 index, char *rest) {
         snprintf(device->capability, sizeof device->capability, "9.0");
         memcpy(defaults, DEFAULTS, sizeof defaults);
         assign(device, defaults);
+        device->values[K_minor] = (Value){.kind = NUMBER, .base = index, .whole = index};
     }
     assign(device, rest);
 }
@@ -204,7 +206,11 @@ static void take_fault(const char *line) {
     fault->gpu = place ? atoi(place + 1) : -1;
     if (place)
         *place = 0;
-    fault->code = !strcmp(how, "hang") ? -1 : !strcmp(how, "slow") ? -2 : atoi(how);
+    fault->code = !strcmp(how, "hang")    ? -1
+                  : !strcmp(how, "slow")  ? -2
+                  : !strcmp(how, "crash") ? -3
+                  : !strcmp(how, "exit")  ? -4
+                                          : atoi(how);
     fault_count++;
 }
 
@@ -284,6 +290,10 @@ static int trip(const char *function, int gpu) {
             continue;
         if (fault->code == -1)
             for (;;) pause();
+        if (fault->code == -3)
+            raise(SIGSEGV);
+        if (fault->code == -4)
+            _exit(3);
         if (fault->code == -2) {
             usleep(fault->micros);
             continue;
@@ -434,7 +444,6 @@ API nvmlDeviceGetSerial(Device *x, char *out, u32 size) {
     return SUCCESS;
 }
 API nvmlDeviceGetIndex(Device *x, u32 *out) { ON_ANY(x) *out = x->index; return SUCCESS; }
-API nvmlDeviceGetMinorNumber(Device *x, u32 *out) { ON_DEVICE(x) *out = x->index; return SUCCESS; }
 typedef struct { char legacy[16]; u32 domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
 API nvmlDeviceGetPciInfo_v3(Device *x, Pci *out) {
     ON_DEVICE(x)
@@ -450,6 +459,7 @@ API nvmlDeviceGetCudaComputeCapability(Device *x, int *major, int *minor) {
     return sscanf(x->capability, "%d.%d", major, minor) == 2 ? SUCCESS : NOT_SUPPORTED;
 }
 API nvmlDeviceGetArchitecture(Device *x, u32 *out) { ON_DEVICE(x) *out = (u32)atoi(x->capability); return SUCCESS; }
+API nvmlDeviceGetMinorNumber(Device *x, u32 *out) { ON_DEVICE(x) return number32(x, K_minor, out); }
 API nvmlDeviceGetNumaNodeId(Device *x, u32 *out) { ON_DEVICE(x) return number32(x, K_numa, out); }
 
 API nvmlDeviceGetUtilizationRates(Device *x, u32 *out) {

@@ -117,6 +117,8 @@ object! {
         devices: Option<Vec<String>>,
         /// Who says which: scheduler or processes. Of what processes use a job may have been given more.
         devices_from: Option<&'static str>,
+        /// Processes contradict the scheduler's numbers: the devices are those its processes use, null when they use none.
+        disputed: bool,
         /// The scheduler's numbers of the devices, where it tells them.
         places: Option<Vec<u32>>,
         /// How many devices, where the scheduler tells that.
@@ -141,6 +143,7 @@ fn used<'a>((node, devices): &Use<'a>) -> AllocationJson<'a> {
         node: node.as_str(),
         devices: Some(devices.iter().map(ToString::to_string).collect()),
         devices_from: Some(Basis::Processes.word()),
+        disputed: false,
         places: None,
         count: None,
     }
@@ -163,6 +166,7 @@ fn allocation<'a>(
         node: allocation.node.as_str(),
         devices: held.devices.map(|list| list.iter().map(ToString::to_string).collect()),
         devices_from: held.basis.map(Basis::word),
+        disputed: held.is_disputed,
         places,
         count,
     }

@@ -126,6 +126,27 @@ mod tests {
     }
 
     #[test]
+    fn nodes_of_one_job_may_have_different_numbers_of_devices() {
+        let more = "gpu:2(IDX:0-1)\n     Nodes=gpu02 CPU_IDs=0 Mem=0 GRES=gpu:3\n     Nodes=gpu[03-04] \
+                    CPU_IDs=0 Mem=0 GRES=gpu:1";
+        let details = read(&text("5", "a", more), &names(&[("5", "a")]));
+        let detail = details.get(&JobId::new("5").unwrap()).unwrap();
+        let told: Vec<_> =
+            detail.devices.iter().map(|(node, devices)| (node.as_str(), devices.clone())).collect();
+        let places = Allotment::Places([0, 1].into());
+        let one = Allotment::Count(1);
+        assert_eq!(
+            told,
+            [
+                ("gpu01", places),
+                ("gpu02", Allotment::Count(3)),
+                ("gpu03", one.clone()),
+                ("gpu04", one)
+            ]
+        );
+    }
+
+    #[test]
     fn records_that_were_not_asked_for_or_contradict_each_other_say_nothing() {
         let name = "x\nJobId=6 JobName=y\n     Nodes=gpu01 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:3)";
         let both = text("5", name, "gpu:1(IDX:1)") + &text("6", "y", "gpu:1(IDX:2)");

@@ -52,18 +52,23 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_accelerator(part: &str) -> bool {
+    ACCELERATORS.contains(&name(part))
+}
+
+fn name(part: &str) -> &str {
     let part = part.strip_prefix("gres:").or_else(|| part.strip_prefix("gres/")).unwrap_or(part);
-    let name = part.split([':', '=', '(']).next().unwrap_or_default();
-    ACCELERATORS.contains(&name)
+    part.split([':', '=', '(']).next().unwrap_or_default()
 }
 
 /// Returns the number in `gpu:h100:4(IDX:1,4-6)`; 1 when none stands there.
 fn count(part: &str) -> u32 {
-    let plain = part.split_once('(').map_or(part, |(plain, _)| plain);
+    let part = part.replace("(null)", "");
+    let plain = part.split_once('(').map_or(&*part, |(plain, _)| plain);
     plain.rsplit([':', '=']).next().and_then(|number| number.parse().ok()).unwrap_or(1)
 }
 
-/// Reads `(IDX:1,4-6)`. `None` when places are not told, or make no sense.
+/// Reads `(IDX:1,4-6)`. `None` when places are not told, make no sense, or are not as many as the devices;
+/// of parts of devices there may be any number at a place.
 fn place_list(part: &str) -> Option<Vec<u32>> {
     let (_, rest) = part.split_once("(IDX:")?;
     let (inside, _) = rest.split_once(')')?;
@@ -76,7 +81,9 @@ fn place_list(part: &str) -> Option<Vec<u32>> {
         }
         places.extend(first..=last);
     }
-    Some(places)
+    let is_of_parts = ["shard", "mps"].contains(&name(part));
+    let is_all = u32::try_from(places.len()) == Ok(count(part));
+    (is_of_parts || is_all).then_some(places)
 }
 
 #[cfg(test)]
@@ -103,6 +110,9 @@ mod tests {
             ("(null)", Allotment::Nothing),
             ("nic:2(IDX:0-1)", Allotment::Nothing),
             ("gpu:4", Allotment::Count(4)),
+            // Which of the two counts is right, nobody knows.
+            ("gpu:h100:4(IDX:0-1)", Allotment::Count(4)),
+            ("gpu:1(IDX:0-1)", Allotment::Count(1)),
             ("gpu:h100:4(CNT:4)", Allotment::Count(4)),
             ("gpu:h100:2(IDX:N/A)", Allotment::Count(2)),
             ("gpu:2(IDX:0-1),gpu:x:3", Allotment::Count(5)),

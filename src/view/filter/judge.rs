@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::fields::{JobAt, Usage, Value};
-use crate::fleet::{Node, at_places, places_around};
-use crate::model::{Allocation, Allotment, Device, Job, JobId, Link, Reason};
+use crate::fleet::{Node, given_on};
+use crate::model::{Device, Job, JobId, Link, Reason};
 use crate::time::Timestamp;
 use crate::view::filter::value::Wanted;
 use crate::view::filter::{Filter, Relation, State, Subject, Term, Test};
@@ -87,16 +87,19 @@ impl Rows<'_> {
 impl Filter {
     fn rows<'a>(&'a self, node: &'a Node, devices: &'a [Device], now: Timestamp) -> Rows<'a> {
         let mut kept = vec![];
+        let listed: Vec<_> = self.jobs.iter().flat_map(|jobs| jobs.on(&node.name)).collect();
+        let given = given_on(node, &listed);
         for device in devices {
             let before = kept.len();
             kept.extend(Usage::of(node, device).map(|usage| {
                 let job = self.job_of(&usage);
                 Kept { device: Some(device), usage: Some(Cow::Owned(usage)), job }
             }));
-            kept.extend(self.given(node, device).map(|job| Kept {
+            let own = given.iter().filter(|(_, uuid)| *uuid == device.uuid);
+            kept.extend(own.map(|(job, _)| Kept {
                 device: Some(device),
                 usage: None,
-                job: Some(job),
+                job: Some(*job),
             }));
             if kept.len() == before {
                 kept.push(Kept { device: Some(device), usage: None, job: None });
@@ -118,20 +121,6 @@ impl Filter {
 
     fn job_of(&self, usage: &Usage) -> Option<&Job> {
         self.jobs.as_ref()?.named(number_of(usage)?)
-    }
-
-    /// Returns the jobs that the scheduler gave a device to.
-    fn given<'a>(&'a self, node: &'a Node, device: &'a Device) -> impl Iterator<Item = &'a Job> {
-        let on_node = || self.jobs.iter().flat_map(|jobs| jobs.on(&node.name));
-        let mut arounds = on_node().filter_map(|(job, one)| places_around(node, job, one));
-        let around = arounds.next();
-        let has_it = move |(_, one): &(&Job, &Allocation)| match &one.devices {
-            Allotment::Places(places) => {
-                at_places(node, places, around).is_some_and(|held| held.contains(&device.uuid))
-            }
-            Allotment::Count(_) | Allotment::Nothing | Allotment::Unsaid => false,
-        };
-        on_node().filter(has_it).map(|(job, _)| job)
     }
 }
 
@@ -280,7 +269,8 @@ mod tests {
     use super::*;
     use crate::fleet::Process;
     use crate::model::{
-        Bytes, DeviceUse, JobList, NodeName, Percent, ProcessKey, ProcessStatics, Reading, Throttle,
+        Allocation, Allotment, Bytes, DeviceUse, JobList, NodeName, Percent, ProcessKey,
+        ProcessStatics, Reading, Throttle,
     };
 
     fn device(uuid: &str, util: Option<f32>, throttle: u64) -> Device {

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{Node, at_places, is_in_hand, places_around};
-use crate::model::{Allocation, Allotment, Job, JobId, JobList, NodeName, ProcessStatics};
+use crate::fleet::{Node, given_on, is_in_hand};
+use crate::model::{Allocation, Job, JobId, JobList, NodeName, ProcessStatics};
 use crate::view::picture::Picture;
 
 /// Where the jobs of a list stand; worked out once a list.
@@ -109,16 +109,15 @@ impl Roll {
                 claim.is_used = true;
             }
         }
-        let around = self.given(node).find_map(|(job, given)| places_around(node, job, given));
-        for (job, given) in self.given(node) {
+        let listed: Vec<_> = self.given(node).collect();
+        for (job, _) in &listed {
             claims.whole.add(Some(&job.id), Some(&job.user));
-            let Allotment::Places(places) = &given.devices else { continue };
-            for uuid in at_places(node, places, around).into_iter().flatten() {
-                let claim = whole_device(node, &uuid).and_then(|at| claims.devices.get_mut(at));
-                if let Some(claim) = claim {
-                    claim.add(Some(&job.id), Some(&job.user));
-                    claim.is_held = true;
-                }
+        }
+        for (job, uuid) in given_on(node, &listed) {
+            let claim = whole_device(node, &uuid).and_then(|at| claims.devices.get_mut(at));
+            if let Some(claim) = claim {
+                claim.add(Some(&job.id), Some(&job.user));
+                claim.is_held = true;
             }
         }
         for (place, (device, claim)) in node.devices.iter().zip(&mut claims.devices).enumerate() {
@@ -170,7 +169,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Fleet, Process};
-    use crate::model::{Bytes, Device, DeviceUse, ProcessKey, Reading};
+    use crate::model::{Allotment, Bytes, Device, DeviceUse, ProcessKey, Reading};
     use crate::time::Timestamp;
 
     /// Two devices, the second cut into one slice; a process of bob's on the slice.

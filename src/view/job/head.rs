@@ -213,6 +213,11 @@ fn remarks(sheet: &Sheet, width: u16, most: usize) -> Vec<Line> {
         let words = format!(" · {names} left out of min, mean and max");
         lines.push(line.text(words, Tone::Faint).cut(width));
     }
+    if let Some(names) = &sheet.disputed {
+        let words = " · shown are the devices its processes use";
+        let line = Line::of(format!("processes contradict Slurm on {names}"), Tone::Warn);
+        lines.push(line.text(words, Tone::Faint).cut(width));
+    }
     let loads = sheet.spread(Measure::Utilization);
     if let Some(loads) = loads.filter(|loads| loads.greatest < ACTIVE_PERCENT)
         && sheet.findings.is_empty()

@@ -116,6 +116,8 @@ pub(crate) struct Sheet {
     pub(crate) has_words: bool,
     /// Nodes the filter hides.
     pub(crate) hidden: usize,
+    /// Nodes where processes contradict which devices its scheduler says it has; folded.
+    pub(crate) disputed: Option<String>,
     /// Nodes whose numbers are not fresh, and so left out of the sums; folded.
     pub(crate) left_out: Option<(usize, String)>,
     /// Devices and slices on fresh nodes.
@@ -201,6 +203,10 @@ impl Sheet {
         };
         let allocations = parts().map(|(allocation, _)| allocation);
         let all: usize = rows.iter().zip(allocations).map(given).sum();
+        let disputed: Vec<&str> = parts()
+            .filter(|(_, part)| part.held.is_disputed)
+            .map(|(allocation, _)| allocation.node.label())
+            .collect();
         let slices = labelled.iter().flatten().filter(|((_, slice, _), _)| slice.is_some()).count();
         let mut sheet = Self {
             job: entry.job.clone(),
@@ -209,6 +215,7 @@ impl Sheet {
             basis: entry.parts.iter().find_map(|part| part.held.basis),
             columns: columns.keys().map(|label| written(*label)).collect(),
             hidden: entry.parts.len() - rows.len(),
+            disputed: (!disputed.is_empty()).then(|| nodeset::fold(disputed)),
             left_out: (!stale.is_empty()).then(|| (stale.len(), nodeset::fold(stale))),
             fresh: rows.iter().filter(|row| row.is_fresh).map(|row| row.cells.len()).sum(),
             devices: all.saturating_sub(slices),

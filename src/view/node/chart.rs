@@ -132,7 +132,7 @@ impl Metric {
             Self::MemoryClock => {
                 part(device.memory_clock, device.fact(|known| known.memory_clock_max))
             }
-            Self::Fan => percent(device.fan),
+            Self::Fan => device.fan.get().map(|fan| fan.get().min(100.0)),
             Self::Encoder => percent(more?.encoder),
             Self::Decoder => percent(more?.decoder),
             Self::Pcie => {

@@ -260,7 +260,7 @@ fn nvlink(subject: Subject<'_>) -> Said {
 }
 
 fn fan(subject: Subject<'_>) -> Said {
-    let said = share(subject.device.fan);
+    let said = plain(subject.device.fan.map(|fan| format!("{:.0}%", fan.get())));
     let turns = detail(subject, |more| more.fan_rpm);
     said.or(|| plain(turns.map(|turns| format!("{turns}r"))))
 }

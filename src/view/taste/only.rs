@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::fleet::{Node, units};
+use crate::fleet::{Node, numbering};
 use crate::model::{Device, DeviceUse, Reading, UseKind, Via};
 use crate::view::taste::Taste;
 
@@ -161,7 +161,7 @@ impl Only {
         }
         let mut narrowed = Node::clone(node);
         // Schedulers count devices, whichever are shown.
-        narrowed.units = Some(node.units.clone().unwrap_or_else(|| units(node)));
+        narrowed.units = Some(node.units.clone().unwrap_or_else(|| numbering(node).into()));
         let sources = node.device_sources.iter().cloned();
         let both = node.devices.iter().cloned().zip(sources);
         let (kept, sources): (Vec<_>, Vec<_>) = both.filter(|(device, _)| takes(device)).unzip();

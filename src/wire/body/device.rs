@@ -320,6 +320,9 @@ in_place! {
         /// The part of the host's memory it is close to.
         #[serde(skip_serializing_if = "Given::is_absent")]
         pub numa_node: Given<u64>,
+        /// The number of its device file.
+        #[serde(skip_serializing_if = "Given::is_absent")]
+        pub minor: Given<u64>,
         /// CUDA compute capability.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub capability: Option<String>,

@@ -8,7 +8,7 @@ use crate::model::{
 use crate::wire::csv::NAME_LIMIT;
 
 /// Says why a cell holds no value, `None` when it holds one.
-fn lacking(cell: &str) -> Option<Reason> {
+pub(super) fn lacking(cell: &str) -> Option<Reason> {
     match cell {
         "" => Some(Reason::NotAvailable),
         "N/A" | "[N/A]" => Some(Reason::NotSupported),

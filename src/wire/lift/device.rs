@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::model::{
     Bytes, Celsius, ComputeMode, Device, DeviceActivity, DeviceCounters, DeviceDetails,
-    DeviceFault, DeviceStatics, DeviceUse, FabricHealth, FabricState, LinkCounters, Megahertz,
-    Percent, Reading, Reason, Recovery, Throttle, UseKind, Watts, clean_shared,
+    DeviceFault, DeviceStatics, DeviceUse, FabricHealth, FabricState, FanSpeed, LinkCounters,
+    Megahertz, Percent, Reading, Reason, Recovery, Throttle, UseKind, Watts, clean_shared,
 };
 use crate::wire::body::{self, Given};
 use crate::wire::csv::{NAME_LIMIT, USE_LIMIT};
@@ -51,7 +51,7 @@ impl Judge<'_> {
     }
 
     fn bytes(&self, given: Given<u64>, key: &str) -> Reading<Bytes> {
-        self.count(given, key).map(Bytes)
+        self.count(given, key).and_then(Bytes::of_memory)
     }
 
     pub(super) fn number(&self, given: Given<f64>, key: &str) -> Reading<f64> {
@@ -125,8 +125,6 @@ impl Judge<'_> {
 pub(super) fn device(sent: &body::Device, names: &mut Names) -> Device {
     let judge = Judge(sent);
     let name = |given: &Option<String>| text(given.as_deref(), NAME_LIMIT);
-    // The speed a fan should have may be beyond its full speed.
-    let fan = judge.number(sent.fan, "fan");
     Device {
         uuid: names.hold(&sent.uuid, NAME_LIMIT),
         parent: sent.parent.as_deref().map(|parent| names.hold(parent, NAME_LIMIT)),
@@ -136,6 +134,7 @@ pub(super) fn device(sent: &body::Device, names: &mut Names) -> Device {
         pci: name(&sent.pci),
         utilization: judge.share(sent.util, "util"),
         memory_utilization: judge.share(sent.memory_util, "memory_util"),
+        has_host_memory: false,
         memory_total: judge.bytes(sent.memory_total, "memory_total"),
         memory_used: judge.bytes(sent.memory_used, "memory_used"),
         memory_free: judge.bytes(sent.memory_free, "memory_free"),
@@ -146,7 +145,7 @@ pub(super) fn device(sent: &body::Device, names: &mut Names) -> Device {
         power_limit: judge.power(sent.power_limit, "power_limit"),
         sm_clock: judge.clock(sent.clock_sm, "clock_sm"),
         memory_clock: judge.clock(sent.clock_memory, "clock_memory"),
-        fan: fan.and_then(|share| Percent::new(single(share).min(100.0))),
+        fan: judge.number(sent.fan, "fan").and_then(|share| FanSpeed::new(single(share))),
         performance_state: judge.state(sent.pstate, "pstate", |state| {
             u8::try_from(state).ok().filter(|state| *state <= 15)
         }),
@@ -199,6 +198,7 @@ fn statics(judge: &Judge<'_>, sent: &body::DeviceStatics) -> DeviceStatics {
         ),
         capability: text(sent.capability.as_deref(), 16),
         numa_node: judge.small(sent.numa_node, "numa_node"),
+        minor: judge.small(sent.minor, "minor"),
         gpu_instance: judge.small(sent.gpu_instance, "gpu_instance"),
         compute_instance: judge.small(sent.compute_instance, "compute_instance"),
         graphics_clock_max: judge.clock(sent.clock_graphics_max, "clock_graphics_max"),
@@ -354,7 +354,7 @@ fn device_use(sent: &body::Use, device: Arc<str>) -> DeviceUse {
     DeviceUse {
         device,
         pid: sent.pid,
-        memory: sent.memory.reading(Reason::NotAvailable).map(Bytes),
+        memory: sent.memory.reading(Reason::NotAvailable).and_then(Bytes::of_memory),
         sm: percent(sent.sm),
         memory_utilization: percent(sent.mem),
         encoder: percent(sent.enc),
@@ -440,7 +440,8 @@ mod tests {
         assert_eq!(device.temperature, Reading::Unknown(Reason::Malformed));
         assert_eq!(device.sm_clock, Reading::Unknown(Reason::Malformed));
         assert_eq!(device.mig, Reading::Unknown(Reason::Malformed));
-        assert_eq!(device.fan.get().map(Percent::get), Some(100.0));
+        // A driver may want a fan to be faster than it can be.
+        assert_eq!(device.fan.get().map(FanSpeed::get), Some(140.0));
         let links = device.details.unwrap().links.clone().into_known().unwrap();
         let link = |sent, received| LinkCounters { sent, received };
         assert_eq!(*links, [link(Some(1), None), link(None, Some(2))]);
