@@ -214,7 +214,7 @@ learned() { # its help has ended; with none, one field after the other is left o
         only "$more"
         [ -z "$list" ] || more=$list
     fi
-    if [ $learning = query ]; then query; else details; fi
+    if [ "$learning" = query ]; then query; else details; fi
 }
 
 only() {    # those of a list of fields that are known

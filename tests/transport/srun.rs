@@ -265,7 +265,7 @@ async fn where_one_job_refuses_a_step_the_other_one_of_the_node_is_tried() {
     site.know(&[job("7"), job("8")]);
     let refused = async |site: &Site| {
         let mut visit = site.visit(NODES[0]).await.unwrap();
-        timeout(PATIENCE, visit.wake()).await.unwrap().unwrap_err()
+        timeout(PATIENCE, visit.wake(PATIENCE)).await.unwrap().unwrap_err()
     };
     let fault = refused(&site).await;
     assert!(fault.kind.retries_by_itself(), "{}", fault.sentence());
