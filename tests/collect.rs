@@ -441,8 +441,8 @@ async fn a_sample_that_is_lost_brings_a_complete_one() {
     let fault = sim::Fault::LostFrame { number: 5 };
     let (clock, every) = (Clock::system(), Duration::from_millis(200));
     let (mut told, end) = deliveries(fault, &clock, every, |_| {}).await;
-    // A probe sends a complete sample each minute unasked.
-    let unasked = 60_000 / 200;
+    // Unasked this probe sends its next complete sample after 20 s.
+    let unasked = 15_000 / 200;
     let mut numbers = Vec::new();
     loop {
         let news = timeout(PATIENCE, told.recv()).await.unwrap().unwrap();

@@ -259,7 +259,7 @@ fn a_radeon_has_a_fan_and_shows_who_draws() {
         shown,
         &[
             ("uuid", json!("GPU-77aa00bb11cc22dd")),
-            ("name", json!("Radeon RX, \"7900\" [31mXTX")),
+            ("name", json!("Radeon RX, \"7900\"  [31mXTX")),
             ("pci_bus", json!("0000:0a:00.0")),
             ("driver_version", json!("6.10.5")),
             ("numa_node", lack("not available")),
