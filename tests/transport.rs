@@ -306,7 +306,7 @@ async fn a_key_that_others_can_read_is_not_used() {
     fs::set_permissions(lab.path("id"), fs::Permissions::from_mode(0o644)).unwrap();
     fs::remove_file(lab.path("id.pub")).unwrap();
     let fault = lab.open("true").await.unwrap_err();
-    assert!(fault.to_string().contains("chmod 600"), "{fault}");
+    assert!(fault.to_string().contains("id can be read by others"), "{fault}");
 }
 
 // ---- host keys ----

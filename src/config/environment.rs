@@ -78,10 +78,13 @@ mod tests {
                     "monitor=compact NVITOP_MONITOR_MODE",
                 ],
             ),
-            (vec![("NVITOP_MONITOR_THEME", "light")], vec!["background=light NVITOP_MONITOR_THEME"]),
+            (
+                vec![("NVITOP_MONITOR_THEME", "light")],
+                vec!["background=light NVITOP_MONITOR_THEME"],
+            ),
             (
                 vec![("NVITOP_MONITOR_THEME", "light"), ("NVITOP_MONITOR_MODE", "full,dark")],
-                vec!["theme=dark NVITOP_MONITOR_MODE", "monitor=full NVITOP_MONITOR_MODE"],
+                vec!["background=dark NVITOP_MONITOR_MODE", "monitor=full NVITOP_MONITOR_MODE"],
             ),
             (
                 vec![

@@ -87,7 +87,7 @@ class Screen:
         """Opens the setup, asks for degrees Fahrenheit, and saves that."""
         self.press("F2")
         self.until(r"^Setup ", "the setup")
-        self.type("jjjjjjj")
+        self.type("jjjjjjjj")
         self.until(r"fahrenheit +no", "the row of degrees")
         self.press("Right")
         self.until(r"fahrenheit +yes", "the change")
