@@ -147,7 +147,7 @@ async fn a_gateway_that_refuses_is_passed_over_an_open_master() {
     let mut waiting = other.open(&system("inner", None, None), "cat", |_| ()).await.unwrap();
     site.close_master().await;
     let lost = listen(&mut waiting).await.lost.unwrap();
-    assert!(lost.retries_by_itself() && lost.to_string().contains("by way of node"), "{lost}");
+    assert!(lost.retries_by_itself(), "{lost}");
 }
 
 #[tokio::test]
