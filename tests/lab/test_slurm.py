@@ -225,7 +225,7 @@ class Devices(SlurmCase):
 
     def test_a_job_without_devices(self):
         found = self.holds("cpu only")
-        self.assertEqual(found["allocations"], [{"node": "gpu03", "devices": [], "devices_from": "scheduler", "places": [], "count": 0}])
+        self.assertEqual(found["allocations"], [{"node": "gpu03", "devices": [], "devices_from": "scheduler", "disputed": False, "places": [], "count": 0}])
 
     def test_a_hostile_name(self):
         found = self.holds("hostile")
