@@ -320,7 +320,7 @@ fn errors_of_a_slice_are_told_in_the_runtimes_words() {
     let mut machine = Machine::v5e(4);
     machine.workload(4, &list(&ports));
     let chips = machine.at_work();
-    assert_eq!(chips[0]["slice_error"], "ICI link 3 is down[31m");
+    assert_eq!(chips[0]["slice_error"], "ICI link 3 is down [31m");
     assert_eq!(chips[3]["megascale_error"], "HANG_DETECTED");
 }
 
