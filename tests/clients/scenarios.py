@@ -85,7 +85,7 @@ SCENARIOS = (
     Scenario("unified memory", lambda pids: "driver 580.95.05 13000\ngpu 0 total_mib=~ used_mib=~ reserved_mib=~ limit_mw=~ "
              "limit_requested_mw=~ clk_mem=~ clk_mem_max=~ memtemp=~ ecc_mode=~ ecc_cv=~ ecc_uv=~ ecc_ca=~ ecc_ua=~ mig=~ "
              f"pcie_gen=~ pcie_width=~ name=NVIDIA GB10\nproc 0 {pids[0]} 51200 sm=97\n", 1,
-             differs={"nvitop": ("memory of the host",)}),
+             differs=dict.fromkeys(("nvidia-ml-py", "nvitop", "gpustat"), ("memory of the host",))),
     Scenario("throttled", DRIVER + "gpu 0 util=99 throttle=0x48 margin=-3 temp=91 clk_sm=345\n"),
     Scenario("memory errors and remapped rows", DRIVER + "gpu 0 ecc_cv=3 ecc_uv=2 ecc_ca=412 ecc_ua=7 remap_corrected=1 "
              "remap_uncorrected=6 remap_pending=1 remap_failed=0 recovery=1\n"),

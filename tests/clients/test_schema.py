@@ -38,7 +38,7 @@ SQUEUE = r"""#!/usr/bin/python3 -IS
 import sys
 mark = [word for word in sys.argv if word.startswith('--format=')][0].split('\x1f')[0][len('--format='):]
 def record(number, state, nodes):
-    fields = [number, number, 'alice', 'gpu', 'phys', state, 1795269430, 1795269440, 'N/A', '1:00:00', 2, nodes, 'None', 'x']
+    fields = [number, number, 'alice', 'gpu', 'phys', state, 1795269430, 1795269440, 'N/A', '1:00:00', '0:10', 2, nodes, 'None', 'x']
     print(mark + '\x1f' + '\x1f'.join(map(str, fields)) + mark)
 record(1, 'RUNNING', 'no-such-node-[1-2]')
 record(2, 'PENDING', '')
