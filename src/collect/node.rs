@@ -33,7 +33,7 @@ pub(super) async fn live(mut collector: Collector, target: Target, intake: Intak
         attempt += 1;
         log::info!("{}: {}", life.target.name, fault.sentence());
         let fault = fault.of_node(life.target.name.host());
-        if fault.kind == FaultKind::AccountRefused {
+        if matches!(fault.kind, FaultKind::AccountRefused | FaultKind::NoJob) {
             backoff.after_refusal();
         }
         let wait = fault.kind.retries_by_itself().then(|| backoff.next_wait(chance()));

@@ -214,7 +214,8 @@ impl FaultKind {
                 "the node says why; gtop tries again every few minutes, press F5 for at once"
             }
             Self::NoJob => {
-                "gtop comes back once a job of yours runs there; if one does: gtop --slurm --transport srun"
+                "gtop tries again every few minutes, and at once when it sees a job of yours begin there (gtop --slurm) \
+                 or on F5"
             }
             Self::FileLimit => "watch fewer nodes, or raise the limit: ulimit -Hn tells it",
             Self::SessionLost => "gtop connects again by itself",

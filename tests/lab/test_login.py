@@ -24,6 +24,7 @@ GTOP = os.environ["GTOP"]
 CODE = "sesame-7319"
 WRONG = "barley-4242"
 ADDRESS = "127.0.89.1"
+NO_JOB = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
 
 # What PAM asks: the answer goes to a script, on its standard input, with a NUL behind it.
 PAM = """\
@@ -70,6 +71,7 @@ KbdInteractiveAuthentication yes
 SHUT = {
     "closed": ("account required pam_exec.so stdout quiet {folder}/maintenance", "root"),
     "nologin": ("account required pam_nologin.so file={folder}/nologin", "nobody"),
+    "nojob": ("account required pam_exec.so stdout quiet {folder}/adopt", "root"),
     "denied": ("account required pam_deny.so", "root"),
 }
 
@@ -182,6 +184,7 @@ class Login(unittest.TestCase):
         cls.write("pam.d/other", "auth required pam_deny.so\naccount required pam_deny.so\n")
         os.symlink("/usr/sbin/sshd", f"{cls.folder}/gtop-test-sshd")
         cls.write("maintenance", "#!/bin/sh\nprintf 'Maintenance until 18:00\\033[2J\\nAsk ada\\n'\nexit 1\n", 0o755)
+        cls.write("adopt", f"#!/bin/sh\necho '{NO_JOB}'\nexit 1\n", 0o755)
         cls.write("nologin", "Down for repairs\n")
         cls.write("legal", "Authorized use only\n")
         for name, (account, _) in SHUT.items():
@@ -424,7 +427,7 @@ class Login(unittest.TestCase):
         # A port that hangs up is tried again and again meanwhile: that is how long we look.
         listener = socket.create_server((ADDRESS, 23099))
         self.addCleanup(listener.close)
-        says = {"closed": "Maintenance until 18:00 [2J Ask ada", "nologin": "Down for repairs"}
+        says = {"closed": "Maintenance until 18:00 [2J Ask ada", "nologin": "Down for repairs", "nojob": NO_JOB}
         for transport in ("auto", "ssh"):
             with self.subTest(transport):
                 logged = {name: self.read(f"log.{name}").count("Connection from") for name in says}
@@ -441,7 +444,7 @@ class Login(unittest.TestCase):
                 nodes = {node["name"]: node for node in json.loads(watch.stdout.read().splitlines()[-1])["nodes"]}
                 for name, words in says.items():
                     fault = nodes[name]["fault"]
-                    self.assertEqual(fault["kind"], "login refused", fault)
+                    self.assertEqual(fault["kind"], "no job of yours there" if name == "nojob" else "login refused", fault)
                     if transport == "auto":
                         self.assertEqual(fault["detail"], words)
                     self.assertIn(fault["detail"], words)

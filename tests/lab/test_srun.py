@@ -49,6 +49,17 @@ class SrunCase(SlurmCase):
         self.addCleanup(terminal.close)
         return terminal
 
+    def is_tried_when_a_job_begins(self, says):
+        node = self.lab.nodes[0]
+        bobs = self.sbatch("-w", node, "-c2", "--mem=2000", user="bob")
+        self.running(bobs)
+        self.addCleanup(self.lab.run, "scancel", bobs, user="bob")
+        watch = self.watch("--slurm", *INTERVAL, node, home="anew")
+        watch.until_down(node, says)
+        mine = self.sbatch("-w", node, "-c2", "--mem=2000")
+        self.running(mine)
+        watch.until("it is watched by a step", lambda seen: by_srun(seen) == [node])
+
     def steps(self):
         """Returns the steps of gtop's that Slurm knows."""
         lines = self.lab.run("squeue", "-h", "-s", "-o", "%i %j").stdout.splitlines()
@@ -194,15 +205,7 @@ class Refused(SrunCase):
         watch.until("the next job", lambda seen: by_srun(seen) == self.allocated(second), 60)
 
     def test_a_node_that_refused_is_tried_again_when_a_job_of_mine_begins_there(self):
-        node = self.lab.nodes[0]
-        bobs = self.sbatch("-w", node, "-c2", "--mem=2000", user="bob")
-        self.running(bobs)
-        self.addCleanup(self.lab.run, "scancel", bobs, user="bob")
-        watch = self.watch("--slurm", *INTERVAL, node, home="anew")
-        self.assertIn("refused", watch.until_down(node, "refused"))
-        mine = self.sbatch("-w", node, "-c2", "--mem=2000")
-        self.running(mine)
-        watch.until("it is watched by a step", lambda seen: by_srun(seen) == [node])
+        self.is_tried_when_a_job_begins("refused")
 
     def test_a_heterogeneous_job_is_watched_in_all_its_parts(self):
         first, second = self.lab.nodes[:2]
@@ -288,6 +291,10 @@ class Adopted(SrunCase):
         self.assertIn("Access denied by pam_slurm_adopt", seen.fault)
         self.assertIn("--transport srun", seen.remedy)
         self.until_gone()
+
+    def test_a_node_that_asks_for_a_job_is_tried_again_when_one_begins_there(self):
+        # It would be left alone for minutes.
+        self.is_tried_when_a_job_begins("no job of yours there")
 
 
 class Open(SrunCase):
