@@ -168,20 +168,22 @@ fn held_by(node: &Node, listed: &[Allotted<'_>], used: &Used) -> Vec<Held> {
             held_by_word(&allocation.devices, Some(&at))
         })
         .collect();
+    let parents = Parents::of(node);
     let disputed = |place: usize| {
         let job = listed.get(place)?.0;
         let devices = told.get(place)?.devices.as_ref()?;
         let own = uses_of(used, job);
-        let is_foreign = own.is_some_and(|own| own.iter().any(|one| !touches(node, devices, one)));
+        let is_foreign =
+            own.is_some_and(|own| own.iter().any(|one| !parents.touches(devices, one)));
         let is_taken = |device: &Arc<str>| {
-            let is_own = own.is_some_and(|own| touches(node, own, device));
+            let is_own = own.is_some_and(|own| parents.touches(own, device));
             !is_own
                 && used.iter().any(|(other, uses)| {
                     let theirs = listed.iter().position(|(job, _)| is_called(job, other));
                     let given = theirs.and_then(|theirs| told.get(theirs)?.devices.as_ref());
                     theirs != Some(place)
-                        && touches(node, uses, device)
-                        && !given.is_some_and(|given| touches(node, given, device))
+                        && parents.touches(uses, device)
+                        && !given.is_some_and(|given| parents.touches(given, device))
                 })
         };
         (is_foreign || devices.iter().any(is_taken)).then_some(own)
@@ -227,15 +229,22 @@ fn held_by_word(allotment: &Allotment, at: Option<AtPlaces<'_>>) -> Held {
     Held { devices, basis: Some(Basis::Scheduler), is_disputed: false }
 }
 
-/// Says whether a device is one of these, a slice of one of them, or cut into one of them.
-fn touches(node: &Node, devices: &[Arc<str>], one: &Arc<str>) -> bool {
-    let parent = |uuid: &Arc<str>| {
-        let device = node.devices.iter().find(|device| device.uuid == *uuid);
-        device.and_then(|device| device.parent.as_ref())
-    };
-    devices
-        .iter()
-        .any(|device| device == one || parent(one) == Some(device) || parent(device) == Some(one))
+/// The devices that slices of a node are cut from, by the slices: most nodes have none.
+struct Parents<'a>(BTreeMap<&'a Arc<str>, &'a Arc<str>>);
+
+impl<'a> Parents<'a> {
+    fn of(node: &'a Node) -> Self {
+        let pair = |device: &'a Device| Some((&device.uuid, device.parent.as_ref()?));
+        Self(node.devices.iter().filter_map(pair).collect())
+    }
+
+    /// Says whether a device is one of these, a slice of one of them, or cut into one of them.
+    fn touches(&self, devices: &[Arc<str>], one: &Arc<str>) -> bool {
+        let parent = |device: &Arc<str>| self.0.get(device).copied();
+        devices.iter().any(|device| {
+            device == one || parent(one) == Some(device) || parent(device) == Some(one)
+        })
+    }
 }
 
 /// Returns the devices at places of the scheduler's list, where a device that is cut into slices
