@@ -560,13 +560,18 @@ async fn something_that_is_not_ssh_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_up_at_once_gave_no_greeting() {
+async fn a_server_that_hangs_up_at_once_gave_no_greeting_whatever_it_says_of_it() {
     let Some(lab) = Lab::new().await else { return };
-    let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let serve = async { drop(listener.accept().await.unwrap()) };
-    let (fault, ()) = tokio::join!(open_mute(&lab, &address), serve);
-    assert!(matches!(fault, Fault::NotSsh { .. }), "{fault}");
+    for says in ["", "Exceeded MaxStartups\r\n", "Not allowed at this time\r\n"] {
+        let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.write_all(says.as_bytes()).await.unwrap();
+        };
+        let (fault, ()) = tokio::join!(open_mute(&lab, &address), serve);
+        assert!(matches!(fault, Fault::NotSsh { is_closed: true, .. }), "{says}: {fault}");
+    }
 }
 
 /// russh's own task cannot be told to stop in the key exchange; its cable is cut instead.

@@ -8,6 +8,9 @@ const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
 /// The wait after a node refused the account: each try is a login in the node's log, and what keeps people out lasts.
 const REFUSED: Duration = Duration::from_secs(300);
+/// So many tries are made soon after each other where a server takes no more connections at once: those before us
+/// are through in a moment.
+const CROWDED: u32 = 12;
 /// A session that lasted so long was a good one.
 const GOOD: Duration = Duration::from_secs(30);
 
@@ -32,6 +35,13 @@ impl Backoff {
     /// Takes note that the node refused the account.
     pub(crate) fn after_refusal(&mut self) {
         self.next = REFUSED;
+    }
+
+    /// Takes note that the server had too many others at this attempt.
+    pub(crate) fn after_crowd(&mut self, attempt: u32) {
+        if attempt <= CROWDED {
+            self.next = FIRST;
+        }
     }
 
     /// Returns the next wait, shortened by up to a half so that nodes that fell together do not
@@ -61,6 +71,20 @@ mod tests {
             assert_eq!(backoff.next_wait(0).as_secs(), 300);
         }
         assert_eq!(backoff.next_wait(0).as_secs(), 60);
+    }
+
+    #[test]
+    fn a_crowded_server_is_soon_asked_again_but_not_for_ever() {
+        let mut backoff = Backoff::new();
+        let mut wait = |attempt| {
+            backoff.after_crowd(attempt);
+            backoff.next_wait(0).as_secs()
+        };
+        assert_eq!(
+            (1..=15).map(&mut wait).collect::<Vec<_>>(),
+            [[1; 12].as_slice(), &[2, 4, 8]].concat()
+        );
+        assert_eq!(wait(1), 1);
     }
 
     #[test]

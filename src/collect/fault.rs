@@ -93,8 +93,9 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         From::GatewayForbids { gateway, why } => {
             (FaultKind::Configuration, format!("gateway {gateway} does not forward to it: {why}"))
         }
-        From::ProxyCommandFailed { why, .. } => {
-            (FaultKind::SessionLost, format!("ProxyCommand: {why}"))
+        From::ProxyCommandFailed { why, is_closed, .. } => {
+            let kind = if *is_closed { FaultKind::NoGreeting } else { FaultKind::SessionLost };
+            (kind, format!("ProxyCommand: {why}"))
         }
         From::SshProgram { cause, says } => match cause {
             Cause::HostKeyUnknown => (FaultKind::HostKeyUnknown, String::new()),
@@ -110,31 +111,32 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         From::NoJob { says } => (FaultKind::NoJob, says.clone()),
         From::Broken { step, .. } => (FaultKind::SessionLost, step.to_string()),
         From::SessionLost { why } => (FaultKind::SessionLost, why.clone()),
-        From::Step { cause, .. } => {
-            let kind = match cause {
-                StepCause::TooOld => FaultKind::Configuration,
-                StepCause::Refused => FaultKind::AuthenticationRefused,
-                StepCause::Late => FaultKind::TimedOut,
-                StepCause::NoJob
-                | StepCause::NotRunning
-                | StepCause::Cancelled
-                | StepCause::JobCancelled
-                | StepCause::Preempted
-                | StepCause::TimeLimit
-                | StepCause::NodeFailed
-                | StepCause::Busy
-                | StepCause::NoAnswer
-                | StepCause::TaskEnded
-                | StepCause::NextStep
-                | StepCause::OtherJob
-                | StepCause::Renewed
-                | StepCause::Other => FaultKind::SessionLost,
-            };
-            (kind, cause.words().to_owned())
-        }
+        From::Step { cause, .. } => (kind_of_step(*cause), cause.words().to_owned()),
         From::ProgramNotFound { program, .. } => {
             (FaultKind::Configuration, format!("cannot start {program}"))
         }
+    }
+}
+
+const fn kind_of_step(cause: StepCause) -> FaultKind {
+    match cause {
+        StepCause::TooOld => FaultKind::Configuration,
+        StepCause::Refused => FaultKind::AuthenticationRefused,
+        StepCause::Late => FaultKind::TimedOut,
+        StepCause::NoJob
+        | StepCause::NotRunning
+        | StepCause::Cancelled
+        | StepCause::JobCancelled
+        | StepCause::Preempted
+        | StepCause::TimeLimit
+        | StepCause::NodeFailed
+        | StepCause::Busy
+        | StepCause::NoAnswer
+        | StepCause::TaskEnded
+        | StepCause::NextStep
+        | StepCause::OtherJob
+        | StepCause::Renewed
+        | StepCause::Other => FaultKind::SessionLost,
     }
 }
 
@@ -204,7 +206,16 @@ mod tests {
             From::KeyEncrypted { file: "key".into() }.by_way_of("bastion"),
             From::GatewayCannotReach { gateway: "bastion".to_owned(), why: String::new() },
             From::GatewayForbids { gateway: "bastion".to_owned(), why: String::new() },
-            From::ProxyCommandFailed { command: String::new(), why: String::new() },
+            From::ProxyCommandFailed {
+                command: String::new(),
+                why: String::new(),
+                is_closed: false,
+            },
+            From::ProxyCommandFailed {
+                command: String::new(),
+                why: String::new(),
+                is_closed: true,
+            },
             From::SshProgram { cause: Cause::Other, says: String::new() },
             From::SshProgram { cause: Cause::HostKeyUnknown, says: String::new() },
             From::ExecFailed { program: String::new(), says: String::new() },

@@ -30,12 +30,14 @@ pub(super) async fn live(mut collector: Collector, target: Target, intake: Intak
             backoff.after_session(lasted);
             attempt = 0;
         }
-        attempt += 1;
         log::info!("{}: {}", life.target.name, fault.sentence());
         let fault = fault.of_node(life.target.name.host());
         if matches!(fault.kind, FaultKind::AccountRefused | FaultKind::NoJob) {
             backoff.after_refusal();
+        } else if fault.kind == FaultKind::NoGreeting {
+            backoff.after_crowd(attempt);
         }
+        attempt += 1;
         let wait = fault.kind.retries_by_itself().then(|| backoff.next_wait(chance()));
         let retry_at = wait.map(|wait| collector.clock.now().plus(wait));
         life.tell(&collector, Link::Down { fault, retry_at });

@@ -63,6 +63,7 @@ impl Carrier {
                 let words = complaints.last_words().await;
                 let failed = |why: String| Fault::ProxyCommandFailed {
                     command: complaints.command.clone(),
+                    is_closed: complaint::no_greeting(&why).is_some_and(|(_, is_closed)| is_closed),
                     why,
                 };
                 match (fault, words) {

@@ -40,10 +40,7 @@ impl<'a> Said<'a> {
 
     /// Returns what stands between two pieces of one line; the rest of it when `end` is empty.
     fn between(&self, start: &str, end: &str) -> Option<&'a str> {
-        self.text.lines().find_map(|line| {
-            let rest = line.trim_end().split_once(start)?.1;
-            if end.is_empty() { Some(rest) } else { Some(rest.split_once(end)?.0) }
-        })
+        between(self.text, start, end)
     }
 
     fn configuration(&self) -> Option<Fault> {
@@ -146,11 +143,7 @@ impl<'a> Said<'a> {
         if self.line_with("timed out during banner exchange").is_some() {
             return Some(self.timed_out(Step::Greeting));
         }
-        let why = self
-            .between("exchange_identification: ", "")
-            .or_else(|| self.between("banner exchange: ", ""))?;
-        let is_closed =
-            ["closed by", "reset by", "Broken pipe"].iter().any(|end| why.contains(end));
+        let (why, is_closed) = no_greeting(self.text)?;
         Some(Fault::NotSsh { port, why: phrase(why), is_closed })
     }
 
@@ -194,6 +187,21 @@ impl<'a> Said<'a> {
         let says = says.unwrap_or_else(|| "nothing".to_owned());
         Fault::SshProgram { cause: Cause::Other, says }
     }
+}
+
+fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let rest = line.trim_end().split_once(start)?.1;
+        if end.is_empty() { Some(rest) } else { Some(rest.split_once(end)?.0) }
+    })
+}
+
+/// Returns why there was no greeting, and whether that is because the server closed the connection.
+pub(super) fn no_greeting(text: &str) -> Option<(&str, bool)> {
+    let why = between(text, "exchange_identification: ", "")
+        .or_else(|| between(text, "banner exchange: ", ""))?;
+    let is_closed = ["closed by", "reset by", "Broken pipe"].iter().any(|end| why.contains(end));
+    Some((why, is_closed))
 }
 
 /// Returns a message with a small letter first, to stand within a sentence.

@@ -311,6 +311,8 @@ pub enum Fault {
         command: String,
         /// What it printed, or how it ended.
         why: String,
+        /// It is an ssh that a server closed on before its greeting.
+        is_closed: bool,
     },
     /// The ssh program cannot reach the node, for a reason it gives.
     #[error("{}: ssh says: {says}; {}", cause.words(), cause.remedy())]

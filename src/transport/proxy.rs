@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::transport::complaint;
 use crate::transport::fault::{self, Fault};
 use crate::transport::files::lock;
 use crate::transport::local::{Group, Leash, Plumbing};
@@ -48,13 +49,15 @@ struct Heard {
 }
 
 impl Complaints {
-    /// Returns the last line the program wrote, when it wrote any.
+    /// Returns the last line the program wrote, when it wrote any; of an ssh that got no greeting, the one that says
+    /// so.
     pub(super) async fn last_words(&self) -> Option<String> {
         // What has ended has nothing to add; what goes on may never say anything.
         timeout(LAST_WORDS, self.heard.is_over.subscribe().wait_for(|is_over| *is_over)).await.ok();
         let bytes: Vec<u8> = lock(&self.heard.bytes).iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
-        let mut lines = text.lines().rev().map(fault::quote);
+        let greeting = text.lines().find(|line| complaint::no_greeting(line).is_some());
+        let mut lines = greeting.into_iter().chain(text.lines().rev()).map(fault::quote);
         lines.find(|line| !line.is_empty())
     }
 }

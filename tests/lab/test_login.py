@@ -48,6 +48,8 @@ NODES = {
     "asks3": "AuthenticationMethods keyboard-interactive",
     # It stands for thirty nodes, which would not all come to one server, nor read root's login files on one machine.
     "key": "AuthenticationMethods publickey\nMaxStartups 100\nSetEnv HOME=/nonexistent",
+    # Any number of nodes, of which it lets two begin at a time, and sends the others away.
+    "crowd": "AuthenticationMethods publickey\nMaxStartups 2:100:2\nSetEnv HOME=/nonexistent",
     "gate": "AuthenticationMethods keyboard-interactive",
     "password": "AuthenticationMethods password\nPasswordAuthentication yes",
     "locked": "AuthenticationMethods publickey\nAuthorizedKeysFile {folder}/locked.pub",
@@ -204,13 +206,13 @@ class Login(unittest.TestCase):
             cls.write(f"sshd.{name}", text)
             identity = "locked" if name == "locked" else "id"
             # Nodes behind the gate, by many names.
-            names = f"{name} inner*" if name == "key" else name
+            names = {"key": "key inner* far*", "crowd": "crowd*"}.get(name, name)
             config += f"Host {names}\n  Port {port}\n  IdentityFile {cls.folder}/{identity}\n"
             known += f"[{ADDRESS}]:{port} {key}"
             commands.append(f"{cls.folder}/gtop-test-{name if name in SHUT else 'sshd'} -D -e -f {cls.folder}/sshd.{name} 2>{cls.folder}/log.{name} &")
             if name in SHUT:
                 config = f"Host {name}\n  User {SHUT[name][1]}\n{config}"
-        config += f"Host inner*\n  ProxyJump gate\nHost gate\n  ControlPath {cls.folder}/master-%C\n"
+        config += f"Host inner*\n  ProxyJump gate\nHost far*\n  ProxyCommand ssh -W %h:%p crowd\nHost gate\n  ControlPath {cls.folder}/master-%C\n"
         cls.write("known", known)
         os.makedirs(f"{cls.folder}/home/.ssh", mode=0o700)
         cls.write("home/.ssh/config", config)
@@ -422,6 +424,22 @@ class Login(unittest.TestCase):
         gtop.answer(r"root@gate: Password: ", CODE)
         self.assertEqual(gtop.end(), 0)
         self.assertEqual(json.loads(gtop.printed)["nodes"][0]["link"], "up")
+
+    def test_nodes_that_are_sent_away_because_others_begin_come_up_in_one_picture(self):
+        # Themselves, and behind one that each of them goes through.
+        for name, *arguments in ("crowd", "--json"), ("crowd", "--once"), ("crowd", "--json", "--transport", "ssh"), ("far", "--json"):
+            with self.subTest((name, arguments)):
+                nodes, before = [f"{name}{number:02}" for number in range(1, 31)], len(self.read("log.crowd"))
+                done = subprocess.run(
+                    [GTOP, "--deadline", "100", *arguments, *nodes], env=self.environment(),
+                    stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
+                )  # fmt: skip
+                if "--json" in arguments:
+                    links = {node["name"]: node["link"] for node in json.loads(done.stdout)["nodes"]}
+                    self.assertEqual(links, dict.fromkeys(nodes, "up"))
+                else:
+                    self.assertNotIn("no SSH greeting", done.stdout)
+                self.assertIn("past MaxStartups", self.read("log.crowd")[before:])
 
     def test_the_reason_of_a_node_is_told_and_it_is_left_alone_for_a_while(self):
         # A port that hangs up is tried again and again meanwhile: that is how long we look.
