@@ -285,3 +285,40 @@ impl JobList {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_list_says_why_nothing_is_watched() {
+        let job = |state, nodes: &[&str]| {
+            let one = |node: &&str| Allocation {
+                node: NodeName::new(node).unwrap(),
+                devices: Allotment::Unsaid,
+            };
+            Job { state, allocations: nodes.iter().map(one).collect(), ..Job::example("7") }
+        };
+        let said = |jobs: Vec<Job>, at: Option<Timestamp>, is_by_number| {
+            JobList { jobs, at, is_by_number, whose: "of yours".into(), ..JobList::default() }
+                .emptiness()
+        };
+        let (now, waiting) = (Some(Timestamp::default()), || job(JobState::Pending, &[]));
+        let some = |words: &str| Some(words.to_owned());
+        assert_eq!(said(vec![], None, false), some("asking Slurm which jobs run"));
+        assert_eq!(
+            said(vec![], now, false),
+            some("no running job of yours; submit one with sbatch or salloc, and it appears here")
+        );
+        assert_eq!(
+            said(vec![waiting()], now, false),
+            some("no running job of yours; one waits for its turn, and appears here")
+        );
+        assert_eq!(
+            said(vec![waiting(), waiting()], now, false),
+            some("no running job of yours; 2 wait for their turn, and appear here")
+        );
+        assert_eq!(said(vec![waiting()], now, true), some("no running job of yours"));
+        assert_eq!(said(vec![waiting(), job(JobState::Running, &["gpu01"])], now, false), None);
+    }
+}

@@ -283,7 +283,7 @@ fn device_use(row: &str) -> Option<DeviceUse> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Throttle;
+    use crate::model::{ComputeMode, FabricHealth, FabricState, Recovery, Throttle};
 
     fn one(columns: &str, row: &str) -> Device {
         let csv = Csv {
@@ -360,6 +360,186 @@ mod tests {
         assert_eq!(device.mig, Reading::Known(true));
         assert_eq!(device.pcie, Reading::Known((5, 16)));
         assert_eq!(device.temperature, Reading::default());
+    }
+
+    #[test]
+    fn each_column_is_told_in_its_own_place() {
+        fn debug(reading: &dyn std::fmt::Debug) -> String {
+            format!("{reading:?}")
+        }
+        type Told = fn(&Device, &DeviceDetails, &DeviceStatics) -> String;
+        let told_of = |told: &Told, device: &Device| {
+            told(device, device.details.as_deref().unwrap(), device.statics.as_deref().unwrap())
+        };
+        let numbers: &[(&str, Told)] = &[
+            ("index", |device, _, _| debug(&device.index)),
+            ("utilization.gpu", |device, _, _| debug(&device.utilization)),
+            ("utilization.memory", |device, _, _| debug(&device.memory_utilization)),
+            ("memory.total", |device, _, _| debug(&device.memory_total)),
+            ("memory.used", |device, _, _| debug(&device.memory_used)),
+            ("memory.free", |device, _, _| debug(&device.memory_free)),
+            ("memory.reserved", |device, _, _| debug(&device.memory_reserved)),
+            ("temperature.gpu", |device, _, _| debug(&device.temperature)),
+            ("temperature.memory", |device, _, _| debug(&device.memory_temperature)),
+            ("power.draw", |device, _, _| debug(&device.power)),
+            ("enforced.power.limit", |device, _, _| debug(&device.power_limit)),
+            ("clocks.current.sm", |device, _, _| debug(&device.sm_clock)),
+            ("clocks.current.memory", |device, _, _| debug(&device.memory_clock)),
+            ("fan.speed", |device, _, _| debug(&device.fan)),
+            ("ecc.errors.corrected.volatile.total", |device, _, _| debug(&device.ecc_corrected)),
+            ("ecc.errors.uncorrected.volatile.total", |device, _, _| {
+                debug(&device.ecc_uncorrected)
+            }),
+            ("power.limit", |_, details, _| debug(&details.power_limit_requested)),
+            ("ecc.errors.corrected.aggregate.total", |_, details, _| {
+                debug(&details.ecc_corrected_total)
+            }),
+            ("ecc.errors.uncorrected.aggregate.total", |_, details, _| {
+                debug(&details.ecc_uncorrected_total)
+            }),
+            ("clocks.current.graphics", |_, details, _| debug(&details.graphics_clock)),
+            ("clocks.current.video", |_, details, _| debug(&details.video_clock)),
+            ("retired_pages.single_bit_ecc.count", |_, details, _| debug(&details.retired_single)),
+            ("retired_pages.double_bit.count", |_, details, _| debug(&details.retired_double)),
+            ("utilization.encoder", |_, details, _| debug(&details.encoder)),
+            ("utilization.decoder", |_, details, _| debug(&details.decoder)),
+            ("utilization.jpeg", |_, details, _| debug(&details.jpeg)),
+            ("utilization.ofa", |_, details, _| debug(&details.optical_flow)),
+            ("power.draw.average", |_, details, _| debug(&details.power_average)),
+            ("remapped_rows.correctable", |_, details, _| debug(&details.remapped_corrected)),
+            ("remapped_rows.uncorrectable", |_, details, _| debug(&details.remapped_uncorrected)),
+            ("temperature.gpu.tlimit", |_, details, _| debug(&details.temperature_margin)),
+            ("driver_version", |_, _, statics| debug(&statics.driver)),
+            ("clocks.max.sm", |_, _, statics| debug(&statics.sm_clock_max)),
+            ("clocks.max.memory", |_, _, statics| debug(&statics.memory_clock_max)),
+            ("compute_cap", |_, _, statics| debug(&statics.capability)),
+            ("clocks.max.graphics", |_, _, statics| debug(&statics.graphics_clock_max)),
+            ("power.default_limit", |_, _, statics| debug(&statics.power_limit_default)),
+            ("power.min_limit", |_, _, statics| debug(&statics.power_limit_min)),
+            ("power.max_limit", |_, _, statics| debug(&statics.power_limit_max)),
+        ];
+        // A number of its own each, as a name that is text alone has it, too.
+        let cell = |place: usize| 11 + u32::try_from(place).unwrap();
+        let columns: String = numbers.iter().map(|(column, _)| format!(",{column}")).collect();
+        let cells: String = (0..numbers.len()).map(|place| format!(", {}", cell(place))).collect();
+        let device = one(&format!("uuid{columns}"), &format!("GPU-1{cells}"));
+        for (place, (column, told)) in numbers.iter().enumerate() {
+            let told = told_of(told, &device);
+            let digits: String = told.chars().filter(|c| c.is_ascii_digit() || *c == '.').collect();
+            let shift = if column.starts_with("memory.") { 20 } else { 0 };
+            let number: Option<f64> = digits.parse().ok();
+            assert_eq!(number, Some(f64::from(cell(place) << shift)), "{column}: {told}");
+        }
+        let switches: &[(&str, Told)] = &[
+            ("persistence_mode", |device, _, _| debug(&device.persistence)),
+            ("mig.mode.current", |device, _, _| debug(&device.mig)),
+            ("ecc.mode.current", |_, details, _| debug(&details.ecc_enabled)),
+            ("retired_pages.pending", |_, details, _| debug(&details.retirement_pending)),
+            ("display_active", |_, details, _| debug(&details.display_active)),
+            ("ecc.errors.uncorrected.aggregate.sram.thresholdExceeded", |_, details, _| {
+                debug(&details.sram_threshold_exceeded)
+            }),
+            ("remapped_rows.pending", |_, details, _| debug(&details.remapping_pending)),
+            ("remapped_rows.failure", |_, details, _| debug(&details.remapping_failed)),
+        ];
+        for (column, told) in switches {
+            for (cell, is_on) in
+                [("Enabled", true), ("Yes", true), ("Disabled", false), ("No", false)]
+            {
+                let device = one(
+                    &format!("uuid,driver_version,display_active,{column}"),
+                    &format!("GPU-1, 570, No, {cell}"),
+                );
+                assert_eq!(told_of(told, &device), format!("Known({is_on})"), "{column} {cell}");
+            }
+        }
+        let activity = one("uuid,power.draw.instant", "GPU-1, 7").activity.unwrap();
+        assert_eq!(activity.power_instant.get().map(Watts::get), Some(7.0));
+        // Where there is no limit that holds, the one that was asked for stands in.
+        let limit = |columns: &str, cells: &str| {
+            one(&format!("uuid,{columns}"), &format!("GPU-1, {cells}"))
+                .power_limit
+                .get()
+                .map(Watts::get)
+        };
+        assert_eq!(limit("power.limit", "700"), Some(700.0));
+        assert_eq!(limit("power.limit,enforced.power.limit", "700, [N/A]"), Some(700.0));
+        assert_eq!(limit("enforced.power.limit,power.limit", "650, 700"), Some(650.0));
+    }
+
+    #[test]
+    fn words_have_their_meanings() {
+        let more = |column: &str, cell: &str| {
+            one(&format!("uuid,{column}"), &format!("GPU-1, {cell}")).details.unwrap()
+        };
+        for (cell, state) in [
+            ("Not Started", FabricState::NotStarted),
+            ("In Progress", FabricState::InProgress),
+            ("Completed", FabricState::Completed),
+            ("Not Supported", FabricState::None),
+        ] {
+            assert_eq!(more("fabric.state", cell).fabric, Reading::Known(state), "{cell}");
+        }
+        for (cell, health) in [
+            ("Healthy", 0),
+            ("Limited Capacity", FabricHealth::LIMITED),
+            ("Unhealthy", FabricHealth::UNHEALTHY),
+        ] {
+            let told = more("fabric.health.summary", cell).fabric_health;
+            assert_eq!(told, Reading::Known(FabricHealth(health)), "{cell}");
+        }
+        for (cell, action) in [
+            ("None", Recovery::Nothing),
+            ("Drain and Reset", Recovery::DrainAndReset),
+            ("Drain P2P", Recovery::DrainPeers),
+            ("Node Reboot", Recovery::Reboot),
+            ("GPU Reset", Recovery::Reset),
+            ("Bus Reset", Recovery::Other),
+            ("Something new", Recovery::Other),
+        ] {
+            assert_eq!(
+                more("gpu_recovery_action", cell).recovery,
+                Reading::Known(action),
+                "{cell}"
+            );
+        }
+        for (cell, mode) in [
+            ("Default", ComputeMode::Shared),
+            ("Prohibited", ComputeMode::Prohibited),
+            ("Exclusive_Process", ComputeMode::ExclusiveProcess),
+        ] {
+            assert_eq!(more("compute_mode", cell).compute_mode, Reading::Known(mode), "{cell}");
+        }
+        for cell in ["perhaps", "P16"] {
+            assert_eq!(more("fabric.state", cell).fabric, Reading::Unknown(Reason::Malformed));
+            assert_eq!(
+                more("fabric.health.summary", cell).fabric_health,
+                Reading::Unknown(Reason::Malformed)
+            );
+            assert_eq!(
+                more("compute_mode", cell).compute_mode,
+                Reading::Unknown(Reason::Malformed)
+            );
+            let device = one("uuid,pstate", &format!("GPU-1, {cell}"));
+            assert_eq!(device.performance_state, Reading::Unknown(Reason::Malformed));
+        }
+        assert_eq!(one("uuid,pstate", "GPU-1, P15").performance_state, Reading::Known(15));
+        let throttle = |cell: &str| {
+            one("uuid,clocks_throttle_reasons.active", &format!("GPU-1, {cell}")).throttle
+        };
+        assert_eq!(throttle("0x0000000000000024"), Reading::Known(Throttle(0x24)));
+        assert_eq!(throttle("24"), Reading::Unknown(Reason::Malformed));
+        // A link is known by both of its numbers or not at all.
+        let link = |generation: &str, width: &str| {
+            let cells = format!("GPU-1, {generation}, {width}, {width}, {generation}");
+            let columns = "uuid,pcie.link.gen.current,pcie.link.width.current,pcie.link.gen.max,pcie.link.width.max";
+            let device = one(columns, &cells);
+            (device.pcie, device.fact(|known| known.pcie_max))
+        };
+        assert_eq!(link("4", "8"), (Reading::Known((4, 8)), Reading::Known((8, 4))));
+        let unknown = Reading::Unknown(Reason::NotSupported);
+        assert_eq!(link("4", "[N/A]"), (unknown, unknown));
+        assert_eq!(link("[N/A]", "8"), (unknown, unknown));
     }
 
     #[test]

@@ -34,3 +34,45 @@ pub fn places(list: &JobList, before: &Places) -> Places {
         .collect();
     before.choose(&pairs)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Allocation, NodeName};
+
+    #[test]
+    fn a_step_runs_in_a_job_of_ones_own_that_runs_and_rather_in_one_with_devices() {
+        let node = NodeName::new("gpu01").unwrap();
+        let job = |id: &str, user: &str, state, devices| Job {
+            user: user.into(),
+            state,
+            allocations: [Allocation { node: node.clone(), devices }].into(),
+            ..Job::example(id)
+        };
+        let own = own_name();
+        let devices = || Allotment::Places([0].into());
+        let bare = job("7", &own, JobState::Running, Allotment::Nothing);
+        let with = job("8", &own, JobState::Starting, devices());
+        let jobs = vec![
+            bare.clone(),
+            with.clone(),
+            job("9", "someone", JobState::Running, devices()),
+            job("10", &own, JobState::Ending, devices()),
+        ];
+        let candidates =
+            [(step_job(&bare), node.clone(), false), (step_job(&with), node.clone(), true)];
+        let list = JobList { jobs, ..JobList::default() };
+        let chosen = Places::default().choose(&candidates);
+        assert_eq!(places(&list, &Places::default()), chosen);
+        assert_ne!(chosen, Places::default());
+    }
+
+    #[test]
+    fn a_part_of_a_heterogeneous_job_is_begun_by_its_leader() {
+        let begun =
+            |shown_id: &str| step_job(&Job { shown_id: shown_id.into(), ..Job::example("13") });
+        let (leader, part) = (begun("12+1"), Some((JobId::new("12").unwrap(), 1)));
+        assert_eq!((leader.id.as_str(), leader.part), ("13", part));
+        assert_eq!(begun("12_1").part, None);
+    }
+}

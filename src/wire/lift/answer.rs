@@ -138,6 +138,29 @@ mod tests {
     }
 
     #[test]
+    fn a_list_is_cut_where_it_is_too_long_or_the_node_says_so() {
+        let cut = |question, list: &str, one: &str, count: usize, more: &str| {
+            let rows = vec![one; count].join(",");
+            let told =
+                answer(question, &sent(&format!(r#""result":"ok","{list}":[{rows}]{more}"#)));
+            match told.unwrap() {
+                Answer::Environment(list) => (list.variables.len(), list.is_cut),
+                Answer::Tree(tree) => (tree.processes.len(), tree.is_cut),
+                Answer::Sent | Answer::Detail(_) => panic!("{list}"),
+            }
+        };
+        let row = r#"{"pid":1,"ppid":0,"start":3}"#;
+        for (question, list, one, limit) in [
+            (Question::Environment(KEY), "environ", r#""A=1""#, VARIABLE_LIMIT),
+            (Question::Tree(Some(KEY)), "tree", row, TREE_LIMIT),
+        ] {
+            assert_eq!(cut(question, list, one, limit, ""), (limit, false));
+            assert_eq!(cut(question, list, one, limit + 1, ""), (limit, true));
+            assert_eq!(cut(question, list, one, 1, r#","cut":true"#), (1, true));
+        }
+    }
+
+    #[test]
     fn every_word_of_a_node_has_its_meaning() {
         let ask = Question::Signal(KEY, Signal::Terminate);
         let judged = |result: &str| {
