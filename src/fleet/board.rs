@@ -231,7 +231,7 @@ fn is_same(one: Option<&Arc<Hello>>, other: Option<&Arc<Hello>>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Link;
+    use crate::model::{HostFacts, Link};
 
     fn name(name: &str) -> NodeName {
         NodeName::new(name).unwrap()
@@ -302,6 +302,28 @@ mod tests {
         assert_eq!(number(&board).as_deref(), Some("11"));
         board.put(Arc::new(node));
         assert_eq!(number(&board).as_deref(), Some("11"));
+    }
+
+    #[test]
+    fn a_machine_that_presents_itself_under_a_second_name_is_known_at_once() {
+        let board = Board::new([name("a"), name("b")], Duration::ZERO);
+        let presented = |node: &str, boot: &str| {
+            let mut node = Node::new(name(node), Duration::ZERO);
+            let host =
+                HostFacts { boot_id: boot.into(), host_name: "a".into(), ..HostFacts::default() };
+            node.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
+            Arc::new(node)
+        };
+        let twice = |board: &Board| board.fleet().same_as.len();
+        board.put(presented("a", "boot-1"));
+        board.put(presented("b", "boot-2"));
+        assert_eq!(twice(&board), 0);
+        board.put(presented("b", "boot-1"));
+        assert_eq!(twice(&board), 1);
+        // Found once, it is not looked for again until one presents itself.
+        let same_as = Arc::clone(&board.fleet().same_as);
+        board.put(Arc::clone(&board.fleet().nodes[0]));
+        assert!(Arc::ptr_eq(&same_as, &board.fleet().same_as));
     }
 
     async fn publications(focus: Option<NodeName>) -> usize {

@@ -147,4 +147,14 @@ mod tests {
         assert_eq!(text(EventKind::MemoryError, None), "uncorrected memory error");
         assert_eq!(text(EventKind::Other("meteor".into()), Some(4)), "meteor 4");
     }
+
+    #[test]
+    fn every_known_xid_has_a_meaning_of_its_own() {
+        let known: Vec<&str> = (0..1000).filter_map(xid_meaning).collect();
+        let mut different = known.clone();
+        different.sort_unstable();
+        different.dedup();
+        // Four of them are NVLink errors.
+        assert_eq!((known.len(), different.len()), (30, 27));
+    }
 }

@@ -359,6 +359,31 @@ fn single(value: f64) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::{FrameReader, Received};
+
+    /// `BLESS=1 cargo test` writes what is expected anew.
+    #[test]
+    fn every_value_of_a_node_is_told_under_its_own_name() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/wire");
+        let mut reader = FrameReader::default();
+        for line in std::fs::read_to_string(format!("{folder}/complete.jsonl")).unwrap().lines() {
+            reader.push(format!("\x1egtop1 {line}\n").as_bytes());
+        }
+        let (mut lift, mut lifted) = (Lift::default(), String::new());
+        while let Some(Received::Frame(frame)) = reader.next_frame() {
+            let arrival = Timestamp::from_micros(1_700_000_000_000_000);
+            let told = format!("{:?}\n", lift.body(&frame.body, arrival).unwrap());
+            // A line a value; what was not told is left out.
+            let told = told.replace(", ", ",\n");
+            lifted.extend(told.split_inclusive('\n').filter(|line| !line.contains("(NotSampled)")));
+        }
+        let expected = format!("{folder}/complete.txt");
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&expected, &lifted).unwrap();
+        }
+        let known = std::fs::read_to_string(expected).unwrap();
+        assert!(lifted == known, "it differs from complete.txt; BLESS=1 writes it");
+    }
 
     #[test]
     fn impossible_values_spoil_only_themselves() {
