@@ -543,7 +543,7 @@ mod tests {
             lasting: Duration::from_secs(3),
             at: at(300),
         };
-        for slow in [smi().slow(), Source::host_slow()] {
+        for slow in [smi().slow(), smi().processes(), Source::host_slow()] {
             let faults = vec![(slow.clone(), fault.clone())];
             assert!(settled(&slow, Sample { faults, ..Sample::default() }), "{slow}");
         }

@@ -269,3 +269,60 @@ impl Device {
         if limit > 0.0 { Percent::new((drawn / limit * 100.0).min(100.0)) } else { None }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_for_less_speed_is_a_bit_of_its_own() {
+        // The bits of `nvmlClocksThrottleReasons`.
+        let judged = |bit: u32| {
+            let one = Throttle(1 << bit);
+            let of = [
+                one.is_thermal(),
+                one.is_power_brake(),
+                one.is_hardware_slowdown(),
+                one.is_power_capped(),
+            ];
+            (of, one.text())
+        };
+        for bit in 0..64 {
+            let (of, words) = match bit {
+                1 => ([false, false, false, false], "clock setting"),
+                2 => ([false, false, false, true], "power cap"),
+                3 => ([false, false, true, false], "hardware slowdown"),
+                4 => ([false, false, false, false], "sync boost"),
+                5 => ([true, false, false, false], "software thermal"),
+                6 => ([true, false, false, false], "hardware thermal"),
+                7 => ([false, true, false, false], "power brake"),
+                8 => ([false, false, false, false], "display clock"),
+                _ => ([false, false, false, false], "none"),
+            };
+            assert_eq!(judged(bit), (of, words.to_owned()), "bit {bit}");
+        }
+        assert_eq!(Throttle(0x84).text(), "power cap, power brake");
+    }
+
+    #[test]
+    fn a_share_is_of_all_there_is_and_of_nothing_unknown() {
+        let share = |power: f32, limit: f32| {
+            let (power, power_limit) =
+                (Reading::judged(Watts::new(power)), Reading::judged(Watts::new(limit)));
+            Device { power, power_limit, ..Device::default() }.power_share().map(Percent::get)
+        };
+        assert_eq!((share(350.0, 700.0), share(710.0, 700.0)), (Some(50.0), Some(100.0)));
+        assert_eq!((share(1.0, 0.0), share(-1.0, 700.0)), (None, None));
+        let mut device = Device {
+            memory_total: Reading::Known(Bytes(100)),
+            memory_used: Reading::Known(Bytes(25)),
+            memory_free: Reading::Known(Bytes(100)),
+            memory_reserved: Reading::Known(Bytes(101)),
+            ..Device::default()
+        };
+        assert_eq!(device.memory_share().map(Percent::get), Some(25.0));
+        device.refuse_impossible_memory();
+        assert_eq!(device.memory_free, Reading::Known(Bytes(100)));
+        assert_eq!(device.memory_reserved, Reading::Unknown(Reason::Malformed));
+    }
+}

@@ -321,4 +321,53 @@ mod tests {
         assert_eq!(said(vec![waiting()], now, true), some("no running job of yours"));
         assert_eq!(said(vec![waiting(), job(JobState::Running, &["gpu01"])], now, false), None);
     }
+
+    #[test]
+    fn the_time_of_a_suspended_job_stands_still() {
+        let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
+        let seconds = |count| Some(Duration::from_secs(count));
+        let job = |state| Job {
+            state,
+            starts_at: Some(at(1000)),
+            ends_at: Some(at(4600)),
+            limit: seconds(3600),
+            run_time: seconds(300),
+            ..Job::example("7")
+        };
+        for (state, used, left) in [
+            (JobState::Running, seconds(600), seconds(3000)),
+            (JobState::Starting, seconds(600), seconds(3000)),
+            (JobState::Other, seconds(600), seconds(3000)),
+            (JobState::Suspended, seconds(300), seconds(3300)),
+            (JobState::Ending, seconds(600), None),
+            (JobState::Pending, seconds(600), None),
+        ] {
+            let job = job(state);
+            assert_eq!((job.used(at(1600)), job.left(at(1600))), (used, left), "{state:?}");
+        }
+        let bare = Job::example("7");
+        assert_eq!((bare.used(at(1600)), bare.left(at(1600))), (None, None));
+    }
+
+    #[test]
+    fn the_words_of_slurm_for_an_end_are_known() {
+        for (word, outcome) in [
+            ("COMPLETED", Some(JobOutcome::Completed)),
+            ("CANCELLED by 2001", Some(JobOutcome::Cancelled)),
+            ("CANCELLED+", Some(JobOutcome::Cancelled)),
+            ("REVOKED", Some(JobOutcome::Cancelled)),
+            ("TIMEOUT", Some(JobOutcome::TimeLimit)),
+            ("DEADLINE", Some(JobOutcome::TimeLimit)),
+            ("FAILED", Some(JobOutcome::Failed)),
+            ("BOOT_FAIL", Some(JobOutcome::Failed)),
+            ("LAUNCH_FAILED", Some(JobOutcome::Failed)),
+            ("NODE_FAIL", Some(JobOutcome::NodeFailed)),
+            ("OUT_OF_MEMORY", Some(JobOutcome::OutOfMemory)),
+            ("PREEMPTED", Some(JobOutcome::Preempted)),
+            ("RUNNING", None),
+            ("", None),
+        ] {
+            assert_eq!(JobOutcome::of_slurm(word), outcome, "{word}");
+        }
+    }
 }
