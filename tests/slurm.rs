@@ -599,13 +599,47 @@ async fn how_a_job_ended_is_asked_until_it_is_told() {
     let mut looking = Looking::begin();
     assert_eq!(looking.known().await, ["7", "8"]);
     looking.refresh();
+    // Until that is known they are neither there nor over.
+    let list = looking.next().await;
+    let leaving: Vec<&str> = list.leaving.iter().map(|job| job.id.as_str()).collect();
+    assert_eq!((list.jobs.len(), list.ended.len(), leaving), (0, 0, vec!["7", "8"]));
     let list = looking.whole().await;
     assert_eq!((list.jobs.len(), list.ended.len()), (0, 1), "{:?}", list.ended);
+    assert_eq!(list.leaving, []);
     assert_eq!(list.outcome(&id("8")), JobOutcome::Unknown);
     looking.refresh();
     assert_eq!(looking.whole().await.outcome(&id("7")), JobOutcome::Cancelled);
     looking.refresh();
     assert_eq!(looking.whole().await.outcome(&id("7")), JobOutcome::Cancelled);
+}
+
+#[tokio::test]
+async fn a_node_is_asked_about_once_and_has_the_address_that_is_not_its_name() {
+    if std::env::var_os(INSIDE).is_none() {
+        let name = "a_node_is_asked_about_once_and_has_the_address_that_is_not_its_name";
+        let sinfo = "#!/bin/sh\necho sinfo >>${0%/*}/asked\nprintf '%s\\n' 'n1|10.0.0.1|n1' 'n2|n2|host2' 'n3|n3|n3' \
+                     'n4|-oProxyCommand=x|n4' 'n5|root@n5|n5' 'other|10.0.0.9|other'\n";
+        let squeue = squeue("record(7, 'RUNNING', 'n[1-6]')");
+        let asked =
+            inside_of(name, &[("squeue", &squeue), ("scontrol", SCONTROL), ("sinfo", sinfo)]);
+        assert_eq!(asked, ["sinfo", "7"]);
+        return;
+    }
+    let mut looking = Looking::begin();
+    for _ in 0..2 {
+        looking.whole().await;
+        let roster = Arc::clone(&looking.rosters.borrow());
+        let known: Vec<(&str, Option<&str>)> = roster
+            .addresses
+            .known
+            .iter()
+            .map(|(node, at)| (node.as_str(), at.as_deref()))
+            .collect();
+        let wanted = [("n1", Some("10.0.0.1")), ("n2", Some("host2"))];
+        let without = ["n3", "n4", "n5", "n6"].map(|node| (node, None));
+        assert_eq!(known, [&wanted[..], &without].concat());
+        looking.refresh();
+    }
 }
 
 #[tokio::test]

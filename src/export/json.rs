@@ -598,3 +598,27 @@ fn totals(totals: &Totals) -> TotalsJson {
         power_limit_watts: totals.power_limit.map(Watts::get),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_count_of_devices_has_its_word_and_they_add_up() {
+        let all = Totals {
+            devices: 63,
+            busy: 1,
+            held: 2,
+            free: 4,
+            faulty: 8,
+            stale_devices: 16,
+            unknown_devices: 32,
+            ..Totals::default()
+        };
+        let told = serde_json::to_value(totals(&all)).unwrap();
+        let words = ["busy", "held", "free", "faulty", "stale", "unknown"];
+        let counts = words.map(|word| told[format!("devices_{word}")].as_u64().unwrap());
+        assert_eq!(counts, [1, 2, 4, 8, 16, 32]);
+        assert_eq!(told["devices"], counts.iter().sum::<u64>());
+    }
+}

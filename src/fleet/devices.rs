@@ -423,16 +423,16 @@ mod tests {
             let node = folding.node();
             node.events
                 .iter()
-                .map(|one| (one.event.kind.clone(), one.event.code))
+                .map(|one| (one.event.kind.clone(), one.event.code, one.count))
                 .collect::<Vec<_>>()
         };
         assert_eq!(say(&smi, Some(Recovery::Nothing), None), []);
-        let reset = (EventKind::Recovery, Some(1));
+        let reset = (EventKind::Recovery, Some(1), 1);
         assert_eq!(say(&smi, Some(Recovery::Reset), None), std::slice::from_ref(&reset));
         // The slow group is not in every sample.
         assert_eq!(say(&smi, None, None), std::slice::from_ref(&reset));
         assert_eq!(say(&smi, Some(Recovery::Reset), None), std::slice::from_ref(&reset));
-        let lost = (EventKind::Lost, None);
+        let lost = (EventKind::Lost, None, 1);
         assert_eq!(say(&smi, None, Some(DeviceFault::Lost)), [reset.clone(), lost.clone()]);
         assert_eq!(say(&smi, None, Some(DeviceFault::Lost)), [reset, lost]);
     }

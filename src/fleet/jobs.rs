@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::fleet::Fleet;
 use crate::fleet::node::Node;
@@ -169,8 +170,15 @@ fn held_by(node: &Node, listed: &[Allotted<'_>], used: &Used) -> Vec<Held> {
         })
         .collect();
     let parents = Parents::of(node);
+    let lists = node.sources.iter().filter(|state| state.source.is_processes());
+    let listed_at = lists.filter_map(|state| state.taken_at).min();
     let disputed = |place: usize| {
         let job = listed.get(place)?.0;
+        // Processes that were there before it began say nothing about it. Slurm tells full seconds.
+        let began = job.starts_at.map(|at| at.plus(Duration::from_secs(1)));
+        if began.zip(listed_at).is_some_and(|(began, listed_at)| listed_at < began) {
+            return None;
+        }
         let devices = told.get(place)?.devices.as_ref()?;
         let own = uses_of(used, job);
         let is_foreign =
@@ -324,13 +332,12 @@ fn with_slices(node: &Node, ordered: BTreeMap<u32, Option<&Device>>) -> BTreeMap
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::model::{
         Absence, DeviceStatics, DeviceUse, Hello, HostFacts, JobList, ProcessStatics, Reading,
-        UnseenProcess,
+        Source, UnseenProcess,
     };
+    use crate::time::Timestamp;
 
     fn node(devices: &[(&str, Option<&str>)]) -> Node {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
@@ -478,6 +485,23 @@ mod tests {
         let used = is("b", "processes", false, "b");
         assert_eq!(told(using(blind(), "b", "11"), places(&[0]), None), used);
         assert_eq!(told(blind(), places(&[0]), None), is("?", "scheduler", false, ""));
+    }
+
+    #[test]
+    fn processes_that_were_listed_before_a_job_began_do_not_contradict_it() {
+        let began = Timestamp::from_micros(1_795_269_440_000_000);
+        let disputed = |after: i64| {
+            let mut node = using(numbered(&[("a", Some(0))]), "a", "7");
+            let listed_at = Timestamp::from_micros(began.as_micros() + after * 1_000);
+            node.sampled(&Source::new("nvml").processes(), listed_at);
+            let (mut fleet, mut job) = fleet(node, Allotment::Places([0].into()));
+            job.starts_at = Some(began);
+            fleet.jobs = Some(Arc::new(JobList { jobs: vec![job.clone()], ..JobList::default() }));
+            let held = Ledger::of(&fleet).held(&job, &job.allocations[0]);
+            assert_eq!(names(held.devices), (!held.is_disputed).then(|| "a".to_owned()));
+            held.is_disputed
+        };
+        assert_eq!([-2_000, 999, 1_000].map(disputed), [false, false, true]);
     }
 
     #[test]

@@ -279,6 +279,9 @@ impl Slurm {
                     .map(|inquiry| -> Asking { Box::pin(inquiry.ask()) });
             }
             self.list.awaits_devices = asking.is_some();
+            if asking.is_none() {
+                self.list.leaving.clear();
+            }
             self.addresses.is_asking = asking.is_some();
             if rosters.send(Arc::new(self.roster())).is_err() {
                 return;
@@ -368,7 +371,11 @@ impl Slurm {
     fn part_with(&mut self, queue: &Queue) {
         let names = std::mem::take(&mut self.names);
         self.gone.extend(names);
-        self.gone.retain(|id, _| !queue.jobs.iter().any(|job| job.id == *id));
+        let there: BTreeSet<&JobId> = queue.jobs.iter().map(|job| &job.id).collect();
+        self.gone.retain(|id, _| !there.contains(id));
+        let known = self.list.on_nodes().chain(&self.list.leaving);
+        let left = known.filter(|job| !there.contains(&job.id)).cloned().collect();
+        self.list.leaving = left;
         while self.gone.len() > MOST_ENDED {
             self.gone.pop_first();
         }
@@ -457,6 +464,7 @@ impl Slurm {
             };
             if let Some(outcome) = outcome {
                 self.gone.remove(&id);
+                self.list.leaving.retain(|job| job.id != id);
                 ended.push((id, outcome));
             }
         }

@@ -120,6 +120,11 @@ impl Source {
         Self::new(&[&self.0, PROCESSES].concat())
     }
 
+    /// Says whether this is the source of the process list of a backend.
+    pub fn is_processes(&self) -> bool {
+        self.0.ends_with(PROCESSES)
+    }
+
     /// Says whether this is the source of the process list of `backend`.
     pub fn is_processes_of(&self, backend: &Self) -> bool {
         self.0.strip_suffix(PROCESSES) == Some(&backend.0)

@@ -214,6 +214,8 @@ pub struct JobList {
     pub is_by_number: bool,
     /// The jobs are known, and the scheduler is being asked which devices they have.
     pub awaits_devices: bool,
+    /// Jobs that are not in the list any more while the scheduler is asked how they ended.
+    pub leaving: Vec<Job>,
     /// How jobs ended that were in the list, as far as the scheduler says; the last ones.
     pub ended: Arc<[(JobId, JobOutcome)]>,
 }

@@ -55,8 +55,9 @@ impl Carrier {
                     gateway: gateway.clone(),
                     why: complaint::phrase(&why),
                 },
-                // The program ends by itself, and says so, only when the master does.
+                // The program complains only when the master ends, and mostly not even then.
                 Some(_) => master.lost().by_way_of(gateway),
+                None if master.is_gone().await => master.lost().by_way_of(gateway),
                 None => fault,
             },
             Self::Program(complaints) => {

@@ -8,6 +8,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use crate::transport::choice::Choice;
@@ -52,6 +54,13 @@ impl Master {
         );
         words.extend(asked.place(file));
         words
+    }
+
+    /// Returns whether it has ended: one that is there greets whoever comes.
+    pub(super) async fn is_gone(&self) -> bool {
+        let greeting = async { UnixStream::connect(&self.0).await?.read_u8().await };
+        // One that hangs is there.
+        timeout(LIMIT, greeting).await.is_ok_and(|greeting| greeting.is_err())
     }
 
     /// Returns the fault of one that has ended meanwhile.

@@ -160,7 +160,7 @@ impl Transport {
             }
             Way::Through(gateway) => {
                 on_step(Step::Connection);
-                return self.through(gateway, plan).await;
+                return self.through(gateway, typed, plan).await;
             }
         };
         on_step(Step::Name);
@@ -182,24 +182,29 @@ impl Transport {
             Err(fault @ Fault::NameNotFound { .. }) => fault,
             ended => return ended,
         };
-        // What the configuration says of the node's address is meant.
-        if !place.host.eq_ignore_ascii_case(place.typed) {
+        let Some(host) = self.address_of(place.typed, place.host).await else {
             return Err(unknown);
-        }
-        let Some(host) = self.0.addresses.of(place.typed).await else { return Err(unknown) };
+        };
         let elsewhere = Place { host: &host, ..place };
         self.0.names.look_up(elsewhere).await.map_err(|_as_unknown| unknown)
     }
 
+    /// Returns the address that a scheduler has for a node. What the configuration says of it is meant.
+    async fn address_of(&self, typed: &str, host: &str) -> Option<String> {
+        if !host.eq_ignore_ascii_case(typed) {
+            return None;
+        }
+        self.0.addresses.of(typed).await
+    }
+
     /// Returns where the ssh program is to connect to in place of a name that no name service knows.
     pub(super) async fn elsewhere(&self, typed: &str, settings: &Settings) -> Option<String> {
-        let is_plain = settings.host.eq_ignore_ascii_case(typed);
-        if settings.route != Route::Direct || !is_plain {
+        if settings.route != Route::Direct {
             return None;
         }
         let place = Place { host: typed, port: settings.port, family: settings.family, typed };
         // Few nodes have another address, and a name need not be looked up twice for the others.
-        let address = self.0.addresses.of(typed).await?;
+        let address = self.address_of(typed, &settings.host).await?;
         self.0.names.look_up(place).await.is_err().then_some(address)
     }
 
@@ -212,9 +217,10 @@ impl Transport {
     async fn through(
         &self,
         gateway: &Arc<Gateway>,
+        typed: &str,
         plan: &Plan,
     ) -> Result<(Line, Deadline), Fault> {
-        let place = (plan.host.clone(), plan.port);
+        let mut place = (plan.host.clone(), plan.port);
         if gateway.has_master.load(Ordering::Relaxed)
             && let Some(opened) = self.over_master(gateway, plan).await
         {
@@ -243,6 +249,11 @@ impl Transport {
                     return Ok((line, limit));
                 }
                 Err(Refusal::Unreachable(why)) => {
+                    // No name service of the gateway's may know it either.
+                    if let Some(host) = self.address_of(typed, &place.0).await {
+                        place.0 = host;
+                        continue;
+                    }
                     let gateway = gateway.name.clone();
                     return Err(Fault::GatewayCannotReach { gateway, why });
                 }

@@ -140,36 +140,36 @@ fn sums(scene: Scene<'_>, width: u16) -> Line {
     crate::view::line::flow(groups, gap, width, 1).pop().unwrap_or_default()
 }
 
-/// All devices, and what becomes of them: the numbers add up, so none is left out for want of room.
+/// All devices, and what becomes of them: the numbers add up, so words are left out for want of room, and never
+/// a number.
 fn counts(totals: &Totals, width: u16, gap: u16) -> Line {
-    let is_wide = width >= 100;
-    let (first, held) = if is_wide { ("DEVICES", "idle-held") } else { ("DEV", "held") };
+    let (first, held) = if width >= 100 { ("DEVICES ", "idle-held ") } else { ("DEV ", "held ") };
     // What is usual stands there as a nought, too, unless there is no room for it.
     let parts = [
-        (("busy", "busy"), totals.busy, Tone::Plain, true),
-        ((held, "held"), totals.held, Tone::Plain, true),
-        (("free", "free"), totals.free, Tone::Plain, true),
-        (("broken", "bad"), totals.faulty, Tone::Bad, false),
-        (("stale", "old"), totals.stale_devices, Tone::Warn, false),
-        (("unknown", "?"), totals.unknown_devices, Tone::Faint, false),
+        (["busy ", "busy ", "b"], totals.busy, Tone::Plain, true),
+        ([held, "held ", "h"], totals.held, Tone::Plain, true),
+        (["free ", "free ", "f"], totals.free, Tone::Plain, true),
+        (["broken ", "bad ", "x"], totals.faulty, Tone::Bad, false),
+        (["stale ", "old ", "o"], totals.stale_devices, Tone::Warn, false),
+        (["unknown ", "? ", "?"], totals.unknown_devices, Tone::Faint, false),
     ];
-    let digits = totals.devices.to_string().len();
     let is_fresh = totals.devices > totals.stale_devices;
-    let line = |gap: u16, is_short: bool| {
-        let digits = if is_short { 0 } else { digits };
-        let all = Line::of(format!("{first} "), Tone::Faint)
+    let line = |(gap, form): (u16, usize)| {
+        let is_full = form == 0;
+        let digits = if is_full { totals.devices.to_string().len() } else { 0 };
+        let all = Line::of(if form < 2 { first } else { "" }, Tone::Faint)
             .text(format!("{:>digits$}", totals.devices), Tone::Plain);
         let told = parts
             .iter()
-            .filter(|(_, count, _, is_usual)| *count > 0 || (*is_usual && !is_short && is_fresh));
-        told.fold(all, |line, ((word, short), count, tone, is_usual)| {
-            let word = if is_short { short } else { word };
+            .filter(|(_, count, _, is_usual)| *count > 0 || (*is_usual && is_full && is_fresh));
+        told.fold(all, |line, (words, count, tone, is_usual)| {
+            let word = words.get(form).copied().unwrap_or_default();
             let label = if *is_usual { Tone::Faint } else { *tone };
-            line.gap(gap).text(format!("{word} "), label).text(format!("{count:>digits$}"), *tone)
+            line.gap(gap).text(word, label).text(format!("{count:>digits$}"), *tone)
         })
     };
-    let own = line(gap, false);
-    if own.width() <= width { own } else { line(1, true) }
+    let all = [(gap, 0), (1, 1), (1, 2), (0, 2)];
+    all.into_iter().map(line).find(|line| line.width() <= width).unwrap_or_default()
 }
 
 /// Writes power drawn and its limit in the unit that suits the limit.
@@ -306,6 +306,40 @@ mod tests {
         let narrow = tabs("util<10", 50);
         assert!(narrow.starts_with("1 Fleet  2  3") && narrow.contains("/util<10"), "{narrow}");
         assert!(tabs("util<10", 120).contains("/util<10  0 of 1"), "{}", tabs("util<10", 120));
+    }
+
+    #[test]
+    fn the_counts_add_up_at_every_width() {
+        let fleet =
+            |[busy, held, free, faulty, stale_devices, unknown_devices]: [usize; 6]| Totals {
+                devices: busy + held + free + faulty + stale_devices + unknown_devices,
+                busy,
+                held,
+                free,
+                faulty,
+                stale_devices,
+                unknown_devices,
+                ..Totals::default()
+            };
+        for parts in [
+            [63, 4, 10, 1, 8, 2],
+            [1666, 1666, 1666, 1666, 1666, 1666],
+            [12_345, 1234, 12_345, 1234, 1234, 12_345],
+            [8, 0, 0, 0, 0, 0],
+            [0, 0, 0, 0, 16, 0],
+        ] {
+            let totals = fleet(parts);
+            for (width, gap) in (40..200).flat_map(|width| [(width, 1), (width, 2)]) {
+                let line = counts(&totals, width, gap);
+                assert!(line.width() <= width, "{width}: {line:?}");
+                let words = line.words();
+                let told = words.split(|letter: char| !letter.is_ascii_digit());
+                let told: Vec<usize> = told.filter_map(|number| number.parse().ok()).collect();
+                let (all, rest) = told.split_first().unwrap();
+                let sum = rest.iter().sum::<usize>();
+                assert_eq!((*all, sum), (totals.devices, totals.devices), "{width}: {words}");
+            }
+        }
     }
 
     #[test]

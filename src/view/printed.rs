@@ -238,7 +238,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
-    use crate::model::NodeName;
+    use crate::model::{Fault, FaultKind, NodeName};
     use crate::time::Timestamp;
 
     #[test]
@@ -251,6 +251,8 @@ mod tests {
             node("gpu02", Link::Opening { attempt: 3 }),
             node("gpu03", Link::Up),
             node("gpu04", Link::Idle),
+            // That is told with its reason.
+            node("gpu05", Link::Down { fault: Fault::new(FaultKind::Silent, ""), retry_at: None }),
         ];
         let picture = Picture::new(Fleet::new(nodes.into()), Timestamp::default());
         let told: Vec<String> = unheard(&picture, 200).iter().map(Line::words).collect();

@@ -642,7 +642,7 @@ mod tests {
     fn memory_beyond_all_measure_is_malformed_and_a_fast_fan_is_not() {
         let device = one(
             "uuid,memory.total,memory.used,memory.free,fan.speed",
-            "GPU-1, 18446744073709551615, 1125899906842624, 81559, 140",
+            "GPU-1, 18446744073709551615, 2147483648, 81559, 140",
         );
         assert_eq!(device.memory_total, Reading::Unknown(Reason::Malformed));
         assert_eq!(device.memory_used, Reading::Unknown(Reason::Malformed));

@@ -393,6 +393,29 @@ fn a_library_that_ends_its_process_leaves_the_devices_to_nvidia_smi() {
 }
 
 #[test]
+fn a_driver_that_hangs_from_the_start_is_told_also_while_nvidia_smi_tells_the_devices() {
+    let state = gpus(2) + "fault nvmlInit_v2 hang\n";
+    let Some(setup) = setup(&state) else { return };
+    let instead = Some(("STARTING = 60.0", "STARTING = 5.0"));
+    let mut rig = Setup { instead, deadman: 10 * PATIENCE, ..setup }.start();
+    let (why, errors) = fallen_back(&mut rig);
+    assert_eq!(why, "nvml: its library does not come back from nvmlInit_v2");
+    let codes: Vec<&str> = errors.iter().map(|error| error["code"].as_str().unwrap()).collect();
+    assert!(codes.starts_with(&["starting"]) && codes.contains(&"stuck"), "{codes:?}");
+    assert!(errors.iter().all(|error| error["call"] == "nvmlInit_v2"), "{errors:?}");
+    // It goes on to hang, whatever nvidia-smi tells.
+    for _ in 0..2 {
+        let (mut is_stuck, mut has_devices) = (false, false);
+        rig.until("both", |frame| {
+            is_stuck |= frame["source"] == "nvml" && frame["code"] == "stuck";
+            has_devices |= frame["backends"][0]["csv"].is_object();
+            (is_stuck && has_devices).then_some(())
+        });
+    }
+    rig.finish();
+}
+
+#[test]
 fn a_library_that_does_not_count_its_devices_is_a_fault_and_nvidia_smi_tells_them() {
     let state = gpus(2) + "fault nvmlDeviceGetCount_v2 999\n";
     let Some(mut rig) = started(&state) else { return };

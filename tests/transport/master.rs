@@ -116,12 +116,18 @@ async fn a_node_that_refuses_is_reached_over_an_open_master() {
 async fn a_gateway_that_refuses_is_passed_over_an_open_master() {
     // The thirty nodes are one server here: it must not take them for a flood.
     let Some(site) = Site::new("MaxStartups 100").await else { return };
+    let far = site.lab.sshd("").await;
+    let key = site.lab.text("host_ed25519.pub");
+    let known = [site.sshd.port, far.port].map(|port| format!("[{ADDRESS}]:{port} {key}"));
+    site.lab.write("known", &known.concat());
     let folder = site.lab.folder.path().display();
     let inner = format!(
-        "Host inner*\nHostName {ADDRESS}\nPort {}\nIdentityFile {folder}/id\nProxyJump node\n\
+        "Host far\nHostName {ADDRESS}\nPort {}\nIdentityFile {folder}/id\nProxyJump node\n\
+         UserKnownHostsFile {folder}/known\nGlobalKnownHostsFile {folder}/global\n\
+         Host inner*\nHostName {ADDRESS}\nPort {}\nIdentityFile {folder}/id\nProxyJump node\n\
          UserKnownHostsFile {folder}/known\nGlobalKnownHostsFile {folder}/global\n\
          Host nowhere\nHostName {ADDRESS}\nPort 1\nIdentityFile {folder}/id\nProxyJump node\n",
-        site.sshd.port
+        far.port, site.sshd.port
     );
     site.configure(&inner);
     let auto = site.transport(Choice::Auto);
@@ -144,9 +150,17 @@ async fn a_gateway_that_refuses_is_passed_over_an_open_master() {
     assert_eq!(gateway, "node");
     let native = says_hello(&site.transport(Choice::Native), "inner").await.unwrap_err();
     assert!(matches!(native.root(), Fault::AuthenticationRefused { .. }), "{native}");
-    let mut waiting = other.open(&system("inner", None, None), "cat", |_| ()).await.unwrap();
+    let open = async |name| other.open(&system(name, None, None), "cat", |_| ()).await.unwrap();
+    // A node that goes while the master stays is to blame itself.
+    let mut waiting = open("far").await;
+    far.cut();
+    let lost = listen(&mut waiting).await.lost.unwrap();
+    assert!(matches!(lost, Fault::SessionLost { .. }), "{lost}");
+    let mut waiting = open("inner").await;
     site.close_master().await;
     let lost = listen(&mut waiting).await.lost.unwrap();
+    let Fault::ByWayOf { gateway, fault } = &lost else { panic!("{lost}") };
+    assert!(gateway == "node" && fault.to_string().contains("the master connection at"), "{lost}");
     assert!(lost.retries_by_itself(), "{lost}");
 }
 

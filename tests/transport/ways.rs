@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::transport::{Channel, Fault, Options, Output, Step, Transport};
+use gtop::model::NodeName;
+use gtop::transport::{Addresses, Channel, Choice, Fault, Options, Output, Step, Transport};
 use russh::server;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -220,6 +221,42 @@ async fn a_gateway_that_cannot_connect_says_why_and_serves_the_others() {
     assert!(fault.retries_by_itself());
     answers(&mut well).await;
     assert_eq!(bastion.logged("Accepted publickey"), 1);
+}
+
+#[tokio::test]
+async fn a_name_that_nobody_knows_gives_way_to_the_address_of_the_scheduler() {
+    let Some(lab) = Lab::new().await else { return };
+    let (bastion, far) = (lab.sshd("").await, lab.sshd("").await);
+    write_hosts(&lab, &[("bastion", bastion.port, "")]);
+    trust_all(&lab, &[&bastion, &far]);
+    let hosts = lab.text("config");
+    for (way, choice) in
+        [("", Choice::Native), ("", Choice::Ssh), ("ProxyJump bastion", Choice::Native)]
+    {
+        let port = far.port;
+        let nodes = format!(
+            "Host node.invalid other.invalid meant\n Port {port}\n HostKeyAlias [{ADDRESS}]:{port}\n {way}\n\
+             Host meant\n HostName wrong.invalid\n"
+        );
+        lab.write("config", &(nodes + &hosts));
+        let transport = Transport::new(Options { choice, ..lab.options() });
+        hello(&transport, "node.invalid").await.unwrap_err();
+        let pair =
+            |name: &str, at: Option<&str>| (NodeName::new(name).unwrap(), at.map(str::to_owned));
+        let known = [
+            pair("node.invalid", Some(ADDRESS)),
+            pair("other.invalid", None),
+            pair("meant", Some(ADDRESS)),
+        ];
+        let known = Arc::new(known.into());
+        transport.know_addresses(Addresses { known, is_asking: false });
+        let found = hello(&transport, "node.invalid").await;
+        assert_eq!(found.unwrap(), "hello\n", "{way} {choice:?}");
+        // What the configuration says counts.
+        for name in ["other.invalid", "meant"] {
+            hello(&transport, name).await.unwrap_err();
+        }
+    }
 }
 
 #[tokio::test]

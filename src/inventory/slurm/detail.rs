@@ -153,8 +153,10 @@ mod tests {
         let details = read(&both, &names(&[("5", name), ("6", "y")]));
         assert_eq!(devices(&details, "5"), None, "its own name was cut by what it holds");
         assert_eq!(devices(&details, "6"), None, "told twice, and differently");
-        let wrong = read(&text("5", "other", "gpu:1(IDX:1)"), &names(&[("5", "x")]));
-        assert!(wrong.is_empty());
+        for name in ["other", "x2", "x y"] {
+            let wrong = read(&text("5", name, "gpu:1(IDX:1)"), &names(&[("5", "x")]));
+            assert!(wrong.is_empty(), "{name}");
+        }
         let twice = text("5", "x", "gpu:1(IDX:1)").repeat(2);
         assert!(devices(&read(&twice, &names(&[("5", "x")])), "5").is_some());
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::model::{
-    Device, EventKind, Job, JobId, JobList, Link, NodeName, SourceFaultKind, Throttle,
+    Device, EventKind, Job, JobId, JobList, JobOutcome, Link, NodeName, SourceFaultKind, Throttle,
 };
 use crate::time::Timestamp;
 use crate::view::condition::Standing;
@@ -213,9 +213,8 @@ impl Changes {
     /// Jobs that no scheduler lists begin and end with their processes.
     fn unlisted_jobs(&mut self, old: &Node, new: &Node, listed: &BTreeSet<&JobId>) {
         let tells = |node: &Node| {
-            node.sources.iter().any(|state| {
-                state.source.as_str().ends_with(".processes") && state.taken_at.is_some()
-            })
+            let mut lists = node.sources.iter().filter(|state| state.source.is_processes());
+            lists.any(|state| state.taken_at.is_some())
         };
         if new.link != Link::Up || !tells(old) || !tells(new) {
             return;
@@ -237,15 +236,17 @@ impl Changes {
         if old.at.is_none() || new.at.is_none() {
             return;
         }
-        let running = |list: &JobList| -> BTreeSet<JobId> {
-            list.on_nodes().map(|job| job.id.clone()).collect()
+        let there = |list: &JobList| -> BTreeSet<JobId> {
+            list.on_nodes().chain(&list.leaving).map(|job| job.id.clone()).collect()
         };
-        let (before, now) = (running(old), running(new));
+        let (before, now) = (there(old), there(new));
         for job in new.on_nodes().filter(|job| !before.contains(&job.id)) {
             self.job(job, "started");
         }
-        for job in old.on_nodes().filter(|job| !now.contains(&job.id)) {
-            self.job(job, "ended");
+        for job in old.on_nodes().chain(&old.leaving).filter(|job| !now.contains(&job.id)) {
+            let outcome = new.outcome(&job.id);
+            let is_plain = matches!(outcome, JobOutcome::Completed | JobOutcome::Unknown);
+            self.job(job, if is_plain { "ended" } else { outcome.words() });
         }
     }
 
@@ -411,5 +412,23 @@ mod tests {
         assert_eq!(found, wanted.map(|words| (words.to_owned(), 2)));
         // The first list tells of no beginnings.
         assert_eq!(told(list(&[], None), list(&["1"], Some(1))), []);
+        // While the scheduler is asked how a job ended, it waits to be told, and is told once.
+        let left = |outcome: Option<JobOutcome>| {
+            let job = list(&["1"], Some(1)).jobs[0].clone();
+            let ended = outcome.map(|outcome| (job.id.clone(), outcome)).into_iter().collect();
+            let leaving = if outcome.is_none() { vec![job] } else { Vec::new() };
+            Arc::new(JobList { ended, leaving, ..JobList::clone(&list(&[], Some(2))) })
+        };
+        assert_eq!(told(list(&["1"], Some(1)), left(None)), []);
+        for (outcome, words) in [
+            (JobOutcome::Cancelled, "job 1 was cancelled · x of alice"),
+            (JobOutcome::TimeLimit, "job 1 has used up its time · x of alice"),
+            (JobOutcome::Unknown, "job 1 ended · x of alice"),
+        ] {
+            let wanted = [(words.to_owned(), 2)];
+            assert_eq!(told(left(None), left(Some(outcome))), wanted);
+            assert_eq!(told(list(&["1"], Some(1)), left(Some(outcome))), wanted);
+        }
+        assert_eq!(told(left(Some(JobOutcome::Cancelled)), list(&[], Some(3))), []);
     }
 }
