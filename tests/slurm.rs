@@ -571,6 +571,26 @@ async fn devices_that_scontrol_told_by_half_are_asked_for_again() {
     assert_eq!(looking.known().await, ["7"]);
 }
 
+#[tokio::test]
+async fn a_scontrol_that_prints_something_else_is_told_as_such_and_no_job_has_ended_by_it() {
+    if std::env::var_os(INSIDE).is_none() {
+        let name =
+            "a_scontrol_that_prints_something_else_is_told_as_such_and_no_job_has_ended_by_it";
+        let answer = "if not os.path.exists(here + '/asked'): record(7, 'RUNNING', 'n7')\n";
+        let scontrol = "#!/bin/sh\necho x >>${0%/*}/asked\necho 'System maintenance until 18:00'\n";
+        inside_of(name, &[("squeue", &squeue(answer)), ("scontrol", scontrol)]);
+        return;
+    }
+    let mut looking = Looking::begin();
+    let note = "scontrol printed no job, but \"System maintenance until 18:00\"; devices of jobs \
+                are told from their processes";
+    let list = looking.whole().await;
+    assert_eq!((list.jobs.len(), &*list.notes), (1, &[note.into()][..]));
+    looking.refresh();
+    let list = looking.whole().await;
+    assert_eq!((list.jobs.len(), list.ended.len(), &*list.notes), (0, 0, &[note.into()][..]));
+}
+
 /// A `scontrol` that forgets job 8 when it is over, and says of job 7 at the second look that it is
 /// being ended, and then how.
 const ENDING: &str = r"#!/usr/bin/python3 -IS

@@ -341,3 +341,38 @@ pub(super) fn detail(picture: &Picture, place: &Place, node: &Node, width: u16) 
     };
     front.then(back).cut(width)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::Fleet;
+    use crate::model::{Job, JobList};
+    use crate::view::fleet::claim::Claim;
+
+    #[test]
+    fn of_several_jobs_the_first_keeps_its_whole_number_and_the_others_are_counted() {
+        let job = |id: &str, shown: &str| Job {
+            shown_id: shown.into(),
+            name: "train".into(),
+            ..Job::example(id)
+        };
+        let list = JobList {
+            jobs: vec![job("2011", "2000_17"), job("2012", "12+1")],
+            ..JobList::default()
+        };
+        let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::default() };
+        let mut place = Place::default();
+        place.roll.settle(&Picture::new(fleet, Timestamp::default()));
+        let told = |ids: &[&str], width| {
+            let jobs = ids.iter().map(|id| JobId::new(id).unwrap()).collect();
+            let whole = Claim { jobs, ..Claim::default() };
+            super::jobs(&place, &Claims { whole, ..Claims::default() }, width)
+        };
+        assert_eq!(told(&["2011"], 20), "2000_17 train");
+        assert_eq!(told(&["2012", "2011", "9999"], 20), "2000_17 train +2");
+        assert_eq!(told(&["2012", "2011"], 13), "2000_17 t… +1");
+        assert_eq!(told(&["2012", "2011"], 10), "2000_17 +1");
+        assert_eq!(told(&["2012", "2011"], 6), "2000_17 +1");
+        assert_eq!(told(&[], 20), UNKNOWN);
+    }
+}
