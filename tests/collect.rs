@@ -385,7 +385,7 @@ async fn deliveries(
     clock: &Clock,
     every: Duration,
     mut see: impl FnMut(&gtop::wire::News) + Send + 'static,
-) -> (mpsc::Receiver<gtop::wire::News>, impl AsyncFnOnce()) {
+) -> (mpsc::Receiver<gtop::wire::News>, watch::Sender<Orders>, impl AsyncFnOnce()) {
     let served = sim::serve(&busy(1).with(0, fault)).await.unwrap();
     let (orders, followed) = watch::channel(Orders::every(every));
     let (tell, told) = mpsc::channel(4096);
@@ -398,12 +398,38 @@ async fn deliveries(
     let intakes = vec![(target(served.nodes.first().unwrap()), intake)];
     let mut tasks = JoinSet::new();
     tasks.spawn(collector.run(intakes));
+    let given = orders.clone();
     let end = async move || {
         orders.send_modify(|orders| orders.is_ending = true);
         timeout(PATIENCE, tasks.join_next()).await.unwrap();
         served.stop().await;
     };
-    (told, end)
+    (told, given, end)
+}
+
+#[tokio::test]
+async fn how_often_a_node_is_to_talk_is_known_before_it_says_so_and_with_each_order() {
+    let (clock, every) = (Clock::system(), Duration::from_millis(200));
+    let fault = sim::Fault::LostFrame { number: u64::MAX };
+    let (mut told, orders, end) = deliveries(fault, &clock, every, |_| {}).await;
+    let mut next = async || timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
+    let mut ordered = None;
+    loop {
+        match next().await {
+            gtop::wire::News::Ordered(interval) => ordered = Some(interval),
+            gtop::wire::News::Frame(_) => break,
+            gtop::wire::News::Link(_) | gtop::wire::News::Via(_) => {}
+        }
+    }
+    assert_eq!(ordered, Some(every));
+    let other = Duration::from_secs(7);
+    orders.send_modify(|orders| orders.interval = other);
+    loop {
+        if let gtop::wire::News::Ordered(interval) = next().await {
+            break assert_eq!(interval, other);
+        }
+    }
+    end().await;
 }
 
 #[tokio::test]
@@ -419,7 +445,7 @@ async fn a_good_session_makes_the_next_wait_a_short_one() {
         }
     };
     let every = Duration::from_millis(100);
-    let (mut told, end) = deliveries(fault, &clock, every, lengthen).await;
+    let (mut told, _orders, end) = deliveries(fault, &clock, every, lengthen).await;
     let (mut waits, mut was_up, mut ended_at) = (Vec::new(), false, clock.now());
     while waits.len() < 4 {
         let news = timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
@@ -440,7 +466,7 @@ async fn a_good_session_makes_the_next_wait_a_short_one() {
 async fn a_sample_that_is_lost_brings_a_complete_one() {
     let fault = sim::Fault::LostFrame { number: 5 };
     let (clock, every) = (Clock::system(), Duration::from_millis(200));
-    let (mut told, end) = deliveries(fault, &clock, every, |_| {}).await;
+    let (mut told, _orders, end) = deliveries(fault, &clock, every, |_| {}).await;
     // Unasked this probe sends its next complete sample after 20 s.
     let unasked = 15_000 / 200;
     let mut numbers = Vec::new();

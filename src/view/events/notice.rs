@@ -417,7 +417,7 @@ mod tests {
             let job = list(&["1"], Some(1)).jobs[0].clone();
             let ended = outcome.map(|outcome| (job.id.clone(), outcome)).into_iter().collect();
             let leaving = if outcome.is_none() { vec![job] } else { Vec::new() };
-            Arc::new(JobList { ended, leaving, ..JobList::clone(&list(&[], Some(2))) })
+            Arc::new(JobList { leaving, ended, ..JobList::clone(&list(&[], Some(2))) })
         };
         assert_eq!(told(list(&["1"], Some(1)), left(None)), []);
         for (outcome, words) in [
