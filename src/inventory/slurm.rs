@@ -464,7 +464,6 @@ impl Slurm {
             };
             if let Some(outcome) = outcome {
                 self.gone.remove(&id);
-                self.list.leaving.retain(|job| job.id != id);
                 ended.push((id, outcome));
             }
         }
