@@ -420,9 +420,10 @@ mod tests {
         ];
         // A number of its own each, as a name that is text alone has it, too.
         let cell = |place: usize| 11 + u32::try_from(place).unwrap();
-        let columns: String = numbers.iter().map(|(column, _)| format!(",{column}")).collect();
-        let cells: String = (0..numbers.len()).map(|place| format!(", {}", cell(place))).collect();
-        let device = one(&format!("uuid{columns}"), &format!("GPU-1{cells}"));
+        let columns: Vec<&str> = numbers.iter().map(|(column, _)| *column).collect();
+        let cells: Vec<String> = (0..numbers.len()).map(|place| cell(place).to_string()).collect();
+        let device =
+            one(&format!("uuid,{}", columns.join(",")), &format!("GPU-1, {}", cells.join(", ")));
         for (place, (column, told)) in numbers.iter().enumerate() {
             let told = told_of(told, &device);
             let digits: String = told.chars().filter(|c| c.is_ascii_digit() || *c == '.').collect();
