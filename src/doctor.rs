@@ -73,7 +73,7 @@ pub struct Row {
     pub details: Vec<String>,
     /// How long it took, where that says anything.
     pub took: Option<Duration>,
-    /// What a person can do about it.
+    /// What a person can do about it, a line each; lines of a file are indented.
     pub remedy: Option<String>,
 }
 
@@ -135,9 +135,15 @@ impl Report {
 
     fn about(node: NodeName, mut rows: Vec<Row>) -> Self {
         for row in &mut rows {
-            let remedy = row.remedy.iter_mut();
-            for text in [&mut row.found].into_iter().chain(&mut row.details).chain(remedy) {
+            for text in [&mut row.found].into_iter().chain(&mut row.details) {
                 *text = clean(text, LONGEST);
+            }
+            if let Some(remedy) = &mut row.remedy {
+                let line = |line: &str| {
+                    let text = line.trim_start_matches(' ');
+                    format!("{:1$}{2}", "", line.len() - text.len(), clean(text, LONGEST))
+                };
+                *remedy = remedy.lines().map(line).collect::<Vec<_>>().join("\n");
             }
         }
         Self { node, rows }

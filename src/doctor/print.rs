@@ -24,8 +24,9 @@ fn write_row(out: &mut impl Write, row: &Row, width: usize) -> io::Result<()> {
     for detail in &row.details {
         writeln!(out, "{:margin$}  {detail}", "")?;
     }
-    if let Some(remedy) = &row.remedy {
-        writeln!(out, "{:margin$}> {remedy}", "")?;
+    for line in row.remedy.iter().flat_map(|remedy| remedy.lines()) {
+        let sign = if line.starts_with(' ') { ' ' } else { '>' };
+        writeln!(out, "{:margin$}{sign} {line}", "")?;
     }
     Ok(())
 }

@@ -1,8 +1,11 @@
 //! What to do about a fault, with the names of this very node filled in.
+//!
+//! A remedy is a line or more, of which one is enough unless it says otherwise. What stands behind the last colon of
+//! a line is literal: a command as it can be typed, or, indented below it, the lines that go into a file.
 
 use std::collections::BTreeMap;
 
-use crate::model::{self, FaultKind};
+use crate::model::{self, FaultKind, clean};
 use crate::transport::{Fault, KeyFlaw, Origin, Reach, Step, Target};
 
 /// Knows a node well enough to name files, lines and commands.
@@ -18,6 +21,14 @@ const NO_SHELL: &str = "account is currently not available";
 
 /// What sshd prints in place of a command while the password has to be changed.
 const EXPIRED: &str = "password has expired";
+
+/// What the PAM of Linux says of an account that ended.
+const ACCOUNT_EXPIRED: &str = "account has expired";
+
+/// Returns whether somebody without a key may log in.
+fn can_log_in(offers: &[String]) -> bool {
+    offers.iter().any(|offer| offer == "password" || offer == "keyboard-interactive")
+}
 
 /// Returns whether an agent listens where ssh-add looks for one.
 fn has_agent() -> bool {
@@ -51,6 +62,27 @@ impl Advice {
         }
     }
 
+    /// Says what to add to the configuration of ssh; what comes first there counts. The last line keeps what follows
+    /// from being meant for this node alone.
+    fn ssh_config(&self, then: &str, lines: &[&str]) -> String {
+        let lines = lines.join("\n      ");
+        format!(
+            "put first in ~/.ssh/config{then}:\n    Host {}\n      {lines}\n    Host *",
+            self.node
+        )
+    }
+
+    /// Says what an administrator adds to the configuration of sshd; what comes first there counts.
+    fn sshd_config(&self, line: &str) -> String {
+        self.as_root(&format!(
+            "put first in /etc/ssh/sshd_config, then run systemctl reload sshd:\n    {line}"
+        ))
+    }
+
+    fn as_root(&self, what: &str) -> String {
+        format!("as root on {}: {what}", self.node)
+    }
+
     /// Returns the same for a host on the way, of which nothing is known but its name.
     fn about_gateway(gateway: &str) -> Self {
         Self { node: gateway.to_owned(), options: BTreeMap::new() }
@@ -68,16 +100,46 @@ impl Advice {
         format!("ssh-copy-id {file}{}", self.node)
     }
 
-    /// How a new key gets there: by who can log in without it, or by others.
-    fn copied_by(&self, offers: &[String]) -> String {
-        let asks = |method: &String| method == "password" || method == "keyboard-interactive";
-        if offers.iter().any(asks) {
-            return format!(" && {}", self.copy_id());
-        }
+    /// Asks for what nobody but the administrator can do about a key that is not there yet.
+    fn add_key(&self, file: &str) -> String {
         let user = self.value("User");
-        format!(
-            "; then ask the administrator to add ~/.ssh/id_ed25519.pub to ~{user}/.ssh/authorized_keys there"
-        )
+        format!("ask the administrator to add {file}.pub to ~{user}/.ssh/authorized_keys there")
+    }
+
+    /// How a new key is made and gets there: by who can log in without it, or by others.
+    fn new_key(&self, offers: &[String]) -> String {
+        let make = "ssh-keygen -t ed25519";
+        if can_log_in(offers) {
+            return format!("make a key and give it to the node: {make} && {}", self.copy_id());
+        }
+        format!("{}, once it is made: {make}", self.add_key("~/.ssh/id_ed25519"))
+    }
+
+    /// What to do about a key that was refused, which a node never explains but in its log.
+    fn known_key(&self, offers: &[String], tried: &[String]) -> String {
+        let shown = tried.iter().find(|what| !what.starts_with("not "));
+        let file = shown.map(|what| what.trim_end_matches(" in the agent"));
+        let give = match file {
+            Some(file) if !can_log_in(offers) => self.add_key(file),
+            _ => format!("give the node your key: {}", self.copy_id()),
+        };
+        let mut remedy = format!("{give}\nor {}", self.correct("User"));
+        let public = file.and_then(|file| std::fs::read_to_string(format!("{file}.pub")).ok());
+        let kind = public.as_deref().and_then(|key| key.split_whitespace().next());
+        let line = kind.map(|kind| format!("PubkeyAcceptedAlgorithms +{}", clean(kind, 64)));
+        let accept = line.map(|line| self.sshd_config(&line));
+        let user = self.value("User");
+        let open =
+            self.as_root(&format!("chmod go-w ~{user} ~{user}/.ssh ~{user}/.ssh/authorized_keys"));
+        let shell = self.give_shell();
+        for (says, what) in [
+            ("not in PubkeyAcceptedAlgorithms", accept.as_deref()),
+            ("bad ownership or modes", Some(&open)),
+            ("because shell", Some(&shell)),
+        ] {
+            remedy.extend(what.map(|what| format!("\nif its sshd logs \"{says}\", {what}")));
+        }
+        remedy
     }
 
     #[expect(clippy::too_many_lines, reason = "a line or two for each fault")]
@@ -92,9 +154,11 @@ impl Advice {
                 format!("see whether it is up (ping {}), and on this network", self.host())
             }
             Fault::FileLimit => FaultKind::FileLimit.remedy().to_owned(),
-            Fault::Refused { port } => {
-                format!("start sshd there, or {} if it is not {port}", self.correct("Port"))
-            }
+            Fault::Refused { port } => format!(
+                "{}\nor {} if it is not {port}",
+                self.as_root("systemctl start sshd"),
+                self.correct("Port")
+            ),
             Fault::TimedOut { step, .. } => self.of_timeout(*step),
             Fault::NotSsh { .. } => format!(
                 "what listens there is no SSH server, or refuses new connections: {}",
@@ -112,7 +176,8 @@ impl Advice {
                         format!("correct {option} in {origin}, or in the node's sshd_config")
                     }
                     _ => format!(
-                        "allow one that gtop knows by {option} in the node's sshd_config, or use --transport ssh"
+                        "allow one that gtop knows by {option} in the node's sshd_config\nor {}",
+                        self.by_program()
                     ),
                 }
             }
@@ -135,52 +200,56 @@ impl Advice {
                 )
             }
             Fault::AuthenticationRefused { offers, .. } if fault.had_no_key() => {
-                let and = self.copied_by(offers);
-                format!("make a key and give it to the node: ssh-keygen -t ed25519{and}")
+                self.new_key(offers)
             }
-            Fault::AuthenticationRefused { offers, .. }
+            Fault::AuthenticationRefused { offers, tried, .. }
                 if offers.iter().any(|offer| offer == "publickey") =>
             {
-                format!("give the node your key: {}; or {}", self.copy_id(), self.correct("User"))
+                self.known_key(offers, tried)
             }
-            Fault::AuthenticationRefused { .. } => format!(
-                "the node takes no keys: allow PubkeyAuthentication in its sshd_config, or {}",
-                self.master()
-            ),
-            Fault::TooManyKeys { .. } => format!(
-                "name the key it knows: IdentityFile FILE and IdentitiesOnly yes under Host {node} in \
-                 ~/.ssh/config; FILE.pub is enough for a key of the agent"
-            ),
+            Fault::AuthenticationRefused { .. } => {
+                format!("{}\nor {}", self.sshd_config("PubkeyAuthentication yes"), self.master())
+            }
+            Fault::TooManyKeys { .. } => {
+                let then =
+                    ", with the key it knows as FILE (FILE.pub is enough for one of the agent)";
+                self.ssh_config(then, &["IdentityFile FILE", "IdentitiesOnly yes"])
+            }
             Fault::MoreAuthentication { .. } => self.master(),
             Fault::PasswordOnly { .. } => format!(
-                "allow PubkeyAuthentication in the node's sshd_config, then {}; or {}",
+                "{}\nand give the node your key: {}\nor {}",
+                self.sshd_config("PubkeyAuthentication yes"),
                 self.copy_id(),
                 self.master()
             ),
-            Fault::Unanswered { .. } => {
-                format!("run gtop doctor {node} from a terminal and answer, or log in with a key")
-            }
+            Fault::Unanswered { .. } => format!(
+                "log in with a key, or answer from a terminal: gtop doctor {node}\nor {}",
+                self.master()
+            ),
             Fault::KeyUnusable { file, flaw: flaw @ KeyFlaw::OpenToOthers, .. } => {
                 flaw.remedy(file)
             }
             Fault::KeyUnusable { flaw: KeyFlaw::LeftOut(kind), .. } => {
-                format!("let it have {kind}: {}", self.correct("PubkeyAcceptedAlgorithms"))
+                self.ssh_config("", &[&format!("PubkeyAcceptedAlgorithms +{kind}")])
             }
             Fault::KeyEncrypted { file } => {
                 let agent = if has_agent() { "" } else { "eval $(ssh-agent) && " };
-                format!("{agent}ssh-add {}; or start gtop from a terminal", file.display())
+                format!(
+                    "start gtop from a terminal, or load the key: {agent}ssh-add {}",
+                    file.display()
+                )
             }
             Fault::AgentUnreachable { .. } => {
-                "start an agent (eval $(ssh-agent) && ssh-add), or set IdentityFile".to_owned()
+                "start an agent with your key, whose file is FILE: eval $(ssh-agent) && ssh-add FILE".to_owned()
             }
             Fault::ChannelRefused { .. } => {
-                "raise MaxSessions in the node's sshd_config, or close other sessions".to_owned()
+                format!("close other sessions\nor {}", self.sshd_config("MaxSessions 100"))
             }
             Fault::CommandRefused => {
                 "ask the administrator to let this account run commands".to_owned()
             }
             Fault::OnlySsh { .. } | Fault::NoKnownAlgorithm { .. } => {
-                format!("let the ssh program do it: gtop --transport ssh {node}")
+                self.by_program()
             }
             Fault::ByWayOf { gateway, fault } => Self::about_gateway(gateway).of_transport(fault),
             Fault::GatewayCannotReach { gateway, .. } => format!(
@@ -189,7 +258,8 @@ impl Advice {
                 self.port()
             ),
             Fault::GatewayForbids { gateway, .. } => format!(
-                "in the sshd_config of {gateway}: AllowTcpForwarding yes, and {}:{} in PermitOpen if there is one",
+                "{}\nand add {}:{} to PermitOpen if there is one",
+                Self::about_gateway(gateway).sshd_config("AllowTcpForwarding yes"),
                 self.host(),
                 self.port()
             ),
@@ -199,14 +269,16 @@ impl Advice {
             Fault::SshProgram { .. } | Fault::Broken { .. } | Fault::SessionLost { .. } => {
                 format!("try by hand: ssh -v {node} true")
             }
-            Fault::AccountRefused { says, .. } => {
-                format!("ask the administrator of the node, with its own words: {says}")
+            Fault::AccountRefused { user, says } if says.contains(ACCOUNT_EXPIRED) => {
+                self.as_root(&format!("chage -E -1 {user}"))
             }
-            Fault::NoJob { .. } => {
-                "submit a job to this node first: salloc or sbatch with -w; if one of yours runs there: \
-                 gtop --slurm --transport srun"
-                    .to_owned()
-            }
+            Fault::AccountRefused { .. } => format!(
+                "ask the administrator of the node about its words\nif they stand in a file, and it is over, {}",
+                self.as_root("rm -f /etc/nologin /run/nologin")
+            ),
+            Fault::NoJob { .. } => format!(
+                "submit a job to this node: salloc -w {node}\nif one of yours runs there: gtop --slurm --transport srun"
+            ),
             Fault::ExecFailed { .. } => {
                 "run the command by hand; it must pass standard input on to a shell on the node, \
                  or take what to run as {command}"
@@ -246,14 +318,20 @@ impl Advice {
         }
     }
 
+    fn by_program(&self) -> String {
+        format!("let the ssh program do it: gtop --transport ssh {}", self.node)
+    }
+
+    fn give_shell(&self) -> String {
+        self.as_root(&format!("usermod -s /bin/sh {}", self.value("User")))
+    }
+
     /// How to lend gtop a connection that a person opened.
     fn master(&self) -> String {
         let node = &self.node;
         if self.value("ControlPath").is_empty() {
-            return format!(
-                "put ControlPath ~/.ssh/%C for {node} into ~/.ssh/config and open a master connection: \
-                 ssh -fNM {node}"
-            );
+            return self
+                .ssh_config(&format!(", then run ssh -fNM {node}"), &["ControlPath ~/.ssh/%C"]);
         }
         format!("open a master connection: ssh -fNM {node}")
     }
@@ -272,11 +350,7 @@ impl Advice {
         let node = &self.node;
         match fault.kind {
             // What the node says of the account is the reason, whatever else its login files do.
-            FaultKind::NoInterpreter if fault.detail.contains(NO_SHELL) => format!(
-                "the account has no login shell; ask the administrator to give it one there: \
-                 usermod -s /bin/sh {}",
-                self.value("User")
-            ),
+            FaultKind::NoInterpreter if fault.detail.contains(NO_SHELL) => self.give_shell(),
             FaultKind::NoInterpreter if fault.detail.contains(EXPIRED) => {
                 format!("log in and set a new password: ssh -t {node}")
             }
@@ -290,7 +364,8 @@ impl Advice {
             ),
             FaultKind::NoInterpreter => format!(
                 "the login shell must run /bin/sh: look for exit or exec in ~/.bashrc and for a forced \
-                 command; try ssh {node} /bin/sh -c true"
+                 command; try ssh {node} /bin/sh -c true\nif it is /bin/false, {}",
+                self.give_shell()
             ),
             kind @ (FaultKind::NameNotFound
             | FaultKind::Unreachable

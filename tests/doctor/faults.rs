@@ -137,7 +137,10 @@ async fn a_key_the_node_refuses() {
     says(failed, "node offers: publickey");
     says(failed, "refused: ");
     let key = lab.path("id");
-    says(failed, &format!("ssh-copy-id -i {} node", key.display()));
+    says(
+        failed,
+        &format!("ask the administrator to add {}.pub to ~{}/.ssh/", key.display(), lab.user),
+    );
     lab.authorize("id");
     let report = doctor(&lab).await;
     is_well(&report);
@@ -157,7 +160,13 @@ async fn a_key_without_its_passphrase() {
     let report = doctor(&lab).await;
     let failed = failure(&report, "login");
     says(failed, &format!("not shown: {} (encrypted", file.display()));
-    says(failed, &format!("ssh-add {}; or start gtop from a terminal", file.display()));
+    says(
+        failed,
+        &format!(
+            "start gtop from a terminal, or load the key: eval $(ssh-agent) && ssh-add {}",
+            file.display()
+        ),
+    );
     let transport = lab.transport();
     transport.unlock(&file, "open sesame".to_owned()).await.unwrap();
     is_well(&examine_with(&transport, &node()).await);
@@ -170,7 +179,8 @@ async fn a_node_that_takes_only_passwords() {
     let report = doctor(&lab).await;
     let failed = failure(&report, "login");
     says(failed, "node offers: password");
-    says(failed, "allow PubkeyAuthentication in the node's sshd_config");
+    says(failed, "as root on node: put first in /etc/ssh/sshd_config");
+    says(failed, "    PubkeyAuthentication yes");
     drop(sshd);
     let _sshd = known(&lab, "PasswordAuthentication yes").await;
     is_well(&doctor(&lab).await);
@@ -193,7 +203,8 @@ async fn a_gateway_that_forwards_nothing() {
     says(failed, "gateway bastion does not forward to it");
     says(failed, "through bastion");
     says(failed, &format!("bastion: {ADDRESS}:{}", bastion.port));
-    says(failed, "in the sshd_config of bastion: AllowTcpForwarding yes");
+    says(failed, "as root on bastion: put first in /etc/ssh/sshd_config");
+    says(failed, "    AllowTcpForwarding yes");
     drop(bastion);
     let bastion = lab.sshd("").await;
     jump(bastion.port);
@@ -227,7 +238,7 @@ async fn an_agent_that_is_dead() {
     let report = doctor(&lab).await;
     let failed = failure(&report, "login");
     says(failed, "not shown: the ssh agent");
-    says(failed, "start an agent");
+    says(failed, "start an agent with your key");
     let _agent = lab.start_agent().await;
     lab.add_to_agent("kept").await;
     is_well(&doctor(&lab).await);
@@ -255,7 +266,7 @@ async fn a_node_without_room_for_sessions() {
     let sshd = known(&lab, "MaxSessions 0").await;
     let report = doctor(&lab).await;
     let failed = failure(&report, "channel");
-    says(failed, "raise MaxSessions in the node's sshd_config");
+    says(failed, "    MaxSessions 100");
     drop(sshd);
     let _sshd = known(&lab, "MaxSessions 1").await;
     is_well(&doctor(&lab).await);

@@ -15,7 +15,7 @@ fn text(lab: &Lab, report: &Report) -> String {
     write_text(&mut out, report).unwrap();
     let text = String::from_utf8(out).unwrap();
     text.replace(&lab.folder.path().display().to_string(), "/lab")
-        .replace(&format!(" {}", lab.user), " ada")
+        .replace(&format!("User {}", lab.user), "User ada")
 }
 
 /// Masks a time.
@@ -50,7 +50,8 @@ async fn a_refused_connection_is_printed_like_this() {
         format!("ok name ## {ADDRESS}"),
         "FAILED connection ## connection refused on port PORT; check that sshd runs there, or set Port in ~/.ssh/config".to_owned(),
         format!("{ADDRESS}:PORT: connection refused"),
-        "> start sshd there, or correct Port in /lab/config:4 if it is not PORT".to_owned(),
+        "> as root on node: systemctl start sshd".to_owned(),
+        "> or correct Port in /lab/config:4 if it is not PORT".to_owned(),
     ];
     assert_eq!(text, expected);
 }

@@ -497,9 +497,9 @@ class Login(unittest.TestCase):
 
     def test_the_doctor_without_a_terminal_says_what_to_do(self):
         for node, words in (
-            ("asks1", r"FAILED +login .*\n.*\n.*> run gtop doctor asks1 from a terminal and answer"),
-            ("password", r"node offers: password(?s:.*)> allow PubkeyAuthentication in the node's sshd_config"),
-            ("locked", rf"not shown: {self.folder}/locked \(encrypted(?s:.*)> eval \$\(ssh-agent\) && ssh-add {self.folder}/locked"),
+            ("asks1", r"FAILED +login .*\n.*\n.*> log in with a key, or answer from a terminal: gtop doctor asks1"),
+            ("password", r"node offers: password(?s:.*)PubkeyAuthentication yes"),
+            ("locked", rf"not shown: {self.folder}/locked \(encrypted(?s:.*): eval \$\(ssh-agent\) && ssh-add {self.folder}/locked"),
         ):
             with self.subTest(node):
                 done = subprocess.run([GTOP, "doctor", node], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)

@@ -60,6 +60,16 @@ class Nodes(LabCase):
     def test_without_python_the_shell_probe_tells_the_same(self):
         self.same_devices(self.NO_PYTHON)
 
+    def test_a_node_that_gets_a_python_is_well(self):
+        node = self.NO_PYTHON_NO_SMI
+        said = self.lab.run("gtop", "doctor", node).stdout
+        self.assertRegex(said, r"(?s)note +interpreter .*> .*Python 3\.6 or newer is better.*needs python3.*> install Python 3\.6 or newer there")
+        self.lab("python", node, "3")
+        self.addCleanup(self.lab, "python", node, "none")
+        said = self.lab.run("gtop", "doctor", node).stdout
+        self.assertRegex(said, r"ok +interpreter .*python3")
+        self.assertNotIn("needs python3", said)
+
     @unittest.skipUnless(os.environ.get("GTOP_PYTHON2"), "no Python 2.7 on this machine (GTOP_PYTHON2)")
     def test_python_2_alone_means_the_shell_probe(self):
         self.same_devices(self.PYTHON2)

@@ -1,7 +1,7 @@
 """What the doctor says to do about a refused login, done as printed: real sshd with PAM, and the node comes up.
 
 Servers and clients run in namespaces of their own, with a copy of /etc and homes of their own: nothing of
-this machine is changed, and nothing is left.
+this machine is changed, and nothing is left. What asks for systemctl has one that knows but the sshd of the node.
 """
 
 import json
@@ -33,22 +33,28 @@ SSHD_CONFIG = """\
 {wants}
 ListenAddress {address}:{port}
 HostKey {folder}/hostkey
-PidFile none
+PidFile /run/sshd.pid
 StrictModes no
 UsePAM yes
 KbdInteractiveAuthentication no
 PasswordAuthentication no
+LogLevel VERBOSE
+"""
+PORT = 23200
+
+SYSTEMCTL = """\
+#!/bin/sh
+listens() {{ grep -c 'Server listening' {folder}/log; }}
+before=$(listens)
+case $* in
+"start sshd") {folder}/gtop-test-sshd -D -e -f /etc/ssh/sshd_config </dev/null >/dev/null 2>>{folder}/log & ;;
+"reload sshd") kill -HUP "$(cat /run/sshd.pid)" ;;
+*) exit 1 ;;
+esac
+until [ "$(listens)" -gt "$before" ]; do sleep 0.1; done
 """
 
-# By their names: what each node's sshd says besides.
-NODES = {
-    "plain": "",
-    "password": "PasswordAuthentication yes",
-    "asks": "KbdInteractiveAuthentication yes",
-}
-PORTS = {name: 23200 + number for number, name in enumerate(NODES)}
-
-# Everything the servers need, in a mount and PID namespace of their own.
+# Everything the server needs, in a mount and PID namespace of its own.
 SCRIPT = """\
 set -e
 mount -t tmpfs tmpfs /mnt
@@ -62,9 +68,8 @@ cp {folder}/pam /etc/pam.d/gtop-test-sshd
 rm -f /etc/nologin
 useradd -m -s /bin/sh ada
 echo ada:{password} | chpasswd
-{commands}
 touch {folder}/ready
-wait
+exec sleep infinity
 """
 
 
@@ -86,36 +91,33 @@ class Remedies(unittest.TestCase):
         # Where its user can run it.
         self.program = shutil.copy(os.environ["GTOP"], f"{self.folder}/gtop")
         self.write("pam", PAM)
+        self.write("log", "")
+        self.write("systemctl", SYSTEMCTL.format(folder=self.folder), 0o755)
         os.symlink("/usr/sbin/sshd", f"{self.folder}/gtop-test-sshd")
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{self.folder}/hostkey"], check=True)
-        commands = []
-        for name, wants in NODES.items():
-            self.write(f"sshd.{name}", SSHD_CONFIG.format(folder=self.folder, address=ADDRESS, port=PORTS[name], wants=wants))
-            commands.append(f"{self.folder}/gtop-test-sshd -D -e -f {self.folder}/sshd.{name} 2>{self.folder}/log.{name} &")
-        script = SCRIPT.format(folder=self.folder, password=PASSWORD, commands="\n".join(commands))
+        script = SCRIPT.format(folder=self.folder, password=PASSWORD)
         self.servers = subprocess.Popen(
             ["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc", "--propagation", "private", "sh", "-c", script]
         )
         self.addCleanup(self.servers.wait)
         self.addCleanup(self.servers.send_signal, signal.SIGKILL)
-        for name in NODES:
-            wait_for(f"the sshd of {name}", lambda name=name: "listening" in self.read(f"log.{name}"))
         wait_for("the user", lambda: os.path.exists(f"{self.folder}/ready"))
         children = f"/proc/{self.servers.pid}/task/{self.servers.pid}/children"
         with open(children, encoding="utf-8") as file:
             self.inside = file.read().split()[0]
         self.home("")
+        self.sshd("", "start")
+
+    def sshd(self, wants, verb="reload"):
+        """Gives the node's sshd another configuration."""
+        text = SSHD_CONFIG.format(folder=self.folder, address=ADDRESS, port=PORT, wants=wants)
+        self.root(f"cat >/etc/ssh/sshd_config && systemctl {verb} sshd", text)
 
     def home(self, options):
-        """Gives the user here a home with an ssh_config."""
+        """Gives the user here a home with an ssh_config, which leads to the node and to another behind it."""
         self.root(f"install -d -m 700 -o ada -g ada /home/here && chown ada: /home/here && install -d -m 700 -o ada -g ada /home/here/.ssh")
-        config = f"Host *\n  HostName {ADDRESS}\n  User ada\n  {options}\n"
-        for name, port in PORTS.items():
-            config += f"Host {name}\n  Port {port}\n"
-        key = self.read("hostkey.pub")
-        known = "".join(f"[{ADDRESS}]:{port} {key}" for port in PORTS.values())
-        self.put("/home/here/.ssh/config", config)
-        self.put("/home/here/.ssh/known_hosts", known)
+        self.put("/home/here/.ssh/config", f"Host *\n  HostName {ADDRESS}\n  Port {PORT}\n  User ada\n  {options}\nHost inner\n  ProxyJump plain\n")
+        self.put("/home/here/.ssh/known_hosts", f"[{ADDRESS}]:{PORT} {self.read('hostkey.pub')}")
         # The programs of OpenSSH take the home of the user database.
         self.root("usermod -d /home/here ada")
 
@@ -128,9 +130,10 @@ class Remedies(unittest.TestCase):
         if authorized:
             self.do("sh", "-c", f"cat /home/here/.ssh/{name}.pub >>/home/here/.ssh/authorized_keys")
 
-    def write(self, name, text):
+    def write(self, name, text, mode=0o644):
         with open(f"{self.folder}/{name}", "w", encoding="utf-8") as file:
             file.write(text)
+        os.chmod(f"{self.folder}/{name}", mode)
 
     def read(self, name):
         try:
@@ -141,7 +144,7 @@ class Remedies(unittest.TestCase):
 
     def root(self, line, text=""):
         """Does something as the administrator of the nodes."""
-        command = ["nsenter", "-t", self.inside, "-m", "-p", "sh", "-ec", line]
+        command = ["nsenter", "-t", self.inside, "-m", "-p", "env", f"PATH={self.folder}:{os.environ['PATH']}", "sh", "-ec", line]
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, f"{line}: {done.stdout}{done.stderr}")
         return done.stdout
@@ -153,24 +156,46 @@ class Remedies(unittest.TestCase):
             "env", "-i", *(f"{name}={value}" for name, value in variables.items()), *words,
         ]  # fmt: skip
 
-    def run_here(self, *words, **variables):
+    def run_here(self, *words, text="", **variables):
         """Runs a command as the user here, with no terminal."""
-        return subprocess.run(self.command(*words, **variables), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False, start_new_session=True)
+        return subprocess.run(self.command(*words, **variables), input=text, capture_output=True, text=True, timeout=60, check=False, start_new_session=True)
 
-    def do(self, *words, **variables):
-        done = self.run_here(*words, **variables)
+    def do(self, *words, text="", **variables):
+        done = self.run_here(*words, text=text, **variables)
         self.assertEqual(done.returncode, 0, f"{words}: {done.stdout}{done.stderr}")
         return done.stdout
 
-    def advice(self, node, pattern, **variables):
-        """Returns the groups of what the doctor says to do about a node that is not up."""
-        done = self.run_here("gtop", "doctor", node, **variables)
+    def remedies(self, node, by=(), **variables):
+        """Returns what the doctor says to do about a node that is not up, each as [how, literal]."""
+        done = self.run_here("gtop", *by, "doctor", node, **variables)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        found = re.search(r"^ +> (.*)", done.stdout, re.MULTILINE)
-        self.assertTrue(found, done.stdout)
-        said = re.search(pattern, found[1])
-        self.assertTrue(said, f"{pattern!r} is not in {done.stdout}")
-        return said.groups()
+        remedies, margin = [], None
+        for line in done.stdout.splitlines():
+            if found := re.match("( +)> (.*)$", line):
+                margin = found[1]
+                how, _, literal = (found[2][:-1], "", "") if found[2].endswith(":") else found[2].rpartition(": ")
+                remedies.append([how or literal, literal])
+            elif margin and line.startswith(margin + " " * 6):
+                remedies[-1][1] += line[len(margin) + 6 :] + "\n"
+        return remedies
+
+    def advice(self, node, words, **variables):
+        """Returns the one of them with these words in it."""
+        remedies = self.remedies(node, **variables)
+        meant = [remedy for remedy in remedies if words in ": ".join(remedy)]
+        self.assertEqual(len(meant), 1, f"{words!r} in {remedies}")
+        return meant[0]
+
+    def follow(self, node, words, answers="", file="", **variables):
+        """Does as printed what the doctor says, and the node is up."""
+        how, literal = self.advice(node, words, **variables)
+        does = self.root if "as root on plain" in how else lambda line, text="": self.do("sh", "-ec", line, text=text, **variables)
+        if found := re.search(r"put first in ([^ ,]+)(?:.*, then run (.*))?", how):
+            place, then = found.groups()
+            does(f"cat - {place} >~/new && cat ~/new >{place}", literal.replace("FILE", file))
+            literal = then or "true"
+        does(literal, answers)
+        self.is_up(node, **variables)
 
     def is_up(self, node, **variables):
         fleet = json.loads(self.do("gtop", "--json", node, **variables))
@@ -178,63 +203,141 @@ class Remedies(unittest.TestCase):
 
     def asking(self, word, answer):
         """Returns what lets programs of OpenSSH have an answer without a terminal."""
-        self.write("askpass", f"#!/bin/sh\ncase $1 in *{word}*) echo '{answer}' ;; *) echo ;; esac\n")
-        os.chmod(f"{self.folder}/askpass", 0o755)
+        self.write("askpass", f"#!/bin/sh\ncase $1 in *{word}*) echo '{answer}' ;; *) echo ;; esac\n", 0o755)
         return {"SSH_ASKPASS": f"{self.folder}/askpass", "SSH_ASKPASS_REQUIRE": "force", "DISPLAY": ":0"}
 
     def test_a_key_that_others_can_read(self):
         self.key()
         self.is_up("plain")
-        self.root("chmod 644 /home/here/.ssh/id_ed25519")
-        for node in "plain", "asks":
-            # That the node would ask something besides is not the reason.
-            (command,) = self.advice(node, r"^(chmod 600 \S+)$")
-        self.do("sh", "-c", command)
-        self.is_up("plain")
+        # That the node would ask something besides is not the reason.
+        for wants in "", "KbdInteractiveAuthentication yes":
+            self.sshd(wants)
+            self.root("chmod 644 /home/here/.ssh/id_ed25519")
+            self.follow("plain", "chmod 600")
 
     def test_a_key_of_a_kind_that_the_configuration_leaves_out(self):
         self.home("PubkeyAcceptedAlgorithms rsa-sha2-512")
         self.key()
-        says = r"^let it have (\S+): (?:set (\S+) for plain in (~\S+)|correct \S+ in (\S+):(\d+))$"
-        kind, option, new, file, line = self.advice("plain", says)
-        # What is said first counts.
-        change = f"1i Host plain\\n{option} +{kind}" if new else f"{line}s/$/,{kind}/"
-        self.do("sh", "-ec", f"sed -i '{change}' {new or file}")
-        self.is_up("plain")
+        self.follow("plain", "PubkeyAcceptedAlgorithms")
 
     def test_an_encrypted_key_without_an_agent(self):
         self.key("id_ed25519", "-t", "ed25519", "-N", "sesame", "-a", "1")
         for variables in {}, {"SSH_AUTH_SOCK": "/nonexistent"}:
-            (command,) = self.advice("plain", r"^(eval .*ssh-add \S+); or start gtop from a terminal$", **variables)
-        shown = self.do("sh", "-ec", f"{{ {command}; }} >&2; gtop --json plain; ssh-agent -k >&2", **self.asking("passphrase", "sesame"))
-        self.assertEqual(json.loads(shown)["nodes"][0]["link"], "up", shown)
+            _, command = self.advice("plain", "ssh-add", **variables)
+        self.is_up_after(command, **self.asking("passphrase", "sesame"))
         # Where an agent listens, the key alone is missing.
-        said = self.do("sh", "-ec", f"eval $(ssh-agent) >&2; gtop doctor plain || true; ssh-agent -k >&2")
-        self.assertRegex(said, r"> ssh-add /home/here/.ssh/id_ed25519; or start")
+        said = self.do("sh", "-ec", "eval $(ssh-agent) >&2; gtop doctor plain || true; ssh-agent -k >&2")
+        self.assertRegex(said, r"> .*: ssh-add /home/here/.ssh/id_ed25519\n")
+
+    def is_up_after(self, command, **variables):
+        """The same for a command whose variables matter: that of an agent, which ends here."""
+        shown = self.do("sh", "-ec", f"{{ {command}; }} >&2; gtop --json plain; ssh-agent -k >&2", **variables)
+        self.assertEqual(json.loads(shown)["nodes"][0]["link"], "up", shown)
+
+    def test_an_agent_that_is_dead(self):
+        self.key("kept")
+        _, command = self.advice("plain", "ssh-add", SSH_AUTH_SOCK="/nonexistent")
+        self.is_up_after(command.replace("FILE", "~/.ssh/kept"))
+
+    def test_no_common_algorithm(self):
+        self.key()
+        self.sshd("KexAlgorithms diffie-hellman-group18-sha512")
+        self.follow("plain", "gtop --transport ssh", by=("--transport", "native"))
 
     def test_no_key_at_all(self):
-        (command,) = self.advice("password", r"^make a key and give it to the node: (ssh-keygen.* && ssh-copy-id \S+)$")
-        script = f"{{ {command}; }} <<'END'\n\n\n\nEND"
-        self.do("sh", "-ec", script, **self.asking("password:", PASSWORD))
-        self.is_up("password")
+        self.sshd("PasswordAuthentication yes")
+        self.follow("plain", "ssh-keygen", "\n\n\n", **self.asking("password:", PASSWORD))
 
-    def test_no_key_and_a_node_that_takes_nothing_else(self):
-        command, file, to = self.advice("plain", r": (ssh-keygen [^;]*); then ask the administrator to add (\S+) to (\S+) there$")
-        self.do("sh", "-ec", f"{command} <<'END'\n\n\n\nEND")
-        self.root(f"cat {file.replace('~', '/home/here')} >>{to.replace('~ada', '/home/here')}")
-        self.is_up("plain")
+    def test_a_key_that_the_node_does_not_know(self):
+        self.key(authorized=False)
+        self.sshd("PasswordAuthentication yes")
+        self.follow("plain", "ssh-copy-id", **self.asking("password:", PASSWORD))
+
+    def test_a_node_that_takes_nothing_but_keys(self):
+        for make in (lambda command: self.do("sh", "-ec", command, text="\n\n\n"), lambda _: None):
+            how, command = self.advice("plain", "ask the administrator")
+            file, place = re.match(r"ask the administrator to add (\S+) to (\S+) there", how).groups()
+            make(command)
+            self.root(f"install -d -o ada {os.path.dirname(place)}; cat {file.replace('~/', '~ada/')} >>{place}")
+            self.is_up("plain")
+            self.root(f"rm {place}")
+
+    def test_a_key_that_the_node_does_not_take(self):
+        for words, wants, spoil in (
+            ("not in PubkeyAcceptedAlgorithms", "PubkeyAcceptedAlgorithms rsa-sha2-512", "true"),
+            ("bad ownership or modes", "StrictModes yes", "chmod o+w ~ada/.ssh/authorized_keys"),
+            ("because shell", "", "usermod -s /bin/nonexistent ada"),
+        ):
+            with self.subTest(words):
+                self.root("rm -f ~ada/.ssh/*")
+                self.home("")
+                self.key()
+                self.sshd(wants)
+                self.root(spoil)
+                self.write("log", "")
+                self.follow("plain", f'if its sshd logs "{words}"')
+                self.assertIn(words, self.read("log"))
+
+    def test_a_node_that_takes_only_passwords(self):
+        self.key()
+        only = "PubkeyAuthentication no\nPasswordAuthentication yes"
+        self.sshd(only)
+        self.follow("plain", "PubkeyAuthentication")
+        self.sshd(only)
+        self.follow("plain", "ssh -fNM", **self.asking("password:", PASSWORD))
+
+    def test_too_many_keys(self):
+        for number in range(9):
+            self.key(f"key{number}", authorized=number == 8)
+        self.home("\n  ".join(f"IdentityFile ~/.ssh/key{number}" for number in range(9)))
+        self.follow("plain", "IdentitiesOnly", file="~/.ssh/key8")
 
     def test_an_account_without_a_shell(self):
         self.key()
-        self.root("usermod -s /usr/sbin/nologin ada")
-        (command,) = self.advice("plain", r"ask the administrator to give it one there: (usermod .*)$")
-        self.root(command)
-        self.is_up("plain")
+        for shell in "/usr/sbin/nologin", "/bin/false":
+            with self.subTest(shell):
+                self.root(f"usermod -s {shell} ada")
+                self.follow("plain", "usermod")
+
+    def test_a_host_key_that_nobody_knows(self):
+        self.key()
+        self.root("rm ~ada/.ssh/known_hosts")
+        self.follow("plain", "gtop trust", "yes\n")
+
+    def test_a_host_key_that_has_changed(self):
+        self.key()
+        self.root(f"rm {self.folder}/hostkey && ssh-keygen -q -t ed25519 -N '' -f {self.folder}/hostkey && systemctl reload sshd")
+        self.follow("plain", "gtop trust", "yes\n")
+
+    def test_a_server_that_does_not_run(self):
+        self.key()
+        self.root("kill $(cat /run/sshd.pid) && while [ -e /run/sshd.pid ]; do sleep 0.1; done")
+        self.follow("plain", "systemctl start sshd")
+
+    def test_a_server_that_allows_no_sessions(self):
+        self.key()
+        self.sshd("MaxSessions 0")
+        self.follow("plain", "MaxSessions")
+
+    def test_a_gateway_that_forwards_nothing(self):
+        self.key()
+        self.sshd("AllowTcpForwarding no")
+        self.follow("inner", "AllowTcpForwarding")
+
+    def test_a_node_that_lets_nobody_in(self):
+        self.key()
+        self.root("echo Down for repairs >/etc/nologin")
+        self.follow("plain", "nologin")
+
+    def test_an_account_that_has_expired(self):
+        self.key()
+        self.root("chage -E 1 ada")
+        self.follow("plain", "chage")
 
     def test_a_password_that_has_expired(self):
         self.key()
         self.root("chage -d 0 ada")
-        (command,) = self.advice("plain", r"^log in and set a new password: (ssh -t \S+)$")
+        _, command = self.advice("plain", "new password")
         pid, master = pty.fork()
         if pid == 0:
             words = self.command(*command.split())

@@ -1,5 +1,6 @@
 """`gtop doctor --slurm` names the true cause of what keeps jobs from being watched."""
 
+import json
 import os
 import re
 import unittest
@@ -101,7 +102,10 @@ class Doctor(SlurmCase):
             with self.subTest(way):
                 out = self.doctor("--job", self.bobs, *way)
                 self.says(out, "login" if not way else "ssh program", "FAILED", "only who has a job there .*pam_slurm_adopt")
-                self.assertIn("submit a job to this node first", out)
+        # What the doctor says to do lets us in.
+        command = re.search("> submit a job to this node: (salloc .*)", out)[1]
+        done = self.lab.run("sh", "-c", command, stdin="gtop --json gpu02", user="alice")
+        self.assertEqual(json.loads(done.stdout)["nodes"][0]["link"], "up", done.stdout + done.stderr)
         seen = self.lab.snapshot("--job", self.bobs).node("gpu02")
         self.assertRegex(seen.fault, r"no job of yours there: Access denied by pam_slurm_adopt")
 

@@ -290,6 +290,9 @@ class Adopted(SrunCase):
         seen = self.lab.snapshot("--slurm", "--ssh-binary", home="adopted").node(node)
         self.assertIn("Access denied by pam_slurm_adopt", seen.fault)
         self.assertIn("--transport srun", seen.remedy)
+        # What the doctor says to do leads there.
+        command = re.search("> if one of yours runs there: gtop (.*)", self.lab.run("gtop", "doctor", node, home="adopted").stdout)[1]
+        self.assertEqual(by_srun(self.lab.snapshot(*command.split(), home="adopted")), self.allocated(job))
         self.until_gone()
 
     def test_a_node_that_asks_for_a_job_is_tried_again_when_one_begins_there(self):
