@@ -795,3 +795,28 @@ fn the_doctor_says_when_a_slurm_is_too_old_for_steps_and_tries_none() {
         std::fs::remove_file(&log).unwrap();
     }
 }
+
+#[test]
+fn the_doctor_tries_the_other_job_of_a_node_where_one_takes_no_step() {
+    const PING: &str =
+        "#!/bin/sh\ncase $1 in ping) echo 'Slurmctld(primary) at login is UP' ;; esac\n";
+    const SRUN: &str = "#!/bin/sh\ncase $* in\n--version) echo 'slurm 23.02.1' ;;\n--jobid=8*) ;;\n\
+                        *) echo 'srun: error: Unable to create step for job 7: Access/permission denied' >&2; exit 1 ;;\nesac\n";
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let queue = |jobs: &[u32]| {
+        let lines = jobs.iter().map(|job| format!("record({job}, 'RUNNING', '{host}')\n"));
+        squeue(&lines.collect::<Vec<_>>().concat())
+    };
+    for (jobs, mark, found) in [
+        (&[7, 8][..], "  ok      step ", "beside job 8"),
+        (&[7][..], "  FAILED  step ", "Access/permission denied"),
+    ] {
+        let programs = [("squeue", &*queue(jobs)), ("scontrol", PING), ("srun", SRUN)];
+        let (_, out) = gtop(&programs, &["--transport", "srun", "doctor", "--slurm"]);
+        let steps: Vec<&str> = out.lines().filter(|line| line.contains("  step ")).collect();
+        assert!(steps.len() == 1 && steps[0].starts_with(mark), "{out}");
+        assert!(steps[0].contains(found), "{out}");
+        // What was tried before is told, too.
+        assert!(out.contains("no step beside job 7: "), "{out}");
+    }
+}
