@@ -266,6 +266,41 @@ mod tests {
     }
 
     #[test]
+    fn jobs_stand_in_order_and_once() {
+        let part = |shown: &str| {
+            let shown = format!("\u{1f}4\u{1f}{shown}\u{1f}");
+            running("4", "gpu01", "x").replace("\u{1f}4\u{1f}4\u{1f}", &shown)
+        };
+        let one = |id| running(id, "gpu01", "x");
+        let text = [one("20"), part("2_2"), one("3"), one("20"), part("2_1")];
+        let queue = read(&text.concat(), MARK, false);
+        let shown: Vec<_> = queue.jobs.iter().map(|job| &*job.shown_id).collect();
+        assert_eq!(shown, ["3", "2_1", "2_2", "20"]);
+    }
+
+    #[test]
+    fn each_state_of_slurm_is_one_of_ours() {
+        for (words, state) in [
+            (&["RUNNING"][..], JobState::Running),
+            (
+                &["PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"],
+                JobState::Pending,
+            ),
+            (&["CONFIGURING", "POWER_UP_NODE"], JobState::Starting),
+            (&["SUSPENDED", "STOPPED"], JobState::Suspended),
+            (&["COMPLETING", "STAGE_OUT", "SIGNALING"], JobState::Ending),
+            (&["RESIZING", ""], JobState::Other),
+        ] {
+            for word in words {
+                assert_eq!(state_of(word), state, "{word}");
+            }
+        }
+        for word in ["", "(null)", "None", "N/A", "n/a"] {
+            assert!(is_nothing(word), "{word}");
+        }
+    }
+
+    #[test]
     fn a_name_may_hold_anything() {
         let hostile = "a\u{1f}b\u{1e}99\u{1f}\u{1f}\nJobId=7 |\t'\"$(x)";
         let noise = "squeue: warning: something\n";

@@ -216,6 +216,20 @@ mod tests {
     }
 
     #[test]
+    fn a_comment_begins_behind_a_blank_and_never_in_quotes() {
+        for (line, kept) in [
+            ("a: b # c", "a: b "),
+            ("# c", ""),
+            ("a: b#c", "a: b#c"),
+            ("a: 'b # c'", "a: 'b # c'"),
+            ("a: 'b' # c", "a: 'b' "),
+            ("a: \"b ' # c\" # d", "a: \"b ' # c\" "),
+        ] {
+            assert_eq!(without_comment(line), kept, "{line}");
+        }
+    }
+
+    #[test]
     fn what_is_no_group_file_is_told_with_its_line() {
         for (text, line, why) in [
             ("a: b\n", 1, NO_KEY),

@@ -246,6 +246,61 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_is_met_by_each_of_its_words_and_by_no_other() {
+        for (flag, word, is_it) in [
+            (true, "yes", true),
+            (true, "on", true),
+            (true, "true", true),
+            (true, "no", false),
+            (false, "no", true),
+            (false, "off", true),
+            (false, "false", true),
+            (false, "on", false),
+            (false, "maybe", false),
+        ] {
+            let wanted = Wanted::new(word, "", Relation::Equal).unwrap();
+            for (relation, expected) in [
+                (Relation::Equal, is_it),
+                (Relation::Like, is_it),
+                (Relation::Unequal, !is_it),
+                (Relation::Unlike, !is_it),
+            ] {
+                let met = wanted.is_met_by(relation, &Value::Flag(flag));
+                assert_eq!(met, expected, "{flag} {relation:?} {word}");
+            }
+        }
+        let one = Wanted::new("1", "", Relation::Equal).unwrap();
+        assert!(one.is_met_by(Relation::Equal, &Value::Flag(true)));
+        assert!(!one.is_met_by(Relation::Equal, &Value::Flag(false)));
+    }
+
+    #[test]
+    fn each_relation_holds_on_its_side() {
+        let wanted = Wanted::new("50", "", Relation::More).unwrap();
+        for (relation, below, equal, above) in [
+            (Relation::Less, true, false, false),
+            (Relation::AtMost, true, true, false),
+            (Relation::Equal, false, true, false),
+            (Relation::Unequal, true, false, true),
+            (Relation::AtLeast, false, true, true),
+            (Relation::More, false, false, true),
+        ] {
+            for (value, expected) in [(49, below), (50, equal), (51, above)] {
+                let whole = Value::Whole(value);
+                let text = Value::Text(value.to_string().into());
+                let number = Value::Number(f32::from(u8::try_from(value).unwrap()));
+                for value in [whole, text, number] {
+                    assert_eq!(
+                        wanted.is_met_by(relation, &value),
+                        expected,
+                        "{value:?} {relation:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
     fn counts_and_numbers_in_words_are_equal_only_when_they_are() {
         let pid = Wanted::new("4000001", "", Relation::Equal).unwrap();
         assert!(pid.is_met_by(Relation::Equal, &Value::Whole(4_000_001)));
