@@ -326,6 +326,27 @@ mod tests {
     }
 
     #[test]
+    fn a_driver_that_hangs_from_the_start_is_told_while_nvidia_smi_tells_the_devices() {
+        let smi = Source::new("nvidia-smi");
+        let why = "nvml: its library does not come back from nvmlInit_v2";
+        let hangs = SourceFault {
+            kind: SourceFaultKind::Stuck,
+            call: "nvmlInit_v2".into(),
+            message: "".into(),
+            lasting: Duration::from_secs(60),
+            at: Timestamp::default(),
+        };
+        let mut folding = folding(hello(&[(&nvml(), None)]));
+        folding.sample(Sample { faults: vec![(nvml(), hangs)], ..Sample::default() });
+        folding.hello(hello(&[(&nvml(), Some(why)), (&smi, None)]));
+        folding.sample(said(&smi, "GPU-a", vec![]));
+        let node = folding.node();
+        assert_eq!(node.devices.len(), 1);
+        let told = node.source_fault().map(|(source, fault)| (source.clone(), fault.kind));
+        assert_eq!(told, Some((nvml(), SourceFaultKind::Stuck)));
+    }
+
+    #[test]
     fn a_driver_that_is_being_loaded_has_not_answered() {
         let trouble = |kind| {
             let fault = SourceFault {
