@@ -311,3 +311,90 @@ impl SourceFaultKind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const KINDS: [FaultKind; 21] = [
+        FaultKind::NameNotFound,
+        FaultKind::Unreachable,
+        FaultKind::Refused,
+        FaultKind::TimedOut,
+        FaultKind::KeyExchange,
+        FaultKind::HostKeyUnknown,
+        FaultKind::HostKeyChanged,
+        FaultKind::HostKeyRevoked,
+        FaultKind::AuthenticationRefused,
+        FaultKind::Question,
+        FaultKind::KeyLocked,
+        FaultKind::Configuration,
+        FaultKind::ChannelRefused,
+        FaultKind::NoInterpreter,
+        FaultKind::Silent,
+        FaultKind::BadReply,
+        FaultKind::NoGreeting,
+        FaultKind::AccountRefused,
+        FaultKind::NoJob,
+        FaultKind::FileLimit,
+        FaultKind::SessionLost,
+    ];
+
+    const SOURCE_KINDS: [SourceFaultKind; 10] = [
+        SourceFaultKind::Starting,
+        SourceFaultKind::Stuck,
+        SourceFaultKind::HostStuck,
+        SourceFaultKind::NoLibrary,
+        SourceFaultKind::NoDriver,
+        SourceFaultKind::Mismatch,
+        SourceFaultKind::NoPermission,
+        SourceFaultKind::Lost,
+        SourceFaultKind::Unreadable,
+        SourceFaultKind::Failed,
+    ];
+
+    #[test]
+    fn each_fault_has_words_and_a_remedy_of_its_own() {
+        let labels: BTreeSet<_> = KINDS.into_iter().map(FaultKind::label).collect();
+        let remedies: BTreeSet<_> = KINDS.into_iter().map(FaultKind::remedy).collect();
+        assert_eq!((labels.len(), remedies.len()), (KINDS.len(), KINDS.len()));
+        let labels: BTreeSet<_> = SOURCE_KINDS.into_iter().map(SourceFaultKind::label).collect();
+        let remedies: BTreeSet<_> = SOURCE_KINDS.into_iter().map(SourceFaultKind::remedy).collect();
+        // Of two that hang, the remedy tells which; of two that cannot be told apart, the words.
+        assert_eq!(
+            (labels.len(), remedies.len()),
+            (SOURCE_KINDS.len() - 1, SOURCE_KINDS.len() - 1)
+        );
+    }
+
+    #[test]
+    fn the_remedy_speaks_of_the_node() {
+        let remedy = |fault: Fault| fault.of_node("gpu07").remedy().to_owned();
+        let unknown = || Fault::new(FaultKind::HostKeyUnknown, "");
+        assert_eq!(remedy(unknown()), "check the fingerprint and run: gtop trust gpu07");
+        assert_eq!(remedy(unknown().with_particulars("the whole story")), "the whole story");
+        let lost = Fault::new(FaultKind::SessionLost, "why");
+        assert_eq!(lost.sentence(), "session lost: why");
+        assert_eq!(remedy(lost), FaultKind::SessionLost.remedy());
+        assert_eq!(unknown().sentence(), "host key unknown");
+    }
+
+    #[test]
+    fn a_login_that_was_refused_is_not_tried_again_by_itself() {
+        let never: Vec<_> = KINDS.into_iter().filter(|kind| !kind.retries_by_itself()).collect();
+        assert_eq!(
+            never,
+            [
+                FaultKind::HostKeyUnknown,
+                FaultKind::HostKeyChanged,
+                FaultKind::HostKeyRevoked,
+                FaultKind::AuthenticationRefused,
+                FaultKind::Question,
+                FaultKind::KeyLocked,
+                FaultKind::Configuration,
+            ]
+        );
+    }
+}

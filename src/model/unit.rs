@@ -134,6 +134,7 @@ mod tests {
         assert_eq!(Bytes::from_mib(u64::MAX), None);
         assert_eq!(Bytes::from_mib(1 << 30), Some(Bytes(1 << 50)));
         assert_eq!(Bytes::from_mib((1 << 30) + 1), None);
+        assert_eq!(Bytes((7 << 20) - 1).mib(), 6);
     }
 
     #[test]
