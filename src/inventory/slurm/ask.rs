@@ -75,7 +75,12 @@ pub async fn ask_addresses(nodes: &BTreeSet<NodeName>) -> BTreeMap<NodeName, Opt
     }
     let answer = ask_slurm("sinfo", &words, "").await.ok();
     let Some(answer) = answer.filter(|answer| answer.succeeded) else { return BTreeMap::new() };
-    let lines = answer.output.lines().filter_map(|line| {
+    addresses(&answer.output, nodes)
+}
+
+/// Reads lines such as `gpu01|10.0.0.1|gpu01-host` of a node, its address and its host name.
+fn addresses(output: &str, nodes: &BTreeSet<NodeName>) -> BTreeMap<NodeName, Option<String>> {
+    let lines = output.lines().filter_map(|line| {
         let mut fields = line.split('|').map(str::trim);
         let node = NodeName::new(fields.next()?).ok().filter(|node| nodes.contains(node))?;
         let address = fields.find(|other| *other != node.as_str() && is_address(other));
@@ -129,4 +134,25 @@ fn mark() -> String {
         _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_reached_where_slurm_says_if_that_may_be_an_address() {
+        let node = |name: &str| NodeName::new(name).unwrap();
+        let names = ["named", "at", "host", "hostile", "user", "untold"];
+        let nodes: BTreeSet<NodeName> = names.map(node).into();
+        let output = "named|named|named\nat | 10.0.0.1 | at\nhost|host|host-ib\n\
+            hostile|-oProxyCommand=x|a b\nuser|root@10.0.0.9|10.0.0.8/24\nother|10.0.0.7|x\nbad line\n";
+        let told: Vec<_> = addresses(output, &nodes)
+            .into_iter()
+            .filter_map(|(node, address)| Some((node.to_string(), address?)))
+            .collect();
+        let pair = |node: &str, address: &str| (node.to_owned(), address.to_owned());
+        assert_eq!(told, [pair("at", "10.0.0.1"), pair("host", "host-ib")]);
+        assert_eq!(addresses(output, &nodes).len(), names.len());
+    }
 }
