@@ -455,6 +455,11 @@ mod tests {
         assert_eq!(say(&smi, Some(Recovery::Reset), None), std::slice::from_ref(&reset));
         let lost = (EventKind::Lost, None, 1);
         assert_eq!(say(&smi, None, Some(DeviceFault::Lost)), [reset.clone(), lost.clone()]);
-        assert_eq!(say(&smi, None, Some(DeviceFault::Lost)), [reset, lost]);
+        assert_eq!(say(&smi, None, Some(DeviceFault::Lost)), [reset.clone(), lost.clone()]);
+        // It works again, and then needs a reset.
+        say(&smi, None, None);
+        let mut needs = || say(&smi, None, Some(DeviceFault::NeedsReset)).last().cloned();
+        let once = Some((EventKind::NeedsReset, None, 1));
+        assert_eq!([needs(), needs()], [once.clone(), once]);
     }
 }

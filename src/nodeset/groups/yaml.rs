@@ -230,6 +230,27 @@ mod tests {
     }
 
     #[test]
+    fn a_list_is_cut_at_commas_outside_quotes_and_brackets() {
+        for (text, parts) in [
+            ("", &[][..]),
+            ("~", &[]),
+            ("a", &["a"]),
+            ("a,b", &["a,b"]),
+            ("[a, b]", &["a", "b"]),
+            ("[a[1,2], b[3,4]c[5,6], d]", &["a[1,2]", "b[3,4]c[5,6]", "d"]),
+            ("['a,b', \"c,d\", e]", &["a,b", "c,d", "e"]),
+            ("[a], b]", &["a]", "b"]),
+            ("'it''s'", &["it's"]),
+        ] {
+            let expected = parts.iter().map(|part| (*part).to_owned()).collect();
+            assert_eq!(values(text), Ok(expected), "{text}");
+        }
+        for text in ["[a", "'a", "\"a", "\"a\\n\"", "&a", "*a", "!a", "{a}"] {
+            assert!(values(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_group_file_is_told_with_its_line() {
         for (text, line, why) in [
             ("a: b\n", 1, NO_KEY),
