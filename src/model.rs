@@ -51,3 +51,108 @@ mod text;
 mod tpu;
 mod unit;
 mod vendor;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They stand in what programs read (`--json`) and people filter by.
+    #[test]
+    fn each_thing_is_called_by_its_own_word() {
+        fn told<const N: usize>(words: [&str; N]) -> String {
+            words.join(", ")
+        }
+        let vendors = ["nvml", "nvidia-smi", "amdgpu", "tpu"].map(Vendor::of_backend);
+        assert_eq!(
+            told(vendors.map(|vendor| vendor.unwrap().text())),
+            "nvidia, nvidia, amd, google"
+        );
+        assert_eq!(Vendor::of_backend("host"), None);
+        let ways = [Via::Native, Via::SshProgram, Via::Exec, Via::Step, Via::Local];
+        assert_eq!(told(ways.map(Via::word)), "native, ssh, exec, srun, local");
+        let letters = ["R", "S", "D", "T", "t", "Z", "X", "I"];
+        let read = |letter| ProcessState::new(letter).unwrap().letter();
+        assert_eq!(letters.map(read), letters);
+        assert_eq!(["x", "P", "W", "K"].map(read), ["X", "I", "I", "I"]);
+        let uses = ["C", "G", "C+G"];
+        assert_eq!(uses.map(|letters| UseKind::new(letters).unwrap().text()), uses);
+        let containers = [
+            ContainerKind::Docker,
+            ContainerKind::Podman,
+            ContainerKind::Containerd,
+            ContainerKind::Crio,
+            ContainerKind::Kubernetes,
+            ContainerKind::Lxc,
+            ContainerKind::Machine,
+        ];
+        assert_eq!(
+            told(containers.map(ContainerKind::text)),
+            "docker, podman, containerd, cri-o, kubernetes, lxc, machine"
+        );
+        let modes = [0, 1, 2, 3].map(|number| ComputeMode::new(number).unwrap().text());
+        assert_eq!(told(modes), "default, exclusive thread, prohibited, exclusive process");
+        let states = [0, 1, 2, 3].map(|number| FabricState::new(number).unwrap().text());
+        assert_eq!(told(states), "no fabric, not started, in progress, completed");
+        let actions = [0, 1, 2, 3, 4, 5, 15].map(|number| Recovery::new(number).unwrap());
+        assert_eq!(
+            told(actions.map(Recovery::text)),
+            "none, reset the device, reboot the node, drain peer-to-peer traffic, drain and reset the device, \
+             see nvidia-smi -q, see nvidia-smi -q"
+        );
+        let numbers = actions.map(Recovery::number);
+        assert_eq!(numbers, [Some(0), Some(1), Some(2), Some(3), Some(4), None, None]);
+        let jobs = [
+            JobState::Running,
+            JobState::Starting,
+            JobState::Suspended,
+            JobState::Ending,
+            JobState::Pending,
+            JobState::Other,
+        ];
+        assert_eq!(
+            told(jobs.map(JobState::word)),
+            "running, starting, suspended, ending, pending, other"
+        );
+        let ends = [
+            JobOutcome::Completed,
+            JobOutcome::Unknown,
+            JobOutcome::Cancelled,
+            JobOutcome::TimeLimit,
+            JobOutcome::Failed,
+            JobOutcome::NodeFailed,
+            JobOutcome::OutOfMemory,
+            JobOutcome::Preempted,
+        ];
+        assert_eq!(
+            told(ends.map(JobOutcome::words)),
+            "has ended, has ended, was cancelled, has used up its time, has failed, \
+             was ended by the failure of a node, ran out of memory, was preempted"
+        );
+        let reasons = [
+            Reason::NotSampled,
+            Reason::NotSupported,
+            Reason::NotAvailable,
+            Reason::DriverError,
+            Reason::NoPermission,
+            Reason::Malformed,
+            Reason::NoWorkload,
+            Reason::NeedsTwoSamples,
+            Reason::Gone,
+            Reason::OutOfSight,
+            Reason::Asleep,
+        ];
+        assert_eq!(
+            told(reasons.map(Reason::text)),
+            "not sampled, not supported, not available, driver error, no permission, malformed, no workload, \
+             needs two samples, gone, in another PID namespace, asleep"
+        );
+        let key = ProcessKey { pid: 1, start_ticks: 2 };
+        let questions = [
+            Question::Signal(key, Signal::Terminate),
+            Question::Environment(key),
+            Question::Tree(None),
+            Question::Detail(key),
+        ];
+        assert_eq!(questions.map(Question::verb), Question::VERBS);
+    }
+}
