@@ -149,7 +149,7 @@ fn dead_munge(why: &str) -> Row {
     let why = clean(why.lines().next().unwrap_or_default(), 300);
     Row::new("munge", Mark::Failed, "does not vouch for you: Slurm will not know who asks")
         .details(vec![why])
-        .remedy("ask the administrator to restart munged on this machine: systemctl restart munge")
+        .remedy("as root on this machine: systemctl restart munge")
 }
 
 async fn controller(rows: &mut Vec<Row>) -> Option<()> {
@@ -342,14 +342,17 @@ async fn states(jobs: &[Job], rows: &mut Vec<Row>) {
     } else if odd.is_empty() {
         Row::new("nodes", Mark::Ok, format!("{} of your jobs, as they should be", own.len()))
     } else {
+        let all: BTreeSet<&str> = odd.values().flatten().copied().collect();
         let lines = odd.iter().map(|(why, nodes)| format!("{} {why}", nodeset::fold(nodes)));
         let mut lines: Vec<String> = lines.collect();
         let first = lines.remove(0);
         let mark =
             if first.contains("down") || waits_for_nodes { Mark::Failed } else { Mark::Note };
-        Row::new("nodes", mark, first).details(lines).remedy(
-            "no new job begins there until the administrator resumes them; jobs there go on unless they are down",
-        )
+        Row::new("nodes", mark, first).details(lines).remedy(format!(
+            "no new job begins there, and jobs there go on unless it is down, until the administrator says: \
+             scontrol update NodeName={} State=RESUME",
+            nodeset::fold(&all)
+        ))
     };
     rows.push(row.took(began.elapsed()));
 }

@@ -41,6 +41,8 @@ PasswordAuthentication no
 LogLevel VERBOSE
 """
 PORT = 23200
+# That a node would ask something besides is never told where the reason is known.
+ASKS = "KbdInteractiveAuthentication yes"
 
 SYSTEMCTL = """\
 #!/bin/sh
@@ -116,7 +118,7 @@ class Remedies(unittest.TestCase):
     def home(self, options):
         """Gives the user here a home with an ssh_config, which leads to the node and to another behind it."""
         self.root(f"install -d -m 700 -o ada -g ada /home/here && chown ada: /home/here && install -d -m 700 -o ada -g ada /home/here/.ssh")
-        self.put("/home/here/.ssh/config", f"Host *\n  HostName {ADDRESS}\n  Port {PORT}\n  User ada\n  {options}\nHost inner\n  ProxyJump plain\n")
+        self.put("/home/here/.ssh/config", f"HostName {ADDRESS}\nPort {PORT}\nUser ada\n{options}\nHost inner\n  ProxyJump plain\n")
         self.put("/home/here/.ssh/known_hosts", f"[{ADDRESS}]:{PORT} {self.read('hostkey.pub')}")
         # The programs of OpenSSH take the home of the user database.
         self.root("usermod -d /home/here ada")
@@ -192,7 +194,9 @@ class Remedies(unittest.TestCase):
         does = self.root if "as root on plain" in how else lambda line, text="": self.do("sh", "-ec", line, text=text, **variables)
         if found := re.search(r"put first in ([^ ,]+)(?:.*, then run (.*))?", how):
             place, then = found.groups()
+            others = self.do("ssh", "-G", "another")
             does(f"cat - {place} >~/new && cat ~/new >{place}", literal.replace("FILE", file))
+            self.assertEqual(self.do("ssh", "-G", "another"), others, "it is meant for this node alone")
             literal = then or "true"
         does(literal, answers)
         self.is_up(node, **variables)
@@ -209,8 +213,7 @@ class Remedies(unittest.TestCase):
     def test_a_key_that_others_can_read(self):
         self.key()
         self.is_up("plain")
-        # That the node would ask something besides is not the reason.
-        for wants in "", "KbdInteractiveAuthentication yes":
+        for wants in "", ASKS:
             self.sshd(wants)
             self.root("chmod 644 /home/here/.ssh/id_ed25519")
             self.follow("plain", "chmod 600")
@@ -218,10 +221,12 @@ class Remedies(unittest.TestCase):
     def test_a_key_of_a_kind_that_the_configuration_leaves_out(self):
         self.home("PubkeyAcceptedAlgorithms rsa-sha2-512")
         self.key()
+        self.sshd(ASKS)
         self.follow("plain", "PubkeyAcceptedAlgorithms")
 
     def test_an_encrypted_key_without_an_agent(self):
         self.key("id_ed25519", "-t", "ed25519", "-N", "sesame", "-a", "1")
+        self.sshd(ASKS)
         for variables in {}, {"SSH_AUTH_SOCK": "/nonexistent"}:
             _, command = self.advice("plain", "ssh-add", **variables)
         self.is_up_after(command, **self.asking("passphrase", "sesame"))
@@ -289,11 +294,12 @@ class Remedies(unittest.TestCase):
     def test_too_many_keys(self):
         for number in range(9):
             self.key(f"key{number}", authorized=number == 8)
-        self.home("\n  ".join(f"IdentityFile ~/.ssh/key{number}" for number in range(9)))
+        self.home("\n".join(f"IdentityFile ~/.ssh/key{number}" for number in range(9)))
         self.follow("plain", "IdentitiesOnly", file="~/.ssh/key8")
 
     def test_an_account_without_a_shell(self):
         self.key()
+        self.sshd(ASKS)
         for shell in "/usr/sbin/nologin", "/bin/false":
             with self.subTest(shell):
                 self.root(f"usermod -s {shell} ada")
@@ -326,16 +332,19 @@ class Remedies(unittest.TestCase):
 
     def test_a_node_that_lets_nobody_in(self):
         self.key()
+        self.sshd(ASKS)
         self.root("echo Down for repairs >/etc/nologin")
         self.follow("plain", "nologin")
 
     def test_an_account_that_has_expired(self):
         self.key()
+        self.sshd(ASKS)
         self.root("chage -E 1 ada")
         self.follow("plain", "chage")
 
     def test_a_password_that_has_expired(self):
         self.key()
+        self.sshd(ASKS)
         self.root("chage -d 0 ada")
         _, command = self.advice("plain", "new password")
         pid, master = pty.fork()
