@@ -121,6 +121,7 @@ pub(super) fn is_refusal(fault: &Fault) -> bool {
             | Fault::MoreAuthentication { .. }
             | Fault::PasswordOnly { .. }
             | Fault::Unanswered { .. }
+            | Fault::KeyUnusable { .. }
             | Fault::KeyEncrypted { .. }
             | Fault::AgentUnreachable { .. }
             | Fault::NoJob { .. }

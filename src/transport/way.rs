@@ -129,6 +129,7 @@ pub(super) fn is_refusal(fault: &Fault) -> bool {
                 | Fault::PasswordOnly { .. }
                 | Fault::Refused { .. }
                 | Fault::NoJob { .. }
+                | Fault::AccountRefused { .. }
         )
 }
 
@@ -145,7 +146,9 @@ mod tests {
         };
         let broken = |step| Fault::Broken { step, why: String::new() };
         let no_job = Fault::NoJob { says: "Access denied by pam_slurm_adopt".to_owned() };
-        for fault in [refused, Fault::Refused { port: 22 }, broken(Step::Login), no_job] {
+        let says = "Maintenance until 18:00".to_owned();
+        let shut = Fault::AccountRefused { user: "ada".to_owned(), says };
+        for fault in [refused, Fault::Refused { port: 22 }, broken(Step::Login), no_job, shut] {
             assert!(is_refusal(&fault), "{fault}");
         }
         let changed = Fault::HostKeyUnknown {

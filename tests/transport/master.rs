@@ -1,6 +1,7 @@
 //! Master connections of the user's, as the way to nodes that refuse gtop itself.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use gtop::model::Via;
@@ -103,6 +104,13 @@ async fn a_node_that_refuses_is_reached_over_an_open_master() {
     assert_eq!(says_hello(&auto, "node").await.unwrap(), Via::SshProgram);
     assert_eq!(site.sshd.logged("Connection closed by authenticating"), knocks);
     is_refused(says_hello(&site.transport(Choice::Native), "node").await);
+    // Nor does a key that others can read keep anybody out of whom a master is open.
+    let allow = |mode| {
+        fs::set_permissions(site.lab.path("wrong"), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    allow(0o644);
+    assert_eq!(says_hello(&site.transport(Choice::Auto), "node").await.unwrap(), Via::SshProgram);
+    allow(0o600);
     // A key that opens the door needs no master.
     site.configure(&format!("Host node\nIdentityFile {}", site.lab.path("id").display()));
     let own = site.transport(Choice::Auto);
