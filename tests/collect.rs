@@ -55,7 +55,7 @@ async fn watch_fleet(population: &Population, interval: Duration) -> Watched {
     let intakes: Vec<(Target, Intake)> = intakes.collect();
     let (orders, followed) = watch::channel(Orders::every(interval));
     let options =
-        Options { connect_timeout: Some(Duration::from_secs(2)), ..Options::of_this_process() };
+        Options { connect_timeout: Some(Duration::from_secs(10)), ..Options::of_this_process() };
     let collector = Collector::new(Transport::new(options), clock.clone(), followed, 64);
     let fleet = board.reader();
     let mut tasks = JoinSet::new();

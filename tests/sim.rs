@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 mod schema;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn machines(population: &Population) -> Vec<Machine> {
     let names = population.names();

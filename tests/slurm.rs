@@ -283,7 +283,7 @@ fn a_squeue_that_hangs_holds_nobody_up_and_does_not_stay() {
     let is_gone = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
     let began = Instant::now();
     while !is_gone() {
-        assert!(began.elapsed() < Duration::from_secs(10), "{stat} is still there");
+        assert!(began.elapsed() < Duration::from_secs(60), "{stat} is still there");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

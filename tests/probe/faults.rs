@@ -4,7 +4,7 @@ use gtop::probe::Interpreter;
 use serde_json::Value;
 
 use crate::processes::is_root;
-use crate::rig::{BOTH, PATIENCE, Rig, Setup, gpus};
+use crate::rig::{BOTH, Rig, Setup, gpus};
 
 /// The first nvidia-smi section.
 fn csv(rig: &mut Rig) -> Value {
@@ -50,8 +50,7 @@ fn a_first_call_that_takes_half_a_minute_is_waited_for() {
 
 fn wait_for_the_first_call(interpreter: Interpreter) {
     let state = gpus(2) + "fault query slow 30\n";
-    let setup = Setup { deadman: 10 * PATIENCE, ..Setup::new(interpreter) };
-    let mut rig = setup.state(&state).start();
+    let mut rig = Setup::new(interpreter).state(&state).start();
     let (mut told, mut samples, mut intervals) = (Vec::new(), 0, Value::Null);
     rig.until("devices", |frame| {
         if frame["t"] == "error" {

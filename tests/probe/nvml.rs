@@ -214,7 +214,7 @@ fn slices_that_come_and_go_are_told_with_a_new_hello() {
 fn a_call_that_does_not_return_is_named_while_the_host_goes_on() {
     let Some(setup) = setup(&gpus(2)) else { return };
     // An alarm that would end it does not ring during this test.
-    let mut rig = Setup { deadman: 10 * PATIENCE, ..setup }.start();
+    let mut rig = setup.start();
     let mut last_devices =
         rig.until("devices", |frame| devices(frame).and_then(|_| frame["at"].as_f64()));
     rig.set_state(&(gpus(2) + "fault nvmlDeviceGetPowerUsage@1 hang\n"));

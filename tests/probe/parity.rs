@@ -19,7 +19,8 @@ use crate::rig::{BOTH, Setup};
 /// `nvidia-smi`, which knows its name alone.
 fn is_told(node: &Node, pid: u32) -> bool {
     let known = node.processes.iter().find(|process| process.key.pid == pid);
-    pid != std::process::id() || known.is_some_and(|process| process.statics.uid.get().is_some())
+    pid != std::process::id()
+        || known.is_some_and(|process| process.statics.directory.known().is_some())
 }
 
 /// What is known of a machine once everything was sampled.

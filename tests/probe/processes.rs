@@ -104,6 +104,11 @@ fn is_whole_machine() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link == Path::new("pid:[4026531836]"))
 }
 
+/// Whether a row has the static facts of its process. On a busy node its name alone comes before them.
+pub(crate) fn is_told(row: &Value) -> bool {
+    row["cgroup"].is_string()
+}
+
 /// The first row of this process for which `is_so`.
 fn row(rig: &mut Rig, pid: u32, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     rig.until(what, |frame| {
@@ -134,7 +139,7 @@ fn a_process_tells_what_it_does_and_where_it_is_from() {
         });
         let pid = victim.pid();
         let mut rig = setup.state(&(gpus(1) + &format!("proc 0 {pid} 9\n"))).start();
-        let told = row(&mut rig, pid, "static facts", |row| row["command"].is_string());
+        let told = row(&mut rig, pid, "static facts", is_told);
         assert_eq!(told["cwd"], folder.to_str().unwrap(), "{how}");
         // What the control group says of a job is worth more.
         let group = told["cgroup"].as_str().unwrap();
@@ -164,7 +169,7 @@ fn what_a_terminal_would_obey_in_a_command_line_parts_its_words() {
         let victim = Victim::with(|command| command.arg0("sle\tep\nwell\u{7f}\u{1b}[2J"));
         let pid = victim.pid();
         let mut rig = setup.state(&(gpus(1) + &format!("proc 0 {pid} 9\n"))).start();
-        let told = row(&mut rig, pid, "a command line", |row| row["command"].is_string());
+        let told = row(&mut rig, pid, "a command line", is_told);
         assert_eq!(told["command"], "sle ep well  [2J 1000", "{how}");
         rig.finish();
     }
@@ -182,7 +187,7 @@ fn only_the_owner_is_told_where_a_process_works_and_in_which_job() {
         let pid = theirs.pid();
         let state = gpus(1) + &format!("proc 0 {pid} 9\n");
         let mut rig = Setup::new(interpreter).state(&state).start();
-        let told = row(&mut rig, pid, "static facts", |row| row["command"].is_string());
+        let told = row(&mut rig, pid, "static facts", is_told);
         assert_eq!((&told["cwd"], &told["uid"]), (&Value::Null, &65534.into()), "{told}");
         assert!(told["job"].is_null() && told["command"] == "sleep 1000", "{told}");
         rig.finish();

@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::schema;
 
 /// Longer than anything takes here, however busy the machine is.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const NODE: &str = "gpu[01]";
 pub(crate) const NONCE: &str = "5eed5eed5eed5eed5eed5eed5eed5eed";
 pub(crate) const BOTH: [Interpreter; 2] = [Interpreter::Python, Interpreter::Shell];
@@ -53,7 +53,8 @@ impl Setup {
         Self {
             interpreter,
             interval: Duration::from_millis(500),
-            deadman: probe::DEADMAN,
+            // Nothing ends it before its test does.
+            deadman: 10 * PATIENCE,
             state: Some(gpus(2)),
             program: None,
             shell: vec!["/bin/sh".into(), "-c".into()],
@@ -115,8 +116,6 @@ impl Setup {
 
     fn spawn(&self, source: &[u8], configure: fn(&mut Command) -> &mut Command) -> Rig {
         let folder = tempfile::tempdir().unwrap();
-        // The probe may be somebody else.
-        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         // A probe may run as somebody else.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let mut command = self.command(folder.path(), source);
@@ -296,9 +295,23 @@ impl Rig {
         self.until("sample", |frame| (frame["t"] == "sample").then(|| frame.clone()))
     }
 
-    /// The next error of nvidia-smi.
+    /// A complete sample for which `is_so`; another is asked for where a part of one came too late.
+    pub(crate) fn full(&mut self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.command(probe::Command::Full);
+            let full = self.until(what, |frame| (frame["full"] == true).then(|| frame.clone()));
+            if is_so(&full) {
+                return full;
+            }
+            assert!(Instant::now() < deadline, "no {what}: {full}");
+        }
+    }
+
+    /// The next error of nvidia-smi, beyond that it takes its time to start.
     pub(crate) fn error(&mut self) -> Value {
-        self.until("error", |frame| (frame["t"] == "error").then(|| frame.clone()))
+        let is_it = |frame: &Value| frame["t"] == "error" && frame["code"] != "starting";
+        self.until("error", |frame| is_it(frame).then(|| frame.clone()))
     }
 
     /// Bytes that wait in the pipe.

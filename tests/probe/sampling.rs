@@ -10,6 +10,7 @@ use std::time::Duration;
 use gtop::probe::Command;
 use serde_json::Value;
 
+use crate::processes::is_told;
 use crate::rig::{BOTH, NODE, Rig, Setup, gpus};
 
 #[test]
@@ -73,7 +74,7 @@ impl Drop for Sleeper {
 fn told(rig: &mut Rig, pid: u32) -> Value {
     rig.until("static facts", |frame| {
         let list = frame["processes"]["list"].as_array()?;
-        list.iter().find(|row| row["pid"] == pid && row["command"].is_string()).cloned()
+        list.iter().find(|row| row["pid"] == pid && is_told(row)).cloned()
     })
 }
 
@@ -188,14 +189,11 @@ fn processes_carry_their_facts_once_and_their_counters_always() {
         let again = |frame: &Value| frame["processes"]["list"][0].as_object().cloned();
         let bare = rig.until("another sample", again);
         assert!(!bare.contains_key("command") && bare.contains_key("cpu"), "{bare:?}");
-        rig.command(Command::Full);
-        let full =
-            rig.until("a full sample", |frame| (frame["full"] == true).then(|| frame.clone()));
-        assert_eq!(full["processes"]["list"][0]["command"], "python train.py 1000", "{full}");
-        for key in ["host", "host_slow", "backends"] {
-            assert!(!full[key].is_null(), "no {key} in {full}");
-        }
-        assert!(!full["backends"][0]["apps"].is_null(), "{full}");
+        rig.full("everything in one sample", |full| {
+            full["processes"]["list"][0]["command"] == "python train.py 1000"
+                && ["host", "host_slow", "backends"].iter().all(|key| !full[*key].is_null())
+                && !full["backends"][0]["apps"].is_null()
+        });
         // Another process is told, the one that has gone is not there.
         let next = Sleeper::named(b"next");
         drop(sleeper);
@@ -223,7 +221,7 @@ fn hostile_command_lines_come_out_as_plain_json() {
         let mut commands: BTreeMap<u64, String> = BTreeMap::new();
         // A busy node may tell of some of them a sample later.
         rig.until("all of them", |frame| {
-            for row in frame["processes"]["list"].as_array()? {
+            for row in frame["processes"]["list"].as_array()?.iter().filter(|row| is_told(row)) {
                 let told = row["pid"].as_u64().zip(row["command"].as_str().map(str::to_owned));
                 commands.extend(told);
             }
@@ -250,7 +248,7 @@ fn many_processes_are_all_told_sooner_or_later() {
         let mut missing: Vec<u32> = sleepers.iter().map(Sleeper::pid).collect();
         rig.until("all of them", |frame| {
             for row in frame["processes"]["list"].as_array().into_iter().flatten() {
-                missing.retain(|pid| row["pid"] != *pid || row["command"].is_null());
+                missing.retain(|pid| row["pid"] != *pid || !is_told(row));
             }
             missing.is_empty().then_some(())
         });

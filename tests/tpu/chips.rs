@@ -140,7 +140,7 @@ fn who_holds_a_chip_is_told_and_the_others_are_free() {
     );
     quiet(&machine);
     let node = machine.watch("processes", |node| {
-        devices(node).len() == 4 && devices(node)[1]["processes"][0]["command"].is_string()
+        devices(node).len() == 4 && devices(node)[1]["processes"][0]["command"] == "sleep 100000"
     });
     let chips = devices(&node);
     assert_eq!(column(chips, "held"), [&json!(false), &json!(true), &json!(true), &json!(false)]);

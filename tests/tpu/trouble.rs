@@ -53,7 +53,9 @@ fn whatever_a_server_does_is_a_reason_and_costs_nothing_else() {
         machine.workload(2, &port.to_string());
         let words = format!("port {port}: {words}");
         let node = machine.watch(&words, |node| {
+            let is_told = |chip: &Value| chip["processes"][0]["command"] == "sleep 100000";
             devices(node).first().is_some_and(|chip| chip["metrics_fault"] == words)
+                && devices(node).iter().all(is_told)
         });
         assert_eq!(source(&node, "tpu")["fault"], Value::Null, "{fault}");
         for chip in devices(&node) {

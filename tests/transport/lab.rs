@@ -19,7 +19,7 @@ use tokio::process::{Child, Command};
 pub(crate) const ADDRESS: &str = "127.0.7.1";
 
 /// No wait of a test is longer than this, and none that passes comes near.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A folder with keys and configuration for one test.
 pub(crate) struct Lab {
