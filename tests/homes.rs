@@ -26,6 +26,8 @@ use tokio::process::Command;
 use crate::lab::{ADDRESS, Lab, PATIENCE, Sshd};
 
 const GTOP: &str = env!("CARGO_BIN_EXE_gtop");
+/// Runs a program for whom the password database names a home.
+const AT_HOME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/at_home");
 
 /// Says what cannot be tested here.
 fn skip(why: &str) {
@@ -67,8 +69,15 @@ impl Home {
         self.lab.path("home")
     }
 
-    /// A program with this home and nothing else of ours in its environment.
+    /// A program with this home, and nothing else of ours in its environment.
     fn command(&self, program: &str) -> Command {
+        let mut command = self.elsewhere(AT_HOME);
+        command.arg(self.path()).arg(program);
+        command
+    }
+
+    /// The same, where the password database names another home.
+    fn elsewhere(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("HOME", self.path()).env("USER", &self.lab.user);
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin").kill_on_drop(true);
@@ -214,7 +223,7 @@ async fn without_a_home_in_the_environment_that_of_passwd_holds() {
     let copy = place.path().join("gtop");
     fs::copy(GTOP, &copy).unwrap();
     let nobody = |words: &'static [&'static str]| {
-        let mut command = home.command(copy.to_str().unwrap());
+        let mut command = home.elsewhere(copy.to_str().unwrap());
         command.env_remove("HOME").env_remove("USER").uid(54321).gid(54321).current_dir("/");
         command.args(words);
         command
@@ -225,6 +234,33 @@ async fn without_a_home_in_the_environment_that_of_passwd_holds() {
     assert_eq!(told.code, Some(1));
     let told = Told::of(nobody(&["--once", ADDRESS]).env("USER", "ada")).await;
     told.complains("HOME is not set and /etc/passwd has no home for you");
+}
+
+#[tokio::test]
+async fn as_with_ssh_the_home_of_passwd_counts_and_home_only_for_files_to_include() {
+    let Some(home) = Home::new().await else { return };
+    let other = home.lab.path("other");
+    fs::create_dir_all(other.join(".ssh")).unwrap();
+    // Would it be read, no node could be reached.
+    fs::write(other.join(".ssh/config"), "Host *\nPort 1\n").unwrap();
+    let own = home.path().join(".ssh/config");
+    let told = fs::read_to_string(&own).unwrap();
+    fs::write(&own, format!("Include more\nInclude ~/third\n{told}")).unwrap();
+    let as_node = told.split("Host node\n").next().unwrap();
+    for (file, name) in [(".ssh/more", "second"), ("third", "third")] {
+        let told = as_node.replace("Host node other", &format!("Host {name}"));
+        fs::write(other.join(file), format!("{told}HostKeyAlias node\n")).unwrap();
+    }
+    for name in ["node", "second", "third"] {
+        let mut ssh = home.command("ssh");
+        ssh.env("HOME", &other).args(["-oBatchMode=yes", name, "echo here"]);
+        assert_eq!(Told::of(&mut ssh).await.out, "here\n", "{name}");
+    }
+    let mut gtop = home.command(GTOP);
+    gtop.env("HOME", &other).args(["--once", "node", "second", "third"]);
+    let told = Told::of(&mut gtop).await;
+    told.is_well("1 of 1 node fresh");
+    assert_eq!(told.out.matches("same machine as node").count(), 2, "{told:?}");
 }
 
 /// Runs gtop on a terminal until these words stand on the screen, then quits; returns what it drew.

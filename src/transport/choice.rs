@@ -263,6 +263,7 @@ mod tests {
         let question = Question { host: "gpu01".to_owned(), user: None, port: None };
         let around = Surroundings {
             home: "/home/ada".into(),
+            include_home: "/home/ada".into(),
             user: "ada".to_owned(),
             machine: "here".to_owned(),
             agent: None,

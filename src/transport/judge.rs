@@ -349,6 +349,7 @@ mod tests {
         };
         let around = Surroundings {
             home: "/none".into(),
+            include_home: "/none".into(),
             user: "ada".to_owned(),
             machine: "here".to_owned(),
             agent: None,

@@ -160,7 +160,7 @@ impl Transport {
 impl Kept {
     fn configuration(&self) -> Arc<Reading> {
         let options = &self.options;
-        self.configuration.current(&options.surroundings.home, options.config_file.as_deref())
+        self.configuration.current(&options.surroundings, options.config_file.as_deref())
     }
 
     fn known_or_read(

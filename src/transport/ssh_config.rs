@@ -9,9 +9,8 @@
 //!
 //! gtop differs from OpenSSH 9.2 on purpose in this:
 //!
-//! - `~` and the user's files are those of `HOME` where that has a `.ssh`; OpenSSH takes the
-//!   password database's word alone. Of that only `/etc/passwd` is read: a directory service can be
-//!   slow or hang, so `HOME` and `USER` count for those it knows.
+//! - Of the password database, which says what `~` is, only `/etc/passwd` is read: a directory
+//!   service can be slow or hang, so `HOME` and `USER` count for those it knows.
 //! - What OpenSSH has learnt up to version 10 is read: new options, `Match tagged`, `sessiontype`
 //!   and `command`, the key exchange `mlkem768x25519-sha256`.
 //! - `Match sessiontype` sees `exec`, because gtop runs a command; `ssh -G` would see `shell`.
@@ -227,8 +226,10 @@ pub(super) struct Keys {
 /// The parts of the environment the configuration refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
-    /// The home directory.
+    /// The home directory, as the password database has it.
     pub home: PathBuf,
+    /// The home directory as `HOME` has it: there OpenSSH looks for files to include, and for nothing else.
+    pub include_home: PathBuf,
     /// The user name on this machine.
     pub user: String,
     /// The name of this machine.
@@ -239,19 +240,6 @@ pub struct Surroundings {
 
 /// The home of those who have none, as Debian names it.
 const NO_HOME: &str = "/nonexistent";
-
-/// Returns the home whose `.ssh` counts: of two that differ the one of `/etc/passwd`, as with `ssh`,
-/// unless it has no such folder, or the other has one as well.
-fn home_of_ssh(
-    variable: Option<PathBuf>,
-    passwd: Option<PathBuf>,
-    has_ssh: impl Fn(&Path) -> bool,
-) -> Option<PathBuf> {
-    match (variable, passwd) {
-        (Some(variable), Some(passwd)) if !has_ssh(&variable) && has_ssh(&passwd) => Some(passwd),
-        (variable, passwd) => variable.or(passwd),
-    }
-}
 
 /// Returns name and home that `/etc/passwd` has for a user: cron and containers set no variables.
 ///
@@ -270,12 +258,14 @@ impl Surroundings {
     pub fn of_this_process() -> Self {
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let (home, user) = (variable("HOME"), variable("USER").or_else(|| variable("LOGNAME")));
+        let user = variable("USER").or_else(|| variable("LOGNAME"));
         let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-        let (name, folder) = in_passwd(&text, rustix::process::getuid().as_raw());
-        let home = home_of_ssh(home.map(PathBuf::from), folder, |home| home.join(".ssh").is_dir());
+        let (name, home) = in_passwd(&text, rustix::process::getuid().as_raw());
+        let told = variable("HOME").map(PathBuf::from);
+        let home = home.or_else(|| told.clone()).unwrap_or_else(|| NO_HOME.into());
         Self {
-            home: home.unwrap_or_else(|| NO_HOME.into()),
+            include_home: told.unwrap_or_else(|| home.clone()),
+            home,
             user: name.or(user).unwrap_or_default(),
             machine: machine.trim().to_owned(),
             agent: variable("SSH_AUTH_SOCK").map(PathBuf::from),
@@ -420,34 +410,19 @@ mod tests {
         assert_eq!(in_passwd(text, 8), (None, None));
         let complaint = |home: &str, user: &str| {
             let (home, user) = (home.into(), user.to_owned());
-            Surroundings { home, user, machine: String::new(), agent: None }.complaint()
+            let include_home = PathBuf::new();
+            Surroundings { home, include_home, user, machine: String::new(), agent: None }
+                .complaint()
         };
         assert_eq!(complaint("/home/ada", "ada"), None);
         assert!(complaint("/home/ada", "").is_some_and(|words| words.contains("set USER")));
         assert!(complaint(NO_HOME, "ada").is_some_and(|words| words.contains("set HOME")));
     }
 
-    #[test]
-    fn of_two_homes_the_one_with_an_ssh_folder_counts_and_that_of_passwd_only_alone() {
-        let home = |variable: &str, passwd: &str, with_ssh: &[&str]| {
-            let path = |text: &str| Some(PathBuf::from(text)).filter(|path| path.has_root());
-            let has_ssh = |path: &Path| with_ssh.iter().any(|one| Path::new(one) == path);
-            home_of_ssh(path(variable), path(passwd), has_ssh)
-                .map(|home| home.display().to_string())
-                .unwrap_or_default()
-        };
-        assert_eq!(home("/scratch", "/home/ada", &["/home/ada"]), "/home/ada");
-        assert_eq!(home("/scratch", "/home/ada", &["/home/ada", "/scratch"]), "/scratch");
-        assert_eq!(home("/scratch", "/home/ada", &["/scratch"]), "/scratch");
-        assert_eq!(home("/scratch", "/home/ada", &[]), "/scratch");
-        assert_eq!(home("", "/home/ada", &[]), "/home/ada");
-        assert_eq!(home("/scratch", "", &[]), "/scratch");
-        assert_eq!(home("", "", &[]), "");
-    }
-
     fn around() -> Surroundings {
         Surroundings {
             home: PathBuf::from("/home/ada"),
+            include_home: PathBuf::from("/home/ada"),
             user: "ada".to_owned(),
             machine: "login1.site".to_owned(),
             agent: Some(PathBuf::from("/run/agent")),

@@ -72,9 +72,13 @@ class FarmCase(unittest.TestCase):
         farm = f"{self.directory}/farm"
         return {**variables, "HOME": f"{farm}/home", "PATH": f"{farm}/bin:{os.environ['PATH']}", "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
 
+    def at_home(self):
+        """What goes before a program that is to have the home of the farm."""
+        return [f"{HERE}/../at_home", f"{self.directory}/farm/home"]
+
     def gtop(self, *arguments, stdin="", **variables):
         environment = self.environment(**variables)
-        return subprocess.run([GTOP, *arguments], env=environment, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run([*self.at_home(), GTOP, *arguments], env=environment, input=stdin, capture_output=True, text=True, timeout=60, check=False)
 
     def snapshot(self, *arguments, **options):
         done = self.gtop("--json", *arguments, **options)

@@ -177,7 +177,7 @@ class Pod(FarmCase):
         return {"GCE_METADATA_HOST": self.metadata(), "GTOP_ROOT": own.root, "TPU_RUNTIME_METRICS_PORTS": str(own.ports[0])}
 
     def test_every_chip_of_every_worker_is_told_with_its_owner(self):
-        command = [GTOP, "--tpu-pod", "--json", "--watch", "-i", "0.2"]
+        command = [*self.at_home(), GTOP, "--tpu-pod", "--json", "--watch", "-i", "0.2"]
         watch = subprocess.Popen(command, env=self.environment(**self.surroundings()), stdout=subprocess.PIPE, text=True)
         self.addCleanup(end, watch)
         truth = [worker.truth() for worker in self.workers]

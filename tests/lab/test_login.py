@@ -21,6 +21,7 @@ import unittest
 from harness import PATIENCE, wait_for
 
 GTOP = os.environ["GTOP"]
+AT_HOME = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../at_home")
 CODE = "sesame-7319"
 WRONG = "barley-4242"
 ADDRESS = "127.0.89.1"
@@ -244,14 +245,19 @@ class Login(unittest.TestCase):
         path = f"{self.folder}/bin:{os.environ['PATH']}"
         return {"HOME": f"{self.folder}/home", "USER": "root", "PATH": path, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
 
+    def at_home(self):
+        """What goes before a program that is to have the home of the test."""
+        return [AT_HOME, f"{self.folder}/home"]
+
     def gtop(self, *arguments, is_screen=True):
-        terminal = Terminal(arguments, self.environment(), is_screen)
+        program, *words = [*self.at_home(), GTOP, *arguments]
+        terminal = Terminal(words, self.environment(), is_screen, program)
         self.addCleanup(terminal.close)
         return terminal
 
     def once(self, *arguments):
         """One picture without a terminal."""
-        done = subprocess.run([GTOP, "--json", *arguments], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+        done = subprocess.run([*self.at_home(), GTOP, "--json", *arguments], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
         return {node["name"]: node for node in json.loads(done.stdout)["nodes"]}
 
     def asked(self):
@@ -414,10 +420,10 @@ class Login(unittest.TestCase):
         self.assertEqual(self.once("--transport", "native", "gate")["gate"]["fault"]["kind"], "asks a question")
         self.assertEqual(self.asked(), asked, "nobody was asked")
         for node, words in (("gate", r"ok +master .*open at .*/master-"), ("inner", r"gate: over its master connection at .*/master-")):
-            done = subprocess.run([GTOP, "doctor", node], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run([*self.at_home(), GTOP, "doctor", node], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
             self.assertRegex(done.stdout, words)
         subprocess.run([f"{self.folder}/bin/ssh", "-O", "exit", "gate"], env=self.environment(), capture_output=True, check=True)
-        done = subprocess.run([GTOP, "doctor", "gate"], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([*self.at_home(), GTOP, "doctor", "gate"], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
         self.assertRegex(done.stdout, r"master .*none is open")
         # Without it the gate asks again.
         gtop = self.gtop("--json", "inner", is_screen=False)
@@ -450,7 +456,7 @@ class Login(unittest.TestCase):
             with self.subTest(transport):
                 logged = {name: self.read(f"log.{name}").count("Connection from") for name in says}
                 arguments = ["--json", "--watch", "--interval", "0.2", "--transport", transport, *says, "denied", f"{ADDRESS}:23099"]
-                watch = subprocess.Popen([GTOP, *arguments], env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+                watch = subprocess.Popen([*self.at_home(), GTOP, *arguments], env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
                 self.addCleanup(watch.stdout.close)
                 self.addCleanup(watch.wait)
                 self.addCleanup(watch.kill)
@@ -502,7 +508,7 @@ class Login(unittest.TestCase):
             ("locked", rf"not shown: {self.folder}/locked \(encrypted(?s:.*): eval \$\(ssh-agent\) && ssh-add {self.folder}/locked"),
         ):
             with self.subTest(node):
-                done = subprocess.run([GTOP, "doctor", node], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+                done = subprocess.run([*self.at_home(), GTOP, "doctor", node], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
                 self.assertEqual(done.returncode, 1, done.stdout)
                 self.assertRegex(done.stdout, words)
 

@@ -187,6 +187,7 @@ impl Lab {
             leash: Some(PathBuf::from(env!("CARGO_BIN_EXE_gtop"))),
             surroundings: Surroundings {
                 home: self.folder.path().to_owned(),
+                include_home: self.folder.path().to_owned(),
                 user: self.user.clone(),
                 machine: "here".to_owned(),
                 agent: self.agent.clone(),

@@ -28,7 +28,11 @@ pub(in crate::transport) struct Reading {
 
 impl Configuration {
     /// Returns the files, read anew when one of them is another than last time.
-    pub(in crate::transport) fn current(&self, home: &Path, chosen: Option<&Path>) -> Arc<Reading> {
+    pub(in crate::transport) fn current(
+        &self,
+        around: &Surroundings,
+        chosen: Option<&Path>,
+    ) -> Arc<Reading> {
         let mut last = lock(&self.0);
         if let Some(reading) = &*last
             && reading.tree.is_current()
@@ -36,7 +40,7 @@ impl Configuration {
             return Arc::clone(reading);
         }
         let version = last.as_ref().map_or(0, |reading| reading.version + 1);
-        let tree = Tree::read(Places { home, chosen, machine: &MACHINE_FILES });
+        let tree = Tree::read(Places { around, chosen, machine: &MACHINE_FILES });
         let reading = Arc::new(Reading { version, tree });
         *last = Some(Arc::clone(&reading));
         reading

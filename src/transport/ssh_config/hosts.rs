@@ -61,6 +61,7 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::ssh_config::Surroundings;
     use crate::transport::ssh_config::read::Places;
 
     #[test]
@@ -78,7 +79,8 @@ mod tests {
         std::fs::write(path("inner"), "Host x y\n  Port 1\n").unwrap();
         let tree = |name: &str| {
             let chosen = path(name);
-            Tree::read(Places { home: folder.path(), chosen: Some(&chosen), machine: &[] })
+            let around = Surroundings::of_this_process();
+            Tree::read(Places { around: &around, chosen: Some(&chosen), machine: &[] })
         };
         // The first include stands below a Host line that n1 is not among.
         assert_eq!(hosts(&tree("config")).unwrap(), ["gpu01", "n1", "n2", "n3", "login", "x"]);

@@ -10,7 +10,7 @@ use crate::storage::Stamp;
 use crate::transport::fault::{self, Fault};
 use crate::transport::ssh_config::options::Known;
 use crate::transport::ssh_config::parse::{self, Criterion, Mistake, Parsed, Pattern, Test};
-use crate::transport::ssh_config::{Origin, Stop, glob};
+use crate::transport::ssh_config::{Origin, Stop, Surroundings, glob};
 
 /// How deep files may include files.
 const DEEPEST: usize = 16;
@@ -78,7 +78,7 @@ pub(super) struct Tree {
 /// Where the files are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Places<'a> {
-    pub(super) home: &'a Path,
+    pub(super) around: &'a Surroundings,
     /// In place of both others, as `ssh -F`.
     pub(super) chosen: Option<&'a Path>,
     /// The machine's; the first that is there.
@@ -87,8 +87,12 @@ pub(super) struct Places<'a> {
 
 impl Tree {
     pub(super) fn read(places: Places<'_>) -> Self {
-        let mut reader =
-            Reader { home: places.home, stamps: Vec::new(), left: MOST_BYTES, wants_final: false };
+        let mut reader = Reader {
+            around: places.around,
+            stamps: Vec::new(),
+            left: MOST_BYTES,
+            wants_final: false,
+        };
         let files = reader.all(places);
         Self { files, wants_final: reader.wants_final, stamps: reader.stamps }
     }
@@ -100,7 +104,7 @@ impl Tree {
 }
 
 struct Reader<'a> {
-    home: &'a Path,
+    around: &'a Surroundings,
     stamps: Vec<(PathBuf, Option<Stamp>)>,
     left: u64,
     wants_final: bool,
@@ -132,7 +136,7 @@ impl Reader<'_> {
         }
         // As with ssh, a file that cannot be opened is as good as none.
         let mut files: Vec<File> =
-            self.file(&self.home.join(".ssh/config"), own)?.into_iter().collect();
+            self.file(&self.around.home.join(".ssh/config"), own)?.into_iter().collect();
         for path in places.machine {
             let reason = Reason { is_users: false, is_checked: false, depth: 0 };
             if let Ok(file) = self.file(Path::new(path), reason)? {
@@ -227,7 +231,7 @@ impl Reader<'_> {
             if name.starts_with('~') && !reason.is_users {
                 return Err(Stop::wrong(origin, format_args!("bad include path {name}")));
             }
-            let home = self.home.to_string_lossy().into_owned();
+            let home = self.around.include_home.to_string_lossy().into_owned();
             let pattern = match name.strip_prefix('~') {
                 // Later versions of OpenSSH expand these.
                 _ if name.contains("${") || name.contains('%') => {
@@ -321,8 +325,16 @@ mod tests {
             path
         }
 
+        fn around(&self) -> Surroundings {
+            Surroundings {
+                home: self.0.path().to_owned(),
+                include_home: self.0.path().to_owned(),
+                ..Surroundings::of_this_process()
+            }
+        }
+
         fn read(&self) -> Tree {
-            Tree::read(Places { home: self.0.path(), chosen: None, machine: &[] })
+            Tree::read(Places { around: &self.around(), chosen: None, machine: &[] })
         }
 
         fn why(&self) -> String {
@@ -371,7 +383,8 @@ mod tests {
         assert!(home.why().contains("bad owner or permissions on"), "{}", home.why());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).unwrap();
         assert!(matches!(home.read().files, Err(Stop::Foreign { .. })));
-        let chosen = Tree::read(Places { home: home.0.path(), chosen: Some(&path), machine: &[] });
+        let chosen =
+            Tree::read(Places { around: &home.around(), chosen: Some(&path), machine: &[] });
         assert!(chosen.files.is_ok(), "as with ssh -F");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         home.write("config", "Include x\n");
@@ -394,7 +407,7 @@ mod tests {
         assert!(home.read().files.is_ok());
         let chosen = |path: &str| {
             let chosen = Some(Path::new(path));
-            Tree::read(Places { home: home.0.path(), chosen, machine: &[] }).files
+            Tree::read(Places { around: &home.around(), chosen, machine: &[] }).files
         };
         assert!(chosen("/dev/null").unwrap()[0].blocks.iter().all(|block| block.lines.is_empty()));
         assert!(chosen("/dev/zero").is_err() && chosen("/gone").is_err());

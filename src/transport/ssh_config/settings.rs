@@ -378,6 +378,7 @@ mod tests {
     fn around() -> Surroundings {
         Surroundings {
             home: PathBuf::from("/home/ada"),
+            include_home: PathBuf::from("/home/ada"),
             user: "ada".to_owned(),
             machine: "login1.site".to_owned(),
             agent: Some(PathBuf::from("/run/agent")),
@@ -392,7 +393,7 @@ mod tests {
     fn defaults(host: &str) -> Settings {
         let (asked, around) = (question(host), around());
         let chosen = Some(Path::new("none"));
-        let tree = Tree::read(Places { home: &around.home, chosen, machine: &[] });
+        let tree = Tree::read(Places { around: &around, chosen, machine: &[] });
         let answers = resolve::resolve(&tree, &asked, &around, None).unwrap();
         of(&answers, &asked, &around).unwrap()
     }
@@ -592,7 +593,7 @@ mod tests {
         let of = |text: &str| {
             std::fs::write(&path, text).unwrap();
             let (asked, around) = (question("n1"), around());
-            let tree = Tree::read(Places { home: &around.home, chosen: Some(&path), machine: &[] });
+            let tree = Tree::read(Places { around: &around, chosen: Some(&path), machine: &[] });
             let answers = resolve::resolve(&tree, &asked, &around, None).ok()?;
             Some(Settings { origins: BTreeMap::new(), ..of(&answers, &asked, &around).ok()? })
         };
