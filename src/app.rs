@@ -411,8 +411,9 @@ fn options(cli: &Cli) -> Result<Options, TemplateError> {
         },
         exec: cli.reach.exec.as_deref().map(ExecTemplate::new).transpose()?,
         state: state_folder(),
-        // Where it cannot be told, programs still notice the end of their input.
-        leash: std::env::current_exe().ok(),
+        // This very file, even when an upgrade has put another in its place. Where there is no /proc,
+        // programs still notice the end of their input.
+        leash: Some(PathBuf::from("/proc/self/exe")).filter(|own| own.exists()),
         ..usual
     })
 }

@@ -144,12 +144,13 @@ fn why_a_command_does_not_lead_there_is_told() {
 }
 
 #[test]
-fn a_node_that_is_away_at_first_comes_by_itself() {
+fn a_node_that_is_away_at_first_comes_by_itself_though_gtop_was_replaced_meanwhile() {
     let place = Place::new();
-    let flag = place.0.path().join("was-asked");
-    let text = format!("[ -e {0} ] || {{ touch {0}; exit 3; }}\nexec sh", flag.display());
+    let (flag, own) = (place.0.path().join("is-there"), place.0.path().join("gtop"));
+    std::fs::copy(env!("CARGO_BIN_EXE_gtop"), &own).unwrap();
+    let text = format!("[ -e {} ] || exit 3\nexec sh", flag.display());
     let command = format!("{} {{node}}", place.wrapper(&text).display());
-    let mut watch = Command::new(env!("CARGO_BIN_EXE_gtop"))
+    let mut watch = Command::new(&own)
         .args(["--json", "--watch", "--interval", "0.2", "--exec", &command, "pod-1"])
         .env("HOME", "/nowhere")
         .stdout(std::process::Stdio::piped())
@@ -159,7 +160,18 @@ fn a_node_that_is_away_at_first_comes_by_itself() {
     let (mut was_away, mut is_there) = (false, false);
     for picture in serde_json::Deserializer::from_reader(pictures).into_iter::<Value>() {
         let node = picture.unwrap()["nodes"][0].clone();
-        was_away |= node["fault"].to_string().contains("exit status 3");
+        let fault = node["fault"].to_string();
+        if fault != "null" && !fault.contains("exit status 3") {
+            watch.kill().unwrap();
+            panic!("{fault}");
+        }
+        if !was_away && fault != "null" {
+            was_away = true;
+            // As an upgrade does it; this one ends at once.
+            std::fs::remove_file(&own).unwrap();
+            std::fs::copy("/bin/false", &own).unwrap();
+            std::fs::write(&flag, "").unwrap();
+        }
         is_there = node["link"] == "up" && node["fault"].is_null() && node["host"].is_object();
         if is_there {
             break;
