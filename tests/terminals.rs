@@ -181,13 +181,14 @@ async fn a_configuration_that_is_broken_is_said_on_the_screen_and_keeps_nobody_o
 }
 
 /// What turns modes of a terminal on for the screen, and off again.
-const SWITCHES: [(&str, &str); 6] = [
+const SWITCHES: [(&str, &str); 7] = [
     ("\x1b[?1049h", "\x1b[?1049l"),
     ("\x1b[?1000h", "\x1b[?1000l"),
     ("\x1b[?1006h", "\x1b[?1006l"),
     ("\x1b[?1004h", "\x1b[?1004l"),
     ("\x1b[?2004h", "\x1b[?2004l"),
     ("\x1b[?25l", "\x1b[?25h"),
+    ("\x1b[?7l", "\x1b[?7h"),
 ];
 
 /// What a shell prints of the terminal's modes around a program.
@@ -218,30 +219,57 @@ async fn a_terminal_is_left_as_it_was_found() {
         child.stdin.as_mut().unwrap().write_all(end.as_bytes()).await.unwrap();
         check_left(&(begun + &to_the_end(child).await.0));
     }
+    let folder = tempfile::tempdir().unwrap();
+    let word = folder.path().join("word");
+    for signal in ["TERM", "INT", "HUP"] {
+        // Whoever waits for a word sends the signal to the shell that has become gtop.
+        let program = format!(
+            "mkfifo {0}; sh -c '(read _ <{0}; kill -{signal} $$) & exec $GTOP --demo=2'; rm {0}",
+            word.display()
+        );
+        let Some(mut child) = terminal("xterm-256color", &around(&program)) else { return };
+        let begun = until(&mut child, "gpu02").await;
+        std::fs::write(&word, "\n").unwrap();
+        check_left(&(begun + &to_the_end(child).await.0));
+    }
 }
 
-/// Set where the test below is to be the program on the terminal.
+/// Set where the test below is to be the program on the terminal, to how it panics: on the thread of the screen,
+/// there once more while it unwinds, which ends a program at once, or on another thread.
 const PANICS: &str = "GTOP_TEST_PANICS";
 
 #[tokio::test]
 async fn a_panic_is_shown_on_a_terminal_that_is_whole_again() {
-    if std::env::var_os(PANICS).is_some() {
-        return panic_on_the_screen().await;
+    if let Ok(how) = std::env::var(PANICS) {
+        return panic_on_the_screen(&how).await;
     }
     let own = std::env::current_exe().unwrap();
-    let program = format!(
-        "{PANICS}=1 {} --exact a_panic_is_shown_on_a_terminal_that_is_whole_again --nocapture",
-        own.display()
-    );
-    let Some(child) = terminal("xterm-256color", &around(&program)) else { return };
-    let (text, _) = to_the_end(child).await;
-    check_left(&text);
-    let said = text.find("something broke").unwrap_or_else(|| panic!("{text:?}"));
-    assert!(said > text.find("\x1b[?1049l").unwrap(), "it is said on the other screen: {text:?}");
+    for how in ["here", "twice", "elsewhere"] {
+        let program = format!(
+            "ulimit -c 0; {PANICS}={how} {} --exact --nocapture \
+             a_panic_is_shown_on_a_terminal_that_is_whole_again",
+            own.display()
+        );
+        let Some(child) = terminal("xterm-256color", &around(&program)) else { return };
+        let (text, _) = to_the_end(child).await;
+        check_left(&text);
+        let said = text.find("something broke").unwrap_or_else(|| panic!("{how}: {text:?}"));
+        let left = text.find("\x1b[?1049l").unwrap();
+        assert!(said > left, "{how}: it is said on the other screen: {text:?}");
+    }
 }
 
-/// Shows a screen and panics on its thread.
-async fn panic_on_the_screen() {
+/// Panics when it is dropped.
+struct Fragile;
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        panic!("something broke while it unwound");
+    }
+}
+
+/// Shows a screen and panics meanwhile.
+async fn panic_on_the_screen(how: &str) {
     let (_fleet, reader) = tokio::sync::watch::channel(gtop::fleet::Fleet::default());
     let (requests, _asked) = mpsc::channel(1);
     let (_aside, asides) = mpsc::channel(1);
@@ -272,6 +300,12 @@ async fn panic_on_the_screen() {
     let breaking = async {
         // The screen is on once it has been waited for.
         sleep(Duration::from_millis(300)).await;
+        if how == "elsewhere" {
+            let panicked = std::thread::spawn(|| panic!("something broke")).join();
+            assert!(panicked.is_err());
+            return;
+        }
+        let _fragile = (how == "twice").then_some(Fragile);
         panic!("something broke");
     };
     tokio::select! {
