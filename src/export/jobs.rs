@@ -55,7 +55,7 @@ fn places(job: &Job, ledger: &Ledger<'_>) -> String {
 
 fn devices(job: &Job, allocation: &Allocation, ledger: &Ledger<'_>) -> String {
     let held = ledger.held(job, allocation);
-    let disputed = if held.is_disputed { ", which its processes contradict" } else { "" };
+    let disputed = if held.is_disputed { ", which processes contradict" } else { "" };
     match &allocation.devices {
         Allotment::Nothing => format!("no devices{disputed}"),
         Allotment::Places(places) => {
@@ -67,5 +67,23 @@ fn devices(job: &Job, allocation: &Allocation, ledger: &Ledger<'_>) -> String {
             format!("{} devices used by processes", held.devices.unwrap_or_default().len())
         }
         Allotment::Unsaid => "devices not said".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_processes_contradict_is_told_as_such() {
+        let told = |fleet: &Fleet| {
+            let mut out = Vec::new();
+            write_jobs(&mut out, fleet, Timestamp::default()).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let own = told(&Fleet::used_by("11"));
+        assert!(own.ends_with("gpu01: devices 0\n"), "{own}");
+        let others = told(&Fleet::used_by("7"));
+        assert!(others.ends_with("gpu01: devices 0, which processes contradict\n"), "{others}");
     }
 }

@@ -604,6 +604,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_processes_contradict_is_told_as_such() {
+        for (job, devices, is_disputed) in
+            [("11", serde_json::json!(["a"]), false), ("7", serde_json::Value::Null, true)]
+        {
+            let mut out = Vec::new();
+            write_json(&mut out, &Fleet::used_by(job), Timestamp::default(), "").unwrap();
+            let told: serde_json::Value = serde_json::from_slice(&out).unwrap();
+            let allocation = &told["jobs"][0]["allocations"][0];
+            assert_eq!(allocation["disputed"], is_disputed, "{allocation}");
+            assert_eq!(allocation["devices"], devices, "{allocation}");
+        }
+    }
+
+    #[test]
     fn each_count_of_devices_has_its_word_and_they_add_up() {
         let all = Totals {
             devices: 63,

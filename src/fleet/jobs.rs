@@ -331,6 +331,16 @@ fn with_slices(node: &Node, ordered: BTreeMap<u32, Option<&Device>>) -> BTreeMap
 }
 
 #[cfg(test)]
+impl Fleet {
+    /// A node whose only device its scheduler gave to job 11, and a process of this job uses; for the tests of
+    /// other rooms.
+    pub(crate) fn used_by(job: &str) -> Self {
+        let node = tests::using(tests::numbered(&[("a", Some(0))]), "a", job);
+        tests::fleet(node, Allotment::Places([0].into())).0
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{
@@ -350,14 +360,14 @@ mod tests {
         node
     }
 
-    fn using(mut node: Node, device: &str, job: &str) -> Node {
+    pub(super) fn using(mut node: Node, device: &str, job: &str) -> Node {
         let statics = ProcessStatics { job: JobId::new(job), ..ProcessStatics::default() };
         node.uses = [DeviceUse { device: device.into(), pid: 7, ..DeviceUse::default() }].into();
         node.unseen = [UnseenProcess { pid: 7, why: Absence::Hidden, statics }].into();
         node
     }
 
-    fn fleet(node: Node, devices: Allotment) -> (Fleet, Job) {
+    pub(super) fn fleet(node: Node, devices: Allotment) -> (Fleet, Job) {
         let allocation = Allocation { node: node.name.clone(), devices };
         let job = Job {
             shown_id: "2_1".into(),
@@ -377,7 +387,7 @@ mod tests {
     }
 
     /// NVIDIA's devices, each with the number of its device file.
-    fn numbered(devices: &[(&str, Option<u32>)]) -> Node {
+    pub(super) fn numbered(devices: &[(&str, Option<u32>)]) -> Node {
         let names: Vec<_> = devices.iter().map(|(uuid, _)| (*uuid, None)).collect();
         let mut node = node(&names);
         for (device, (_, minor)) in node.devices.iter_mut().zip(devices) {

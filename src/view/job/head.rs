@@ -268,6 +268,10 @@ pub(super) fn hidden(job: &Job, width: u16) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fleet::Fleet;
+    use crate::model::JobId;
+    use crate::view::job::Roll;
+    use crate::view::number::Units;
 
     fn told(state: JobState, run_time: u64, ends_after: u64, passed: u64) -> String {
         let began = Timestamp::from_micros(1_795_403_970_000_000);
@@ -297,5 +301,18 @@ mod tests {
             let told = told(state, run_time, ends_after, passed);
             assert!(told.ends_with(words), "{state:?} {passed}: {told}");
         }
+    }
+
+    #[test]
+    fn what_processes_contradict_is_told_as_such() {
+        let told = |job: &str| {
+            let picture = Picture::new(Fleet::used_by(job), Timestamp::default());
+            let roll = Roll::of(&picture);
+            let entry = roll.entry(&JobId::new("11").unwrap()).unwrap();
+            let sheet = Sheet::of(&picture, entry, Units::of(&Taste::default()));
+            let lines = remarks(&sheet, 200, 3);
+            lines.iter().any(|line| line.words().contains("processes contradict Slurm on gpu01"))
+        };
+        assert!(told("7") && !told("11"));
     }
 }
