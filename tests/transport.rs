@@ -517,9 +517,9 @@ async fn mute(greeting: &'static [u8]) -> (String, tokio::task::JoinHandle<()>) 
     (address, tokio::spawn(serve))
 }
 
-/// Opens a node that answers nothing, with little patience.
-async fn open_mute(lab: &Lab, address: &str) -> Fault {
-    let connect_timeout = Some(Duration::from_millis(300));
+/// Opens a node that is no server, with this much patience: little for one that answers nothing.
+async fn open_mute(lab: &Lab, address: &str, patience: Duration) -> Fault {
+    let connect_timeout = Some(patience);
     let transport = Transport::new(Options { connect_timeout, ..lab.options() });
     let target = fixed(address, &lab.text("id"), &lab.text("host_ed25519.pub"));
     transport.open(&target, "true", |_| ()).await.unwrap_err()
@@ -529,15 +529,17 @@ async fn open_mute(lab: &Lab, address: &str) -> Fault {
 async fn a_port_that_never_speaks_times_out_at_the_greeting() {
     let Some(lab) = Lab::new().await else { return };
     let (address, _server) = mute(b"").await;
-    let fault = open_mute(&lab, &address).await;
-    assert_eq!(fault, Fault::TimedOut { step: Step::Greeting, after: Duration::from_millis(300) });
+    let after = Duration::from_millis(300);
+    let fault = open_mute(&lab, &address, after).await;
+    assert_eq!(fault, Fault::TimedOut { step: Step::Greeting, after });
 }
 
 #[tokio::test]
 async fn a_server_that_only_greets_times_out_at_the_key_exchange() {
     let Some(lab) = Lab::new().await else { return };
     let (address, _server) = mute(b"SSH-2.0-mute\r\n").await;
-    let fault = open_mute(&lab, &address).await;
+    // The greeting has to come within it.
+    let fault = open_mute(&lab, &address, Duration::from_secs(5)).await;
     assert!(matches!(fault, Fault::TimedOut { step: Step::KeyExchange, .. }), "{fault}");
 }
 
@@ -553,7 +555,7 @@ async fn something_that_is_not_ssh_is_told_apart() {
             stream.shutdown().await.unwrap();
             stream.read_to_end(&mut Vec::new()).await.ok();
         };
-        let (fault, ()) = tokio::join!(open_mute(&lab, &address), serve);
+        let (fault, ()) = tokio::join!(open_mute(&lab, &address, PATIENCE), serve);
         assert!(matches!(fault, Fault::NotSsh { .. } | Fault::Broken { .. }), "{fault}");
         assert!(fault.retries_by_itself());
     }
@@ -569,7 +571,7 @@ async fn a_server_that_hangs_up_at_once_gave_no_greeting_whatever_it_says_of_it(
             let (mut stream, _) = listener.accept().await.unwrap();
             stream.write_all(says.as_bytes()).await.unwrap();
         };
-        let (fault, ()) = tokio::join!(open_mute(&lab, &address), serve);
+        let (fault, ()) = tokio::join!(open_mute(&lab, &address, PATIENCE), serve);
         assert!(matches!(fault, Fault::NotSsh { is_closed: true, .. }), "{says}: {fault}");
     }
 }

@@ -166,7 +166,7 @@ impl Site {
 }
 
 async fn meet(mut visit: Visit, samples: u64) -> Visit {
-    let interpreter = visit.wake(Duration::from_secs(10)).await.unwrap();
+    let interpreter = visit.wake(PATIENCE).await.unwrap();
     let hello = visit.hello(interpreter).await.unwrap();
     assert!(matches!(hello.body, Body::Hello(_)));
     let mut last = 0;
@@ -333,7 +333,7 @@ async fn a_slurm_that_lets_others_wait_and_a_job_of_somebody_else_are_refused() 
 
     let site = Site::new("refuse");
     let mut visit = site.visit(NODES[0]).await.unwrap();
-    let fault = visit.wake(Duration::from_secs(10)).await.unwrap_err();
+    let fault = visit.wake(PATIENCE).await.unwrap_err();
     assert!(fault.sentence().contains("refuses gtop a step"), "{}", fault.sentence());
     assert!(!fault.kind.retries_by_itself());
 

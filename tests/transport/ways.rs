@@ -197,7 +197,7 @@ async fn a_gateway_that_refuses_is_asked_once_for_all() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    assert!(tokio::time::timeout(Duration::from_secs(10), noticing).await.is_ok());
+    assert!(tokio::time::timeout(PATIENCE, noticing).await.is_ok());
     assert_eq!(bastion.logged(closed), 1);
 }
 
@@ -542,10 +542,10 @@ async fn a_command_leads_to_the_node() {
     }
 }
 
-/// Opens the node by a command that leads nowhere, with little patience.
-async fn fails(lab: &Lab, sshd: &Sshd, command: &str) -> Fault {
+/// Opens the node by a command that leads nowhere, with this much patience.
+async fn fails(lab: &Lab, sshd: &Sshd, command: &str, patience: Duration) -> Fault {
     write_command(lab, sshd, command);
-    let connect_timeout = Some(Duration::from_millis(500));
+    let connect_timeout = Some(patience);
     let transport = Transport::new(Options { connect_timeout, ..lab.options() });
     transport.open(&node(), "true", |_| ()).await.unwrap_err()
 }
@@ -562,7 +562,9 @@ async fn a_command_that_leads_nowhere_is_named_with_its_last_words() {
         ("false", silent),
         ("sleep 1000", silent),
     ] {
-        let fault = fails(&lab, &sshd, command).await;
+        let is_silent = command.starts_with("sleep");
+        let patience = if is_silent { Duration::from_millis(500) } else { PATIENCE };
+        let fault = fails(&lab, &sshd, command, patience).await;
         let Fault::ProxyCommandFailed { why, .. } = &fault else { panic!("{command}: {fault}") };
         let is_told = why.contains(words) || why.contains(&words.to_lowercase());
         assert!(is_told || why.contains("not found"), "{command}: {fault}");
@@ -580,7 +582,7 @@ async fn a_command_that_prints_without_end_is_no_node() {
         "cat /dev/urandom",
         "sh -c 'echo SSH-2.0-x; cat /dev/urandom'",
     ] {
-        let fault = fails(&lab, &sshd, command).await;
+        let fault = fails(&lab, &sshd, command, Duration::from_millis(500)).await;
         assert!(fault.retries_by_itself(), "{command}: {fault}");
     }
 }
