@@ -286,6 +286,24 @@ mod tests {
     }
 
     #[test]
+    fn who_uses_the_devices_of_one_backend_is_not_told_by_another() {
+        let amd = Source::new("amdgpu");
+        let mut folding = folding(hello(&[(&nvml(), None), (&amd, None)]));
+        let used =
+            |device: &str, pid| DeviceUse { device: device.into(), pid, ..DeviceUse::default() };
+        let mut told = |sample| {
+            folding.sample(sample);
+            let node = folding.node();
+            node.uses.iter().map(|used| (used.device.to_string(), used.pid)).collect::<Vec<_>>()
+        };
+        let (a, b) = (("GPU-a".to_owned(), 7), ("GPU-b".to_owned(), 8));
+        told(said(&nvml(), "GPU-a", vec![used("GPU-a", 7)]));
+        assert_eq!(told(said(&amd, "GPU-b", vec![used("GPU-b", 8)])), [a, b.clone()]);
+        assert_eq!(told(said(&nvml(), "GPU-a", vec![])), [b]);
+        assert_eq!(told(said(&amd, "GPU-b", vec![])), []);
+    }
+
+    #[test]
     fn a_use_keeps_what_the_next_list_leaves_out() {
         let mut folding = folding(hello(&[(&nvml(), None)]));
         let told = DeviceUse {

@@ -251,4 +251,44 @@ mod tests {
         assert_eq!(serials(u64::MAX, &[1]), Some(vec![(u64::MAX, u64::MAX)]));
         assert_eq!(serials(u64::MAX, &[2]), None);
     }
+
+    /// A certificate of `ssh-keygen -s ca -I ada -n node -z 7 -V always:forever`, and its authority.
+    const CERTIFICATE: &str = "ssh-ed25519-cert-v01@openssh.com \
+        AAAAIHNzaC1lZDI1NTE5LWNlcnQtdjAxQG9wZW5zc2guY29tAAAAIBWgYHrwgz6mNkCEkXosWQmVQaEdvheWiPrP/DrRPcHC\
+        AAAAICfulIQ1BQ1oMN5FlwwJFDLAnD0RdPWU2e7ZEzpBD/UmAAAAAAAAAAcAAAABAAAAA2FkYQAAAAgAAAAEbm9kZQAAAAAA\
+        AAAA//////////8AAAAAAAAAggAAABVwZXJtaXQtWDExLWZvcndhcmRpbmcAAAAAAAAAF3Blcm1pdC1hZ2VudC1mb3J3YXJk\
+        aW5nAAAAAAAAABZwZXJtaXQtcG9ydC1mb3J3YXJkaW5nAAAAAAAAAApwZXJtaXQtcHR5AAAAAAAAAA5wZXJtaXQtdXNlci1y\
+        YwAAAAAAAAAAAAAAMwAAAAtzc2gtZWQyNTUxOQAAACDBW5iYgVwRmYKSkkPsWzNKDFsPRKN1KDnqjPFwmbqgzwAAAFMAAAAL\
+        c3NoLWVkMjU1MTkAAABAiG9URWVUPZP7ay3IGRWg+gmdlaiLX8KQB7/z1zVLn6wNORICsnFK81211sSo+J8C4vLSuiFO7hS7\
+        pmKhXuncAQ==";
+    const AUTHORITY: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIMFbmJiBXBGZgpKSQ+xbM0oMWw9Eo3UoOeqM8XCZuqDP";
+
+    #[test]
+    fn a_certificate_is_revoked_by_number_or_name_under_its_authority() {
+        use base64::Engine as _;
+        let certificate = Certificate::from_openssh(CERTIFICATE).unwrap();
+        let revokes =
+            |list: &[u8]| Krl::parse(list).unwrap().unwrap().has_certificate(&certificate);
+        let number = |number: u64| number.to_be_bytes();
+        for (kind, part, is_it) in [
+            (0x20, number(7).to_vec(), true),
+            (0x20, [number(6), number(8)].concat(), false),
+            (0x21, [number(5), number(7)].concat(), true),
+            (0x21, [number(8), number(9)].concat(), false),
+            (0x22, [&number(6)[..], &string(&[0b10])].concat(), true),
+            (0x22, [&number(6)[..], &string(&[0b101])].concat(), false),
+            (0x23, string(b"ada"), true),
+            (0x23, string(b"bob"), false),
+        ] {
+            assert_eq!(revokes(&signed(kind, &part)), is_it, "{kind:#x} {part:?}");
+        }
+        assert!(!revokes(&list(2, &string(b"key"))));
+        let authority = base64::engine::general_purpose::STANDARD.decode(AUTHORITY).unwrap();
+        let mut other = authority.clone();
+        *other.last_mut().unwrap() ^= 1;
+        for (by, is_it) in [(authority, true), (other, false)] {
+            let part = [&string(&by)[..], &string(b""), &[0x20], &string(&number(7))].concat();
+            assert_eq!(revokes(&list(1, &part)), is_it);
+        }
+    }
 }
