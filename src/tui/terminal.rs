@@ -37,8 +37,10 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Takes the terminal, with its mouse or without.
     pub(crate) fn enter(has_mouse: bool) -> io::Result<Self> {
+        // Dropped, it gives back what was taken before a write failed.
+        let terminal = Self { has_mouse };
         take(has_mouse)?;
-        Ok(Self { has_mouse })
+        Ok(terminal)
     }
 
     /// Takes the terminal again after we were stopped, if we were brought to the foreground.
