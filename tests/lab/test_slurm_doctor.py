@@ -139,12 +139,13 @@ class Doctor(SlurmCase):
         out = self.doctor()
         self.says(out, "nodes", "FAILED", r"gpu\[01,03\]|gpu01")
         self.assertIn("gpu03", out)
-        self.resume(out)
 
     def resume(self, out):
-        """Does what the doctor says, and all is well."""
+        """Does what the doctor says, and all is well; the job that waits for it is not to run."""
+        self.lab.run("scancel", "--name=waits")
         command = re.search("> .* until the administrator says: (scontrol .*)", out)[1]
-        self.assertEqual(self.lab.run("sh", "-c", command, user="root").returncode, 0)
+        done = self.lab.run("sh", "-c", command, user="root")
+        self.assertEqual(done.returncode, 0, f"{command}: {done.stderr}; {out}")
         wait_for("the nodes are back", lambda: "FAILED" not in self.doctor(), 2 * PATIENCE)
 
     def test_a_node_that_is_down(self):
