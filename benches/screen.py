@@ -85,7 +85,8 @@ class Terminal:
                 "LANG": "C.UTF-8",
                 "USER": os.environ.get("USER", "root"),
             }
-            os.execve(program, [program, "-f", str(hosts)], environment)
+            at_home = str(pathlib.Path(__file__).resolve().parent.parent / "tests/at_home")
+            os.execve(at_home, [at_home, str(server.home), program, "-f", str(hosts)], environment)
         os.set_blocking(self.fd, False)
 
     def read(self, seconds):

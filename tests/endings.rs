@@ -274,7 +274,8 @@ fn a_signal_during_a_question_gives_the_echo_back() {
     fs::write(place.path(".ssh/config"), config).unwrap();
     for (signal, code) in SIGNALS {
         let home = place.0.path().display();
-        let line = around(&place, &format!("env HOME={home} $GTOP 127.0.0.1:1"));
+        let at_home = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/at_home");
+        let line = around(&place, &format!("{at_home} {home} $GTOP 127.0.0.1:1"));
         let Some(mut child) = terminal(&line, Stdio::null()) else { return };
         let pid = place.pids("pid", 1).remove(0);
         wait_for("a question", || modes(&pid)?.contains(" -echo ").then_some(()));

@@ -287,7 +287,13 @@ async fn drawn(mut command: Command, until: &str) -> String {
 #[tokio::test]
 async fn the_screen_needs_no_terminal_type_and_keeps_to_ascii_in_the_c_locale() {
     let Some(home) = Home::new().await else { return };
-    if home.command("script").arg("--version").output().await.is_err() {
+    if !home
+        .command("script")
+        .arg("--version")
+        .output()
+        .await
+        .is_ok_and(|told| told.status.success())
+    {
         return skip("there is no script to make a terminal");
     }
     let on_a_terminal = |variables: &[(&str, &str)]| {
@@ -388,7 +394,7 @@ fn touched(trace: &str) -> impl Iterator<Item = &str> {
 async fn nothing_is_written_and_nobody_is_spoken_to_but_the_nodes() {
     let Some(home) = Home::new().await else { return };
     let trace = home.lab.path("trace");
-    if home.command("strace").arg("-V").output().await.is_err() {
+    if !home.command("strace").arg("-V").output().await.is_ok_and(|told| told.status.success()) {
         return skip("there is no strace");
     }
     let before = files(&home.path());

@@ -250,7 +250,8 @@ impl Transport {
                 }
                 Err(Refusal::Unreachable(why)) => {
                     // No name service of the gateway's may know it either.
-                    if let Some(host) = self.address_of(typed, &place.0).await {
+                    let other = self.address_of(typed, &place.0).await;
+                    if let Some(host) = other.filter(|host| !host.eq_ignore_ascii_case(&place.0)) {
                         place.0 = host;
                         continue;
                     }

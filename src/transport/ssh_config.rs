@@ -259,8 +259,10 @@ impl Surroundings {
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let user = variable("USER").or_else(|| variable("LOGNAME"));
-        let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-        let (name, home) = in_passwd(&text, rustix::process::getuid().as_raw());
+        // Full names are of any encoding.
+        let text = std::fs::read("/etc/passwd").unwrap_or_default();
+        let (name, home) =
+            in_passwd(&String::from_utf8_lossy(&text), rustix::process::getuid().as_raw());
         let told = variable("HOME").map(PathBuf::from);
         let home = home.or_else(|| told.clone()).unwrap_or_else(|| NO_HOME.into());
         Self {

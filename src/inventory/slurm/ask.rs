@@ -83,7 +83,8 @@ fn addresses(output: &str, nodes: &BTreeSet<NodeName>) -> BTreeMap<NodeName, Opt
     let lines = output.lines().filter_map(|line| {
         let mut fields = line.split('|').map(str::trim);
         let node = NodeName::new(fields.next()?).ok().filter(|node| nodes.contains(node))?;
-        let address = fields.find(|other| *other != node.as_str() && is_address(other));
+        let address =
+            fields.find(|other| !other.eq_ignore_ascii_case(node.as_str()) && is_address(other));
         Some((node, address.map(str::to_owned)))
     });
     let told: BTreeMap<NodeName, Option<String>> = lines.collect();
@@ -143,9 +144,9 @@ mod tests {
     #[test]
     fn a_node_is_reached_where_slurm_says_if_that_may_be_an_address() {
         let node = |name: &str| NodeName::new(name).unwrap();
-        let names = ["named", "at", "host", "hostile", "user", "untold"];
+        let names = ["named", "cased", "at", "host", "hostile", "user", "untold"];
         let nodes: BTreeSet<NodeName> = names.map(node).into();
-        let output = "named|named|named\nat | 10.0.0.1 | at\nhost|host|host-ib\n\
+        let output = "named|named|named\ncased|Cased|CASED\nat | 10.0.0.1 | at\nhost|host|host-ib\n\
             hostile|-oProxyCommand=x|a b\nuser|root@10.0.0.9|10.0.0.8/24\nother|10.0.0.7|x\nbad line\n";
         let told: Vec<_> = addresses(output, &nodes)
             .into_iter()
