@@ -174,7 +174,7 @@ fn held_by(node: &Node, listed: &[Allotted<'_>], used: &Used) -> Vec<Held> {
     let listed_at = lists.filter_map(|state| state.taken_at).min();
     let disputed = |place: usize| {
         let job = listed.get(place)?.0;
-        // Processes that were there before it began say nothing about it. Slurm tells full seconds.
+        // A list of processes that was made before it began says nothing about it. Slurm tells full seconds.
         let began = job.starts_at.map(|at| at.plus(Duration::from_secs(1)));
         if began.zip(listed_at).is_some_and(|(began, listed_at)| listed_at < began) {
             return None;

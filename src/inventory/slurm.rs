@@ -470,6 +470,9 @@ impl Slurm {
         let surplus = ended.len().saturating_sub(MOST_ENDED);
         ended.drain(..surplus);
         self.list.ended = ended.into();
+        // What is known is told, whatever else is asked next.
+        let JobList { leaving, ended, .. } = &mut self.list;
+        leaving.retain(|job| !ended.iter().any(|(id, _)| *id == job.id));
     }
 
     /// Forgets the devices of jobs that are over, or began anew, or on other nodes.
