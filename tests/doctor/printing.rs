@@ -50,7 +50,7 @@ async fn a_refused_connection_is_printed_like_this() {
         format!("ok name ## {ADDRESS}"),
         "FAILED connection ## connection refused on port PORT; check that sshd runs there, or set Port in ~/.ssh/config".to_owned(),
         format!("{ADDRESS}:PORT: connection refused"),
-        "> as root on node: systemctl start sshd".to_owned(),
+        "> as root on node: systemctl start sshd || systemctl start ssh".to_owned(),
         "> or correct Port in /lab/config:4 if it is not PORT".to_owned(),
     ];
     assert_eq!(text, expected);

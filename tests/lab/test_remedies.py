@@ -1,7 +1,7 @@
 """What the doctor says to do about a refused login, done as printed: real sshd with PAM, and the node comes up.
 
 Servers and clients run in namespaces of their own, with a copy of /etc and homes of their own: nothing of
-this machine is changed, and nothing is left. What asks for systemctl has one that knows but the sshd of the node.
+this machine is changed, and nothing is left. What asks for systemctl has one that knows but the sshd of the node, by the name of Debian and Ubuntu.
 """
 
 import json
@@ -49,8 +49,8 @@ SYSTEMCTL = """\
 listens() {{ grep -c 'Server listening' {folder}/log; }}
 before=$(listens)
 case $* in
-"start sshd") {folder}/gtop-test-sshd -D -e -f /etc/ssh/sshd_config </dev/null >/dev/null 2>>{folder}/log & ;;
-"reload sshd") kill -HUP "$(cat /run/sshd.pid)" ;;
+"start ssh") {folder}/gtop-test-sshd -D -e -f /etc/ssh/sshd_config </dev/null >/dev/null 2>>{folder}/log & ;;
+"reload ssh") kill -HUP "$(cat /run/sshd.pid)" ;;
 *) exit 1 ;;
 esac
 until [ "$(listens)" -gt "$before" ]; do sleep 0.1; done
@@ -113,7 +113,7 @@ class Remedies(unittest.TestCase):
     def sshd(self, wants, verb="reload"):
         """Gives the node's sshd another configuration."""
         text = SSHD_CONFIG.format(folder=self.folder, address=ADDRESS, port=PORT, wants=wants)
-        self.root(f"cat >/etc/ssh/sshd_config && systemctl {verb} sshd", text)
+        self.root(f"cat >/etc/ssh/sshd_config && systemctl {verb} ssh", text)
 
     def home(self, options):
         """Gives the user here a home with an ssh_config, which leads to the node and to another behind it."""
@@ -198,6 +198,9 @@ class Remedies(unittest.TestCase):
             does(f"cat - {place} >~/new && cat ~/new >{place}", literal.replace("FILE", file))
             self.assertEqual(self.do("ssh", "-G", "another"), others, "it is meant for this node alone")
             literal = then or "true"
+        elif found := re.search(r"add (\S+) to (\w+) in (\S+), then$", how):
+            kind, option, place = found.groups()
+            does(f"sed -i 's/^{option} .*/&,{kind}/' {place} && grep -q '^{option} .*,{kind}$' {place}")
         does(literal, answers)
         self.is_up(node, **variables)
 
@@ -312,7 +315,7 @@ class Remedies(unittest.TestCase):
 
     def test_a_host_key_that_has_changed(self):
         self.key()
-        self.root(f"rm {self.folder}/hostkey && ssh-keygen -q -t ed25519 -N '' -f {self.folder}/hostkey && systemctl reload sshd")
+        self.root(f"rm {self.folder}/hostkey && ssh-keygen -q -t ed25519 -N '' -f {self.folder}/hostkey && systemctl reload ssh")
         self.follow("plain", "gtop trust", "yes\n")
 
     def test_a_server_that_does_not_run(self):
