@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::doctor::remedy::shell;
 use crate::doctor::{Mark, Report, Row, steps};
 use crate::inventory::slurm::{
     Trouble, TroubleKind, Whose, ask_addresses, ask_jobs, ask_within, nodes_of,
@@ -24,6 +25,8 @@ const SIMPLE: Duration = Duration::from_secs(8);
 const PING: Duration = Duration::from_secs(20);
 /// Nodes that are examined besides.
 const NODES: usize = 8;
+/// What stands in the state of a node that an administrator has to resume.
+const STOPPED: [&str; 3] = ["drain", "down", "fail"];
 /// An answer that takes longer is worth a word.
 const SLOW: Duration = Duration::from_secs(2);
 
@@ -312,9 +315,17 @@ async fn states(jobs: &[Job], rows: &mut Vec<Row>) {
             return;
         }
     };
+    let row = judge(&answer.output, &own, waits_for_nodes);
+    rows.push(row.took(began.elapsed()));
+}
+
+/// Says which of one's own nodes are not as they should be, or which of all.
+fn judge(told: &str, own: &BTreeSet<&str>, waits_for_nodes: bool) -> Row {
     let mut odd: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    // Any other comes back by itself, or needs more than a word.
+    let mut stopped: BTreeSet<&str> = BTreeSet::new();
     let mut untold = own.clone();
-    for line in answer.output.lines() {
+    for line in told.lines() {
         let mut fields = line.splitn(3, '|');
         let (Some(node), Some(state), reason) = (fields.next(), fields.next(), fields.next())
         else {
@@ -333,26 +344,58 @@ async fn states(jobs: &[Job], rows: &mut Vec<Row>) {
             if !nodes.contains(&node) {
                 nodes.push(node);
             }
+            if STOPPED.iter().any(|sign| state.contains(sign)) && NodeName::new(node).is_ok() {
+                stopped.insert(node);
+            }
         }
     }
-    let row = if odd.is_empty() && !untold.is_empty() {
+    if odd.is_empty() && !untold.is_empty() {
         let names = nodeset::fold(&untold);
         Row::new("nodes", Mark::Note, format!("sinfo does not tell how {names} is"))
             .remedy("run sinfo --Node by hand")
     } else if odd.is_empty() {
         Row::new("nodes", Mark::Ok, format!("{} of your jobs, as they should be", own.len()))
     } else {
-        let all: BTreeSet<&str> = odd.values().flatten().copied().collect();
         let lines = odd.iter().map(|(why, nodes)| format!("{} {why}", nodeset::fold(nodes)));
         let mut lines: Vec<String> = lines.collect();
         let first = lines.remove(0);
         let mark =
             if first.contains("down") || waits_for_nodes { Mark::Failed } else { Mark::Note };
-        Row::new("nodes", mark, first).details(lines).remedy(format!(
-            "no new job begins there, and jobs there go on unless it is down, until the administrator says: \
-             scontrol update NodeName={} State=RESUME",
-            nodeset::fold(&all)
-        ))
-    };
-    rows.push(row.took(began.elapsed()));
+        Row::new("nodes", mark, first).details(lines).remedy(resume(&stopped))
+    }
+}
+
+/// Says how nodes come back.
+fn resume(stopped: &BTreeSet<&str>) -> String {
+    if stopped.is_empty() {
+        return "no new job begins there for now; ask the administrator how long".to_owned();
+    }
+    format!(
+        "no new job begins there, not even once the reason is gone, and jobs there go on unless it is down, \
+         until the administrator says: scontrol update NodeName={} State=RESUME",
+        shell(&nodeset::fold(stopped))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_nodes_that_were_stopped_are_resumed() {
+        let remedy = |told: &str| judge(told, &BTreeSet::new(), true).remedy.unwrap();
+        for state in ["maint", "inval", "idle*", "mixed*", "maint|drain of power fails"] {
+            let text = remedy(&format!("gpu01|{state}\n"));
+            assert!(!text.contains("RESUME"), "{state}: {text}");
+        }
+        let told = "gpu01|drained|ECC\ngpu02|down*|none\ngpu03|idle*|none\ngpu04|failing|x\ngpu05|maint|x\n\
+                    x;reboot|drained|x\n-f|down|x\n";
+        let text = remedy(told);
+        assert!(
+            text.ends_with(": scontrol update NodeName='gpu[01-02,04]' State=RESUME")
+                && text.contains("once the reason is gone"),
+            "{text}"
+        );
+        assert!(remedy("gpu01|down|x\n").ends_with(" NodeName=gpu01 State=RESUME"));
+    }
 }
