@@ -634,6 +634,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name).display().to_string();
         std::fs::write(file("id.pub"), "ssh-rsa AAAA ada\n").unwrap();
+        std::fs::write(file("other.pub"), "ssh-ed25519 AAAA eve\n").unwrap();
         std::fs::create_dir(file("odd.pub")).unwrap();
         let mut advice = advice("gpu11", None, None, Some("ada"));
         let files = [file("id"), file("odd"), file("none"), "id".to_owned()];
@@ -655,7 +656,7 @@ mod tests {
         ] {
             let text = advice.of_transport(&refused("ada", &[tried]));
             assert!(text.starts_with(&add("your public key")), "{text}");
-            assert!(!text.contains("curl") && !text.contains("add ssh-rsa"), "{text}");
+            assert!(!text.contains("curl") && !text.contains("to PubkeyAccepted"), "{text}");
         }
         for (files, tried) in [
             ([file("id")], file("id")),
