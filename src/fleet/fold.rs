@@ -619,6 +619,11 @@ mod tests {
         let node = folding.node();
         assert_eq!(node.processes[0].statics.user.known().map(|user| &**user), Some("ada"));
         assert_eq!(node.processes[0].cpu_percent.get(), Some(250.0));
+        // A moment later there is too little to tell a load from.
+        folding.sample(tick(1_001, 360, None));
+        assert_eq!(folding.node().processes[0].cpu_percent.get(), Some(250.0));
+        folding.sample(tick(2_000, 400, None));
+        assert_eq!(folding.node().processes[0].cpu_percent.get(), Some(50.0));
     }
 
     #[test]

@@ -354,6 +354,9 @@ mod tests {
             "/user.slice/user-1000.slice/session-3.scope",
             "/system.slice/docker.service",
             "/system.slice/docker-compose.scope",
+            "/docker/buildkit",
+            "/k8s.io/notes",
+            "/cri-containerd/notes",
             "/user.slice/libpod-conmon-0123456789ab.scope",
             "/slurm/uid_1/job_2/step_0",
         ] {
