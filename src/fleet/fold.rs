@@ -675,6 +675,14 @@ mod tests {
     }
 
     #[test]
+    fn a_node_tells_how_it_is_reached() {
+        let mut folding = folding();
+        assert_eq!(folding.node().via, None);
+        folding.via(Via::Step);
+        assert_eq!(folding.node().via, Some(Via::Step));
+    }
+
+    #[test]
     fn a_node_is_down_until_the_next_session_is_up() {
         let mut folding = folding();
         let fault = Fault::new(FaultKind::SessionLost, "");

@@ -138,6 +138,14 @@ mod tests {
     }
 
     #[test]
+    fn a_number_within_its_range_stays_as_it_is() {
+        assert_eq!(FanSpeed::new(140.5).map(FanSpeed::get), Some(140.5));
+        assert_eq!(Watts::new(701.25).map(Watts::get), Some(701.25));
+        assert_eq!(Celsius::new(-12.5).map(Celsius::get), Some(-12.5));
+        assert_eq!(Megahertz::new(1980).map(Megahertz::get), Some(1980));
+    }
+
+    #[test]
     fn a_share_of_nothing_is_no_share() {
         assert_eq!(Percent::of(3, 0), None);
         assert_eq!(Percent::of(1, 4).map(Percent::get), Some(25.0));
