@@ -235,7 +235,7 @@ async fn a_name_that_nobody_knows_gives_way_to_the_address_of_the_scheduler() {
     {
         let port = far.port;
         let nodes = format!(
-            "Host node.invalid other.invalid meant\n Port {port}\n HostKeyAlias [{ADDRESS}]:{port}\n {way}\n\
+            "Host node.invalid other.invalid cased.invalid meant\n Port {port}\n HostKeyAlias [{ADDRESS}]:{port}\n {way}\n\
              Host meant\n HostName wrong.invalid\n"
         );
         lab.write("config", &(nodes + &hosts));
@@ -246,15 +246,16 @@ async fn a_name_that_nobody_knows_gives_way_to_the_address_of_the_scheduler() {
         let known = [
             pair("node.invalid", Some(ADDRESS)),
             pair("other.invalid", None),
+            pair("cased.invalid", Some("CASED.invalid")),
             pair("meant", Some(ADDRESS)),
         ];
         let known = Arc::new(known.into());
         transport.know_addresses(Addresses { known, is_asking: false });
         let found = hello(&transport, "node.invalid").await;
         assert_eq!(found.unwrap(), "hello\n", "{way} {choice:?}");
-        // What the configuration says counts.
-        for name in ["other.invalid", "meant"] {
-            hello(&transport, name).await.unwrap_err();
+        // What the configuration says counts, and what differs in case alone is no other address.
+        for name in ["other.invalid", "cased.invalid", "meant"] {
+            tokio::time::timeout(PATIENCE, hello(&transport, name)).await.unwrap().unwrap_err();
         }
     }
 }
