@@ -373,12 +373,13 @@ impl Slurm {
         self.gone.extend(names);
         let there: BTreeSet<&JobId> = queue.jobs.iter().map(|job| &job.id).collect();
         self.gone.retain(|id, _| !there.contains(id));
-        let known = self.list.on_nodes().chain(&self.list.leaving);
-        let left = known.filter(|job| !there.contains(&job.id)).cloned().collect();
-        self.list.leaving = left;
         while self.gone.len() > MOST_ENDED {
             self.gone.pop_first();
         }
+        // No more than are asked about, however long Slurm takes to tell.
+        let known = self.list.on_nodes().chain(&self.list.leaving);
+        let left = known.filter(|job| self.gone.contains_key(&job.id)).cloned().collect();
+        self.list.leaving = left;
         let is_back = |id: &JobId| queue.names.contains_key(id);
         if self.list.ended.iter().any(|(id, _)| is_back(id)) {
             let ended = self.list.ended.iter().filter(|(id, _)| !is_back(id)).cloned();
@@ -471,8 +472,7 @@ impl Slurm {
         ended.drain(..surplus);
         self.list.ended = ended.into();
         // What is known is told, whatever else is asked next.
-        let JobList { leaving, ended, .. } = &mut self.list;
-        leaving.retain(|job| !ended.iter().any(|(id, _)| *id == job.id));
+        self.list.leaving.retain(|job| self.gone.contains_key(&job.id));
     }
 
     /// Forgets the devices of jobs that are over, or began anew, or on other nodes.
