@@ -45,16 +45,22 @@ pub mod cli;
 pub mod collect;
 pub mod config;
 pub mod doctor;
+#[warn(missing_docs)]
 pub mod export;
+#[warn(missing_docs)]
 pub mod fields;
+#[warn(missing_docs)]
 pub mod fleet;
 pub mod inventory;
+#[warn(missing_docs)]
 pub mod model;
+#[warn(missing_docs)]
 pub mod nodeset;
 pub mod pipeline;
 pub mod probe;
 pub mod sim;
 pub mod storage;
+#[warn(missing_docs)]
 pub mod time;
 pub mod transport;
 pub mod tui;
