@@ -1,0 +1,179 @@
+//! What programs and people read of the demo with seed 1, at a fixed clock: byte for byte as it was.
+//!
+//! `tests/golden/demo` holds `--json`, two moments of `--json --watch`, `--once` and the schema.
+//! `BLESS=1 cargo test --test demo_output` writes them anew.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gtop::export::{write_jobs, write_json, write_json_schema};
+use gtop::fleet::{Board, Fleet, Pace};
+use gtop::model::{Link, NodeName, Via};
+use gtop::pipeline::Pipeline;
+use gtop::sim::{Ask, Driver, Machine, Population};
+use gtop::time::Timestamp;
+use gtop::tui::{Depth, Glyphs, Look, Theme, sheet};
+use gtop::view::{Picture, Scene, Taste, printed};
+use gtop::wire::body::Body;
+use gtop::wire::{Delivery, FrameReader, Intake, News, Received, encode};
+use jiff::tz::TimeZone;
+
+const NODES: u32 = 8;
+/// Half of the demo's: the files are read by people.
+const DEVICES: u32 = 4;
+const SEED: u64 = 1;
+const INTERVAL: Duration = Duration::from_secs(1);
+const HISTORY: Duration = Duration::from_secs(60);
+/// 2026-01-01T00:00:00Z.
+const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+
+/// The simulated fleet, fed by hand.
+struct Demo {
+    population: Population,
+    machines: Vec<(NodeName, Machine, Intake)>,
+    board: Arc<Board>,
+}
+
+impl Demo {
+    fn new() -> Self {
+        let population = Population { devices: DEVICES, ..Population::demo(NODES, SEED) };
+        let names = population.names();
+        let board = Board::new(names.clone(), HISTORY);
+        let pipeline = Pipeline::new(Arc::clone(&board), HISTORY);
+        let machines = (0..)
+            .zip(names)
+            .map(|(place, name)| {
+                let machine = Machine::new(&population, place, &name);
+                (name.clone(), machine, pipeline.intake(name))
+            })
+            .collect();
+        Self { population, machines, board }
+    }
+
+    /// Delivers the sample of second `t` of every node, before it who they are.
+    fn tick(&mut self, t: u32) {
+        let at = START.plus(Duration::from_secs(u64::from(t)));
+        let (second, is_first) = (f64::from(t), t == 0);
+        let names = self.machines.iter().map(|(name, ..)| name.clone()).collect::<Vec<_>>();
+        let jobs = self.population.jobs(START, at);
+        self.board.list(names, Some(Arc::new(jobs)));
+        for (name, machine, intake) in &mut self.machines {
+            let mut deliver = |what| intake(Delivery { node: name.clone(), at, what });
+            if is_first {
+                deliver(News::Link(Link::Up));
+                deliver(News::Via(Via::Native));
+                deliver(News::Ordered(INTERVAL));
+                deliver(frame(&Body::Hello(machine.hello(second, INTERVAL.as_secs_f64()))));
+            }
+            for event in machine.events(second - 1.0, second) {
+                deliver(frame(&Body::Event(event)));
+            }
+            let ask = Ask {
+                number: u64::from(t) + 1,
+                full: true,
+                slow: true,
+                driver: Driver::DevicesAndUses,
+                ..Ask::default()
+            };
+            deliver(frame(&Body::Sample(machine.sample(second, ask))));
+        }
+    }
+
+    /// Returns the fleet once it holds the last tick.
+    async fn fleet(&self, now: Timestamp) -> Fleet {
+        let mut reader = self.board.reader();
+        let publish = Arc::clone(&self.board).publish(Pace::default());
+        let complete = async {
+            loop {
+                let fleet = reader.borrow_and_update().clone();
+                let has_all = fleet.nodes.iter().all(|node| node.taken_at() == Some(now));
+                if has_all && fleet.jobs.as_ref().is_some_and(|jobs| jobs.is_answered()) {
+                    return fleet;
+                }
+                reader.changed().await.unwrap();
+            }
+        };
+        tokio::select! {
+            () = publish => unreachable!("publishes until dropped"),
+            fleet = complete => fleet,
+        }
+    }
+}
+
+fn frame(body: &Body) -> News {
+    let mut reader = FrameReader::default();
+    reader.push(&encode(body));
+    let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
+    News::Frame(frame)
+}
+
+fn check(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/demo").join(name);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, found).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = expected.lines().zip(found.lines()).find(|(expected, found)| expected != found);
+    assert!(
+        expected == found,
+        "{} differs; look at it, then BLESS=1: {differs:#?}",
+        path.display()
+    );
+}
+
+fn json(fleet: &Fleet, now: Timestamp) -> String {
+    let mut text = Vec::new();
+    write_json(&mut text, fleet, now, "demo").unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+fn once(fleet: &Fleet, now: Timestamp, width: u16) -> String {
+    let look = Look {
+        theme: Theme::Mono,
+        depth: Depth::Basic,
+        glyphs: Glyphs::Unicode,
+        is_colorful: false,
+    };
+    let picture = Picture::new(fleet.clone(), now);
+    let (taste, zone) = (Taste::default(), TimeZone::UTC);
+    let scene = Scene { picture: &picture, taste: &taste, zone: &zone };
+    let mut text = sheet(&printed(scene, "demo", width), look, width, false);
+    let mut jobs = Vec::new();
+    write_jobs(&mut jobs, fleet, now).unwrap();
+    text.push('\n');
+    text + &String::from_utf8(jobs).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_demo_prints_what_it_printed() {
+    let mut demo = Demo::new();
+    let mut watched = String::new();
+    for t in 0..8 {
+        demo.tick(t);
+        let now = START.plus(Duration::from_secs(u64::from(t)));
+        let fleet = demo.fleet(now).await;
+        if t >= 6 {
+            watched += &json(&fleet, now);
+        }
+        if t == 7 {
+            // Indented: a difference shows which value it is.
+            let value: serde_json::Value = serde_json::from_str(&json(&fleet, now)).unwrap();
+            check("snapshot.json", &(serde_json::to_string_pretty(&value).unwrap() + "\n"));
+            for width in [80, 200] {
+                check(&format!("once-{width}.txt"), &once(&fleet, now, width));
+            }
+        }
+    }
+    check("watch.jsonl", &watched);
+}
+
+#[test]
+fn the_schema_is_what_it_was() {
+    let mut schema = Vec::new();
+    write_json_schema(&mut schema).unwrap();
+    check("schema.json", &String::from_utf8(schema).unwrap());
+}
