@@ -21,7 +21,7 @@ use gtop::pipeline::Pipeline;
 use gtop::sim::{Population, SimNode, serve};
 use gtop::time::{Clock, Timestamp};
 use gtop::transport::{FixedProfile, Options, Profile, Reach, SshTarget, Target, Transport};
-use gtop::tui::{Depth, Glyphs, Look, Stage, Surface, Theme};
+use gtop::tui::{ColourDepth, GlyphSet, Palette, Surface, Theme, Ui};
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -310,7 +310,7 @@ async fn run(targets: Vec<Target>, collector: Collector, board: Arc<Board>) {
 struct Viewer {
     reader: FleetReader,
     clock: Clock,
-    stage: Stage,
+    stage: Ui,
     buffer: Buffer,
     seen: Vec<Option<Timestamp>>,
     samples: u32,
@@ -318,17 +318,17 @@ struct Viewer {
 
 impl Viewer {
     fn new(reader: FleetReader) -> Self {
-        let look = Look {
-            theme: Theme::Dark,
-            depth: Depth::Rich,
-            glyphs: Glyphs::Unicode,
+        let look = Theme {
+            theme: Palette::Dark,
+            depth: ColourDepth::Rich,
+            glyphs: GlyphSet::Unicode,
             is_colorful: false,
         };
         let area = Rect::new(0, 0, WIDTH, HEIGHT);
         Self {
             reader,
             clock: Clock::system(),
-            stage: Stage::new("bench".to_owned(), INTERVAL, TimeZone::UTC, look),
+            stage: Ui::new("bench".to_owned(), INTERVAL, TimeZone::UTC, look),
             buffer: Buffer::empty(area),
             seen: Vec::new(),
             samples: 0,

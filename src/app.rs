@@ -28,7 +28,7 @@ use crate::time::Clock;
 use crate::transport::{
     self, Choice, ExecTemplate, Options, Reach, Target, TemplateError, Transport,
 };
-use crate::tui::{self, EndSignals};
+use crate::tui::{self, StopSignals};
 
 mod demo;
 mod discover;
@@ -77,13 +77,13 @@ impl Ending {
     }
 }
 
-impl From<tui::Ending> for Ending {
-    fn from(ending: tui::Ending) -> Self {
+impl From<tui::StopReason> for Ending {
+    fn from(ending: tui::StopReason) -> Self {
         match ending {
-            tui::Ending::Quit => Self::Done,
-            tui::Ending::Interrupted => Self::Interrupted,
-            tui::Ending::Terminated => Self::Terminated,
-            tui::Ending::HangUp => Self::HungUp,
+            tui::StopReason::Quit => Self::Done,
+            tui::StopReason::Interrupted => Self::Interrupted,
+            tui::StopReason::Terminated => Self::Terminated,
+            tui::StopReason::HangUp => Self::HungUp,
         }
     }
 }
@@ -113,7 +113,7 @@ pub fn run(cli: Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
         }
     };
     // What failed meanwhile may have been ended by the signal.
-    let came = EndSignals::came().map(|ending| Ending::from(ending).code());
+    let came = StopSignals::came().map(|ending| Ending::from(ending).code());
     ExitCode::from(came.unwrap_or(code))
 }
 

@@ -1,15 +1,15 @@
 //! The screen: the event loop, the key table, the theme, and how lines become cells.
 //!
 //! The one place that knows a terminal library. It must not know how nodes are reached or what they
-//! send: it reads fleets, and asks for things by [`Request`].
+//! send: it reads fleets, and asks for things by [`UiRequest`].
 
 pub use keys::{Keymap, KeymapError};
-pub use look::{Depth, Glyphs, Look, Theme, Wish};
-pub use sheet::sheet;
-pub use signals::EndSignals;
-pub use stage::{Effect, Stage};
+pub use signals::StopSignals;
 pub use surface::Surface;
 pub use terminal::{force_back_terminal, unblock_terminal};
+pub use text::render_text;
+pub use theme::{ColourDepth, GlyphSet, Palette, Theme, ThemeOptions};
+pub use ui::{Ui, UiEffect};
 
 use std::io;
 use std::sync::Arc;
@@ -25,21 +25,21 @@ use tokio::time::timeout;
 use crate::fleet::FleetReader;
 use crate::model::{AskError, JobId, NodeName};
 use crate::time::{Clock, Timestamp};
-use crate::tui::background::{Answer, QUERY};
-use crate::tui::keyboard::{Heard, Keyboard, WAKE};
+use crate::tui::background::{BACKGROUND_QUERY, BackgroundDetector};
+use crate::tui::keyboard::{DEVICE_STATUS_QUERY, Keyboard, KeyboardEvent};
 use crate::tui::terminal::{PanicGuard, Terminal};
 use crate::view::{Errand, Habit, Reply, Setup, Taste};
 
 mod background;
 mod keyboard;
 mod keys;
-mod look;
 mod paint;
-mod sheet;
 mod signals;
-mod stage;
 mod surface;
 mod terminal;
+mod text;
+mod theme;
+mod ui;
 
 /// How long the first frame waits for what the terminal says of its background.
 const ANSWER_WAIT: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ const FIRST_MESSAGE: Duration = Duration::from_secs(30);
 
 /// What is shown, and whom to ask for more.
 #[derive(Debug)]
-pub struct Watching {
+pub struct UiContext {
     /// The fleet.
     pub fleet: FleetReader,
     /// Where moments come from.
@@ -62,28 +62,28 @@ pub struct Watching {
     /// The least time between two frames that no key asked for.
     pub redraw: Duration,
     /// Takes what the user asks for; requests are dropped while it is full.
-    pub requests: mpsc::Sender<Request>,
+    pub requests: mpsc::Sender<UiRequest>,
     /// What needs the terminal for itself for a while.
-    pub asides: mpsc::Receiver<Aside>,
+    pub asides: mpsc::Receiver<SuspendedTask>,
     /// What nodes answered.
     pub replies: mpsc::Receiver<Reply>,
     /// How it looks at first.
-    pub dress: Dress,
+    pub dress: UiConfig,
     /// Which keys do what.
     pub keys: Keymap,
     /// Something to be told at first.
     pub message: Option<String>,
     /// What becomes of changes of settings.
-    pub news: mpsc::Receiver<News>,
+    pub news: mpsc::Receiver<SettingsEvent>,
     /// Clicks and the wheel are ours, and not the terminal's.
     pub has_mouse: bool,
 }
 
 /// How the screen looks and behaves, which may change while it is shown.
 #[derive(Clone, Debug)]
-pub struct Dress {
+pub struct UiConfig {
     /// Colours and glyphs.
-    pub look: Look,
+    pub look: Theme,
     /// The terminal may say whether the look is to suit a light background.
     pub is_background_open: bool,
     /// How things are shown.
@@ -98,19 +98,19 @@ pub struct Dress {
 
 /// What becomes of changes of settings.
 #[derive(Debug)]
-pub enum News {
+pub enum SettingsEvent {
     /// The screen is to look so, with this least time between two frames that no key asked for.
-    Wear(Box<Dress>, Duration),
+    Changed(Box<UiConfig>, Duration),
     /// This is to be told.
-    Say(String),
+    Message(String),
     /// A setting of this name cannot be set to this text, and why.
-    Refuse(String, String, String),
+    Rejected(String, String, String),
 }
 
 /// Something that needs the terminal for itself, such as a question to the user.
-pub struct Aside(Box<dyn FnOnce(&AtomicBool) + Send>);
+pub struct SuspendedTask(Box<dyn FnOnce(&AtomicBool) + Send>);
 
-impl Aside {
+impl SuspendedTask {
     /// Makes an aside of what is to be done meanwhile, on a thread that may wait. It is to end
     /// soon after what it is given turns true.
     pub fn new(work: impl FnOnce(&AtomicBool) + Send + 'static) -> Self {
@@ -118,7 +118,7 @@ impl Aside {
     }
 }
 
-impl std::fmt::Debug for Aside {
+impl std::fmt::Debug for SuspendedTask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Aside")
     }
@@ -126,7 +126,7 @@ impl std::fmt::Debug for Aside {
 
 /// What the user asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum UiRequest {
     /// A complete sample of every node, and a try of every node that is down, whatever the reason.
     Refresh,
     /// Faster samples of one node, and of no other; `None` for none.
@@ -145,7 +145,7 @@ pub enum Request {
 
 /// How the screen ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum StopReason {
     /// The user quit.
     Quit,
     /// SIGINT, or Ctrl-C.
@@ -159,11 +159,11 @@ pub enum Ending {
 /// Shows the fleet until somebody ends it. The terminal is as before when this returns.
 ///
 /// Belongs on the main thread, on a runtime of its own: a slow terminal stops it.
-pub async fn run(watching: Watching) -> io::Result<Ending> {
+pub async fn run(watching: UiContext) -> io::Result<StopReason> {
     let guard = PanicGuard::new();
     let signals = Signals::new()?;
     let terminal = Terminal::enter(watching.has_mouse)?;
-    let mut screen = Screen::new(watching, terminal);
+    let mut screen = EventLoop::new(watching, terminal);
     screen.ask_background();
     let ending = screen.drive(signals).await;
     drop(guard);
@@ -172,14 +172,14 @@ pub async fn run(watching: Watching) -> io::Result<Ending> {
 
 /// The signals we take.
 struct Signals {
-    end: EndSignals,
+    end: StopSignals,
     go_on: Signal,
     resize: Signal,
 }
 
 /// What a signal means.
-enum Notice {
-    End(Ending),
+enum SignalEvent {
+    End(StopReason),
     /// We were stopped and go on.
     GoOn,
     /// The terminal has another size.
@@ -189,41 +189,41 @@ enum Notice {
 impl Signals {
     fn new() -> io::Result<Self> {
         Ok(Self {
-            end: EndSignals::new(),
+            end: StopSignals::new(),
             go_on: signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
             resize: signal(SignalKind::window_change())?,
         })
     }
 
     /// Waits for the next one.
-    async fn next(&mut self) -> Notice {
+    async fn next(&mut self) -> SignalEvent {
         tokio::select! {
-            ending = self.end.next() => Notice::End(ending),
-            _ = self.go_on.recv() => Notice::GoOn,
-            _ = self.resize.recv() => Notice::Resize,
+            ending = self.end.next() => SignalEvent::End(ending),
+            _ = self.go_on.recv() => SignalEvent::GoOn,
+            _ = self.resize.recv() => SignalEvent::Resize,
         }
     }
 }
 
 /// What woke the loop.
-enum Woken {
+enum UiEvent {
     Key(Option<io::Result<Event>>),
     /// The terminal says whether its background is light.
     Background(bool),
-    Signal(Notice),
+    Signal(SignalEvent),
     Fleet(bool),
-    Aside(Aside),
+    Aside(SuspendedTask),
     Reply(Reply),
-    News(News),
+    News(SettingsEvent),
     Time,
 }
 
 /// The loop's state.
-struct Screen {
-    watching: Watching,
+struct EventLoop {
+    watching: UiContext,
     terminal: Terminal,
     surface: Surface,
-    stage: Stage,
+    stage: Ui,
     drawn_at: Timestamp,
     /// A fleet came that is not drawn yet.
     is_fleet_new: bool,
@@ -238,12 +238,12 @@ struct Screen {
     asked_at: Option<Timestamp>,
 }
 
-impl Screen {
-    fn new(watching: Watching, terminal: Terminal) -> Self {
+impl EventLoop {
+    fn new(watching: UiContext, terminal: Terminal) -> Self {
         let (title, zone) = (watching.title.clone(), watching.zone.clone());
-        let Dress { look, interval, .. } = watching.dress;
+        let UiConfig { look, interval, .. } = watching.dress;
         let taste = watching.dress.taste.clone();
-        let mut stage = Stage::new(title, interval, zone, look).with(taste, watching.keys.clone());
+        let mut stage = Ui::new(title, interval, zone, look).with(taste, watching.keys.clone());
         stage.wear(watching.dress.clone());
         if let Some(words) = watching.message.clone() {
             stage.tell(words, FIRST_MESSAGE, watching.clock.now());
@@ -269,12 +269,13 @@ impl Screen {
         let term = std::env::var("TERM").unwrap_or_default();
         if background::answers(&term) && self.terminal.is_ours() {
             // A terminal that takes nothing any more shows at the first frame.
-            self.asked_at = self.terminal.write(QUERY).is_ok().then(|| self.watching.clock.now());
+            self.asked_at =
+                self.terminal.write(BACKGROUND_QUERY).is_ok().then(|| self.watching.clock.now());
         }
     }
 
     fn keyboard(&self) -> io::Result<Keyboard> {
-        Keyboard::open(Answer::new(self.watching.clock.clone(), self.asked_at))
+        Keyboard::open(BackgroundDetector::new(self.watching.clock.clone(), self.asked_at))
     }
 
     /// Takes it that the terminal's background is light, or dark.
@@ -283,8 +284,8 @@ impl Screen {
         self.stage.on_background(is_light);
     }
 
-    async fn drive(mut self, mut signals: Signals) -> Ending {
-        let Ok(mut keyboard) = self.keyboard() else { return Ending::HangUp };
+    async fn drive(mut self, mut signals: Signals) -> StopReason {
+        let Ok(mut keyboard) = self.keyboard() else { return StopReason::HangUp };
         if self.asked_at.is_some()
             && self.stage.is_background_open()
             && let Ok(Some(is_light)) = timeout(ANSWER_WAIT, keyboard.background()).await
@@ -294,14 +295,14 @@ impl Screen {
         loop {
             // A terminal that takes nothing any more is gone.
             if self.draw().is_err() {
-                return Ending::HangUp;
+                return StopReason::HangUp;
             }
             let woken = self.wait(&mut keyboard, &mut signals).await;
-            let ending = if let Woken::Aside(aside) = woken {
+            let ending = if let UiEvent::Aside(aside) = woken {
                 // Only one may read the terminal.
                 drop(keyboard);
                 let ending = self.stand_aside(aside, &mut signals).await;
-                let Ok(again) = self.keyboard() else { return Ending::HangUp };
+                let Ok(again) = self.keyboard() else { return StopReason::HangUp };
                 keyboard = again;
                 ending
             } else {
@@ -314,32 +315,32 @@ impl Screen {
     }
 
     /// Waits until there is something to draw.
-    async fn wait(&mut self, keyboard: &mut Keyboard, signals: &mut Signals) -> Woken {
+    async fn wait(&mut self, keyboard: &mut Keyboard, signals: &mut Signals) -> UiEvent {
         loop {
             let pause = self.pause();
             let listens = !self.is_fleet_new && !self.is_fleet_closed;
             let woken = tokio::select! {
                 heard = keyboard.next() => match heard {
-                    Heard::Event(event) => Woken::Key(event),
-                    Heard::Background(is_light) => Woken::Background(is_light),
+                    KeyboardEvent::Event(event) => UiEvent::Key(event),
+                    KeyboardEvent::Background(is_light) => UiEvent::Background(is_light),
                 },
-                notice = signals.next() => Woken::Signal(notice),
-                Some(aside) = self.watching.asides.recv() => Woken::Aside(aside),
-                Some(reply) = self.watching.replies.recv() => Woken::Reply(reply),
-                Some(news) = self.watching.news.recv() => Woken::News(news),
-                changed = self.watching.fleet.changed(), if listens => Woken::Fleet(changed.is_ok()),
-                () = tokio::time::sleep(pause) => Woken::Time,
+                notice = signals.next() => UiEvent::Signal(notice),
+                Some(aside) = self.watching.asides.recv() => UiEvent::Aside(aside),
+                Some(reply) = self.watching.replies.recv() => UiEvent::Reply(reply),
+                Some(news) = self.watching.news.recv() => UiEvent::News(news),
+                changed = self.watching.fleet.changed(), if listens => UiEvent::Fleet(changed.is_ok()),
+                () = tokio::time::sleep(pause) => UiEvent::Time,
             };
             match woken {
-                Woken::Fleet(true) => self.is_fleet_new = true,
-                Woken::Fleet(false) => self.is_fleet_closed = true,
-                Woken::Key(_)
-                | Woken::Background(_)
-                | Woken::Signal(_)
-                | Woken::Aside(_)
-                | Woken::Reply(_)
-                | Woken::News(_)
-                | Woken::Time => return woken,
+                UiEvent::Fleet(true) => self.is_fleet_new = true,
+                UiEvent::Fleet(false) => self.is_fleet_closed = true,
+                UiEvent::Key(_)
+                | UiEvent::Background(_)
+                | UiEvent::Signal(_)
+                | UiEvent::Aside(_)
+                | UiEvent::Reply(_)
+                | UiEvent::News(_)
+                | UiEvent::Time => return woken,
             }
         }
     }
@@ -354,44 +355,44 @@ impl Screen {
     }
 
     /// Takes what woke us; keys that queued up meanwhile are taken before anything is drawn.
-    fn take(&mut self, woken: Woken, keyboard: &mut Keyboard) -> Option<Ending> {
+    fn take(&mut self, woken: UiEvent, keyboard: &mut Keyboard) -> Option<StopReason> {
         match woken {
-            Woken::Signal(Notice::End(ending)) => return Some(ending),
-            Woken::Signal(Notice::GoOn) => {
+            UiEvent::Signal(SignalEvent::End(ending)) => return Some(ending),
+            UiEvent::Signal(SignalEvent::GoOn) => {
                 if self.terminal.enter_again().is_err() {
-                    return Some(Ending::HangUp);
+                    return Some(StopReason::HangUp);
                 }
                 self.surface.forget();
                 if !std::mem::take(&mut self.has_gone_on) {
-                    self.ask(Request::Refresh);
+                    self.ask(UiRequest::Refresh);
                 }
             }
-            Woken::Key(event) => {
+            UiEvent::Key(event) => {
                 let mut next = Some(event);
                 while let Some(event) = next {
-                    let Some(Ok(event)) = event else { return Some(Ending::HangUp) };
+                    let Some(Ok(event)) = event else { return Some(StopReason::HangUp) };
                     if let Some(ending) = self.event(&event) {
                         return Some(ending);
                     }
                     next = keyboard.waiting().map(Some);
                 }
             }
-            Woken::Background(is_light) => self.take_background(is_light),
-            Woken::Reply(reply) => self.stage.take(&reply, self.watching.clock.now()),
-            Woken::News(News::Wear(dress, redraw)) => {
+            UiEvent::Background(is_light) => self.take_background(is_light),
+            UiEvent::Reply(reply) => self.stage.take(&reply, self.watching.clock.now()),
+            UiEvent::News(SettingsEvent::Changed(dress, redraw)) => {
                 self.watching.redraw = redraw;
                 self.stage.wear(*dress);
             }
-            Woken::News(News::Say(words)) => {
+            UiEvent::News(SettingsEvent::Message(words)) => {
                 self.stage.tell(words, NEWS, self.watching.clock.now());
             }
-            Woken::News(News::Refuse(name, text, why)) => {
+            UiEvent::News(SettingsEvent::Rejected(name, text, why)) => {
                 self.stage.refuse(&name, &text);
                 self.stage.tell(why, NEWS, self.watching.clock.now());
             }
             // It may have been another size in between, and a terminal cuts what does not fit.
-            Woken::Signal(Notice::Resize) => self.surface.forget(),
-            Woken::Fleet(_) | Woken::Aside(_) | Woken::Time => {}
+            UiEvent::Signal(SignalEvent::Resize) => self.surface.forget(),
+            UiEvent::Fleet(_) | UiEvent::Aside(_) | UiEvent::Time => {}
         }
         self.tell_focus();
         None
@@ -399,7 +400,11 @@ impl Screen {
 
     /// Leaves the terminal to somebody else until they are done, or until a signal ends both. In
     /// the background, where nobody may use the terminal, the aside is dropped.
-    async fn stand_aside(&mut self, aside: Aside, signals: &mut Signals) -> Option<Ending> {
+    async fn stand_aside(
+        &mut self,
+        aside: SuspendedTask,
+        signals: &mut Signals,
+    ) -> Option<StopReason> {
         if !self.terminal.is_ours() {
             return None;
         }
@@ -413,7 +418,7 @@ impl Screen {
                 // A panic in it is shown when the screen ends.
                 _done = &mut work => break,
                 notice = signals.next(), if ending.is_none() => {
-                    if let Notice::End(end) = notice {
+                    if let SignalEvent::End(end) = notice {
                         is_over.store(true, Ordering::Relaxed);
                         ending = Some(end);
                     }
@@ -422,12 +427,12 @@ impl Screen {
         }
         self.surface.forget();
         if ending.is_none() && self.terminal.enter_again().is_err() {
-            return Some(Ending::HangUp);
+            return Some(StopReason::HangUp);
         }
         ending
     }
 
-    fn event(&mut self, event: &Event) -> Option<Ending> {
+    fn event(&mut self, event: &Event) -> Option<StopReason> {
         let now = self.watching.clock.now();
         let effect = match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.stage.press(*key, now),
@@ -439,7 +444,7 @@ impl Screen {
             Event::Resize(..) => {
                 if self.terminal.is_ours() {
                     // A terminal that takes nothing any more shows at the next frame.
-                    self.terminal.write(WAKE).ok();
+                    self.terminal.write(DEVICE_STATUS_QUERY).ok();
                 }
                 return None;
             }
@@ -450,27 +455,27 @@ impl Screen {
             Event::Key(_) => return None,
         };
         match effect {
-            Effect::Nothing => {}
-            Effect::Ask(request) => self.ask(request),
-            Effect::End(ending) => return Some(ending),
-            Effect::Redraw => self.surface.forget(),
-            Effect::Suspend => {
+            UiEffect::Nothing => {}
+            UiEffect::Ask(request) => self.ask(request),
+            UiEffect::End(ending) => return Some(ending),
+            UiEffect::Redraw => self.surface.forget(),
+            UiEffect::Suspend => {
                 if self.terminal.suspend().is_err() {
-                    return Some(Ending::HangUp);
+                    return Some(StopReason::HangUp);
                 }
                 self.surface.forget();
                 self.has_gone_on = true;
-                self.ask(Request::Refresh);
+                self.ask(UiRequest::Refresh);
             }
         }
         None
     }
 
-    fn ask(&mut self, request: Request) {
+    fn ask(&mut self, request: UiRequest) {
         let Err(error) = self.watching.requests.try_send(request) else { return };
         log::warn!("a request is dropped: {error}");
         let now = self.watching.clock.now();
-        if let Request::Ask(errands) = error.into_inner() {
+        if let UiRequest::Ask(errands) = error.into_inner() {
             // Who asked waits for an answer, and gets one.
             for errand in errands {
                 let reply = Reply { errand, answer: Err(AskError::TooMany), at: now };
@@ -484,19 +489,19 @@ impl Screen {
     fn tell_focus(&mut self) {
         let job = self.stage.job();
         if job != self.told_job
-            && self.watching.requests.try_send(Request::LookAt(job.clone())).is_ok()
+            && self.watching.requests.try_send(UiRequest::LookAt(job.clone())).is_ok()
         {
             self.told_job = job;
         }
         let interval = self.stage.interval(self.watching.clock.now());
         if interval != self.told_interval
-            && self.watching.requests.try_send(Request::Interval(interval)).is_ok()
+            && self.watching.requests.try_send(UiRequest::Interval(interval)).is_ok()
         {
             self.told_interval = interval;
         }
         let wanted = self.stage.focus();
         if wanted != self.told_focus
-            && self.watching.requests.try_send(Request::Focus(wanted.clone())).is_ok()
+            && self.watching.requests.try_send(UiRequest::Focus(wanted.clone())).is_ok()
         {
             self.told_focus = wanted;
         }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop::fleet::Fleet;
 use gtop::model::NodeName;
-use gtop::tui::{Effect, Ending, Request, Stage};
+use gtop::tui::{StopReason, Ui, UiEffect, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -202,13 +202,13 @@ fn ages_are_true_within_one_second() {
 #[test]
 fn keys_lead_to_what_the_table_says() {
     let mut stage = stage(fleets::every_state(), DARK);
-    let ask = |stage: &mut Stage, code| stage.press(key(code), NOW);
-    assert_eq!(ask(&mut stage, KeyCode::F(5)), Effect::Ask(Request::Refresh));
-    assert_eq!(ask(&mut stage, KeyCode::Char('q')), Effect::End(Ending::Quit));
+    let ask = |stage: &mut Ui, code| stage.press(key(code), NOW);
+    assert_eq!(ask(&mut stage, KeyCode::F(5)), UiEffect::Ask(UiRequest::Refresh));
+    assert_eq!(ask(&mut stage, KeyCode::Char('q')), UiEffect::End(StopReason::Quit));
     let control = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
-    assert_eq!(stage.press(control('c'), NOW), Effect::End(Ending::Interrupted));
-    assert_eq!(stage.press(control('z'), NOW), Effect::Suspend);
-    assert_eq!(stage.press(control('l'), NOW), Effect::Redraw);
+    assert_eq!(stage.press(control('c'), NOW), UiEffect::End(StopReason::Interrupted));
+    assert_eq!(stage.press(control('z'), NOW), UiEffect::Suspend);
+    assert_eq!(stage.press(control('l'), NOW), UiEffect::Redraw);
     assert_eq!(stage.focus(), None);
     ask(&mut stage, KeyCode::Char('w'));
     assert_eq!(stage.focus(), Some(NodeName::new("gpu01").unwrap()));
@@ -236,7 +236,7 @@ fn help_closes_before_anything_else_happens() {
     let mut stage = stage(fleets::every_state(), DARK);
     stage.press(key(KeyCode::Char('h')), NOW);
     assert!(text(&draw(&mut stage, 80, 24)).iter().any(|line| line.contains("Everywhere")));
-    assert_eq!(stage.press(key(KeyCode::Char('q')), NOW), Effect::Nothing);
+    assert_eq!(stage.press(key(KeyCode::Char('q')), NOW), UiEffect::Nothing);
     assert!(!text(&draw(&mut stage, 80, 24)).iter().any(|line| line.contains("Everywhere")));
 }
 

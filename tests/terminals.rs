@@ -13,7 +13,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use gtop::time::Clock;
-use gtop::tui::{Dress, Keymap, Look, Watching};
+use gtop::tui::{Keymap, Theme, UiConfig, UiContext};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
@@ -275,7 +275,7 @@ async fn panic_on_the_screen(how: &str) {
     let (_aside, asides) = mpsc::channel(1);
     let (_reply, replies) = mpsc::channel(1);
     let (_told, news) = mpsc::channel(1);
-    let watching = Watching {
+    let watching = UiContext {
         fleet: reader,
         clock: Clock::system(),
         zone: jiff::tz::TimeZone::UTC,
@@ -284,8 +284,8 @@ async fn panic_on_the_screen(how: &str) {
         requests,
         asides,
         replies,
-        dress: Dress {
-            look: Look::from_environment(|_| None),
+        dress: UiConfig {
+            look: Theme::from_environment(|_| None),
             is_background_open: false,
             taste: gtop::view::Taste::default(),
             interval: Duration::from_secs(1),

@@ -13,7 +13,7 @@ use crate::doctor::{Findings, Report, examine, examine_slurm, write_json, write_
 use crate::inventory::slurm::Whose;
 use crate::time::Clock;
 use crate::transport::{Reach, Target, Transport};
-use crate::tui::EndSignals;
+use crate::tui::StopSignals;
 
 /// What to examine, and with what.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Resul
         max_connecting,
         is_json,
     } = of;
-    let mut signals = EndSignals::new();
+    let mut signals = StopSignals::new();
     let mut first: Vec<Report> = pod.into_iter().collect();
     if let Some(whose) = slurm {
         let found = tokio::select! {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
 use crate::config::{self, Places, Settings};
-use crate::tui::{Dress, Look, News, Theme, Wish};
+use crate::tui::{Palette, SettingsEvent, Theme, ThemeOptions, UiConfig};
 use crate::view::node::Metric;
 use crate::view::{
     Chart, ChosenColumns, Density, HABITS, Habit, MemoryUnit, NameColumns, Only, ProcessKinds,
@@ -23,14 +23,14 @@ pub(super) struct Wardrobe {
     /// Where they are written down, when there is a place.
     pub(super) places: Option<Places>,
     /// Tells the screen.
-    pub(super) told: mpsc::Sender<News>,
+    pub(super) told: mpsc::Sender<SettingsEvent>,
 }
 
 impl Wardrobe {
     /// Returns how the screen is to look.
-    pub(super) fn dress(&self) -> Dress {
+    pub(super) fn dress(&self) -> UiConfig {
         let settings = &self.settings;
-        Dress {
+        UiConfig {
             look: look(settings, |name| std::env::var(name).ok()),
             is_background_open: wish(settings).background().is_none(),
             taste: taste(settings, |name| std::env::var(name).ok()),
@@ -43,7 +43,7 @@ impl Wardrobe {
     /// Changes a setting; one that cannot be so stays, and that is told.
     pub(super) async fn change(&mut self, name: &str, text: &str) {
         if let Err(why) = self.settings.change(name, text) {
-            self.tell(News::Refuse(name.to_owned(), text.to_owned(), why)).await;
+            self.tell(SettingsEvent::Rejected(name.to_owned(), text.to_owned(), why)).await;
         }
         self.show().await;
     }
@@ -51,12 +51,12 @@ impl Wardrobe {
     /// Writes down what differs, and what keys have changed.
     pub(super) async fn save(&mut self, changed: Vec<Habit>) {
         let Some(places) = &self.places else {
-            self.tell(News::Say("nowhere to save: there is no HOME".to_owned())).await;
+            self.tell(SettingsEvent::Message("nowhere to save: there is no HOME".to_owned())).await;
             return;
         };
         for (name, value) in changed {
             if let Err(why) = self.settings.change(name, &value) {
-                self.tell(News::Say(why)).await;
+                self.tell(SettingsEvent::Message(why)).await;
             }
         }
         let words = match places.save(&config::setup_text(&self.settings)) {
@@ -68,16 +68,16 @@ impl Wardrobe {
             }
             Err(error) => error.to_string(),
         };
-        self.tell(News::Say(words)).await;
+        self.tell(SettingsEvent::Message(words)).await;
         self.show().await;
     }
 
     async fn show(&self) {
         let redraw = self.settings.span("redraw").unwrap_or_default();
-        self.tell(News::Wear(Box::new(self.dress()), redraw)).await;
+        self.tell(SettingsEvent::Changed(Box::new(self.dress()), redraw)).await;
     }
 
-    async fn tell(&self, news: News) {
+    async fn tell(&self, news: SettingsEvent) {
         // Nobody listens when the screen ends.
         self.told.send(news).await.ok();
     }
@@ -109,20 +109,20 @@ fn some(names: &[&str]) -> String {
 }
 
 /// Returns colours and glyphs; `variable` returns that of the environment.
-pub(super) fn look(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Look {
-    Look::chosen(wish(settings), variable)
+pub(super) fn look(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Theme {
+    Theme::chosen(wish(settings), variable)
 }
 
-fn wish(settings: &Settings) -> Wish {
+fn wish(settings: &Settings) -> ThemeOptions {
     let theme = match settings.choice("theme") {
-        "dark" => Some(Theme::Dark),
-        "light" => Some(Theme::Light),
-        "mono" => Some(Theme::Mono),
-        "colour-blind" => Some(Theme::ColourBlind),
-        "hot" => Some(Theme::Hot),
+        "dark" => Some(Palette::Dark),
+        "light" => Some(Palette::Light),
+        "mono" => Some(Palette::Mono),
+        "colour-blind" => Some(Palette::ColourBlind),
+        "hot" => Some(Palette::Hot),
         _ => None,
     };
-    Wish {
+    ThemeOptions {
         theme,
         is_light: match settings.choice("background") {
             "dark" => Some(false),
@@ -231,7 +231,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Kind, Sources, setting};
-    use crate::tui::Glyphs;
+    use crate::tui::GlyphSet;
     use crate::view::{self, Navigation, adopt};
 
     fn typed(words: &[(&str, &str)]) -> Settings {
@@ -247,26 +247,26 @@ mod tests {
     fn settings_nobody_made_change_nothing() {
         assert_eq!(taste(&typed(&[]), |_| None), Taste::default());
         let variable = |name: &str| (name == "LANG").then(|| "C.UTF-8".to_owned());
-        assert_eq!(look(&typed(&[]), variable), Look::from_environment(variable));
+        assert_eq!(look(&typed(&[]), variable), Theme::from_environment(variable));
     }
 
     #[test]
     fn theme_and_background_are_two_settings() {
         let colourless = |_: &str| None;
         for (words, theme, is_open) in [
-            (vec![], Theme::Dark, true),
-            (vec![("theme", "hot")], Theme::Hot, true),
-            (vec![("theme", "hot"), ("background", "light")], Theme::HotLight, false),
+            (vec![], Palette::Dark, true),
+            (vec![("theme", "hot")], Palette::Hot, true),
+            (vec![("theme", "hot"), ("background", "light")], Palette::HotLight, false),
             (
                 vec![("theme", "color-blind"), ("background", "light")],
-                Theme::ColourBlindLight,
+                Palette::ColourBlindLight,
                 false,
             ),
-            (vec![("background", "light")], Theme::Light, false),
-            (vec![("theme", "light")], Theme::Light, false),
-            (vec![("theme", "dark"), ("background", "light")], Theme::Light, false),
-            (vec![("theme", "light"), ("background", "auto")], Theme::Light, false),
-            (vec![("theme", "light"), ("background", "dark")], Theme::Dark, false),
+            (vec![("background", "light")], Palette::Light, false),
+            (vec![("theme", "light")], Palette::Light, false),
+            (vec![("theme", "dark"), ("background", "light")], Palette::Light, false),
+            (vec![("theme", "light"), ("background", "auto")], Palette::Light, false),
+            (vec![("theme", "light"), ("background", "dark")], Palette::Dark, false),
         ] {
             let settings = typed(&words);
             assert_eq!(look(&settings, colourless).theme, theme, "{words:?}");
@@ -301,7 +301,7 @@ mod tests {
         assert!(taste.is_fahrenheit && taste.is_readonly && taste.density == Density::Compact);
         assert!(!taste.chart.is_reversed);
         assert_eq!(taste.chart.metrics, [Metric::Power, Metric::Encoder, Metric::Memory]);
-        assert_eq!(look(&settings, |_| None).glyphs, Glyphs::Ascii);
+        assert_eq!(look(&settings, |_| None).glyphs, GlyphSet::Ascii);
     }
 
     #[test]
@@ -310,12 +310,12 @@ mod tests {
             look(settings, |name| (name == "LC_ALL").then(|| locale.to_owned())).glyphs
         };
         let mut settings = typed(&[]);
-        assert_eq!(glyphs(&settings, "C"), Glyphs::Ascii);
-        assert_eq!(glyphs(&settings, "C.UTF-8"), Glyphs::Unicode);
+        assert_eq!(glyphs(&settings, "C"), GlyphSet::Ascii);
+        assert_eq!(glyphs(&settings, "C.UTF-8"), GlyphSet::Unicode);
         settings.change("ascii", "true").unwrap();
-        assert_eq!(glyphs(&settings, "C.UTF-8"), Glyphs::Ascii);
+        assert_eq!(glyphs(&settings, "C.UTF-8"), GlyphSet::Ascii);
         settings.change("ascii", "false").unwrap();
-        assert_eq!(glyphs(&settings, "C"), Glyphs::Unicode);
+        assert_eq!(glyphs(&settings, "C"), GlyphSet::Unicode);
         let written: Vec<_> = settings
             .differing()
             .iter()
@@ -387,26 +387,26 @@ mod tests {
         let (told, mut news) = mpsc::channel(8);
         let mut wardrobe = Wardrobe { settings: typed(&[]), places, told };
         wardrobe.change("interval", "2").await;
-        let Some(News::Wear(dress, _)) = news.recv().await else { panic!() };
+        let Some(SettingsEvent::Changed(dress, _)) = news.recv().await else { panic!() };
         assert_eq!(dress.interval.as_secs(), 2);
         wardrobe.change("interval", "0").await;
-        let Some(News::Refuse(name, text, words)) = news.recv().await else { panic!() };
+        let Some(SettingsEvent::Rejected(name, text, words)) = news.recv().await else { panic!() };
         assert_eq!((name.as_str(), text.as_str()), ("interval", "0"));
         assert!(words.starts_with("interval: give seconds"), "{words}");
         assert!(
-            matches!(news.recv().await, Some(News::Wear(dress, _)) if dress.interval.as_secs() == 2)
+            matches!(news.recv().await, Some(SettingsEvent::Changed(dress, _)) if dress.interval.as_secs() == 2)
         );
         wardrobe
             .save(vec![("fleet-form", "map".to_owned()), ("reverse-users", "true".to_owned())])
             .await;
-        let Some(News::Say(words)) = news.recv().await else { panic!() };
+        let Some(SettingsEvent::Message(words)) = news.recv().await else { panic!() };
         let path = home.path().join("gtop/setup.toml");
         let names = "interval, fleet-form, reverse-users";
         assert_eq!(words, format!("saved to {}: {names}", path.display()));
         let written = std::fs::read_to_string(path).unwrap();
         let wanted = "\ninterval = 2\nfleet-form = \"map\"\nreverse-users = true\n";
         assert!(written.ends_with(wanted), "{written}");
-        let Some(News::Wear(dress, _)) = news.recv().await else { panic!() };
+        let Some(SettingsEvent::Changed(dress, _)) = news.recv().await else { panic!() };
         assert!(dress.habits.contains(&("fleet-form", "map".to_owned())));
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::Receiver;
 use crate::app::Ending;
 use crate::app::terminal::{Ask, Typed};
 use crate::transport::{Inquiry, Interview, Secret};
-use crate::tui::EndSignals;
+use crate::tui::StopSignals;
 
 /// How long to wait for nodes that may ask before the screen comes on.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ impl Interviewer {
     /// No questions are taken after that. Says how gtop ends when the person, or a signal, wants it
     /// to.
     pub(super) async fn before_all(&mut self, nodes: usize) -> io::Result<Option<Ending>> {
-        let mut signals = EndSignals::new();
+        let mut signals = StopSignals::new();
         let ending = loop {
             let inquiries = tokio::select! {
                 inquiries = self.next(nodes, PATIENCE) => inquiries,

@@ -13,7 +13,7 @@ use crate::export::{write_jobs, write_json};
 use crate::fleet::{Fleet, FleetReader};
 use crate::model::{Fault, FaultKind};
 use crate::time::{Clock, Timestamp};
-use crate::tui::{EndSignals, Look, sheet};
+use crate::tui::{StopSignals, Theme, render_text};
 use crate::view::{Picture, Scene, Taste, printed};
 
 /// How pictures are printed.
@@ -28,7 +28,7 @@ pub(super) struct Printing<'a> {
     /// How things are shown.
     pub(super) taste: Taste,
     /// How they look; styles only where somebody sees them.
-    pub(super) look: Look,
+    pub(super) look: Theme,
     /// Styles also where nobody does.
     pub(super) is_styled: bool,
 }
@@ -41,7 +41,7 @@ impl Printing<'_> {
         deadline: Duration,
         out: &mut impl Write,
     ) -> io::Result<Ending> {
-        let mut signals = EndSignals::new();
+        let mut signals = StopSignals::new();
         let mut fleet = watch.fleet();
         let waiting = async {
             // When nothing is published any more there is nothing to wait for.
@@ -63,7 +63,7 @@ impl Printing<'_> {
         every: Duration,
         out: &mut impl Write,
     ) -> io::Result<Ending> {
-        let mut signals = EndSignals::new();
+        let mut signals = StopSignals::new();
         let mut tick = interval(every);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         tick.tick().await;
@@ -111,7 +111,7 @@ impl Printing<'_> {
         let zone = TimeZone::system();
         let scene = Scene { picture: &picture, taste: &self.taste, zone: &zone };
         let lines = printed(scene, self.source, paper.width);
-        out.write_all(sheet(&lines, self.look, paper.width, paper.has_styles).as_bytes())
+        out.write_all(render_text(&lines, self.look, paper.width, paper.has_styles).as_bytes())
     }
 }
 

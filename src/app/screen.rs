@@ -15,7 +15,7 @@ use crate::collect::Asker;
 use crate::config::{Places, Settings};
 use crate::model::NodeName;
 use crate::time::Clock;
-use crate::tui::{self, Aside, Request, Watching};
+use crate::tui::{self, SuspendedTask, UiContext, UiRequest};
 use crate::view::{Errand, Reply};
 
 /// How many requests may wait; a user does not type faster.
@@ -54,7 +54,7 @@ pub(super) async fn show(
     let mut wardrobe = Wardrobe { settings: setting.settings, places: setting.places, told };
     let settings = &wardrobe.settings;
     let (clock, is_readonly) = (setting.clock.clone(), settings.is_on("readonly"));
-    let watching = Watching {
+    let watching = UiContext {
         fleet: watch.fleet(),
         clock: setting.clock.clone(),
         zone: TimeZone::system(),
@@ -75,19 +75,19 @@ pub(super) async fn show(
     let serving = async {
         while let Some(request) = asked.recv().await {
             match request {
-                Request::Refresh => {
+                UiRequest::Refresh => {
                     if let Some(interview) = &interview {
                         interview.set_open(true);
                     }
                     tried_again.notify_one();
                     watch.refresh();
                 }
-                Request::Focus(node) => watch.focus(node),
-                Request::LookAt(job) => watch.look_at(job),
-                Request::Interval(interval) => watch.sample_every(interval),
-                Request::Ask(errands) => ask(&to_nodes, &clock, &answers, errands),
-                Request::Change(name, text) => wardrobe.change(name, &text).await,
-                Request::Save(habits) => wardrobe.save(habits).await,
+                UiRequest::Focus(node) => watch.focus(node),
+                UiRequest::LookAt(job) => watch.look_at(job),
+                UiRequest::Interval(interval) => watch.sample_every(interval),
+                UiRequest::Ask(errands) => ask(&to_nodes, &clock, &answers, errands),
+                UiRequest::Change(name, text) => wardrobe.change(name, &text).await,
+                UiRequest::Save(habits) => wardrobe.save(habits).await,
             }
         }
         std::future::pending().await
@@ -128,7 +128,7 @@ fn ask(asker: &Asker, clock: &Clock, answers: &mpsc::Sender<Reply>, errands: Vec
 
 /// Gives nodes a hearing each time the user tries them again, with the screen standing aside for
 /// their questions. Ends when the screen does.
-async fn hear(mut interviewer: Interviewer, again: &Notify, asides: mpsc::Sender<Aside>) {
+async fn hear(mut interviewer: Interviewer, again: &Notify, asides: mpsc::Sender<SuspendedTask>) {
     loop {
         again.notified().await;
         interviewer.open();
@@ -138,7 +138,7 @@ async fn hear(mut interviewer: Interviewer, again: &Notify, asides: mpsc::Sender
                 break;
             }
             let (tell, told) = oneshot::channel();
-            let aside = Aside::new(move |is_over| {
+            let aside = SuspendedTask::new(move |is_over| {
                 let mood = interview::put(inquiries, is_over, &mut io::stderr());
                 // Nobody listens when the screen ends.
                 tell.send(mood.unwrap_or(Mood::Tired)).ok();

@@ -16,7 +16,7 @@ use tokio::time::{interval, sleep, timeout};
 
 use crate::app::{Ending, terminal};
 use crate::transport::end_programs;
-use crate::tui::{self, EndSignals};
+use crate::tui::{self, StopSignals};
 
 /// How long the others may take to end: gtop is gone two seconds after a signal.
 const GRACE: Duration = Duration::from_millis(1200);
@@ -55,18 +55,18 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> tui::Ending {
+    async fn next(&mut self) -> tui::StopReason {
         tokio::select! {
-            _ = self.interrupt.recv() => tui::Ending::Interrupted,
-            _ = self.terminate.recv() => tui::Ending::Terminated,
-            _ = self.hang_up.recv() => tui::Ending::HangUp,
+            _ = self.interrupt.recv() => tui::StopReason::Interrupted,
+            _ = self.terminate.recv() => tui::StopReason::Terminated,
+            _ = self.hang_up.recv() => tui::StopReason::HangUp,
         }
     }
 }
 
 async fn watch(mut signals: Signals) {
     let ending = signals.next().await;
-    if EndSignals::announce(ending) {
+    if StopSignals::announce(ending) {
         // It is over when the process is.
         timeout(GRACE, unblock()).await.ok();
     }

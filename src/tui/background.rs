@@ -10,7 +10,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use crate::time::{Clock, Timestamp};
 
 /// Asks the terminal for the colour of its background (OSC 11).
-pub(super) const QUERY: &str = "\x1b]11;?\x07";
+pub(super) const BACKGROUND_QUERY: &str = "\x1b]11;?\x07";
 
 /// What an answer begins with.
 const BEGIN: &str = "\x1b]11;";
@@ -34,7 +34,7 @@ pub(super) fn answers(term: &str) -> bool {
 
 /// Finds the answer among the keys.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct BackgroundDetector {
     clock: Clock,
     /// When the terminal was asked; none when no answer is due.
     asked_at: Option<Timestamp>,
@@ -54,7 +54,7 @@ enum Progress {
     Whole(Option<bool>),
 }
 
-impl Answer {
+impl BackgroundDetector {
     pub(super) const fn new(clock: Clock, asked_at: Option<Timestamp>) -> Self {
         Self { clock, asked_at, text: String::new(), held: Vec::new() }
     }
@@ -204,10 +204,10 @@ mod tests {
         keys
     }
 
-    fn due() -> Answer {
+    fn due() -> BackgroundDetector {
         let clock = Clock::system();
         let now = clock.now();
-        Answer::new(clock, Some(now))
+        BackgroundDetector::new(clock, Some(now))
     }
 
     /// What is heard of these pieces; between them time passes, or a hold.
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn without_a_question_every_key_is_one() {
         let text = "\x1b]11;rgb:0/0/0";
-        let mut answer = Answer::new(Clock::system(), None);
+        let mut answer = BackgroundDetector::new(Clock::system(), None);
         let mut events = Vec::new();
         for event in keys(text) {
             assert_eq!(answer.take(event, &mut events), None);

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::{mpsc, watch};
 
-use crate::tui::background::Answer;
+use crate::tui::background::BackgroundDetector;
 use crate::view::{Key, Named};
 
 /// How many events may wait; more stay with the terminal.
@@ -28,14 +28,14 @@ const WAITING: usize = 64;
 ///
 /// Keys that come together with a change of size wait until the library hears of the next key: it
 /// looks at one of two things that are ready and forgets the other. The answer is as good as a key.
-pub(super) const WAKE: &str = "\x1b[5n";
+pub(super) const DEVICE_STATUS_QUERY: &str = "\x1b[5n";
 
 /// Longest wait for the thread to let go of the terminal.
 const LETTING_GO: Duration = Duration::from_secs(1);
 
 /// What comes from the terminal.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum KeyboardEvent {
     /// A key and the like; an error, or none, when the terminal is gone.
     Event(Option<io::Result<Event>>),
     /// Its background is light, or dark.
@@ -55,13 +55,13 @@ pub(super) struct Keyboard {
 
 impl Keyboard {
     /// Begins to read; the answer that may be due is no key.
-    pub(super) fn open(answer: Answer) -> io::Result<Self> {
+    pub(super) fn open(answer: BackgroundDetector) -> io::Result<Self> {
         let tty = tty()?;
         let (stopping, stop) = pipe_with(PipeFlags::CLOEXEC)?;
         let (sender, events) = mpsc::channel(WAITING);
         let (tell, background) = watch::channel(None);
         let (ended, stopped) = blocking::channel::<()>();
-        let mut to = Listeners { events: sender, background: tell, answer };
+        let mut to = EventSender { events: sender, background: tell, answer };
         thread::Builder::new().name("keys".to_owned()).spawn(move || {
             if let Err(error) = read(tty.as_ref(), &stopping, &mut to) {
                 // Without the screen nobody needs to know.
@@ -73,13 +73,13 @@ impl Keyboard {
     }
 
     /// Waits for what comes next.
-    pub(super) async fn next(&mut self) -> Heard {
+    pub(super) async fn next(&mut self) -> KeyboardEvent {
         tokio::select! {
             Ok(()) = self.background.changed() => {
                 let is_light = *self.background.borrow_and_update();
-                Heard::Background(is_light.unwrap_or_default())
+                KeyboardEvent::Background(is_light.unwrap_or_default())
             }
-            event = self.events.recv() => Heard::Event(event),
+            event = self.events.recv() => KeyboardEvent::Event(event),
         }
     }
 
@@ -144,13 +144,13 @@ fn tty() -> io::Result<Option<File>> {
 }
 
 /// Who is told what comes from the terminal.
-struct Listeners {
+struct EventSender {
     events: mpsc::Sender<io::Result<Event>>,
     background: watch::Sender<Option<bool>>,
-    answer: Answer,
+    answer: BackgroundDetector,
 }
 
-impl Listeners {
+impl EventSender {
     /// Hands on events but for what is the terminal's answer; an error when nobody listens.
     fn tell(&mut self, came: Vec<Event>) -> Result<(), mpsc::error::SendError<io::Result<Event>>> {
         let mut events = Vec::with_capacity(came.len());
@@ -175,7 +175,7 @@ impl Listeners {
 }
 
 /// Hands on events until told to stop, or until the terminal is gone.
-fn read(tty: Option<&File>, stopping: &OwnedFd, to: &mut Listeners) -> io::Result<()> {
+fn read(tty: Option<&File>, stopping: &OwnedFd, to: &mut EventSender) -> io::Result<()> {
     let stdin = io::stdin();
     let tty: BorrowedFd<'_> = tty.map_or_else(|| stdin.as_fd(), AsFd::as_fd);
     loop {

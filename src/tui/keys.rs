@@ -16,7 +16,7 @@ mod users;
 
 /// What a key asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum KeyAction {
     /// End gtop.
     Quit,
     /// End gtop as an interrupt does.
@@ -56,7 +56,7 @@ pub(crate) struct Binding {
     name: &'static str,
     /// Its keys, unless settings say others; the one to be shown first.
     keys: &'static [Key],
-    action: Action,
+    action: KeyAction,
     help: &'static str,
     /// Its place in the last line of the screen; none for keys everybody tries anyway.
     hint: Option<Hint>,
@@ -200,7 +200,7 @@ impl Keymap {
     }
 
     /// Returns what a key asks for in a view, the view's own meaning first.
-    pub(crate) fn actions(&self, key: Key, view: View) -> impl Iterator<Item = &'static Action> {
+    pub(crate) fn actions(&self, key: Key, view: View) -> impl Iterator<Item = &'static KeyAction> {
         let rows = self.rows(view).filter(move |(keys, _)| keys.contains(&key));
         rows.map(|(_, binding)| &binding.action)
     }
@@ -211,7 +211,7 @@ impl Keymap {
     pub(crate) fn hints(
         &self,
         view: View,
-        word: impl Fn(&Action, &'static str) -> Option<&'static str>,
+        word: impl Fn(&KeyAction, &'static str) -> Option<&'static str>,
     ) -> Vec<(String, &'static str)> {
         let hint = |(keys, binding): (&[Key], &'static Binding)| {
             let Hint { meaning, also } = binding.hint?;
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
     use crate::view::{Command, Named, Step, node};
 
-    fn first(key: Key, view: View) -> Option<&'static Action> {
+    fn first(key: Key, view: View) -> Option<&'static KeyAction> {
         let keys = Keymap::default();
 
         keys.actions(key, view).next()
@@ -300,17 +300,17 @@ mod tests {
     #[test]
     fn a_view_s_own_meaning_comes_first() {
         for (key, view, expected) in [
-            (Key::Letter('q'), View::Fleet, Some(Action::Quit)),
-            (Key::Function(10), View::Node, Some(Action::Quit)),
-            (Key::Control('c'), View::Node, Some(Action::Interrupt)),
-            (Key::Letter('?'), View::Fleet, Some(Action::Help)),
-            (Key::Letter('<'), View::Node, Some(Action::View(Deed::Node(node::Own::Previous)))),
+            (Key::Letter('q'), View::Fleet, Some(KeyAction::Quit)),
+            (Key::Function(10), View::Node, Some(KeyAction::Quit)),
+            (Key::Control('c'), View::Node, Some(KeyAction::Interrupt)),
+            (Key::Letter('?'), View::Fleet, Some(KeyAction::Help)),
+            (Key::Letter('<'), View::Node, Some(KeyAction::View(Deed::Node(node::Own::Previous)))),
             (
                 Key::Letter('j'),
                 View::Fleet,
-                Some(Action::View(Deed::Do(Command::Move(Step::Down)))),
+                Some(KeyAction::View(Deed::Do(Command::Move(Step::Down)))),
             ),
-            (Key::Letter('o'), View::Node, Some(Action::Show(View::Fleet))),
+            (Key::Letter('o'), View::Node, Some(KeyAction::Show(View::Fleet))),
             (Key::Alt('q'), View::Fleet, None),
         ] {
             assert_eq!(first(key, view), expected.as_ref(), "{key}");
@@ -323,7 +323,7 @@ mod tests {
     fn keys_can_be_bound_to_something_else() {
         let mut keys = Keymap::default();
         keys.bind("freeze", vec![Key::Letter('F')]).unwrap();
-        assert_eq!(keys.actions(Key::Letter('F'), View::Fleet).next(), Some(&Action::Freeze));
+        assert_eq!(keys.actions(Key::Letter('F'), View::Fleet).next(), Some(&KeyAction::Freeze));
         assert_eq!(keys.actions(Key::Letter('z'), View::Fleet).next(), None);
         let unknown = keys.bind("freze", Vec::new()).unwrap_err().to_string();
         assert_eq!(unknown, "no key does \"freze\"; did you mean freeze?");

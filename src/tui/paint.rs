@@ -7,7 +7,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthChar;
 
-use crate::tui::look::{Glyphs, Look};
+use crate::tui::theme::{GlyphSet, Theme};
 use crate::view::{Ground, Kind, Line, Mark, Piece, Tone};
 
 const EIGHTHS_ACROSS: [&str; 8] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -21,13 +21,13 @@ const DOTS_UP: [[u32; 4]; 2] = [[0x40, 0x04, 0x02, 0x01], [0x80, 0x20, 0x10, 0x0
 const DIGITS: [&str; 10] = ["1", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
 /// Puts lines from the top of an area downwards; what does not fit is left out.
-pub(crate) fn paint(lines: &[Line], look: Look, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn paint(lines: &[Line], look: Theme, area: Rect, buffer: &mut Buffer) {
     for (y, line) in (area.top()..area.bottom()).zip(lines) {
         let row = Rect { y, height: 1, ..area };
         if line.ground != Ground::Plain {
             buffer.set_style(row, look.ground(line.ground));
         }
-        let mut brush = Brush { look, ground: line.ground, buffer: &mut *buffer, row };
+        let mut brush = LinePainter { look, ground: line.ground, buffer: &mut *buffer, row };
         let mut x = row.left();
         for piece in &line.pieces {
             let width = piece.width.min(row.right().saturating_sub(x));
@@ -37,14 +37,14 @@ pub(crate) fn paint(lines: &[Line], look: Look, area: Rect, buffer: &mut Buffer)
     }
 }
 
-struct Brush<'a> {
-    look: Look,
+struct LinePainter<'a> {
+    look: Theme,
     ground: Ground,
     buffer: &'a mut Buffer,
     row: Rect,
 }
 
-impl Brush<'_> {
+impl LinePainter<'_> {
     fn piece(&mut self, x: u16, width: u16, piece: &Piece) {
         let style = self.look.style(piece.tone, self.ground);
         // A filled block is heavier than a letter: what is old or low must not shine.
@@ -97,7 +97,7 @@ impl Brush<'_> {
     }
 
     fn is_ascii(&self) -> bool {
-        self.look.glyphs == Glyphs::Ascii
+        self.look.glyphs == GlyphSet::Ascii
     }
 
     fn text(&mut self, x: u16, width: u16, text: &str, style: Style) {
@@ -267,12 +267,13 @@ fn ascii(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tui::look::{Depth, Theme};
+    use crate::tui::theme::{ColourDepth, Palette};
 
-    fn painted(line: Line, glyphs: Glyphs, width: u16) -> String {
+    fn painted(line: Line, glyphs: GlyphSet, width: u16) -> String {
         let area = Rect::new(0, 0, width, 1);
         let mut buffer = Buffer::empty(area);
-        let look = Look { theme: Theme::Mono, depth: Depth::Basic, glyphs, is_colorful: false };
+        let look =
+            Theme { theme: Palette::Mono, depth: ColourDepth::Basic, glyphs, is_colorful: false };
         paint(&[line], look, area, &mut buffer);
         (0..width).map(|x| buffer[(x, 0)].symbol().to_owned()).collect()
     }
@@ -288,30 +289,30 @@ mod tests {
             (Some(60.0), "██▍ ", "##.."),
         ] {
             let line = || Line::new().bar(part, 4, Tone::Mid);
-            assert_eq!(painted(line(), Glyphs::Unicode, 4), unicode, "{part:?}");
-            assert_eq!(painted(line(), Glyphs::Ascii, 4), ascii, "{part:?}");
+            assert_eq!(painted(line(), GlyphSet::Unicode, 4), unicode, "{part:?}");
+            assert_eq!(painted(line(), GlyphSet::Ascii, 4), ascii, "{part:?}");
         }
     }
 
     #[test]
     fn tracks_and_strips_show_gaps_and_faults() {
         let spark = || Line::new().spark(vec![Some(0.0), None, Some(50.0), Some(100.0)], Tone::Mid);
-        assert_eq!(painted(spark(), Glyphs::Unicode, 4), "▁ ▅█");
-        assert_eq!(painted(spark(), Glyphs::Ascii, 4), "_ =#");
+        assert_eq!(painted(spark(), GlyphSet::Unicode, 4), "▁ ▅█");
+        assert_eq!(painted(spark(), GlyphSet::Ascii, 4), "_ =#");
         let marks = [Mark::Level(100.0), Mark::Idle, Mark::Unknown, Mark::Broken, Mark::More];
         let strip =
             || Line::new().strip(marks.iter().map(|mark| (*mark, Tone::Plain)).collect(), 5);
-        assert_eq!(painted(strip(), Glyphs::Unicode, 5), "█·?✗+");
-        assert_eq!(painted(strip(), Glyphs::Ascii, 5), "9.?X+");
+        assert_eq!(painted(strip(), GlyphSet::Unicode, 5), "█·?✗+");
+        assert_eq!(painted(strip(), GlyphSet::Ascii, 5), "9.?X+");
     }
 
     #[test]
     fn graphs_fill_from_the_bottom_or_hang_from_the_top() {
         let line = |hangs| Line::new().graph(vec![0, 0, 1, 4, 2, 0, 9], hangs, Tone::Mid);
-        assert_eq!(painted(line(false), Glyphs::Unicode, 4), " ⣸⡄⡇");
-        assert_eq!(painted(line(true), Glyphs::Unicode, 4), " ⢹⠃⡇");
-        assert_eq!(painted(line(false), Glyphs::Ascii, 4), " #:#");
-        assert_eq!(painted(line(true), Glyphs::Ascii, 4), " #\"#");
+        assert_eq!(painted(line(false), GlyphSet::Unicode, 4), " ⣸⡄⡇");
+        assert_eq!(painted(line(true), GlyphSet::Unicode, 4), " ⢹⠃⡇");
+        assert_eq!(painted(line(false), GlyphSet::Ascii, 4), " #:#");
+        assert_eq!(painted(line(true), GlyphSet::Ascii, 4), " #\"#");
     }
 
     #[test]
@@ -325,7 +326,7 @@ mod tests {
     #[test]
     fn what_is_wider_than_the_row_is_left_out() {
         let line = Line::of("日本語", Tone::Plain).bar(Some(100.0), 9, Tone::Mid);
-        assert_eq!(painted(line.clone(), Glyphs::Ascii, 8), "??????##");
-        assert_eq!(painted(line, Glyphs::Unicode, 1), " ");
+        assert_eq!(painted(line.clone(), GlyphSet::Ascii, 8), "??????##");
+        assert_eq!(painted(line, GlyphSet::Unicode, 1), " ");
     }
 }

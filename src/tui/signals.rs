@@ -4,25 +4,25 @@ use std::sync::LazyLock;
 
 use tokio::sync::watch;
 
-use crate::tui::Ending;
+use crate::tui::StopReason;
 
 /// The signal that came. One process gets them, and whoever is at work then hears of it.
-static CAME: LazyLock<watch::Sender<Option<Ending>>> = LazyLock::new(watch::Sender::default);
+static CAME: LazyLock<watch::Sender<Option<StopReason>>> = LazyLock::new(watch::Sender::default);
 
 /// Hears of a signal that ends gtop; one that comes while something is written waits.
 ///
 /// Whoever takes too long after it is ended by whoever announced it.
 #[derive(Debug)]
-pub struct EndSignals(watch::Receiver<Option<Ending>>);
+pub struct StopSignals(watch::Receiver<Option<StopReason>>);
 
-impl EndSignals {
+impl StopSignals {
     /// Listens from now on.
     pub fn new() -> Self {
         Self(CAME.subscribe())
     }
 
     /// Waits for a signal.
-    pub async fn next(&mut self) -> Ending {
+    pub async fn next(&mut self) -> StopReason {
         loop {
             if let Some(ending) = *self.0.borrow_and_update() {
                 return ending;
@@ -33,19 +33,19 @@ impl EndSignals {
     }
 
     /// Returns what came, if anything did.
-    pub fn came() -> Option<Ending> {
+    pub fn came() -> Option<StopReason> {
         *CAME.borrow()
     }
 
     /// Tells those who listen that a signal came. Returns whether there is anybody.
-    pub fn announce(ending: Ending) -> bool {
+    pub fn announce(ending: StopReason) -> bool {
         let has_listeners = CAME.receiver_count() > 0;
         CAME.send_replace(Some(ending));
         has_listeners
     }
 }
 
-impl Default for EndSignals {
+impl Default for StopSignals {
     fn default() -> Self {
         Self::new()
     }

@@ -43,7 +43,7 @@ impl Surface {
         }
         self.next.reset();
         draw(&mut self.next);
-        let mut pen = Pen::default();
+        let mut pen = AnsiWriter::default();
         for (x, y, cell) in self.shown.diff(&self.next) {
             pen.put(&mut text, x, y, cell);
         }
@@ -55,14 +55,14 @@ impl Surface {
 
 /// Where the cursor stands and in which style it writes.
 #[derive(Debug, Default)]
-pub(super) struct Pen {
+pub(super) struct AnsiWriter {
     at: Option<(u16, u16)>,
     fg: Color,
     bg: Color,
     modifier: Modifier,
 }
 
-impl Pen {
+impl AnsiWriter {
     fn put(&mut self, text: &mut String, x: u16, y: u16, cell: &Cell) {
         self.go(text, x, y);
         self.dress(text, cell);

@@ -9,7 +9,7 @@ use gtop::model::{
     Bytes, Fault, FaultKind, JobList, JobProblem, Link, NodeName, Question, Reading, Reason,
 };
 use gtop::time::Timestamp;
-use gtop::tui::{Effect, Keymap, Request, Stage, Surface};
+use gtop::tui::{Keymap, Surface, Ui, UiEffect, UiRequest};
 use gtop::view::{MemoryUnit, Taste};
 use gtop::wire::{FrameReader, Lift, Lifted, Received};
 use ratatui::buffer::Buffer;
@@ -36,7 +36,7 @@ const PLACES: [&[KeyCode]; 13] = [
     &[KeyCode::Char('h')],
 ];
 
-fn screen(stage: &mut Stage, (width, height): (u16, u16)) -> String {
+fn screen(stage: &mut Ui, (width, height): (u16, u16)) -> String {
     text(&draw(stage, width, height)).join("\n")
 }
 
@@ -317,7 +317,7 @@ fn a_pid_that_two_nodes_have_is_two_processes() {
     press(&mut stage, &[KeyCode::Down, KeyCode::Down, KeyCode::Char('K')]);
     let asked = screen(&mut stage, (120, 40));
     assert!(asked.contains("gpu02") && asked.contains("serve"), "{asked}");
-    let Effect::Ask(Request::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
+    let UiEffect::Ask(UiRequest::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
         panic!("nothing is sent: {asked}")
     };
     assert_eq!(errands.len(), 1);
@@ -359,7 +359,7 @@ fn a_node_that_vanishes_while_it_is_looked_at_leaves_a_sentence_and_no_other_in_
         }
         check("node-gone-80x24", &draw(&mut stage, 80, 24));
         assert!(screen(&mut stage, (80, 24)).contains("gpu02 is watched no more"));
-        assert_eq!(stage.press(key(KeyCode::Char('K')), NOW), Effect::Nothing);
+        assert_eq!(stage.press(key(KeyCode::Char('K')), NOW), UiEffect::Nothing);
         let shown = screen(&mut stage, (80, 24));
         assert!(shown.contains("no process is under the cursor"), "{shown}");
     }
@@ -370,7 +370,7 @@ fn a_source_that_hangs_draws_no_history() {
     // The same numbers, looked at again and again, as they grow old.
     let mut stage = stage(fleets::every_state(), DARK);
     press(&mut stage, &[KeyCode::Char('3')]);
-    let strip = |stage: &mut Stage, now: Timestamp| {
+    let strip = |stage: &mut Ui, now: Timestamp| {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 120, 40));
         stage.draw(now, &mut buffer);
         let lines = text(&buffer);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::KeyCode;
 use gtop::fleet::Fleet;
-use gtop::tui::{Look, Stage};
+use gtop::tui::{Theme, Ui};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -17,7 +17,7 @@ const KEYS: &[KeyCode] = &[KeyCode::Char('6')];
 const LATER: Duration = Duration::from_secs(2);
 
 /// A minute in which much happens.
-fn eventful(look: Look) -> Stage {
+fn eventful(look: Theme) -> Ui {
     static FLEETS: LazyLock<(Fleet, Fleet)> =
         LazyLock::new(|| (fleets::with_jobs(), fleets::a_minute_later()));
     let (before, after) = &*FLEETS;
@@ -29,7 +29,7 @@ fn eventful(look: Look) -> Stage {
     stage
 }
 
-fn draw_later(stage: &mut Stage, width: u16, height: u16) -> Buffer {
+fn draw_later(stage: &mut Ui, width: u16, height: u16) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     stage.draw(NOW.plus(LATER * 3), &mut buffer);
     buffer
@@ -54,7 +54,7 @@ fn events_on_every_kind_of_fleet() {
 #[test]
 fn what_happened_on_many_nodes_is_one_row_that_unfolds() {
     let mut stage = eventful(DARK);
-    let find = |stage: &mut Stage| {
+    let find = |stage: &mut Ui| {
         let screen = text(&draw_later(stage, 120, 40));
         screen.iter().position(|line| line.contains("session lost")).unwrap()
     };

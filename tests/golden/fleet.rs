@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use gtop::fleet::Fleet;
-use gtop::tui::{Depth, Look, Stage, Surface};
+use gtop::tui::{ColourDepth, Surface, Theme, Ui};
 use ratatui::layout::Rect;
 
 use crate::fleets::{self, NOW};
@@ -18,7 +18,7 @@ fn typed(letters: &str) -> Vec<KeyCode> {
     letters.chars().map(KeyCode::Char).collect()
 }
 
-fn check_on(name: &str, fleet: &Fleet, keys: &[KeyCode], look: Look, (width, height): (u16, u16)) {
+fn check_on(name: &str, fleet: &Fleet, keys: &[KeyCode], look: Theme, (width, height): (u16, u16)) {
     let mut stage = stage(fleet.clone(), look);
     press(&mut stage, keys);
     check(&format!("{name}-{width}x{height}"), &draw(&mut stage, width, height));
@@ -27,7 +27,7 @@ fn check_on(name: &str, fleet: &Fleet, keys: &[KeyCode], look: Look, (width, hei
 #[test]
 fn fleet_in_every_look() {
     check_looks("fleet", KEYS);
-    let basic = Look { depth: Depth::Basic, ..DARK };
+    let basic = Theme { depth: ColourDepth::Basic, ..DARK };
     check_on("fleet-basic", &fleets::every_state(), KEYS, basic, (120, 40));
 }
 
@@ -118,7 +118,7 @@ fn devices_that_are_not_asked_for_leave_the_map() {
 }
 
 /// The line that tells of what is under the cursor: the one above the keys.
-fn under_cursor(stage: &mut Stage) -> String {
+fn under_cursor(stage: &mut Ui) -> String {
     text(&draw(stage, 160, 24))[22].clone()
 }
 
@@ -126,7 +126,7 @@ fn under_cursor(stage: &mut Stage) -> String {
 fn the_cursor_tells_of_the_device_and_enter_opens_it() {
     let mut stage = stage(fleets::cluster(), DARK);
     press(&mut stage, &typed("m"));
-    let told = |stage: &mut Stage, keys: &[KeyCode]| {
+    let told = |stage: &mut Ui, keys: &[KeyCode]| {
         press(stage, keys);
         under_cursor(stage)
     };
@@ -148,7 +148,7 @@ fn a_click_selects_a_cell_and_the_next_one_opens_it() {
     let screen = text(&draw(&mut stage, 160, 24));
     let row = screen.iter().position(|line| line.contains("gpu-002")).unwrap();
     let front = screen[row].split("gpu-002").next().unwrap().chars().count();
-    let click = |stage: &mut Stage| {
+    let click = |stage: &mut Ui| {
         let event = MouseEvent {
             kind: MouseEventKind::Down(MouseButton::Left),
             column: u16::try_from(front + 8 + 4).unwrap(),
@@ -169,7 +169,7 @@ fn a_click_selects_a_cell_and_the_next_one_opens_it() {
 fn a_head_folds_and_the_cursor_finds_its_way() {
     let mut stage = stage(fleets::cluster(), DARK);
     press(&mut stage, &typed("ggg"));
-    let is_folded = |stage: &mut Stage| {
+    let is_folded = |stage: &mut Ui| {
         let screen = text(&draw(stage, 120, 30)).join("\n");
         assert!(screen.contains("8421 llama-70b"), "{screen}");
         screen.contains("▸ 8421 llama-70b")

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop::fleet::Fleet;
-use gtop::tui::{Depth, Glyphs, Look, Stage, Theme};
+use gtop::tui::{ColourDepth, GlyphSet, Palette, Theme, Ui};
 use jiff::tz::{Offset, TimeZone};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
@@ -14,17 +14,21 @@ use ratatui::style::Color;
 
 use crate::fleets::{self, NOW};
 
-pub const DARK: Look =
-    Look { theme: Theme::Dark, depth: Depth::Rich, glyphs: Glyphs::Unicode, is_colorful: false };
-pub const LIGHT: Look = Look { theme: Theme::Light, ..DARK };
-pub const MONO: Look = Look { theme: Theme::Mono, depth: Depth::Basic, ..DARK };
-pub const ASCII: Look = Look { glyphs: Glyphs::Ascii, ..MONO };
+pub const DARK: Theme = Theme {
+    theme: Palette::Dark,
+    depth: ColourDepth::Rich,
+    glyphs: GlyphSet::Unicode,
+    is_colorful: false,
+};
+pub const LIGHT: Theme = Theme { theme: Palette::Light, ..DARK };
+pub const MONO: Theme = Theme { theme: Palette::Mono, depth: ColourDepth::Basic, ..DARK };
+pub const ASCII: Theme = Theme { glyphs: GlyphSet::Ascii, ..MONO };
 
 pub const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
 
-pub fn stage(fleet: Fleet, look: Look) -> Stage {
+pub fn stage(fleet: Fleet, look: Theme) -> Ui {
     let zone = TimeZone::fixed(Offset::constant(1));
-    let mut stage = Stage::new("gpu[01-16]".to_owned(), Duration::from_secs(1), zone, look);
+    let mut stage = Ui::new("gpu[01-16]".to_owned(), Duration::from_secs(1), zone, look);
     stage.show(fleet, NOW);
     stage
 }
@@ -33,7 +37,7 @@ pub fn key(code: KeyCode) -> KeyEvent {
     KeyEvent::new(code, KeyModifiers::NONE)
 }
 
-pub fn press(stage: &mut Stage, keys: &[KeyCode]) {
+pub fn press(stage: &mut Ui, keys: &[KeyCode]) {
     for code in keys {
         stage.press(key(*code), NOW);
         // Scrolling knows its page from the frame before.
@@ -41,7 +45,7 @@ pub fn press(stage: &mut Stage, keys: &[KeyCode]) {
     }
 }
 
-pub fn draw(stage: &mut Stage, width: u16, height: u16) -> Buffer {
+pub fn draw(stage: &mut Ui, width: u16, height: u16) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     stage.draw(NOW, &mut buffer);
     buffer
@@ -116,7 +120,7 @@ pub fn check(golden: &str, buffer: &Buffer) {
     );
 }
 
-pub fn check_sizes(name: &str, fleet: &Fleet, keys: &[KeyCode], look: Look) {
+pub fn check_sizes(name: &str, fleet: &Fleet, keys: &[KeyCode], look: Theme) {
     for (width, height) in SIZES {
         let mut stage = stage(fleet.clone(), look);
         press(&mut stage, keys);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use gtop::fleet::Fleet;
 use gtop::model::{Answer, AskError, Question, Refusal};
-use gtop::tui::{Effect, Keymap, Look, Request, Stage};
+use gtop::tui::{Keymap, Theme, Ui, UiEffect, UiRequest};
 use gtop::view::{Kind, Line, Mark, Reply, Taste};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -173,7 +173,7 @@ fn fleets() -> Vec<(&'static str, Fleet)> {
 }
 
 /// Mashes keys over one fleet, which sometimes turns into another.
-fn mash(stage: &mut Stage, all: &[(&str, Fleet)], chance: &mut Chance) {
+fn mash(stage: &mut Ui, all: &[(&str, Fleet)], chance: &mut Chance) {
     let mut now = NOW;
     let mut size = (80, 24);
     let mut told = Vec::new();
@@ -188,7 +188,7 @@ fn mash(stage: &mut Stage, all: &[(&str, Fleet)], chance: &mut Chance) {
                 let pasted = *chance.of(&["", "K\r", "user=a", "名\u{301}\x1b[2J"]);
                 told.push(format!("{pasted:?}"));
                 stage.paste(pasted, now);
-                Effect::Nothing
+                UiEffect::Nothing
             }
             80..88 => {
                 let click = chance.click();
@@ -198,27 +198,27 @@ fn mash(stage: &mut Stage, all: &[(&str, Fleet)], chance: &mut Chance) {
             88..94 => {
                 size = *chance.of(&SIZES);
                 told.push(format!("{size:?}"));
-                Effect::Nothing
+                UiEffect::Nothing
             }
             94..98 => {
                 now = now.plus(Duration::from_secs(1));
                 let (name, fleet) = chance.of(all);
                 told.push((*name).to_owned());
                 stage.show(fleet.clone(), now);
-                Effect::Nothing
+                UiEffect::Nothing
             }
             _ => {
                 let later = [1, 60, 4_000][chance.below(3)];
                 now = now.plus(Duration::from_secs(later));
                 stage.attend(chance.below(2) == 0, now);
-                Effect::Nothing
+                UiEffect::Nothing
             }
         };
         let mut asked = Vec::new();
-        if let Effect::Ask(Request::Ask(errands)) = what {
+        if let UiEffect::Ask(UiRequest::Ask(errands)) = what {
             asked.extend(errands);
         }
-        if let Some(Request::Ask(errands)) = stage.due() {
+        if let Some(UiRequest::Ask(errands)) = stage.due() {
             asked.extend(errands);
         }
         for errand in asked {
@@ -253,7 +253,7 @@ fn mash(stage: &mut Stage, all: &[(&str, Fleet)], chance: &mut Chance) {
     }
 }
 
-fn check(look: Look, seed: u64) {
+fn check(look: Theme, seed: u64) {
     let all = fleets();
     for (place, (_, fleet)) in all.iter().enumerate() {
         let mut chance = Chance(seed + place as u64 * 7_919);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::KeyCode;
 use gtop::fleet::Fleet;
-use gtop::tui::{Keymap, Stage};
+use gtop::tui::{Keymap, Ui};
 use gtop::view::node::Metric;
 use gtop::view::{Chart, Density, MemoryUnit, NameColumns, Only, Taste};
 use ratatui::buffer::Buffer;
@@ -71,7 +71,7 @@ fn slices_chips_and_cards_tell_what_they_have() {
 }
 
 /// Looks at a node that works for two minutes, second by second; returns the last frame.
-fn watched(stage: &mut Stage, width: u16, height: u16, letters: &str) -> Buffer {
+fn watched(stage: &mut Ui, width: u16, height: u16, letters: &str) -> Buffer {
     let mut makers = vec![fleets::rich("gpu01").up()];
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     for second in 1..=119 {

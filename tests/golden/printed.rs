@@ -3,18 +3,18 @@
 use std::path::Path;
 
 use gtop::fleet::Fleet;
-use gtop::tui::{Look, sheet};
+use gtop::tui::{Theme, render_text};
 use gtop::view::{Picture, Scene, Taste, printed};
 use jiff::tz::{Offset, TimeZone};
 
 use crate::fleets::{self, NOW};
 use crate::harness::{ASCII, DARK, LIGHT};
 
-fn paper(fleet: Fleet, look: Look, width: u16, has_styles: bool) -> String {
+fn paper(fleet: Fleet, look: Theme, width: u16, has_styles: bool) -> String {
     let picture = Picture::new(fleet, NOW);
     let (taste, zone) = (Taste::default(), TimeZone::fixed(Offset::constant(1)));
     let scene = Scene { picture: &picture, taste: &taste, zone: &zone };
-    sheet(&printed(scene, "gpu[01-16]", width), look, width, has_styles)
+    render_text(&printed(scene, "gpu[01-16]", width), look, width, has_styles)
 }
 
 fn check(name: &str, found: &str) {

@@ -9,7 +9,7 @@ use gtop::model::{
     Answer, AskError, Bytes, Environment, NodeName, ProcessDetail, ProcessKey, ProcessState,
     ProcessTree, Question, Reading, Reason, Refusal, Signal, TreeProcess, Variable,
 };
-use gtop::tui::{Effect, Ending, Keymap, Look, Request, Stage};
+use gtop::tui::{Keymap, StopReason, Theme, Ui, UiEffect, UiRequest};
 use gtop::view::{Errand, Reply, Taste};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -39,7 +39,7 @@ fn crowd_fleet() -> Fleet {
 }
 
 /// The view on the fleet that has processes of every kind.
-fn crowd(look: Look, keys: &[KeyCode]) -> Stage {
+fn crowd(look: Theme, keys: &[KeyCode]) -> Ui {
     let mut stage = stage(crowd_fleet(), look);
     press(&mut stage, KEYS);
     press(&mut stage, keys);
@@ -143,10 +143,10 @@ pub fn detail() -> Reply {
 }
 
 /// Opens a page on the first process, and lets the node answer.
-fn opened(look: Look, page: KeyCode, answer: &Reply) -> Stage {
+fn opened(look: Theme, page: KeyCode, answer: &Reply) -> Ui {
     let mut stage = crowd(look, &[KeyCode::Down]);
     let effect = stage.press(key(page), NOW);
-    assert_eq!(effect, Effect::Ask(Request::Ask(vec![answer.errand.clone()])));
+    assert_eq!(effect, UiEffect::Ask(UiRequest::Ask(vec![answer.errand.clone()])));
     stage.take(answer, NOW);
     stage
 }
@@ -189,7 +189,7 @@ fn pages_of_a_process_in_every_look() {
     }
 }
 
-fn screen(stage: &mut Stage) -> String {
+fn screen(stage: &mut Ui) -> String {
     text(&draw(stage, 120, 40)).join("\n")
 }
 
@@ -212,7 +212,7 @@ fn a_page_says_why_a_node_does_not_answer() {
 }
 
 /// The box on the tagged processes, as they are, and after their answers.
-fn signalled(look: Look, count: usize) -> Stage {
+fn signalled(look: Theme, count: usize) -> Ui {
     let mut keys = vec![KeyCode::Down];
     keys.extend([KeyCode::Char(' ')].repeat(count));
     keys.push(KeyCode::Char('T'));
@@ -228,7 +228,8 @@ fn the_signal_box_in_every_look() {
             check(&at("menu"), &draw(&mut menu, width, height));
             let mut stage = signalled(look, 3);
             check(&at("asks"), &draw(&mut stage, width, height));
-            let Effect::Ask(Request::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
+            let UiEffect::Ask(UiRequest::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW)
+            else {
                 panic!("nothing is sent")
             };
             assert_eq!(errands.len(), 3, "a process on two devices is one");
@@ -264,7 +265,7 @@ fn a_process_that_ends_while_its_box_is_open_is_said_to_have_ended() {
     // And a node that is watched no more.
     stage.show(fleets::single(), NOW.plus(Duration::from_secs(2)));
     assert!(screen(&mut stage).contains("watched no more"), "{}", screen(&mut stage));
-    let Effect::Ask(Request::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
+    let UiEffect::Ask(UiRequest::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
         panic!("nothing is sent")
     };
     let errand = errands.into_iter().next().unwrap();
@@ -276,7 +277,7 @@ fn a_process_that_ends_while_its_box_is_open_is_said_to_have_ended() {
 #[test]
 fn an_answer_that_comes_after_the_box_was_closed_is_told_all_the_same() {
     let mut stage = crowd(DARK, &[KeyCode::Down, KeyCode::Char('I')]);
-    let Effect::Ask(Request::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
+    let UiEffect::Ask(UiRequest::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
         panic!("nothing is sent")
     };
     press(&mut stage, &[KeyCode::Esc, KeyCode::Char('1')]);
@@ -297,7 +298,7 @@ fn what_has_ended_stays_a_while_at_the_bottom() {
     assert!(shown.contains("gone python train.py"), "{shown}");
     assert!(shown.find("4140").unwrap() < shown.find("gone python").unwrap(), "{shown}");
     // It can be looked at, and nothing is sent to it.
-    assert_eq!(stage.press(key(KeyCode::Char('K')), NOW), Effect::Nothing);
+    assert_eq!(stage.press(key(KeyCode::Char('K')), NOW), UiEffect::Nothing);
     assert!(screen(&mut stage).contains("the process has ended"));
     stage.show(fleets::crowd_without_one(), later(7_000));
     assert!(!screen(&mut stage).contains("gone python"), "{}", screen(&mut stage));
@@ -307,11 +308,11 @@ fn what_has_ended_stays_a_while_at_the_bottom() {
 fn control_c_interrupts_what_is_selected_and_else_quits() {
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     let mut stage = crowd(DARK, &[]);
-    assert_eq!(stage.press(control_c, NOW), Effect::End(Ending::Interrupted));
+    assert_eq!(stage.press(control_c, NOW), UiEffect::End(StopReason::Interrupted));
     let mut stage = crowd(DARK, &[KeyCode::Down]);
-    assert_eq!(stage.press(control_c, NOW), Effect::Nothing);
+    assert_eq!(stage.press(control_c, NOW), UiEffect::Nothing);
     assert!(screen(&mut stage).contains("send INT to this process?"));
-    let Effect::Ask(Request::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
+    let UiEffect::Ask(UiRequest::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
         panic!("nothing is sent")
     };
     assert_eq!(errands[0].question, Question::Signal(ALICES, Signal::Interrupt));
@@ -323,11 +324,11 @@ fn readonly_takes_signals_away_everywhere() {
     let mut stage = stage(crowd_fleet(), DARK).with(taste, Keymap::default());
     press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down]);
     for code in [KeyCode::Char('T'), KeyCode::Char('K'), KeyCode::Char('I'), KeyCode::F(9)] {
-        assert_eq!(stage.press(key(code), NOW), Effect::Nothing);
+        assert_eq!(stage.press(key(code), NOW), UiEffect::Nothing);
         assert!(!screen(&mut stage).contains("send "), "{}", screen(&mut stage));
     }
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(stage.press(control_c, NOW), Effect::End(Ending::Interrupted));
+    assert_eq!(stage.press(control_c, NOW), UiEffect::End(StopReason::Interrupted));
     assert!(!screen(&mut stage).contains("K end"));
     press(&mut stage, &[KeyCode::Char('h')]);
     let mut help = String::new();
@@ -397,7 +398,7 @@ fn the_tree_is_asked_for_again_while_it_is_open() {
     stage.show(crowd_fleet(), NOW.plus(Duration::from_secs(1)));
     assert_eq!(stage.due(), None);
     stage.show(crowd_fleet(), NOW.plus(Duration::from_secs(2)));
-    assert_eq!(stage.due(), Some(Request::Ask(vec![tree().errand])));
+    assert_eq!(stage.due(), Some(UiRequest::Ask(vec![tree().errand])));
     stage.show(crowd_fleet(), NOW.plus(Duration::from_secs(3)));
     assert_eq!(stage.due(), None, "one at a time");
     press(&mut stage, &[KeyCode::Char('t')]);
@@ -414,7 +415,7 @@ fn the_tree_is_that_of_the_process_one_is_on_and_never_of_a_hidden_node() {
         press(&mut stage, &[KeyCode::Enter]);
         press(&mut stage, keys);
         let pressed = KeyEvent::new(KeyCode::Char('t'), KeyModifiers::NONE);
-        let Effect::Ask(Request::Ask(errands)) = stage.press(pressed, NOW) else { return None };
+        let UiEffect::Ask(UiRequest::Ask(errands)) = stage.press(pressed, NOW) else { return None };
         errands.first().map(|errand| errand.node.to_string())
     };
     assert_eq!(node(&[], ""), Some("gpu01".to_owned()));

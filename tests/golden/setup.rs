@@ -3,18 +3,18 @@
 use crossterm::event::KeyCode;
 use gtop::config::{self, Settings, Sources};
 use gtop::fleet::Fleet;
-use gtop::tui::{Depth, Dress, Effect, Look, Request, Stage, Theme};
+use gtop::tui::{ColourDepth, Palette, Theme, Ui, UiConfig, UiEffect, UiRequest};
 use gtop::view::Taste;
 
 use crate::fleets::{self, NOW};
 use crate::harness::*;
 
 /// A stage whose setup pages are those of gtop.
-fn dressed(fleet: Fleet, look: Look) -> Stage {
+fn dressed(fleet: Fleet, look: Theme) -> Ui {
     let settings =
         Settings::of(Sources::default(), |name| (name == "GTOP_INTERVAL").then(|| "2".to_owned()));
     let mut stage = stage(fleet, look);
-    stage.wear(Dress {
+    stage.wear(UiConfig {
         is_background_open: false,
         look,
         taste: Taste::default(),
@@ -25,7 +25,7 @@ fn dressed(fleet: Fleet, look: Look) -> Stage {
     stage
 }
 
-fn check_keys(name: &str, fleet: &Fleet, keys: &[KeyCode], look: Look, sizes: &[(u16, u16)]) {
+fn check_keys(name: &str, fleet: &Fleet, keys: &[KeyCode], look: Theme, sizes: &[(u16, u16)]) {
     for (width, height) in sizes {
         let mut stage = dressed(fleet.clone(), look);
         press(&mut stage, keys);
@@ -71,18 +71,18 @@ fn the_setup_over_every_fleet() {
 fn the_setup_asks_for_changes_and_for_saving() {
     let mut stage = dressed(fleets::every_state(), DARK);
     let mut ask = |code| stage.press(key(code), NOW);
-    let change = |name, text: &str| Effect::Ask(Request::Change(name, text.to_owned()));
-    assert_eq!(ask(KeyCode::F(12)), Effect::Ask(Request::Save(Vec::new())));
-    assert_eq!(ask(KeyCode::F(2)), Effect::Nothing);
+    let change = |name, text: &str| UiEffect::Ask(UiRequest::Change(name, text.to_owned()));
+    assert_eq!(ask(KeyCode::F(12)), UiEffect::Ask(UiRequest::Save(Vec::new())));
+    assert_eq!(ask(KeyCode::F(2)), UiEffect::Nothing);
     assert_eq!(ask(KeyCode::Right), change("interval", "5"));
-    assert_eq!(ask(KeyCode::Enter), Effect::Nothing);
+    assert_eq!(ask(KeyCode::Enter), UiEffect::Nothing);
     // While a value is typed, every key is a letter of it.
-    assert_eq!(ask(KeyCode::F(12)), Effect::Nothing);
-    assert_eq!(ask(KeyCode::Backspace), Effect::Nothing);
-    assert_eq!(ask(KeyCode::Char('9')), Effect::Nothing);
+    assert_eq!(ask(KeyCode::F(12)), UiEffect::Nothing);
+    assert_eq!(ask(KeyCode::Backspace), UiEffect::Nothing);
+    assert_eq!(ask(KeyCode::Char('9')), UiEffect::Nothing);
     assert_eq!(ask(KeyCode::Enter), change("interval", "9"));
-    assert_eq!(ask(KeyCode::F(12)), Effect::Ask(Request::Save(Vec::new())));
-    assert_eq!(ask(KeyCode::F(2)), Effect::Nothing);
+    assert_eq!(ask(KeyCode::F(12)), UiEffect::Ask(UiRequest::Save(Vec::new())));
+    assert_eq!(ask(KeyCode::F(2)), UiEffect::Nothing);
     let screen = text(&draw(&mut stage, 80, 24)).join("\n");
     assert!(!screen.contains("Setup"), "{screen}");
 }
@@ -93,7 +93,7 @@ fn what_is_worn_stays_worn_and_the_page_stays_open() {
     press(&mut stage, &[KeyCode::F(2), KeyCode::Down, KeyCode::Right]);
     let mut settings = Settings::default();
     settings.change("fahrenheit", "true").unwrap();
-    stage.wear(Dress {
+    stage.wear(UiConfig {
         is_background_open: false,
         look: ASCII,
         taste: Taste { is_fahrenheit: true, ..Taste::default() },
@@ -110,7 +110,7 @@ fn what_is_worn_stays_worn_and_the_page_stays_open() {
 #[test]
 fn orders_and_processes_are_as_they_are_set() {
     let mut stage = dressed(fleets::every_state(), DARK);
-    stage.wear(Dress {
+    stage.wear(UiConfig {
         is_background_open: false,
         look: DARK,
         taste: Taste::default(),
@@ -139,14 +139,14 @@ fn orders_and_processes_are_as_they_are_set() {
     let saved = stage.press(key(KeyCode::F(12)), NOW);
     let changed = [("node-processes", "true"), ("charted", "util,mem,temp")];
     let changed = changed.map(|(name, value)| (name, value.to_owned())).into();
-    assert_eq!(saved, Effect::Ask(Request::Save(changed)));
+    assert_eq!(saved, UiEffect::Ask(UiRequest::Save(changed)));
 }
 
 #[test]
 fn every_theme_and_every_depth() {
     let fleet = fleets::every_state();
-    for theme in Theme::ALL {
-        let look = Look { theme, ..DARK };
+    for theme in Palette::ALL {
+        let look = Theme { theme, ..DARK };
         check_keys(&format!("theme-{theme:?}"), &fleet, &[KeyCode::Enter], look, &[(120, 40)]);
         check_keys(
             &format!("theme-help-{theme:?}"),
@@ -155,7 +155,7 @@ fn every_theme_and_every_depth() {
             look,
             &[(120, 40)],
         );
-        let basic = Look { depth: Depth::Basic, ..look };
+        let basic = Theme { depth: ColourDepth::Basic, ..look };
         check_keys(
             &format!("theme-basic-{theme:?}"),
             &fleet,
@@ -164,9 +164,9 @@ fn every_theme_and_every_depth() {
             &[(120, 40)],
         );
     }
-    for (name, theme) in [("dark", Theme::Dark), ("hot", Theme::Hot)] {
-        for depth in [Depth::Basic, Depth::Rich, Depth::Full] {
-            let look = Look { theme, depth, is_colorful: true, ..DARK };
+    for (name, theme) in [("dark", Palette::Dark), ("hot", Palette::Hot)] {
+        for depth in [ColourDepth::Basic, ColourDepth::Rich, ColourDepth::Full] {
+            let look = Theme { theme, depth, is_colorful: true, ..DARK };
             let name = format!("colorful-{name}-{depth:?}");
             check_keys(&name, &fleet, &[KeyCode::Enter], look, &[(120, 40)]);
         }

@@ -1,7 +1,7 @@
 //! The help page: every key, and what the signs mean.
 
 use super::{Keymap, TABLES, signs};
-use crate::tui::look::Theme;
+use crate::tui::theme::Palette;
 use crate::view::{Line, Tone, View};
 
 /// From this width on, help stands in two columns.
@@ -16,7 +16,7 @@ pub(crate) fn hints() -> Vec<(String, &'static str)> {
 
 /// Returns what is in sight of the page from a line on, and the line that has become of it: the page
 /// ends at the bottom of the screen.
-pub(crate) fn sight(page: Vec<Line>, top: usize, rows: usize) -> (Vec<Line>, usize) {
+pub(crate) fn viewport(page: Vec<Line>, top: usize, rows: usize) -> (Vec<Line>, usize) {
     let top = top.min(page.len().saturating_sub(rows));
     let below = page.len().saturating_sub(top + rows);
     let mut shown: Vec<Line> = page.into_iter().skip(top).take(rows).collect();
@@ -30,7 +30,7 @@ pub(crate) fn sight(page: Vec<Line>, top: usize, rows: usize) -> (Vec<Line>, usi
 }
 
 /// Returns the page; the view one is in comes first.
-pub(crate) fn page(keys: &Keymap, view: View, theme: Theme, width: u16) -> Vec<Line> {
+pub(crate) fn page(keys: &Keymap, view: View, theme: Palette, width: u16) -> Vec<Line> {
     let column = if width < WIDE { width } else { (width / 2).saturating_sub(1) };
     let part = |wanted: Option<View>| part(keys, wanted, column);
     let mut left = part(Some(view));
@@ -98,7 +98,7 @@ fn entry((sign, tone): (&str, Tone), meaning: &str, width: u16) -> Vec<Line> {
     signs.zip(texts).map(line).collect()
 }
 
-fn meanings(theme: Theme, width: u16) -> Vec<Line> {
+fn meanings(theme: Palette, width: u16) -> Vec<Line> {
     let entry = |(sign, tone, meaning): &(&'static str, Tone, &'static str)| {
         entry((sign, *tone), meaning, width)
     };
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_legend_says_what_the_colours_of_the_theme_mean() {
-        for theme in Theme::ALL {
+        for theme in Palette::ALL {
             let legend = meanings(theme, 80);
             let texts = legend.iter().flat_map(|line| &line.pieces);
             let is_meaning = |kind: &Kind| *kind == Kind::Text(theme.meaning().to_owned());
@@ -161,7 +161,7 @@ mod tests {
     fn the_page_ends_at_the_bottom_and_says_how_much_is_below() {
         let page = || (0..30).map(|row| Line::of(row.to_string(), Tone::Plain)).collect();
         let said = |top, rows| {
-            let (shown, top) = sight(page(), top, rows);
+            let (shown, top) = viewport(page(), top, rows);
             let last =
                 shown.last().and_then(|line| line.pieces.first()).map(|one| one.kind.clone());
             (shown.len(), top, last)
@@ -178,7 +178,7 @@ mod tests {
         let keys = Keymap::default();
         let count = Keymap::names().count();
         for view in View::ALL {
-            let page = |width| page(&keys, view, Theme::Dark, width);
+            let page = |width| page(&keys, view, Palette::Dark, width);
             assert!(page(80).len() > count);
             assert!(page(160).len() < page(80).len());
         }

@@ -1,6 +1,6 @@
 //! Keys of the view of a node.
 
-use super::{Action, Binding, hint, pair};
+use super::{Binding, KeyAction, hint, pair};
 use crate::model::Signal;
 use crate::view::{Deed, Density, Key, Named, View, node, processes};
 
@@ -8,84 +8,84 @@ pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "node.previous",
         keys: &[Key::Named(Named::Left), Key::Letter('<'), Key::Letter(',')],
-        action: Action::View(Deed::Node(node::Own::Previous)),
+        action: KeyAction::View(Deed::Node(node::Own::Previous)),
         help: "previous node",
         hint: Some(pair("node", "node.next")),
     },
     Binding {
         name: "node.next",
         keys: &[Key::Named(Named::Right), Key::Letter('>'), Key::Letter('.')],
-        action: Action::View(Deed::Node(node::Own::Next)),
+        action: KeyAction::View(Deed::Node(node::Own::Next)),
         help: "next node",
         hint: None,
     },
     Binding {
         name: "node.processes",
         keys: &[Key::Letter('p')],
-        action: Action::View(Deed::Node(node::Own::Processes)),
+        action: KeyAction::View(Deed::Node(node::Own::Processes)),
         help: "processes on or off",
         hint: Some(hint("processes")),
     },
     Binding {
         name: "node.chart",
         keys: &[Key::Letter('g')],
-        action: Action::View(Deed::Node(node::Own::Chart)),
+        action: KeyAction::View(Deed::Node(node::Own::Chart)),
         help: "chart on or off: graphs of each device",
         hint: Some(pair("chart", "node.metrics")),
     },
     Binding {
         name: "node.metrics",
         keys: &[Key::Letter('G')],
-        action: Action::View(Deed::Node(node::Own::Metrics)),
+        action: KeyAction::View(Deed::Node(node::Own::Metrics)),
         help: "choose what is charted, four metrics at most",
         hint: None,
     },
     Binding {
         name: "node.auto",
         keys: &[Key::Letter('a')],
-        action: Action::View(Deed::Node(node::Own::Density(Density::Auto))),
+        action: KeyAction::View(Deed::Node(node::Own::Density(Density::Auto))),
         help: "as much as there is room for",
         hint: None,
     },
     Binding {
         name: "node.full",
         keys: &[Key::Letter('f')],
-        action: Action::View(Deed::Node(node::Own::Density(Density::Full))),
+        action: KeyAction::View(Deed::Node(node::Own::Density(Density::Full))),
         help: "everything: two lines a device, graphs of the machine",
         hint: Some(pair("density", "node.compact")),
     },
     Binding {
         name: "node.compact",
         keys: &[Key::Letter('c')],
-        action: Action::View(Deed::Node(node::Own::Density(Density::Compact))),
+        action: KeyAction::View(Deed::Node(node::Own::Density(Density::Compact))),
         help: "a line for each device, few for the machine",
         hint: None,
     },
     Binding {
         name: "node.overview",
         keys: &[Key::Letter('o')],
-        action: Action::Show(View::Fleet),
+        action: KeyAction::Show(View::Fleet),
         help: "overview: the fleet",
         hint: None,
     },
     Binding {
         name: "signal-here.terminate",
         keys: &[Key::Letter('T')],
-        action: Action::View(Deed::Processes(processes::Own::Signal(Signal::Terminate))),
+        action: KeyAction::View(Deed::Processes(processes::Own::Signal(Signal::Terminate))),
         help: "send TERM to the process under the cursor",
         hint: None,
     },
     Binding {
         name: "signal-here.kill",
         keys: &[Key::Letter('K')],
-        action: Action::View(Deed::Processes(processes::Own::Signal(Signal::Kill))),
+        action: KeyAction::View(Deed::Processes(processes::Own::Signal(Signal::Kill))),
         help: "send KILL to it",
         hint: None,
     },
     Binding {
         name: "signal-here.interrupt",
         keys: &[Key::Letter('I')],
-        action: Action::View(Deed::Processes(processes::Own::Signal(Signal::Interrupt))),
+        action: KeyAction::View(Deed::Processes(processes::Own::Signal(Signal::Interrupt))),
         help: "send INT to it",
         hint: None,
     },

@@ -1,16 +1,16 @@
 //! Keys of the view of processes.
 
-use super::{Action, Binding, hint, pair};
+use super::{Binding, KeyAction, hint, pair};
 use crate::model::Signal;
 use crate::view::processes::Own;
 use crate::view::{Command, Deed, Density, Key, Named, Step};
 
-const fn own(own: Own) -> Action {
-    Action::View(Deed::Processes(own))
+const fn own(own: Own) -> KeyAction {
+    KeyAction::View(Deed::Processes(own))
 }
 
-const fn common(command: Command) -> Action {
-    Action::View(Deed::Do(command))
+const fn common(command: Command) -> KeyAction {
+    KeyAction::View(Deed::Do(command))
 }
 
 pub(super) const BINDINGS: &[Binding] = &[

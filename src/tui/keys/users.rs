@@ -1,34 +1,34 @@
 //! Keys of the view of users.
 
-use super::{Action, Binding};
+use super::{Binding, KeyAction};
 use crate::view::{Command, Deed, Key, View};
 
 pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "users.sort-previous",
         keys: &[Key::Letter(',')],
-        action: Action::View(Deed::Do(Command::SortPrevious)),
+        action: KeyAction::View(Deed::Do(Command::SortPrevious)),
         help: "sort by the column before",
         hint: None,
     },
     Binding {
         name: "users.sort-next",
         keys: &[Key::Letter('.')],
-        action: Action::View(Deed::Do(Command::SortNext)),
+        action: KeyAction::View(Deed::Do(Command::SortNext)),
         help: "sort by the next column",
         hint: None,
     },
     Binding {
         name: "users.invert",
         keys: &[Key::Letter('\\')],
-        action: Action::View(Deed::Do(Command::Invert)),
+        action: KeyAction::View(Deed::Do(Command::Invert)),
         help: "turn the order around",
         hint: None,
     },
     Binding {
         name: "users.overview",
         keys: &[Key::Letter('o')],
-        action: Action::Show(View::Fleet),
+        action: KeyAction::Show(View::Fleet),
         help: "overview: the fleet",
         hint: None,
     },

@@ -8,20 +8,20 @@ mod palette;
 
 /// How everything looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Theme {
     /// The colours.
-    pub theme: Theme,
+    pub theme: Palette,
     /// How many colours the terminal has.
-    pub depth: Depth,
+    pub depth: ColourDepth,
     /// The glyphs.
-    pub glyphs: Glyphs,
+    pub glyphs: GlyphSet,
     /// Bars change their colour along their length.
     pub is_colorful: bool,
 }
 
 /// The colour themes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Theme {
+pub enum Palette {
     /// For a dark screen; busy is good, and green.
     Dark,
     /// For a light screen; busy is good, and green.
@@ -38,7 +38,7 @@ pub enum Theme {
     HotLight,
 }
 
-impl Theme {
+impl Palette {
     /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Dark,
@@ -85,7 +85,7 @@ impl Theme {
 /// Beyond 256 only the bars that change their colour use what there is: elsewhere the 240 fixed ones
 /// do, at half the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Depth {
+pub enum ColourDepth {
     /// The terminal's own 16.
     Basic,
     /// The fixed 256.
@@ -96,9 +96,9 @@ pub enum Depth {
 
 /// What somebody asks of the look; what they do not, the environment says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct ThemeOptions {
     /// The theme, or its twin where the screen is known to be of the other kind.
-    pub theme: Option<Theme>,
+    pub theme: Option<Palette>,
     /// The screen is light, or dark.
     pub is_light: Option<bool>,
     /// Colours, or none.
@@ -109,14 +109,14 @@ pub struct Wish {
     pub is_colorful: bool,
 }
 
-impl Wish {
+impl ThemeOptions {
     /// Returns whether somebody wants the look for a light screen, or for a dark one; else the
     /// terminal may say which it is. The themes called dark and light mean such a screen too.
     pub const fn background(self) -> Option<bool> {
         match (self.is_light, self.theme) {
             (Some(is_light), _) => Some(is_light),
-            (None, Some(Theme::Dark)) => Some(false),
-            (None, Some(Theme::Light)) => Some(true),
+            (None, Some(Palette::Dark)) => Some(false),
+            (None, Some(Palette::Light)) => Some(true),
             (None, _) => None,
         }
     }
@@ -124,31 +124,31 @@ impl Wish {
 
 /// The sets of glyphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Glyphs {
+pub enum GlyphSet {
     /// Blocks and arrows.
     Unicode,
     /// Nothing beyond ASCII.
     Ascii,
 }
 
-impl Look {
+impl Theme {
     /// Chooses by what the environment says; `lookup` returns a variable's value.
     pub fn from_environment(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let has_colour = lookup("NO_COLOR").filter(|value| !value.is_empty()).map(|_| false);
-        Self::chosen(Wish { has_colour, ..Wish::default() }, lookup)
+        Self::chosen(ThemeOptions { has_colour, ..ThemeOptions::default() }, lookup)
     }
 
     /// Chooses what somebody wishes, and the rest by what the environment says.
     ///
     /// `COLORFGBG` tells a light screen, `COLORTERM` and `TERM` how many colours there are, and a
     /// locale without UTF-8 asks for ASCII.
-    pub fn chosen(wish: Wish, lookup: impl Fn(&str) -> Option<String>) -> Self {
+    pub fn chosen(wish: ThemeOptions, lookup: impl Fn(&str) -> Option<String>) -> Self {
         let given = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let term = given("TERM").unwrap_or_default();
         let background = given("COLORFGBG")
             .and_then(|value| value.rsplit(';').next().and_then(|last| last.parse::<u8>().ok()));
         let is_light = wish.background().unwrap_or(matches!(background, Some(7 | 15)));
-        let theme = wish.theme.unwrap_or(Theme::Dark).on(is_light);
+        let theme = wish.theme.unwrap_or(Palette::Dark).on(is_light);
         let has_colour = wish.has_colour.unwrap_or(term != "dumb");
         let is_full = given("COLORTERM")
             .is_some_and(|value| value == "truecolor" || value == "24bit")
@@ -164,16 +164,16 @@ impl Look {
         // The kernel's console has half blocks at best.
         let has_blocks = is_utf8 && !matches!(term.as_str(), "linux" | "dumb");
         Self {
-            theme: if has_colour { theme } else { Theme::Mono },
+            theme: if has_colour { theme } else { Palette::Mono },
             depth: match (is_full, is_rich) {
-                (true, _) => Depth::Full,
-                (false, true) => Depth::Rich,
-                (false, false) => Depth::Basic,
+                (true, _) => ColourDepth::Full,
+                (false, true) => ColourDepth::Rich,
+                (false, false) => ColourDepth::Basic,
             },
             glyphs: if wish.is_ascii.unwrap_or(!has_blocks) {
-                Glyphs::Ascii
+                GlyphSet::Ascii
             } else {
-                Glyphs::Unicode
+                GlyphSet::Unicode
             },
             is_colorful: wish.is_colorful,
         }
@@ -188,9 +188,9 @@ impl Look {
     /// Returns the style of a text of a tone on a ground.
     pub fn style(self, tone: Tone, ground: Ground) -> Style {
         let own = match (self.theme, self.depth) {
-            (Theme::Mono, _) => palette::mono(tone),
-            (theme, Depth::Basic) => palette::basic(theme, tone),
-            (theme, Depth::Rich | Depth::Full) => palette::rich(theme, tone),
+            (Palette::Mono, _) => palette::mono(tone),
+            (theme, ColourDepth::Basic) => palette::basic(theme, tone),
+            (theme, ColourDepth::Rich | ColourDepth::Full) => palette::rich(theme, tone),
         };
         self.ground(ground).patch(own)
     }
@@ -219,10 +219,10 @@ impl Look {
         let light = [25, 94, 22, 126, 23, 60].map(Color::Indexed);
         let basic =
             [Color::Cyan, Color::Yellow, Color::Green, Color::Magenta, Color::Blue, Color::Reset];
-        if self.theme == Theme::Mono {
+        if self.theme == Palette::Mono {
             return Style::new();
         }
-        let palette = if self.depth == Depth::Basic {
+        let palette = if self.depth == ColourDepth::Basic {
             basic
         } else if self.theme.is_light() {
             light
@@ -237,7 +237,7 @@ impl Look {
     pub fn ground(self, ground: Ground) -> Style {
         match (ground, self.theme) {
             (Ground::Plain, _) => Style::new(),
-            (Ground::Selected, theme) if self.is_plain() || theme == Theme::Mono => {
+            (Ground::Selected, theme) if self.is_plain() || theme == Palette::Mono => {
                 Style::new().add_modifier(Modifier::REVERSED)
             }
             (Ground::Selected, theme) if theme.is_light() => Style::new().bg(Color::Indexed(254)),
@@ -261,7 +261,7 @@ impl Look {
 
     /// Says whether there are no shades.
     fn is_plain(self) -> bool {
-        self.theme == Theme::Mono || self.depth == Depth::Basic
+        self.theme == Palette::Mono || self.depth == ColourDepth::Basic
     }
 }
 
@@ -273,26 +273,51 @@ mod tests {
     fn the_environment_chooses_the_look() {
         let utf8 = ("LANG", "en_US.UTF-8");
         for (variables, theme, depth, glyphs) in [
-            (vec![], Theme::Dark, Depth::Basic, Glyphs::Ascii),
-            (vec![utf8, ("TERM", "xterm-256color")], Theme::Dark, Depth::Rich, Glyphs::Unicode),
-            (vec![utf8, ("COLORTERM", "truecolor")], Theme::Dark, Depth::Full, Glyphs::Unicode),
-            (vec![utf8, ("TERM", "xterm-direct")], Theme::Dark, Depth::Full, Glyphs::Unicode),
-            (vec![utf8, ("NO_COLOR", "1")], Theme::Mono, Depth::Basic, Glyphs::Unicode),
-            (vec![utf8, ("NO_COLOR", "")], Theme::Dark, Depth::Basic, Glyphs::Unicode),
-            (vec![utf8, ("COLORFGBG", "0;15")], Theme::Light, Depth::Basic, Glyphs::Unicode),
-            (vec![utf8, ("COLORFGBG", "15;default;0")], Theme::Dark, Depth::Basic, Glyphs::Unicode),
-            (vec![utf8, ("LC_ALL", "C")], Theme::Dark, Depth::Basic, Glyphs::Ascii),
-            (vec![("LC_CTYPE", "C.utf8")], Theme::Dark, Depth::Basic, Glyphs::Unicode),
-            (vec![utf8, ("TERM", "linux")], Theme::Dark, Depth::Basic, Glyphs::Ascii),
-            (vec![utf8, ("TERM", "dumb")], Theme::Mono, Depth::Basic, Glyphs::Ascii),
+            (vec![], Palette::Dark, ColourDepth::Basic, GlyphSet::Ascii),
+            (
+                vec![utf8, ("TERM", "xterm-256color")],
+                Palette::Dark,
+                ColourDepth::Rich,
+                GlyphSet::Unicode,
+            ),
+            (
+                vec![utf8, ("COLORTERM", "truecolor")],
+                Palette::Dark,
+                ColourDepth::Full,
+                GlyphSet::Unicode,
+            ),
+            (
+                vec![utf8, ("TERM", "xterm-direct")],
+                Palette::Dark,
+                ColourDepth::Full,
+                GlyphSet::Unicode,
+            ),
+            (vec![utf8, ("NO_COLOR", "1")], Palette::Mono, ColourDepth::Basic, GlyphSet::Unicode),
+            (vec![utf8, ("NO_COLOR", "")], Palette::Dark, ColourDepth::Basic, GlyphSet::Unicode),
+            (
+                vec![utf8, ("COLORFGBG", "0;15")],
+                Palette::Light,
+                ColourDepth::Basic,
+                GlyphSet::Unicode,
+            ),
+            (
+                vec![utf8, ("COLORFGBG", "15;default;0")],
+                Palette::Dark,
+                ColourDepth::Basic,
+                GlyphSet::Unicode,
+            ),
+            (vec![utf8, ("LC_ALL", "C")], Palette::Dark, ColourDepth::Basic, GlyphSet::Ascii),
+            (vec![("LC_CTYPE", "C.utf8")], Palette::Dark, ColourDepth::Basic, GlyphSet::Unicode),
+            (vec![utf8, ("TERM", "linux")], Palette::Dark, ColourDepth::Basic, GlyphSet::Ascii),
+            (vec![utf8, ("TERM", "dumb")], Palette::Mono, ColourDepth::Basic, GlyphSet::Ascii),
         ] {
             let lookup = |name: &str| {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             };
             assert_eq!(
-                Look::from_environment(lookup),
-                Look { theme, depth, glyphs, is_colorful: false },
+                Theme::from_environment(lookup),
+                Theme { theme, depth, glyphs, is_colorful: false },
                 "{variables:?}"
             );
         }
@@ -301,38 +326,42 @@ mod tests {
     #[test]
     fn a_wish_comes_before_what_the_environment_says() {
         let look = |wish, variables: &[(&str, &str)]| {
-            Look::chosen(wish, |name| {
+            Theme::chosen(wish, |name| {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             })
         };
-        let of = |theme| Wish { theme: Some(theme), ..Wish::default() };
+        let of = |theme| ThemeOptions { theme: Some(theme), ..ThemeOptions::default() };
         let light = ("COLORFGBG", "0;15");
         for (wish, variables, theme) in [
-            (of(Theme::Hot), vec![], Theme::Hot),
-            (of(Theme::Hot), vec![light], Theme::HotLight),
-            (of(Theme::ColourBlind), vec![light], Theme::ColourBlindLight),
-            (of(Theme::Dark), vec![light], Theme::Dark),
-            (of(Theme::Light), vec![], Theme::Light),
-            (Wish { is_light: Some(true), ..of(Theme::Hot) }, vec![], Theme::HotLight),
-            (Wish { is_light: Some(true), ..of(Theme::Dark) }, vec![], Theme::Light),
-            (Wish { is_light: Some(false), ..of(Theme::Hot) }, vec![light], Theme::Hot),
-            (Wish { is_light: Some(true), ..of(Theme::Mono) }, vec![], Theme::Mono),
-            (Wish { is_light: Some(false), ..Wish::default() }, vec![light], Theme::Dark),
-            (Wish { has_colour: Some(false), ..of(Theme::Hot) }, vec![], Theme::Mono),
+            (of(Palette::Hot), vec![], Palette::Hot),
+            (of(Palette::Hot), vec![light], Palette::HotLight),
+            (of(Palette::ColourBlind), vec![light], Palette::ColourBlindLight),
+            (of(Palette::Dark), vec![light], Palette::Dark),
+            (of(Palette::Light), vec![], Palette::Light),
+            (ThemeOptions { is_light: Some(true), ..of(Palette::Hot) }, vec![], Palette::HotLight),
+            (ThemeOptions { is_light: Some(true), ..of(Palette::Dark) }, vec![], Palette::Light),
+            (ThemeOptions { is_light: Some(false), ..of(Palette::Hot) }, vec![light], Palette::Hot),
+            (ThemeOptions { is_light: Some(true), ..of(Palette::Mono) }, vec![], Palette::Mono),
             (
-                Wish { has_colour: Some(true), ..Wish::default() },
-                vec![("TERM", "dumb")],
-                Theme::Dark,
+                ThemeOptions { is_light: Some(false), ..ThemeOptions::default() },
+                vec![light],
+                Palette::Dark,
             ),
-            (of(Theme::Hot), vec![("TERM", "dumb")], Theme::Mono),
+            (ThemeOptions { has_colour: Some(false), ..of(Palette::Hot) }, vec![], Palette::Mono),
+            (
+                ThemeOptions { has_colour: Some(true), ..ThemeOptions::default() },
+                vec![("TERM", "dumb")],
+                Palette::Dark,
+            ),
+            (of(Palette::Hot), vec![("TERM", "dumb")], Palette::Mono),
         ] {
             assert_eq!(look(wish, &variables).theme, theme, "{wish:?} {variables:?}");
         }
-        let ascii = |is_ascii| Wish { is_ascii, ..Wish::default() };
+        let ascii = |is_ascii| ThemeOptions { is_ascii, ..ThemeOptions::default() };
         let utf8 = [("LANG", "C.UTF-8")];
-        assert_eq!(look(ascii(Some(true)), &utf8).glyphs, Glyphs::Ascii);
-        assert_eq!(look(ascii(Some(false)), &[]).glyphs, Glyphs::Unicode);
+        assert_eq!(look(ascii(Some(true)), &utf8).glyphs, GlyphSet::Ascii);
+        assert_eq!(look(ascii(Some(false)), &[]).glyphs, GlyphSet::Unicode);
     }
 
     const TONES: [Tone; 10] = [
@@ -348,18 +377,22 @@ mod tests {
         Tone::Bad,
     ];
 
-    fn looks() -> impl Iterator<Item = Look> {
-        let depths = [Depth::Basic, Depth::Rich, Depth::Full];
-        Theme::ALL.into_iter().flat_map(move |theme| {
-            let look =
-                Look { theme, depth: Depth::Basic, glyphs: Glyphs::Unicode, is_colorful: true };
-            depths.map(|depth| Look { depth, ..look })
+    fn looks() -> impl Iterator<Item = Theme> {
+        let depths = [ColourDepth::Basic, ColourDepth::Rich, ColourDepth::Full];
+        Palette::ALL.into_iter().flat_map(move |theme| {
+            let look = Theme {
+                theme,
+                depth: ColourDepth::Basic,
+                glyphs: GlyphSet::Unicode,
+                is_colorful: true,
+            };
+            depths.map(|depth| Theme { depth, ..look })
         })
     }
 
     #[test]
     fn without_colours_no_style_has_one() {
-        for look in looks().filter(|look| look.theme == Theme::Mono) {
+        for look in looks().filter(|look| look.theme == Palette::Mono) {
             for ground in [Ground::Plain, Ground::Selected] {
                 for tone in TONES {
                     let style = look.style(tone, ground).patch(look.track(ground));
@@ -372,7 +405,7 @@ mod tests {
 
     #[test]
     fn loads_and_troubles_are_told_apart_in_every_theme() {
-        for look in looks().filter(|look| look.theme != Theme::Mono) {
+        for look in looks().filter(|look| look.theme != Palette::Mono) {
             let kinds = [Tone::Low, Tone::Mid, Tone::High, Tone::Warn, Tone::Bad];
             let styles = kinds.map(|tone| look.style(tone, Ground::Plain));
             for (place, style) in styles.iter().enumerate() {
@@ -414,7 +447,7 @@ mod tests {
 
     /// The lowest contrast of a style to what it may stand on; none when it has no colour of its own.
     /// A colour that depends on the terminal fails.
-    fn least(look: Look, style: Style) -> Option<f64> {
+    fn least(look: Theme, style: Style) -> Option<f64> {
         let is_own = |colour: &Color| !matches!(colour, Color::Reset);
         let fg = rgb(style.fg.filter(is_own)?).unwrap_or_else(|| panic!("{look:?} {style:?}"));
         let own = style.bg.map(|bg| rgb(bg).unwrap_or_else(|| panic!("{look:?} {style:?}")));
@@ -426,7 +459,8 @@ mod tests {
     #[test]
     fn every_text_can_be_read_and_every_bar_be_seen() {
         assert!((contrast([0; 3], [255; 3]) - 21.0).abs() < 1e-9);
-        let coloured = |look: &Look| look.theme != Theme::Mono && look.depth != Depth::Basic;
+        let coloured =
+            |look: &Theme| look.theme != Palette::Mono && look.depth != ColourDepth::Basic;
         for look in looks().filter(coloured) {
             for ground in [Ground::Plain, Ground::Selected] {
                 let hues = (0..6).map(|hue| look.ground(ground).patch(look.hue(hue)));
@@ -464,7 +498,7 @@ mod tests {
         for look in looks() {
             for part in [0.0, 0.3, 0.5, 0.99, 1.0, f32::NAN] {
                 let is_full = matches!(look.along(part, Ground::Plain).fg, Some(Color::Rgb(..)));
-                let may_be = look.depth == Depth::Full && look.theme != Theme::Mono;
+                let may_be = look.depth == ColourDepth::Full && look.theme != Palette::Mono;
                 assert_eq!(is_full, may_be, "{look:?}");
             }
         }

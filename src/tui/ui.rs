@@ -11,10 +11,10 @@ use crate::fleet::Fleet;
 use crate::model::{JobId, Link, NodeName, harmless};
 use crate::time::Timestamp;
 use crate::tui::keyboard;
-use crate::tui::keys::{Action, Keymap, help};
-use crate::tui::look::Look;
+use crate::tui::keys::{KeyAction, Keymap, help};
 use crate::tui::paint::paint;
-use crate::tui::{Dress, Ending, Request};
+use crate::tui::theme::Theme;
+use crate::tui::{StopReason, UiConfig, UiRequest};
 use crate::view::{
     self, Chosen, Click, Command, Deed, Dialog, Errand, Filter, Found, Habit, Key, Line, Named,
     Navigation, Outcome, Picture, Reaction, Reply, Scene, Search, Setting, Setup, Step, Taste,
@@ -38,13 +38,13 @@ const HELP_PAGE: usize = 10;
 
 /// What a key leads to outside of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum UiEffect {
     /// Nothing; the screen may look different.
     Nothing,
     /// Something to be done by others.
-    Ask(Request),
+    Ask(UiRequest),
     /// The end.
-    End(Ending),
+    End(StopReason),
     /// To be stopped until the shell goes on.
     Suspend,
     /// To draw everything anew.
@@ -53,8 +53,8 @@ pub enum Effect {
 
 /// The state of the screen.
 #[derive(Debug)]
-pub struct Stage {
-    look: Look,
+pub struct Ui {
+    look: Theme,
     is_background_open: bool,
     /// The terminal says that its background is light, or that it is not.
     is_light: Option<bool>,
@@ -87,9 +87,9 @@ pub struct Stage {
     due: Vec<Errand>,
 }
 
-impl Stage {
+impl Ui {
     /// Begins with an empty fleet.
-    pub fn new(title: String, interval: Duration, zone: TimeZone, look: Look) -> Self {
+    pub fn new(title: String, interval: Duration, zone: TimeZone, look: Theme) -> Self {
         Self {
             look,
             is_background_open: false,
@@ -124,8 +124,8 @@ impl Stage {
     }
 
     /// Looks and behaves as somebody wants it from now on.
-    pub fn wear(&mut self, dress: Dress) {
-        let Dress { look, is_background_open, taste, interval, habits, setup } = dress;
+    pub fn wear(&mut self, dress: UiConfig) {
+        let UiConfig { look, is_background_open, taste, interval, habits, setup } = dress;
         let selects_others = self.taste.only != taste.only;
         (self.look, self.taste, self.interval) = (look, taste, interval);
         self.is_background_open = is_background_open;
@@ -168,7 +168,7 @@ impl Stage {
     }
 
     /// Asks for what was set to be written down, with what keys have changed since.
-    fn save(&mut self) -> Effect {
+    fn save(&mut self) -> UiEffect {
         let now = view::habits(&self.navigation, &self.taste);
         let is_new = |(name, value): &Habit| {
             self.habits.iter().any(|(known, told)| known == name && told != value)
@@ -180,7 +180,7 @@ impl Stage {
                 habit.1.clone_from(value);
             }
         }
-        Effect::Ask(Request::Save(changed))
+        UiEffect::Ask(UiRequest::Save(changed))
     }
 
     /// Takes a new fleet, or the same one a second later.
@@ -212,9 +212,9 @@ impl Stage {
     }
 
     /// Returns what has become due to be asked of nodes, once.
-    pub fn due(&mut self) -> Option<Request> {
+    pub fn due(&mut self) -> Option<UiRequest> {
         let due = std::mem::take(&mut self.due);
-        (!due.is_empty()).then_some(Request::Ask(due))
+        (!due.is_empty()).then_some(UiRequest::Ask(due))
     }
 
     /// Returns the node that is to sample faster.
@@ -237,16 +237,16 @@ impl Stage {
     }
 
     /// Takes a key.
-    pub fn press(&mut self, event: KeyEvent, now: Timestamp) -> Effect {
-        let Some(key) = keyboard::key(event) else { return Effect::Nothing };
+    pub fn press(&mut self, event: KeyEvent, now: Timestamp) -> UiEffect {
+        let Some(key) = keyboard::key(event) else { return UiEffect::Nothing };
         if self.search.is_some() {
             self.type_filter(key, now);
-            return Effect::Nothing;
+            return UiEffect::Nothing;
         }
         if self.dialog.is_some() {
             return self.answer(key, now);
         }
-        let found: Vec<Action> = self.keys.actions(key, self.navigation.view).cloned().collect();
+        let found: Vec<KeyAction> = self.keys.actions(key, self.navigation.view).cloned().collect();
         if let Some(top) = self.help {
             return self.turn_help(key, found.first(), top, now);
         }
@@ -255,7 +255,7 @@ impl Stage {
                 return effect;
             }
         }
-        Effect::Nothing
+        UiEffect::Nothing
     }
 
     /// Takes what was pasted. Where a line is typed it is part of it; elsewhere it is nothing, for
@@ -277,10 +277,10 @@ impl Stage {
     fn turn_help(
         &mut self,
         key: Key,
-        action: Option<&Action>,
+        action: Option<&KeyAction>,
         top: usize,
         now: Timestamp,
-    ) -> Effect {
+    ) -> UiEffect {
         let scrolled = match key {
             Key::Letter('j') => Some(Step::Down),
             Key::Letter('k') => Some(Step::Up),
@@ -288,19 +288,19 @@ impl Stage {
         };
         if let Some(step) = scrolled {
             self.help = Some(step.from(top, usize::MAX, HELP_PAGE));
-            return Effect::Nothing;
+            return UiEffect::Nothing;
         }
-        let closes = matches!(action, Some(Action::Help | Action::Quit))
+        let closes = matches!(action, Some(KeyAction::Help | KeyAction::Quit))
             || matches!(key, Key::Named(Named::Escape | Named::Enter));
         if closes {
             self.help = None;
-            return Effect::Nothing;
+            return UiEffect::Nothing;
         }
         match action {
-            Some(Action::View(_)) | None => Effect::Nothing,
+            Some(KeyAction::View(_)) | None => UiEffect::Nothing,
             Some(action) => {
                 let action = action.clone();
-                self.act(&action, now).unwrap_or(Effect::Nothing)
+                self.act(&action, now).unwrap_or(UiEffect::Nothing)
             }
         }
     }
@@ -332,16 +332,16 @@ impl Stage {
     }
 
     /// Takes a key of a question.
-    fn answer(&mut self, key: Key, now: Timestamp) -> Effect {
-        let Some(mut dialog) = self.dialog.take() else { return Effect::Nothing };
+    fn answer(&mut self, key: Key, now: Timestamp) -> UiEffect {
+        let Some(mut dialog) = self.dialog.take() else { return UiEffect::Nothing };
         if let Dialog::Setup(setup) = &dialog
             && !setup.is_typing()
         {
             // The pages go by the keys that open and save them, whatever those are.
             let action = self.keys.actions(key, self.navigation.view).next().cloned();
             match action {
-                Some(Action::Setup) => return Effect::Nothing,
-                Some(Action::Save) => {
+                Some(KeyAction::Setup) => return UiEffect::Nothing,
+                Some(KeyAction::Save) => {
                     self.dialog = Some(dialog);
                     return self.save();
                 }
@@ -351,69 +351,69 @@ impl Stage {
         match dialog.press(self.scene(), key) {
             Reaction::Stay => {
                 self.dialog = Some(dialog);
-                Effect::Nothing
+                UiEffect::Nothing
             }
             Reaction::Change(name, value) => {
                 self.dialog = Some(dialog);
-                Effect::Ask(Request::Change(name, value))
+                UiEffect::Ask(UiRequest::Change(name, value))
             }
-            Reaction::Close => Effect::Nothing,
+            Reaction::Close => UiEffect::Nothing,
             Reaction::Do(command) => {
-                self.view_act(&Deed::Do(command), now).unwrap_or(Effect::Nothing)
+                self.view_act(&Deed::Do(command), now).unwrap_or(UiEffect::Nothing)
             }
-            Reaction::Act(deed) => self.view_act(&deed, now).unwrap_or(Effect::Nothing),
+            Reaction::Act(deed) => self.view_act(&deed, now).unwrap_or(UiEffect::Nothing),
             Reaction::Ask(errands) => {
                 self.dialog = Some(dialog);
-                Effect::Ask(Request::Ask(errands))
+                UiEffect::Ask(UiRequest::Ask(errands))
             }
-            Reaction::End(outcome) => self.follow(outcome, now).unwrap_or(Effect::Nothing),
+            Reaction::End(outcome) => self.follow(outcome, now).unwrap_or(UiEffect::Nothing),
         }
     }
 
     /// Does it; nothing when nobody here has a use for it.
-    fn act(&mut self, action: &Action, now: Timestamp) -> Option<Effect> {
+    fn act(&mut self, action: &KeyAction, now: Timestamp) -> Option<UiEffect> {
         match action {
-            Action::Quit => return Some(Effect::End(Ending::Quit)),
-            Action::Interrupt => return Some(Effect::End(Ending::Interrupted)),
-            Action::Suspend => return Some(Effect::Suspend),
-            Action::Redraw => return Some(Effect::Redraw),
-            Action::Refresh => return Some(self.refresh(now)),
-            Action::Help => self.help = Some(0),
-            Action::Freeze => match self.frozen.take() {
+            KeyAction::Quit => return Some(UiEffect::End(StopReason::Quit)),
+            KeyAction::Interrupt => return Some(UiEffect::End(StopReason::Interrupted)),
+            KeyAction::Suspend => return Some(UiEffect::Suspend),
+            KeyAction::Redraw => return Some(UiEffect::Redraw),
+            KeyAction::Refresh => return Some(self.refresh(now)),
+            KeyAction::Help => self.help = Some(0),
+            KeyAction::Freeze => match self.frozen.take() {
                 Some(before) => self.go_on_from(&before, now),
                 None => self.frozen = Some(self.live.clone()),
             },
-            Action::Focus => self.is_focusing = !self.is_focusing,
-            Action::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
-            Action::Save => return Some(self.save()),
-            Action::Filter => self.search = Some(Search::new(&self.filter)),
-            Action::Show(view) => self.go(*view),
-            Action::NextView => self.turn_view(true),
-            Action::PreviousView => self.turn_view(false),
-            Action::View(deed) => {
+            KeyAction::Focus => self.is_focusing = !self.is_focusing,
+            KeyAction::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
+            KeyAction::Save => return Some(self.save()),
+            KeyAction::Filter => self.search = Some(Search::new(&self.filter)),
+            KeyAction::Show(view) => self.go(*view),
+            KeyAction::NextView => self.turn_view(true),
+            KeyAction::PreviousView => self.turn_view(false),
+            KeyAction::View(deed) => {
                 let effect = self.view_act(deed, now);
                 if effect.is_none() && *deed == Deed::Do(Command::Back) {
                     self.back(now);
-                    return Some(Effect::Nothing);
+                    return Some(UiEffect::Nothing);
                 }
                 return effect;
             }
         }
-        Some(Effect::Nothing)
+        Some(UiEffect::Nothing)
     }
 
     fn scene(&self) -> Scene<'_> {
         Scene { picture: self.picture(), taste: &self.taste, zone: &self.zone }
     }
 
-    fn view_act(&mut self, deed: &Deed, now: Timestamp) -> Option<Effect> {
+    fn view_act(&mut self, deed: &Deed, now: Timestamp) -> Option<UiEffect> {
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
         let scene = Scene { picture, taste: &self.taste, zone: &self.zone };
         let outcome = view::act(scene, &mut self.navigation, deed);
         self.follow(outcome, now)
     }
 
-    fn follow(&mut self, outcome: Outcome, now: Timestamp) -> Option<Effect> {
+    fn follow(&mut self, outcome: Outcome, now: Timestamp) -> Option<UiEffect> {
         match outcome {
             Outcome::Unused => return None,
             Outcome::Nothing => {}
@@ -423,9 +423,9 @@ impl Stage {
                 self.navigation.open(picture, view);
             }
             Outcome::Open(dialog) => self.dialog = Some(dialog),
-            Outcome::Ask(errands) => return Some(Effect::Ask(Request::Ask(errands))),
+            Outcome::Ask(errands) => return Some(UiEffect::Ask(UiRequest::Ask(errands))),
         }
-        Some(Effect::Nothing)
+        Some(UiEffect::Nothing)
     }
 
     /// Takes an answer of a node.
@@ -445,7 +445,7 @@ impl Stage {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "only clicks and the wheel mean something")]
     /// Takes a click or a turn of the wheel.
-    pub fn point(&mut self, event: MouseEvent, now: Timestamp) -> Effect {
+    pub fn point(&mut self, event: MouseEvent, now: Timestamp) -> UiEffect {
         let sideways = |code| KeyEvent::new(code, KeyModifiers::NONE);
         let is_shifted = event.modifiers.contains(KeyModifiers::SHIFT);
         let rows = if event.modifiers.contains(KeyModifiers::CONTROL) { FAST_WHEEL } else { WHEEL };
@@ -461,41 +461,41 @@ impl Stage {
             MouseEventKind::ScrollUp => Step::Up,
             MouseEventKind::ScrollDown => Step::Down,
             MouseEventKind::Down(MouseButton::Left) => return self.click(event, now),
-            _ => return Effect::Nothing,
+            _ => return UiEffect::Nothing,
         };
         if let Some(top) = self.help {
             self.help = Some((0..rows).fold(top, |top, _| step.from(top, usize::MAX, 1)));
-            return Effect::Nothing;
+            return UiEffect::Nothing;
         }
         if self.dialog.is_none() && self.search.is_none() {
             for _ in 0..rows {
                 self.view_act(&Deed::Do(Command::Move(step)), now);
             }
         }
-        Effect::Nothing
+        UiEffect::Nothing
     }
 
-    fn click(&mut self, event: MouseEvent, now: Timestamp) -> Effect {
+    fn click(&mut self, event: MouseEvent, now: Timestamp) -> UiEffect {
         let line = self.drawn.get(usize::from(event.row));
         let Some(click) = line.and_then(|line| line.clicked(event.column)).cloned() else {
-            return Effect::Nothing;
+            return UiEffect::Nothing;
         };
         if self.dialog.is_some() || self.search.is_some() {
-            return Effect::Nothing;
+            return UiEffect::Nothing;
         }
         match click {
             Click::View(view) => {
                 self.help = None;
                 self.go(view);
-                Effect::Nothing
+                UiEffect::Nothing
             }
             Click::Column(column) => {
                 let sort = Deed::Do(Command::SortBy(column));
-                self.view_act(&sort, now).unwrap_or(Effect::Nothing)
+                self.view_act(&sort, now).unwrap_or(UiEffect::Nothing)
             }
             click @ (Click::Row(_) | Click::Cell(..)) => {
                 let clicked = Deed::Do(Command::Click(click));
-                self.view_act(&clicked, now).unwrap_or(Effect::Nothing)
+                self.view_act(&clicked, now).unwrap_or(UiEffect::Nothing)
             }
         }
     }
@@ -506,7 +506,7 @@ impl Stage {
     }
 
     /// Asks for everything, and says so: nothing else would show that the key did something.
-    fn refresh(&mut self, now: Timestamp) -> Effect {
+    fn refresh(&mut self, now: Timestamp) -> UiEffect {
         let is_down = |link: &Link| matches!(link, Link::Down { .. });
         let down = self.live.fleet.nodes.iter().filter(|node| is_down(&node.link)).count();
         let text = match down {
@@ -515,7 +515,7 @@ impl Stage {
             _ => format!("trying {down} nodes that are down"),
         };
         self.say(text, now);
-        Effect::Ask(Request::Refresh)
+        UiEffect::Ask(UiRequest::Refresh)
     }
 
     fn say(&mut self, words: String, now: Timestamp) {
@@ -575,8 +575,8 @@ impl Stage {
 
     /// Returns the keys that do something here.
     fn hints(&self) -> Vec<(String, &'static str)> {
-        let word = |action: &Action, usual: &'static str| {
-            let Action::View(deed) = action else { return Some(usual) };
+        let word = |action: &KeyAction, usual: &'static str| {
+            let KeyAction::View(deed) = action else { return Some(usual) };
             view::hint(self.picture(), &self.navigation, deed, usual)
         };
         self.keys.hints(self.navigation.view, word)
@@ -599,7 +599,7 @@ impl Stage {
         };
         let help = self.help.map(|top| {
             let page = help::page(&self.keys, view, self.look.theme, area.width);
-            help::sight(page, top, view::body_height(area.height))
+            help::viewport(page, top, view::body_height(area.height))
         });
         self.help = help.as_ref().map(|(_, top)| *top);
         let setting = Setting {

@@ -2,7 +2,7 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-use super::{Depth, Theme};
+use super::{ColourDepth, Palette};
 use crate::view::Tone;
 
 /// The tones that differ from theme to theme, as fixed colours of the 256.
@@ -61,20 +61,20 @@ const HOT_LIGHT: Colours = Colours {
     fill: Loads { low: 64, mid: 136, high: 167, warn: 90, bad: 125 },
 };
 
-const fn colours(theme: Theme) -> &'static Colours {
+const fn colours(theme: Palette) -> &'static Colours {
     match theme {
-        Theme::Dark | Theme::Mono => &DARK,
-        Theme::Light => &LIGHT,
-        Theme::ColourBlind => &BLIND,
-        Theme::ColourBlindLight => &BLIND_LIGHT,
-        Theme::Hot => &HOT,
-        Theme::HotLight => &HOT_LIGHT,
+        Palette::Dark | Palette::Mono => &DARK,
+        Palette::Light => &LIGHT,
+        Palette::ColourBlind => &BLIND,
+        Palette::ColourBlindLight => &BLIND_LIGHT,
+        Palette::Hot => &HOT,
+        Palette::HotLight => &HOT_LIGHT,
     }
 }
 
 /// Returns the style of a text among 256 colours. What stands out without a meaning of its own is
 /// bold in the terminal's own colour, which suits whatever it stands on.
-pub(super) fn rich(theme: Theme, tone: Tone) -> Style {
+pub(super) fn rich(theme: Palette, tone: Tone) -> Style {
     let of = colours(theme);
     let colour = |index: u8| Style::new().fg(Color::Indexed(index));
     match tone {
@@ -92,7 +92,7 @@ pub(super) fn rich(theme: Theme, tone: Tone) -> Style {
 }
 
 /// Returns the style of a bar, a graph or a level among 256 colours: they are heavier than letters.
-pub(super) fn filled(theme: Theme, tone: Tone) -> Style {
+pub(super) fn filled(theme: Palette, tone: Tone) -> Style {
     let of = &colours(theme).fill;
     let colour = |index: u8| Style::new().fg(Color::Indexed(index));
     match tone {
@@ -106,17 +106,17 @@ pub(super) fn filled(theme: Theme, tone: Tone) -> Style {
 }
 
 /// Where trouble has the colour of something else nearly, its weight tells it.
-fn loud(theme: Theme, style: Style) -> Style {
+fn loud(theme: Palette, style: Style) -> Style {
     match theme {
-        Theme::Dark | Theme::Light | Theme::Mono => style,
-        Theme::ColourBlind | Theme::ColourBlindLight | Theme::Hot | Theme::HotLight => {
+        Palette::Dark | Palette::Light | Palette::Mono => style,
+        Palette::ColourBlind | Palette::ColourBlindLight | Palette::Hot | Palette::HotLight => {
             style.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
         }
     }
 }
 
 /// Returns the style of a tone among the terminal's own 16 colours.
-pub(super) fn basic(theme: Theme, tone: Tone) -> Style {
+pub(super) fn basic(theme: Palette, tone: Tone) -> Style {
     let named = |colour| Style::new().fg(colour);
     let bold = |colour| named(colour).add_modifier(Modifier::BOLD);
     // The bright black of some terminals is the colour of their background.
@@ -124,20 +124,22 @@ pub(super) fn basic(theme: Theme, tone: Tone) -> Style {
     let (yellow, red) = (Color::Yellow, Color::Red);
     let (blue, bright) = (Color::Blue, Color::LightBlue);
     let [low, mid, high, warn, bad] = match theme {
-        Theme::Dark | Theme::Mono => [
+        Palette::Dark | Palette::Mono => [
             grey,
             named(Color::Green),
             named(Color::LightGreen),
             named(yellow),
             named(Color::LightRed),
         ],
-        Theme::Light => {
+        Palette::Light => {
             let green = Color::Green;
             [grey, named(green), bold(green), bold(yellow), bold(red)]
         }
-        Theme::ColourBlind => [grey, named(blue), bold(bright), named(yellow), named(yellow)],
-        Theme::ColourBlindLight => [grey, named(bright), bold(blue), named(yellow), named(yellow)],
-        Theme::Hot | Theme::HotLight => {
+        Palette::ColourBlind => [grey, named(blue), bold(bright), named(yellow), named(yellow)],
+        Palette::ColourBlindLight => {
+            [grey, named(bright), bold(blue), named(yellow), named(yellow)]
+        }
+        Palette::Hot | Palette::HotLight => {
             [named(Color::Green), named(yellow), named(red), bold(Color::Magenta), named(red)]
         }
     };
@@ -198,28 +200,28 @@ const HEAT_LIGHT: Ramp = Ramp {
 };
 
 /// Returns the style of a part of a bar, 0 to 1 from its start.
-pub(super) fn along(theme: Theme, depth: Depth, part: f32) -> Style {
+pub(super) fn along(theme: Palette, depth: ColourDepth, part: f32) -> Style {
     let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
     let ramp = match theme {
-        Theme::Mono => return Style::new(),
-        Theme::Dark => &GREEN,
-        Theme::Light => &GREEN_LIGHT,
-        Theme::ColourBlind => &BLUE,
-        Theme::ColourBlindLight => &BLUE_LIGHT,
-        Theme::Hot => &HEAT,
-        Theme::HotLight => &HEAT_LIGHT,
+        Palette::Mono => return Style::new(),
+        Palette::Dark => &GREEN,
+        Palette::Light => &GREEN_LIGHT,
+        Palette::ColourBlind => &BLUE,
+        Palette::ColourBlindLight => &BLUE_LIGHT,
+        Palette::Hot => &HEAT,
+        Palette::HotLight => &HEAT_LIGHT,
     };
     match depth {
-        Depth::Basic if part < 1.0 / 3.0 => basic(theme, Tone::Low),
-        Depth::Basic if part < 2.0 / 3.0 => basic(theme, Tone::Mid),
-        Depth::Basic => basic(theme, Tone::High),
-        Depth::Rich => {
+        ColourDepth::Basic if part < 1.0 / 3.0 => basic(theme, Tone::Low),
+        ColourDepth::Basic if part < 2.0 / 3.0 => basic(theme, Tone::Mid),
+        ColourDepth::Basic => basic(theme, Tone::High),
+        ColourDepth::Rich => {
             let steps = (1_u8..).zip(ramp.steps);
             let found = steps.into_iter().find(|(end, _)| part * 6.0 < f32::from(*end));
             let [.., last] = ramp.steps;
             Style::new().fg(Color::Indexed(found.map_or(last, |(_, colour)| colour)))
         }
-        Depth::Full => {
+        ColourDepth::Full => {
             let [low, mid, high] = ramp.stops;
             let (from, to, share) =
                 if part < 0.5 { (low, mid, part * 2.0) } else { (mid, high, part * 2.0 - 1.0) };

@@ -4,13 +4,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::tui::look::Look;
 use crate::tui::paint::paint;
-use crate::tui::surface::Pen;
+use crate::tui::surface::AnsiWriter;
+use crate::tui::theme::Theme;
 use crate::view::Line;
 
 /// Writes lines as text, so wide at most; without escape sequences unless styles are wanted.
-pub fn sheet(lines: &[Line], look: Look, width: u16, has_styles: bool) -> String {
+pub fn render_text(lines: &[Line], look: Theme, width: u16, has_styles: bool) -> String {
     let area = Rect::new(0, 0, width, 1);
     let mut text = String::new();
     for line in lines {
@@ -26,7 +26,7 @@ pub fn sheet(lines: &[Line], look: Look, width: u16, has_styles: bool) -> String
 fn row(buffer: &Buffer, has_styles: bool, text: &mut String) {
     let is_blank = |cell: &ratatui::buffer::Cell| cell.symbol() == " ";
     let end = buffer.content.iter().rposition(|cell| !is_blank(cell)).map_or(0, |last| last + 1);
-    let mut pen = Pen::default();
+    let mut pen = AnsiWriter::default();
     let mut covered = 0;
     for cell in buffer.content.iter().take(end) {
         if covered > 0 {
@@ -62,13 +62,13 @@ fn certain(symbol: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tui::look::{Depth, Glyphs, Theme};
+    use crate::tui::theme::{ColourDepth, GlyphSet, Palette};
     use crate::view::Tone;
 
-    const LOOK: Look = Look {
-        theme: Theme::Dark,
-        depth: Depth::Rich,
-        glyphs: Glyphs::Unicode,
+    const LOOK: Theme = Theme {
+        theme: Palette::Dark,
+        depth: ColourDepth::Rich,
+        glyphs: GlyphSet::Unicode,
         is_colorful: false,
     };
 
@@ -79,15 +79,15 @@ mod tests {
             Line::new(),
             Line::of("\u{1b}[31mred\r\n", Tone::Bad),
         ];
-        assert_eq!(sheet(&lines, LOOK, 20, false), "name  ██\n\n[31mred\n");
-        let ascii = Look { glyphs: Glyphs::Ascii, ..LOOK };
-        assert_eq!(sheet(&lines, ascii, 20, false), "name  ##..\n\n[31mred\n");
+        assert_eq!(render_text(&lines, LOOK, 20, false), "name  ██\n\n[31mred\n");
+        let ascii = Theme { glyphs: GlyphSet::Ascii, ..LOOK };
+        assert_eq!(render_text(&lines, ascii, 20, false), "name  ##..\n\n[31mred\n");
     }
 
     #[test]
     fn a_style_ends_with_its_line() {
         let lines = [Line::of("a", Tone::Bad), Line::of("b", Tone::Plain)];
-        assert_eq!(sheet(&lines, LOOK, 20, true), "\u{1b}[38;5;210ma\u{1b}[0m\nb\n");
+        assert_eq!(render_text(&lines, LOOK, 20, true), "\u{1b}[38;5;210ma\u{1b}[0m\nb\n");
     }
 
     #[test]
@@ -100,7 +100,11 @@ mod tests {
             ("\u{1f469}\u{200d}\u{1f680}x", "\u{1f469}x     |"),
             ("\u{2764}\u{fe0f}x", "\u{2764} x     |"),
         ] {
-            assert_eq!(sheet(&[line(name)], LOOK, 20, false), format!("{expected}\n"), "{name}");
+            assert_eq!(
+                render_text(&[line(name)], LOOK, 20, false),
+                format!("{expected}\n"),
+                "{name}"
+            );
         }
     }
 }
