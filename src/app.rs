@@ -23,7 +23,7 @@ use crate::export::write_json_schema;
 use crate::inventory::slurm::Whose;
 use crate::inventory::{InventoryError, PodError};
 use crate::nodeset;
-use crate::storage::WriteError;
+use crate::storage::{WriteError, user_dirs};
 use crate::time::Clock;
 use crate::transport::{
     self, Choice, ExecTemplate, Options, Reach, Target, TemplateError, Transport,
@@ -230,8 +230,8 @@ fn start(mut cli: Cli, out: &mut impl Write, err: &mut impl Write) -> Result<End
 
 /// Returns where settings stand, and all of them.
 fn settings(cli: &Cli) -> Result<(Option<Places>, Settings), Failure> {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let named = variable("GTOP_CONFIG").filter(|path| !path.as_os_str().is_empty());
+    let named = std::env::var_os("GTOP_CONFIG").map(PathBuf::from);
+    let named = named.filter(|path| !path.as_os_str().is_empty());
     // What a variable names may be missing here; what is typed is meant.
     let is_needed =
         !matches!(cli.command, Some(Command::Config { deed: ConfigDeed::Init | ConfigDeed::Path }));
@@ -242,7 +242,7 @@ fn settings(cli: &Cli) -> Result<(Option<Places>, Settings), Failure> {
     }
     let places = match cli.config.clone().or(named) {
         Some(file) => Some(Places::at(file)?),
-        None => Places::of(variable),
+        None => Places::of_this_user(),
     };
     let sources = Sources {
         file: places.as_ref().map(Places::read_config).unwrap_or_default(),
@@ -410,20 +410,12 @@ fn options(cli: &Cli) -> Result<Options, TemplateError> {
             How::Srun => Choice::Srun,
         },
         exec: cli.reach.exec.as_deref().map(ExecTemplate::new).transpose()?,
-        state: state_folder(),
+        state: user_dirs::state().map(|folder| folder.join("gtop")),
         // This very file, even when an upgrade has put another in its place. Where there is no /proc,
         // programs still notice the end of their input.
         leash: Some(PathBuf::from("/proc/self/exe")).filter(|own| own.exists()),
         ..usual
     })
-}
-
-/// Returns where gtop keeps what it found out, as the XDG base directories have it.
-fn state_folder() -> Option<PathBuf> {
-    let variable =
-        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
-    Some(state?.join("gtop"))
 }
 
 /// How long a scheduler is waited for before the screen comes on.

@@ -23,6 +23,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 pub use crate::storage::log_file::LogFile;
 
 mod log_file;
+pub mod user_dirs;
 
 /// How often a file that changes under us is read again.
 const MAX_ATTEMPTS: usize = 5;

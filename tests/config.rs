@@ -93,6 +93,8 @@ fn path_and_check_and_show_write_nothing() {
     assert_eq!(out(&home.run("config path", &[])).trim(), path.display().to_string());
     let elsewhere = home.run("config path", &[("XDG_CONFIG_HOME", "/elsewhere")]);
     assert_eq!(out(&elsewhere), "/elsewhere/gtop/config.toml\n");
+    let relative = home.run("config path", &[("XDG_CONFIG_HOME", "elsewhere")]);
+    assert_eq!(out(&relative).trim(), path.display().to_string());
     let checked = home.run("config check", &[]);
     assert_eq!(checked.status.code(), Some(0));
     assert!(out(&checked).contains("is not there"), "{}", out(&checked));
@@ -328,9 +330,11 @@ fn a_home_that_cannot_be_written_is_told_and_left_alone() {
     assert_eq!(once.status.code(), Some(0), "{}", err(&once));
     assert_eq!(home.all(), [".config", ".config/gtop"]);
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-    let nowhere = home.run("config init", &[("HOME", ""), ("XDG_CONFIG_HOME", "relative")]);
-    assert_eq!(nowhere.status.code(), Some(1));
-    assert!(err(&nowhere).contains("no place for settings"), "{}", err(&nowhere));
+    for no_home in ["", "relative"] {
+        let init = home.run("config init", &[("HOME", no_home), ("XDG_CONFIG_HOME", "relative")]);
+        assert_eq!(init.status.code(), Some(1));
+        assert!(err(&init).contains("no place for settings"), "{}", err(&init));
+    }
 }
 
 #[test]

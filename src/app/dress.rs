@@ -1,11 +1,12 @@
 //! How the screen looks, as settings have it; changing them while it is shown, and writing them down.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tokio::sync::mpsc;
 
 use crate::config::{self, Places, Settings};
+use crate::storage::user_dirs;
 use crate::tui::{Palette, SettingsEvent, Theme, ThemeOptions, UiConfig};
 use crate::view::node::Metric;
 use crate::view::{
@@ -91,10 +92,11 @@ fn habits(settings: &Settings) -> Vec<Habit> {
 
 /// Writes a path as a shell does that is at home.
 fn from_home(path: &Path) -> String {
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    let below = home.and_then(|home| path.strip_prefix(home).ok().map(Path::to_path_buf));
-    let below = below.map(|below| format!("~/{}", below.display()));
-    below.unwrap_or_else(|| path.display().to_string())
+    let home = user_dirs::home();
+    match home.and_then(|home| path.strip_prefix(home).ok()) {
+        Some(below) => format!("~/{}", below.display()),
+        None => path.display().to_string(),
+    }
 }
 
 /// Names the first few, and how many more there are.
@@ -383,7 +385,7 @@ mod tests {
     #[tokio::test]
     async fn a_change_is_shown_and_a_wrong_one_is_told() {
         let home = tempfile::tempdir().unwrap();
-        let places = Places::of(|_| Some(home.path().to_owned()));
+        let places = Places::at(home.path().join("gtop/config.toml")).ok();
         let (told, mut news) = mpsc::channel(8);
         let mut wardrobe = Wardrobe { settings: typed(&[]), places, told };
         wardrobe.change("interval", "2").await;

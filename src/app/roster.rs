@@ -15,6 +15,7 @@ use crate::inventory::{
     InventoryError, Pod, PodError, PodSurroundings, Roster, find_pod, groups_of_this_user,
 };
 use crate::nodeset;
+use crate::storage::user_dirs;
 use crate::time::Clock;
 use crate::transport::{Target, Transport};
 
@@ -86,7 +87,7 @@ fn pod_file(name: &Path) -> PathBuf {
     if name.as_os_str() == "-" || name.as_os_str().as_encoded_bytes().contains(&b'/') {
         return name.to_owned();
     }
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let home = user_dirs::home().unwrap_or_default();
     let mut file = name.as_os_str().to_owned();
     if name.extension().is_none_or(|ending| ending != "txt") {
         file.push(".txt");

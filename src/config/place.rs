@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use crate::storage::{self, NewFile, WriteError};
+use crate::storage::{self, NewFile, WriteError, user_dirs};
 
 use super::file::{MOST_BYTES, Problem, Written, read_text};
 
@@ -37,11 +37,9 @@ pub enum FileError {
 }
 
 impl Places {
-    /// Finds the folder; none without a home. `variable` returns that of the environment.
-    pub fn of(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<Self> {
-        let absolute = |name| variable(name).filter(|path| path.is_absolute());
-        let own = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
-        Some(Self { folder: own?.join("gtop"), named: None })
+    /// Finds the folder; None without a home.
+    pub fn of_this_user() -> Option<Self> {
+        Some(Self { folder: user_dirs::config()?.join("gtop"), named: None })
     }
 
     /// Takes a file that somebody named for `config.toml`; `setup.toml` stands beside it.
@@ -137,21 +135,6 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let places = Places { folder: home.path().join(".config/gtop"), named: None };
         (home, places)
-    }
-
-    #[test]
-    fn the_folder_is_that_of_the_base_directories() {
-        let of = |own: Option<&str>, home: Option<&str>| {
-            let found = Places::of(|name| match name {
-                "XDG_CONFIG_HOME" => own.map(PathBuf::from),
-                _ => home.map(PathBuf::from),
-            });
-            found.map(|places| places.config().display().to_string())
-        };
-        assert_eq!(of(None, Some("/h")).as_deref(), Some("/h/.config/gtop/config.toml"));
-        assert_eq!(of(Some("/c"), Some("/h")).as_deref(), Some("/c/gtop/config.toml"));
-        assert_eq!(of(Some("c"), Some("/h")).as_deref(), Some("/h/.config/gtop/config.toml"));
-        assert_eq!(of(None, None), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::model::{self, FaultKind};
+use crate::storage::user_dirs;
 use crate::transport::{Fault, KeyFlaw, Origin, Reach, Step, Target};
 
 /// Knows a node well enough to name files, lines and commands.
@@ -240,9 +241,9 @@ impl Advice {
     /// Returns the public key of what was shown first of the configured files. What else was tried are words, and
     /// those of the node among them.
     fn public_key(&self, tried: &[String]) -> Option<PublicKey> {
-        let home = std::env::var("HOME").unwrap_or_default();
+        let home = user_dirs::home().unwrap_or_default();
         let files = self.values("IdentityFile").iter().map(|file| match file.strip_prefix("~/") {
-            Some(rest) => format!("{home}/{rest}"),
+            Some(rest) => home.join(rest).display().to_string(),
             None => file.clone(),
         });
         let files: Vec<String> = files.filter(|file| file.starts_with('/')).collect();

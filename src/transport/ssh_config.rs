@@ -243,7 +243,8 @@ const NO_HOME: &str = "/nonexistent";
 
 /// Returns name and home that `/etc/passwd` has for a user: cron and containers set no variables.
 ///
-/// The system is not asked further: a directory service can hang.
+/// OpenSSH takes the home of the password database first, and `dirs` takes `HOME`. `getpwuid` is not called: a
+/// directory service behind it can hang.
 fn in_passwd(text: &str, uid: u32) -> (Option<String>, Option<PathBuf>) {
     let own = uid.to_string();
     let entry = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
