@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop::collect::{Collector, Orders};
-use gtop::fleet::{Board, FleetReader, Pace};
+use gtop::fleet::{FleetReader, FleetStore, PublishRate};
 use gtop::model::{NodeName, Source};
 use gtop::pipeline::Pipeline;
 use gtop::sim::{Population, SimNode, serve};
@@ -266,14 +266,14 @@ async fn warm_up(nodes: &[SimNode]) -> Viewer {
 }
 
 fn start(nodes: Vec<SimNode>) -> (watch::Sender<Orders>, FleetReader, thread::JoinHandle<()>) {
-    let board = Board::new(nodes.iter().map(|node| node.name.clone()), HISTORY);
-    let reader = board.reader();
+    let store = FleetStore::new(nodes.iter().map(|node| node.name.clone()), HISTORY);
+    let reader = store.reader();
     let (orders, followed) = watch::channel(Orders::every(INTERVAL));
     let targets: Vec<Target> = nodes.into_iter().map(target).collect();
     let sessions = thread::spawn(move || {
         let transport = Transport::new(Options::of_this_process());
         let collector = Collector::new(transport, Clock::system(), followed, 64);
-        collector.runtime().unwrap().block_on(run(targets, collector, board));
+        collector.runtime().unwrap().block_on(run(targets, collector, store));
     });
     (orders, reader, sessions)
 }
@@ -290,8 +290,8 @@ fn target(node: SimNode) -> Target {
     Target { name: node.name, reach }
 }
 
-async fn run(targets: Vec<Target>, collector: Collector, board: Arc<Board>) {
-    let pipeline = Pipeline::new(Arc::clone(&board), HISTORY);
+async fn run(targets: Vec<Target>, collector: Collector, store: Arc<FleetStore>) {
+    let pipeline = Pipeline::new(Arc::clone(&store), HISTORY);
     let targets = targets
         .into_iter()
         .map(|target| {
@@ -299,7 +299,7 @@ async fn run(targets: Vec<Target>, collector: Collector, board: Arc<Board>) {
             (target, intake)
         })
         .collect();
-    let publishing = tokio::spawn(board.publish(Pace::default()));
+    let publishing = tokio::spawn(store.publish(PublishRate::default()));
     tokio::select! {
         () = collector.run(targets) => {}
         _ended = publishing => {}

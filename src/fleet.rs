@@ -3,14 +3,17 @@
 //! Readers take a snapshot and let go; it never changes under them. Knows nothing of how samples
 //! arrive.
 
-pub use board::{Board, FleetReader, Pace};
-pub use fold::Folding;
 pub use history::{History, Metric};
-pub use idle::{ACTIVE_PERCENT, Given, is_busy, is_free, is_idle, is_idle_held, is_in_hand};
-pub use jobs::{
-    Allotted, Basis, DeviceNumbering, Held, Ledger, Use, at_places, given_on, numbering,
+pub use idle::{
+    ACTIVE_PERCENT, AllocatedDevices, is_busy, is_free, is_idle, is_idle_held, is_in_use,
 };
-pub use node::{Happened, Host, Node, Process, SourceState, Traffic};
+pub use jobs::{
+    Assigned, DeviceNumbering, Evidence, JobAllocation, JobDevices, NodeDevices, allocated_on,
+    device_numbering, devices_at,
+};
+pub use node::{EventRecord, Host, Node, Process, SourceState, Traffic};
+pub use node_builder::NodeBuilder;
+pub use store::{FleetReader, FleetStore, PublishRate};
 pub use totals::Totals;
 
 use std::collections::BTreeMap;
@@ -18,15 +21,15 @@ use std::sync::Arc;
 
 use crate::model::{JobList, NodeName};
 
-mod board;
 mod devices;
-mod fold;
 mod hidden;
 mod history;
 mod idle;
 mod jobs;
 mod node;
+mod node_builder;
 mod rates;
+mod store;
 mod totals;
 
 /// All nodes watched, as known at one moment.

@@ -5,52 +5,52 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::{Board, Folding};
+use crate::fleet::{FleetStore, NodeBuilder};
 use crate::model::{Link, NodeName};
 use crate::wire::{Delivery, Intake, Lift, Lifted, News};
 
-/// The way from sessions to a board.
+/// The way from sessions to a store.
 #[derive(Debug)]
 pub struct Pipeline {
-    board: Arc<Board>,
+    store: Arc<FleetStore>,
     keep: Duration,
 }
 
 impl Pipeline {
-    /// Makes a pipeline that writes to `board` and keeps histories of `keep`.
-    pub fn new(board: Arc<Board>, keep: Duration) -> Self {
-        Self { board, keep }
+    /// Makes a pipeline that writes to `store` and keeps histories of `keep`.
+    pub fn new(store: Arc<FleetStore>, keep: Duration) -> Self {
+        Self { store, keep }
     }
 
     /// Returns what takes the deliveries of one node.
     pub fn intake(&self, node: NodeName) -> Intake {
-        let board = Arc::clone(&self.board);
-        let mut folding = Folding::new(node, self.keep);
+        let store = Arc::clone(&self.store);
+        let mut builder = NodeBuilder::new(node, self.keep);
         let mut lift = Lift::default();
         Box::new(move |delivery| {
-            if take(&mut folding, &mut lift, delivery) {
-                board.put(folding.node());
+            if take(&mut builder, &mut lift, delivery) {
+                store.update(builder.node());
             }
         })
     }
 }
 
 /// Folds one delivery, and says whether there is anything new.
-fn take(folding: &mut Folding, lift: &mut Lift, delivery: Delivery) -> bool {
+fn take(builder: &mut NodeBuilder, lift: &mut Lift, delivery: Delivery) -> bool {
     match delivery.what {
         News::Link(link) => {
             if matches!(link, Link::Opening { .. }) {
                 // Another session, another way: its delays say nothing of the last one's.
                 *lift = Lift::default();
             }
-            folding.link(link);
+            builder.on_link(link);
         }
-        News::Via(via) => folding.via(via),
-        News::Ordered(interval) => folding.ordered(interval),
+        News::Via(via) => builder.on_transport(via),
+        News::Ordered(interval) => builder.set_interval(interval),
         News::Frame(frame) => match lift.body(&frame.body, delivery.at) {
-            Some(Lifted::Hello(hello)) => folding.hello(hello),
-            Some(Lifted::Sample(sample)) => folding.sample(*sample),
-            Some(Lifted::Event(event)) => folding.event(event),
+            Some(Lifted::Hello(hello)) => builder.on_hello(hello),
+            Some(Lifted::Sample(sample)) => builder.on_sample(*sample),
+            Some(Lifted::Event(event)) => builder.on_event(event),
             Some(Lifted::Bye(_)) | None => return false,
         },
     }
@@ -60,7 +60,7 @@ fn take(folding: &mut Folding, lift: &mut Lift, delivery: Delivery) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::Pace;
+    use crate::fleet::PublishRate;
     use crate::time::Timestamp;
     use crate::wire::body::{Body, Hello, Host, Sample};
     use crate::wire::{FrameReader, Received, encode};
@@ -76,11 +76,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_delivered_is_published() {
         let node = NodeName::new("gpu01").unwrap();
-        let board = Board::new([node.clone()], Duration::from_secs(60));
-        let mut reader = board.reader();
-        let pipeline = Pipeline::new(Arc::clone(&board), Duration::from_secs(60));
+        let store = FleetStore::new([node.clone()], Duration::from_secs(60));
+        let mut reader = store.reader();
+        let pipeline = Pipeline::new(Arc::clone(&store), Duration::from_secs(60));
         let mut intake = pipeline.intake(node.clone());
-        let publisher = async move { board.publish(Pace::default()).await };
+        let publisher = async move { store.publish(PublishRate::default()).await };
         let hello = Body::Hello(Hello { v: 1, at: 10.0, host: "gpu01".into(), ..Hello::default() });
         let host = Host { at: 11.0, memory_total: 5.into(), ..Host::default() };
         let sample = Body::Sample(Sample { n: 1, at: 11.0, host: Some(host), ..Sample::default() });

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::collect::{Collector, Orders};
-use gtop::fleet::{Board, Fleet, FleetReader, Node, Pace};
+use gtop::fleet::{Fleet, FleetReader, FleetStore, Node, PublishRate};
 use gtop::model::{Fault, FaultKind, Freshness, Link, NodeName, SourceFaultKind};
 use gtop::pipeline::Pipeline;
 use gtop::sim::{self, Population, Served, SimNode};
@@ -48,8 +48,8 @@ async fn watch_fleet(population: &Population, interval: Duration) -> Watched {
     let clock = Clock::system();
     let names: Vec<NodeName> = served.nodes.iter().map(|node| node.name.clone()).collect();
     let keep = Duration::from_secs(60);
-    let board = Board::new(names, keep);
-    let pipeline = Pipeline::new(Arc::clone(&board), keep);
+    let store = FleetStore::new(names, keep);
+    let pipeline = Pipeline::new(Arc::clone(&store), keep);
     let intakes =
         served.nodes.iter().map(|node| (target(node), pipeline.intake(node.name.clone())));
     let intakes: Vec<(Target, Intake)> = intakes.collect();
@@ -57,12 +57,12 @@ async fn watch_fleet(population: &Population, interval: Duration) -> Watched {
     let options =
         Options { connect_timeout: Some(Duration::from_secs(10)), ..Options::of_this_process() };
     let collector = Collector::new(Transport::new(options), clock.clone(), followed, 64);
-    let fleet = board.reader();
+    let fleet = store.reader();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         tokio::select! {
             () = collector.run(intakes) => {}
-            () = board.publish(Pace { usual: Duration::ZERO, in_focus: Duration::ZERO }) => {}
+            () = store.publish(PublishRate { default_interval: Duration::ZERO, focus_interval: Duration::ZERO }) => {}
         }
     });
     Watched { fleet, orders, clock, served, tasks }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::export::{write_jobs, write_json, write_json_schema};
-use gtop::fleet::{Board, Fleet, Pace};
+use gtop::fleet::{Fleet, FleetStore, PublishRate};
 use gtop::model::{Link, NodeName, Via};
 use gtop::pipeline::Pipeline;
 use gtop::sim::{Ask, Driver, Machine, Population};
@@ -33,15 +33,15 @@ const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 struct Demo {
     population: Population,
     machines: Vec<(NodeName, Machine, Intake)>,
-    board: Arc<Board>,
+    store: Arc<FleetStore>,
 }
 
 impl Demo {
     fn new() -> Self {
         let population = Population { devices: DEVICES, ..Population::demo(NODES, SEED) };
         let names = population.names();
-        let board = Board::new(names.clone(), HISTORY);
-        let pipeline = Pipeline::new(Arc::clone(&board), HISTORY);
+        let store = FleetStore::new(names.clone(), HISTORY);
+        let pipeline = Pipeline::new(Arc::clone(&store), HISTORY);
         let machines = (0..)
             .zip(names)
             .map(|(place, name)| {
@@ -49,7 +49,7 @@ impl Demo {
                 (name.clone(), machine, pipeline.intake(name))
             })
             .collect();
-        Self { population, machines, board }
+        Self { population, machines, store }
     }
 
     /// Delivers the sample of second `t` of every node, before it who they are.
@@ -58,7 +58,7 @@ impl Demo {
         let (second, is_first) = (f64::from(t), t == 0);
         let names = self.machines.iter().map(|(name, ..)| name.clone()).collect::<Vec<_>>();
         let jobs = self.population.jobs(START, at);
-        self.board.list(names, Some(Arc::new(jobs)));
+        self.store.set_nodes(names, Some(Arc::new(jobs)));
         for (name, machine, intake) in &mut self.machines {
             let mut deliver = |what| intake(Delivery { node: name.clone(), at, what });
             if is_first {
@@ -83,8 +83,8 @@ impl Demo {
 
     /// Returns the fleet once it holds the last tick.
     async fn fleet(&self, now: Timestamp) -> Fleet {
-        let mut reader = self.board.reader();
-        let publish = Arc::clone(&self.board).publish(Pace::default());
+        let mut reader = self.store.reader();
+        let publish = Arc::clone(&self.store).publish(PublishRate::default());
         let complete = async {
             loop {
                 let fleet = reader.borrow_and_update().clone();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use gtop::collect::{Asker, Collector, Orders};
 use gtop::export::write_json;
-use gtop::fleet::{Board, Fleet, FleetReader, Node, Pace};
+use gtop::fleet::{Fleet, FleetReader, FleetStore, Node, PublishRate};
 use gtop::model::{
     Answer, AskError, Link, NodeName, ProcessKey, Question, Reading, Refusal, Signal,
 };
@@ -67,8 +67,8 @@ fn watch_targets(targets: Vec<Target>, served: Option<Served>) -> Watched {
 fn watch_every(interval: Duration, targets: Vec<Target>, served: Option<Served>) -> Watched {
     let names: Vec<NodeName> = targets.iter().map(|target| target.name.clone()).collect();
     let keep = Duration::from_secs(60);
-    let board = Board::new(names.clone(), keep);
-    let pipeline = Pipeline::new(Arc::clone(&board), keep);
+    let store = FleetStore::new(names.clone(), keep);
+    let pipeline = Pipeline::new(Arc::clone(&store), keep);
     let take = |target: Target| {
         let intake = pipeline.intake(target.name.clone());
         (target, intake)
@@ -78,12 +78,12 @@ fn watch_every(interval: Duration, targets: Vec<Target>, served: Option<Served>)
     let transport = Transport::new(Options::of_this_process());
     let collector = Collector::new(transport, Clock::system(), followed, 64);
     let asker = collector.asker();
-    let fleet = board.reader();
+    let fleet = store.reader();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         tokio::select! {
             () = collector.run(intakes) => {}
-            () = board.publish(Pace { usual: Duration::ZERO, in_focus: Duration::ZERO }) => {}
+            () = store.publish(PublishRate { default_interval: Duration::ZERO, focus_interval: Duration::ZERO }) => {}
         }
     });
     Watched { fleet, orders, asker, names, served, tasks }

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::app::discover::Discovery;
 use crate::collect::{Asker, Collector, Orders};
-use crate::fleet::{Board, FleetReader, Pace};
+use crate::fleet::{FleetReader, FleetStore, PublishRate};
 use crate::inventory::{Roster, slurm};
 use crate::model::{JobId, NodeName};
 use crate::pipeline::Pipeline;
@@ -42,7 +42,7 @@ pub(super) struct Plan {
 /// A running watch. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Watch {
-    board: Arc<Board>,
+    store: Arc<FleetStore>,
     orders: watch::Sender<Orders>,
     asker: Asker,
     discovery: Discovery,
@@ -53,11 +53,11 @@ impl Watch {
     /// Starts watching.
     pub(super) fn start(plan: Plan) -> io::Result<Self> {
         let rosters = plan.discovery.rosters();
-        let board = Board::new([], plan.history);
-        list(&board, &rosters.borrow());
+        let store = FleetStore::new([], plan.history);
+        list(&store, &rosters.borrow());
         let (orders, followed) = watch::channel(Orders::every(plan.interval));
         let (ending, ended) = channel();
-        let published = Arc::clone(&board);
+        let published = Arc::clone(&store);
         let Plan { discovery, transport, clock, history, max_connecting, .. } = plan;
         let collector = Collector::new(transport, clock, followed, max_connecting);
         let runtime = collector.runtime()?;
@@ -69,12 +69,12 @@ impl Watch {
             // Nobody may be waiting any more.
             ending.send(()).ok();
         })?;
-        Ok(Self { board, orders, asker, discovery, ended })
+        Ok(Self { store, orders, asker, discovery, ended })
     }
 
     /// Returns a reader of the fleet.
     pub(super) fn fleet(&self) -> FleetReader {
-        self.board.reader()
+        self.store.reader()
     }
 
     /// Returns who asks nodes about their processes.
@@ -100,7 +100,7 @@ impl Watch {
 
     /// Samples one node faster than the others.
     pub(super) fn focus(&self, node: Option<NodeName>) {
-        self.board.focus(node.clone());
+        self.store.set_focus(node.clone());
         self.order(|orders| orders.focus = node);
     }
 
@@ -118,18 +118,18 @@ impl Drop for Watch {
     }
 }
 
-/// Puts a roster on the board.
-fn list(board: &Board, roster: &Roster) {
-    board.list(roster.targets.iter().map(|target| target.name.clone()), roster.jobs.clone());
+/// Puts a roster on the store.
+fn list(store: &FleetStore, roster: &Roster) {
+    store.set_nodes(roster.targets.iter().map(|target| target.name.clone()), roster.jobs.clone());
 }
 
 async fn run(
     mut rosters: watch::Receiver<Arc<Roster>>,
     collector: Collector,
-    board: Arc<Board>,
+    store: Arc<FleetStore>,
     history: Duration,
 ) {
-    let pipeline = Pipeline::new(Arc::clone(&board), history);
+    let pipeline = Pipeline::new(Arc::clone(&store), history);
     let targets = |roster: &Roster| Arc::<[Target]>::from(roster.targets.as_slice());
     let transport = collector.transport();
     let know = |roster: &Roster| {
@@ -140,20 +140,20 @@ async fn run(
     };
     // One look at it: what comes between two would be listed and not known.
     let first = Arc::clone(&rosters.borrow_and_update());
-    list(&board, &first);
+    list(&store, &first);
     know(&first);
     let (listed, followed) = watch::channel(targets(&first));
     let listing = async {
         while rosters.changed().await.is_ok() {
             let roster = Arc::clone(&rosters.borrow_and_update());
-            list(&board, &roster);
+            list(&store, &roster);
             know(&roster);
             listed.send_replace(targets(&roster));
         }
         std::future::pending::<()>().await;
     };
-    // A task of its own comes to its turn when all that arrived together is on the board.
-    let publishing = tokio::spawn(Arc::clone(&board).publish(Pace::default()));
+    // A task of its own comes to its turn when all that arrived together is on the store.
+    let publishing = tokio::spawn(Arc::clone(&store).publish(PublishRate::default()));
     tokio::select! {
         () = collector.follow(followed, |node| pipeline.intake(node.clone())) => {}
         _ended = publishing => {}

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::fleet::{Basis, Fleet, Ledger};
+use crate::fleet::{Evidence, Fleet, JobDevices};
 use crate::model::{Allocation, Allotment, Job, JobState};
 use crate::nodeset;
 use crate::time::{Timestamp, age, lasting};
@@ -13,7 +13,7 @@ const MOST_NODES: usize = 8;
 /// Writes how the list of jobs stands, and the jobs; nothing where none are asked about.
 pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
     let Some(list) = fleet.jobs.as_deref() else { return Ok(()) };
-    let ledger = Ledger::of(fleet);
+    let job_devices = JobDevices::of(fleet);
     if let Some(sentence) = list.emptiness() {
         writeln!(out, "{sentence}")?;
     }
@@ -38,23 +38,23 @@ pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Re
             job.name,
             reason.unwrap_or_default(),
             left.unwrap_or_default(),
-            places(job, &ledger),
+            places(job, &job_devices),
         );
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
 
-fn places(job: &Job, ledger: &Ledger<'_>) -> String {
+fn places(job: &Job, job_devices: &JobDevices<'_>) -> String {
     if job.allocations.len() > MOST_NODES {
         return nodeset::fold(job.allocations.iter().map(|one| one.node.as_str()));
     }
-    let one = |one: &Allocation| format!("{}: {}", one.node, devices(job, one, ledger));
+    let one = |one: &Allocation| format!("{}: {}", one.node, devices(job, one, job_devices));
     job.allocations.iter().map(one).collect::<Vec<_>>().join("  ")
 }
 
-fn devices(job: &Job, allocation: &Allocation, ledger: &Ledger<'_>) -> String {
-    let held = ledger.held(job, allocation);
+fn devices(job: &Job, allocation: &Allocation, job_devices: &JobDevices<'_>) -> String {
+    let held = job_devices.assigned(job, allocation);
     let disputed = if held.is_disputed { ", which processes contradict" } else { "" };
     match &allocation.devices {
         Allotment::Nothing => format!("no devices{disputed}"),
@@ -63,7 +63,7 @@ fn devices(job: &Job, allocation: &Allocation, ledger: &Ledger<'_>) -> String {
             format!("devices {}{disputed}", list.join(","))
         }
         Allotment::Count(count) => format!("{count} devices, not said which"),
-        Allotment::Unsaid if held.basis == Some(Basis::Processes) => {
+        Allotment::Unsaid if held.evidence == Some(Evidence::Processes) => {
             format!("{} devices used by processes", held.devices.unwrap_or_default().len())
         }
         Allotment::Unsaid => "devices not said".to_owned(),

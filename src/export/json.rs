@@ -12,7 +12,7 @@ use serde::ser::{Serialize, Serializer};
 use crate::export::json::jobs::{Jobs, RosterJson};
 use crate::export::json::schema::{Metrics, Moment, Objects, Shape, Shaped, Version, object};
 use crate::fields::Usage;
-use crate::fleet::{Fleet, Happened, Ledger, Node, Process, SourceState, Totals, Traffic};
+use crate::fleet::{EventRecord, Fleet, JobDevices, Node, Process, SourceState, Totals, Traffic};
 use crate::model::{
     Ancestor, Bytes, Device, DeviceFault, JobId, Link, LinkCounters, NodeName, Percent, Space,
     TpuCore, Via, Watts,
@@ -31,14 +31,14 @@ pub fn write_json(
     now: Timestamp,
     source: &str,
 ) -> io::Result<()> {
-    let ledger = Ledger::of(fleet);
+    let job_devices = JobDevices::of(fleet);
     let snapshot = Snapshot {
         schema: Version,
         at: rfc3339(now),
         source,
         roster: fleet.jobs.as_ref().map(|list| jobs::list(list, now)),
-        nodes: Nodes { fleet, ledger: &ledger, now },
-        jobs: Jobs { fleet, ledger: &ledger, now },
+        nodes: Nodes { fleet, job_devices: &job_devices, now },
+        jobs: Jobs { fleet, job_devices: &job_devices, now },
         totals: totals(&Totals::of(fleet, now)),
     };
     serde_json::to_writer(&mut *out, &snapshot)?;
@@ -81,7 +81,7 @@ fn age(at: Timestamp, now: Timestamp) -> f64 {
 /// The nodes, each made when it is written: there may be thousands.
 struct Nodes<'a> {
     fleet: &'a Fleet,
-    ledger: &'a Ledger<'a>,
+    job_devices: &'a JobDevices<'a>,
     now: Timestamp,
 }
 
@@ -139,7 +139,7 @@ fn node<'a>(all: &Nodes<'a>, node: &'a Node) -> NodeJson<'a> {
         host: host(node),
         devices: node.devices.iter().enumerate().map(device).collect(),
         events: node.events.iter().map(|happened| event(node, happened, now)).collect(),
-        jobs: all.ledger.jobs_on(&node.name).into_iter().map(JobId::as_str).collect(),
+        jobs: all.job_devices.jobs_on(&node.name).into_iter().map(JobId::as_str).collect(),
     }
 }
 
@@ -288,7 +288,7 @@ object! {
     }
 }
 
-fn event<'a>(node: &Node, happened: &'a Happened, now: Timestamp) -> EventJson<'a> {
+fn event<'a>(node: &Node, happened: &'a EventRecord, now: Timestamp) -> EventJson<'a> {
     let event = &happened.event;
     let device = node.devices.iter().find(|device| device.uuid == event.device);
     EventJson {
@@ -586,7 +586,7 @@ fn totals(totals: &Totals) -> TotalsJson {
         known: totals.fresh + totals.stale,
         devices: totals.devices,
         devices_busy: totals.busy,
-        devices_held: totals.held,
+        devices_held: totals.idle_held,
         devices_free: totals.free,
         devices_faulty: totals.faulty,
         devices_stale: totals.stale_devices,
@@ -622,7 +622,7 @@ mod tests {
         let all = Totals {
             devices: 63,
             busy: 1,
-            held: 2,
+            idle_held: 2,
             free: 4,
             faulty: 8,
             stale_devices: 16,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::fleet::history::Metric;
 use crate::fleet::node::Node;
-use crate::fleet::rates::rate_device;
+use crate::fleet::rates::update_rates;
 use crate::model::{
     BackendReading, Bytes, Device, DeviceFault, DeviceUse, DevicesReading, Event, EventKind,
     Reading, Reason, Recovery, Source, UsesReading, Vendor,
@@ -15,41 +15,41 @@ use crate::model::{
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
 /// Devices of a node that are kept at most, whatever many sources say of them.
-const DEVICE_LIMIT: usize = 1024;
+const MAX_DEVICES: usize = 1024;
 
 /// Takes what one backend said.
-pub(super) fn take_backend(node: &mut Node, backend: BackendReading, clock: ClockOffset) {
+pub(super) fn apply_backend(node: &mut Node, backend: BackendReading, clock: ClockOffset) {
     if let Some(at) = backend.slow_at {
-        node.sampled(&backend.source.slow(), at);
+        node.mark_sampled(&backend.source.slow(), at);
     }
     if let Some(devices) = backend.devices {
-        node.sampled(&backend.source, devices.at);
-        take_devices(node, &backend.source, devices, clock);
+        node.mark_sampled(&backend.source, devices.at);
+        apply_devices(node, &backend.source, devices, clock);
     }
     if let Some(uses) = backend.uses {
-        node.sampled(&backend.source.processes(), uses.at);
-        take_uses(node, &backend.source, uses);
+        node.mark_sampled(&backend.source.processes(), uses.at);
+        apply_uses(node, &backend.source, uses);
     }
 }
 
-fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading, clock: ClockOffset) {
+fn apply_devices(node: &mut Node, source: &Source, reading: DevicesReading, clock: ClockOffset) {
     let at = clock.on_node(reading.at);
-    let before = Conditions::of(node, source);
-    if are_as_before(node, source, &reading.list) {
+    let before = HealthStates::of(node, source);
+    if is_same_list(node, source, &reading.list) {
         for (device, newer) in node.devices.iter_mut().zip(reading.list) {
             device.keep_newer(newer);
-            rate_device(device, at);
+            update_rates(device, at);
         }
     } else {
-        rearrange(node, source, at, reading.list);
+        rebuild_list(node, source, at, reading.list);
     }
     for event in before.events(node, source, reading.at) {
-        node.happened(event);
+        node.record_event(event);
     }
     for device in &mut node.devices {
         device.refuse_impossible_memory();
     }
-    take_host_memory(node);
+    apply_host_memory(node);
     for device in &node.devices {
         if let Some(share) = device.utilization.get().filter(|_| device.fault.is_none()) {
             node.history.record(&device.uuid, Metric::Utilization, reading.at, share);
@@ -61,23 +61,23 @@ fn take_devices(node: &mut Node, source: &Source, reading: DevicesReading, clock
 }
 
 /// How devices were before a sample, where the probe itself does not tell what happens to them.
-struct Conditions(BTreeMap<Arc<str>, Condition>);
+struct HealthStates(BTreeMap<Arc<str>, HealthState>);
 
-type Condition = (Option<Recovery>, bool);
+type HealthState = (Option<Recovery>, bool);
 
-impl Conditions {
+impl HealthStates {
     fn of(node: &Node, source: &Source) -> Self {
         if source.as_str() != "nvidia-smi" {
             return Self(BTreeMap::new());
         }
-        Self(node.devices.iter().map(|one| (Arc::clone(&one.uuid), condition(one))).collect())
+        Self(node.devices.iter().map(|one| (Arc::clone(&one.uuid), health_state(one))).collect())
     }
 
     /// Tells what has changed of devices that were there before.
     fn events(&self, node: &Node, source: &Source, at: Timestamp) -> Vec<Event> {
         let changed = |device: &Device| {
             let (action, is_faulty) = *self.0.get(&device.uuid)?;
-            let newer = condition(device).0;
+            let newer = health_state(device).0;
             let (kind, code) = match (&device.fault, action.zip(newer)) {
                 (Some(DeviceFault::Lost), _) if !is_faulty => (EventKind::Lost, None),
                 (Some(DeviceFault::NeedsReset), _) if !is_faulty => (EventKind::NeedsReset, None),
@@ -93,13 +93,13 @@ impl Conditions {
     }
 }
 
-fn condition(device: &Device) -> Condition {
+fn health_state(device: &Device) -> HealthState {
     let action = device.details.as_ref().and_then(|details| details.recovery.get());
     (action, device.fault.is_some())
 }
 
 /// Gives a device that has no memory of its own that of the machine, as long as it is the only one.
-fn take_host_memory(node: &mut Node) {
+fn apply_host_memory(node: &mut Node) {
     let host = &node.host.fast;
     let (total, free) = (host.memory_total, host.memory_available);
     let (Some(all), Some(left)) = (total.get(), free.get()) else { return };
@@ -119,7 +119,7 @@ fn take_host_memory(node: &mut Node) {
 }
 
 /// Says whether the same devices have come in the same order, none of them lost: almost always.
-fn are_as_before(node: &Node, source: &Source, list: &[Device]) -> bool {
+fn is_same_list(node: &Node, source: &Source, list: &[Device]) -> bool {
     let is_in_place = |(known, newer): (&Device, &Device)| {
         known.uuid == newer.uuid
             && newer.fault.is_none()
@@ -132,7 +132,7 @@ fn are_as_before(node: &Node, source: &Source, list: &[Device]) -> bool {
 }
 
 /// Puts what has come among the devices of other sources, in order, and forgets what is gone.
-fn rearrange(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Device>) {
+fn rebuild_list(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Device>) {
     let known = std::mem::take(&mut node.devices);
     let sources = std::mem::take(&mut node.device_sources);
     let (mine, others): (Vec<_>, Vec<_>) =
@@ -145,10 +145,10 @@ fn rearrange(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Device>) 
             .position(|known| is_same(known, &newer))
             .map(|place| mine.swap_remove(place));
         let mut device = merged(before, newer);
-        rate_device(&mut device, at);
+        update_rates(&mut device, at);
         all.push((device, source.clone()));
     }
-    let surplus = all.split_off(all.len().min(DEVICE_LIMIT));
+    let surplus = all.split_off(all.len().min(MAX_DEVICES));
     let mut gone = mine;
     gone.extend(surplus.into_iter().map(|(device, _)| device));
     node.history.forget(|uuid| gone.iter().any(|device| &*device.uuid == uuid));
@@ -200,7 +200,7 @@ fn sort_devices(devices: &mut [(Device, Source)]) {
     });
 }
 
-fn take_uses(node: &mut Node, source: &Source, reading: UsesReading) {
+fn apply_uses(node: &mut Node, source: &Source, reading: UsesReading) {
     let Node { uses, devices, device_sources, .. } = node;
     let has_others = device_sources.iter().any(|owner| owner != source);
     let is_others = |uuid: &Arc<str>| {
@@ -237,7 +237,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::Folding;
+    use crate::fleet::NodeBuilder;
     use crate::model::{
         BackendState, DeviceDetails, Hello, Link, NodeName, Percent, Sample, SourceFault,
         SourceFaultKind, UseKind,
@@ -264,11 +264,12 @@ mod tests {
         }
     }
 
-    fn folding(hello: Hello) -> Folding {
-        let mut folding = Folding::new(NodeName::new("gpu01").unwrap(), Duration::from_secs(60));
-        folding.link(Link::Up);
-        folding.hello(hello);
-        folding
+    fn builder(hello: Hello) -> NodeBuilder {
+        let mut builder =
+            NodeBuilder::new(NodeName::new("gpu01").unwrap(), Duration::from_secs(60));
+        builder.on_link(Link::Up);
+        builder.on_hello(hello);
+        builder
     }
 
     fn said(source: &Source, uuid: &str, list: Vec<DeviceUse>) -> Sample {
@@ -288,12 +289,12 @@ mod tests {
     #[test]
     fn who_uses_the_devices_of_one_backend_is_not_told_by_another() {
         let amd = Source::new("amdgpu");
-        let mut folding = folding(hello(&[(&nvml(), None), (&amd, None)]));
+        let mut builder = builder(hello(&[(&nvml(), None), (&amd, None)]));
         let used =
             |device: &str, pid| DeviceUse { device: device.into(), pid, ..DeviceUse::default() };
         let mut told = |sample| {
-            folding.sample(sample);
-            let node = folding.node();
+            builder.on_sample(sample);
+            let node = builder.node();
             node.uses.iter().map(|used| (used.device.to_string(), used.pid)).collect::<Vec<_>>()
         };
         let (a, b) = (("GPU-a".to_owned(), 7), ("GPU-b".to_owned(), 8));
@@ -305,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_use_keeps_what_the_next_list_leaves_out() {
-        let mut folding = folding(hello(&[(&nvml(), None)]));
+        let mut builder = builder(hello(&[(&nvml(), None)]));
         let told = DeviceUse {
             device: "GPU-a".into(),
             pid: 7,
@@ -319,28 +320,28 @@ mod tests {
             sm: Reading::judged(Percent::new(9.0)),
             ..DeviceUse::default()
         };
-        folding.sample(said(&nvml(), "GPU-a", vec![told.clone()]));
-        folding.sample(said(&nvml(), "GPU-a", vec![next.clone()]));
-        assert_eq!(*folding.node().uses, [DeviceUse { sm: next.sm, ..told }]);
-        folding.sample(said(&nvml(), "GPU-a", vec![]));
-        folding.sample(said(&nvml(), "GPU-a", vec![next.clone()]));
-        assert_eq!(*folding.node().uses, [next]);
+        builder.on_sample(said(&nvml(), "GPU-a", vec![told.clone()]));
+        builder.on_sample(said(&nvml(), "GPU-a", vec![next.clone()]));
+        assert_eq!(*builder.node().uses, [DeviceUse { sm: next.sm, ..told }]);
+        builder.on_sample(said(&nvml(), "GPU-a", vec![]));
+        builder.on_sample(said(&nvml(), "GPU-a", vec![next.clone()]));
+        assert_eq!(*builder.node().uses, [next]);
     }
 
     #[test]
     fn a_backend_that_takes_over_leaves_nothing_of_the_one_before() {
         let smi = Source::new("nvidia-smi");
-        let mut folding = folding(hello(&[(&nvml(), Some("not found")), (&smi, None)]));
+        let mut builder = builder(hello(&[(&nvml(), Some("not found")), (&smi, None)]));
         let used = DeviceUse { device: "GPU-a".into(), pid: 7, ..DeviceUse::default() };
-        folding.sample(said(&smi, "GPU-a", vec![used]));
-        assert_eq!(folding.node().devices.len(), 1);
-        folding.hello(hello(&[(&nvml(), None)]));
-        let node = folding.node();
+        builder.on_sample(said(&smi, "GPU-a", vec![used]));
+        assert_eq!(builder.node().devices.len(), 1);
+        builder.on_hello(hello(&[(&nvml(), None)]));
+        let node = builder.node();
         assert!(node.devices.is_empty() && node.device_sources.is_empty() && node.uses.is_empty());
         assert!(node.source(&smi).is_none());
-        folding.sample(said(&nvml(), "GPU-a", vec![]));
-        assert_eq!(*folding.node().device_sources, [nvml()]);
-        assert!(folding.node().source(&nvml().slow()).is_some());
+        builder.on_sample(said(&nvml(), "GPU-a", vec![]));
+        assert_eq!(*builder.node().device_sources, [nvml()]);
+        assert!(builder.node().source(&nvml().slow()).is_some());
     }
 
     #[test]
@@ -354,11 +355,11 @@ mod tests {
             lasting: Duration::from_secs(60),
             at: Timestamp::default(),
         };
-        let mut folding = folding(hello(&[(&nvml(), None)]));
-        folding.sample(Sample { faults: vec![(nvml(), hangs)], ..Sample::default() });
-        folding.hello(hello(&[(&nvml(), Some(why)), (&smi, None)]));
-        folding.sample(said(&smi, "GPU-a", vec![]));
-        let node = folding.node();
+        let mut builder = builder(hello(&[(&nvml(), None)]));
+        builder.on_sample(Sample { faults: vec![(nvml(), hangs)], ..Sample::default() });
+        builder.on_hello(hello(&[(&nvml(), Some(why)), (&smi, None)]));
+        builder.on_sample(said(&smi, "GPU-a", vec![]));
+        let node = builder.node();
         assert_eq!(node.devices.len(), 1);
         let told = node.source_fault().map(|(source, fault)| (source.clone(), fault.kind));
         assert_eq!(told, Some((nvml(), SourceFaultKind::Stuck)));
@@ -383,18 +384,18 @@ mod tests {
             )),
             ..Sample::default()
         };
-        let mut folding = folding(hello(&[(&nvml(), None)]));
-        folding.sample(host(1));
-        folding.sample(host(2));
-        folding.sample(trouble(SourceFaultKind::Starting));
-        assert!(!folding.node().is_settled);
-        folding.sample(trouble(SourceFaultKind::Stuck));
-        assert!(folding.node().is_settled);
+        let mut builder = builder(hello(&[(&nvml(), None)]));
+        builder.on_sample(host(1));
+        builder.on_sample(host(2));
+        builder.on_sample(trouble(SourceFaultKind::Starting));
+        assert!(!builder.node().is_settled);
+        builder.on_sample(trouble(SourceFaultKind::Stuck));
+        assert!(builder.node().is_settled);
     }
 
     #[test]
     fn parts_of_the_memory_are_not_more_than_all_of_it() {
-        let mut folding = folding(hello(&[(&nvml(), None)]));
+        let mut builder = builder(hello(&[(&nvml(), None)]));
         let mib = |mib: u64| Reading::Known(Bytes(mib << 20));
         let said = |total, used| {
             let mut sample = said(&nvml(), "GPU-a", vec![]);
@@ -402,17 +403,17 @@ mod tests {
             (list[0].memory_total, list[0].memory_used) = (total, used);
             sample
         };
-        folding.sample(said(mib(80), mib(80)));
-        assert_eq!(folding.node().devices[0].memory_used, mib(80));
+        builder.on_sample(said(mib(80), mib(80)));
+        assert_eq!(builder.node().devices[0].memory_used, mib(80));
         // The total was told before.
-        folding.sample(said(Reading::default(), mib(81)));
-        assert_eq!(folding.node().devices[0].memory_used, Reading::Unknown(Reason::Malformed));
-        assert_eq!(folding.node().devices[0].memory_total, mib(80));
+        builder.on_sample(said(Reading::default(), mib(81)));
+        assert_eq!(builder.node().devices[0].memory_used, Reading::Unknown(Reason::Malformed));
+        assert_eq!(builder.node().devices[0].memory_total, mib(80));
     }
 
     #[test]
     fn a_device_without_memory_of_its_own_has_the_machines() {
-        let mut folding = folding(hello(&[(&nvml(), None)]));
+        let mut builder = builder(hello(&[(&nvml(), None)]));
         let of_host = |available: u64, list: &[&str]| {
             let known = |bytes| Reading::Known(Bytes(bytes));
             let host = crate::model::HostReading {
@@ -438,28 +439,28 @@ mod tests {
             let device = &node.devices[0];
             (device.memory_total.get(), device.memory_used.get().map(|used| used.0 >> 30))
         };
-        folding.sample(of_host(100, &["GPU-a"]));
-        assert_eq!(shown(&folding.node()), (Some(Bytes(128 << 30)), Some(28)));
-        folding.sample(of_host(60, &["GPU-a"]));
-        assert_eq!(shown(&folding.node()).1, Some(68));
+        builder.on_sample(of_host(100, &["GPU-a"]));
+        assert_eq!(shown(&builder.node()), (Some(Bytes(128 << 30)), Some(28)));
+        builder.on_sample(of_host(60, &["GPU-a"]));
+        assert_eq!(shown(&builder.node()).1, Some(68));
         // Which of two would have it is not known.
-        folding.hello(hello(&[]));
-        folding.sample(of_host(60, &["GPU-a", "GPU-b"]));
-        assert_eq!(shown(&folding.node()), (None, None));
+        builder.on_hello(hello(&[]));
+        builder.on_sample(of_host(60, &["GPU-a", "GPU-b"]));
+        assert_eq!(shown(&builder.node()), (None, None));
     }
 
     #[test]
     fn what_happens_to_a_device_of_nvidia_smi_is_told_once() {
         let smi = Source::new("nvidia-smi");
-        let mut folding = folding(hello(&[(&smi, None)]));
+        let mut builder = builder(hello(&[(&smi, None)]));
         let mut say = |source: &Source, action: Option<Recovery>, fault: Option<DeviceFault>| {
             let mut sample = said(source, "GPU-a", vec![]);
             let list = &mut sample.backends[0].devices.as_mut().unwrap().list;
             let recovery = action.map_or_else(Reading::default, Reading::Known);
             list[0].details = DeviceDetails { recovery, ..DeviceDetails::default() }.shared();
             list[0].fault = fault;
-            folding.sample(sample);
-            let node = folding.node();
+            builder.on_sample(sample);
+            let node = builder.node();
             node.events
                 .iter()
                 .map(|one| (one.event.kind.clone(), one.event.code, one.count))

@@ -8,20 +8,20 @@ use crate::model::{Absence, Bytes, Device, Reading, Reason, Source};
 
 /// What a device's users come to.
 #[derive(Clone, Copy)]
-struct Sum {
+struct DeviceUsers {
     /// Memory of those we see, or have seen.
     held: Reading<Bytes>,
     hidden: Reading<u32>,
 }
 
-impl Default for Sum {
+impl Default for DeviceUsers {
     fn default() -> Self {
         Self { held: Reading::Known(Bytes(0)), hidden: Reading::Known(0) }
     }
 }
 
-impl Sum {
-    fn hold(&mut self, memory: Reading<Bytes>) {
+impl DeviceUsers {
+    fn add_memory(&mut self, memory: Reading<Bytes>) {
         self.held = match (self.held, memory) {
             (Reading::Known(sum), Reading::Known(more)) => {
                 Reading::Known(Bytes(sum.0.saturating_add(more.0)))
@@ -39,7 +39,7 @@ pub(super) fn count_hidden(node: &mut Node) {
     seen.sort_unstable();
     let unseen: BTreeMap<u32, Absence> =
         node.unseen.iter().map(|process| (process.pid, process.why)).collect();
-    let mut sums = vec![Sum::default(); node.devices.len()];
+    let mut sums = vec![DeviceUsers::default(); node.devices.len()];
     let mut own = None;
     for used in node.uses.iter() {
         // Uses of one device stand together.
@@ -49,8 +49,8 @@ pub(super) fn count_hidden(node: &mut Node) {
         for place in [own, parent].into_iter().flatten() {
             let Some(sum) = sums.get_mut(place) else { continue };
             match unseen.get(&used.pid) {
-                _ if seen.binary_search(&used.pid).is_ok() => sum.hold(used.memory),
-                Some(Absence::Gone) => sum.hold(used.memory),
+                _ if seen.binary_search(&used.pid).is_ok() => sum.add_memory(used.memory),
+                Some(Absence::Gone) => sum.add_memory(used.memory),
                 Some(Absence::Hidden | Absence::Elsewhere) => {
                     sum.hidden = sum.hidden.map(|count| count.saturating_add(1));
                 }
@@ -63,7 +63,7 @@ pub(super) fn count_hidden(node: &mut Node) {
         }
     }
     let told: Vec<bool> =
-        node.device_sources.iter().map(|source| tells_users(node, source)).collect();
+        node.device_sources.iter().map(|source| reports_users(node, source)).collect();
     let devices = node.devices.iter_mut().zip(sums).zip(told);
     for ((device, sum), _) in devices.filter(|(_, is_told)| *is_told) {
         device.hidden_processes = sum.hidden;
@@ -88,7 +88,7 @@ fn position(devices: &[Device], uuid: &Arc<str>, near: Option<usize>) -> Option<
 }
 
 /// Whether a backend has told who uses its devices: without that, none of them is known to be unused.
-fn tells_users(node: &Node, source: &Source) -> bool {
+fn reports_users(node: &Node, source: &Source) -> bool {
     node.process_list(source).is_some_and(|state| state.taken_at.is_some())
 }
 
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    use crate::fleet::Folding;
+    use crate::fleet::NodeBuilder;
     use crate::model::{
         BackendReading, DeviceUse, DevicesReading, Link, NodeName, ProcessKey, ProcessReading,
         ProcessStatics, ProcessesReading, Sample, UnseenProcess, UsesReading,
@@ -139,9 +139,9 @@ mod tests {
             why: *why,
             statics: ProcessStatics::default(),
         };
-        let mut folding = Folding::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
-        folding.link(Link::Up);
-        folding.sample(Sample {
+        let mut builder = NodeBuilder::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        builder.on_link(Link::Up);
+        builder.on_sample(Sample {
             backends: vec![BackendReading {
                 source: Source::new("nvml"),
                 slow_at: None,
@@ -155,7 +155,7 @@ mod tests {
             }),
             ..Sample::default()
         });
-        let node = folding.node();
+        let node = builder.node();
         node.devices.iter().map(|one| (one.hidden_processes, one.hidden_memory)).collect()
     }
 

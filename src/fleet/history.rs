@@ -1,8 +1,8 @@
 //! The last minutes of a node, one point a second.
 //!
-//! A point is a share in whole halves of a percent: one byte, since there are many of them.
-//! All tracks of a node share one time base. Whole chunks are frozen and shared between snapshots;
-//! only the open one is ever copied, and so it is short.
+//! A point is a share in whole half_percents of a percent: one byte, since there are many of them.
+//! All series of a node share one time base. Whole chunks are frozen and shared between snapshots;
+//! retain_series the open one is ever copied, and so it is short.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use std::time::Duration;
 use crate::model::Percent;
 use crate::time::Timestamp;
 
-/// Points of a track in a chunk.
-const CHUNK: usize = 25;
+/// Points of a key in a chunk.
+const CHUNK_POINTS: usize = 25;
 
 /// Tracks of a node at most; what comes later is not recorded.
-const TRACK_LIMIT: usize = 4096;
+const MAX_SERIES: usize = 4096;
 
 /// The point of a second in which nothing was sampled.
-const NOTHING: u8 = u8::MAX;
+const NO_POINT: u8 = u8::MAX;
 /// Says, before a point, that all points of a chunk are as this one.
-const ALIKE: u8 = u8::MAX - 1;
+const CONSTANT: u8 = u8::MAX - 1;
 
-/// What a track records.
+/// What a key records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Percent of time a device ran anything.
@@ -32,87 +32,88 @@ pub enum Metric {
     Cpu,
 }
 
-/// The tracks of one node.
+/// The series of one node.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// Chunks to keep, the open one not counted.
-    keep: usize,
+    /// Chunks to max_chunks, the open one not counted.
+    max_chunks: usize,
     /// The second of the first point of the open chunk.
     base: i64,
-    /// What is recorded; a track's place here is its place in every chunk.
-    tracks: Arc<Vec<Track>>,
-    /// The track recorded last: each second they come in the same order.
+    /// What is recorded; a key's place here is its place in every chunk.
+    series: Arc<Vec<SeriesKey>>,
+    /// The key recorded last: each second they come in the same order.
     last: usize,
-    /// Whole chunks, oldest first: of each track in turn its points, or `ALIKE` and one point, as memory in
-    /// use and devices at rest mostly have. A track that began later is missing at the end.
+    /// Whole chunks, oldest first: of each key in turn its points, or `CONSTANT` and one point, as memory in
+    /// use and devices at rest mostly have. A key that began later is missing at the end.
     frozen: Arc<Vec<Arc<[u8]>>>,
-    /// Of each track in turn its points.
+    /// Of each key in turn its points.
     open: Arc<[u8]>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Track {
+struct SeriesKey {
     /// The device; empty for the host.
     subject: Arc<str>,
     metric: Metric,
 }
 
 impl History {
-    /// Makes an empty history that keeps at least `keep`.
-    pub fn new(keep: Duration) -> Self {
-        let keep = usize::try_from(keep.as_secs()).unwrap_or(usize::MAX).div_ceil(CHUNK);
-        let (tracks, frozen, open) = Default::default();
-        Self { keep, base: 0, tracks, last: 0, frozen, open }
+    /// Makes an empty history that keeps at least `max_chunks`.
+    pub fn new(max_chunks: Duration) -> Self {
+        let max_chunks =
+            usize::try_from(max_chunks.as_secs()).unwrap_or(usize::MAX).div_ceil(CHUNK_POINTS);
+        let (series, frozen, open) = Default::default();
+        Self { max_chunks, base: 0, series, last: 0, frozen, open }
     }
 
     /// Records a share for the second of `at`; what is older than the open chunk is left out.
     pub fn record(&mut self, subject: &Arc<str>, metric: Metric, at: Timestamp, share: Percent) {
         let second = at.as_micros().div_euclid(1_000_000);
         self.advance(second);
-        let Some(point) = usize::try_from(second - self.base).ok().filter(|point| *point < CHUNK)
+        let Some(point) =
+            usize::try_from(second - self.base).ok().filter(|point| *point < CHUNK_POINTS)
         else {
             return;
         };
-        let place = self.place(subject, metric).unwrap_or(self.tracks.len());
-        if place >= TRACK_LIMIT {
+        let place = self.place(subject, metric).unwrap_or(self.series.len());
+        if place >= MAX_SERIES {
             return;
         }
         self.last = place;
-        if place == self.tracks.len() {
-            let tracks = Arc::make_mut(&mut self.tracks);
+        if place == self.series.len() {
+            let series = Arc::make_mut(&mut self.series);
             // Seldom, and then for good.
-            tracks.reserve_exact(1);
-            tracks.push(Track { subject: Arc::clone(subject), metric });
+            series.reserve_exact(1);
+            series.push(SeriesKey { subject: Arc::clone(subject), metric });
         }
-        let room = self.tracks.len() * CHUNK;
+        let room = self.series.len() * CHUNK_POINTS;
         if self.open.len() < room {
-            let missing = std::iter::repeat_n(NOTHING, room - self.open.len());
+            let missing = std::iter::repeat_n(NO_POINT, room - self.open.len());
             self.open = self.open.iter().copied().chain(missing).collect();
         }
-        if let Some(slot) = Arc::make_mut(&mut self.open).get_mut(place * CHUNK + point) {
-            *slot = halves(share);
+        if let Some(slot) = Arc::make_mut(&mut self.open).get_mut(place * CHUNK_POINTS + point) {
+            *slot = half_percents(share);
         }
     }
 
-    /// Returns how many tracks there are.
+    /// Returns how many series there are.
     #[cfg(test)]
-    pub(super) fn track_count(&self) -> usize {
-        self.tracks.len()
+    pub(super) fn series_count(&self) -> usize {
+        self.series.len()
     }
 
     /// Forgets devices that `is_gone` names.
     pub fn forget(&mut self, is_gone: impl Fn(&str) -> bool) {
-        let is_kept = |track: &Track| track.subject.is_empty() || !is_gone(&track.subject);
-        if self.tracks.iter().all(is_kept) {
+        let is_kept = |key: &SeriesKey| key.subject.is_empty() || !is_gone(&key.subject);
+        if self.series.iter().all(is_kept) {
             return;
         }
-        let kept: Vec<bool> = self.tracks.iter().map(is_kept).collect();
+        let kept: Vec<bool> = self.series.iter().map(is_kept).collect();
         for chunk in Arc::make_mut(&mut self.frozen) {
-            *chunk = only(&kept, tracks(chunk));
+            *chunk = retain_series(&kept, series(chunk));
         }
-        self.open = only(&kept, self.open.chunks(CHUNK));
-        self.tracks =
-            Arc::new(self.tracks.iter().filter(|track| is_kept(track)).cloned().collect());
+        self.open = retain_series(&kept, self.open.chunks(CHUNK_POINTS));
+        self.series = Arc::new(self.series.iter().filter(|key| is_kept(key)).cloned().collect());
     }
 
     /// Returns the `count` seconds up to `now`, oldest first; `None` where nothing was sampled.
@@ -128,35 +129,35 @@ impl History {
         let first = now - i64::try_from(count).unwrap_or(0) + 1;
         let mut at_hand: (usize, &[u8]) = (usize::MAX, &[]);
         let point = |second: i64| {
-            let start = self.base - i64::try_from(self.frozen.len() * CHUNK).ok()?;
+            let start = self.base - i64::try_from(self.frozen.len() * CHUNK_POINTS).ok()?;
             let point = usize::try_from(second - start).ok()?;
-            let chunk = point / CHUNK;
+            let chunk = point / CHUNK_POINTS;
             if at_hand.0 != chunk {
                 at_hand = (chunk, self.points(chunk, place));
             }
             let point = match at_hand.1 {
-                [ALIKE, all] => *all,
-                points => *points.get(point % CHUNK)?,
+                [CONSTANT, all] => *all,
+                points => *points.get(point % CHUNK_POINTS)?,
             };
-            (point != NOTHING).then(|| f32::from(point) / 2.0)
+            (point != NO_POINT).then(|| f32::from(point) / 2.0)
         };
         (first..=now).map(point).collect()
     }
 
     fn place(&self, subject: &str, metric: Metric) -> Option<usize> {
         let is_it = |place: &usize| {
-            let track = self.tracks.get(*place);
-            track.is_some_and(|track| track.metric == metric && *track.subject == *subject)
+            let key = self.series.get(*place);
+            key.is_some_and(|key| key.metric == metric && *key.subject == *subject)
         };
-        let all = 0..self.tracks.len();
+        let all = 0..self.series.len();
         all.clone().skip(self.last).chain(all.take(self.last)).find(is_it)
     }
 
-    /// Returns what a chunk has of a track. Beyond the open chunk nothing is known yet.
+    /// Returns what a chunk has of a key. Beyond the open chunk nothing is known yet.
     fn points(&self, chunk: usize, place: usize) -> &[u8] {
         let points = match self.frozen.get(chunk) {
-            Some(frozen) => tracks(frozen).nth(place),
-            None if chunk == self.frozen.len() => self.open.chunks(CHUNK).nth(place),
+            Some(frozen) => series(frozen).nth(place),
+            None if chunk == self.frozen.len() => self.open.chunks(CHUNK_POINTS).nth(place),
             None => None,
         };
         points.unwrap_or_default()
@@ -164,19 +165,19 @@ impl History {
 
     /// Moves the open chunk to the one that holds `second`.
     fn advance(&mut self, second: i64) {
-        let chunk = i64::try_from(CHUNK).unwrap_or(i64::MAX);
-        let remembered =
-            chunk.saturating_mul(i64::try_from(self.keep.saturating_add(1)).unwrap_or(i64::MAX));
-        if self.tracks.is_empty() || second - self.base > remembered {
+        let chunk = i64::try_from(CHUNK_POINTS).unwrap_or(i64::MAX);
+        let remembered = chunk
+            .saturating_mul(i64::try_from(self.max_chunks.saturating_add(1)).unwrap_or(i64::MAX));
+        if self.series.is_empty() || second - self.base > remembered {
             // Nothing is known, or nothing that is still remembered: begin anew.
-            *self = Self { keep: self.keep, base: second, ..Self::new(Duration::ZERO) };
+            *self = Self { max_chunks: self.max_chunks, base: second, ..Self::new(Duration::ZERO) };
         }
         while second - self.base >= chunk {
             self.base += chunk;
             let frozen = Arc::make_mut(&mut self.frozen);
             frozen.reserve_exact(1);
             frozen.push(freeze(&std::mem::take(&mut self.open)));
-            let excess = frozen.len().saturating_sub(self.keep);
+            let excess = frozen.len().saturating_sub(self.max_chunks);
             frozen.drain(..excess);
         }
     }
@@ -185,10 +186,10 @@ impl History {
 /// Returns a frozen chunk of these points.
 fn freeze(open: &[u8]) -> Arc<[u8]> {
     let mut chunk = Vec::with_capacity(open.len());
-    for points in open.chunks(CHUNK) {
+    for points in open.chunks(CHUNK_POINTS) {
         match points {
             [all, rest @ ..] if rest.iter().all(|point| point == all) => {
-                chunk.extend([ALIKE, *all]);
+                chunk.extend([CONSTANT, *all]);
             }
             points => chunk.extend_from_slice(points),
         }
@@ -196,20 +197,20 @@ fn freeze(open: &[u8]) -> Arc<[u8]> {
     chunk.into()
 }
 
-/// Goes through the tracks of a frozen chunk.
-fn tracks(mut frozen: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// Goes through the series of a frozen chunk.
+fn series(mut frozen: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
-        let length = if *frozen.first()? == ALIKE { 2 } else { CHUNK };
+        let length = if *frozen.first()? == CONSTANT { 2 } else { CHUNK_POINTS };
         let (points, rest) = frozen.split_at_checked(length)?;
         frozen = rest;
         Some(points)
     })
 }
 
-/// Returns a chunk of those tracks that are kept.
-fn only<'a>(kept: &[bool], tracks: impl Iterator<Item = &'a [u8]>) -> Arc<[u8]> {
-    let tracks = tracks.zip(kept).filter(|(_, is_kept)| **is_kept);
-    tracks.flat_map(|(points, _)| points).copied().collect()
+/// Returns a chunk of those series that are kept.
+fn retain_series<'a>(kept: &[bool], series: impl Iterator<Item = &'a [u8]>) -> Arc<[u8]> {
+    let series = series.zip(kept).filter(|(_, is_kept)| **is_kept);
+    series.flat_map(|(points, _)| points).copied().collect()
 }
 
 /// Never more than it was, so that what lies below a threshold stays below it. A whole number stays itself,
@@ -219,7 +220,7 @@ fn only<'a>(kept: &[bool], tracks: impl Iterator<Item = &'a [u8]>) -> Arc<[u8]> 
     clippy::cast_sign_loss,
     reason = "a share is between 0 and 100"
 )]
-fn halves(share: Percent) -> u8 {
+fn half_percents(share: Percent) -> u8 {
     (share.get() * 2.0 + 0.001).floor() as u8
 }
 
@@ -236,8 +237,8 @@ mod tests {
         Percent::of(u64::try_from(second % 100).unwrap(), 100).unwrap()
     }
 
-    fn filled(seconds: std::ops::Range<i64>, keep: u64) -> History {
-        let mut history = History::new(Duration::from_secs(keep));
+    fn filled(seconds: std::ops::Range<i64>, max_chunks: u64) -> History {
+        let mut history = History::new(Duration::from_secs(max_chunks));
         let subject: Arc<str> = "GPU-1".into();
         for second in seconds {
             history.record(&subject, Metric::Utilization, at(second), percent(second));
@@ -311,7 +312,7 @@ mod tests {
         let subjects: [Arc<str>; 3] = ["GPU-1".into(), "GPU-2".into(), "GPU-3".into()];
         for second in 0..80 {
             for (place, subject) in (0_i64..).zip(&subjects) {
-                // The middle one moves, the last one only once.
+                // The middle one moves, the last one retain_series once.
                 let share = match place {
                     1 => second,
                     2 if second == 30 => 7,
@@ -321,7 +322,10 @@ mod tests {
             }
         }
         let lengths: Vec<usize> = history.frozen.iter().map(|chunk| chunk.len()).collect();
-        assert_eq!(lengths, [2 + CHUNK + 2, 2 + CHUNK + CHUNK, 2 + CHUNK + 2]);
+        assert_eq!(
+            lengths,
+            [2 + CHUNK_POINTS + 2, 2 + CHUNK_POINTS + CHUNK_POINTS, 2 + CHUNK_POINTS + 2]
+        );
         let known =
             |history: &History, subject: &str| history.last(subject, Metric::Memory, at(80), 81);
         let expected = |share: fn(u8) -> u8| -> Vec<Option<f32>> {

@@ -8,24 +8,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Fleet;
-use super::jobs::{Allotted, given_on};
+use super::jobs::{JobAllocation, allocated_on};
 use super::node::Node;
 use crate::model::{Device, NodeName, Percent, Reading, Reason};
 
 /// A device below this share does nothing worth the name.
 pub const ACTIVE_PERCENT: f32 = 5.0;
 /// Memory from which processes hold a device, in bytes; below are contexts and leftovers.
-const HELD_BYTES: u64 = 256 << 20;
+const MIN_HELD_BYTES: u64 = 256 << 20;
 
 /// The devices that a scheduler gave to jobs, by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Given(BTreeMap<NodeName, BTreeSet<Arc<str>>>);
+pub struct AllocatedDevices(BTreeMap<NodeName, BTreeSet<Arc<str>>>);
 
-impl Given {
+impl AllocatedDevices {
     /// Works it out; a device that is cut into slices is given when one of these is.
     pub fn of(fleet: &Fleet) -> Self {
         let mut given = Self::default();
-        let mut places: BTreeMap<&NodeName, Vec<Allotted<'_>>> = BTreeMap::new();
+        let mut places: BTreeMap<&NodeName, Vec<JobAllocation<'_>>> = BTreeMap::new();
         for job in fleet.jobs.iter().flat_map(|jobs| &jobs.jobs) {
             for allocation in job.allocations.iter() {
                 places.entry(&allocation.node).or_default().push((job, allocation));
@@ -36,7 +36,7 @@ impl Given {
         }
         for node in fleet.nodes.iter() {
             let Some(own) = places.get(&node.name) else { continue };
-            for (_, uuid) in given_on(node, own) {
+            for (_, uuid) in allocated_on(node, own) {
                 let slice = node.devices.iter().find(|device| device.uuid == uuid);
                 let whole = slice.and_then(|slice| slice.parent.clone()).unwrap_or(uuid);
                 given.0.entry(node.name.clone()).or_default().insert(whole);
@@ -46,7 +46,7 @@ impl Given {
     }
 
     /// Says whether a job was given a device.
-    pub fn has(&self, node: &Node, device: &Device) -> bool {
+    pub fn contains(&self, node: &Node, device: &Device) -> bool {
         self.0.get(&node.name).is_some_and(|devices| devices.contains(&device.uuid))
     }
 }
@@ -63,7 +63,7 @@ pub fn is_idle(device: &Device) -> bool {
 
 /// Says whether processes hold a device or a slice of it, seen or not; what they hold of it may be
 /// unknown, and then it is taken to be worth the name.
-pub fn is_in_hand(node: &Node, device: &Device) -> bool {
+pub fn is_in_use(node: &Node, device: &Device) -> bool {
     let is_slice = |uuid: &Arc<str>| {
         let slice = node.devices.iter().find(|slice| slice.uuid == *uuid);
         slice.is_some_and(|slice| slice.parent.as_ref() == Some(&device.uuid))
@@ -75,7 +75,7 @@ pub fn is_in_hand(node: &Node, device: &Device) -> bool {
         bytes = bytes.saturating_add(memory.0);
     }
     let is_open = device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true));
-    bytes >= HELD_BYTES || is_open
+    bytes >= MIN_HELD_BYTES || is_open
 }
 
 /// Says whether nobody uses the device at this position of a node's list, and it does nothing; of one whose
@@ -86,13 +86,13 @@ pub fn is_free(node: &Node, position: usize) -> bool {
     let is_closed = device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(false));
     device.fault.is_none()
         && (is_idle(device) || is_asleep || is_closed)
-        && !is_in_hand(node, device)
+        && !is_in_use(node, device)
         && node.why_users_unknown(position).is_none()
 }
 
 /// Says whether somebody holds a device that does nothing now.
 pub fn is_idle_held(node: &Node, device: &Device, is_given: bool) -> bool {
-    is_idle(device) && (is_given || is_in_hand(node, device))
+    is_idle(device) && (is_given || is_in_use(node, device))
 }
 
 #[cfg(test)]
@@ -142,7 +142,7 @@ mod tests {
     fn what_a_scheduler_gave_is_held_and_not_free() {
         let mut node = node(Some(0.0), None);
         node.link = Link::Up;
-        node.sampled(&Source::host(), Timestamp::default());
+        node.mark_sampled(&Source::host(), Timestamp::default());
         let devices = Allotment::Places([0].into());
         let allocation = Allocation { node: node.name.clone(), devices };
         let job = Job { allocations: [allocation].into(), ..Job::example("7") };
@@ -150,7 +150,7 @@ mod tests {
         let jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));
         let counts = |fleet: &Fleet| {
             let totals = Totals::of(fleet, Timestamp::default());
-            (totals.fresh, totals.held, totals.free)
+            (totals.fresh, totals.idle_held, totals.free)
         };
         assert_eq!(counts(&fleet), (1, 0, 1));
         assert_eq!(counts(&Fleet { jobs, ..fleet }), (1, 1, 0));

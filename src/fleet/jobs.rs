@@ -10,16 +10,16 @@ use crate::model::{Allocation, Allotment, Device, Job, JobId, NodeName, Vendor};
 
 /// Where the devices of a job are known from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Basis {
+pub enum Evidence {
     /// The scheduler gave them to it.
     Scheduler,
     /// Its processes use them; it may have been given more.
     Processes,
 }
 
-impl Basis {
+impl Evidence {
     /// Returns the word programs see.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Scheduler => "scheduler",
             Self::Processes => "processes",
@@ -29,46 +29,46 @@ impl Basis {
 
 /// The devices a job has on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct Assigned {
     /// Their ids; `None` when nobody says, or the node has not shown its devices.
     pub devices: Option<Vec<Arc<str>>>,
     /// Who says so; `None` when nobody does.
-    pub basis: Option<Basis>,
+    pub evidence: Option<Evidence>,
     /// Processes contradict what the scheduler says: what they use counts.
     pub is_disputed: bool,
 }
 
 /// A job, and what its scheduler says it has of one node.
-pub type Allotted<'a> = (&'a Job, &'a Allocation);
+pub type JobAllocation<'a> = (&'a Job, &'a Allocation);
 
 /// A node, and devices of it.
-pub type Use<'a> = (&'a NodeName, &'a [Arc<str>]);
+pub type NodeDevices<'a> = (&'a NodeName, &'a [Arc<str>]);
 
 /// The jobs of a fleet by node, worked out once for a picture.
 #[derive(Debug)]
-pub struct Ledger<'a> {
+pub struct JobDevices<'a> {
     fleet: &'a Fleet,
-    nodes: BTreeMap<&'a NodeName, Entry<'a>>,
+    nodes: BTreeMap<&'a NodeName, NodeJobs<'a>>,
 }
 
 /// What a node has.
 #[derive(Debug)]
-struct Entry<'a> {
+struct NodeJobs<'a> {
     node: &'a Node,
     /// Jobs the scheduler put there.
-    listed: Vec<Allotted<'a>>,
+    listed: Vec<JobAllocation<'a>>,
     /// What each of these has, position by position.
-    held: Vec<Held>,
+    held: Vec<Assigned>,
     /// Jobs of its processes, with the devices they use.
     used: BTreeMap<JobId, Vec<Arc<str>>>,
 }
 
-impl<'a> Ledger<'a> {
+impl<'a> JobDevices<'a> {
     /// Works out who has what.
     pub fn of(fleet: &'a Fleet) -> Self {
         let entry = |node: &'a Arc<Node>| {
             let used = used_by(node);
-            (&node.name, Entry { node, listed: Vec::new(), held: Vec::new(), used })
+            (&node.name, NodeJobs { node, listed: Vec::new(), held: Vec::new(), used })
         };
         let mut nodes: BTreeMap<_, _> = fleet.nodes.iter().map(entry).collect();
         for job in fleet.jobs.iter().flat_map(|jobs| &jobs.jobs) {
@@ -79,19 +79,19 @@ impl<'a> Ledger<'a> {
             }
         }
         for entry in nodes.values_mut() {
-            entry.held = held_by(entry.node, &entry.listed, &entry.used);
+            entry.held = assign(entry.node, &entry.listed, &entry.used);
         }
         Self { fleet, nodes }
     }
 
     /// Returns the devices a job has on a node.
-    pub fn held(&self, job: &Job, allocation: &Allocation) -> Held {
+    pub fn assigned(&self, job: &Job, allocation: &Allocation) -> Assigned {
         let Some(entry) = self.nodes.get(&allocation.node) else {
-            return held_by_word(&allocation.devices, None);
+            return from_scheduler(&allocation.devices, None);
         };
         let place = entry.listed.iter().position(|(listed, _)| listed.id == job.id);
         let held = place.and_then(|place| entry.held.get(place)).cloned();
-        held.unwrap_or_else(|| by_processes(entry.used.get(&job.id)))
+        held.unwrap_or_else(|| from_processes(entry.used.get(&job.id)))
     }
 
     /// Returns the jobs a node has, by what the scheduler says and by its processes, in order.
@@ -107,10 +107,10 @@ impl<'a> Ledger<'a> {
     }
 
     /// Returns the jobs that only processes tell of, with the devices they use on each node.
-    pub fn unlisted(&self) -> BTreeMap<&JobId, Vec<Use<'_>>> {
+    pub fn unlisted(&self) -> BTreeMap<&JobId, Vec<NodeDevices<'_>>> {
         let listed: BTreeSet<&JobId> =
             self.fleet.jobs.iter().flat_map(|jobs| &jobs.jobs).map(|job| &job.id).collect();
-        let mut all: BTreeMap<&JobId, Vec<Use<'_>>> = BTreeMap::new();
+        let mut all: BTreeMap<&JobId, Vec<NodeDevices<'_>>> = BTreeMap::new();
         for node in self.fleet.machines() {
             let Some(entry) = self.nodes.get(&node.name) else { continue };
             for (job, devices) in entry.used.iter().filter(|(job, _)| !listed.contains(job)) {
@@ -135,7 +135,7 @@ fn used_by(node: &Node) -> BTreeMap<JobId, Vec<Arc<str>>> {
 }
 
 /// Returns the places of a job's devices on a node whose probe is in that job, as far as told.
-fn places_around<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> Option<&'a [u32]> {
+fn probe_job_indices<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> Option<&'a [u32]> {
     let around = node.hello.as_ref()?.host.job.as_ref()?;
     let is_it = *around == job.id || job.lasting_id.as_ref() == Some(around);
     match &allocation.devices {
@@ -146,27 +146,28 @@ fn places_around<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> Opti
 
 /// Returns the devices of a node that a scheduler gave to jobs by their places, each with its job, as
 /// far as processes do not contradict; `listed` is every job the scheduler put there.
-pub fn given_on<'a>(node: &Node, listed: &[Allotted<'a>]) -> Vec<(&'a Job, Arc<str>)> {
-    let by_place = |allocation: &Allocation| matches!(allocation.devices, Allotment::Places(_));
-    if !listed.iter().any(|(_, allocation)| by_place(allocation)) {
+pub fn allocated_on<'a>(node: &Node, listed: &[JobAllocation<'a>]) -> Vec<(&'a Job, Arc<str>)> {
+    let by_index = |allocation: &Allocation| matches!(allocation.devices, Allotment::Places(_));
+    if !listed.iter().any(|(_, allocation)| by_index(allocation)) {
         return Vec::new();
     }
-    let held = held_by(node, listed, &used_by(node));
-    let given = listed.iter().zip(held).filter(|((_, allocation), _)| by_place(allocation));
+    let held = assign(node, listed, &used_by(node));
+    let given = listed.iter().zip(held).filter(|((_, allocation), _)| by_index(allocation));
     given
         .flat_map(|((job, _), held)| held.devices.into_iter().flatten().map(|uuid| (*job, uuid)))
         .collect()
 }
 
-type Used = BTreeMap<JobId, Vec<Arc<str>>>;
+type DevicesByJob = BTreeMap<JobId, Vec<Arc<str>>>;
 
-fn held_by(node: &Node, listed: &[Allotted<'_>], used: &Used) -> Vec<Held> {
-    let around = listed.iter().find_map(|(job, allocation)| places_around(node, job, allocation));
-    let told: Vec<Held> = listed
+fn assign(node: &Node, listed: &[JobAllocation<'_>], used: &DevicesByJob) -> Vec<Assigned> {
+    let around =
+        listed.iter().find_map(|(job, allocation)| probe_job_indices(node, job, allocation));
+    let told: Vec<Assigned> = listed
         .iter()
         .map(|(_, allocation)| {
-            let at = |places: &[u32]| at_places(node, places, around);
-            held_by_word(&allocation.devices, Some(&at))
+            let at = |places: &[u32]| devices_at(node, places, around);
+            from_scheduler(&allocation.devices, Some(&at))
         })
         .collect();
     let parents = Parents::of(node);
@@ -196,17 +197,17 @@ fn held_by(node: &Node, listed: &[Allotted<'_>], used: &Used) -> Vec<Held> {
         };
         (is_foreign || devices.iter().any(is_taken)).then_some(own)
     };
-    let held = |(place, (job, _)): (usize, &Allotted<'_>)| match told.get(place) {
-        Some(told) if told.basis.is_some() => match disputed(place) {
-            Some(own) => Held { is_disputed: true, ..by_processes(own) },
+    let held = |(place, (job, _)): (usize, &JobAllocation<'_>)| match told.get(place) {
+        Some(told) if told.evidence.is_some() => match disputed(place) {
+            Some(own) => Assigned { is_disputed: true, ..from_processes(own) },
             None if told.devices.is_some() => told.clone(),
             // The scheduler's numbers mean nothing here.
             None => match uses_of(used, job) {
-                Some(own) => by_processes(Some(own)),
+                Some(own) => from_processes(Some(own)),
                 None => told.clone(),
             },
         },
-        _ => by_processes(uses_of(used, job)),
+        _ => from_processes(uses_of(used, job)),
     };
     listed.iter().enumerate().map(held).collect()
 }
@@ -215,26 +216,26 @@ fn is_called(job: &Job, id: &JobId) -> bool {
     job.id == *id || job.lasting_id.as_ref() == Some(id)
 }
 
-fn uses_of<'a>(used: &'a Used, job: &Job) -> Option<&'a Vec<Arc<str>>> {
+fn uses_of<'a>(used: &'a DevicesByJob, job: &Job) -> Option<&'a Vec<Arc<str>>> {
     used.get(&job.id).or_else(|| used.get(job.lasting_id.as_ref()?))
 }
 
-fn by_processes(used: Option<&Vec<Arc<str>>>) -> Held {
-    let basis = used.map(|_| Basis::Processes);
-    Held { devices: used.cloned(), basis, is_disputed: false }
+fn from_processes(used: Option<&Vec<Arc<str>>>) -> Assigned {
+    let evidence = used.map(|_| Evidence::Processes);
+    Assigned { devices: used.cloned(), evidence, is_disputed: false }
 }
 
 /// Finds devices by the scheduler's places.
-type AtPlaces<'a> = &'a dyn Fn(&[u32]) -> Option<Vec<Arc<str>>>;
+type DevicesAt<'a> = &'a dyn Fn(&[u32]) -> Option<Vec<Arc<str>>>;
 
 /// Returns what the scheduler says, as far as its places mean something.
-fn held_by_word(allotment: &Allotment, at: Option<AtPlaces<'_>>) -> Held {
+fn from_scheduler(allotment: &Allotment, at: Option<DevicesAt<'_>>) -> Assigned {
     let devices = match allotment {
         Allotment::Nothing => Some(Vec::new()),
         Allotment::Places(places) => at.and_then(|at| at(places)),
-        Allotment::Count(_) | Allotment::Unsaid => return Held::default(),
+        Allotment::Count(_) | Allotment::Unsaid => return Assigned::default(),
     };
-    Held { devices, basis: Some(Basis::Scheduler), is_disputed: false }
+    Assigned { devices, evidence: Some(Evidence::Scheduler), is_disputed: false }
 }
 
 /// The devices that slices of a node are cut from, by the slices: most nodes have none.
@@ -261,20 +262,20 @@ impl<'a> Parents<'a> {
 /// `around` are the places of the job that the probe is in. Where devices have no numbers of their own
 /// and as many are seen as that job has, they are taken to be those, and no others are known by their
 /// places.
-pub fn at_places(node: &Node, places: &[u32], around: Option<&[u32]>) -> Option<Vec<Arc<str>>> {
-    let numbering = node.units.clone().unwrap_or_else(|| numbering(node).into());
-    let DeviceNumbering { by_place, is_by_minor } = &*numbering;
-    let around = around.filter(|around| !is_by_minor && around.len() == by_place.len());
+pub fn devices_at(node: &Node, places: &[u32], around: Option<&[u32]>) -> Option<Vec<Arc<str>>> {
+    let device_numbering = node.numbering.clone().unwrap_or_else(|| device_numbering(node).into());
+    let DeviceNumbering { by_index, is_by_minor } = &*device_numbering;
+    let around = around.filter(|around| !is_by_minor && around.len() == by_index.len());
     let at = |place: &u32| match around {
         Some(around) => {
             let place = around.iter().position(|one| one == place)?;
-            by_place.get(&u32::try_from(place).ok()?)
+            by_index.get(&u32::try_from(place).ok()?)
         }
-        None => by_place.get(place),
+        None => by_index.get(place),
     };
     let mut found: Vec<_> = places.iter().filter_map(at).map(Arc::clone).collect();
-    let is_told = !found.is_empty() || (places.is_empty() && !by_place.is_empty());
-    if node.units.is_some() {
+    let is_told = !found.is_empty() || (places.is_empty() && !by_index.is_empty());
+    if node.numbering.is_some() {
         found.retain(|uuid| node.devices.iter().any(|device| device.uuid == *uuid));
     }
     is_told.then_some(found)
@@ -284,14 +285,14 @@ pub fn at_places(node: &Node, places: &[u32], around: Option<&[u32]>) -> Option<
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceNumbering {
     /// Each device that is known by its place.
-    by_place: BTreeMap<u32, Arc<str>>,
+    by_index: BTreeMap<u32, Arc<str>>,
     /// The places are the numbers of device files, which say the same of a part of the devices, too.
     is_by_minor: bool,
 }
 
 /// Works out how a scheduler counts the devices of a node: NVIDIA's by the numbers of their device files,
 /// and not at all where these are unknown; others, which have no such numbers, in the driver's order.
-pub fn numbering(node: &Node) -> DeviceNumbering {
+pub fn device_numbering(node: &Node) -> DeviceNumbering {
     let minor = |device: &Device| device.fact(|known| known.minor).get();
     let whole = || node.devices.iter().filter(|device| device.parent.is_none());
     let is_by_minor = whole()
@@ -304,18 +305,18 @@ pub fn numbering(node: &Node) -> DeviceNumbering {
         };
         ordered.entry(number).and_modify(|known| *known = None).or_insert(Some(device));
     }
-    let by_place = if node.devices.iter().any(|device| device.parent.is_some()) {
-        with_slices(node, ordered)
+    let by_index = if node.devices.iter().any(|device| device.parent.is_some()) {
+        count_slices(node, ordered)
     } else {
         let uuid = |device: &Device| Arc::clone(&device.uuid);
         ordered.into_iter().filter_map(|(at, device)| Some((at, uuid(device?)))).collect()
     };
-    DeviceNumbering { by_place, is_by_minor }
+    DeviceNumbering { by_index, is_by_minor }
 }
 
 /// Counts slices, too; where a device is missing, nobody knows how many it is cut into, and what is
 /// behind it has no known place.
-fn with_slices(node: &Node, ordered: BTreeMap<u32, Option<&Device>>) -> BTreeMap<u32, Arc<str>> {
+fn count_slices(node: &Node, ordered: BTreeMap<u32, Option<&Device>>) -> BTreeMap<u32, Arc<str>> {
     let unbroken = (0..).zip(ordered).map_while(
         |(wanted, (number, device))| {
             if number == wanted { device } else { None }
@@ -379,11 +380,11 @@ mod tests {
         (Fleet { jobs: Some(Arc::new(jobs)), ..Fleet::new(vec![Arc::new(node)].into()) }, job)
     }
 
-    fn held(node: Node, devices: Allotment) -> (Option<Vec<String>>, Option<Basis>) {
+    fn held(node: Node, devices: Allotment) -> (Option<Vec<String>>, Option<Evidence>) {
         let (fleet, job) = fleet(node, devices);
-        let held = Ledger::of(&fleet).held(&job, &job.allocations[0]);
+        let held = JobDevices::of(&fleet).assigned(&job, &job.allocations[0]);
         let names = held.devices.map(|list| list.iter().map(ToString::to_string).collect());
-        (names, held.basis)
+        (names, held.evidence)
     }
 
     /// NVIDIA's devices, each with the number of its device file.
@@ -404,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_place_is_the_number_of_a_device_file_not_of_the_driver() {
-        let at = |node: &Node, places: &[u32]| names(at_places(node, places, None));
+        let at = |node: &Node, places: &[u32]| names(devices_at(node, places, None));
         let some = |text: &str| Some(text.to_owned());
         // The driver's order is another one.
         let turned = numbered(&[("a", Some(2)), ("b", Some(0)), ("c", Some(1))]);
@@ -422,8 +423,8 @@ mod tests {
         assert_eq!((at(&double, &[0]), at(&double, &[4_000_000_000])), (None, some("c")));
         // Whoever is confined to some devices sees them with their own numbers.
         let confined = numbered(&[("c", Some(2)), ("d", Some(3))]);
-        assert_eq!(names(at_places(&confined, &[3], Some(&[2, 3]))), some("d"));
-        assert_eq!(names(at_places(&confined, &[0], Some(&[2, 3]))), None);
+        assert_eq!(names(devices_at(&confined, &[3], Some(&[2, 3]))), some("d"));
+        assert_eq!(names(devices_at(&confined, &[0], Some(&[2, 3]))), None);
         // Other makers have no such numbers.
         assert_eq!(at(&node(&[("a", None), ("b", None)]), &[1]), some("b"));
     }
@@ -437,7 +438,7 @@ mod tests {
                 let parent = Some("b".into());
                 node.devices.push(Device { uuid: slice.into(), parent, ..Device::default() });
             }
-            names(at_places(&node, &[0, 1, 2, 3], None))
+            names(devices_at(&node, &[0, 1, 2, 3], None))
         };
         assert_eq!(cut([Some(0), Some(1), Some(2)]).as_deref(), Some("axyc"));
         assert_eq!(cut([Some(0), Some(2), Some(3)]).as_deref(), Some("a"));
@@ -456,23 +457,23 @@ mod tests {
                 ..Job::example("12")
             }));
             fleet.jobs = Some(Arc::new(JobList { jobs: jobs.clone(), ..JobList::default() }));
-            let Held { devices, basis, is_disputed } =
-                Ledger::of(&fleet).held(&job, &job.allocations[0]);
-            let listed: Vec<Allotted<'_>> = jobs
+            let Assigned { devices, evidence, is_disputed } =
+                JobDevices::of(&fleet).assigned(&job, &job.allocations[0]);
+            let listed: Vec<JobAllocation<'_>> = jobs
                 .iter()
                 .flat_map(|job| job.allocations.iter().map(move |one| (job, one)))
                 .collect();
-            let given: String = given_on(&fleet.nodes[0], &listed)
+            let given: String = allocated_on(&fleet.nodes[0], &listed)
                 .iter()
                 .filter(|(given, _)| given.id == job.id)
                 .map(|(_, uuid)| &**uuid)
                 .collect();
             let devices = names(devices).unwrap_or_else(|| "?".to_owned());
-            (devices, basis.map_or("nobody", Basis::word), is_disputed, given)
+            (devices, evidence.map_or("nobody", Evidence::as_str), is_disputed, given)
         };
         let places = |list: &[u32]| Allotment::Places(list.into());
-        let is = |devices: &str, basis, is_disputed, given: &str| {
-            (devices.to_owned(), basis, is_disputed, given.to_owned())
+        let is = |devices: &str, evidence, is_disputed, given: &str| {
+            (devices.to_owned(), evidence, is_disputed, given.to_owned())
         };
         // Its own process is where the scheduler says.
         let agreed = is("ab", "scheduler", false, "ab");
@@ -503,11 +504,11 @@ mod tests {
         let disputed = |after: i64| {
             let mut node = using(numbered(&[("a", Some(0))]), "a", "7");
             let listed_at = Timestamp::from_micros(began.as_micros() + after * 1_000);
-            node.sampled(&Source::new("nvml").processes(), listed_at);
+            node.mark_sampled(&Source::new("nvml").processes(), listed_at);
             let (mut fleet, mut job) = fleet(node, Allotment::Places([0].into()));
             job.starts_at = Some(began);
             fleet.jobs = Some(Arc::new(JobList { jobs: vec![job.clone()], ..JobList::default() }));
-            let held = Ledger::of(&fleet).held(&job, &job.allocations[0]);
+            let held = JobDevices::of(&fleet).assigned(&job, &job.allocations[0]);
             assert_eq!(names(held.devices), (!held.is_disputed).then(|| "a".to_owned()));
             held.is_disputed
         };
@@ -525,7 +526,7 @@ mod tests {
         // nvidia-smi tells of the device only.
         for used in ["b", "x"] {
             let (fleet, job) = fleet(using(cut.clone(), used, "11"), Allotment::Places([1].into()));
-            let held = Ledger::of(&fleet).held(&job, &job.allocations[0]);
+            let held = JobDevices::of(&fleet).assigned(&job, &job.allocations[0]);
             assert_eq!((names(held.devices).as_deref(), held.is_disputed), (Some("x"), false));
         }
     }
@@ -535,7 +536,7 @@ mod tests {
         let two = || using(node(&[("a", None), ("b", None)]), "b", "11");
         let names = |list: &[&str]| Some(list.iter().map(|one| (*one).to_owned()).collect());
         let places = |list: &[u32]| Allotment::Places(list.into());
-        let (scheduler, processes) = (Some(Basis::Scheduler), Some(Basis::Processes));
+        let (scheduler, processes) = (Some(Evidence::Scheduler), Some(Evidence::Processes));
         assert_eq!(held(two(), places(&[0, 1])), (names(&["a", "b"]), scheduler));
         assert_eq!(held(two(), places(&[1, 9])), (names(&["b"]), scheduler));
         assert_eq!(held(node(&[("a", None)]), Allotment::Nothing), (names(&[]), scheduler));
@@ -562,9 +563,10 @@ mod tests {
             };
             let jobs = vec![job.clone(), other.clone()];
             fleet.jobs = Some(Arc::new(JobList { jobs, ..JobList::default() }));
-            let ledger = Ledger::of(&fleet);
-            [job, other]
-                .map(|job| ledger.held(&job, &job.allocations[0]).devices.map(|list| list.concat()))
+            let job_devices = JobDevices::of(&fleet);
+            [job, other].map(|job| {
+                job_devices.assigned(&job, &job.allocations[0]).devices.map(|list| list.concat())
+            })
         };
         let found = |text: &str| Some(text.to_owned());
         let two = [("a", None), ("b", None)];
@@ -592,10 +594,10 @@ mod tests {
     #[test]
     fn a_node_has_the_jobs_of_the_list_and_those_of_its_processes() {
         let (fleet, _) = fleet(using(node(&[("a", None)]), "a", "9"), Allotment::Nothing);
-        let ledger = Ledger::of(&fleet);
+        let job_devices = JobDevices::of(&fleet);
         let on: Vec<_> =
-            ledger.jobs_on(&fleet.nodes[0].name).into_iter().map(JobId::as_str).collect();
+            job_devices.jobs_on(&fleet.nodes[0].name).into_iter().map(JobId::as_str).collect();
         assert_eq!(on, ["9", "11"]);
-        assert_eq!(ledger.unlisted().len(), 1);
+        assert_eq!(job_devices.unlisted().len(), 1);
     }
 }

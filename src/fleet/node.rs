@@ -13,12 +13,12 @@ use crate::model::{
 use crate::time::Timestamp;
 
 /// How many different events of a node are kept.
-const EVENT_LIMIT: usize = 64;
+const MAX_EVENTS: usize = 64;
 /// Sources kept at most: a node that names ever new ones is no node of ours.
-const SOURCE_LIMIT: usize = 64;
+const MAX_SOURCES: usize = 64;
 
 /// The interval of a source that did not say its own.
-const USUAL_INTERVAL: Duration = Duration::from_secs(1);
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One node as known at one moment.
 ///
@@ -42,7 +42,7 @@ pub struct Node {
     /// Its devices in the driver's order, slices after their device.
     pub devices: Vec<Device>,
     /// Where some of its devices were left out: how a scheduler counts all of them.
-    pub units: Option<Arc<DeviceNumbering>>,
+    pub numbering: Option<Arc<DeviceNumbering>>,
     /// The source of each of `devices`, position by position.
     pub device_sources: Arc<[Source]>,
     /// Who uses which device.
@@ -52,7 +52,7 @@ pub struct Node {
     /// Those of them that the node does not show.
     pub unseen: Arc<[UnseenProcess]>,
     /// What happened to its devices, the latest last.
-    pub events: Arc<[Happened]>,
+    pub events: Arc<[EventRecord]>,
     /// The last minutes, second by second.
     pub history: History,
     /// Rates are known: two samples at least 250 ms apart have come in this session.
@@ -127,7 +127,7 @@ pub struct Process {
 
 /// Something that happened to a device, once or again and again.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Happened {
+pub struct EventRecord {
     /// The last time.
     pub event: Event,
     /// The first time.
@@ -155,7 +155,7 @@ impl Node {
             sources: Vec::new(),
             host: Host::default(),
             devices: Vec::new(),
-            units: None,
+            numbering: None,
             device_sources: Arc::default(),
             uses: Arc::default(),
             processes: Arc::default(),
@@ -167,13 +167,13 @@ impl Node {
     }
 
     /// Takes what happened; what has happened before is counted, and of the rest the oldest is forgotten.
-    pub(super) fn happened(&mut self, event: Event) {
+    pub(super) fn record_event(&mut self, event: Event) {
         let before = self.events.iter().find(|known| known.event.is_like(&event));
         let (first_at, count) = before.map_or((event.at, 0), |known| (known.first_at, known.count));
         let others = self.events.iter().filter(|known| !known.event.is_like(&event));
-        let mut events: Vec<Happened> = others.cloned().collect();
-        events.push(Happened { event, first_at, count: count.saturating_add(1) });
-        let surplus = events.len().saturating_sub(EVENT_LIMIT);
+        let mut events: Vec<EventRecord> = others.cloned().collect();
+        events.push(EventRecord { event, first_at, count: count.saturating_add(1) });
+        let surplus = events.len().saturating_sub(MAX_EVENTS);
         self.events = events.into_iter().skip(surplus).collect();
     }
 
@@ -200,11 +200,11 @@ impl Node {
     pub(super) fn source_mut(&mut self, source: &Source) -> &mut SourceState {
         let known = self.sources.iter().position(|state| state.source == *source);
         let place = known.unwrap_or_else(|| {
-            self.sources.truncate(SOURCE_LIMIT - 1);
+            self.sources.truncate(MAX_SOURCES - 1);
             self.sources.push(SourceState {
                 source: source.clone(),
                 taken_at: None,
-                interval: USUAL_INTERVAL,
+                interval: DEFAULT_INTERVAL,
                 fault: None,
                 absent: None,
             });
@@ -215,7 +215,7 @@ impl Node {
     }
 
     /// Takes note that a section of a source was sampled: whatever was wrong with it is over.
-    pub(super) fn sampled(&mut self, source: &Source, at: Timestamp) {
+    pub(super) fn mark_sampled(&mut self, source: &Source, at: Timestamp) {
         let state = self.source_mut(source);
         state.taken_at = Some(at);
         state.fault = None;
@@ -238,7 +238,7 @@ impl Node {
     /// A node that has shown devices is not fresh while they are stale, or sums would count them.
     pub fn freshness(&self, now: Timestamp) -> Freshness {
         let mut worst = self.host_freshness(now);
-        for source in self.drivers() {
+        for source in self.distinct_device_sources() {
             let next = self.source(source).map_or(Freshness::Missing, |state| state.freshness(now));
             worst = match (worst, next) {
                 (Freshness::Missing, _) | (_, Freshness::Missing) => Freshness::Missing,
@@ -256,12 +256,13 @@ impl Node {
     /// Returns when the oldest of host and device sources was sampled.
     pub fn taken_at(&self) -> Option<Timestamp> {
         let host = self.source(&Source::host()).and_then(|state| state.taken_at)?;
-        let devices = self.drivers().filter_map(|source| self.source(source)?.taken_at);
+        let devices =
+            self.distinct_device_sources().filter_map(|source| self.source(source)?.taken_at);
         Some(devices.fold(host, Timestamp::min))
     }
 
     /// Returns the sources of the devices; neighbours mostly come from the same one, which comes once.
-    fn drivers(&self) -> impl Iterator<Item = &Source> {
+    fn distinct_device_sources(&self) -> impl Iterator<Item = &Source> {
         let mut before = None;
         self.device_sources.iter().filter(move |source| before.replace(*source) != Some(*source))
     }
@@ -334,7 +335,7 @@ mod tests {
     fn node_with(codes: impl IntoIterator<Item = u64>) -> Node {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
         for (second, code) in (0..).zip(codes) {
-            node.happened(Event {
+            node.record_event(Event {
                 at: Timestamp::from_micros(second * 1_000_000),
                 source: Source::new("nvml"),
                 kind: EventKind::Xid,
@@ -360,7 +361,7 @@ mod tests {
     #[test]
     fn only_the_latest_are_kept() {
         let events = node_with(0..1000).events;
-        assert_eq!(events.len(), EVENT_LIMIT);
+        assert_eq!(events.len(), MAX_EVENTS);
         assert_eq!(events.last().unwrap().event.code, Some(999));
     }
 
@@ -372,7 +373,7 @@ mod tests {
         for (name, after) in sources {
             let source = Source::new(name);
             if let Some(after) = after {
-                node.sampled(&source, START.plus(Duration::from_secs(*after)));
+                node.mark_sampled(&source, START.plus(Duration::from_secs(*after)));
             }
             if *name != "host" {
                 node.devices.push(Device { uuid: (*name).into(), ..Device::default() });

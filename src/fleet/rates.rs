@@ -10,9 +10,9 @@ use crate::model::{
 use crate::time::NodeTime;
 
 /// Two samples closer than this give no rates worth showing.
-pub(super) const RATE_SPAN: Duration = Duration::from_millis(250);
+pub(super) const MIN_RATE_SPAN: Duration = Duration::from_millis(250);
 /// Two samples further apart say nothing about now.
-const LONGEST_SPAN: Duration = Duration::from_secs(90);
+const MAX_RATE_SPAN: Duration = Duration::from_secs(90);
 
 /// The share of processor time spent working between two samples.
 pub(super) fn cpu_share(before: Option<CpuTicks>, now: Option<CpuTicks>) -> Reading<Percent> {
@@ -30,7 +30,7 @@ pub(super) fn cpu_share(before: Option<CpuTicks>, now: Option<CpuTicks>) -> Read
 
 /// Bytes per second of each counter that stood before too and did not run backwards.
 pub(super) fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Arc<[Traffic]> {
-    let per_second = |bytes: u64| each_second(bytes, span);
+    let per_second = |bytes: u64| per_second_over(bytes, span);
     let rate = |(place, counter): (usize, &Counter)| {
         let is_it = |earlier: &&Counter| earlier.name == counter.name;
         let here = before.get(place).filter(is_it);
@@ -47,14 +47,14 @@ pub(super) fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Arc<
 /// Makes rates of a device's counters, once enough time lies between them.
 ///
 /// A counter that was left out of a sample stands still, so the device as merged holds what it is.
-pub(super) fn rate_device(device: &mut Device, at: NodeTime) {
+pub(super) fn update_rates(device: &mut Device, at: NodeTime) {
     let Some(counters) = &device.counters else { return };
     let before = device.rates.as_deref();
     let span = before.and_then(|before| at.since(before.at));
-    if span.is_some_and(|span| span < RATE_SPAN) {
+    if span.is_some_and(|span| span < MIN_RATE_SPAN) {
         return;
     }
-    let base = before.filter(|_| span.is_some_and(|span| span <= LONGEST_SPAN));
+    let base = before.filter(|_| span.is_some_and(|span| span <= MAX_RATE_SPAN));
     let base = base.map(|before| &*before.base);
     let rates = device_rates(base, counters, span.unwrap_or_default(), at);
     device.rates = Some(Arc::new(rates));
@@ -72,7 +72,7 @@ fn device_rates(
         let earlier = base.and_then(|base| read(base).get());
         earlier.and_then(|earlier| now.checked_sub(earlier)).map_or(waiting, Reading::Known)
     };
-    let per_second = |read| moved(read).map(|bytes| each_second(bytes, span));
+    let per_second = |read| moved(read).map(|bytes| per_second_over(bytes, span));
     let share = |read| moved(read).map(|held| share_of(held, span));
     DeviceRates {
         at,
@@ -101,7 +101,7 @@ fn share_of(nanoseconds: u64, span: Duration) -> Percent {
     clippy::cast_sign_loss,
     reason = "bytes per second stay far below 2^53 and are not negative"
 )]
-fn each_second(bytes: u64, span: Duration) -> Bytes {
+fn per_second_over(bytes: u64, span: Duration) -> Bytes {
     Bytes((bytes as f64 / span.as_secs_f64()) as u64)
 }
 
@@ -139,15 +139,15 @@ mod tests {
     #[test]
     fn counters_become_rates_once_enough_time_lies_between_them() {
         let mut device = Device { counters: counted(1_000, 0), ..Device::default() };
-        rate_device(&mut device, at(0));
+        update_rates(&mut device, at(0));
         let first = device.rates.clone().unwrap();
         assert_eq!(first.pcie_received, Reading::Unknown(Reason::NeedsTwoSamples));
         assert_eq!(first.held_thermal, Reading::Unknown(Reason::NotSupported));
         device.counters = counted(1_500, 50_000_000);
-        rate_device(&mut device, at(100));
+        update_rates(&mut device, at(100));
         assert_eq!(device.rates.as_ref(), Some(&first));
         device.counters = counted(3_000, 250_000_000);
-        rate_device(&mut device, at(500));
+        update_rates(&mut device, at(500));
         let rates = device.rates.clone().unwrap();
         assert_eq!(rates.pcie_received, Reading::Known(Bytes(4_000)));
         assert_eq!(rates.held_power.get().map(Percent::get), Some(50.0));
@@ -156,12 +156,12 @@ mod tests {
     #[test]
     fn a_counter_that_was_left_out_stands_still_and_one_that_began_anew_is_not_known() {
         let mut device = Device { counters: counted(1_000, 10), ..Device::default() };
-        rate_device(&mut device, at(0));
-        rate_device(&mut device, at(1_000));
+        update_rates(&mut device, at(0));
+        update_rates(&mut device, at(1_000));
         let rates = device.rates.clone().unwrap();
         assert_eq!(rates.pcie_received, Reading::Known(Bytes(0)));
         device.counters = counted(0, 10);
-        rate_device(&mut device, at(2_000));
+        update_rates(&mut device, at(2_000));
         let rates = device.rates.clone().unwrap();
         assert_eq!(rates.pcie_received, Reading::Unknown(Reason::NeedsTwoSamples));
     }
@@ -169,9 +169,9 @@ mod tests {
     #[test]
     fn rates_begin_anew_with_a_clock_that_did() {
         let mut device = Device { counters: counted(1_000, 10), ..Device::default() };
-        rate_device(&mut device, at(5_000));
+        update_rates(&mut device, at(5_000));
         for (seconds, rate) in [(1, None), (2, Some(Bytes(0)))] {
-            rate_device(&mut device, at(seconds * 1_000));
+            update_rates(&mut device, at(seconds * 1_000));
             assert_eq!(device.rates.as_ref().unwrap().pcie_received.get(), rate);
         }
     }
@@ -179,9 +179,9 @@ mod tests {
     #[test]
     fn a_long_silence_is_no_rate() {
         let mut device = Device { counters: counted(1_000, 10), ..Device::default() };
-        rate_device(&mut device, at(0));
+        update_rates(&mut device, at(0));
         device.counters = counted(9_000, 10);
-        rate_device(&mut device, at(600_000));
+        update_rates(&mut device, at(600_000));
         let rates = device.rates.clone().unwrap();
         assert_eq!(rates.pcie_received, Reading::Unknown(Reason::NeedsTwoSamples));
     }

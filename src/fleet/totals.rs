@@ -1,7 +1,7 @@
 //! Sums and means over nodes that are fresh, and over no others; only devices are counted on all.
 
 use crate::fleet::Fleet;
-use crate::fleet::idle::{Given, is_busy, is_free, is_idle_held};
+use crate::fleet::idle::{AllocatedDevices, is_busy, is_free, is_idle_held};
 use crate::fleet::node::Node;
 use crate::model::{Bytes, Device, Percent, Watts};
 use crate::time::Timestamp;
@@ -23,7 +23,7 @@ pub struct Totals {
     /// Devices at 5 % or more.
     pub busy: usize,
     /// Devices that somebody holds and that do nothing.
-    pub held: usize,
+    pub idle_held: usize,
     /// Devices that nobody uses and that do nothing.
     pub free: usize,
     /// Devices the driver gives no numbers for.
@@ -49,23 +49,23 @@ pub struct Totals {
 impl Totals {
     /// Sums up each machine of a fleet once.
     pub fn of(fleet: &Fleet, now: Timestamp) -> Self {
-        Self::over(fleet.machines().map(|node| &**node), now, &Given::of(fleet))
+        Self::of_nodes(fleet.machines().map(|node| &**node), now, &AllocatedDevices::of(fleet))
     }
 
     /// Sums up some nodes.
-    pub fn over<'a>(
+    pub fn of_nodes<'a>(
         nodes: impl IntoIterator<Item = &'a Node>,
         now: Timestamp,
-        given: &Given,
+        given: &AllocatedDevices,
     ) -> Self {
-        Self::over_parts(nodes.into_iter().map(|node| (node, None)), now, given)
+        Self::of_node_parts(nodes.into_iter().map(|node| (node, None)), now, given)
     }
 
     /// Sums up parts of nodes: the devices at these positions, or all.
-    pub fn over_parts<'a>(
+    pub fn of_node_parts<'a>(
         parts: impl IntoIterator<Item = (&'a Node, Option<&'a [usize]>)>,
         now: Timestamp,
-        given: &Given,
+        given: &AllocatedDevices,
     ) -> Self {
         let mut totals = Self::default();
         let mut sums = Sums::default();
@@ -85,7 +85,7 @@ impl Totals {
                 totals.stale_devices += count;
             }
         }
-        sums.close(&mut totals);
+        sums.finish(&mut totals);
         totals
     }
 
@@ -98,12 +98,18 @@ impl Totals {
     pub fn of_part(node: &Node, part: Option<&[usize]>) -> Self {
         let mut totals = Self { nodes: 1, ..Self::default() };
         let mut sums = Sums::default();
-        totals.add(node, part, &Given::default(), &mut sums);
-        sums.close(&mut totals);
+        totals.add(node, part, &AllocatedDevices::default(), &mut sums);
+        sums.finish(&mut totals);
         totals
     }
 
-    fn add(&mut self, node: &Node, part: Option<&[usize]>, given: &Given, sums: &mut Sums) {
+    fn add(
+        &mut self,
+        node: &Node,
+        part: Option<&[usize]>,
+        given: &AllocatedDevices,
+        sums: &mut Sums,
+    ) {
         for (place, device) in whole_devices(node, part) {
             self.devices += 1;
             if device.fault.is_some() {
@@ -111,11 +117,11 @@ impl Totals {
                 continue;
             }
             sums.add(device);
-            let is_given = given.has(node, device);
+            let is_given = given.contains(node, device);
             if is_busy(device) {
                 self.busy += 1;
             } else if is_idle_held(node, device, is_given) {
-                self.held += 1;
+                self.idle_held += 1;
             } else if !is_given && is_free(node, place) {
                 self.free += 1;
             } else {
@@ -164,7 +170,7 @@ impl Sums {
         clippy::cast_possible_truncation,
         reason = "a mean of shares"
     )]
-    fn close(self, totals: &mut Totals) {
+    fn finish(self, totals: &mut Totals) {
         totals.utilization_devices = self.utilization_devices;
         if self.utilization_devices > 0 {
             totals.utilization =
@@ -201,7 +207,7 @@ mod tests {
             let mut node = Node::new(NodeName::new("tpu01").unwrap(), Duration::ZERO);
             node.devices = vec![device];
             let totals = Totals::of_devices(&node);
-            (totals.devices, totals.held, totals.free, totals.unknown_devices)
+            (totals.devices, totals.idle_held, totals.free, totals.unknown_devices)
         };
         assert_eq!(counts(chip(Reading::Known(true))), (1, 0, 0, 1));
         assert_eq!(counts(chip(Reading::Known(false))), (1, 0, 1, 0));
@@ -227,7 +233,7 @@ mod tests {
         let node = |name: &str, link| {
             let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
             node.link = link;
-            node.sampled(&Source::host(), start);
+            node.mark_sampled(&Source::host(), start);
             node.devices = vec![
                 device("busy", Some(50.0), None),
                 device("free", Some(0.0), None),
@@ -243,8 +249,14 @@ mod tests {
         let counts = |seconds| {
             let now = start.plus(Duration::from_secs(seconds));
             let all = Totals::of(&fleet, now);
-            let parts =
-                [all.busy, all.held, all.free, all.faulty, all.stale_devices, all.unknown_devices];
+            let parts = [
+                all.busy,
+                all.idle_held,
+                all.free,
+                all.faulty,
+                all.stale_devices,
+                all.unknown_devices,
+            ];
             assert_eq!(parts.iter().sum::<usize>(), all.devices);
             (all.devices, parts)
         };

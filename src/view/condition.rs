@@ -214,7 +214,7 @@ pub(crate) fn backend_notes(node: &Node) -> Vec<Note> {
     if !node.devices.is_empty() {
         return Vec::new();
     }
-    if node.units.is_some() {
+    if node.numbering.is_some() {
         return vec![("none of its devices is to be shown".to_owned(), Tone::Faint)];
     }
     let states = hello.backends.iter().filter_map(|backend| node.source(&backend.source));

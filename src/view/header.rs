@@ -106,7 +106,7 @@ fn sums(scene: Scene<'_>, width: u16) -> Line {
             "no fresh numbers"
         } else if totals.devices > 0 {
             "no fresh numbers of devices"
-        } else if any(|node| node.units.is_some()) {
+        } else if any(|node| node.numbering.is_some()) {
             "no device is to be shown"
         } else {
             "no devices"
@@ -147,7 +147,7 @@ fn counts(totals: &Totals, width: u16, gap: u16) -> Line {
     // What is usual stands there as a nought, too, unless there is no room for it.
     let parts = [
         (["busy ", "busy ", "b"], totals.busy, Tone::Plain, true),
-        ([held, "held ", "h"], totals.held, Tone::Plain, true),
+        ([held, "held ", "h"], totals.idle_held, Tone::Plain, true),
         (["free ", "free ", "f"], totals.free, Tone::Plain, true),
         (["broken ", "bad ", "x"], totals.faulty, Tone::Bad, false),
         (["stale ", "old ", "o"], totals.stale_devices, Tone::Warn, false),
@@ -314,7 +314,7 @@ mod tests {
             |[busy, held, free, faulty, stale_devices, unknown_devices]: [usize; 6]| Totals {
                 devices: busy + held + free + faulty + stale_devices + unknown_devices,
                 busy,
-                held,
+                idle_held: held,
                 free,
                 faulty,
                 stale_devices,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use crate::fleet::{Fleet, Given, Node, Totals};
+use crate::fleet::{AllocatedDevices, Fleet, Node, Totals};
 use crate::model::{DeviceFault, FaultKind, NodeName, SourceFaultKind};
 use crate::nodeset;
 use crate::time::Timestamp;
@@ -29,7 +29,7 @@ pub struct Picture {
     /// Sums over its fresh nodes.
     pub totals: Totals,
     /// What a scheduler gave to jobs.
-    pub given: Given,
+    pub given: AllocatedDevices,
     /// What is wrong, alike things together, the widest spread first.
     pub troubles: Vec<Trouble>,
     /// What the columns must hold.
@@ -145,15 +145,15 @@ impl Picture {
 
     fn of(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
         let filter = filter.among(fleet.jobs.as_ref());
-        let given = Given::of(&fleet);
+        let given = AllocatedDevices::of(&fleet);
         let every = 0..fleet.nodes.len();
         let (shown, totals) = if filter.is_empty() {
-            (every.collect(), Totals::over(fleet.machines().map(|node| &**node), now, &given))
+            (every.collect(), Totals::of_nodes(fleet.machines().map(|node| &**node), now, &given))
         } else {
             let takes = |node: &Node| filter.takes_node(node, now);
             let is_shown = |place: &usize| fleet.nodes.get(*place).is_some_and(|node| takes(node));
             let machines = fleet.machines().map(|node| &**node).filter(|node| takes(node));
-            (every.filter(is_shown).collect(), Totals::over(machines, now, &given))
+            (every.filter(is_shown).collect(), Totals::of_nodes(machines, now, &given))
         };
         let troubles = troubles(&fleet, now);
         let shape = Shape::of(&fleet);

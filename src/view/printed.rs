@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::fleet::{Given, Node, Totals};
+use crate::fleet::{AllocatedDevices, Node, Totals};
 use crate::model::{Link, Percent};
 use crate::nodeset;
 use crate::time::age;
@@ -111,7 +111,7 @@ impl Columns {
         if self.has_note { line.gap(2).text("NOTE", Tone::Faint) } else { line }
     }
 
-    fn row(&self, scene: Scene<'_>, given: &Given, node: &Node) -> Vec<Line> {
+    fn row(&self, scene: Scene<'_>, given: &AllocatedDevices, node: &Node) -> Vec<Line> {
         let picture = scene.picture;
         let standing = Standing::of(node, picture.now);
         let totals = Totals::of_devices(node);
@@ -124,7 +124,7 @@ impl Columns {
         let count =
             if node.devices.is_empty() { UNKNOWN.to_owned() } else { totals.devices.to_string() };
         line = right(line, &count, self.devices);
-        let now = Totals::over([node], picture.now, given);
+        let now = Totals::of_nodes([node], picture.now, given);
         let is_told = now.fresh > 0 && !node.devices.is_empty();
         let free = if is_told { now.free.to_string() } else { UNKNOWN.to_owned() };
         line = right(line, &free, self.free);
@@ -182,7 +182,7 @@ fn users(node: &Node) -> String {
 
 fn table(scene: Scene<'_>, width: u16) -> Vec<Line> {
     let columns = Columns::fit(scene, width);
-    let given = Given::of(&scene.picture.fleet);
+    let given = AllocatedDevices::of(&scene.picture.fleet);
     let nodes = scene.picture.nodes();
     let rows = nodes.flat_map(|node| columns.row(scene, &given, &scene.taste.narrowed(node)));
     std::iter::once(columns.titles()).chain(rows).map(|line| line.cut(width)).collect()

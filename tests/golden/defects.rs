@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop::fleet::{Fleet, Folding, Node};
+use gtop::fleet::{Fleet, Node, NodeBuilder};
 use gtop::model::{
     Bytes, Fault, FaultKind, JobList, JobProblem, Link, NodeName, Question, Reading, Reason,
 };
@@ -46,20 +46,20 @@ fn one(maker: Maker) -> Fleet {
 
 /// Takes what a node says as it comes over the wire.
 fn said(name: &str, frames: &[serde_json::Value]) -> Arc<Node> {
-    let mut folding = Folding::new(NodeName::new(name).unwrap(), Duration::from_secs(300));
+    let mut builder = NodeBuilder::new(NodeName::new(name).unwrap(), Duration::from_secs(300));
     let (mut lift, mut reader) = (Lift::default(), FrameReader::default());
-    folding.link(Link::Up);
+    builder.on_link(Link::Up);
     for frame in frames {
         reader.push(format!("\x1egtop1 {frame}\n").as_bytes());
         let Some(Received::Frame(frame)) = reader.next_frame() else { unreachable!("{frame}") };
         match lift.body(&frame.body, NOW) {
-            Some(Lifted::Hello(hello)) => folding.hello(hello),
-            Some(Lifted::Sample(sample)) => folding.sample(*sample),
-            Some(Lifted::Event(event)) => folding.event(event),
+            Some(Lifted::Hello(hello)) => builder.on_hello(hello),
+            Some(Lifted::Sample(sample)) => builder.on_sample(*sample),
+            Some(Lifted::Event(event)) => builder.on_event(event),
             other => unreachable!("{other:?}"),
         }
     }
-    folding.node()
+    builder.node()
 }
 
 /// Text that clears a screen, renames a window, rings, breaks lines, turns text around, hides, and

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::fleet::{Fleet, Folding, Node};
+use gtop::fleet::{Fleet, Node, NodeBuilder};
 use gtop::model::{
     Absence, Allocation, Allotment, BackendReading, BackendState, Bytes, Celsius, ComputeMode,
     Counter, CpuTicks, Device, DeviceActivity, DeviceDetails, DeviceFault, DeviceStatics,
@@ -43,7 +43,7 @@ fn noise(seed: u64) -> u64 {
 /// One node in the making.
 pub struct Maker {
     name: String,
-    folding: Folding,
+    builder: NodeBuilder,
     devices: Vec<Device>,
     uses: Vec<DeviceUse>,
     processes: Vec<ProcessReading>,
@@ -58,7 +58,7 @@ impl Maker {
     pub fn new(text: &str) -> Self {
         Self {
             name: text.to_owned(),
-            folding: Folding::new(name(text), Duration::from_secs(300)),
+            builder: NodeBuilder::new(name(text), Duration::from_secs(300)),
             devices: Vec::new(),
             uses: Vec::new(),
             processes: Vec::new(),
@@ -133,13 +133,13 @@ impl Maker {
     }
 
     pub fn hello(mut self, backends: &[(&str, Option<&str>)]) -> Self {
-        self.folding.link(Link::Up);
+        self.builder.on_link(Link::Up);
         let state = |(kind, absent): &(&str, Option<&str>)| BackendState {
             source: Source::new(kind),
             absent: absent.map(Into::into),
             driver: None,
         };
-        self.folding.hello(Hello {
+        self.builder.on_hello(Hello {
             probe: "python 3.11.2".into(),
             host: HostFacts {
                 is_contained: false,
@@ -171,7 +171,7 @@ impl Maker {
         self.last_millis = millis;
         for second in (0..SECONDS).rev() {
             let at = ago(millis + second * 1_000);
-            self.folding.sample(self.sample(at, second, true));
+            self.builder.on_sample(self.sample(at, second, true));
         }
         self
     }
@@ -184,7 +184,7 @@ impl Maker {
     pub fn host_only(mut self) -> Self {
         for second in (0..SECONDS).rev() {
             let sample = self.sample(ago(400 + second * 1_000), second, false);
-            self.folding.sample(sample);
+            self.builder.on_sample(sample);
         }
         self
     }
@@ -252,7 +252,7 @@ impl Maker {
     }
 
     pub fn link(mut self, link: Link) -> Self {
-        self.folding.link(link);
+        self.builder.on_link(link);
         self
     }
 
@@ -269,12 +269,12 @@ impl Maker {
             lasting: Duration::from_secs(11),
             at: ago(1_000),
         };
-        self.folding.sample(Sample { faults: vec![(smi(), fault)], ..Sample::default() });
+        self.builder.on_sample(Sample { faults: vec![(smi(), fault)], ..Sample::default() });
         self
     }
 
     pub fn node(self) -> Arc<Node> {
-        self.folding.node()
+        self.builder.node()
     }
 }
 
@@ -532,9 +532,9 @@ pub fn changing(makers: &mut [Maker], second: u64) -> Fleet {
             device.temperature = Reading::judged(Celsius::new(40.0 + waver));
         }
         let sample = maker.sample(at, -i64::try_from(second).unwrap(), true);
-        maker.folding.sample(sample);
+        maker.builder.on_sample(sample);
     }
-    Fleet::new(makers.iter().map(|maker| maker.folding.node()).collect::<Vec<_>>().into())
+    Fleet::new(makers.iter().map(|maker| maker.builder.node()).collect::<Vec<_>>().into())
 }
 
 /// Changes the sides of one process that a driver and the kernel tell.

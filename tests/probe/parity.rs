@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::fields::{HOST, PROCESS, Usage, Value as Told, of_device};
-use gtop::fleet::{Folding, Node};
+use gtop::fleet::{Node, NodeBuilder};
 use gtop::model::{Link, NodeName, Source};
 use gtop::probe::Interpreter;
 use gtop::time::Timestamp;
@@ -26,9 +26,9 @@ fn is_told(node: &Node, pid: u32) -> bool {
 /// What is known of a machine once everything was sampled.
 fn node(interpreter: Interpreter, state: &str) -> Arc<Node> {
     let mut rig = Setup::new(interpreter).state(state).start();
-    let mut folding = Folding::new(NodeName::new("gpu01").unwrap(), Duration::from_secs(60));
+    let mut builder = NodeBuilder::new(NodeName::new("gpu01").unwrap(), Duration::from_secs(60));
     let mut lift = Lift::default();
-    folding.link(Link::Up);
+    builder.on_link(Link::Up);
     let is_there = |node: &Node| {
         let was_sampled =
             |source: &Source| node.source(source).is_some_and(|s| s.taken_at.is_some());
@@ -46,11 +46,11 @@ fn node(interpreter: Interpreter, state: &str) -> Arc<Node> {
         };
         let arrival = Timestamp::from_micros((frame["at"].as_f64().unwrap() * 1e6) as i64);
         match lift.body(&body, arrival) {
-            Some(Lifted::Hello(hello)) => folding.hello(hello),
-            Some(Lifted::Sample(sample)) => folding.sample(*sample),
+            Some(Lifted::Hello(hello)) => builder.on_hello(hello),
+            Some(Lifted::Sample(sample)) => builder.on_sample(*sample),
             _ => return None,
         }
-        is_there(&folding.node()).then(|| folding.node())
+        is_there(&builder.node()).then(|| builder.node())
     });
     rig.finish();
     node

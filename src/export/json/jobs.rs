@@ -7,7 +7,7 @@ use serde::ser::{Serialize, Serializer};
 use crate::export::json::age;
 use crate::export::json::schema::{Metrics, Objects, Shape, Shaped, object};
 use crate::fields::JobAt;
-use crate::fleet::{Basis, Fleet, Ledger, Use};
+use crate::fleet::{Evidence, Fleet, JobDevices, NodeDevices};
 use crate::model::{Allocation, Allotment, Job, JobList};
 use crate::time::Timestamp;
 
@@ -57,7 +57,7 @@ pub(super) fn list(list: &JobList, now: Timestamp) -> RosterJson<'_> {
 /// All jobs, each made when it is written.
 pub(super) struct Jobs<'a> {
     pub(super) fleet: &'a Fleet,
-    pub(super) ledger: &'a Ledger<'a>,
+    pub(super) job_devices: &'a JobDevices<'a>,
     pub(super) now: Timestamp,
 }
 
@@ -65,7 +65,7 @@ impl Serialize for Jobs<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let listed = self.fleet.jobs.iter().flat_map(|list| &list.jobs);
         let listed = listed.map(|job| JobJson::Listed(Box::new(self.listed(job))));
-        let unlisted = self.ledger.unlisted().into_iter().map(|(id, uses)| {
+        let unlisted = self.job_devices.unlisted().into_iter().map(|(id, uses)| {
             let allocations = uses.iter().map(used).collect();
             JobJson::Unlisted(UnlistedJson { id: id.as_str(), allocations })
         });
@@ -129,7 +129,7 @@ object! {
 impl<'a> Jobs<'a> {
     fn listed(&self, job: &'a Job) -> ListedJson<'a> {
         let at = JobAt { job: job.clone(), now: self.now };
-        let allocations = job.allocations.iter().map(|one| allocation(self.ledger, job, one));
+        let allocations = job.allocations.iter().map(|one| allocation(self.job_devices, job, one));
         ListedJson {
             id: job.id.as_str(),
             metrics: Metrics { of: Cow::Owned(at), besides: None },
@@ -138,11 +138,11 @@ impl<'a> Jobs<'a> {
     }
 }
 
-fn used<'a>((node, devices): &Use<'a>) -> AllocationJson<'a> {
+fn used<'a>((node, devices): &NodeDevices<'a>) -> AllocationJson<'a> {
     AllocationJson {
         node: node.as_str(),
         devices: Some(devices.iter().map(ToString::to_string).collect()),
-        devices_from: Some(Basis::Processes.word()),
+        devices_from: Some(Evidence::Processes.as_str()),
         disputed: false,
         places: None,
         count: None,
@@ -151,11 +151,11 @@ fn used<'a>((node, devices): &Use<'a>) -> AllocationJson<'a> {
 
 /// `places` and `count` are the scheduler's words; `devices` is what they mean on the node.
 fn allocation<'a>(
-    ledger: &Ledger<'_>,
+    job_devices: &JobDevices<'_>,
     job: &Job,
     allocation: &'a Allocation,
 ) -> AllocationJson<'a> {
-    let held = ledger.held(job, allocation);
+    let held = job_devices.assigned(job, allocation);
     let (places, count) = match &allocation.devices {
         Allotment::Places(places) => (Some(places.to_vec()), Some(places.len())),
         Allotment::Count(count) => (None, usize::try_from(*count).ok()),
@@ -165,7 +165,7 @@ fn allocation<'a>(
     AllocationJson {
         node: allocation.node.as_str(),
         devices: held.devices.map(|list| list.iter().map(ToString::to_string).collect()),
-        devices_from: held.basis.map(Basis::word),
+        devices_from: held.evidence.map(Evidence::as_str),
         disputed: held.is_disputed,
         places,
         count,

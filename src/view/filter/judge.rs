@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::fields::{JobAt, Usage, Value};
-use crate::fleet::{Node, given_on};
+use crate::fleet::{Node, allocated_on};
 use crate::model::{Device, Job, JobId, Link, Reason};
 use crate::time::Timestamp;
 use crate::view::filter::value::Wanted;
@@ -88,7 +88,7 @@ impl Filter {
     fn rows<'a>(&'a self, node: &'a Node, devices: &'a [Device], now: Timestamp) -> Rows<'a> {
         let mut kept = vec![];
         let listed: Vec<_> = self.jobs.iter().flat_map(|jobs| jobs.on(&node.name)).collect();
-        let given = given_on(node, &listed);
+        let given = allocated_on(node, &listed);
         for device in devices {
             let before = kept.len();
             kept.extend(Usage::of(node, device).map(|usage| {

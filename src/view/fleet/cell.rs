@@ -283,7 +283,7 @@ impl Judged<'_> {
             Quantity::Job => self.job(),
             Quantity::Utilization if share(self.device.utilization) < Some(ACTIVE_PERCENT) => {
                 let Some(part) = part else { return UNSAID };
-                let is_given = picture.given.has(self.node, self.device);
+                let is_given = picture.given.contains(self.node, self.device);
                 if is_idle_held(self.node, self.device, is_given) {
                     HELD
                 } else {

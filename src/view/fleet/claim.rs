@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{Node, given_on, is_in_hand};
+use crate::fleet::{Node, allocated_on, is_in_use};
 use crate::model::{Allocation, Job, JobId, JobList, NodeName, ProcessStatics};
 use crate::view::picture::Picture;
 
@@ -113,7 +113,7 @@ impl Roll {
         for (job, _) in &listed {
             claims.whole.add(Some(&job.id), Some(&job.user));
         }
-        for (job, uuid) in given_on(node, &listed) {
+        for (job, uuid) in allocated_on(node, &listed) {
             let claim = whole_device(node, &uuid).and_then(|at| claims.devices.get_mut(at));
             if let Some(claim) = claim {
                 claim.add(Some(&job.id), Some(&job.user));
@@ -122,7 +122,7 @@ impl Roll {
         }
         for (place, (device, claim)) in node.devices.iter().zip(&mut claims.devices).enumerate() {
             let is_open = device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true));
-            claim.is_held |= device.parent.is_none() && is_in_hand(node, device);
+            claim.is_held |= device.parent.is_none() && is_in_use(node, device);
             claim.is_used |= is_open;
             claim.is_unsaid = claim.users.is_empty()
                 && (claim.is_used || node.why_users_unknown(place).is_some());

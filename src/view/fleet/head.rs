@@ -134,7 +134,7 @@ fn counts(totals: &Totals) -> Line {
         (totals.stale, "stale", Tone::Warn),
         (totals.faulty, "broken", Tone::Bad),
         (totals.busy, "busy", Tone::Plain),
-        (totals.held, "held", Tone::Plain),
+        (totals.idle_held, "held", Tone::Plain),
         (totals.free, "free", Tone::Faint),
     ];
     let digits = totals.devices.to_string().len();

@@ -332,7 +332,7 @@ fn absence(node: &Node, standing: Standing) -> &'static str {
         Standing::Opening(_) => "connecting",
         Standing::Starting => "starting",
         Standing::Fresh | Standing::Stale(_) if node.source_fault().is_some() => "✗ fault",
-        Standing::Fresh | Standing::Stale(_) if node.units.is_some() => "hidden",
+        Standing::Fresh | Standing::Stale(_) if node.numbering.is_some() => "hidden",
         Standing::Fresh | Standing::Stale(_) => "none",
     }
 }

@@ -98,7 +98,7 @@ impl Group {
                 let is_first = !fleet.same_as.contains_key(&node.name);
                 is_first.then(|| (&**node, member.devices.as_deref()))
             });
-            Totals::over_parts(parts, *now, given)
+            Totals::of_node_parts(parts, *now, given)
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::fleet::Basis;
+use crate::fleet::Evidence;
 use crate::model::{Job, JobOutcome, JobState};
 use crate::time::{Timestamp, lasting};
 use crate::view::job::sheet::{Measure, Sheet};
@@ -88,12 +88,12 @@ fn extent(sheet: &Sheet) -> Line {
         (0, slices) => count(slices, "slice"),
         (whole, slices) => format!("{} and {}", count(whole, "device"), count(slices, "slice")),
     };
-    match (sheet.basis, sheet.is_listed) {
-        (Some(Basis::Scheduler), _) => line.text(devices, Tone::Plain),
-        (Some(Basis::Processes), true) => {
+    match (sheet.evidence, sheet.is_listed) {
+        (Some(Evidence::Scheduler), _) => line.text(devices, Tone::Plain),
+        (Some(Evidence::Processes), true) => {
             line.text(devices, Tone::Plain).text(" its processes use", Tone::Faint)
         }
-        (Some(Basis::Processes), false) => {
+        (Some(Evidence::Processes), false) => {
             line.text(devices, Tone::Plain).text(", as its processes tell", Tone::Faint)
         }
         (None, _) => line.text("nobody says which devices", Tone::Faint),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::fleet::{Fleet, Held, Ledger, Node};
+use crate::fleet::{Assigned, Fleet, JobDevices, Node};
 use crate::model::{Allocation, Allotment, Job, JobId, JobState, NodeName};
 use crate::time::Timestamp;
 use crate::view::picture::Picture;
@@ -33,19 +33,19 @@ pub(crate) struct Part {
     pub(crate) place: Option<usize>,
     /// The filter takes the node.
     pub(crate) is_shown: bool,
-    pub(crate) held: Held,
+    pub(crate) assigned: Assigned,
 }
 
 impl Roll {
     /// Works it out; at thousands of nodes this is not for every frame.
     pub(crate) fn of(picture: &Picture) -> Self {
         let fleet = &picture.fleet;
-        let ledger = Ledger::of(fleet);
+        let job_devices = JobDevices::of(fleet);
         let places = Places::of(picture);
         let listed = fleet.jobs.iter().flat_map(|list| list.on_nodes()).cloned();
-        let told = told_by_processes(fleet, &ledger, &places);
-        let listed = listed.map(|job| entry(job, true, &ledger, &places));
-        let told = told.into_iter().map(|job| entry(job, false, &ledger, &places));
+        let told = told_by_processes(fleet, &job_devices, &places);
+        let listed = listed.map(|job| entry(job, true, &job_devices, &places));
+        let told = told.into_iter().map(|job| entry(job, false, &job_devices, &places));
         Self { entries: listed.chain(told).collect() }
     }
 
@@ -79,19 +79,23 @@ impl<'a> Places<'a> {
     }
 }
 
-fn entry(job: Job, is_listed: bool, ledger: &Ledger<'_>, places: &Places<'_>) -> Entry {
+fn entry(job: Job, is_listed: bool, job_devices: &JobDevices<'_>, places: &Places<'_>) -> Entry {
     let part = |allocation: &Allocation| {
         let place = places.by_name.get(&allocation.node).copied();
-        Part { place, is_shown: places.takes(place), held: ledger.held(&job, allocation) }
+        Part {
+            place,
+            is_shown: places.takes(place),
+            assigned: job_devices.assigned(&job, allocation),
+        }
     };
     let parts: Vec<Part> = job.allocations.iter().map(part).collect();
     Entry { is_shown: parts.iter().any(|part| part.is_shown), parts, is_listed, job }
 }
 
 /// Makes jobs of what control groups of processes tell.
-fn told_by_processes(fleet: &Fleet, ledger: &Ledger<'_>, places: &Places<'_>) -> Vec<Job> {
+fn told_by_processes(fleet: &Fleet, job_devices: &JobDevices<'_>, places: &Places<'_>) -> Vec<Job> {
     let node = |name: &NodeName| fleet.nodes.get(*places.by_name.get(name)?);
-    let mut jobs: Vec<Job> = ledger
+    let mut jobs: Vec<Job> = job_devices
         .unlisted()
         .into_iter()
         .map(|(id, uses)| {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::fleet::{Basis, Node};
+use crate::fleet::{Evidence, Node};
 use crate::model::{Allocation, Allotment, Device, Job, NodeName};
 use crate::nodeset;
 use crate::view::condition::{Standing, flags};
@@ -105,7 +105,7 @@ pub(crate) struct Sheet {
     pub(crate) job: Job,
     pub(crate) is_listed: bool,
     /// Who says which devices are its own; none when nobody does.
-    pub(crate) basis: Option<Basis>,
+    pub(crate) evidence: Option<Evidence>,
     /// What its devices are called; a device stands in the column of its name.
     pub(crate) columns: Vec<String>,
     /// Its nodes that the filter takes.
@@ -186,7 +186,7 @@ impl Sheet {
                 name: allocation.node.clone(),
                 place: part.place,
                 is_fresh: node.is_some_and(|node| Standing::of(node, picture.now).is_fresh()),
-                is_untold: part.held.devices.is_none(),
+                is_untold: part.assigned.devices.is_none(),
                 cells: labelled.iter().map(cell).collect(),
             }
         });
@@ -204,7 +204,7 @@ impl Sheet {
         let allocations = parts().map(|(allocation, _)| allocation);
         let all: usize = rows.iter().zip(allocations).map(given).sum();
         let disputed: Vec<&str> = parts()
-            .filter(|(_, part)| part.held.is_disputed)
+            .filter(|(_, part)| part.assigned.is_disputed)
             .map(|(allocation, _)| allocation.node.label())
             .collect();
         let slices = labelled.iter().flatten().filter(|((_, slice, _), _)| slice.is_some()).count();
@@ -212,7 +212,7 @@ impl Sheet {
             job: entry.job.clone(),
             units,
             is_listed: entry.is_listed,
-            basis: entry.parts.iter().find_map(|part| part.held.basis),
+            evidence: entry.parts.iter().find_map(|part| part.assigned.evidence),
             columns: columns.keys().map(|label| written(*label)).collect(),
             hidden: entry.parts.len() - rows.len(),
             disputed: (!disputed.is_empty()).then(|| nodeset::fold(disputed)),
@@ -301,7 +301,7 @@ impl Sheet {
 /// Names the devices a job has on a node, in the order of the node's list.
 fn labels(picture: &Picture, part: &Part) -> Vec<(Label, usize)> {
     let node = part.place.and_then(|place| picture.fleet.nodes.get(place));
-    let (Some(node), Some(held)) = (node, &part.held.devices) else { return Vec::new() };
+    let (Some(node), Some(held)) = (node, &part.assigned.devices) else { return Vec::new() };
     let number = |device: &Device, place: usize| {
         device.index.get().unwrap_or_else(|| u32::try_from(place).unwrap_or(u32::MAX))
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::fleet::{Node, numbering};
+use crate::fleet::{Node, device_numbering};
 use crate::model::{Device, DeviceUse, Reading, UseKind, Via};
 use crate::view::taste::Taste;
 
@@ -161,7 +161,8 @@ impl Only {
         }
         let mut narrowed = Node::clone(node);
         // Schedulers count devices, whichever are shown.
-        narrowed.units = Some(node.units.clone().unwrap_or_else(|| numbering(node).into()));
+        narrowed.numbering =
+            Some(node.numbering.clone().unwrap_or_else(|| device_numbering(node).into()));
         let sources = node.device_sources.iter().cloned();
         let both = node.devices.iter().cloned().zip(sources);
         let (kept, sources): (Vec<_>, Vec<_>) = both.filter(|(device, _)| takes(device)).unzip();
@@ -272,7 +273,7 @@ mod tests {
         let here = node(Via::Local);
         let only = Only { devices: Some([1].into()), ..Only::default() };
         let selected = only.selected(&here);
-        let at = |node: &Node, places: &[u32]| crate::fleet::at_places(node, places, None);
+        let at = |node: &Node, places: &[u32]| crate::fleet::devices_at(node, places, None);
         // The slices are the first two, the second device the third.
         assert_eq!(at(&here, &[0, 2]).unwrap().len(), 2);
         assert_eq!(at(&selected, &[0, 2]).unwrap(), ["GPU-bb22".into()]);

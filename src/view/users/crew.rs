@@ -122,7 +122,7 @@ impl Crew {
         &mut self,
         accounts: &mut BTreeMap<Who, Account>,
         (place, node, is_fresh): (usize, &Node, bool),
-        (given, jobs): (Vec<Given>, &fleet::Given),
+        (given, jobs): (Vec<Given>, &fleet::AllocatedDevices),
     ) {
         let whole = wholes(node);
         let mut holders = Holders::new();
@@ -177,7 +177,7 @@ impl Crew {
         &mut self,
         accounts: &mut BTreeMap<Who, Account>,
         node: &Node,
-        (holders, jobs): (&Holders, &fleet::Given),
+        (holders, jobs): (&Holders, &fleet::AllocatedDevices),
     ) {
         for device in node.devices.iter().filter(|device| device.parent.is_none()) {
             self.devices += 1;
@@ -188,7 +188,7 @@ impl Crew {
             }
             self.held += 1;
             let is_busy = is_busy(device);
-            let is_idle_held = is_idle_held(node, device, jobs.has(node, device));
+            let is_idle_held = is_idle_held(node, device, jobs.contains(node, device));
             let count = u16::try_from(holders.len()).unwrap_or(u16::MAX);
             for who in holders {
                 let account = accounts.entry(who.clone()).or_default();
@@ -236,7 +236,9 @@ fn given(picture: &Picture) -> BTreeMap<usize, Vec<Given>> {
     for entry in picture.roll().entries.iter().filter(|entry| entry.is_listed) {
         let who = Who::Named(Arc::clone(&entry.job.user));
         for part in entry.parts.iter().filter(|part| part.is_shown) {
-            let (Some(place), Some(devices)) = (part.place, &part.held.devices) else { continue };
+            let (Some(place), Some(devices)) = (part.place, &part.assigned.devices) else {
+                continue;
+            };
             let own = (who.clone(), entry.job.id.clone(), devices.clone());
             given.entry(place).or_default().push(own);
         }

@@ -13,99 +13,102 @@ use crate::model::{Hello, JobId, JobList, NodeName, ProcessStatics};
 
 /// How often a fleet is published at most.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct PublishRate {
     /// The least time between two publications.
-    pub usual: Duration,
+    pub default_interval: Duration,
     /// The same when the node in focus changed.
-    pub in_focus: Duration,
+    pub focus_interval: Duration,
 }
 
-impl Default for Pace {
+impl Default for PublishRate {
     /// What nodes sent is looked at four times a second: in less time than that, so that each look is published.
     fn default() -> Self {
-        Self { usual: Duration::from_millis(200), in_focus: Duration::from_millis(50) }
+        Self {
+            default_interval: Duration::from_millis(200),
+            focus_interval: Duration::from_millis(50),
+        }
     }
 }
 
 /// For how long a node that is listed no more is remembered: longer than its session is kept, for as long as
 /// that is there it says nothing anew when it is listed again.
-const REMEMBERED: Duration = Duration::from_secs(60);
+const REMOVED_RETENTION: Duration = Duration::from_secs(60);
 
 /// The nodes as they stand, written by one consumer each.
 #[derive(Debug)]
-pub struct Board {
-    standing: Mutex<Standing>,
+pub struct FleetStore {
+    inner: Mutex<Inner>,
     changed: Notify,
     published: watch::Sender<Fleet>,
-    /// How long new nodes keep their histories.
-    keep: Duration,
+    /// How long new nodes history_span their histories.
+    history_span: Duration,
 }
 
 #[derive(Debug)]
-struct Standing {
+struct Inner {
     nodes: Vec<Arc<Node>>,
-    places: BTreeMap<NodeName, usize>,
+    positions: BTreeMap<NodeName, usize>,
     /// Those that are listed no more, and since when.
-    parted: BTreeMap<NodeName, (Arc<Node>, Instant)>,
+    removed: BTreeMap<NodeName, (Arc<Node>, Instant)>,
     /// Which machines are watched twice; found anew only when a machine presented itself.
     same_as: Arc<BTreeMap<NodeName, NodeName>>,
     has_new_hello: bool,
     focus: Option<NodeName>,
     is_urgent: bool,
     jobs: Option<Arc<JobList>>,
-    /// The numbers of jobs that processes know by another name.
-    numbers: BTreeMap<JobId, JobId>,
+    /// The job_ids of jobs that processes know by another name.
+    job_ids: BTreeMap<JobId, JobId>,
 }
 
 /// Reads the newest published fleet.
 pub type FleetReader = watch::Receiver<Fleet>;
 
-impl Board {
-    /// Makes a board of nodes nothing is known of, in this order.
-    pub fn new(names: impl IntoIterator<Item = NodeName>, keep: Duration) -> Arc<Self> {
+impl FleetStore {
+    /// Makes a store of nodes nothing is known of, in this order.
+    pub fn new(names: impl IntoIterator<Item = NodeName>, history_span: Duration) -> Arc<Self> {
         let nodes: Vec<Arc<Node>> =
-            names.into_iter().map(|name| Arc::new(Node::new(name, keep))).collect();
+            names.into_iter().map(|name| Arc::new(Node::new(name, history_span))).collect();
         let fleet = Fleet::new(nodes.clone().into());
-        let standing = Standing {
-            places: places(&nodes),
-            parted: BTreeMap::new(),
+        let inner = Inner {
+            positions: positions(&nodes),
+            removed: BTreeMap::new(),
             same_as: Arc::clone(&fleet.same_as),
             has_new_hello: false,
             nodes,
             focus: None,
             is_urgent: true,
             jobs: None,
-            numbers: BTreeMap::new(),
+            job_ids: BTreeMap::new(),
         };
         let (published, _) = watch::channel(fleet);
-        Arc::new(Self { standing: Mutex::new(standing), changed: Notify::new(), published, keep })
+        Arc::new(Self { inner: Mutex::new(inner), changed: Notify::new(), published, history_span })
     }
 
     /// Takes another list of nodes, in this order, and the jobs they have. What is known of nodes
     /// that stay is kept; the others are forgotten after a while.
-    pub fn list(&self, names: impl IntoIterator<Item = NodeName>, jobs: Option<Arc<JobList>>) {
+    pub fn set_nodes(&self, names: impl IntoIterator<Item = NodeName>, jobs: Option<Arc<JobList>>) {
         let mut guard = self.lock();
-        let standing = &mut *guard;
-        standing.numbers = jobs.iter().flat_map(|jobs| &jobs.jobs).filter_map(lasting).collect();
-        standing.jobs = jobs;
+        let inner = &mut *guard;
+        inner.job_ids = jobs.iter().flat_map(|jobs| &jobs.jobs).filter_map(sluid_to_id).collect();
+        inner.jobs = jobs;
         let now = Instant::now();
-        standing.parted.retain(|_, (_, since)| now.duration_since(*since) < REMEMBERED);
-        let before = std::mem::take(&mut standing.nodes);
+        inner.removed.retain(|_, (_, since)| now.duration_since(*since) < REMOVED_RETENTION);
+        let before = std::mem::take(&mut inner.nodes);
         for node in before {
-            standing.parted.entry(node.name.clone()).or_insert((node, now));
+            inner.removed.entry(node.name.clone()).or_insert((node, now));
         }
         let make = |name: NodeName| {
-            let known = standing.parted.remove(&name).map(|(node, _)| node);
-            let node = known.unwrap_or_else(|| Arc::new(Node::new(name, self.keep)));
-            number_jobs(node, &standing.numbers)
+            let known = inner.removed.remove(&name).map(|(node, _)| node);
+            let node = known.unwrap_or_else(|| Arc::new(Node::new(name, self.history_span)));
+            resolve_job_ids(node, &inner.job_ids)
         };
         let nodes: Vec<Arc<Node>> = names.into_iter().map(make).collect();
-        standing.places = places(&nodes);
-        standing.nodes = nodes;
-        standing.has_new_hello = true;
+        inner.positions = positions(&nodes);
+        inner.nodes = nodes;
+        inner.has_new_hello = true;
         drop(guard);
         // Seldom, and nobody must see the nodes of before.
-        self.published.send_replace(self.fleet());
+        self.published.send_replace(self.snapshot());
     }
 
     /// Returns a reader of what is published.
@@ -114,93 +117,92 @@ impl Board {
     }
 
     /// Names the node somebody looks at closely.
-    pub fn focus(&self, node: Option<NodeName>) {
+    pub fn set_focus(&self, node: Option<NodeName>) {
         self.lock().focus = node;
     }
 
     /// Puts a node as it is now.
-    pub fn put(&self, node: Arc<Node>) {
+    pub fn update(&self, node: Arc<Node>) {
         let mut guard = self.lock();
-        let standing = &mut *guard;
-        if standing.focus.as_ref() == Some(&node.name) {
-            standing.is_urgent = true;
+        let inner = &mut *guard;
+        if inner.focus.as_ref() == Some(&node.name) {
+            inner.is_urgent = true;
         }
-        let place =
-            standing.places.get(&node.name).and_then(|place| standing.nodes.get_mut(*place));
+        let place = inner.positions.get(&node.name).and_then(|place| inner.nodes.get_mut(*place));
         if let Some(place) = place {
-            standing.has_new_hello |= !is_same(place.hello.as_ref(), node.hello.as_ref());
-            *place = number_jobs(node, &standing.numbers);
-        } else if let Some((known, _)) = standing.parted.get_mut(&node.name) {
+            inner.has_new_hello |= !is_same(place.hello.as_ref(), node.hello.as_ref());
+            *place = resolve_job_ids(node, &inner.job_ids);
+        } else if let Some((known, _)) = inner.removed.get_mut(&node.name) {
             *known = node;
         }
         drop(guard);
         self.changed.notify_one();
     }
 
-    /// Publishes until dropped: at once after a quiet time, then at most at `pace`.
-    pub async fn publish(self: Arc<Self>, pace: Pace) {
+    /// Publishes until dropped: at once after a quiet time, then at most at `rate`.
+    pub async fn publish(self: Arc<Self>, rate: PublishRate) {
         let mut last = None;
         loop {
             self.changed.notified().await;
-            while let Some(due) = self.due(last, pace) {
-                if due <= Instant::now() {
+            while let Some(next_publish_at) = self.next_publish_at(last, rate) {
+                if next_publish_at <= Instant::now() {
                     break;
                 }
                 // A change of the node in focus moves the moment forward.
                 tokio::select! {
-                    () = sleep_until(due) => {}
+                    () = sleep_until(next_publish_at) => {}
                     () = self.changed.notified() => {}
                 }
             }
             last = Some(Instant::now());
-            self.published.send_replace(self.fleet());
+            self.published.send_replace(self.snapshot());
         }
     }
 
-    fn fleet(&self) -> Fleet {
-        let mut standing = self.lock();
-        standing.is_urgent = false;
-        let nodes: Arc<[Arc<Node>]> = standing.nodes.as_slice().into();
-        let jobs = standing.jobs.clone();
-        if std::mem::take(&mut standing.has_new_hello) {
+    fn snapshot(&self) -> Fleet {
+        let mut inner = self.lock();
+        inner.is_urgent = false;
+        let nodes: Arc<[Arc<Node>]> = inner.nodes.as_slice().into();
+        let jobs = inner.jobs.clone();
+        if std::mem::take(&mut inner.has_new_hello) {
             let fleet = Fleet { jobs, ..Fleet::new(nodes) };
-            standing.same_as = Arc::clone(&fleet.same_as);
+            inner.same_as = Arc::clone(&fleet.same_as);
             return fleet;
         }
-        Fleet { nodes, same_as: Arc::clone(&standing.same_as), jobs }
+        Fleet { nodes, same_as: Arc::clone(&inner.same_as), jobs }
     }
 
-    fn due(&self, last: Option<Instant>, pace: Pace) -> Option<Instant> {
-        let gap = if self.lock().is_urgent { pace.in_focus } else { pace.usual };
+    fn next_publish_at(&self, last: Option<Instant>, rate: PublishRate) -> Option<Instant> {
+        let gap = if self.lock().is_urgent { rate.focus_interval } else { rate.default_interval };
         last.map(|last| last + gap)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Standing> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         // A panic elsewhere leaves whole nodes behind: each is put in one move.
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn places(nodes: &[Arc<Node>]) -> BTreeMap<NodeName, usize> {
+fn positions(nodes: &[Arc<Node>]) -> BTreeMap<NodeName, usize> {
     nodes.iter().enumerate().map(|(place, node)| (node.name.clone(), place)).collect()
 }
 
-fn lasting(job: &crate::model::Job) -> Option<(JobId, JobId)> {
+fn sluid_to_id(job: &crate::model::Job) -> Option<(JobId, JobId)> {
     Some((job.lasting_id.clone()?, job.id.clone()))
 }
 
-/// Gives a node's processes the numbers of their jobs, where control groups know them by another
+/// Gives a node's processes the job_ids of their jobs, where control groups know them by another
 /// name.
-fn number_jobs(mut node: Arc<Node>, numbers: &BTreeMap<JobId, JobId>) -> Arc<Node> {
+fn resolve_job_ids(mut node: Arc<Node>, job_ids: &BTreeMap<JobId, JobId>) -> Arc<Node> {
     let number = |statics: &ProcessStatics| {
         if statics.job.is_some() {
             return None;
         }
-        numbers.get(&JobId::new(statics.sluid.as_deref()?)?).cloned()
+        job_ids.get(&JobId::new(statics.sluid.as_deref()?)?).cloned()
     };
     let seen = node.processes.iter().map(|process| &*process.statics);
     let mut all = seen.chain(node.unseen.iter().map(|process| &process.statics));
-    if numbers.is_empty() || !all.any(|statics| number(statics).is_some()) {
+    if job_ids.is_empty() || !all.any(|statics| number(statics).is_some()) {
         return node;
     }
     let processes = node.processes.iter().cloned().map(|mut process| {
@@ -243,40 +245,40 @@ mod tests {
         Arc::new(node)
     }
 
-    fn names(board: &Board) -> Vec<String> {
-        board.reader().borrow().nodes.iter().map(|node| node.name.to_string()).collect()
+    fn names(store: &FleetStore) -> Vec<String> {
+        store.reader().borrow().nodes.iter().map(|node| node.name.to_string()).collect()
     }
 
     #[test]
     fn another_list_keeps_what_is_known_of_nodes_that_stay() {
-        let board = Board::new([name("a"), name("b")], Duration::ZERO);
-        board.put(opening("b", 7));
-        board.list([name("c"), name("b")], None);
-        assert_eq!(names(&board), ["c", "b"]);
-        board.put(opening("a", 1));
-        board.put(opening("c", 2));
-        board.list([name("b"), name("c")], None);
-        let fleet = board.reader().borrow().clone();
-        assert_eq!(names(&board), ["b", "c"]);
+        let store = FleetStore::new([name("a"), name("b")], Duration::ZERO);
+        store.update(opening("b", 7));
+        store.set_nodes([name("c"), name("b")], None);
+        assert_eq!(names(&store), ["c", "b"]);
+        store.update(opening("a", 1));
+        store.update(opening("c", 2));
+        store.set_nodes([name("b"), name("c")], None);
+        let fleet = store.reader().borrow().clone();
+        assert_eq!(names(&store), ["b", "c"]);
         assert_eq!(fleet.node(&name("b")).unwrap().link, Link::Opening { attempt: 7 });
         assert_eq!(fleet.node(&name("c")).unwrap().link, Link::Opening { attempt: 2 });
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_node_that_is_listed_again_is_as_it_said_meanwhile_and_forgotten_after_a_while() {
-        let board = Board::new([name("a"), name("b")], Duration::ZERO);
-        let link = |board: &Board| board.fleet().node(&name("a")).unwrap().link.clone();
-        board.list([name("b")], None);
-        board.put(opening("a", 3));
-        tokio::time::advance(REMEMBERED / 2).await;
-        board.list([name("b"), name("a")], None);
-        assert_eq!(link(&board), Link::Opening { attempt: 3 });
-        board.list([name("b")], None);
-        tokio::time::advance(REMEMBERED).await;
-        board.list([name("b")], None);
-        board.put(opening("a", 4));
-        board.list([name("a")], None);
-        assert_eq!(link(&board), Link::Idle);
+        let store = FleetStore::new([name("a"), name("b")], Duration::ZERO);
+        let link = |store: &FleetStore| store.snapshot().node(&name("a")).unwrap().link.clone();
+        store.set_nodes([name("b")], None);
+        store.update(opening("a", 3));
+        tokio::time::advance(REMOVED_RETENTION / 2).await;
+        store.set_nodes([name("b"), name("a")], None);
+        assert_eq!(link(&store), Link::Opening { attempt: 3 });
+        store.set_nodes([name("b")], None);
+        tokio::time::advance(REMOVED_RETENTION).await;
+        store.set_nodes([name("b")], None);
+        store.update(opening("a", 4));
+        store.set_nodes([name("a")], None);
+        assert_eq!(link(&store), Link::Idle);
     }
 
     #[test]
@@ -292,21 +294,21 @@ mod tests {
             ..Job::example("11")
         };
         let jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));
-        let number = |board: &Board| {
-            board.fleet().nodes[0].unseen[0].statics.job.as_ref().map(ToString::to_string)
+        let number = |store: &FleetStore| {
+            store.snapshot().nodes[0].unseen[0].statics.job.as_ref().map(ToString::to_string)
         };
-        let board = Board::new([name("a")], Duration::ZERO);
-        board.put(Arc::new(node.clone()));
-        assert_eq!(number(&board), None);
-        board.list([name("a")], jobs);
-        assert_eq!(number(&board).as_deref(), Some("11"));
-        board.put(Arc::new(node));
-        assert_eq!(number(&board).as_deref(), Some("11"));
+        let store = FleetStore::new([name("a")], Duration::ZERO);
+        store.update(Arc::new(node.clone()));
+        assert_eq!(number(&store), None);
+        store.set_nodes([name("a")], jobs);
+        assert_eq!(number(&store).as_deref(), Some("11"));
+        store.update(Arc::new(node));
+        assert_eq!(number(&store).as_deref(), Some("11"));
     }
 
     #[test]
     fn a_machine_that_presents_itself_under_a_second_name_is_known_at_once() {
-        let board = Board::new([name("a"), name("b")], Duration::ZERO);
+        let store = FleetStore::new([name("a"), name("b")], Duration::ZERO);
         let presented = |node: &str, boot: &str| {
             let mut node = Node::new(name(node), Duration::ZERO);
             let host =
@@ -314,26 +316,26 @@ mod tests {
             node.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
             Arc::new(node)
         };
-        let twice = |board: &Board| board.fleet().same_as.len();
-        board.put(presented("a", "boot-1"));
-        board.put(presented("b", "boot-2"));
-        assert_eq!(twice(&board), 0);
-        board.put(presented("b", "boot-1"));
-        assert_eq!(twice(&board), 1);
+        let twice = |store: &FleetStore| store.snapshot().same_as.len();
+        store.update(presented("a", "boot-1"));
+        store.update(presented("b", "boot-2"));
+        assert_eq!(twice(&store), 0);
+        store.update(presented("b", "boot-1"));
+        assert_eq!(twice(&store), 1);
         // Found once, it is not looked for again until one presents itself.
-        let same_as = Arc::clone(&board.fleet().same_as);
-        board.put(Arc::clone(&board.fleet().nodes[0]));
-        assert!(Arc::ptr_eq(&same_as, &board.fleet().same_as));
+        let same_as = Arc::clone(&store.snapshot().same_as);
+        store.update(Arc::clone(&store.snapshot().nodes[0]));
+        assert!(Arc::ptr_eq(&same_as, &store.snapshot().same_as));
     }
 
     async fn publications(focus: Option<NodeName>) -> usize {
-        let board = Board::new([name("a"), name("b")], Duration::ZERO);
-        board.focus(focus);
-        let mut reader = board.reader();
+        let store = FleetStore::new([name("a"), name("b")], Duration::ZERO);
+        store.set_focus(focus);
+        let mut reader = store.reader();
         let mut count = 0;
         let writing = async {
             for attempt in 0..100 {
-                board.put(opening("a", attempt));
+                store.update(opening("a", attempt));
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
@@ -343,7 +345,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = Arc::clone(&board).publish(Pace::default()) => {}
+            () = Arc::clone(&store).publish(PublishRate::default()) => {}
             () = counting => {}
             () = writing => {}
         }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::devices::take_backend;
+use crate::fleet::devices::apply_backend;
 use crate::fleet::hidden::count_hidden;
 use crate::fleet::history::Metric;
 use crate::fleet::node::{Node, Process};
-use crate::fleet::rates::{RATE_SPAN, cpu_share, rates};
+use crate::fleet::rates::{MIN_RATE_SPAN, cpu_share, rates};
 use crate::model::{
     Bytes, Counter, CpuTicks, DeviceUse, Event, Hello, HostReading, Link, NodeName, Percent,
     ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source,
@@ -17,21 +17,21 @@ use crate::time::{ClockOffset, NodeTime, Timestamp};
 
 /// One node's state, and what is needed to derive rates from the next sample.
 #[derive(Debug)]
-pub struct Folding {
+pub struct NodeBuilder {
     node: Arc<Node>,
-    before: Option<Before>,
+    before: Option<HostCounters>,
     /// The processes of the last sample, in order of their keys.
-    seen: Vec<Seen>,
+    seen: Vec<TrackedProcess>,
     has_two_samples: bool,
     /// The subject of the host's own history.
     host: Arc<str>,
     /// How often the node is to be sampled.
-    ordered: Duration,
+    interval: Duration,
 }
 
 /// The counters a rate is taken against.
 #[derive(Debug)]
-struct Before {
+struct HostCounters {
     at: NodeTime,
     cpu: Option<CpuTicks>,
     network: Arc<[Counter]>,
@@ -41,24 +41,24 @@ struct Before {
 
 /// What is to be remembered of a process until the next sample.
 #[derive(Debug)]
-struct Seen {
+struct TrackedProcess {
     key: ProcessKey,
     statics: Arc<ProcessStatics>,
     state: Reading<ProcessState>,
     threads: Reading<u32>,
-    load: Option<Load>,
+    load: Option<CpuLoad>,
 }
 
 /// How much a process worked.
 #[derive(Clone, Copy, Debug)]
-struct Load {
+struct CpuLoad {
     at: NodeTime,
     /// Clock ticks of processor time so far.
     spent: u64,
     percent: Reading<f32>,
 }
 
-impl Folding {
+impl NodeBuilder {
     /// Begins with a node nothing is known of; its history keeps at least `keep`.
     pub fn new(name: NodeName, keep: Duration) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Folding {
             seen: Vec::new(),
             has_two_samples: false,
             host: "".into(),
-            ordered: Duration::MAX,
+            interval: Duration::MAX,
         }
     }
 
@@ -77,7 +77,7 @@ impl Folding {
     }
 
     /// Takes a change of the connection. What was known stays, and grows old.
-    pub fn link(&mut self, link: Link) {
+    pub fn on_link(&mut self, link: Link) {
         if link != Link::Up {
             // The next session counts anew.
             self.before = None;
@@ -95,21 +95,21 @@ impl Folding {
     }
 
     /// Takes how the node is reached.
-    pub fn via(&mut self, via: Via) {
+    pub fn on_transport(&mut self, via: Via) {
         Arc::make_mut(&mut self.node).via = Some(via);
     }
 
     /// Takes how often the node is to be sampled from now on. No source is fresh for longer than
     /// that allows, whatever the node says.
-    pub fn ordered(&mut self, interval: Duration) {
-        self.ordered = interval;
+    pub fn set_interval(&mut self, interval: Duration) {
+        self.interval = interval;
         for state in &mut Arc::make_mut(&mut self.node).sources {
             state.interval = state.interval.min(longest_interval(&state.source, interval));
         }
     }
 
     /// Takes what a probe says of itself.
-    pub fn hello(&mut self, hello: Hello) {
+    pub fn on_hello(&mut self, hello: Hello) {
         let node = Arc::make_mut(&mut self.node);
         let is_another_boot =
             node.hello.as_ref().is_some_and(|known| known.host.boot_id != hello.host.boot_id);
@@ -125,7 +125,7 @@ impl Folding {
         }
         forget_sources(node, &hello);
         for (source, interval) in &hello.intervals {
-            let longest = longest_interval(source, self.ordered);
+            let longest = longest_interval(source, self.interval);
             node.source_mut(source).interval = longest.min(*interval);
         }
         for backend in &hello.backends {
@@ -136,18 +136,18 @@ impl Folding {
     }
 
     /// Takes something that happened to a device.
-    pub fn event(&mut self, event: Event) {
-        Arc::make_mut(&mut self.node).happened(event);
+    pub fn on_event(&mut self, event: Event) {
+        Arc::make_mut(&mut self.node).record_event(event);
     }
 
     /// Takes one tick.
-    pub fn sample(&mut self, sample: Sample) {
+    pub fn on_sample(&mut self, sample: Sample) {
         if let Some((at, host)) = sample.host {
             self.host(at, sample.clock.on_node(at), host);
         }
         let node = Arc::make_mut(&mut self.node);
         if let Some((at, slow)) = sample.host_slow {
-            node.sampled(&Source::host_slow(), at);
+            node.mark_sampled(&Source::host_slow(), at);
             node.host.slow.temperature.keep_newer(slow.temperature);
             if !slow.space.is_empty() {
                 node.host.slow.space = slow.space;
@@ -155,7 +155,7 @@ impl Folding {
         }
         let has_users = sample.backends.iter().any(|backend| backend.uses.is_some());
         for backend in sample.backends {
-            take_backend(node, backend, sample.clock);
+            apply_backend(node, backend, sample.clock);
         }
         for (source, fault) in sample.faults {
             node.source_mut(&source).fault = Some(Box::new(fault));
@@ -167,13 +167,13 @@ impl Folding {
         if has_processes || has_users {
             count_hidden(Arc::make_mut(&mut self.node));
         }
-        self.settle();
+        self.update_settled();
     }
 
     fn host(&mut self, at: Timestamp, told_at: NodeTime, host: HostReading) {
         let node = Arc::make_mut(&mut self.node);
-        node.sampled(&Source::host(), at);
-        let now = Before {
+        node.mark_sampled(&Source::host(), at);
+        let now = HostCounters {
             at: told_at,
             cpu: host.cpu.get(),
             network: Arc::clone(&host.network),
@@ -182,7 +182,7 @@ impl Folding {
         };
         let before = self.before.as_ref();
         match before.and_then(|before| Some((before, told_at.since(before.at)?))) {
-            Some((_, span)) if span < RATE_SPAN => {}
+            Some((_, span)) if span < MIN_RATE_SPAN => {}
             Some((before, span)) => {
                 self.has_two_samples = true;
                 node.host.cpu = cpu_share(before.cpu, now.cpu);
@@ -238,7 +238,7 @@ impl Folding {
                 started_at: fast.booted_at.map(|booted| booted.plus(age)),
                 running_seconds: fast.uptime_seconds.map(|up| up.saturating_sub(age.as_secs())),
             });
-            seen.push(Seen { key: process.key, statics, state, threads, load });
+            seen.push(TrackedProcess { key: process.key, statics, state, threads, load });
         }
         seen.sort_unstable_by_key(|process| process.key);
         self.seen = seen;
@@ -247,19 +247,22 @@ impl Folding {
         node.unseen = reading.unseen.into();
     }
 
-    fn seen(&self, key: ProcessKey) -> Option<&Seen> {
+    fn seen(&self, key: ProcessKey) -> Option<&TrackedProcess> {
         let place = self.seen.binary_search_by_key(&key, |process| process.key).ok()?;
         self.seen.get(place)
     }
 
     /// A picture is complete when rates are known and each source gave an answer of some kind.
-    fn settle(&mut self) {
+    fn update_settled(&mut self) {
         if self.node.is_settled || !self.has_two_samples {
             return;
         }
         let Some(hello) = &self.node.hello else { return };
-        if has_come(&self.node, &Source::host_slow())
-            && hello.backends.iter().all(|backend| has_answered(&self.node, &backend.source))
+        if has_reported(&self.node, &Source::host_slow())
+            && hello
+                .backends
+                .iter()
+                .all(|backend| has_backend_reported(&self.node, &backend.source))
         {
             Arc::make_mut(&mut self.node).is_settled = true;
         }
@@ -288,17 +291,17 @@ fn forget_sources(node: &mut Node, hello: &Hello) {
     clippy::cast_possible_truncation,
     reason = "a share for the screen"
 )]
-fn load(before: Option<Load>, ticks: u64, at: NodeTime, per_second: u32) -> Load {
+fn load(before: Option<CpuLoad>, ticks: u64, at: NodeTime, per_second: u32) -> CpuLoad {
     let Some((before, span)) = before.and_then(|before| Some((before, at.since(before.at)?)))
     else {
-        return Load { at, spent: ticks, percent: Reading::Unknown(Reason::NeedsTwoSamples) };
+        return CpuLoad { at, spent: ticks, percent: Reading::Unknown(Reason::NeedsTwoSamples) };
     };
-    if span < RATE_SPAN {
+    if span < MIN_RATE_SPAN {
         return before;
     }
     let spent = ticks.saturating_sub(before.spent) as f64 / f64::from(per_second);
     let percent = Reading::Known((spent / span.as_secs_f64() * 100.0) as f32);
-    Load { at, spent: ticks, percent }
+    CpuLoad { at, spent: ticks, percent }
 }
 
 /// How long after the boot a process began.
@@ -317,7 +320,7 @@ fn share_of(part: Reading<Bytes>, whole: Reading<Bytes>) -> Reading<Percent> {
 }
 
 /// Whether a backend told its devices, what changes slowly of them and who uses them, or why not.
-fn has_answered(node: &Node, backend: &Source) -> bool {
+fn has_backend_reported(node: &Node, backend: &Source) -> bool {
     let Some(state) = node.source(backend) else { return false };
     let is_starting =
         state.fault.as_ref().is_some_and(|fault| fault.kind == SourceFaultKind::Starting);
@@ -327,11 +330,11 @@ fn has_answered(node: &Node, backend: &Source) -> bool {
     let has_uses = node
         .process_list(backend)
         .is_none_or(|uses| uses.taken_at.is_some() || uses.fault.is_some());
-    state.taken_at.is_some() && has_uses && has_come(node, &backend.slow())
+    state.taken_at.is_some() && has_uses && has_reported(node, &backend.slow())
 }
 
 /// Whether a source, if there is such a one, told anything, or why not.
-fn has_come(node: &Node, source: &Source) -> bool {
+fn has_reported(node: &Node, source: &Source) -> bool {
     node.source(source).is_none_or(|state| state.taken_at.is_some() || state.fault.is_some())
 }
 
@@ -346,17 +349,17 @@ fn keep_newer(host: &mut HostReading, newer: HostReading) {
     host.pressure.memory.keep_newer(newer.pressure.memory);
     host.pressure.io.keep_newer(newer.pressure.io);
     host.uptime_seconds.keep_newer(newer.uptime_seconds);
-    keep_boot(&mut host.booted_at, newer.booted_at);
+    update_boot_time(&mut host.booted_at, newer.booted_at);
     host.network = newer.network;
     host.infiniband = newer.infiniband;
     host.disks = newer.disks;
 }
 
 /// The moment of the boot is reckoned anew with each sample and wavers; only a leap is a change.
-fn keep_boot(known: &mut Reading<Timestamp>, newer: Reading<Timestamp>) {
-    const LEAP: Duration = Duration::from_secs(2);
+fn update_boot_time(known: &mut Reading<Timestamp>, newer: Reading<Timestamp>) {
+    const CLOCK_STEP: Duration = Duration::from_secs(2);
     if let (Some(one), Some(other)) = (known.get(), newer.get())
-        && one.since(other).max(other.since(one)) < LEAP
+        && one.since(other).max(other.since(one)) < CLOCK_STEP
     {
         return;
     }
@@ -375,11 +378,12 @@ mod tests {
         Timestamp::from_micros(millis * 1_000)
     }
 
-    fn folding() -> Folding {
-        let mut folding = Folding::new(NodeName::new("gpu01").unwrap(), Duration::from_secs(300));
-        folding.link(Link::Up);
-        folding.hello(hello("boot-1"));
-        folding
+    fn builder() -> NodeBuilder {
+        let mut builder =
+            NodeBuilder::new(NodeName::new("gpu01").unwrap(), Duration::from_secs(300));
+        builder.on_link(Link::Up);
+        builder.on_hello(hello("boot-1"));
+        builder
     }
 
     fn hello(boot: &str) -> Hello {
@@ -428,110 +432,110 @@ mod tests {
 
     #[test]
     fn rates_need_two_samples_and_a_while_between() {
-        let mut folding = folding();
-        folding.sample(host_at(0, 100, 100, 1_000));
-        assert_eq!(folding.node().host.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
-        folding.sample(host_at(100, 110, 100, 1_500));
-        assert_eq!(folding.node().host.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
-        folding.sample(host_at(500, 130, 110, 2_000));
-        let node = folding.node();
+        let mut builder = builder();
+        builder.on_sample(host_at(0, 100, 100, 1_000));
+        assert_eq!(builder.node().host.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
+        builder.on_sample(host_at(100, 110, 100, 1_500));
+        assert_eq!(builder.node().host.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
+        builder.on_sample(host_at(500, 130, 110, 2_000));
+        let node = builder.node();
         assert_eq!(node.host.cpu.get().map(Percent::get), Some(75.0));
         assert_eq!(node.host.network[0].inward, Bytes(2_000));
     }
 
     #[test]
     fn rates_of_the_session_before_are_not_those_of_now() {
-        let mut folding = folding();
-        folding.sample(host_at(0, 100, 100, 1_000));
-        folding.sample(host_at(1_000, 110, 110, 2_000));
-        assert_eq!(folding.node().host.network.len(), 1);
-        folding.link(Link::Opening { attempt: 1 });
-        folding.link(Link::Up);
-        assert_eq!(folding.node().host.network.len(), 1, "it has its age");
-        folding.sample(host_at(9_000, 120, 120, 3_000));
-        assert!(folding.node().host.network.is_empty());
-        folding.sample(host_at(10_000, 130, 130, 4_000));
-        assert_eq!(folding.node().host.network[0].inward, Bytes(1_000));
+        let mut builder = builder();
+        builder.on_sample(host_at(0, 100, 100, 1_000));
+        builder.on_sample(host_at(1_000, 110, 110, 2_000));
+        assert_eq!(builder.node().host.network.len(), 1);
+        builder.on_link(Link::Opening { attempt: 1 });
+        builder.on_link(Link::Up);
+        assert_eq!(builder.node().host.network.len(), 1, "it has its age");
+        builder.on_sample(host_at(9_000, 120, 120, 3_000));
+        assert!(builder.node().host.network.is_empty());
+        builder.on_sample(host_at(10_000, 130, 130, 4_000));
+        assert_eq!(builder.node().host.network[0].inward, Bytes(1_000));
     }
 
     #[test]
     fn a_node_that_never_says_the_same_takes_no_more_room_than_a_large_one() {
-        let mut folding = folding();
+        let mut builder = builder();
         for round in 0..150_u32 {
             let devices = (0..64).map(|index| device(&format!("GPU-{round}-{index}"), index, 7.0));
             let mut sample = devices_at(i64::from(round) * 1_000, devices.collect());
             sample.backends[0].source = Source::new(&format!("s{round}"));
-            folding.sample(sample);
+            builder.on_sample(sample);
             if round % 70 == 0 {
-                folding.hello(hello(&format!("boot {round}")));
+                builder.on_hello(hello(&format!("boot {round}")));
             }
         }
-        let node = folding.node();
+        let node = builder.node();
         assert!(node.sources.len() <= 64 && node.devices.len() <= 1024);
-        assert!(node.history.track_count() <= 4096, "{}", node.history.track_count());
+        assert!(node.history.series_count() <= 4096, "{}", node.history.series_count());
     }
 
     #[test]
     fn counters_that_run_backwards_give_no_rate() {
-        let mut folding = folding();
-        folding.sample(host_at(0, 100, 100, 9_000));
-        folding.sample(host_at(1_000, 50, 200, 10));
-        assert_eq!(folding.node().host.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
-        assert!(folding.node().host.network.is_empty());
+        let mut builder = builder();
+        builder.on_sample(host_at(0, 100, 100, 9_000));
+        builder.on_sample(host_at(1_000, 50, 200, 10));
+        assert_eq!(builder.node().host.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
+        assert!(builder.node().host.network.is_empty());
     }
 
     #[test]
     fn a_node_cannot_have_old_values_shown_as_fresh() {
-        let mut folding = folding();
+        let mut builder = builder();
         let mut hello = hello("boot-1");
         let slow = smi().slow();
         hello.intervals = [Source::host(), smi(), slow.clone()]
             .map(|source| (source, Duration::from_secs(3_600)))
             .into();
-        let intervals = |folding: &Folding| {
+        let intervals = |builder: &NodeBuilder| {
             [Source::host(), smi(), slow.clone()]
-                .map(|source| folding.node().source(&source).unwrap().interval.as_secs())
+                .map(|source| builder.node().source(&source).unwrap().interval.as_secs())
         };
-        folding.ordered(Duration::from_secs(1));
-        folding.hello(hello.clone());
-        assert_eq!(intervals(&folding), [1, 21, 21]);
-        folding.sample(host_at(0, 1, 1, 0));
-        let host = folding.node().source(&Source::host()).unwrap().clone();
+        builder.set_interval(Duration::from_secs(1));
+        builder.on_hello(hello.clone());
+        assert_eq!(intervals(&builder), [1, 21, 21]);
+        builder.on_sample(host_at(0, 1, 1, 0));
+        let host = builder.node().source(&Source::host()).unwrap().clone();
         assert_eq!(host.freshness(at(3_000)), Freshness::Fresh);
         assert!(!host.freshness(at(3_001)).is_fresh());
         // More is allowed when more was ordered, and is taken back with the order.
-        folding.ordered(Duration::from_secs(60));
-        folding.hello(hello);
-        assert_eq!(intervals(&folding), [60, 60, 60]);
-        folding.ordered(Duration::from_secs(2));
-        assert_eq!(intervals(&folding), [2, 22, 22]);
+        builder.set_interval(Duration::from_secs(60));
+        builder.on_hello(hello);
+        assert_eq!(intervals(&builder), [60, 60, 60]);
+        builder.set_interval(Duration::from_secs(2));
+        assert_eq!(intervals(&builder), [2, 22, 22]);
     }
 
     #[test]
     fn a_node_is_settled_when_rates_and_every_backend_are_there() {
-        let mut folding = folding();
-        folding.sample(host_at(0, 1, 1, 0));
-        folding.sample(host_at(300, 2, 2, 0));
-        assert!(!folding.node().is_settled);
-        folding.sample(devices_at(300, vec![]));
-        assert!(folding.node().is_settled);
-        folding.link(Link::Opening { attempt: 1 });
-        assert!(!folding.node().is_settled);
+        let mut builder = builder();
+        builder.on_sample(host_at(0, 1, 1, 0));
+        builder.on_sample(host_at(300, 2, 2, 0));
+        assert!(!builder.node().is_settled);
+        builder.on_sample(devices_at(300, vec![]));
+        assert!(builder.node().is_settled);
+        builder.on_link(Link::Opening { attempt: 1 });
+        assert!(!builder.node().is_settled);
     }
 
     #[test]
     fn a_node_is_settled_when_what_changes_slowly_is_there_or_why_it_is_not() {
         let settled = |slow: &Source, sample: Sample| {
-            let mut folding = folding();
+            let mut builder = builder();
             let mut hello = hello("boot-1");
             hello.intervals.push((slow.clone(), Duration::from_secs(10)));
-            folding.hello(hello);
-            folding.sample(devices_at(0, vec![]));
-            folding.sample(host_at(0, 1, 1, 0));
-            folding.sample(host_at(300, 2, 2, 0));
-            assert!(!folding.node().is_settled, "{slow}");
-            folding.sample(sample);
-            folding.node().is_settled
+            builder.on_hello(hello);
+            builder.on_sample(devices_at(0, vec![]));
+            builder.on_sample(host_at(0, 1, 1, 0));
+            builder.on_sample(host_at(300, 2, 2, 0));
+            assert!(!builder.node().is_settled, "{slow}");
+            builder.on_sample(sample);
+            builder.node().is_settled
         };
         let mut told = devices_at(300, vec![]);
         told.backends[0].slow_at = Some(at(300));
@@ -551,10 +555,10 @@ mod tests {
 
     #[test]
     fn a_stuck_backend_settles_too_and_ages_while_the_host_is_fresh() {
-        let mut folding = folding();
-        folding.sample(devices_at(0, vec![device("GPU-1", 0, 50.0)]));
+        let mut builder = builder();
+        builder.on_sample(devices_at(0, vec![device("GPU-1", 0, 50.0)]));
         for second in 0..9 {
-            folding.sample(host_at(second * 1_000, 10, 10, 0));
+            builder.on_sample(host_at(second * 1_000, 10, 10, 0));
         }
         let fault = SourceFault {
             kind: SourceFaultKind::Stuck,
@@ -563,39 +567,39 @@ mod tests {
             lasting: Duration::from_secs(5),
             at: at(8_000),
         };
-        folding.sample(Sample { faults: vec![(smi(), fault)], ..Sample::default() });
-        let node = folding.node();
+        builder.on_sample(Sample { faults: vec![(smi(), fault)], ..Sample::default() });
+        let node = builder.node();
         assert_eq!(node.host_freshness(at(8_000)), Freshness::Fresh);
         assert_eq!(node.freshness(at(8_000)), Freshness::Stale(Duration::from_secs(8)));
         assert!(node.source_fault().is_some());
-        folding.sample(devices_at(9_000, vec![device("GPU-1", 0, 51.0)]));
-        assert!(folding.node().source_fault().is_none());
+        builder.on_sample(devices_at(9_000, vec![device("GPU-1", 0, 51.0)]));
+        assert!(builder.node().source_fault().is_none());
     }
 
     #[test]
     fn a_device_that_is_missing_is_gone_and_a_lost_one_keeps_its_name() {
-        let mut folding = folding();
-        folding.sample(devices_at(0, vec![device("GPU-b", 1, 5.0), device("GPU-a", 0, 5.0)]));
-        let uuids = |folding: &Folding| {
-            folding.node().devices.iter().map(|device| device.uuid.to_string()).collect::<Vec<_>>()
+        let mut builder = builder();
+        builder.on_sample(devices_at(0, vec![device("GPU-b", 1, 5.0), device("GPU-a", 0, 5.0)]));
+        let uuids = |builder: &NodeBuilder| {
+            builder.node().devices.iter().map(|device| device.uuid.to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(uuids(&folding), ["GPU-a", "GPU-b"]);
+        assert_eq!(uuids(&builder), ["GPU-a", "GPU-b"]);
         let lost = Device {
             uuid: "0000:01:00.0".into(),
             pci: Reading::Known("0000:01:00.0".into()),
             fault: Some(DeviceFault::Lost),
             ..Device::default()
         };
-        folding.sample(devices_at(1_000, vec![device("GPU-a", 0, 5.0), lost]));
-        assert_eq!(uuids(&folding), ["GPU-a", "GPU-b"]);
-        assert_eq!(folding.node().devices[1].utilization.get(), None);
-        folding.sample(devices_at(2_000, vec![device("GPU-a", 0, 5.0)]));
-        assert_eq!(uuids(&folding), ["GPU-a"]);
+        builder.on_sample(devices_at(1_000, vec![device("GPU-a", 0, 5.0), lost]));
+        assert_eq!(uuids(&builder), ["GPU-a", "GPU-b"]);
+        assert_eq!(builder.node().devices[1].utilization.get(), None);
+        builder.on_sample(devices_at(2_000, vec![device("GPU-a", 0, 5.0)]));
+        assert_eq!(uuids(&builder), ["GPU-a"]);
     }
 
     #[test]
     fn what_a_process_is_comes_once_and_its_load_comes_from_ticks() {
-        let mut folding = folding();
+        let mut builder = builder();
         let key = ProcessKey { pid: 42, start_ticks: 7 };
         let statics =
             ProcessStatics { user: Reading::Known("ada".into()), ..ProcessStatics::default() };
@@ -614,21 +618,21 @@ mod tests {
             }),
             ..Sample::default()
         };
-        folding.sample(tick(0, 100, Some(Arc::new(statics))));
-        folding.sample(tick(1_000, 350, None));
-        let node = folding.node();
+        builder.on_sample(tick(0, 100, Some(Arc::new(statics))));
+        builder.on_sample(tick(1_000, 350, None));
+        let node = builder.node();
         assert_eq!(node.processes[0].statics.user.known().map(|user| &**user), Some("ada"));
         assert_eq!(node.processes[0].cpu_percent.get(), Some(250.0));
         // A moment later there is too little to tell a load from.
-        folding.sample(tick(1_001, 360, None));
-        assert_eq!(folding.node().processes[0].cpu_percent.get(), Some(250.0));
-        folding.sample(tick(2_000, 400, None));
-        assert_eq!(folding.node().processes[0].cpu_percent.get(), Some(50.0));
+        builder.on_sample(tick(1_001, 360, None));
+        assert_eq!(builder.node().processes[0].cpu_percent.get(), Some(250.0));
+        builder.on_sample(tick(2_000, 400, None));
+        assert_eq!(builder.node().processes[0].cpu_percent.get(), Some(50.0));
     }
 
     #[test]
     fn a_process_has_an_age_a_share_of_memory_and_the_state_last_told() {
-        let mut folding = folding();
+        let mut builder = builder();
         let host = |millis: i64| HostReading {
             memory_total: Reading::Known(Bytes(1_000)),
             uptime_seconds: Reading::Known(500),
@@ -651,52 +655,52 @@ mod tests {
             }),
             ..Sample::default()
         };
-        folding.sample(tick(0, Reading::Known(ProcessState::Waiting)));
+        builder.on_sample(tick(0, Reading::Known(ProcessState::Waiting)));
         // The boot wavers, the state is not told again.
-        folding.sample(tick(300, Reading::default()));
-        let node = folding.node();
+        builder.on_sample(tick(300, Reading::default()));
+        let node = builder.node();
         let process = &node.processes[0];
         assert_eq!(process.state, Reading::Known(ProcessState::Waiting));
         assert_eq!(process.started_at, Reading::Known(at(200_500)));
         assert_eq!(process.running_seconds, Reading::Known(300));
         assert_eq!(process.resident_share.get().map(Percent::get), Some(25.0));
         // The clock was set: that is a leap.
-        folding.sample(tick(60_000, Reading::default()));
-        assert_eq!(folding.node().processes[0].started_at, Reading::Known(at(260_500)));
+        builder.on_sample(tick(60_000, Reading::default()));
+        assert_eq!(builder.node().processes[0].started_at, Reading::Known(at(260_500)));
     }
 
     #[test]
     fn another_boot_forgets_the_devices() {
-        let mut folding = folding();
-        folding.sample(devices_at(0, vec![device("GPU-a", 0, 5.0)]));
-        folding.hello(hello("boot-2"));
-        assert_eq!(folding.node().devices, []);
-        assert_eq!(folding.node().link, Link::Up);
+        let mut builder = builder();
+        builder.on_sample(devices_at(0, vec![device("GPU-a", 0, 5.0)]));
+        builder.on_hello(hello("boot-2"));
+        assert_eq!(builder.node().devices, []);
+        assert_eq!(builder.node().link, Link::Up);
     }
 
     #[test]
     fn a_node_tells_how_it_is_reached() {
-        let mut folding = folding();
-        assert_eq!(folding.node().via, None);
-        folding.via(Via::Step);
-        assert_eq!(folding.node().via, Some(Via::Step));
+        let mut builder = builder();
+        assert_eq!(builder.node().via, None);
+        builder.on_transport(Via::Step);
+        assert_eq!(builder.node().via, Some(Via::Step));
     }
 
     #[test]
     fn a_node_is_down_until_the_next_session_is_up() {
-        let mut folding = folding();
+        let mut builder = builder();
         let fault = Fault::new(FaultKind::SessionLost, "");
-        folding.link(Link::Down { fault: fault.clone(), retry_at: None });
-        folding.link(Link::Opening { attempt: 2 });
-        assert_eq!(folding.node().fault(), Some(&fault));
-        folding.link(Link::Up);
-        assert_eq!(folding.node().fault(), None);
+        builder.on_link(Link::Down { fault: fault.clone(), retry_at: None });
+        builder.on_link(Link::Opening { attempt: 2 });
+        assert_eq!(builder.node().fault(), Some(&fault));
+        builder.on_link(Link::Up);
+        assert_eq!(builder.node().fault(), None);
     }
 
     #[test]
     fn uses_are_replaced_as_a_whole() {
-        let mut folding = folding();
-        folding.sample(devices_at(0, vec![device("GPU-a", 0, 5.0)]));
+        let mut builder = builder();
+        builder.on_sample(devices_at(0, vec![device("GPU-a", 0, 5.0)]));
         let uses = |pids: &[u32]| {
             let list = pids
                 .iter()
@@ -713,8 +717,8 @@ mod tests {
                 ..Sample::default()
             }
         };
-        folding.sample(uses(&[1, 2]));
-        folding.sample(uses(&[2]));
-        assert_eq!(folding.node().uses_of("GPU-a").map(|used| used.pid).collect::<Vec<_>>(), [2]);
+        builder.on_sample(uses(&[1, 2]));
+        builder.on_sample(uses(&[2]));
+        assert_eq!(builder.node().uses_of("GPU-a").map(|used| used.pid).collect::<Vec<_>>(), [2]);
     }
 }
