@@ -319,8 +319,8 @@ struct Viewer {
 impl Viewer {
     fn new(reader: FleetReader) -> Self {
         let look = Theme {
-            theme: Palette::Dark,
-            depth: ColourDepth::Rich,
+            palette: Palette::Dark,
+            depth: ColourDepth::Indexed256,
             glyphs: GlyphSet::Unicode,
             is_colorful: false,
         };
@@ -366,7 +366,7 @@ impl Viewer {
             self.samples += u32::from(std::mem::replace(seen, taken) != taken);
         }
         let now = self.clock.now();
-        self.stage.show(fleet, now);
+        self.stage.on_fleet(fleet, now);
         self.buffer.reset();
         self.stage.draw(now, &mut self.buffer);
     }
@@ -386,9 +386,9 @@ impl Viewer {
             let mut spent = Vec::new();
             for (fleet, now) in fleets.iter().cycle().take(FRAMES) {
                 let key = KeyEvent::new(KeyCode::Char(view), KeyModifiers::NONE);
-                self.stage.press(key, *now);
+                self.stage.on_key(key, *now);
                 let began = Instant::now();
-                self.stage.show(fleet.clone(), *now);
+                self.stage.on_fleet(fleet.clone(), *now);
                 surface.frame(LARGE, |buffer| self.stage.draw(*now, buffer));
                 spent.push(began.elapsed());
             }

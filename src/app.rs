@@ -113,7 +113,7 @@ pub fn run(cli: Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
         }
     };
     // What failed meanwhile may have been ended by the signal.
-    let came = StopSignals::came().map(|ending| Ending::from(ending).code());
+    let came = StopSignals::received().map(|ending| Ending::from(ending).code());
     ExitCode::from(came.unwrap_or(code))
 }
 

@@ -6,7 +6,7 @@
 pub use keys::{Keymap, KeymapError};
 pub use signals::StopSignals;
 pub use surface::Surface;
-pub use terminal::{force_back_terminal, unblock_terminal};
+pub use terminal::{force_restore_terminal, unblock_terminal};
 pub use text::render_text;
 pub use theme::{ColourDepth, GlyphSet, Palette, Theme, ThemeOptions};
 pub use ui::{Ui, UiEffect};
@@ -42,11 +42,11 @@ mod theme;
 mod ui;
 
 /// How long the first frame waits for what the terminal says of its background.
-const ANSWER_WAIT: Duration = Duration::from_millis(100);
+const BACKGROUND_REPLY_TIMEOUT: Duration = Duration::from_millis(100);
 /// For how long it is told what became of a change.
-const NEWS: Duration = Duration::from_secs(6);
+const SETTINGS_MESSAGE_DURATION: Duration = Duration::from_secs(6);
 /// For how long the first message stays: whoever starts a program looks elsewhere first.
-const FIRST_MESSAGE: Duration = Duration::from_secs(30);
+const STARTUP_MESSAGE_DURATION: Duration = Duration::from_secs(30);
 
 /// What is shown, and whom to ask for more.
 #[derive(Debug)]
@@ -60,21 +60,21 @@ pub struct UiContext {
     /// What is watched, in a few words.
     pub title: String,
     /// The least time between two frames that no key asked for.
-    pub redraw: Duration,
+    pub redraw_interval: Duration,
     /// Takes what the user asks for; requests are dropped while it is full.
     pub requests: mpsc::Sender<UiRequest>,
     /// What needs the terminal for itself for a while.
-    pub asides: mpsc::Receiver<SuspendedTask>,
+    pub suspended_tasks: mpsc::Receiver<SuspendedTask>,
     /// What nodes answered.
     pub replies: mpsc::Receiver<Reply>,
     /// How it looks at first.
-    pub dress: UiConfig,
+    pub config: UiConfig,
     /// Which keys do what.
     pub keys: Keymap,
     /// Something to be told at first.
     pub message: Option<String>,
     /// What becomes of changes of settings.
-    pub news: mpsc::Receiver<SettingsEvent>,
+    pub settings_events: mpsc::Receiver<SettingsEvent>,
     /// Clicks and the wheel are ours, and not the terminal's.
     pub has_mouse: bool,
 }
@@ -83,11 +83,11 @@ pub struct UiContext {
 #[derive(Clone, Debug)]
 pub struct UiConfig {
     /// Colours and glyphs.
-    pub look: Theme,
+    pub theme: Theme,
     /// The terminal may say whether the look is to suit a light background.
-    pub is_background_open: bool,
+    pub detects_background: bool,
     /// How things are shown.
-    pub taste: Taste,
+    pub display: Taste,
     /// How often nodes sample.
     pub interval: Duration,
     /// What keys change too, until somebody does.
@@ -130,17 +130,17 @@ pub enum UiRequest {
     /// A complete sample of every node, and a try of every node that is down, whatever the reason.
     Refresh,
     /// Faster samples of one node, and of no other; `None` for none.
-    Focus(Option<NodeName>),
+    FocusNode(Option<NodeName>),
     /// Everything there is to know of one job; `None` for none in particular.
-    LookAt(Option<JobId>),
+    WatchJob(Option<JobId>),
     /// These are to be asked of nodes.
-    Ask(Vec<Errand>),
+    QueryNodes(Vec<Errand>),
     /// A setting is to be this; what is typed is yet to be judged.
-    Change(&'static str, String),
+    ChangeSetting(&'static str, String),
     /// What was set is to be written down, and so are these, which keys changed.
-    Save(Vec<Habit>),
+    SaveSettings(Vec<Habit>),
     /// Every node is to sample so often.
-    Interval(Duration),
+    SetInterval(Duration),
 }
 
 /// How the screen ended.
@@ -159,13 +159,13 @@ pub enum StopReason {
 /// Shows the fleet until somebody ends it. The terminal is as before when this returns.
 ///
 /// Belongs on the main thread, on a runtime of its own: a slow terminal stops it.
-pub async fn run(watching: UiContext) -> io::Result<StopReason> {
+pub async fn run(context: UiContext) -> io::Result<StopReason> {
     let guard = PanicGuard::new();
     let signals = Signals::new()?;
-    let terminal = Terminal::enter(watching.has_mouse)?;
-    let mut screen = EventLoop::new(watching, terminal);
-    screen.ask_background();
-    let ending = screen.drive(signals).await;
+    let terminal = Terminal::enter(context.has_mouse)?;
+    let mut screen = EventLoop::new(context, terminal);
+    screen.query_background();
+    let ending = screen.run_loop(signals).await;
     drop(guard);
     Ok(ending)
 }
@@ -173,15 +173,15 @@ pub async fn run(watching: UiContext) -> io::Result<StopReason> {
 /// The signals we take.
 struct Signals {
     end: StopSignals,
-    go_on: Signal,
+    resume: Signal,
     resize: Signal,
 }
 
 /// What a signal means.
 enum SignalEvent {
-    End(StopReason),
+    Stop(StopReason),
     /// We were stopped and go on.
-    GoOn,
+    Continue,
     /// The terminal has another size.
     Resize,
 }
@@ -190,7 +190,7 @@ impl Signals {
     fn new() -> io::Result<Self> {
         Ok(Self {
             end: StopSignals::new(),
-            go_on: signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
+            resume: signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
             resize: signal(SignalKind::window_change())?,
         })
     }
@@ -198,8 +198,8 @@ impl Signals {
     /// Waits for the next one.
     async fn next(&mut self) -> SignalEvent {
         tokio::select! {
-            ending = self.end.next() => SignalEvent::End(ending),
-            _ = self.go_on.recv() => SignalEvent::GoOn,
+            ending = self.end.next() => SignalEvent::Stop(ending),
+            _ = self.resume.recv() => SignalEvent::Continue,
             _ = self.resize.recv() => SignalEvent::Resize,
         }
     }
@@ -212,101 +212,106 @@ enum UiEvent {
     Background(bool),
     Signal(SignalEvent),
     Fleet(bool),
-    Aside(SuspendedTask),
+    SuspendedTask(SuspendedTask),
     Reply(Reply),
-    News(SettingsEvent),
-    Time,
+    Settings(SettingsEvent),
+    Tick,
 }
 
 /// The loop's state.
 struct EventLoop {
-    watching: UiContext,
+    context: UiContext,
     terminal: Terminal,
     surface: Surface,
-    stage: Ui,
+    ui: Ui,
     drawn_at: Timestamp,
     /// A fleet came that is not drawn yet.
     is_fleet_new: bool,
     /// Nobody publishes any more.
     is_fleet_closed: bool,
-    told_focus: Option<NodeName>,
-    told_job: Option<JobId>,
-    told_interval: Duration,
+    sent_focus: Option<NodeName>,
+    sent_job: Option<JobId>,
+    sent_interval: Duration,
     /// Ctrl-Z has dealt with the continuation that is still to be reported.
-    has_gone_on: bool,
+    has_resumed: bool,
     /// Since when the terminal owes an answer of what its background is.
-    asked_at: Option<Timestamp>,
+    background_asked_at: Option<Timestamp>,
 }
 
 impl EventLoop {
-    fn new(watching: UiContext, terminal: Terminal) -> Self {
-        let (title, zone) = (watching.title.clone(), watching.zone.clone());
-        let UiConfig { look, interval, .. } = watching.dress;
-        let taste = watching.dress.taste.clone();
-        let mut stage = Ui::new(title, interval, zone, look).with(taste, watching.keys.clone());
-        stage.wear(watching.dress.clone());
-        if let Some(words) = watching.message.clone() {
-            stage.tell(words, FIRST_MESSAGE, watching.clock.now());
+    fn new(context: UiContext, terminal: Terminal) -> Self {
+        let (title, zone) = (context.title.clone(), context.zone.clone());
+        let UiConfig { theme, interval, .. } = context.config;
+        let display = context.config.display.clone();
+        let mut ui =
+            Ui::new(title, interval, zone, theme).with_options(display, context.keys.clone());
+        ui.apply_config(context.config.clone());
+        if let Some(words) = context.message.clone() {
+            ui.show_message_for(words, STARTUP_MESSAGE_DURATION, context.clock.now());
         }
         Self {
-            stage,
-            watching,
+            ui,
+            context,
             terminal,
             surface: Surface::new(),
             drawn_at: Timestamp::default(),
             is_fleet_new: true,
             is_fleet_closed: false,
-            told_focus: None,
-            told_job: None,
-            told_interval: interval,
-            has_gone_on: false,
-            asked_at: None,
+            sent_focus: None,
+            sent_job: None,
+            sent_interval: interval,
+            has_resumed: false,
+            background_asked_at: None,
         }
     }
 
     /// Asks the terminal what its background is; the answer comes on the way of the keys.
-    fn ask_background(&mut self) {
+    fn query_background(&mut self) {
         let term = std::env::var("TERM").unwrap_or_default();
-        if background::answers(&term) && self.terminal.is_ours() {
+        if background::supports_query(&term) && self.terminal.can_draw() {
             // A terminal that takes nothing any more shows at the first frame.
-            self.asked_at =
-                self.terminal.write(BACKGROUND_QUERY).is_ok().then(|| self.watching.clock.now());
+            self.background_asked_at =
+                self.terminal.write(BACKGROUND_QUERY).is_ok().then(|| self.context.clock.now());
         }
     }
 
-    fn keyboard(&self) -> io::Result<Keyboard> {
-        Keyboard::open(BackgroundDetector::new(self.watching.clock.clone(), self.asked_at))
+    fn open_keyboard(&self) -> io::Result<Keyboard> {
+        Keyboard::open(BackgroundDetector::new(
+            self.context.clock.clone(),
+            self.background_asked_at,
+        ))
     }
 
     /// Takes it that the terminal's background is light, or dark.
-    fn take_background(&mut self, is_light: bool) {
-        self.asked_at = None;
-        self.stage.on_background(is_light);
+    fn on_background(&mut self, is_light: bool) {
+        self.background_asked_at = None;
+        self.ui.on_background(is_light);
     }
 
-    async fn drive(mut self, mut signals: Signals) -> StopReason {
-        let Ok(mut keyboard) = self.keyboard() else { return StopReason::HangUp };
-        if self.asked_at.is_some()
-            && self.stage.is_background_open()
-            && let Ok(Some(is_light)) = timeout(ANSWER_WAIT, keyboard.background()).await
+    async fn run_loop(mut self, mut signals: Signals) -> StopReason {
+        let Ok(mut keyboard) = self.open_keyboard() else { return StopReason::HangUp };
+        if self.background_asked_at.is_some()
+            && self.ui.detects_background()
+            && let Ok(Some(is_light)) =
+                timeout(BACKGROUND_REPLY_TIMEOUT, keyboard.background()).await
         {
-            self.take_background(is_light);
+            self.on_background(is_light);
         }
         loop {
             // A terminal that takes nothing any more is gone.
             if self.draw().is_err() {
                 return StopReason::HangUp;
             }
-            let woken = self.wait(&mut keyboard, &mut signals).await;
-            let ending = if let UiEvent::Aside(aside) = woken {
+            let event = self.next_event(&mut keyboard, &mut signals).await;
+            let ending = if let UiEvent::SuspendedTask(task) = event {
                 // Only one may read the terminal.
                 drop(keyboard);
-                let ending = self.stand_aside(aside, &mut signals).await;
-                let Ok(again) = self.keyboard() else { return StopReason::HangUp };
+                let ending = self.run_suspended(task, &mut signals).await;
+                let Ok(again) = self.open_keyboard() else { return StopReason::HangUp };
                 keyboard = again;
                 ending
             } else {
-                self.take(woken, &mut keyboard)
+                self.on_event(event, &mut keyboard)
             };
             if let Some(ending) = ending {
                 return ending;
@@ -315,217 +320,221 @@ impl EventLoop {
     }
 
     /// Waits until there is something to draw.
-    async fn wait(&mut self, keyboard: &mut Keyboard, signals: &mut Signals) -> UiEvent {
+    async fn next_event(&mut self, keyboard: &mut Keyboard, signals: &mut Signals) -> UiEvent {
         loop {
-            let pause = self.pause();
+            let delay = self.time_to_next_draw();
             let listens = !self.is_fleet_new && !self.is_fleet_closed;
-            let woken = tokio::select! {
+            let event = tokio::select! {
                 heard = keyboard.next() => match heard {
                     KeyboardEvent::Event(event) => UiEvent::Key(event),
                     KeyboardEvent::Background(is_light) => UiEvent::Background(is_light),
                 },
                 notice = signals.next() => UiEvent::Signal(notice),
-                Some(aside) = self.watching.asides.recv() => UiEvent::Aside(aside),
-                Some(reply) = self.watching.replies.recv() => UiEvent::Reply(reply),
-                Some(news) = self.watching.news.recv() => UiEvent::News(news),
-                changed = self.watching.fleet.changed(), if listens => UiEvent::Fleet(changed.is_ok()),
-                () = tokio::time::sleep(pause) => UiEvent::Time,
+                Some(task) = self.context.suspended_tasks.recv() => UiEvent::SuspendedTask(task),
+                Some(reply) = self.context.replies.recv() => UiEvent::Reply(reply),
+                Some(event) = self.context.settings_events.recv() => UiEvent::Settings(event),
+                changed = self.context.fleet.changed(), if listens => UiEvent::Fleet(changed.is_ok()),
+                () = tokio::time::sleep(delay) => UiEvent::Tick,
             };
-            match woken {
+            match event {
                 UiEvent::Fleet(true) => self.is_fleet_new = true,
                 UiEvent::Fleet(false) => self.is_fleet_closed = true,
                 UiEvent::Key(_)
                 | UiEvent::Background(_)
                 | UiEvent::Signal(_)
-                | UiEvent::Aside(_)
+                | UiEvent::SuspendedTask(_)
                 | UiEvent::Reply(_)
-                | UiEvent::News(_)
-                | UiEvent::Time => return woken,
+                | UiEvent::Settings(_)
+                | UiEvent::Tick => return event,
             }
         }
     }
 
     /// Returns how long to wait: until the next second, and less when a new fleet is due.
-    fn pause(&self) -> Duration {
-        let now = self.watching.clock.now();
+    fn time_to_next_draw(&self) -> Duration {
+        let now = self.context.clock.now();
         let micros = now.as_micros().rem_euclid(1_000_000);
         let second = Duration::from_micros(u64::try_from(1_000_000 - micros).unwrap_or(1_000_000));
-        let fleet = self.watching.redraw.saturating_sub(now.since(self.drawn_at));
+        let fleet = self.context.redraw_interval.saturating_sub(now.since(self.drawn_at));
         if self.is_fleet_new { fleet.min(second) } else { second }
     }
 
     /// Takes what woke us; keys that queued up meanwhile are taken before anything is drawn.
-    fn take(&mut self, woken: UiEvent, keyboard: &mut Keyboard) -> Option<StopReason> {
-        match woken {
-            UiEvent::Signal(SignalEvent::End(ending)) => return Some(ending),
-            UiEvent::Signal(SignalEvent::GoOn) => {
-                if self.terminal.enter_again().is_err() {
+    fn on_event(&mut self, event: UiEvent, keyboard: &mut Keyboard) -> Option<StopReason> {
+        match event {
+            UiEvent::Signal(SignalEvent::Stop(ending)) => return Some(ending),
+            UiEvent::Signal(SignalEvent::Continue) => {
+                if self.terminal.reenter().is_err() {
                     return Some(StopReason::HangUp);
                 }
-                self.surface.forget();
-                if !std::mem::take(&mut self.has_gone_on) {
-                    self.ask(UiRequest::Refresh);
+                self.surface.invalidate();
+                if !std::mem::take(&mut self.has_resumed) {
+                    self.send_request(UiRequest::Refresh);
                 }
             }
             UiEvent::Key(event) => {
                 let mut next = Some(event);
                 while let Some(event) = next {
                     let Some(Ok(event)) = event else { return Some(StopReason::HangUp) };
-                    if let Some(ending) = self.event(&event) {
+                    if let Some(ending) = self.on_terminal_event(&event) {
                         return Some(ending);
                     }
-                    next = keyboard.waiting().map(Some);
+                    next = keyboard.try_next().map(Some);
                 }
             }
-            UiEvent::Background(is_light) => self.take_background(is_light),
-            UiEvent::Reply(reply) => self.stage.take(&reply, self.watching.clock.now()),
-            UiEvent::News(SettingsEvent::Changed(dress, redraw)) => {
-                self.watching.redraw = redraw;
-                self.stage.wear(*dress);
+            UiEvent::Background(is_light) => self.on_background(is_light),
+            UiEvent::Reply(reply) => self.ui.on_reply(&reply, self.context.clock.now()),
+            UiEvent::Settings(SettingsEvent::Changed(config, redraw_interval)) => {
+                self.context.redraw_interval = redraw_interval;
+                self.ui.apply_config(*config);
             }
-            UiEvent::News(SettingsEvent::Message(words)) => {
-                self.stage.tell(words, NEWS, self.watching.clock.now());
+            UiEvent::Settings(SettingsEvent::Message(words)) => {
+                self.ui.show_message_for(
+                    words,
+                    SETTINGS_MESSAGE_DURATION,
+                    self.context.clock.now(),
+                );
             }
-            UiEvent::News(SettingsEvent::Rejected(name, text, why)) => {
-                self.stage.refuse(&name, &text);
-                self.stage.tell(why, NEWS, self.watching.clock.now());
+            UiEvent::Settings(SettingsEvent::Rejected(name, text, why)) => {
+                self.ui.reject_setting(&name, &text);
+                self.ui.show_message_for(why, SETTINGS_MESSAGE_DURATION, self.context.clock.now());
             }
             // It may have been another size in between, and a terminal cuts what does not fit.
-            UiEvent::Signal(SignalEvent::Resize) => self.surface.forget(),
-            UiEvent::Fleet(_) | UiEvent::Aside(_) | UiEvent::Time => {}
+            UiEvent::Signal(SignalEvent::Resize) => self.surface.invalidate(),
+            UiEvent::Fleet(_) | UiEvent::SuspendedTask(_) | UiEvent::Tick => {}
         }
-        self.tell_focus();
+        self.send_changed_state();
         None
     }
 
     /// Leaves the terminal to somebody else until they are done, or until a signal ends both. In
     /// the background, where nobody may use the terminal, the aside is dropped.
-    async fn stand_aside(
+    async fn run_suspended(
         &mut self,
-        aside: SuspendedTask,
+        task: SuspendedTask,
         signals: &mut Signals,
     ) -> Option<StopReason> {
-        if !self.terminal.is_ours() {
+        if !self.terminal.can_draw() {
             return None;
         }
         self.terminal.leave();
         let is_over = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&is_over);
-        let mut work = tokio::task::spawn_blocking(move || (aside.0)(&told));
+        let mut work = tokio::task::spawn_blocking(move || (task.0)(&told));
         let mut ending = None;
         loop {
             tokio::select! {
                 // A panic in it is shown when the screen ends.
                 _done = &mut work => break,
                 notice = signals.next(), if ending.is_none() => {
-                    if let SignalEvent::End(end) = notice {
+                    if let SignalEvent::Stop(end) = notice {
                         is_over.store(true, Ordering::Relaxed);
                         ending = Some(end);
                     }
                 }
             }
         }
-        self.surface.forget();
-        if ending.is_none() && self.terminal.enter_again().is_err() {
+        self.surface.invalidate();
+        if ending.is_none() && self.terminal.reenter().is_err() {
             return Some(StopReason::HangUp);
         }
         ending
     }
 
-    fn event(&mut self, event: &Event) -> Option<StopReason> {
-        let now = self.watching.clock.now();
+    fn on_terminal_event(&mut self, event: &Event) -> Option<StopReason> {
+        let now = self.context.clock.now();
         let effect = match event {
-            Event::Key(key) if key.kind != KeyEventKind::Release => self.stage.press(*key, now),
-            Event::Mouse(mouse) => self.stage.point(*mouse, now),
+            Event::Key(key) if key.kind != KeyEventKind::Release => self.ui.on_key(*key, now),
+            Event::Mouse(mouse) => self.ui.on_mouse(*mouse, now),
             Event::FocusGained | Event::FocusLost => {
-                self.stage.attend(*event == Event::FocusGained, now);
+                self.ui.set_attended(*event == Event::FocusGained, now);
                 return None;
             }
             Event::Resize(..) => {
-                if self.terminal.is_ours() {
+                if self.terminal.can_draw() {
                     // A terminal that takes nothing any more shows at the next frame.
                     self.terminal.write(DEVICE_STATUS_QUERY).ok();
                 }
                 return None;
             }
             Event::Paste(text) => {
-                self.stage.paste(text, now);
+                self.ui.on_paste(text, now);
                 return None;
             }
             Event::Key(_) => return None,
         };
         match effect {
             UiEffect::Nothing => {}
-            UiEffect::Ask(request) => self.ask(request),
-            UiEffect::End(ending) => return Some(ending),
-            UiEffect::Redraw => self.surface.forget(),
+            UiEffect::Request(request) => self.send_request(request),
+            UiEffect::Exit(ending) => return Some(ending),
+            UiEffect::Redraw => self.surface.invalidate(),
             UiEffect::Suspend => {
                 if self.terminal.suspend().is_err() {
                     return Some(StopReason::HangUp);
                 }
-                self.surface.forget();
-                self.has_gone_on = true;
-                self.ask(UiRequest::Refresh);
+                self.surface.invalidate();
+                self.has_resumed = true;
+                self.send_request(UiRequest::Refresh);
             }
         }
         None
     }
 
-    fn ask(&mut self, request: UiRequest) {
-        let Err(error) = self.watching.requests.try_send(request) else { return };
+    fn send_request(&mut self, request: UiRequest) {
+        let Err(error) = self.context.requests.try_send(request) else { return };
         log::warn!("a request is dropped: {error}");
-        let now = self.watching.clock.now();
-        if let UiRequest::Ask(errands) = error.into_inner() {
+        let now = self.context.clock.now();
+        if let UiRequest::QueryNodes(errands) = error.into_inner() {
             // Who asked waits for an answer, and gets one.
             for errand in errands {
                 let reply = Reply { errand, answer: Err(AskError::TooMany), at: now };
-                self.stage.take(&reply, now);
+                self.ui.on_reply(&reply, now);
             }
         }
     }
 
     /// Tells which node is in focus, which job is looked at and how often to sample when that has
     /// changed; tried again while nobody takes it.
-    fn tell_focus(&mut self) {
-        let job = self.stage.job();
-        if job != self.told_job
-            && self.watching.requests.try_send(UiRequest::LookAt(job.clone())).is_ok()
+    fn send_changed_state(&mut self) {
+        let job = self.ui.watched_job();
+        if job != self.sent_job
+            && self.context.requests.try_send(UiRequest::WatchJob(job.clone())).is_ok()
         {
-            self.told_job = job;
+            self.sent_job = job;
         }
-        let interval = self.stage.interval(self.watching.clock.now());
-        if interval != self.told_interval
-            && self.watching.requests.try_send(UiRequest::Interval(interval)).is_ok()
+        let interval = self.ui.interval(self.context.clock.now());
+        if interval != self.sent_interval
+            && self.context.requests.try_send(UiRequest::SetInterval(interval)).is_ok()
         {
-            self.told_interval = interval;
+            self.sent_interval = interval;
         }
-        let wanted = self.stage.focus();
-        if wanted != self.told_focus
-            && self.watching.requests.try_send(UiRequest::Focus(wanted.clone())).is_ok()
+        let wanted = self.ui.focus();
+        if wanted != self.sent_focus
+            && self.context.requests.try_send(UiRequest::FocusNode(wanted.clone())).is_ok()
         {
-            self.told_focus = wanted;
+            self.sent_focus = wanted;
         }
     }
 
     fn draw(&mut self) -> io::Result<()> {
-        let now = self.watching.clock.now();
+        let now = self.context.clock.now();
         let is_second = now.as_micros().div_euclid(1_000_000)
             != self.drawn_at.as_micros().div_euclid(1_000_000);
-        let is_due = now.since(self.drawn_at) >= self.watching.redraw;
+        let is_due = now.since(self.drawn_at) >= self.context.redraw_interval;
         if is_second || (self.is_fleet_new && is_due) {
-            let fleet = self.watching.fleet.borrow_and_update().clone();
-            self.stage.show(fleet, now);
-            if let Some(request) = self.stage.due() {
-                self.ask(request);
+            let fleet = self.context.fleet.borrow_and_update().clone();
+            self.ui.on_fleet(fleet, now);
+            if let Some(request) = self.ui.due() {
+                self.send_request(request);
             }
             self.is_fleet_new = false;
             self.drawn_at = now;
         }
-        if !self.terminal.is_ours() {
+        if !self.terminal.can_draw() {
             return Ok(());
         }
         let area = self.terminal.area()?;
-        let text = self.surface.frame(area, |buffer| self.stage.draw(now, buffer));
+        let text = self.surface.frame(area, |buffer| self.ui.draw(now, buffer));
         if text.is_empty() { Ok(()) } else { self.terminal.write(&text) }
     }
 }

@@ -14,7 +14,7 @@ use gtop::model::{Link, NodeName, Via};
 use gtop::pipeline::Pipeline;
 use gtop::sim::{Ask, Driver, Machine, Population};
 use gtop::time::Timestamp;
-use gtop::tui::{Depth, Glyphs, Look, Theme, sheet};
+use gtop::tui::{ColourDepth, GlyphSet, Palette, Theme, render_text};
 use gtop::view::{Picture, Scene, Taste, printed};
 use gtop::wire::body::Body;
 use gtop::wire::{Delivery, FrameReader, Intake, News, Received, encode};
@@ -132,16 +132,16 @@ fn json(fleet: &Fleet, now: Timestamp) -> String {
 }
 
 fn once(fleet: &Fleet, now: Timestamp, width: u16) -> String {
-    let look = Look {
-        theme: Theme::Mono,
-        depth: Depth::Basic,
-        glyphs: Glyphs::Unicode,
+    let theme = Theme {
+        palette: Palette::Mono,
+        depth: ColourDepth::Ansi16,
+        glyphs: GlyphSet::Unicode,
         is_colorful: false,
     };
     let picture = Picture::new(fleet.clone(), now);
     let (taste, zone) = (Taste::default(), TimeZone::UTC);
     let scene = Scene { picture: &picture, taste: &taste, zone: &zone };
-    let mut text = sheet(&printed(scene, "demo", width), look, width, false);
+    let mut text = render_text(&printed(scene, "demo", width), theme, width, false);
     let mut jobs = Vec::new();
     write_jobs(&mut jobs, fleet, now).unwrap();
     text.push('\n');

@@ -164,7 +164,7 @@ fn no_number_moves_when_it_changes() {
     };
     let mut early = stage(fleets::every_state(), DARK);
     let before = columns(&draw(&mut early, 120, 40));
-    early.show(fleets::every_state(), NOW.plus(Duration::from_secs(4_000)));
+    early.on_fleet(fleets::every_state(), NOW.plus(Duration::from_secs(4_000)));
     assert_eq!(columns(&draw(&mut early, 120, 40)), before);
 }
 
@@ -187,7 +187,7 @@ fn ages_are_true_within_one_second() {
     let mut stage = stage(fleets::every_state(), DARK);
     for seconds in [0, 1, 17, 100] {
         let now = NOW.plus(Duration::from_secs(seconds));
-        stage.show(fleets::every_state(), now);
+        stage.on_fleet(fleets::every_state(), now);
         let mut buffer = Buffer::empty(Rect::new(0, 0, 160, 24));
         stage.draw(now, &mut buffer);
         let screen = text(&buffer);
@@ -202,13 +202,13 @@ fn ages_are_true_within_one_second() {
 #[test]
 fn keys_lead_to_what_the_table_says() {
     let mut stage = stage(fleets::every_state(), DARK);
-    let ask = |stage: &mut Ui, code| stage.press(key(code), NOW);
-    assert_eq!(ask(&mut stage, KeyCode::F(5)), UiEffect::Ask(UiRequest::Refresh));
-    assert_eq!(ask(&mut stage, KeyCode::Char('q')), UiEffect::End(StopReason::Quit));
+    let ask = |stage: &mut Ui, code| stage.on_key(key(code), NOW);
+    assert_eq!(ask(&mut stage, KeyCode::F(5)), UiEffect::Request(UiRequest::Refresh));
+    assert_eq!(ask(&mut stage, KeyCode::Char('q')), UiEffect::Exit(StopReason::Quit));
     let control = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
-    assert_eq!(stage.press(control('c'), NOW), UiEffect::End(StopReason::Interrupted));
-    assert_eq!(stage.press(control('z'), NOW), UiEffect::Suspend);
-    assert_eq!(stage.press(control('l'), NOW), UiEffect::Redraw);
+    assert_eq!(stage.on_key(control('c'), NOW), UiEffect::Exit(StopReason::Interrupted));
+    assert_eq!(stage.on_key(control('z'), NOW), UiEffect::Suspend);
+    assert_eq!(stage.on_key(control('l'), NOW), UiEffect::Redraw);
     assert_eq!(stage.focus(), None);
     ask(&mut stage, KeyCode::Char('w'));
     assert_eq!(stage.focus(), Some(NodeName::new("gpu01").unwrap()));
@@ -224,30 +224,30 @@ fn nodes_sample_less_often_while_nobody_looks() {
     let second = Duration::from_secs(1);
     let later = NOW.plus(Duration::from_secs(90));
     assert_eq!(stage.interval(later), second);
-    stage.attend(false, NOW);
+    stage.set_attended(false, NOW);
     assert_eq!(stage.interval(NOW.plus(second * 30)), second);
     assert_eq!(stage.interval(later), second * 5);
-    stage.attend(true, later);
+    stage.set_attended(true, later);
     assert_eq!(stage.interval(later), second);
 }
 
 #[test]
 fn help_closes_before_anything_else_happens() {
     let mut stage = stage(fleets::every_state(), DARK);
-    stage.press(key(KeyCode::Char('h')), NOW);
+    stage.on_key(key(KeyCode::Char('h')), NOW);
     assert!(text(&draw(&mut stage, 80, 24)).iter().any(|line| line.contains("Everywhere")));
-    assert_eq!(stage.press(key(KeyCode::Char('q')), NOW), UiEffect::Nothing);
+    assert_eq!(stage.on_key(key(KeyCode::Char('q')), NOW), UiEffect::Nothing);
     assert!(!text(&draw(&mut stage, 80, 24)).iter().any(|line| line.contains("Everywhere")));
 }
 
 #[test]
 fn a_frozen_picture_stands_while_the_fleet_goes_on() {
     let mut stage = stage(fleets::every_state(), DARK);
-    stage.press(key(KeyCode::Char('z')), NOW);
-    stage.show(fleets::large(3), NOW.plus(Duration::from_secs(9)));
+    stage.on_key(key(KeyCode::Char('z')), NOW);
+    stage.on_fleet(fleets::large(3), NOW.plus(Duration::from_secs(9)));
     let screen = text(&draw(&mut stage, 120, 40)).join("\n");
     assert!(screen.contains("FROZEN") && screen.contains("gpu05"), "{screen}");
-    stage.press(key(KeyCode::Char('z')), NOW);
+    stage.on_key(key(KeyCode::Char('z')), NOW);
     let screen = text(&draw(&mut stage, 120, 40)).join("\n");
     assert!(!screen.contains("FROZEN") && screen.contains("gpu0003"), "{screen}");
 }

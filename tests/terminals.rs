@@ -272,29 +272,29 @@ impl Drop for Fragile {
 async fn panic_on_the_screen(how: &str) {
     let (_fleet, reader) = tokio::sync::watch::channel(gtop::fleet::Fleet::default());
     let (requests, _asked) = mpsc::channel(1);
-    let (_aside, asides) = mpsc::channel(1);
+    let (_task, suspended_tasks) = mpsc::channel(1);
     let (_reply, replies) = mpsc::channel(1);
-    let (_told, news) = mpsc::channel(1);
-    let watching = UiContext {
+    let (_event, settings_events) = mpsc::channel(1);
+    let context = UiContext {
         fleet: reader,
         clock: Clock::system(),
         zone: jiff::tz::TimeZone::UTC,
         title: "a title".to_owned(),
-        redraw: Duration::from_millis(10),
+        redraw_interval: Duration::from_millis(10),
         requests,
-        asides,
+        suspended_tasks,
         replies,
-        dress: UiConfig {
-            look: Theme::from_environment(|_| None),
-            is_background_open: false,
-            taste: gtop::view::Taste::default(),
+        config: UiConfig {
+            theme: Theme::from_environment(|_| None),
+            detects_background: false,
+            display: gtop::view::Taste::default(),
             interval: Duration::from_secs(1),
             habits: Vec::new(),
             setup: gtop::view::Setup::default(),
         },
         keys: Keymap::default(),
         message: None,
-        news,
+        settings_events,
         has_mouse: true,
     };
     let breaking = async {
@@ -309,7 +309,7 @@ async fn panic_on_the_screen(how: &str) {
         panic!("something broke");
     };
     tokio::select! {
-        _ending = gtop::tui::run(watching) => {}
+        _ending = gtop::tui::run(context) => {}
         () = breaking => {}
     }
 }

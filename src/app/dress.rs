@@ -29,12 +29,12 @@ pub(super) struct Wardrobe {
 
 impl Wardrobe {
     /// Returns how the screen is to look.
-    pub(super) fn dress(&self) -> UiConfig {
+    pub(super) fn config(&self) -> UiConfig {
         let settings = &self.settings;
         UiConfig {
-            look: look(settings, |name| std::env::var(name).ok()),
-            is_background_open: wish(settings).background().is_none(),
-            taste: taste(settings, |name| std::env::var(name).ok()),
+            theme: look(settings, |name| std::env::var(name).ok()),
+            detects_background: wish(settings).background().is_none(),
+            display: taste(settings, |name| std::env::var(name).ok()),
             interval: settings.span("interval").unwrap_or_default(),
             habits: habits(settings),
             setup: config::setup(settings),
@@ -75,7 +75,7 @@ impl Wardrobe {
 
     async fn show(&self) {
         let redraw = self.settings.span("redraw").unwrap_or_default();
-        self.tell(SettingsEvent::Changed(Box::new(self.dress()), redraw)).await;
+        self.tell(SettingsEvent::Changed(Box::new(self.config()), redraw)).await;
     }
 
     async fn tell(&self, news: SettingsEvent) {
@@ -112,7 +112,7 @@ fn some(names: &[&str]) -> String {
 
 /// Returns colours and glyphs; `variable` returns that of the environment.
 pub(super) fn look(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Theme {
-    Theme::chosen(wish(settings), variable)
+    Theme::resolve(wish(settings), variable)
 }
 
 fn wish(settings: &Settings) -> ThemeOptions {
@@ -125,7 +125,7 @@ fn wish(settings: &Settings) -> ThemeOptions {
         _ => None,
     };
     ThemeOptions {
-        theme,
+        palette: theme,
         is_light: match settings.choice("background") {
             "dark" => Some(false),
             "light" => Some(true),
@@ -271,7 +271,7 @@ mod tests {
             (vec![("theme", "light"), ("background", "dark")], Palette::Dark, false),
         ] {
             let settings = typed(&words);
-            assert_eq!(look(&settings, colourless).theme, theme, "{words:?}");
+            assert_eq!(look(&settings, colourless).palette, theme, "{words:?}");
             assert_eq!(wish(&settings).background().is_none(), is_open, "{words:?}");
         }
     }
@@ -281,7 +281,7 @@ mod tests {
         let Kind::Choice(words) = setting("theme").unwrap().kind else { panic!() };
         let mut seen = Vec::new();
         for word in words.iter().filter(|word| word.name != "auto") {
-            let theme = look(&typed(&[("theme", word.name)]), |_| None).theme;
+            let theme = look(&typed(&[("theme", word.name)]), |_| None).palette;
             assert!(!seen.contains(&theme), "{}", word.name);
             seen.push(theme);
         }
@@ -389,14 +389,14 @@ mod tests {
         let (told, mut news) = mpsc::channel(8);
         let mut wardrobe = Wardrobe { settings: typed(&[]), places, told };
         wardrobe.change("interval", "2").await;
-        let Some(SettingsEvent::Changed(dress, _)) = news.recv().await else { panic!() };
-        assert_eq!(dress.interval.as_secs(), 2);
+        let Some(SettingsEvent::Changed(config, _)) = news.recv().await else { panic!() };
+        assert_eq!(config.interval.as_secs(), 2);
         wardrobe.change("interval", "0").await;
         let Some(SettingsEvent::Rejected(name, text, words)) = news.recv().await else { panic!() };
         assert_eq!((name.as_str(), text.as_str()), ("interval", "0"));
         assert!(words.starts_with("interval: give seconds"), "{words}");
         assert!(
-            matches!(news.recv().await, Some(SettingsEvent::Changed(dress, _)) if dress.interval.as_secs() == 2)
+            matches!(news.recv().await, Some(SettingsEvent::Changed(config, _)) if config.interval.as_secs() == 2)
         );
         wardrobe
             .save(vec![("fleet-form", "map".to_owned()), ("reverse-users", "true".to_owned())])
@@ -408,7 +408,7 @@ mod tests {
         let written = std::fs::read_to_string(path).unwrap();
         let wanted = "\ninterval = 2\nfleet-form = \"map\"\nreverse-users = true\n";
         assert!(written.ends_with(wanted), "{written}");
-        let Some(SettingsEvent::Changed(dress, _)) = news.recv().await else { panic!() };
-        assert!(dress.habits.contains(&("fleet-form", "map".to_owned())));
+        let Some(SettingsEvent::Changed(config, _)) = news.recv().await else { panic!() };
+        assert!(config.habits.contains(&("fleet-form", "map".to_owned())));
     }
 }

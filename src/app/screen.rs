@@ -48,9 +48,9 @@ pub(super) async fn show(
     interviewer: Option<Interviewer>,
 ) -> io::Result<Ending> {
     let (requests, mut asked) = mpsc::channel(REQUESTS);
-    let (asides, standing_aside) = mpsc::channel(1);
+    let (suspended_tasks, standing_aside) = mpsc::channel(1);
     let (answers, replies) = mpsc::channel(REPLIES);
-    let (told, news) = mpsc::channel(REQUESTS);
+    let (told, settings_events) = mpsc::channel(REQUESTS);
     let mut wardrobe = Wardrobe { settings: setting.settings, places: setting.places, told };
     let settings = &wardrobe.settings;
     let (clock, is_readonly) = (setting.clock.clone(), settings.is_on("readonly"));
@@ -59,14 +59,14 @@ pub(super) async fn show(
         clock: setting.clock.clone(),
         zone: TimeZone::system(),
         title: setting.title,
-        redraw: settings.span("redraw").unwrap_or_default(),
+        redraw_interval: settings.span("redraw").unwrap_or_default(),
         requests,
-        asides: standing_aside,
+        suspended_tasks: standing_aside,
         replies,
-        dress: wardrobe.dress(),
+        config: wardrobe.config(),
         keys: settings.keys.clone(),
         message: settings.complaint(),
-        news,
+        settings_events,
         has_mouse: settings.is_on("mouse"),
     };
     let interview = interviewer.as_ref().map(Interviewer::interview);
@@ -82,19 +82,19 @@ pub(super) async fn show(
                     tried_again.notify_one();
                     watch.refresh();
                 }
-                UiRequest::Focus(node) => watch.focus(node),
-                UiRequest::LookAt(job) => watch.look_at(job),
-                UiRequest::Interval(interval) => watch.sample_every(interval),
-                UiRequest::Ask(errands) => ask(&to_nodes, &clock, &answers, errands),
-                UiRequest::Change(name, text) => wardrobe.change(name, &text).await,
-                UiRequest::Save(habits) => wardrobe.save(habits).await,
+                UiRequest::FocusNode(node) => watch.focus(node),
+                UiRequest::WatchJob(job) => watch.look_at(job),
+                UiRequest::SetInterval(interval) => watch.sample_every(interval),
+                UiRequest::QueryNodes(errands) => ask(&to_nodes, &clock, &answers, errands),
+                UiRequest::ChangeSetting(name, text) => wardrobe.change(name, &text).await,
+                UiRequest::SaveSettings(habits) => wardrobe.save(habits).await,
             }
         }
         std::future::pending().await
     };
     let hearing = async {
         if let Some(interviewer) = interviewer {
-            hear(interviewer, &tried_again, asides).await;
+            hear(interviewer, &tried_again, suspended_tasks).await;
         }
         std::future::pending().await
     };
@@ -128,7 +128,11 @@ fn ask(asker: &Asker, clock: &Clock, answers: &mpsc::Sender<Reply>, errands: Vec
 
 /// Gives nodes a hearing each time the user tries them again, with the screen standing aside for
 /// their questions. Ends when the screen does.
-async fn hear(mut interviewer: Interviewer, again: &Notify, asides: mpsc::Sender<SuspendedTask>) {
+async fn hear(
+    mut interviewer: Interviewer,
+    again: &Notify,
+    suspended_tasks: mpsc::Sender<SuspendedTask>,
+) {
     loop {
         again.notified().await;
         interviewer.open();
@@ -143,7 +147,7 @@ async fn hear(mut interviewer: Interviewer, again: &Notify, asides: mpsc::Sender
                 // Nobody listens when the screen ends.
                 tell.send(mood.unwrap_or(Mood::Tired)).ok();
             });
-            if asides.send(aside).await.is_err() {
+            if suspended_tasks.send(aside).await.is_err() {
                 return;
             }
             // Without a word the screen could not stand aside.

@@ -66,12 +66,12 @@ impl Signals {
 
 async fn watch(mut signals: Signals) {
     let ending = signals.next().await;
-    if StopSignals::announce(ending) {
+    if StopSignals::publish(ending) {
         // It is over when the process is.
         timeout(GRACE, unblock()).await.ok();
     }
     terminal::force_back();
-    tui::force_back_terminal();
+    tui::force_restore_terminal();
     end_programs();
     leave(Ending::from(ending).code()).await;
 }

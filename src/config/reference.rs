@@ -107,7 +107,7 @@ pub fn show_text(settings: &Settings) -> String {
             writeln!(text, "{} = {}", quoted(name), quoted(set)).ok();
         }
     }
-    let bound: Vec<(&str, String)> = settings.keys.bound().collect();
+    let bound: Vec<(&str, String)> = settings.keys.changed_bindings().collect();
     if !bound.is_empty() {
         text.push_str("\n[keys]\n");
         for (name, keys) in bound {

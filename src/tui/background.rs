@@ -13,21 +13,21 @@ use crate::time::{Clock, Timestamp};
 pub(super) const BACKGROUND_QUERY: &str = "\x1b]11;?\x07";
 
 /// What an answer begins with.
-const BEGIN: &str = "\x1b]11;";
+const REPLY_PREFIX: &str = "\x1b]11;";
 /// No answer is longer.
-const LONGEST: usize = 64;
+const MAX_REPLY_LENGTH: usize = 64;
 /// Answers come within this, nearly always.
-const PROMPT: Duration = Duration::from_secs(5);
+const USUAL_REPLY_TIME: Duration = Duration::from_secs(5);
 /// How long an Esc is held that may begin an answer, while one is likely, and later.
-const LONG_HOLD: Duration = Duration::from_secs(1);
-const SHORT_HOLD: Duration = Duration::from_millis(100);
+const LONG_ESC_HOLD: Duration = Duration::from_secs(1);
+const SHORT_ESC_HOLD: Duration = Duration::from_millis(100);
 /// How long an answer may pause that has certainly begun.
-const PAUSE: Duration = Duration::from_secs(5);
+const MAX_REPLY_PAUSE: Duration = Duration::from_secs(5);
 
 /// Returns true if a terminal of this kind can be asked.
 ///
 /// A terminal that cannot answer passes over the question, but for those that show it.
-pub(super) fn answers(term: &str) -> bool {
+pub(super) fn supports_query(term: &str) -> bool {
     let is_plain = ["", "dumb", "linux", "unknown"].contains(&term);
     !is_plain && !["eterm", "cons25", "vt1", "vt2", "sun"].iter().any(|kind| term.starts_with(kind))
 }
@@ -47,11 +47,11 @@ pub(super) struct BackgroundDetector {
 /// What a text may be.
 enum Progress {
     /// No answer.
-    Other,
+    NoMatch,
     /// The beginning of one.
-    Begun,
+    Partial,
     /// A whole one, and whether the background is light; none for a colour that cannot be read.
-    Whole(Option<bool>),
+    Complete(Option<bool>),
 }
 
 impl BackgroundDetector {
@@ -61,7 +61,7 @@ impl BackgroundDetector {
 
     /// Takes an event. What is none of the answer is added to `events`; returns whether the
     /// background is light when the answer is whole.
-    pub(super) fn take(&mut self, event: Event, events: &mut Vec<Event>) -> Option<bool> {
+    pub(super) fn push(&mut self, event: Event, events: &mut Vec<Event>) -> Option<bool> {
         let is_due = self.asked_at.is_some();
         let Event::Key(key) = &event else {
             events.push(event);
@@ -70,53 +70,53 @@ impl BackgroundDetector {
         let letters = letters(key).filter(|_| is_due);
         let text = letters.map(|letters| format!("{}{letters}", self.text)).unwrap_or_default();
         match progress(&text) {
-            Progress::Begun => {
+            Progress::Partial => {
                 self.text = text;
                 self.held.push(event);
                 None
             }
-            Progress::Whole(is_light) => {
+            Progress::Complete(is_light) => {
                 self.text.clear();
                 self.held.clear();
                 // Nothing else is due, unless nothing could be made of this.
                 self.asked_at = self.asked_at.filter(|_| is_light.is_none());
                 is_light
             }
-            Progress::Other if self.text.is_empty() => {
+            Progress::NoMatch if self.text.is_empty() => {
                 events.push(event);
                 None
             }
-            Progress::Other => {
+            Progress::NoMatch => {
                 self.release(events);
                 self.text.clear();
-                self.take(event, events)
+                self.push(event, events)
             }
         }
     }
 
     /// Returns how long to wait for more of what is held.
-    pub(super) fn hold(&self) -> Option<Duration> {
+    pub(super) fn hold_timeout(&self) -> Option<Duration> {
         let asked_at = self.asked_at.filter(|_| !self.held.is_empty())?;
-        let is_late = self.clock.now().since(asked_at) > PROMPT;
+        let is_late = self.clock.now().since(asked_at) > USUAL_REPLY_TIME;
         Some(match self.text.len() {
-            length if length >= BEGIN.len() => PAUSE,
-            1 if is_late => SHORT_HOLD,
-            _ => LONG_HOLD,
+            length if length >= REPLY_PREFIX.len() => MAX_REPLY_PAUSE,
+            1 if is_late => SHORT_ESC_HOLD,
+            _ => LONG_ESC_HOLD,
         })
     }
 
     /// Takes it that nothing more came for so long. If it comes later all the same, it still belongs
     /// to what was held.
-    pub(super) fn give_up(&mut self, events: &mut Vec<Event>) {
+    pub(super) fn flush(&mut self, events: &mut Vec<Event>) {
         self.release(events);
-        if self.text.len() >= BEGIN.len() {
+        if self.text.len() >= REPLY_PREFIX.len() {
             self.text.clear();
         }
     }
 
     /// Hands on what was held, unless it certainly is the terminal's.
     fn release(&mut self, events: &mut Vec<Event>) {
-        if self.text.len() < BEGIN.len() {
+        if self.text.len() < REPLY_PREFIX.len() {
             events.append(&mut self.held);
         }
         self.held.clear();
@@ -135,20 +135,20 @@ fn letters(key: &KeyEvent) -> Option<String> {
 }
 
 fn progress(text: &str) -> Progress {
-    let Some(rest) = text.strip_prefix(BEGIN) else {
-        let is_begun = !text.is_empty() && BEGIN.starts_with(text);
-        return if is_begun { Progress::Begun } else { Progress::Other };
+    let Some(rest) = text.strip_prefix(REPLY_PREFIX) else {
+        let is_begun = !text.is_empty() && REPLY_PREFIX.starts_with(text);
+        return if is_begun { Progress::Partial } else { Progress::NoMatch };
     };
     if let Some(colour) = rest.strip_suffix('\x07').or_else(|| rest.strip_suffix("\x1b\\")) {
-        return Progress::Whole(luminance(colour).map(|luminance| luminance > MIDDLE));
+        return Progress::Complete(luminance(colour).map(|luminance| luminance > LIGHT_LUMINANCE));
     }
     let colour = rest.strip_suffix('\x1b').unwrap_or(rest);
     let is_colour = colour.chars().all(|c| c.is_ascii_alphanumeric() || ":/#".contains(c));
-    if is_colour && rest.len() <= LONGEST { Progress::Begun } else { Progress::Other }
+    if is_colour && rest.len() <= MAX_REPLY_LENGTH { Progress::Partial } else { Progress::NoMatch }
 }
 
 /// The luminance from which on black is easier to read than white.
-const MIDDLE: f64 = 0.179;
+const LIGHT_LUMINANCE: f64 = 0.179;
 
 /// Reads a colour as terminals write it, such as `rgb:ffff/ffff/ffff`, and returns its luminance.
 fn luminance(colour: &str) -> Option<f64> {
@@ -162,11 +162,15 @@ fn luminance(colour: &str) -> Option<f64> {
         [0, 1, 2].iter().filter_map(|part| digits.get(part * width..(part + 1) * width)).collect()
     };
     let [red, green, blue] = parts.as_slice() else { return None };
-    Some(0.2126 * light(red)? + 0.7152 * light(green)? + 0.0722 * light(blue)?)
+    Some(
+        0.2126 * linear_component(red)?
+            + 0.7152 * linear_component(green)?
+            + 0.0722 * linear_component(blue)?,
+    )
 }
 
 /// Returns how much light a part of a colour gives, 0 to 1; it has one to four digits.
-fn light(digits: &str) -> Option<f64> {
+fn linear_component(digits: &str) -> Option<f64> {
     let most = match digits.len() {
         1 => 0xf,
         2 => 0xff,
@@ -211,17 +215,17 @@ mod tests {
     }
 
     /// What is heard of these pieces; between them time passes, or a hold.
-    fn heard(pieces: &[&str], gives_up: bool) -> (Vec<Event>, Option<bool>) {
-        let (mut answer, mut events, mut told) = (due(), Vec::new(), None);
+    fn detect(pieces: &[&str], gives_up: bool) -> (Vec<Event>, Option<bool>) {
+        let (mut answer, mut events, mut found) = (due(), Vec::new(), None);
         for piece in pieces {
             for event in keys(piece) {
-                told = answer.take(event, &mut events).or(told);
+                found = answer.push(event, &mut events).or(found);
             }
-            if gives_up && answer.hold().is_some_and(|hold| hold < PAUSE) {
-                answer.give_up(&mut events);
+            if gives_up && answer.hold_timeout().is_some_and(|hold| hold < MAX_REPLY_PAUSE) {
+                answer.flush(&mut events);
             }
         }
-        (events, told)
+        (events, found)
     }
 
     #[test]
@@ -236,18 +240,18 @@ mod tests {
             ("\x1b]11;rgba:00/00/00/ff\x07", false),
             ("\x1b]11;#fdf6e3\x07", true),
         ] {
-            assert_eq!(heard(&[answer], false), (vec![], Some(is_light)), "{answer:?}");
+            assert_eq!(detect(&[answer], false), (vec![], Some(is_light)), "{answer:?}");
             for cut in 1..answer.len() {
                 let (front, back) = answer.split_at(cut);
-                let cut = heard(&[front, back], false);
+                let cut = detect(&[front, back], false);
                 assert_eq!(cut, (vec![], Some(is_light)), "{front:?} {back:?}");
             }
             let single: Vec<String> = answer.chars().map(String::from).collect();
             let single: Vec<&str> = single.iter().map(String::as_str).collect();
-            assert_eq!(heard(&single, false), (vec![], Some(is_light)), "{answer:?}");
+            assert_eq!(detect(&single, false), (vec![], Some(is_light)), "{answer:?}");
             // What came too late to be held back is no key of its own either.
-            let (events, told) = heard(&single, true);
-            assert_eq!(told, Some(is_light), "{answer:?}");
+            let (events, found) = detect(&single, true);
+            assert_eq!(found, Some(is_light), "{answer:?}");
             assert!(events.len() <= 4, "{events:?}");
         }
     }
@@ -268,11 +272,11 @@ mod tests {
             } else {
                 keys(left)
             };
-            assert_eq!(heard(&pieces, false), (expected, Some(false)), "{pieces:?}");
+            assert_eq!(detect(&pieces, false), (expected, Some(false)), "{pieces:?}");
         }
         // An answer nobody can read is no key, and another may come.
         for odd in ["\x1b]11;\x07", "\x1b]11;rgb:zz/0/0\x07", "\x1b]11;rgb:0/0\x1b\\"] {
-            assert_eq!(heard(&[odd, answer], false), (vec![], Some(false)), "{odd:?}");
+            assert_eq!(detect(&[odd, answer], false), (vec![], Some(false)), "{odd:?}");
         }
     }
 
@@ -282,31 +286,31 @@ mod tests {
         let mut answer = BackgroundDetector::new(Clock::system(), None);
         let mut events = Vec::new();
         for event in keys(text) {
-            assert_eq!(answer.take(event, &mut events), None);
+            assert_eq!(answer.push(event, &mut events), None);
         }
-        assert_eq!((events, answer.hold()), (keys(text), None));
+        assert_eq!((events, answer.hold_timeout()), (keys(text), None));
     }
 
     #[test]
     fn an_escape_is_handed_on_when_nothing_follows() {
         let (mut answer, mut events) = (due(), Vec::new());
-        answer.take(key(KeyCode::Esc, KeyModifiers::NONE), &mut events);
-        assert_eq!((events.len(), answer.hold()), (0, Some(LONG_HOLD)));
-        answer.give_up(&mut events);
-        assert_eq!((events.len(), answer.hold()), (1, None));
+        answer.push(key(KeyCode::Esc, KeyModifiers::NONE), &mut events);
+        assert_eq!((events.len(), answer.hold_timeout()), (0, Some(LONG_ESC_HOLD)));
+        answer.flush(&mut events);
+        assert_eq!((events.len(), answer.hold_timeout()), (1, None));
         let since = answer.clock.now();
         answer.asked_at = Some(Timestamp::from_micros(since.as_micros() - 6_000_000));
-        answer.take(key(KeyCode::Esc, KeyModifiers::NONE), &mut events);
-        assert_eq!(answer.hold(), Some(SHORT_HOLD));
+        answer.push(key(KeyCode::Esc, KeyModifiers::NONE), &mut events);
+        assert_eq!(answer.hold_timeout(), Some(SHORT_ESC_HOLD));
     }
 
     #[test]
     fn who_would_show_the_question_is_not_asked() {
         for term in ["xterm-256color", "tmux-256color", "screen", "foot", "xterm"] {
-            assert!(answers(term), "{term}");
+            assert!(supports_query(term), "{term}");
         }
         for term in ["", "dumb", "linux", "vt220", "eterm-color"] {
-            assert!(!answers(term), "{term}");
+            assert!(!supports_query(term), "{term}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The terminal library loops for ever on a terminal that is gone. Here that costs a thread that
 //! ends with the process, never the screen: who draws finds out by itself.
 
-mod burst;
+mod escape;
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -22,7 +22,7 @@ use crate::tui::background::BackgroundDetector;
 use crate::view::{Key, Named};
 
 /// How many events may wait; more stay with the terminal.
-const WAITING: usize = 64;
+const MAX_QUEUED_EVENTS: usize = 64;
 
 /// Asks the terminal whether it is well, which it answers on the way of the keys.
 ///
@@ -31,7 +31,7 @@ const WAITING: usize = 64;
 pub(super) const DEVICE_STATUS_QUERY: &str = "\x1b[5n";
 
 /// Longest wait for the thread to let go of the terminal.
-const LETTING_GO: Duration = Duration::from_secs(1);
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What comes from the terminal.
 #[derive(Debug)]
@@ -55,13 +55,13 @@ pub(super) struct Keyboard {
 
 impl Keyboard {
     /// Begins to read; the answer that may be due is no key.
-    pub(super) fn open(answer: BackgroundDetector) -> io::Result<Self> {
+    pub(super) fn open(detector: BackgroundDetector) -> io::Result<Self> {
         let tty = tty()?;
         let (stopping, stop) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (sender, events) = mpsc::channel(WAITING);
+        let (sender, events) = mpsc::channel(MAX_QUEUED_EVENTS);
         let (tell, background) = watch::channel(None);
         let (ended, stopped) = blocking::channel::<()>();
-        let mut to = EventSender { events: sender, background: tell, answer };
+        let mut to = EventSender { events: sender, background: tell, detector };
         thread::Builder::new().name("keys".to_owned()).spawn(move || {
             if let Err(error) = read(tty.as_ref(), &stopping, &mut to) {
                 // Without the screen nobody needs to know.
@@ -89,7 +89,7 @@ impl Keyboard {
     }
 
     /// Returns an event that has come already.
-    pub(super) fn waiting(&mut self) -> Option<io::Result<Event>> {
+    pub(super) fn try_next(&mut self) -> Option<io::Result<Event>> {
         self.events.try_recv().ok()
     }
 }
@@ -99,13 +99,13 @@ impl Drop for Keyboard {
         self.stop.take();
         self.events.close();
         // It ends now, or hangs on a terminal that is gone.
-        self.stopped.recv_timeout(LETTING_GO).ok();
+        self.stopped.recv_timeout(STOP_TIMEOUT).ok();
     }
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing to us")]
 /// Returns the key that was pressed, if it is one we tell from others.
-pub(super) fn key(event: KeyEvent) -> Option<Key> {
+pub(super) fn to_key(event: KeyEvent) -> Option<Key> {
     let is_shifted = event.modifiers.contains(KeyModifiers::SHIFT);
     let with = event.modifiers.difference(KeyModifiers::SHIFT);
     let named = match event.code {
@@ -147,15 +147,18 @@ fn tty() -> io::Result<Option<File>> {
 struct EventSender {
     events: mpsc::Sender<io::Result<Event>>,
     background: watch::Sender<Option<bool>>,
-    answer: BackgroundDetector,
+    detector: BackgroundDetector,
 }
 
 impl EventSender {
     /// Hands on events but for what is the terminal's answer; an error when nobody listens.
-    fn tell(&mut self, came: Vec<Event>) -> Result<(), mpsc::error::SendError<io::Result<Event>>> {
+    fn forward(
+        &mut self,
+        came: Vec<Event>,
+    ) -> Result<(), mpsc::error::SendError<io::Result<Event>>> {
         let mut events = Vec::with_capacity(came.len());
         for event in came {
-            if let Some(is_light) = self.answer.take(event, &mut events) {
+            if let Some(is_light) = self.detector.push(event, &mut events) {
                 self.background.send_replace(Some(is_light));
             }
         }
@@ -163,9 +166,9 @@ impl EventSender {
     }
 
     /// Hands on what was held back, as nothing more came.
-    fn give_up(&mut self) -> Result<(), mpsc::error::SendError<io::Result<Event>>> {
+    fn flush(&mut self) -> Result<(), mpsc::error::SendError<io::Result<Event>>> {
         let mut events = Vec::new();
-        self.answer.give_up(&mut events);
+        self.detector.flush(&mut events);
         self.send(events)
     }
 
@@ -181,10 +184,10 @@ fn read(tty: Option<&File>, stopping: &OwnedFd, to: &mut EventSender) -> io::Res
     loop {
         let mut watched =
             [PollFd::from_borrowed_fd(tty, PollFlags::IN), PollFd::new(stopping, PollFlags::IN)];
-        let hold = to.answer.hold().and_then(|hold| Timespec::try_from(hold).ok());
+        let hold = to.detector.hold_timeout().and_then(|hold| Timespec::try_from(hold).ok());
         match poll(&mut watched, hold.as_ref()) {
             Ok(0) => {
-                if to.give_up().is_err() {
+                if to.flush().is_err() {
                     return Ok(());
                 }
                 continue;
@@ -203,7 +206,7 @@ fn read(tty: Option<&File>, stopping: &OwnedFd, to: &mut EventSender) -> io::Res
         let mut is_heard = false;
         while event::poll(Duration::ZERO)? {
             is_heard = true;
-            if to.tell(burst::mended(&together()?)).is_err() {
+            if to.forward(escape::rejoin(&read_pending()?)).is_err() {
                 return Ok(());
             }
         }
@@ -219,9 +222,9 @@ fn read(tty: Option<&File>, stopping: &OwnedFd, to: &mut EventSender) -> io::Res
 }
 
 /// Returns the events that wait, at least one.
-fn together() -> io::Result<Vec<Event>> {
+fn read_pending() -> io::Result<Vec<Event>> {
     let mut events = vec![event::read()?];
-    while events.len() < WAITING && event::poll(Duration::ZERO)? {
+    while events.len() < MAX_QUEUED_EVENTS && event::poll(Duration::ZERO)? {
         events.push(event::read()?);
     }
     Ok(events)

@@ -74,15 +74,15 @@ impl Binding {
 struct Hint {
     meaning: &'static str,
     /// The name of a binding whose key stands beside this one's.
-    also: Option<&'static str>,
+    paired_with: Option<&'static str>,
 }
 
 const fn hint(meaning: &'static str) -> Hint {
-    Hint { meaning, also: None }
+    Hint { meaning, paired_with: None }
 }
 
-const fn pair(meaning: &'static str, also: &'static str) -> Hint {
-    Hint { meaning, also: Some(also) }
+const fn pair(meaning: &'static str, paired_with: &'static str) -> Hint {
+    Hint { meaning, paired_with: Some(paired_with) }
 }
 
 /// The tables: where their keys mean something. A view's own come before those that hold everywhere.
@@ -111,7 +111,7 @@ pub enum KeymapError {
     Unknown(String, &'static str),
     /// Another binding of the same view has the key.
     #[error("{key} is bound to {one} and to {other}")]
-    Twice {
+    Conflict {
         /// The key.
         key: Key,
         /// What it does.
@@ -164,7 +164,7 @@ impl Keymap {
     }
 
     /// Returns what has other keys than usual, with these keys as they are written.
-    pub fn bound(&self) -> impl Iterator<Item = (&'static str, String)> {
+    pub fn changed_bindings(&self) -> impl Iterator<Item = (&'static str, String)> {
         let tables = self.keys.iter().zip(TABLES);
         let rows = tables.flat_map(|(keys, (_, table))| keys.iter().zip(table));
         rows.filter(|(keys, binding)| keys.as_slice() != binding.keys).map(|(keys, binding)| {
@@ -190,7 +190,7 @@ impl Keymap {
             for (own, binding) in keys.iter().zip(table) {
                 for key in own {
                     if let Some((_, one)) = seen.iter().find(|(known, _)| known == key) {
-                        return Err(KeymapError::Twice { key: *key, one, other: binding.name });
+                        return Err(KeymapError::Conflict { key: *key, one, other: binding.name });
                     }
                     seen.push((*key, binding.name));
                 }
@@ -214,11 +214,13 @@ impl Keymap {
         word: impl Fn(&KeyAction, &'static str) -> Option<&'static str>,
     ) -> Vec<(String, &'static str)> {
         let hint = |(keys, binding): (&[Key], &'static Binding)| {
-            let Hint { meaning, also } = binding.hint?;
+            let Hint { meaning, paired_with } = binding.hint?;
             let meaning = word(&binding.action, meaning)?;
-            let mut written = sign(*keys.first()?);
-            if let Some(second) = also.and_then(|also| self.keys_of(also).first()) {
-                written = format!("{written} {}", sign(*second));
+            let mut written = key_text(*keys.first()?);
+            if let Some(second) =
+                paired_with.and_then(|paired_with| self.keys_of(paired_with).first())
+            {
+                written = format!("{written} {}", key_text(*second));
             }
             Some((written, meaning))
         };
@@ -226,8 +228,8 @@ impl Keymap {
     }
 
     /// Returns the first key of what is called so, as hints write it.
-    pub(crate) fn sign_of(&self, name: &str) -> Option<String> {
-        self.keys_of(name).first().map(|key| sign(*key))
+    pub(crate) fn key_text_of(&self, name: &str) -> Option<String> {
+        self.keys_of(name).first().map(|key| key_text(*key))
     }
 
     fn rows(&self, view: View) -> impl Iterator<Item = (&[Key], &'static Binding)> {
@@ -244,7 +246,7 @@ impl Keymap {
 }
 
 /// Writes a key in few columns.
-fn sign(key: Key) -> String {
+fn key_text(key: Key) -> String {
     let written = key.to_string();
     let arrow = match written.as_str() {
         "Up" => "↑",
@@ -257,8 +259,8 @@ fn sign(key: Key) -> String {
 }
 
 /// Writes all keys of a binding.
-fn signs(keys: &[Key]) -> String {
-    keys.iter().map(|key| sign(*key)).collect::<Vec<_>>().join(" ")
+fn keys_text(keys: &[Key]) -> String {
+    keys.iter().map(|key| key_text(*key)).collect::<Vec<_>>().join(" ")
 }
 
 impl fmt::Display for Keymap {
@@ -267,7 +269,7 @@ impl fmt::Display for Keymap {
         for (keys, (view, table)) in self.keys.iter().zip(TABLES) {
             writeln!(f, "{}", view.map_or("Everywhere", View::title))?;
             for (keys, binding) in keys.iter().zip(table) {
-                writeln!(f, "  {:24} {:16} {}", binding.name, signs(keys), binding.help)?;
+                writeln!(f, "  {:24} {:16} {}", binding.name, keys_text(keys), binding.help)?;
             }
         }
         Ok(())

@@ -21,24 +21,24 @@ const DOTS_UP: [[u32; 4]; 2] = [[0x40, 0x04, 0x02, 0x01], [0x80, 0x20, 0x10, 0x0
 const DIGITS: [&str; 10] = ["1", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
 /// Puts lines from the top of an area downwards; what does not fit is left out.
-pub(crate) fn paint(lines: &[Line], look: Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn paint(lines: &[Line], theme: Theme, area: Rect, buffer: &mut Buffer) {
     for (y, line) in (area.top()..area.bottom()).zip(lines) {
         let row = Rect { y, height: 1, ..area };
         if line.ground != Ground::Plain {
-            buffer.set_style(row, look.ground(line.ground));
+            buffer.set_style(row, theme.row_style(line.ground));
         }
-        let mut brush = LinePainter { look, ground: line.ground, buffer: &mut *buffer, row };
+        let mut painter = LinePainter { theme, ground: line.ground, buffer: &mut *buffer, row };
         let mut x = row.left();
         for piece in &line.pieces {
             let width = piece.width.min(row.right().saturating_sub(x));
-            brush.piece(x, width, piece);
+            painter.piece(x, width, piece);
             x += width;
         }
     }
 }
 
 struct LinePainter<'a> {
-    look: Theme,
+    theme: Theme,
     ground: Ground,
     buffer: &'a mut Buffer,
     row: Rect,
@@ -46,38 +46,38 @@ struct LinePainter<'a> {
 
 impl LinePainter<'_> {
     fn piece(&mut self, x: u16, width: u16, piece: &Piece) {
-        let style = self.look.style(piece.tone, self.ground);
+        let style = self.theme.style(piece.tone, self.ground);
         // A filled block is heavier than a letter: what is old or low must not shine.
         let tone = if piece.tone == Tone::Faint { Tone::Low } else { piece.tone };
         match &piece.kind {
             Kind::Text(text) => self.text(x, width, text, style),
             Kind::Bar(part) => {
                 let is_load = matches!(tone, Tone::Low | Tone::Mid | Tone::High);
-                let is_graded = self.look.is_colorful && is_load && piece.tone != Tone::Faint;
-                self.bar(x, width, *part, self.fill(tone), is_graded);
+                let is_graded = self.theme.is_colorful && is_load && piece.tone != Tone::Faint;
+                self.bar(x, width, *part, self.bar_style(tone), is_graded);
             }
             Kind::Spark(points) => {
                 for (x, point) in (x..x + width).zip(points) {
-                    self.glyph(x, self.level(*point), self.fill(tone));
+                    self.glyph(x, self.level(*point), self.bar_style(tone));
                 }
             }
             Kind::Strip(marks) => {
                 for (x, (mark, tone)) in (x..x + width).zip(marks) {
                     let style = match mark {
-                        Mark::Level(_) => self.fill(*tone),
+                        Mark::Level(_) => self.bar_style(*tone),
                         Mark::Idle
                         | Mark::Unknown
                         | Mark::Broken
                         | Mark::More
                         | Mark::Sign(_)
-                        | Mark::Letter(..) => self.look.style(*tone, self.ground),
+                        | Mark::Letter(..) => self.theme.style(*tone, self.ground),
                     };
                     self.mark(x, *mark, style);
                 }
             }
             Kind::Graph { points, hangs } => {
                 for (x, pair) in (x..x + width).zip(points.chunks(2)) {
-                    self.graph(x, pair, *hangs, self.fill(tone));
+                    self.graph(x, pair, *hangs, self.bar_style(tone));
                 }
             }
             Kind::Rule => {
@@ -88,20 +88,20 @@ impl LinePainter<'_> {
     }
 
     /// Returns the style of what is filled; in ASCII it is made of letters.
-    fn fill(&self, tone: Tone) -> Style {
+    fn bar_style(&self, tone: Tone) -> Style {
         if self.is_ascii() {
-            self.look.style(tone, self.ground)
+            self.theme.style(tone, self.ground)
         } else {
-            self.look.fill(tone, self.ground)
+            self.theme.bar_style(tone, self.ground)
         }
     }
 
     fn is_ascii(&self) -> bool {
-        self.look.glyphs == GlyphSet::Ascii
+        self.theme.glyphs == GlyphSet::Ascii
     }
 
     fn text(&mut self, x: u16, width: u16, text: &str, style: Style) {
-        let text = if self.is_ascii() { ascii(text) } else { Cow::Borrowed(text) };
+        let text = if self.is_ascii() { to_ascii(text) } else { Cow::Borrowed(text) };
         let letters = text.bytes().take(usize::from(width));
         let is_printable = text.is_ascii() && !letters.clone().any(|byte| byte.is_ascii_control());
         let end = if is_printable {
@@ -138,10 +138,10 @@ impl LinePainter<'_> {
     fn bar(&mut self, x: u16, width: u16, part: Option<f32>, style: Style, is_graded: bool) {
         let Some(part) = part else { return };
         let (start, whole) = (x, f32::from(width.saturating_sub(1).max(1)));
-        let full = style.patch(self.look.track(self.ground));
-        let eighths = eighths(part, width);
+        let full = style.patch(self.theme.bar_background(self.ground));
+        let filled_eighths = filled_eighths(part, width);
         for (place, x) in (x..x + width).enumerate() {
-            let own = eighths.saturating_sub(place * 8).min(8);
+            let own = filled_eighths.saturating_sub(place * 8).min(8);
             let glyph = match (self.is_ascii(), own) {
                 (true, 4..) => "#",
                 (true, _) => ".",
@@ -150,12 +150,12 @@ impl LinePainter<'_> {
             };
             let is_track = self.is_ascii() && own < 4;
             let full = if is_graded {
-                let along = self.look.along(f32::from(x - start) / whole, self.ground);
-                along.patch(self.look.track(self.ground))
+                let along = self.theme.gradient_style(f32::from(x - start) / whole, self.ground);
+                along.patch(self.theme.bar_background(self.ground))
             } else {
                 full
             };
-            let style = if is_track { self.look.style(Tone::Faint, self.ground) } else { full };
+            let style = if is_track { self.theme.style(Tone::Faint, self.ground) } else { full };
             self.glyph(x, glyph, style);
         }
     }
@@ -190,7 +190,7 @@ impl LinePainter<'_> {
             Mark::Letter(letter, _) if style.add_modifier.contains(Modifier::REVERSED) => {
                 (letter, style)
             }
-            Mark::Letter(letter, hue) => (letter, style.patch(self.look.hue(hue))),
+            Mark::Letter(letter, hue) => (letter, style.patch(self.theme.hue(hue))),
             Mark::Level(_) | Mark::Idle | Mark::Unknown | Mark::Broken | Mark::More => {
                 return self.glyph(x, self.level_mark(mark), style);
             }
@@ -219,7 +219,7 @@ impl LinePainter<'_> {
     clippy::cast_sign_loss,
     reason = "a float cast saturates, which is what we want"
 )]
-fn eighths(part: f32, width: u16) -> usize {
+fn filled_eighths(part: f32, width: u16) -> usize {
     let all = usize::from(width) * 8;
     let filled = (part / 100.0 * f32::from(width) * 8.0).round() as usize;
     if part > 0.0 { filled.clamp(1, all.max(1)) } else { 0 }
@@ -237,7 +237,7 @@ fn step(part: f32, steps: u8) -> usize {
 }
 
 /// Writes a text in ASCII, as wide as it was.
-fn ascii(text: &str) -> Cow<'_, str> {
+fn to_ascii(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
     }
@@ -272,9 +272,13 @@ mod tests {
     fn painted(line: Line, glyphs: GlyphSet, width: u16) -> String {
         let area = Rect::new(0, 0, width, 1);
         let mut buffer = Buffer::empty(area);
-        let look =
-            Theme { theme: Palette::Mono, depth: ColourDepth::Basic, glyphs, is_colorful: false };
-        paint(&[line], look, area, &mut buffer);
+        let theme = Theme {
+            palette: Palette::Mono,
+            depth: ColourDepth::Ansi16,
+            glyphs,
+            is_colorful: false,
+        };
+        paint(&[line], theme, area, &mut buffer);
         (0..width).map(|x| buffer[(x, 0)].symbol().to_owned()).collect()
     }
 
@@ -319,7 +323,7 @@ mod tests {
     fn ascii_is_as_wide_as_what_it_stands_for() {
         for (text, plain) in [("61°", "61C"), ("8× – …", "8x - ~"), ("日本e\u{301}", "????e")]
         {
-            assert_eq!(ascii(text), plain);
+            assert_eq!(to_ascii(text), plain);
         }
     }
 

@@ -7,7 +7,8 @@ use tokio::sync::watch;
 use crate::tui::StopReason;
 
 /// The signal that came. One process gets them, and whoever is at work then hears of it.
-static CAME: LazyLock<watch::Sender<Option<StopReason>>> = LazyLock::new(watch::Sender::default);
+static RECEIVED: LazyLock<watch::Sender<Option<StopReason>>> =
+    LazyLock::new(watch::Sender::default);
 
 /// Hears of a signal that ends gtop; one that comes while something is written waits.
 ///
@@ -18,7 +19,7 @@ pub struct StopSignals(watch::Receiver<Option<StopReason>>);
 impl StopSignals {
     /// Listens from now on.
     pub fn new() -> Self {
-        Self(CAME.subscribe())
+        Self(RECEIVED.subscribe())
     }
 
     /// Waits for a signal.
@@ -33,14 +34,14 @@ impl StopSignals {
     }
 
     /// Returns what came, if anything did.
-    pub fn came() -> Option<StopReason> {
-        *CAME.borrow()
+    pub fn received() -> Option<StopReason> {
+        *RECEIVED.borrow()
     }
 
     /// Tells those who listen that a signal came. Returns whether there is anybody.
-    pub fn announce(ending: StopReason) -> bool {
-        let has_listeners = CAME.receiver_count() > 0;
-        CAME.send_replace(Some(ending));
+    pub fn publish(ending: StopReason) -> bool {
+        let has_listeners = RECEIVED.receiver_count() > 0;
+        RECEIVED.send_replace(Some(ending));
         has_listeners
     }
 }

@@ -10,46 +10,46 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
 /// Begins and ends a change that the terminal shows at once.
-const BEGIN: &str = "\x1b[?2026h";
-const END: &str = "\x1b[?2026l";
+const BEGIN_UPDATE: &str = "\x1b[?2026h";
+const END_UPDATE: &str = "\x1b[?2026l";
 
 /// The cells on the screen and those to come.
 #[derive(Debug, Default)]
 pub struct Surface {
     shown: Buffer,
     next: Buffer,
-    is_unknown: bool,
+    needs_clear: bool,
 }
 
 impl Surface {
     /// Makes a surface that knows nothing of what the terminal shows.
     pub fn new() -> Self {
-        Self { is_unknown: true, ..Self::default() }
+        Self { needs_clear: true, ..Self::default() }
     }
 
     /// Forgets what the terminal shows.
-    pub fn forget(&mut self) {
-        self.is_unknown = true;
+    pub fn invalidate(&mut self) {
+        self.needs_clear = true;
     }
 
     /// Draws a frame and returns what to write to the terminal; empty when nothing changed.
     pub fn frame(&mut self, area: Rect, draw: impl FnOnce(&mut Buffer)) -> String {
         let mut text = String::new();
-        if self.is_unknown || self.shown.area != area {
+        if self.needs_clear || self.shown.area != area {
             self.shown = Buffer::empty(area);
             self.next = Buffer::empty(area);
             text.push_str("\x1b[0m\x1b[2J");
-            self.is_unknown = false;
+            self.needs_clear = false;
         }
         self.next.reset();
         draw(&mut self.next);
         let mut pen = AnsiWriter::default();
         for (x, y, cell) in self.shown.diff(&self.next) {
-            pen.put(&mut text, x, y, cell);
+            pen.put_cell(&mut text, x, y, cell);
         }
-        pen.lift(&mut text);
+        pen.reset_style(&mut text);
         std::mem::swap(&mut self.shown, &mut self.next);
-        if text.is_empty() { text } else { format!("{BEGIN}{text}{END}") }
+        if text.is_empty() { text } else { format!("{BEGIN_UPDATE}{text}{END_UPDATE}") }
     }
 }
 
@@ -63,9 +63,9 @@ pub(super) struct AnsiWriter {
 }
 
 impl AnsiWriter {
-    fn put(&mut self, text: &mut String, x: u16, y: u16, cell: &Cell) {
-        self.go(text, x, y);
-        self.dress(text, cell);
+    fn put_cell(&mut self, text: &mut String, x: u16, y: u16, cell: &Cell) {
+        self.move_to(text, x, y);
+        self.set_style(text, cell);
         text.push_str(cell.symbol());
         // After a sign of uncertain width nobody knows where the cursor stands.
         self.at = cell.symbol().is_ascii().then_some((x + 1, y)).or_else(|| {
@@ -76,21 +76,21 @@ impl AnsiWriter {
         });
     }
 
-    fn go(&self, text: &mut String, x: u16, y: u16) {
+    fn move_to(&self, text: &mut String, x: u16, y: u16) {
         // Writing to a string cannot fail.
-        let told = match self.at {
+        let moved = match self.at {
             Some((own, row)) if row == y && own == x => Ok(()),
             Some((own, row)) if row == y && own < x => write!(text, "\x1b[{}C", x - own),
             _ => write!(text, "\x1b[{};{}H", y + 1, x + 1),
         };
-        debug_assert!(told.is_ok(), "a string takes everything");
+        debug_assert!(moved.is_ok(), "a string takes everything");
     }
 
     /// Changes the style to that of a cell.
-    pub(super) fn dress(&mut self, text: &mut String, cell: &Cell) {
+    pub(super) fn set_style(&mut self, text: &mut String, cell: &Cell) {
         let mut codes: Vec<String> = Vec::new();
         if cell.modifier != self.modifier {
-            codes.extend(self.modify(cell.modifier));
+            codes.extend(self.set_modifiers(cell.modifier));
         }
         // A blank shows no foreground, unless it is reversed or underlined.
         let is_blank = cell.symbol() == " "
@@ -111,7 +111,7 @@ impl AnsiWriter {
     }
 
     /// Returns the codes for other modifiers; taking one away takes all away, colours too.
-    fn modify(&mut self, wanted: Modifier) -> Vec<String> {
+    fn set_modifiers(&mut self, wanted: Modifier) -> Vec<String> {
         let mut codes = Vec::new();
         if !wanted.contains(self.modifier) {
             codes.push("0".to_owned());
@@ -131,7 +131,7 @@ impl AnsiWriter {
     }
 
     /// Takes back every style.
-    pub(super) fn lift(&self, text: &mut String) {
+    pub(super) fn reset_style(&self, text: &mut String) {
         let is_plain = (self.fg, self.bg) == (Color::Reset, Color::Reset);
         if !is_plain || !self.modifier.is_empty() {
             text.push_str("\x1b[0m");
@@ -184,7 +184,7 @@ mod tests {
         let draw = |buffer: &mut Buffer| style(buffer, 0, 0, "ab", Style::new());
         assert_eq!(surface.frame(AREA, draw), "\x1b[?2026h\x1b[0m\x1b[2J\x1b[1;1Hab\x1b[?2026l");
         assert_eq!(surface.frame(AREA, draw), "");
-        surface.forget();
+        surface.invalidate();
         assert!(surface.frame(AREA, draw).contains("ab"));
     }
 

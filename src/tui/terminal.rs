@@ -12,18 +12,18 @@ use rustix::termios::{LocalModes, QueueSelector, tcflush, tcgetattr, tcgetpgrp, 
 
 /// Other screen, no cursor, whether somebody looks, what is pasted told from keys, and no wrapping: a
 /// sign wider than we think cannot push a line down.
-const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1004h\x1b[?2004h\x1b[0m\x1b[2J";
+const ENTER_SEQUENCE: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1004h\x1b[?2004h\x1b[0m\x1b[2J";
 /// Clicks and no other moves of the mouse.
-const MOUSE: &str = "\x1b[?1000h\x1b[?1006h";
-const LEAVE: &str =
+const MOUSE_SEQUENCE: &str = "\x1b[?1000h\x1b[?1006h";
+const LEAVE_SEQUENCE: &str =
     "\x1b[?2004l\x1b[?1004l\x1b[?1006l\x1b[?1000l\x1b[0m\x1b[2J\x1b[?7h\x1b[?25h\x1b[?1049l";
 /// Columns and rows that are drawn at most, whatever the terminal says: a screen takes memory.
-const LARGEST: (u16, u16) = (2_000, 1_000);
+const MAX_SIZE: (u16, u16) = (2_000, 1_000);
 /// Panics of other threads kept for the end.
-const KEPT_PANICS: usize = 8;
+const MAX_KEPT_PANICS: usize = 8;
 
 /// The terminal is ours. One process has one terminal, and a panic hook must know.
-static IS_OURS: AtomicBool = AtomicBool::new(false);
+static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 /// Something is being written to the terminal, which may never take it.
 static IS_WRITING: AtomicBool = AtomicBool::new(false);
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -39,7 +39,7 @@ impl Terminal {
     pub(crate) fn enter(has_mouse: bool) -> io::Result<Self> {
         // Dropped, it gives back what was taken before a write failed.
         let terminal = Self { has_mouse };
-        take(has_mouse)?;
+        enter_screen(has_mouse)?;
         Ok(terminal)
     }
 
@@ -47,29 +47,29 @@ impl Terminal {
     ///
     /// In the background it is somebody else's: whoever touches it there is stopped at once, and
     /// could not even be ended.
-    pub(crate) fn enter_again(&self) -> io::Result<()> {
-        if is_in_foreground() { take(self.has_mouse) } else { Ok(()) }
+    pub(crate) fn reenter(&self) -> io::Result<()> {
+        if is_in_foreground() { enter_screen(self.has_mouse) } else { Ok(()) }
     }
 
     /// Says whether the terminal is ours to draw on.
-    pub(crate) fn is_ours(&self) -> bool {
+    pub(crate) fn can_draw(&self) -> bool {
         let Self { has_mouse: _ } = self;
-        IS_OURS.load(Ordering::SeqCst) && is_in_foreground()
+        IS_ENTERED.load(Ordering::SeqCst) && is_in_foreground()
     }
 
     /// Gives the terminal back, stops the process group, and takes the terminal when it goes on.
     pub(crate) fn suspend(&self) -> io::Result<()> {
-        give_back();
+        restore();
         // The main thread gets it before this returns. In a group nobody could continue it does
         // nothing, and we go on at once.
         kill_current_process_group(Signal::TSTP)?;
-        self.enter_again()
+        self.reenter()
     }
 
     /// Gives the terminal back until it is entered again.
     pub(crate) fn leave(&self) {
         let Self { has_mouse: _ } = self;
-        give_back();
+        restore();
     }
 
     /// Returns the size; an error when the terminal is gone.
@@ -88,19 +88,19 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        give_back();
+        restore();
     }
 }
 
 /// What there is to draw on. Serial lines know no size, and new containers not yet: what the
 /// variables of shells say holds then, or what terminals usually were.
-fn area(told: (u16, u16), lookup: impl Fn(&str) -> Option<String>) -> Rect {
-    let sensible = |told: u16, name: &str, usual: u16, most: u16| {
-        let said = || lookup(name)?.trim().parse().ok().filter(|said| *said > 0);
-        if told > 0 { told } else { said().unwrap_or(usual) }.min(most)
+fn area(reported: (u16, u16), lookup: impl Fn(&str) -> Option<String>) -> Rect {
+    let sensible = |reported: u16, name: &str, default: u16, most: u16| {
+        let from_shell = || lookup(name)?.trim().parse().ok().filter(|from_shell| *from_shell > 0);
+        if reported > 0 { reported } else { from_shell().unwrap_or(default) }.min(most)
     };
-    let width = sensible(told.0, "COLUMNS", 80, LARGEST.0);
-    Rect::new(0, 0, width, sensible(told.1, "LINES", 24, LARGEST.1))
+    let width = sensible(reported.0, "COLUMNS", 80, MAX_SIZE.0);
+    Rect::new(0, 0, width, sensible(reported.1, "LINES", 24, MAX_SIZE.1))
 }
 
 /// A terminal that cannot tell is taken for ours.
@@ -109,10 +109,10 @@ fn is_in_foreground() -> bool {
     tcgetpgrp(io::stdout()).map_or(true, |group| group == getpgrp())
 }
 
-fn take(has_mouse: bool) -> io::Result<()> {
+fn enter_screen(has_mouse: bool) -> io::Result<()> {
     crossterm::terminal::enable_raw_mode()?;
-    IS_OURS.store(true, Ordering::SeqCst);
-    write_all(&[ENTER, if has_mouse { MOUSE } else { "" }])
+    IS_ENTERED.store(true, Ordering::SeqCst);
+    write_all(&[ENTER_SEQUENCE, if has_mouse { MOUSE_SEQUENCE } else { "" }])
 }
 
 fn write_all(texts: &[&str]) -> io::Result<()> {
@@ -137,15 +137,15 @@ pub fn unblock_terminal() {
 
 /// Gives the terminal back as far as that can be done without waiting for it. Whoever calls this is
 /// about to end the program.
-pub fn force_back_terminal() {
-    let is_taken = IS_OURS.load(Ordering::SeqCst) || IS_WRITING.load(Ordering::SeqCst);
+pub fn force_restore_terminal() {
+    let is_taken = IS_ENTERED.load(Ordering::SeqCst) || IS_WRITING.load(Ordering::SeqCst);
     if !is_taken || !is_in_foreground() {
         return;
     }
     // What cannot be restored is gone, or is waited for by somebody else.
     crossterm::terminal::disable_raw_mode().ok();
     unblock_terminal();
-    let leaving = || rustix::io::write(io::stdout(), LEAVE.as_bytes());
+    let leaving = || rustix::io::write(io::stdout(), LEAVE_SEQUENCE.as_bytes());
     thread::Builder::new().spawn(leaving).ok();
 }
 
@@ -153,15 +153,15 @@ pub fn force_back_terminal() {
 ///
 /// Somebody who stopped us without asking has set the modes of the terminal already, and we may not
 /// touch them from the background; only the other screen is left to leave.
-fn give_back() {
-    if !IS_OURS.swap(false, Ordering::SeqCst) {
+fn restore() {
+    if !IS_ENTERED.swap(false, Ordering::SeqCst) {
         return;
     }
     let is_foreground = is_in_foreground();
     if !is_foreground && stops_writers() {
         return;
     }
-    let written = write_all(&[LEAVE]);
+    let written = write_all(&[LEAVE_SEQUENCE]);
     let cooked = if is_foreground { crossterm::terminal::disable_raw_mode() } else { Ok(()) };
     if let Err(error) = written.and(cooked) {
         log::debug!("the terminal cannot be restored: {error}");
@@ -182,25 +182,25 @@ impl PanicGuard {
     /// Begins. A panic of this thread restores the terminal first; those of others, which are
     /// caught by whoever waits for them, are kept until the terminal is given back.
     pub(crate) fn new() -> Self {
-        let usual: Arc<Hook> = Arc::new(panic::take_hook());
-        let (own, shown): (ThreadId, _) = (thread::current().id(), Arc::clone(&usual));
+        let default: Arc<Hook> = Arc::new(panic::take_hook());
+        let (own, shown): (ThreadId, _) = (thread::current().id(), Arc::clone(&default));
         panic::set_hook(Box::new(move |panic| {
             if thread::current().id() == own {
-                give_back();
+                restore();
             }
-            if IS_OURS.load(Ordering::SeqCst) {
-                keep(panic.to_string());
+            if IS_ENTERED.load(Ordering::SeqCst) {
+                keep_panic(panic.to_string());
             } else {
                 shown(panic);
             }
         }));
-        Self(usual)
+        Self(default)
     }
 }
 
-fn keep(panic: String) {
+fn keep_panic(panic: String) {
     let mut kept = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
-    if kept.len() < KEPT_PANICS {
+    if kept.len() < MAX_KEPT_PANICS {
         kept.push(panic);
     }
 }
@@ -208,8 +208,8 @@ fn keep(panic: String) {
 impl Drop for PanicGuard {
     fn drop(&mut self) {
         if !thread::panicking() {
-            let usual = Arc::clone(&self.0);
-            panic::set_hook(Box::new(move |panic| usual(panic)));
+            let default = Arc::clone(&self.0);
+            panic::set_hook(Box::new(move |panic| default(panic)));
         }
         let kept = std::mem::take(&mut *PANICS.lock().unwrap_or_else(PoisonError::into_inner));
         let mut out = io::stderr().lock();
@@ -230,18 +230,18 @@ mod tests {
         let words = |text: &'static str| {
             move |name: &str| (name == "COLUMNS" || name == "LINES").then(|| text.to_owned())
         };
-        for (told, said, size) in [
+        for (reported, from_shell, size) in [
             ((80, 24), "100", (80, 24)),
             ((1, 1), "100", (1, 1)),
             ((0, 0), "", (80, 24)),
             ((0, 0), " 100 ", (100, 100)),
             ((0, 50), "0", (80, 50)),
             ((0, 0), "wide", (80, 24)),
-            ((0, 0), "65535", LARGEST),
-            ((u16::MAX, u16::MAX), "", LARGEST),
+            ((0, 0), "65535", MAX_SIZE),
+            ((u16::MAX, u16::MAX), "", MAX_SIZE),
         ] {
-            let area = area(told, words(said));
-            assert_eq!((area.width, area.height), size, "{told:?} {said:?}");
+            let area = area(reported, words(from_shell));
+            assert_eq!((area.width, area.height), size, "{reported:?} {from_shell:?}");
         }
     }
 }

@@ -10,20 +10,20 @@ use crate::tui::theme::Theme;
 use crate::view::Line;
 
 /// Writes lines as text, so wide at most; without escape sequences unless styles are wanted.
-pub fn render_text(lines: &[Line], look: Theme, width: u16, has_styles: bool) -> String {
+pub fn render_text(lines: &[Line], theme: Theme, width: u16, has_styles: bool) -> String {
     let area = Rect::new(0, 0, width, 1);
     let mut text = String::new();
     for line in lines {
         let mut buffer = Buffer::empty(area);
-        paint(std::slice::from_ref(line), look, area, &mut buffer);
-        row(&buffer, has_styles, &mut text);
+        paint(std::slice::from_ref(line), theme, area, &mut buffer);
+        write_row(&buffer, has_styles, &mut text);
         text.push('\n');
     }
     text
 }
 
 /// Writes one row, without the blanks at its end.
-fn row(buffer: &Buffer, has_styles: bool, text: &mut String) {
+fn write_row(buffer: &Buffer, has_styles: bool, text: &mut String) {
     let is_blank = |cell: &ratatui::buffer::Cell| cell.symbol() == " ";
     let end = buffer.content.iter().rposition(|cell| !is_blank(cell)).map_or(0, |last| last + 1);
     let mut pen = AnsiWriter::default();
@@ -34,20 +34,20 @@ fn row(buffer: &Buffer, has_styles: bool, text: &mut String) {
             continue;
         }
         if has_styles {
-            pen.dress(text, cell);
+            pen.set_style(text, cell);
         }
         let columns = cell.symbol().width().max(1);
-        text.push_str(&certain(cell.symbol(), columns));
+        text.push_str(&fixed_width(cell.symbol(), columns));
         covered = columns - 1;
     }
     if has_styles {
-        pen.lift(text);
+        pen.reset_style(text);
     }
 }
 
 /// Returns a sign that is as wide everywhere: of what terminals join as they like, the first letter
 /// with its accents.
-fn certain(symbol: &str, columns: usize) -> String {
+fn fixed_width(symbol: &str, columns: usize) -> String {
     let is_joined = |letter: char| {
         letter.width().unwrap_or(0) > 0 || matches!(letter, '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
     };
@@ -65,9 +65,9 @@ mod tests {
     use crate::tui::theme::{ColourDepth, GlyphSet, Palette};
     use crate::view::Tone;
 
-    const LOOK: Theme = Theme {
-        theme: Palette::Dark,
-        depth: ColourDepth::Rich,
+    const THEME: Theme = Theme {
+        palette: Palette::Dark,
+        depth: ColourDepth::Indexed256,
         glyphs: GlyphSet::Unicode,
         is_colorful: false,
     };
@@ -79,15 +79,15 @@ mod tests {
             Line::new(),
             Line::of("\u{1b}[31mred\r\n", Tone::Bad),
         ];
-        assert_eq!(render_text(&lines, LOOK, 20, false), "name  ██\n\n[31mred\n");
-        let ascii = Theme { glyphs: GlyphSet::Ascii, ..LOOK };
+        assert_eq!(render_text(&lines, THEME, 20, false), "name  ██\n\n[31mred\n");
+        let ascii = Theme { glyphs: GlyphSet::Ascii, ..THEME };
         assert_eq!(render_text(&lines, ascii, 20, false), "name  ##..\n\n[31mred\n");
     }
 
     #[test]
     fn a_style_ends_with_its_line() {
         let lines = [Line::of("a", Tone::Bad), Line::of("b", Tone::Plain)];
-        assert_eq!(render_text(&lines, LOOK, 20, true), "\u{1b}[38;5;210ma\u{1b}[0m\nb\n");
+        assert_eq!(render_text(&lines, THEME, 20, true), "\u{1b}[38;5;210ma\u{1b}[0m\nb\n");
     }
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
             ("\u{2764}\u{fe0f}x", "\u{2764} x     |"),
         ] {
             assert_eq!(
-                render_text(&[line(name)], LOOK, 20, false),
+                render_text(&[line(name)], THEME, 20, false),
                 format!("{expected}\n"),
                 "{name}"
             );

@@ -10,7 +10,7 @@ mod palette;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
     /// The colours.
-    pub theme: Palette,
+    pub palette: Palette,
     /// How many colours the terminal has.
     pub depth: ColourDepth,
     /// The glyphs.
@@ -51,7 +51,7 @@ impl Palette {
     ];
 
     /// Says for the legend what the colours of a load mean.
-    pub(crate) const fn meaning(self) -> &'static str {
+    pub(crate) const fn legend(self) -> &'static str {
         match self {
             Self::Dark | Self::Light => "load: busy is good, the busier the greener",
             Self::Mono => "load: the length of a bar says it, not its colour",
@@ -63,7 +63,7 @@ impl Palette {
     }
 
     /// Returns the same for a light screen, or for a dark one.
-    const fn on(self, is_light: bool) -> Self {
+    const fn for_background(self, is_light: bool) -> Self {
         match (self, is_light) {
             (Self::Dark | Self::Light, false) => Self::Dark,
             (Self::Dark | Self::Light, true) => Self::Light,
@@ -87,18 +87,18 @@ impl Palette {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ColourDepth {
     /// The terminal's own 16.
-    Basic,
+    Ansi16,
     /// The fixed 256.
-    Rich,
+    Indexed256,
     /// 24 bits.
-    Full,
+    TrueColour,
 }
 
 /// What somebody asks of the look; what they do not, the environment says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThemeOptions {
     /// The theme, or its twin where the screen is known to be of the other kind.
-    pub theme: Option<Palette>,
+    pub palette: Option<Palette>,
     /// The screen is light, or dark.
     pub is_light: Option<bool>,
     /// Colours, or none.
@@ -113,7 +113,7 @@ impl ThemeOptions {
     /// Returns whether somebody wants the look for a light screen, or for a dark one; else the
     /// terminal may say which it is. The themes called dark and light mean such a screen too.
     pub const fn background(self) -> Option<bool> {
-        match (self.is_light, self.theme) {
+        match (self.is_light, self.palette) {
             (Some(is_light), _) => Some(is_light),
             (None, Some(Palette::Dark)) => Some(false),
             (None, Some(Palette::Light)) => Some(true),
@@ -135,28 +135,28 @@ impl Theme {
     /// Chooses by what the environment says; `lookup` returns a variable's value.
     pub fn from_environment(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let has_colour = lookup("NO_COLOR").filter(|value| !value.is_empty()).map(|_| false);
-        Self::chosen(ThemeOptions { has_colour, ..ThemeOptions::default() }, lookup)
+        Self::resolve(ThemeOptions { has_colour, ..ThemeOptions::default() }, lookup)
     }
 
     /// Chooses what somebody wishes, and the rest by what the environment says.
     ///
     /// `COLORFGBG` tells a light screen, `COLORTERM` and `TERM` how many colours there are, and a
     /// locale without UTF-8 asks for ASCII.
-    pub fn chosen(wish: ThemeOptions, lookup: impl Fn(&str) -> Option<String>) -> Self {
-        let given = |name: &str| lookup(name).filter(|value| !value.is_empty());
-        let term = given("TERM").unwrap_or_default();
-        let background = given("COLORFGBG")
+    pub fn resolve(options: ThemeOptions, lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let variable = |name: &str| lookup(name).filter(|value| !value.is_empty());
+        let term = variable("TERM").unwrap_or_default();
+        let background = variable("COLORFGBG")
             .and_then(|value| value.rsplit(';').next().and_then(|last| last.parse::<u8>().ok()));
-        let is_light = wish.background().unwrap_or(matches!(background, Some(7 | 15)));
-        let theme = wish.theme.unwrap_or(Palette::Dark).on(is_light);
-        let has_colour = wish.has_colour.unwrap_or(term != "dumb");
-        let is_full = given("COLORTERM")
+        let is_light = options.background().unwrap_or(matches!(background, Some(7 | 15)));
+        let palette = options.palette.unwrap_or(Palette::Dark).for_background(is_light);
+        let has_colour = options.has_colour.unwrap_or(term != "dumb");
+        let is_full = variable("COLORTERM")
             .is_some_and(|value| value == "truecolor" || value == "24bit")
             || term.contains("direct");
         let is_rich = ["256color", "kitty", "alacritty", "ghostty", "foot", "wezterm"]
             .iter()
             .any(|name| term.contains(name));
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| given(name));
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| variable(name));
         let is_utf8 = locale.is_some_and(|locale| {
             let locale = locale.to_ascii_lowercase();
             locale.contains("utf-8") || locale.contains("utf8")
@@ -164,53 +164,55 @@ impl Theme {
         // The kernel's console has half blocks at best.
         let has_blocks = is_utf8 && !matches!(term.as_str(), "linux" | "dumb");
         Self {
-            theme: if has_colour { theme } else { Palette::Mono },
+            palette: if has_colour { palette } else { Palette::Mono },
             depth: match (is_full, is_rich) {
-                (true, _) => ColourDepth::Full,
-                (false, true) => ColourDepth::Rich,
-                (false, false) => ColourDepth::Basic,
+                (true, _) => ColourDepth::TrueColour,
+                (false, true) => ColourDepth::Indexed256,
+                (false, false) => ColourDepth::Ansi16,
             },
-            glyphs: if wish.is_ascii.unwrap_or(!has_blocks) {
+            glyphs: if options.is_ascii.unwrap_or(!has_blocks) {
                 GlyphSet::Ascii
             } else {
                 GlyphSet::Unicode
             },
-            is_colorful: wish.is_colorful,
+            is_colorful: options.is_colorful,
         }
     }
 
     /// Returns the same on a light screen, or on a dark one.
     #[must_use]
-    pub fn on(self, is_light: bool) -> Self {
-        Self { theme: self.theme.on(is_light), ..self }
+    pub fn for_background(self, is_light: bool) -> Self {
+        Self { palette: self.palette.for_background(is_light), ..self }
     }
 
     /// Returns the style of a text of a tone on a ground.
     pub fn style(self, tone: Tone, ground: Ground) -> Style {
-        let own = match (self.theme, self.depth) {
-            (Palette::Mono, _) => palette::mono(tone),
-            (theme, ColourDepth::Basic) => palette::basic(theme, tone),
-            (theme, ColourDepth::Rich | ColourDepth::Full) => palette::rich(theme, tone),
+        let own = match (self.palette, self.depth) {
+            (Palette::Mono, _) => palette::any_mono(tone),
+            (palette, ColourDepth::Ansi16) => palette::any_16(palette, tone),
+            (palette, ColourDepth::Indexed256 | ColourDepth::TrueColour) => {
+                palette::text_256(palette, tone)
+            }
         };
-        self.ground(ground).patch(own)
+        self.row_style(ground).patch(own)
     }
 
     /// Returns the style of a bar, a graph or a level of a tone on a ground. It is never turned
     /// around, which would show a full one as an empty one.
-    pub(crate) fn fill(self, tone: Tone, ground: Ground) -> Style {
-        if self.is_plain() {
+    pub(crate) fn bar_style(self, tone: Tone, ground: Ground) -> Style {
+        if self.has_no_shades() {
             return self.style(tone, Ground::Plain).remove_modifier(Modifier::REVERSED);
         }
-        self.ground(ground).patch(palette::filled(self.theme, tone))
+        self.row_style(ground).patch(palette::bar_256(self.palette, tone))
     }
 
     /// Returns the style of a part of a bar, 0 to 1 from its start, when bars change their colour.
-    pub(crate) fn along(self, part: f32, ground: Ground) -> Style {
-        let along = palette::along(self.theme, self.depth, part);
-        if self.is_plain() {
+    pub(crate) fn gradient_style(self, part: f32, ground: Ground) -> Style {
+        let along = palette::gradient(self.palette, self.depth, part);
+        if self.has_no_shades() {
             return along.remove_modifier(Modifier::REVERSED);
         }
-        self.ground(ground).patch(along)
+        self.row_style(ground).patch(along)
     }
 
     /// Returns the colour of one of those that are told apart by colour and letter; none without colours.
@@ -219,12 +221,12 @@ impl Theme {
         let light = [25, 94, 22, 126, 23, 60].map(Color::Indexed);
         let basic =
             [Color::Cyan, Color::Yellow, Color::Green, Color::Magenta, Color::Blue, Color::Reset];
-        if self.theme == Palette::Mono {
+        if self.palette == Palette::Mono {
             return Style::new();
         }
-        let palette = if self.depth == ColourDepth::Basic {
+        let palette = if self.depth == ColourDepth::Ansi16 {
             basic
-        } else if self.theme.is_light() {
+        } else if self.palette.is_light() {
             light
         } else {
             dark
@@ -234,23 +236,25 @@ impl Theme {
     }
 
     /// Returns the style of an empty place of a ground.
-    pub fn ground(self, ground: Ground) -> Style {
-        match (ground, self.theme) {
+    pub fn row_style(self, ground: Ground) -> Style {
+        match (ground, self.palette) {
             (Ground::Plain, _) => Style::new(),
-            (Ground::Selected, theme) if self.is_plain() || theme == Palette::Mono => {
+            (Ground::Selected, palette) if self.has_no_shades() || palette == Palette::Mono => {
                 Style::new().add_modifier(Modifier::REVERSED)
             }
-            (Ground::Selected, theme) if theme.is_light() => Style::new().bg(Color::Indexed(254)),
+            (Ground::Selected, palette) if palette.is_light() => {
+                Style::new().bg(Color::Indexed(254))
+            }
             (Ground::Selected, _) => Style::new().bg(Color::Indexed(236)),
         }
     }
 
     /// Returns the style of the empty part of a bar.
-    pub fn track(self, ground: Ground) -> Style {
-        if self.is_plain() {
+    pub fn bar_background(self, ground: Ground) -> Style {
+        if self.has_no_shades() {
             return Style::new();
         }
-        let shade = match (self.theme.is_light(), ground) {
+        let shade = match (self.palette.is_light(), ground) {
             (false, Ground::Plain) => 235,
             (false, Ground::Selected) => 239,
             (true, Ground::Plain) => 255,
@@ -260,8 +264,8 @@ impl Theme {
     }
 
     /// Says whether there are no shades.
-    fn is_plain(self) -> bool {
-        self.theme == Palette::Mono || self.depth == ColourDepth::Basic
+    fn has_no_shades(self) -> bool {
+        self.palette == Palette::Mono || self.depth == ColourDepth::Ansi16
     }
 }
 
@@ -272,44 +276,44 @@ mod tests {
     #[test]
     fn the_environment_chooses_the_look() {
         let utf8 = ("LANG", "en_US.UTF-8");
-        for (variables, theme, depth, glyphs) in [
-            (vec![], Palette::Dark, ColourDepth::Basic, GlyphSet::Ascii),
+        for (variables, palette, depth, glyphs) in [
+            (vec![], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Ascii),
             (
                 vec![utf8, ("TERM", "xterm-256color")],
                 Palette::Dark,
-                ColourDepth::Rich,
+                ColourDepth::Indexed256,
                 GlyphSet::Unicode,
             ),
             (
                 vec![utf8, ("COLORTERM", "truecolor")],
                 Palette::Dark,
-                ColourDepth::Full,
+                ColourDepth::TrueColour,
                 GlyphSet::Unicode,
             ),
             (
                 vec![utf8, ("TERM", "xterm-direct")],
                 Palette::Dark,
-                ColourDepth::Full,
+                ColourDepth::TrueColour,
                 GlyphSet::Unicode,
             ),
-            (vec![utf8, ("NO_COLOR", "1")], Palette::Mono, ColourDepth::Basic, GlyphSet::Unicode),
-            (vec![utf8, ("NO_COLOR", "")], Palette::Dark, ColourDepth::Basic, GlyphSet::Unicode),
+            (vec![utf8, ("NO_COLOR", "1")], Palette::Mono, ColourDepth::Ansi16, GlyphSet::Unicode),
+            (vec![utf8, ("NO_COLOR", "")], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Unicode),
             (
                 vec![utf8, ("COLORFGBG", "0;15")],
                 Palette::Light,
-                ColourDepth::Basic,
+                ColourDepth::Ansi16,
                 GlyphSet::Unicode,
             ),
             (
                 vec![utf8, ("COLORFGBG", "15;default;0")],
                 Palette::Dark,
-                ColourDepth::Basic,
+                ColourDepth::Ansi16,
                 GlyphSet::Unicode,
             ),
-            (vec![utf8, ("LC_ALL", "C")], Palette::Dark, ColourDepth::Basic, GlyphSet::Ascii),
-            (vec![("LC_CTYPE", "C.utf8")], Palette::Dark, ColourDepth::Basic, GlyphSet::Unicode),
-            (vec![utf8, ("TERM", "linux")], Palette::Dark, ColourDepth::Basic, GlyphSet::Ascii),
-            (vec![utf8, ("TERM", "dumb")], Palette::Mono, ColourDepth::Basic, GlyphSet::Ascii),
+            (vec![utf8, ("LC_ALL", "C")], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Ascii),
+            (vec![("LC_CTYPE", "C.utf8")], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Unicode),
+            (vec![utf8, ("TERM", "linux")], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Ascii),
+            (vec![utf8, ("TERM", "dumb")], Palette::Mono, ColourDepth::Ansi16, GlyphSet::Ascii),
         ] {
             let lookup = |name: &str| {
                 let found = variables.iter().find(|(known, _)| *known == name);
@@ -317,7 +321,7 @@ mod tests {
             };
             assert_eq!(
                 Theme::from_environment(lookup),
-                Theme { theme, depth, glyphs, is_colorful: false },
+                Theme { palette, depth, glyphs, is_colorful: false },
                 "{variables:?}"
             );
         }
@@ -325,15 +329,15 @@ mod tests {
 
     #[test]
     fn a_wish_comes_before_what_the_environment_says() {
-        let look = |wish, variables: &[(&str, &str)]| {
-            Theme::chosen(wish, |name| {
+        let theme = |options, variables: &[(&str, &str)]| {
+            Theme::resolve(options, |name| {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             })
         };
-        let of = |theme| ThemeOptions { theme: Some(theme), ..ThemeOptions::default() };
+        let of = |palette| ThemeOptions { palette: Some(palette), ..ThemeOptions::default() };
         let light = ("COLORFGBG", "0;15");
-        for (wish, variables, theme) in [
+        for (options, variables, palette) in [
             (of(Palette::Hot), vec![], Palette::Hot),
             (of(Palette::Hot), vec![light], Palette::HotLight),
             (of(Palette::ColourBlind), vec![light], Palette::ColourBlindLight),
@@ -356,12 +360,12 @@ mod tests {
             ),
             (of(Palette::Hot), vec![("TERM", "dumb")], Palette::Mono),
         ] {
-            assert_eq!(look(wish, &variables).theme, theme, "{wish:?} {variables:?}");
+            assert_eq!(theme(options, &variables).palette, palette, "{options:?} {variables:?}");
         }
         let ascii = |is_ascii| ThemeOptions { is_ascii, ..ThemeOptions::default() };
         let utf8 = [("LANG", "C.UTF-8")];
-        assert_eq!(look(ascii(Some(true)), &utf8).glyphs, GlyphSet::Ascii);
-        assert_eq!(look(ascii(Some(false)), &[]).glyphs, GlyphSet::Unicode);
+        assert_eq!(theme(ascii(Some(true)), &utf8).glyphs, GlyphSet::Ascii);
+        assert_eq!(theme(ascii(Some(false)), &[]).glyphs, GlyphSet::Unicode);
     }
 
     const TONES: [Tone; 10] = [
@@ -377,26 +381,26 @@ mod tests {
         Tone::Bad,
     ];
 
-    fn looks() -> impl Iterator<Item = Theme> {
-        let depths = [ColourDepth::Basic, ColourDepth::Rich, ColourDepth::Full];
-        Palette::ALL.into_iter().flat_map(move |theme| {
-            let look = Theme {
-                theme,
-                depth: ColourDepth::Basic,
+    fn themes() -> impl Iterator<Item = Theme> {
+        let depths = [ColourDepth::Ansi16, ColourDepth::Indexed256, ColourDepth::TrueColour];
+        Palette::ALL.into_iter().flat_map(move |palette| {
+            let theme = Theme {
+                palette,
+                depth: ColourDepth::Ansi16,
                 glyphs: GlyphSet::Unicode,
                 is_colorful: true,
             };
-            depths.map(|depth| Theme { depth, ..look })
+            depths.map(|depth| Theme { depth, ..theme })
         })
     }
 
     #[test]
     fn without_colours_no_style_has_one() {
-        for look in looks().filter(|look| look.theme == Palette::Mono) {
+        for theme in themes().filter(|theme| theme.palette == Palette::Mono) {
             for ground in [Ground::Plain, Ground::Selected] {
                 for tone in TONES {
-                    let style = look.style(tone, ground).patch(look.track(ground));
-                    let style = style.patch(look.along(0.5, ground));
+                    let style = theme.style(tone, ground).patch(theme.bar_background(ground));
+                    let style = style.patch(theme.gradient_style(0.5, ground));
                     assert_eq!((style.fg, style.bg), (None, None));
                 }
             }
@@ -405,11 +409,11 @@ mod tests {
 
     #[test]
     fn loads_and_troubles_are_told_apart_in_every_theme() {
-        for look in looks().filter(|look| look.theme != Palette::Mono) {
+        for theme in themes().filter(|theme| theme.palette != Palette::Mono) {
             let kinds = [Tone::Low, Tone::Mid, Tone::High, Tone::Warn, Tone::Bad];
-            let styles = kinds.map(|tone| look.style(tone, Ground::Plain));
+            let styles = kinds.map(|tone| theme.style(tone, Ground::Plain));
             for (place, style) in styles.iter().enumerate() {
-                assert!(!styles[..place].contains(style), "{look:?} {:?}", kinds[place]);
+                assert!(!styles[..place].contains(style), "{theme:?} {:?}", kinds[place]);
             }
         }
     }
@@ -447,12 +451,12 @@ mod tests {
 
     /// The lowest contrast of a style to what it may stand on; none when it has no colour of its own.
     /// A colour that depends on the terminal fails.
-    fn least(look: Theme, style: Style) -> Option<f64> {
+    fn least(theme: Theme, style: Style) -> Option<f64> {
         let is_own = |colour: &Color| !matches!(colour, Color::Reset);
-        let fg = rgb(style.fg.filter(is_own)?).unwrap_or_else(|| panic!("{look:?} {style:?}"));
-        let own = style.bg.map(|bg| rgb(bg).unwrap_or_else(|| panic!("{look:?} {style:?}")));
-        let grounds =
-            own.map_or(BACKGROUNDS[usize::from(look.theme.is_light())].to_vec(), |own| vec![own]);
+        let fg = rgb(style.fg.filter(is_own)?).unwrap_or_else(|| panic!("{theme:?} {style:?}"));
+        let own = style.bg.map(|bg| rgb(bg).unwrap_or_else(|| panic!("{theme:?} {style:?}")));
+        let grounds = own
+            .map_or(BACKGROUNDS[usize::from(theme.palette.is_light())].to_vec(), |own| vec![own]);
         grounds.into_iter().map(|ground| contrast(fg, ground)).min_by(f64::total_cmp)
     }
 
@@ -460,46 +464,51 @@ mod tests {
     fn every_text_can_be_read_and_every_bar_be_seen() {
         assert!((contrast([0; 3], [255; 3]) - 21.0).abs() < 1e-9);
         let coloured =
-            |look: &Theme| look.theme != Palette::Mono && look.depth != ColourDepth::Basic;
-        for look in looks().filter(coloured) {
+            |theme: &Theme| theme.palette != Palette::Mono && theme.depth != ColourDepth::Ansi16;
+        for theme in themes().filter(coloured) {
             for ground in [Ground::Plain, Ground::Selected] {
-                let hues = (0..6).map(|hue| look.ground(ground).patch(look.hue(hue)));
-                for style in TONES.map(|tone| look.style(tone, ground)).into_iter().chain(hues) {
-                    assert!(!style.add_modifier.contains(Modifier::DIM), "{look:?} {style:?}");
-                    let least = least(look, style);
-                    assert!(least.is_none_or(|least| least >= 4.5), "{look:?} {style:?} {least:?}");
+                let hues = (0..6).map(|hue| theme.row_style(ground).patch(theme.hue(hue)));
+                for style in TONES.map(|tone| theme.style(tone, ground)).into_iter().chain(hues) {
+                    assert!(!style.add_modifier.contains(Modifier::DIM), "{theme:?} {style:?}");
+                    let least = least(theme, style);
+                    assert!(
+                        least.is_none_or(|least| least >= 4.5),
+                        "{theme:?} {style:?} {least:?}"
+                    );
                 }
             }
             let parts = (0..=20_u8).map(|part| f32::from(part) / 20.0);
-            let bars = parts.map(|part| look.along(part, Ground::Plain));
-            let loads = TONES.map(|tone| look.fill(tone, Ground::Plain));
+            let bars = parts.map(|part| theme.gradient_style(part, Ground::Plain));
+            let loads = TONES.map(|tone| theme.bar_style(tone, Ground::Plain));
             for style in loads.into_iter().chain(bars) {
-                let least = least(look, style);
-                assert!(least.is_none_or(|least| least >= 3.0), "{look:?} {style:?} {least:?}");
+                let least = least(theme, style);
+                assert!(least.is_none_or(|least| least >= 3.0), "{theme:?} {style:?} {least:?}");
             }
         }
     }
 
     #[test]
     fn a_bar_is_never_turned_around() {
-        for look in looks() {
-            for style in TONES.map(|tone| look.fill(tone, Ground::Selected)) {
-                let is_caret = style == look.fill(Tone::Caret, Ground::Selected);
+        for theme in themes() {
+            for style in TONES.map(|tone| theme.bar_style(tone, Ground::Selected)) {
+                let is_caret = style == theme.bar_style(Tone::Caret, Ground::Selected);
                 let is_turned = style.add_modifier.contains(Modifier::REVERSED);
-                assert!(!is_turned || is_caret, "{look:?} {style:?}");
+                assert!(!is_turned || is_caret, "{theme:?} {style:?}");
             }
-            let along = look.along(0.5, Ground::Selected);
-            assert!(!along.add_modifier.contains(Modifier::REVERSED), "{look:?}");
+            let along = theme.gradient_style(0.5, Ground::Selected);
+            assert!(!along.add_modifier.contains(Modifier::REVERSED), "{theme:?}");
         }
     }
 
     #[test]
     fn only_24_bits_are_used_where_there_are_24_bits() {
-        for look in looks() {
+        for theme in themes() {
             for part in [0.0, 0.3, 0.5, 0.99, 1.0, f32::NAN] {
-                let is_full = matches!(look.along(part, Ground::Plain).fg, Some(Color::Rgb(..)));
-                let may_be = look.depth == ColourDepth::Full && look.theme != Palette::Mono;
-                assert_eq!(is_full, may_be, "{look:?}");
+                let is_full =
+                    matches!(theme.gradient_style(part, Ground::Plain).fg, Some(Color::Rgb(..)));
+                let may_be =
+                    theme.depth == ColourDepth::TrueColour && theme.palette != Palette::Mono;
+                assert_eq!(is_full, may_be, "{theme:?}");
             }
         }
     }

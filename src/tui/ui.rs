@@ -22,19 +22,19 @@ use crate::view::{
 };
 
 /// For how long a message stays.
-const MESSAGE: Duration = Duration::from_secs(4);
+const MESSAGE_DURATION: Duration = Duration::from_secs(4);
 /// For how long it is said that a node is gone, which nobody expects.
-const FAREWELL: Duration = Duration::from_secs(10);
+const REMOVED_NODE_MESSAGE_DURATION: Duration = Duration::from_secs(10);
 /// When nobody has looked at the terminal for so long, nodes need not sample more often than this.
-const UNATTENDED: Duration = Duration::from_secs(60);
+const UNATTENDED_AFTER: Duration = Duration::from_secs(60);
 const UNATTENDED_INTERVAL: Duration = Duration::from_secs(5);
 /// Letters that are taken of what is pasted; no line is longer.
-const LONGEST_PASTE: usize = 1_000;
+const MAX_PASTE_CHARS: usize = 1_000;
 /// Rows the wheel moves by, and with Ctrl.
-const WHEEL: usize = 3;
-const FAST_WHEEL: usize = 5 * WHEEL;
+const WHEEL_ROWS: usize = 3;
+const FAST_WHEEL_ROWS: usize = 5 * WHEEL_ROWS;
 /// Lines a page of help moves by.
-const HELP_PAGE: usize = 10;
+const HELP_PAGE_LINES: usize = 10;
 
 /// What a key leads to outside of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,9 +42,9 @@ pub enum UiEffect {
     /// Nothing; the screen may look different.
     Nothing,
     /// Something to be done by others.
-    Ask(UiRequest),
+    Request(UiRequest),
     /// The end.
-    End(StopReason),
+    Exit(StopReason),
     /// To be stopped until the shell goes on.
     Suspend,
     /// To draw everything anew.
@@ -54,11 +54,11 @@ pub enum UiEffect {
 /// The state of the screen.
 #[derive(Debug)]
 pub struct Ui {
-    look: Theme,
-    is_background_open: bool,
+    theme: Theme,
+    detects_background: bool,
     /// The terminal says that its background is light, or that it is not.
     is_light: Option<bool>,
-    taste: Taste,
+    display: Taste,
     keys: Keymap,
     title: String,
     interval: Duration,
@@ -89,12 +89,12 @@ pub struct Ui {
 
 impl Ui {
     /// Begins with an empty fleet.
-    pub fn new(title: String, interval: Duration, zone: TimeZone, look: Theme) -> Self {
+    pub fn new(title: String, interval: Duration, zone: TimeZone, theme: Theme) -> Self {
         Self {
-            look,
-            is_background_open: false,
+            theme,
+            detects_background: false,
             is_light: None,
-            taste: Taste::default(),
+            display: Taste::default(),
             keys: Keymap::default(),
             title,
             interval,
@@ -118,20 +118,20 @@ impl Ui {
 
     /// Shows things as somebody wants them, and takes other keys.
     #[must_use]
-    pub fn with(self, taste: Taste, keys: Keymap) -> Self {
-        let keys = if taste.is_readonly { keys.readonly() } else { keys };
-        Self { taste, keys, ..self }
+    pub fn with_options(self, display: Taste, keys: Keymap) -> Self {
+        let keys = if display.is_readonly { keys.readonly() } else { keys };
+        Self { display, keys, ..self }
     }
 
     /// Looks and behaves as somebody wants it from now on.
-    pub fn wear(&mut self, dress: UiConfig) {
-        let UiConfig { look, is_background_open, taste, interval, habits, setup } = dress;
-        let selects_others = self.taste.only != taste.only;
-        (self.look, self.taste, self.interval) = (look, taste, interval);
-        self.is_background_open = is_background_open;
-        self.suit_background();
+    pub fn apply_config(&mut self, dress: UiConfig) {
+        let UiConfig { theme, detects_background, display, interval, habits, setup } = dress;
+        let selects_others = self.display.only != display.only;
+        (self.theme, self.display, self.interval) = (theme, display, interval);
+        self.detects_background = detects_background;
+        self.apply_background();
         if selects_others {
-            self.take_again(self.live.now);
+            self.rebuild_views(self.live.now);
         }
         let before = std::mem::replace(&mut self.habits, habits.clone());
         for habit in habits.into_iter().filter(|habit| !before.contains(habit)) {
@@ -146,22 +146,22 @@ impl Ui {
     /// Takes it that the terminal's background is light, or dark.
     pub fn on_background(&mut self, is_light: bool) {
         self.is_light = Some(is_light);
-        self.suit_background();
+        self.apply_background();
     }
 
     /// Returns true if the terminal may say whether the look is to suit a light background.
-    pub const fn is_background_open(&self) -> bool {
-        self.is_background_open
+    pub const fn detects_background(&self) -> bool {
+        self.detects_background
     }
 
-    fn suit_background(&mut self) {
-        if let Some(is_light) = self.is_light.filter(|_| self.is_background_open) {
-            self.look = self.look.on(is_light);
+    fn apply_background(&mut self) {
+        if let Some(is_light) = self.is_light.filter(|_| self.detects_background) {
+            self.theme = self.theme.for_background(is_light);
         }
     }
 
     /// Takes it that a setting cannot be set to what was typed, which can be typed again.
-    pub fn refuse(&mut self, name: &str, text: &str) {
+    pub fn reject_setting(&mut self, name: &str, text: &str) {
         if let Some(Dialog::Setup(open)) = &mut self.dialog {
             open.refuse(name, text);
         }
@@ -169,7 +169,7 @@ impl Ui {
 
     /// Asks for what was set to be written down, with what keys have changed since.
     fn save(&mut self) -> UiEffect {
-        let now = view::habits(&self.navigation, &self.taste);
+        let now = view::habits(&self.navigation, &self.display);
         let is_new = |(name, value): &Habit| {
             self.habits.iter().any(|(known, told)| known == name && told != value)
         };
@@ -180,41 +180,45 @@ impl Ui {
                 habit.1.clone_from(value);
             }
         }
-        UiEffect::Ask(UiRequest::Save(changed))
+        UiEffect::Request(UiRequest::SaveSettings(changed))
     }
 
     /// Takes a new fleet, or the same one a second later.
-    pub fn show(&mut self, fleet: Fleet, now: Timestamp) {
+    pub fn on_fleet(&mut self, fleet: Fleet, now: Timestamp) {
         if self.live.fleet.nodes.is_empty() && fleet.nodes.len() == 1 {
             // A list of one says less than the one.
             self.navigation.view = View::Node;
         }
-        let picture = self.live.after(fleet, now, self.filter.clone(), &self.taste.only);
+        let picture = self.live.after(fleet, now, self.filter.clone(), &self.display.only);
         self.navigation.events.note(&self.live, &picture);
         let before = std::mem::replace(&mut self.live, picture);
         if self.frozen.is_none() {
-            self.go_on_from(&before, now);
+            self.report_removed_node(&before, now);
         }
         if self.message.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.message = None;
         }
         if self.frozen.is_none() {
-            let scene = Scene { picture: &self.live, taste: &self.taste, zone: &self.zone };
+            let scene = Scene { picture: &self.live, taste: &self.display, zone: &self.zone };
             self.due = view::pulse(scene, &mut self.navigation);
         }
     }
 
     /// Says so when the selected node was in the picture before and is watched no more.
-    fn go_on_from(&mut self, before: &Picture, now: Timestamp) {
+    fn report_removed_node(&mut self, before: &Picture, now: Timestamp) {
         if let Some(name) = self.navigation.outlive(before, &self.live) {
-            self.tell(format!("{name} is watched no more"), FAREWELL, now);
+            self.show_message_for(
+                format!("{name} is watched no more"),
+                REMOVED_NODE_MESSAGE_DURATION,
+                now,
+            );
         }
     }
 
     /// Returns what has become due to be asked of nodes, once.
     pub fn due(&mut self) -> Option<UiRequest> {
         let due = std::mem::take(&mut self.due);
-        (!due.is_empty()).then_some(UiRequest::Ask(due))
+        (!due.is_empty()).then_some(UiRequest::QueryNodes(due))
     }
 
     /// Returns the node that is to sample faster.
@@ -224,34 +228,36 @@ impl Ui {
     }
 
     /// Takes note of whether somebody looks at the terminal.
-    pub fn attend(&mut self, is_attended: bool, now: Timestamp) {
+    pub fn set_attended(&mut self, is_attended: bool, now: Timestamp) {
         self.unattended = if is_attended { None } else { self.unattended.or(Some(now)) };
     }
 
     /// Returns how often nodes are to sample: less often when nobody has looked for a while.
     pub fn interval(&self, now: Timestamp) -> Duration {
         match self.unattended {
-            Some(since) if now.since(since) >= UNATTENDED => self.interval.max(UNATTENDED_INTERVAL),
+            Some(since) if now.since(since) >= UNATTENDED_AFTER => {
+                self.interval.max(UNATTENDED_INTERVAL)
+            }
             Some(_) | None => self.interval,
         }
     }
 
     /// Takes a key.
-    pub fn press(&mut self, event: KeyEvent, now: Timestamp) -> UiEffect {
-        let Some(key) = keyboard::key(event) else { return UiEffect::Nothing };
+    pub fn on_key(&mut self, event: KeyEvent, now: Timestamp) -> UiEffect {
+        let Some(key) = keyboard::to_key(event) else { return UiEffect::Nothing };
         if self.search.is_some() {
-            self.type_filter(key, now);
+            self.on_filter_key(key, now);
             return UiEffect::Nothing;
         }
         if self.dialog.is_some() {
-            return self.answer(key, now);
+            return self.on_dialog_key(key, now);
         }
         let found: Vec<KeyAction> = self.keys.actions(key, self.navigation.view).cloned().collect();
         if let Some(top) = self.help {
-            return self.turn_help(key, found.first(), top, now);
+            return self.on_help_key(key, found.first(), top, now);
         }
         for action in found {
-            if let Some(effect) = self.act(&action, now) {
+            if let Some(effect) = self.perform(&action, now) {
                 return effect;
             }
         }
@@ -260,21 +266,21 @@ impl Ui {
 
     /// Takes what was pasted. Where a line is typed it is part of it; elsewhere it is nothing, for
     /// what a clipboard happens to hold must not end a process.
-    pub fn paste(&mut self, text: &str, now: Timestamp) {
+    pub fn on_paste(&mut self, text: &str, now: Timestamp) {
         let is_typing = match &self.dialog {
             Some(Dialog::Setup(setup)) => setup.is_typing(),
             Some(_) => false,
             None => self.search.is_some(),
         };
-        for letter in harmless(text.trim()).take(LONGEST_PASTE).filter(|_| is_typing) {
+        for letter in harmless(text.trim()).take(MAX_PASTE_CHARS).filter(|_| is_typing) {
             // A letter of a line leads to nothing else.
-            self.press(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE), now);
+            self.on_key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE), now);
         }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
     /// Takes a key on the help page: it scrolls, or ends it.
-    fn turn_help(
+    fn on_help_key(
         &mut self,
         key: Key,
         action: Option<&KeyAction>,
@@ -287,7 +293,7 @@ impl Ui {
             other => Step::of(other),
         };
         if let Some(step) = scrolled {
-            self.help = Some(step.from(top, usize::MAX, HELP_PAGE));
+            self.help = Some(step.from(top, usize::MAX, HELP_PAGE_LINES));
             return UiEffect::Nothing;
         }
         let closes = matches!(action, Some(KeyAction::Help | KeyAction::Quit))
@@ -300,13 +306,13 @@ impl Ui {
             Some(KeyAction::View(_)) | None => UiEffect::Nothing,
             Some(action) => {
                 let action = action.clone();
-                self.act(&action, now).unwrap_or(UiEffect::Nothing)
+                self.perform(&action, now).unwrap_or(UiEffect::Nothing)
             }
         }
     }
 
     /// Takes a key of a filter that is being typed.
-    fn type_filter(&mut self, key: Key, now: Timestamp) {
+    fn on_filter_key(&mut self, key: Key, now: Timestamp) {
         let Some(search) = &mut self.search else { return };
         match search.press(key, &self.live.fleet) {
             Found::Typing(None) => {}
@@ -319,20 +325,20 @@ impl Ui {
     }
 
     /// Takes the pictures anew, as they are to be shown now.
-    fn take_again(&mut self, now: Timestamp) {
+    fn rebuild_views(&mut self, now: Timestamp) {
         let again =
-            |picture: &Picture, now| picture.again(now, self.filter.clone(), &self.taste.only);
+            |picture: &Picture, now| picture.again(now, self.filter.clone(), &self.display.only);
         self.live = again(&self.live, self.live.now.max(now));
         self.frozen = self.frozen.as_ref().map(|picture| again(picture, picture.now));
     }
 
     fn set_filter(&mut self, filter: Filter, now: Timestamp) {
         self.filter = filter;
-        self.take_again(now);
+        self.rebuild_views(now);
     }
 
     /// Takes a key of a question.
-    fn answer(&mut self, key: Key, now: Timestamp) -> UiEffect {
+    fn on_dialog_key(&mut self, key: Key, now: Timestamp) -> UiEffect {
         let Some(mut dialog) = self.dialog.take() else { return UiEffect::Nothing };
         if let Dialog::Setup(setup) = &dialog
             && !setup.is_typing()
@@ -355,43 +361,45 @@ impl Ui {
             }
             Reaction::Change(name, value) => {
                 self.dialog = Some(dialog);
-                UiEffect::Ask(UiRequest::Change(name, value))
+                UiEffect::Request(UiRequest::ChangeSetting(name, value))
             }
             Reaction::Close => UiEffect::Nothing,
             Reaction::Do(command) => {
-                self.view_act(&Deed::Do(command), now).unwrap_or(UiEffect::Nothing)
+                self.perform_in_view(&Deed::Do(command), now).unwrap_or(UiEffect::Nothing)
             }
-            Reaction::Act(deed) => self.view_act(&deed, now).unwrap_or(UiEffect::Nothing),
+            Reaction::Act(deed) => self.perform_in_view(&deed, now).unwrap_or(UiEffect::Nothing),
             Reaction::Ask(errands) => {
                 self.dialog = Some(dialog);
-                UiEffect::Ask(UiRequest::Ask(errands))
+                UiEffect::Request(UiRequest::QueryNodes(errands))
             }
-            Reaction::End(outcome) => self.follow(outcome, now).unwrap_or(UiEffect::Nothing),
+            Reaction::End(outcome) => {
+                self.apply_view_effect(outcome, now).unwrap_or(UiEffect::Nothing)
+            }
         }
     }
 
     /// Does it; nothing when nobody here has a use for it.
-    fn act(&mut self, action: &KeyAction, now: Timestamp) -> Option<UiEffect> {
+    fn perform(&mut self, action: &KeyAction, now: Timestamp) -> Option<UiEffect> {
         match action {
-            KeyAction::Quit => return Some(UiEffect::End(StopReason::Quit)),
-            KeyAction::Interrupt => return Some(UiEffect::End(StopReason::Interrupted)),
+            KeyAction::Quit => return Some(UiEffect::Exit(StopReason::Quit)),
+            KeyAction::Interrupt => return Some(UiEffect::Exit(StopReason::Interrupted)),
             KeyAction::Suspend => return Some(UiEffect::Suspend),
             KeyAction::Redraw => return Some(UiEffect::Redraw),
             KeyAction::Refresh => return Some(self.refresh(now)),
             KeyAction::Help => self.help = Some(0),
             KeyAction::Freeze => match self.frozen.take() {
-                Some(before) => self.go_on_from(&before, now),
+                Some(before) => self.report_removed_node(&before, now),
                 None => self.frozen = Some(self.live.clone()),
             },
             KeyAction::Focus => self.is_focusing = !self.is_focusing,
             KeyAction::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
             KeyAction::Save => return Some(self.save()),
             KeyAction::Filter => self.search = Some(Search::new(&self.filter)),
-            KeyAction::Show(view) => self.go(*view),
-            KeyAction::NextView => self.turn_view(true),
-            KeyAction::PreviousView => self.turn_view(false),
+            KeyAction::Show(view) => self.switch_view(*view),
+            KeyAction::NextView => self.cycle_view(true),
+            KeyAction::PreviousView => self.cycle_view(false),
             KeyAction::View(deed) => {
-                let effect = self.view_act(deed, now);
+                let effect = self.perform_in_view(deed, now);
                 if effect.is_none() && *deed == Deed::Do(Command::Back) {
                     self.back(now);
                     return Some(UiEffect::Nothing);
@@ -403,64 +411,70 @@ impl Ui {
     }
 
     fn scene(&self) -> Scene<'_> {
-        Scene { picture: self.picture(), taste: &self.taste, zone: &self.zone }
+        Scene { picture: self.picture(), taste: &self.display, zone: &self.zone }
     }
 
-    fn view_act(&mut self, deed: &Deed, now: Timestamp) -> Option<UiEffect> {
+    fn perform_in_view(&mut self, deed: &Deed, now: Timestamp) -> Option<UiEffect> {
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        let scene = Scene { picture, taste: &self.taste, zone: &self.zone };
+        let scene = Scene { picture, taste: &self.display, zone: &self.zone };
         let outcome = view::act(scene, &mut self.navigation, deed);
-        self.follow(outcome, now)
+        self.apply_view_effect(outcome, now)
     }
 
-    fn follow(&mut self, outcome: Outcome, now: Timestamp) -> Option<UiEffect> {
+    fn apply_view_effect(&mut self, outcome: Outcome, now: Timestamp) -> Option<UiEffect> {
         match outcome {
             Outcome::Unused => return None,
             Outcome::Nothing => {}
-            Outcome::Say(words) => self.say(words, now),
+            Outcome::Say(words) => self.show_message(words, now),
             Outcome::Show(view) => {
                 let picture = self.frozen.as_ref().unwrap_or(&self.live);
                 self.navigation.open(picture, view);
             }
             Outcome::Open(dialog) => self.dialog = Some(dialog),
-            Outcome::Ask(errands) => return Some(UiEffect::Ask(UiRequest::Ask(errands))),
+            Outcome::Ask(errands) => {
+                return Some(UiEffect::Request(UiRequest::QueryNodes(errands)));
+            }
         }
         Some(UiEffect::Nothing)
     }
 
     /// Takes an answer of a node.
-    pub fn take(&mut self, reply: &Reply, now: Timestamp) {
+    pub fn on_reply(&mut self, reply: &Reply, now: Timestamp) {
         if let Some(reaction) = self.dialog.as_mut().and_then(|dialog| dialog.take(reply)) {
             if let Reaction::End(outcome) = reaction {
                 self.dialog = None;
-                self.follow(outcome, now);
+                self.apply_view_effect(outcome, now);
             }
             return;
         }
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        let scene = Scene { picture, taste: &self.taste, zone: &self.zone };
+        let scene = Scene { picture, taste: &self.display, zone: &self.zone };
         let outcome = view::processes::take(scene, &mut self.navigation, reply);
-        self.follow(outcome, now);
+        self.apply_view_effect(outcome, now);
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "only clicks and the wheel mean something")]
     /// Takes a click or a turn of the wheel.
-    pub fn point(&mut self, event: MouseEvent, now: Timestamp) -> UiEffect {
+    pub fn on_mouse(&mut self, event: MouseEvent, now: Timestamp) -> UiEffect {
         let sideways = |code| KeyEvent::new(code, KeyModifiers::NONE);
         let is_shifted = event.modifiers.contains(KeyModifiers::SHIFT);
-        let rows = if event.modifiers.contains(KeyModifiers::CONTROL) { FAST_WHEEL } else { WHEEL };
+        let rows = if event.modifiers.contains(KeyModifiers::CONTROL) {
+            FAST_WHEEL_ROWS
+        } else {
+            WHEEL_ROWS
+        };
         let step = match event.kind {
-            MouseEventKind::ScrollLeft => return self.press(sideways(KeyCode::Left), now),
-            MouseEventKind::ScrollRight => return self.press(sideways(KeyCode::Right), now),
+            MouseEventKind::ScrollLeft => return self.on_key(sideways(KeyCode::Left), now),
+            MouseEventKind::ScrollRight => return self.on_key(sideways(KeyCode::Right), now),
             MouseEventKind::ScrollUp if is_shifted => {
-                return self.press(sideways(KeyCode::Left), now);
+                return self.on_key(sideways(KeyCode::Left), now);
             }
             MouseEventKind::ScrollDown if is_shifted => {
-                return self.press(sideways(KeyCode::Right), now);
+                return self.on_key(sideways(KeyCode::Right), now);
             }
             MouseEventKind::ScrollUp => Step::Up,
             MouseEventKind::ScrollDown => Step::Down,
-            MouseEventKind::Down(MouseButton::Left) => return self.click(event, now),
+            MouseEventKind::Down(MouseButton::Left) => return self.on_click(event, now),
             _ => return UiEffect::Nothing,
         };
         if let Some(top) = self.help {
@@ -469,13 +483,13 @@ impl Ui {
         }
         if self.dialog.is_none() && self.search.is_none() {
             for _ in 0..rows {
-                self.view_act(&Deed::Do(Command::Move(step)), now);
+                self.perform_in_view(&Deed::Do(Command::Move(step)), now);
             }
         }
         UiEffect::Nothing
     }
 
-    fn click(&mut self, event: MouseEvent, now: Timestamp) -> UiEffect {
+    fn on_click(&mut self, event: MouseEvent, now: Timestamp) -> UiEffect {
         let line = self.drawn.get(usize::from(event.row));
         let Some(click) = line.and_then(|line| line.clicked(event.column)).cloned() else {
             return UiEffect::Nothing;
@@ -486,22 +500,22 @@ impl Ui {
         match click {
             Click::View(view) => {
                 self.help = None;
-                self.go(view);
+                self.switch_view(view);
                 UiEffect::Nothing
             }
             Click::Column(column) => {
                 let sort = Deed::Do(Command::SortBy(column));
-                self.view_act(&sort, now).unwrap_or(UiEffect::Nothing)
+                self.perform_in_view(&sort, now).unwrap_or(UiEffect::Nothing)
             }
             click @ (Click::Row(_) | Click::Cell(..)) => {
                 let clicked = Deed::Do(Command::Click(click));
-                self.view_act(&clicked, now).unwrap_or(UiEffect::Nothing)
+                self.perform_in_view(&clicked, now).unwrap_or(UiEffect::Nothing)
             }
         }
     }
 
     /// Says something for a while.
-    pub fn tell(&mut self, words: String, span: Duration, now: Timestamp) {
+    pub fn show_message_for(&mut self, words: String, span: Duration, now: Timestamp) {
         self.message = Some((words, now.plus(span)));
     }
 
@@ -514,25 +528,25 @@ impl Ui {
             1 => "trying 1 node that is down".to_owned(),
             _ => format!("trying {down} nodes that are down"),
         };
-        self.say(text, now);
-        UiEffect::Ask(UiRequest::Refresh)
+        self.show_message(text, now);
+        UiEffect::Request(UiRequest::Refresh)
     }
 
-    fn say(&mut self, words: String, now: Timestamp) {
-        self.tell(words, MESSAGE, now);
+    fn show_message(&mut self, words: String, now: Timestamp) {
+        self.show_message_for(words, MESSAGE_DURATION, now);
     }
 
-    fn go(&mut self, view: View) {
+    fn switch_view(&mut self, view: View) {
         self.navigation.go(self.frozen.as_ref().unwrap_or(&self.live), view);
     }
 
-    fn turn_view(&mut self, is_forward: bool) {
+    fn cycle_view(&mut self, is_forward: bool) {
         let views = View::ALL;
         let at = views.iter().position(|view| *view == self.navigation.view).unwrap_or(0);
         let count = views.len().max(1);
         let to = if is_forward { at + 1 } else { at + count - 1 } % count;
         if let Some(view) = views.get(to) {
-            self.go(*view);
+            self.switch_view(*view);
         }
     }
 
@@ -546,7 +560,7 @@ impl Ui {
     }
 
     /// Returns the job that is looked at.
-    pub fn job(&self) -> Option<JobId> {
+    pub fn watched_job(&self) -> Option<JobId> {
         if self.navigation.view != View::Job {
             return None;
         }
@@ -565,7 +579,7 @@ impl Ui {
     /// Returns the keys of a question; those that the key table binds are shown as they are bound.
     fn dialog_hints(&self, dialog: &Dialog) -> Vec<(String, &'static str)> {
         let mut hints = dialog.hints();
-        if let (Dialog::Setup(setup), Some(key)) = (dialog, self.keys.sign_of("save"))
+        if let (Dialog::Setup(setup), Some(key)) = (dialog, self.keys.key_text_of("save"))
             && !setup.is_typing()
         {
             hints.insert(hints.len().saturating_sub(1), (key, "save"));
@@ -598,8 +612,8 @@ impl Ui {
             (None, None) => self.hints(),
         };
         let help = self.help.map(|top| {
-            let page = help::page(&self.keys, view, self.look.theme, area.width);
-            help::viewport(page, top, view::body_height(area.height))
+            let page = help::page(&self.keys, view, self.theme.palette, area.width);
+            help::scroll_page(page, top, view::body_height(area.height))
         });
         self.help = help.as_ref().map(|(_, top)| *top);
         let setting = Setting {
@@ -614,9 +628,9 @@ impl Ui {
             dialog: self.dialog.as_ref(),
         };
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        let scene = Scene { picture, taste: &self.taste, zone: &self.zone };
+        let scene = Scene { picture, taste: &self.display, zone: &self.zone };
         let lines = view::screen(scene, &mut self.navigation, &setting, area.width, area.height);
-        paint(&lines, self.look, area, buffer);
+        paint(&lines, self.theme, area, buffer);
         self.drawn = lines;
     }
 }

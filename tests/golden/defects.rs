@@ -317,7 +317,8 @@ fn a_pid_that_two_nodes_have_is_two_processes() {
     press(&mut stage, &[KeyCode::Down, KeyCode::Down, KeyCode::Char('K')]);
     let asked = screen(&mut stage, (120, 40));
     assert!(asked.contains("gpu02") && asked.contains("serve"), "{asked}");
-    let UiEffect::Ask(UiRequest::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
+    let UiEffect::Request(UiRequest::QueryNodes(errands)) = stage.on_key(key(KeyCode::Enter), NOW)
+    else {
         panic!("nothing is sent: {asked}")
     };
     assert_eq!(errands.len(), 1);
@@ -337,7 +338,7 @@ fn a_node_that_vanishes_while_it_is_looked_at_leaves_a_sentence_and_no_other_in_
         press(&mut stage, keys);
         let later = NOW.plus(Duration::from_secs(1));
         for fleet in [after.clone(), Fleet::default(), before.clone()] {
-            stage.show(fleet, later);
+            stage.on_fleet(fleet, later);
             for (width, height) in SIZES {
                 let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
                 stage.draw(later, &mut buffer);
@@ -352,14 +353,14 @@ fn a_node_that_vanishes_while_it_is_looked_at_leaves_a_sentence_and_no_other_in_
         if is_frozen {
             press(&mut stage, &[KeyCode::Char('z')]);
         }
-        stage.show(after.clone(), NOW.plus(Duration::from_secs(1)));
+        stage.on_fleet(after.clone(), NOW.plus(Duration::from_secs(1)));
         if is_frozen {
             assert!(!screen(&mut stage, (80, 24)).contains("watched no more"));
             press(&mut stage, &[KeyCode::Char('z')]);
         }
         check("node-gone-80x24", &draw(&mut stage, 80, 24));
         assert!(screen(&mut stage, (80, 24)).contains("gpu02 is watched no more"));
-        assert_eq!(stage.press(key(KeyCode::Char('K')), NOW), UiEffect::Nothing);
+        assert_eq!(stage.on_key(key(KeyCode::Char('K')), NOW), UiEffect::Nothing);
         let shown = screen(&mut stage, (80, 24));
         assert!(shown.contains("no process is under the cursor"), "{shown}");
     }
@@ -385,7 +386,7 @@ fn a_source_that_hangs_draws_no_history() {
     }
     for seconds in [5, 10, 60] {
         let now = NOW.plus(Duration::from_secs(seconds));
-        stage.show(fleets::every_state(), now);
+        stage.on_fleet(fleets::every_state(), now);
         let strip = strip(&mut stage, now);
         let left = columns(&fresh).saturating_sub(usize::try_from(seconds).unwrap());
         // A value holds until it would count as stale.
@@ -401,7 +402,7 @@ fn what_is_open_on_a_node_says_when_it_is_watched_no_more() {
     for page in [KeyCode::Enter, KeyCode::Char('t'), KeyCode::Char('T'), KeyCode::Char('s')] {
         let mut stage = stage(before.clone(), DARK);
         press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down, page]);
-        stage.show(after.clone(), NOW.plus(Duration::from_secs(1)));
+        stage.on_fleet(after.clone(), NOW.plus(Duration::from_secs(1)));
         for width in [80, 109, 110, 200] {
             let shown = screen(&mut stage, (width, 24));
             assert!(shown.contains("watched no more"), "{page:?}: {shown}");
@@ -415,7 +416,7 @@ fn what_is_open_on_a_node_says_when_it_is_watched_no_more() {
     lost.nodes = nodes.collect();
     let mut stage = stage(before, DARK);
     press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down, KeyCode::Char('T')]);
-    stage.show(lost, NOW.plus(Duration::from_secs(1)));
+    stage.on_fleet(lost, NOW.plus(Duration::from_secs(1)));
     let shown = screen(&mut stage, (80, 24));
     assert!(shown.contains("no session with the node"), "{shown}");
 }
@@ -425,14 +426,14 @@ fn what_is_pasted_is_text_and_never_keys() {
     let mut stage = stage(fleets::crowd(), DARK);
     press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down]);
     let before = screen(&mut stage, (80, 24));
-    stage.paste("K\n\rqTq", NOW);
+    stage.on_paste("K\n\rqTq", NOW);
     assert_eq!(screen(&mut stage, (80, 24)), before);
     press(&mut stage, &[KeyCode::Char('K')]);
-    stage.paste("\n\n", NOW);
+    stage.on_paste("\n\n", NOW);
     assert!(screen(&mut stage, (80, 24)).contains("send KILL to this process?"));
     press(&mut stage, &[KeyCode::Esc, KeyCode::Char('/')]);
-    stage.paste(" user=bob\r\n", NOW);
-    stage.paste(&"\x1b[2J\u{202e}".repeat(9_000), NOW);
+    stage.on_paste(" user=bob\r\n", NOW);
+    stage.on_paste(&"\x1b[2J\u{202e}".repeat(9_000), NOW);
     press(&mut stage, &[KeyCode::Home]);
     let shown = screen(&mut stage, (80, 24));
     assert!(shown.contains("user=bob"), "{shown}");
@@ -447,7 +448,7 @@ fn keys_that_come_before_anything_is_drawn_are_taken() {
             for first in moves {
                 let mut stage = stage(fleet.clone(), DARK);
                 for code in keys.iter().chain([&first]).chain(&moves) {
-                    stage.press(key(*code), NOW);
+                    stage.on_key(key(*code), NOW);
                 }
                 draw(&mut stage, 80, 24);
             }
@@ -459,7 +460,7 @@ fn keys_that_come_before_anything_is_drawn_are_taken() {
 fn the_units_somebody_likes_hold_in_every_view() {
     for (unit, word) in [(MemoryUnit::Mb, "MB"), (MemoryUnit::Mib, "MiB"), (MemoryUnit::Gb, "GB")] {
         let taste = Taste { unit, is_fahrenheit: true, ..Taste::default() };
-        let mut stage = stage(fleets::cluster(), DARK).with(taste, Keymap::default());
+        let mut stage = stage(fleets::cluster(), DARK).with_options(taste, Keymap::default());
         for keys in ["1", "m", "bbb", "gg", "2", "m", "mm", "3", "f", "4", "5", "6"] {
             press(&mut stage, &keys.chars().map(KeyCode::Char).collect::<Vec<_>>());
             for size in [(80, 24), (120, 40), (200, 50)] {

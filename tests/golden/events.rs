@@ -22,9 +22,9 @@ fn eventful(look: Theme) -> Ui {
         LazyLock::new(|| (fleets::with_jobs(), fleets::a_minute_later()));
     let (before, after) = &*FLEETS;
     let mut stage = stage(before.clone(), look);
-    stage.show(after.clone(), NOW.plus(LATER));
-    stage.show(before.clone(), NOW.plus(LATER * 2));
-    stage.show(after.clone(), NOW.plus(LATER * 3));
+    stage.on_fleet(after.clone(), NOW.plus(LATER));
+    stage.on_fleet(before.clone(), NOW.plus(LATER * 2));
+    stage.on_fleet(after.clone(), NOW.plus(LATER * 3));
     press(&mut stage, KEYS);
     stage
 }
@@ -62,13 +62,13 @@ fn what_happened_on_many_nodes_is_one_row_that_unfolds() {
     let screen = text(&draw_later(&mut stage, 120, 40));
     assert!(screen[at].contains("gpu[01,07-08]") && screen[at].contains("×5 "), "{screen:#?}");
     for _ in 4..at {
-        stage.press(key(KeyCode::Down), NOW);
+        stage.on_key(key(KeyCode::Down), NOW);
     }
-    stage.press(key(KeyCode::Enter), NOW);
+    stage.on_key(key(KeyCode::Enter), NOW);
     check("events-open-120x40", &draw_later(&mut stage, 120, 40));
-    stage.press(key(KeyCode::Down), NOW);
-    stage.press(key(KeyCode::Down), NOW);
-    stage.press(key(KeyCode::Enter), NOW);
+    stage.on_key(key(KeyCode::Down), NOW);
+    stage.on_key(key(KeyCode::Down), NOW);
+    stage.on_key(key(KeyCode::Enter), NOW);
     let screen = text(&draw_later(&mut stage, 120, 40)).join("\n");
     assert!(screen.contains("gpu07  "), "{screen}");
 }
@@ -76,7 +76,7 @@ fn what_happened_on_many_nodes_is_one_row_that_unfolds() {
 #[test]
 fn the_first_picture_is_no_event() {
     let mut stage = stage(fleets::with_jobs(), DARK);
-    stage.show(fleets::with_jobs(), NOW);
+    stage.on_fleet(fleets::with_jobs(), NOW);
     press(&mut stage, KEYS);
     let screen = text(&draw(&mut stage, 80, 24)).join("\n");
     assert!(screen.contains("nothing has happened"), "{screen}");

@@ -27,7 +27,7 @@ fn check_on(name: &str, fleet: &Fleet, keys: &[KeyCode], look: Theme, (width, he
 #[test]
 fn fleet_in_every_look() {
     check_looks("fleet", KEYS);
-    let basic = Theme { depth: ColourDepth::Basic, ..DARK };
+    let basic = Theme { depth: ColourDepth::Ansi16, ..DARK };
     check_on("fleet-basic", &fleets::every_state(), KEYS, basic, (120, 40));
 }
 
@@ -155,7 +155,7 @@ fn a_click_selects_a_cell_and_the_next_one_opens_it() {
             row: u16::try_from(row).unwrap(),
             modifiers: KeyModifiers::NONE,
         };
-        stage.point(event, NOW);
+        stage.on_mouse(event, NOW);
     };
     click(&mut stage);
     let told = under_cursor(&mut stage);
@@ -223,14 +223,14 @@ fn a_busy_fleet_costs_few_bytes_a_second() {
         let mut makers: Vec<_> =
             (1..=nodes).map(|number| fleets::busy(&name(number)).up()).collect();
         let mut stage = stage(Fleet::default(), DARK);
-        stage.show(fleets::changing(&mut makers, 0), NOW);
+        stage.on_fleet(fleets::changing(&mut makers, 0), NOW);
         press(&mut stage, &typed(keys));
         let mut surface = Surface::new();
         let area = Rect::new(0, 0, width, height);
         let mut spent = Vec::new();
         for second in 1..=8 {
             let now = NOW.plus(Duration::from_secs(second));
-            stage.show(fleets::changing(&mut makers, second), now);
+            stage.on_fleet(fleets::changing(&mut makers, second), now);
             spent.push(surface.frame(area, |buffer| stage.draw(now, buffer)).len());
         }
         // The first frame draws everything.

@@ -15,13 +15,13 @@ use ratatui::style::Color;
 use crate::fleets::{self, NOW};
 
 pub const DARK: Theme = Theme {
-    theme: Palette::Dark,
-    depth: ColourDepth::Rich,
+    palette: Palette::Dark,
+    depth: ColourDepth::Indexed256,
     glyphs: GlyphSet::Unicode,
     is_colorful: false,
 };
-pub const LIGHT: Theme = Theme { theme: Palette::Light, ..DARK };
-pub const MONO: Theme = Theme { theme: Palette::Mono, depth: ColourDepth::Basic, ..DARK };
+pub const LIGHT: Theme = Theme { palette: Palette::Light, ..DARK };
+pub const MONO: Theme = Theme { palette: Palette::Mono, depth: ColourDepth::Ansi16, ..DARK };
 pub const ASCII: Theme = Theme { glyphs: GlyphSet::Ascii, ..MONO };
 
 pub const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
@@ -29,7 +29,7 @@ pub const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
 pub fn stage(fleet: Fleet, look: Theme) -> Ui {
     let zone = TimeZone::fixed(Offset::constant(1));
     let mut stage = Ui::new("gpu[01-16]".to_owned(), Duration::from_secs(1), zone, look);
-    stage.show(fleet, NOW);
+    stage.on_fleet(fleet, NOW);
     stage
 }
 
@@ -39,7 +39,7 @@ pub fn key(code: KeyCode) -> KeyEvent {
 
 pub fn press(stage: &mut Ui, keys: &[KeyCode]) {
     for code in keys {
-        stage.press(key(*code), NOW);
+        stage.on_key(key(*code), NOW);
         // Scrolling knows its page from the frame before.
         draw(stage, 80, 24);
     }
@@ -147,7 +147,7 @@ pub fn check_fleets(view: &str, keys: &[KeyCode]) {
     ] {
         for (look, width, height) in [(DARK, 80, 24), (LIGHT, 200, 50)] {
             let mut stage = stage(fleet.clone(), look);
-            stage.show(fleet.clone(), now);
+            stage.on_fleet(fleet.clone(), now);
             press(&mut stage, keys);
             let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
             stage.draw(now, &mut buffer);

@@ -58,7 +58,7 @@ fn a_job_that_ends_while_one_looks_says_so() {
     let mut stage = stage(fleets::with_jobs(), DARK);
     press(&mut stage, &then(&[KeyCode::Down]));
     let later = NOW.plus(Duration::from_secs(60));
-    stage.show(fleets::a_minute_later(), later);
+    stage.on_fleet(fleets::a_minute_later(), later);
     let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
     stage.draw(later, &mut buffer);
     check("job-ended-80x24", &buffer);
@@ -122,8 +122,8 @@ fn no_size_is_too_small_for_jobs_users_and_events() {
     for fleet in [fleets::with_jobs(), fleets::hostile_jobs(), fleets::only_waiting()] {
         for view in ['2', '5', '6'] {
             let mut stage = stage(fleet.clone(), ASCII);
-            stage.show(fleets::a_minute_later(), NOW);
-            stage.show(fleet.clone(), NOW);
+            stage.on_fleet(fleets::a_minute_later(), NOW);
+            stage.on_fleet(fleet.clone(), NOW);
             press(&mut stage, &[KeyCode::Char(view)]);
             press(&mut stage, &open);
             for width in (1..30).chain([40, 50, 59, 60, 79, 80, 100, 131, 200, 333]) {

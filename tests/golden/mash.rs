@@ -182,18 +182,18 @@ fn mash(stage: &mut Ui, all: &[(&str, Fleet)], chance: &mut Chance) {
             0..78 => {
                 let key = chance.key();
                 told.push(format!("{key:?}"));
-                stage.press(key, now)
+                stage.on_key(key, now)
             }
             78..80 => {
                 let pasted = *chance.of(&["", "K\r", "user=a", "名\u{301}\x1b[2J"]);
                 told.push(format!("{pasted:?}"));
-                stage.paste(pasted, now);
+                stage.on_paste(pasted, now);
                 UiEffect::Nothing
             }
             80..88 => {
                 let click = chance.click();
                 told.push(format!("{click:?}"));
-                stage.point(click, now)
+                stage.on_mouse(click, now)
             }
             88..94 => {
                 size = *chance.of(&SIZES);
@@ -204,27 +204,27 @@ fn mash(stage: &mut Ui, all: &[(&str, Fleet)], chance: &mut Chance) {
                 now = now.plus(Duration::from_secs(1));
                 let (name, fleet) = chance.of(all);
                 told.push((*name).to_owned());
-                stage.show(fleet.clone(), now);
+                stage.on_fleet(fleet.clone(), now);
                 UiEffect::Nothing
             }
             _ => {
                 let later = [1, 60, 4_000][chance.below(3)];
                 now = now.plus(Duration::from_secs(later));
-                stage.attend(chance.below(2) == 0, now);
+                stage.set_attended(chance.below(2) == 0, now);
                 UiEffect::Nothing
             }
         };
         let mut asked = Vec::new();
-        if let UiEffect::Ask(UiRequest::Ask(errands)) = what {
+        if let UiEffect::Request(UiRequest::QueryNodes(errands)) = what {
             asked.extend(errands);
         }
-        if let Some(UiRequest::Ask(errands)) = stage.due() {
+        if let Some(UiRequest::QueryNodes(errands)) = stage.due() {
             asked.extend(errands);
         }
         for errand in asked {
             if chance.below(3) > 0 {
                 let reply = Reply { errand, answer: Ok(Answer::Sent), at: now };
-                stage.take(&answer(reply, chance), now);
+                stage.on_reply(&answer(reply, chance), now);
             }
         }
         if chance.below(4) == 0 {
@@ -258,7 +258,7 @@ fn check(look: Theme, seed: u64) {
     for (place, (_, fleet)) in all.iter().enumerate() {
         let mut chance = Chance(seed + place as u64 * 7_919);
         let taste = Taste { is_readonly: seed.is_multiple_of(2), ..Taste::default() };
-        let mut stage = stage(fleet.clone(), look).with(taste, Keymap::default());
+        let mut stage = stage(fleet.clone(), look).with_options(taste, Keymap::default());
         mash(&mut stage, &all, &mut chance);
     }
 }

@@ -76,11 +76,11 @@ fn watched(stage: &mut Ui, width: u16, height: u16, letters: &str) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     for second in 1..=119 {
         let now = NOW.plus(Duration::from_secs(second));
-        stage.show(fleets::changing(&mut makers, second), now);
+        stage.on_fleet(fleets::changing(&mut makers, second), now);
         if second == 1 {
             for letter in letters.chars() {
                 let code = KeyCode::Char(letter);
-                stage.press(crossterm::event::KeyEvent::from(code), now);
+                stage.on_key(crossterm::event::KeyEvent::from(code), now);
             }
         }
         // Every second is recorded, whatever the size.
@@ -122,7 +122,7 @@ fn what_is_charted_is_chosen_from_a_menu() {
     let mut menu = stage(Fleet::default(), DARK);
     // Power and temperature are added to what is charted.
     check("node-chart-menu-120x40", &watched(&mut menu, 120, 40, "Gpt"));
-    menu.press(crossterm::event::KeyEvent::from(KeyCode::Esc), NOW);
+    menu.on_key(crossterm::event::KeyEvent::from(KeyCode::Esc), NOW);
     let screen = text(&watched(&mut menu, 120, 40, "")).join("\n");
     for word in ["0 util", "0 mem", "0 power", "0 temp"] {
         assert!(screen.contains(word), "{word}: {screen}");
@@ -133,7 +133,7 @@ fn what_is_charted_is_chosen_from_a_menu() {
 fn a_chart_can_run_the_other_way() {
     let taste =
         Taste { chart: Chart { is_reversed: true, ..Chart::default() }, ..Taste::default() };
-    let mut stage = stage(Fleet::default(), DARK).with(taste, Keymap::default());
+    let mut stage = stage(Fleet::default(), DARK).with_options(taste, Keymap::default());
     check("node-chart-reversed-120x40", &watched(&mut stage, 120, 40, "g"));
 }
 
@@ -148,7 +148,7 @@ fn what_is_charted_can_be_set() {
 }
 
 fn shown(fleet: Fleet, taste: Taste, keys: &[KeyCode]) -> Vec<String> {
-    let mut stage = stage(fleet, DARK).with(taste, Keymap::default());
+    let mut stage = stage(fleet, DARK).with_options(taste, Keymap::default());
     press(&mut stage, keys);
     text(&draw(&mut stage, 200, 50))
 }
@@ -178,8 +178,8 @@ fn the_sums_say_why_there_are_none() {
         (vec![hosts(), old()], Taste::default(), "DEVICES 8  stale 8  no fresh numbers of devices"),
         (vec![old()], Taste::default(), "DEVICES 8  stale 8  no fresh numbers"),
     ] {
-        let mut stage = stage(Fleet::default(), DARK).with(taste, Keymap::default());
-        stage.show(Fleet::new(nodes.into()), NOW);
+        let mut stage = stage(Fleet::default(), DARK).with_options(taste, Keymap::default());
+        stage.on_fleet(Fleet::new(nodes.into()), NOW);
         assert_eq!(row(&draw(&mut stage, 120, 40), 1).trim(), words);
     }
 }

@@ -145,9 +145,9 @@ pub fn detail() -> Reply {
 /// Opens a page on the first process, and lets the node answer.
 fn opened(look: Theme, page: KeyCode, answer: &Reply) -> Ui {
     let mut stage = crowd(look, &[KeyCode::Down]);
-    let effect = stage.press(key(page), NOW);
-    assert_eq!(effect, UiEffect::Ask(UiRequest::Ask(vec![answer.errand.clone()])));
-    stage.take(answer, NOW);
+    let effect = stage.on_key(key(page), NOW);
+    assert_eq!(effect, UiEffect::Request(UiRequest::QueryNodes(vec![answer.errand.clone()])));
+    stage.on_reply(answer, NOW);
     stage
 }
 
@@ -178,10 +178,10 @@ fn pages_of_a_process_in_every_look() {
                         .collect();
                     let rest = fleet.nodes.iter().skip(1).cloned();
                     fleet.nodes = std::iter::once(std::sync::Arc::new(node)).chain(rest).collect();
-                    stage.show(fleet, NOW.plus(Duration::from_secs(second)));
+                    stage.on_fleet(fleet, NOW.plus(Duration::from_secs(second)));
                 }
                 let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-                stage.take(&answer, NOW);
+                stage.on_reply(&answer, NOW);
                 stage.draw(NOW.plus(Duration::from_secs(30)), &mut buffer);
                 check(&format!("processes-{page}-{name}-{width}x{height}"), &buffer);
             }
@@ -201,10 +201,10 @@ fn a_page_says_why_a_node_does_not_answer() {
         (KeyCode::Enter, detail()),
     ] {
         let mut stage = crowd(DARK, &[KeyCode::Down]);
-        stage.press(key(code), NOW);
+        stage.on_key(key(code), NOW);
         assert!(screen(&mut stage).contains("the node"), "{}", screen(&mut stage));
         let refused = AskError::from(Refusal::NotAllowed("it belongs to another user".into()));
-        stage.take(&Reply { answer: Err(refused), ..answer }, NOW);
+        stage.on_reply(&Reply { answer: Err(refused), ..answer }, NOW);
         assert!(screen(&mut stage).contains("not allowed: it belongs to another user"));
         press(&mut stage, &[KeyCode::Esc, KeyCode::Esc]);
         assert!(screen(&mut stage).contains("GPU-MEM") || screen(&mut stage).contains("DEV-MEM"));
@@ -228,7 +228,8 @@ fn the_signal_box_in_every_look() {
             check(&at("menu"), &draw(&mut menu, width, height));
             let mut stage = signalled(look, 3);
             check(&at("asks"), &draw(&mut stage, width, height));
-            let UiEffect::Ask(UiRequest::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW)
+            let UiEffect::Request(UiRequest::QueryNodes(errands)) =
+                stage.on_key(key(KeyCode::Enter), NOW)
             else {
                 panic!("nothing is sent")
             };
@@ -237,7 +238,7 @@ fn the_signal_box_in_every_look() {
             let mut answers = [Ok(Answer::Sent), Err(refused), Ok(Answer::Sent)].into_iter();
             for errand in errands {
                 let answer = answers.next().unwrap();
-                stage.take(&Reply { errand, answer, at: NOW }, NOW);
+                stage.on_reply(&Reply { errand, answer, at: NOW }, NOW);
             }
             check(&at("done"), &draw(&mut stage, width, height));
         }
@@ -260,30 +261,32 @@ fn a_long_list_of_targets_is_bounded_and_scrolls() {
 fn a_process_that_ends_while_its_box_is_open_is_said_to_have_ended() {
     let mut stage = crowd(DARK, &[KeyCode::Down, KeyCode::Char('K')]);
     assert!(!screen(&mut stage).contains("it has ended"));
-    stage.show(fleets::crowd_without_one(), NOW.plus(Duration::from_secs(1)));
+    stage.on_fleet(fleets::crowd_without_one(), NOW.plus(Duration::from_secs(1)));
     assert!(screen(&mut stage).contains("it has ended"), "{}", screen(&mut stage));
     // And a node that is watched no more.
-    stage.show(fleets::single(), NOW.plus(Duration::from_secs(2)));
+    stage.on_fleet(fleets::single(), NOW.plus(Duration::from_secs(2)));
     assert!(screen(&mut stage).contains("watched no more"), "{}", screen(&mut stage));
-    let UiEffect::Ask(UiRequest::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
+    let UiEffect::Request(UiRequest::QueryNodes(errands)) = stage.on_key(key(KeyCode::Enter), NOW)
+    else {
         panic!("nothing is sent")
     };
     let errand = errands.into_iter().next().unwrap();
     assert_eq!(errand.question, Question::Signal(ALICES, Signal::Kill));
-    stage.take(&Reply { errand, answer: Err(AskError::UnknownNode), at: NOW }, NOW);
+    stage.on_reply(&Reply { errand, answer: Err(AskError::UnknownNode), at: NOW }, NOW);
     assert!(screen(&mut stage).contains("no such node is watched"));
 }
 
 #[test]
 fn an_answer_that_comes_after_the_box_was_closed_is_told_all_the_same() {
     let mut stage = crowd(DARK, &[KeyCode::Down, KeyCode::Char('I')]);
-    let UiEffect::Ask(UiRequest::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
+    let UiEffect::Request(UiRequest::QueryNodes(errands)) = stage.on_key(key(KeyCode::Enter), NOW)
+    else {
         panic!("nothing is sent")
     };
     press(&mut stage, &[KeyCode::Esc, KeyCode::Char('1')]);
     let errand = errands.into_iter().next().unwrap();
     let answer = Err(AskError::from(Refusal::Reused));
-    stage.take(&Reply { errand, answer, at: NOW }, NOW);
+    stage.on_reply(&Reply { errand, answer, at: NOW }, NOW);
     let shown = screen(&mut stage);
     assert!(shown.contains("INT not sent to 4121 on gpu01: the process has ended"), "{shown}");
 }
@@ -292,15 +295,15 @@ fn an_answer_that_comes_after_the_box_was_closed_is_told_all_the_same() {
 fn what_has_ended_stays_a_while_at_the_bottom() {
     let mut stage = crowd(DARK, &[KeyCode::Down, KeyCode::Char('s'), KeyCode::Down]);
     let later = |millis: u64| NOW.plus(Duration::from_millis(millis));
-    stage.show(fleets::crowd_without_one(), later(1_000));
+    stage.on_fleet(fleets::crowd_without_one(), later(1_000));
     check("processes-gone-80x24", &draw(&mut stage, 80, 24));
     let shown = screen(&mut stage);
     assert!(shown.contains("gone python train.py"), "{shown}");
     assert!(shown.find("4140").unwrap() < shown.find("gone python").unwrap(), "{shown}");
     // It can be looked at, and nothing is sent to it.
-    assert_eq!(stage.press(key(KeyCode::Char('K')), NOW), UiEffect::Nothing);
+    assert_eq!(stage.on_key(key(KeyCode::Char('K')), NOW), UiEffect::Nothing);
     assert!(screen(&mut stage).contains("the process has ended"));
-    stage.show(fleets::crowd_without_one(), later(7_000));
+    stage.on_fleet(fleets::crowd_without_one(), later(7_000));
     assert!(!screen(&mut stage).contains("gone python"), "{}", screen(&mut stage));
 }
 
@@ -308,11 +311,12 @@ fn what_has_ended_stays_a_while_at_the_bottom() {
 fn control_c_interrupts_what_is_selected_and_else_quits() {
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     let mut stage = crowd(DARK, &[]);
-    assert_eq!(stage.press(control_c, NOW), UiEffect::End(StopReason::Interrupted));
+    assert_eq!(stage.on_key(control_c, NOW), UiEffect::Exit(StopReason::Interrupted));
     let mut stage = crowd(DARK, &[KeyCode::Down]);
-    assert_eq!(stage.press(control_c, NOW), UiEffect::Nothing);
+    assert_eq!(stage.on_key(control_c, NOW), UiEffect::Nothing);
     assert!(screen(&mut stage).contains("send INT to this process?"));
-    let UiEffect::Ask(UiRequest::Ask(errands)) = stage.press(key(KeyCode::Enter), NOW) else {
+    let UiEffect::Request(UiRequest::QueryNodes(errands)) = stage.on_key(key(KeyCode::Enter), NOW)
+    else {
         panic!("nothing is sent")
     };
     assert_eq!(errands[0].question, Question::Signal(ALICES, Signal::Interrupt));
@@ -321,14 +325,14 @@ fn control_c_interrupts_what_is_selected_and_else_quits() {
 #[test]
 fn readonly_takes_signals_away_everywhere() {
     let taste = Taste { is_readonly: true, ..Taste::default() };
-    let mut stage = stage(crowd_fleet(), DARK).with(taste, Keymap::default());
+    let mut stage = stage(crowd_fleet(), DARK).with_options(taste, Keymap::default());
     press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down]);
     for code in [KeyCode::Char('T'), KeyCode::Char('K'), KeyCode::Char('I'), KeyCode::F(9)] {
-        assert_eq!(stage.press(key(code), NOW), UiEffect::Nothing);
+        assert_eq!(stage.on_key(key(code), NOW), UiEffect::Nothing);
         assert!(!screen(&mut stage).contains("send "), "{}", screen(&mut stage));
     }
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(stage.press(control_c, NOW), UiEffect::End(StopReason::Interrupted));
+    assert_eq!(stage.on_key(control_c, NOW), UiEffect::Exit(StopReason::Interrupted));
     assert!(!screen(&mut stage).contains("K end"));
     press(&mut stage, &[KeyCode::Char('h')]);
     let mut help = String::new();
@@ -395,14 +399,14 @@ fn a_filter_takes_processes() {
 fn the_tree_is_asked_for_again_while_it_is_open() {
     let mut stage = opened(DARK, KeyCode::Char('t'), &tree());
     assert_eq!(stage.due(), None);
-    stage.show(crowd_fleet(), NOW.plus(Duration::from_secs(1)));
+    stage.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(1)));
     assert_eq!(stage.due(), None);
-    stage.show(crowd_fleet(), NOW.plus(Duration::from_secs(2)));
-    assert_eq!(stage.due(), Some(UiRequest::Ask(vec![tree().errand])));
-    stage.show(crowd_fleet(), NOW.plus(Duration::from_secs(3)));
+    stage.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(2)));
+    assert_eq!(stage.due(), Some(UiRequest::QueryNodes(vec![tree().errand])));
+    stage.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(3)));
     assert_eq!(stage.due(), None, "one at a time");
     press(&mut stage, &[KeyCode::Char('t')]);
-    stage.show(crowd_fleet(), NOW.plus(Duration::from_secs(60)));
+    stage.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(60)));
     assert_eq!(stage.due(), None);
 }
 
@@ -415,7 +419,9 @@ fn the_tree_is_that_of_the_process_one_is_on_and_never_of_a_hidden_node() {
         press(&mut stage, &[KeyCode::Enter]);
         press(&mut stage, keys);
         let pressed = KeyEvent::new(KeyCode::Char('t'), KeyModifiers::NONE);
-        let UiEffect::Ask(UiRequest::Ask(errands)) = stage.press(pressed, NOW) else { return None };
+        let UiEffect::Request(UiRequest::QueryNodes(errands)) = stage.on_key(pressed, NOW) else {
+            return None;
+        };
         errands.first().map(|errand| errand.node.to_string())
     };
     assert_eq!(node(&[], ""), Some("gpu01".to_owned()));

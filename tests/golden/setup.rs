@@ -14,10 +14,10 @@ fn dressed(fleet: Fleet, look: Theme) -> Ui {
     let settings =
         Settings::of(Sources::default(), |name| (name == "GTOP_INTERVAL").then(|| "2".to_owned()));
     let mut stage = stage(fleet, look);
-    stage.wear(UiConfig {
-        is_background_open: false,
-        look,
-        taste: Taste::default(),
+    stage.apply_config(UiConfig {
+        detects_background: false,
+        theme: look,
+        display: Taste::default(),
         interval: std::time::Duration::from_secs(2),
         habits: Vec::new(),
         setup: config::setup(&settings),
@@ -70,9 +70,10 @@ fn the_setup_over_every_fleet() {
 #[test]
 fn the_setup_asks_for_changes_and_for_saving() {
     let mut stage = dressed(fleets::every_state(), DARK);
-    let mut ask = |code| stage.press(key(code), NOW);
-    let change = |name, text: &str| UiEffect::Ask(UiRequest::Change(name, text.to_owned()));
-    assert_eq!(ask(KeyCode::F(12)), UiEffect::Ask(UiRequest::Save(Vec::new())));
+    let mut ask = |code| stage.on_key(key(code), NOW);
+    let change =
+        |name, text: &str| UiEffect::Request(UiRequest::ChangeSetting(name, text.to_owned()));
+    assert_eq!(ask(KeyCode::F(12)), UiEffect::Request(UiRequest::SaveSettings(Vec::new())));
     assert_eq!(ask(KeyCode::F(2)), UiEffect::Nothing);
     assert_eq!(ask(KeyCode::Right), change("interval", "5"));
     assert_eq!(ask(KeyCode::Enter), UiEffect::Nothing);
@@ -81,7 +82,7 @@ fn the_setup_asks_for_changes_and_for_saving() {
     assert_eq!(ask(KeyCode::Backspace), UiEffect::Nothing);
     assert_eq!(ask(KeyCode::Char('9')), UiEffect::Nothing);
     assert_eq!(ask(KeyCode::Enter), change("interval", "9"));
-    assert_eq!(ask(KeyCode::F(12)), UiEffect::Ask(UiRequest::Save(Vec::new())));
+    assert_eq!(ask(KeyCode::F(12)), UiEffect::Request(UiRequest::SaveSettings(Vec::new())));
     assert_eq!(ask(KeyCode::F(2)), UiEffect::Nothing);
     let screen = text(&draw(&mut stage, 80, 24)).join("\n");
     assert!(!screen.contains("Setup"), "{screen}");
@@ -93,10 +94,10 @@ fn what_is_worn_stays_worn_and_the_page_stays_open() {
     press(&mut stage, &[KeyCode::F(2), KeyCode::Down, KeyCode::Right]);
     let mut settings = Settings::default();
     settings.change("fahrenheit", "true").unwrap();
-    stage.wear(UiConfig {
-        is_background_open: false,
-        look: ASCII,
-        taste: Taste { is_fahrenheit: true, ..Taste::default() },
+    stage.apply_config(UiConfig {
+        detects_background: false,
+        theme: ASCII,
+        display: Taste { is_fahrenheit: true, ..Taste::default() },
         interval: std::time::Duration::from_secs(7),
         habits: Vec::new(),
         setup: config::setup(&settings),
@@ -110,10 +111,10 @@ fn what_is_worn_stays_worn_and_the_page_stays_open() {
 #[test]
 fn orders_and_processes_are_as_they_are_set() {
     let mut stage = dressed(fleets::every_state(), DARK);
-    stage.wear(UiConfig {
-        is_background_open: false,
-        look: DARK,
-        taste: Taste::default(),
+    stage.apply_config(UiConfig {
+        detects_background: false,
+        theme: DARK,
+        display: Taste::default(),
         interval: std::time::Duration::from_secs(2),
         habits: [
             ("sort-processes", "gpumem"),
@@ -136,17 +137,17 @@ fn orders_and_processes_are_as_they_are_set() {
     assert!(screen.contains("GPU-MEM"), "{screen}");
     // What keys have changed since is saved, and nothing else.
     press(&mut stage, &[KeyCode::Char('G'), KeyCode::Char('t'), KeyCode::Esc]);
-    let saved = stage.press(key(KeyCode::F(12)), NOW);
+    let saved = stage.on_key(key(KeyCode::F(12)), NOW);
     let changed = [("node-processes", "true"), ("charted", "util,mem,temp")];
     let changed = changed.map(|(name, value)| (name, value.to_owned())).into();
-    assert_eq!(saved, UiEffect::Ask(UiRequest::Save(changed)));
+    assert_eq!(saved, UiEffect::Request(UiRequest::SaveSettings(changed)));
 }
 
 #[test]
 fn every_theme_and_every_depth() {
     let fleet = fleets::every_state();
     for theme in Palette::ALL {
-        let look = Theme { theme, ..DARK };
+        let look = Theme { palette: theme, ..DARK };
         check_keys(&format!("theme-{theme:?}"), &fleet, &[KeyCode::Enter], look, &[(120, 40)]);
         check_keys(
             &format!("theme-help-{theme:?}"),
@@ -155,7 +156,7 @@ fn every_theme_and_every_depth() {
             look,
             &[(120, 40)],
         );
-        let basic = Theme { depth: ColourDepth::Basic, ..look };
+        let basic = Theme { depth: ColourDepth::Ansi16, ..look };
         check_keys(
             &format!("theme-basic-{theme:?}"),
             &fleet,
@@ -165,8 +166,8 @@ fn every_theme_and_every_depth() {
         );
     }
     for (name, theme) in [("dark", Palette::Dark), ("hot", Palette::Hot)] {
-        for depth in [ColourDepth::Basic, ColourDepth::Rich, ColourDepth::Full] {
-            let look = Theme { theme, depth, is_colorful: true, ..DARK };
+        for depth in [ColourDepth::Ansi16, ColourDepth::Indexed256, ColourDepth::TrueColour] {
+            let look = Theme { palette: theme, depth, is_colorful: true, ..DARK };
             let name = format!("colorful-{name}-{depth:?}");
             check_keys(&name, &fleet, &[KeyCode::Enter], look, &[(120, 40)]);
         }

@@ -1,13 +1,13 @@
 //! The help page: every key, and what the signs mean.
 
-use super::{Keymap, TABLES, signs};
+use super::{Keymap, TABLES, keys_text};
 use crate::tui::theme::Palette;
 use crate::view::{Line, Tone, View};
 
 /// From this width on, help stands in two columns.
-const WIDE: u16 = 110;
+const TWO_COLUMN_WIDTH: u16 = 110;
 /// Columns of keys and signs.
-const SIGN: u16 = 12;
+const KEY_WIDTH: u16 = 12;
 
 /// Returns the keys of the help page itself.
 pub(crate) fn hints() -> Vec<(String, &'static str)> {
@@ -16,7 +16,7 @@ pub(crate) fn hints() -> Vec<(String, &'static str)> {
 
 /// Returns what is in sight of the page from a line on, and the line that has become of it: the page
 /// ends at the bottom of the screen.
-pub(crate) fn viewport(page: Vec<Line>, top: usize, rows: usize) -> (Vec<Line>, usize) {
+pub(crate) fn scroll_page(page: Vec<Line>, top: usize, rows: usize) -> (Vec<Line>, usize) {
     let top = top.min(page.len().saturating_sub(rows));
     let below = page.len().saturating_sub(top + rows);
     let mut shown: Vec<Line> = page.into_iter().skip(top).take(rows).collect();
@@ -30,24 +30,24 @@ pub(crate) fn viewport(page: Vec<Line>, top: usize, rows: usize) -> (Vec<Line>, 
 }
 
 /// Returns the page; the view one is in comes first.
-pub(crate) fn page(keys: &Keymap, view: View, theme: Palette, width: u16) -> Vec<Line> {
-    let column = if width < WIDE { width } else { (width / 2).saturating_sub(1) };
-    let part = |wanted: Option<View>| part(keys, wanted, column);
-    let mut left = part(Some(view));
+pub(crate) fn page(keys: &Keymap, view: View, palette: Palette, width: u16) -> Vec<Line> {
+    let column = if width < TWO_COLUMN_WIDTH { width } else { (width / 2).saturating_sub(1) };
+    let section = |wanted: Option<View>| section(keys, wanted, column);
+    let mut left = section(Some(view));
     if !left.is_empty() {
         left.push(Line::new());
     }
-    left.extend(part(None));
+    left.extend(section(None));
     let mut right = Vec::new();
     for other in View::ALL.into_iter().filter(|other| *other != view) {
-        let lines = part(Some(other));
+        let lines = section(Some(other));
         if !lines.is_empty() {
             right.extend(lines);
             right.push(Line::new());
         }
     }
-    right.extend(meanings(theme, column));
-    if width < WIDE {
+    right.extend(legend(palette, column));
+    if width < TWO_COLUMN_WIDTH {
         left.push(Line::new());
         left.extend(right);
         return left;
@@ -66,20 +66,20 @@ pub(crate) fn page(keys: &Keymap, view: View, theme: Palette, width: u16) -> Vec
         .collect()
 }
 
-fn part(keys: &Keymap, wanted: Option<View>, width: u16) -> Vec<Line> {
+fn section(keys: &Keymap, wanted: Option<View>, width: u16) -> Vec<Line> {
     let mut lines = vec![Line::of(wanted.map_or("Everywhere", View::title), Tone::Strong)];
     for (rows, (_, table)) in keys.keys.iter().zip(TABLES).filter(|(_, (own, _))| *own == wanted) {
         // What no key does, nobody needs to know.
         for (own, binding) in rows.iter().zip(table).filter(|(own, _)| !own.is_empty()) {
-            lines.extend(entry((&signs(own), Tone::Accent), binding.help, width));
+            lines.extend(entry((&keys_text(own), Tone::Accent), binding.help, width));
         }
     }
     if lines.len() == 1 { Vec::new() } else { lines }
 }
 
 /// Returns what a key or a sign means, on as many lines as it takes.
-fn entry((sign, tone): (&str, Tone), meaning: &str, width: u16) -> Vec<Line> {
-    let room = usize::from(width.saturating_sub(SIGN + 3)).max(1);
+fn entry((key_text, tone): (&str, Tone), meaning: &str, width: u16) -> Vec<Line> {
+    let room = usize::from(width.saturating_sub(KEY_WIDTH + 3)).max(1);
     let mut texts: Vec<String> = vec![String::new()];
     for word in meaning.split(' ') {
         match texts.last_mut() {
@@ -91,16 +91,16 @@ fn entry((sign, tone): (&str, Tone), meaning: &str, width: u16) -> Vec<Line> {
             Some(_) | None => texts.push(word.to_owned()),
         }
     }
-    let signs = std::iter::once(sign).chain(std::iter::repeat(""));
-    let line = |(sign, text): (&str, String)| {
-        Line::new().gap(2).left(sign, SIGN, tone).gap(1).text(text, Tone::Plain)
+    let keys_text = std::iter::once(key_text).chain(std::iter::repeat(""));
+    let line = |(key_text, text): (&str, String)| {
+        Line::new().gap(2).left(key_text, KEY_WIDTH, tone).gap(1).text(text, Tone::Plain)
     };
-    signs.zip(texts).map(line).collect()
+    keys_text.zip(texts).map(line).collect()
 }
 
-fn meanings(theme: Palette, width: u16) -> Vec<Line> {
-    let entry = |(sign, tone, meaning): &(&'static str, Tone, &'static str)| {
-        entry((sign, *tone), meaning, width)
+fn legend(palette: Palette, width: u16) -> Vec<Line> {
+    let entry = |(key_text, tone, meaning): &(&'static str, Tone, &'static str)| {
+        entry((key_text, *tone), meaning, width)
     };
     let load = Line::new()
         .gap(2)
@@ -110,12 +110,12 @@ fn meanings(theme: Palette, width: u16) -> Vec<Line> {
         .gap(1)
         .text("high", Tone::High)
         .gap(2)
-        .text(theme.meaning(), Tone::Plain);
+        .text(palette.legend(), Tone::Plain);
     let title = Line::of("Signs and colours", Tone::Strong);
-    [title, load].into_iter().chain(SIGNS.iter().flat_map(entry)).collect()
+    [title, load].into_iter().chain(LEGEND.iter().flat_map(entry)).collect()
 }
 
-const SIGNS: &[(&str, Tone, &str)] = &[
+const LEGEND: &[(&str, Tone, &str)] = &[
     ("busy", Tone::Strong, "a device that works"),
     ("idle-held", Tone::Strong, "a device that a job or a process keeps, and that does nothing"),
     ("free", Tone::Strong, "a device that nobody keeps"),
@@ -137,11 +137,11 @@ mod tests {
 
     #[test]
     fn the_legend_says_what_the_colours_of_the_theme_mean() {
-        for theme in Palette::ALL {
-            let legend = meanings(theme, 80);
+        for palette in Palette::ALL {
+            let legend = legend(palette, 80);
             let texts = legend.iter().flat_map(|line| &line.pieces);
-            let is_meaning = |kind: &Kind| *kind == Kind::Text(theme.meaning().to_owned());
-            assert!(texts.into_iter().any(|piece| is_meaning(&piece.kind)), "{theme:?}");
+            let is_meaning = |kind: &Kind| *kind == Kind::Text(palette.legend().to_owned());
+            assert!(texts.into_iter().any(|piece| is_meaning(&piece.kind)), "{palette:?}");
         }
     }
 
@@ -161,7 +161,7 @@ mod tests {
     fn the_page_ends_at_the_bottom_and_says_how_much_is_below() {
         let page = || (0..30).map(|row| Line::of(row.to_string(), Tone::Plain)).collect();
         let said = |top, rows| {
-            let (shown, top) = viewport(page(), top, rows);
+            let (shown, top) = scroll_page(page(), top, rows);
             let last =
                 shown.last().and_then(|line| line.pieces.first()).map(|one| one.kind.clone());
             (shown.len(), top, last)

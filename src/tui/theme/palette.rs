@@ -11,12 +11,12 @@ use crate::view::Tone;
 struct Colours {
     faint: u8,
     accent: u8,
-    text: Loads,
-    fill: Loads,
+    text: LoadColours,
+    fill: LoadColours,
 }
 
 /// The colours of loads and of trouble.
-struct Loads {
+struct LoadColours {
     low: u8,
     mid: u8,
     high: u8,
@@ -27,46 +27,46 @@ struct Loads {
 const DARK: Colours = Colours {
     faint: 247,
     accent: 75,
-    text: Loads { low: 247, mid: 73, high: 78, warn: 221, bad: 210 },
-    fill: Loads { low: 243, mid: 66, high: 72, warn: 221, bad: 203 },
+    text: LoadColours { low: 247, mid: 73, high: 78, warn: 221, bad: 210 },
+    fill: LoadColours { low: 243, mid: 66, high: 72, warn: 221, bad: 203 },
 };
 const LIGHT: Colours = Colours {
     faint: 241,
     accent: 25,
-    text: Loads { low: 241, mid: 23, high: 22, warn: 94, bad: 124 },
-    fill: Loads { low: 245, mid: 66, high: 29, warn: 130, bad: 160 },
+    text: LoadColours { low: 241, mid: 23, high: 22, warn: 94, bad: 124 },
+    fill: LoadColours { low: 245, mid: 66, high: 29, warn: 130, bad: 160 },
 };
-const BLIND: Colours = Colours {
+const COLOUR_BLIND: Colours = Colours {
     faint: 247,
     accent: 153,
-    text: Loads { low: 247, mid: 74, high: 39, warn: 222, bad: 208 },
-    fill: Loads { low: 243, mid: 67, high: 39, warn: 222, bad: 208 },
+    text: LoadColours { low: 247, mid: 74, high: 39, warn: 222, bad: 208 },
+    fill: LoadColours { low: 243, mid: 67, high: 39, warn: 222, bad: 208 },
 };
-const BLIND_LIGHT: Colours = Colours {
+const COLOUR_BLIND_LIGHT: Colours = Colours {
     faint: 241,
     accent: 19,
-    text: Loads { low: 241, mid: 24, high: 20, warn: 58, bad: 94 },
-    fill: Loads { low: 245, mid: 67, high: 25, warn: 136, bad: 166 },
+    text: LoadColours { low: 241, mid: 24, high: 20, warn: 58, bad: 94 },
+    fill: LoadColours { low: 245, mid: 67, high: 25, warn: 136, bad: 166 },
 };
 const HOT: Colours = Colours {
     faint: 247,
     accent: 75,
-    text: Loads { low: 71, mid: 179, high: 209, warn: 213, bad: 205 },
-    fill: Loads { low: 71, mid: 179, high: 167, warn: 213, bad: 205 },
+    text: LoadColours { low: 71, mid: 179, high: 209, warn: 213, bad: 205 },
+    fill: LoadColours { low: 71, mid: 179, high: 167, warn: 213, bad: 205 },
 };
 const HOT_LIGHT: Colours = Colours {
     faint: 241,
     accent: 25,
-    text: Loads { low: 22, mid: 94, high: 124, warn: 90, bad: 125 },
-    fill: Loads { low: 64, mid: 136, high: 167, warn: 90, bad: 125 },
+    text: LoadColours { low: 22, mid: 94, high: 124, warn: 90, bad: 125 },
+    fill: LoadColours { low: 64, mid: 136, high: 167, warn: 90, bad: 125 },
 };
 
-const fn colours(theme: Palette) -> &'static Colours {
-    match theme {
+const fn colours(palette: Palette) -> &'static Colours {
+    match palette {
         Palette::Dark | Palette::Mono => &DARK,
         Palette::Light => &LIGHT,
-        Palette::ColourBlind => &BLIND,
-        Palette::ColourBlindLight => &BLIND_LIGHT,
+        Palette::ColourBlind => &COLOUR_BLIND,
+        Palette::ColourBlindLight => &COLOUR_BLIND_LIGHT,
         Palette::Hot => &HOT,
         Palette::HotLight => &HOT_LIGHT,
     }
@@ -74,8 +74,8 @@ const fn colours(theme: Palette) -> &'static Colours {
 
 /// Returns the style of a text among 256 colours. What stands out without a meaning of its own is
 /// bold in the terminal's own colour, which suits whatever it stands on.
-pub(super) fn rich(theme: Palette, tone: Tone) -> Style {
-    let of = colours(theme);
+pub(super) fn text_256(palette: Palette, tone: Tone) -> Style {
+    let of = colours(palette);
     let colour = |index: u8| Style::new().fg(Color::Indexed(index));
     match tone {
         Tone::Plain => Style::new(),
@@ -87,13 +87,13 @@ pub(super) fn rich(theme: Palette, tone: Tone) -> Style {
         Tone::Mid => colour(of.text.mid),
         Tone::High => colour(of.text.high),
         Tone::Warn => colour(of.text.warn),
-        Tone::Bad => loud(theme, colour(of.text.bad)),
+        Tone::Bad => emphasized(palette, colour(of.text.bad)),
     }
 }
 
 /// Returns the style of a bar, a graph or a level among 256 colours: they are heavier than letters.
-pub(super) fn filled(theme: Palette, tone: Tone) -> Style {
-    let of = &colours(theme).fill;
+pub(super) fn bar_256(palette: Palette, tone: Tone) -> Style {
+    let of = &colours(palette).fill;
     let colour = |index: u8| Style::new().fg(Color::Indexed(index));
     match tone {
         Tone::Faint | Tone::Low => colour(of.low),
@@ -101,13 +101,13 @@ pub(super) fn filled(theme: Palette, tone: Tone) -> Style {
         Tone::High => colour(of.high),
         Tone::Warn => colour(of.warn),
         Tone::Bad => colour(of.bad),
-        Tone::Plain | Tone::Strong | Tone::Accent | Tone::Caret => rich(theme, tone),
+        Tone::Plain | Tone::Strong | Tone::Accent | Tone::Caret => text_256(palette, tone),
     }
 }
 
 /// Where trouble has the colour of something else nearly, its weight tells it.
-fn loud(theme: Palette, style: Style) -> Style {
-    match theme {
+fn emphasized(palette: Palette, style: Style) -> Style {
+    match palette {
         Palette::Dark | Palette::Light | Palette::Mono => style,
         Palette::ColourBlind | Palette::ColourBlindLight | Palette::Hot | Palette::HotLight => {
             style.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
@@ -116,14 +116,14 @@ fn loud(theme: Palette, style: Style) -> Style {
 }
 
 /// Returns the style of a tone among the terminal's own 16 colours.
-pub(super) fn basic(theme: Palette, tone: Tone) -> Style {
+pub(super) fn any_16(palette: Palette, tone: Tone) -> Style {
     let named = |colour| Style::new().fg(colour);
     let bold = |colour| named(colour).add_modifier(Modifier::BOLD);
     // The bright black of some terminals is the colour of their background.
     let grey = Style::new().add_modifier(Modifier::DIM);
     let (yellow, red) = (Color::Yellow, Color::Red);
     let (blue, bright) = (Color::Blue, Color::LightBlue);
-    let [low, mid, high, warn, bad] = match theme {
+    let [low, mid, high, warn, bad] = match palette {
         Palette::Dark | Palette::Mono => [
             grey,
             named(Color::Green),
@@ -147,18 +147,18 @@ pub(super) fn basic(theme: Palette, tone: Tone) -> Style {
         Tone::Plain => Style::new(),
         Tone::Faint => grey,
         Tone::Strong => Style::new().add_modifier(Modifier::BOLD),
-        Tone::Accent => bold(if theme.is_light() { blue } else { Color::Cyan }),
+        Tone::Accent => bold(if palette.is_light() { blue } else { Color::Cyan }),
         Tone::Caret => Style::new().add_modifier(Modifier::REVERSED),
         Tone::Low => low,
         Tone::Mid => mid,
         Tone::High => high,
         Tone::Warn => warn,
-        Tone::Bad => loud(theme, bad),
+        Tone::Bad => emphasized(palette, bad),
     }
 }
 
 /// Without colours the length of a bar says it all; what is wrong stands out by weight.
-pub(super) fn mono(tone: Tone) -> Style {
+pub(super) fn any_mono(tone: Tone) -> Style {
     match tone {
         Tone::Plain | Tone::Low | Tone::Mid | Tone::High => Style::new(),
         Tone::Faint => Style::new().add_modifier(Modifier::DIM),
@@ -169,60 +169,60 @@ pub(super) fn mono(tone: Tone) -> Style {
 }
 
 /// The colours a bar goes through: few steps among 256, and what lies between three of them in 24 bits.
-struct Ramp {
+struct Gradient {
     steps: [u8; 6],
     stops: [[f32; 3]; 3],
 }
 
-const GREEN: Ramp = Ramp {
+const GREEN: Gradient = Gradient {
     steps: [243, 66, 72, 78, 84, 120],
     stops: [[118.0, 118.0, 118.0], [70.0, 150.0, 130.0], [110.0, 220.0, 130.0]],
 };
-const GREEN_LIGHT: Ramp = Ramp {
+const GREEN_LIGHT: Gradient = Gradient {
     steps: [245, 66, 30, 29, 28, 22],
     stops: [[138.0, 138.0, 138.0], [0.0, 135.0, 110.0], [0.0, 95.0, 30.0]],
 };
-const BLUE: Ramp = Ramp {
+const BLUE: Gradient = Gradient {
     steps: [243, 67, 68, 74, 75, 39],
     stops: [[118.0, 118.0, 118.0], [95.0, 135.0, 175.0], [0.0, 175.0, 255.0]],
 };
-const BLUE_LIGHT: Ramp = Ramp {
+const BLUE_LIGHT: Gradient = Gradient {
     steps: [245, 67, 68, 26, 25, 19],
     stops: [[138.0, 138.0, 138.0], [80.0, 130.0, 190.0], [0.0, 75.0, 150.0]],
 };
-const HEAT: Ramp = Ramp {
+const RED: Gradient = Gradient {
     steps: [71, 107, 143, 179, 173, 167],
     stops: [[80.0, 170.0, 90.0], [215.0, 175.0, 85.0], [215.0, 80.0, 80.0]],
 };
-const HEAT_LIGHT: Ramp = Ramp {
+const RED_LIGHT: Gradient = Gradient {
     steps: [64, 100, 136, 130, 166, 160],
     stops: [[95.0, 135.0, 0.0], [165.0, 125.0, 0.0], [215.0, 0.0, 0.0]],
 };
 
 /// Returns the style of a part of a bar, 0 to 1 from its start.
-pub(super) fn along(theme: Palette, depth: ColourDepth, part: f32) -> Style {
+pub(super) fn gradient(palette: Palette, depth: ColourDepth, part: f32) -> Style {
     let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
-    let ramp = match theme {
+    let gradient_colours = match palette {
         Palette::Mono => return Style::new(),
         Palette::Dark => &GREEN,
         Palette::Light => &GREEN_LIGHT,
         Palette::ColourBlind => &BLUE,
         Palette::ColourBlindLight => &BLUE_LIGHT,
-        Palette::Hot => &HEAT,
-        Palette::HotLight => &HEAT_LIGHT,
+        Palette::Hot => &RED,
+        Palette::HotLight => &RED_LIGHT,
     };
     match depth {
-        ColourDepth::Basic if part < 1.0 / 3.0 => basic(theme, Tone::Low),
-        ColourDepth::Basic if part < 2.0 / 3.0 => basic(theme, Tone::Mid),
-        ColourDepth::Basic => basic(theme, Tone::High),
-        ColourDepth::Rich => {
-            let steps = (1_u8..).zip(ramp.steps);
+        ColourDepth::Ansi16 if part < 1.0 / 3.0 => any_16(palette, Tone::Low),
+        ColourDepth::Ansi16 if part < 2.0 / 3.0 => any_16(palette, Tone::Mid),
+        ColourDepth::Ansi16 => any_16(palette, Tone::High),
+        ColourDepth::Indexed256 => {
+            let steps = (1_u8..).zip(gradient_colours.steps);
             let found = steps.into_iter().find(|(end, _)| part * 6.0 < f32::from(*end));
-            let [.., last] = ramp.steps;
+            let [.., last] = gradient_colours.steps;
             Style::new().fg(Color::Indexed(found.map_or(last, |(_, colour)| colour)))
         }
-        ColourDepth::Full => {
-            let [low, mid, high] = ramp.stops;
+        ColourDepth::TrueColour => {
+            let [low, mid, high] = gradient_colours.stops;
             let (from, to, share) =
                 if part < 0.5 { (low, mid, part * 2.0) } else { (mid, high, part * 2.0 - 1.0) };
             let [red, green, blue] = [0, 1, 2].map(|channel: usize| {

@@ -6,34 +6,34 @@
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
 /// Puts back together what stands behind an Esc. No person types these within one reading.
-pub(super) fn mended(events: &[Event]) -> Vec<Event> {
-    let mut mended = Vec::with_capacity(events.len());
+pub(super) fn rejoin(events: &[Event]) -> Vec<Event> {
+    let mut rejoin = Vec::with_capacity(events.len());
     let mut rest = events;
     while let [first, behind @ ..] = rest {
-        mended.push(first.clone());
+        rejoin.push(first.clone());
         rest = behind;
         if matches!(first, Event::Key(key) if key.code == KeyCode::Esc)
-            && let Some((code, length)) = torn(behind)
+            && let Some((code, length)) = split_key(behind)
         {
-            mended.push(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+            rejoin.push(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
             rest = behind.get(length..).unwrap_or_default();
         }
     }
-    mended
+    rejoin
 }
 
 /// Returns the key whose letters stand at the beginning, and how many they are.
 ///
 /// The letters are those of xterm's "VT220-style function keys" and "PC-style function keys".
-fn torn(events: &[Event]) -> Option<(KeyCode, usize)> {
+fn split_key(events: &[Event]) -> Option<(KeyCode, usize)> {
     match (letter(events.first()?)?, letter(events.get(1)?)?) {
         ('O', last @ 'P'..='S') => Some((KeyCode::F(u8::try_from(last).ok()? - b'P' + 1), 2)),
-        ('[' | 'O', last @ ('A'..='D' | 'F' | 'H')) => Some((cursor(last)?, 2)),
+        ('[' | 'O', last @ ('A'..='D' | 'F' | 'H')) => Some((cursor_key(last)?, 2)),
         ('[', digit) if digit.is_ascii_digit() => {
             let digits: String =
                 events.iter().skip(1).map_while(letter).take_while(char::is_ascii_digit).collect();
             let end = events.get(1 + digits.len()).and_then(letter)?;
-            (end == '~').then_some((numbered(digits.parse().ok()?)?, digits.len() + 2))
+            (end == '~').then_some((numbered_key(digits.parse().ok()?)?, digits.len() + 2))
         }
         _ => None,
     }
@@ -51,7 +51,7 @@ fn letter(event: &Event) -> Option<char> {
     }
 }
 
-const fn cursor(last: char) -> Option<KeyCode> {
+const fn cursor_key(last: char) -> Option<KeyCode> {
     Some(match last {
         'A' => KeyCode::Up,
         'B' => KeyCode::Down,
@@ -63,7 +63,7 @@ const fn cursor(last: char) -> Option<KeyCode> {
     })
 }
 
-const fn numbered(number: u8) -> Option<KeyCode> {
+const fn numbered_key(number: u8) -> Option<KeyCode> {
     Some(match number {
         1 | 7 => KeyCode::Home,
         2 => KeyCode::Insert,
@@ -88,7 +88,7 @@ mod tests {
 
     fn read(text: &str) -> Vec<Event> {
         let code = |letter| if letter == '\x1b' { KeyCode::Esc } else { KeyCode::Char(letter) };
-        mended(&text.chars().map(code).map(key).collect::<Vec<_>>())
+        rejoin(&text.chars().map(code).map(key).collect::<Vec<_>>())
     }
 
     #[test]
