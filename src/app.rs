@@ -20,7 +20,7 @@ use crate::cli::{self, Cli, Command, ConfigDeed, How};
 use crate::config::{self, FileError, Places, Settings, Sources};
 use crate::doctor::{Report, report_on_pod};
 use crate::export::write_json_schema;
-use crate::inventory::slurm::Whose;
+use crate::inventory::slurm::JobFilter;
 use crate::inventory::{InventoryError, PodError};
 use crate::nodeset;
 use crate::storage::{WriteError, user_dirs};
@@ -287,7 +287,7 @@ fn configure(
             for problem in &settings.problems {
                 writeln!(out, "{problem}")?;
             }
-            let circles = nodeset::circles(&settings.groups);
+            let circles = nodeset::find_cycles(&settings.groups);
             for circle in &circles {
                 writeln!(out, "{}: [groups]: {circle}", places.config().display())?;
             }
@@ -313,7 +313,7 @@ struct Patients {
     /// What was found about the pod they belong to.
     pod: Option<Report>,
     /// Whose jobs' nodes are examined too, after Slurm itself.
-    slurm: Option<Whose>,
+    slurm: Option<JobFilter>,
 }
 
 impl Patients {
@@ -322,7 +322,7 @@ impl Patients {
         transport: &Transport,
         hosts: &[String],
         is_local: bool,
-        slurm: Option<Whose>,
+        slurm: Option<JobFilter>,
     ) -> Result<Self, Failure> {
         let search = PodSearch::of(cli)?;
         let pod = search.as_ref().map(|search| report_on_pod(&search.found, search.took));

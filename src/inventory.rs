@@ -13,17 +13,17 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use crate::inventory::groups::groups_of_this_user;
+pub use crate::inventory::groups::user_groups;
 pub use crate::inventory::metadata::MetadataError;
-pub use crate::inventory::mpi::MpiMistake;
-pub use crate::inventory::pod::{Pod, PodError, PodSurroundings, find_pod};
+pub use crate::inventory::mpi::MpiError;
+pub use crate::inventory::pod::{Pod, PodEnv, PodError, find_pod};
 
 use crate::model::{JobList, NodeName, NodeNameError};
 use crate::nodeset::{self, Groups, NodeSetError};
 use crate::transport::{self, Addresses, Profile, Reach, SshTarget, Target};
 
 /// The largest host file that is read.
-const FILE_LIMIT: u64 = 16 << 20;
+const MAX_FILE_SIZE: u64 = 16 << 20;
 
 /// The targets found at a moment, each once however it is written, in the order given.
 #[derive(Clone, Debug, Default)]
@@ -36,19 +36,19 @@ pub struct Roster {
     pub addresses: Addresses,
     names: BTreeSet<NodeName>,
     /// The same machines by their ways, so that `[::1]` and `::1` are one.
-    ways: BTreeSet<Way>,
+    reach_keys: BTreeSet<ReachKey>,
     groups: Arc<Groups>,
 }
 
 /// What makes two targets the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Way {
+enum ReachKey {
     Local,
     Ssh { host: String, user: Option<String>, port: Option<u16> },
 }
 
-impl Way {
-    fn of(reach: &Reach) -> Self {
+impl ReachKey {
+    fn new(reach: &Reach) -> Self {
         match reach {
             Reach::Local => Self::Local,
             // In the case it is written in: ssh's Host patterns tell that apart.
@@ -110,7 +110,7 @@ pub enum InventoryError {
     FileEmpty(PathBuf),
     /// A file is no text.
     #[error("{}:{line}: the hosts file is not UTF-8 text", path.display())]
-    NotText {
+    NotUtf8 {
         /// The file.
         path: PathBuf,
         /// The first line that is none.
@@ -118,7 +118,7 @@ pub enum InventoryError {
     },
     /// A host file of MPI is given as another one.
     #[error("{place}this is a host file of MPI; give it as --mpi-hostfile FILE")]
-    IsMpi {
+    MpiHostFile {
         /// Where it stands.
         place: String,
     },
@@ -128,37 +128,37 @@ pub enum InventoryError {
         /// Where it stands.
         place: String,
         /// What is wrong.
-        source: MpiMistake,
+        source: MpiError,
     },
     /// The ssh configuration cannot be read.
     #[error("{0}")]
-    Configuration(transport::Fault),
+    SshConfig(transport::Fault),
     /// The ssh configuration names no such host.
     #[error(
         "ssh_config names no host{}; a Host line without wildcards does", .0.as_ref().map(|pattern| format!(" that fits {pattern:?}")).unwrap_or_default()
     )]
     NoConfiguredHost(Option<String>),
     /// There are more than can be watched.
-    #[error("{place}this makes more than {limit} nodes, the most gtop takes; name fewer", limit = nodeset::LIMIT)]
+    #[error("{place}this makes more than {limit} nodes, the most gtop takes; name fewer", limit = nodeset::MAX_NAMES)]
     TooMany {
         /// Where the first that is too many stands, empty for the command line.
         place: String,
     },
     /// All nodes were taken out again.
     #[error("no node is left to watch; name nodes that --exclude and '!' leave in")]
-    NothingLeft,
+    NoNodesLeft,
 }
 
 impl Roster {
     /// Makes a roster of these.
-    pub fn of(targets: Vec<Target>) -> Self {
+    pub fn new(targets: Vec<Target>) -> Self {
         let names = targets.iter().map(|target| target.name.clone()).collect();
         Self { targets, names, ..Self::default() }
     }
 
     /// Makes a roster of what a scheduler named.
-    pub fn found(targets: Vec<Target>, jobs: Arc<JobList>) -> Self {
-        Self { jobs: Some(jobs), ..Self::of(targets) }
+    pub fn from_scheduler(targets: Vec<Target>, jobs: Arc<JobList>) -> Self {
+        Self { jobs: Some(jobs), ..Self::new(targets) }
     }
 
     /// Returns an empty roster that knows these groups.
@@ -173,14 +173,14 @@ impl Roster {
 
     /// Adds the lines of a file; `-` is standard input.
     pub fn add_file(&mut self, path: &Path) -> Result<(), InventoryError> {
-        let text = read(path)?;
+        let text = read_hosts_file(path)?;
         let mut is_empty = true;
         for (number, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
             is_empty &= line.is_empty();
             let place = format!("{}:{}: ", path.display(), number + 1);
             if line.contains("slots=") {
-                return Err(InventoryError::IsMpi { place });
+                return Err(InventoryError::MpiHostFile { place });
             }
             self.add(line, &place)?;
         }
@@ -192,11 +192,11 @@ impl Roster {
 
     /// Adds the hosts of an MPI host file; `-` is standard input.
     pub fn add_mpi_file(&mut self, path: &Path) -> Result<(), InventoryError> {
-        let text = read(path)?;
+        let text = read_hosts_file(path)?;
         let mut is_empty = true;
         for (number, line) in text.lines().enumerate() {
             let place = format!("{}:{}: ", path.display(), number + 1);
-            let host = mpi::host(line);
+            let host = mpi::parse_line(line);
             let host =
                 host.map_err(|source| InventoryError::Mpi { place: place.clone(), source })?;
             let Some(host) = host else { continue };
@@ -215,15 +215,15 @@ impl Roster {
         hosts: Result<Vec<String>, transport::Fault>,
         pattern: &str,
     ) -> Result<(), InventoryError> {
-        let hosts = hosts.map_err(InventoryError::Configuration)?;
+        let hosts = hosts.map_err(InventoryError::SshConfig)?;
         let mut is_empty = true;
-        for host in hosts.iter().filter(|host| nodeset::fits(host, pattern)) {
+        for host in hosts.iter().filter(|host| nodeset::glob_matches(host, pattern)) {
             // An alias that is no host name is no mistake of somebody who wants to watch the others.
             let Ok(name) = NodeName::new(host) else { continue };
             is_empty = false;
             let ssh =
                 SshTarget { host: host.clone(), user: None, port: None, profile: Profile::System };
-            self.admit(Target { name, reach: Reach::Ssh(ssh) }, "ssh_config: ")?;
+            self.insert(Target { name, reach: Reach::Ssh(ssh) }, "ssh_config: ")?;
         }
         if is_empty {
             let pattern = (pattern != "*").then(|| pattern.to_owned());
@@ -235,14 +235,14 @@ impl Roster {
     /// Adds the workers of a TPU pod as `w0`, `w1` and so on; this machine is watched without SSH.
     pub fn add_pod(&mut self, pod: &Pod) -> Result<(), InventoryError> {
         let workers = pod.workers.iter().enumerate();
-        workers.map(|(number, host)| (number, host, pod.own == Some(number))).try_for_each(
+        workers.map(|(number, host)| (number, host, pod.this_worker == Some(number))).try_for_each(
             |(number, host, is_own)| self.add_worker(number, host, is_own, "the TPU pod: "),
         )
     }
 
     /// Adds the workers of a file of addresses, one a line; `-` is standard input.
     pub fn add_pod_file(&mut self, path: &Path) -> Result<(), InventoryError> {
-        let text = read(path)?;
+        let text = read_hosts_file(path)?;
         let mut number = 0;
         for (at, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
@@ -265,12 +265,12 @@ impl Roster {
         is_own: bool,
         place: &str,
     ) -> Result<(), InventoryError> {
-        let worker = target(host, place)?;
+        let worker = parse_target(host, place)?;
         let name = NodeName::labelled(&format!("w{number}"), host);
         let name =
             name.map_err(|source| InventoryError::Name { place: place.to_owned(), source })?;
         let reach = if is_own { Reach::Local } else { worker.reach };
-        self.admit(Target { name, reach }, place)
+        self.insert(Target { name, reach }, place)
     }
 
     /// Takes out the nodes of these sets, wherever they came from: by their names or labels, or by
@@ -293,7 +293,7 @@ impl Roster {
 
     /// Adds this machine under its own name, or as `localhost` where that is a host's already.
     pub fn add_local(&mut self) {
-        if !self.ways.insert(Way::Local) {
+        if !self.reach_keys.insert(ReachKey::Local) {
             return;
         }
         let system = rustix::system::uname();
@@ -311,15 +311,17 @@ impl Roster {
 
     fn add(&mut self, text: &str, place: &str) -> Result<(), InventoryError> {
         for name in self.expand(text, place)? {
-            self.admit(target(&name, place)?, place)?;
+            self.insert(parse_target(&name, place)?, place)?;
         }
         Ok(())
     }
 
     /// Adds a target that is not there yet, by its name or by its way.
-    fn admit(&mut self, target: Target, place: &str) -> Result<(), InventoryError> {
-        if self.ways.insert(Way::of(&target.reach)) && self.names.insert(target.name.clone()) {
-            if self.targets.len() >= nodeset::LIMIT {
+    fn insert(&mut self, target: Target, place: &str) -> Result<(), InventoryError> {
+        if self.reach_keys.insert(ReachKey::new(&target.reach))
+            && self.names.insert(target.name.clone())
+        {
+            if self.targets.len() >= nodeset::MAX_NAMES {
                 return Err(InventoryError::TooMany { place: place.to_owned() });
             }
             self.targets.push(target);
@@ -328,7 +330,7 @@ impl Roster {
     }
 }
 
-fn read(path: &Path) -> Result<String, InventoryError> {
+fn read_hosts_file(path: &Path) -> Result<String, InventoryError> {
     use std::io::Read as _;
     let failed = |source| InventoryError::File { path: path.to_owned(), source };
     let mut bytes = Vec::new();
@@ -337,23 +339,23 @@ fn read(path: &Path) -> Result<String, InventoryError> {
     } else {
         Box::new(std::fs::File::open(path).map_err(failed)?)
     };
-    let read = source.take(FILE_LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if read as u64 > FILE_LIMIT {
+    let read = source.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if read as u64 > MAX_FILE_SIZE {
         return Err(InventoryError::FileTooLarge(path.to_owned()));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let before = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
         let line = 1 + before.filter(|byte| **byte == b'\n').count();
-        InventoryError::NotText { path: path.to_owned(), line }
+        InventoryError::NotUtf8 { path: path.to_owned(), line }
     })?;
     // Editors of other systems begin a file so.
     Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
 }
 
 /// Reads `[user@]host[:port]`; an address of version 6 with a port stands in brackets.
-fn target(text: &str, place: &str) -> Result<Target, InventoryError> {
+fn parse_target(text: &str, place: &str) -> Result<Target, InventoryError> {
     if text.starts_with("ssh://") {
-        return uri_target(text, place);
+        return parse_uri(text, place);
     }
     let owned = || (place.to_owned(), text.to_owned());
     let name = NodeName::new(text)
@@ -384,7 +386,7 @@ fn target(text: &str, place: &str) -> Result<Target, InventoryError> {
 
 /// Reads `ssh://[user@]host[:port]`. The node's name is the host, with its port, and with its user
 /// where that may stand in a name.
-fn uri_target(text: &str, place: &str) -> Result<Target, InventoryError> {
+fn parse_uri(text: &str, place: &str) -> Result<Target, InventoryError> {
     let (place, whole) = (place.to_owned(), text.to_owned());
     let Some(ssh) = SshTarget::of_uri(text) else {
         return Err(InventoryError::NoHost { place, target: whole });
@@ -570,12 +572,13 @@ mod tests {
     fn a_file_holds_as_many_nodes_as_a_set_and_no_more() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("hosts");
-        let lines: Vec<String> = (0..nodeset::LIMIT).map(|number| format!("n{number}\n")).collect();
+        let lines: Vec<String> =
+            (0..nodeset::MAX_NAMES).map(|number| format!("n{number}\n")).collect();
         let lines = lines.concat();
         std::fs::write(&path, &lines).unwrap();
         let mut roster = Roster::default();
         roster.add_file(&path).unwrap();
-        assert_eq!(roster.targets.len(), nodeset::LIMIT);
+        assert_eq!(roster.targets.len(), nodeset::MAX_NAMES);
         // One that is there already is none more.
         roster.add_arguments(&["n7".to_owned()]).unwrap();
         for more in ["n[65536]", "n[0-65535],m", "m[1-65536]"] {

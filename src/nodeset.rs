@@ -24,25 +24,25 @@
 //! A set stands for at most [`LIMIT`] names; whatever the text, reading it ends soon.
 
 mod error;
+mod expand;
 mod fold;
 mod glob;
 mod groups;
-mod names;
-mod read;
+mod ordered_names;
 
-pub use crate::nodeset::error::{Mistake, NodeSetError};
+pub use crate::nodeset::error::{NodeSetError, NodeSetErrorKind};
+pub use crate::nodeset::expand::{expand_with, find_cycles};
 pub use crate::nodeset::fold::fold;
-pub use crate::nodeset::glob::fits;
+pub use crate::nodeset::glob::glob_matches;
 pub use crate::nodeset::groups::{GroupError, Groups};
-pub use crate::nodeset::read::{circles, expand_with};
 
 /// The most names one set may stand for; a typing error must not eat the memory of a login node.
-pub const LIMIT: usize = 65_536;
+pub const MAX_NAMES: usize = 65_536;
 
 /// The longest name, in bytes.
-const LONGEST: usize = 255;
+const MAX_NAME_LENGTH: usize = 255;
 
 /// Expands a node set without groups; the order is that of the text, each name once.
 pub fn expand(text: &str) -> Result<Vec<String>, NodeSetError> {
-    expand_with(text, &Groups::none())
+    expand_with(text, &Groups::empty())
 }

@@ -1,6 +1,6 @@
 //! Rows and panels ready to draw, made of a fleet, a moment and where one is; and moving about in them.
 //!
-//! Each view is a folder: its `Place` is where one is in it, `act` takes a command, `lines` shows it.
+//! Each view is a folder: its `ParseContext` is where one is in it, `act` takes a command, `lines` shows it.
 //! Everything here is a pure function of its arguments. It says what things mean; colours and glyphs
 //! are the theme's. It must not know how a terminal is driven.
 

@@ -6,7 +6,7 @@
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use gtop::inventory::{MetadataError, Pod, PodError, PodSurroundings, Roster, find_pod};
+use gtop::inventory::{MetadataError, Pod, PodEnv, PodError, Roster, find_pod};
 use gtop::transport::Reach;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -51,7 +51,7 @@ const LEAST: &[(&str, &str)] = &[
 const HTML: &[(&str, &str)] = &[("attributes/worker-network-endpoints", "<html>a:b:c</html>")];
 
 /// Serves on a port of its own for as long as the test runs.
-async fn serve(manner: Manner) -> PodSurroundings {
+async fn serve(manner: Manner) -> PodEnv {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let place = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
@@ -76,7 +76,7 @@ async fn serve(manner: Manner) -> PodSurroundings {
             });
         }
     });
-    PodSurroundings { metadata: Some(place), ..PodSurroundings::default() }
+    PodEnv { metadata: Some(place), ..PodEnv::default() }
 }
 
 fn answer(manner: Manner, asked: &str) -> Vec<u8> {
@@ -122,7 +122,7 @@ fn metadata(error: PodError) -> MetadataError {
 async fn workers_stand_in_the_order_of_their_numbers() {
     let pod = ask(Manner::Right(RIGHT)).await.unwrap();
     assert_eq!(pod.workers, ["10.130.0.22", "10.130.0.24", "10.130.0.23", "10.130.0.25"]);
-    assert_eq!((pod.own, pod.accelerator.as_deref()), (Some(2), Some("v4-32")));
+    assert_eq!((pod.this_worker, pod.accelerator.as_deref()), (Some(2), Some("v4-32")));
     let mut roster = Roster::default();
     roster.add_pod(&pod).unwrap();
     let named = |place: usize| {
@@ -147,9 +147,9 @@ async fn what_a_server_lacks_is_found_elsewhere_or_left_out() {
     ];
     let pod = ask(Manner::Right(LESS)).await.unwrap();
     assert_eq!(pod.workers, ["10.130.0.22", "fd00::7"]);
-    assert_eq!((pod.own, pod.accelerator.as_deref()), (Some(1), Some("v5litepod-8")));
+    assert_eq!((pod.this_worker, pod.accelerator.as_deref()), (Some(1), Some("v5litepod-8")));
     let pod = ask(Manner::Right(LEAST)).await.unwrap();
-    assert_eq!((pod.own, pod.accelerator), (None, None));
+    assert_eq!((pod.this_worker, pod.accelerator), (None, None));
 }
 
 #[tokio::test]
@@ -173,7 +173,7 @@ async fn what_is_no_metadata_server_is_told_from_one() {
     let other = b"HTTP/1.1 200 OK\r\nMetadata-Flavor: Gogle\r\nContent-Length: 1\r\n\r\nx";
     for bytes in [&page[..], other] {
         let error = metadata(ask(Manner::Bytes(bytes)).await.unwrap_err());
-        assert!(matches!(error, MetadataError::Stranger(_)), "{error}");
+        assert!(matches!(error, MetadataError::NotMetadataServer(_)), "{error}");
     }
     for bytes in [
         &b"SSH-2.0-OpenSSH_9.2\r\n"[..],
@@ -182,7 +182,7 @@ async fn what_is_no_metadata_server_is_told_from_one() {
         b"HTTP/1.1 200 OK\r\nMetadata-Flavor: Google\r\nContent-Length: 9\r\n\r\nx",
     ] {
         let error = metadata(ask(Manner::Bytes(bytes)).await.unwrap_err());
-        assert!(matches!(error, MetadataError::NoHttp(_)), "{error}");
+        assert!(matches!(error, MetadataError::NotHttp(_)), "{error}");
     }
     let refusal = b"HTTP/1.1 403 Forbidden\r\nMetadata-Flavor: Google\r\nContent-Length: 0\r\n\r\n";
     let error = metadata(ask(Manner::Bytes(refusal)).await.unwrap_err());
@@ -200,28 +200,28 @@ async fn what_is_no_metadata_server_is_told_from_one() {
 async fn a_slow_or_endless_server_is_left() {
     for manner in [Manner::Silent, Manner::Drops] {
         let error = metadata(ask(manner).await.unwrap_err());
-        assert!(matches!(error, MetadataError::Slow(_)), "{error}");
+        assert!(matches!(error, MetadataError::TimedOut(_)), "{error}");
     }
     let error = metadata(ask(Manner::Endless(b"10.0.0.1,")).await.unwrap_err());
-    assert!(matches!(error, MetadataError::TooLong(_)), "{error}");
+    assert!(matches!(error, MetadataError::TooLarge(_)), "{error}");
     let large =
         b"HTTP/1.1 200 OK\r\nMetadata-Flavor: Google\r\nContent-Length: 99999999999\r\n\r\n";
     let error = metadata(ask(Manner::Bytes(large)).await.unwrap_err());
-    assert!(matches!(error, MetadataError::TooLong(_)), "{error}");
+    assert!(matches!(error, MetadataError::TooLarge(_)), "{error}");
 }
 
 #[tokio::test]
 async fn kubernetes_names_workers_in_the_environment() {
-    let around = PodSurroundings {
+    let around = PodEnv {
         hostnames: Some("tpu-0.tpu-svc, tpu-1.tpu-svc,10.4.0.9".to_owned()),
         worker: Some("1".to_owned()),
         accelerator: Some("v5litepod-16".to_owned()),
-        ..PodSurroundings::default()
+        ..PodEnv::default()
     };
     let pod = Box::pin(find_pod(&around)).await.unwrap();
     assert_eq!(pod.workers, ["tpu-0.tpu-svc", "tpu-1.tpu-svc", "10.4.0.9"]);
-    assert_eq!((pod.own, pod.accelerator.as_deref()), (Some(1), Some("v5litepod-16")));
-    let around = PodSurroundings { hostnames: Some("a,-oProxyCommand=x".to_owned()), ..around };
+    assert_eq!((pod.this_worker, pod.accelerator.as_deref()), (Some(1), Some("v5litepod-16")));
+    let around = PodEnv { hostnames: Some("a,-oProxyCommand=x".to_owned()), ..around };
     let error = Box::pin(find_pod(&around)).await.unwrap_err().to_string();
     assert!(error.contains("entry 1 of TPU_WORKER_HOSTNAMES"), "{error}");
 }

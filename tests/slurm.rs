@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gtop::inventory::Roster;
-use gtop::inventory::slurm::{Slurm, Whose, Wishes};
+use gtop::inventory::slurm::{JobFilter, PollRequest, SlurmPoller};
 use gtop::model::{Allotment, Job, JobId, JobList, JobOutcome, Sample};
 use gtop::time::{Clock, Timestamp};
 use gtop::wire::{FrameReader, Lift, Lifted, Received};
@@ -383,16 +383,16 @@ fn inside_of(test: &str, programs: &[(&str, &str)]) -> Vec<String> {
 
 /// Jobs that are watched, and what somebody who looks at them wants.
 struct Looking {
-    wishes: watch::Sender<Wishes>,
+    wishes: watch::Sender<PollRequest>,
     rosters: watch::Receiver<Arc<Roster>>,
 }
 
 impl Looking {
     /// Watches everybody's jobs; no further round comes by itself.
     fn begin() -> Self {
-        let slurm = Slurm::new(Whose::default(), Duration::from_secs(3600), Vec::new());
-        let (wishes, followed) = watch::channel(Wishes::default());
-        let (found, rosters) = watch::channel(Arc::new(slurm.first()));
+        let slurm = SlurmPoller::new(JobFilter::default(), Duration::from_secs(3600), Vec::new());
+        let (wishes, followed) = watch::channel(PollRequest::default());
+        let (found, rosters) = watch::channel(Arc::new(slurm.initial_roster()));
         tokio::spawn(slurm.run(Clock::system(), followed, found));
         Self { wishes, rosters }
     }

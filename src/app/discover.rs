@@ -12,7 +12,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{MissedTickBehavior, timeout};
 
 use crate::inventory::Roster;
-use crate::inventory::slurm::{Slurm, Wishes};
+use crate::inventory::slurm::{PollRequest, SlurmPoller};
 use crate::model::{JobId, JobList};
 use crate::time::Clock;
 use crate::transport::Target;
@@ -27,7 +27,7 @@ const MADE_UP: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Discovery {
     rosters: watch::Receiver<Arc<Roster>>,
-    wishes: watch::Sender<Wishes>,
+    wishes: watch::Sender<PollRequest>,
     asking: Option<Asking>,
 }
 
@@ -46,8 +46,8 @@ impl Discovery {
     }
 
     /// Asks Slurm.
-    pub(super) fn slurm(slurm: Slurm, clock: Clock) -> io::Result<Self> {
-        let first = slurm.first();
+    pub(super) fn slurm(slurm: SlurmPoller, clock: Clock) -> io::Result<Self> {
+        let first = slurm.initial_roster();
         Self::asking("slurm", first, |wishes, found| slurm.run(clock, wishes, found))
     }
 
@@ -56,7 +56,7 @@ impl Discovery {
         targets: Vec<Target>,
         jobs: impl Fn() -> JobList + Send + 'static,
     ) -> io::Result<Self> {
-        let roster = move || Roster::found(targets.clone(), Arc::new(jobs()));
+        let roster = move || Roster::from_scheduler(targets.clone(), Arc::new(jobs()));
         Self::asking("jobs", roster(), |_, found| async move {
             let mut tick = tokio::time::interval(MADE_UP);
             tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -72,10 +72,12 @@ impl Discovery {
     fn asking<Work: Future<Output = ()>>(
         name: &str,
         first: Roster,
-        work: impl FnOnce(watch::Receiver<Wishes>, watch::Sender<Arc<Roster>>) -> Work + Send + 'static,
+        work: impl FnOnce(watch::Receiver<PollRequest>, watch::Sender<Arc<Roster>>) -> Work
+        + Send
+        + 'static,
     ) -> io::Result<Self> {
         let (found, rosters) = watch::channel(Arc::new(first));
-        let (wishes, followed) = watch::channel(Wishes::default());
+        let (wishes, followed) = watch::channel(PollRequest::default());
         let (end, ending) = oneshot::channel();
         let (ended_tell, ended) = channel();
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::app::Ending;
 use crate::app::interview::Interviewer;
 use crate::doctor::{Findings, Report, examine, examine_slurm, write_json, write_text};
-use crate::inventory::slurm::Whose;
+use crate::inventory::slurm::JobFilter;
 use crate::time::Clock;
 use crate::transport::{Reach, Target, Transport};
 use crate::tui::StopSignals;
@@ -28,7 +28,7 @@ pub(super) struct Consultation {
     pub(super) max_connecting: u16,
     pub(super) is_json: bool,
     /// Slurm is examined first, for these jobs, and then their nodes.
-    pub(super) slurm: Option<Whose>,
+    pub(super) slurm: Option<JobFilter>,
 }
 
 /// Examines all nodes and prints what was found.

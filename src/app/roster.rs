@@ -10,10 +10,8 @@ use tokio::time::Instant;
 use crate::app::Failure;
 use crate::app::discover::Discovery;
 use crate::cli::{Cli, Command, How};
-use crate::inventory::slurm::{self, Slurm, Whose};
-use crate::inventory::{
-    InventoryError, Pod, PodError, PodSurroundings, Roster, find_pod, groups_of_this_user,
-};
+use crate::inventory::slurm::{self, JobFilter, SlurmPoller};
+use crate::inventory::{InventoryError, Pod, PodEnv, PodError, Roster, find_pod, user_groups};
 use crate::nodeset;
 use crate::storage::user_dirs;
 use crate::time::Clock;
@@ -34,7 +32,7 @@ impl PodSearch {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let search = runtime.block_on(async {
             let began = Instant::now();
-            let found = find_pod(&PodSurroundings::of_this_process()).await;
+            let found = find_pod(&PodEnv::from_env()).await;
             Self { found, took: began.elapsed() }
         });
         // A name service that hangs must not hold up the rest.
@@ -57,7 +55,7 @@ pub(super) fn with_pod(
     pod: Option<&Pod>,
 ) -> Result<Roster, Failure> {
     let nodes = &cli.nodes;
-    let mut roster = Roster::with_groups(groups_of_this_user().with_own(nodes.groups.clone()));
+    let mut roster = Roster::with_groups(user_groups().with_config_groups(nodes.groups.clone()));
     roster.add_arguments(hosts)?;
     if let Some(file) = &nodes.hosts_file {
         roster.add_file(file)?;
@@ -77,7 +75,7 @@ pub(super) fn with_pod(
     roster.exclude(&nodes.exclude)?;
     // Whoever names nodes does not mean this machine instead.
     if roster.targets.is_empty() && (!hosts.is_empty() || nodes.names_nodes()) {
-        return Err(InventoryError::NothingLeft.into());
+        return Err(InventoryError::NoNodesLeft.into());
     }
     Ok(roster)
 }
@@ -130,7 +128,7 @@ pub(super) fn discovery(
             return Err(Failure::NoJob);
         }
         let (targets, title) = to_watch(cli, transport, &cli.hosts, cli.nodes.local)?;
-        return Ok((Discovery::fixed(Roster::of(targets)), title));
+        return Ok((Discovery::fixed(Roster::new(targets)), title));
     };
     let mut fixed = named(cli, transport, &cli.hosts)?;
     if !fixed.targets.is_empty() {
@@ -141,21 +139,21 @@ pub(super) fn discovery(
         fixed.add_local();
         title = format!("{title} and this machine");
     }
-    let mut slurm = Slurm::new(whose, cli.slurm.discovery_interval, fixed.targets);
+    let mut slurm = SlurmPoller::new(whose, cli.slurm.discovery_interval, fixed.targets);
     if !cli.slurm.is_wanted() {
         // A container may have no programs of Slurm: its environment still names the nodes.
         let nodes = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();
-        slurm = slurm.with_nodes_at_first(slurm::nodes_named(&nodes));
+        slurm = slurm.with_initial_nodes(slurm::targets_of_nodelist(&nodes));
     }
     Ok((Discovery::slurm(slurm, clock)?, title))
 }
 
 /// Returns which jobs to watch and what to call them: those that were named, or the one that gtop
 /// itself runs in when nothing was named at all.
-fn jobs(cli: &Cli) -> Option<(Whose, String)> {
+fn jobs(cli: &Cli) -> Option<(JobFilter, String)> {
     if cli.slurm.is_wanted() {
         let whose = named_jobs(cli);
-        let title = format!("Slurm: jobs {}", whose.words());
+        let title = format!("Slurm: jobs {}", whose.describe());
         return Some((whose, title));
     }
     if cli.nodes.local || !cli.hosts.is_empty() || cli.nodes.names_nodes() {
@@ -164,7 +162,7 @@ fn jobs(cli: &Cli) -> Option<(Whose, String)> {
     let own = std::env::var("SLURM_JOB_ID").ok()?;
     let is_number = (1..=20).contains(&own.len()) && own.bytes().all(|byte| byte.is_ascii_digit());
     let title = format!("Slurm: job {own}, this allocation");
-    is_number.then(|| (Whose { jobs: vec![own], ..Whose::default() }, title))
+    is_number.then(|| (JobFilter { jobs: vec![own], ..JobFilter::default() }, title))
 }
 
 /// Refuses `--user` where it is meant otherwise by all appearances: with hosts, or without a Slurm.
@@ -181,18 +179,18 @@ pub(super) fn judge_user(cli: &Cli) -> Result<(), Failure> {
         [] => return Ok(()),
         _ if names_others => return Ok(()),
         _ if !hosts.is_empty() || cli.nodes.names_nodes() => ", and hosts are named",
-        _ if !slurm::is_here() => ", and squeue is not on the PATH of this machine",
+        _ if !slurm::is_available() => ", and squeue is not on the PATH of this machine",
         _ => return Ok(()),
     };
     Err(Failure::UserAlone { user: wanted.user.join(","), why })
 }
 
 /// Returns the jobs that were named; one's own when none were.
-pub(super) fn named_jobs(cli: &Cli) -> Whose {
+pub(super) fn named_jobs(cli: &Cli) -> JobFilter {
     let wanted = &cli.slurm;
     let is_own = wanted.user.is_empty() && !wanted.all_users && wanted.job.is_empty();
-    Whose {
-        users: if is_own { vec![slurm::own_number()] } else { wanted.user.clone() },
+    JobFilter {
+        users: if is_own { vec![slurm::own_uid()] } else { wanted.user.clone() },
         jobs: wanted.job.clone(),
         partitions: wanted.partition.clone(),
         accounts: wanted.account.clone(),

@@ -134,7 +134,7 @@ async fn run(
     let transport = collector.transport();
     let know = |roster: &Roster| {
         if let Some(jobs) = &roster.jobs {
-            transport.know_jobs(|before| slurm::places(jobs, before));
+            transport.know_jobs(|before| slurm::choose_step_jobs(jobs, before));
             transport.know_addresses(roster.addresses.clone());
         }
     };

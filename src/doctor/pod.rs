@@ -22,7 +22,7 @@ pub fn report_on_pod(
 }
 
 fn rows(pod: &Pod, took: Duration) -> Vec<Row> {
-    let Pod { source, accelerator, own, workers } = pod;
+    let Pod { source, accelerator, this_worker: own, workers } = pod;
     let teller = Row::new("metadata server", Mark::Ok, format!("{source} names the workers"));
     let kind = match accelerator {
         Some(kind) => Row::new("accelerator", Mark::Ok, kind.clone()),

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use crate::doctor::remedy::shell;
 use crate::doctor::{Mark, Report, Row, steps};
 use crate::inventory::slurm::{
-    Trouble, TroubleKind, Whose, ask_addresses, ask_jobs, ask_within, nodes_of,
+    JobFilter, SlurmError, SlurmErrorKind, fetch_jobs, fetch_node_addresses, run_command_within,
+    targets_of_jobs,
 };
 use crate::model::{Job, JobState, NodeName, clean};
 use crate::nodeset;
@@ -50,7 +51,7 @@ pub struct Findings {
 /// Examines Slurm as seen from here. The first step that fails is the cause: those after it are
 /// only done where they can tell something.
 pub async fn examine_slurm(
-    whose: &Whose,
+    whose: &JobFilter,
     transport: &Transport,
     clock: &Clock,
 ) -> Option<Findings> {
@@ -59,10 +60,10 @@ pub async fn examine_slurm(
         Some(jobs) => {
             let nodes = jobs.iter().flat_map(|job| job.allocations.iter());
             let nodes = nodes.map(|one| one.node.clone()).collect();
-            let known = Arc::new(ask_addresses(&nodes).await);
+            let known = Arc::new(fetch_node_addresses(&nodes).await);
             transport.know_addresses(Addresses { known, is_asking: false });
             Box::pin(steps::rows(&jobs, transport, clock, &mut rows)).await;
-            nodes_of(&jobs)
+            targets_of_jobs(&jobs)
         }
         None => Vec::new(),
     };
@@ -72,7 +73,7 @@ pub async fn examine_slurm(
 }
 
 /// Returns the jobs, or `None` when a step says that no further one makes sense.
-async fn found(whose: &Whose, rows: &mut Vec<Row>) -> Option<Vec<Job>> {
+async fn found(whose: &JobFilter, rows: &mut Vec<Row>) -> Option<Vec<Job>> {
     configuration(rows)?;
     munge(rows).await?;
     controller(rows).await?;
@@ -105,13 +106,13 @@ fn configuration(rows: &mut Vec<Row>) -> Option<()> {
 }
 
 /// Says what is wrong with the configuration, where that explains a failure.
-fn blame_configuration(rows: &mut [Row], trouble: Option<&Trouble>) -> bool {
-    if let Some(trouble) = trouble.filter(|known| known.kind == TroubleKind::BadConfiguration) {
+fn blame_configuration(rows: &mut [Row], trouble: Option<&SlurmError>) -> bool {
+    if let Some(trouble) = trouble.filter(|known| known.kind == SlurmErrorKind::BadConfiguration) {
         let Some(row) = rows.iter_mut().find(|row| row.step == "configuration") else {
             return false;
         };
         row.mark = Mark::Failed;
-        let place = std::mem::replace(&mut row.found, trouble.sentence.clone());
+        let place = std::mem::replace(&mut row.found, trouble.message.clone());
         row.details.insert(0, place);
         row.remedy = Some(trouble.remedy.to_owned());
         return true;
@@ -129,13 +130,13 @@ fn blame_configuration(rows: &mut [Row], trouble: Option<&Trouble>) -> bool {
 
 async fn munge(rows: &mut Vec<Row>) -> Option<()> {
     let began = Instant::now();
-    let answer = ask_within(SIMPLE, "munge", &["--no-input".into()], "").await;
+    let answer = run_command_within(SIMPLE, "munge", &["--no-input".into()], "").await;
     let row = match answer {
         Ok(answer) if answer.output.starts_with("MUNGE:") => {
             Row::new("munge", Mark::Ok, "vouches for you")
         }
         // Slurm can do without, with keys of its own.
-        Err(Trouble { kind: TroubleKind::NotInstalled, .. }) => {
+        Err(SlurmError { kind: SlurmErrorKind::NotInstalled, .. }) => {
             Row::new("munge", Mark::Apart, "is not on the PATH")
         }
         Ok(Answer { complaint, output, .. }) => {
@@ -157,7 +158,7 @@ fn dead_munge(why: &str) -> Row {
 
 async fn controller(rows: &mut Vec<Row>) -> Option<()> {
     let began = Instant::now();
-    let answer = ask_within(PING, "scontrol", &["ping".into()], "").await;
+    let answer = run_command_within(PING, "scontrol", &["ping".into()], "").await;
     let took = began.elapsed();
     let mut trouble = None;
     let row = match answer {
@@ -182,7 +183,7 @@ async fn controller(rows: &mut Vec<Row>) -> Option<()> {
             return None;
         }
         Ok(answer) => {
-            let found = trouble.insert(Trouble::of_complaint("scontrol", &answer.complaint));
+            let found = trouble.insert(SlurmError::from_stderr("scontrol", &answer.complaint));
             of_trouble("controller", found)
         }
         Err(fault) => of_trouble("controller", trouble.insert(fault)),
@@ -236,15 +237,15 @@ fn controller_address() -> Option<(String, u16)> {
     Some((host, port.unwrap_or(6817)))
 }
 
-fn of_trouble(step: &str, trouble: &Trouble) -> Row {
-    Row::new(step, Mark::Failed, trouble.sentence.as_str()).remedy(trouble.remedy)
+fn of_trouble(step: &str, trouble: &SlurmError) -> Row {
+    Row::new(step, Mark::Failed, trouble.message.as_str()).remedy(trouble.remedy)
 }
 
-async fn queue(whose: &Whose, rows: &mut Vec<Row>) -> Option<Vec<Job>> {
+async fn queue(whose: &JobFilter, rows: &mut Vec<Row>) -> Option<Vec<Job>> {
     let began = Instant::now();
-    let jobs = match ask_jobs(whose).await {
+    let jobs = match fetch_jobs(whose).await {
         Ok(jobs) => jobs,
-        Err(trouble) if trouble.kind == TroubleKind::NoSuchJob => Vec::new(),
+        Err(trouble) if trouble.kind == SlurmErrorKind::NoSuchJob => Vec::new(),
         Err(trouble) => {
             rows.push(of_trouble("jobs", &trouble).took(began.elapsed()));
             return None;
@@ -253,13 +254,13 @@ async fn queue(whose: &Whose, rows: &mut Vec<Row>) -> Option<Vec<Job>> {
     let took = began.elapsed();
     let running = jobs.iter().filter(|job| !job.allocations.is_empty()).count();
     let waiting: Vec<&Job> = jobs.iter().filter(|job| job.state == JobState::Pending).collect();
-    let found = format!("{running} with nodes, {} waiting, {}", waiting.len(), whose.words());
+    let found = format!("{running} with nodes, {} waiting, {}", waiting.len(), whose.describe());
     let details = waiting.iter().take(4).map(|job| {
         let reason = job.reason.as_deref().unwrap_or("no reason given");
         format!("job {} waits: {reason}", job.shown_id)
     });
     let row = if running == 0 {
-        Row::new("jobs", Mark::Note, format!("no running job {}", whose.words())).remedy(
+        Row::new("jobs", Mark::Note, format!("no running job {}", whose.describe())).remedy(
             "submit one with sbatch or salloc: gtop --slurm shows the nodes of running jobs",
         )
     } else {
@@ -274,7 +275,7 @@ async fn queue(whose: &Whose, rows: &mut Vec<Row>) -> Option<Vec<Job>> {
 async fn view(rows: &mut Vec<Row>) {
     let began = Instant::now();
     let words = ["show".into(), "config".into()];
-    let Ok(answer) = ask_within(SIMPLE, "scontrol", &words, "").await else { return };
+    let Ok(answer) = run_command_within(SIMPLE, "scontrol", &words, "").await else { return };
     let line = answer.output.lines().find_map(|line| {
         let (name, value) = line.split_once('=')?;
         (name.trim() == "PrivateData").then(|| value.trim().to_owned())
@@ -308,10 +309,10 @@ async fn states(jobs: &[Job], rows: &mut Vec<Row>) {
     let began = Instant::now();
     let words: Vec<OsString> =
         ["--noheader", "--Node", "--format=%N|%T|%E"].iter().map(Into::into).collect();
-    let answer = match ask_within(SIMPLE, "sinfo", &words, "").await {
+    let answer = match run_command_within(SIMPLE, "sinfo", &words, "").await {
         Ok(answer) => answer,
         Err(trouble) => {
-            rows.push(Row::new("nodes", Mark::Note, trouble.sentence).took(began.elapsed()));
+            rows.push(Row::new("nodes", Mark::Note, trouble.message).took(began.elapsed()));
             return;
         }
     };

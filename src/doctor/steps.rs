@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::doctor::{Mark, Row, way};
-use crate::inventory::slurm::{nodes_of, places, step_job};
+use crate::inventory::slurm::{choose_step_jobs, step_job, targets_of_jobs};
 use crate::model::{Job, JobList, JobState};
 use crate::time::Clock;
 use crate::transport::{Fault, KEPT, Reach, StepJob, StepSite, Target, Transport};
@@ -14,7 +14,7 @@ use crate::transport::{Fault, KEPT, Reach, StepJob, StepSite, Target, Transport}
 /// Adds what is found, and tells the transport of the jobs, as a watch does.
 pub(super) async fn rows(jobs: &[Job], transport: &Transport, clock: &Clock, rows: &mut Vec<Row>) {
     let list = JobList { jobs: jobs.to_vec(), ..JobList::default() };
-    transport.know_jobs(|before| places(&list, before));
+    transport.know_jobs(|before| choose_step_jobs(&list, before));
     let began = Instant::now();
     let site = transport.step_site().await;
     let is_safe = site.version.is_ok();
@@ -102,7 +102,7 @@ async fn first(jobs: &[Job], site: &StepSite, transport: &Transport, clock: &Clo
     // A refusal means something only where a job of the user's runs.
     let is_fit =
         |target: &Target| matches!(target.reach, Reach::Ssh(_)) && transport.has_job(&target.name);
-    let Some(target) = nodes_of(jobs).into_iter().find(is_fit) else {
+    let Some(target) = targets_of_jobs(jobs).into_iter().find(is_fit) else {
         let left = days(KEPT.saturating_sub(age));
         let known = format!(
             "a step: a node of cluster {cluster} refused ssh {} ago, which counts for {left} more",

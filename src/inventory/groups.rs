@@ -6,7 +6,7 @@ use crate::nodeset::Groups;
 use crate::storage::user_dirs;
 
 /// Returns the groups of `ClusterShell`'s folders: the machine's, then the user's.
-pub fn groups_of_this_user() -> Groups {
+pub fn user_groups() -> Groups {
     let named = std::env::var_os("CLUSTERSHELL_CFGDIR").filter(|value| !value.is_empty());
     let folders = [
         Some(PathBuf::from("/etc/clustershell")),

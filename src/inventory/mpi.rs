@@ -4,29 +4,29 @@
 //! often, once for each slot, is one node.
 
 /// Words that name the user to log in as.
-const USER: [&str; 3] = ["username", "user_name", "user-name"];
+const USER_OPTIONS: [&str; 3] = ["username", "user_name", "user-name"];
 
 /// What is wrong with a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MpiMistake {
+pub enum MpiError {
     /// A word that is no option.
     #[error(
         "{0:?} is neither a host nor an option; write a line as gpu01 slots=8 or gpu01:8, and several hosts a line in a file for -f"
     )]
-    Word(String),
+    UnknownWord(String),
     /// The number of slots is none.
     #[error("{0:?} is no number of slots; write gpu01:8")]
-    Slots(String),
+    BadSlots(String),
     /// A line of a rank file.
     #[error("this is a rank file; give the host file it belongs to")]
     RankFile,
     /// A host that depends on an allocation.
     #[error("{0:?} counts within an allocation, which gtop does not know; write the host's name")]
-    Relative(String),
+    RelativeNode(String),
 }
 
 /// Returns the host of a line as `user@host`, or none where it names none.
-pub(super) fn host(line: &str) -> Result<Option<String>, MpiMistake> {
+pub(super) fn parse_line(line: &str) -> Result<Option<String>, MpiError> {
     let line = line.split('#').next().unwrap_or_default();
     // Open MPI takes spaces around the sign.
     let mut pieces = line.split('=').map(str::trim);
@@ -36,21 +36,21 @@ pub(super) fn host(line: &str) -> Result<Option<String>, MpiMistake> {
     let Some(name) = words.next() else { return Ok(None) };
     let short = |word: &str| word.chars().take(40).collect::<String>();
     if name == "rank" || name.starts_with("rank=") {
-        return Err(MpiMistake::RankFile);
+        return Err(MpiError::RankFile);
     }
     if name.starts_with('+') {
-        return Err(MpiMistake::Relative(short(name)));
+        return Err(MpiError::RelativeNode(short(name)));
     }
     let mut user = None;
     for word in words {
         match word.split_once('=') {
-            Some((key, value)) if USER.contains(&key) => user = Some(value.to_owned()),
+            Some((key, value)) if USER_OPTIONS.contains(&key) => user = Some(value.to_owned()),
             Some(_) => {}
             // MPICH: binding=user:0,1 is one word; ifname likewise.
-            None => return Err(MpiMistake::Word(short(word))),
+            None => return Err(MpiError::UnknownWord(short(word))),
         }
     }
-    let name = without_slots(name)?;
+    let name = strip_slots(name)?;
     Ok(Some(match user {
         Some(user) if !name.contains('@') => format!("{user}@{name}"),
         Some(_) | None => name.to_owned(),
@@ -58,7 +58,7 @@ pub(super) fn host(line: &str) -> Result<Option<String>, MpiMistake> {
 }
 
 /// Takes off `:8`; an address of version 6 with slots stands in brackets.
-fn without_slots(name: &str) -> Result<&str, MpiMistake> {
+fn strip_slots(name: &str) -> Result<&str, MpiError> {
     let start = name.rfind(']').map_or(0, |at| at + 1);
     let Some((before, rest)) = name.split_at_checked(start) else { return Ok(name) };
     if before.is_empty()
@@ -71,7 +71,7 @@ fn without_slots(name: &str) -> Result<&str, MpiMistake> {
     // MVAPICH adds the name of an adapter behind the slots.
     let count = slots.split(':').next().unwrap_or_default();
     if count.is_empty() || !count.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(MpiMistake::Slots(slots.chars().take(40).collect()));
+        return Err(MpiError::BadSlots(slots.chars().take(40).collect()));
     }
     Ok(name.get(..before.len() + host.len()).unwrap_or(name))
 }
@@ -98,7 +98,7 @@ mod tests {
             ("# nothing", None),
             ("", None),
         ] {
-            assert_eq!(host(line), Ok(name.map(str::to_owned)), "{line}");
+            assert_eq!(parse_line(line), Ok(name.map(str::to_owned)), "{line}");
         }
     }
 
@@ -112,7 +112,7 @@ mod tests {
             ("rank 0=gpu01 slot=1", "rank file"),
             ("+n0 slots=2", "within an allocation"),
         ] {
-            let error = host(line).expect_err(line).to_string();
+            let error = parse_line(line).expect_err(line).to_string();
             assert!(error.contains(words), "{line}: {error}");
         }
     }

@@ -7,12 +7,12 @@ use std::net::{IpAddr, UdpSocket};
 
 use tokio::time::Instant;
 
-use crate::inventory::metadata::{LIMIT, MetadataError, Server};
-use crate::nodeset::LIMIT as MOST;
+use crate::inventory::metadata::{METADATA_TIMEOUT, MetadataError, MetadataServer};
+use crate::nodeset::MAX_NAMES as MOST;
 
 /// What tells a machine that it is a worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PodSurroundings {
+pub struct PodEnv {
     /// `GCE_METADATA_HOST` or `GCE_METADATA_IP`.
     pub metadata: Option<String>,
     /// `TPU_WORKER_HOSTNAMES`.
@@ -23,9 +23,9 @@ pub struct PodSurroundings {
     pub accelerator: Option<String>,
 }
 
-impl PodSurroundings {
+impl PodEnv {
     /// Reads the environment.
-    pub fn of_this_process() -> Self {
+    pub fn from_env() -> Self {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         Self {
             metadata: variable("GCE_METADATA_HOST").or_else(|| variable("GCE_METADATA_IP")),
@@ -44,7 +44,7 @@ pub struct Pod {
     /// The accelerator type, such as `v4-32`, when it is known.
     pub accelerator: Option<String>,
     /// The number of this machine, when it is a worker.
-    pub own: Option<usize>,
+    pub this_worker: Option<usize>,
     /// The address or name of each worker.
     pub workers: Vec<String>,
 }
@@ -76,9 +76,9 @@ impl PodError {
         match self {
             Self::Metadata(
                 MetadataError::BadAddress(_)
-                | MetadataError::Stranger(_)
-                | MetadataError::NoHttp(_)
-                | MetadataError::TooLong(_),
+                | MetadataError::NotMetadataServer(_)
+                | MetadataError::NotHttp(_)
+                | MetadataError::TooLarge(_),
             ) => {
                 "run gtop on a worker of the pod (and correct GCE_METADATA_HOST if it is set), or give the workers' addresses in a file: --pod-ips=FILE"
             }
@@ -90,31 +90,36 @@ impl PodError {
 }
 
 /// Asks the environment, then the metadata server, for at most two seconds.
-pub async fn find_pod(around: &PodSurroundings) -> Result<Pod, PodError> {
+pub async fn find_pod(around: &PodEnv) -> Result<Pod, PodError> {
     if let Some(names) = &around.hostnames {
-        return of_environment(names, around);
+        return from_worker_hostnames(names, around);
     }
-    let server = Server::new(around.metadata.as_deref())?;
-    let latest = Instant::now() + LIMIT;
+    let server = MetadataServer::new(around.metadata.as_deref())?;
+    let latest = Instant::now() + METADATA_TIMEOUT;
     let (endpoints, number, accelerator, environment) = tokio::join!(
         server.get("attributes/worker-network-endpoints", latest),
         server.get("attributes/agent-worker-number", latest),
         server.get("attributes/accelerator-type", latest),
         server.get("attributes/tpu-env", latest),
     );
-    let source = format!("the metadata server {}", server.place());
-    let workers = workers(&endpoints?, &source)?;
+    let source = format!("the metadata server {}", server.address());
+    let workers = parse_endpoints(&endpoints?, &source)?;
     // The pod is known without the rest.
     let environment = environment.unwrap_or_default();
-    let accelerator = accelerator.ok().or_else(|| value(&environment, "ACCELERATOR_TYPE"));
-    let number = number.ok().or_else(|| value(&environment, "WORKER_ID"));
+    let accelerator = accelerator.ok().or_else(|| env_value(&environment, "ACCELERATOR_TYPE"));
+    let number = number.ok().or_else(|| env_value(&environment, "WORKER_ID"));
     let own = number.and_then(|number| number.parse().ok()).filter(|own| *own < workers.len());
     let own = own.or_else(|| workers.iter().position(|worker| is_own_address(worker)));
-    Ok(Pod { source, accelerator: accelerator.and_then(|text| word(&text)), own, workers })
+    Ok(Pod {
+        source,
+        accelerator: accelerator.and_then(|text| single_word(&text)),
+        this_worker: own,
+        workers,
+    })
 }
 
 /// Reads what GKE sets.
-fn of_environment(names: &str, around: &PodSurroundings) -> Result<Pod, PodError> {
+fn from_worker_hostnames(names: &str, around: &PodEnv) -> Result<Pod, PodError> {
     let source = "TPU_WORKER_HOSTNAMES".to_owned();
     let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
     let workers: Vec<String> = names.take(MOST + 1).map(str::to_owned).collect();
@@ -122,17 +127,17 @@ fn of_environment(names: &str, around: &PodSurroundings) -> Result<Pod, PodError
         return Err(PodError::TooMany(source));
     }
     if let Some(number) = workers.iter().position(|name| !is_host(name)) {
-        let entry = workers.get(number).map(|entry| cut(entry)).unwrap_or_default();
+        let entry = workers.get(number).map(|entry| shorten(entry)).unwrap_or_default();
         return Err(PodError::BadEntry { number, source_name: source, entry });
     }
     let own = around.worker.as_ref().and_then(|number| number.trim().parse().ok());
     let own = own.filter(|own| *own < workers.len());
-    let accelerator = around.accelerator.as_deref().and_then(word);
-    Ok(Pod { source, accelerator, own, workers })
+    let accelerator = around.accelerator.as_deref().and_then(single_word);
+    Ok(Pod { source, accelerator, this_worker: own, workers })
 }
 
 /// Takes the addresses out of `x:y:ADDRESS,…`.
-fn workers(endpoints: &str, source: &str) -> Result<Vec<String>, PodError> {
+fn parse_endpoints(endpoints: &str, source: &str) -> Result<Vec<String>, PodError> {
     let entries = endpoints.split(',').map(str::trim).enumerate();
     let address = |(number, entry): (usize, &str)| {
         if number >= MOST {
@@ -143,7 +148,7 @@ fn workers(endpoints: &str, source: &str) -> Result<Vec<String>, PodError> {
         let wrong = || PodError::BadEntry {
             number,
             source_name: format!("the workers {source} names"),
-            entry: cut(entry),
+            entry: shorten(entry),
         };
         address.map(|address| address.to_string()).ok_or_else(wrong)
     };
@@ -151,7 +156,7 @@ fn workers(endpoints: &str, source: &str) -> Result<Vec<String>, PodError> {
 }
 
 /// Takes a value out of lines of `KEY: 'value'`.
-fn value(environment: &str, key: &str) -> Option<String> {
+fn env_value(environment: &str, key: &str) -> Option<String> {
     let lines = environment.lines().filter_map(|line| line.split_once(':'));
     let mut found = lines.filter(|(name, _)| name.trim() == key);
     found.next().map(|(_, value)| value.trim().trim_matches(['\'', '"']).to_owned())
@@ -172,13 +177,13 @@ fn is_host(name: &str) -> bool {
 }
 
 /// Returns a text of a foreign server as one word, or none when it is more than that.
-fn word(text: &str) -> Option<String> {
+fn single_word(text: &str) -> Option<String> {
     let text = text.trim();
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let is_word = !text.is_empty() && text.len() <= 40 && text.bytes().all(allowed);
     is_word.then(|| text.to_owned())
 }
 
-fn cut(text: &str) -> String {
+fn shorten(text: &str) -> String {
     text.chars().take(40).collect()
 }

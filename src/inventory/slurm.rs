@@ -1,15 +1,15 @@
 //! Slurm's jobs and their nodes, asked for again and again.
 //!
-//! One round is one `squeue`, and one `scontrol` for those jobs on nodes whose devices are not
+//! One round is one `squeue`, and one `scontrol` for those jobs on nodes filter devices are not
 //! known yet: what a job was given does not change while it runs. The jobs and their nodes are told
 //! as soon as `squeue` has named them, the devices when they are known: a `scontrol` that hangs holds
 //! nothing up. Rounds keep their distance, the more so while Slurm is slow or fails; what was known
 //! stays with its age and the reason.
 
-pub use ask::{ask_addresses, ask_jobs, ask_within};
-pub use place::{nodes_named, nodes_of};
-pub use places::{places, step_job};
-pub use trouble::{Trouble, TroubleKind};
+pub use command::{fetch_jobs, fetch_node_addresses, run_command_within};
+pub use error::{SlurmError, SlurmErrorKind};
+pub use job_targets::{targets_of_jobs, targets_of_nodelist};
+pub use step_jobs::{choose_step_jobs, step_job};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -21,38 +21,38 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::inventory::Roster;
-use crate::inventory::slurm::ask::{ask_details, ask_queue};
-use crate::inventory::slurm::detail::Detail;
-use crate::inventory::slurm::pace::{PATIENCE, chance, next_wait};
-use crate::inventory::slurm::place::targets;
+use crate::inventory::slurm::command::{fetch_details, fetch_queue};
+use crate::inventory::slurm::job_detail::JobDetail;
+use crate::inventory::slurm::job_targets::merge_targets;
+use crate::inventory::slurm::poll::{WAIT_PER_QUERY_TIME, next_wait, random_byte};
 use crate::inventory::slurm::queue::Queue;
 use crate::model::{Allocation, Job, JobId, JobList, JobOutcome, JobProblem, NodeName, clean};
 use crate::time::{Clock, Timestamp};
 use crate::transport::{Addresses, Answer, Target};
 
-mod absent;
-mod ask;
-mod detail;
+mod command;
+mod error;
 mod gres;
-mod moment;
-mod pace;
-mod place;
-mod places;
+mod job_detail;
+mod job_targets;
+mod missing_jobs;
+mod poll;
 mod queue;
 #[cfg(test)]
-mod recorded;
-mod trouble;
+mod recorded_output;
+mod step_jobs;
+mod time_format;
 
 /// So many jobs are asked about in detail by themselves; beyond, only the one that is wanted.
-const DETAILED: usize = 200;
+const MAX_DETAILED_JOBS: usize = 200;
 /// Between two questions to Slurm lies so much at least, and as long as the first one took.
-const LEAST_REST: Duration = Duration::from_secs(1);
-/// Jobs whose end is remembered.
-const MOST_ENDED: usize = 200;
+const MIN_QUERY_GAP: Duration = Duration::from_secs(1);
+/// Jobs filter end is remembered.
+const MAX_ENDED_JOBS: usize = 200;
 
 /// Which jobs to ask for; an empty list asks for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Whose {
+pub struct JobFilter {
     /// Owners, by name or number.
     pub users: Vec<String>,
     /// Jobs, as people call them.
@@ -63,14 +63,14 @@ pub struct Whose {
     pub accounts: Vec<String>,
 }
 
-impl Whose {
+impl JobFilter {
     /// Returns which jobs these are, to stand after `job`.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         let list =
             |list: &[String]| list.iter().map(|one| clean(one, 40)).collect::<Vec<_>>().join(",");
         let mut words = match (self.jobs.as_slice(), self.users.as_slice()) {
             ([], []) => "of anybody".to_owned(),
-            ([], users) if *users == [own_number()] => format!("of {}", own_name()),
+            ([], users) if *users == [own_uid()] => format!("of {}", own_user_name()),
             ([], users) => format!("of {}", list(users)),
             (jobs, _) => format!("numbered {}", list(jobs)),
         };
@@ -84,24 +84,24 @@ impl Whose {
 }
 
 /// Returns the number of whoever runs gtop, as Slurm takes it for a user.
-pub fn own_number() -> String {
+pub fn own_uid() -> String {
     rustix::process::getuid().as_raw().to_string()
 }
 
 /// Says whether there is a Slurm to be asked.
-pub fn is_here() -> bool {
+pub fn is_available() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join("squeue").is_file())
 }
 
-fn own_name() -> String {
+fn own_user_name() -> String {
     let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
-    name.filter(|name| !name.is_empty()).map_or_else(own_number, |name| clean(&name, 40))
+    name.filter(|name| !name.is_empty()).map_or_else(own_uid, |name| clean(&name, 40))
 }
 
 /// What whoever looks at the jobs wants besides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct PollRequest {
     /// Counts up each time a new list is wanted at once.
     pub refresh: u64,
     /// The job somebody looks at: its devices are asked for, however many others there are.
@@ -110,12 +110,12 @@ pub struct Wishes {
 
 /// The jobs of a cluster, as a source of rosters.
 #[derive(Debug)]
-pub struct Slurm {
-    whose: Whose,
+pub struct SlurmPoller {
+    filter: JobFilter,
     interval: Duration,
     /// What is watched besides the nodes of jobs.
-    fixed: Vec<Target>,
-    known: BTreeMap<JobId, Known>,
+    static_targets: Vec<Target>,
+    known_details: BTreeMap<JobId, KnownDetail>,
     list: JobList,
     /// The names of its jobs as they are: not to be shown.
     names: BTreeMap<JobId, String>,
@@ -123,20 +123,20 @@ pub struct Slurm {
     /// Rounds that failed since the last one that did not.
     failures: u32,
     /// Jobs that are not in the list any more, by their names as they are: how they ended is asked.
-    gone: BTreeMap<JobId, String>,
+    departed: BTreeMap<JobId, String>,
     /// Why jobs that were asked for by number are not in the queue.
     absent: BTreeMap<String, String>,
-    details: Details,
+    details: DetailSchedule,
     addresses: Addresses,
 }
 
 /// How it goes with what is asked about jobs beside the list of them.
 #[derive(Debug)]
-struct Details {
+struct DetailSchedule {
     /// Something may be worth asking.
     is_due: bool,
     /// Not before that.
-    at: Instant,
+    not_before: Instant,
     /// How often it failed since it did not.
     failures: u32,
     /// Why nothing is told.
@@ -145,7 +145,7 @@ struct Details {
 
 /// What is asked about jobs beside the list of them.
 #[derive(Debug, Default)]
-struct Inquiry {
+struct DetailQuery {
     /// Jobs, by their names as they are.
     jobs: BTreeMap<JobId, String>,
     /// Jobs that are not in the queue.
@@ -155,41 +155,42 @@ struct Inquiry {
 }
 
 /// What came of it.
-struct Told {
-    asked: Inquiry,
-    answer: Option<Result<Answer, Trouble>>,
+struct DetailResult {
+    query: DetailQuery,
+    answer: Option<Result<Answer, SlurmError>>,
     absent: BTreeMap<String, String>,
     addresses: BTreeMap<NodeName, Option<String>>,
     took: Duration,
 }
 
 /// An inquiry on its way.
-type Asking = Pin<Box<dyn Future<Output = Told> + Send>>;
+type PendingQuery = Pin<Box<dyn Future<Output = DetailResult> + Send>>;
 
-impl Inquiry {
+impl DetailQuery {
     fn is_empty(&self) -> bool {
         self.jobs.is_empty() && self.absent.is_empty() && self.nodes.is_empty()
     }
 
-    async fn ask(self) -> Told {
+    async fn run(self) -> DetailResult {
         let mut addresses = BTreeMap::new();
         // First of all: without them some nodes are not even connected to.
         if !self.nodes.is_empty() {
-            addresses = ask_addresses(&self.nodes).await;
+            addresses = fetch_node_addresses(&self.nodes).await;
         }
         let began = Instant::now();
-        let answer = if self.jobs.is_empty() { None } else { Some(ask_details(&self.jobs).await) };
+        let answer =
+            if self.jobs.is_empty() { None } else { Some(fetch_details(&self.jobs).await) };
         let took = began.elapsed();
         let mut absent = BTreeMap::new();
         for job in &self.absent {
-            absent.insert(job.clone(), absent::why(job).await);
+            absent.insert(job.clone(), missing_jobs::explain(job).await);
         }
-        Told { asked: self, answer, absent, addresses, took }
+        DetailResult { query: self, answer, absent, addresses, took }
     }
 }
 
 /// Waits for the end of what is asked; for ever where nothing is.
-async fn told(asking: &mut Option<Asking>) -> Told {
+async fn await_query(asking: &mut Option<PendingQuery>) -> DetailResult {
     match asking {
         Some(asking) => asking.await,
         None => std::future::pending().await,
@@ -197,51 +198,57 @@ async fn told(asking: &mut Option<Asking>) -> Told {
 }
 
 /// Says why devices of jobs are not told.
-fn untold(trouble: &Trouble) -> String {
-    format!("{}; devices of jobs are told from their processes", trouble.sentence)
+fn missing_devices_note(trouble: &SlurmError) -> String {
+    format!("{}; devices of jobs are told from their processes", trouble.message)
 }
 
 /// What was told of a job's devices, and what of it tells that they are the same still.
 #[derive(Debug)]
-struct Known {
+struct KnownDetail {
     starts_at: Option<Timestamp>,
     nodes: usize,
-    detail: Detail,
+    detail: JobDetail,
 }
 
-impl Slurm {
+impl SlurmPoller {
     /// Makes a source that asks every `interval`; `fixed` is watched as well.
-    pub fn new(whose: Whose, interval: Duration, fixed: Vec<Target>) -> Self {
+    pub fn new(filter: JobFilter, interval: Duration, fixed: Vec<Target>) -> Self {
         Self {
             interval,
             targets: fixed.clone(),
-            fixed,
-            known: BTreeMap::new(),
+            static_targets: fixed,
+            known_details: BTreeMap::new(),
             list: JobList {
-                whose: whose.words().into(),
-                is_by_number: !whose.jobs.is_empty(),
+                whose: filter.describe().into(),
+                is_by_number: !filter.jobs.is_empty(),
                 ..JobList::default()
             },
             names: BTreeMap::new(),
-            whose,
+            filter,
             failures: 0,
-            gone: BTreeMap::new(),
+            departed: BTreeMap::new(),
             absent: BTreeMap::new(),
             addresses: Addresses::default(),
-            details: Details { is_due: false, at: Instant::now(), failures: 0, note: None },
+            details: DetailSchedule {
+                is_due: false,
+                not_before: Instant::now(),
+                failures: 0,
+                note: None,
+            },
         }
     }
 
     /// Watches these nodes as well until Slurm has answered once.
     #[must_use]
-    pub fn with_nodes_at_first(mut self, nodes: Vec<Target>) -> Self {
-        let is_new = |node: &Target| self.fixed.iter().all(|known| known.name != node.name);
+    pub fn with_initial_nodes(mut self, nodes: Vec<Target>) -> Self {
+        let is_new =
+            |node: &Target| self.static_targets.iter().all(|known| known.name != node.name);
         self.targets.extend(nodes.into_iter().filter(is_new));
         self
     }
 
     /// Returns what is known before anything was asked.
-    pub fn first(&self) -> Roster {
+    pub fn initial_roster(&self) -> Roster {
         self.roster()
     }
 
@@ -249,34 +256,34 @@ impl Slurm {
     pub async fn run(
         mut self,
         clock: Clock,
-        mut wishes: watch::Receiver<Wishes>,
+        mut wishes: watch::Receiver<PollRequest>,
         rosters: watch::Sender<Arc<Roster>>,
     ) {
         let mut due = Instant::now();
         let mut rested = due;
         let mut refresh = wishes.borrow().refresh;
-        let mut asking: Option<Asking> = None;
+        let mut asking: Option<PendingQuery> = None;
         loop {
             let wanted = wishes.borrow_and_update().clone();
             let began = Instant::now();
             let is_refreshed = wanted.refresh != refresh;
             refresh = wanted.refresh;
             if is_refreshed {
-                self.details.at = began;
+                self.details.not_before = began;
             }
             if began >= due || is_refreshed {
-                self.round(&clock).await;
+                self.poll_queue(&clock).await;
                 let took = began.elapsed();
-                let wait = next_wait(self.interval, took, self.failures, chance());
+                let wait = next_wait(self.interval, took, self.failures, random_byte());
                 log::debug!("slurm: {} jobs in {took:?}, again in {wait:?}", self.list.jobs.len());
                 due = Instant::now() + wait;
                 // However often somebody asks, the controller has a rest.
-                rested = Instant::now() + took.max(LEAST_REST);
+                rested = Instant::now() + took.max(MIN_QUERY_GAP);
             }
             if asking.is_none() {
                 asking = self
-                    .inquiry(wanted.job.as_ref())
-                    .map(|inquiry| -> Asking { Box::pin(inquiry.ask()) });
+                    .next_query(wanted.job.as_ref())
+                    .map(|inquiry| -> PendingQuery { Box::pin(inquiry.run()) });
             }
             self.list.awaits_devices = asking.is_some();
             if asking.is_none() {
@@ -287,27 +294,31 @@ impl Slurm {
                 return;
             }
             let again = async {
-                self.until_wanted(&mut wishes, &wanted).await;
+                self.wait_for_request(&mut wishes, &wanted).await;
                 sleep_until(rested).await;
             };
             tokio::select! {
                 () = sleep_until(due) => {}
                 () = again => self.details.is_due = true,
-                told = told(&mut asking) => {
+                told = await_query(&mut asking) => {
                     asking = None;
                     let now = Instant::now();
                     if matches!(told.answer, Some(Ok(_))) {
-                        due = due.max(now + told.took.saturating_mul(PATIENCE));
+                        due = due.max(now + told.took.saturating_mul(WAIT_PER_QUERY_TIME));
                     }
-                    rested = rested.max(now + told.took.max(LEAST_REST));
-                    self.take(told);
+                    rested = rested.max(now + told.took.max(MIN_QUERY_GAP));
+                    self.apply_result(told);
                 }
             }
         }
     }
 
     /// Waits until a new round is wanted, or the devices of a job that are not known.
-    async fn until_wanted(&self, wishes: &mut watch::Receiver<Wishes>, before: &Wishes) {
+    async fn wait_for_request(
+        &self,
+        wishes: &mut watch::Receiver<PollRequest>,
+        before: &PollRequest,
+    ) {
         loop {
             if wishes.changed().await.is_err() {
                 return std::future::pending().await;
@@ -315,7 +326,7 @@ impl Slurm {
             let now = wishes.borrow_and_update();
             let is_unknown = |job: &JobId| {
                 let on_nodes = self.list.on_nodes().any(|one| one.id == *job);
-                on_nodes && !self.known.contains_key(job)
+                on_nodes && !self.known_details.contains_key(job)
             };
             if now.refresh != before.refresh || now.job.as_ref().is_some_and(is_unknown) {
                 return;
@@ -328,57 +339,57 @@ impl Slurm {
         list.notes.extend(self.details.note.iter().map(|note| note.as_str().into()));
         list.notes.extend(self.absent.values().map(|note| note.as_str().into()));
         let addresses = self.addresses.clone();
-        Roster { addresses, ..Roster::found(self.targets.clone(), Arc::new(list)) }
+        Roster { addresses, ..Roster::from_scheduler(self.targets.clone(), Arc::new(list)) }
     }
 
     /// Asks for the list. What is known stays where there is no answer.
-    async fn round(&mut self, clock: &Clock) {
-        let queue = match ask_queue(&self.whose).await {
+    async fn poll_queue(&mut self, clock: &Clock) {
+        let queue = match fetch_queue(&self.filter).await {
             Ok(queue) => queue,
-            Err(trouble) if trouble.kind == TroubleKind::NoSuchJob => Queue::default(),
+            Err(trouble) if trouble.kind == SlurmErrorKind::NoSuchJob => Queue::default(),
             Err(trouble) => {
-                self.fail(trouble, clock);
+                self.record_failure(trouble, clock);
                 return;
             }
         };
         self.failures = 0;
         self.details.is_due = true;
-        self.part_with(&queue);
-        self.forget(&queue.jobs);
+        self.track_departed(&queue);
+        self.drop_stale_details(&queue.jobs);
         self.list.jobs = queue.jobs;
         self.names = queue.names;
-        self.fill();
-        self.targets = targets(&self.fixed, &self.list.jobs);
+        self.apply_known_details();
+        self.targets = merge_targets(&self.static_targets, &self.list.jobs);
         self.list.notes = queue.notes.into_iter().map(Into::into).collect();
         self.list.at = Some(clock.now());
         self.list.problem = None;
     }
 
-    fn fail(&mut self, trouble: Trouble, clock: &Clock) {
+    fn record_failure(&mut self, trouble: SlurmError, clock: &Clock) {
         self.failures = self.failures.saturating_add(1);
-        let is_same = |known: &JobProblem| *known.sentence == *trouble.sentence;
+        let is_same = |known: &JobProblem| *known.sentence == *trouble.message;
         let since = self.list.problem.as_ref().filter(|known| is_same(known));
         let since = since.map_or_else(|| clock.now(), |known| known.since);
-        log::info!("slurm: {}", trouble.sentence);
+        log::info!("slurm: {}", trouble.message);
         self.list.problem = Some(JobProblem {
-            sentence: trouble.sentence.into(),
+            sentence: trouble.message.into(),
             remedy: trouble.remedy.into(),
             since,
         });
     }
 
     /// Takes note of the jobs that had nodes and are not in the list any more.
-    fn part_with(&mut self, queue: &Queue) {
+    fn track_departed(&mut self, queue: &Queue) {
         let names = std::mem::take(&mut self.names);
-        self.gone.extend(names);
+        self.departed.extend(names);
         let there: BTreeSet<&JobId> = queue.jobs.iter().map(|job| &job.id).collect();
-        self.gone.retain(|id, _| !there.contains(id));
-        while self.gone.len() > MOST_ENDED {
-            self.gone.pop_first();
+        self.departed.retain(|id, _| !there.contains(id));
+        while self.departed.len() > MAX_ENDED_JOBS {
+            self.departed.pop_first();
         }
         // No more than are asked about, however long Slurm takes to tell.
         let known = self.list.on_nodes().chain(&self.list.leaving);
-        let left = known.filter(|job| self.gone.contains_key(&job.id)).cloned().collect();
+        let left = known.filter(|job| self.departed.contains_key(&job.id)).cloned().collect();
         self.list.leaving = left;
         let is_back = |id: &JobId| queue.names.contains_key(id);
         if self.list.ended.iter().any(|(id, _)| is_back(id)) {
@@ -388,22 +399,22 @@ impl Slurm {
     }
 
     /// Returns what is to be asked beside the list, if anything is.
-    fn inquiry(&mut self, wanted: Option<&JobId>) -> Option<Inquiry> {
-        let is_due = self.details.is_due && Instant::now() >= self.details.at;
+    fn next_query(&mut self, wanted: Option<&JobId>) -> Option<DetailQuery> {
+        let is_due = self.details.is_due && Instant::now() >= self.details.not_before;
         if !is_due {
             return None;
         }
         self.details.is_due = false;
-        let is_many = self.list.on_nodes().count() > DETAILED;
+        let is_many = self.list.on_nodes().count() > MAX_DETAILED_JOBS;
         let jobs = self.list.on_nodes();
         let jobs = jobs
-            .filter(|job| !self.known.contains_key(&job.id))
+            .filter(|job| !self.known_details.contains_key(&job.id))
             .filter(|job| !is_many || wanted == Some(&job.id))
             .filter_map(|job| Some((job.id.clone(), self.names.get(&job.id)?.clone())))
-            .chain(self.gone.clone())
+            .chain(self.departed.clone())
             .collect();
         let missing = if self.list.at.is_some() && self.list.problem.is_none() {
-            absent::missing(&self.whose.jobs, &self.list.jobs)
+            missing_jobs::find_missing(&self.filter.jobs, &self.list.jobs)
         } else {
             Vec::new()
         };
@@ -413,12 +424,12 @@ impl Slurm {
         let nodes = self.list.on_nodes().flat_map(|job| job.allocations.iter());
         let nodes = nodes.map(|one| &one.node);
         let nodes = nodes.filter(|node| !self.addresses.known.contains_key(*node)).cloned();
-        let inquiry = Inquiry { jobs, absent, nodes: nodes.collect() };
+        let inquiry = DetailQuery { jobs, absent, nodes: nodes.collect() };
         (!inquiry.is_empty()).then_some(inquiry)
     }
 
     /// Takes what was told of devices, of jobs that ended, and of those that are not there.
-    fn take(&mut self, told: Told) {
+    fn apply_result(&mut self, told: DetailResult) {
         self.absent.extend(told.absent);
         if !told.addresses.is_empty() {
             Arc::make_mut(&mut self.addresses.known).extend(told.addresses);
@@ -433,30 +444,35 @@ impl Slurm {
             Some(Err(trouble)) => {
                 let details = &mut self.details;
                 details.failures = details.failures.saturating_add(1);
-                let wait = next_wait(self.interval, told.took, details.failures, chance());
-                details.at = Instant::now() + wait;
-                details.note = Some(untold(&trouble));
+                let wait = next_wait(self.interval, told.took, details.failures, random_byte());
+                details.not_before = Instant::now() + wait;
+                details.note = Some(missing_devices_note(&trouble));
                 return;
             }
         };
-        let mut details = detail::read(&answer.output, &told.asked.jobs);
+        let mut details = job_detail::parse(&answer.output, &told.query.jobs);
         for job in self.list.on_nodes() {
             let Some(detail) = details.remove(&job.id) else { continue };
             // Of a job that is being started or ended nothing may be said yet, or any more.
             if detail.devices.is_empty() {
                 continue;
             }
-            let known = Known { starts_at: job.starts_at, nodes: job.allocations.len(), detail };
-            self.known.insert(job.id.clone(), known);
+            let known =
+                KnownDetail { starts_at: job.starts_at, nodes: job.allocations.len(), detail };
+            self.known_details.insert(job.id.clone(), known);
         }
-        self.take_outcomes(&told.asked.jobs, &details);
-        self.fill();
+        self.apply_outcomes(&told.query.jobs, &details);
+        self.apply_known_details();
     }
 
     /// Takes how jobs that are gone have ended; of what is not over yet it is asked again.
-    fn take_outcomes(&mut self, asked: &BTreeMap<JobId, String>, told: &BTreeMap<JobId, Detail>) {
+    fn apply_outcomes(
+        &mut self,
+        asked: &BTreeMap<JobId, String>,
+        told: &BTreeMap<JobId, JobDetail>,
+    ) {
         let gone: Vec<JobId> =
-            asked.keys().filter(|id| self.gone.contains_key(*id)).cloned().collect();
+            asked.keys().filter(|id| self.departed.contains_key(*id)).cloned().collect();
         let mut ended = self.list.ended.to_vec();
         for id in gone {
             let outcome = match told.get(&id) {
@@ -464,21 +480,21 @@ impl Slurm {
                 None => Some(JobOutcome::Unknown),
             };
             if let Some(outcome) = outcome {
-                self.gone.remove(&id);
+                self.departed.remove(&id);
                 ended.push((id, outcome));
             }
         }
-        let surplus = ended.len().saturating_sub(MOST_ENDED);
+        let surplus = ended.len().saturating_sub(MAX_ENDED_JOBS);
         ended.drain(..surplus);
         self.list.ended = ended.into();
         // What is known is told, whatever else is asked next.
-        self.list.leaving.retain(|job| self.gone.contains_key(&job.id));
+        self.list.leaving.retain(|job| self.departed.contains_key(&job.id));
     }
 
     /// Forgets the devices of jobs that are over, or began anew, or on other nodes.
-    fn forget(&mut self, jobs: &[Job]) {
+    fn drop_stale_details(&mut self, jobs: &[Job]) {
         let jobs: BTreeMap<&JobId, &Job> = jobs.iter().map(|job| (&job.id, job)).collect();
-        self.known.retain(|id, known| {
+        self.known_details.retain(|id, known| {
             jobs.get(id).is_some_and(|job| {
                 job.starts_at == known.starts_at && job.allocations.len() == known.nodes
             })
@@ -486,9 +502,9 @@ impl Slurm {
     }
 
     /// Adds what is known of their devices to the jobs of the list.
-    fn fill(&mut self) {
+    fn apply_known_details(&mut self) {
         for job in &mut self.list.jobs {
-            let Some(known) = self.known.get(&job.id) else { continue };
+            let Some(known) = self.known_details.get(&job.id) else { continue };
             job.lasting_id.clone_from(&known.detail.lasting_id);
             let told =
                 |node: &NodeName| known.detail.devices.get(node).cloned().unwrap_or_default();

@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-use crate::nodeset::{GroupError, LIMIT, LONGEST};
+use crate::nodeset::{GroupError, MAX_NAME_LENGTH, MAX_NAMES};
 
-/// Most characters of a set that are shown around a mistake.
-const SHOWN: usize = 60;
+/// Most characters of a set that are shown around an error.
+const MAX_EXCERPT: usize = 60;
 
 /// Most characters of a part that are repeated in a sentence.
-const QUOTED: usize = 32;
+const MAX_QUOTED: usize = 32;
 
 /// What is wrong with a node set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Mistake {
+pub enum NodeSetErrorKind {
     /// A bracket opens and does not close.
     #[error("this open bracket is not closed; write a range as gpu[01-16]")]
     Unclosed,
@@ -24,24 +24,24 @@ pub enum Mistake {
     Nested,
     /// What stands in the brackets is no list of numbers.
     #[error("{0} is not a range; write numbers as [01-16,20], with a step as [0-30/2]")]
-    BadRange(Part),
+    BadRange(Quoted),
     /// A range runs backwards.
     #[error("{0} runs backwards; write the smaller number first")]
-    Backwards(Part),
+    Backwards(Quoted),
     /// The ends of a range disagree about its width.
     #[error("the ends of {0} are padded differently; write as many digits, as [008-011]")]
-    Padding(Part),
+    Padding(Quoted),
     /// A step without a range to go through.
     #[error("{0} has a step and no range; write it as [0-30/2]")]
-    Step(Part),
+    Step(Quoted),
     /// An operator without a set on one side.
     #[error("'{0}' needs a set on both sides, as in gpu[01-16]!gpu03")]
     NoOperand(char),
     /// A name that is too long.
-    #[error("names of more than {LONGEST} bytes")]
+    #[error("names of more than {MAX_NAME_LENGTH} bytes")]
     TooLong,
     /// The set stands for too many names.
-    #[error("this makes more than {LIMIT} nodes, the most gtop takes; write a smaller set")]
+    #[error("this makes more than {MAX_NAMES} nodes, the most gtop takes; write a smaller set")]
     TooMany,
     /// Groups are wrong.
     #[error(transparent)]
@@ -50,15 +50,15 @@ pub enum Mistake {
 
 /// A piece of a set, short and without what could harm a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part(String);
+pub struct Quoted(String);
 
-impl Part {
-    pub(super) fn of(text: &str) -> Self {
-        Self(text.chars().take(QUOTED).collect())
+impl Quoted {
+    pub(super) fn new(text: &str) -> Self {
+        Self(text.chars().take(MAX_QUOTED).collect())
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for Quoted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.0)
     }
@@ -71,7 +71,7 @@ impl fmt::Display for Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSetError {
     /// What is wrong.
-    pub mistake: Box<Mistake>,
+    pub kind: Box<NodeSetErrorKind>,
     /// The character it goes wrong at, counted from 1.
     pub column: usize,
     /// The group whose nodes are wrong, and its file; none for the text itself.
@@ -86,16 +86,16 @@ impl std::error::Error for NodeSetError {}
 
 impl NodeSetError {
     /// Says that `text` goes wrong at this byte.
-    pub(super) fn at(text: &str, byte: usize, mistake: Mistake) -> Self {
+    pub(super) fn at(text: &str, byte: usize, kind: NodeSetErrorKind) -> Self {
         let before = text.char_indices().take_while(|(at, _)| *at < byte).count();
-        let first = before.saturating_sub(SHOWN / 2);
+        let first = before.saturating_sub(MAX_EXCERPT / 2);
         let cut = if first > 0 { "…" } else { "" };
         // A mark can stand below a character only where each takes one cell.
         let plain = |letter: char| if matches!(letter, ' '..='~') { letter } else { '?' };
-        let piece: String = text.chars().skip(first).take(SHOWN).map(plain).collect();
-        let rest = if text.chars().nth(first + SHOWN).is_some() { "…" } else { "" };
+        let piece: String = text.chars().skip(first).take(MAX_EXCERPT).map(plain).collect();
+        let rest = if text.chars().nth(first + MAX_EXCERPT).is_some() { "…" } else { "" };
         Self {
-            mistake: Box::new(mistake),
+            kind: Box::new(kind),
             column: before + 1,
             group: None,
             excerpt: format!("{cut}{piece}{rest}"),
@@ -104,7 +104,7 @@ impl NodeSetError {
     }
 
     /// Says that it stands in the definition of a group.
-    pub(super) fn inside(mut self, group: String) -> Self {
+    pub(super) fn in_group(mut self, group: String) -> Self {
         self.group.get_or_insert(group);
         self
     }
@@ -112,14 +112,14 @@ impl NodeSetError {
 
 impl fmt::Display for NodeSetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { mistake, column, group, excerpt, before } = self;
+        let Self { kind, column, group, excerpt, before } = self;
         if let Some(group) = group {
             write!(f, "{group}: ")?;
         }
         if f.alternate() {
-            return write!(f, "{mistake}\n  {excerpt}\n  {:before$}^", "");
+            return write!(f, "{kind}\n  {excerpt}\n  {:before$}^", "");
         }
-        write!(f, "{excerpt}, column {column}: {mistake}")
+        write!(f, "{excerpt}, column {column}: {kind}")
     }
 }
 
@@ -129,20 +129,24 @@ mod tests {
 
     #[test]
     fn the_place_is_marked_also_in_a_long_set() {
-        let error = NodeSetError::at("gpu[1-x]", 6, Mistake::BadRange(Part::of("1-x")));
+        let error = NodeSetError::at("gpu[1-x]", 6, NodeSetErrorKind::BadRange(Quoted::new("1-x")));
         assert_eq!(
             error.to_string(),
             "gpu[1-x], column 7: \"1-x\" is not a range; write numbers as [01-16,20], with a step as [0-30/2]"
         );
         assert!(format!("{error:#}").ends_with("\n  gpu[1-x]\n        ^"), "{error:#}");
         let long = format!("{}\u{1b}[1{}", "a,".repeat(1000), ",b".repeat(1000));
-        let error = NodeSetError::at(&long, 2001, Mistake::Unclosed);
+        let error = NodeSetError::at(&long, 2001, NodeSetErrorKind::Unclosed);
         let picture = format!("{error:#}");
         let [_, set, mark] = picture.split('\n').collect::<Vec<_>>()[..] else {
             panic!("{picture}")
         };
         let place = mark.chars().count() - 1;
         assert_eq!((error.column, set.chars().nth(place)), (2002, Some('[')), "{picture}");
-        assert_eq!((set.chars().count(), set.contains('\u{1b}')), (SHOWN + 4, false), "{picture}");
+        assert_eq!(
+            (set.chars().count(), set.contains('\u{1b}')),
+            (MAX_EXCERPT + 4, false),
+            "{picture}"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::nodeset::read::number;
+use crate::nodeset::expand::parse_number;
 
 /// The digits of one number of a name, in the order of `ClusterShell`: by length, then by value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,8 +12,8 @@ struct Digits {
 }
 
 impl Digits {
-    fn of(text: &str) -> Option<Self> {
-        number(text).map(|value| Self { length: text.len(), value })
+    fn parse(text: &str) -> Option<Self> {
+        parse_number(text).map(|value| Self { length: text.len(), value })
     }
 
     fn is_padded(&self) -> bool {
@@ -28,7 +28,7 @@ impl Digits {
 
 /// A name: the texts between its numbers, and the numbers.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Shape(Vec<String>);
+struct NamePattern(Vec<String>);
 
 /// Numbers that one place of a set stands for.
 type Numbers = BTreeSet<Digits>;
@@ -38,22 +38,22 @@ type Numbers = BTreeSet<Digits>;
 /// All numbers of a name are folded, as `ClusterShell` does; the result expands to the same names,
 /// sorted, each once.
 pub fn fold<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
-    let mut shapes: BTreeMap<Shape, BTreeSet<Vec<Digits>>> = BTreeMap::new();
+    let mut shapes: BTreeMap<NamePattern, BTreeSet<Vec<Digits>>> = BTreeMap::new();
     for name in names {
-        let (shape, numbers) = split(name.as_ref());
+        let (shape, numbers) = split_name(name.as_ref());
         shapes.entry(shape).or_default().insert(numbers);
     }
     let sets = shapes.iter().flat_map(|(shape, members)| {
-        let rows = fewest(members);
-        rows.into_iter().map(|row| shape.written(&row)).collect::<Vec<_>>()
+        let rows = merge_members(members);
+        rows.into_iter().map(|row| shape.to_set(&row)).collect::<Vec<_>>()
     });
     sets.collect::<Vec<_>>().join(",")
 }
 
 /// Takes a name apart; an address in brackets or of version 6 stays as it is.
-fn split(name: &str) -> (Shape, Vec<Digits>) {
+fn split_name(name: &str) -> (NamePattern, Vec<Digits>) {
     if name.contains('[') || name.matches(':').nth(1).is_some() {
-        return (Shape(vec![name.to_owned()]), Vec::new());
+        return (NamePattern(vec![name.to_owned()]), Vec::new());
     }
     let (mut texts, mut numbers) = (vec![String::new()], Vec::new());
     let mut rest = name;
@@ -65,7 +65,7 @@ fn split(name: &str) -> (Shape, Vec<Digits>) {
         rest = after;
         let Some(last) = texts.last_mut() else { break };
         last.push_str(text);
-        match Digits::of(digits) {
+        match Digits::parse(digits) {
             Some(digits) => {
                 numbers.push(digits);
                 texts.push(String::new());
@@ -74,17 +74,17 @@ fn split(name: &str) -> (Shape, Vec<Digits>) {
             None => last.push_str(digits),
         }
     }
-    (Shape(texts), numbers)
+    (NamePattern(texts), numbers)
 }
 
-impl Shape {
-    fn written(&self, row: &[Numbers]) -> String {
+impl NamePattern {
+    fn to_set(&self, row: &[Numbers]) -> String {
         let mut numbers = row.iter();
         let mut set = String::new();
         for text in &self.0 {
             set.push_str(text);
             let Some(numbers) = numbers.next() else { continue };
-            let list = ranges(numbers);
+            let list = format_ranges(numbers);
             if numbers.len() == 1 {
                 set.push_str(&list);
             } else {
@@ -98,22 +98,25 @@ impl Shape {
 }
 
 /// Joins members to as few rows as two ways of joining them give.
-fn fewest(members: &BTreeSet<Vec<Digits>>) -> Vec<Vec<Numbers>> {
+fn merge_members(members: &BTreeSet<Vec<Digits>>) -> Vec<Vec<Numbers>> {
     let width = members.first().map_or(0, Vec::len);
     let rows: Vec<Vec<Numbers>> = members
         .iter()
         .map(|member| member.iter().map(|digits| Numbers::from([digits.clone()])).collect())
         .collect();
-    let backwards = joined(rows.clone(), (0..width).rev());
+    let backwards = merge_rows(rows.clone(), (0..width).rev());
     if width < 2 || backwards.len() == 1 {
         return backwards;
     }
-    let forwards = joined(rows, 0..width);
+    let forwards = merge_rows(rows, 0..width);
     if forwards.len() < backwards.len() { forwards } else { backwards }
 }
 
 /// Joins rows that differ in one place only, place by place.
-fn joined(mut rows: Vec<Vec<Numbers>>, places: impl Iterator<Item = usize>) -> Vec<Vec<Numbers>> {
+fn merge_rows(
+    mut rows: Vec<Vec<Numbers>>,
+    places: impl Iterator<Item = usize>,
+) -> Vec<Vec<Numbers>> {
     for place in places {
         let mut alike: BTreeMap<Vec<Numbers>, Numbers> = BTreeMap::new();
         for mut row in rows {
@@ -133,11 +136,11 @@ fn joined(mut rows: Vec<Vec<Numbers>>, places: impl Iterator<Item = usize>) -> V
 }
 
 /// Writes numbers as `008-011,20`.
-fn ranges(numbers: &Numbers) -> String {
+fn format_ranges(numbers: &Numbers) -> String {
     let mut runs: Vec<(&Digits, &Digits)> = Vec::new();
     for digits in numbers {
         match runs.last_mut() {
-            Some((first, last)) if goes_on(first, last, digits) => *last = digits,
+            Some((first, last)) if continues_run(first, last, digits) => *last = digits,
             _ => runs.push((digits, digits)),
         }
     }
@@ -148,7 +151,7 @@ fn ranges(numbers: &Numbers) -> String {
 }
 
 /// Says whether a number goes on with a run: in a padded one all have as many digits.
-fn goes_on(first: &Digits, last: &Digits, next: &Digits) -> bool {
+fn continues_run(first: &Digits, last: &Digits, next: &Digits) -> bool {
     let fits = if first.is_padded() { next.length == first.length } else { !next.is_padded() };
     fits && last.value + 1 == next.value
 }

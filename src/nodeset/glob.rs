@@ -1,7 +1,7 @@
 //! Names that fit a pattern with `*` and `?`.
 
 /// Says whether a name fits: `*` stands for any letters or none, `?` for one.
-pub fn fits(name: &str, pattern: &str) -> bool {
+pub fn glob_matches(name: &str, pattern: &str) -> bool {
     let (mut name, mut pattern) = (name.chars(), pattern.chars());
     // Where to go on when the last star has to stand for one letter more.
     let mut retry = None;
@@ -45,7 +45,7 @@ mod tests {
             ("", "?", false),
             ("a", "", false),
         ] {
-            assert_eq!(fits(name, pattern), is_one, "{name} {pattern}");
+            assert_eq!(glob_matches(name, pattern), is_one, "{name} {pattern}");
         }
     }
 }

@@ -17,10 +17,10 @@ use std::sync::OnceLock;
 use crate::model::harmless;
 
 /// How many names are told when another one is wrong.
-const TOLD: usize = 8;
+const MAX_LISTED: usize = 8;
 
 /// The source that gtop's own settings are.
-const OWN: &str = "gtop";
+const OWN_SOURCE: &str = "gtop";
 const OWN_FILE: &str = "config.toml";
 
 /// The groups of one user; the files are read when the first group is asked for.
@@ -40,10 +40,10 @@ pub enum GroupError {
     NoGroups(String),
     /// No source is the default one.
     #[error("{0} names no default group source; write @SOURCE:GROUP{1}")]
-    NoDefault(String, Known),
+    NoDefault(String, KnownNames),
     /// There is no such source.
     #[error("there is no group source {0:?}{1}")]
-    NoSource(String, Known),
+    NoSource(String, KnownNames),
     /// The source has no such group.
     #[error("{file} has no group {group:?}{known}")]
     NoGroup {
@@ -52,7 +52,7 @@ pub enum GroupError {
         /// Where it would stand.
         file: String,
         /// The groups there are.
-        known: Known,
+        known: KnownNames,
     },
     /// The source is a command.
     #[error(
@@ -68,7 +68,7 @@ pub enum GroupError {
     },
     /// Groups name each other in a circle.
     #[error("these groups name each other: {0}; take one of them out")]
-    Circle(String),
+    Cycle(String),
     /// Groups name groups that name groups, and so on.
     #[error("groups name groups more than {1} deep: {0}; let one of them name nodes")]
     TooDeep(String, usize),
@@ -84,27 +84,27 @@ pub enum GroupError {
 
 /// Names that would have been right.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known(Vec<String>);
+pub struct KnownNames(Vec<String>);
 
-impl fmt::Display for Known {
+impl fmt::Display for KnownNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return Ok(());
         }
-        let more = if self.0.len() > TOLD { ", …" } else { "" };
-        let told = self.0.iter().take(TOLD).map(String::as_str).collect::<Vec<_>>();
+        let more = if self.0.len() > MAX_LISTED { ", …" } else { "" };
+        let told = self.0.iter().take(MAX_LISTED).map(String::as_str).collect::<Vec<_>>();
         write!(f, "; there is {}{more}", told.join(", "))
     }
 }
 
 /// One group of one source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Scope {
+pub(super) struct GroupId {
     pub(super) source: String,
     pub(super) group: String,
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for GroupId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "@{}:{}", self.source, self.group)
     }
@@ -112,14 +112,14 @@ impl fmt::Display for Scope {
 
 /// A group as it is written down.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) scope: Scope,
+pub(super) struct GroupDefinition {
+    pub(super) scope: GroupId,
     /// Node sets.
     pub(super) texts: Vec<String>,
     file: String,
 }
 
-impl Found {
+impl GroupDefinition {
     pub(super) fn title(&self) -> String {
         format!("{} of {}", self.scope, self.file)
     }
@@ -138,11 +138,11 @@ struct Sources {
 #[derive(Debug)]
 struct Source {
     file: String,
-    groups: Kind,
+    groups: SourceKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum SourceKind {
     /// Each group and its node sets.
     Lists(BTreeMap<String, Vec<String>>),
     Command,
@@ -150,7 +150,7 @@ enum Kind {
 
 impl Groups {
     /// Returns no groups.
-    pub fn none() -> Self {
+    pub fn empty() -> Self {
         Self::default()
     }
 
@@ -162,27 +162,37 @@ impl Groups {
 
     /// Adds groups of gtop's own settings: names and node sets. They come before all others.
     #[must_use]
-    pub fn with_own(self, own: BTreeMap<String, String>) -> Self {
+    pub fn with_config_groups(self, own: BTreeMap<String, String>) -> Self {
         Self { own, ..self }
     }
 
     fn sources(&self) -> Result<&Sources, GroupError> {
-        let read = self.read.get_or_init(|| load::sources(&self.folders));
+        let read = self.read.get_or_init(|| load::load_sources(&self.folders));
         read.as_ref().map_err(Clone::clone)
     }
 
     /// Finds a group; `*` is all nodes of a source.
-    pub(super) fn find(&self, source: Option<&str>, group: &str) -> Result<Found, GroupError> {
-        let is_own = source.is_none_or(|source| source.is_empty() || source == OWN);
+    pub(super) fn lookup(
+        &self,
+        source: Option<&str>,
+        group: &str,
+    ) -> Result<GroupDefinition, GroupError> {
+        let is_own = source.is_none_or(|source| source.is_empty() || source == OWN_SOURCE);
         if let Some(set) = self.own.get(group).filter(|_| is_own) {
-            let scope = Scope { source: OWN.to_owned(), group: group.to_owned() };
-            return Ok(Found { scope, texts: vec![set.clone()], file: OWN_FILE.to_owned() });
+            let scope = GroupId { source: OWN_SOURCE.to_owned(), group: group.to_owned() };
+            return Ok(GroupDefinition {
+                scope,
+                texts: vec![set.clone()],
+                file: OWN_FILE.to_owned(),
+            });
         }
         let sources = match self.sources() {
             // Nobody has others.
             Ok(sources) if sources.all.is_empty() && !self.own.is_empty() => {
-                let known = Known(self.own.keys().take(TOLD + 1).map(|name| short(name)).collect());
-                let (group, file) = (short(group), OWN_FILE.to_owned());
+                let known = KnownNames(
+                    self.own.keys().take(MAX_LISTED + 1).map(|name| shorten(name)).collect(),
+                );
+                let (group, file) = (shorten(group), OWN_FILE.to_owned());
                 return Err(GroupError::NoGroup { group, file, known });
             }
             sources => sources?,
@@ -194,11 +204,12 @@ impl Groups {
             return Err(GroupError::NoGroups(looked));
         }
         let known = |names: &mut dyn Iterator<Item = &String>| {
-            Known(names.take(TOLD + 1).map(|name| short(name)).collect())
+            KnownNames(names.take(MAX_LISTED + 1).map(|name| shorten(name)).collect())
         };
         // A group of ours that names another means any of them.
-        let is_source =
-            |source: &&str| !source.is_empty() && (*source != OWN || sources.all.contains_key(OWN));
+        let is_source = |source: &&str| {
+            !source.is_empty() && (*source != OWN_SOURCE || sources.all.contains_key(OWN_SOURCE))
+        };
         let source = source.filter(is_source).or(sources.default.as_deref());
         let Some(name) = source else {
             let known = known(&mut sources.all.keys());
@@ -206,10 +217,10 @@ impl Groups {
         };
         let Some(Source { file, groups }) = sources.all.get(name) else {
             let known = known(&mut sources.all.keys());
-            return Err(GroupError::NoSource(short(name), known));
+            return Err(GroupError::NoSource(shorten(name), known));
         };
-        let Kind::Lists(lists) = groups else {
-            let (source_name, group) = (short(name), short(group));
+        let SourceKind::Lists(lists) = groups else {
+            let (source_name, group) = (shorten(name), shorten(group));
             return Err(GroupError::Command { source_name, group, file: file.clone() });
         };
         let texts = match lists.get(if group == "*" { "all" } else { group }) {
@@ -217,34 +228,34 @@ impl Groups {
             None if group == "*" => lists.values().flatten().cloned().collect(),
             None => {
                 let known = known(&mut lists.keys());
-                let (group, file) = (short(group), file.clone());
+                let (group, file) = (shorten(group), file.clone());
                 return Err(GroupError::NoGroup { group, file, known });
             }
         };
-        let scope = Scope { source: name.to_owned(), group: group.to_owned() };
-        Ok(Found { scope, texts, file: file.clone() })
+        let scope = GroupId { source: name.to_owned(), group: group.to_owned() };
+        Ok(GroupDefinition { scope, texts, file: file.clone() })
     }
 }
 
 /// Says that groups name each other.
-pub(super) fn circle(path: &[String]) -> GroupError {
-    GroupError::Circle(chain(path))
+pub(super) fn cycle_error(path: &[String]) -> GroupError {
+    GroupError::Cycle(format_path(path))
 }
 
 /// Says that groups name each other too deep.
-pub(super) fn too_deep(path: &[String]) -> GroupError {
-    GroupError::TooDeep(chain(path), path.len().saturating_sub(1))
+pub(super) fn depth_error(path: &[String]) -> GroupError {
+    GroupError::TooDeep(format_path(path), path.len().saturating_sub(1))
 }
 
 /// Writes the last of groups that name each other.
-fn chain(path: &[String]) -> String {
-    let last = path.len().saturating_sub(TOLD);
-    let path: Vec<String> = path.iter().skip(last).map(|scope| short(scope)).collect();
+fn format_path(path: &[String]) -> String {
+    let last = path.len().saturating_sub(MAX_LISTED);
+    let path: Vec<String> = path.iter().skip(last).map(|scope| shorten(scope)).collect();
     path.join(" → ")
 }
 
 /// Returns a name as it may be shown.
-fn short(name: &str) -> String {
+fn shorten(name: &str) -> String {
     harmless(name).take(40).collect()
 }
 
@@ -319,11 +330,11 @@ all: [ -f $CFGDIR/groups ] && f=$CFGDIR/groups || f=$CFGDIR/groups.d/local.cfg; 
         let own: BTreeMap<_, _> = [("gpu", "own[1-2]"), ("both", "@gpu,@oss,@gtop:gpu")]
             .map(|(name, set)| (name.to_owned(), set.to_owned()))
             .into();
-        let both = groups(&[folder.path()]).with_own(own.clone());
+        let both = groups(&[folder.path()]).with_config_groups(own.clone());
         assert_eq!(expand_with("@gpu", &both).unwrap(), ["own1", "own2"]);
         assert_eq!(expand_with("@both", &both).unwrap(), ["own1", "own2", "n4", "n5"]);
         assert_eq!(expand_with("@local:adm", &both).unwrap(), ["n0"]);
-        let alone = Groups::none().with_own(own);
+        let alone = Groups::empty().with_config_groups(own);
         assert_eq!(expand_with("@gpu", &alone).unwrap(), ["own1", "own2"]);
         let error = expand_with("@gqu", &alone).unwrap_err().to_string();
         assert!(error.contains("config.toml has no group \"gqu\"; there is both, gpu"), "{error}");
@@ -378,6 +389,6 @@ all: [ -f $CFGDIR/groups ] && f=$CFGDIR/groups || f=$CFGDIR/groups.d/local.cfg; 
         }
         let folder = folder(&[("groups.d/a.yaml", text.as_str())]);
         let error = expand_with("@a:g29", &groups(&[folder.path()])).unwrap_err();
-        assert_eq!(*error.mistake, crate::nodeset::Mistake::TooMany);
+        assert_eq!(*error.kind, crate::nodeset::NodeSetErrorKind::TooMany);
     }
 }

@@ -9,22 +9,22 @@ use crate::model::Allotment;
 const ACCELERATORS: [&str; 7] = ["gpu", "shard", "mps", "tpu", "npu", "dcu", "xpu"];
 
 /// More devices than a node can have.
-const MOST: u32 = 4096;
+const MAX_DEVICES: u32 = 4096;
 
 /// Returns which devices a job has on a node by the resources it has there.
-pub(super) fn allotment(text: &str) -> Allotment {
+pub(super) fn parse_allotment(text: &str) -> Allotment {
     let mut places = BTreeSet::new();
     let mut unplaced = 0_u32;
-    for part in split(text).filter(|part| is_accelerator(part)) {
-        match place_list(part) {
+    for part in split_resources(text).filter(|part| is_accelerator(part)) {
+        match parse_indices(part) {
             Some(list) => places.extend(list),
-            None => unplaced = unplaced.saturating_add(count(part)),
+            None => unplaced = unplaced.saturating_add(resource_count(part)),
         }
     }
     if unplaced > 0 {
         // Some places are known and some are not: all that is certain is how many there are.
-        let known = u32::try_from(places.len()).unwrap_or(MOST);
-        return Allotment::Count(unplaced.saturating_add(known).min(MOST));
+        let known = u32::try_from(places.len()).unwrap_or(MAX_DEVICES);
+        return Allotment::Count(unplaced.saturating_add(known).min(MAX_DEVICES));
     }
     if places.is_empty() {
         return Allotment::Nothing;
@@ -34,11 +34,11 @@ pub(super) fn allotment(text: &str) -> Allotment {
 
 /// Says whether resources name an accelerator at all.
 pub(super) fn names_accelerators(text: &str) -> bool {
-    split(text).any(|part| is_accelerator(part) && count(part) > 0)
+    split_resources(text).any(|part| is_accelerator(part) && resource_count(part) > 0)
 }
 
 /// Splits at commas that stand outside parentheses.
-fn split(text: &str) -> impl Iterator<Item = &str> {
+fn split_resources(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
     text.split(move |letter: char| {
         match letter {
@@ -52,16 +52,16 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_accelerator(part: &str) -> bool {
-    ACCELERATORS.contains(&name(part))
+    ACCELERATORS.contains(&resource_name(part))
 }
 
-fn name(part: &str) -> &str {
+fn resource_name(part: &str) -> &str {
     let part = part.strip_prefix("gres:").or_else(|| part.strip_prefix("gres/")).unwrap_or(part);
     part.split([':', '=', '(']).next().unwrap_or_default()
 }
 
 /// Returns the number in `gpu:h100:4(IDX:1,4-6)`; 1 when none stands there.
-fn count(part: &str) -> u32 {
+fn resource_count(part: &str) -> u32 {
     let part = part.replace("(null)", "");
     let plain = part.split_once('(').map_or(&*part, |(plain, _)| plain);
     plain.rsplit([':', '=']).next().and_then(|number| number.parse().ok()).unwrap_or(1)
@@ -69,20 +69,20 @@ fn count(part: &str) -> u32 {
 
 /// Reads `(IDX:1,4-6)`. `None` when places are not told, make no sense, or are not as many as the devices;
 /// of parts of devices there may be any number at a place.
-fn place_list(part: &str) -> Option<Vec<u32>> {
+fn parse_indices(part: &str) -> Option<Vec<u32>> {
     let (_, rest) = part.split_once("(IDX:")?;
     let (inside, _) = rest.split_once(')')?;
     let mut places = Vec::new();
     for range in inside.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if first > last || last >= MOST {
+        if first > last || last >= MAX_DEVICES {
             return None;
         }
         places.extend(first..=last);
     }
-    let is_of_parts = ["shard", "mps"].contains(&name(part));
-    let is_all = u32::try_from(places.len()) == Ok(count(part));
+    let is_of_parts = ["shard", "mps"].contains(&resource_name(part));
+    let is_all = u32::try_from(places.len()) == Ok(resource_count(part));
     (is_of_parts || is_all).then_some(places)
 }
 
@@ -121,7 +121,7 @@ mod tests {
             ("gpu:1(IDX:0-4294967295)", Allotment::Count(1)),
             ("gpu", Allotment::Count(1)),
         ] {
-            assert_eq!(allotment(text), want, "{text}");
+            assert_eq!(parse_allotment(text), want, "{text}");
         }
     }
 

@@ -3,7 +3,7 @@
 //! A job's name may hold anything: quotes, tabs, newlines, whatever separates records. So each
 //! record stands between marks nobody can have guessed, and the name is its last field. The same
 //! question serves every version since 20.11; JSON would be larger, and before 24.11 it ignores
-//! whose jobs are asked for.
+//! filter jobs are asked for.
 //!
 //! The titles are asked for too: by them an empty queue differs from a program that prints
 //! something else, or nothing.
@@ -12,34 +12,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use crate::inventory::slurm::Whose;
-use crate::inventory::slurm::moment::{moment, span};
+use crate::inventory::slurm::JobFilter;
+use crate::inventory::slurm::time_format::{parse_duration, parse_time};
 use crate::model::{Allocation, Allotment, Job, JobId, JobState, NodeName, clean, clean_shared};
 use crate::nodeset;
 
 /// Jobs kept at most.
-pub(super) const MOST_JOBS: usize = 20_000;
+pub(super) const MAX_JOBS: usize = 20_000;
 /// Nodes kept at most, over all jobs.
-pub(super) const MOST_NODES: usize = 65_536;
+pub(super) const MAX_NODES: usize = 65_536;
 /// Longest text of a job that is kept, in characters.
-const LONGEST: usize = 256;
+const MAX_TEXT_CHARS: usize = 256;
 
 /// Before each field.
-const FIELD: char = '\u{1f}';
+const FIELD_SEPARATOR: char = '\u{1f}';
 /// The fields in their order; the name stands last.
 const FIELDS: [&str; 15] =
     ["%A", "%i", "%u", "%P", "%a", "%T", "%V", "%S", "%e", "%l", "%M", "%D", "%N", "%r", "%j"];
 /// The title of the first field.
-const TITLE: &str = "JOBID";
+const FIRST_TITLE: &str = "JOBID";
 
 /// Returns the arguments; `mark` is what nobody can have guessed.
-pub(super) fn words(whose: &Whose, mark: &str) -> Vec<OsString> {
+pub(super) fn arguments(filter: &JobFilter, mark: &str) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["--all".into()];
     let lists = [
-        ("--user", &whose.users),
-        ("--job", &whose.jobs),
-        ("--partition", &whose.partitions),
-        ("--account", &whose.accounts),
+        ("--user", &filter.users),
+        ("--job", &filter.jobs),
+        ("--partition", &filter.partitions),
+        ("--account", &filter.accounts),
     ];
     for (option, list) in lists {
         if !list.is_empty() {
@@ -48,7 +48,7 @@ pub(super) fn words(whose: &Whose, mark: &str) -> Vec<OsString> {
     }
     let mut format = format!("--format=\u{1e}{mark}");
     for field in FIELDS {
-        format.push(FIELD);
+        format.push(FIELD_SEPARATOR);
         format.push_str(field);
     }
     format.push('\u{1e}');
@@ -66,11 +66,11 @@ pub(super) struct Queue {
     /// What there is to say about it.
     pub(super) notes: Vec<String>,
     /// Why this is not the whole answer.
-    pub(super) flaw: Option<String>,
+    pub(super) error: Option<String>,
 }
 
 /// Reads an answer, whatever stands between its records.
-pub(super) fn read(output: &str, mark: &str, is_cut: bool) -> Queue {
+pub(super) fn parse(output: &str, mark: &str, is_cut: bool) -> Queue {
     let mut queue = Queue::default();
     let border = format!("\u{1e}{mark}");
     let mut records = output.split(border.as_str()).skip(1);
@@ -90,13 +90,13 @@ pub(super) fn read(output: &str, mark: &str, is_cut: bool) -> Queue {
             has_titles = true;
             continue;
         }
-        if queue.jobs.len() >= MOST_JOBS {
+        if queue.jobs.len() >= MAX_JOBS {
             break;
         }
-        match job(record, &mut rejected) {
+        match parse_job(record, &mut rejected) {
             Some((job, name)) => {
                 nodes += job.allocations.len();
-                if nodes > MOST_NODES {
+                if nodes > MAX_NODES {
                     break;
                 }
                 if !job.allocations.is_empty() {
@@ -107,7 +107,7 @@ pub(super) fn read(output: &str, mark: &str, is_cut: bool) -> Queue {
             None => unread += 1,
         }
     }
-    let is_more = is_cut || nodes > MOST_NODES || records.next().is_some();
+    let is_more = is_cut || nodes > MAX_NODES || records.next().is_some();
     if is_more {
         let kept = queue.jobs.len();
         queue.notes.push(format!(
@@ -122,21 +122,21 @@ pub(super) fn read(output: &str, mark: &str, is_cut: bool) -> Queue {
         let rest = if others > 0 { format!(" (and {others} more)") } else { String::new() };
         queue.notes.push(format!("{first}{rest}"));
     }
-    queue.flaw = if !is_whole {
+    queue.error = if !is_whole {
         Some("the answer of squeue breaks off in the midst of a job".to_owned())
     } else if has_titles || !queue.jobs.is_empty() {
         None
     } else {
-        Some(no_answer("squeue", "list of jobs", output))
+        Some(unexpected_output("squeue", "list of jobs", output))
     };
     // Slurm's answer has no order one could rely on.
-    queue.jobs.sort_by_cached_key(|job| (job.state, number(&job.id), job.shown_id.to_string()));
+    queue.jobs.sort_by_cached_key(|job| (job.state, numeric_id(&job.id), job.shown_id.to_string()));
     queue.jobs.dedup_by(|later, first| later.id == first.id && later.shown_id == first.shown_id);
     queue
 }
 
 /// Says that a program has printed something else than what it was asked for.
-pub(super) fn no_answer(program: &str, wanted: &str, output: &str) -> String {
+pub(super) fn unexpected_output(program: &str, wanted: &str, output: &str) -> String {
     let lines = output.lines().map(|line| clean(line, 80));
     match lines.map(|line| line.trim().to_owned()).find(|line| !line.is_empty()) {
         Some(line) => format!("{program} printed no {wanted}, but {line:?}"),
@@ -145,15 +145,16 @@ pub(super) fn no_answer(program: &str, wanted: &str, output: &str) -> String {
 }
 
 fn is_title(record: &str) -> bool {
-    record.strip_prefix(FIELD).and_then(|rest| rest.split(FIELD).next()) == Some(TITLE)
+    record.strip_prefix(FIELD_SEPARATOR).and_then(|rest| rest.split(FIELD_SEPARATOR).next())
+        == Some(FIRST_TITLE)
 }
 
-fn number(id: &JobId) -> u64 {
+fn numeric_id(id: &JobId) -> u64 {
     id.as_str().parse().unwrap_or(u64::MAX)
 }
 
-fn job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'a str)> {
-    let mut fields = record.strip_prefix(FIELD)?.splitn(FIELDS.len(), FIELD);
+fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'a str)> {
+    let mut fields = record.strip_prefix(FIELD_SEPARATOR)?.splitn(FIELDS.len(), FIELD_SEPARATOR);
     let mut next = || fields.next();
     let (id, shown) = (next()?, next()?);
     let [user, partition, account, state] = [next()?, next()?, next()?, next()?];
@@ -162,10 +163,10 @@ fn job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'a str)
     if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let text = |text: &str| clean_shared(text, LONGEST);
-    let told = |word: &str| (!is_nothing(word)).then(|| text(word));
-    let state = state_of(state);
-    let nodes = if state == JobState::Pending { Ok(Vec::new()) } else { nodes(list) };
+    let text = |text: &str| clean_shared(text, MAX_TEXT_CHARS);
+    let told = |word: &str| (!is_empty_value(word)).then(|| text(word));
+    let state = parse_state(state);
+    let nodes = if state == JobState::Pending { Ok(Vec::new()) } else { parse_nodelist(list) };
     let nodes = nodes.unwrap_or_else(|why| {
         rejected.push(format!("the nodes of job {}: {why}", text(shown)));
         Vec::new()
@@ -180,11 +181,11 @@ fn job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'a str)
         account: told(account),
         state,
         reason: told(reason),
-        submitted_at: moment(submitted),
-        starts_at: moment(starts),
-        ends_at: moment(ends),
-        limit: span(limit),
-        run_time: span(run_time),
+        submitted_at: parse_time(submitted),
+        starts_at: parse_time(starts),
+        ends_at: parse_time(ends),
+        limit: parse_duration(limit),
+        run_time: parse_duration(run_time),
         node_count: count.parse().unwrap_or_default(),
         allocations: nodes
             .into_iter()
@@ -194,11 +195,11 @@ fn job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'a str)
     Some((job, name))
 }
 
-fn is_nothing(word: &str) -> bool {
+fn is_empty_value(word: &str) -> bool {
     matches!(word, "" | "(null)" | "None" | "N/A" | "n/a")
 }
 
-fn state_of(word: &str) -> JobState {
+fn parse_state(word: &str) -> JobState {
     match word {
         "RUNNING" => JobState::Running,
         "PENDING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED" | "SPECIAL_EXIT" => {
@@ -212,8 +213,8 @@ fn state_of(word: &str) -> JobState {
 }
 
 /// Expands a list of nodes, each once. One bad name spoils the list: it was not Slurm that wrote it.
-pub(super) fn nodes(list: &str) -> Result<Vec<NodeName>, String> {
-    if is_nothing(list) {
+pub(super) fn parse_nodelist(list: &str) -> Result<Vec<NodeName>, String> {
+    if is_empty_value(list) {
         return Ok(Vec::new());
     }
     let bad = |letter: &char| !letter.is_ascii_alphanumeric() && !"._-[],/".contains(*letter);
@@ -273,7 +274,7 @@ mod tests {
         };
         let one = |id| running(id, "gpu01", "x");
         let text = [one("20"), part("2_2"), one("3"), one("20"), part("2_1")];
-        let queue = read(&text.concat(), MARK, false);
+        let queue = parse(&text.concat(), MARK, false);
         let shown: Vec<_> = queue.jobs.iter().map(|job| &*job.shown_id).collect();
         assert_eq!(shown, ["3", "2_1", "2_2", "20"]);
     }
@@ -292,11 +293,11 @@ mod tests {
             (&["RESIZING", ""], JobState::Other),
         ] {
             for word in words {
-                assert_eq!(state_of(word), state, "{word}");
+                assert_eq!(parse_state(word), state, "{word}");
             }
         }
         for word in ["", "(null)", "None", "N/A", "n/a"] {
-            assert!(is_nothing(word), "{word}");
+            assert!(is_empty_value(word), "{word}");
         }
     }
 
@@ -305,7 +306,7 @@ mod tests {
         let hostile = "a\u{1f}b\u{1e}99\u{1f}\u{1f}\nJobId=7 |\t'\"$(x)";
         let noise = "squeue: warning: something\n";
         let text = [noise, &running("1", "gpu[01-02]", hostile), noise, &running("2", "", "b")];
-        let queue = read(&text.concat(), MARK, false);
+        let queue = parse(&text.concat(), MARK, false);
         assert_eq!(queue.notes, Vec::<String>::new());
         assert_eq!(queue.jobs.len(), 2);
         assert_eq!(&*queue.jobs[0].name, "a b 99   JobId=7 | '\"$(x)");
@@ -333,7 +334,7 @@ mod tests {
             "Dependency",
             "sweep",
         ]);
-        let queue = read(&(waiting + &running("1", "n1", "x")), MARK, false);
+        let queue = parse(&(waiting + &running("1", "n1", "x")), MARK, false);
         let [first, second] = queue.jobs.as_slice() else { panic!("{queue:?}") };
         assert_eq!((first.id.as_str(), first.state), ("1", JobState::Running));
         assert_eq!(first.limit.unwrap().as_secs(), 3600);
@@ -356,24 +357,24 @@ mod tests {
             ("ada@gpu01", "holds '@'"),
             ("gpu01 gpu02", "holds ' '"),
         ] {
-            let queue = read(&running("7", list, "x"), MARK, false);
+            let queue = parse(&running("7", list, "x"), MARK, false);
             assert!(queue.jobs[0].allocations.is_empty(), "{list}");
             assert!(
                 queue.notes[0].contains(words) && queue.notes[0].contains("job 7"),
                 "{queue:?}"
             );
         }
-        assert_eq!(nodes("gpu[01-02],gpu01").unwrap().len(), 2);
+        assert_eq!(parse_nodelist("gpu[01-02],gpu01").unwrap().len(), 2);
     }
 
     #[test]
     fn too_many_jobs_are_cut_with_a_sentence() {
         let all: String = (0..20_010).map(|id| running(&id.to_string(), "gpu01", "x")).collect();
-        let queue = read(&all, MARK, false);
-        assert_eq!(queue.jobs.len(), MOST_JOBS);
+        let queue = parse(&all, MARK, false);
+        assert_eq!(queue.jobs.len(), MAX_JOBS);
         assert!(queue.notes[0].contains("first 20000 jobs"), "{:?}", queue.notes);
         let (cut, _) = all.split_at(all.len() / 30);
-        let queue = read(cut, MARK, true);
+        let queue = parse(cut, MARK, true);
         assert!(queue.jobs.len() > 600 && queue.notes.len() == 1, "{:?}", queue.notes);
     }
 
@@ -385,7 +386,7 @@ mod tests {
 
     #[test]
     fn an_empty_queue_is_told_by_its_titles_and_nothing_else_is_one() {
-        let queue = read(&titles(), MARK, false);
+        let queue = parse(&titles(), MARK, false);
         assert_eq!(queue, Queue::default());
         for (text, says) in [
             ("", "squeue printed nothing, not even titles"),
@@ -395,8 +396,8 @@ mod tests {
             ("JOBID\u{1f}X", "printed no list of jobs, but \"JOBID X\""),
             ("\u{1e}0123456789abcdef\u{1f}JOBI", "breaks off in the midst of a job"),
         ] {
-            let queue = read(text, MARK, false);
-            let flaw = queue.flaw.as_ref().unwrap();
+            let queue = parse(text, MARK, false);
+            let flaw = queue.error.as_ref().unwrap();
             assert!(flaw.contains(says) && queue.jobs.is_empty(), "{text:?}: {queue:?}");
         }
     }
@@ -404,16 +405,16 @@ mod tests {
     #[test]
     fn wherever_an_answer_is_cut_within_a_job_that_is_noticed() {
         let whole = titles() + &running("1", "gpu01", "a") + &running("2", "gpu02", "b");
-        let queue = |end: usize| read(whole.split_at(end).0, MARK, false);
-        assert_eq!((queue(whole.len()).flaw, queue(whole.len()).jobs.len()), (None, 2));
+        let queue = |end: usize| parse(whole.split_at(end).0, MARK, false);
+        assert_eq!((queue(whole.len()).error, queue(whole.len()).jobs.len()), (None, 2));
         let ends: Vec<usize> = whole.match_indices('\n').map(|(at, _)| at).collect();
         for end in 0..whole.len() - 1 {
             // Between two jobs nobody can tell.
             let is_between = ends.iter().any(|at| end == *at || end == *at + 1);
-            assert_eq!(queue(end).flaw.is_none(), is_between && end > 0, "{end}");
+            assert_eq!(queue(end).error.is_none(), is_between && end > 0, "{end}");
             // Where we have cut it ourselves it says so in a note.
             assert!(
-                end < ends[1] || read(whole.split_at(end).0, MARK, true).flaw.is_none(),
+                end < ends[1] || parse(whole.split_at(end).0, MARK, true).error.is_none(),
                 "{end}"
             );
         }
@@ -422,17 +423,20 @@ mod tests {
     #[test]
     fn nonsense_is_counted_and_never_a_job() {
         for text in ["", "slurm_load_jobs error", "\u{1e}", &"\u{1e}0123456789abcdef".repeat(9)] {
-            assert!(read(text, MARK, false).jobs.is_empty(), "{text:?}");
+            assert!(parse(text, MARK, false).jobs.is_empty(), "{text:?}");
         }
         let odd = format!("\u{1e}{MARK}\u{1f}x\u{1f}y\u{1e}{MARK}");
-        assert_eq!(read(&odd, MARK, false).notes, ["1 lines of squeue cannot be read"]);
+        assert_eq!(parse(&odd, MARK, false).notes, ["1 lines of squeue cannot be read"]);
     }
 
     #[test]
     fn the_question_names_whose_jobs() {
-        let whose =
-            Whose { users: vec!["2001".into()], jobs: vec!["2_1".into()], ..Whose::default() };
-        let words = words(&whose, MARK);
+        let filter = JobFilter {
+            users: vec!["2001".into()],
+            jobs: vec!["2_1".into()],
+            ..JobFilter::default()
+        };
+        let words = arguments(&filter, MARK);
         assert!(words.contains(&"--user=2001".into()) && words.contains(&"--job=2_1".into()));
         assert!(!words.iter().any(|word| word.to_string_lossy().starts_with("--account")));
     }

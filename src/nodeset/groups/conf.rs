@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 /// Sections with their options; keys are in lower case, the last of a kind counts.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Conf(BTreeMap<String, BTreeMap<String, String>>);
+pub(super) struct GroupsConf(BTreeMap<String, BTreeMap<String, String>>);
 
-impl Conf {
+impl GroupsConf {
     /// Adds what a file says; an error is a line, counted from 1.
-    pub(super) fn add(&mut self, text: &str) -> Result<(), usize> {
+    pub(super) fn merge(&mut self, text: &str) -> Result<(), usize> {
         let mut section: Option<String> = None;
         let mut key: Option<String> = None;
         for (at, line) in text.lines().enumerate() {
@@ -56,16 +56,16 @@ mod tests {
 
     #[test]
     fn sections_hold_options_and_a_later_one_counts() {
-        let mut conf = Conf::default();
+        let mut conf = GroupsConf::default();
         let text = "# c\n[Main]\nDefault: local\nautodir = /a\n  /b # kept\n\n[a,b]\nmap: x:y=z\n";
-        conf.add(text).unwrap();
-        conf.add("[Main]\ndefault: racks\n").unwrap();
+        conf.merge(text).unwrap();
+        conf.merge("[Main]\ndefault: racks\n").unwrap();
         assert_eq!(conf.get("Main", "default"), Some("racks"));
         assert_eq!(conf.get("Main", "autodir"), Some("/a\n/b # kept"));
         assert_eq!(conf.get("a,b", "map"), Some("x:y=z"));
         assert_eq!(conf.sections().collect::<Vec<_>>(), ["Main", "a,b"]);
         for (text, line) in [("x: 1\n", 1), ("[a]\nword\n", 2), ("[a]\n\n[b\n", 3)] {
-            assert_eq!(Conf::default().add(text), Err(line), "{text}");
+            assert_eq!(GroupsConf::default().merge(text), Err(line), "{text}");
         }
     }
 }

@@ -5,69 +5,69 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::model::harmless;
-use crate::nodeset::groups::conf::Conf;
-use crate::nodeset::groups::{GroupError, Kind, Source, Sources, short, yaml};
+use crate::nodeset::groups::conf::GroupsConf;
+use crate::nodeset::groups::{GroupError, Source, SourceKind, Sources, shorten, yaml};
 
 /// The largest file that is read.
-const LARGEST: u64 = 4 << 20;
+const MAX_FILE_SIZE: u64 = 4 << 20;
 
 /// Most files of a folder that are read.
-const MOST_FILES: usize = 256;
+const MAX_FILES_PER_DIR: usize = 256;
 
 /// How the upcall of `ClusterShell`'s own `groups.conf` looks a group up in a flat file.
-const LOOK_UP: &str = r"sed -n 's/^$GROUP:\(.*\)/\1/p' ";
+const UPCALL_LOOKUP: &str = r"sed -n 's/^$GROUP:\(.*\)/\1/p' ";
 
 /// Reads all sources of these folders.
-pub(super) fn sources(folders: &[PathBuf]) -> Result<Sources, GroupError> {
-    let mut conf = Conf::default();
+pub(super) fn load_sources(folders: &[PathBuf]) -> Result<Sources, GroupError> {
+    let mut conf = GroupsConf::default();
     let mut last = None;
     for folder in folders {
         let file = folder.join("groups.conf");
-        if let Some(text) = text(&file)? {
-            conf.add(&text).map_err(|line| unreadable(&file, line))?;
+        if let Some(text) = read_text(&file)? {
+            conf.merge(&text).map_err(|line| syntax_error(&file, line))?;
             last = Some(file);
         }
     }
     // Without any configuration the folders are what they would be by the usual one.
     let own = last.as_deref().and_then(Path::parent);
     let mut sources = Sources {
-        file: last.as_ref().map_or_else(|| "no groups.conf".to_owned(), |file| shown(file)),
+        file: last.as_ref().map_or_else(|| "no groups.conf".to_owned(), |file| display_path(file)),
         ..Sources::default()
     };
     let parts = ["confdir", "groupsdir"].iter().rev().find_map(|key| conf.get("Main", key));
-    for folder in directories(parts.unwrap_or_default(), own) {
-        for file in files(&folder, "conf") {
-            let mut part = Conf::default();
-            if let Some(text) = text(&file)? {
-                part.add(&text).map_err(|line| unreadable(&file, line))?;
+    for folder in parse_dirs(parts.unwrap_or_default(), own) {
+        for file in list_files(&folder, "conf") {
+            let mut part = GroupsConf::default();
+            if let Some(text) = read_text(&file)? {
+                part.merge(&text).map_err(|line| syntax_error(&file, line))?;
             }
-            commands(&part, &file, &folder, &mut sources)?;
+            add_upcall_sources(&part, &file, &folder, &mut sources)?;
         }
     }
     let lists: Vec<PathBuf> = match conf.get("Main", "autodir") {
-        Some(named) => directories(named, own),
+        Some(named) => parse_dirs(named, own),
         None if last.is_some() => Vec::new(),
         None => folders.iter().map(|folder| folder.join("groups.d")).collect(),
     };
-    for file in lists.iter().flat_map(|folder| files(folder, "yaml")) {
-        let Some(text) = text(&file)? else { continue };
-        let read = yaml::read(&text).map_err(|wrong| GroupError::File {
-            file: format!("{}:{}", shown(&file), wrong.line),
+    for file in lists.iter().flat_map(|folder| list_files(folder, "yaml")) {
+        let Some(text) = read_text(&file)? else { continue };
+        let read = yaml::parse(&text).map_err(|wrong| GroupError::File {
+            file: format!("{}:{}", display_path(&file), wrong.line),
             why: wrong.why.to_owned(),
         })?;
         for (name, groups) in read {
-            let source = Source { file: shown(&file), groups: Kind::Lists(groups) };
+            let source = Source { file: display_path(&file), groups: SourceKind::Lists(groups) };
             sources.all.insert(name, source);
         }
     }
     if let (Some(file), Some(folder)) = (&last, own) {
-        commands(&conf, file, folder, &mut sources)?;
+        add_upcall_sources(&conf, file, folder, &mut sources)?;
     }
     // Flat files that no configuration speaks of are sources by their own names.
-    for file in lists.iter().flat_map(|folder| files(folder, "cfg")) {
+    for file in lists.iter().flat_map(|folder| list_files(folder, "cfg")) {
         let name = file.file_stem().map(|name| name.to_string_lossy().into_owned());
         let Some(name) = name.filter(|name| !sources.all.contains_key(name)) else { continue };
-        if let Some(source) = flat(&file)? {
+        if let Some(source) = read_flat_file(&file)? {
             sources.all.insert(name, source);
         }
     }
@@ -79,25 +79,25 @@ pub(super) fn sources(folders: &[PathBuf]) -> Result<Sources, GroupError> {
 }
 
 /// Adds the sources that are commands, and those whose command only looks into a file.
-fn commands(
-    conf: &Conf,
+fn add_upcall_sources(
+    conf: &GroupsConf,
     file: &Path,
     folder: &Path,
     sources: &mut Sources,
 ) -> Result<(), GroupError> {
     for section in conf.sections().filter(|section| *section != "Main") {
         let map = conf.get(section, "map").unwrap_or_default();
-        let source = match looked_up(map, folder) {
-            Some(path) => flat(&path)?,
-            None => Some(Source { file: shown(file), groups: Kind::Command }),
+        let source = match flat_file_of_upcall(map, folder) {
+            Some(path) => read_flat_file(&path)?,
+            None => Some(Source { file: display_path(file), groups: SourceKind::Command }),
         };
         // A flat file that is not there holds no group.
         let Some(source) = source else { continue };
         for name in section.split(',') {
             let Source { file, groups } = &source;
             let groups = match groups {
-                Kind::Lists(lists) => Kind::Lists(lists.clone()),
-                Kind::Command => Kind::Command,
+                SourceKind::Lists(lists) => SourceKind::Lists(lists.clone()),
+                SourceKind::Command => SourceKind::Command,
             };
             sources.all.insert(name.trim().to_owned(), Source { file: file.clone(), groups });
         }
@@ -106,8 +106,8 @@ fn commands(
 }
 
 /// Returns the flat file a command looks into, when that is all it does.
-fn looked_up(command: &str, folder: &Path) -> Option<PathBuf> {
-    let (before, file) = command.split_once(LOOK_UP)?;
+fn flat_file_of_upcall(command: &str, folder: &Path) -> Option<PathBuf> {
+    let (before, file) = command.split_once(UPCALL_LOOKUP)?;
     let path = |text: &str| {
         let text = text.trim().replace("$CFGDIR", &folder.to_string_lossy());
         let is_plain =
@@ -128,28 +128,28 @@ fn looked_up(command: &str, folder: &Path) -> Option<PathBuf> {
 }
 
 /// Reads lines of `group: nodes`.
-fn flat(file: &Path) -> Result<Option<Source>, GroupError> {
-    let Some(text) = text(file)? else { return Ok(None) };
+fn read_flat_file(file: &Path) -> Result<Option<Source>, GroupError> {
+    let Some(text) = read_text(file)? else { return Ok(None) };
     let mut lists: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     for (group, nodes) in lines.filter_map(|line| line.split_once(':')) {
         lists.entry(group.to_owned()).or_default().push(nodes.trim().to_owned());
     }
-    Ok(Some(Source { file: shown(file), groups: Kind::Lists(lists) }))
+    Ok(Some(Source { file: display_path(file), groups: SourceKind::Lists(lists) }))
 }
 
 /// Reads a file; one that is not there, or not for this user, says nothing.
-fn text(file: &Path) -> Result<Option<String>, GroupError> {
-    let wrong = |why: &str| GroupError::File { file: shown(file), why: why.to_owned() };
+fn read_text(file: &Path) -> Result<Option<String>, GroupError> {
+    let wrong = |why: &str| GroupError::File { file: display_path(file), why: why.to_owned() };
     let Ok(opened) = std::fs::File::open(file) else { return Ok(None) };
     // Opening a pipe would wait for a writer; reading from a folder is no reading.
     if !opened.metadata().is_ok_and(|about| about.is_file()) {
         return Ok(None);
     }
     let mut bytes = Vec::new();
-    let read = opened.take(LARGEST + 1).read_to_end(&mut bytes);
+    let read = opened.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes);
     read.map_err(|_unreadable| wrong("cannot be read"))?;
-    if bytes.len() as u64 > LARGEST {
+    if bytes.len() as u64 > MAX_FILE_SIZE {
         return Err(wrong("is larger than 4 MiB; split it"));
     }
     let text = String::from_utf8_lossy(&bytes);
@@ -157,7 +157,7 @@ fn text(file: &Path) -> Result<Option<String>, GroupError> {
 }
 
 /// Returns the files of a folder that end so, by name.
-fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+fn list_files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());
     let fits = |path: &PathBuf| {
@@ -167,13 +167,13 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
             && path.extension().is_some_and(|extension| extension == ending)
             && path.is_file()
     };
-    let mut found: Vec<PathBuf> = paths.filter(fits).take(MOST_FILES).collect();
+    let mut found: Vec<PathBuf> = paths.filter(fits).take(MAX_FILES_PER_DIR).collect();
     found.sort_unstable();
     found
 }
 
 /// Splits a list of folders at spaces, unless they are quoted; each is named once.
-fn directories(text: &str, own: Option<&Path>) -> Vec<PathBuf> {
+fn parse_dirs(text: &str, own: Option<&Path>) -> Vec<PathBuf> {
     let own = own.map(|own| own.to_string_lossy().into_owned()).unwrap_or_default();
     let mut quote = None;
     let words = text.split(|letter: char| {
@@ -190,16 +190,16 @@ fn directories(text: &str, own: Option<&Path>) -> Vec<PathBuf> {
     paths.filter(|path| seen.insert(path.clone())).collect()
 }
 
-fn unreadable(file: &Path, line: usize) -> GroupError {
+fn syntax_error(file: &Path, line: usize) -> GroupError {
     let why = "this line is neither [SECTION] nor KEY: VALUE".to_owned();
-    GroupError::File { file: format!("{}:{line}", shown(file)), why }
+    GroupError::File { file: format!("{}:{line}", display_path(file)), why }
 }
 
-fn shown(file: &Path) -> String {
+fn display_path(file: &Path) -> String {
     let text = file.to_string_lossy();
     // The end of a path says more than its beginning.
     match text.char_indices().nth_back(120) {
-        Some((at, _)) => format!("…{}", short(text.get(at..).unwrap_or_default())),
+        Some((at, _)) => format!("…{}", shorten(text.get(at..).unwrap_or_default())),
         None => harmless(&text).collect(),
     }
 }

@@ -20,7 +20,7 @@ pub(super) type Lists = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
 /// What is wrong, and in which line, counted from 1.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
+pub(super) struct YamlError {
     pub(super) line: usize,
     pub(super) why: &'static str,
 }
@@ -29,7 +29,8 @@ const NO_KEY: &str = "this is no SOURCE: nor GROUP: NODES; indent groups below t
 const NO_NODES: &str = "these are no nodes; write GROUP: 'gpu[01-16]' or a list of such";
 const NO_QUOTE: &str = "the quote is not closed in this line";
 const TABS: &str = "lines are indented by spaces, not by tabs";
-const FOREIGN: &str = "gtop reads no anchors, tags, braces and further documents in group files";
+const UNSUPPORTED: &str =
+    "gtop reads no anchors, tags, braces and further documents in group files";
 
 /// A line with something on it.
 struct Line<'a> {
@@ -40,7 +41,7 @@ struct Line<'a> {
 
 /// What the lines so far belong to.
 #[derive(Default)]
-struct Place {
+struct ParseContext {
     source: Option<String>,
     group: Option<String>,
     /// How far in the groups of this source stand.
@@ -50,24 +51,24 @@ struct Place {
 }
 
 /// Reads a group file.
-pub(super) fn read(text: &str) -> Result<Lists, Wrong> {
+pub(super) fn parse(text: &str) -> Result<Lists, YamlError> {
     let mut lists = Lists::new();
-    let mut place = Place::default();
+    let mut place = ParseContext::default();
     let mut outermost = None;
     for line in lines(text) {
         let line = line?;
-        let wrong = |why| Wrong { line: line.number, why };
+        let wrong = |why| YamlError { line: line.number, why };
         let outermost = *outermost.get_or_insert(line.indent);
         let item =
             line.text.strip_prefix('-').filter(|rest| rest.is_empty() || rest.starts_with(' '));
-        let Place { source, group, indent, is_open } = &mut place;
+        let ParseContext { source, group, indent, is_open } = &mut place;
         if line.indent == outermost && !(item.is_some() && *is_open && *indent == outermost) {
-            let (name, rest) = key(line.text).ok_or(wrong(NO_KEY))?;
-            if !values(rest).map_err(wrong)?.is_empty() {
+            let (name, rest) = split_key(line.text).ok_or(wrong(NO_KEY))?;
+            if !parse_values(rest).map_err(wrong)?.is_empty() {
                 return Err(wrong(NO_KEY));
             }
             lists.entry(name.clone()).or_default();
-            place = Place { source: Some(name), ..Place::default() };
+            place = ParseContext { source: Some(name), ..ParseContext::default() };
             continue;
         }
         let groups =
@@ -75,19 +76,19 @@ pub(super) fn read(text: &str) -> Result<Lists, Wrong> {
         let texts = group.as_ref().and_then(|group| groups.get_mut(group));
         match (texts, item) {
             (Some(texts), Some(item)) if *is_open && line.indent >= *indent => {
-                texts.extend(values(item.trim()).map_err(wrong)?);
+                texts.extend(parse_values(item.trim()).map_err(wrong)?);
             }
             (Some(texts), None) if line.indent > *indent => {
                 // The text goes on; in a node set a space is as good as a comma.
-                let more = values(line.text).map_err(wrong)?.join(" ");
+                let more = parse_values(line.text).map_err(wrong)?.join(" ");
                 match texts.last_mut() {
                     Some(last) => *last = format!("{last} {more}"),
                     None => texts.push(more),
                 }
             }
             (texts, None) if texts.is_none() || line.indent == *indent => {
-                let (name, rest) = key(line.text).ok_or(wrong(NO_KEY))?;
-                groups.insert(name.clone(), values(rest).map_err(wrong)?);
+                let (name, rest) = split_key(line.text).ok_or(wrong(NO_KEY))?;
+                groups.insert(name.clone(), parse_values(rest).map_err(wrong)?);
                 (*group, *indent, *is_open) = (Some(name), line.indent, rest.is_empty());
             }
             _ => return Err(wrong(NO_KEY)),
@@ -97,7 +98,7 @@ pub(super) fn read(text: &str) -> Result<Lists, Wrong> {
 }
 
 /// Returns the lines that say something, without comments.
-fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, Wrong>> {
+fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, YamlError>> {
     let mut has_begun = false;
     text.lines().enumerate().filter_map(move |(at, line)| {
         let text = without_comment(line).trim_end();
@@ -107,8 +108,8 @@ fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, Wrong>> {
             "" => None,
             // Where nothing stood before, it only begins the document.
             "---" if !std::mem::replace(&mut has_begun, true) => None,
-            "---" | "..." => Some(Err(Wrong { line: number, why: FOREIGN })),
-            _ if body.starts_with('\t') => Some(Err(Wrong { line: number, why: TABS })),
+            "---" | "..." => Some(Err(YamlError { line: number, why: UNSUPPORTED })),
+            _ if body.starts_with('\t') => Some(Err(YamlError { line: number, why: TABS })),
             _ => {
                 has_begun = true;
                 Some(Ok(Line { number, indent: text.len() - body.len(), text: body }))
@@ -133,7 +134,7 @@ fn without_comment(line: &str) -> &str {
 }
 
 /// Splits `key: rest`.
-fn key(text: &str) -> Option<(String, &str)> {
+fn split_key(text: &str) -> Option<(String, &str)> {
     if let Some(open) = text.chars().next().filter(|first| matches!(first, '"' | '\'')) {
         let (name, rest) = text.get(1..)?.split_once(open)?;
         return Some((name.to_owned(), rest.trim_start().strip_prefix(':')?.trim()));
@@ -147,7 +148,7 @@ fn key(text: &str) -> Option<(String, &str)> {
 }
 
 /// Reads one text, or a list in brackets.
-fn values(text: &str) -> Result<Vec<String>, &'static str> {
+fn parse_values(text: &str) -> Result<Vec<String>, &'static str> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" | "|" | "|-" | "|+" | ">" | ">-" | ">+" => {
             return Ok(Vec::new());
@@ -156,14 +157,14 @@ fn values(text: &str) -> Result<Vec<String>, &'static str> {
     }
     if let Some(inside) = text.strip_prefix('[') {
         let inside = inside.strip_suffix(']').ok_or(NO_NODES)?;
-        let parts = split(inside).into_iter().map(str::trim).filter(|part| !part.is_empty());
-        return parts.map(scalar).collect();
+        let parts = split_list(inside).into_iter().map(str::trim).filter(|part| !part.is_empty());
+        return parts.map(parse_scalar).collect();
     }
-    scalar(text).map(|text| vec![text])
+    parse_scalar(text).map(|text| vec![text])
 }
 
 /// Splits at commas outside quotes and brackets.
-fn split(text: &str) -> Vec<&str> {
+fn split_list(text: &str) -> Vec<&str> {
     let (mut quote, mut depth) = (None, 0_usize);
     let ends = |letter: char| {
         match (quote, letter) {
@@ -178,7 +179,7 @@ fn split(text: &str) -> Vec<&str> {
     text.split(ends).collect()
 }
 
-fn scalar(text: &str) -> Result<String, &'static str> {
+fn parse_scalar(text: &str) -> Result<String, &'static str> {
     match text.chars().next() {
         Some('\'') => {
             let inside = text.get(1..).and_then(|rest| rest.strip_suffix('\'')).ok_or(NO_QUOTE)?;
@@ -188,7 +189,7 @@ fn scalar(text: &str) -> Result<String, &'static str> {
             let inside = text.get(1..).and_then(|rest| rest.strip_suffix('"')).ok_or(NO_QUOTE)?;
             if inside.contains('\\') { Err(NO_NODES) } else { Ok(inside.to_owned()) }
         }
-        Some('&' | '*' | '!' | '{' | '}' | '%' | '`' | '?') => Err(FOREIGN),
+        Some('&' | '*' | '!' | '{' | '}' | '%' | '`' | '?') => Err(UNSUPPORTED),
         _ => Ok(text.to_owned()),
     }
 }
@@ -202,7 +203,7 @@ mod tests {
         let text = "# c\n---\nroles:\n    adm: 'example0'\n    io: '@racks:rack2,example2' # c\n\n\
             racks:\n  rack1: example[0,2]\n  \"rack2\": [ 'a[1,2]', b, ]\n  rack5:\n    - 'x[1-2]'  # c\n    \
             - y,z\n  rack6:\n  - w\n  long: a,\n    b # c\n    c\n  none:\n  nil: ~\n  fold: >\n    d\n    e\n";
-        let lists = read(text).unwrap();
+        let lists = parse(text).unwrap();
         let group = |source: &str, group: &str| lists[source][group].clone();
         assert_eq!(lists.keys().collect::<Vec<_>>(), ["racks", "roles"]);
         assert_eq!(group("roles", "io"), ["@racks:rack2,example2"]);
@@ -243,10 +244,10 @@ mod tests {
             ("'it''s'", &["it's"]),
         ] {
             let expected = parts.iter().map(|part| (*part).to_owned()).collect();
-            assert_eq!(values(text), Ok(expected), "{text}");
+            assert_eq!(parse_values(text), Ok(expected), "{text}");
         }
         for text in ["[a", "'a", "\"a", "\"a\\n\"", "&a", "*a", "!a", "{a}"] {
-            assert!(values(text).is_err(), "{text}");
+            assert!(parse_values(text).is_err(), "{text}");
         }
     }
 
@@ -256,16 +257,16 @@ mod tests {
             ("a: b\n", 1, NO_KEY),
             ("a:\n  b\n", 2, NO_KEY),
             ("a:\n  b: 'c\n", 2, NO_QUOTE),
-            ("a:\n  b: &c d\n", 2, FOREIGN),
-            ("a:\n  b: {c: d}\n", 2, FOREIGN),
+            ("a:\n  b: &c d\n", 2, UNSUPPORTED),
+            ("a:\n  b: {c: d}\n", 2, UNSUPPORTED),
             ("a:\n  b: [c\n", 2, NO_NODES),
             ("- a\n", 1, NO_KEY),
             ("a:\n\tb: c\n", 2, TABS),
-            ("a:\n  b: c\n---\nd:\n", 3, FOREIGN),
+            ("a:\n  b: c\n---\nd:\n", 3, UNSUPPORTED),
             ("a:\n    b: c\n  d: e\n", 3, NO_KEY),
         ] {
-            assert_eq!(read(text), Err(Wrong { line, why }), "{text}");
+            assert_eq!(parse(text), Err(YamlError { line, why }), "{text}");
         }
-        assert!(read("").unwrap().is_empty());
+        assert!(parse("").unwrap().is_empty());
     }
 }

@@ -22,7 +22,7 @@ pub(super) type HasAddress<'a> = &'a dyn Fn(&str, Family) -> bool;
 
 /// Finds what holds for one host.
 ///
-/// Without `has_address` no name is looked up, and [`Stop::Names`] says when one should be.
+/// Without `has_address` no name is looked up, and [`Stop::OrderedNames`] says when one should be.
 pub(super) fn resolve(
     tree: &Tree,
     question: &Question,

@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 
 /// Reads a moment: seconds since 1970, as we ask for, or local time where that is not heeded.
 /// `None` for `N/A`, `Unknown` and the like.
-pub(super) fn moment(text: &str) -> Option<Timestamp> {
+pub(super) fn parse_time(text: &str) -> Option<Timestamp> {
     let text = text.trim();
     let seconds = match text.parse::<i64>() {
         Ok(seconds) => seconds,
@@ -24,7 +24,7 @@ pub(super) fn moment(text: &str) -> Option<Timestamp> {
 }
 
 /// Reads a span: `MM:SS`, `HH:MM:SS`, `D-HH:MM:SS`. `None` for `UNLIMITED` and the like.
-pub(super) fn span(text: &str) -> Option<Duration> {
+pub(super) fn parse_duration(text: &str) -> Option<Duration> {
     let (days, clock) = match text.trim().split_once('-') {
         Some((days, clock)) => (days.parse::<u64>().ok()?, clock),
         None => (0, text.trim()),
@@ -60,16 +60,16 @@ mod tests {
             ("99999999999999999999-00:00:00", None),
             ("18446744073709551615-00:00:00", None),
         ] {
-            assert_eq!(span(text), seconds.map(Duration::from_secs), "{text}");
+            assert_eq!(parse_duration(text), seconds.map(Duration::from_secs), "{text}");
         }
     }
 
     #[test]
     fn moments_are_read_and_words_are_none() {
-        assert_eq!(moment("1795269440"), Some(Timestamp::from_micros(1_795_269_440_000_000)));
-        assert!(moment("2026-11-21T13:57:20").is_some());
+        assert_eq!(parse_time("1795269440"), Some(Timestamp::from_micros(1_795_269_440_000_000)));
+        assert!(parse_time("2026-11-21T13:57:20").is_some());
         for text in ["N/A", "Unknown", "0", "4294967295", "-5", "", "9223372036854775807"] {
-            assert_eq!(moment(text), None, "{text}");
+            assert_eq!(parse_time(text), None, "{text}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::inventory::slurm::{detail, queue};
+use crate::inventory::slurm::{job_detail, queue};
 use crate::model::{Allotment, Job, JobId, JobState, NodeName};
 
 const VERSIONS: [(&str, &str); 4] = [
@@ -35,7 +35,7 @@ fn told(text: &str, name: &str) -> Vec<Vec<(String, Allotment)>> {
     let ids = named(text, name);
     let names: BTreeMap<JobId, String> =
         ids.iter().map(|id| (JobId::new(id).unwrap(), name.to_owned())).collect();
-    let details = detail::read(text, &names);
+    let details = job_detail::parse(text, &names);
     let of = |id: &&str| {
         let detail = details.get(&JobId::new(id).unwrap()).cloned().unwrap_or_default();
         detail.devices.into_iter().map(|(node, devices)| (node.to_string(), devices)).collect()
@@ -90,7 +90,7 @@ fn the_lasting_id_is_known_where_there_is_one() {
         let id = named(text, "llama-70b")[0];
         let id = JobId::new(id).unwrap();
         let names = BTreeMap::from([(id.clone(), "llama-70b".to_owned())]);
-        let lasting = detail::read(text, &names)[&id].lasting_id.clone();
+        let lasting = job_detail::parse(text, &names)[&id].lasting_id.clone();
         let want = (version == "26.05.5").then(|| JobId::new("s1MXM7XYD0DV00").unwrap());
         assert_eq!(lasting, want, "{version}");
     }
@@ -108,8 +108,8 @@ fn every_record_is_found_under_its_name() {
 #[test]
 fn the_queue_of_a_real_slurm_is_read() {
     let text = include_str!("../../../tests/fixtures/slurm/squeue-22.05.8.txt");
-    let queue = queue::read(text, "mark", false);
-    assert_eq!((queue.notes, queue.flaw), (Vec::new(), None));
+    let queue = queue::parse(text, "mark", false);
+    assert_eq!((queue.notes, queue.error), (Vec::new(), None));
     let shown: Vec<&str> = queue.jobs.iter().map(|job| &*job.shown_id).collect();
     let want = ["1", "2_0", "2_1", "2_2", "6+0", "6+1", "8", "10", "12", "2_[3-5%3]", "11"];
     assert_eq!(shown, want);
@@ -127,14 +127,14 @@ fn the_queue_of_a_real_slurm_is_read() {
     assert_eq!(job("2_[3-5%3]").state, JobState::Pending);
     assert_eq!(job("11").reason.as_deref(), Some("JobHeldUser"));
     let titles = text.lines().next().unwrap();
-    let empty = queue::read(titles, "mark", false);
-    assert_eq!((empty.jobs.len(), empty.flaw), (0, None));
+    let empty = queue::parse(titles, "mark", false);
+    assert_eq!((empty.jobs.len(), empty.error), (0, None));
 }
 
 #[test]
 fn the_time_of_a_suspended_job_stands_still() {
     let text = include_str!("../../../tests/fixtures/slurm/squeue-22.05.8.txt");
-    let queue = queue::read(text, "mark", false);
+    let queue = queue::parse(text, "mark", false);
     let job = |shown: &str| queue.jobs.iter().find(|job| &*job.shown_id == shown).unwrap();
     let (paused, running) = (job("12"), job("10"));
     assert_eq!(paused.state, JobState::Suspended);

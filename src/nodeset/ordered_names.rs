@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 /// A set that remembers the order.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct OrderedNames {
     places: BTreeMap<String, usize>,
     next: usize,
 }
 
-impl Names {
+impl OrderedNames {
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
-    pub(super) fn add(&mut self, name: String) {
+    pub(super) fn insert(&mut self, name: String) {
         self.places.entry(name).or_insert(self.next);
         self.next += 1;
     }
@@ -24,11 +24,11 @@ impl Names {
     }
 
     /// Keeps what the other has too.
-    pub(super) fn keep(&mut self, other: &Self) {
+    pub(super) fn intersect(&mut self, other: &Self) {
         self.places.retain(|name, _| other.places.contains_key(name));
     }
 
-    pub(super) fn in_order(self) -> Vec<String> {
+    pub(super) fn into_vec(self) -> Vec<String> {
         let mut names: Vec<_> =
             self.places.into_iter().map(|(name, place)| (place, name)).collect();
         names.sort_unstable();
@@ -36,10 +36,10 @@ impl Names {
     }
 }
 
-impl FromIterator<String> for Names {
+impl FromIterator<String> for OrderedNames {
     fn from_iter<I: IntoIterator<Item = String>>(all: I) -> Self {
         let mut names = Self::default();
-        all.into_iter().for_each(|name| names.add(name));
+        all.into_iter().for_each(|name| names.insert(name));
         names
     }
 }

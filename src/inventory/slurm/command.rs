@@ -8,78 +8,80 @@ use std::time::Duration;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::inventory::slurm::queue::{self, Queue};
-use crate::inventory::slurm::{Trouble, TroubleKind, Whose};
+use crate::inventory::slurm::{JobFilter, SlurmError, SlurmErrorKind};
 use crate::model::{Job, JobId, NodeName};
 use crate::nodeset;
 use crate::transport::{Answer, Asked, ask};
 
 /// How long a program of Slurm may take. A controller that hangs is reported after 20 s by Slurm
 /// itself, in better words than ours.
-const LIMIT: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Most nodes that are named in a command line.
-const MOST_NAMED: usize = 1000;
+const MAX_NODES_PER_COMMAND: usize = 1000;
 /// Most bytes of an answer: 20,000 jobs take a fifth of it.
-const MOST: usize = 24 << 20;
+const MAX_OUTPUT_SIZE: usize = 24 << 20;
 
 /// Asks for jobs once, without their devices.
-pub async fn ask_jobs(whose: &Whose) -> Result<Vec<Job>, Trouble> {
-    Ok(ask_queue(whose).await?.jobs)
+pub async fn fetch_jobs(filter: &JobFilter) -> Result<Vec<Job>, SlurmError> {
+    Ok(fetch_queue(filter).await?.jobs)
 }
 
 /// Asks for the queue.
-pub(super) async fn ask_queue(whose: &Whose) -> Result<Queue, Trouble> {
-    let mark = mark();
-    let answer = ask_slurm("squeue", &queue::words(whose, &mark), "").await?;
+pub(super) async fn fetch_queue(filter: &JobFilter) -> Result<Queue, SlurmError> {
+    let mark = random_boundary();
+    let answer = run_command("squeue", &queue::arguments(filter, &mark), "").await?;
     let is_refused = !answer.succeeded || answer.complaint.contains("Invalid user");
     if is_refused {
-        return Err(Trouble::of_complaint("squeue", &answer.complaint));
+        return Err(SlurmError::from_stderr("squeue", &answer.complaint));
     }
-    let mut queue = queue::read(&answer.output, &mark, answer.is_cut);
-    match queue.flaw.take() {
-        Some(sentence) => Err(Trouble::of_no_answer("squeue", &sentence)),
+    let mut queue = queue::parse(&answer.output, &mark, answer.is_cut);
+    match queue.error.take() {
+        Some(sentence) => Err(SlurmError::unexpected_output("squeue", &sentence)),
         None => Ok(queue),
     }
 }
 
 /// Asks about jobs: one program, one question each.
-pub(super) async fn ask_details(jobs: &BTreeMap<JobId, String>) -> Result<Answer, Trouble> {
+pub(super) async fn fetch_details(jobs: &BTreeMap<JobId, String>) -> Result<Answer, SlurmError> {
     let mut lines = String::new();
     for id in jobs.keys() {
         // Writing to a string cannot fail.
         _ = writeln!(lines, "show job {id}");
     }
-    let answer = ask_slurm("scontrol", &["-d".into()], &lines).await?;
+    let answer = run_command("scontrol", &["-d".into()], &lines).await?;
     if answer.output.contains("JobId=") {
         return Ok(answer);
     }
-    let trouble = Trouble::of_complaint("scontrol", &answer.complaint);
+    let trouble = SlurmError::from_stderr("scontrol", &answer.complaint);
     // Of jobs that were over it has forgotten all.
-    let is_forgotten = trouble.kind == TroubleKind::NoSuchJob;
+    let is_forgotten = trouble.kind == SlurmErrorKind::NoSuchJob;
     if is_forgotten || (answer.succeeded && answer.output.trim().is_empty()) {
         return Ok(answer);
     }
     if answer.succeeded {
-        let sentence = queue::no_answer("scontrol", "job", &answer.output);
-        return Err(Trouble::of_no_answer("scontrol", &sentence));
+        let sentence = queue::unexpected_output("scontrol", "job", &answer.output);
+        return Err(SlurmError::unexpected_output("scontrol", &sentence));
     }
     Err(trouble)
 }
 
 /// Asks where nodes are reached that are not reached by their names; `None` for those that are.
-pub async fn ask_addresses(nodes: &BTreeSet<NodeName>) -> BTreeMap<NodeName, Option<String>> {
+pub async fn fetch_node_addresses(
+    nodes: &BTreeSet<NodeName>,
+) -> BTreeMap<NodeName, Option<String>> {
     let mut words: Vec<OsString> =
         ["--noheader", "--Node", "--format=%N|%o|%n"].iter().map(Into::into).collect();
     // A command line is not endless.
-    if nodes.len() <= MOST_NAMED {
+    if nodes.len() <= MAX_NODES_PER_COMMAND {
         words.push(format!("--nodes={}", nodeset::fold(nodes.iter().map(NodeName::as_str))).into());
     }
-    let answer = ask_slurm("sinfo", &words, "").await.ok();
+    let answer = run_command("sinfo", &words, "").await.ok();
     let Some(answer) = answer.filter(|answer| answer.succeeded) else { return BTreeMap::new() };
-    addresses(&answer.output, nodes)
+    parse_addresses(&answer.output, nodes)
 }
 
 /// Reads lines such as `gpu01|10.0.0.1|gpu01-host` of a node, its address and its host name.
-fn addresses(output: &str, nodes: &BTreeSet<NodeName>) -> BTreeMap<NodeName, Option<String>> {
+fn parse_addresses(output: &str, nodes: &BTreeSet<NodeName>) -> BTreeMap<NodeName, Option<String>> {
     let lines = output.lines().filter_map(|line| {
         let mut fields = line.split('|').map(str::trim);
         let node = NodeName::new(fields.next()?).ok().filter(|node| nodes.contains(node))?;
@@ -97,21 +99,21 @@ fn is_address(text: &str) -> bool {
     NodeName::new(text).is_ok_and(|name| !name.as_str().contains(['@', '/']))
 }
 
-pub(super) async fn ask_slurm(
+pub(super) async fn run_command(
     program: &str,
     words: &[OsString],
     input: &str,
-) -> Result<Answer, Trouble> {
-    ask_within(LIMIT, program, words, input).await
+) -> Result<Answer, SlurmError> {
+    run_command_within(COMMAND_TIMEOUT, program, words, input).await
 }
 
 /// Runs a program of Slurm, or one that belongs to it.
-pub async fn ask_within(
+pub async fn run_command_within(
     limit: Duration,
     program: &str,
     words: &[OsString],
     input: &str,
-) -> Result<Answer, Trouble> {
+) -> Result<Answer, SlurmError> {
     let asked = Asked {
         program,
         words,
@@ -121,13 +123,13 @@ pub async fn ask_within(
         // What the user's own squeue is to show by default is not what we ask for.
         without: "SQUEUE_",
         limit,
-        most: MOST,
+        most: MAX_OUTPUT_SIZE,
     };
-    ask(asked).await.map_err(|fault| Trouble::of_fault(program, &fault, limit.as_secs()))
+    ask(asked).await.map_err(|fault| SlurmError::from_run_error(program, &fault, limit.as_secs()))
 }
 
 /// Returns what no job's name can hold by intent.
-fn mark() -> String {
+fn random_boundary() -> String {
     let mut bytes = [0_u8; 8];
     // Without randomness only a name made for it could profit.
     _ = getrandom(&mut bytes, GetRandomFlags::empty());
@@ -148,12 +150,12 @@ mod tests {
         let nodes: BTreeSet<NodeName> = names.map(node).into();
         let output = "named|named|named\ncased|Cased|CASED\nat | 10.0.0.1 | at\nhost|host|host-ib\n\
             hostile|-oProxyCommand=x|a b\nuser|root@10.0.0.9|10.0.0.8/24\nother|10.0.0.7|x\nbad line\n";
-        let told: Vec<_> = addresses(output, &nodes)
+        let told: Vec<_> = parse_addresses(output, &nodes)
             .into_iter()
             .filter_map(|(node, address)| Some((node.to_string(), address?)))
             .collect();
         let pair = |node: &str, address: &str| (node.to_owned(), address.to_owned());
         assert_eq!(told, [pair("at", "10.0.0.1"), pair("host", "host-ib")]);
-        assert_eq!(addresses(output, &nodes).len(), names.len());
+        assert_eq!(parse_addresses(output, &nodes).len(), names.len());
     }
 }

@@ -1,6 +1,6 @@
 //! In which jobs a step of ours may run: those that run and are the user's own.
 
-use crate::inventory::slurm::{own_name, own_number};
+use crate::inventory::slurm::{own_uid, own_user_name};
 use crate::model::{Allotment, Job, JobId, JobList, JobState};
 use crate::transport::{Places, StepJob};
 
@@ -15,8 +15,8 @@ pub fn step_job(job: &Job) -> StepJob {
 }
 
 /// Chooses a job for each node, as before where that is possible.
-pub fn places(list: &JobList, before: &Places) -> Places {
-    let names = [own_name(), own_number()];
+pub fn choose_step_jobs(list: &JobList, before: &Places) -> Places {
+    let names = [own_user_name(), own_uid()];
     let is_own = |job: &&Job| {
         matches!(job.state, JobState::Running | JobState::Starting)
             && names.iter().any(|name| **name == *job.user)
@@ -49,7 +49,7 @@ mod tests {
             allocations: [Allocation { node: node.clone(), devices }].into(),
             ..Job::example(id)
         };
-        let own = own_name();
+        let own = own_user_name();
         let devices = || Allotment::Places([0].into());
         let bare = job("7", &own, JobState::Running, Allotment::Nothing);
         let with = job("8", &own, JobState::Starting, devices());
@@ -63,7 +63,7 @@ mod tests {
             [(step_job(&bare), node.clone(), false), (step_job(&with), node.clone(), true)];
         let list = JobList { jobs, ..JobList::default() };
         let chosen = Places::default().choose(&candidates);
-        assert_eq!(places(&list, &Places::default()), chosen);
+        assert_eq!(choose_step_jobs(&list, &Places::default()), chosen);
         assert_ne!(chosen, Places::default());
     }
 

@@ -7,19 +7,19 @@ use crate::model::{Job, NodeName};
 use crate::transport::{Profile, Reach, SshTarget, Target};
 
 /// Returns how to reach the nodes of jobs, each once.
-pub fn nodes_of(jobs: &[Job]) -> Vec<Target> {
-    targets(&[], jobs)
+pub fn targets_of_jobs(jobs: &[Job]) -> Vec<Target> {
+    merge_targets(&[], jobs)
 }
 
 /// Returns how to reach the nodes of a list as Slurm writes it; none where it makes no sense.
-pub fn nodes_named(list: &str) -> Vec<Target> {
+pub fn targets_of_nodelist(list: &str) -> Vec<Target> {
     let own = own_names();
-    let nodes = queue::nodes(list).unwrap_or_default();
+    let nodes = queue::parse_nodelist(list).unwrap_or_default();
     nodes.iter().map(|node| target(node, &own)).collect()
 }
 
 /// Returns the nodes of all jobs, each once, after those that are watched anyway.
-pub(super) fn targets(fixed: &[Target], jobs: &[Job]) -> Vec<Target> {
+pub(super) fn merge_targets(fixed: &[Target], jobs: &[Job]) -> Vec<Target> {
     let own = own_names();
     let mut targets = fixed.to_vec();
     let mut seen: BTreeSet<NodeName> = fixed.iter().map(|target| target.name.clone()).collect();
@@ -28,7 +28,7 @@ pub(super) fn targets(fixed: &[Target], jobs: &[Job]) -> Vec<Target> {
             targets.push(target(&allocation.node, &own));
         }
     }
-    targets.sort_by_cached_key(|target| natural(target.name.as_str()));
+    targets.sort_by_cached_key(|target| natural_key(target.name.as_str()));
     targets
 }
 
@@ -50,7 +50,7 @@ fn own_names() -> Vec<String> {
 }
 
 /// Orders `gpu9` before `gpu10`.
-fn natural(name: &str) -> Vec<(String, u64)> {
+fn natural_key(name: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let (mut text, mut digits) = (String::new(), String::new());
     for letter in name.chars() {
@@ -80,10 +80,10 @@ mod tests {
                 node: NodeName::new(name).unwrap(),
                 devices: Allotment::Unsaid,
             });
-            let mut queue = queue::read(&example(), "m", false);
+            let mut queue = queue::parse(&example(), "m", false);
             queue.jobs[0].allocations = allocations.collect();
             let jobs = [queue.jobs[0].clone(), queue.jobs[0].clone()];
-            targets(&[], &jobs).iter().map(|target| target.name.to_string()).collect()
+            merge_targets(&[], &jobs).iter().map(|target| target.name.to_string()).collect()
         };
         assert_eq!(names(&["gpu10", "gpu9", "gpu9", "a"]), ["a", "gpu9", "gpu10"]);
     }

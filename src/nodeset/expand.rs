@@ -2,34 +2,34 @@
 
 use std::collections::BTreeMap;
 
-use crate::nodeset::error::Part;
-use crate::nodeset::groups::{GroupError, Groups, Scope, circle, too_deep};
-use crate::nodeset::names::Names;
-use crate::nodeset::{LIMIT, LONGEST, Mistake, NodeSetError, fits};
+use crate::nodeset::error::Quoted;
+use crate::nodeset::groups::{GroupError, GroupId, Groups, cycle_error, depth_error};
+use crate::nodeset::ordered_names::OrderedNames;
+use crate::nodeset::{MAX_NAME_LENGTH, MAX_NAMES, NodeSetError, NodeSetErrorKind, glob_matches};
 
 /// How many names may be looked at on the way to a set, those left out again included.
-const MOST_WORK: usize = 4 * LIMIT;
+const MAX_EXPANSIONS: usize = 4 * MAX_NAMES;
 
 /// How deep groups may name groups.
-const DEEPEST: usize = 256;
+const MAX_GROUP_DEPTH: usize = 256;
 
 /// Expands a node set with groups; the order is that of the text, each name once.
 pub fn expand_with(text: &str, groups: &Groups) -> Result<Vec<String>, NodeSetError> {
-    let mut reader = Reader { groups, left: MOST_WORK, path: Vec::new() };
-    reader.set(text, None).map(Names::in_order)
+    let mut reader = Expander { groups, budget: MAX_EXPANSIONS, path: Vec::new() };
+    reader.expand_set(text, None).map(OrderedNames::into_vec)
 }
 
 /// Returns what is wrong with groups of gtop's settings that name each other in a circle, once for each circle.
-pub fn circles(own: &BTreeMap<String, String>) -> Vec<GroupError> {
-    let groups = Groups::none().with_own(own.clone());
-    let mut reader = Reader { groups: &groups, left: MOST_WORK, path: Vec::new() };
-    let mut seen: Vec<Scope> = Vec::new();
+pub fn find_cycles(own: &BTreeMap<String, String>) -> Vec<GroupError> {
+    let groups = Groups::empty().with_config_groups(own.clone());
+    let mut reader = Expander { groups: &groups, budget: MAX_EXPANSIONS, path: Vec::new() };
+    let mut seen: Vec<GroupId> = Vec::new();
     let mut found = Vec::new();
     // Those that name no group are in no circle.
     for name in own.iter().filter(|(_, set)| set.contains('@')).map(|(name, _)| name) {
         reader.path.clear();
-        let Err(error) = reader.group(name, None, name, 0) else { continue };
-        let Mistake::Group(error @ GroupError::Circle(_)) = *error.mistake else { continue };
+        let Err(error) = reader.expand_group(name, None, name, 0) else { continue };
+        let NodeSetErrorKind::Group(error @ GroupError::Cycle(_)) = *error.kind else { continue };
         // What leads there was told with it.
         if !reader.path.iter().any(|scope| seen.contains(scope)) {
             found.push(error);
@@ -39,12 +39,12 @@ pub fn circles(own: &BTreeMap<String, String>) -> Vec<GroupError> {
     found
 }
 
-struct Reader<'a> {
+struct Expander<'a> {
     groups: &'a Groups,
     /// How many names may still be looked at.
-    left: usize,
+    budget: usize,
     /// The groups being read, the outermost first.
-    path: Vec<Scope>,
+    path: Vec<GroupId>,
 }
 
 /// A part of a set between operators.
@@ -57,48 +57,52 @@ struct Operand<'a> {
     operator: char,
 }
 
-impl Reader<'_> {
+impl Expander<'_> {
     /// Reads a set; `source` is the group source that groups without one belong to.
-    fn set(&mut self, text: &str, source: Option<&str>) -> Result<Names, NodeSetError> {
-        let mut names = Names::default();
-        for operand in operands(text)? {
-            let wrong = |mistake| NodeSetError::at(text, operand.at, mistake);
-            let found = self.operand(text, operand, source)?;
+    fn expand_set(
+        &mut self,
+        text: &str,
+        source: Option<&str>,
+    ) -> Result<OrderedNames, NodeSetError> {
+        let mut names = OrderedNames::default();
+        for operand in split_operands(text)? {
+            let wrong = |kind| NodeSetError::at(text, operand.at, kind);
+            let found = self.expand_operand(text, operand, source)?;
             match operand.operator {
                 '!' => found.iter().for_each(|name| {
                     names.remove(name);
                 }),
-                '&' => names.keep(&found.into_iter().collect()),
+                '&' => names.intersect(&found.into_iter().collect()),
                 '^' => {
-                    for name in found.into_iter().collect::<Names>().in_order() {
+                    for name in found.into_iter().collect::<OrderedNames>().into_vec() {
                         if !names.remove(&name) {
-                            names.add(name);
+                            names.insert(name);
                         }
                     }
                 }
-                _ => found.into_iter().for_each(|name| names.add(name)),
+                _ => found.into_iter().for_each(|name| names.insert(name)),
             }
-            if names.len() > LIMIT {
-                return Err(wrong(Mistake::TooMany));
+            if names.len() > MAX_NAMES {
+                return Err(wrong(NodeSetErrorKind::TooMany));
             }
         }
         Ok(names)
     }
 
-    fn operand(
+    fn expand_operand(
         &mut self,
         whole: &str,
         operand: Operand<'_>,
         source: Option<&str>,
     ) -> Result<Vec<String>, NodeSetError> {
-        let names = self.names(whole, operand)?;
+        let names = self.expand_brackets(whole, operand)?;
         let mut found = Vec::new();
         for name in names {
             if let Some(group) = name.strip_prefix('@') {
-                found.extend(self.group(group, source, whole, operand.at)?);
+                found.extend(self.expand_group(group, source, whole, operand.at)?);
             } else if name.contains(['*', '?']) {
-                let all = self.group("*", source, whole, operand.at)?;
-                found.extend(all.into_iter().filter(|one| fits(one, &name)));
+                let all = self.expand_group("*", source, whole, operand.at)?;
+                found.extend(all.into_iter().filter(|one| glob_matches(one, &name)));
             } else {
                 found.push(name);
             }
@@ -107,65 +111,70 @@ impl Reader<'_> {
     }
 
     /// Returns the nodes of a group, which may name others.
-    fn group(
+    fn expand_group(
         &mut self,
         name: &str,
         source: Option<&str>,
         whole: &str,
         at: usize,
     ) -> Result<Vec<String>, NodeSetError> {
-        let wrong = |mistake: Mistake| NodeSetError::at(whole, at, mistake);
+        let wrong = |kind: NodeSetErrorKind| NodeSetError::at(whole, at, kind);
         let (source, name) = match name.split_once(':') {
             Some((source, name)) => (Some(source), name),
             None => (source, name),
         };
-        let found = self.groups.find(source, name).map_err(|error| wrong(error.into()))?;
+        let found = self.groups.lookup(source, name).map_err(|error| wrong(error.into()))?;
         let path = |from: usize| {
             let path = self.path.iter().skip(from).chain([&found.scope]);
             path.map(ToString::to_string).collect::<Vec<_>>()
         };
         if let Some(from) = self.path.iter().position(|scope| *scope == found.scope) {
-            return Err(wrong(circle(&path(from)).into()));
+            return Err(wrong(cycle_error(&path(from)).into()));
         }
-        if self.path.len() >= DEEPEST {
-            return Err(wrong(too_deep(&path(0)).into()));
+        if self.path.len() >= MAX_GROUP_DEPTH {
+            return Err(wrong(depth_error(&path(0)).into()));
         }
         let title = found.title();
         let own = found.scope.source.clone();
         self.path.push(found.scope);
-        let mut names = Names::default();
+        let mut names = OrderedNames::default();
         for text in &found.texts {
-            let part = self.set(text, Some(&own)).map_err(|error| error.inside(title.clone()))?;
-            self.spend(part.len(), whole, at)?;
-            part.in_order().into_iter().for_each(|name| names.add(name));
+            let part =
+                self.expand_set(text, Some(&own)).map_err(|error| error.in_group(title.clone()))?;
+            self.charge(part.len(), whole, at)?;
+            part.into_vec().into_iter().for_each(|name| names.insert(name));
         }
         self.path.pop();
-        Ok(names.in_order())
+        Ok(names.into_vec())
     }
 
-    fn spend(&mut self, count: usize, whole: &str, at: usize) -> Result<(), NodeSetError> {
-        let left = self.left.checked_sub(count.max(1));
-        self.left = left.ok_or_else(|| NodeSetError::at(whole, at, Mistake::TooMany))?;
+    fn charge(&mut self, count: usize, whole: &str, at: usize) -> Result<(), NodeSetError> {
+        let left = self.budget.checked_sub(count.max(1));
+        self.budget = left.ok_or_else(|| NodeSetError::at(whole, at, NodeSetErrorKind::TooMany))?;
         Ok(())
     }
 
     /// Expands the brackets of an operand.
-    fn names(&mut self, whole: &str, operand: Operand<'_>) -> Result<Vec<String>, NodeSetError> {
-        let wrong = |mistake| NodeSetError::at(whole, operand.at, mistake);
-        let pieces = pieces(whole, operand)?;
+    fn expand_brackets(
+        &mut self,
+        whole: &str,
+        operand: Operand<'_>,
+    ) -> Result<Vec<String>, NodeSetError> {
+        let wrong = |kind| NodeSetError::at(whole, operand.at, kind);
+        let pieces = split_brackets(whole, operand)?;
         let mut count = 1_usize;
         let mut longest = 0_usize;
         for piece in &pieces {
             count = count.saturating_mul(piece.len());
             longest += piece.iter().map(String::len).max().unwrap_or(0);
         }
-        if longest > LONGEST {
-            return Err(wrong(Mistake::TooLong));
+        if longest > MAX_NAME_LENGTH {
+            return Err(wrong(NodeSetErrorKind::TooLong));
         }
-        if count > LIMIT {
-            return Err(wrong(Mistake::TooMany));
+        if count > MAX_NAMES {
+            return Err(wrong(NodeSetErrorKind::TooMany));
         }
-        self.spend(count, whole, operand.at)?;
+        self.charge(count, whole, operand.at)?;
         let mut names = vec![String::new()];
         for piece in pieces {
             let longer = |name: String| {
@@ -179,8 +188,8 @@ impl Reader<'_> {
 }
 
 /// Splits a set at the operators that stand outside brackets; space is a comma where nothing else is.
-fn operands(text: &str) -> Result<Vec<Operand<'_>>, NodeSetError> {
-    let wrong = |at, mistake| Err(NodeSetError::at(text, at, mistake));
+fn split_operands(text: &str) -> Result<Vec<Operand<'_>>, NodeSetError> {
+    let wrong = |at, kind| Err(NodeSetError::at(text, at, kind));
     let mut found: Vec<Operand<'_>> = Vec::new();
     let mut opened = None;
     let mut begun = None;
@@ -188,9 +197,9 @@ fn operands(text: &str) -> Result<Vec<Operand<'_>>, NodeSetError> {
     let mut waiting: Option<(char, usize)> = None;
     for (at, letter) in text.char_indices().chain([(text.len(), ',')]) {
         match letter {
-            '[' if opened.is_some() => return wrong(at, Mistake::Nested),
+            '[' if opened.is_some() => return wrong(at, NodeSetErrorKind::Nested),
             '[' => opened = Some(at),
-            ']' if opened.is_none() => return wrong(at, Mistake::Unopened),
+            ']' if opened.is_none() => return wrong(at, NodeSetErrorKind::Unopened),
             ']' => opened = None,
             _ => {}
         }
@@ -200,7 +209,7 @@ fn operands(text: &str) -> Result<Vec<Operand<'_>>, NodeSetError> {
             continue;
         }
         if let Some(open) = opened {
-            return wrong(open, Mistake::Unclosed);
+            return wrong(open, NodeSetErrorKind::Unclosed);
         }
         if let Some(from) = begun.take() {
             let operator = waiting.take().map_or(',', |(operator, _)| operator);
@@ -209,9 +218,11 @@ fn operands(text: &str) -> Result<Vec<Operand<'_>>, NodeSetError> {
         }
         match (letter, waiting) {
             // As Slurm does: a comma too many is nothing.
-            (',', Some((operator, place))) => return wrong(place, Mistake::NoOperand(operator)),
+            (',', Some((operator, place))) => {
+                return wrong(place, NodeSetErrorKind::NoOperand(operator));
+            }
             ('!' | '&' | '^', None) if !found.is_empty() => waiting = Some((letter, at)),
-            ('!' | '&' | '^', _) => return wrong(at, Mistake::NoOperand(letter)),
+            ('!' | '&' | '^', _) => return wrong(at, NodeSetErrorKind::NoOperand(letter)),
             _ => {}
         }
     }
@@ -219,12 +230,12 @@ fn operands(text: &str) -> Result<Vec<Operand<'_>>, NodeSetError> {
 }
 
 /// Splits an operand into what its parts may be: one text, or the numbers of a bracket.
-fn pieces(whole: &str, operand: Operand<'_>) -> Result<Vec<Vec<String>>, NodeSetError> {
+fn split_brackets(whole: &str, operand: Operand<'_>) -> Result<Vec<Vec<String>>, NodeSetError> {
     let mut pieces = Vec::new();
     let (mut rest, mut at) = (operand.text, operand.at);
     while let Some((before, inside, after)) = bracket(rest) {
-        if pieces.len() > LONGEST {
-            return Err(NodeSetError::at(whole, at, Mistake::TooLong));
+        if pieces.len() > MAX_NAME_LENGTH {
+            return Err(NodeSetError::at(whole, at, NodeSetErrorKind::TooLong));
         }
         pieces.push(vec![before.to_owned()]);
         let place = at + before.len() + 1;
@@ -232,7 +243,7 @@ fn pieces(whole: &str, operand: Operand<'_>) -> Result<Vec<Vec<String>>, NodeSet
         pieces.push(if inside.contains(':') {
             vec![format!("[{inside}]")]
         } else {
-            numbers(inside, whole, place)?
+            expand_list(inside, whole, place)?
         });
         at = place + inside.len() + 1;
         rest = after;
@@ -248,14 +259,14 @@ fn bracket(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// Reads the list in a bracket, which begins at byte `at` of the whole.
-fn numbers(text: &str, whole: &str, mut at: usize) -> Result<Vec<String>, NodeSetError> {
+fn expand_list(text: &str, whole: &str, mut at: usize) -> Result<Vec<String>, NodeSetError> {
     let mut all = Vec::new();
     for range in text.split(',') {
-        let wrong = |mistake| NodeSetError::at(whole, at, mistake);
-        let Range { from, to, step, width } = Range::read(range).map_err(wrong)?;
+        let wrong = |kind| NodeSetError::at(whole, at, kind);
+        let NumberRange { from, to, step, width } = NumberRange::parse(range).map_err(wrong)?;
         let count = usize::try_from((to - from) / step).unwrap_or(usize::MAX);
-        if count.saturating_add(all.len()) >= LIMIT {
-            return Err(wrong(Mistake::TooMany));
+        if count.saturating_add(all.len()) >= MAX_NAMES {
+            return Err(wrong(NodeSetErrorKind::TooMany));
         }
         let step = usize::try_from(step).unwrap_or(usize::MAX);
         all.extend((from..=to).step_by(step).map(|value| format!("{value:0width$}")));
@@ -266,7 +277,7 @@ fn numbers(text: &str, whole: &str, mut at: usize) -> Result<Vec<String>, NodeSe
 
 /// `008-011/2`
 #[derive(Debug, PartialEq, Eq)]
-struct Range {
+struct NumberRange {
     from: u64,
     to: u64,
     step: u64,
@@ -274,33 +285,33 @@ struct Range {
     width: usize,
 }
 
-impl Range {
-    fn read(text: &str) -> Result<Self, Mistake> {
-        let part = || Part::of(text.trim());
-        let bad = || Mistake::BadRange(part());
+impl NumberRange {
+    fn parse(text: &str) -> Result<Self, NodeSetErrorKind> {
+        let part = || Quoted::new(text.trim());
+        let bad = || NodeSetErrorKind::BadRange(part());
         let (span, step) = match text.split_once('/') {
-            Some((span, step)) => (span, number(step.trim()).ok_or_else(bad)?),
+            Some((span, step)) => (span, parse_number(step.trim()).ok_or_else(bad)?),
             None => (text, 1),
         };
         let (first, last) = match span.split_once('-') {
             Some((first, last)) => (first.trim(), Some(last.trim())),
             None => (span.trim(), None),
         };
-        let from = number(first).ok_or_else(bad)?;
-        let to = last.map_or(Some(from), number).ok_or_else(bad)?;
+        let from = parse_number(first).ok_or_else(bad)?;
+        let to = last.map_or(Some(from), parse_number).ok_or_else(bad)?;
         let last = last.unwrap_or(first);
         if step == 0 {
             return Err(bad());
         }
         if step > 1 && !span.contains('-') {
-            return Err(Mistake::Step(part()));
+            return Err(NodeSetErrorKind::Step(part()));
         }
         if from > to {
-            return Err(Mistake::Backwards(part()));
+            return Err(NodeSetErrorKind::Backwards(part()));
         }
         let is_padded = |digits: &str| digits.len() > 1 && digits.starts_with('0');
         if is_padded(last) && last.len() != first.len() {
-            return Err(Mistake::Padding(part()));
+            return Err(NodeSetErrorKind::Padding(part()));
         }
         let width = if is_padded(first) { first.len() } else { 0 };
         Ok(Self { from, to, step, width })
@@ -308,7 +319,7 @@ impl Range {
 }
 
 /// Reads up to 18 digits, so that no sum of two overflows.
-pub(super) fn number(digits: &str) -> Option<u64> {
+pub(super) fn parse_number(digits: &str) -> Option<u64> {
     let is_plain = !digits.is_empty() && digits.len() <= 18;
     if is_plain && digits.bytes().all(|byte| byte.is_ascii_digit()) {
         digits.parse().ok()
@@ -329,7 +340,7 @@ mod tests {
     #[test]
     fn each_circle_of_groups_is_told_once_and_what_leads_there_is_none() {
         let told = |groups: &[(&str, &str)]| {
-            circles(&own(groups)).iter().map(ToString::to_string).collect::<Vec<_>>()
+            find_cycles(&own(groups)).iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let circle = |path: &str| {
             vec![format!("these groups name each other: {path}; take one of them out")]
@@ -349,16 +360,17 @@ mod tests {
             let links = (1..length).map(|at| (format!("g{at}"), format!("@g{}", at + 1)));
             links.chain([(format!("g{length}"), "n1".to_owned())]).collect::<BTreeMap<_, _>>()
         };
-        let expand = |length| expand_with("@g1", &Groups::none().with_own(chain(length)));
-        assert_eq!(expand(DEEPEST).unwrap(), ["n1"]);
-        let error = expand(DEEPEST + 1).unwrap_err().to_string();
+        let expand =
+            |length| expand_with("@g1", &Groups::empty().with_config_groups(chain(length)));
+        assert_eq!(expand(MAX_GROUP_DEPTH).unwrap(), ["n1"]);
+        let error = expand(MAX_GROUP_DEPTH + 1).unwrap_err().to_string();
         assert!(
             error.contains("groups name groups more than 256 deep: ")
                 && error.contains("@gtop:g257"),
             "{error}"
         );
         assert!(!error.contains("each other"), "{error}");
-        assert!(circles(&chain(DEEPEST + 1)).is_empty());
+        assert!(find_cycles(&chain(MAX_GROUP_DEPTH + 1)).is_empty());
     }
 
     #[test]
@@ -491,7 +503,7 @@ mod tests {
             let error = expand(huge).expect_err("a bomb");
             assert!(error.to_string().len() < 300, "{error}");
         }
-        assert_eq!(expand("n[1-65536]").unwrap().len(), LIMIT);
+        assert_eq!(expand("n[1-65536]").unwrap().len(), MAX_NAMES);
         let error = expand("n[1-65537]").unwrap_err().to_string();
         assert!(error.contains("more than 65536 nodes, the most gtop takes"), "{error}");
         assert_eq!(expand(&"a,".repeat(1 << 17)).unwrap(), ["a"]);

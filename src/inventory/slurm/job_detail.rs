@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::inventory::slurm::gres::{allotment, names_accelerators};
+use crate::inventory::slurm::gres::{names_accelerators, parse_allotment};
 use crate::inventory::slurm::queue;
 use crate::model::{Allotment, JobId, JobOutcome, NodeName};
 
 /// What is known of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Detail {
+pub(super) struct JobDetail {
     pub(super) lasting_id: Option<JobId>,
     /// Empty when nothing is said.
     pub(super) devices: BTreeMap<NodeName, Allotment>,
@@ -22,14 +22,14 @@ pub(super) struct Detail {
 
 /// Reads the records of the jobs that were asked about: their numbers and their names as
 /// `squeue` writes them.
-pub(super) fn read(output: &str, names: &BTreeMap<JobId, String>) -> BTreeMap<JobId, Detail> {
-    let mut details: BTreeMap<JobId, Option<Detail>> = BTreeMap::new();
+pub(super) fn parse(output: &str, names: &BTreeMap<JobId, String>) -> BTreeMap<JobId, JobDetail> {
+    let mut details: BTreeMap<JobId, Option<JobDetail>> = BTreeMap::new();
     // Where it does not echo what it reads, its prompt and its answer share a line.
     let output = output.replace("scontrol: JobId=", "\nJobId=");
     for record in records(&output) {
-        let Some((id, rest)) = opening(record, names) else { continue };
+        let Some((id, rest)) = match_header(record, names) else { continue };
         // One that was cut says nothing: what is missing would be taken for not there.
-        let Some(detail) = detail(rest) else { continue };
+        let Some(detail) = parse_record(rest) else { continue };
         let known = details.entry(id).or_insert_with(|| Some(detail.clone()));
         if known.as_ref() != Some(&detail) {
             *known = None;
@@ -46,7 +46,7 @@ fn records(output: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Takes `11 ArrayJobId=2 ArrayTaskId=0 JobName=sweep` off a record of a job that was asked about.
-fn opening<'a>(record: &'a str, names: &BTreeMap<JobId, String>) -> Option<(JobId, &'a str)> {
+fn match_header<'a>(record: &'a str, names: &BTreeMap<JobId, String>) -> Option<(JobId, &'a str)> {
     let (id, rest) = record.split_once(' ')?;
     let id = JobId::new(id)?;
     let name = names.get(&id)?;
@@ -58,9 +58,9 @@ fn opening<'a>(record: &'a str, names: &BTreeMap<JobId, String>) -> Option<(JobI
     rest.starts_with('\n').then_some((id, rest))
 }
 
-fn detail(text: &str) -> Option<Detail> {
+fn parse_record(text: &str) -> Option<JobDetail> {
     let mut is_whole = false;
-    let mut detail = Detail::default();
+    let mut detail = JobDetail::default();
     let mut wants_devices = false;
     for line in text.lines() {
         let line = line.trim_start();
@@ -69,7 +69,7 @@ fn detail(text: &str) -> Option<Detail> {
         } else if let Some(total) = line.strip_prefix("JOB_GRES=") {
             wants_devices = names_accelerators(total);
         } else if let Some(rest) = line.strip_prefix("Nodes=") {
-            on_nodes(rest, &mut detail.devices);
+            parse_node_line(rest, &mut detail.devices);
         } else if let Some(rest) = line.strip_prefix("JobState=") {
             detail.outcome = JobOutcome::of_slurm(rest);
         } else if line.starts_with("Command=") || line.starts_with("MinCPUsNode=") {
@@ -86,14 +86,14 @@ fn detail(text: &str) -> Option<Detail> {
 }
 
 /// Reads `gpu[01-02] CPU_IDs=0-7 Mem=0 GRES=gpu:h100:8(IDX:0-7)`.
-fn on_nodes(line: &str, devices: &mut BTreeMap<NodeName, Allotment>) {
+fn parse_node_line(line: &str, devices: &mut BTreeMap<NodeName, Allotment>) {
     let Some((list, rest)) = line.split_once(' ') else { return };
     let Some((_, gres)) = rest.split_once("GRES=") else { return };
-    let Ok(nodes) = queue::nodes(list) else { return };
-    if devices.len().saturating_add(nodes.len()) > queue::MOST_NODES {
+    let Ok(nodes) = queue::parse_nodelist(list) else { return };
+    if devices.len().saturating_add(nodes.len()) > queue::MAX_NODES {
         return;
     }
-    let allotment = allotment(gres.trim());
+    let allotment = parse_allotment(gres.trim());
     devices.extend(nodes.into_iter().map(|node| (node, allotment.clone())));
 }
 
@@ -113,7 +113,7 @@ mod tests {
         )
     }
 
-    fn devices(details: &BTreeMap<JobId, Detail>, id: &str) -> Option<Allotment> {
+    fn devices(details: &BTreeMap<JobId, JobDetail>, id: &str) -> Option<Allotment> {
         let detail = details.get(&JobId::new(id).unwrap())?;
         detail.devices.get(&NodeName::new("gpu01").unwrap()).cloned()
     }
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn the_places_of_each_node_are_read_up_to_where_free_texts_begin() {
         let output = "scontrol: show job 5\n".to_owned() + &text("5", "a b", "gpu:h100:2(IDX:1,4)");
-        let details = read(&output, &names(&[("5", "a b")]));
+        let details = parse(&output, &names(&[("5", "a b")]));
         assert_eq!(devices(&details, "5"), Some(Allotment::Places([1, 4].into())));
     }
 
@@ -129,7 +129,7 @@ mod tests {
     fn nodes_of_one_job_may_have_different_numbers_of_devices() {
         let more = "gpu:2(IDX:0-1)\n     Nodes=gpu02 CPU_IDs=0 Mem=0 GRES=gpu:3\n     Nodes=gpu[03-04] \
                     CPU_IDs=0 Mem=0 GRES=gpu:1";
-        let details = read(&text("5", "a", more), &names(&[("5", "a")]));
+        let details = parse(&text("5", "a", more), &names(&[("5", "a")]));
         let detail = details.get(&JobId::new("5").unwrap()).unwrap();
         let told: Vec<_> =
             detail.devices.iter().map(|(node, devices)| (node.as_str(), devices.clone())).collect();
@@ -150,22 +150,22 @@ mod tests {
     fn records_that_were_not_asked_for_or_contradict_each_other_say_nothing() {
         let name = "x\nJobId=6 JobName=y\n     Nodes=gpu01 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:3)";
         let both = text("5", name, "gpu:1(IDX:1)") + &text("6", "y", "gpu:1(IDX:2)");
-        let details = read(&both, &names(&[("5", name), ("6", "y")]));
+        let details = parse(&both, &names(&[("5", name), ("6", "y")]));
         assert_eq!(devices(&details, "5"), None, "its own name was cut by what it holds");
         assert_eq!(devices(&details, "6"), None, "told twice, and differently");
         for name in ["other", "x2", "x y"] {
-            let wrong = read(&text("5", name, "gpu:1(IDX:1)"), &names(&[("5", "x")]));
+            let wrong = parse(&text("5", name, "gpu:1(IDX:1)"), &names(&[("5", "x")]));
             assert!(wrong.is_empty(), "{name}");
         }
         let twice = text("5", "x", "gpu:1(IDX:1)").repeat(2);
-        assert!(devices(&read(&twice, &names(&[("5", "x")])), "5").is_some());
+        assert!(devices(&parse(&twice, &names(&[("5", "x")])), "5").is_some());
     }
 
     #[test]
     fn a_record_that_was_cut_says_nothing_wherever_it_was() {
         let two = "gpu:h100:2(IDX:1,4)\n     Nodes=gpu02 CPU_IDs=0 Mem=0 GRES=gpu:h100:2(IDX:0-1)";
         let whole = text("5", "x", two);
-        let told = |text: &str| read(text, &names(&[("5", "x")]));
+        let told = |text: &str| parse(text, &names(&[("5", "x")]));
         let all = told(&whole)[&JobId::new("5").unwrap()].devices.len();
         assert_eq!(all, 2);
         let end = whole.find("MinCPUsNode=").unwrap() + "MinCPUsNode=".len();
@@ -191,17 +191,17 @@ mod tests {
             let record = text("5", "x", "")
                 .replace("   JOB_GRES", &format!("   JobState={state}\n   JOB_GRES"));
             let record = record.replace("Comment=", "Comment=\n   JobState=BOOT_FAIL");
-            let details = read(&record, &names(&[("5", "x")]));
+            let details = parse(&record, &names(&[("5", "x")]));
             assert_eq!(details[&JobId::new("5").unwrap()].outcome, outcome, "{state}");
         }
     }
 
     #[test]
     fn devices_that_are_nowhere_are_not_none() {
-        let details = read(&text("5", "x", ""), &names(&[("5", "x")]));
+        let details = parse(&text("5", "x", ""), &names(&[("5", "x")]));
         assert_eq!(devices(&details, "5"), None);
         let none = text("5", "x", "").replace("JOB_GRES=gpu:h100:12", "JOB_GRES=(null)");
-        assert_eq!(devices(&read(&none, &names(&[("5", "x")])), "5"), Some(Allotment::Nothing));
+        assert_eq!(devices(&parse(&none, &names(&[("5", "x")])), "5"), Some(Allotment::Nothing));
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
             "JobId=5 JobName=x",
             "\nJobId=5 JobName=x\n   Nodes=\n Nodes=a GRES=",
         ] {
-            read(text, &names(&[("5", "x")]));
+            parse(text, &names(&[("5", "x")]));
         }
     }
 }

@@ -3,14 +3,14 @@
 
 use std::ffi::OsString;
 
-use crate::inventory::slurm::ask::ask_slurm;
+use crate::inventory::slurm::command::run_command;
 use crate::model::{Job, JobOutcome, clean};
 
 /// So many jobs are looked for; more are told by the list that they are not in.
-const MOST: usize = 8;
+const MAX_EXPLAINED: usize = 8;
 
 /// Returns the jobs among these that are not in the list, as they were asked for.
-pub(super) fn missing<'a>(wanted: &'a [String], list: &[Job]) -> Vec<&'a str> {
+pub(super) fn find_missing<'a>(wanted: &'a [String], list: &[Job]) -> Vec<&'a str> {
     let is_there = |wanted: &str| {
         list.iter().any(|job| {
             let shown = &*job.shown_id;
@@ -18,26 +18,33 @@ pub(super) fn missing<'a>(wanted: &'a [String], list: &[Job]) -> Vec<&'a str> {
             let rest = shown.strip_prefix(wanted);
             job.id.as_str() == wanted || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '+']))
                 // Tasks that wait stand together.
-                || (wanted.contains('_') && shown.contains('[') && base(shown) == base(wanted))
+                || (wanted.contains('_') && shown.contains('[') && base_number(shown) == base_number(wanted))
         })
     };
-    wanted.iter().map(String::as_str).filter(|wanted| !is_there(wanted)).take(MOST).collect()
+    wanted
+        .iter()
+        .map(String::as_str)
+        .filter(|wanted| !is_there(wanted))
+        .take(MAX_EXPLAINED)
+        .collect()
 }
 
 /// Returns a sentence about a job that is not in the queue.
-pub(super) async fn why(wanted: &str) -> String {
+pub(super) async fn explain(wanted: &str) -> String {
     let shown = clean(wanted, 40);
-    let Some(number) = base(wanted) else { return format!("job {shown} is not in the queue") };
-    if let Some(outcome) = by_controller(wanted).await {
+    let Some(number) = base_number(wanted) else {
+        return format!("job {shown} is not in the queue");
+    };
+    if let Some(outcome) = outcome_from_scontrol(wanted).await {
         return format!("job {shown} {}", outcome.words());
     }
-    if let Some(outcome) = by_accounting(wanted).await {
+    if let Some(outcome) = outcome_from_sacct(wanted).await {
         return format!("job {shown} {}", outcome.words());
     }
-    let config = ask_slurm("scontrol", &["show".into(), "config".into()], "").await;
+    let config = run_command("scontrol", &["show".into(), "config".into()], "").await;
     let config = config.map(|answer| answer.output).unwrap_or_default();
-    let next = value(&config, "NEXT_JOB_ID").and_then(|next| next.parse::<u64>().ok());
-    let is_private = value(&config, "PrivateData")
+    let next = config_value(&config, "NEXT_JOB_ID").and_then(|next| next.parse::<u64>().ok());
+    let is_private = config_value(&config, "PrivateData")
         .is_some_and(|kinds| kinds.split(',').any(|kind| kind.trim() == "jobs"));
     match next {
         Some(next) if next <= number => {
@@ -52,30 +59,31 @@ pub(super) async fn why(wanted: &str) -> String {
 }
 
 /// Returns the number that an array or a heterogeneous job begins with.
-fn base(id: &str) -> Option<u64> {
+fn base_number(id: &str) -> Option<u64> {
     id.split(['_', '+', '[']).next()?.parse().ok()
 }
 
 /// Slurm knows jobs for some minutes after their end.
-async fn by_controller(wanted: &str) -> Option<JobOutcome> {
+async fn outcome_from_scontrol(wanted: &str) -> Option<JobOutcome> {
     let words: [OsString; 3] = ["show".into(), "job".into(), wanted.into()];
-    let answer = ask_slurm("scontrol", &words, "").await.ok().filter(|answer| answer.succeeded)?;
+    let answer =
+        run_command("scontrol", &words, "").await.ok().filter(|answer| answer.succeeded)?;
     let line =
         answer.output.lines().find_map(|line| line.trim_start().strip_prefix("JobState="))?;
     JobOutcome::of_slurm(line)
 }
 
 /// Where there is a database it knows them for longer.
-async fn by_accounting(wanted: &str) -> Option<JobOutcome> {
+async fn outcome_from_sacct(wanted: &str) -> Option<JobOutcome> {
     let fixed = ["--noheader", "--parsable2", "--allocations", "--format=State"];
     let words = fixed.iter().map(OsString::from).chain([format!("--jobs={wanted}").into()]);
     let words: Vec<OsString> = words.collect();
-    let answer = ask_slurm("sacct", &words, "").await.ok().filter(|answer| answer.succeeded)?;
+    let answer = run_command("sacct", &words, "").await.ok().filter(|answer| answer.succeeded)?;
     JobOutcome::of_slurm(answer.output.lines().next()?)
 }
 
 /// Returns what `scontrol show config` says of something.
-pub(super) fn value<'a>(config: &'a str, key: &str) -> Option<&'a str> {
+pub(super) fn config_value<'a>(config: &'a str, key: &str) -> Option<&'a str> {
     config.lines().find_map(|line| {
         let (name, value) = line.split_once('=')?;
         (name.trim() == key).then(|| value.trim())
@@ -103,7 +111,7 @@ mod tests {
             ("70", true),
         ] {
             let wanted = [wanted.to_owned()];
-            assert_eq!(!missing(&wanted, &list).is_empty(), is_missing, "{wanted:?}");
+            assert_eq!(!find_missing(&wanted, &list).is_empty(), is_missing, "{wanted:?}");
         }
     }
 }
