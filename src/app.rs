@@ -8,14 +8,14 @@ use std::time::Duration;
 use tokio::runtime::{self, Runtime};
 
 use crate::app::demo::Demo;
-use crate::app::doctor::Consultation;
-use crate::app::interview::{Interviewer, Mood};
-use crate::app::limits::Toll;
-use crate::app::place::Place;
-use crate::app::print::Printing;
-use crate::app::roster::PodSearch;
-use crate::app::screen::Setting;
-use crate::app::watch::{Plan, Watch};
+use crate::app::doctor::DoctorRun;
+use crate::app::limits::FdCost;
+use crate::app::monitor::{Monitor, MonitorConfig};
+use crate::app::output_mode::OutputMode;
+use crate::app::printer::Printer;
+use crate::app::prompter::{PromptOutcome, Prompter};
+use crate::app::screen::ScreenConfig;
+use crate::app::targets::PodSearch;
 use crate::cli::{self, Cli, Command, ConfigDeed, How};
 use crate::config::{self, FileError, Places, Settings, Sources};
 use crate::doctor::{Report, report_on_pod};
@@ -31,29 +31,29 @@ use crate::transport::{
 use crate::tui::{self, StopSignals};
 
 mod demo;
-mod discover;
+mod discovery;
 mod doctor;
-mod dress;
-mod interview;
 mod limits;
+mod line_prompt;
 mod log;
-mod place;
-mod print;
-mod roster;
+mod monitor;
+mod output_mode;
+mod printer;
+mod prompter;
 mod screen;
-mod terminal;
+mod settings_controller;
+mod targets;
 mod trust;
 mod unlock;
-mod watch;
 mod watchdog;
 
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum ExitReason {
     /// As asked.
     Done,
     /// No node answered.
-    NobodyAnswered,
+    NoAnswer,
     /// A command failed.
     Failed,
     /// By Ctrl-C.
@@ -64,12 +64,12 @@ pub enum Ending {
     HungUp,
 }
 
-impl Ending {
+impl ExitReason {
     /// Returns the exit code.
     pub const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::NobodyAnswered | Self::Failed => 1,
+            Self::NoAnswer | Self::Failed => 1,
             Self::HungUp => 129,
             Self::Interrupted => 130,
             Self::Terminated => 143,
@@ -77,7 +77,7 @@ impl Ending {
     }
 }
 
-impl From<tui::StopReason> for Ending {
+impl From<tui::StopReason> for ExitReason {
     fn from(ending: tui::StopReason) -> Self {
         match ending {
             tui::StopReason::Quit => Self::Done,
@@ -89,9 +89,9 @@ impl From<tui::StopReason> for Ending {
 }
 
 /// Ends the programs that still run when it is dropped.
-struct Programs;
+struct StopChildren;
 
-impl Drop for Programs {
+impl Drop for StopChildren {
     fn drop(&mut self) {
         transport::end_programs();
     }
@@ -99,27 +99,29 @@ impl Drop for Programs {
 
 /// Does what was typed. Prints to `out`; complaints go to `err`.
 pub fn run(cli: Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
-    let _programs = Programs;
+    let _programs = StopChildren;
     // Without it signals end gtop as they end any other program.
     watchdog::start().ok();
-    limits::outlive_long_files();
-    let code = match start(cli, out, err) {
+    limits::catch_file_size_signal();
+    let code = match dispatch(cli, out, err) {
         Ok(ending) => ending.code(),
         // Whoever reads us has read enough.
-        Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ending::Done.code(),
+        Err(AppError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitReason::Done.code()
+        }
         Err(failure) => {
             drop(writeln!(err, "gtop: {failure}"));
             failure.code()
         }
     };
     // What failed meanwhile may have been ended by the signal.
-    let came = StopSignals::received().map(|ending| Ending::from(ending).code());
+    let came = StopSignals::received().map(|ending| ExitReason::from(ending).code());
     ExitCode::from(came.unwrap_or(code))
 }
 
 /// Why the program could not start or go on.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum AppError {
     #[error(transparent)]
     Inventory(#[from] InventoryError),
     #[error("{0}; {remedy}", remedy = .0.remedy())]
@@ -133,11 +135,11 @@ enum Failure {
     #[error(
         "--user chooses Slurm jobs{why}; write --slurm --user {user} for these jobs, -l {user} to log in as {user}, or -u={user} for processes of {user}"
     )]
-    UserAlone { user: String, why: &'static str },
+    AmbiguousUser { user: String, why: &'static str },
     #[error("{words} ({places})")]
     Settings { words: String, places: String },
     #[error("there is no place for settings: neither XDG_CONFIG_HOME nor HOME is an absolute path")]
-    Homeless,
+    NoHome,
     #[error("{0} is not there; gtop --config {0} config init writes it")]
     NoConfig(String),
     #[error(transparent)]
@@ -150,7 +152,7 @@ enum Failure {
     Io(#[from] io::Error),
 }
 
-impl Failure {
+impl AppError {
     const fn code(&self) -> u8 {
         match self {
             Self::Inventory(_)
@@ -158,10 +160,10 @@ impl Failure {
             | Self::NoHost
             | Self::NoJob
             | Self::NoConfig(_)
-            | Self::UserAlone { .. }
+            | Self::AmbiguousUser { .. }
             | Self::File(FileError::Own(_))
             | Self::Settings { .. } => 2,
-            Self::Homeless
+            Self::NoHome
             | Self::File(_)
             | Self::Log(_)
             | Self::Pod(_)
@@ -171,34 +173,38 @@ impl Failure {
     }
 }
 
-fn start(mut cli: Cli, out: &mut impl Write, err: &mut impl Write) -> Result<Ending, Failure> {
+fn dispatch(
+    mut cli: Cli,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<ExitReason, AppError> {
     match &cli.command {
-        Some(Command::Man) => return Ok(cli::man(out).map(|()| Ending::Done)?),
+        Some(Command::Man) => return Ok(cli::man(out).map(|()| ExitReason::Done)?),
         Some(Command::Completions { shell }) => {
-            return Ok(cli::completions(*shell, out).map(|()| Ending::Done)?);
+            return Ok(cli::completions(*shell, out).map(|()| ExitReason::Done)?);
         }
         Some(Command::Trust { .. } | Command::Doctor { .. } | Command::Config { .. }) | None => {}
     }
     if cli.output.json_schema {
-        return Ok(write_json_schema(out).map(|()| Ending::Done)?);
+        return Ok(write_json_schema(out).map(|()| ExitReason::Done)?);
     }
-    let (places, settings) = settings(&cli)?;
+    let (places, settings) = load_settings(&cli)?;
     cli.settle(&settings);
     if let Some(Command::Config { deed }) = cli.command {
-        return configure(deed, places.as_ref(), &cli, &settings, out);
+        return run_config_command(deed, places.as_ref(), &cli, &settings, out);
     }
-    judge(&cli, &settings)?;
-    roster::judge_user(&cli)?;
+    check_settings(&cli, &settings)?;
+    targets::check_user_option(&cli)?;
     let cli = &cli;
-    let files = limits::raise();
+    let files = limits::raise_open_files();
     let clock = Clock::system();
     if let Some(path) = &cli.output.log {
         log::start(path, clock.clone())?;
     }
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let interviewer = Interviewer::at_this_terminal();
-    let interview = interviewer.as_ref().map(Interviewer::interview);
-    let options = options(cli)?;
+    let prompter = Prompter::for_terminal();
+    let interview = prompter.as_ref().map(Prompter::interview);
+    let options = transport_options(cli)?;
     if let Some(words) = options.surroundings.complaint().filter(|_| names_hosts(cli)) {
         writeln!(err, "gtop: {words}")?;
     }
@@ -209,38 +215,38 @@ fn start(mut cli: Cli, out: &mut impl Write, err: &mut impl Write) -> Result<End
         writeln!(err, "gtop: {words}")?;
     }
     if let Some(Command::Trust { hosts }) = &cli.command {
-        let roster = roster::named(cli, &transport, hosts)?;
+        let roster = targets::named_roster(cli, &transport, hosts)?;
         if roster.targets.is_empty() {
-            return Err(Failure::NoHost);
+            return Err(AppError::NoHost);
         }
         let mut input = io::stdin().lock();
         let trusting =
             trust::trust(transport, roster.targets, cli.reach.max_connecting, &mut input, out);
         return Ok(runtime.block_on(trusting)?);
     }
-    let means = Means { transport, interviewer, clock, files, places, settings };
+    let env = Env { transport, prompter, clock, files, places, settings };
     if let Some(Command::Doctor { hosts, local, json, slurm }) = &cli.command {
         let is_local = *local || cli.nodes.local;
-        let whose = (*slurm || cli.slurm.is_wanted()).then(|| roster::named_jobs(cli));
-        let patients = Patients::of(cli, &means.transport, hosts, is_local, whose)?;
-        return consult(cli, &runtime, means, patients, *json || cli.output.json, out, err);
+        let filter = (*slurm || cli.slurm.is_wanted()).then(|| targets::job_filter_of_options(cli));
+        let doctor_targets = DoctorTargets::of(cli, &env.transport, hosts, is_local, filter)?;
+        return run_doctor(cli, &runtime, env, doctor_targets, *json || cli.output.json, out, err);
     }
-    watch(cli, &runtime, means, out, err)
+    run_monitor(cli, &runtime, env, out, err)
 }
 
 /// Returns where settings stand, and all of them.
-fn settings(cli: &Cli) -> Result<(Option<Places>, Settings), Failure> {
-    let named = std::env::var_os("GTOP_CONFIG").map(PathBuf::from);
-    let named = named.filter(|path| !path.as_os_str().is_empty());
+fn load_settings(cli: &Cli) -> Result<(Option<Places>, Settings), AppError> {
+    let conflicting = std::env::var_os("GTOP_CONFIG").map(PathBuf::from);
+    let conflicting = conflicting.filter(|path| !path.as_os_str().is_empty());
     // What a variable names may be missing here; what is typed is meant.
     let is_needed =
         !matches!(cli.command, Some(Command::Config { deed: ConfigDeed::Init | ConfigDeed::Path }));
     if let Some(file) = cli.config.as_ref().filter(|_| is_needed)
         && matches!(file.try_exists(), Ok(false))
     {
-        return Err(Failure::NoConfig(file.display().to_string()));
+        return Err(AppError::NoConfig(file.display().to_string()));
     }
-    let places = match cli.config.clone().or(named) {
+    let places = match cli.config.clone().or(conflicting) {
         Some(file) => Some(Places::at(file)?),
         None => Places::of_this_user(),
     };
@@ -254,28 +260,28 @@ fn settings(cli: &Cli) -> Result<(Option<Places>, Settings), Failure> {
 }
 
 /// Says which settings cannot be together, and what is wrong with a command that leads to nodes.
-fn judge(cli: &Cli, settings: &Settings) -> Result<(), Failure> {
+fn check_settings(cli: &Cli, settings: &Settings) -> Result<(), AppError> {
     let exec = cli.reach.exec.as_deref().map(ExecTemplate::new);
     let wrong_exec = || exec.and_then(Result::err).map(|error| error.to_string());
     let words = cli.disagreement().map(str::to_owned).or_else(wrong_exec);
     let Some(words) = words else { return Ok(()) };
-    let named = ["transport", "exec", "ssh-binary"].map(|name| {
+    let conflicting = ["transport", "exec", "ssh-binary"].map(|name| {
         let is_said = settings.place(name) != "default";
         is_said.then(|| format!("{name}: {}", settings.place(name)))
     });
-    let places = named.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    Err(Failure::Settings { words, places })
+    let places = conflicting.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    Err(AppError::Settings { words, places })
 }
 
 /// Does what was asked about settings.
-fn configure(
+fn run_config_command(
     deed: ConfigDeed,
     places: Option<&Places>,
     cli: &Cli,
     settings: &Settings,
     out: &mut impl Write,
-) -> Result<Ending, Failure> {
-    let places = places.ok_or(Failure::Homeless)?;
+) -> Result<ExitReason, AppError> {
+    let places = places.ok_or(AppError::NoHome)?;
     match deed {
         ConfigDeed::Init => {
             let path = places.begin(&config::init_text())?;
@@ -291,12 +297,12 @@ fn configure(
             for circle in &circles {
                 writeln!(out, "{}: [groups]: {circle}", places.config().display())?;
             }
-            let together = judge(cli, settings);
-            if let Err(wrong) = &together {
+            let checked = check_settings(cli, settings);
+            if let Err(wrong) = &checked {
                 writeln!(out, "{wrong}")?;
             }
-            if together.is_err() || !settings.problems.is_empty() || !circles.is_empty() {
-                return Ok(Ending::Failed);
+            if checked.is_err() || !settings.problems.is_empty() || !circles.is_empty() {
+                return Ok(ExitReason::Failed);
             }
             for path in [places.config(), places.setup()] {
                 let state = if path.exists() { "nothing is wrong" } else { "is not there" };
@@ -304,76 +310,78 @@ fn configure(
             }
         }
     }
-    Ok(Ending::Done)
+    Ok(ExitReason::Done)
 }
 
 /// Whom to examine.
-struct Patients {
+struct DoctorTargets {
     targets: Vec<Target>,
     /// What was found about the pod they belong to.
     pod: Option<Report>,
-    /// Whose jobs' nodes are examined too, after Slurm itself.
+    /// JobFilter jobs' nodes are examined too, after Slurm itself.
     slurm: Option<JobFilter>,
 }
 
-impl Patients {
+impl DoctorTargets {
     fn of(
         cli: &Cli,
         transport: &Transport,
         hosts: &[String],
         is_local: bool,
         slurm: Option<JobFilter>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, AppError> {
         let search = PodSearch::of(cli)?;
         let pod = search.as_ref().map(|search| report_on_pod(&search.found, search.took));
         let pod = pod.transpose().map_err(io::Error::other)?;
         let found = search.as_ref().and_then(|search| search.found.as_ref().ok());
-        let nobody = search.is_some() && found.is_none() && hosts.is_empty() && !is_local;
-        let targets = if nobody {
+        let no_targets = search.is_some() && found.is_none() && hosts.is_empty() && !is_local;
+        let targets = if no_targets {
             Vec::new()
         } else {
-            let named = roster::with_pod(cli, transport, hosts, found)?;
+            let conflicting = targets::named_roster_with_pod(cli, transport, hosts, found)?;
             // Jobs bring nodes of their own.
-            let is_alone = slurm.is_some() && named.targets.is_empty() && !is_local;
-            if is_alone { Vec::new() } else { roster::or_this_machine(named, is_local).0 }
+            let is_alone = slurm.is_some() && conflicting.targets.is_empty() && !is_local;
+            if is_alone { Vec::new() } else { targets::or_local(conflicting, is_local).0 }
         };
         Ok(Self { targets, pod, slurm })
     }
 }
 
 /// Examines nodes; encrypted keys and questions are asked about as before a watch.
-fn consult(
+fn run_doctor(
     cli: &Cli,
     runtime: &Runtime,
-    means: Means,
-    patients: Patients,
+    env: Env,
+    doctor_targets: DoctorTargets,
     is_json: bool,
     out: &mut impl Write,
     err: &mut impl Write,
-) -> Result<Ending, Failure> {
-    let Means { transport, interviewer, clock, .. } = means;
-    let Patients { targets, pod, slurm } = patients;
-    if runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted {
-        return Ok(Ending::Interrupted);
+) -> Result<ExitReason, AppError> {
+    let Env { transport, prompter, clock, .. } = env;
+    let DoctorTargets { targets, pod, slurm } = doctor_targets;
+    if runtime.block_on(unlock::unlock_keys(&transport, &targets, err))?
+        == PromptOutcome::Interrupted
+    {
+        return Ok(ExitReason::Interrupted);
     }
-    let consultation = Consultation {
+    let doctor_run = DoctorRun {
         transport,
         targets,
         pod,
         clock,
-        interviewer,
+        prompter,
         max_connecting: cli.reach.max_connecting,
         is_json,
         slurm,
     };
-    Ok(runtime.block_on(doctor::consult(consultation, out))?)
+    Ok(runtime.block_on(doctor::run(doctor_run, out))?)
 }
 
 /// What a watch works with.
-struct Means {
+struct Env {
     transport: Transport,
     /// The person at the terminal, when there is one.
-    interviewer: Option<Interviewer>,
+    prompter: Option<Prompter>,
     clock: Clock,
     /// How many files may be open.
     files: Option<u64>,
@@ -383,13 +391,13 @@ struct Means {
 }
 
 /// Says whether pictures are to be printed, wherever output goes.
-const fn is_printing_wanted(cli: &Cli) -> bool {
+const fn is_printing_requested(cli: &Cli) -> bool {
     cli.output.watch || cli.output.once || cli.output.json
 }
 
 /// Says whether pictures are printed, and no screen shown.
 fn is_printing(cli: &Cli) -> bool {
-    is_printing_wanted(cli) || Place::of_this_process() != Place::Screen
+    is_printing_requested(cli) || OutputMode::detect() != OutputMode::Screen
 }
 
 /// Returns whether anybody beyond this machine is spoken of.
@@ -397,12 +405,12 @@ fn names_hosts(cli: &Cli) -> bool {
     !cli.hosts().is_empty() || cli.nodes.names_nodes()
 }
 
-fn options(cli: &Cli) -> Result<Options, TemplateError> {
-    let usual = Options::of_this_process();
+fn transport_options(cli: &Cli) -> Result<Options, TemplateError> {
+    let defaults = Options::of_this_process();
     Ok(Options {
         connect_timeout: cli.reach.connect_timeout,
         login: cli.nodes.login.clone(),
-        ssh_program: cli.reach.ssh_binary.clone().unwrap_or(usual.ssh_program),
+        ssh_program: cli.reach.ssh_binary.clone().unwrap_or(defaults.ssh_program),
         choice: match cli.reach.how() {
             How::Auto | How::Local | How::Exec => Choice::Auto,
             How::Native => Choice::Native,
@@ -414,59 +422,60 @@ fn options(cli: &Cli) -> Result<Options, TemplateError> {
         // This very file, even when an upgrade has put another in its place. Where there is no /proc,
         // programs still notice the end of their input.
         leash: Some(PathBuf::from("/proc/self/exe")).filter(|own| own.exists()),
-        ..usual
+        ..defaults
     })
 }
 
 /// How long a scheduler is waited for before the screen comes on.
-const FIRST_ANSWER: Duration = Duration::from_secs(2);
+const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);
 
-fn watch(
+fn run_monitor(
     cli: &Cli,
     runtime: &Runtime,
-    means: Means,
+    env: Env,
     out: &mut impl Write,
     err: &mut impl Write,
-) -> Result<Ending, Failure> {
-    let Means { transport, mut interviewer, clock, files, places, mut settings } = means;
+) -> Result<ExitReason, AppError> {
+    let Env { transport, mut prompter, clock, files, places, mut settings } = env;
     if cli.nodes.demo.is_some() {
         // How often made-up nodes are asked says nothing of real ones.
         settings.keep_saved("interval");
     }
-    if let Place::Lines(lack) = Place::of_this_process()
-        && !is_printing_wanted(cli)
+    if let OutputMode::LinesOnly(reason) = OutputMode::detect()
+        && !is_printing_requested(cli)
     {
-        writeln!(err, "gtop: {lack}")?;
+        writeln!(err, "gtop: {reason}")?;
     }
     // Dropped after the watch: the nodes outlive those who look at them.
     let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
     let (discovery, title) = match &demo {
         Some(demo) => (demo.discovery(clock.clone())?, demo.title()),
-        None => roster::discovery(cli, &transport, clock.clone())?,
+        None => targets::discovery(cli, &transport, clock.clone())?,
     };
     // Slurm mostly answers at once, and then keys and questions are asked about before the screen.
-    runtime.block_on(discovery.first(FIRST_ANSWER));
+    runtime.block_on(discovery.wait_for_answer(SCHEDULER_TIMEOUT));
     let targets = discovery.rosters().borrow().targets.clone();
-    let toll = match cli.reach.how() {
-        _ if demo.is_some() => Toll::BothEnds,
-        How::Ssh | How::Exec => Toll::Program,
+    let cost = match cli.reach.how() {
+        _ if demo.is_some() => FdCost::SessionAndServer,
+        How::Ssh | How::Exec => FdCost::Program,
         // One step serves many nodes.
-        How::Auto | How::Native | How::Local | How::Srun => Toll::Session,
+        How::Auto | How::Native | How::Local | How::Srun => FdCost::Session,
     };
-    if let Some(words) = limits::shortage(files, targets.len(), toll) {
+    if let Some(words) = limits::open_files_warning(files, targets.len(), cost) {
         writeln!(err, "gtop: {words}")?;
     }
     if demo.is_none()
-        && runtime.block_on(unlock::unlock_keys(&transport, &targets, err))? == Mood::Interrupted
+        && runtime.block_on(unlock::unlock_keys(&transport, &targets, err))?
+            == PromptOutcome::Interrupted
     {
-        return Ok(Ending::Interrupted);
+        return Ok(ExitReason::Interrupted);
     }
     // Nobody asks anything in a demonstration, nor this machine itself.
     let nodes = targets.iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).count();
-    let is_more_to_come = cli.slurm.is_wanted();
-    interviewer = interviewer.filter(|_| demo.is_none() && (nodes > 0 || is_more_to_come));
-    interviewer.iter().for_each(Interviewer::open);
-    let watch = Watch::start(Plan {
+    let expects_jobs = cli.slurm.is_wanted();
+    prompter = prompter.filter(|_| demo.is_none() && (nodes > 0 || expects_jobs));
+    prompter.iter().for_each(Prompter::open);
+    let monitor = Monitor::start(MonitorConfig {
         discovery,
         transport,
         clock: clock.clone(),
@@ -474,28 +483,28 @@ fn watch(
         history: cli.pace.history,
         max_connecting: cli.reach.max_connecting,
     })?;
-    if let Some(interviewer) = &mut interviewer
-        && let Some(ending) = runtime.block_on(interviewer.before_all(nodes))?
+    if let Some(prompter) = &mut prompter
+        && let Some(ending) = runtime.block_on(prompter.prompt_at_startup(nodes))?
     {
         return Ok(ending);
     }
-    let printing = Printing {
+    let printer = Printer {
         is_json: cli.output.json,
         source: &title,
         clock: clock.clone(),
-        taste: dress::taste(&settings, |name| std::env::var(name).ok()),
-        look: dress::look(&settings, |name| std::env::var(name).ok()),
+        taste: settings_controller::display_options(&settings, |name| std::env::var(name).ok()),
+        look: settings_controller::theme(&settings, |name| std::env::var(name).ok()),
         is_styled: settings.choice("color") == "always",
     };
     let ending = if cli.output.watch {
-        runtime.block_on(printing.forever(&watch.fleet(), cli.pace.interval, out))?
+        runtime.block_on(printer.print_continuously(&monitor.fleet(), cli.pace.interval, out))?
     } else if is_printing(cli) {
-        runtime.block_on(printing.once(&watch, cli.output.deadline, out))?
+        runtime.block_on(printer.print_once(&monitor, cli.output.deadline, out))?
     } else {
-        let setting = Setting { title, clock, places, settings };
-        runtime.block_on(screen::show(&watch, setting, interviewer))?
+        let screen_config = ScreenConfig { title, clock, places, settings };
+        runtime.block_on(screen::run(&monitor, screen_config, prompter))?
     };
     // A read of standard input may still be waiting, and must not hold up the end.
-    drop(watch);
+    drop(monitor);
     Ok(ending)
 }

@@ -8,8 +8,8 @@ use std::thread;
 use tokio::runtime;
 use tokio::sync::oneshot;
 
-use crate::app::Failure;
-use crate::app::discover::Discovery;
+use crate::app::AppError;
+use crate::app::discovery::Discovery;
 use crate::sim::{Population, SimNode, serve};
 use crate::time::Clock;
 use crate::transport::{Fault, FixedProfile, Profile, Reach, SshTarget, Target};
@@ -55,10 +55,10 @@ impl Demo {
     }
 
     /// Returns where its nodes and their jobs come from.
-    pub(super) fn discovery(&self, clock: Clock) -> Result<Discovery, Failure> {
+    pub(super) fn discovery(&self, clock: Clock) -> Result<Discovery, AppError> {
         let (population, began) = (self.population.clone(), clock.now());
         let jobs = move || population.jobs(began, clock.now());
-        Ok(Discovery::made_up(self.targets()?, jobs)?)
+        Ok(Discovery::simulated(self.targets()?, jobs)?)
     }
 
     /// Says what is watched.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::app::Ending;
-use crate::app::interview::Interviewer;
+use crate::app::ExitReason;
+use crate::app::prompter::Prompter;
 use crate::doctor::{Findings, Report, examine, examine_slurm, write_json, write_text};
 use crate::inventory::slurm::JobFilter;
 use crate::time::Clock;
@@ -17,14 +17,14 @@ use crate::tui::StopSignals;
 
 /// What to examine, and with what.
 #[derive(Debug)]
-pub(super) struct Consultation {
+pub(super) struct DoctorRun {
     pub(super) transport: Transport,
     pub(super) targets: Vec<Target>,
     /// What to tell before all nodes.
     pub(super) pod: Option<Report>,
     pub(super) clock: Clock,
     /// The person at the terminal, when there is one.
-    pub(super) interviewer: Option<Interviewer>,
+    pub(super) prompter: Option<Prompter>,
     pub(super) max_connecting: u16,
     pub(super) is_json: bool,
     /// Slurm is examined first, for these jobs, and then their nodes.
@@ -32,40 +32,40 @@ pub(super) struct Consultation {
 }
 
 /// Examines all nodes and prints what was found.
-pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Result<Ending> {
-    let Consultation {
+pub(super) async fn run(of: DoctorRun, out: &mut impl Write) -> io::Result<ExitReason> {
+    let DoctorRun {
         transport,
         mut targets,
         pod,
         slurm,
         clock,
-        mut interviewer,
+        mut prompter,
         max_connecting,
         is_json,
     } = of;
     let mut signals = StopSignals::new();
     let mut first: Vec<Report> = pod.into_iter().collect();
-    if let Some(whose) = slurm {
+    if let Some(filter) = slurm {
         let found = tokio::select! {
-            found = Box::pin(examine_slurm(&whose, &transport, &clock)) => found,
+            found = Box::pin(examine_slurm(&filter, &transport, &clock)) => found,
             ending = signals.next() => return Ok(ending.into()),
         };
-        let Some(Findings { report, nodes }) = found else { return Ok(Ending::Failed) };
+        let Some(Findings { report, nodes }) = found else { return Ok(ExitReason::Failed) };
         let is_new = |node: &Target| targets.iter().all(|known| known.name != node.name);
         let nodes: Vec<Target> = nodes.into_iter().filter(is_new).collect();
         targets.extend(nodes);
         first.push(report);
     }
-    for (place, report) in first.iter().enumerate().filter(|_| !is_json) {
-        print(report, place > 0, out)?;
+    for (index, report) in first.iter().enumerate().filter(|_| !is_json) {
+        print(report, index > 0, out)?;
     }
     let by_ssh = targets.iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).count();
-    interviewer = interviewer.filter(|_| by_ssh > 0);
-    interviewer.iter().for_each(Interviewer::open);
+    prompter = prompter.filter(|_| by_ssh > 0);
+    prompter.iter().for_each(Prompter::open);
     let count = targets.len();
-    let mut examining = start(&transport, targets, &clock, max_connecting);
-    if let Some(interviewer) = &mut interviewer
-        && let Some(ending) = interviewer.before_all(by_ssh).await?
+    let mut examining = spawn_examinations(&transport, targets, &clock, max_connecting);
+    if let Some(prompter) = &mut prompter
+        && let Some(ending) = prompter.prompt_at_startup(by_ssh).await?
     {
         return Ok(ending);
     }
@@ -79,12 +79,12 @@ pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Resul
         };
         // An examination that was lost has no report, and is not well.
         let Some(done) = done else { break };
-        let Ok((place, report)) = done else {
+        let Ok((index, report)) = done else {
             is_well = false;
             continue;
         };
         is_well &= report.is_well();
-        reports.insert(place, report);
+        reports.insert(index, report);
         while !is_json && let Some(report) = reports.get(&printed) {
             print(report, printed > 0 || !first.is_empty(), out)?;
             printed += 1;
@@ -95,7 +95,7 @@ pub(super) async fn consult(of: Consultation, out: &mut impl Write) -> io::Resul
         write_json(out, &reports)?;
     }
     out.flush()?;
-    Ok(if is_well { Ending::Done } else { Ending::Failed })
+    Ok(if is_well { ExitReason::Done } else { ExitReason::Failed })
 }
 
 fn print(report: &Report, is_later: bool, out: &mut impl Write) -> io::Result<()> {
@@ -109,7 +109,7 @@ fn print(report: &Report, is_later: bool, out: &mut impl Write) -> io::Result<()
     out.flush()
 }
 
-fn start(
+fn spawn_examinations(
     transport: &Transport,
     targets: Vec<Target>,
     clock: &Clock,
@@ -117,11 +117,11 @@ fn start(
 ) -> JoinSet<(usize, Report)> {
     let permits = Arc::new(Semaphore::new(usize::from(max_connecting)));
     let mut examining = JoinSet::new();
-    for (place, target) in targets.into_iter().enumerate() {
+    for (index, target) in targets.into_iter().enumerate() {
         let (transport, permits, clock) = (transport.clone(), Arc::clone(&permits), clock.clone());
         examining.spawn(async move {
             let _permit = permits.acquire().await;
-            (place, Box::pin(examine(&transport, &target, &clock)).await)
+            (index, Box::pin(examine(&transport, &target, &clock)).await)
         });
     }
     examining

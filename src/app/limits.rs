@@ -9,31 +9,31 @@ use rustix::process::{
 };
 
 /// Files that are open whoever is watched: the terminal, the runtimes, the log, look-ups under way.
-const OWN: u64 = 64;
+const BASE_FILES: u64 = 64;
 
 /// Files a node takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Toll {
+pub(super) enum FdCost {
     /// Its session.
     Session,
     /// Its session, and the other end of it in this same program.
-    BothEnds,
+    SessionAndServer,
     /// The pipes of a program.
     Program,
 }
 
-impl Toll {
-    const fn files(self) -> u64 {
+impl FdCost {
+    const fn files_per_node(self) -> u64 {
         match self {
             Self::Session => 1,
-            Self::BothEnds => 3,
+            Self::SessionAndServer => 3,
             Self::Program => 4,
         }
     }
 }
 
 /// Lets a write beyond `ulimit -f` fail as one on a full disk does, instead of ending the program.
-pub(super) fn outlive_long_files() {
+pub(super) fn catch_file_size_signal() {
     let is_met = Arc::new(AtomicBool::new(false));
     // Programs that are started have the signal as it was. It may be handled, so this cannot fail.
     signal_hook::flag::register(Signal::XFSZ.as_raw(), is_met).ok();
@@ -48,18 +48,18 @@ pub(super) fn forbid_core_dumps() {
 }
 
 /// Raises the limit as far as this user may. Returns it, unless there is none.
-pub(super) fn raise() -> Option<u64> {
+pub(super) fn raise_open_files() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let wanted = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if setrlimit(Resource::Nofile, wanted).is_ok() { limit.maximum } else { limit.current }
 }
 
 /// Says how many nodes fit below the limit and how it is raised, when not all do.
-pub(super) fn shortage(limit: Option<u64>, nodes: usize, toll: Toll) -> Option<String> {
+pub(super) fn open_files_warning(limit: Option<u64>, nodes: usize, cost: FdCost) -> Option<String> {
     let nodes = u64::try_from(nodes).unwrap_or(u64::MAX);
-    let wanted = nodes.saturating_mul(toll.files()).saturating_add(OWN);
+    let wanted = nodes.saturating_mul(cost.files_per_node()).saturating_add(BASE_FILES);
     let limit = limit.filter(|limit| *limit < wanted)?;
-    let fit = limit.saturating_sub(OWN) / toll.files();
+    let fit = limit.saturating_sub(BASE_FILES) / cost.files_per_node();
     Some(format!(
         "{limit} files may be open at once, enough for about {fit} of {nodes} nodes; watch fewer, or have \
          the hard limit raised to {} (ulimit -Hn shows it; nofile in /etc/security/limits.conf sets it)",
@@ -73,16 +73,16 @@ mod tests {
 
     #[test]
     fn what_fits_is_told_only_when_not_all_nodes_do() {
-        for (limit, nodes, toll, words) in [
-            (None, usize::MAX, Toll::Program, None),
-            (Some(1024), 960, Toll::Session, None),
-            (Some(1024), 961, Toll::Session, Some("960 of 961 nodes")),
-            (Some(1024), 2000, Toll::Session, Some("raised to 4096")),
-            (Some(1024), 1000, Toll::Program, Some("240 of 1000 nodes")),
-            (Some(1024), 1000, Toll::BothEnds, Some("320 of 1000 nodes")),
-            (Some(20), 1, Toll::Session, Some("about 0 of 1 nodes")),
+        for (limit, nodes, cost, words) in [
+            (None, usize::MAX, FdCost::Program, None),
+            (Some(1024), 960, FdCost::Session, None),
+            (Some(1024), 961, FdCost::Session, Some("960 of 961 nodes")),
+            (Some(1024), 2000, FdCost::Session, Some("raised to 4096")),
+            (Some(1024), 1000, FdCost::Program, Some("240 of 1000 nodes")),
+            (Some(1024), 1000, FdCost::SessionAndServer, Some("320 of 1000 nodes")),
+            (Some(20), 1, FdCost::Session, Some("about 0 of 1 nodes")),
         ] {
-            let said = shortage(limit, nodes, toll);
+            let said = open_files_warning(limit, nodes, cost);
             match words {
                 Some(words) => {
                     assert!(said.as_ref().is_some_and(|said| said.contains(words)), "{said:?}");
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_soft_limit_becomes_the_hard_one() {
-        let limit = raise();
+        let limit = raise_open_files();
         let now = getrlimit(Resource::Nofile);
         assert_eq!((now.current, now.maximum), (limit, limit));
     }

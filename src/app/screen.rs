@@ -7,10 +7,10 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::app::Ending;
-use crate::app::dress::Wardrobe;
-use crate::app::interview::{self, Interviewer, Mood};
-use crate::app::watch::Watch;
+use crate::app::ExitReason;
+use crate::app::monitor::Monitor;
+use crate::app::prompter::{self, PromptOutcome, Prompter};
+use crate::app::settings_controller::SettingsController;
 use crate::collect::Asker;
 use crate::config::{Places, Settings};
 use crate::model::NodeName;
@@ -19,15 +19,15 @@ use crate::tui::{self, SuspendedTask, UiContext, UiRequest};
 use crate::view::{Errand, Reply};
 
 /// How many requests may wait; a user does not type faster.
-const REQUESTS: usize = 16;
+const REQUEST_QUEUE_SIZE: usize = 16;
 /// How many answers may wait for the screen; those who have more wait themselves.
-const REPLIES: usize = 64;
+const REPLY_QUEUE_SIZE: usize = 64;
 /// How long a node may think about a question.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How the screen is set up.
 #[derive(Debug)]
-pub(super) struct Setting {
+pub(super) struct ScreenConfig {
     /// What is watched.
     pub(super) title: String,
     /// Whose time.
@@ -42,81 +42,90 @@ pub(super) struct Setting {
 ///
 /// Nodes that ask something are given a hearing when the user tries nodes again, and then the
 /// screen stands aside.
-pub(super) async fn show(
-    watch: &Watch,
-    setting: Setting,
-    interviewer: Option<Interviewer>,
-) -> io::Result<Ending> {
-    let (requests, mut asked) = mpsc::channel(REQUESTS);
+pub(super) async fn run(
+    monitor: &Monitor,
+    config: ScreenConfig,
+    prompter: Option<Prompter>,
+) -> io::Result<ExitReason> {
+    let (requests, mut incoming) = mpsc::channel(REQUEST_QUEUE_SIZE);
     let (suspended_tasks, standing_aside) = mpsc::channel(1);
-    let (answers, replies) = mpsc::channel(REPLIES);
-    let (told, settings_events) = mpsc::channel(REQUESTS);
-    let mut wardrobe = Wardrobe { settings: setting.settings, places: setting.places, told };
-    let settings = &wardrobe.settings;
-    let (clock, is_readonly) = (setting.clock.clone(), settings.is_on("readonly"));
-    let watching = UiContext {
-        fleet: watch.fleet(),
-        clock: setting.clock.clone(),
+    let (answers, replies) = mpsc::channel(REPLY_QUEUE_SIZE);
+    let (events, settings_events) = mpsc::channel(REQUEST_QUEUE_SIZE);
+    let mut controller =
+        SettingsController { settings: config.settings, places: config.places, events };
+    let settings = &controller.settings;
+    let (clock, is_readonly) = (config.clock.clone(), settings.is_on("readonly"));
+    let context = UiContext {
+        fleet: monitor.fleet(),
+        clock: config.clock.clone(),
         zone: TimeZone::system(),
-        title: setting.title,
+        title: config.title,
         redraw_interval: settings.span("redraw").unwrap_or_default(),
         requests,
         suspended_tasks: standing_aside,
         replies,
-        config: wardrobe.config(),
+        config: controller.ui_config(),
         keys: settings.keys.clone(),
         message: settings.complaint(),
         settings_events,
         has_mouse: settings.is_on("mouse"),
     };
-    let interview = interviewer.as_ref().map(Interviewer::interview);
-    let to_nodes = if is_readonly { watch.asker().readonly() } else { watch.asker() };
-    let tried_again = Notify::new();
+    let interview = prompter.as_ref().map(Prompter::interview);
+    let node_client =
+        if is_readonly { monitor.node_client().readonly() } else { monitor.node_client() };
+    let retried = Notify::new();
     let serving = async {
-        while let Some(request) = asked.recv().await {
+        while let Some(request) = incoming.recv().await {
             match request {
                 UiRequest::Refresh => {
                     if let Some(interview) = &interview {
                         interview.set_open(true);
                     }
-                    tried_again.notify_one();
-                    watch.refresh();
+                    retried.notify_one();
+                    monitor.refresh();
                 }
-                UiRequest::FocusNode(node) => watch.focus(node),
-                UiRequest::WatchJob(job) => watch.look_at(job),
-                UiRequest::SetInterval(interval) => watch.sample_every(interval),
-                UiRequest::QueryNodes(errands) => ask(&to_nodes, &clock, &answers, errands),
-                UiRequest::ChangeSetting(name, text) => wardrobe.change(name, &text).await,
-                UiRequest::SaveSettings(habits) => wardrobe.save(habits).await,
+                UiRequest::FocusNode(node) => monitor.focus(node),
+                UiRequest::WatchJob(job) => monitor.set_detailed_job(job),
+                UiRequest::SetInterval(interval) => monitor.set_interval(interval),
+                UiRequest::QueryNodes(errands) => {
+                    send_requests(&node_client, &clock, &answers, errands)
+                }
+                UiRequest::ChangeSetting(name, text) => controller.change(name, &text).await,
+                UiRequest::SaveSettings(habits) => controller.save(habits).await,
             }
         }
         std::future::pending().await
     };
-    let hearing = async {
-        if let Some(interviewer) = interviewer {
-            hear(interviewer, &tried_again, suspended_tasks).await;
+    let prompting = async {
+        if let Some(prompter) = prompter {
+            prompt_after_retries(prompter, &retried, suspended_tasks).await;
         }
         std::future::pending().await
     };
     let ending = tokio::select! {
-        ending = tui::run(watching) => ending?,
+        ending = tui::run(context) => ending?,
         ending = serving => ending,
-        ending = hearing => ending,
+        ending = prompting => ending,
     };
     Ok(ending.into())
 }
 
 /// Asks nodes, each on its own and one thing after the other; answers come as they come.
-fn ask(asker: &Asker, clock: &Clock, answers: &mpsc::Sender<Reply>, errands: Vec<Errand>) {
+fn send_requests(
+    node_client: &Asker,
+    clock: &Clock,
+    answers: &mpsc::Sender<Reply>,
+    errands: Vec<Errand>,
+) {
     let mut by_node: BTreeMap<NodeName, Vec<Errand>> = BTreeMap::new();
     for errand in errands {
         by_node.entry(errand.node.clone()).or_default().push(errand);
     }
     for errands in by_node.into_values() {
-        let (asker, clock, answers) = (asker.clone(), clock.clone(), answers.clone());
+        let (node_client, clock, answers) = (node_client.clone(), clock.clone(), answers.clone());
         tokio::spawn(async move {
             for errand in errands {
-                let answer = asker.ask(&errand.node, errand.question, PATIENCE).await;
+                let answer = node_client.ask(&errand.node, errand.question, REPLY_TIMEOUT).await;
                 if answers.send(Reply { errand, answer, at: clock.now() }).await.is_err() {
                     // The screen is gone.
                     return;
@@ -128,31 +137,31 @@ fn ask(asker: &Asker, clock: &Clock, answers: &mpsc::Sender<Reply>, errands: Vec
 
 /// Gives nodes a hearing each time the user tries them again, with the screen standing aside for
 /// their questions. Ends when the screen does.
-async fn hear(
-    mut interviewer: Interviewer,
+async fn prompt_after_retries(
+    mut prompter: Prompter,
     again: &Notify,
     suspended_tasks: mpsc::Sender<SuspendedTask>,
 ) {
     loop {
         again.notified().await;
-        interviewer.open();
+        prompter.open();
         loop {
-            let inquiries = interviewer.second_chance().await;
+            let inquiries = prompter.wait_after_retry().await;
             if inquiries.is_empty() {
                 break;
             }
-            let (tell, told) = oneshot::channel();
-            let aside = SuspendedTask::new(move |is_over| {
-                let mood = interview::put(inquiries, is_over, &mut io::stderr());
+            let (outcome_sender, outcome) = oneshot::channel();
+            let task = SuspendedTask::new(move |is_over| {
+                let outcome = prompter::ask_all(inquiries, is_over, &mut io::stderr());
                 // Nobody listens when the screen ends.
-                tell.send(mood.unwrap_or(Mood::Tired)).ok();
+                outcome_sender.send(outcome.unwrap_or(PromptOutcome::SkipAll)).ok();
             });
-            if suspended_tasks.send(aside).await.is_err() {
+            if suspended_tasks.send(task).await.is_err() {
                 return;
             }
             // Without a word the screen could not stand aside.
-            if told.await != Ok(Mood::Patient) {
-                interviewer.close();
+            if outcome.await != Ok(PromptOutcome::Continue) {
+                prompter.close();
                 break;
             }
         }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::app::Ending;
+use crate::app::ExitReason;
 use crate::transport::{
     Fault, KnownHostEntry, OfferedKey, Target, Transport, Verdict, write_known_hosts,
 };
 
 /// What asking one node for its key came to.
-type Asked = (Target, Result<OfferedKey, Fault>);
+type KeyScan = (Target, Result<OfferedKey, Fault>);
 
 /// Asks each node for its key, shows what is new, and stores it after a yes.
 pub(super) async fn trust(
@@ -21,15 +21,15 @@ pub(super) async fn trust(
     max_connecting: u16,
     input: &mut impl BufRead,
     out: &mut impl Write,
-) -> io::Result<Ending> {
-    let asked = ask_all(transport, targets, max_connecting).await;
-    let mut news = Vec::new();
-    let mut has_failed = false;
+) -> io::Result<ExitReason> {
+    let asked = scan_keys(transport, targets, max_connecting).await;
+    let mut new_keys = Vec::new();
+    let mut failed = false;
     for (target, answer) in asked {
         let name = target.name;
         match answer {
             Err(fault) | Ok(OfferedKey { refusal: Some(fault), .. }) => {
-                has_failed = true;
+                failed = true;
                 writeln!(out, "{name}: {fault}")?;
             }
             Ok(key) => match &key.known {
@@ -46,26 +46,30 @@ pub(super) async fn trust(
                     let flaw = flaw.as_ref().map(|flaw| format!(" (its certificate {flaw})"));
                     let flaw = flaw.unwrap_or_default();
                     writeln!(out, "{name}: {algorithm} {fingerprint}{flaw}")?;
-                    news.push(key.entry);
+                    new_keys.push(key.entry);
                 }
             },
         }
     }
-    let ending = if has_failed { Ending::Failed } else { Ending::Done };
-    if news.is_empty() {
+    let ending = if failed { ExitReason::Failed } else { ExitReason::Done };
+    if new_keys.is_empty() {
         return Ok(ending);
     }
-    store(&news, input, out).map(|stored| if stored { ending } else { Ending::Failed })
+    confirm_and_store(&new_keys, input, out)
+        .map(|stored| if stored { ending } else { ExitReason::Failed })
 }
 
 /// Stores keys after a yes. Returns whether they were stored.
-fn store(
-    news: &[KnownHostEntry],
+fn confirm_and_store(
+    new_keys: &[KnownHostEntry],
     input: &mut impl BufRead,
     out: &mut impl Write,
 ) -> io::Result<bool> {
-    let keys =
-        if news.len() == 1 { "this key".to_owned() } else { format!("these {} keys", news.len()) };
+    let keys = if new_keys.len() == 1 {
+        "this key".to_owned()
+    } else {
+        format!("these {} keys", new_keys.len())
+    };
     writeln!(
         out,
         "Compare with what the administrator published: whoever answers with a false key can read what you send."
@@ -78,23 +82,27 @@ fn store(
         writeln!(out, "nothing stored")?;
         return Ok(false);
     }
-    write_known_hosts(news)?;
+    write_known_hosts(new_keys)?;
     writeln!(out, "stored {keys}")?;
     Ok(true)
 }
 
-async fn ask_all(transport: Transport, targets: Vec<Target>, max_connecting: u16) -> Vec<Asked> {
+async fn scan_keys(
+    transport: Transport,
+    targets: Vec<Target>,
+    max_connecting: u16,
+) -> Vec<KeyScan> {
     let permits = Arc::new(Semaphore::new(usize::from(max_connecting)));
     let mut asking = JoinSet::new();
-    for (place, target) in targets.into_iter().enumerate() {
+    for (index, target) in targets.into_iter().enumerate() {
         let (transport, permits) = (transport.clone(), Arc::clone(&permits));
         asking.spawn(async move {
             let _permit = permits.acquire().await;
             let answer = transport.host_key(&target).await;
-            (place, (target, answer))
+            (index, (target, answer))
         });
     }
     let mut asked = asking.join_all().await;
-    asked.sort_by_key(|(place, _)| *place);
+    asked.sort_by_key(|(index, _)| *index);
     asked.into_iter().map(|(_, asked)| asked).collect()
 }

@@ -3,31 +3,31 @@
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
 
-use crate::app::interview::{Mood, is_at_terminal};
-use crate::app::terminal::{Ask, Typed};
+use crate::app::line_prompt::{LineInput, LinePrompt};
+use crate::app::prompter::{PromptOutcome, is_at_terminal};
 use crate::transport::{Target, Transport};
 
 /// So many tries a file has, as with ssh.
-const TRIES: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// Asks for each locked key file the targets need. An empty line goes on without.
 pub(super) async fn unlock_keys(
     transport: &Transport,
     targets: &[Target],
     out: &mut impl Write,
-) -> io::Result<Mood> {
+) -> io::Result<PromptOutcome> {
     if !is_at_terminal() {
-        return Ok(Mood::Patient);
+        return Ok(PromptOutcome::Continue);
     }
     for file in transport.locked_keys(targets).await {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let prompt = format!("Passphrase of {} (empty to go on without): ", file.display());
-            let asking = Ask { prompt, is_shown: false };
-            let passphrase = match asking.put(&AtomicBool::new(false), out)? {
-                Typed::Line(passphrase) if passphrase.expose().is_empty() => break,
-                Typed::Line(passphrase) => passphrase,
-                Typed::End => return Ok(Mood::Tired),
-                Typed::Interrupt => return Ok(Mood::Interrupted),
+            let prompt_line = LinePrompt { prompt, is_shown: false };
+            let passphrase = match prompt_line.read_line(&AtomicBool::new(false), out)? {
+                LineInput::Line(passphrase) if passphrase.expose().is_empty() => break,
+                LineInput::Line(passphrase) => passphrase,
+                LineInput::End => return Ok(PromptOutcome::SkipAll),
+                LineInput::Interrupt => return Ok(PromptOutcome::Interrupted),
             };
             match transport.unlock(&file, passphrase).await {
                 Ok(()) => break,
@@ -35,5 +35,5 @@ pub(super) async fn unlock_keys(
             }
         }
     }
-    Ok(Mood::Patient)
+    Ok(PromptOutcome::Continue)
 }

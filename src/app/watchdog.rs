@@ -14,18 +14,18 @@ use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{interval, sleep, timeout};
 
-use crate::app::{Ending, terminal};
+use crate::app::{ExitReason, line_prompt};
 use crate::transport::end_programs;
 use crate::tui::{self, StopSignals};
 
 /// How long the others may take to end: gtop is gone two seconds after a signal.
-const GRACE: Duration = Duration::from_millis(1200);
+const GRACEFUL_TIMEOUT: Duration = Duration::from_millis(1200);
 /// How long something may be written before the terminal is taken for one that takes nothing.
-const SLOW: Duration = Duration::from_millis(500);
+const WRITE_STALL: Duration = Duration::from_millis(500);
 /// How often is looked whether something is still being written.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// How long the very end may take.
-const LAST: Duration = Duration::from_millis(500);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Takes the signals that end gtop, for as long as it runs. Without, they end it as they end any
 /// other program.
@@ -35,7 +35,7 @@ pub(super) fn start() -> io::Result<()> {
         let _entered = runtime.enter();
         Signals::new()?
     };
-    let watching = move || runtime.block_on(watch(signals));
+    let watching = move || runtime.block_on(run(signals));
     thread::Builder::new().name("signals".to_owned()).spawn(watching)?;
     Ok(())
 }
@@ -64,33 +64,33 @@ impl Signals {
     }
 }
 
-async fn watch(mut signals: Signals) {
+async fn run(mut signals: Signals) {
     let ending = signals.next().await;
     if StopSignals::publish(ending) {
         // It is over when the process is.
-        timeout(GRACE, unblock()).await.ok();
+        timeout(GRACEFUL_TIMEOUT, unblock_terminal()).await.ok();
     }
-    terminal::force_back();
+    line_prompt::restore_echo();
     tui::force_restore_terminal();
     end_programs();
-    leave(Ending::from(ending).code()).await;
+    exit_or_kill(ExitReason::from(ending).code()).await;
 }
 
-async fn unblock() {
-    sleep(SLOW).await;
-    let mut look = interval(LOOK);
+async fn unblock_terminal() {
+    sleep(WRITE_STALL).await;
+    let mut poll = interval(POLL_INTERVAL);
     loop {
-        look.tick().await;
+        poll.tick().await;
         tui::unblock_terminal();
     }
 }
 
 /// Ends the program, which may want to write what is left to write.
-async fn leave(code: u8) {
+async fn exit_or_kill(code: u8) {
     #[expect(clippy::exit, reason = "whoever could return from main waits for ever")]
     let exiting = move || process::exit(i32::from(code));
     if thread::Builder::new().spawn(exiting).is_ok() {
-        sleep(LAST).await;
+        sleep(EXIT_TIMEOUT).await;
     }
     // There is nothing left to be done about it.
     kill_process(getpid(), Kill::KILL).ok();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::app::discover::Discovery;
+use crate::app::discovery::Discovery;
 use crate::collect::{Asker, Collector, Orders};
 use crate::fleet::{FleetReader, FleetStore, PublishRate};
 use crate::inventory::{Roster, slurm};
@@ -20,11 +20,11 @@ use crate::time::Clock;
 use crate::transport::{Target, Transport};
 
 /// How long sessions may take to say goodbye. What is not closed then, the kernel closes.
-const FAREWELL: Duration = Duration::from_millis(1500);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// What watching needs to know.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct MonitorConfig {
     /// Whom.
     pub(super) discovery: Discovery,
     /// How they are reached.
@@ -41,27 +41,27 @@ pub(super) struct Plan {
 
 /// A running watch. Dropping it ends it.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct Monitor {
     store: Arc<FleetStore>,
-    orders: watch::Sender<Orders>,
-    asker: Asker,
+    config: watch::Sender<Orders>,
+    node_client: Asker,
     discovery: Discovery,
     ended: Receiver<()>,
 }
 
-impl Watch {
+impl Monitor {
     /// Starts watching.
-    pub(super) fn start(plan: Plan) -> io::Result<Self> {
-        let rosters = plan.discovery.rosters();
-        let store = FleetStore::new([], plan.history);
-        list(&store, &rosters.borrow());
-        let (orders, followed) = watch::channel(Orders::every(plan.interval));
+    pub(super) fn start(config: MonitorConfig) -> io::Result<Self> {
+        let rosters = config.discovery.rosters();
+        let store = FleetStore::new([], config.history);
+        publish_roster(&store, &rosters.borrow());
+        let (collector_config, followed) = watch::channel(Orders::every(config.interval));
         let (ending, ended) = channel();
         let published = Arc::clone(&store);
-        let Plan { discovery, transport, clock, history, max_connecting, .. } = plan;
+        let MonitorConfig { discovery, transport, clock, history, max_connecting, .. } = config;
         let collector = Collector::new(transport, clock, followed, max_connecting);
         let runtime = collector.runtime()?;
-        let asker = collector.asker();
+        let node_client = collector.asker();
         thread::Builder::new().name("sessions".to_owned()).spawn(move || {
             runtime.block_on(run(rosters, collector, published, history));
             // A name service that hangs must not hold up the end.
@@ -69,7 +69,7 @@ impl Watch {
             // Nobody may be waiting any more.
             ending.send(()).ok();
         })?;
-        Ok(Self { store, orders, asker, discovery, ended })
+        Ok(Self { store, config: collector_config, node_client, discovery, ended })
     }
 
     /// Returns a reader of the fleet.
@@ -78,48 +78,48 @@ impl Watch {
     }
 
     /// Returns who asks nodes about their processes.
-    pub(super) fn asker(&self) -> Asker {
-        self.asker.clone()
+    pub(super) fn node_client(&self) -> Asker {
+        self.node_client.clone()
     }
 
     /// Asks every node for everything, tries those that are down, and asks for a new roster.
     pub(super) fn refresh(&self) {
         self.discovery.refresh();
-        self.order(|orders| orders.refresh += 1);
+        self.update_config(|config| config.refresh += 1);
     }
 
     /// Asks about one job in detail.
-    pub(super) fn look_at(&self, job: Option<JobId>) {
-        self.discovery.look_at(job);
+    pub(super) fn set_detailed_job(&self, job: Option<JobId>) {
+        self.discovery.set_detailed_job(job);
     }
 
     /// Samples every node so often from now on.
-    pub(super) fn sample_every(&self, interval: Duration) {
-        self.order(|orders| orders.interval = interval);
+    pub(super) fn set_interval(&self, interval: Duration) {
+        self.update_config(|config| config.interval = interval);
     }
 
     /// Samples one node faster than the others.
     pub(super) fn focus(&self, node: Option<NodeName>) {
         self.store.set_focus(node.clone());
-        self.order(|orders| orders.focus = node);
+        self.update_config(|config| config.focus = node);
     }
 
-    fn order(&self, change: impl FnOnce(&mut Orders)) {
-        self.orders.send_modify(change);
-        self.asker.wake();
+    fn update_config(&self, change: impl FnOnce(&mut Orders)) {
+        self.config.send_modify(change);
+        self.node_client.wake();
     }
 }
 
-impl Drop for Watch {
+impl Drop for Monitor {
     fn drop(&mut self) {
-        self.order(|orders| orders.is_ending = true);
+        self.update_config(|config| config.is_ending = true);
         // Whether it ended or took too long: the program goes on.
-        self.ended.recv_timeout(FAREWELL).ok();
+        self.ended.recv_timeout(SHUTDOWN_TIMEOUT).ok();
     }
 }
 
 /// Puts a roster on the store.
-fn list(store: &FleetStore, roster: &Roster) {
+fn publish_roster(store: &FleetStore, roster: &Roster) {
     store.set_nodes(roster.targets.iter().map(|target| target.name.clone()), roster.jobs.clone());
 }
 
@@ -140,13 +140,13 @@ async fn run(
     };
     // One look at it: what comes between two would be listed and not known.
     let first = Arc::clone(&rosters.borrow_and_update());
-    list(&store, &first);
+    publish_roster(&store, &first);
     know(&first);
     let (listed, followed) = watch::channel(targets(&first));
     let listing = async {
         while rosters.changed().await.is_ok() {
             let roster = Arc::clone(&rosters.borrow_and_update());
-            list(&store, &roster);
+            publish_roster(&store, &roster);
             know(&roster);
             listed.send_replace(targets(&roster));
         }

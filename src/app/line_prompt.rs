@@ -18,11 +18,11 @@ use crate::app::limits;
 use crate::transport::Secret;
 
 /// Longest line that is taken.
-const LONGEST: usize = 1024;
+const MAX_LINE_BYTES: usize = 1024;
 
 /// What was typed.
 #[derive(Debug)]
-pub(super) enum Typed {
+pub(super) enum LineInput {
     Line(Secret),
     /// Ctrl-D on an empty line.
     End,
@@ -32,29 +32,33 @@ pub(super) enum Typed {
 
 /// One line to ask for.
 #[derive(Debug)]
-pub(super) struct Ask {
+pub(super) struct LinePrompt {
     pub(super) prompt: String,
     /// Whether the line is echoed, letter by letter.
     pub(super) is_shown: bool,
 }
 
-impl Ask {
+impl LinePrompt {
     /// Shows the prompt on `out` and reads a line from the terminal at standard input; interrupted
     /// when `is_over` turns true.
-    pub(super) fn put(&self, is_over: &AtomicBool, out: &mut impl Write) -> io::Result<Typed> {
+    pub(super) fn read_line(
+        &self,
+        is_over: &AtomicBool,
+        out: &mut impl Write,
+    ) -> io::Result<LineInput> {
         limits::forbid_core_dumps();
-        let quiet = Quiet::begin()?;
+        let no_echo = NoEcho::begin()?;
         out.write_all(self.prompt.as_bytes())?;
         out.flush()?;
-        let mut line = Line::default();
+        let mut line = LineBuffer::default();
         let typed = loop {
             let ended = if is_over.load(Ordering::Relaxed) {
-                Some(Typed::Interrupt)
+                Some(LineInput::Interrupt)
             } else {
                 match read_byte()? {
-                    Read::Nothing => None,
-                    Read::Byte(byte) => line.take(byte),
-                    Read::End => Some(Typed::Interrupt),
+                    ByteRead::Timeout => None,
+                    ByteRead::Byte(byte) => line.push(byte),
+                    ByteRead::Closed => Some(LineInput::Interrupt),
                 }
             };
             if self.is_shown {
@@ -65,59 +69,59 @@ impl Ask {
                 break typed;
             }
         };
-        drop(quiet);
+        drop(no_echo);
         out.write_all(b"\n")?;
         Ok(typed)
     }
 }
 
-enum Read {
+enum ByteRead {
     /// Nothing was typed for a while.
-    Nothing,
+    Timeout,
     Byte(u8),
     /// The terminal is gone.
-    End,
+    Closed,
 }
 
 /// Waits a little for a byte from the terminal.
-fn read_byte() -> io::Result<Read> {
+fn read_byte() -> io::Result<ByteRead> {
     let stdin = io::stdin();
     let wait = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
     match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&wait)) {
-        Ok(0) | Err(Errno::INTR) => return Ok(Read::Nothing),
+        Ok(0) | Err(Errno::INTR) => return Ok(ByteRead::Timeout),
         Ok(_) => {}
         Err(error) => return Err(error.into()),
     }
     let mut byte = [0];
     match rustix::io::read(&stdin, &mut byte) {
         // A terminal that is gone says the one or the other.
-        Ok(0) | Err(Errno::IO) => Ok(Read::End),
-        Ok(_) => Ok(Read::Byte(std::mem::take(&mut byte[0]))),
-        Err(Errno::INTR) => Ok(Read::Nothing),
+        Ok(0) | Err(Errno::IO) => Ok(ByteRead::Closed),
+        Ok(_) => Ok(ByteRead::Byte(std::mem::take(&mut byte[0]))),
+        Err(Errno::INTR) => Ok(ByteRead::Timeout),
         Err(error) => Err(error.into()),
     }
 }
 
 /// How the terminal was before it was asked not to echo.
-static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+static SAVED_MODES: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// Lets the terminal echo again while somebody is being asked. Whoever calls this is about to end
 /// the program.
-pub(super) fn force_back() {
-    if let Some(modes) = take_before() {
+pub(super) fn restore_echo() {
+    if let Some(modes) = take_saved_modes() {
         // A terminal that is gone needs nothing.
         tcsetattr(io::stdin(), OptionalActions::Now, &modes).ok();
     }
 }
 
-fn take_before() -> Option<Termios> {
-    BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take()
+fn take_saved_modes() -> Option<Termios> {
+    SAVED_MODES.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// The terminal while it neither echoes nor edits; as before when dropped.
-struct Quiet;
+struct NoEcho;
 
-impl Quiet {
+impl NoEcho {
     fn begin() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
         let mut modes = before.clone();
@@ -125,16 +129,16 @@ impl Quiet {
         modes.special_codes[SpecialCodeIndex::VMIN] = 1;
         modes.special_codes[SpecialCodeIndex::VTIME] = 0;
         // What was typed before the question is no answer to it.
-        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
-        let quiet = Self;
+        *SAVED_MODES.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+        let no_echo = Self;
         tcsetattr(io::stdin(), OptionalActions::Flush, &modes)?;
-        Ok(quiet)
+        Ok(no_echo)
     }
 }
 
-impl Drop for Quiet {
+impl Drop for NoEcho {
     fn drop(&mut self) {
-        if let Some(modes) = take_before() {
+        if let Some(modes) = take_saved_modes() {
             // A terminal that is gone needs nothing.
             tcsetattr(io::stdin(), OptionalActions::Flush, &modes).ok();
         }
@@ -142,59 +146,59 @@ impl Drop for Quiet {
 }
 
 /// A line that is being typed.
-struct Line {
+struct LineBuffer {
     /// Never grows: what moves leaves a copy behind.
     bytes: Zeroizing<Vec<u8>>,
     /// What a terminal shows of the last byte.
     echo: &'static str,
     /// The letters still to be shown.
-    from: usize,
+    shown: usize,
 }
 
-impl Default for Line {
+impl Default for LineBuffer {
     fn default() -> Self {
-        Self { bytes: Zeroizing::new(Vec::with_capacity(LONGEST)), echo: "", from: 0 }
+        Self { bytes: Zeroizing::new(Vec::with_capacity(MAX_LINE_BYTES)), echo: "", shown: 0 }
     }
 }
 
-impl Line {
+impl LineBuffer {
     /// Takes a byte; says how the line ended, if it did.
-    fn take(&mut self, byte: u8) -> Option<Typed> {
+    fn push(&mut self, byte: u8) -> Option<LineInput> {
         self.echo = "";
         match byte {
-            b'\r' | b'\n' => return Some(Typed::Line(self.text())),
-            0x03 => return Some(Typed::Interrupt),
-            0x04 if self.bytes.is_empty() => return Some(Typed::End),
-            0x08 | 0x7f => self.rub_out(),
+            b'\r' | b'\n' => return Some(LineInput::Line(self.text())),
+            0x03 => return Some(LineInput::Interrupt),
+            0x04 if self.bytes.is_empty() => return Some(LineInput::End),
+            0x08 | 0x7f => self.backspace(),
             0x15 => {
                 self.bytes.zeroize();
-                self.from = 0;
+                self.shown = 0;
                 self.echo = "\r\x1b[K";
             }
             byte if byte < 0x20 => {}
-            byte if self.bytes.len() < LONGEST => self.bytes.push(byte),
+            byte if self.bytes.len() < MAX_LINE_BYTES => self.bytes.push(byte),
             _ => {}
         }
         None
     }
 
     /// Removes the last letter, all of its bytes.
-    fn rub_out(&mut self) {
+    fn backspace(&mut self) {
         while let Some(byte) = self.bytes.pop() {
             if byte & 0xC0 != 0x80 {
                 self.echo = "\x08 \x08";
                 break;
             }
         }
-        self.from = self.from.min(self.bytes.len());
+        self.shown = self.shown.min(self.bytes.len());
     }
 
     /// Returns what to show after the last byte.
     fn echo(&mut self) -> String {
-        let new = self.bytes.get(self.from..).unwrap_or_default();
+        let new = self.bytes.get(self.shown..).unwrap_or_default();
         let Ok(new) = std::str::from_utf8(new) else { return self.echo.to_owned() };
         let text = format!("{}{new}", self.echo);
-        self.from = self.bytes.len();
+        self.shown = self.bytes.len();
         text
     }
 
@@ -208,13 +212,13 @@ mod tests {
     use super::*;
 
     fn typed(keys: &[u8]) -> (Option<String>, String) {
-        let (mut line, mut shown) = (Line::default(), String::new());
+        let (mut line, mut shown) = (LineBuffer::default(), String::new());
         for byte in keys {
-            let ended = line.take(*byte);
+            let ended = line.push(*byte);
             shown.push_str(&line.echo());
             match ended {
-                Some(Typed::Line(secret)) => return (Some(secret.expose().to_owned()), shown),
-                Some(Typed::End | Typed::Interrupt) => return (None, shown),
+                Some(LineInput::Line(secret)) => return (Some(secret.expose().to_owned()), shown),
+                Some(LineInput::End | LineInput::Interrupt) => return (None, shown),
                 None => {}
             }
         }
@@ -236,7 +240,7 @@ mod tests {
             assert_eq!(typed(keys).0.as_deref(), want, "{keys:?}");
         }
         let long = [vec![b'x'; 5000], vec![b'\n']].concat();
-        assert_eq!(typed(&long).0.map(|text| text.len()), Some(LONGEST));
+        assert_eq!(typed(&long).0.map(|text| text.len()), Some(MAX_LINE_BYTES));
     }
 
     #[test]

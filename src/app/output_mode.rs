@@ -6,53 +6,53 @@ use std::io::{self, IsTerminal};
 
 /// Where output goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum OutputMode {
     /// Somewhere that is no terminal: a pipe or a file.
-    Elsewhere,
+    Redirected,
     /// A terminal that shows a screen, with keys to press.
     Screen,
     /// A terminal that takes lines of text and nothing else.
-    Lines(Lack),
+    LinesOnly(NoScreen),
 }
 
 /// What a terminal lacks to show a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lack {
+pub(super) enum NoScreen {
     /// It moves no cursor, as shells within editors.
-    Cursor,
+    DumbTerminal,
     /// Nobody can press a key on it.
-    Keys,
+    NoKeyboard,
 }
 
-impl Place {
+impl OutputMode {
     /// Returns where standard output goes.
-    pub(super) fn of_this_process() -> Self {
+    pub(super) fn detect() -> Self {
         let has_keys = || io::stdin().is_terminal() || File::open("/dev/tty").is_ok();
-        Self::of(io::stdout().is_terminal(), std::env::var("TERM").ok().as_deref(), has_keys)
+        Self::select(io::stdout().is_terminal(), std::env::var("TERM").ok().as_deref(), has_keys)
     }
 
     /// A terminal without a name is taken for one that shows a screen, as nearly all do.
-    fn of(is_terminal: bool, term: Option<&str>, has_keys: impl FnOnce() -> bool) -> Self {
+    fn select(is_terminal: bool, term: Option<&str>, has_keys: impl FnOnce() -> bool) -> Self {
         if !is_terminal {
-            Self::Elsewhere
+            Self::Redirected
         } else if term == Some("dumb") {
-            Self::Lines(Lack::Cursor)
+            Self::LinesOnly(NoScreen::DumbTerminal)
         } else if has_keys() {
             Self::Screen
         } else {
-            Self::Lines(Lack::Keys)
+            Self::LinesOnly(NoScreen::NoKeyboard)
         }
     }
 }
 
-impl fmt::Display for Lack {
+impl fmt::Display for NoScreen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Cursor => {
+            Self::DumbTerminal => {
                 "this terminal shows no screen (TERM is dumb), so one picture is printed; --json \
                  --watch goes on printing, and TERM=xterm brings the screen where the terminal has one"
             }
-            Self::Keys => {
+            Self::NoKeyboard => {
                 "nobody can press a key here (standard input is no terminal, and there is no \
                  /dev/tty), so one picture is printed; --json --watch goes on printing"
             }
@@ -66,17 +66,21 @@ mod tests {
 
     #[test]
     fn a_screen_needs_a_cursor_and_keys() {
-        for (is_terminal, term, has_keys, place) in [
-            (true, Some("xterm-256color"), true, Place::Screen),
-            (true, None, true, Place::Screen),
-            (true, Some(""), true, Place::Screen),
-            (true, Some("dumb"), true, Place::Lines(Lack::Cursor)),
-            (true, Some("dumb"), false, Place::Lines(Lack::Cursor)),
-            (true, Some("xterm"), false, Place::Lines(Lack::Keys)),
-            (false, Some("xterm"), true, Place::Elsewhere),
-            (false, Some("dumb"), false, Place::Elsewhere),
+        for (is_terminal, term, has_keys, output_mode) in [
+            (true, Some("xterm-256color"), true, OutputMode::Screen),
+            (true, None, true, OutputMode::Screen),
+            (true, Some(""), true, OutputMode::Screen),
+            (true, Some("dumb"), true, OutputMode::LinesOnly(NoScreen::DumbTerminal)),
+            (true, Some("dumb"), false, OutputMode::LinesOnly(NoScreen::DumbTerminal)),
+            (true, Some("xterm"), false, OutputMode::LinesOnly(NoScreen::NoKeyboard)),
+            (false, Some("xterm"), true, OutputMode::Redirected),
+            (false, Some("dumb"), false, OutputMode::Redirected),
         ] {
-            assert_eq!(Place::of(is_terminal, term, || has_keys), place, "{is_terminal} {term:?}");
+            assert_eq!(
+                OutputMode::select(is_terminal, term, || has_keys),
+                output_mode,
+                "{is_terminal} {term:?}"
+            );
         }
     }
 }

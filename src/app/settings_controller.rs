@@ -15,28 +15,28 @@ use crate::view::{
 };
 
 /// No machine has more devices.
-const MOST_VISIBLE: usize = 1024;
+const MAX_VISIBLE_DEVICES: usize = 1024;
 
 /// The settings of a screen that is shown.
 #[derive(Debug)]
-pub(super) struct Wardrobe {
+pub(super) struct SettingsController {
     pub(super) settings: Settings,
     /// Where they are written down, when there is a place.
     pub(super) places: Option<Places>,
     /// Tells the screen.
-    pub(super) told: mpsc::Sender<SettingsEvent>,
+    pub(super) events: mpsc::Sender<SettingsEvent>,
 }
 
-impl Wardrobe {
+impl SettingsController {
     /// Returns how the screen is to look.
-    pub(super) fn config(&self) -> UiConfig {
+    pub(super) fn ui_config(&self) -> UiConfig {
         let settings = &self.settings;
         UiConfig {
-            theme: look(settings, |name| std::env::var(name).ok()),
-            detects_background: wish(settings).background().is_none(),
-            display: taste(settings, |name| std::env::var(name).ok()),
+            theme: theme(settings, |name| std::env::var(name).ok()),
+            detects_background: theme_options(settings).background().is_none(),
+            display: display_options(settings, |name| std::env::var(name).ok()),
             interval: settings.span("interval").unwrap_or_default(),
-            habits: habits(settings),
+            habits: ui_preferences(settings),
             setup: config::setup(settings),
         }
     }
@@ -44,20 +44,21 @@ impl Wardrobe {
     /// Changes a setting; one that cannot be so stays, and that is told.
     pub(super) async fn change(&mut self, name: &str, text: &str) {
         if let Err(why) = self.settings.change(name, text) {
-            self.tell(SettingsEvent::Rejected(name.to_owned(), text.to_owned(), why)).await;
+            self.send_event(SettingsEvent::Rejected(name.to_owned(), text.to_owned(), why)).await;
         }
-        self.show().await;
+        self.publish().await;
     }
 
     /// Writes down what differs, and what keys have changed.
     pub(super) async fn save(&mut self, changed: Vec<Habit>) {
         let Some(places) = &self.places else {
-            self.tell(SettingsEvent::Message("nowhere to save: there is no HOME".to_owned())).await;
+            self.send_event(SettingsEvent::Message("nowhere to save: there is no HOME".to_owned()))
+                .await;
             return;
         };
         for (name, value) in changed {
             if let Err(why) = self.settings.change(name, &value) {
-                self.tell(SettingsEvent::Message(why)).await;
+                self.send_event(SettingsEvent::Message(why)).await;
             }
         }
         let words = match places.save(&config::setup_text(&self.settings)) {
@@ -65,33 +66,33 @@ impl Wardrobe {
                 let names: Vec<_> =
                     self.settings.differing().iter().map(|(setting, _)| setting.name).collect();
                 self.settings.saved("setup.toml");
-                format!("saved to {}: {}", from_home(&path), some(&names))
+                format!("saved to {}: {}", tilde_path(&path), summarize(&names))
             }
             Err(error) => error.to_string(),
         };
-        self.tell(SettingsEvent::Message(words)).await;
-        self.show().await;
+        self.send_event(SettingsEvent::Message(words)).await;
+        self.publish().await;
     }
 
-    async fn show(&self) {
+    async fn publish(&self) {
         let redraw = self.settings.span("redraw").unwrap_or_default();
-        self.tell(SettingsEvent::Changed(Box::new(self.config()), redraw)).await;
+        self.send_event(SettingsEvent::Changed(Box::new(self.ui_config()), redraw)).await;
     }
 
-    async fn tell(&self, news: SettingsEvent) {
+    async fn send_event(&self, news: SettingsEvent) {
         // Nobody listens when the screen ends.
-        self.told.send(news).await.ok();
+        self.events.send(news).await.ok();
     }
 }
 
 /// Returns what settings say of what keys change too.
-fn habits(settings: &Settings) -> Vec<Habit> {
+fn ui_preferences(settings: &Settings) -> Vec<Habit> {
     let said = |name| settings.value(name).map(|value| value.to_string()).unwrap_or_default();
     HABITS.map(|name| (name, said(name))).into()
 }
 
 /// Writes a path as a shell does that is at home.
-fn from_home(path: &Path) -> String {
+fn tilde_path(path: &Path) -> String {
     let home = user_dirs::home();
     match home.and_then(|home| path.strip_prefix(home).ok()) {
         Some(below) => format!("~/{}", below.display()),
@@ -100,7 +101,7 @@ fn from_home(path: &Path) -> String {
 }
 
 /// Names the first few, and how many more there are.
-fn some(names: &[&str]) -> String {
+fn summarize(names: &[&str]) -> String {
     match names {
         [] => "nothing differs from config.toml".to_owned(),
         [first, second, third, more @ ..] if more.len() > 1 => {
@@ -111,11 +112,11 @@ fn some(names: &[&str]) -> String {
 }
 
 /// Returns colours and glyphs; `variable` returns that of the environment.
-pub(super) fn look(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Theme {
-    Theme::resolve(wish(settings), variable)
+pub(super) fn theme(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Theme {
+    Theme::resolve(theme_options(settings), variable)
 }
 
-fn wish(settings: &Settings) -> ThemeOptions {
+fn theme_options(settings: &Settings) -> ThemeOptions {
     let theme = match settings.choice("theme") {
         "dark" => Some(Palette::Dark),
         "light" => Some(Palette::Light),
@@ -142,7 +143,10 @@ fn wish(settings: &Settings) -> ThemeOptions {
 }
 
 /// Returns how things are shown; `variable` returns that of the environment.
-pub(super) fn taste(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Taste {
+pub(super) fn display_options(
+    settings: &Settings,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Taste {
     let usual = Taste::default();
     let shares = |name| {
         let (middling, high) = settings.shares(name)?;
@@ -171,7 +175,7 @@ pub(super) fn taste(settings: &Settings, variable: impl Fn(&str) -> Option<Strin
             metrics: charted.iter().filter_map(|name| Metric::named(name)).collect(),
             is_reversed: settings.is_on("reverse-chart"),
         },
-        only: only(settings, variable),
+        only: selection(settings, variable),
         columns: ChosenColumns {
             fleet: settings.list("columns-fleet"),
             node: settings.list("columns-node"),
@@ -182,7 +186,7 @@ pub(super) fn taste(settings: &Settings, variable: impl Fn(&str) -> Option<Strin
 }
 
 /// Returns which devices and processes are shown.
-fn only(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Only {
+fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Only {
     let numbers = |name| -> BTreeSet<u32> {
         settings.list(name).iter().filter_map(|text| text.parse().ok()).collect()
     };
@@ -224,7 +228,7 @@ fn visible_devices(listed: &str) -> Vec<Visible> {
         }
         word.parse().ok().map(Visible::Index)
     };
-    listed.split(',').take(MOST_VISIBLE).map_while(read).collect()
+    listed.split(',').take(MAX_VISIBLE_DEVICES).map_while(read).collect()
 }
 
 #[cfg(test)]
@@ -247,15 +251,15 @@ mod tests {
 
     #[test]
     fn settings_nobody_made_change_nothing() {
-        assert_eq!(taste(&typed(&[]), |_| None), Taste::default());
+        assert_eq!(display_options(&typed(&[]), |_| None), Taste::default());
         let variable = |name: &str| (name == "LANG").then(|| "C.UTF-8".to_owned());
-        assert_eq!(look(&typed(&[]), variable), Theme::from_environment(variable));
+        assert_eq!(theme(&typed(&[]), variable), Theme::from_environment(variable));
     }
 
     #[test]
     fn theme_and_background_are_two_settings() {
         let colourless = |_: &str| None;
-        for (words, theme, is_open) in [
+        for (words, palette, is_open) in [
             (vec![], Palette::Dark, true),
             (vec![("theme", "hot")], Palette::Hot, true),
             (vec![("theme", "hot"), ("background", "light")], Palette::HotLight, false),
@@ -271,8 +275,8 @@ mod tests {
             (vec![("theme", "light"), ("background", "dark")], Palette::Dark, false),
         ] {
             let settings = typed(&words);
-            assert_eq!(look(&settings, colourless).palette, theme, "{words:?}");
-            assert_eq!(wish(&settings).background().is_none(), is_open, "{words:?}");
+            assert_eq!(theme(&settings, colourless).palette, palette, "{words:?}");
+            assert_eq!(theme_options(&settings).background().is_none(), is_open, "{words:?}");
         }
     }
 
@@ -281,7 +285,7 @@ mod tests {
         let Kind::Choice(words) = setting("theme").unwrap().kind else { panic!() };
         let mut seen = Vec::new();
         for word in words.iter().filter(|word| word.name != "auto") {
-            let theme = look(&typed(&[("theme", word.name)]), |_| None).palette;
+            let theme = theme(&typed(&[("theme", word.name)]), |_| None).palette;
             assert!(!seen.contains(&theme), "{}", word.name);
             seen.push(theme);
         }
@@ -297,19 +301,19 @@ mod tests {
             ("readonly", "true"),
             ("charted", "power,enc,mem"),
         ]);
-        let taste = taste(&settings, |_| None);
+        let taste = display_options(&settings, |_| None);
         assert_eq!(taste.load, taste.device);
         assert!((taste.load.high - 60.0).abs() < f32::EPSILON);
         assert!(taste.is_fahrenheit && taste.is_readonly && taste.density == Density::Compact);
         assert!(!taste.chart.is_reversed);
         assert_eq!(taste.chart.metrics, [Metric::Power, Metric::Encoder, Metric::Memory]);
-        assert_eq!(look(&settings, |_| None).glyphs, GlyphSet::Ascii);
+        assert_eq!(theme(&settings, |_| None).glyphs, GlyphSet::Ascii);
     }
 
     #[test]
     fn ascii_is_as_the_locale_wants_until_somebody_says_otherwise() {
         let glyphs = |settings: &Settings, locale: &str| {
-            look(settings, |name| (name == "LC_ALL").then(|| locale.to_owned())).glyphs
+            theme(settings, |name| (name == "LC_ALL").then(|| locale.to_owned())).glyphs
         };
         let mut settings = typed(&[]);
         assert_eq!(glyphs(&settings, "C"), GlyphSet::Ascii);
@@ -332,24 +336,24 @@ mod tests {
             let settings =
                 typed(&[("charted", charted), ("monitor", "full"), ("sort-users", "user")]);
             let mut navigation = Navigation::default();
-            for (name, value) in habits(&settings) {
+            for (name, value) in ui_preferences(&settings) {
                 adopt(&mut navigation, name, &value);
             }
-            let shown = view::habits(&navigation, &taste(&settings, |_| None));
-            assert_eq!(shown.to_vec(), habits(&settings));
+            let shown = view::habits(&navigation, &display_options(&settings, |_| None));
+            assert_eq!(shown.to_vec(), ui_preferences(&settings));
         }
     }
 
     #[test]
     fn what_is_to_be_shown_is_what_was_asked_for() {
-        let only = |words: &[(&str, &str)], variables: &[(&str, &str)]| {
-            taste(&typed(words), |name| {
+        let selected = |words: &[(&str, &str)], variables: &[(&str, &str)]| {
+            display_options(&typed(words), |name| {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             })
             .only
         };
-        let asked = only(
+        let asked = selected(
             &[
                 ("only", "0,2"),
                 ("process-type", "only-graphics"),
@@ -366,7 +370,7 @@ mod tests {
         let visible = |listed: Option<&str>| {
             let variables: Vec<_> =
                 listed.iter().map(|text| ("CUDA_VISIBLE_DEVICES", *text)).collect();
-            only(&[("only-visible", "true")], &variables).visible
+            selected(&[("only-visible", "true")], &variables).visible
         };
         let (index, uuid) = (Visible::Index, |text: &str| Visible::Uuid(text.into()));
         for (listed, expected) in [
@@ -379,26 +383,26 @@ mod tests {
         ] {
             assert_eq!(visible(listed), expected, "{listed:?}");
         }
-        assert_eq!(only(&[], &[("CUDA_VISIBLE_DEVICES", "0")]).visible, None);
+        assert_eq!(selected(&[], &[("CUDA_VISIBLE_DEVICES", "0")]).visible, None);
     }
 
     #[tokio::test]
     async fn a_change_is_shown_and_a_wrong_one_is_told() {
         let home = tempfile::tempdir().unwrap();
         let places = Places::at(home.path().join("gtop/config.toml")).ok();
-        let (told, mut news) = mpsc::channel(8);
-        let mut wardrobe = Wardrobe { settings: typed(&[]), places, told };
-        wardrobe.change("interval", "2").await;
+        let (events, mut news) = mpsc::channel(8);
+        let mut controller = SettingsController { settings: typed(&[]), places, events };
+        controller.change("interval", "2").await;
         let Some(SettingsEvent::Changed(config, _)) = news.recv().await else { panic!() };
         assert_eq!(config.interval.as_secs(), 2);
-        wardrobe.change("interval", "0").await;
+        controller.change("interval", "0").await;
         let Some(SettingsEvent::Rejected(name, text, words)) = news.recv().await else { panic!() };
         assert_eq!((name.as_str(), text.as_str()), ("interval", "0"));
         assert!(words.starts_with("interval: give seconds"), "{words}");
         assert!(
             matches!(news.recv().await, Some(SettingsEvent::Changed(config, _)) if config.interval.as_secs() == 2)
         );
-        wardrobe
+        controller
             .save(vec![("fleet-form", "map".to_owned()), ("reverse-users", "true".to_owned())])
             .await;
         let Some(SettingsEvent::Message(words)) = news.recv().await else { panic!() };

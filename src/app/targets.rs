@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::time::Instant;
 
-use crate::app::Failure;
-use crate::app::discover::Discovery;
+use crate::app::AppError;
+use crate::app::discovery::Discovery;
 use crate::cli::{Cli, Command, How};
 use crate::inventory::slurm::{self, JobFilter, SlurmPoller};
 use crate::inventory::{InventoryError, Pod, PodEnv, PodError, Roster, find_pod, user_groups};
@@ -42,18 +42,22 @@ impl PodSearch {
 }
 
 /// Returns the nodes that were named, on the command line and by options.
-pub(super) fn named(cli: &Cli, transport: &Transport, hosts: &[String]) -> Result<Roster, Failure> {
+pub(super) fn named_roster(
+    cli: &Cli,
+    transport: &Transport,
+    hosts: &[String],
+) -> Result<Roster, AppError> {
     let pod = PodSearch::of(cli)?.map(|search| search.found).transpose()?;
-    with_pod(cli, transport, hosts, pod.as_ref())
+    named_roster_with_pod(cli, transport, hosts, pod.as_ref())
 }
 
 /// Returns the same with a pod that was found already.
-pub(super) fn with_pod(
+pub(super) fn named_roster_with_pod(
     cli: &Cli,
     transport: &Transport,
     hosts: &[String],
     pod: Option<&Pod>,
-) -> Result<Roster, Failure> {
+) -> Result<Roster, AppError> {
     let nodes = &cli.nodes;
     let mut roster = Roster::with_groups(user_groups().with_config_groups(nodes.groups.clone()));
     roster.add_arguments(hosts)?;
@@ -94,17 +98,17 @@ fn pod_file(name: &Path) -> PathBuf {
 }
 
 /// Returns whom to watch, and what to call them: the folded hosts, or this machine.
-pub(super) fn to_watch(
+pub(super) fn named_targets(
     cli: &Cli,
     transport: &Transport,
     hosts: &[String],
     is_local: bool,
-) -> Result<(Vec<Target>, String), Failure> {
-    named(cli, transport, hosts).map(|roster| or_this_machine(roster, is_local))
+) -> Result<(Vec<Target>, String), AppError> {
+    named_roster(cli, transport, hosts).map(|roster| or_local(roster, is_local))
 }
 
 /// Adds this machine where it is asked for, or nobody else is.
-pub(super) fn or_this_machine(mut roster: Roster, is_local: bool) -> (Vec<Target>, String) {
+pub(super) fn or_local(mut roster: Roster, is_local: bool) -> (Vec<Target>, String) {
     let mut title = nodeset::fold(roster.targets.iter().map(|target| target.name.label()));
     if is_local || roster.targets.is_empty() {
         roster.add_local();
@@ -122,24 +126,24 @@ pub(super) fn discovery(
     cli: &Cli,
     transport: &Transport,
     clock: Clock,
-) -> Result<(Discovery, String), Failure> {
-    let Some((whose, mut title)) = jobs(cli) else {
+) -> Result<(Discovery, String), AppError> {
+    let Some((filter, mut title)) = job_filter(cli) else {
         if cli.reach.how() == How::Srun {
-            return Err(Failure::NoJob);
+            return Err(AppError::NoJob);
         }
-        let (targets, title) = to_watch(cli, transport, &cli.hosts, cli.nodes.local)?;
-        return Ok((Discovery::fixed(Roster::new(targets)), title));
+        let (targets, title) = named_targets(cli, transport, &cli.hosts, cli.nodes.local)?;
+        return Ok((Discovery::from_roster(Roster::new(targets)), title));
     };
-    let mut fixed = named(cli, transport, &cli.hosts)?;
-    if !fixed.targets.is_empty() {
-        let names = nodeset::fold(fixed.targets.iter().map(|target| target.name.label()));
+    let mut named = named_roster(cli, transport, &cli.hosts)?;
+    if !named.targets.is_empty() {
+        let names = nodeset::fold(named.targets.iter().map(|target| target.name.label()));
         title = format!("{title} and {names}");
     }
     if cli.nodes.local {
-        fixed.add_local();
+        named.add_local();
         title = format!("{title} and this machine");
     }
-    let mut slurm = SlurmPoller::new(whose, cli.slurm.discovery_interval, fixed.targets);
+    let mut slurm = SlurmPoller::new(filter, cli.slurm.discovery_interval, named.targets);
     if !cli.slurm.is_wanted() {
         // A container may have no programs of Slurm: its environment still names the nodes.
         let nodes = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();
@@ -150,23 +154,24 @@ pub(super) fn discovery(
 
 /// Returns which jobs to watch and what to call them: those that were named, or the one that gtop
 /// itself runs in when nothing was named at all.
-fn jobs(cli: &Cli) -> Option<(JobFilter, String)> {
+fn job_filter(cli: &Cli) -> Option<(JobFilter, String)> {
     if cli.slurm.is_wanted() {
-        let whose = named_jobs(cli);
-        let title = format!("Slurm: jobs {}", whose.describe());
-        return Some((whose, title));
+        let filter = job_filter_of_options(cli);
+        let title = format!("Slurm: jobs {}", filter.describe());
+        return Some((filter, title));
     }
     if cli.nodes.local || !cli.hosts.is_empty() || cli.nodes.names_nodes() {
         return None;
     }
-    let own = std::env::var("SLURM_JOB_ID").ok()?;
-    let is_number = (1..=20).contains(&own.len()) && own.bytes().all(|byte| byte.is_ascii_digit());
-    let title = format!("Slurm: job {own}, this allocation");
-    is_number.then(|| (JobFilter { jobs: vec![own], ..JobFilter::default() }, title))
+    let job_id = std::env::var("SLURM_JOB_ID").ok()?;
+    let is_number =
+        (1..=20).contains(&job_id.len()) && job_id.bytes().all(|byte| byte.is_ascii_digit());
+    let title = format!("Slurm: job {job_id}, this allocation");
+    is_number.then(|| (JobFilter { jobs: vec![job_id], ..JobFilter::default() }, title))
 }
 
 /// Refuses `--user` where it is meant otherwise by all appearances: with hosts, or without a Slurm.
-pub(super) fn judge_user(cli: &Cli) -> Result<(), Failure> {
+pub(super) fn check_user_option(cli: &Cli) -> Result<(), AppError> {
     let wanted = &cli.slurm;
     let names_others = wanted.slurm
         || !(wanted.job.is_empty() && wanted.partition.is_empty() && wanted.account.is_empty());
@@ -182,11 +187,11 @@ pub(super) fn judge_user(cli: &Cli) -> Result<(), Failure> {
         _ if !slurm::is_available() => ", and squeue is not on the PATH of this machine",
         _ => return Ok(()),
     };
-    Err(Failure::UserAlone { user: wanted.user.join(","), why })
+    Err(AppError::AmbiguousUser { user: wanted.user.join(","), why })
 }
 
 /// Returns the jobs that were named; one's own when none were.
-pub(super) fn named_jobs(cli: &Cli) -> JobFilter {
+pub(super) fn job_filter_of_options(cli: &Cli) -> JobFilter {
     let wanted = &cli.slurm;
     let is_own = wanted.user.is_empty() && !wanted.all_users && wanted.job.is_empty();
     JobFilter {

@@ -18,47 +18,47 @@ use crate::time::Clock;
 use crate::transport::Target;
 
 /// How long a program that is being asked may take to end.
-const FAREWELL: Duration = Duration::from_millis(500);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How often jobs are made up.
-const MADE_UP: Duration = Duration::from_secs(5);
+const SIMULATED_JOBS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A source of rosters. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Discovery {
     rosters: watch::Receiver<Arc<Roster>>,
     wishes: watch::Sender<PollRequest>,
-    asking: Option<Asking>,
+    worker: Option<Worker>,
 }
 
 /// The thread that asks.
 #[derive(Debug)]
-struct Asking {
-    end: oneshot::Sender<()>,
-    ended: Receiver<()>,
+struct Worker {
+    stop: oneshot::Sender<()>,
+    stopped: Receiver<()>,
 }
 
 impl Discovery {
     /// Has one roster, and never another.
-    pub(super) fn fixed(roster: Roster) -> Self {
+    pub(super) fn from_roster(roster: Roster) -> Self {
         let (_, rosters) = watch::channel(Arc::new(roster));
-        Self { rosters, wishes: watch::Sender::default(), asking: None }
+        Self { rosters, wishes: watch::Sender::default(), worker: None }
     }
 
     /// Asks Slurm.
     pub(super) fn slurm(slurm: SlurmPoller, clock: Clock) -> io::Result<Self> {
-        let first = slurm.initial_roster();
-        Self::asking("slurm", first, |wishes, found| slurm.run(clock, wishes, found))
+        let initial = slurm.initial_roster();
+        Self::spawn("slurm", initial, |wishes, found| slurm.run(clock, wishes, found))
     }
 
     /// Makes up jobs of the same nodes, again and again.
-    pub(super) fn made_up(
+    pub(super) fn simulated(
         targets: Vec<Target>,
         jobs: impl Fn() -> JobList + Send + 'static,
     ) -> io::Result<Self> {
         let roster = move || Roster::from_scheduler(targets.clone(), Arc::new(jobs()));
-        Self::asking("jobs", roster(), |_, found| async move {
-            let mut tick = tokio::time::interval(MADE_UP);
+        Self::spawn("jobs", roster(), |_, found| async move {
+            let mut tick = tokio::time::interval(SIMULATED_JOBS_INTERVAL);
             tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
             tick.tick().await;
             loop {
@@ -69,17 +69,17 @@ impl Discovery {
     }
 
     /// Asks on a thread of its own.
-    fn asking<Work: Future<Output = ()>>(
+    fn spawn<Work: Future<Output = ()>>(
         name: &str,
-        first: Roster,
+        initial: Roster,
         work: impl FnOnce(watch::Receiver<PollRequest>, watch::Sender<Arc<Roster>>) -> Work
         + Send
         + 'static,
     ) -> io::Result<Self> {
-        let (found, rosters) = watch::channel(Arc::new(first));
+        let (found, rosters) = watch::channel(Arc::new(initial));
         let (wishes, followed) = watch::channel(PollRequest::default());
-        let (end, ending) = oneshot::channel();
-        let (ended_tell, ended) = channel();
+        let (stop, ending) = oneshot::channel();
+        let (stopped_sender, stopped) = channel();
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         thread::Builder::new().name(name.to_owned()).spawn(move || {
             runtime.block_on(async {
@@ -90,9 +90,9 @@ impl Discovery {
             });
             drop(runtime);
             // Nobody may be waiting any more.
-            ended_tell.send(()).ok();
+            stopped_sender.send(()).ok();
         })?;
-        Ok(Self { rosters, wishes, asking: Some(Asking { end, ended }) })
+        Ok(Self { rosters, wishes, worker: Some(Worker { stop, stopped }) })
     }
 
     /// Returns a reader of the newest roster.
@@ -101,7 +101,7 @@ impl Discovery {
     }
 
     /// Waits until a scheduler has answered in some way, or for `limit`.
-    pub(super) async fn first(&self, limit: Duration) {
+    pub(super) async fn wait_for_answer(&self, limit: Duration) {
         let mut rosters = self.rosters();
         let is_answered = |roster: &Arc<Roster>| {
             let asked = roster.jobs.as_ref();
@@ -117,7 +117,7 @@ impl Discovery {
     }
 
     /// Names the job somebody looks at.
-    pub(super) fn look_at(&self, job: Option<JobId>) {
+    pub(super) fn set_detailed_job(&self, job: Option<JobId>) {
         self.wishes.send_if_modified(|wishes| {
             let is_new = wishes.job != job;
             wishes.job = job;
@@ -128,9 +128,9 @@ impl Discovery {
 
 impl Drop for Discovery {
     fn drop(&mut self) {
-        let Some(Asking { end, ended }) = self.asking.take() else { return };
+        let Some(Worker { stop, stopped }) = self.worker.take() else { return };
         // Whether it still listened or not: it ends.
-        end.send(()).ok();
-        ended.recv_timeout(FAREWELL).ok();
+        stop.send(()).ok();
+        stopped.recv_timeout(SHUTDOWN_TIMEOUT).ok();
     }
 }

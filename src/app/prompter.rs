@@ -7,38 +7,38 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Receiver;
 
-use crate::app::Ending;
-use crate::app::terminal::{Ask, Typed};
+use crate::app::ExitReason;
+use crate::app::line_prompt::{LineInput, LinePrompt};
 use crate::transport::{Inquiry, Interview, Secret};
 use crate::tui::StopSignals;
 
 /// How long to wait for nodes that may ask before the screen comes on.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PROMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long questions are taken after somebody asked to try again.
-const SECOND_CHANCE: Duration = Duration::from_secs(3);
+const RETRY_PROMPT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What became of the person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(super) enum PromptOutcome {
     /// Goes on.
-    Patient,
+    Continue,
     /// Wants no more questions.
-    Tired,
+    SkipAll,
     /// Wants out.
     Interrupted,
 }
 
 /// The person at the terminal, for nodes that ask something.
 #[derive(Debug)]
-pub(super) struct Interviewer {
+pub(super) struct Prompter {
     interview: Interview,
     inquiries: Receiver<Inquiry>,
 }
 
-impl Interviewer {
+impl Prompter {
     /// Returns nobody where there is no terminal to ask on.
-    pub(super) fn at_this_terminal() -> Option<Self> {
+    pub(super) fn for_terminal() -> Option<Self> {
         if !is_at_terminal() {
             return None;
         }
@@ -59,32 +59,35 @@ impl Interviewer {
     /// Asks on this terminal until so many nodes are past their login, or the others take too long.
     /// No questions are taken after that. Says how gtop ends when the person, or a signal, wants it
     /// to.
-    pub(super) async fn before_all(&mut self, nodes: usize) -> io::Result<Option<Ending>> {
+    pub(super) async fn prompt_at_startup(
+        &mut self,
+        nodes: usize,
+    ) -> io::Result<Option<ExitReason>> {
         let mut signals = StopSignals::new();
         let ending = loop {
             let inquiries = tokio::select! {
-                inquiries = self.next(nodes, PATIENCE) => inquiries,
+                inquiries = self.next(nodes, PROMPT_TIMEOUT) => inquiries,
                 ending = signals.next() => break Some(ending.into()),
             };
             if inquiries.is_empty() {
                 break None;
             }
             let is_over = Arc::new(AtomicBool::new(false));
-            let told = Arc::clone(&is_over);
-            let putting = move || put(inquiries, &told, &mut io::stderr());
+            let stop = Arc::clone(&is_over);
+            let putting = move || ask_all(inquiries, &stop, &mut io::stderr());
             let mut put = tokio::task::spawn_blocking(putting);
-            let mood = tokio::select! {
-                mood = &mut put => mood,
+            let outcome = tokio::select! {
+                outcome = &mut put => outcome,
                 ending = signals.next() => {
                     is_over.store(true, Ordering::Relaxed);
                     drop(put.await);
                     break Some(ending.into());
                 }
             };
-            match mood.map_err(io::Error::other)?? {
-                Mood::Patient => {}
-                Mood::Tired => break None,
-                Mood::Interrupted => break Some(Ending::Interrupted),
+            match outcome.map_err(io::Error::other)?? {
+                PromptOutcome::Continue => {}
+                PromptOutcome::SkipAll => break None,
+                PromptOutcome::Interrupted => break Some(ExitReason::Interrupted),
             }
         };
         self.close();
@@ -93,8 +96,8 @@ impl Interviewer {
 
     /// Waits for the next questions after somebody asked to try again; none when there will be no
     /// more, and then none are taken.
-    pub(super) async fn second_chance(&mut self) -> Vec<Inquiry> {
-        let inquiries = self.next(usize::MAX, SECOND_CHANCE).await;
+    pub(super) async fn wait_after_retry(&mut self) -> Vec<Inquiry> {
+        let inquiries = self.next(usize::MAX, RETRY_PROMPT_TIMEOUT).await;
         if inquiries.is_empty() {
             self.close();
         }
@@ -127,31 +130,31 @@ pub(super) fn is_at_terminal() -> bool {
 }
 
 /// Puts the questions of some nodes, one after the other.
-pub(super) fn put(
+pub(super) fn ask_all(
     inquiries: Vec<Inquiry>,
     is_over: &AtomicBool,
     out: &mut impl Write,
-) -> io::Result<Mood> {
+) -> io::Result<PromptOutcome> {
     let mut waiting = inquiries.len();
     for inquiry in inquiries {
         waiting = waiting.saturating_sub(1);
-        let mood = put_one(inquiry, waiting, is_over, out)?;
-        if mood != Mood::Patient {
-            return Ok(mood);
+        let outcome = ask_node(inquiry, waiting, is_over, out)?;
+        if outcome != PromptOutcome::Continue {
+            return Ok(outcome);
         }
     }
-    Ok(Mood::Patient)
+    Ok(PromptOutcome::Continue)
 }
 
 /// Puts one node's question. An empty answer skips the node.
-fn put_one(
+fn ask_node(
     inquiry: Inquiry,
     waiting: usize,
     is_over: &AtomicBool,
     out: &mut impl Write,
-) -> io::Result<Mood> {
+) -> io::Result<PromptOutcome> {
     if !inquiry.is_wanted() {
-        return Ok(Mood::Patient);
+        return Ok(PromptOutcome::Continue);
     }
     let more = match waiting {
         0 => String::new(),
@@ -165,14 +168,17 @@ fn put_one(
     }
     let mut answers: Vec<Secret> = Vec::with_capacity(inquiry.prompts.len());
     for prompt in &inquiry.prompts {
-        let line = Ask { prompt: format!("{who}: {} ", prompt.text), is_shown: prompt.is_shown };
-        match line.put(is_over, out)? {
-            Typed::Line(answer) if answer.expose().is_empty() => return Ok(Mood::Patient),
-            Typed::Line(answer) => answers.push(answer),
-            Typed::End => return Ok(Mood::Tired),
-            Typed::Interrupt => return Ok(Mood::Interrupted),
+        let line =
+            LinePrompt { prompt: format!("{who}: {} ", prompt.text), is_shown: prompt.is_shown };
+        match line.read_line(is_over, out)? {
+            LineInput::Line(answer) if answer.expose().is_empty() => {
+                return Ok(PromptOutcome::Continue);
+            }
+            LineInput::Line(answer) => answers.push(answer),
+            LineInput::End => return Ok(PromptOutcome::SkipAll),
+            LineInput::Interrupt => return Ok(PromptOutcome::Interrupted),
         }
     }
     inquiry.answer(answers);
-    Ok(Mood::Patient)
+    Ok(PromptOutcome::Continue)
 }

@@ -7,8 +7,8 @@ use jiff::tz::TimeZone;
 use rustix::termios::tcgetwinsize;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::app::Ending;
-use crate::app::watch::Watch;
+use crate::app::ExitReason;
+use crate::app::monitor::Monitor;
 use crate::export::{write_jobs, write_json};
 use crate::fleet::{Fleet, FleetReader};
 use crate::model::{Fault, FaultKind};
@@ -18,7 +18,7 @@ use crate::view::{Picture, Scene, Taste, printed};
 
 /// How pictures are printed.
 #[derive(Debug)]
-pub(super) struct Printing<'a> {
+pub(super) struct Printer<'a> {
     /// As JSON, or as a table.
     pub(super) is_json: bool,
     /// What is watched.
@@ -33,16 +33,16 @@ pub(super) struct Printing<'a> {
     pub(super) is_styled: bool,
 }
 
-impl Printing<'_> {
+impl Printer<'_> {
     /// Prints one picture as soon as it is complete, or when `deadline` has passed.
-    pub(super) async fn once(
+    pub(super) async fn print_once(
         &self,
-        watch: &Watch,
+        monitor: &Monitor,
         deadline: Duration,
         out: &mut impl Write,
-    ) -> io::Result<Ending> {
+    ) -> io::Result<ExitReason> {
         let mut signals = StopSignals::new();
-        let mut fleet = watch.fleet();
+        let mut fleet = monitor.fleet();
         let waiting = async {
             // When nothing is published any more there is nothing to wait for.
             drop(fleet.wait_for(is_complete).await);
@@ -51,18 +51,18 @@ impl Printing<'_> {
             _late = timeout(deadline, waiting) => {}
             ending = signals.next() => return Ok(ending.into()),
         }
-        let fleet = watch.fleet().borrow().clone();
+        let fleet = monitor.fleet().borrow().clone();
         self.print(&fleet, out)?;
-        Ok(if any_answered(&fleet) { Ending::Done } else { Ending::NobodyAnswered })
+        Ok(if any_answered(&fleet) { ExitReason::Done } else { ExitReason::NoAnswer })
     }
 
     /// Prints a picture an interval, whatever nodes do, until a signal comes.
-    pub(super) async fn forever(
+    pub(super) async fn print_continuously(
         &self,
         fleet: &FleetReader,
         every: Duration,
         out: &mut impl Write,
-    ) -> io::Result<Ending> {
+    ) -> io::Result<ExitReason> {
         let mut signals = StopSignals::new();
         let mut tick = interval(every);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -106,27 +106,27 @@ impl Printing<'_> {
     fn draw(&self, out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
         let variable = |name: &str| std::env::var(name).ok();
         let size = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
-        let paper = Paper::new(variable, io::stdout().is_terminal(), size, self.is_styled);
+        let page = PageFormat::new(variable, io::stdout().is_terminal(), size, self.is_styled);
         let picture = Picture::selected(fleet.clone(), now, &self.taste.only);
         let zone = TimeZone::system();
         let scene = Scene { picture: &picture, taste: &self.taste, zone: &zone };
-        let lines = printed(scene, self.source, paper.width);
-        out.write_all(render_text(&lines, self.look, paper.width, paper.has_styles).as_bytes())
+        let lines = printed(scene, self.source, page.width);
+        out.write_all(render_text(&lines, self.look, page.width, page.has_styles).as_bytes())
     }
 }
 
 /// What is printed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Paper {
+struct PageFormat {
     width: u16,
     has_styles: bool,
 }
 
 /// Columns where nobody says how many there are, and how many make sense.
-const USUAL_WIDTH: u16 = 80;
-const WIDTHS: std::ops::RangeInclusive<u16> = 20..=1_000;
+const DEFAULT_WIDTH: u16 = 80;
+const WIDTH_RANGE: std::ops::RangeInclusive<u16> = 20..=1_000;
 
-impl Paper {
+impl PageFormat {
     /// `lookup` returns a variable's value: `COLUMNS` comes before the size of the terminal.
     fn new(
         lookup: impl Fn(&str) -> Option<String>,
@@ -137,7 +137,7 @@ impl Paper {
         let asked = lookup("COLUMNS").and_then(|columns| columns.trim().parse::<u16>().ok());
         let size = size.filter(|_| is_terminal);
         let known = asked.filter(|width| *width > 0).or(size.filter(|width| *width > 0));
-        let width = known.unwrap_or(USUAL_WIDTH).clamp(*WIDTHS.start(), *WIDTHS.end());
+        let width = known.unwrap_or(DEFAULT_WIDTH).clamp(*WIDTH_RANGE.start(), *WIDTH_RANGE.end());
         let is_dumb = lookup("TERM").is_some_and(|term| term == "dumb");
         Self { width, has_styles: is_styled || (is_terminal && !is_dumb) }
     }
@@ -178,10 +178,10 @@ mod tests {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             };
-            let paper = |is_styled| Paper::new(lookup, is_terminal, size, is_styled);
-            let expected = Paper { width, has_styles };
-            assert_eq!(paper(false), expected, "{variables:?} {is_terminal} {size:?}");
-            assert_eq!(paper(true), Paper { has_styles: true, ..expected });
+            let page = |is_styled| PageFormat::new(lookup, is_terminal, size, is_styled);
+            let expected = PageFormat { width, has_styles };
+            assert_eq!(page(false), expected, "{variables:?} {is_terminal} {size:?}");
+            assert_eq!(page(true), PageFormat { has_styles: true, ..expected });
         }
     }
 }
