@@ -193,7 +193,7 @@ fn body(
     // A job that has ended is told of, however empty the rest is.
     let is_empty = picture.fleet.nodes.is_empty() && navigation.view != View::Job;
     if let Some(list) = picture.fleet.jobs.as_deref().filter(|_| is_empty) {
-        return job::empty(scene, list, width, height);
+        return job::lines_without_running_jobs(scene, list, width, height);
     }
     match navigation.view {
         View::Fleet => fleet::lines(scene, navigation, width, height),

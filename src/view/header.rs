@@ -6,7 +6,7 @@ use crate::fleet::{Node, Totals};
 use crate::model::Watts;
 use crate::time::age;
 use crate::view::input::Click;
-use crate::view::job::waiting::{list_age, list_problem};
+use crate::view::job::pending::{list_age, list_error};
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::View;
 use crate::view::number::{Units, interval, or_unknown, percent};
@@ -237,7 +237,7 @@ fn tab_line(view: View, is_full: bool) -> Line {
 /// What is out of the ordinary: an old list of jobs, what is left out, fast focus, a frozen picture, and a
 /// message, which is the first to be cut.
 fn state(picture: &Picture, setting: &Setting<'_>) -> Line {
-    let problem = picture.fleet.jobs.as_ref().and_then(|list| list_problem(list));
+    let problem = picture.fleet.jobs.as_ref().and_then(|list| list_error(list));
     let is_filtered = !picture.filter.is_empty() && setting.search.is_none();
     let filter = is_filtered.then(|| {
         let shown = format!("{} of {}", picture.count(), picture.fleet.nodes.len());

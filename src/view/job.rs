@@ -10,35 +10,35 @@ use crate::view::number::Units;
 use crate::view::outcome::{Command, Outcome};
 use crate::view::{Scene, node};
 
-mod finding;
-mod head;
-mod roll;
-mod sheet;
-mod spread;
+mod distribution;
+mod findings;
+mod header;
+mod index;
+pub(crate) mod pending;
+mod series;
+mod summary;
 mod table;
-mod track;
-pub(crate) mod waiting;
 
-pub(crate) use roll::Roll;
+pub(crate) use index::JobIndex;
 
-use sheet::{Measure, Sheet};
-use track::Track;
+use series::MeanSeries;
+use summary::{JobMetric, JobSummary};
 
 /// A panel of the selected node wants so many lines.
-const PANEL: usize = 14;
+const MIN_PANEL_HEIGHT: usize = 14;
 /// The most lines for jobs that wait, below a job that runs.
-const WAITING: usize = 4;
+const MAX_PENDING_LINES: usize = 4;
 
 /// Where one is in a job.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     /// Arrows move among its nodes.
     is_in_table: bool,
-    list: Window,
-    measure: Measure,
+    viewport: Window,
+    metric: JobMetric,
     /// The job in numbers, and of which picture.
-    sheet: Option<(Arc<Roll>, Arc<Sheet>)>,
-    track: Track,
+    summary: Option<(Arc<JobIndex>, Arc<JobSummary>)>,
+    series: MeanSeries,
 }
 
 impl Place {
@@ -60,9 +60,9 @@ pub enum Own {
     /// Go to the job's node after.
     NextNode,
     /// Show or hide the process table.
-    Processes,
+    ToggleProcesses,
     /// Show another number of each device.
-    Measure,
+    NextMetric,
 }
 
 /// Does what was asked.
@@ -73,9 +73,9 @@ pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Comma
         Command::Open => navigation.job_place.is_in_table = true,
         Command::Back if std::mem::take(&mut navigation.job_place.is_in_table) => {}
         Command::Click(Click::Row(place)) => {
-            let Some(sheet) = settle(scene, navigation) else { return Outcome::Nothing };
-            let is_again = at(&sheet, navigation, scene) == *place;
-            select(&sheet, navigation, *place);
+            let Some(summary) = refresh(scene, navigation) else { return Outcome::Nothing };
+            let is_again = selected_row(&summary, navigation, scene) == *place;
+            select(&summary, navigation, *place);
             if is_again {
                 return Outcome::Show(View::Node);
             }
@@ -92,14 +92,14 @@ pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Comma
 }
 
 /// Does what only the job view understands.
-pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -> Outcome {
-    match own {
+pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, action: Own) -> Outcome {
+    match action {
         Own::PreviousJob => turn(scene, navigation, Step::Up),
         Own::NextJob => turn(scene, navigation, Step::Down),
-        Own::PreviousNode => step_row(scene, navigation, Step::Up),
-        Own::NextNode => step_row(scene, navigation, Step::Down),
-        Own::Processes => navigation.shows_processes = !navigation.shows_processes,
-        Own::Measure => navigation.job_place.measure = navigation.job_place.measure.next(),
+        Own::PreviousNode => step_node(scene, navigation, Step::Up),
+        Own::NextNode => step_node(scene, navigation, Step::Down),
+        Own::ToggleProcesses => navigation.shows_processes = !navigation.shows_processes,
+        Own::NextMetric => navigation.job_place.metric = navigation.job_place.metric.next(),
     }
     Outcome::Nothing
 }
@@ -107,53 +107,53 @@ pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -
 /// Moves among nodes with the cursor in the table, else among jobs.
 fn turn(scene: Scene<'_>, navigation: &mut Navigation, step: Step) {
     if navigation.job_place.is_in_table {
-        step_row(scene, navigation, step);
+        step_node(scene, navigation, step);
     } else {
         navigation.step_job(scene.picture, step);
     }
 }
 
-fn step_row(scene: Scene<'_>, navigation: &mut Navigation, step: Step) {
-    let Some(sheet) = settle(scene, navigation) else { return };
-    let page = navigation.job_place.list.rows;
-    let to = step.from(at(&sheet, navigation, scene), sheet.rows.len(), page);
-    select(&sheet, navigation, to);
+fn step_node(scene: Scene<'_>, navigation: &mut Navigation, step: Step) {
+    let Some(summary) = refresh(scene, navigation) else { return };
+    let page = navigation.job_place.viewport.rows;
+    let to = step.from(selected_row(&summary, navigation, scene), summary.rows.len(), page);
+    select(&summary, navigation, to);
 }
 
-fn select(sheet: &Sheet, navigation: &mut Navigation, place: usize) {
-    if let Some(row) = sheet.rows.get(place) {
+fn select(summary: &JobSummary, navigation: &mut Navigation, place: usize) {
+    if let Some(row) = summary.rows.get(place) {
         navigation.select(row.name.clone());
     }
 }
 
 /// Returns the row of the selected node; the first when it is none of the job's.
-fn at(sheet: &Sheet, navigation: &Navigation, scene: Scene<'_>) -> usize {
+fn selected_row(summary: &JobSummary, navigation: &Navigation, scene: Scene<'_>) -> usize {
     let Some(node) = navigation.node(scene.picture) else { return 0 };
-    sheet.rows.iter().position(|row| row.name == node.name).unwrap_or(0)
+    summary.rows.iter().position(|row| row.name == node.name).unwrap_or(0)
 }
 
 /// Returns the selected job in numbers, worked out once for a picture.
-fn settle(scene: Scene<'_>, navigation: &mut Navigation) -> Option<Arc<Sheet>> {
+fn refresh(scene: Scene<'_>, navigation: &mut Navigation) -> Option<Arc<JobSummary>> {
     let picture = scene.picture;
     navigation.settle_job(picture);
     let id: JobId = match navigation.job(picture)? {
         Chosen::Listed { job, .. } => job.id.clone(),
         Chosen::Hidden(_) | Chosen::Ended(_) => return None,
     };
-    let roll = picture.roll();
+    let index = picture.roll();
     let units = Units::of(scene.taste);
     let place = &mut navigation.job_place;
-    if let Some((known, sheet)) = &place.sheet
-        && Arc::ptr_eq(known, roll)
-        && sheet.job.id == id
-        && sheet.units == units
+    if let Some((known, summary)) = &place.summary
+        && Arc::ptr_eq(known, index)
+        && summary.job.id == id
+        && summary.units == units
     {
-        return Some(Arc::clone(sheet));
+        return Some(Arc::clone(summary));
     }
-    let sheet = Arc::new(Sheet::of(picture, roll.entry(&id)?, units));
-    place.track.follow(&picture.fleet, &sheet, picture.now);
-    place.sheet = Some((Arc::clone(roll), Arc::clone(&sheet)));
-    Some(sheet)
+    let summary = Arc::new(JobSummary::build(picture, index.entry(&id)?, units));
+    place.series.update(&picture.fleet, &summary, picture.now);
+    place.summary = Some((Arc::clone(index), Arc::clone(&summary)));
+    Some(summary)
 }
 
 /// Returns the job's head and its nodes; jobs that wait and the selected node where there is room.
@@ -164,47 +164,47 @@ pub(crate) fn lines(
     height: usize,
 ) -> Vec<Line> {
     let picture = scene.picture;
-    let Some(sheet) = settle(scene, navigation) else {
-        return without(scene, navigation, width, height);
+    let Some(summary) = refresh(scene, navigation) else {
+        return lines_without_job(scene, navigation, width, height);
     };
     let count = picture.roll().shown().count();
     let place = match navigation.job(picture) {
         Some(Chosen::Listed { place, .. }) => place,
         Some(Chosen::Hidden(_) | Chosen::Ended(_)) | None => 0,
     };
-    let position = head::Position { place, count };
-    let track = &navigation.job_place.track;
+    let position = header::Position { place, count };
+    let series = &navigation.job_place.series;
     let size = (width, height);
-    let mut lines = head::lines(picture, scene.taste, &sheet, track, position, size);
+    let mut lines = header::lines(picture, scene.taste, &summary, series, position, size);
     if height >= 24 {
         lines.push(Line::new());
     }
     if height >= 8 {
-        lines.push(table::caption(navigation.job_place.measure, sheet.units, width));
+        lines.push(table::caption(navigation.job_place.metric, summary.units, width));
     }
     let room = height.saturating_sub(lines.len());
-    let share = Share::of(&sheet, waiting(scene), room);
-    let place = at(&sheet, navigation, scene);
-    let look = table::Look {
+    let heights = Heights::of(&summary, pending_count(scene), room);
+    let place = selected_row(&summary, navigation, scene);
+    let context = table::TableContext {
         picture,
         taste: scene.taste,
-        sheet: &sheet,
-        measure: navigation.job_place.measure,
-        place,
+        summary: &summary,
+        metric: navigation.job_place.metric,
+        selected: place,
         has_cursor: navigation.job_place.is_in_table,
     };
-    lines.extend(table::lines(look, &mut navigation.job_place.list, width, share.table));
-    if share.panel > 0
+    lines.extend(table::lines(context, &mut navigation.job_place.viewport, width, heights.table));
+    if heights.panel > 0
         && let Some(node) = navigation.node(picture).cloned()
     {
         lines.push(Line::new().rule(width));
-        lines.extend(node::panel::lines(scene, &node, navigation, width, share.panel));
+        lines.extend(node::panel::lines(scene, &node, navigation, width, heights.panel));
     }
-    if share.waiting > 0
+    if heights.pending > 0
         && let Some(list) = &picture.fleet.jobs
     {
-        lines.resize(height.saturating_sub(share.waiting), Line::new());
-        lines.extend(waiting::lines(picture, list, scene.zone, width, share.waiting));
+        lines.resize(height.saturating_sub(heights.pending), Line::new());
+        lines.extend(pending::lines(picture, list, scene.zone, width, heights.pending));
     }
     lines.truncate(height);
     lines
@@ -212,68 +212,80 @@ pub(crate) fn lines(
 
 /// How the lines below the head are shared out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Share {
+struct Heights {
     /// Lines of the table, its titles included.
     table: usize,
     /// Lines of the panel, the rule above it not counted.
     panel: usize,
     /// Lines of the jobs that wait, their titles included.
-    waiting: usize,
+    pending: usize,
 }
 
-impl Share {
-    fn of(sheet: &Sheet, waiting: usize, room: usize) -> Self {
-        let wanted = sheet.rows.len() + 1;
+impl Heights {
+    fn of(summary: &JobSummary, waiting: usize, room: usize) -> Self {
+        let wanted = summary.rows.len() + 1;
         let least = wanted.min(room / 2);
-        let waiting = if waiting > 0 { (waiting + 1).min(WAITING) } else { 0 };
+        let waiting = if waiting > 0 { (waiting + 1).min(MAX_PENDING_LINES) } else { 0 };
         // One more for the gap above them.
         let waiting = if room > least + waiting && room >= 8 { waiting } else { 0 };
         let rest = room - waiting;
         let table = wanted.min(rest.saturating_sub(usize::from(waiting > 0)));
         let left = rest.saturating_sub(table + 2);
-        let panel = if left >= PANEL { left } else { 0 };
-        Self { table, panel, waiting }
+        let panel = if left >= MIN_PANEL_HEIGHT { left } else { 0 };
+        Self { table, panel, pending: waiting }
     }
 }
 
 /// Returns how many jobs wait.
-fn waiting(scene: Scene<'_>) -> usize {
+fn pending_count(scene: Scene<'_>) -> usize {
     scene.picture.fleet.jobs.as_ref().map_or(0, |list| list.waiting().count())
 }
 
 /// Stands where there is no job to look at.
-fn without(scene: Scene<'_>, navigation: &Navigation, width: u16, height: usize) -> Vec<Line> {
+fn lines_without_job(
+    scene: Scene<'_>,
+    navigation: &Navigation,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
     let picture = scene.picture;
     let list = picture.fleet.jobs.as_deref();
     let mut lines = match navigation.job(picture) {
         Some(Chosen::Ended(job)) => {
             let outcome = list.map(|list| list.outcome(&job.id)).unwrap_or_default();
-            head::ended(job, outcome, width)
+            header::ended_lines(job, outcome, width)
         }
-        Some(Chosen::Hidden(job)) => head::hidden(job, width),
+        Some(Chosen::Hidden(job)) => header::hidden_lines(job, width),
         Some(Chosen::Listed { .. }) | None if !picture.roll().entries.is_empty() => {
             vec![Line::of("the filter takes no node of any job", Tone::Warn).cut(width)]
         }
         Some(Chosen::Listed { .. }) | None => match list {
-            Some(list) => return empty(scene, list, width, height),
-            None => NO_JOBS.iter().map(|line| Line::of(*line, Tone::Faint).cut(width)).collect(),
+            Some(list) => return lines_without_running_jobs(scene, list, width, height),
+            None => {
+                NO_JOBS_TEXT.iter().map(|line| Line::of(*line, Tone::Faint).cut(width)).collect()
+            }
         },
     };
     if let Some(list) = list {
         lines.push(Line::new());
         let room = height.saturating_sub(lines.len());
-        lines.extend(waiting::lines(picture, list, scene.zone, width, room));
+        lines.extend(pending::lines(picture, list, scene.zone, width, room));
     }
     lines
 }
 
 /// Said where there are no jobs.
-const NO_JOBS: [&str; 2] = [
+const NO_JOBS_TEXT: [&str; 2] = [
     "no process here belongs to a job, and no scheduler is asked",
     "gtop --slurm shows your jobs and their nodes",
 ];
 
 /// Stands in place of the list while no job has nodes: why, what to do, and the jobs that wait.
-pub(crate) fn empty(scene: Scene<'_>, list: &JobList, width: u16, height: usize) -> Vec<Line> {
-    waiting::empty(scene.picture, list, scene.zone, width, height)
+pub(crate) fn lines_without_running_jobs(
+    scene: Scene<'_>,
+    list: &JobList,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    pending::lines_without_running_jobs(scene.picture, list, scene.zone, width, height)
 }

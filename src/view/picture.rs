@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 use crate::view::condition::Standing;
 use crate::view::events::Told;
 use crate::view::filter::Filter;
-use crate::view::job::Roll;
+use crate::view::job::JobIndex;
 use crate::view::line::{Tone, width_of};
 use crate::view::number::gib;
 use crate::view::taste::Only;
@@ -49,7 +49,7 @@ pub struct Picture {
 /// What is worked out of a picture when the first view asks for it, and then kept with it.
 #[derive(Clone, Debug, Default)]
 struct Asides {
-    roll: OnceLock<Arc<Roll>>,
+    roll: OnceLock<Arc<JobIndex>>,
     crew: OnceLock<Arc<Crew>>,
     told: OnceLock<Arc<Told>>,
 }
@@ -163,8 +163,8 @@ impl Picture {
     }
 
     /// Returns its jobs.
-    pub(crate) fn roll(&self) -> &Arc<Roll> {
-        self.asides.roll.get_or_init(|| Arc::new(Roll::of(self)))
+    pub(crate) fn roll(&self) -> &Arc<JobIndex> {
+        self.asides.roll.get_or_init(|| Arc::new(JobIndex::build(self)))
     }
 
     /// Returns its users.

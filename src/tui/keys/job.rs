@@ -35,14 +35,14 @@ pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "job.processes",
         keys: &[Key::Letter('p')],
-        action: KeyAction::View(Deed::Job(job::Own::Processes)),
+        action: KeyAction::View(Deed::Job(job::Own::ToggleProcesses)),
         help: "processes on or off, where the node is shown",
         hint: None,
     },
     Binding {
         name: "job.measure",
         keys: &[Key::Letter('m')],
-        action: KeyAction::View(Deed::Job(job::Own::Measure)),
+        action: KeyAction::View(Deed::Job(job::Own::NextMetric)),
         help: "another number of each device: utilization, memory, power, temperature",
         hint: Some(hint("metric")),
     },

@@ -5,7 +5,7 @@ use crate::model::{Bytes, Percent};
 use crate::time::age;
 use crate::view::condition::{Standing, own_notes};
 use crate::view::input::Click;
-use crate::view::job::sheet::{Cell, Measure, Row, Sheet};
+use crate::view::job::summary::{DeviceCell, JobMetric, JobSummary, NodeRow};
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::Window;
 use crate::view::number::{Units, percent, rate, share};
@@ -13,9 +13,9 @@ use crate::view::picture::Picture;
 use crate::view::taste::Taste;
 
 /// The mark in front of a name, and the gap behind it.
-const MARK: u16 = 2;
+const MARK_WIDTH: u16 = 2;
 /// Words in place of numbers.
-const WORDS: u16 = 27;
+const TEXT_WIDTH: u16 = 27;
 
 /// Widths of the columns; 0 for one that has no room.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,33 +35,38 @@ struct Columns {
 
 /// What the table shows of a job.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look<'a> {
+pub(super) struct TableContext<'a> {
     pub(super) picture: &'a Picture,
     pub(super) taste: &'a Taste,
-    pub(super) sheet: &'a Sheet,
-    pub(super) measure: Measure,
+    pub(super) summary: &'a JobSummary,
+    pub(super) metric: JobMetric,
     /// The row one is on.
-    pub(super) place: usize,
+    pub(super) selected: usize,
     /// Arrows move among the rows.
     pub(super) has_cursor: bool,
 }
 
 /// Returns the title line and the rows in sight.
-pub(super) fn lines(look: Look<'_>, window: &mut Window, width: u16, height: usize) -> Vec<Line> {
-    let columns = Columns::fit(look.sheet, look.measure, width);
-    let count = look.sheet.rows.len();
+pub(super) fn lines(
+    context: TableContext<'_>,
+    window: &mut Window,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    let columns = Columns::fit(context.summary, context.metric, width);
+    let count = context.summary.rows.len();
     let has_title = height > 1;
     let rows = height.saturating_sub(usize::from(has_title));
-    window.settle(rows, count, Some(look.place));
+    window.settle(rows, count, Some(context.selected));
     let mut lines = Vec::with_capacity(height);
     if has_title {
-        lines.push(window.beside(titles(look, &columns), count, width));
+        lines.push(window.beside(titles(context, &columns), count, width));
     }
     for at in window.range(count) {
-        let Some(own) = look.sheet.rows.get(at) else { continue };
-        let is_here = at == look.place;
-        let mark = if is_here && look.has_cursor { "> " } else { "  " };
-        let line = Line::of(mark, Tone::Accent).then(row(look, own, &columns));
+        let Some(own) = context.summary.rows.get(at) else { continue };
+        let is_here = at == context.selected;
+        let mark = if is_here && context.has_cursor { "> " } else { "  " };
+        let line = Line::of(mark, Tone::Accent).then(row(context, own, &columns));
         lines.push(line.cut(width).selected(is_here).click(Click::Row(at)));
     }
     lines
@@ -69,24 +74,24 @@ pub(super) fn lines(look: Look<'_>, window: &mut Window, width: u16, height: usi
 
 impl Columns {
     /// Gives room to columns in the order of their worth.
-    fn fit(sheet: &Sheet, measure: Measure, width: u16) -> Self {
+    fn fit(summary: &JobSummary, metric: JobMetric, width: u16) -> Self {
         let mut columns = Self {
-            name: sheet.name.clamp(4, (width / 4).clamp(4, 28)),
-            device: match measure {
-                Measure::Utilization | Measure::Temperature => 5,
-                Measure::Memory | Measure::Power => 6,
+            name: summary.name.clamp(4, (width / 4).clamp(4, 28)),
+            device: match metric {
+                JobMetric::Utilization | JobMetric::Temperature => 5,
+                JobMetric::Memory | JobMetric::Power => 6,
             },
             ..Self::default()
         };
-        let mut room = width.saturating_sub(MARK + columns.name);
+        let mut room = width.saturating_sub(MARK_WIDTH + columns.name);
         let mut take = |column: &mut u16, least: u16, kept: u16| {
             if room >= least + 1 + kept {
                 room -= least + 1;
                 *column = least;
             }
         };
-        let wanted = u16::try_from(sheet.columns.len()).unwrap_or(u16::MAX);
-        let words = if sheet.has_words { WORDS } else { 0 };
+        let wanted = u16::try_from(summary.columns.len()).unwrap_or(u16::MAX);
+        let words = if summary.has_text_rows { TEXT_WIDTH } else { 0 };
         let devices = columns.device.saturating_mul(wanted).max(words);
         take(&mut columns.age, 6, columns.device);
         take(&mut columns.cpu, 4, devices);
@@ -101,13 +106,13 @@ impl Columns {
     }
 }
 
-fn titles(look: Look<'_>, columns: &Columns) -> Line {
-    let mut line = Line::new().gap(MARK).left("NODE", columns.name, Tone::Faint);
-    for label in look.sheet.columns.iter().take(columns.devices) {
+fn titles(context: TableContext<'_>, columns: &Columns) -> Line {
+    let mut line = Line::new().gap(MARK_WIDTH).left("NODE", columns.name, Tone::Faint);
+    for label in context.summary.columns.iter().take(columns.devices) {
         line = line.right(label, columns.device - 1, Tone::Faint).gap(1);
     }
-    let hidden = look.sheet.columns.len().saturating_sub(columns.devices);
-    let rest = columns.numbers.saturating_sub(line.width() - MARK - columns.name);
+    let hidden = context.summary.columns.len().saturating_sub(columns.devices);
+    let rest = columns.numbers.saturating_sub(line.width() - MARK_WIDTH - columns.name);
     let more = if hidden > 0 { format!("+{hidden}") } else { String::new() };
     line = line.right(&more, rest.min(columns.device - 1), Tone::Faint);
     line = line.gap(rest.saturating_sub(columns.device - 1));
@@ -125,27 +130,27 @@ fn titles(look: Look<'_>, columns: &Columns) -> Line {
 }
 
 /// Says what the numbers are.
-pub(super) fn caption(measure: Measure, units: Units, width: u16) -> Line {
-    Line::of(format!("  {}", measure.caption(units)), Tone::Faint).cut(width)
+pub(super) fn caption(metric: JobMetric, units: Units, width: u16) -> Line {
+    Line::of(format!("  {}", metric.caption(units)), Tone::Faint).cut(width)
 }
 
-fn row(look: Look<'_>, row: &Row, columns: &Columns) -> Line {
-    let Some(node) = row.node(look.picture) else {
+fn row(context: TableContext<'_>, row: &NodeRow, columns: &Columns) -> Line {
+    let Some(node) = row.node(context.picture) else {
         let name = Line::new().left(row.name.label(), columns.name, Tone::Faint);
         return name.gap(1).text("not watched", Tone::Faint);
     };
-    let standing = Standing::of(node, look.picture.now);
-    let name = Line::new().left(row.name.label(), columns.name, tone(standing));
+    let status = Standing::of(node, context.picture.now);
+    let name = Line::new().left(row.name.label(), columns.name, tone(status));
     let notes = || {
         let mut line = Line::new();
-        for (place, (words, tone)) in own_notes(look.picture, node).iter().enumerate() {
-            let sign = if place > 0 { " · " } else { "" };
+        for (selected, (words, tone)) in own_notes(context.picture, node).iter().enumerate() {
+            let sign = if selected > 0 { " · " } else { "" };
             line = line.text(sign, Tone::Faint).text(words.as_str(), *tone);
         }
         line
     };
     let Some(taken_at) = node.taken_at() else { return name.gap(1).then(notes()) };
-    let numbers = if row.is_untold {
+    let numbers = if row.has_unknown_devices {
         let words = if node.devices.is_empty() {
             "its devices are not shown"
         } else {
@@ -155,7 +160,7 @@ fn row(look: Look<'_>, row: &Row, columns: &Columns) -> Line {
     } else if row.cells.is_empty() {
         Line::new().gap(1).left("no devices", columns.numbers.max(1) - 1, Tone::Faint)
     } else {
-        devices(look, node, row, columns)
+        devices(context, node, row, columns)
     };
     let mut line = numbers.then(host(node, columns));
     if !row.is_fresh {
@@ -163,22 +168,22 @@ fn row(look: Look<'_>, row: &Row, columns: &Columns) -> Line {
     }
     if columns.age > 0 {
         let tone = if row.is_fresh { Tone::Faint } else { Tone::Warn };
-        let span = age(look.picture.now.since(taken_at));
+        let span = age(context.picture.now.since(taken_at));
         line = line.gap(1).right(&span, columns.age, tone);
     }
     let line = name.then(line);
     if row.is_fresh { line } else { line.gap(2).then(notes()) }
 }
 
-fn tone(standing: Standing) -> Tone {
-    match standing {
+fn tone(status: Standing) -> Tone {
+    match status {
         Standing::Fresh => Tone::Plain,
         Standing::Down | Standing::Stale(_) => Tone::Strong,
         Standing::Waiting | Standing::Opening(_) | Standing::Starting => Tone::Faint,
     }
 }
 
-fn devices(look: Look<'_>, node: &Node, row: &Row, columns: &Columns) -> Line {
+fn devices(context: TableContext<'_>, node: &Node, row: &NodeRow, columns: &Columns) -> Line {
     let mut line = Line::new();
     let mut cells = row.cells.iter().peekable();
     for column in 0..columns.devices {
@@ -188,7 +193,7 @@ fn devices(look: Look<'_>, node: &Node, row: &Row, columns: &Columns) -> Line {
             Some(_) | None => row.cells.iter().find(|cell| cell.column == column),
         };
         line = match cell {
-            Some(cell) => line.then(number(look, node, *cell, columns.device)),
+            Some(cell) => line.then(device_cell(context, node, *cell, columns.device)),
             // Not its own.
             None => line.gap(columns.device),
         };
@@ -198,26 +203,26 @@ fn devices(look: Look<'_>, node: &Node, row: &Row, columns: &Columns) -> Line {
 }
 
 /// Writes one device's number and, behind it, whether there is something to look at.
-fn number(look: Look<'_>, node: &Node, cell: Cell, width: u16) -> Line {
+fn device_cell(context: TableContext<'_>, node: &Node, cell: DeviceCell, width: u16) -> Line {
     let Some(device) = node.devices.get(cell.device) else { return Line::new().gap(width) };
     if device.fault.is_some() {
         return Line::new().right("✗", width - 1, Tone::Bad).text("!", Tone::Bad);
     }
-    let value = look.measure.of(device);
+    let value = context.metric.of(device);
     let text = value.map_or_else(
         || UNKNOWN.to_owned(),
         |value| {
-            let units = Units::of(look.taste);
-            let decimals = match look.measure {
-                Measure::Memory => units.decimals(0.0),
-                Measure::Utilization | Measure::Power | Measure::Temperature => 0,
+            let units = Units::of(context.taste);
+            let decimals = match context.metric {
+                JobMetric::Memory => units.decimals(0.0),
+                JobMetric::Utilization | JobMetric::Power | JobMetric::Temperature => 0,
             };
-            format!("{:.decimals$}", look.measure.in_units(value, units))
+            format!("{:.decimals$}", context.metric.to_unit(value, units))
         },
     );
-    let level = match look.measure {
-        Measure::Utilization => look.taste.load.tone(value),
-        Measure::Memory | Measure::Power | Measure::Temperature => Tone::Plain,
+    let level = match context.metric {
+        JobMetric::Utilization => context.taste.load.tone(value),
+        JobMetric::Memory | JobMetric::Power | JobMetric::Temperature => Tone::Plain,
     };
     if cell.is_marked {
         return Line::new().right(&text, width - 1, Tone::Warn).text("!", Tone::Warn);

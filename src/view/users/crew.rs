@@ -235,8 +235,9 @@ fn given(picture: &Picture) -> BTreeMap<usize, Vec<Given>> {
     }
     for entry in picture.roll().entries.iter().filter(|entry| entry.is_listed) {
         let who = Who::Named(Arc::clone(&entry.job.user));
-        for part in entry.parts.iter().filter(|part| part.is_shown) {
-            let (Some(place), Some(devices)) = (part.place, &part.assigned.devices) else {
+        for job_node in entry.nodes.iter().filter(|job_node| job_node.is_shown) {
+            let (Some(place), Some(devices)) = (job_node.node_index, &job_node.assigned.devices)
+            else {
                 continue;
             };
             let own = (who.clone(), entry.job.id.clone(), devices.clone());

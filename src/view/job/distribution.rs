@@ -1,43 +1,43 @@
 //! How the numbers of a job's devices spread, and which of them does not fit.
 
 /// So many devices there must be before one of them can be odd.
-const PEERS: usize = 4;
+const MIN_PEERS: usize = 4;
 /// Odd is what is further from the middle than so many times the usual distance.
-const DISTANCES: f32 = 6.0;
+const MAX_DEVIATIONS: f32 = 6.0;
 
 /// The least, the mean and the greatest of some numbers.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Spread {
+pub(crate) struct Distribution {
     /// Of how many numbers.
     pub(crate) count: usize,
-    pub(crate) least: f32,
+    pub(crate) min: f32,
     pub(crate) mean: f32,
-    pub(crate) greatest: f32,
+    pub(crate) max: f32,
     /// The middle one.
     pub(crate) median: f32,
     /// The places of those that do not fit, the furthest first.
-    pub(crate) odd: Vec<usize>,
+    pub(crate) outliers: Vec<usize>,
 }
 
 /// How far from the middle a number may be without being odd, however alike the others are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Slack {
+pub(crate) enum Tolerance {
     /// So much.
     Fixed(f32),
     /// This part of the middle one.
-    Part(f32),
+    Fraction(f32),
 }
 
-impl Spread {
+impl Distribution {
     /// Works it out; none of no numbers.
     ///
     /// What does not fit is judged by the median absolute deviation, since one odd device among
     /// few would hide in a standard deviation. Where more than a quarter does not fit, the job is
     /// uneven, and nothing in it is odd.
-    pub(crate) fn of(values: &[f32], slack: Slack) -> Option<Self> {
+    pub(crate) fn of(values: &[f32], tolerance: Tolerance) -> Option<Self> {
         let mut sorted: Vec<f32> = values.to_vec();
         sorted.sort_unstable_by(f32::total_cmp);
-        let (least, greatest) = (*sorted.first()?, *sorted.last()?);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
         let median = *sorted.get(sorted.len() / 2)?;
         #[expect(
             clippy::cast_precision_loss,
@@ -46,34 +46,34 @@ impl Spread {
         )]
         let mean = (values.iter().map(|value| f64::from(*value)).sum::<f64>() / values.len() as f64)
             as f32;
-        let mut odd = odd(values, median, slack);
-        if odd.len() * 4 > values.len() {
-            odd.clear();
+        let mut outliers = find_outliers(values, median, tolerance);
+        if outliers.len() * 4 > values.len() {
+            outliers.clear();
         }
-        Some(Self { count: values.len(), least, mean, greatest, median, odd })
+        Some(Self { count: values.len(), min, mean, max, median, outliers })
     }
 }
 
-fn odd(values: &[f32], median: f32, slack: Slack) -> Vec<usize> {
-    if values.len() < PEERS {
+fn find_outliers(values: &[f32], median: f32, tolerance: Tolerance) -> Vec<usize> {
+    if values.len() < MIN_PEERS {
         return Vec::new();
     }
     let mut distances: Vec<f32> = values.iter().map(|value| (value - median).abs()).collect();
     distances.sort_unstable_by(f32::total_cmp);
     let usual = distances.get(distances.len() / 2).copied().unwrap_or_default();
-    let slack = match slack {
-        Slack::Fixed(slack) => slack,
-        Slack::Part(part) => part * median,
+    let tolerance = match tolerance {
+        Tolerance::Fixed(tolerance) => tolerance,
+        Tolerance::Fraction(part) => part * median,
     };
-    let limit = slack.max(DISTANCES * usual);
-    let mut odd: Vec<(usize, f32)> = values
+    let limit = tolerance.max(MAX_DEVIATIONS * usual);
+    let mut outliers: Vec<(usize, f32)> = values
         .iter()
         .enumerate()
         .map(|(place, value)| (place, (value - median).abs()))
         .filter(|(_, distance)| *distance > limit)
         .collect();
-    odd.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-    odd.into_iter().map(|(place, _)| place).collect()
+    outliers.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    outliers.into_iter().map(|(place, _)| place).collect()
 }
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_one_that_lags_is_odd_and_noise_is_not() {
-        for (values, odd) in [
+        for (values, outliers) in [
             (&[97.0, 98.0, 12.0, 97.0, 99.0][..], &[2][..]),
             (&[97.0, 80.0, 99.0, 97.0], &[]),
             (&[97.0, 12.0, 98.0], &[]),
@@ -90,12 +90,16 @@ mod tests {
             (&[0.0, 0.0, 0.0, 0.0, 97.0], &[4]),
             (&[10.0, 90.0, 40.0, 60.0, 20.0, 80.0], &[]),
         ] {
-            let spread = Spread::of(values, Slack::Fixed(20.0)).unwrap();
-            assert_eq!(spread.odd, odd, "{values:?}");
+            let distribution = Distribution::of(values, Tolerance::Fixed(20.0)).unwrap();
+            assert_eq!(distribution.outliers, outliers, "{values:?}");
         }
-        let spread = Spread::of(&[650.0, 655.0, 211.0, 660.0], Slack::Part(0.25)).unwrap();
-        assert_eq!((spread.least, spread.greatest, spread.odd), (211.0, 660.0, vec![2]));
-        assert!((spread.mean - 544.0).abs() < 0.01);
-        assert_eq!(Spread::of(&[], Slack::Fixed(1.0)), None);
+        let distribution =
+            Distribution::of(&[650.0, 655.0, 211.0, 660.0], Tolerance::Fraction(0.25)).unwrap();
+        assert_eq!(
+            (distribution.min, distribution.max, distribution.outliers),
+            (211.0, 660.0, vec![2])
+        );
+        assert!((distribution.mean - 544.0).abs() < 0.01);
+        assert_eq!(Distribution::of(&[], Tolerance::Fixed(1.0)), None);
     }
 }

@@ -9,7 +9,7 @@ use crate::view::number::running;
 use crate::view::picture::Picture;
 
 /// Stands in place of the list while no job has nodes: why, what to do, and the jobs that wait.
-pub(crate) fn empty(
+pub(crate) fn lines_without_running_jobs(
     picture: &Picture,
     list: &JobList,
     zone: &TimeZone,
@@ -45,9 +45,7 @@ pub(crate) fn lines(
     let mut lines = vec![head.left("WHY", why, Tone::Faint).text("EXPECTED", Tone::Faint)];
     let room = height.saturating_sub(lines.len());
     let shown = if waiting > room { room.saturating_sub(1) } else { waiting };
-    lines.extend(
-        list.waiting().take(shown).map(|job| waiting_line(job, columns, picture.now, zone)),
-    );
+    lines.extend(list.waiting().take(shown).map(|job| job_line(job, columns, picture.now, zone)));
     if waiting > shown && room > 0 {
         lines.push(Line::of(format!("and {} more", waiting - shown), Tone::Faint));
     }
@@ -63,15 +61,15 @@ const fn columns(width: u16) -> [u16; 3] {
     }
 }
 
-fn waiting_line(job: &Job, [id, name, why]: [u16; 3], now: Timestamp, zone: &TimeZone) -> Line {
+fn job_line(job: &Job, [id, name, why]: [u16; 3], now: Timestamp, zone: &TimeZone) -> Line {
     let line = Line::new().left(&job.shown_id, id - 1, Tone::Strong).gap(1);
     let line = line.left(&job.name, name - 1, Tone::Plain).gap(1);
     let reason = job.reason.as_deref().unwrap_or("–");
-    line.left(reason, why - 1, Tone::Plain).gap(1).text(expected(job, now, zone), Tone::Faint)
+    line.left(reason, why - 1, Tone::Plain).gap(1).text(expected_start(job, now, zone), Tone::Faint)
 }
 
 /// Says when a job is expected to begin.
-fn expected(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
+fn expected_start(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
     let moment =
         job.starts_at.and_then(|at| jiff::Timestamp::from_microsecond(at.as_micros()).ok());
     let (Some(at), Some(moment)) = (job.starts_at, moment) else {
@@ -91,6 +89,6 @@ pub(crate) fn list_age(list: &JobList, now: Timestamp) -> Option<String> {
 }
 
 /// Says why there is no newer list.
-pub(crate) fn list_problem(list: &JobList) -> Option<&str> {
+pub(crate) fn list_error(list: &JobList) -> Option<&str> {
     list.problem.as_ref().map(|problem| &*problem.sentence)
 }

@@ -10,16 +10,16 @@ use crate::view::picture::Picture;
 
 /// Every job that has nodes, in the order in which one steps through them.
 #[derive(Debug, Default)]
-pub(crate) struct Roll {
-    pub(crate) entries: Vec<Entry>,
+pub(crate) struct JobIndex {
+    pub(crate) entries: Vec<JobEntry>,
 }
 
 /// One job.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct JobEntry {
     pub(crate) job: Job,
     /// What it has on each node, allocation by allocation.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) nodes: Vec<JobNode>,
     /// A scheduler lists it; else its processes are all that is known of it.
     pub(crate) is_listed: bool,
     /// The filter takes one of its nodes.
@@ -28,79 +28,89 @@ pub(crate) struct Entry {
 
 /// What a job has on one node.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct JobNode {
     /// The place of the node in the fleet; none when it is not watched.
-    pub(crate) place: Option<usize>,
+    pub(crate) node_index: Option<usize>,
     /// The filter takes the node.
     pub(crate) is_shown: bool,
     pub(crate) assigned: Assigned,
 }
 
-impl Roll {
+impl JobIndex {
     /// Works it out; at thousands of nodes this is not for every frame.
-    pub(crate) fn of(picture: &Picture) -> Self {
+    pub(crate) fn build(picture: &Picture) -> Self {
         let fleet = &picture.fleet;
         let job_devices = JobDevices::of(fleet);
-        let places = Places::of(picture);
+        let lookup = NodeLookup::of(picture);
         let listed = fleet.jobs.iter().flat_map(|list| list.on_nodes()).cloned();
-        let told = told_by_processes(fleet, &job_devices, &places);
-        let listed = listed.map(|job| entry(job, true, &job_devices, &places));
-        let told = told.into_iter().map(|job| entry(job, false, &job_devices, &places));
-        Self { entries: listed.chain(told).collect() }
+        let owner_and_start = jobs_from_processes(fleet, &job_devices, &lookup);
+        let listed = listed.map(|job| entry(job, true, &job_devices, &lookup));
+        let owner_and_start =
+            owner_and_start.into_iter().map(|job| entry(job, false, &job_devices, &lookup));
+        Self { entries: listed.chain(owner_and_start).collect() }
     }
 
     /// Returns the jobs one steps through.
-    pub(crate) fn shown(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn shown(&self) -> impl Iterator<Item = &JobEntry> {
         self.entries.iter().filter(|entry| entry.is_shown)
     }
 
     /// Returns a job.
-    pub(crate) fn entry(&self, id: &JobId) -> Option<&Entry> {
+    pub(crate) fn entry(&self, id: &JobId) -> Option<&JobEntry> {
         self.entries.iter().find(|entry| entry.job.id == *id)
     }
 }
 
 /// Where nodes stand in the fleet, and which of them the filter takes.
-struct Places<'a> {
+struct NodeLookup<'a> {
     by_name: BTreeMap<&'a NodeName, usize>,
     shown: Option<BTreeSet<usize>>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> NodeLookup<'a> {
     fn of(picture: &'a Picture) -> Self {
         let named = picture.fleet.nodes.iter().map(|node| &node.name).zip(0..);
         let shown = (!picture.filter.is_empty()).then(|| picture.shown.iter().copied().collect());
         Self { by_name: named.collect(), shown }
     }
 
-    fn takes(&self, place: Option<usize>) -> bool {
+    fn is_shown(&self, node_index: Option<usize>) -> bool {
         let Some(shown) = &self.shown else { return true };
-        place.is_some_and(|place| shown.contains(&place))
+        node_index.is_some_and(|node_index| shown.contains(&node_index))
     }
 }
 
-fn entry(job: Job, is_listed: bool, job_devices: &JobDevices<'_>, places: &Places<'_>) -> Entry {
-    let part = |allocation: &Allocation| {
-        let place = places.by_name.get(&allocation.node).copied();
-        Part {
-            place,
-            is_shown: places.takes(place),
+fn entry(
+    job: Job,
+    is_listed: bool,
+    job_devices: &JobDevices<'_>,
+    lookup: &NodeLookup<'_>,
+) -> JobEntry {
+    let job_node = |allocation: &Allocation| {
+        let node_index = lookup.by_name.get(&allocation.node).copied();
+        JobNode {
+            node_index,
+            is_shown: lookup.is_shown(node_index),
             assigned: job_devices.assigned(&job, allocation),
         }
     };
-    let parts: Vec<Part> = job.allocations.iter().map(part).collect();
-    Entry { is_shown: parts.iter().any(|part| part.is_shown), parts, is_listed, job }
+    let nodes: Vec<JobNode> = job.allocations.iter().map(job_node).collect();
+    JobEntry { is_shown: nodes.iter().any(|job_node| job_node.is_shown), nodes, is_listed, job }
 }
 
 /// Makes jobs of what control groups of processes tell.
-fn told_by_processes(fleet: &Fleet, job_devices: &JobDevices<'_>, places: &Places<'_>) -> Vec<Job> {
-    let node = |name: &NodeName| fleet.nodes.get(*places.by_name.get(name)?);
+fn jobs_from_processes(
+    fleet: &Fleet,
+    job_devices: &JobDevices<'_>,
+    lookup: &NodeLookup<'_>,
+) -> Vec<Job> {
+    let node = |name: &NodeName| fleet.nodes.get(*lookup.by_name.get(name)?);
     let mut jobs: Vec<Job> = job_devices
         .unlisted()
         .into_iter()
         .map(|(id, uses)| {
             let nodes: Vec<&Arc<Node>> = uses.iter().filter_map(|(name, _)| node(name)).collect();
-            let (user, starts_at) = told(&nodes, id);
+            let (user, starts_at) = owner_and_start(&nodes, id);
             let allocation = |(name, _): &(&NodeName, &[Arc<str>])| Allocation {
                 node: (*name).clone(),
                 devices: Allotment::Unsaid,
@@ -130,7 +140,7 @@ fn told_by_processes(fleet: &Fleet, job_devices: &JobDevices<'_>, places: &Place
 }
 
 /// Returns whose processes they are, and when the first of them began.
-fn told(nodes: &[&Arc<Node>], job: &JobId) -> (Option<Arc<str>>, Option<Timestamp>) {
+fn owner_and_start(nodes: &[&Arc<Node>], job: &JobId) -> (Option<Arc<str>>, Option<Timestamp>) {
     let processes = nodes.iter().flat_map(|node| node.processes.iter());
     let mut own = processes.filter(|process| process.statics.job.as_ref() == Some(job)).peekable();
     let user = own.peek().and_then(|process| process.statics.user.known()).map(Arc::clone);

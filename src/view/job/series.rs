@@ -5,51 +5,52 @@ use std::collections::VecDeque;
 use crate::fleet::{Fleet, Metric};
 use crate::model::JobId;
 use crate::time::Timestamp;
-use crate::view::job::sheet::Sheet;
+use crate::view::job::summary::JobSummary;
 
 /// Seconds that are kept: as long as nodes remember.
-pub(crate) const SECONDS: usize = 300;
+pub(crate) const KEPT_SECONDS: usize = 300;
 /// Seconds that are worked out again, since samples come late.
-const LATE: i64 = 3;
+const RECOMPUTED_SECONDS: i64 = 3;
 
 /// The means of one job.
 ///
 /// Each second is worked out once and a few times more: a thousand nodes remember millions of points.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Track {
+pub(crate) struct MeanSeries {
     job: Option<JobId>,
     /// The second of the last mean.
-    until: i64,
+    last_second: i64,
     means: VecDeque<Option<f32>>,
 }
 
-impl Track {
+impl MeanSeries {
     /// Goes on to a moment.
-    pub(crate) fn follow(&mut self, fleet: &Fleet, sheet: &Sheet, now: Timestamp) {
+    pub(crate) fn update(&mut self, fleet: &Fleet, summary: &JobSummary, now: Timestamp) {
         let second = now.as_micros().div_euclid(1_000_000);
-        let span = i64::try_from(SECONDS).unwrap_or(i64::MAX);
-        let passed = second - self.until;
-        if self.job.as_ref() != Some(&sheet.job.id) || passed < 0 || passed >= span {
-            *self = Self { job: Some(sheet.job.id.clone()), ..Self::default() };
+        let span = i64::try_from(KEPT_SECONDS).unwrap_or(i64::MAX);
+        let passed = second - self.last_second;
+        if self.job.as_ref() != Some(&summary.job.id) || passed < 0 || passed >= span {
+            *self = Self { job: Some(summary.job.id.clone()), ..Self::default() };
         }
-        let count = if self.means.is_empty() { span } else { (passed + LATE).min(span) };
-        let count = usize::try_from(count).unwrap_or(SECONDS);
+        let count =
+            if self.means.is_empty() { span } else { (passed + RECOMPUTED_SECONDS).min(span) };
+        let count = usize::try_from(count).unwrap_or(KEPT_SECONDS);
         let revised = count.saturating_sub(usize::try_from(passed).unwrap_or(0));
         self.means.truncate(self.means.len().saturating_sub(revised));
-        self.means.extend(means(fleet, sheet, now, count));
-        let excess = self.means.len().saturating_sub(SECONDS);
+        self.means.extend(means(fleet, summary, now, count));
+        let excess = self.means.len().saturating_sub(KEPT_SECONDS);
         self.means.drain(..excess);
-        self.until = second;
+        self.last_second = second;
     }
 
     /// Returns the last seconds in so many columns, and how many seconds a column stands for.
     ///
     /// Columns begin at whole multiples of that, so that they do not change while they move on.
     pub(crate) fn columns(&self, count: usize) -> (Vec<Option<f32>>, usize) {
-        let each = SECONDS.div_ceil(count.max(1));
+        let each = KEPT_SECONDS.div_ceil(count.max(1));
         let width = i64::try_from(each).unwrap_or(1);
-        let first = self.until - i64::try_from(self.means.len()).unwrap_or(0) + 1;
-        let last = self.until.div_euclid(width);
+        let first = self.last_second - i64::try_from(self.means.len()).unwrap_or(0) + 1;
+        let last = self.last_second.div_euclid(width);
         let mut sums = vec![(0.0_f32, 0.0_f32); count];
         for (mean, second) in self.means.iter().zip(first..) {
             let back = usize::try_from(last - second.div_euclid(width)).unwrap_or(usize::MAX);
@@ -62,9 +63,9 @@ impl Track {
     }
 }
 
-fn means(fleet: &Fleet, sheet: &Sheet, now: Timestamp, count: usize) -> Vec<Option<f32>> {
+fn means(fleet: &Fleet, summary: &JobSummary, now: Timestamp, count: usize) -> Vec<Option<f32>> {
     let mut sums = vec![(0.0_f32, 0.0_f32); count];
-    for row in &sheet.rows {
+    for row in &summary.rows {
         let Some(node) = row.place.and_then(|place| fleet.nodes.get(place)) else { continue };
         for cell in &row.cells {
             let Some(device) = node.devices.get(cell.device) else { continue };
@@ -115,18 +116,18 @@ mod tests {
         Picture::new(Fleet { jobs: Some(Arc::new(list)), ..fleet }, at(second))
     }
 
-    fn followed(seconds: &[i64]) -> Track {
-        let mut track = Track::default();
+    fn followed(seconds: &[i64]) -> MeanSeries {
+        let mut series = MeanSeries::default();
         for second in seconds {
             let picture = picture(*second);
-            let sheet = Sheet::of(
+            let summary = JobSummary::build(
                 &picture,
                 &picture.roll().entries[0],
                 crate::view::number::Units::default(),
             );
-            track.follow(&picture.fleet, &sheet, picture.now);
+            series.update(&picture.fleet, &summary, picture.now);
         }
-        track
+        series
     }
 
     #[test]
@@ -135,7 +136,7 @@ mod tests {
         for steps in [&[1_000, 1_001, 1_002, 1_010, 1_050][..], &[1_050, 1_050], &[1_060, 1_050]] {
             assert_eq!(followed(steps).means, once.means, "{steps:?}");
         }
-        assert_eq!(once.means.len(), SECONDS);
+        assert_eq!(once.means.len(), KEPT_SECONDS);
     }
 
     #[test]

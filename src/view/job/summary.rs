@@ -6,19 +6,19 @@ use crate::fleet::{Evidence, Node};
 use crate::model::{Allocation, Allotment, Device, Job, NodeName};
 use crate::nodeset;
 use crate::view::condition::{Standing, flags};
-use crate::view::job::finding::{Finding, Odd, findings};
-use crate::view::job::roll::{Entry, Part};
-use crate::view::job::spread::{Slack, Spread};
+use crate::view::job::distribution::{Distribution, Tolerance};
+use crate::view::job::findings::{Finding, Outliers, findings};
+use crate::view::job::index::{JobEntry, JobNode};
 use crate::view::line::{cut, width_of};
 use crate::view::number::{Units, gib, share};
 use crate::view::picture::Picture;
 
 /// Columns of a node's name among what is odd.
-const SHORT: u16 = 19;
+const MAX_NAME_WIDTH: u16 = 19;
 
 /// What a number in the table is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Measure {
+pub(crate) enum JobMetric {
     /// Percent of time.
     #[default]
     Utilization,
@@ -30,7 +30,7 @@ pub(crate) enum Measure {
     Temperature,
 }
 
-impl Measure {
+impl JobMetric {
     /// All of them, in the order in which one turns through them.
     pub(crate) const ALL: [Self; 4] =
         [Self::Utilization, Self::Memory, Self::Power, Self::Temperature];
@@ -47,7 +47,7 @@ impl Measure {
     }
 
     /// Returns what stands for a value among numbers, in the unit of the caption.
-    pub(crate) fn in_units(self, value: f32, units: Units) -> f64 {
+    pub(crate) fn to_unit(self, value: f32, units: Units) -> f64 {
         match self {
             Self::Utilization | Self::Power => value.into(),
             Self::Memory => units.of_gib(value.into()),
@@ -78,7 +78,7 @@ impl Measure {
     }
 
     /// Writes one with its unit, in at most 6 columns.
-    pub(crate) fn write(self, value: f32, units: Units) -> String {
+    pub(crate) fn format(self, value: f32, units: Units) -> String {
         match self {
             Self::Utilization => format!("{value:.0}%"),
             Self::Memory => units.amount_of_gib(value),
@@ -87,10 +87,10 @@ impl Measure {
         }
     }
 
-    const fn slack(self) -> Option<Slack> {
+    const fn tolerance(self) -> Option<Tolerance> {
         match self {
-            Self::Utilization => Some(Slack::Fixed(20.0)),
-            Self::Memory | Self::Power => Some(Slack::Part(0.25)),
+            Self::Utilization => Some(Tolerance::Fixed(20.0)),
+            Self::Memory | Self::Power => Some(Tolerance::Fraction(0.25)),
             // Racks are warmer at the top: that is no oddity of a job.
             Self::Temperature => None,
         }
@@ -99,7 +99,7 @@ impl Measure {
 
 /// One job, worked out once for a picture.
 #[derive(Debug)]
-pub(crate) struct Sheet {
+pub(crate) struct JobSummary {
     /// How its amounts are written.
     pub(crate) units: Units,
     pub(crate) job: Job,
@@ -109,44 +109,44 @@ pub(crate) struct Sheet {
     /// What its devices are called; a device stands in the column of its name.
     pub(crate) columns: Vec<String>,
     /// Its nodes that the filter takes.
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<NodeRow>,
     /// The widest name of them.
     pub(crate) name: u16,
     /// On some of them words stand in place of numbers.
-    pub(crate) has_words: bool,
+    pub(crate) has_text_rows: bool,
     /// Nodes the filter hides.
     pub(crate) hidden: usize,
     /// Nodes where processes contradict which devices its scheduler says it has; folded.
     pub(crate) disputed: Option<String>,
     /// Nodes whose numbers are not fresh, and so left out of the sums; folded.
-    pub(crate) left_out: Option<(usize, String)>,
+    pub(crate) stale: Option<(usize, String)>,
     /// Devices and slices on fresh nodes.
-    pub(crate) fresh: usize,
+    pub(crate) fresh_devices: usize,
     /// All its devices but slices, as far as they are known.
     pub(crate) devices: usize,
     /// All its slices of devices.
     pub(crate) slices: usize,
-    spreads: Vec<(Measure, Spread)>,
+    distributions: Vec<(JobMetric, Distribution)>,
     /// The devices that do not fit, by name.
-    odd: Vec<(Measure, Vec<String>)>,
+    outliers: Vec<(JobMetric, Vec<String>)>,
     /// What is odd or broken, the worst first.
     pub(crate) findings: Vec<Finding>,
 }
 
 /// One node of a job.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct NodeRow {
     pub(crate) name: NodeName,
     /// Its place in the fleet; none when it is not watched.
     pub(crate) place: Option<usize>,
     pub(crate) is_fresh: bool,
     /// Nobody says which devices it has there.
-    pub(crate) is_untold: bool,
+    pub(crate) has_unknown_devices: bool,
     /// The job's devices there.
-    pub(crate) cells: Vec<Cell>,
+    pub(crate) cells: Vec<DeviceCell>,
 }
 
-impl Row {
+impl NodeRow {
     /// Returns the node, when it is watched.
     pub(crate) fn node<'a>(&self, picture: &'a Picture) -> Option<&'a Node> {
         picture.fleet.nodes.get(self.place?).map(|node| &**node)
@@ -155,7 +155,7 @@ impl Row {
 
 /// One device of a job.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cell {
+pub(crate) struct DeviceCell {
     pub(crate) column: usize,
     /// Its place in the node's list.
     pub(crate) device: usize,
@@ -165,80 +165,86 @@ pub(crate) struct Cell {
 
 /// What a device is called among those of its node: its number, that of its slice, and which of
 /// those that are called the same.
-type Label = (u32, Option<u32>, usize);
+type DeviceLabel = (u32, Option<u32>, usize);
 
-impl Sheet {
+impl JobSummary {
     /// Works it out.
-    pub(crate) fn of(picture: &Picture, entry: &Entry, units: Units) -> Self {
-        let parts = || entry.job.allocations.iter().zip(&entry.parts).filter(|(_, p)| p.is_shown);
-        let labelled: Vec<Vec<(Label, usize)>> =
-            parts().map(|(_, part)| labels(picture, part)).collect();
-        let labels: BTreeSet<Label> = labelled.iter().flatten().map(|(label, _)| *label).collect();
-        let columns: BTreeMap<Label, usize> = labels.into_iter().zip(0..).collect();
-        let rows = parts().zip(&labelled).map(|((allocation, part), labelled)| {
-            let node = part.place.and_then(|place| picture.fleet.nodes.get(place));
-            let cell = |(label, device): &(Label, usize)| Cell {
+    pub(crate) fn build(picture: &Picture, entry: &JobEntry, units: Units) -> Self {
+        let nodes = || entry.job.allocations.iter().zip(&entry.nodes).filter(|(_, p)| p.is_shown);
+        let labelled: Vec<Vec<(DeviceLabel, usize)>> =
+            nodes().map(|(_, job_node)| device_labels(picture, job_node)).collect();
+        let device_labels: BTreeSet<DeviceLabel> =
+            labelled.iter().flatten().map(|(label, _)| *label).collect();
+        let columns: BTreeMap<DeviceLabel, usize> = device_labels.into_iter().zip(0..).collect();
+        let rows = nodes().zip(&labelled).map(|((allocation, job_node), labelled)| {
+            let node = job_node.node_index.and_then(|place| picture.fleet.nodes.get(place));
+            let cell = |(label, device): &(DeviceLabel, usize)| DeviceCell {
                 column: columns.get(label).copied().unwrap_or(0),
                 device: *device,
                 is_marked: false,
             };
-            Row {
+            NodeRow {
                 name: allocation.node.clone(),
-                place: part.place,
+                place: job_node.node_index,
                 is_fresh: node.is_some_and(|node| Standing::of(node, picture.now).is_fresh()),
-                is_untold: part.assigned.devices.is_none(),
+                has_unknown_devices: job_node.assigned.devices.is_none(),
                 cells: labelled.iter().map(cell).collect(),
             }
         });
-        let rows: Vec<Row> = rows.collect();
+        let rows: Vec<NodeRow> = rows.collect();
         let stale: Vec<&str> =
             rows.iter().filter(|row| !row.is_fresh).map(|row| row.name.label()).collect();
         // A node that has not shown its devices holds as many as it was asked for.
-        let given = |(row, allocation): (&Row, &Allocation)| match &allocation.devices {
-            Allotment::Places(places) if row.is_untold => places.len(),
-            Allotment::Count(count) if row.is_untold => usize::try_from(*count).unwrap_or(0),
+        let given = |(row, allocation): (&NodeRow, &Allocation)| match &allocation.devices {
+            Allotment::Places(places) if row.has_unknown_devices => places.len(),
+            Allotment::Count(count) if row.has_unknown_devices => {
+                usize::try_from(*count).unwrap_or(0)
+            }
             Allotment::Places(_) | Allotment::Count(_) | Allotment::Nothing | Allotment::Unsaid => {
                 row.cells.len()
             }
         };
-        let allocations = parts().map(|(allocation, _)| allocation);
+        let allocations = nodes().map(|(allocation, _)| allocation);
         let all: usize = rows.iter().zip(allocations).map(given).sum();
-        let disputed: Vec<&str> = parts()
-            .filter(|(_, part)| part.assigned.is_disputed)
+        let disputed: Vec<&str> = nodes()
+            .filter(|(_, job_node)| job_node.assigned.is_disputed)
             .map(|(allocation, _)| allocation.node.label())
             .collect();
         let slices = labelled.iter().flatten().filter(|((_, slice, _), _)| slice.is_some()).count();
-        let mut sheet = Self {
+        let mut summary = Self {
             job: entry.job.clone(),
             units,
             is_listed: entry.is_listed,
-            evidence: entry.parts.iter().find_map(|part| part.assigned.evidence),
-            columns: columns.keys().map(|label| written(*label)).collect(),
-            hidden: entry.parts.len() - rows.len(),
+            evidence: entry.nodes.iter().find_map(|job_node| job_node.assigned.evidence),
+            columns: columns.keys().map(|label| label_text(*label)).collect(),
+            hidden: entry.nodes.len() - rows.len(),
             disputed: (!disputed.is_empty()).then(|| nodeset::fold(disputed)),
-            left_out: (!stale.is_empty()).then(|| (stale.len(), nodeset::fold(stale))),
-            fresh: rows.iter().filter(|row| row.is_fresh).map(|row| row.cells.len()).sum(),
+            stale: (!stale.is_empty()).then(|| (stale.len(), nodeset::fold(stale))),
+            fresh_devices: rows.iter().filter(|row| row.is_fresh).map(|row| row.cells.len()).sum(),
             devices: all.saturating_sub(slices),
             slices,
             name: rows.iter().map(|row| width_of(row.name.label())).max().unwrap_or(0),
-            has_words: rows.iter().any(|row| row.cells.is_empty()),
+            has_text_rows: rows.iter().any(|row| row.cells.is_empty()),
             rows,
-            spreads: Vec::new(),
-            odd: Vec::new(),
+            distributions: Vec::new(),
+            outliers: Vec::new(),
             findings: Vec::new(),
         };
-        sheet.judge(picture);
-        sheet
+        summary.find_outliers(picture);
+        summary
     }
 
     /// Returns how a measure spreads over its fresh devices.
-    pub(crate) fn spread(&self, measure: Measure) -> Option<&Spread> {
-        self.spreads.iter().find(|(own, _)| *own == measure).map(|(_, spread)| spread)
+    pub(crate) fn distribution(&self, metric: JobMetric) -> Option<&Distribution> {
+        self.distributions
+            .iter()
+            .find(|(own, _)| *own == metric)
+            .map(|(_, distribution)| distribution)
     }
 
     /// Names the devices that do not fit, the one that fits least first.
-    pub(crate) fn odd(&self, measure: Measure) -> Option<&[String]> {
-        self.odd.iter().find(|(own, _)| *own == measure).map(|(_, names)| names.as_slice())
+    pub(crate) fn outliers(&self, metric: JobMetric) -> Option<&[String]> {
+        self.outliers.iter().find(|(own, _)| *own == metric).map(|(_, names)| names.as_slice())
     }
 
     /// Names a device by its row and cell: `gpu02:3`; the node in so many columns.
@@ -249,46 +255,48 @@ impl Sheet {
     }
 
     /// Works out spreads and what is odd, and marks it.
-    fn judge(&mut self, picture: &Picture) {
-        let mut odd: Odd = Odd::new();
-        for measure in Measure::ALL {
+    fn find_outliers(&mut self, picture: &Picture) {
+        let mut outliers: Outliers = Outliers::new();
+        for metric in JobMetric::ALL {
             let mut values = Vec::new();
             let mut places = Vec::new();
             for (row, own) in self.rows.iter().enumerate().filter(|(_, row)| row.is_fresh) {
                 let Some(node) = own.node(picture) else { continue };
                 for (place, cell) in own.cells.iter().enumerate() {
                     let device = node.devices.get(cell.device);
-                    if let Some(value) = device.and_then(|device| measure.of(device)) {
+                    if let Some(value) = device.and_then(|device| metric.of(device)) {
                         values.push(value);
                         places.push((row, place));
                     }
                 }
             }
-            let slack = measure.slack().unwrap_or(Slack::Fixed(f32::INFINITY));
-            let Some(spread) = Spread::of(&values, slack) else { continue };
-            let names =
-                spread.odd.iter().filter_map(|place| self.name(*places.get(*place)?, SHORT));
-            self.odd.push((measure, names.collect()));
-            for place in &spread.odd {
+            let tolerance = metric.tolerance().unwrap_or(Tolerance::Fixed(f32::INFINITY));
+            let Some(distribution) = Distribution::of(&values, tolerance) else { continue };
+            let names = distribution
+                .outliers
+                .iter()
+                .filter_map(|place| self.name(*places.get(*place)?, MAX_NAME_WIDTH));
+            self.outliers.push((metric, names.collect()));
+            for place in &distribution.outliers {
                 let own = places.get(*place).zip(values.get(*place));
                 if let Some((place, value)) = own {
-                    odd.entry(*place).or_default().push((measure, *value, spread.median));
+                    outliers.entry(*place).or_default().push((metric, *value, distribution.median));
                 }
             }
-            self.spreads.push((measure, spread));
+            self.distributions.push((metric, distribution));
         }
-        let mut flagged: Vec<(usize, usize)> = Vec::new();
+        let mut with_flags: Vec<(usize, usize)> = Vec::new();
         for (row, own) in self.rows.iter().enumerate().filter(|(_, row)| row.is_fresh) {
             let Some(node) = own.node(picture) else { continue };
             for (place, cell) in own.cells.iter().enumerate() {
                 let device = node.devices.get(cell.device);
                 if device.is_some_and(|device| !flags(device).is_empty()) {
-                    flagged.push((row, place));
+                    with_flags.push((row, place));
                 }
             }
         }
-        let marked: BTreeSet<_> = odd.keys().copied().chain(flagged).collect();
-        self.findings = findings(picture, self, &odd, &marked);
+        let marked: BTreeSet<_> = outliers.keys().copied().chain(with_flags).collect();
+        self.findings = findings(picture, self, &outliers, &marked);
         for (row, place) in marked {
             let cell = self.rows.get_mut(row).and_then(|row| row.cells.get_mut(place));
             if let Some(cell) = cell {
@@ -299,13 +307,13 @@ impl Sheet {
 }
 
 /// Names the devices a job has on a node, in the order of the node's list.
-fn labels(picture: &Picture, part: &Part) -> Vec<(Label, usize)> {
-    let node = part.place.and_then(|place| picture.fleet.nodes.get(place));
-    let (Some(node), Some(held)) = (node, &part.assigned.devices) else { return Vec::new() };
+fn device_labels(picture: &Picture, job_node: &JobNode) -> Vec<(DeviceLabel, usize)> {
+    let node = job_node.node_index.and_then(|place| picture.fleet.nodes.get(place));
+    let (Some(node), Some(held)) = (node, &job_node.assigned.devices) else { return Vec::new() };
     let number = |device: &Device, place: usize| {
         device.index.get().unwrap_or_else(|| u32::try_from(place).unwrap_or(u32::MAX))
     };
-    let mut labels: Vec<(Label, usize)> = Vec::new();
+    let mut device_labels: Vec<(DeviceLabel, usize)> = Vec::new();
     for (place, device) in node.devices.iter().enumerate() {
         if !held.contains(&device.uuid) {
             continue;
@@ -316,12 +324,13 @@ fn labels(picture: &Picture, part: &Part) -> Vec<(Label, usize)> {
         });
         let own = number(device, place);
         let (number, slice) = whole.map_or((own, None), |whole| (whole, Some(own)));
-        let same = labels.iter().filter(|((one, other, _), _)| (*one, *other) == (number, slice));
-        labels.push(((number, slice, same.count()), place));
+        let same =
+            device_labels.iter().filter(|((one, other, _), _)| (*one, *other) == (number, slice));
+        device_labels.push(((number, slice, same.count()), place));
     }
-    labels
+    device_labels
 }
 
-fn written((number, slice, _): Label) -> String {
+fn label_text((number, slice, _): DeviceLabel) -> String {
     slice.map_or_else(|| number.to_string(), |slice| format!("{number}.{slice}"))
 }

@@ -5,18 +5,18 @@ use std::time::Duration;
 use crate::fleet::Evidence;
 use crate::model::{Job, JobOutcome, JobState};
 use crate::time::{Timestamp, lasting};
-use crate::view::job::sheet::{Measure, Sheet};
-use crate::view::job::track::{SECONDS, Track};
+use crate::view::job::series::{KEPT_SECONDS, MeanSeries};
+use crate::view::job::summary::{JobMetric, JobSummary};
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
 use crate::view::picture::Picture;
 use crate::view::taste::Taste;
 
 /// A body of so many lines has room for the second line, for the spreads, and for more findings.
-const ROOM: [usize; 3] = [5, 11, 20];
+const MIN_HEIGHTS: [usize; 3] = [5, 11, 20];
 /// Columns of a spread's numbers.
-const NUMBER: u16 = 8;
+const NUMBER_WIDTH: u16 = 8;
 /// The most columns of the track.
-const POINTS: u16 = 60;
+const MAX_POINTS: u16 = 60;
 /// Below this share a job does nothing worth the name.
 const ACTIVE_PERCENT: f32 = 5.0;
 
@@ -32,27 +32,27 @@ pub(super) struct Position {
 pub(super) fn lines(
     picture: &Picture,
     taste: &Taste,
-    sheet: &Sheet,
-    track: &Track,
+    summary: &JobSummary,
+    series: &MeanSeries,
     at: Position,
     (width, height): (u16, usize),
 ) -> Vec<Line> {
-    let mut lines = vec![identity(sheet, at, width)];
-    if height >= ROOM[0] {
-        lines.push(time(&sheet.job, picture.now, extent(sheet), width));
+    let mut lines = vec![title_line(summary, at, width)];
+    if height >= MIN_HEIGHTS[0] {
+        lines.push(time_line(&summary.job, picture.now, size_line(summary), width));
     }
-    if height >= ROOM[1] {
-        lines.extend(spreads(taste, sheet, track, width));
+    if height >= MIN_HEIGHTS[1] {
+        lines.extend(distribution_lines(taste, summary, series, width));
     }
-    if height >= ROOM[0] {
-        let most = if height >= ROOM[2] { 3 } else { 1 };
-        lines.extend(remarks(sheet, width, most));
+    if height >= MIN_HEIGHTS[0] {
+        let most = if height >= MIN_HEIGHTS[2] { 3 } else { 1 };
+        lines.extend(note_lines(summary, width, most));
     }
     lines
 }
 
-fn identity(sheet: &Sheet, at: Position, width: u16) -> Line {
-    let job = &sheet.job;
+fn title_line(summary: &JobSummary, at: Position, width: u16) -> Line {
+    let job = &summary.job;
     let mut line = Line::of(format!("job {}", job.shown_id), Tone::Accent);
     for (label, text, tone) in [
         ("", &*job.name, Tone::Strong),
@@ -73,22 +73,22 @@ fn identity(sheet: &Sheet, at: Position, width: u16) -> Line {
 }
 
 /// How many nodes and devices it has, and who says so.
-fn extent(sheet: &Sheet) -> Line {
+fn size_line(summary: &JobSummary) -> Line {
     let count = |count: usize, word: &str| {
         if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
     };
-    let nodes = count(sheet.rows.len() + sheet.hidden, "node");
+    let nodes = count(summary.rows.len() + summary.hidden, "node");
     let mut line = Line::of(nodes, Tone::Plain);
-    if sheet.hidden > 0 {
-        line = line.text(format!(" ({} hidden by the filter)", sheet.hidden), Tone::Warn);
+    if summary.hidden > 0 {
+        line = line.text(format!(" ({} hidden by the filter)", summary.hidden), Tone::Warn);
     }
     line = line.text(" · ", Tone::Faint);
-    let devices = match (sheet.devices, sheet.slices) {
+    let devices = match (summary.devices, summary.slices) {
         (whole, 0) => count(whole, "device"),
         (0, slices) => count(slices, "slice"),
         (whole, slices) => format!("{} and {}", count(whole, "device"), count(slices, "slice")),
     };
-    match (sheet.evidence, sheet.is_listed) {
+    match (summary.evidence, summary.is_listed) {
         (Some(Evidence::Scheduler), _) => line.text(devices, Tone::Plain),
         (Some(Evidence::Processes), true) => {
             line.text(devices, Tone::Plain).text(" its processes use", Tone::Faint)
@@ -101,9 +101,9 @@ fn extent(sheet: &Sheet) -> Line {
 }
 
 /// How long it has run, and how long it may.
-fn time(job: &Job, now: Timestamp, extent: Line, width: u16) -> Line {
+fn time_line(job: &Job, now: Timestamp, size_line: Line, width: u16) -> Line {
     let (Some(began), Some(used)) = (job.starts_at, job.used(now)) else {
-        return extent.cut(width);
+        return size_line.cut(width);
     };
     // The end of one that is being ended is the moment that began, and of one that is suspended it
     // is still to be put off.
@@ -115,10 +115,10 @@ fn time(job: &Job, now: Timestamp, extent: Line, width: u16) -> Line {
     };
     let Some(all) = all.filter(|all| !all.is_zero()) else {
         let ran = Line::of(format!("for {}", lasting(used)), Tone::Plain);
-        return ran.gap(3).then(extent).cut(width);
+        return ran.gap(3).then(size_line).cut(width);
     };
     let left = all.saturating_sub(used);
-    let part = share(used, all);
+    let part = time_percent(used, all);
     let tone = if part >= 95.0 { Tone::Warn } else { Tone::Mid };
     let bar = (width / 5).min(24);
     let words = if left.is_zero() {
@@ -135,61 +135,70 @@ fn time(job: &Job, now: Timestamp, extent: Line, width: u16) -> Line {
         .text(" · ", Tone::Faint)
         .then(words)
         .gap(3)
-        .then(extent)
+        .then(size_line)
         .cut(width)
 }
 
-fn share(part: Duration, whole: Duration) -> f32 {
+fn time_percent(part: Duration, whole: Duration) -> f32 {
     (part.as_secs_f32() / whole.as_secs_f32() * 100.0).clamp(0.0, 100.0)
 }
 
-fn spreads(taste: &Taste, sheet: &Sheet, track: &Track, width: u16) -> Vec<Line> {
+fn distribution_lines(
+    taste: &Taste,
+    summary: &JobSummary,
+    series: &MeanSeries,
+    width: u16,
+) -> Vec<Line> {
     let names: Vec<String> =
-        Measure::ALL.iter().filter_map(|measure| odd_one(sheet, *measure)).collect();
-    let odd = names.iter().map(|name| width_of(name)).max().unwrap_or(0).clamp(7, 24);
-    let odd = if width >= 50 { odd } else { 0 };
-    let front = NUMBER * 4 + if odd > 0 { odd + 2 } else { 0 };
+        JobMetric::ALL.iter().filter_map(|metric| worst_outlier(summary, *metric)).collect();
+    let outlier_width = names.iter().map(|name| width_of(name)).max().unwrap_or(0).clamp(7, 24);
+    let outlier_width = if width >= 50 { outlier_width } else { 0 };
+    let front = NUMBER_WIDTH * 4 + if outlier_width > 0 { outlier_width + 2 } else { 0 };
     let room = width.saturating_sub(front + 2);
-    let points = if room >= 12 { room.min(POINTS) } else { 0 };
-    let (track, each) = track.columns(usize::from(points));
-    let mut title = Line::new().gap(NUMBER);
+    let points = if room >= 12 { room.min(MAX_POINTS) } else { 0 };
+    let (series, each) = series.columns(usize::from(points));
+    let mut title = Line::new().gap(NUMBER_WIDTH);
     for word in ["min", "mean", "max"] {
-        title = title.right(word, NUMBER, Tone::Faint);
+        title = title.right(word, NUMBER_WIDTH, Tone::Faint);
     }
-    if odd > 0 {
-        title = title.gap(2).left(if names.is_empty() { "" } else { "ODD" }, odd, Tone::Faint);
+    if outlier_width > 0 {
+        title = title.gap(2).left(
+            if names.is_empty() { "" } else { "ODD" },
+            outlier_width,
+            Tone::Faint,
+        );
     }
     if points > 0 {
-        let minutes = (usize::from(points) * each).min(SECONDS) / 60;
+        let minutes = (usize::from(points) * each).min(KEPT_SECONDS) / 60;
         let words = format!("mean, last {minutes} min");
         title = title.gap(2).left(&words, points, Tone::Faint);
     }
     let mut lines = vec![title.cut(width)];
-    for measure in [Measure::Utilization, Measure::Memory, Measure::Power] {
-        let word = match measure {
-            Measure::Utilization => " UTIL",
-            Measure::Memory => " MEMORY",
-            Measure::Power | Measure::Temperature => " POWER",
+    for metric in [JobMetric::Utilization, JobMetric::Memory, JobMetric::Power] {
+        let word = match metric {
+            JobMetric::Utilization => " UTIL",
+            JobMetric::Memory => " MEMORY",
+            JobMetric::Power | JobMetric::Temperature => " POWER",
         };
-        let spread = sheet.spread(measure);
-        let write = |pick: fn(&crate::view::job::spread::Spread) -> f32| {
-            spread.map_or_else(
+        let distribution = summary.distribution(metric);
+        let write = |pick: fn(&crate::view::job::distribution::Distribution) -> f32| {
+            distribution.map_or_else(
                 || UNKNOWN.to_owned(),
-                |spread| measure.write(pick(spread), sheet.units),
+                |distribution| metric.format(pick(distribution), summary.units),
             )
         };
         let mut line = Line::new()
-            .left(word, NUMBER, Tone::Faint)
-            .right(&write(|spread| spread.least), NUMBER, Tone::Plain)
-            .right(&write(|spread| spread.mean), NUMBER, Tone::Strong)
-            .right(&write(|spread| spread.greatest), NUMBER, Tone::Plain);
-        if odd > 0 {
-            let name = odd_one(sheet, measure).unwrap_or_default();
-            line = line.gap(2).left(&name, odd, Tone::Warn);
+            .left(word, NUMBER_WIDTH, Tone::Faint)
+            .right(&write(|distribution| distribution.min), NUMBER_WIDTH, Tone::Plain)
+            .right(&write(|distribution| distribution.mean), NUMBER_WIDTH, Tone::Strong)
+            .right(&write(|distribution| distribution.max), NUMBER_WIDTH, Tone::Plain);
+        if outlier_width > 0 {
+            let name = worst_outlier(summary, metric).unwrap_or_default();
+            line = line.gap(2).left(&name, outlier_width, Tone::Warn);
         }
-        if points > 0 && measure == Measure::Utilization {
-            let tone = taste.load.tone(spread.map(|spread| spread.mean));
-            line = line.gap(2).spark(track.clone(), tone);
+        if points > 0 && metric == JobMetric::Utilization {
+            let tone = taste.load.tone(distribution.map(|distribution| distribution.mean));
+            line = line.gap(2).spark(series.clone(), tone);
         }
         lines.push(line.cut(width));
     }
@@ -197,47 +206,51 @@ fn spreads(taste: &Taste, sheet: &Sheet, track: &Track, width: u16) -> Vec<Line>
 }
 
 /// Names the device that fits least: `gpu02:3`, and how many others do not fit either.
-fn odd_one(sheet: &Sheet, measure: Measure) -> Option<String> {
-    let odd = sheet.odd(measure)?;
-    let first = odd.first()?;
-    Some(if odd.len() > 1 { format!("{first} +{}", odd.len() - 1) } else { first.clone() })
+fn worst_outlier(summary: &JobSummary, metric: JobMetric) -> Option<String> {
+    let outlier_width = summary.outliers(metric)?;
+    let first = outlier_width.first()?;
+    Some(if outlier_width.len() > 1 {
+        format!("{first} +{}", outlier_width.len() - 1)
+    } else {
+        first.clone()
+    })
 }
 
 /// What is left out, what is odd, and whether it does anything at all.
-fn remarks(sheet: &Sheet, width: u16, most: usize) -> Vec<Line> {
+fn note_lines(summary: &JobSummary, width: u16, most: usize) -> Vec<Line> {
     let mut lines = Vec::new();
-    if let Some((count, names)) = &sheet.left_out {
-        let fresh = sheet.rows.len() - count;
-        let nodes = if sheet.rows.len() == 1 { "node" } else { "nodes" };
-        let line = Line::of(format!("{fresh} of {} {nodes} fresh", sheet.rows.len()), Tone::Warn);
+    if let Some((count, names)) = &summary.stale {
+        let fresh = summary.rows.len() - count;
+        let nodes = if summary.rows.len() == 1 { "node" } else { "nodes" };
+        let line = Line::of(format!("{fresh} of {} {nodes} fresh", summary.rows.len()), Tone::Warn);
         let words = format!(" · {names} left out of min, mean and max");
         lines.push(line.text(words, Tone::Faint).cut(width));
     }
-    if let Some(names) = &sheet.disputed {
+    if let Some(names) = &summary.disputed {
         let words = " · shown are the devices its processes use";
         let line = Line::of(format!("processes contradict Slurm on {names}"), Tone::Warn);
         lines.push(line.text(words, Tone::Faint).cut(width));
     }
-    let loads = sheet.spread(Measure::Utilization);
-    if let Some(loads) = loads.filter(|loads| loads.greatest < ACTIVE_PERCENT)
-        && sheet.findings.is_empty()
+    let loads = summary.distribution(JobMetric::Utilization);
+    if let Some(loads) = loads.filter(|loads| loads.max < ACTIVE_PERCENT)
+        && summary.findings.is_empty()
     {
-        let words = if loads.count == sheet.fresh {
+        let words = if loads.count == summary.fresh_devices {
             format!("idle: none of its {} devices works now", loads.count)
         } else {
             format!("idle: none of the {} of its devices that tell works now", loads.count)
         };
         lines.push(Line::of(words, Tone::Warn).cut(width));
     }
-    let count = sheet.findings.len();
+    let count = summary.findings.len();
     let shown = if count > most { most } else { count };
-    for (place, finding) in sheet.findings.iter().take(shown).enumerate() {
+    for (place, finding) in summary.findings.iter().take(shown).enumerate() {
         let more = count - shown;
         let more =
             if place + 1 == shown && more > 0 { format!("  +{more} more") } else { String::new() };
         let more = Line::of(more, Tone::Faint);
         let line = Line::of(format!("{} ", finding.device), finding.tone)
-            .text(finding.words.as_str(), Tone::Plain);
+            .text(finding.text.as_str(), Tone::Plain);
         let line = line.cut(width.saturating_sub(more.width()));
         lines.push(line.then(more).cut(width));
     }
@@ -245,7 +258,7 @@ fn remarks(sheet: &Sheet, width: u16, most: usize) -> Vec<Line> {
 }
 
 /// Stands in place of a job that is over.
-pub(super) fn ended(job: &Job, outcome: JobOutcome, width: u16) -> Vec<Line> {
+pub(super) fn ended_lines(job: &Job, outcome: JobOutcome, width: u16) -> Vec<Line> {
     let mut line = Line::of(format!("job {}", job.shown_id), Tone::Accent);
     for text in [&*job.name, &*job.user] {
         if !text.is_empty() {
@@ -257,7 +270,7 @@ pub(super) fn ended(job: &Job, outcome: JobOutcome, width: u16) -> Vec<Line> {
 }
 
 /// Stands in place of a job that the filter hides.
-pub(super) fn hidden(job: &Job, width: u16) -> Vec<Line> {
+pub(super) fn hidden_lines(job: &Job, width: u16) -> Vec<Line> {
     let line = Line::of(format!("job {}", job.shown_id), Tone::Accent)
         .gap(2)
         .text("the filter takes none of its nodes", Tone::Warn)
@@ -270,10 +283,10 @@ mod tests {
     use super::*;
     use crate::fleet::Fleet;
     use crate::model::JobId;
-    use crate::view::job::Roll;
+    use crate::view::job::JobIndex;
     use crate::view::number::Units;
 
-    fn told(state: JobState, run_time: u64, ends_after: u64, passed: u64) -> String {
+    fn time_text(state: JobState, run_time: u64, ends_after: u64, passed: u64) -> String {
         let began = Timestamp::from_micros(1_795_403_970_000_000);
         let job = Job {
             state,
@@ -284,7 +297,7 @@ mod tests {
             ..Job::example("7")
         };
         let now = began.plus(Duration::from_secs(passed));
-        time(&job, now, Line::new(), 200).words().trim().to_owned()
+        time_line(&job, now, Line::new(), 200).words().trim().to_owned()
     }
 
     #[test]
@@ -298,21 +311,21 @@ mod tests {
             (JobState::Suspended, 900, 3600, 3500, "45m00s left"),
             (JobState::Suspended, 900, 3600, 9000, "45m00s left"),
         ] {
-            let told = told(state, run_time, ends_after, passed);
-            assert!(told.ends_with(words), "{state:?} {passed}: {told}");
+            let time_text = time_text(state, run_time, ends_after, passed);
+            assert!(time_text.ends_with(words), "{state:?} {passed}: {time_text}");
         }
     }
 
     #[test]
     fn what_processes_contradict_is_told_as_such() {
-        let told = |job: &str| {
+        let time_text = |job: &str| {
             let picture = Picture::new(Fleet::used_by(job), Timestamp::default());
-            let roll = Roll::of(&picture);
-            let entry = roll.entry(&JobId::new("11").unwrap()).unwrap();
-            let sheet = Sheet::of(&picture, entry, Units::of(&Taste::default()));
-            let lines = remarks(&sheet, 200, 3);
+            let index = JobIndex::build(&picture);
+            let entry = index.entry(&JobId::new("11").unwrap()).unwrap();
+            let summary = JobSummary::build(&picture, entry, Units::of(&Taste::default()));
+            let lines = note_lines(&summary, 200, 3);
             lines.iter().any(|line| line.words().contains("processes contradict Slurm on gpu01"))
         };
-        assert!(told("7") && !told("11"));
+        assert!(time_text("7") && !time_text("11"));
     }
 }

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::Device;
 use crate::view::condition::flags;
-use crate::view::job::sheet::{Measure, Sheet};
+use crate::view::job::summary::{JobMetric, JobSummary};
 use crate::view::line::Tone;
 use crate::view::number::Units;
 use crate::view::picture::{Picture, device_fault};
 
 /// So many are told at most.
-const MOST: usize = 32;
+const MAX_FINDINGS: usize = 32;
 /// A clock below this part of its highest is worth a word.
-const SLOW_CLOCK: f32 = 0.9;
+const SLOW_CLOCK_FRACTION: f32 = 0.9;
 
 /// One device that is worth a look.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,62 +20,62 @@ pub(crate) struct Finding {
     /// `gpu02:3`.
     pub(crate) device: String,
     /// Why.
-    pub(crate) words: String,
+    pub(crate) text: String,
     pub(crate) tone: Tone,
     /// How far its utilization is below that of its peers.
     lag: f32,
 }
 
 /// What of a device does not fit: the measure, its own value, the usual one.
-type Oddity = (Measure, f32, f32);
+type Outlier = (JobMetric, f32, f32);
 
 /// What does not fit, by row and cell.
-pub(super) type Odd = BTreeMap<(usize, usize), Vec<Oddity>>;
+pub(super) type Outliers = BTreeMap<(usize, usize), Vec<Outlier>>;
 
 /// Tells of the devices at these places (row and cell), the worst first.
 pub(super) fn findings(
     picture: &Picture,
-    sheet: &Sheet,
-    odd: &Odd,
+    summary: &JobSummary,
+    outliers: &Outliers,
     marked: &BTreeSet<(usize, usize)>,
 ) -> Vec<Finding> {
-    let tell = |at: &(usize, usize)| {
-        let row = sheet.rows.get(at.0)?;
+    let finding = |at: &(usize, usize)| {
+        let row = summary.rows.get(at.0)?;
         let cell = row.cells.get(at.1)?;
         let device = row.node(picture)?.devices.get(cell.device)?;
-        let odd = odd.get(at).map_or(&[][..], Vec::as_slice);
-        let lag = odd.iter().find(|(measure, _, _)| *measure == Measure::Utilization);
+        let outliers = outliers.get(at).map_or(&[][..], Vec::as_slice);
+        let lag = outliers.iter().find(|(metric, _, _)| *metric == JobMetric::Utilization);
         let is_bad = device.fault.is_some() || device.ecc_uncorrected.get().is_some_and(|n| n > 0);
         Some(Finding {
-            device: sheet.name(*at, u16::MAX)?,
-            words: words(device, odd, sheet.units),
+            device: summary.name(*at, u16::MAX)?,
+            text: description(device, outliers, summary.units),
             tone: if is_bad { Tone::Bad } else { Tone::Warn },
-            lag: lag.map_or(0.0, |(_, own, usual)| usual - own),
+            lag: lag.map_or(0.0, |(_, own, peers)| peers - own),
         })
     };
-    let mut all: Vec<Finding> = marked.iter().filter_map(tell).collect();
+    let mut all: Vec<Finding> = marked.iter().filter_map(finding).collect();
     all.sort_by(|one, other| {
         (other.tone == Tone::Bad).cmp(&(one.tone == Tone::Bad)).then(other.lag.total_cmp(&one.lag))
     });
-    all.truncate(MOST);
+    all.truncate(MAX_FINDINGS);
     all
 }
 
-fn words(device: &Device, odd: &[Oddity], units: Units) -> String {
+fn description(device: &Device, outliers: &[Outlier], units: Units) -> String {
     if let Some(fault) = &device.fault {
         return device_fault(fault);
     }
-    let mut words: Vec<String> = odd
+    let mut words: Vec<String> = outliers
         .iter()
         .enumerate()
-        .map(|(place, (measure, own, usual))| {
-            let (own, usual) = (measure.write(*own, units), measure.write(*usual, units));
+        .map(|(place, (metric, own, usual))| {
+            let (own, usual) = (metric.format(*own, units), metric.format(*usual, units));
             let peers = if place == 0 { "its peers" } else { "they" };
-            match measure {
-                Measure::Utilization => format!("works {own}, {peers} {usual}"),
-                Measure::Memory => format!("holds {own}, {peers} {usual}"),
-                Measure::Power => format!("draws {own}, {peers} {usual}"),
-                Measure::Temperature => format!("is at {own}, {peers} at {usual}"),
+            match metric {
+                JobMetric::Utilization => format!("works {own}, {peers} {usual}"),
+                JobMetric::Memory => format!("holds {own}, {peers} {usual}"),
+                JobMetric::Power => format!("draws {own}, {peers} {usual}"),
+                JobMetric::Temperature => format!("is at {own}, {peers} at {usual}"),
             }
         })
         .collect();
@@ -103,5 +103,5 @@ fn words(device: &Device, odd: &[Oddity], units: Units) -> String {
 
 #[expect(clippy::cast_precision_loss, reason = "clocks are small")]
 fn is_slow(now: u32, most: u32) -> bool {
-    (now as f32) < most as f32 * SLOW_CLOCK
+    (now as f32) < most as f32 * SLOW_CLOCK_FRACTION
 }
