@@ -8,27 +8,27 @@ pub use details::{
 };
 pub use device::{Device, DeviceFault, Throttle};
 pub use event::{Event, EventKind, xid_meaning};
-pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind, Via};
-pub use fresh::{Freshness, longest_interval, stale_after};
-pub use health::{ComputeMode, FabricHealth, FabricState, Recovery};
+pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind, TransportKind};
+pub use freshness::{Freshness, max_interval, stale_after};
+pub use health::{ComputeMode, FabricHealth, FabricState, RecoveryAction};
 pub use host::{Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Pressure, Space};
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
-pub use job::{Allocation, Allotment, Job, JobList, JobOutcome, JobProblem, JobState};
+pub use job::{Allocation, DeviceAllocation, Job, JobList, JobListError, JobOutcome, JobState};
 pub use process::{
-    Absence, Ancestor, Container, ContainerKind, DeviceUse, ProcessReading, ProcessState,
-    ProcessStatics, UnseenProcess, UseKind,
-};
-pub use question::{
-    Answer, AskError, Environment, InputOutput, Limit, ProcessDetail, ProcessTree, Question,
-    Refusal, TreeProcess, Variable,
+    Ancestor, Container, ContainerKind, DeviceUse, ProcessReading, ProcessState, ProcessStatics,
+    UnseenProcess, UnseenReason, UseKind,
 };
 pub use reading::{Reading, Reason};
+pub use request::{
+    Environment, IoCounters, ProcessDetail, ProcessRequest, ProcessResponse, ProcessTree, Refusal,
+    RequestError, ResourceLimit, TreeProcess, Variable,
+};
 pub use sample::{
     BackendReading, BackendState, DevicesReading, DriverFacts, Hello, ProcessesReading, Sample,
     UsesReading,
 };
 pub use signal::Signal;
-pub use text::{clean, clean_shared, harmless, is_hostile};
+pub use text::{clean, harmless, is_unprintable, sanitize_shared};
 pub use tpu::{TpuCore, TpuDetails};
 pub use unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
 pub use vendor::Vendor;
@@ -37,14 +37,14 @@ mod details;
 mod device;
 mod event;
 mod fault;
-mod fresh;
+mod freshness;
 mod health;
 mod host;
 mod id;
 mod job;
 mod process;
-mod question;
 mod reading;
+mod request;
 mod sample;
 mod signal;
 mod text;
@@ -62,14 +62,20 @@ mod tests {
         fn told<const N: usize>(words: [&str; N]) -> String {
             words.join(", ")
         }
-        let vendors = ["nvml", "nvidia-smi", "amdgpu", "tpu"].map(Vendor::of_backend);
+        let vendors = ["nvml", "nvidia-smi", "amdgpu", "tpu"].map(Vendor::from_backend);
         assert_eq!(
             told(vendors.map(|vendor| vendor.unwrap().text())),
             "nvidia, nvidia, amd, google"
         );
-        assert_eq!(Vendor::of_backend("host"), None);
-        let ways = [Via::Native, Via::SshProgram, Via::Exec, Via::Step, Via::Local];
-        assert_eq!(told(ways.map(Via::word)), "native, ssh, exec, srun, local");
+        assert_eq!(Vendor::from_backend("host"), None);
+        let ways = [
+            TransportKind::Native,
+            TransportKind::SshProgram,
+            TransportKind::Exec,
+            TransportKind::Step,
+            TransportKind::Local,
+        ];
+        assert_eq!(told(ways.map(TransportKind::as_str)), "native, ssh, exec, srun, local");
         let letters = ["R", "S", "D", "T", "t", "Z", "X", "I"];
         let read = |letter| ProcessState::new(letter).unwrap().letter();
         assert_eq!(letters.map(read), letters);
@@ -93,24 +99,24 @@ mod tests {
         assert_eq!(told(modes), "default, exclusive thread, prohibited, exclusive process");
         let states = [0, 1, 2, 3].map(|number| FabricState::new(number).unwrap().text());
         assert_eq!(told(states), "no fabric, not started, in progress, completed");
-        let actions = [0, 1, 2, 3, 4, 5, 15].map(|number| Recovery::new(number).unwrap());
+        let actions = [0, 1, 2, 3, 4, 5, 15].map(|number| RecoveryAction::new(number).unwrap());
         assert_eq!(
-            told(actions.map(Recovery::text)),
+            told(actions.map(RecoveryAction::text)),
             "none, reset the device, reboot the node, drain peer-to-peer traffic, drain and reset the device, \
              see nvidia-smi -q, see nvidia-smi -q"
         );
-        let numbers = actions.map(Recovery::number);
+        let numbers = actions.map(RecoveryAction::number);
         assert_eq!(numbers, [Some(0), Some(1), Some(2), Some(3), Some(4), None, None]);
         let jobs = [
             JobState::Running,
-            JobState::Starting,
+            JobState::Configuring,
             JobState::Suspended,
-            JobState::Ending,
+            JobState::Completing,
             JobState::Pending,
             JobState::Other,
         ];
         assert_eq!(
-            told(jobs.map(JobState::word)),
+            told(jobs.map(JobState::as_str)),
             "running, starting, suspended, ending, pending, other"
         );
         let ends = [
@@ -124,7 +130,7 @@ mod tests {
             JobOutcome::Preempted,
         ];
         assert_eq!(
-            told(ends.map(JobOutcome::words)),
+            told(ends.map(JobOutcome::text)),
             "has ended, has ended, was cancelled, has used up its time, has failed, \
              was ended by the failure of a node, ran out of memory, was preempted"
         );
@@ -138,7 +144,7 @@ mod tests {
             Reason::NoWorkload,
             Reason::NeedsTwoSamples,
             Reason::Gone,
-            Reason::OutOfSight,
+            Reason::OtherNamespace,
             Reason::Asleep,
         ];
         assert_eq!(
@@ -148,11 +154,11 @@ mod tests {
         );
         let key = ProcessKey { pid: 1, start_ticks: 2 };
         let questions = [
-            Question::Signal(key, Signal::Terminate),
-            Question::Environment(key),
-            Question::Tree(None),
-            Question::Detail(key),
+            ProcessRequest::Signal(key, Signal::Terminate),
+            ProcessRequest::Environment(key),
+            ProcessRequest::Tree(None),
+            ProcessRequest::Detail(key),
         ];
-        assert_eq!(questions.map(Question::verb), Question::VERBS);
+        assert_eq!(questions.map(ProcessRequest::command), ProcessRequest::COMMANDS);
     }
 }

@@ -45,7 +45,7 @@ fn take(builder: &mut NodeBuilder, lift: &mut Lift, delivery: Delivery) -> bool 
             }
             builder.on_link(link);
         }
-        News::Via(via) => builder.on_transport(via),
+        News::Transport(via) => builder.on_transport(via),
         News::Ordered(interval) => builder.set_interval(interval),
         News::Frame(frame) => match lift.body(&frame.body, delivery.at) {
             Some(Lifted::Hello(hello)) => builder.on_hello(hello),

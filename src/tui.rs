@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::fleet::FleetReader;
-use crate::model::{AskError, JobId, NodeName};
+use crate::model::{JobId, NodeName, RequestError};
 use crate::time::{Clock, Timestamp};
 use crate::tui::background::{BACKGROUND_QUERY, BackgroundDetector};
 use crate::tui::keyboard::{DEVICE_STATUS_QUERY, Keyboard, KeyboardEvent};
@@ -487,7 +487,7 @@ impl EventLoop {
         if let UiRequest::QueryNodes(errands) = error.into_inner() {
             // Who asked waits for an answer, and gets one.
             for errand in errands {
-                let reply = Reply { errand, answer: Err(AskError::TooMany), at: now };
+                let reply = Reply { errand, answer: Err(RequestError::QueueFull), at: now };
                 self.ui.on_reply(&reply, now);
             }
         }

@@ -175,8 +175,8 @@ async fn every_fault_shows_on_its_node_and_on_no_other() {
             .until_node(place * 2, &format!("{fault:?}"), |node| fault_of(node).is_some())
             .await;
         let shown = fault_of(&node).unwrap();
-        assert_eq!(shown.kind, *kind, "{fault:?}: {}", shown.sentence());
-        assert!(shown.detail.contains(detail), "{fault:?}: {}", shown.sentence());
+        assert_eq!(shown.kind, *kind, "{fault:?}: {}", shown.message());
+        assert!(shown.detail.contains(detail), "{fault:?}: {}", shown.message());
         if let Link::Down { retry_at, .. } = &node.link {
             assert_eq!(retry_at.is_some(), kind.retries_by_itself(), "{fault:?}");
         }
@@ -418,7 +418,7 @@ async fn how_often_a_node_is_to_talk_is_known_before_it_says_so_and_with_each_or
         match next().await {
             gtop::wire::News::Ordered(interval) => ordered = Some(interval),
             gtop::wire::News::Frame(_) => break,
-            gtop::wire::News::Link(_) | gtop::wire::News::Via(_) => {}
+            gtop::wire::News::Link(_) | gtop::wire::News::Transport(_) => {}
         }
     }
     assert_eq!(ordered, Some(every));

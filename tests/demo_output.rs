@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use gtop::export::{write_jobs, write_json, write_json_schema};
 use gtop::fleet::{Fleet, FleetStore, PublishRate};
-use gtop::model::{Link, NodeName, Via};
+use gtop::model::{Link, NodeName, TransportKind};
 use gtop::pipeline::Pipeline;
 use gtop::sim::{Ask, Driver, Machine, Population};
 use gtop::time::Timestamp;
@@ -63,7 +63,7 @@ impl Demo {
             let mut deliver = |what| intake(Delivery { node: name.clone(), at, what });
             if is_first {
                 deliver(News::Link(Link::Up));
-                deliver(News::Via(Via::Native));
+                deliver(News::Transport(TransportKind::Native));
                 deliver(News::Ordered(INTERVAL));
                 deliver(frame(&Body::Hello(machine.hello(second, INTERVAL.as_secs_f64()))));
             }

@@ -12,7 +12,8 @@ use gtop::collect::{Asker, Collector, Orders};
 use gtop::export::write_json;
 use gtop::fleet::{Fleet, FleetReader, FleetStore, Node, PublishRate};
 use gtop::model::{
-    Answer, AskError, Link, NodeName, ProcessKey, Question, Reading, Refusal, Signal,
+    Link, NodeName, ProcessKey, ProcessRequest, ProcessResponse, Reading, Refusal, RequestError,
+    Signal,
 };
 use gtop::pipeline::Pipeline;
 use gtop::sim::{self, Ask, Fault, Machine, Population, Served, SimNode};
@@ -127,7 +128,11 @@ impl Watched {
         Arc::clone(self.until("the node", is_so).await.nodes.get(place).unwrap())
     }
 
-    async fn ask(&self, place: usize, question: Question) -> Result<Answer, AskError> {
+    async fn ask(
+        &self,
+        place: usize,
+        question: ProcessRequest,
+    ) -> Result<ProcessResponse, RequestError> {
         self.asker.ask(self.names.get(place).unwrap(), question, PATIENCE).await
     }
 
@@ -153,37 +158,41 @@ async fn a_process_of_this_machine_is_asked_about_and_signalled() {
     let (mut victim, mut other) = (Victim::new(), Victim::new());
     watched.settled(0).await;
     let key = victim.key();
-    let Ok(Answer::Environment(found)) = watched.ask(0, Question::Environment(key)).await else {
+    let Ok(ProcessResponse::Environment(found)) =
+        watched.ask(0, ProcessRequest::Environment(key)).await
+    else {
         panic!("no environment")
     };
     let token = found.variables.iter().find(|variable| &*variable.name == "TOKEN");
     assert_eq!(token.map(|variable| &*variable.value), Some("hunter2"));
-    let Ok(Answer::Detail(detail)) = watched.ask(0, Question::Detail(key)).await else {
+    let Ok(ProcessResponse::Detail(detail)) = watched.ask(0, ProcessRequest::Detail(key)).await
+    else {
         panic!("no detail")
     };
     let here = std::env::current_dir().unwrap();
     assert_eq!(detail.directory.known().map(|path| &**path), here.to_str());
-    assert!(detail.input_output.get().is_some() && detail.limits.len() > 10);
-    let Ok(Answer::Tree(tree)) = watched.ask(0, Question::Tree(Some(key))).await else {
+    assert!(detail.io.get().is_some() && detail.limits.len() > 10);
+    let Ok(ProcessResponse::Tree(tree)) = watched.ask(0, ProcessRequest::Tree(Some(key))).await
+    else {
         panic!("no tree")
     };
     let own = tree.processes.iter().find(|process| process.key == key).unwrap();
     assert_eq!(own.parent_pid, std::process::id());
     let late = ProcessKey { start_ticks: key.start_ticks + 1, ..key };
-    let wrong = watched.ask(0, Question::Signal(late, Signal::Kill)).await;
-    assert_eq!(wrong, Err(AskError::Refused(Refusal::Reused)));
+    let wrong = watched.ask(0, ProcessRequest::Signal(late, Signal::Kill)).await;
+    assert_eq!(wrong, Err(RequestError::Refused(Refusal::Reused)));
     let readonly = watched.asker.clone().readonly();
     let refused =
-        readonly.ask(&watched.names[0], Question::Signal(key, Signal::Kill), PATIENCE).await;
-    assert_eq!(refused, Err(AskError::ReadOnly));
+        readonly.ask(&watched.names[0], ProcessRequest::Signal(key, Signal::Kill), PATIENCE).await;
+    assert_eq!(refused, Err(RequestError::ReadOnly));
     assert!(victim.0.try_wait().unwrap().is_none());
-    let sent = watched.ask(0, Question::Signal(key, Signal::Terminate)).await;
-    assert_eq!(sent, Ok(Answer::Sent));
+    let sent = watched.ask(0, ProcessRequest::Signal(key, Signal::Terminate)).await;
+    assert_eq!(sent, Ok(ProcessResponse::Sent));
     assert!(!victim.0.wait().unwrap().success());
     assert!(other.0.try_wait().unwrap().is_none(), "the other one lives");
     let init = ProcessKey { pid: 1, start_ticks: 0 };
-    let refused = watched.ask(0, Question::Signal(init, Signal::Kill)).await;
-    assert!(matches!(refused, Err(AskError::Refused(Refusal::NotAllowed(_)))), "{refused:?}");
+    let refused = watched.ask(0, ProcessRequest::Signal(init, Signal::Kill)).await;
+    assert!(matches!(refused, Err(RequestError::Refused(Refusal::NotAllowed(_)))), "{refused:?}");
     watched.end().await;
 }
 
@@ -196,11 +205,11 @@ async fn many_questions_are_open_at_many_nodes() {
         for key in node.processes.iter().map(|process| process.key) {
             let (asker, name) = (watched.asker.clone(), node.name.clone());
             asking.spawn(async move {
-                let detail = asker.ask(&name, Question::Detail(key), PATIENCE).await;
-                let Ok(Answer::Detail(detail)) = detail else { panic!("{detail:?}") };
+                let detail = asker.ask(&name, ProcessRequest::Detail(key), PATIENCE).await;
+                let Ok(ProcessResponse::Detail(detail)) = detail else { panic!("{detail:?}") };
                 assert_eq!(detail.process.key, key);
-                let tree = asker.ask(&name, Question::Tree(None), PATIENCE).await;
-                let Ok(Answer::Tree(tree)) = tree else { panic!("{tree:?}") };
+                let tree = asker.ask(&name, ProcessRequest::Tree(None), PATIENCE).await;
+                let Ok(ProcessResponse::Tree(tree)) = tree else { panic!("{tree:?}") };
                 assert!(tree.processes.iter().any(|process| process.key == key));
             });
         }
@@ -224,14 +233,17 @@ async fn a_signal_goes_to_ones_own_processes_only() {
         theirs = theirs.or(process_of(&node, false).map(|key| (place, key)));
     }
     let ((place, key), signal) = (ours.unwrap(), Signal::Interrupt);
-    assert_eq!(watched.ask(place, Question::Signal(key, signal)).await, Ok(Answer::Sent));
+    assert_eq!(
+        watched.ask(place, ProcessRequest::Signal(key, signal)).await,
+        Ok(ProcessResponse::Sent)
+    );
     let gone = ProcessKey { pid: 3, ..key };
-    let answer = watched.ask(place, Question::Signal(gone, signal)).await;
-    assert_eq!(answer, Err(AskError::Refused(Refusal::Gone)));
+    let answer = watched.ask(place, ProcessRequest::Signal(gone, signal)).await;
+    assert_eq!(answer, Err(RequestError::Refused(Refusal::Gone)));
     let (place, key) = theirs.unwrap();
-    for question in [Question::Signal(key, signal), Question::Environment(key)] {
+    for question in [ProcessRequest::Signal(key, signal), ProcessRequest::Environment(key)] {
         let answer = watched.ask(place, question).await;
-        assert!(matches!(answer, Err(AskError::Refused(Refusal::NotAllowed(_)))), "{answer:?}");
+        assert!(matches!(answer, Err(RequestError::Refused(Refusal::NotAllowed(_)))), "{answer:?}");
     }
     watched.end().await;
 }
@@ -242,14 +254,17 @@ async fn what_cannot_be_asked_is_said_at_once() {
         Population::busy(2, 1, 1, 1).with(0, Fault::RefusedPort).with(1, Fault::NoPython);
     let mut watched = watch_sim(&population).await;
     let node = watched.settled(1).await;
-    assert_eq!(watched.ask(0, Question::Tree(None)).await, Err(AskError::Down));
-    assert_eq!(watched.ask(1, Question::Tree(None)).await, Err(AskError::Lacks));
+    assert_eq!(watched.ask(0, ProcessRequest::Tree(None)).await, Err(RequestError::Down));
+    assert_eq!(watched.ask(1, ProcessRequest::Tree(None)).await, Err(RequestError::Unsupported));
     let key = node.processes.first().unwrap().key;
-    let answer = watched.ask(1, Question::Signal(key, Signal::Continue)).await;
-    assert!(matches!(answer, Ok(Answer::Sent) | Err(AskError::Refused(_))), "{answer:?}");
+    let answer = watched.ask(1, ProcessRequest::Signal(key, Signal::Continue)).await;
+    assert!(
+        matches!(answer, Ok(ProcessResponse::Sent) | Err(RequestError::Refused(_))),
+        "{answer:?}"
+    );
     let stranger = NodeName::new("nobody").unwrap();
-    let answer = watched.asker.ask(&stranger, Question::Tree(None), PATIENCE).await;
-    assert_eq!(answer, Err(AskError::UnknownNode));
+    let answer = watched.asker.ask(&stranger, ProcessRequest::Tree(None), PATIENCE).await;
+    assert_eq!(answer, Err(RequestError::UnknownNode));
     watched.end().await;
 }
 
@@ -262,18 +277,18 @@ async fn a_node_that_does_not_answer_keeps_nobody_waiting() {
     let deadline = Duration::from_millis(300);
     // More than may wait at once: those given up make room.
     for _ in 0..20 {
-        let answer = watched.asker.ask(&name, Question::Tree(None), deadline).await;
-        assert_eq!(answer, Err(AskError::TimedOut(deadline)));
+        let answer = watched.asker.ask(&name, ProcessRequest::Tree(None), deadline).await;
+        assert_eq!(answer, Err(RequestError::TimedOut(deadline)));
     }
     // When the session is lost, so is what was asked in it.
     let asker = watched.asker.clone();
     let asking =
-        tokio::spawn(async move { asker.ask(&name, Question::Tree(None), PATIENCE).await });
+        tokio::spawn(async move { asker.ask(&name, ProcessRequest::Tree(None), PATIENCE).await });
     tokio::time::sleep(Duration::from_millis(300)).await;
     watched.served.take().unwrap().stop().await;
-    assert_eq!(asking.await.unwrap(), Err(AskError::Lost));
+    assert_eq!(asking.await.unwrap(), Err(RequestError::SessionLost));
     watched.until("the loss", |fleet| fleet.nodes.iter().all(|node| node.link != Link::Up)).await;
-    assert_eq!(watched.ask(0, Question::Tree(None)).await, Err(AskError::Down));
+    assert_eq!(watched.ask(0, ProcessRequest::Tree(None)).await, Err(RequestError::Down));
     watched.end().await;
 }
 
@@ -313,16 +328,16 @@ async fn odd_answers_change_nothing_and_secrets_stay_with_who_asked() {
     let node = watched.settled(0).await;
     let key = process_of(&node, true).unwrap();
     for _ in 0..3 {
-        let answer = watched.ask(0, Question::Environment(key)).await;
-        let Ok(Answer::Environment(found)) = &answer else { panic!("{answer:?}") };
+        let answer = watched.ask(0, ProcessRequest::Environment(key)).await;
+        let Ok(ProcessResponse::Environment(found)) = &answer else { panic!("{answer:?}") };
         // The first with the right id counts; the same once more is dropped.
         let shown: Vec<&str> = found.variables.iter().map(|one| &*one.value).collect();
         assert_eq!(shown, [" ]52;c;aGk=  2J "]);
     }
-    let signal = watched.ask(0, Question::Signal(key, Signal::Continue)).await;
-    assert_eq!(signal, Ok(Answer::Sent));
-    let tree = watched.ask(0, Question::Tree(None)).await;
-    assert!(matches!(tree, Ok(Answer::Tree(_))), "{tree:?}");
+    let signal = watched.ask(0, ProcessRequest::Signal(key, Signal::Continue)).await;
+    assert_eq!(signal, Ok(ProcessResponse::Sent));
+    let tree = watched.ask(0, ProcessRequest::Tree(None)).await;
+    assert!(matches!(tree, Ok(ProcessResponse::Tree(_))), "{tree:?}");
     let fleet = watched.fleet.borrow().clone();
     assert!(fleet.nodes.iter().all(|node| node.link == Link::Up), "a session ended");
     let mut json = Vec::new();
@@ -342,7 +357,7 @@ async fn what_the_first_hello_says_can_be_asked_holds_without_a_second_one() {
     let target = Target { name: NodeName::new("here").unwrap(), reach: Reach::Local };
     let mut watched = watch_every(Duration::from_secs(1), vec![target], None);
     watched.settled(0).await;
-    let answer = watched.ask(0, Question::Tree(None)).await;
-    assert!(matches!(answer, Ok(Answer::Tree(_))), "{answer:?}");
+    let answer = watched.ask(0, ProcessRequest::Tree(None)).await;
+    assert!(matches!(answer, Ok(ProcessResponse::Tree(_))), "{answer:?}");
     watched.end().await;
 }

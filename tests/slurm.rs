@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use gtop::inventory::Roster;
 use gtop::inventory::slurm::{JobFilter, PollRequest, SlurmPoller};
-use gtop::model::{Allotment, Job, JobId, JobList, JobOutcome, Sample};
+use gtop::model::{DeviceAllocation, Job, JobId, JobList, JobOutcome, Sample};
 use gtop::time::{Clock, Timestamp};
 use gtop::wire::{FrameReader, Lift, Lifted, Received};
 use tokio::sync::watch;
@@ -430,8 +430,9 @@ impl Looking {
 
 /// Returns the jobs whose devices are known.
 fn placed(list: &JobList) -> Vec<String> {
-    let has_places =
-        |job: &&Job| matches!(job.allocations.first().unwrap().devices, Allotment::Places(_));
+    let has_places = |job: &&Job| {
+        matches!(job.allocations.first().unwrap().devices, DeviceAllocation::Indices(_))
+    };
     list.jobs.iter().filter(has_places).map(|job| job.id.to_string()).collect()
 }
 
@@ -475,7 +476,7 @@ async fn while_squeue_hangs_the_last_list_stays_and_the_reason_is_told() {
     assert_eq!(looking.known().await, ["7"]);
     let roster = Arc::clone(&looking.rosters.borrow());
     let list = roster.jobs.as_ref().unwrap();
-    let problem = list.problem.as_ref().unwrap();
+    let problem = list.error.as_ref().unwrap();
     assert_eq!(&*problem.sentence, "squeue has not answered within 30 s");
     assert!(list.at.is_some_and(|at| at <= problem.since));
     assert_eq!(roster.targets.len(), 1);
@@ -506,13 +507,13 @@ async fn what_is_no_answer_leaves_the_last_list_with_its_age_and_the_reason() {
     ] {
         looking.refresh();
         let list = looking.whole().await;
-        assert_eq!(&*list.problem.as_ref().unwrap().sentence, sentence);
+        assert_eq!(&*list.error.as_ref().unwrap().sentence, sentence);
         assert_eq!((&list.jobs, list.at), (&first.jobs, first.at));
         assert_eq!(looking.rosters.borrow().targets.len(), 1);
     }
     looking.refresh();
     let list = looking.next().await;
-    assert_eq!((list.jobs.len(), &list.problem), (0, &None));
+    assert_eq!((list.jobs.len(), &list.error), (0, &None));
     assert!(list.at > first.at);
 }
 
@@ -531,7 +532,7 @@ async fn while_scontrol_hangs_jobs_and_nodes_are_told_and_new_ones_too() {
         roster.targets.iter().map(|target| target.name.to_string()).collect()
     };
     let list = looking.next().await;
-    assert!(list.awaits_devices && list.at.is_some() && list.problem.is_none());
+    assert!(list.awaits_devices && list.at.is_some() && list.error.is_none());
     assert_eq!(nodes(&looking), ["n7"]);
     // A new one is told while the first question still hangs.
     while nodes(&looking).len() < 2 {
@@ -545,7 +546,7 @@ async fn while_scontrol_hangs_jobs_and_nodes_are_told_and_new_ones_too() {
     let note =
         "scontrol has not answered within 30 s; devices of jobs are told from their processes";
     assert_eq!(list.notes.iter().map(|note| &**note).collect::<Vec<_>>(), [note]);
-    assert_eq!((list.jobs.len(), &list.problem), (2, &None));
+    assert_eq!((list.jobs.len(), &list.error), (2, &None));
 }
 
 #[tokio::test]
@@ -621,11 +622,11 @@ async fn how_a_job_ended_is_asked_until_it_is_told() {
     looking.refresh();
     // Until that is known they are neither there nor over.
     let list = looking.next().await;
-    let leaving: Vec<&str> = list.leaving.iter().map(|job| job.id.as_str()).collect();
+    let leaving: Vec<&str> = list.awaiting_outcome.iter().map(|job| job.id.as_str()).collect();
     assert_eq!((list.jobs.len(), list.ended.len(), leaving), (0, 0, vec!["7", "8"]));
     let list = looking.whole().await;
     assert_eq!((list.jobs.len(), list.ended.len()), (0, 1), "{:?}", list.ended);
-    assert_eq!(list.leaving, []);
+    assert_eq!(list.awaiting_outcome, []);
     assert_eq!(list.outcome(&id("8")), JobOutcome::Unknown);
     looking.refresh();
     assert_eq!(looking.whole().await.outcome(&id("7")), JobOutcome::Cancelled);

@@ -105,7 +105,7 @@ impl Discovery {
         let mut rosters = self.rosters();
         let is_answered = |roster: &Arc<Roster>| {
             let asked = roster.jobs.as_ref();
-            asked.is_none_or(|list| list.at.is_some() || list.problem.is_some())
+            asked.is_none_or(|list| list.at.is_some() || list.error.is_some())
         };
         // Later will do.
         drop(timeout(limit, rosters.wait_for(is_answered)).await);

@@ -147,7 +147,7 @@ impl PageFormat {
 /// too many connections at once is asked again.
 fn is_complete(fleet: &Fleet) -> bool {
     let asked = fleet.jobs.as_ref();
-    let is_down = |fault: &Fault| fault.kind != FaultKind::NoGreeting;
+    let is_down = |fault: &Fault| fault.kind != FaultKind::NoBanner;
     asked.is_none_or(|list| list.is_answered())
         && fleet.nodes.iter().all(|node| node.is_settled || node.fault().is_some_and(is_down))
 }

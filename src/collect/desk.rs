@@ -8,7 +8,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use crate::collect::rest::Haste;
-use crate::model::{Answer, AskError, NodeName, Question};
+use crate::model::{NodeName, ProcessRequest, ProcessResponse, RequestError};
 
 /// Most questions that wait at one node, asked and not asked yet.
 pub(super) const MOST_OPEN: usize = 16;
@@ -16,13 +16,13 @@ pub(super) const MOST_OPEN: usize = 16;
 /// A question and who wants to know.
 #[derive(Debug)]
 pub(super) struct Inquiry {
-    pub(super) question: Question,
-    reply: oneshot::Sender<Result<Answer, AskError>>,
+    pub(super) question: ProcessRequest,
+    reply: oneshot::Sender<Result<ProcessResponse, RequestError>>,
 }
 
 impl Inquiry {
     /// Hands the answer over, if anybody still waits for it.
-    pub(super) fn answer(self, answer: Result<Answer, AskError>) {
+    pub(super) fn answer(self, answer: Result<ProcessResponse, RequestError>) {
         self.reply.send(answer).ok();
     }
 
@@ -62,7 +62,7 @@ impl Desk {
         let Some(counter) = counters.get_mut(node) else { return };
         if verbs.is_none() {
             for inquiry in counter.waiting.drain(..) {
-                inquiry.answer(Err(AskError::Down));
+                inquiry.answer(Err(RequestError::Down));
             }
         }
         counter.verbs = verbs;
@@ -79,17 +79,17 @@ impl Desk {
     fn leave(
         &self,
         node: &NodeName,
-        question: Question,
-    ) -> Result<oneshot::Receiver<Result<Answer, AskError>>, AskError> {
+        question: ProcessRequest,
+    ) -> Result<oneshot::Receiver<Result<ProcessResponse, RequestError>>, RequestError> {
         let mut counters = self.counters();
-        let counter = counters.get_mut(node).ok_or(AskError::UnknownNode)?;
-        let verbs = counter.verbs.as_ref().ok_or(AskError::Down)?;
-        if !verbs.contains(&question.verb()) {
-            return Err(AskError::Lacks);
+        let counter = counters.get_mut(node).ok_or(RequestError::UnknownNode)?;
+        let verbs = counter.verbs.as_ref().ok_or(RequestError::Down)?;
+        if !verbs.contains(&question.command()) {
+            return Err(RequestError::Unsupported);
         }
         counter.waiting.retain(|inquiry| !inquiry.is_given_up());
         if counter.waiting.len() >= MOST_OPEN {
-            return Err(AskError::TooMany);
+            return Err(RequestError::QueueFull);
         }
         let (reply, answered) = oneshot::channel();
         counter.waiting.push(Inquiry { question, reply });
@@ -129,18 +129,18 @@ impl Asker {
     pub async fn ask(
         &self,
         node: &NodeName,
-        question: Question,
+        question: ProcessRequest,
         deadline: Duration,
-    ) -> Result<Answer, AskError> {
-        if self.is_readonly && matches!(question, Question::Signal(..)) {
-            return Err(AskError::ReadOnly);
+    ) -> Result<ProcessResponse, RequestError> {
+        if self.is_readonly && matches!(question, ProcessRequest::Signal(..)) {
+            return Err(RequestError::ReadOnly);
         }
         let answered = self.desk.leave(node, question)?;
         let _hurry = self.haste.wait();
         match timeout(deadline, answered).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_dropped)) => Err(AskError::Lost),
-            Err(_elapsed) => Err(AskError::TimedOut(deadline)),
+            Ok(Err(_dropped)) => Err(RequestError::SessionLost),
+            Err(_elapsed) => Err(RequestError::TimedOut(deadline)),
         }
     }
 }
@@ -151,7 +151,7 @@ mod tests {
     use crate::model::{ProcessKey, Refusal, Signal};
 
     const KEY: ProcessKey = ProcessKey { pid: 42, start_ticks: 99 };
-    const TERM: Question = Question::Signal(KEY, Signal::Terminate);
+    const TERM: ProcessRequest = ProcessRequest::Signal(KEY, Signal::Terminate);
     const SOON: Duration = Duration::from_secs(5);
 
     fn opened(verbs: Option<&[&'static str]>) -> (Arc<Desk>, Asker, NodeName) {
@@ -165,13 +165,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_cannot_be_asked_is_said_at_once() {
         let (_, asker, node) = opened(None);
-        assert_eq!(asker.ask(&node, TERM, SOON).await, Err(AskError::Down));
+        assert_eq!(asker.ask(&node, TERM, SOON).await, Err(RequestError::Down));
         let other = NodeName::new("gpu02").unwrap();
-        assert_eq!(asker.ask(&other, TERM, SOON).await, Err(AskError::UnknownNode));
+        assert_eq!(asker.ask(&other, TERM, SOON).await, Err(RequestError::UnknownNode));
         let (_, asker, node) = opened(Some(&["tree"]));
-        assert_eq!(asker.ask(&node, TERM, SOON).await, Err(AskError::Lacks));
+        assert_eq!(asker.ask(&node, TERM, SOON).await, Err(RequestError::Unsupported));
         let (_, asker, node) = opened(Some(&["signal"]));
-        assert_eq!(asker.readonly().ask(&node, TERM, SOON).await, Err(AskError::ReadOnly));
+        assert_eq!(asker.readonly().ask(&node, TERM, SOON).await, Err(RequestError::ReadOnly));
     }
 
     #[tokio::test(start_paused = true)]
@@ -183,18 +183,18 @@ mod tests {
             asking.spawn(async move { asker.ask(&node, TERM, SOON).await });
         }
         tokio::task::yield_now().await;
-        assert_eq!(asker.ask(&node, TERM, SOON).await, Err(AskError::TooMany));
+        assert_eq!(asker.ask(&node, TERM, SOON).await, Err(RequestError::QueueFull));
         let inquiries = desk.take(&node);
         assert_eq!(inquiries.len(), MOST_OPEN);
         let mut inquiries = inquiries.into_iter();
-        inquiries.next().unwrap().answer(Ok(Answer::Sent));
+        inquiries.next().unwrap().answer(Ok(ProcessResponse::Sent));
         inquiries.next().unwrap().answer(Err(Refusal::Gone.into()));
         drop(inquiries);
         let mut sent = 0;
         let mut lost = 0;
         while let Some(answer) = asking.join_next().await {
-            sent += u32::from(answer.as_ref().unwrap() == &Ok(Answer::Sent));
-            lost += u32::from(answer.unwrap() == Err(AskError::Lost));
+            sent += u32::from(answer.as_ref().unwrap() == &Ok(ProcessResponse::Sent));
+            lost += u32::from(answer.unwrap() == Err(RequestError::SessionLost));
         }
         assert_eq!((sent, lost), (1, 14));
     }
@@ -203,7 +203,7 @@ mod tests {
     async fn who_gave_up_is_not_asked_for_and_a_lost_session_answers_those_that_wait() {
         let (desk, asker, node) = opened(Some(&["signal"]));
         let late = asker.ask(&node, TERM, SOON).await;
-        assert_eq!(late, Err(AskError::TimedOut(SOON)));
+        assert_eq!(late, Err(RequestError::TimedOut(SOON)));
         assert!(desk.take(&node).iter().all(Inquiry::is_given_up));
         let asking = tokio::spawn({
             let node = node.clone();
@@ -211,6 +211,6 @@ mod tests {
         });
         tokio::task::yield_now().await;
         desk.set_verbs(&node, None);
-        assert_eq!(asking.await.unwrap(), Err(AskError::Down));
+        assert_eq!(asking.await.unwrap(), Err(RequestError::Down));
     }
 }

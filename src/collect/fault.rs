@@ -17,7 +17,7 @@ pub fn of_transport(fault: &transport::Fault) -> Fault {
     } else {
         format!("{told}; {}", kind.remedy())
     };
-    Fault::new(kind, detail).with_particulars(told)
+    Fault::new(kind, detail).with_remedy(told)
 }
 
 /// Whether the sentence holds a remedy already; those of the rest are the same wherever they happen.
@@ -43,7 +43,7 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         From::FileLimit => (FaultKind::FileLimit, String::new()),
         From::Refused { port } => (FaultKind::Refused, format!("port {port}")),
         From::TimedOut { step, .. } => (FaultKind::TimedOut, step.to_string()),
-        From::NotSsh { why, is_closed: true, .. } => (FaultKind::NoGreeting, why.clone()),
+        From::NotSsh { why, is_closed: true, .. } => (FaultKind::NoBanner, why.clone()),
         From::NotSsh { why, .. } => (FaultKind::KeyExchange, why.clone()),
         From::NoCommonAlgorithm { kind, .. } => {
             (FaultKind::KeyExchange, format!("no common {kind} algorithm"))
@@ -66,7 +66,7 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         From::PasswordOnly { .. } => {
             (FaultKind::AuthenticationRefused, "node takes only a password".to_owned())
         }
-        From::Unanswered { .. } => (FaultKind::Question, String::new()),
+        From::Unanswered { .. } => (FaultKind::PromptUnanswered, String::new()),
         From::KeyUnusable { flaw, .. } => {
             (FaultKind::AuthenticationRefused, format!("a key {flaw}"))
         }
@@ -94,7 +94,7 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
             (FaultKind::Configuration, format!("gateway {gateway} does not forward to it: {why}"))
         }
         From::ProxyCommandFailed { why, is_closed, .. } => {
-            let kind = if *is_closed { FaultKind::NoGreeting } else { FaultKind::SessionLost };
+            let kind = if *is_closed { FaultKind::NoBanner } else { FaultKind::SessionLost };
             (kind, format!("ProxyCommand: {why}"))
         }
         From::SshProgram { cause, says } => match cause {
@@ -157,7 +157,7 @@ mod tests {
                 fingerprint: format!("SHA256:{host}"),
             })
         };
-        assert_eq!(unknown("gpu01").sentence(), unknown("gpu02").sentence());
+        assert_eq!(unknown("gpu01").message(), unknown("gpu02").message());
         assert!(unknown("gpu01").remedy().contains("SHA256:gpu01"));
     }
 
@@ -169,12 +169,12 @@ mod tests {
             tried: vec![],
         };
         let refused = refused.by_way_of("bastion");
-        let sentence = of_transport(&refused).sentence();
+        let sentence = of_transport(&refused).message();
         assert_eq!(sentence, "authentication refused: by way of bastion, node offers: password");
         let told = of_transport(&refused).remedy().to_owned();
         assert!(told.ends_with("; check the login name, and load your key with ssh-add"), "{told}");
         let unknown = transport::Fault::NameNotFound { host: None, why: String::new() };
-        let sentence = of_transport(&unknown.by_way_of("bastion")).sentence();
+        let sentence = of_transport(&unknown.by_way_of("bastion")).message();
         assert_eq!(sentence, "name not found: by way of bastion");
     }
 

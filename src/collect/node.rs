@@ -30,11 +30,11 @@ pub(super) async fn live(mut collector: Collector, target: Target, intake: Intak
             backoff.after_session(lasted);
             attempt = 0;
         }
-        log::info!("{}: {}", life.target.name, fault.sentence());
-        let fault = fault.of_node(life.target.name.host());
+        log::info!("{}: {}", life.target.name, fault.message());
+        let fault = fault.for_node(life.target.name.host());
         if matches!(fault.kind, FaultKind::AccountRefused | FaultKind::NoJob) {
             backoff.after_refusal();
-        } else if fault.kind == FaultKind::NoGreeting {
+        } else if fault.kind == FaultKind::NoBanner {
             backoff.after_crowd(attempt);
         }
         attempt += 1;

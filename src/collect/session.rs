@@ -14,7 +14,7 @@ use crate::collect::fault::of_transport;
 use crate::collect::rest::Hurry;
 use crate::collect::visit::{self, Visit};
 use crate::collect::{Collector, Orders};
-use crate::model::{AskError, Fault, FaultKind, Link, NodeName, Question, clean};
+use crate::model::{Fault, FaultKind, Link, NodeName, ProcessRequest, RequestError, clean};
 use crate::probe::{self, Command, Greeting, Interpreter, Progress};
 use crate::time::Clock;
 use crate::transport::{self, Channel, Exit, Output, Target, Transport};
@@ -128,7 +128,7 @@ impl Session {
         if let Some(News::Frame(frame)) = &hello {
             self.present(desk, frame);
         }
-        let via = News::Via(self.channel.via());
+        let via = News::Transport(self.channel.via());
         let ordered = News::Ordered(self.interval);
         let first = [Some(via), Some(News::Link(Link::Up)), Some(ordered), hello];
         for news in first.into_iter().flatten() {
@@ -137,7 +137,7 @@ impl Session {
         let ended = self.stay(orders, clock, desk, intake).await;
         desk.set_verbs(&self.node, None);
         for inquiry in std::mem::take(&mut self.open).into_values() {
-            inquiry.answer(Err(AskError::Lost));
+            inquiry.answer(Err(RequestError::SessionLost));
         }
         // The end of its input is what ends a probe at once. Taking leave needs a large future.
         Box::pin(self.channel.shutdown()).await;
@@ -273,7 +273,7 @@ impl Session {
     fn present(&self, desk: &Desk, frame: &Frame) {
         if let Body::Hello(hello) = &frame.body {
             let is_known = |verb: &&str| hello.commands.iter().any(|known| known == verb);
-            let verbs = Question::VERBS.into_iter().filter(is_known).collect();
+            let verbs = ProcessRequest::COMMANDS.into_iter().filter(is_known).collect();
             desk.set_verbs(&self.node, Some(verbs));
         }
     }
@@ -286,7 +286,7 @@ impl Session {
                 continue;
             }
             if self.open.len() >= MOST_OPEN {
-                inquiry.answer(Err(AskError::TooMany));
+                inquiry.answer(Err(RequestError::QueueFull));
                 continue;
             }
             self.command(Command::Ask(inquiry.question)).await;
@@ -367,7 +367,7 @@ pub(super) async fn greet(
                 let how = format!("the login shell ended first, {}", exit_words(&exit));
                 let why = complaint.explain(how, greeting.noise());
                 let remedy = if why.contains("restricted") { RESTRICTED } else { "" };
-                return Err(Fault::new(FaultKind::NoInterpreter, why).with_particulars(remedy));
+                return Err(Fault::new(FaultKind::NoInterpreter, why).with_remedy(remedy));
             }
             Output::Closed(fault) => return Err(closed(fault)),
         }
@@ -429,7 +429,7 @@ fn no_hello(body: &Body) -> Fault {
     };
     // It cannot work on this node, and says why.
     let why = clean(error.message.as_deref().unwrap_or(&error.call), 200);
-    Fault::new(FaultKind::NoInterpreter, why.clone()).with_particulars(why)
+    Fault::new(FaultKind::NoInterpreter, why.clone()).with_remedy(why)
 }
 
 /// Returns 32 hexadecimal digits nobody can have guessed.

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::collect::complaint::after;
 use crate::collect::fault::of_transport;
 use crate::collect::session::{self, first_frame, greet};
-use crate::model::{Fault, FaultKind, NodeName, Via};
+use crate::model::{Fault, FaultKind, NodeName, TransportKind};
 use crate::probe::{self, Greeting, Interpreter, Settings};
 use crate::transport::{self, Channel, Output, Target, Transport};
 use crate::wire::{Frame, FrameReader, Received, address_of};
@@ -130,7 +130,7 @@ impl Visit {
                 (FaultKind::TimedOut, how, SLOW)
             }
         };
-        Fault::new(kind, after(how, &self.noise)).with_particulars(remedy)
+        Fault::new(kind, after(how, &self.noise)).with_remedy(remedy)
     }
 
     /// Says whether the login shell has not come to our command yet.
@@ -196,7 +196,7 @@ impl Visit {
     }
 
     /// Returns how the node is reached.
-    pub fn via(&self) -> Via {
+    pub fn via(&self) -> TransportKind {
         self.channel.via()
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use crate::model::{clean, is_hostile};
+use crate::model::{clean, is_unprintable};
 use crate::view::{Heading, nearest};
 
 /// Says what is wrong with a word.
@@ -319,7 +319,7 @@ pub(super) fn quoted(text: &str) -> String {
         match letter {
             '"' => written.push_str("\\\""),
             '\\' => written.push_str("\\\\"),
-            letter if is_hostile(letter) => {
+            letter if is_unprintable(letter) => {
                 write!(written, "\\U{:08X}", u32::from(letter)).ok();
             }
             letter => written.push(letter),

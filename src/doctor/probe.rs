@@ -5,7 +5,7 @@ use tokio::time::{Instant, timeout};
 use crate::collect::Visit;
 use crate::doctor::remedy::Advice;
 use crate::doctor::{Mark, Row, source};
-use crate::model::{Via, clean};
+use crate::model::{TransportKind, clean};
 use crate::probe::{self, Interpreter};
 use crate::time::{Clock, Timestamp};
 use crate::transport::{Output, Target, Transport};
@@ -51,7 +51,7 @@ pub(super) async fn rows(
         }
         Err(fault) => {
             let remedy = advice.of_model(&fault, !visit.noise().is_empty());
-            let row = Row { mark: Mark::Failed, found: clean(&fault.sentence(), 900), ..shell };
+            let row = Row { mark: Mark::Failed, found: clean(&fault.message(), 900), ..shell };
             rows.push(row.took(began.elapsed()).remedy(remedy));
             return;
         }
@@ -63,7 +63,7 @@ pub(super) async fn rows(
     let frame = match frame {
         Ok(frame) => frame,
         Err(fault) => {
-            let row = Row::new("probe", Mark::Failed, clean(&fault.sentence(), 900));
+            let row = Row::new("probe", Mark::Failed, clean(&fault.message(), 900));
             rows.push(row.took(took).remedy(advice.of_model(&fault, true)));
             return;
         }
@@ -111,8 +111,8 @@ fn language(interpreter: Interpreter, hello: &Hello) -> String {
 }
 
 /// Says in which job the probe is though nobody asked for one, and what follows from that.
-fn within(hello: &Hello, via: Via) -> Option<Row> {
-    let job = job_of_group(hello.cgroup.as_deref()).filter(|_| via != Via::Step)?;
+fn within(hello: &Hello, via: TransportKind) -> Option<Row> {
+    let job = job_of_group(hello.cgroup.as_deref()).filter(|_| via != TransportKind::Step)?;
     let found = format!("the probe was put into job {job}, as pam_slurm_adopt does with logins");
     let more =
         "where jobs are confined to their devices, those of other jobs on this node are not seen";

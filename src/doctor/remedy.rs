@@ -510,7 +510,7 @@ impl Advice {
             FaultKind::NoInterpreter if fault.detail.contains(EXPIRED) => {
                 format!("log in and set a new password: ssh -t {place}")
             }
-            FaultKind::NoInterpreter | FaultKind::TimedOut if !fault.particulars.is_empty() => {
+            FaultKind::NoInterpreter | FaultKind::TimedOut if !fault.node_remedy.is_empty() => {
                 fault.remedy().replace("HOST", place)
             }
             FaultKind::NoInterpreter if has_noise => format!(
@@ -537,14 +537,14 @@ impl Advice {
             | FaultKind::HostKeyChanged
             | FaultKind::HostKeyRevoked
             | FaultKind::AuthenticationRefused
-            | FaultKind::Question
+            | FaultKind::PromptUnanswered
             | FaultKind::KeyLocked
             | FaultKind::Configuration
             | FaultKind::ChannelRefused
             | FaultKind::Silent
             | FaultKind::BadReply
             | FaultKind::NoJob
-            | FaultKind::NoGreeting
+            | FaultKind::NoBanner
             | FaultKind::AccountRefused
             | FaultKind::SessionLost) => kind.remedy().replace("HOST", place),
         }

@@ -65,7 +65,7 @@ pub(super) async fn rows(
         rows.push(row(state, said.remove(&state.source).unwrap_or_default(), took));
     }
     if let Some(fault) = is_lost {
-        let row = Row::new("samples", Mark::Failed, clean(&fault.sentence(), 400));
+        let row = Row::new("samples", Mark::Failed, clean(&fault.message(), 400));
         rows.push(row.took(took).remedy(fault.kind.remedy()));
     }
 }
@@ -105,7 +105,7 @@ fn row(state: &BackendState, said: Said, took: Duration) -> Row {
         let mark = if kind == SourceFaultKind::NoLibrary { Mark::Note } else { Mark::Failed };
         let call = clean(&fault.call, 100);
         let lasting = if matches!(kind, SourceFaultKind::Stuck | SourceFaultKind::Starting) {
-            format!(" for {} s", fault.lasting.as_secs())
+            format!(" for {} s", fault.duration.as_secs())
         } else {
             String::new()
         };

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::fleet::{Evidence, Fleet, JobDevices};
-use crate::model::{Allocation, Allotment, Job, JobState};
+use crate::model::{Allocation, DeviceAllocation, Job, JobState};
 use crate::nodeset;
 use crate::time::{Timestamp, age, lasting};
 
@@ -14,10 +14,10 @@ const MOST_NODES: usize = 8;
 pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
     let Some(list) = fleet.jobs.as_deref() else { return Ok(()) };
     let job_devices = JobDevices::of(fleet);
-    if let Some(sentence) = list.emptiness() {
+    if let Some(sentence) = list.empty_reason() {
         writeln!(out, "{sentence}")?;
     }
-    if let (Some(problem), Some(at)) = (&list.problem, list.at) {
+    if let (Some(problem), Some(at)) = (&list.error, list.at) {
         let age = age(now.since(at));
         writeln!(out, "the list of jobs is {age} old: {}; {}", problem.sentence, problem.remedy)?;
     }
@@ -26,14 +26,14 @@ pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Re
     }
     let width = list.jobs.iter().map(|job| job.shown_id.chars().count()).max().unwrap_or_default();
     for job in &list.jobs {
-        let left = job.left(now).map(|left| format!("  {} left", lasting(left)));
+        let left = job.time_left(now).map(|left| format!("  {} left", lasting(left)));
         let start = job.starts_at.filter(|start| job.state == JobState::Pending && *start > now);
         let left = left.or(start.map(|start| format!("  starts in {}", lasting(start.since(now)))));
         let reason = job.reason.as_ref().map(|reason| format!("  {reason}"));
         let line = format!(
             "job {:<width$}  {:<9} {} {}{}{}  {}",
             job.shown_id,
-            job.state.word(),
+            job.state.as_str(),
             job.user,
             job.name,
             reason.unwrap_or_default(),
@@ -57,16 +57,16 @@ fn devices(job: &Job, allocation: &Allocation, job_devices: &JobDevices<'_>) -> 
     let held = job_devices.assigned(job, allocation);
     let disputed = if held.is_disputed { ", which processes contradict" } else { "" };
     match &allocation.devices {
-        Allotment::Nothing => format!("no devices{disputed}"),
-        Allotment::Places(places) => {
+        DeviceAllocation::None => format!("no devices{disputed}"),
+        DeviceAllocation::Indices(places) => {
             let list: Vec<String> = places.iter().map(ToString::to_string).collect();
             format!("devices {}{disputed}", list.join(","))
         }
-        Allotment::Count(count) => format!("{count} devices, not said which"),
-        Allotment::Unsaid if held.evidence == Some(Evidence::Processes) => {
+        DeviceAllocation::Count(count) => format!("{count} devices, not said which"),
+        DeviceAllocation::Unknown if held.evidence == Some(Evidence::Processes) => {
             format!("{} devices used by processes", held.devices.unwrap_or_default().len())
         }
-        Allotment::Unsaid => "devices not said".to_owned(),
+        DeviceAllocation::Unknown => "devices not said".to_owned(),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::fields::Usage;
 use crate::fleet::{EventRecord, Fleet, JobDevices, Node, Process, SourceState, Totals, Traffic};
 use crate::model::{
     Ancestor, Bytes, Device, DeviceFault, JobId, Link, LinkCounters, NodeName, Percent, Space,
-    TpuCore, Via, Watts,
+    TpuCore, TransportKind, Watts,
 };
 use crate::time::Timestamp;
 
@@ -131,7 +131,7 @@ fn node<'a>(all: &Nodes<'a>, node: &'a Node) -> NodeJson<'a> {
     NodeJson {
         name: node.name.as_str(),
         link: link_word(&node.link),
-        transport: node.via.map(Via::word),
+        transport: node.via.map(TransportKind::as_str),
         fault: fault(node, now),
         fresh: node.freshness(now).is_fresh(),
         same_as: all.fleet.same_as.get(&node.name).map(NodeName::as_str),
@@ -254,7 +254,7 @@ fn source<'a>(node: &'a Node, state: &'a SourceState, now: Timestamp) -> SourceJ
             kind: fault.kind.label(),
             call: &fault.call,
             message: &fault.message,
-            for_seconds: millis((fault.lasting + now.since(fault.at)).as_secs_f64()),
+            for_seconds: millis((fault.duration + now.since(fault.at)).as_secs_f64()),
             remedy: fault.kind.remedy(),
         }),
     }
@@ -297,7 +297,7 @@ fn event<'a>(node: &Node, happened: &'a EventRecord, now: Timestamp) -> EventJso
         age_seconds: age(event.at, now),
         count: happened.count,
         source: event.source.as_str(),
-        kind: event.kind.word(),
+        kind: event.kind.as_str(),
         device: &event.device,
         index: device.and_then(|device| device.index.get()),
         code: event.code,

@@ -5,7 +5,7 @@ use crate::fields::{
 };
 use crate::model::{
     ComputeMode, Device, DeviceActivity, DeviceDetails, DeviceRates, FabricState, Reading,
-    Recovery, xid_meaning,
+    RecoveryAction, xid_meaning,
 };
 
 /// What devices tell beyond the everyday.
@@ -175,7 +175,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "CAPPED",
         alias: "capped",
         help: "share of time the power limit held clocks down",
-        read: |device| percent(rate(device, |known| known.held_power)),
+        read: |device| percent(rate(device, |known| known.power_throttled)),
     },
     Field {
         id: "throttled_thermal_percent",
@@ -183,7 +183,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "HOT",
         alias: "hot",
         help: "share of time the driver held clocks down for heat",
-        read: |device| percent(rate(device, |known| known.held_thermal)),
+        read: |device| percent(rate(device, |known| known.thermal_throttled)),
     },
     Field {
         id: "throttled_hardware_thermal_percent",
@@ -191,7 +191,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "HWHOT",
         alias: "hwhot",
         help: "share of time the hardware held clocks down for heat",
-        read: |device| percent(rate(device, |known| known.held_hardware_thermal)),
+        read: |device| percent(rate(device, |known| known.hardware_thermal_throttled)),
     },
     Field {
         id: "throttled_power_brake_percent",
@@ -199,7 +199,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "BRAKE",
         alias: "brake",
         help: "share of time the power supply held clocks down",
-        read: |device| percent(rate(device, |known| known.held_power_brake)),
+        read: |device| percent(rate(device, |known| known.power_brake_throttled)),
     },
     Field {
         id: "throttled_sync_boost_percent",
@@ -207,7 +207,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "SYNC",
         alias: "syncboost",
         help: "share of time clocks were held down for other devices",
-        read: |device| percent(rate(device, |known| known.held_sync_boost)),
+        read: |device| percent(rate(device, |known| known.sync_boost_throttled)),
     },
     Field {
         id: "ecc_enabled",
@@ -331,7 +331,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "RECOVER",
         alias: "recover",
         help: "what would bring it back to health",
-        read: |device| word(detail(device, |known| known.recovery), Recovery::text),
+        read: |device| word(detail(device, |known| known.recovery), RecoveryAction::text),
     },
     Field {
         id: "pcie_generation_max",

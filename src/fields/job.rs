@@ -79,7 +79,7 @@ pub const JOB: &[Field<JobAt>] = &[
         title: "STATE",
         alias: "state",
         help: "what it does",
-        read: |at| Value::Text(at.job.state.word().into()),
+        read: |at| Value::Text(at.job.state.as_str().into()),
     },
     Field {
         id: "reason",
@@ -127,7 +127,7 @@ pub const JOB: &[Field<JobAt>] = &[
         title: "LEFT",
         alias: "left",
         help: "how long it may still run",
-        read: |at| JobAt::seconds(at.job.left(at.now)),
+        read: |at| JobAt::seconds(at.job.time_left(at.now)),
     },
     Field {
         id: "nodes",

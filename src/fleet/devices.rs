@@ -10,7 +10,7 @@ use crate::fleet::node::Node;
 use crate::fleet::rates::update_rates;
 use crate::model::{
     BackendReading, Bytes, Device, DeviceFault, DeviceUse, DevicesReading, Event, EventKind,
-    Reading, Reason, Recovery, Source, UsesReading, Vendor,
+    Reading, Reason, RecoveryAction, Source, UsesReading, Vendor,
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
@@ -37,7 +37,7 @@ fn apply_devices(node: &mut Node, source: &Source, reading: DevicesReading, cloc
     let before = HealthStates::of(node, source);
     if is_same_list(node, source, &reading.list) {
         for (device, newer) in node.devices.iter_mut().zip(reading.list) {
-            device.keep_newer(newer);
+            device.update_from(newer);
             update_rates(device, at);
         }
     } else {
@@ -47,7 +47,7 @@ fn apply_devices(node: &mut Node, source: &Source, reading: DevicesReading, cloc
         node.record_event(event);
     }
     for device in &mut node.devices {
-        device.refuse_impossible_memory();
+        device.reject_impossible_memory();
     }
     apply_host_memory(node);
     for device in &node.devices {
@@ -63,7 +63,7 @@ fn apply_devices(node: &mut Node, source: &Source, reading: DevicesReading, cloc
 /// How devices were before a sample, where the probe itself does not tell what happens to them.
 struct HealthStates(BTreeMap<Arc<str>, HealthState>);
 
-type HealthState = (Option<Recovery>, bool);
+type HealthState = (Option<RecoveryAction>, bool);
 
 impl HealthStates {
     fn of(node: &Node, source: &Source) -> Self {
@@ -161,7 +161,7 @@ fn rebuild_list(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Device
 fn is_same(known: &Device, newer: &Device) -> bool {
     let is_there = || match newer.pci.known() {
         Some(pci) => known.is_at(pci),
-        None => newer.uuid.starts_with(Device::INDEXED) && known.index == newer.index,
+        None => newer.uuid.starts_with(Device::INDEX_PREFIX) && known.index == newer.index,
     };
     known.uuid == newer.uuid || (newer.fault.is_some() && known.parent.is_none() && is_there())
 }
@@ -181,7 +181,7 @@ fn merged(before: Option<Device>, newer: Device) -> Device {
             ..Device::default()
         };
     }
-    device.keep_newer(newer);
+    device.update_from(newer);
     device
 }
 
@@ -218,7 +218,7 @@ fn apply_uses(node: &mut Node, source: &Source, reading: UsesReading) {
         let here = mine.get(place).filter(is_it);
         if let Some(known) = here.or_else(|| by_key.get(&key(&newer))) {
             let mut used = (*known).clone();
-            used.keep_newer(newer);
+            used.update_from(newer);
             return used;
         }
         let own = devices.iter().find(|device| device.uuid == newer.device);
@@ -311,13 +311,13 @@ mod tests {
             device: "GPU-a".into(),
             pid: 7,
             kind: Reading::Known(UseKind::Compute),
-            sm: Reading::judged(Percent::new(5.0)),
+            sm: Reading::checked(Percent::new(5.0)),
             ..DeviceUse::default()
         };
         let next = DeviceUse {
             device: "GPU-a".into(),
             pid: 7,
-            sm: Reading::judged(Percent::new(9.0)),
+            sm: Reading::checked(Percent::new(9.0)),
             ..DeviceUse::default()
         };
         builder.on_sample(said(&nvml(), "GPU-a", vec![told.clone()]));
@@ -352,7 +352,7 @@ mod tests {
             kind: SourceFaultKind::Stuck,
             call: "nvmlInit_v2".into(),
             message: "".into(),
-            lasting: Duration::from_secs(60),
+            duration: Duration::from_secs(60),
             at: Timestamp::default(),
         };
         let mut builder = builder(hello(&[(&nvml(), None)]));
@@ -372,7 +372,7 @@ mod tests {
                 kind,
                 call: "nvmlInit_v2".into(),
                 message: "".into(),
-                lasting: Duration::from_secs(4),
+                duration: Duration::from_secs(4),
                 at: Timestamp::default(),
             };
             Sample { faults: vec![(nvml(), fault)], ..Sample::default() }
@@ -453,25 +453,26 @@ mod tests {
     fn what_happens_to_a_device_of_nvidia_smi_is_told_once() {
         let smi = Source::new("nvidia-smi");
         let mut builder = builder(hello(&[(&smi, None)]));
-        let mut say = |source: &Source, action: Option<Recovery>, fault: Option<DeviceFault>| {
-            let mut sample = said(source, "GPU-a", vec![]);
-            let list = &mut sample.backends[0].devices.as_mut().unwrap().list;
-            let recovery = action.map_or_else(Reading::default, Reading::Known);
-            list[0].details = DeviceDetails { recovery, ..DeviceDetails::default() }.shared();
-            list[0].fault = fault;
-            builder.on_sample(sample);
-            let node = builder.node();
-            node.events
-                .iter()
-                .map(|one| (one.event.kind.clone(), one.event.code, one.count))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(say(&smi, Some(Recovery::Nothing), None), []);
+        let mut say =
+            |source: &Source, action: Option<RecoveryAction>, fault: Option<DeviceFault>| {
+                let mut sample = said(source, "GPU-a", vec![]);
+                let list = &mut sample.backends[0].devices.as_mut().unwrap().list;
+                let recovery = action.map_or_else(Reading::default, Reading::Known);
+                list[0].details = DeviceDetails { recovery, ..DeviceDetails::default() }.shared();
+                list[0].fault = fault;
+                builder.on_sample(sample);
+                let node = builder.node();
+                node.events
+                    .iter()
+                    .map(|one| (one.event.kind.clone(), one.event.code, one.count))
+                    .collect::<Vec<_>>()
+            };
+        assert_eq!(say(&smi, Some(RecoveryAction::None), None), []);
         let reset = (EventKind::Recovery, Some(1), 1);
-        assert_eq!(say(&smi, Some(Recovery::Reset), None), std::slice::from_ref(&reset));
+        assert_eq!(say(&smi, Some(RecoveryAction::Reset), None), std::slice::from_ref(&reset));
         // The slow group is not in every sample.
         assert_eq!(say(&smi, None, None), std::slice::from_ref(&reset));
-        assert_eq!(say(&smi, Some(Recovery::Reset), None), std::slice::from_ref(&reset));
+        assert_eq!(say(&smi, Some(RecoveryAction::Reset), None), std::slice::from_ref(&reset));
         let lost = (EventKind::Lost, None, 1);
         assert_eq!(say(&smi, None, Some(DeviceFault::Lost)), [reset.clone(), lost.clone()]);
         assert_eq!(say(&smi, None, Some(DeviceFault::Lost)), [reset.clone(), lost.clone()]);

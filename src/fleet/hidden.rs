@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::node::Node;
-use crate::model::{Absence, Bytes, Device, Reading, Reason, Source};
+use crate::model::{Bytes, Device, Reading, Reason, Source, UnseenReason};
 
 /// What a device's users come to.
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ impl DeviceUsers {
 pub(super) fn count_hidden(node: &mut Node) {
     let mut seen: Vec<u32> = node.processes.iter().map(|process| process.key.pid).collect();
     seen.sort_unstable();
-    let unseen: BTreeMap<u32, Absence> =
+    let unseen: BTreeMap<u32, UnseenReason> =
         node.unseen.iter().map(|process| (process.pid, process.why)).collect();
     let mut sums = vec![DeviceUsers::default(); node.devices.len()];
     let mut own = None;
@@ -50,8 +50,8 @@ pub(super) fn count_hidden(node: &mut Node) {
             let Some(sum) = sums.get_mut(place) else { continue };
             match unseen.get(&used.pid) {
                 _ if seen.binary_search(&used.pid).is_ok() => sum.add_memory(used.memory),
-                Some(Absence::Gone) => sum.add_memory(used.memory),
-                Some(Absence::Hidden | Absence::Elsewhere) => {
+                Some(UnseenReason::Gone) => sum.add_memory(used.memory),
+                Some(UnseenReason::Hidden | UnseenReason::OtherNamespace) => {
                     sum.hidden = sum.hidden.map(|count| count.saturating_add(1));
                 }
                 // Nothing was said about it: it may be one or the other.
@@ -116,7 +116,7 @@ mod tests {
     fn counted(
         uses: Option<Vec<DeviceUse>>,
         seen: &[u32],
-        unseen: &[(u32, Absence)],
+        unseen: &[(u32, UnseenReason)],
     ) -> Vec<(Reading<u32>, Reading<Bytes>)> {
         let at = Timestamp::default();
         let device = |uuid: &str, parent: Option<&str>| Device {
@@ -134,7 +134,7 @@ mod tests {
             threads: Reading::default(),
             statics: None,
         };
-        let absent = |(pid, why): &(u32, Absence)| UnseenProcess {
+        let absent = |(pid, why): &(u32, UnseenReason)| UnseenProcess {
             pid: *pid,
             why: *why,
             statics: ProcessStatics::default(),
@@ -163,14 +163,14 @@ mod tests {
     fn what_nobody_we_see_holds_is_the_remainder() {
         let uses =
             vec![used("GPU", 1, known(30)), used("MIG", 2, known(20)), used("MIG", 3, known(9))];
-        let found = counted(Some(uses), &[1, 2], &[(3, Absence::Elsewhere)]);
+        let found = counted(Some(uses), &[1, 2], &[(3, UnseenReason::OtherNamespace)]);
         assert_eq!(found, [(Reading::Known(1), known(50)), (Reading::Known(1), known(80))]);
     }
 
     #[test]
     fn one_that_has_ended_is_not_hidden() {
         let uses = vec![used("MIG", 2, known(20)), used("MIG", 3, known(30))];
-        let found = counted(Some(uses), &[2], &[(3, Absence::Gone)]);
+        let found = counted(Some(uses), &[2], &[(3, UnseenReason::Gone)]);
         assert_eq!(found[1], (Reading::Known(0), known(50)));
     }
 

@@ -101,14 +101,16 @@ mod tests {
 
     use super::*;
     use crate::fleet::Totals;
-    use crate::model::{Allocation, Allotment, Bytes, DeviceUse, Job, JobList, Link, Source};
+    use crate::model::{
+        Allocation, Bytes, DeviceAllocation, DeviceUse, Job, JobList, Link, Source,
+    };
     use crate::time::Timestamp;
 
     /// A device that does so much, of which a process holds so many MiB.
     fn node(share: Option<f32>, mebibytes: Option<u64>) -> Node {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
         let utilization =
-            share.map_or_else(Reading::default, |share| Reading::judged(Percent::new(share)));
+            share.map_or_else(Reading::default, |share| Reading::checked(Percent::new(share)));
         node.devices = vec![Device { uuid: "GPU-1".into(), utilization, ..Device::default() }];
         let using = |mebibytes: u64| DeviceUse {
             device: "GPU-1".into(),
@@ -143,7 +145,7 @@ mod tests {
         let mut node = node(Some(0.0), None);
         node.link = Link::Up;
         node.mark_sampled(&Source::host(), Timestamp::default());
-        let devices = Allotment::Places([0].into());
+        let devices = DeviceAllocation::Indices([0].into());
         let allocation = Allocation { node: node.name.clone(), devices };
         let job = Job { allocations: [allocation].into(), ..Job::example("7") };
         let fleet = Fleet::new(vec![Arc::new(node)].into());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::fleet::Fleet;
 use crate::fleet::node::Node;
-use crate::model::{Allocation, Allotment, Device, Job, JobId, NodeName, Vendor};
+use crate::model::{Allocation, Device, DeviceAllocation, Job, JobId, NodeName, Vendor};
 
 /// Where the devices of a job are known from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,17 +137,21 @@ fn used_by(node: &Node) -> BTreeMap<JobId, Vec<Arc<str>>> {
 /// Returns the places of a job's devices on a node whose probe is in that job, as far as told.
 fn probe_job_indices<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> Option<&'a [u32]> {
     let around = node.hello.as_ref()?.host.job.as_ref()?;
-    let is_it = *around == job.id || job.lasting_id.as_ref() == Some(around);
+    let is_it = *around == job.id || job.sluid.as_ref() == Some(around);
     match &allocation.devices {
-        Allotment::Places(places) if is_it => Some(places),
-        Allotment::Places(_) | Allotment::Count(_) | Allotment::Nothing | Allotment::Unsaid => None,
+        DeviceAllocation::Indices(places) if is_it => Some(places),
+        DeviceAllocation::Indices(_)
+        | DeviceAllocation::Count(_)
+        | DeviceAllocation::None
+        | DeviceAllocation::Unknown => None,
     }
 }
 
 /// Returns the devices of a node that a scheduler gave to jobs by their places, each with its job, as
 /// far as processes do not contradict; `listed` is every job the scheduler put there.
 pub fn allocated_on<'a>(node: &Node, listed: &[JobAllocation<'a>]) -> Vec<(&'a Job, Arc<str>)> {
-    let by_index = |allocation: &Allocation| matches!(allocation.devices, Allotment::Places(_));
+    let by_index =
+        |allocation: &Allocation| matches!(allocation.devices, DeviceAllocation::Indices(_));
     if !listed.iter().any(|(_, allocation)| by_index(allocation)) {
         return Vec::new();
     }
@@ -213,11 +217,11 @@ fn assign(node: &Node, listed: &[JobAllocation<'_>], used: &DevicesByJob) -> Vec
 }
 
 fn is_called(job: &Job, id: &JobId) -> bool {
-    job.id == *id || job.lasting_id.as_ref() == Some(id)
+    job.id == *id || job.sluid.as_ref() == Some(id)
 }
 
 fn uses_of<'a>(used: &'a DevicesByJob, job: &Job) -> Option<&'a Vec<Arc<str>>> {
-    used.get(&job.id).or_else(|| used.get(job.lasting_id.as_ref()?))
+    used.get(&job.id).or_else(|| used.get(job.sluid.as_ref()?))
 }
 
 fn from_processes(used: Option<&Vec<Arc<str>>>) -> Assigned {
@@ -229,11 +233,11 @@ fn from_processes(used: Option<&Vec<Arc<str>>>) -> Assigned {
 type DevicesAt<'a> = &'a dyn Fn(&[u32]) -> Option<Vec<Arc<str>>>;
 
 /// Returns what the scheduler says, as far as its places mean something.
-fn from_scheduler(allotment: &Allotment, at: Option<DevicesAt<'_>>) -> Assigned {
+fn from_scheduler(allotment: &DeviceAllocation, at: Option<DevicesAt<'_>>) -> Assigned {
     let devices = match allotment {
-        Allotment::Nothing => Some(Vec::new()),
-        Allotment::Places(places) => at.and_then(|at| at(places)),
-        Allotment::Count(_) | Allotment::Unsaid => return Assigned::default(),
+        DeviceAllocation::None => Some(Vec::new()),
+        DeviceAllocation::Indices(places) => at.and_then(|at| at(places)),
+        DeviceAllocation::Count(_) | DeviceAllocation::Unknown => return Assigned::default(),
     };
     Assigned { devices, evidence: Some(Evidence::Scheduler), is_disputed: false }
 }
@@ -337,7 +341,7 @@ impl Fleet {
     /// other rooms.
     pub(crate) fn used_by(job: &str) -> Self {
         let node = tests::using(tests::numbered(&[("a", Some(0))]), "a", job);
-        tests::fleet(node, Allotment::Places([0].into())).0
+        tests::fleet(node, DeviceAllocation::Indices([0].into())).0
     }
 }
 
@@ -345,8 +349,8 @@ impl Fleet {
 mod tests {
     use super::*;
     use crate::model::{
-        Absence, DeviceStatics, DeviceUse, Hello, HostFacts, JobList, ProcessStatics, Reading,
-        Source, UnseenProcess,
+        DeviceStatics, DeviceUse, Hello, HostFacts, JobList, ProcessStatics, Reading, Source,
+        UnseenProcess, UnseenReason,
     };
     use crate::time::Timestamp;
 
@@ -364,15 +368,15 @@ mod tests {
     pub(super) fn using(mut node: Node, device: &str, job: &str) -> Node {
         let statics = ProcessStatics { job: JobId::new(job), ..ProcessStatics::default() };
         node.uses = [DeviceUse { device: device.into(), pid: 7, ..DeviceUse::default() }].into();
-        node.unseen = [UnseenProcess { pid: 7, why: Absence::Hidden, statics }].into();
+        node.unseen = [UnseenProcess { pid: 7, why: UnseenReason::Hidden, statics }].into();
         node
     }
 
-    pub(super) fn fleet(node: Node, devices: Allotment) -> (Fleet, Job) {
+    pub(super) fn fleet(node: Node, devices: DeviceAllocation) -> (Fleet, Job) {
         let allocation = Allocation { node: node.name.clone(), devices };
         let job = Job {
             shown_id: "2_1".into(),
-            lasting_id: JobId::new("s1MXM7XYD0DV00"),
+            sluid: JobId::new("s1MXM7XYD0DV00"),
             allocations: [allocation].into(),
             ..Job::example("11")
         };
@@ -380,7 +384,7 @@ mod tests {
         (Fleet { jobs: Some(Arc::new(jobs)), ..Fleet::new(vec![Arc::new(node)].into()) }, job)
     }
 
-    fn held(node: Node, devices: Allotment) -> (Option<Vec<String>>, Option<Evidence>) {
+    fn held(node: Node, devices: DeviceAllocation) -> (Option<Vec<String>>, Option<Evidence>) {
         let (fleet, job) = fleet(node, devices);
         let held = JobDevices::of(&fleet).assigned(&job, &job.allocations[0]);
         let names = held.devices.map(|list| list.iter().map(ToString::to_string).collect());
@@ -448,7 +452,7 @@ mod tests {
     #[test]
     fn where_processes_contradict_the_scheduler_they_are_believed() {
         let two = || numbered(&[("a", Some(0)), ("b", Some(1))]);
-        let told = |node: Node, own: Allotment, other: Option<Allotment>| {
+        let told = |node: Node, own: DeviceAllocation, other: Option<DeviceAllocation>| {
             let (mut fleet, job) = fleet(node, own);
             let name = job.allocations[0].node.clone();
             let mut jobs = vec![job.clone()];
@@ -471,7 +475,7 @@ mod tests {
             let devices = names(devices).unwrap_or_else(|| "?".to_owned());
             (devices, evidence.map_or("nobody", Evidence::as_str), is_disputed, given)
         };
-        let places = |list: &[u32]| Allotment::Places(list.into());
+        let places = |list: &[u32]| DeviceAllocation::Indices(list.into());
         let is = |devices: &str, evidence, is_disputed, given: &str| {
             (devices.to_owned(), evidence, is_disputed, given.to_owned())
         };
@@ -483,7 +487,7 @@ mod tests {
         assert_eq!(told(using(two(), "b", "11"), places(&[0]), None), own);
         assert_eq!(told(using(two(), "b", "s1MXM7XYD0DV00"), places(&[0]), None), own);
         let nothing = is("b", "processes", true, "");
-        assert_eq!(told(using(two(), "b", "11"), Allotment::Nothing, None), nothing);
+        assert_eq!(told(using(two(), "b", "11"), DeviceAllocation::None, None), nothing);
         // Another job's process is on what it was given.
         let taken = is("?", "nobody", true, "");
         assert_eq!(told(using(two(), "a", "7"), places(&[0]), None), taken);
@@ -505,7 +509,7 @@ mod tests {
             let mut node = using(numbered(&[("a", Some(0))]), "a", "7");
             let listed_at = Timestamp::from_micros(began.as_micros() + after * 1_000);
             node.mark_sampled(&Source::new("nvml").processes(), listed_at);
-            let (mut fleet, mut job) = fleet(node, Allotment::Places([0].into()));
+            let (mut fleet, mut job) = fleet(node, DeviceAllocation::Indices([0].into()));
             job.starts_at = Some(began);
             fleet.jobs = Some(Arc::new(JobList { jobs: vec![job.clone()], ..JobList::default() }));
             let held = JobDevices::of(&fleet).assigned(&job, &job.allocations[0]);
@@ -525,7 +529,8 @@ mod tests {
         });
         // nvidia-smi tells of the device only.
         for used in ["b", "x"] {
-            let (fleet, job) = fleet(using(cut.clone(), used, "11"), Allotment::Places([1].into()));
+            let (fleet, job) =
+                fleet(using(cut.clone(), used, "11"), DeviceAllocation::Indices([1].into()));
             let held = JobDevices::of(&fleet).assigned(&job, &job.allocations[0]);
             assert_eq!((names(held.devices).as_deref(), held.is_disputed), (Some("x"), false));
         }
@@ -535,14 +540,14 @@ mod tests {
     fn what_the_scheduler_says_counts_and_else_what_processes_use() {
         let two = || using(node(&[("a", None), ("b", None)]), "b", "11");
         let names = |list: &[&str]| Some(list.iter().map(|one| (*one).to_owned()).collect());
-        let places = |list: &[u32]| Allotment::Places(list.into());
+        let places = |list: &[u32]| DeviceAllocation::Indices(list.into());
         let (scheduler, processes) = (Some(Evidence::Scheduler), Some(Evidence::Processes));
         assert_eq!(held(two(), places(&[0, 1])), (names(&["a", "b"]), scheduler));
         assert_eq!(held(two(), places(&[1, 9])), (names(&["b"]), scheduler));
-        assert_eq!(held(node(&[("a", None)]), Allotment::Nothing), (names(&[]), scheduler));
-        assert_eq!(held(two(), Allotment::Unsaid), (names(&["b"]), processes));
-        assert_eq!(held(two(), Allotment::Count(2)), (names(&["b"]), processes));
-        assert_eq!(held(node(&[("a", None)]), Allotment::Unsaid), (None, None));
+        assert_eq!(held(node(&[("a", None)]), DeviceAllocation::None), (names(&[]), scheduler));
+        assert_eq!(held(two(), DeviceAllocation::Unknown), (names(&["b"]), processes));
+        assert_eq!(held(two(), DeviceAllocation::Count(2)), (names(&["b"]), processes));
+        assert_eq!(held(node(&[("a", None)]), DeviceAllocation::Unknown), (None, None));
         assert_eq!(held(node(&[]), places(&[0])), (None, scheduler));
     }
 
@@ -554,9 +559,9 @@ mod tests {
             Node { hello: Some(Arc::new(hello)), ..node(devices) }
         };
         let other = |node: Node, places: &[u32], others: &[u32]| {
-            let (mut fleet, job) = fleet(node, Allotment::Places(places.into()));
+            let (mut fleet, job) = fleet(node, DeviceAllocation::Indices(places.into()));
             let name = job.allocations[0].node.clone();
-            let devices = Allotment::Places(others.into());
+            let devices = DeviceAllocation::Indices(others.into());
             let other = Job {
                 allocations: [Allocation { node: name, devices }].into(),
                 ..Job::example("12")
@@ -587,13 +592,13 @@ mod tests {
     fn slices_stand_in_place_of_the_device_they_are_cut_from() {
         let cut =
             node(&[("a", None), ("b", None), ("b1", Some("b")), ("b2", Some("b")), ("c", None)]);
-        let (names, _) = held(cut, Allotment::Places([0, 2, 3].into()));
+        let (names, _) = held(cut, DeviceAllocation::Indices([0, 2, 3].into()));
         assert_eq!(names.unwrap(), ["a", "b2", "c"]);
     }
 
     #[test]
     fn a_node_has_the_jobs_of_the_list_and_those_of_its_processes() {
-        let (fleet, _) = fleet(using(node(&[("a", None)]), "a", "9"), Allotment::Nothing);
+        let (fleet, _) = fleet(using(node(&[("a", None)]), "a", "9"), DeviceAllocation::None);
         let job_devices = JobDevices::of(&fleet);
         let on: Vec<_> =
             job_devices.jobs_on(&fleet.nodes[0].name).into_iter().map(JobId::as_str).collect();

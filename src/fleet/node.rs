@@ -8,7 +8,7 @@ use crate::fleet::jobs::DeviceNumbering;
 use crate::model::{
     Bytes, Device, DeviceUse, Event, Fault, Freshness, Hello, HostReading, HostSlowReading, JobId,
     Link, NodeName, Percent, ProcessKey, ProcessState, ProcessStatics, Reading, Reason, Source,
-    SourceFault, SourceFaultKind, UnseenProcess, Via, stale_after,
+    SourceFault, SourceFaultKind, TransportKind, UnseenProcess, stale_after,
 };
 use crate::time::Timestamp;
 
@@ -30,7 +30,7 @@ pub struct Node {
     /// The state of the connection.
     pub link: Link,
     /// How it was reached last.
-    pub via: Option<Via>,
+    pub via: Option<TransportKind>,
     /// Why the last session ended or could not be opened; until the next one is up.
     pub last_fault: Option<Fault>,
     /// What its probe said of itself; kept when the connection is lost.
@@ -294,7 +294,7 @@ impl Node {
                 Reading::Unknown(reason) => return Some(reason),
             }
         }
-        let told = device.details.as_ref().and_then(|details| details.tells_users.reason());
+        let told = device.details.as_ref().and_then(|details| details.reports_users.reason());
         if let Some(reason) = told.filter(|reason| *reason != Reason::NotSampled) {
             return Some(reason);
         }

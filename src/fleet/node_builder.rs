@@ -11,7 +11,7 @@ use crate::fleet::rates::{MIN_RATE_SPAN, cpu_share, rates};
 use crate::model::{
     Bytes, Counter, CpuTicks, DeviceUse, Event, Hello, HostReading, Link, NodeName, Percent,
     ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source,
-    SourceFaultKind, Via, longest_interval,
+    SourceFaultKind, TransportKind, max_interval,
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
@@ -95,7 +95,7 @@ impl NodeBuilder {
     }
 
     /// Takes how the node is reached.
-    pub fn on_transport(&mut self, via: Via) {
+    pub fn on_transport(&mut self, via: TransportKind) {
         Arc::make_mut(&mut self.node).via = Some(via);
     }
 
@@ -104,7 +104,7 @@ impl NodeBuilder {
     pub fn set_interval(&mut self, interval: Duration) {
         self.interval = interval;
         for state in &mut Arc::make_mut(&mut self.node).sources {
-            state.interval = state.interval.min(longest_interval(&state.source, interval));
+            state.interval = state.interval.min(max_interval(&state.source, interval));
         }
     }
 
@@ -125,7 +125,7 @@ impl NodeBuilder {
         }
         forget_sources(node, &hello);
         for (source, interval) in &hello.intervals {
-            let longest = longest_interval(source, self.interval);
+            let longest = max_interval(source, self.interval);
             node.source_mut(source).interval = longest.min(*interval);
         }
         for backend in &hello.backends {
@@ -148,7 +148,7 @@ impl NodeBuilder {
         let node = Arc::make_mut(&mut self.node);
         if let Some((at, slow)) = sample.host_slow {
             node.mark_sampled(&Source::host_slow(), at);
-            node.host.slow.temperature.keep_newer(slow.temperature);
+            node.host.slow.temperature.update_from(slow.temperature);
             if !slow.space.is_empty() {
                 node.host.slow.space = slow.space;
             }
@@ -203,7 +203,7 @@ impl NodeBuilder {
         if let Some(share) = node.host.cpu.get() {
             node.history.record(&self.host, Metric::Cpu, at, share);
         }
-        keep_newer(&mut node.host.fast, host);
+        update_from(&mut node.host.fast, host);
     }
 
     fn processes(&mut self, reading: ProcessesReading, clock: ClockOffset) {
@@ -217,9 +217,9 @@ impl NodeBuilder {
             let known = before.map(|before| Arc::clone(&before.statics));
             let statics = process.statics.or(known).unwrap_or_default();
             let mut state = before.map_or_else(Reading::default, |before| before.state);
-            state.keep_newer(process.state);
+            state.update_from(process.state);
             let mut threads = before.map_or_else(Reading::default, |before| before.threads);
-            threads.keep_newer(process.threads);
+            threads.update_from(process.threads);
             let age = since_boot(process.key, per_second);
             let load = process
                 .cpu_ticks
@@ -338,17 +338,17 @@ fn has_reported(node: &Node, source: &Source) -> bool {
     node.source(source).is_none_or(|state| state.taken_at.is_some() || state.fault.is_some())
 }
 
-fn keep_newer(host: &mut HostReading, newer: HostReading) {
-    host.cpu.keep_newer(newer.cpu);
-    host.load.keep_newer(newer.load);
-    host.memory_total.keep_newer(newer.memory_total);
-    host.memory_available.keep_newer(newer.memory_available);
-    host.swap_total.keep_newer(newer.swap_total);
-    host.swap_free.keep_newer(newer.swap_free);
-    host.pressure.cpu.keep_newer(newer.pressure.cpu);
-    host.pressure.memory.keep_newer(newer.pressure.memory);
-    host.pressure.io.keep_newer(newer.pressure.io);
-    host.uptime_seconds.keep_newer(newer.uptime_seconds);
+fn update_from(host: &mut HostReading, newer: HostReading) {
+    host.cpu.update_from(newer.cpu);
+    host.load.update_from(newer.load);
+    host.memory_total.update_from(newer.memory_total);
+    host.memory_available.update_from(newer.memory_available);
+    host.swap_total.update_from(newer.swap_total);
+    host.swap_free.update_from(newer.swap_free);
+    host.pressure.cpu.update_from(newer.pressure.cpu);
+    host.pressure.memory.update_from(newer.pressure.memory);
+    host.pressure.io.update_from(newer.pressure.io);
+    host.uptime_seconds.update_from(newer.uptime_seconds);
     update_boot_time(&mut host.booted_at, newer.booted_at);
     host.network = newer.network;
     host.infiniband = newer.infiniband;
@@ -363,7 +363,7 @@ fn update_boot_time(known: &mut Reading<Timestamp>, newer: Reading<Timestamp>) {
     {
         return;
     }
-    known.keep_newer(newer);
+    known.update_from(newer);
 }
 
 #[cfg(test)]
@@ -425,7 +425,7 @@ mod tests {
             uuid: uuid.into(),
             index: Reading::Known(index),
             pci: Reading::Known(format!("00000000:{index:02X}:00.0").into()),
-            utilization: Reading::judged(Percent::new(share)),
+            utilization: Reading::checked(Percent::new(share)),
             ..Device::default()
         }
     }
@@ -544,7 +544,7 @@ mod tests {
             kind: SourceFaultKind::Stuck,
             call: "df".into(),
             message: "".into(),
-            lasting: Duration::from_secs(3),
+            duration: Duration::from_secs(3),
             at: at(300),
         };
         for slow in [smi().slow(), smi().processes(), Source::host_slow()] {
@@ -564,7 +564,7 @@ mod tests {
             kind: SourceFaultKind::Stuck,
             call: "nvidia-smi".into(),
             message: "".into(),
-            lasting: Duration::from_secs(5),
+            duration: Duration::from_secs(5),
             at: at(8_000),
         };
         builder.on_sample(Sample { faults: vec![(smi(), fault)], ..Sample::default() });
@@ -682,8 +682,8 @@ mod tests {
     fn a_node_tells_how_it_is_reached() {
         let mut builder = builder();
         assert_eq!(builder.node().via, None);
-        builder.on_transport(Via::Step);
-        assert_eq!(builder.node().via, Some(Via::Step));
+        builder.on_transport(TransportKind::Step);
+        assert_eq!(builder.node().via, Some(TransportKind::Step));
     }
 
     #[test]

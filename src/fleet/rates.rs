@@ -80,11 +80,11 @@ fn device_rates(
         pcie_sent: per_second(|counters| counters.pcie_sent),
         nvlink_received: per_second(|counters| counters.nvlink_received),
         nvlink_sent: per_second(|counters| counters.nvlink_sent),
-        held_power: share(|counters| counters.held_power),
-        held_thermal: share(|counters| counters.held_thermal),
-        held_sync_boost: share(|counters| counters.held_sync_boost),
-        held_hardware_thermal: share(|counters| counters.held_hardware_thermal),
-        held_power_brake: share(|counters| counters.held_power_brake),
+        power_throttled: share(|counters| counters.power_throttled),
+        thermal_throttled: share(|counters| counters.thermal_throttled),
+        sync_boost_throttled: share(|counters| counters.sync_boost_throttled),
+        hardware_thermal_throttled: share(|counters| counters.hardware_thermal_throttled),
+        power_brake_throttled: share(|counters| counters.power_brake_throttled),
         base: Arc::clone(now),
     }
 }
@@ -117,8 +117,8 @@ mod tests {
     fn counted(received: u64, held: u64) -> Option<Arc<DeviceCounters>> {
         DeviceCounters {
             pcie_received: Reading::Known(received),
-            held_power: Reading::Known(held),
-            held_thermal: Reading::Unknown(Reason::NotSupported),
+            power_throttled: Reading::Known(held),
+            thermal_throttled: Reading::Unknown(Reason::NotSupported),
             ..DeviceCounters::default()
         }
         .shared()
@@ -142,7 +142,7 @@ mod tests {
         update_rates(&mut device, at(0));
         let first = device.rates.clone().unwrap();
         assert_eq!(first.pcie_received, Reading::Unknown(Reason::NeedsTwoSamples));
-        assert_eq!(first.held_thermal, Reading::Unknown(Reason::NotSupported));
+        assert_eq!(first.thermal_throttled, Reading::Unknown(Reason::NotSupported));
         device.counters = counted(1_500, 50_000_000);
         update_rates(&mut device, at(100));
         assert_eq!(device.rates.as_ref(), Some(&first));
@@ -150,7 +150,7 @@ mod tests {
         update_rates(&mut device, at(500));
         let rates = device.rates.clone().unwrap();
         assert_eq!(rates.pcie_received, Reading::Known(Bytes(4_000)));
-        assert_eq!(rates.held_power.get().map(Percent::get), Some(50.0));
+        assert_eq!(rates.power_throttled.get().map(Percent::get), Some(50.0));
     }
 
     #[test]

@@ -188,7 +188,7 @@ fn positions(nodes: &[Arc<Node>]) -> BTreeMap<NodeName, usize> {
 }
 
 fn sluid_to_id(job: &crate::model::Job) -> Option<(JobId, JobId)> {
-    Some((job.lasting_id.clone()?, job.id.clone()))
+    Some((job.sluid.clone()?, job.id.clone()))
 }
 
 /// Gives a node's processes the job_ids of their jobs, where control groups know them by another
@@ -283,14 +283,14 @@ mod tests {
 
     #[test]
     fn a_process_is_of_the_job_that_people_know_whichever_comes_first() {
-        use crate::model::{Absence, Job, UnseenProcess};
+        use crate::model::{Job, UnseenProcess, UnseenReason};
         let statics =
             ProcessStatics { sluid: Some("s1MXM7XYD0DV00".into()), ..ProcessStatics::default() };
         let mut node = Node::new(name("a"), Duration::ZERO);
-        node.unseen = [UnseenProcess { pid: 7, why: Absence::Hidden, statics }].into();
+        node.unseen = [UnseenProcess { pid: 7, why: UnseenReason::Hidden, statics }].into();
         let job = Job {
             shown_id: "2_1".into(),
-            lasting_id: JobId::new("s1MXM7XYD0DV00"),
+            sluid: JobId::new("s1MXM7XYD0DV00"),
             ..Job::example("11")
         };
         let jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));

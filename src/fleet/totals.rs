@@ -226,7 +226,7 @@ mod tests {
         let device = |uuid: &str, share: Option<f32>, fault| Device {
             uuid: uuid.into(),
             utilization: share
-                .map_or_else(Reading::default, |share| Reading::judged(Percent::new(share))),
+                .map_or_else(Reading::default, |share| Reading::checked(Percent::new(share))),
             fault,
             ..Device::default()
         };

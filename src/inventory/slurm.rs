@@ -26,7 +26,7 @@ use crate::inventory::slurm::job_detail::JobDetail;
 use crate::inventory::slurm::job_targets::merge_targets;
 use crate::inventory::slurm::poll::{WAIT_PER_QUERY_TIME, next_wait, random_byte};
 use crate::inventory::slurm::queue::Queue;
-use crate::model::{Allocation, Job, JobId, JobList, JobOutcome, JobProblem, NodeName, clean};
+use crate::model::{Allocation, Job, JobId, JobList, JobListError, JobOutcome, NodeName, clean};
 use crate::time::{Clock, Timestamp};
 use crate::transport::{Addresses, Answer, Target};
 
@@ -220,7 +220,7 @@ impl SlurmPoller {
             known_details: BTreeMap::new(),
             list: JobList {
                 whose: filter.describe().into(),
-                is_by_number: !filter.jobs.is_empty(),
+                is_by_id: !filter.jobs.is_empty(),
                 ..JobList::default()
             },
             names: BTreeMap::new(),
@@ -287,7 +287,7 @@ impl SlurmPoller {
             }
             self.list.awaits_devices = asking.is_some();
             if asking.is_none() {
-                self.list.leaving.clear();
+                self.list.awaiting_outcome.clear();
             }
             self.addresses.is_asking = asking.is_some();
             if rosters.send(Arc::new(self.roster())).is_err() {
@@ -362,16 +362,16 @@ impl SlurmPoller {
         self.targets = merge_targets(&self.static_targets, &self.list.jobs);
         self.list.notes = queue.notes.into_iter().map(Into::into).collect();
         self.list.at = Some(clock.now());
-        self.list.problem = None;
+        self.list.error = None;
     }
 
     fn record_failure(&mut self, trouble: SlurmError, clock: &Clock) {
         self.failures = self.failures.saturating_add(1);
-        let is_same = |known: &JobProblem| *known.sentence == *trouble.message;
-        let since = self.list.problem.as_ref().filter(|known| is_same(known));
+        let is_same = |known: &JobListError| *known.sentence == *trouble.message;
+        let since = self.list.error.as_ref().filter(|known| is_same(known));
         let since = since.map_or_else(|| clock.now(), |known| known.since);
         log::info!("slurm: {}", trouble.message);
-        self.list.problem = Some(JobProblem {
+        self.list.error = Some(JobListError {
             sentence: trouble.message.into(),
             remedy: trouble.remedy.into(),
             since,
@@ -388,9 +388,9 @@ impl SlurmPoller {
             self.departed.pop_first();
         }
         // No more than are asked about, however long Slurm takes to tell.
-        let known = self.list.on_nodes().chain(&self.list.leaving);
+        let known = self.list.on_nodes().chain(&self.list.awaiting_outcome);
         let left = known.filter(|job| self.departed.contains_key(&job.id)).cloned().collect();
-        self.list.leaving = left;
+        self.list.awaiting_outcome = left;
         let is_back = |id: &JobId| queue.names.contains_key(id);
         if self.list.ended.iter().any(|(id, _)| is_back(id)) {
             let ended = self.list.ended.iter().filter(|(id, _)| !is_back(id)).cloned();
@@ -413,7 +413,7 @@ impl SlurmPoller {
             .filter_map(|job| Some((job.id.clone(), self.names.get(&job.id)?.clone())))
             .chain(self.departed.clone())
             .collect();
-        let missing = if self.list.at.is_some() && self.list.problem.is_none() {
+        let missing = if self.list.at.is_some() && self.list.error.is_none() {
             missing_jobs::find_missing(&self.filter.jobs, &self.list.jobs)
         } else {
             Vec::new()
@@ -488,7 +488,7 @@ impl SlurmPoller {
         ended.drain(..surplus);
         self.list.ended = ended.into();
         // What is known is told, whatever else is asked next.
-        self.list.leaving.retain(|job| self.departed.contains_key(&job.id));
+        self.list.awaiting_outcome.retain(|job| self.departed.contains_key(&job.id));
     }
 
     /// Forgets the devices of jobs that are over, or began anew, or on other nodes.
@@ -505,7 +505,7 @@ impl SlurmPoller {
     fn apply_known_details(&mut self) {
         for job in &mut self.list.jobs {
             let Some(known) = self.known_details.get(&job.id) else { continue };
-            job.lasting_id.clone_from(&known.detail.lasting_id);
+            job.sluid.clone_from(&known.detail.sluid);
             let told =
                 |node: &NodeName| known.detail.devices.get(node).cloned().unwrap_or_default();
             let nodes = job.allocations.iter().map(|one| &one.node);

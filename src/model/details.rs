@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::health::{ComputeMode, FabricHealth, FabricState, Recovery};
+use crate::model::health::{ComputeMode, FabricHealth, FabricState, RecoveryAction};
 use crate::model::reading::Reading;
 use crate::model::unit::{Bytes, Celsius, Megahertz, Percent, Watts};
 use crate::time::NodeTime;
@@ -21,8 +21,8 @@ macro_rules! readings {
 
         impl $group {
             /// Takes over what `newer` sampled and keeps the rest.
-            pub fn keep_newer(&mut self, newer: Self) {
-                $(self.$field.keep_newer(newer.$field);)*
+            pub fn update_from(&mut self, newer: Self) {
+                $(self.$field.update_from(newer.$field);)*
             }
 
             /// Returns the group, shared, unless nothing of it was sampled.
@@ -36,7 +36,7 @@ macro_rules! readings {
                     // What says nothing new stays shared with whoever holds it.
                     (Some(known), Some(newer)) if *known == newer => {}
                     (Some(known), Some(newer)) => {
-                        Arc::make_mut(known).keep_newer(Arc::unwrap_or_clone(newer));
+                        Arc::make_mut(known).update_from(Arc::unwrap_or_clone(newer));
                     }
                     (None, Some(newer)) => *known = Some(newer),
                     (_, None) => {}
@@ -131,7 +131,7 @@ readings! {
     /// What changes now and then while a device works, beyond what every screen shows.
     DeviceDetails {
         /// The driver says who uses it.
-        tells_users: bool,
+        reports_users: bool,
         /// Load of the video encoder.
         encoder: Percent,
         /// Load of the video decoder.
@@ -191,7 +191,7 @@ readings! {
         /// What the fabric suffers from.
         fabric_health: FabricHealth,
         /// What would bring it back to health.
-        recovery: Recovery,
+        recovery: RecoveryAction,
         /// The last Xid of this session.
         xid: u32,
         /// How many there were.
@@ -227,15 +227,15 @@ readings! {
         /// Bytes sent over all `NVLinks`.
         nvlink_sent: u64,
         /// Nanoseconds of clocks held down by the power limit.
-        held_power: u64,
+        power_throttled: u64,
         /// Nanoseconds of clocks held down by the driver for heat.
-        held_thermal: u64,
+        thermal_throttled: u64,
         /// Nanoseconds of clocks held down for other devices of its group.
-        held_sync_boost: u64,
+        sync_boost_throttled: u64,
         /// Nanoseconds of clocks held down by the hardware for heat.
-        held_hardware_thermal: u64,
+        hardware_thermal_throttled: u64,
         /// Nanoseconds of clocks held down by the power supply.
-        held_power_brake: u64,
+        power_brake_throttled: u64,
     }
 }
 
@@ -264,15 +264,15 @@ pub struct DeviceRates {
     /// Bytes sent over all `NVLinks` each second.
     pub nvlink_sent: Reading<Bytes>,
     /// Share of time the power limit held clocks down.
-    pub held_power: Reading<Percent>,
+    pub power_throttled: Reading<Percent>,
     /// Share of time the driver held them down for heat.
-    pub held_thermal: Reading<Percent>,
+    pub thermal_throttled: Reading<Percent>,
     /// Share of time they were held down for other devices of its group.
-    pub held_sync_boost: Reading<Percent>,
+    pub sync_boost_throttled: Reading<Percent>,
     /// Share of time the hardware held them down for heat.
-    pub held_hardware_thermal: Reading<Percent>,
+    pub hardware_thermal_throttled: Reading<Percent>,
     /// Share of time the power supply held them down.
-    pub held_power_brake: Reading<Percent>,
+    pub power_brake_throttled: Reading<Percent>,
 }
 
 #[cfg(test)]

@@ -156,10 +156,10 @@ pub struct Device {
 
 impl Device {
     /// What stands before the number in the identity of a device that is known by nothing else.
-    pub const INDEXED: &str = "index-";
+    pub const INDEX_PREFIX: &str = "index-";
 
     /// Takes over what `newer` sampled of the same device and keeps the rest.
-    pub fn keep_newer(&mut self, newer: Self) {
+    pub fn update_from(&mut self, newer: Self) {
         let Self {
             uuid: _,
             parent,
@@ -199,37 +199,37 @@ impl Device {
             fault,
         } = newer;
         self.parent = parent.or_else(|| self.parent.take());
-        self.index.keep_newer(index);
-        self.vendor.keep_newer(vendor);
-        self.name.keep_newer(name);
-        self.pci.keep_newer(pci);
-        self.utilization.keep_newer(utilization);
-        self.memory_utilization.keep_newer(memory_utilization);
-        self.memory_total.keep_newer(memory_total);
-        self.memory_used.keep_newer(memory_used);
-        self.memory_free.keep_newer(memory_free);
-        self.memory_reserved.keep_newer(memory_reserved);
-        self.temperature.keep_newer(temperature);
-        self.memory_temperature.keep_newer(memory_temperature);
-        self.power.keep_newer(power);
-        self.power_limit.keep_newer(power_limit);
-        self.sm_clock.keep_newer(sm_clock);
-        self.memory_clock.keep_newer(memory_clock);
-        self.fan.keep_newer(fan);
-        self.performance_state.keep_newer(performance_state);
-        self.throttle.keep_newer(throttle);
-        self.ecc_corrected.keep_newer(ecc_corrected);
-        self.ecc_uncorrected.keep_newer(ecc_uncorrected);
-        self.persistence.keep_newer(persistence);
-        self.mig.keep_newer(mig);
-        self.pcie.keep_newer(pcie);
+        self.index.update_from(index);
+        self.vendor.update_from(vendor);
+        self.name.update_from(name);
+        self.pci.update_from(pci);
+        self.utilization.update_from(utilization);
+        self.memory_utilization.update_from(memory_utilization);
+        self.memory_total.update_from(memory_total);
+        self.memory_used.update_from(memory_used);
+        self.memory_free.update_from(memory_free);
+        self.memory_reserved.update_from(memory_reserved);
+        self.temperature.update_from(temperature);
+        self.memory_temperature.update_from(memory_temperature);
+        self.power.update_from(power);
+        self.power_limit.update_from(power_limit);
+        self.sm_clock.update_from(sm_clock);
+        self.memory_clock.update_from(memory_clock);
+        self.fan.update_from(fan);
+        self.performance_state.update_from(performance_state);
+        self.throttle.update_from(throttle);
+        self.ecc_corrected.update_from(ecc_corrected);
+        self.ecc_uncorrected.update_from(ecc_uncorrected);
+        self.persistence.update_from(persistence);
+        self.mig.update_from(mig);
+        self.pcie.update_from(pcie);
         DeviceStatics::merge(&mut self.statics, statics);
         DeviceActivity::merge(&mut self.activity, activity);
         DeviceDetails::merge(&mut self.details, details);
         DeviceCounters::merge(&mut self.counters, counters);
         self.rates = rates.or_else(|| self.rates.take());
-        self.hidden_processes.keep_newer(hidden_processes);
-        self.hidden_memory.keep_newer(hidden_memory);
+        self.hidden_processes.update_from(hidden_processes);
+        self.hidden_memory.update_from(hidden_memory);
         TpuDetails::merge(&mut self.tpu, tpu);
         self.fault = fault;
     }
@@ -249,7 +249,7 @@ impl Device {
     }
 
     /// Refuses parts of the memory that are more than all of it.
-    pub fn refuse_impossible_memory(&mut self) {
+    pub fn reject_impossible_memory(&mut self) {
         let Some(total) = self.memory_total.get() else { return };
         for part in [&mut self.memory_used, &mut self.memory_free, &mut self.memory_reserved] {
             if part.get().is_some_and(|part| part > total) {
@@ -308,7 +308,7 @@ mod tests {
     fn a_share_is_of_all_there_is_and_of_nothing_unknown() {
         let share = |power: f32, limit: f32| {
             let (power, power_limit) =
-                (Reading::judged(Watts::new(power)), Reading::judged(Watts::new(limit)));
+                (Reading::checked(Watts::new(power)), Reading::checked(Watts::new(limit)));
             Device { power, power_limit, ..Device::default() }.power_share().map(Percent::get)
         };
         assert_eq!((share(350.0, 700.0), share(710.0, 700.0)), (Some(50.0), Some(100.0)));
@@ -321,7 +321,7 @@ mod tests {
             ..Device::default()
         };
         assert_eq!(device.memory_share().map(Percent::get), Some(25.0));
-        device.refuse_impossible_memory();
+        device.reject_impossible_memory();
         assert_eq!(device.memory_free, Reading::Known(Bytes(100)));
         assert_eq!(device.memory_reserved, Reading::Unknown(Reason::Malformed));
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::health::Recovery;
+use crate::model::health::RecoveryAction;
 use crate::model::id::Source;
 use crate::time::Timestamp;
 
@@ -48,7 +48,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Returns the kind in a word, as programs see it.
-    pub fn word(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Xid => "xid",
             Self::MemoryError => "ecc",
@@ -77,7 +77,7 @@ impl Event {
                 return format!("Xid {code}: {}", xid_meaning(code).unwrap_or("unknown"));
             }
             (EventKind::Recovery, Some(code)) => {
-                let action = Recovery::new(code).map_or("unknown", Recovery::text);
+                let action = RecoveryAction::new(code).map_or("unknown", RecoveryAction::text);
                 return format!("recovery action: {action}");
             }
             (EventKind::Xid, None) => "Xid",

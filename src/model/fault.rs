@@ -29,7 +29,7 @@ pub enum Link {
 
 /// How a node is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Via {
+pub enum TransportKind {
     /// By gtop's own SSH.
     Native,
     /// By the ssh program.
@@ -42,9 +42,9 @@ pub enum Via {
     Local,
 }
 
-impl Via {
+impl TransportKind {
     /// Returns the word programs see.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Native => "native",
             Self::SshProgram => "ssh",
@@ -64,7 +64,7 @@ pub struct Fault {
     /// faults of many nodes are shown once, so it must not name the node.
     pub detail: Arc<str>,
     /// The whole story of this one node with its remedy, such as a fingerprint; may be empty.
-    pub particulars: Arc<str>,
+    pub node_remedy: Arc<str>,
 }
 
 /// The kinds of faults.
@@ -89,7 +89,7 @@ pub enum FaultKind {
     /// The node did not let us in.
     AuthenticationRefused,
     /// The node asks something that nobody answered.
-    Question,
+    PromptUnanswered,
     /// The only usable key needs a passphrase.
     KeyLocked,
     /// `ssh_config` is broken or asks for what gtop cannot do.
@@ -103,7 +103,7 @@ pub enum FaultKind {
     /// What the node sent makes no sense.
     BadReply,
     /// The node closed the connection before a word of SSH.
-    NoGreeting,
+    NoBanner,
     /// The node ends the login for a reason it gives.
     AccountRefused,
     /// The node lets in only who has a job there.
@@ -117,33 +117,33 @@ pub enum FaultKind {
 impl Fault {
     /// Makes a fault.
     pub fn new(kind: FaultKind, detail: impl Into<Arc<str>>) -> Self {
-        Self { kind, detail: detail.into(), particulars: "".into() }
+        Self { kind, detail: detail.into(), node_remedy: "".into() }
     }
 
     /// Adds the whole story.
     #[must_use]
-    pub fn with_particulars(mut self, particulars: impl Into<Arc<str>>) -> Self {
-        self.particulars = particulars.into();
+    pub fn with_remedy(mut self, node_remedy: impl Into<Arc<str>>) -> Self {
+        self.node_remedy = node_remedy.into();
         self
     }
 
     /// Fills in the node where the remedy speaks of one.
     #[must_use]
-    pub fn of_node(self, node: &str) -> Self {
+    pub fn for_node(self, node: &str) -> Self {
         let remedy = self.kind.remedy();
-        if !self.particulars.is_empty() || !remedy.contains("HOST") {
+        if !self.node_remedy.is_empty() || !remedy.contains("HOST") {
             return self;
         }
-        self.with_particulars(remedy.replace("HOST", node))
+        self.with_remedy(remedy.replace("HOST", node))
     }
 
     /// Returns what a person can do about it: the whole story where there is one.
     pub fn remedy(&self) -> &str {
-        if self.particulars.is_empty() { self.kind.remedy() } else { &self.particulars }
+        if self.node_remedy.is_empty() { self.kind.remedy() } else { &self.node_remedy }
     }
 
-    /// Returns the fault as one sentence: what, and the particulars.
-    pub fn sentence(&self) -> String {
+    /// Returns the fault as one sentence: what, and the node_remedy.
+    pub fn message(&self) -> String {
         if self.detail.is_empty() {
             self.kind.label().to_owned()
         } else {
@@ -165,14 +165,14 @@ impl FaultKind {
             Self::HostKeyChanged => "host key changed",
             Self::HostKeyRevoked => "host key revoked",
             Self::AuthenticationRefused => "authentication refused",
-            Self::Question => "asks a question",
+            Self::PromptUnanswered => "asks a question",
             Self::KeyLocked => "key needs a passphrase",
             Self::Configuration => "configuration",
             Self::ChannelRefused => "channel refused",
             Self::NoInterpreter => "no interpreter",
             Self::Silent => "silent",
             Self::BadReply => "bad reply",
-            Self::NoGreeting => "no SSH greeting",
+            Self::NoBanner => "no SSH greeting",
             Self::AccountRefused => "login refused",
             Self::NoJob => "no job of yours there",
             Self::FileLimit => "too many open files here",
@@ -196,7 +196,7 @@ impl FaultKind {
             }
             Self::HostKeyRevoked => "do not connect; ask the administrator",
             Self::AuthenticationRefused => "check the login name, and load your key with ssh-add",
-            Self::Question => "press F5 to be asked, or start gtop again from a terminal",
+            Self::PromptUnanswered => "press F5 to be asked, or start gtop again from a terminal",
             Self::KeyLocked => {
                 "load it with ssh-add, or start gtop from a terminal and type the passphrase"
             }
@@ -207,7 +207,7 @@ impl FaultKind {
             Self::NoInterpreter => "see whether the login shell works: ssh HOST /bin/sh -c true",
             Self::Silent => "look at the node; gtop connects again by itself",
             Self::BadReply => "see what the login files print: ssh HOST true",
-            Self::NoGreeting => {
+            Self::NoBanner => {
                 "sshd may take no more connections for now (MaxStartups); gtop connects again by itself"
             }
             Self::AccountRefused => {
@@ -233,7 +233,7 @@ impl FaultKind {
                 | Self::HostKeyChanged
                 | Self::HostKeyRevoked
                 | Self::AuthenticationRefused
-                | Self::Question
+                | Self::PromptUnanswered
                 | Self::KeyLocked
                 | Self::Configuration
         )
@@ -250,7 +250,7 @@ pub struct SourceFault {
     /// What the driver said, in its words; may be empty.
     pub message: Arc<str>,
     /// For how long, as the probe counted.
-    pub lasting: Duration,
+    pub duration: Duration,
     /// When the probe said so.
     pub at: Timestamp,
 }
@@ -328,14 +328,14 @@ mod tests {
         FaultKind::HostKeyChanged,
         FaultKind::HostKeyRevoked,
         FaultKind::AuthenticationRefused,
-        FaultKind::Question,
+        FaultKind::PromptUnanswered,
         FaultKind::KeyLocked,
         FaultKind::Configuration,
         FaultKind::ChannelRefused,
         FaultKind::NoInterpreter,
         FaultKind::Silent,
         FaultKind::BadReply,
-        FaultKind::NoGreeting,
+        FaultKind::NoBanner,
         FaultKind::AccountRefused,
         FaultKind::NoJob,
         FaultKind::FileLimit,
@@ -371,14 +371,14 @@ mod tests {
 
     #[test]
     fn the_remedy_speaks_of_the_node() {
-        let remedy = |fault: Fault| fault.of_node("gpu07").remedy().to_owned();
+        let remedy = |fault: Fault| fault.for_node("gpu07").remedy().to_owned();
         let unknown = || Fault::new(FaultKind::HostKeyUnknown, "");
         assert_eq!(remedy(unknown()), "check the fingerprint and run: gtop trust gpu07");
-        assert_eq!(remedy(unknown().with_particulars("the whole story")), "the whole story");
+        assert_eq!(remedy(unknown().with_remedy("the whole story")), "the whole story");
         let lost = Fault::new(FaultKind::SessionLost, "why");
-        assert_eq!(lost.sentence(), "session lost: why");
+        assert_eq!(lost.message(), "session lost: why");
         assert_eq!(remedy(lost), FaultKind::SessionLost.remedy());
-        assert_eq!(unknown().sentence(), "host key unknown");
+        assert_eq!(unknown().message(), "host key unknown");
     }
 
     #[test]
@@ -391,7 +391,7 @@ mod tests {
                 FaultKind::HostKeyChanged,
                 FaultKind::HostKeyRevoked,
                 FaultKind::AuthenticationRefused,
-                FaultKind::Question,
+                FaultKind::PromptUnanswered,
                 FaultKind::KeyLocked,
                 FaultKind::Configuration,
             ]

@@ -85,7 +85,7 @@ impl FabricHealth {
     /// Likewise.
     pub const UNHEALTHY: u32 = 1 << 30;
 
-    const MATTERS: [(u32, &'static str); 6] = [
+    const FLAGS: [(u32, &'static str); 6] = [
         (0, "degraded bandwidth"),
         (2, "route recovery"),
         (4, "unhealthy route"),
@@ -98,7 +98,7 @@ impl FabricHealth {
 impl fmt::Display for FabricHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut is_first = true;
-        for (shift, words) in Self::MATTERS {
+        for (shift, words) in Self::FLAGS {
             if self.0 >> shift & 3 == 1 {
                 f.write_str(if is_first { "" } else { ", " })?;
                 f.write_str(words)?;
@@ -111,9 +111,9 @@ impl fmt::Display for FabricHealth {
 
 /// What would bring a device back to health (`NVML_GPU_RECOVERY_ACTION_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recovery {
+pub enum RecoveryAction {
     /// It is well.
-    Nothing,
+    None,
     /// A reset of the device.
     Reset,
     /// A reboot of the node.
@@ -126,11 +126,11 @@ pub enum Recovery {
     Other,
 }
 
-impl Recovery {
+impl RecoveryAction {
     /// Returns the action of this number. From 5 on the numbers changed their meaning between drivers.
     pub const fn new(number: u64) -> Option<Self> {
         Some(match number {
-            0 => Self::Nothing,
+            0 => Self::None,
             1 => Self::Reset,
             2 => Self::Reboot,
             3 => Self::DrainPeers,
@@ -143,7 +143,7 @@ impl Recovery {
     /// Returns its number; `None` where drivers number it differently.
     pub const fn number(self) -> Option<u64> {
         Some(match self {
-            Self::Nothing => 0,
+            Self::None => 0,
             Self::Reset => 1,
             Self::Reboot => 2,
             Self::DrainPeers => 3,
@@ -155,7 +155,7 @@ impl Recovery {
     /// Returns the action in a few words.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::Nothing => "none",
+            Self::None => "none",
             Self::Reset => "reset the device",
             Self::Reboot => "reboot the node",
             Self::DrainPeers => "drain peer-to-peer traffic",
@@ -174,8 +174,8 @@ mod tests {
         assert_eq!(ComputeMode::new(3), Some(ComputeMode::ExclusiveProcess));
         assert_eq!(ComputeMode::new(4), None);
         assert_eq!(FabricState::new(4), None);
-        assert_eq!(Recovery::new(6), Some(Recovery::Other));
-        assert_eq!(Recovery::new(16), None);
+        assert_eq!(RecoveryAction::new(6), Some(RecoveryAction::Other));
+        assert_eq!(RecoveryAction::new(16), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub struct Job {
     /// job, `2_[3-5%3]` for tasks of an array that wait.
     pub shown_id: Arc<str>,
     /// Another name that control groups may have for it.
-    pub lasting_id: Option<JobId>,
+    pub sluid: Option<JobId>,
     /// Its name.
     pub name: Arc<str>,
     /// Its owner.
@@ -52,7 +52,7 @@ impl Job {
         Self {
             id: JobId::new(id).unwrap(),
             shown_id: words(id),
-            lasting_id: None,
+            sluid: None,
             name: words("x"),
             user: words("alice"),
             partition: words("gpu"),
@@ -73,18 +73,18 @@ impl Job {
 impl Job {
     /// Returns how long it may still run, of one that has begun and is not being ended. While it is
     /// suspended that stands still.
-    pub fn left(&self, now: Timestamp) -> Option<Duration> {
+    pub fn time_left(&self, now: Timestamp) -> Option<Duration> {
         match self.state {
-            JobState::Pending | JobState::Ending => None,
+            JobState::Pending | JobState::Completing => None,
             JobState::Suspended => Some(self.limit?.saturating_sub(self.run_time?)),
-            JobState::Running | JobState::Starting | JobState::Other => {
+            JobState::Running | JobState::Configuring | JobState::Other => {
                 self.ends_at.map(|end| end.since(now))
             }
         }
     }
 
     /// Returns how long it has run, without the time for which it is suspended.
-    pub fn used(&self, now: Timestamp) -> Option<Duration> {
+    pub fn elapsed(&self, now: Timestamp) -> Option<Duration> {
         let stands_still = self.run_time.filter(|_| self.state == JobState::Suspended);
         stands_still.or_else(|| self.starts_at.map(|began| now.since(began)))
     }
@@ -96,11 +96,11 @@ pub enum JobState {
     /// It runs.
     Running,
     /// Its nodes are being made ready.
-    Starting,
+    Configuring,
     /// It stands still and keeps its nodes.
     Suspended,
     /// It is being ended.
-    Ending,
+    Completing,
     /// It waits for its turn.
     Pending,
     /// Anything else.
@@ -109,12 +109,12 @@ pub enum JobState {
 
 impl JobState {
     /// Returns the word for it.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
-            Self::Starting => "starting",
+            Self::Configuring => "starting",
             Self::Suspended => "suspended",
-            Self::Ending => "ending",
+            Self::Completing => "ending",
             Self::Pending => "pending",
             Self::Other => "other",
         }
@@ -145,7 +145,7 @@ pub enum JobOutcome {
 
 impl JobOutcome {
     /// Returns what became of the job, to stand after its number.
-    pub const fn words(self) -> &'static str {
+    pub const fn text(self) -> &'static str {
         match self {
             Self::Completed | Self::Unknown => "has ended",
             Self::Cancelled => "was cancelled",
@@ -158,7 +158,7 @@ impl JobOutcome {
     }
 
     /// Reads the word that Slurm has for it; `None` while the job is not over.
-    pub fn of_slurm(word: &str) -> Option<Self> {
+    pub fn from_slurm(word: &str) -> Option<Self> {
         // It may go on: `CANCELLED by 2001`.
         match word.split([' ', '+']).next()? {
             "COMPLETED" => Some(Self::Completed),
@@ -179,22 +179,22 @@ pub struct Allocation {
     /// The node.
     pub node: NodeName,
     /// Its devices there.
-    pub devices: Allotment,
+    pub devices: DeviceAllocation,
 }
 
 /// Which devices of a node a job has, as far as its scheduler says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Allotment {
+pub enum DeviceAllocation {
     /// Those at these places in the scheduler's list of the node's devices, in rising order. A
     /// device that is cut into slices stands in that list by its slices.
-    Places(Arc<[u32]>),
+    Indices(Arc<[u32]>),
     /// So many, and not which.
     Count(u32),
     /// None.
-    Nothing,
+    None,
     /// The scheduler does not say; the control groups of processes may.
     #[default]
-    Unsaid,
+    Unknown,
 }
 
 /// The jobs found at a moment.
@@ -205,24 +205,24 @@ pub struct JobList {
     /// When the scheduler said so; `None` when it has never answered.
     pub at: Option<Timestamp>,
     /// Why there is no newer list.
-    pub problem: Option<JobProblem>,
+    pub error: Option<JobListError>,
     /// What else there is to know about the list, a sentence each.
     pub notes: Vec<Arc<str>>,
     /// Which jobs are asked for, to stand after `job`: `of alice`, `numbered 11`.
     pub whose: Arc<str>,
     /// They are asked for by their numbers.
-    pub is_by_number: bool,
+    pub is_by_id: bool,
     /// The jobs are known, and the scheduler is being asked which devices they have.
     pub awaits_devices: bool,
     /// Jobs that are not in the list any more while the scheduler is asked how they ended.
-    pub leaving: Vec<Job>,
+    pub awaiting_outcome: Vec<Job>,
     /// How jobs ended that were in the list, as far as the scheduler says; the last ones.
     pub ended: Arc<[(JobId, JobOutcome)]>,
 }
 
 /// Why a scheduler does not say which jobs there are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobProblem {
+pub struct JobListError {
     /// What is wrong, in a few words.
     pub sentence: Arc<str>,
     /// What a person can do about it.
@@ -234,7 +234,7 @@ pub struct JobProblem {
 impl JobList {
     /// Returns the job that a process's control group or a person calls so.
     pub fn job(&self, id: &JobId) -> Option<&Job> {
-        self.jobs.iter().find(|job| job.id == *id || job.lasting_id.as_ref() == Some(id))
+        self.jobs.iter().find(|job| job.id == *id || job.sluid.as_ref() == Some(id))
     }
 
     /// Returns what people call a job: `2_1` for the process of job 11.
@@ -250,7 +250,7 @@ impl JobList {
 
     /// Returns whether the scheduler has said all that it is asked for, or why it does not.
     pub fn is_answered(&self) -> bool {
-        self.problem.is_some() || (self.at.is_some() && !self.awaits_devices)
+        self.error.is_some() || (self.at.is_some() && !self.awaits_devices)
     }
 
     /// Returns the jobs that have nodes.
@@ -264,18 +264,18 @@ impl JobList {
     }
 
     /// Returns why nothing is watched, when no job has nodes.
-    pub fn emptiness(&self) -> Option<String> {
+    pub fn empty_reason(&self) -> Option<String> {
         if self.on_nodes().next().is_some() {
             return None;
         }
-        Some(match (self.at, &self.problem) {
+        Some(match (self.at, &self.error) {
             (None, None) => "asking Slurm which jobs run".to_owned(),
-            (None, Some(problem)) => format!("{}; {}", problem.sentence, problem.remedy),
+            (None, Some(error)) => format!("{}; {}", error.sentence, error.remedy),
             (Some(_), _) => {
                 let waiting = self.waiting().count();
                 let none = format!("no running job {}", self.whose);
                 // Whoever asks for one by its number is told what became of it.
-                if self.is_by_number {
+                if self.is_by_id {
                     return Some(none);
                 }
                 match waiting {
@@ -297,13 +297,13 @@ mod tests {
         let job = |state, nodes: &[&str]| {
             let one = |node: &&str| Allocation {
                 node: NodeName::new(node).unwrap(),
-                devices: Allotment::Unsaid,
+                devices: DeviceAllocation::Unknown,
             };
             Job { state, allocations: nodes.iter().map(one).collect(), ..Job::example("7") }
         };
-        let said = |jobs: Vec<Job>, at: Option<Timestamp>, is_by_number| {
-            JobList { jobs, at, is_by_number, whose: "of yours".into(), ..JobList::default() }
-                .emptiness()
+        let said = |jobs: Vec<Job>, at: Option<Timestamp>, is_by_id| {
+            JobList { jobs, at, is_by_id, whose: "of yours".into(), ..JobList::default() }
+                .empty_reason()
         };
         let (now, waiting) = (Some(Timestamp::default()), || job(JobState::Pending, &[]));
         let some = |words: &str| Some(words.to_owned());
@@ -338,17 +338,17 @@ mod tests {
         };
         for (state, used, left) in [
             (JobState::Running, seconds(600), seconds(3000)),
-            (JobState::Starting, seconds(600), seconds(3000)),
+            (JobState::Configuring, seconds(600), seconds(3000)),
             (JobState::Other, seconds(600), seconds(3000)),
             (JobState::Suspended, seconds(300), seconds(3300)),
-            (JobState::Ending, seconds(600), None),
+            (JobState::Completing, seconds(600), None),
             (JobState::Pending, seconds(600), None),
         ] {
             let job = job(state);
-            assert_eq!((job.used(at(1600)), job.left(at(1600))), (used, left), "{state:?}");
+            assert_eq!((job.elapsed(at(1600)), job.time_left(at(1600))), (used, left), "{state:?}");
         }
         let bare = Job::example("7");
-        assert_eq!((bare.used(at(1600)), bare.left(at(1600))), (None, None));
+        assert_eq!((bare.elapsed(at(1600)), bare.time_left(at(1600))), (None, None));
     }
 
     #[test]
@@ -369,7 +369,7 @@ mod tests {
             ("RUNNING", None),
             ("", None),
         ] {
-            assert_eq!(JobOutcome::of_slurm(word), outcome, "{word}");
+            assert_eq!(JobOutcome::from_slurm(word), outcome, "{word}");
         }
     }
 }

@@ -160,29 +160,29 @@ pub struct UnseenProcess {
     /// Process id as the driver gives it.
     pub pid: u32,
     /// Why it is not there.
-    pub why: Absence,
+    pub why: UnseenReason,
     /// What its control group tells of it.
     pub statics: ProcessStatics,
 }
 
 /// Why `/proc` does not show a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absence {
+pub enum UnseenReason {
     /// It has ended.
     Gone,
     /// It lives, and the node hides it from us.
     Hidden,
     /// It is outside the container that we are in, or the driver's number means nothing here.
-    Elsewhere,
+    OtherNamespace,
 }
 
-impl Absence {
+impl UnseenReason {
     /// Returns why nothing is known of the process.
     pub const fn reason(self) -> Reason {
         match self {
             Self::Gone => Reason::Gone,
             Self::Hidden => Reason::NoPermission,
-            Self::Elsewhere => Reason::OutOfSight,
+            Self::OtherNamespace => Reason::OtherNamespace,
         }
     }
 }
@@ -246,7 +246,7 @@ pub struct DeviceUse {
 
 impl DeviceUse {
     /// Takes over what `newer` tells of the same use and keeps the rest.
-    pub fn keep_newer(&mut self, newer: Self) {
+    pub fn update_from(&mut self, newer: Self) {
         let Self {
             device: _,
             pid: _,
@@ -259,13 +259,13 @@ impl DeviceUse {
             kind,
             driver_name,
         } = newer;
-        self.memory.keep_newer(memory);
-        self.sm.keep_newer(sm);
-        self.memory_utilization.keep_newer(memory_utilization);
-        self.encoder.keep_newer(encoder);
-        self.decoder.keep_newer(decoder);
-        self.occupancy.keep_newer(occupancy);
-        self.kind.keep_newer(kind);
+        self.memory.update_from(memory);
+        self.sm.update_from(sm);
+        self.memory_utilization.update_from(memory_utilization);
+        self.encoder.update_from(encoder);
+        self.decoder.update_from(decoder);
+        self.occupancy.update_from(occupancy);
+        self.kind.update_from(kind);
         self.driver_name = driver_name.or_else(|| self.driver_name.take());
     }
 }

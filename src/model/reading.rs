@@ -31,7 +31,7 @@ pub enum Reason {
     /// What it was about has ended.
     Gone,
     /// It is in a PID namespace that we do not see.
-    OutOfSight,
+    OtherNamespace,
     /// The device sleeps, and asking would wake it.
     Asleep,
 }
@@ -49,7 +49,7 @@ impl Reason {
             Self::NoWorkload => "no workload",
             Self::NeedsTwoSamples => "needs two samples",
             Self::Gone => "gone",
-            Self::OutOfSight => "in another PID namespace",
+            Self::OtherNamespace => "in another PID namespace",
             Self::Asleep => "asleep",
         }
     }
@@ -62,8 +62,8 @@ impl<T> Default for Reading<T> {
 }
 
 impl<T> Reading<T> {
-    /// Takes a judged value: `None` means it came and made no sense.
-    pub fn judged(value: Option<T>) -> Self {
+    /// Takes a checked value: `None` means it came and made no sense.
+    pub fn checked(value: Option<T>) -> Self {
         value.map_or(Self::Unknown(Reason::Malformed), Self::Known)
     }
 
@@ -92,7 +92,7 @@ impl<T> Reading<T> {
     }
 
     /// Takes over `newer` unless that was not sampled.
-    pub fn keep_newer(&mut self, newer: Self) {
+    pub fn update_from(&mut self, newer: Self) {
         if !matches!(newer, Self::Unknown(Reason::NotSampled)) {
             *self = newer;
         }
@@ -121,7 +121,7 @@ impl<T> Reading<T> {
     /// Applies `judge` to a known value; `None` makes it malformed.
     pub fn and_then<U>(self, judge: impl FnOnce(T) -> Option<U>) -> Reading<U> {
         match self {
-            Self::Known(value) => Reading::judged(judge(value)),
+            Self::Known(value) => Reading::checked(judge(value)),
             Self::Unknown(reason) => Reading::Unknown(reason),
         }
     }
@@ -141,9 +141,9 @@ mod tests {
     #[test]
     fn what_was_not_sampled_keeps_the_last_and_null_does_not() {
         let mut value = Reading::Known(3);
-        value.keep_newer(Reading::default());
+        value.update_from(Reading::default());
         assert_eq!(value, Reading::Known(3));
-        value.keep_newer(Reading::Unknown(Reason::NotAvailable));
+        value.update_from(Reading::Unknown(Reason::NotAvailable));
         assert_eq!(value.reason(), Some(Reason::NotAvailable));
     }
 }

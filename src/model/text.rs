@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-/// Returns the characters of `text`, each hostile one as a space; see [`is_hostile`].
+/// Returns the characters of `text`, each hostile one as a space; see [`is_unprintable`].
 pub fn harmless(text: &str) -> impl Iterator<Item = char> {
-    text.chars().map(|letter| if is_hostile(letter) { ' ' } else { letter })
+    text.chars().map(|letter| if is_unprintable(letter) { ' ' } else { letter })
 }
 
 /// Returns at most `limit` characters of `text`, each hostile one as a space.
@@ -14,7 +14,7 @@ pub fn clean(text: &str, limit: usize) -> String {
 }
 
 /// [`clean`], shared.
-pub fn clean_shared(text: &str, limit: usize) -> Arc<str> {
+pub fn sanitize_shared(text: &str, limit: usize) -> Arc<str> {
     // Nearly everything is harmless already: one look, one copy.
     let harmless = |byte: u8| (0x21..0x7f).contains(&byte);
     if text.len() <= limit && text.bytes().all(harmless) {
@@ -27,7 +27,7 @@ pub fn clean_shared(text: &str, limit: usize) -> Arc<str> {
 ///
 /// These are the control characters, line separators, interlinear marks, and whatever Unicode calls
 /// `Default_Ignorable_Code_Point`: bidirectional marks, joiners, fillers, variation selectors, tags.
-pub fn is_hostile(letter: char) -> bool {
+pub fn is_unprintable(letter: char) -> bool {
     letter.is_control()
         || matches!(
             letter,
@@ -59,8 +59,8 @@ mod tests {
     fn nothing_that_moves_a_cursor_gets_through() {
         assert_eq!(clean("a\x1b[31mb\u{9b}2Jc\u{202e}d\n", 100), "a [31mb 2Jc d");
         assert_eq!(clean("абв", 2), "аб");
-        assert_eq!(&*clean_shared("python", 64), "python");
-        assert_eq!(&*clean_shared("a\tb", 64), "a b");
+        assert_eq!(&*sanitize_shared("python", 64), "python");
+        assert_eq!(&*sanitize_shared("a\tb", 64), "a b");
     }
 
     #[test]
@@ -76,9 +76,9 @@ mod tests {
         ];
         for letter in ends.into_iter().flat_map(|(first, last)| first..=last) {
             let text = format!("a{letter}b");
-            assert!(is_hostile(letter), "{letter:?}");
+            assert!(is_unprintable(letter), "{letter:?}");
             assert_eq!(clean(&text, 100), "a b", "{letter:?}");
-            assert_eq!(&*clean_shared(&text, 100), "a b", "{letter:?}");
+            assert_eq!(&*sanitize_shared(&text, 100), "a b", "{letter:?}");
         }
     }
 

@@ -13,7 +13,7 @@ pub enum Vendor {
 
 impl Vendor {
     /// Returns whose devices a backend of this kind tells of.
-    pub fn of_backend(kind: &str) -> Option<Self> {
+    pub fn from_backend(kind: &str) -> Option<Self> {
         Some(match kind {
             "nvml" | "nvidia-smi" => Self::Nvidia,
             "amdgpu" => Self::Amd,

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::{plain, seconds};
-use crate::model::{ProcessKey, Question};
+use crate::model::{ProcessKey, ProcessRequest};
 
 /// Something asked of a running probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Command {
     /// Make the next sample complete.
     Full,
     /// Answer this, in one frame that bears the command's id.
-    Ask(Question),
+    Ask(ProcessRequest),
 }
 
 /// Returns the line to write, newline included; a probe ignores it unless `node` is its own name.
@@ -31,17 +31,19 @@ pub fn encode(id: u64, node: &str, command: &Command) -> String {
         Command::Focus(Some(time)) => format!("\"focus\",\"seconds\":{}", seconds(*time)),
         Command::Focus(None) => "\"focus\",\"seconds\":0".to_owned(),
         Command::Full => "\"full\"".to_owned(),
-        Command::Ask(question) => format!("\"{}\"{}", question.verb(), numbers(*question)),
+        Command::Ask(question) => format!("\"{}\"{}", question.command(), numbers(*question)),
     };
     format!("{{\"id\":{id},\"node\":\"{node}\",\"verb\":{verb}}}\n")
 }
 
-fn numbers(question: Question) -> String {
+fn numbers(question: ProcessRequest) -> String {
     let process = |key: ProcessKey| format!(",\"pid\":{},\"start\":{}", key.pid, key.start_ticks);
     match question {
-        Question::Signal(key, signal) => format!("{},\"signal\":{}", process(key), signal.number()),
-        Question::Environment(key) | Question::Detail(key) => process(key),
-        Question::Tree(key) => key.map(process).unwrap_or_default(),
+        ProcessRequest::Signal(key, signal) => {
+            format!("{},\"signal\":{}", process(key), signal.number())
+        }
+        ProcessRequest::Environment(key) | ProcessRequest::Detail(key) => process(key),
+        ProcessRequest::Tree(key) => key.map(process).unwrap_or_default(),
     }
 }
 
@@ -67,20 +69,20 @@ mod tests {
             ),
             (Command::Focus(None), r#"{"id":7,"node":"gpu[1]","verb":"focus","seconds":0}"#),
             (
-                Command::Ask(Question::Signal(key, Signal::Terminate)),
+                Command::Ask(ProcessRequest::Signal(key, Signal::Terminate)),
                 r#"{"id":7,"node":"gpu[1]","verb":"signal","pid":42,"start":99,"signal":15}"#,
             ),
             (
-                Command::Ask(Question::Environment(key)),
+                Command::Ask(ProcessRequest::Environment(key)),
                 r#"{"id":7,"node":"gpu[1]","verb":"environ","pid":42,"start":99}"#,
             ),
             (
-                Command::Ask(Question::Detail(key)),
+                Command::Ask(ProcessRequest::Detail(key)),
                 r#"{"id":7,"node":"gpu[1]","verb":"detail","pid":42,"start":99}"#,
             ),
-            (Command::Ask(Question::Tree(None)), r#"{"id":7,"node":"gpu[1]","verb":"tree"}"#),
+            (Command::Ask(ProcessRequest::Tree(None)), r#"{"id":7,"node":"gpu[1]","verb":"tree"}"#),
             (
-                Command::Ask(Question::Tree(Some(key))),
+                Command::Ask(ProcessRequest::Tree(Some(key))),
                 r#"{"id":7,"node":"gpu[1]","verb":"tree","pid":42,"start":99}"#,
             ),
         ] {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{Allocation, Allotment, Job, JobId, JobList, JobState, NodeName};
+use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobList, JobState, NodeName};
 use crate::sim::chance::Chance;
 use crate::sim::part::{Part, Population};
 use crate::sim::work::{Kind, Work, plan};
@@ -32,7 +32,7 @@ const SHORT: u64 = 30_000;
 /// A job in the making.
 struct Making<'a> {
     work: Work,
-    allocations: Vec<(&'a NodeName, Allotment)>,
+    allocations: Vec<(&'a NodeName, DeviceAllocation)>,
 }
 
 impl Population {
@@ -53,7 +53,11 @@ impl Population {
                 let Some(number) = work.job else { continue };
                 // Slices shift the places behind them: processes tell these.
                 let is_split = self.part(node) == Part::Mig;
-                let own = if is_split { Allotment::Unsaid } else { Allotment::Places(places) };
+                let own = if is_split {
+                    DeviceAllocation::Unknown
+                } else {
+                    DeviceAllocation::Indices(places)
+                };
                 let making = Making { work, allocations: Vec::new() };
                 makings.entry(number).or_insert(making).allocations.push((name, own));
             }
@@ -90,7 +94,7 @@ fn short(spare: Option<(&NodeName, Arc<[u32]>)>, began: Timestamp, now: Timestam
         return Some(job);
     }
     let own: Arc<[u32]> = places.iter().copied().take(2).collect();
-    let allocation = Allocation { node: node.clone(), devices: Allotment::Places(own) };
+    let allocation = Allocation { node: node.clone(), devices: DeviceAllocation::Indices(own) };
     Some(Job { state: JobState::Running, reason: None, allocations: [allocation].into(), ..job })
 }
 
@@ -109,7 +113,7 @@ fn running(number: u32, making: Making<'_>, began: Timestamp) -> Option<Job> {
     let limit = LIMITS.iter().find(hours).or(LIMITS.last())?;
     let limit = Duration::from_secs(limit * 3_600);
     let allocation =
-        |(node, devices): (&NodeName, Allotment)| Allocation { node: node.clone(), devices };
+        |(node, devices): (&NodeName, DeviceAllocation)| Allocation { node: node.clone(), devices };
     Some(Job {
         name: named.map_or("batch", |(_, name)| *name).into(),
         user: work.owner.name.into(),
@@ -141,7 +145,7 @@ fn blank(id: &str) -> Option<Job> {
     Some(Job {
         id: JobId::new(id)?,
         shown_id: id.into(),
-        lasting_id: None,
+        sluid: None,
         name: "".into(),
         user: "".into(),
         partition: "".into(),

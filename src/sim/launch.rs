@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{ProcessKey, Question, Signal};
+use crate::model::{ProcessKey, ProcessRequest, Signal};
 
 /// Longest source a simulated node takes.
 const SOURCE_LIMIT: usize = 1 << 20;
@@ -81,7 +81,7 @@ pub(crate) enum Command {
     /// Make the next sample complete.
     Full,
     /// Answer this under this id.
-    Ask(u64, Question),
+    Ask(u64, ProcessRequest),
 }
 
 impl Command {
@@ -104,7 +104,7 @@ impl Command {
 }
 
 /// Reads what stands behind the verb of a question.
-fn question(verb: &str, rest: &str) -> Option<Question> {
+fn question(verb: &str, rest: &str) -> Option<ProcessRequest> {
     let number = |name: &str| -> Option<u64> {
         let (_, behind) = rest.split_once(&format!(",\"{name}\":"))?;
         behind.split(',').next()?.parse().ok()
@@ -117,11 +117,11 @@ fn question(verb: &str, rest: &str) -> Option<Question> {
         "signal" => {
             let wanted = number("signal")?;
             let signal = Signal::ALL.into_iter().find(|one| u64::from(one.number()) == wanted)?;
-            Some(Question::Signal(key()?, signal))
+            Some(ProcessRequest::Signal(key()?, signal))
         }
-        "environ" => key().map(Question::Environment),
-        "detail" => key().map(Question::Detail),
-        "tree" => Some(Question::Tree(key())),
+        "environ" => key().map(ProcessRequest::Environment),
+        "detail" => key().map(ProcessRequest::Detail),
+        "tree" => Some(ProcessRequest::Tree(key())),
         _ => None,
     }
 }
@@ -198,11 +198,11 @@ mod tests {
         assert_eq!(parse(&line("\"full\"")), Some(Command::Full));
         let key = ProcessKey { pid: 42, start_ticks: 99 };
         for question in [
-            Question::Signal(key, Signal::Interrupt),
-            Question::Environment(key),
-            Question::Tree(None),
-            Question::Tree(Some(key)),
-            Question::Detail(key),
+            ProcessRequest::Signal(key, Signal::Interrupt),
+            ProcessRequest::Environment(key),
+            ProcessRequest::Tree(None),
+            ProcessRequest::Tree(Some(key)),
+            ProcessRequest::Detail(key),
         ] {
             let line = crate::probe::encode(7, "gpu01", &crate::probe::Command::Ask(question));
             assert_eq!(parse(line.trim_end()), Some(Command::Ask(7, question)));

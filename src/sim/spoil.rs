@@ -1,6 +1,6 @@
 //! Frames as bad nodes send them.
 
-use crate::model::Question;
+use crate::model::ProcessRequest;
 use crate::sim::fault::Fault;
 use crate::wire::body::{Answer, Body};
 use crate::wire::encode;
@@ -10,7 +10,11 @@ pub(crate) const BANNER: &str = "\x1b[1;31m*** gpu cluster: maintenance on Frida
      Last login: Thu Nov 20 09:12:44 2025\nmodules loaded: cuda/12.8 \x1b]0;login\x07% ";
 
 /// Returns the bytes that come instead of an answer.
-pub(crate) fn answers(fault: Option<Fault>, question: Question, answer: Answer) -> Vec<Vec<u8>> {
+pub(crate) fn answers(
+    fault: Option<Fault>,
+    question: ProcessRequest,
+    answer: Answer,
+) -> Vec<Vec<u8>> {
     let frame = |answer: Answer| encode(&Body::Answer(Box::new(answer)));
     match fault {
         Some(Fault::NoAnswers) => vec![],
@@ -18,7 +22,7 @@ pub(crate) fn answers(fault: Option<Fault>, question: Question, answer: Answer) 
             let id = answer.id;
             let stranger = Answer { id: id + 1_000, ..answer.clone() };
             let huge = Answer { why: Some("x".repeat(900_000)), ..stranger.clone() };
-            let environ = matches!(question, Question::Environment(_))
+            let environ = matches!(question, ProcessRequest::Environment(_))
                 .then(|| vec!["EVIL=\u{1b}]52;c;aGk=\u{7}\u{9b}2J\u{202e}".to_owned()]);
             let odd = Answer {
                 why: Some("\u{1b}[2J\u{7}no".to_owned()),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::model::{Question, Signal};
+use crate::model::{ProcessRequest, Signal};
 use crate::sim::chance::Chance;
 use crate::sim::fault::Fault;
 use crate::sim::launch::{Command, Header, Launch, Lines};
@@ -240,7 +240,7 @@ impl<'a> Probe<'a> {
                 Some(Command::Ask(id, question)) => {
                     let t = self.stage.now();
                     let answer = self.machine.answer(t, id, question);
-                    if let Question::Signal(
+                    if let ProcessRequest::Signal(
                         key,
                         Signal::Kill | Signal::Terminate | Signal::Interrupt,
                     ) = question

@@ -6,7 +6,7 @@ use russh::client::Msg;
 use russh::{ChannelMsg, ChannelWriteHalf, Disconnect, Sig};
 use tokio::time::{sleep, timeout};
 
-use crate::model::Via;
+use crate::model::TransportKind;
 use crate::transport::algorithms;
 use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, Fault, Step};
@@ -216,13 +216,13 @@ impl Channel {
     }
 
     /// Returns how the node is reached.
-    pub fn via(&self) -> Via {
+    pub fn via(&self) -> TransportKind {
         match &self.0 {
-            Kind::Ssh(ssh) if ssh.session.carrier.is_over_master() => Via::SshProgram,
-            Kind::Ssh(_) => Via::Native,
-            Kind::Local(_) => Via::Local,
+            Kind::Ssh(ssh) if ssh.session.carrier.is_over_master() => TransportKind::SshProgram,
+            Kind::Ssh(_) => TransportKind::Native,
+            Kind::Local(_) => TransportKind::Local,
             Kind::System(system) => system.via(),
-            Kind::Step(_) => Via::Step,
+            Kind::Step(_) => TransportKind::Step,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::model::{harmless, is_hostile};
+use crate::model::{harmless, is_unprintable};
 
 /// Longest text taken from another machine or program into a fault.
 const LONGEST_QUOTE: usize = 200;
@@ -740,7 +740,7 @@ impl Fault {
 
 /// Returns foreign text on one line, without control characters and bounded.
 pub(super) fn quote(text: &str) -> String {
-    clean(text.trim_matches(|c: char| c.is_whitespace() || is_hostile(c)), LONGEST_QUOTE)
+    clean(text.trim_matches(|c: char| c.is_whitespace() || is_unprintable(c)), LONGEST_QUOTE)
 }
 
 /// Returns `text` with control and invisible characters as spaces, at most

@@ -49,7 +49,7 @@ use std::time::Duration;
 pub(super) use crate::transport::ssh_config::configuration::{Configuration, LookUps, Reading};
 pub(super) use crate::transport::ssh_config::settings::UNDONE;
 
-use crate::model::is_hostile;
+use crate::model::is_unprintable;
 use crate::transport::fault::{self, Fault};
 use crate::transport::known_hosts::HostName;
 use crate::transport::ssh_config::answers::Answers;
@@ -292,7 +292,7 @@ impl Surroundings {
 /// Refuses names that a shell or `ssh` could take for something else: those `ssh` refuses when they
 /// are typed.
 pub(super) fn check_host(host: &str) -> Result<(), Fault> {
-    let wrong = |c: char| is_hostile(c) || c.is_whitespace() || "'`\"$\\;&<>|(){},".contains(c);
+    let wrong = |c: char| is_unprintable(c) || c.is_whitespace() || "'`\"$\\;&<>|(){},".contains(c);
     check("host name", host, wrong)
 }
 
@@ -308,7 +308,7 @@ pub(super) fn check_known_name(host: &str) -> Result<(), Fault> {
 pub(super) fn check_user(user: &str) -> Result<(), Fault> {
     let has_option = user.split(char::is_whitespace).skip(1).any(|word| word.starts_with('-'));
     let is_odd = has_option || user.ends_with('\\');
-    let wrong = |c: char| is_odd || is_hostile(c) || "'`\";&<>|(){}".contains(c);
+    let wrong = |c: char| is_odd || is_unprintable(c) || "'`\";&<>|(){}".contains(c);
     check("user name", user, wrong)
 }
 

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::model::Via;
+use crate::model::TransportKind;
 use crate::transport::channel::{Exit, Output};
 use crate::transport::complaint::{self, Said};
 use crate::transport::dial::Deadline;
@@ -154,10 +154,10 @@ impl System {
     }
 
     /// Returns how the node is reached.
-    pub(super) fn via(&self) -> Via {
+    pub(super) fn via(&self) -> TransportKind {
         match self.whose {
-            Whose::Ssh { .. } => Via::SshProgram,
-            Whose::Command { .. } => Via::Exec,
+            Whose::Ssh { .. } => TransportKind::SshProgram,
+            Whose::Command { .. } => TransportKind::Exec,
         }
     }
 

@@ -112,7 +112,7 @@ pub(crate) fn down(node: &Node, now: Timestamp) -> Vec<Note> {
         Link::Down { retry_at: None, .. } => "F5 tries again".to_owned(),
         Link::Down { .. } | Link::Idle | Link::Up => "retrying".to_owned(),
     };
-    vec![(fault.sentence(), Tone::Bad), (next, Tone::Faint)]
+    vec![(fault.message(), Tone::Bad), (next, Tone::Faint)]
 }
 
 fn source_faults(node: &Node, now: Timestamp) -> Vec<Note> {
@@ -126,7 +126,7 @@ fn source_faults(node: &Node, now: Timestamp) -> Vec<Note> {
 
 /// Says what is wrong with a source: `stuck 12s: nvidia-smi`.
 pub(crate) fn source_fault(source: &Source, fault: &SourceFault, now: Timestamp) -> String {
-    let span = age(fault.lasting.saturating_add(now.since(fault.at)));
+    let span = age(fault.duration.saturating_add(now.since(fault.at)));
     if matches!(fault.kind, SourceFaultKind::Stuck | SourceFaultKind::HostStuck) {
         return format!("stuck {span}: {source}");
     }
@@ -252,7 +252,7 @@ mod tests {
     fn jobs_are_called_as_squeue_calls_them() {
         let list = [("11", "2000_7"), ("13", "12+1"), ("14", "14")].map(|(id, shown)| Job {
             shown_id: shown.into(),
-            lasting_id: JobId::new(&format!("s{id}")),
+            sluid: JobId::new(&format!("s{id}")),
             ..Job::example(id)
         });
         let list = JobList { jobs: list.into(), ..JobList::default() };
@@ -285,7 +285,7 @@ mod tests {
             kind,
             call: "".into(),
             message: "".into(),
-            lasting: Duration::from_secs(4),
+            duration: Duration::from_secs(4),
             at: at(2),
         });
         node.sources.push(SourceState {
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_changed_key_is_told_in_full_where_there_is_room() {
-        let fault = Fault::new(FaultKind::HostKeyChanged, "").with_particulars("eavesdropping");
+        let fault = Fault::new(FaultKind::HostKeyChanged, "").with_remedy("eavesdropping");
         let node = node(Link::Down { fault, retry_at: None });
         assert_eq!(whole_story(&node), Some("eavesdropping"));
         assert_eq!(remedy(&node), Some(FaultKind::HostKeyChanged.remedy()));
@@ -354,7 +354,7 @@ mod tests {
         let throttled = |index, bits| Device {
             index: Reading::Known(index),
             throttle: Reading::Known(Throttle(bits)),
-            utilization: Reading::judged(Percent::new(50.0)),
+            utilization: Reading::checked(Percent::new(50.0)),
             ..Device::default()
         };
         let lost = Device {
@@ -380,7 +380,7 @@ mod tests {
         idle.devices = vec![Device::default()];
         idle.device_sources = vec![Source::host()].into();
         assert_eq!(said(&idle), "");
-        idle.devices[0].utilization = Reading::judged(Percent::new(0.0));
+        idle.devices[0].utilization = Reading::checked(Percent::new(0.0));
         assert_eq!(said(&idle), "free");
     }
 }

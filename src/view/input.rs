@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::model::is_hostile;
+use crate::model::is_unprintable;
 
 /// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl FromStr for Key {
         let wrong = || NoKey(text.chars().take(40).collect());
         let only = |rest: &str| {
             let mut letters = rest.chars();
-            letters.next().filter(|letter| letters.next().is_none() && !is_hostile(*letter))
+            letters.next().filter(|letter| letters.next().is_none() && !is_unprintable(*letter))
         };
         if let Some(letter) = only(text) {
             return Ok(Self::Letter(letter));

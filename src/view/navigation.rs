@@ -622,10 +622,10 @@ mod tests {
     }
 
     fn with_jobs(names: &[&str], jobs: &[(&str, &[&str])]) -> Picture {
-        use crate::model::{Allocation, Allotment, JobList};
+        use crate::model::{Allocation, DeviceAllocation, JobList};
         let allocation = |name: &&str| Allocation {
             node: NodeName::new(name).unwrap(),
-            devices: Allotment::Unsaid,
+            devices: DeviceAllocation::Unknown,
         };
         let job = |(id, nodes): &(&str, &[&str])| Job {
             allocations: nodes.iter().map(allocation).collect(),

@@ -1,6 +1,6 @@
 //! What is asked of a view, and what it asks for in turn.
 
-use crate::model::{Answer, AskError, NodeName, Question};
+use crate::model::{NodeName, ProcessRequest, ProcessResponse, RequestError};
 use crate::time::Timestamp;
 use crate::view::dialog::Dialog;
 use crate::view::input::Click;
@@ -54,7 +54,7 @@ pub struct Errand {
     /// The node.
     pub node: NodeName,
     /// What is asked.
-    pub question: Question,
+    pub question: ProcessRequest,
 }
 
 /// What became of it.
@@ -63,7 +63,7 @@ pub struct Reply {
     /// What was asked, and whom.
     pub errand: Errand,
     /// What came back.
-    pub answer: Result<Answer, AskError>,
+    pub answer: Result<ProcessResponse, RequestError>,
     /// When it came.
     pub at: Timestamp,
 }

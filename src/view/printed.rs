@@ -155,7 +155,7 @@ impl Columns {
         };
         // When a node is tried again is no matter for paper.
         let noted = match node.fault() {
-            Some(fault) => vec![(fault.sentence(), Tone::Bad)],
+            Some(fault) => vec![(fault.message(), Tone::Bad)],
             None => notes(picture, node),
         };
         let mut said = Line::new();

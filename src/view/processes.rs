@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::Node;
-use crate::model::{Answer, NodeName, ProcessKey, Question, Signal};
+use crate::model::{NodeName, ProcessKey, ProcessRequest, ProcessResponse, Signal};
 use crate::view::Scene;
 use crate::view::dialog::Dialog;
 use crate::view::input::Click;
@@ -243,7 +243,7 @@ fn settle(scene: Scene<'_>, navigation: &mut Navigation) {
         }
         Scope::Job => match navigation.job(picture) {
             Some(Chosen::Listed { job, .. } | Chosen::Ended(job) | Chosen::Hidden(job)) => {
-                Where::Job(job.id.clone(), job.lasting_id.clone())
+                Where::Job(job.id.clone(), job.sluid.clone())
             }
             None => Where::Fleet,
         },
@@ -518,7 +518,7 @@ pub(crate) fn ask_signal(
     signal: Option<Signal>,
 ) -> Outcome {
     if scene.taste.is_readonly {
-        return Outcome::Say(crate::model::AskError::ReadOnly.to_string());
+        return Outcome::Say(crate::model::RequestError::ReadOnly.to_string());
     }
     match targets(scene, navigation) {
         Ok(targets) => Outcome::Open(Dialog::Signal(Box::new(SignalBox::new(signal, targets)))),
@@ -610,8 +610,8 @@ pub fn take(scene: Scene<'_>, navigation: &mut Navigation, reply: &Reply) -> Out
     let Errand { node, question } = &reply.errand;
     let place = &mut navigation.processes;
     match question {
-        Question::Signal(_, signal) => return Outcome::Say(place.late.take(reply, *signal)),
-        Question::Tree(_) => {
+        ProcessRequest::Signal(_, signal) => return Outcome::Say(place.late.take(reply, *signal)),
+        ProcessRequest::Tree(_) => {
             let known = scene.picture.fleet.node(node);
             let hello = known.and_then(|node| node.hello.as_ref());
             let ticks = hello.map_or(100, |hello| hello.host.ticks_per_second);
@@ -620,35 +620,47 @@ pub fn take(scene: Scene<'_>, navigation: &mut Navigation, reply: &Reply) -> Out
                     && tree.is_of(node)
                 {
                     match &reply.answer {
-                        Ok(Answer::Tree(told)) => tree.take(Ok(told), reply.at, ticks),
+                        Ok(ProcessResponse::Tree(told)) => tree.take(Ok(told), reply.at, ticks),
                         Err(error) => tree.take(Err(error), reply.at, ticks),
-                        Ok(Answer::Sent | Answer::Environment(_) | Answer::Detail(_)) => {}
+                        Ok(
+                            ProcessResponse::Sent
+                            | ProcessResponse::Environment(_)
+                            | ProcessResponse::Detail(_),
+                        ) => {}
                     }
                 }
             }
         }
-        Question::Environment(key) => {
+        ProcessRequest::Environment(key) => {
             for page in &mut place.pages {
                 if let Page::Environment(sheet) = page
                     && sheet.target.is(node, *key)
                 {
                     match &reply.answer {
-                        Ok(Answer::Environment(told)) => sheet.take(Ok(told)),
+                        Ok(ProcessResponse::Environment(told)) => sheet.take(Ok(told)),
                         Err(error) => sheet.take(Err(error)),
-                        Ok(Answer::Sent | Answer::Tree(_) | Answer::Detail(_)) => {}
+                        Ok(
+                            ProcessResponse::Sent
+                            | ProcessResponse::Tree(_)
+                            | ProcessResponse::Detail(_),
+                        ) => {}
                     }
                 }
             }
         }
-        Question::Detail(key) => {
+        ProcessRequest::Detail(key) => {
             for page in &mut place.pages {
                 if let Page::Metrics(panel) = page
                     && panel.target.is(node, *key)
                 {
                     match &reply.answer {
-                        Ok(Answer::Detail(told)) => panel.take(Ok(told)),
+                        Ok(ProcessResponse::Detail(told)) => panel.take(Ok(told)),
                         Err(error) => panel.take(Err(error)),
-                        Ok(Answer::Sent | Answer::Tree(_) | Answer::Environment(_)) => {}
+                        Ok(
+                            ProcessResponse::Sent
+                            | ProcessResponse::Tree(_)
+                            | ProcessResponse::Environment(_),
+                        ) => {}
                     }
                 }
             }

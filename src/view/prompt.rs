@@ -1,6 +1,6 @@
 //! One line that is typed on the screen: a filter, a value of the setup.
 
-use crate::model::is_hostile;
+use crate::model::is_unprintable;
 use crate::view::input::{Key, Named};
 use crate::view::line::{Line, Tone, width_of};
 
@@ -67,7 +67,7 @@ impl Prompt {
 
     fn insert(&mut self, letter: char) {
         // Keys such as Ctrl-Space come as letters that nobody sees.
-        if !is_hostile(letter) && self.text.len() + letter.len_utf8() <= self.most {
+        if !is_unprintable(letter) && self.text.len() + letter.len_utf8() <= self.most {
             let at = self.byte(self.caret);
             self.text.insert(at, letter);
             self.caret += 1;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::clean_shared;
+use crate::model::sanitize_shared;
 use crate::model::{
     Bytes, Celsius, Device, DeviceActivity, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse,
     FanSpeed, Megahertz, Percent, Reading, Reason, Watts,
@@ -37,7 +37,7 @@ pub(crate) fn devices(csv: &Csv, more: Option<&Csv>) -> Vec<Device> {
         let known = devices.iter_mut().find(|device| device.uuid == added.uuid);
         if let Some(known) = known {
             let fault = known.fault.take();
-            known.keep_newer(added);
+            known.update_from(added);
             known.fault = fault.or(known.fault.take());
         }
     }
@@ -96,7 +96,7 @@ fn device(columns: &[String], row: &str) -> Option<Device> {
     let number = || device.index.get().filter(|_| device.fault.is_some());
     device.uuid = uuid
         .or_else(|| device.pci.known().cloned())
-        .or_else(|| number().map(|number| format!("{}{number}", Device::INDEXED).into()))?;
+        .or_else(|| number().map(|number| format!("{}{number}", Device::INDEX_PREFIX).into()))?;
     Some(device)
 }
 
@@ -124,7 +124,7 @@ fn fault(columns: &[String], cells: &[&str]) -> Option<DeviceFault> {
     let is_error = |cell: &str| lacking(cell) == Some(Reason::DriverError);
     let word = told.map(|(_, cell)| *cell).find(|cell| is_deaf && is_error(cell))?;
     let word = word.trim_matches(['[', ']']);
-    Some(DeviceFault::Other(clean_shared(&format!("tells nothing: {word}"), 160)))
+    Some(DeviceFault::Other(sanitize_shared(&format!("tells nothing: {word}"), 160)))
 }
 
 /// Cuts a row at its commas; `None` when it does not fit its columns.
@@ -233,7 +233,7 @@ fn complaint(devices: &mut Vec<Device>, line: &str) {
     } else if said.contains("reset") {
         DeviceFault::NeedsReset
     } else {
-        DeviceFault::Other(clean_shared(line, 160))
+        DeviceFault::Other(sanitize_shared(line, 160))
     };
     let known = devices.iter_mut().find(|device| device.is_at(&place));
     let is_warning = matches!(fault, DeviceFault::Other(_));
@@ -283,7 +283,7 @@ fn device_use(row: &str) -> Option<DeviceUse> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ComputeMode, FabricHealth, FabricState, Recovery, Throttle};
+    use crate::model::{ComputeMode, FabricHealth, FabricState, RecoveryAction, Throttle};
 
     fn one(columns: &str, row: &str) -> Device {
         let csv = Csv {
@@ -490,13 +490,13 @@ mod tests {
             assert_eq!(told, Reading::Known(FabricHealth(health)), "{cell}");
         }
         for (cell, action) in [
-            ("None", Recovery::Nothing),
-            ("Drain and Reset", Recovery::DrainAndReset),
-            ("Drain P2P", Recovery::DrainPeers),
-            ("Node Reboot", Recovery::Reboot),
-            ("GPU Reset", Recovery::Reset),
-            ("Bus Reset", Recovery::Other),
-            ("Something new", Recovery::Other),
+            ("None", RecoveryAction::None),
+            ("Drain and Reset", RecoveryAction::DrainAndReset),
+            ("Drain P2P", RecoveryAction::DrainPeers),
+            ("Node Reboot", RecoveryAction::Reboot),
+            ("GPU Reset", RecoveryAction::Reset),
+            ("Bus Reset", RecoveryAction::Other),
+            ("Something new", RecoveryAction::Other),
         ] {
             assert_eq!(
                 more("gpu_recovery_action", cell).recovery,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Link, NodeName, Via};
+use crate::model::{Link, NodeName, TransportKind};
 use crate::time::Timestamp;
 use crate::wire::frame::Frame;
 
@@ -23,7 +23,7 @@ pub enum News {
     /// The connection changed.
     Link(Link),
     /// A session is there, and this is how.
-    Via(Via),
+    Transport(TransportKind),
     /// The node is to be sampled so often from now on.
     Ordered(Duration),
     /// A frame came.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::clean_shared;
+use crate::model::sanitize_shared;
 use crate::model::{
     BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, Device, DevicesReading,
     DriverFacts, Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, Percent,
@@ -71,7 +71,7 @@ impl Lift {
                 self.offset.learn(sent.at, arrival);
                 Lifted::Event(self.event(sent, arrival))
             }
-            Body::Bye(sent) => Lifted::Bye(clean_shared(&sent.why, 120)),
+            Body::Bye(sent) => Lifted::Bye(sanitize_shared(&sent.why, 120)),
             // An answer is for who asked, and for nobody else.
             Body::Answer(_) | Body::Other => return None,
         })
@@ -137,7 +137,7 @@ impl Lift {
             ),
             (None, None) => None,
         };
-        let vendor = Vendor::of_backend(&sent.kind);
+        let vendor = Vendor::from_backend(&sent.kind);
         let vendor = vendor.map_or(Reading::Unknown(Reason::NotAvailable), Reading::Known);
         let devices = list.map(|mut list: Vec<Device>| {
             for device in &mut list {
@@ -174,15 +174,15 @@ impl Lift {
             "recovery" => EventKind::Recovery,
             "lost" => EventKind::Lost,
             "reset" => EventKind::NeedsReset,
-            other => EventKind::Other(clean_shared(other, 32)),
+            other => EventKind::Other(sanitize_shared(other, 32)),
         };
         Event {
             at: self.moment(sent.at, arrival),
             source: Source::new(&sent.source),
             kind,
-            device: clean_shared(&sent.device, NAME_LIMIT),
+            device: sanitize_shared(&sent.device, NAME_LIMIT),
             code: sent.code.reading(Reason::NotAvailable).get(),
-            message: clean_shared(sent.message.as_deref().unwrap_or_default(), 200),
+            message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
         }
     }
 
@@ -201,9 +201,9 @@ impl Lift {
         };
         SourceFault {
             kind,
-            call: clean_shared(&sent.call, NAME_LIMIT),
-            message: clean_shared(sent.message.as_deref().unwrap_or_default(), 200),
-            lasting: seconds(match sent.lasting {
+            call: sanitize_shared(&sent.call, NAME_LIMIT),
+            message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
+            duration: seconds(match sent.lasting {
                 Given::Value(lasting) => lasting,
                 Given::Absent | Given::Null | Given::Wrong => 0.0,
             })
@@ -218,9 +218,9 @@ fn seconds(value: f64) -> Option<Duration> {
 }
 
 fn hello(sent: &body::Hello) -> Hello {
-    let name = |text: &str| clean_shared(text, NAME_LIMIT);
+    let name = |text: &str| sanitize_shared(text, NAME_LIMIT);
     Hello {
-        probe: clean_shared(format!("{} {}", sent.probe, sent.version).trim(), NAME_LIMIT),
+        probe: sanitize_shared(format!("{} {}", sent.probe, sent.version).trim(), NAME_LIMIT),
         host: HostFacts {
             host_name: name(&sent.host),
             boot_id: name(&sent.boot),
@@ -255,7 +255,8 @@ fn hello(sent: &body::Hello) -> Hello {
 }
 
 fn driver_facts(sent: &body::BackendState) -> Option<Arc<DriverFacts>> {
-    let name = |text: &Option<String>| text.as_deref().map(|text| clean_shared(text, NAME_LIMIT));
+    let name =
+        |text: &Option<String>| text.as_deref().map(|text| sanitize_shared(text, NAME_LIMIT));
     let facts = DriverFacts {
         version: name(&sent.driver),
         library: name(&sent.library),
@@ -290,7 +291,7 @@ fn host(sent: &body::Host, at: Timestamp, names: &mut Names) -> HostReading {
 
 /// Judges a list that stands for one value; an absent key was not sampled.
 fn judged<S, T>(sent: Option<&[S]>, judge: impl FnOnce(&[S]) -> Option<T>) -> Reading<T> {
-    sent.map_or_else(Reading::default, |list| Reading::judged(judge(list)))
+    sent.map_or_else(Reading::default, |list| Reading::checked(judge(list)))
 }
 
 fn cpu_ticks(ticks: &[u64]) -> Option<CpuTicks> {
@@ -329,7 +330,7 @@ fn disks(sent: &[body::Disk], names: &mut Names) -> Arc<[Counter]> {
 
 fn host_slow(sent: &body::HostSlow) -> HostSlowReading {
     let space = |sent: &body::Space| Space {
-        path: clean_shared(&sent.path, NAME_LIMIT),
+        path: sanitize_shared(&sent.path, NAME_LIMIT),
         total: Bytes(sent.total),
         free: Bytes(sent.free),
     };
@@ -417,7 +418,7 @@ mod tests {
             panic!()
         };
         assert_eq!((event.at, event.code), (arrival, None));
-        assert!(event.kind.word().starts_with("[2Jmeteor") && event.kind.word().len() <= 32);
+        assert!(event.kind.as_str().starts_with("[2Jmeteor") && event.kind.as_str().len() <= 32);
         assert_eq!((event.device.len(), &*event.message), (NAME_LIMIT, ""));
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crossterm::event::KeyCode;
 use gtop::fleet::{Fleet, Node, NodeBuilder};
 use gtop::model::{
-    Bytes, Fault, FaultKind, JobList, JobProblem, Link, NodeName, Question, Reading, Reason,
+    Bytes, Fault, FaultKind, JobList, JobListError, Link, NodeName, ProcessRequest, Reading, Reason,
 };
 use gtop::time::Timestamp;
 use gtop::tui::{Keymap, Surface, Ui, UiEffect, UiRequest};
@@ -137,7 +137,7 @@ fn whatever_a_node_says_moves_no_cursor_and_no_column() {
                     assert!("HCKmhlJ".contains(letter), "{keys:?}: {command:?}");
                 }
                 let text = bytes.replace('\x1b', "");
-                let hostile = text.chars().find(|letter| gtop::model::is_hostile(*letter));
+                let hostile = text.chars().find(|letter| gtop::model::is_unprintable(*letter));
                 assert_eq!(hostile, None, "{keys:?} {width}: {text:?}");
             }
         }
@@ -280,12 +280,12 @@ fn flags_stand_in_the_line_of_their_device_however_narrow_it_is() {
 fn jobs_stay_when_the_scheduler_cannot_be_asked_and_that_is_said() {
     let before = fleets::with_jobs();
     let list = JobList::clone(before.jobs.as_ref().unwrap());
-    let problem = JobProblem {
+    let problem = JobListError {
         sentence: "slurmctld does not answer".into(),
         remedy: "try sinfo".into(),
         since: Timestamp::from_micros(NOW.as_micros() - 30_000_000),
     };
-    let list = JobList { problem: Some(problem), ..list };
+    let list = JobList { error: Some(problem), ..list };
     let fleet = Fleet { jobs: Some(Arc::new(list)), ..before };
     for (width, height) in SIZES {
         let mut stage = stage(fleet.clone(), DARK);
@@ -323,7 +323,7 @@ fn a_pid_that_two_nodes_have_is_two_processes() {
     };
     assert_eq!(errands.len(), 1);
     assert_eq!(errands[0].node.as_str(), "gpu02");
-    assert!(matches!(errands[0].question, Question::Signal(key, _) if key.pid == 4_121));
+    assert!(matches!(errands[0].question, ProcessRequest::Signal(key, _) if key.pid == 4_121));
 }
 
 #[test]

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use gtop::fleet::{Fleet, Node, NodeBuilder};
 use gtop::model::{
-    Absence, Allocation, Allotment, BackendReading, BackendState, Bytes, Celsius, ComputeMode,
-    Counter, CpuTicks, Device, DeviceActivity, DeviceDetails, DeviceFault, DeviceStatics,
-    DeviceUse, DevicesReading, FanSpeed, Fault, FaultKind, Hello, HostFacts, HostReading,
-    HostSlowReading, Job, JobId, JobList, JobState, Link, Megahertz, NodeName, Percent, Pressure,
-    ProcessKey, ProcessReading, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason,
-    Sample, Source, SourceFault, SourceFaultKind, Space, Throttle, TpuCore, TpuDetails,
-    UnseenProcess, UseKind, UsesReading, Vendor, Watts,
+    Allocation, BackendReading, BackendState, Bytes, Celsius, ComputeMode, Counter, CpuTicks,
+    Device, DeviceActivity, DeviceAllocation, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse,
+    DevicesReading, FanSpeed, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading,
+    Job, JobId, JobList, JobState, Link, Megahertz, NodeName, Percent, Pressure, ProcessKey,
+    ProcessReading, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample,
+    Source, SourceFault, SourceFaultKind, Space, Throttle, TpuCore, TpuDetails, UnseenProcess,
+    UnseenReason, UseKind, UsesReading, Vendor, Watts,
 };
 use gtop::time::Timestamp;
 
@@ -230,7 +230,7 @@ impl Maker {
                 } else {
                     load.get()
                 };
-                device.utilization = Reading::judged(Percent::new(load));
+                device.utilization = Reading::checked(Percent::new(load));
             }
             device
         });
@@ -266,7 +266,7 @@ impl Maker {
             kind,
             call: "nvidia-smi --query-gpu".into(),
             message: message.into(),
-            lasting: Duration::from_secs(11),
+            duration: Duration::from_secs(11),
             at: ago(1_000),
         };
         self.builder.on_sample(Sample { faults: vec![(smi(), fault)], ..Sample::default() });
@@ -322,16 +322,16 @@ fn h100(node: &str, index: u32, load: f32) -> Device {
         index: Reading::Known(index),
         name: Reading::Known("NVIDIA H100 80GB HBM3".into()),
         pci: Reading::Known(format!("00000000:{:02X}:00.0", index * 16 + 10).into()),
-        utilization: Reading::judged(Percent::new(load)),
-        memory_utilization: Reading::judged(Percent::new(load * 0.6)),
+        utilization: Reading::checked(Percent::new(load)),
+        memory_utilization: Reading::checked(Percent::new(load * 0.6)),
         memory_total: Reading::Known(Bytes(81_559 << 20)),
         memory_used: Reading::Known(Bytes(used << 20)),
-        temperature: Reading::judged(Celsius::new(31.0 + load * 0.33 + (index % 3) as f32)),
-        memory_temperature: Reading::judged(Celsius::new(40.0 + load * 0.4)),
-        power: Reading::judged(Watts::new(71.0 + load * 6.1 + index as f32)),
-        power_limit: Reading::judged(Watts::new(700.0)),
-        sm_clock: Reading::judged(Megahertz::new(if is_busy { 1_980 } else { 345 })),
-        memory_clock: Reading::judged(Megahertz::new(2_619)),
+        temperature: Reading::checked(Celsius::new(31.0 + load * 0.33 + (index % 3) as f32)),
+        memory_temperature: Reading::checked(Celsius::new(40.0 + load * 0.4)),
+        power: Reading::checked(Watts::new(71.0 + load * 6.1 + index as f32)),
+        power_limit: Reading::checked(Watts::new(700.0)),
+        sm_clock: Reading::checked(Megahertz::new(if is_busy { 1_980 } else { 345 })),
+        memory_clock: Reading::checked(Megahertz::new(2_619)),
         fan: Reading::Unknown(Reason::NotSupported),
         performance_state: Reading::Known(0),
         throttle: Reading::Known(Throttle(0)),
@@ -342,8 +342,8 @@ fn h100(node: &str, index: u32, load: f32) -> Device {
         pcie: Reading::Known((5, 16)),
         statics: DeviceStatics {
             driver: Reading::Known("570.124.06".into()),
-            sm_clock_max: Reading::judged(Megahertz::new(1_980)),
-            memory_clock_max: Reading::judged(Megahertz::new(2_619)),
+            sm_clock_max: Reading::checked(Megahertz::new(1_980)),
+            memory_clock_max: Reading::checked(Megahertz::new(2_619)),
             pcie_max: Reading::Known((5, 16)),
             ..DeviceStatics::default()
         }
@@ -391,8 +391,8 @@ fn throttled(node: &str) -> Maker {
         .devices(&[97.0, 98.0, 97.0, 12.0, 97.0, 98.0, 98.0, 97.0])
         .change(3, |device| {
             device.throttle = Reading::Known(Throttle(0x40));
-            device.temperature = Reading::judged(Celsius::new(88.0));
-            device.sm_clock = Reading::judged(Megahertz::new(1_155));
+            device.temperature = Reading::checked(Celsius::new(88.0));
+            device.sm_clock = Reading::checked(Megahertz::new(1_155));
         })
         .change(5, |device| device.throttle = Reading::Known(Throttle(0x80)))
         .job("alice", "8421", TRAIN)
@@ -515,8 +515,8 @@ pub fn single() -> Fleet {
     maker.devices[0].memory_total = Reading::Known(Bytes(24_564 << 20));
     maker.devices[0].memory_used = Reading::Known(Bytes(9_120 << 20));
     maker.uses[0].memory = Reading::Known(Bytes(9_000 << 20));
-    maker.devices[0].power_limit = Reading::judged(Watts::new(450.0));
-    maker.devices[0].power = Reading::judged(Watts::new(187.0));
+    maker.devices[0].power_limit = Reading::checked(Watts::new(450.0));
+    maker.devices[0].power = Reading::checked(Watts::new(187.0));
     Fleet::new(vec![maker.up().node()].into())
 }
 
@@ -527,9 +527,9 @@ pub fn changing(makers: &mut [Maker], second: u64) -> Fleet {
         let load = 20.0 + (noise(second * 97 + own) % 80) as f32;
         for (device, place) in maker.devices.iter_mut().zip(0..) {
             let waver = (noise(second * 31 + own * 8 + place) % 20) as f32;
-            device.utilization = Reading::judged(Percent::new((load + waver - 10.0).min(100.0)));
-            device.power = Reading::judged(Watts::new(80.0 + load * 6.0));
-            device.temperature = Reading::judged(Celsius::new(40.0 + waver));
+            device.utilization = Reading::checked(Percent::new((load + waver - 10.0).min(100.0)));
+            device.power = Reading::checked(Watts::new(80.0 + load * 6.0));
+            device.temperature = Reading::checked(Celsius::new(40.0 + waver));
         }
         let sample = maker.sample(at, -i64::try_from(second).unwrap(), true);
         maker.builder.on_sample(sample);
@@ -564,9 +564,9 @@ pub fn crowd() -> Fleet {
     own.processes.remove(1);
     own.processes[0].threads = Reading::Known(112);
     own.uses[0].kind = Reading::Known(UseKind::Compute);
-    own.uses[0].memory_utilization = Reading::judged(Percent::new(41.0));
+    own.uses[0].memory_utilization = Reading::checked(Percent::new(41.0));
     own.uses[2].kind = Reading::Known(UseKind::Both);
-    own.uses[2].encoder = Reading::judged(Percent::new(18.0));
+    own.uses[2].encoder = Reading::checked(Percent::new(18.0));
     let zombie =
         Maker::new("gpu02").devices(&[0.0, 3.0]).process(0, 77, "alice", "", "python x.py");
     let zombie = one_process(zombie, 0, |used, process| {
@@ -578,7 +578,7 @@ pub fn crowd() -> Fleet {
     hidden.processes.clear();
     hidden.unseen.push(UnseenProcess {
         pid: 5_000,
-        why: Absence::Hidden,
+        why: UnseenReason::Hidden,
         statics: ProcessStatics::default(),
     });
     let mut chips =
@@ -629,7 +629,7 @@ pub fn crowd_without_one() -> Fleet {
 fn sent_to(
     (id, title): (&str, &str),
     (user, partition): (&str, &str),
-    nodes: &[(&str, Allotment)],
+    nodes: &[(&str, DeviceAllocation)],
 ) -> Job {
     let job = listed(id, title, user, (97_920, 172_800));
     on(Job { partition: partition.into(), ..job }, nodes)
@@ -638,10 +638,10 @@ fn sent_to(
 /// A small cluster with a scheduler: two partitions, two models, five users; a device that lags, some
 /// that are held in vain, some that are free, one that is lost, one node down and one stale.
 pub fn cluster() -> Fleet {
-    let all = || Allotment::Places([0, 1, 2, 3, 4, 5, 6, 7].into());
+    let all = || DeviceAllocation::Indices([0, 1, 2, 3, 4, 5, 6, 7].into());
     let slow = busy("gpu-002").change(3, |device| {
-        device.utilization = Reading::judged(Percent::new(12.0));
-        device.power = Reading::judged(Watts::new(211.0));
+        device.utilization = Reading::checked(Percent::new(12.0));
+        device.power = Reading::checked(Watts::new(211.0));
         device.throttle = Reading::Known(Throttle(0x40));
     });
     let mut held = Maker::new("gpu-004")
@@ -671,8 +671,8 @@ pub fn cluster() -> Fleet {
         old("old-01", &[55.0, 61.0, 48.0, 33.0]).up().node(),
         old("old-02", &[12.0, 9.0, 28.0, 40.0]).up_to(42_000).node(),
     ];
-    let given = |places: &[u32]| Allotment::Places(places.into());
-    let sweep = [("old-01", Allotment::Unsaid), ("old-02", Allotment::Unsaid)];
+    let given = |places: &[u32]| DeviceAllocation::Indices(places.into());
+    let sweep = [("old-01", DeviceAllocation::Unknown), ("old-02", DeviceAllocation::Unknown)];
     let jobs = vec![
         sent_to(
             ("8421", "llama-70b"),
@@ -680,7 +680,11 @@ pub fn cluster() -> Fleet {
             &[("gpu-001", all()), ("gpu-002", all())],
         ),
         sent_to(("8430", "eval"), ("bob", "h100"), &[("gpu-004", given(&[0, 1, 3, 4]))]),
-        sent_to(("8444", "日本語の名前 🚀"), ("eve", "h100"), &[("gpu-005", Allotment::Count(2))]),
+        sent_to(
+            ("8444", "日本語の名前 🚀"),
+            ("eve", "h100"),
+            &[("gpu-005", DeviceAllocation::Count(2))],
+        ),
         sent_to(("8502", "sweep"), ("dave", "a100"), &sweep),
     ];
     let list = JobList { jobs, at: Some(ago(2_000)), ..JobList::default() };
@@ -697,7 +701,7 @@ fn listed(id: &str, name: &str, user: &str, (began, limit): (i64, u64)) -> Job {
     Job {
         id: job_name(id),
         shown_id: id.into(),
-        lasting_id: None,
+        sluid: None,
         name: name.into(),
         user: user.into(),
         partition: "h100".into(),
@@ -714,8 +718,8 @@ fn listed(id: &str, name: &str, user: &str, (began, limit): (i64, u64)) -> Job {
     }
 }
 
-fn on(job: Job, nodes: &[(&str, Allotment)]) -> Job {
-    let allocation = |(node, devices): &(&str, Allotment)| Allocation {
+fn on(job: Job, nodes: &[(&str, DeviceAllocation)]) -> Job {
+    let allocation = |(node, devices): &(&str, DeviceAllocation)| Allocation {
         node: name(node),
         devices: devices.clone(),
     };
@@ -738,8 +742,8 @@ fn with_list(fleet: Fleet, jobs: Vec<Job>) -> Fleet {
     Fleet { jobs: Some(Arc::new(list)), ..fleet }
 }
 
-fn places(list: &[u32]) -> Allotment {
-    Allotment::Places(list.into())
+fn places(list: &[u32]) -> DeviceAllocation {
+    DeviceAllocation::Indices(list.into())
 }
 
 /// The sixteen nodes with a scheduler's jobs: one over nodes of which some are stale or down, one
@@ -756,7 +760,8 @@ pub fn with_jobs() -> Fleet {
         listed("8425", "interactive", "carol", (3_500, 3_600)),
         &[("gpu03", places(&[0, 1, 2, 3]))],
     );
-    let untold = on(listed("8440", "probe", "erin", (60, 600)), &[("gpu06", Allotment::Unsaid)]);
+    let untold =
+        on(listed("8440", "probe", "erin", (60, 600)), &[("gpu06", DeviceAllocation::Unknown)]);
     let wait = waiting("8450", "eval-long", "Priority", Some(1_800));
     let other = waiting("8451", "sweep", "Resources", None);
     let jobs =
@@ -774,7 +779,7 @@ pub fn only_waiting() -> Fleet {
 pub fn one_large_job(count: usize) -> Fleet {
     let fleet = large(count);
     let nodes: Vec<String> = fleet.nodes.iter().map(|node| node.name.to_string()).collect();
-    let all: Vec<(&str, Allotment)> =
+    let all: Vec<(&str, DeviceAllocation)> =
         nodes.iter().map(|node| (node.as_str(), places(&[0, 1, 2, 3, 4, 5, 6, 7]))).collect();
     let job = on(listed("8421", "llama-405b", "alice", (600, 86_400)), &all);
     with_list(fleet, vec![job])
@@ -802,7 +807,7 @@ pub fn many_jobs(count: usize) -> Fleet {
     fleet.nodes = nodes.into();
     let job = |(place, node): (usize, &Arc<Node>)| {
         let devices = if place + 1 == count { 0..8 } else { 0..1 };
-        let devices = Allotment::Places(devices.collect());
+        let devices = DeviceAllocation::Indices(devices.collect());
         let id = format!("{}", 100 + place);
         on(listed(&id, "sweep", "alice", (600, 86_400)), &[(&*node.name.to_string(), devices)])
     };
@@ -815,7 +820,11 @@ pub fn hostile_jobs() -> Fleet {
     let node = "node-with-a-very-long-name-that-does-not-fit.cluster.example.org";
     let job = on(
         listed("77", "日本語のとても長い名前 👩 e\u{301} שלום", "ユーザー名が長い", (9_000_000, 1)),
-        &[(node, places(&[0, 1])), ("many", Allotment::Count(20)), ("empty", Allotment::Nothing)],
+        &[
+            (node, places(&[0, 1])),
+            ("many", DeviceAllocation::Count(20)),
+            ("empty", DeviceAllocation::None),
+        ],
     );
     let mut many = Maker::new("many").devices(&[80.0; 20]);
     for pid in 0..300_u32 {
@@ -865,9 +874,9 @@ pub fn a_minute_later() -> Fleet {
 
 /// A device that tells everything there is to tell.
 fn talkative(device: &mut Device) {
-    let percent = |share: f32| Reading::judged(Percent::new(share));
+    let percent = |share: f32| Reading::checked(Percent::new(share));
     let index = device.index.get().unwrap();
-    device.fan = Reading::judged(FanSpeed::new(40.0 + index as f32));
+    device.fan = Reading::checked(FanSpeed::new(40.0 + index as f32));
     device.ecc_corrected = Reading::Known(3);
     device.details = DeviceDetails {
         encoder: percent(7.0),
@@ -905,7 +914,7 @@ pub fn rich(node: &str) -> Maker {
     maker.devices.iter_mut().for_each(talkative);
     for used in &mut maker.uses {
         used.kind = Reading::Known(UseKind::Compute);
-        used.memory_utilization = Reading::judged(Percent::new(38.0));
+        used.memory_utilization = Reading::checked(Percent::new(38.0));
     }
     maker
 }
@@ -914,8 +923,8 @@ fn measured_slices(node: &str) -> Maker {
     let mut maker = split(node);
     for (number, device) in (1..).zip(&mut maker.devices[1..3]) {
         device.activity = DeviceActivity {
-            graphics_active: Reading::judged(Percent::new(20.0 * number as f32)),
-            sm_active: Reading::judged(Percent::new(17.0 * number as f32)),
+            graphics_active: Reading::checked(Percent::new(20.0 * number as f32)),
+            sm_active: Reading::checked(Percent::new(17.0 * number as f32)),
             ..DeviceActivity::default()
         }
         .shared();
@@ -962,7 +971,7 @@ fn chips(node: &str) -> Maker {
                 is_held: Reading::Known(place < 3),
                 nodes: Reading::Known(format!("/dev/vfio/{place}").into()),
                 bandwidth: if place < 2 {
-                    Reading::judged(Percent::new(33.0))
+                    Reading::checked(Percent::new(33.0))
                 } else {
                     Reading::Unknown(Reason::NoWorkload)
                 },
@@ -995,13 +1004,13 @@ fn cards(node: &str) -> Maker {
         device.vendor = Reading::Known(Vendor::Amd);
         device.name = Reading::Known("AMD Instinct MI300X".into());
         device.memory_total = Reading::Known(Bytes(192 << 30));
-        device.power_limit = Reading::judged(Watts::new(750.0));
+        device.power_limit = Reading::checked(Watts::new(750.0));
         device.performance_state = Reading::Unknown(Reason::NotSupported);
         device.mig = Reading::Unknown(Reason::NotSupported);
         device.details = DeviceDetails {
-            junction_temperature: Reading::judged(Celsius::new(83.0)),
+            junction_temperature: Reading::checked(Celsius::new(83.0)),
             fan_rpm: Reading::Known(2_150),
-            video: Reading::judged(Percent::new(3.0)),
+            video: Reading::checked(Percent::new(3.0)),
             performance_level: Reading::Known("auto".into()),
             compute_partition: Reading::Known("SPX".into()),
             memory_partition: Reading::Known("NPS1".into()),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use gtop::fleet::Fleet;
-use gtop::model::{Answer, AskError, Question, Refusal};
+use gtop::model::{ProcessRequest, ProcessResponse, Refusal, RequestError};
 use gtop::tui::{Keymap, Theme, Ui, UiEffect, UiRequest};
 use gtop::view::{Kind, Line, Mark, Reply, Taste};
 use ratatui::buffer::Buffer;
@@ -139,15 +139,15 @@ fn fault(line: &Line, width: u16) -> Option<String> {
 
 fn answer(reply: Reply, chance: &mut Chance) -> Reply {
     let own = match &reply.errand.question {
-        Question::Signal(..) => Answer::Sent,
-        Question::Environment(_) => environment().answer.unwrap(),
-        Question::Tree(_) => tree().answer.unwrap(),
-        Question::Detail(_) => detail().answer.unwrap(),
+        ProcessRequest::Signal(..) => ProcessResponse::Sent,
+        ProcessRequest::Environment(_) => environment().answer.unwrap(),
+        ProcessRequest::Tree(_) => tree().answer.unwrap(),
+        ProcessRequest::Detail(_) => detail().answer.unwrap(),
     };
     let answer = match chance.below(6) {
-        0 => Err(AskError::Down),
-        2 => Err(AskError::TimedOut(Duration::from_secs(5))),
-        1 => Err(AskError::from(Refusal::Reused)),
+        0 => Err(RequestError::Down),
+        2 => Err(RequestError::TimedOut(Duration::from_secs(5))),
+        1 => Err(RequestError::from(Refusal::Reused)),
         _ => Ok(own),
     };
     Reply { answer, ..reply }
@@ -223,7 +223,7 @@ fn mash(stage: &mut Ui, all: &[(&str, Fleet)], chance: &mut Chance) {
         }
         for errand in asked {
             if chance.below(3) > 0 {
-                let reply = Reply { errand, answer: Ok(Answer::Sent), at: now };
+                let reply = Reply { errand, answer: Ok(ProcessResponse::Sent), at: now };
                 stage.on_reply(&answer(reply, chance), now);
             }
         }

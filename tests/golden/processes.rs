@@ -6,8 +6,9 @@ use std::time::Duration;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop::fleet::Fleet;
 use gtop::model::{
-    Answer, AskError, Bytes, Environment, NodeName, ProcessDetail, ProcessKey, ProcessState,
-    ProcessTree, Question, Reading, Reason, Refusal, Signal, TreeProcess, Variable,
+    Bytes, Environment, NodeName, ProcessDetail, ProcessKey, ProcessRequest, ProcessResponse,
+    ProcessState, ProcessTree, Reading, Reason, Refusal, RequestError, Signal, TreeProcess,
+    Variable,
 };
 use gtop::tui::{Keymap, StopReason, Theme, Ui, UiEffect, UiRequest};
 use gtop::view::{Errand, Reply, Taste};
@@ -70,7 +71,7 @@ fn processes_of_every_kind() {
 
 const ALICES: ProcessKey = ProcessKey { pid: 4_121, start_ticks: 412_100 };
 
-fn reply(question: Question, answer: Result<Answer, AskError>) -> Reply {
+fn reply(question: ProcessRequest, answer: Result<ProcessResponse, RequestError>) -> Reply {
     let node = NodeName::new("gpu01").unwrap();
     Reply { errand: Errand { node, question }, answer, at: NOW }
 }
@@ -101,7 +102,10 @@ pub fn tree() -> Reply {
         tree_process(4_139, 1, "bob", "-bash"),
         tree_process(4_140, 4_139, "bob", "./render e\u{301}"),
     ];
-    reply(Question::Tree(None), Ok(Answer::Tree(ProcessTree { processes, is_cut: false })))
+    reply(
+        ProcessRequest::Tree(None),
+        Ok(ProcessResponse::Tree(ProcessTree { processes, is_truncated: false })),
+    )
 }
 
 fn variable(name: &str, value: &str) -> Variable {
@@ -117,8 +121,8 @@ pub fn environment() -> Reply {
         variable("ÜBER", "日本語 e\u{301}"),
     ];
     variables.extend((0..60).map(|number| variable(&format!("SLURM_{number:02}"), "x")));
-    let found = Environment { variables, is_cut: true };
-    reply(Question::Environment(ALICES), Ok(Answer::Environment(found)))
+    let found = Environment { variables, is_truncated: true };
+    reply(ProcessRequest::Environment(ALICES), Ok(ProcessResponse::Environment(found)))
 }
 
 pub fn detail() -> Reply {
@@ -127,19 +131,19 @@ pub fn detail() -> Reply {
         process: tree_process(4_121, 4_100, "alice", "/opt/conda/bin/python train.py --tp 8"),
         threads: Reading::Known(112),
         niceness: Reading::Known(0),
-        reserved: Reading::Known(Bytes(96 << 30)),
-        peak: Reading::Known(Bytes(41 << 30)),
+        virtual_memory: Reading::Known(Bytes(96 << 30)),
+        peak_resident: Reading::Known(Bytes(41 << 30)),
         swapped: Reading::Known(Bytes(0)),
         voluntary_switches: Reading::Known(1_234_567),
         involuntary_switches: Reading::Known(89),
         directory: words("/scratch/alice/run"),
         program: words("/opt/conda/bin/python3.11"),
         cgroup: words("/system.slice/slurmstepd.scope/job_8421/step_0"),
-        waits_in: words("futex_wait_queue"),
-        input_output: Reading::Unknown(Reason::NoPermission),
+        wchan: words("futex_wait_queue"),
+        io: Reading::Unknown(Reason::NoPermission),
         limits: Vec::new(),
     };
-    reply(Question::Detail(ALICES), Ok(Answer::Detail(Box::new(found))))
+    reply(ProcessRequest::Detail(ALICES), Ok(ProcessResponse::Detail(Box::new(found))))
 }
 
 /// Opens a page on the first process, and lets the node answer.
@@ -203,7 +207,7 @@ fn a_page_says_why_a_node_does_not_answer() {
         let mut stage = crowd(DARK, &[KeyCode::Down]);
         stage.on_key(key(code), NOW);
         assert!(screen(&mut stage).contains("the node"), "{}", screen(&mut stage));
-        let refused = AskError::from(Refusal::NotAllowed("it belongs to another user".into()));
+        let refused = RequestError::from(Refusal::NotAllowed("it belongs to another user".into()));
         stage.on_reply(&Reply { answer: Err(refused), ..answer }, NOW);
         assert!(screen(&mut stage).contains("not allowed: it belongs to another user"));
         press(&mut stage, &[KeyCode::Esc, KeyCode::Esc]);
@@ -234,8 +238,10 @@ fn the_signal_box_in_every_look() {
                 panic!("nothing is sent")
             };
             assert_eq!(errands.len(), 3, "a process on two devices is one");
-            let refused = AskError::from(Refusal::NotAllowed("it belongs to another user".into()));
-            let mut answers = [Ok(Answer::Sent), Err(refused), Ok(Answer::Sent)].into_iter();
+            let refused =
+                RequestError::from(Refusal::NotAllowed("it belongs to another user".into()));
+            let mut answers =
+                [Ok(ProcessResponse::Sent), Err(refused), Ok(ProcessResponse::Sent)].into_iter();
             for errand in errands {
                 let answer = answers.next().unwrap();
                 stage.on_reply(&Reply { errand, answer, at: NOW }, NOW);
@@ -271,8 +277,8 @@ fn a_process_that_ends_while_its_box_is_open_is_said_to_have_ended() {
         panic!("nothing is sent")
     };
     let errand = errands.into_iter().next().unwrap();
-    assert_eq!(errand.question, Question::Signal(ALICES, Signal::Kill));
-    stage.on_reply(&Reply { errand, answer: Err(AskError::UnknownNode), at: NOW }, NOW);
+    assert_eq!(errand.question, ProcessRequest::Signal(ALICES, Signal::Kill));
+    stage.on_reply(&Reply { errand, answer: Err(RequestError::UnknownNode), at: NOW }, NOW);
     assert!(screen(&mut stage).contains("no such node is watched"));
 }
 
@@ -285,7 +291,7 @@ fn an_answer_that_comes_after_the_box_was_closed_is_told_all_the_same() {
     };
     press(&mut stage, &[KeyCode::Esc, KeyCode::Char('1')]);
     let errand = errands.into_iter().next().unwrap();
-    let answer = Err(AskError::from(Refusal::Reused));
+    let answer = Err(RequestError::from(Refusal::Reused));
     stage.on_reply(&Reply { errand, answer, at: NOW }, NOW);
     let shown = screen(&mut stage);
     assert!(shown.contains("INT not sent to 4121 on gpu01: the process has ended"), "{shown}");
@@ -319,7 +325,7 @@ fn control_c_interrupts_what_is_selected_and_else_quits() {
     else {
         panic!("nothing is sent")
     };
-    assert_eq!(errands[0].question, Question::Signal(ALICES, Signal::Interrupt));
+    assert_eq!(errands[0].question, ProcessRequest::Signal(ALICES, Signal::Interrupt));
 }
 
 #[test]

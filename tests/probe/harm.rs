@@ -174,7 +174,7 @@ fn where_proc_is_about_other_processes_nobody_is_signalled() {
         rig.sample();
         let mut bystander = crate::processes::Victim::new();
         let signal = gtop::model::Signal::User1;
-        let answer = rig.ask(gtop::model::Question::Signal(bystander.key(), signal));
+        let answer = rig.ask(gtop::model::ProcessRequest::Signal(bystander.key(), signal));
         assert_eq!(answer["result"], "refused", "{interpreter:?}: {answer}");
         rig.finish();
         assert!(bystander.0.try_wait().unwrap().is_none(), "{interpreter:?}");

@@ -2,7 +2,7 @@
 
 use std::process::Command as Program;
 
-use gtop::model::{ProcessKey, Question, Signal};
+use gtop::model::{ProcessKey, ProcessRequest, Signal};
 use gtop::probe::{Command, Interpreter};
 use rustix::process::Signal as Raw;
 use serde_json::Value;
@@ -42,13 +42,13 @@ fn a_signal_reaches_the_process_that_is_meant_and_no_other() {
         let commands = hello["commands"].as_array().unwrap();
         assert!(commands.contains(&"signal".into()), "{how}: {hello}");
         let late = ProcessKey { start_ticks: victim.key().start_ticks + 1, ..victim.key() };
-        assert_eq!(result(&rig.ask(Question::Signal(late, TERM))), "reused", "{how}");
+        assert_eq!(result(&rig.ask(ProcessRequest::Signal(late, TERM))), "reused", "{how}");
         assert!(is_alive(&mut victim));
         // The one that is meant has gone, and its number is a later one's.
         let earlier = ProcessKey { start_ticks: victim.key().start_ticks - 1, ..victim.key() };
-        assert_eq!(result(&rig.ask(Question::Signal(earlier, TERM))), "reused", "{how}");
+        assert_eq!(result(&rig.ask(ProcessRequest::Signal(earlier, TERM))), "reused", "{how}");
         assert!(is_alive(&mut victim));
-        let sent = rig.ask(Question::Signal(victim.key(), TERM));
+        let sent = rig.ask(ProcessRequest::Signal(victim.key(), TERM));
         assert_eq!((result(&sent), &sent["why"]), ("sent", &Value::Null), "{how}");
         let status = victim.0.wait().unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15), "{how}");
@@ -56,7 +56,7 @@ fn a_signal_reaches_the_process_that_is_meant_and_no_other() {
         let gone = ProcessKey { pid: victim.pid(), start_ticks: 1 };
         // Were the pid in use again already, it would be another process.
         assert!(
-            ["gone", "reused"].contains(&result(&rig.ask(Question::Signal(gone, TERM)))),
+            ["gone", "reused"].contains(&result(&rig.ask(ProcessRequest::Signal(gone, TERM)))),
             "{how}"
         );
         rig.finish();
@@ -73,7 +73,7 @@ fn a_process_that_has_ended_and_is_still_there_is_a_zombie() {
             std::thread::yield_now();
         }
         let mut rig = setup.start();
-        assert_eq!(result(&rig.ask(Question::Signal(key, TERM))), "zombie", "{how}");
+        assert_eq!(result(&rig.ask(ProcessRequest::Signal(key, TERM))), "zombie", "{how}");
         rig.finish();
     }
 }
@@ -90,7 +90,7 @@ fn what_must_not_be_signalled_is_not() {
             std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n");
         never.extend(is_kernel.then_some((2, "a part of the kernel")));
         for (pid, why) in never {
-            let answer = rig.ask(Question::Signal(key(pid), Signal::User1));
+            let answer = rig.ask(ProcessRequest::Signal(key(pid), Signal::User1));
             let said = answer["why"].as_str().unwrap();
             assert!(result(&answer) == "refused" && said.contains(why), "{how}: {answer}");
         }
@@ -142,13 +142,13 @@ fn processes_of_others_are_left_alone() {
         let (mut ours, theirs) = (Victim::new(), Victim::of(65534));
         let mut rig = nobodys(interpreter).start();
         rig.sample();
-        let refused = rig.ask(Question::Signal(ours.key(), Signal::Kill));
+        let refused = rig.ask(ProcessRequest::Signal(ours.key(), Signal::Kill));
         assert_eq!(
             (result(&refused), &refused["why"]),
             ("refused", &"it belongs to another user".into())
         );
         assert!(is_alive(&mut ours));
-        assert_eq!(result(&rig.ask(Question::Signal(theirs.key(), Signal::Kill))), "sent");
+        assert_eq!(result(&rig.ask(ProcessRequest::Signal(theirs.key(), Signal::Kill))), "sent");
         rig.finish();
     }
 }
@@ -172,11 +172,11 @@ fn a_setuid_process_is_whose_who_started_it_and_not_whose_rights_it_has() {
         let (theirs, mut lent) = (of("65534,0,0"), of("0,65534,0"));
         let mut rig = nobodys(interpreter).start();
         rig.sample();
-        let refused = rig.ask(Question::Signal(lent.key(), Signal::Kill));
+        let refused = rig.ask(ProcessRequest::Signal(lent.key(), Signal::Kill));
         let why = "it belongs to another user".into();
         assert_eq!((result(&refused), &refused["why"]), ("refused", &why), "{interpreter:?}");
         assert!(is_alive(&mut lent));
-        let sent = rig.ask(Question::Signal(theirs.key(), Signal::Kill));
+        let sent = rig.ask(ProcessRequest::Signal(theirs.key(), Signal::Kill));
         assert_eq!(result(&sent), "sent", "{interpreter:?}: {sent}");
         rig.finish();
     }
@@ -190,10 +190,10 @@ fn what_only_the_owner_may_know_is_kept_from_others() {
     let ours = Victim::with(|command| command.env("TOKEN", "hunter2"));
     let mut rig = nobodys(Interpreter::Python).start();
     rig.sample();
-    let refused = rig.ask(Question::Environment(ours.key()));
+    let refused = rig.ask(ProcessRequest::Environment(ours.key()));
     assert_eq!(result(&refused), "refused", "{refused}");
     assert!(!refused.to_string().contains("hunter2"));
-    let detail = &rig.ask(Question::Detail(ours.key()))["detail"];
+    let detail = &rig.ask(ProcessRequest::Detail(ours.key()))["detail"];
     for key in ["cwd", "exe", "io"] {
         assert!(detail[key].is_null(), "{key}: {detail}");
     }
@@ -217,13 +217,13 @@ fn an_environment_comes_whole_or_cut_and_never_with_controls() {
         });
         let mut rig = setup.start();
         rig.sample();
-        let answer = rig.ask(Question::Environment(small.key()));
+        let answer = rig.ask(ProcessRequest::Environment(small.key()));
         assert_eq!((result(&answer), &answer["cut"]), ("ok", &Value::Null), "{answer}");
         let mut list: Vec<&str> =
             answer["environ"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
         list.sort_unstable();
         assert_eq!(list, ["A=b=c \"d\" \\", "LINES=one two [2J", "É=ü"], "{how}");
-        let answer = rig.ask(Question::Environment(big.key()));
+        let answer = rig.ask(ProcessRequest::Environment(big.key()));
         assert_eq!((result(&answer), &answer["cut"]), ("ok", &true.into()));
         let length: usize = answer["environ"]
             .as_array()
@@ -233,7 +233,7 @@ fn an_environment_comes_whole_or_cut_and_never_with_controls() {
             .sum();
         assert!((100_000..=131_072).contains(&length), "{length}");
         let late = ProcessKey { start_ticks: 1, ..small.key() };
-        assert_eq!(result(&rig.ask(Question::Environment(late))), "reused");
+        assert_eq!(result(&rig.ask(ProcessRequest::Environment(late))), "reused");
         rig.finish();
     }
 }
@@ -246,7 +246,7 @@ fn details_are_those_of_the_process() {
         let victim = Victim::with(|command| command.current_dir(&folder));
         let mut rig = setup.start();
         rig.sample();
-        let answer = rig.ask(Question::Detail(victim.key()));
+        let answer = rig.ask(ProcessRequest::Detail(victim.key()));
         let detail = &answer["detail"];
         assert_eq!(detail["cwd"], folder.to_str().unwrap(), "{how}: {answer}");
         assert!(
@@ -294,7 +294,7 @@ fn a_tree_shows_all_above_and_all_below() {
         }
         let state = gpus(1) + &format!("proc 0 {} 9\n", family.pid());
         let mut rig = setup.state(&state).start();
-        let answer = rig.ask(Question::Tree(Some(family.key())));
+        let answer = rig.ask(ProcessRequest::Tree(Some(family.key())));
         let found = pids(&answer);
         let mut wanted = vec![u64::from(std::process::id()), family.pid().into()];
         wanted.extend(below().into_iter().map(u64::from));
@@ -304,11 +304,11 @@ fn a_tree_shows_all_above_and_all_below() {
         rig.until("the process", |frame| {
             (frame["processes"]["list"][0]["pid"] == family.pid()).then_some(())
         });
-        let answer = rig.ask(Question::Tree(None));
+        let answer = rig.ask(ProcessRequest::Tree(None));
         assert!(wanted.iter().all(|pid| pids(&answer).contains(pid)), "{how}: {answer}");
         assert!(!pids(&answer).contains(&other.pid().into()));
         let gone = ProcessKey { pid: family.pid(), start_ticks: 1 };
-        assert_eq!(result(&rig.ask(Question::Tree(Some(gone)))), "reused");
+        assert_eq!(result(&rig.ask(ProcessRequest::Tree(Some(gone)))), "reused");
         for pid in below() {
             let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
             let _gone = rustix::process::kill_process(pid, Raw::KILL);
@@ -333,7 +333,7 @@ fn a_tree_that_is_too_large_is_cut_below() {
         std::thread::yield_now();
     }
     let mut rig = python().start();
-    let answer = rig.ask(Question::Tree(Some(crowd.key())));
+    let answer = rig.ask(ProcessRequest::Tree(Some(crowd.key())));
     assert_eq!((answer["tree"].as_array().unwrap().len(), &answer["cut"]), (1024, &true.into()));
     assert!(pids(&answer).contains(&std::process::id().into()));
     rig.finish();
@@ -348,9 +348,9 @@ fn many_questions_at_once_have_each_its_answer() {
     rig.sample();
     for number in 0..40 {
         rig.command(Command::Ask(match number % 3 {
-            0 => Question::Detail(victim.key()),
-            1 => Question::Environment(victim.key()),
-            _ => Question::Signal(victim.key(), Signal::Continue),
+            0 => ProcessRequest::Detail(victim.key()),
+            1 => ProcessRequest::Environment(victim.key()),
+            _ => ProcessRequest::Signal(victim.key(), Signal::Continue),
         }));
     }
     let mut numbers = Vec::new();
@@ -377,15 +377,15 @@ fn a_question_that_hangs_is_answered_all_the_same_and_the_next_one_too() {
     let mut rig = Setup { state: None, ..python() }.start();
     rig.sample();
     let before = rig.remains();
-    assert_eq!(result(&rig.ask(Question::Detail(victim.key()))), "ok");
+    assert_eq!(result(&rig.ask(ProcessRequest::Detail(victim.key()))), "ok");
     let child = youngest(&rig);
     assert!(!before.contains(&child));
     let child = rustix::process::Pid::from_raw(i32::try_from(child).unwrap()).unwrap();
     rustix::process::kill_process(child, Raw::STOP).unwrap();
-    let answer = rig.ask(Question::Detail(victim.key()));
+    let answer = rig.ask(ProcessRequest::Detail(victim.key()));
     assert_eq!(result(&answer), "failed", "{answer}");
     assert!(answer["why"].as_str().unwrap().contains("does not answer"), "{answer}");
-    assert_eq!(result(&rig.ask(Question::Detail(victim.key()))), "ok");
+    assert_eq!(result(&rig.ask(ProcessRequest::Detail(victim.key()))), "ok");
     rig.finish();
 }
 
@@ -396,7 +396,7 @@ fn the_child_that_answers_is_gone_once_nobody_asks() {
     rig.sample();
     rig.sample();
     let before = rig.remains().len();
-    assert_eq!(result(&rig.ask(Question::Detail(victim.key()))), "ok");
+    assert_eq!(result(&rig.ask(ProcessRequest::Detail(victim.key()))), "ok");
     assert_eq!(rig.remains().len(), before + 1);
     let deadline = std::time::Instant::now() + PATIENCE;
     while rig.remains().len() > before {

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gtop::model::Question;
+use gtop::model::ProcessRequest;
 use gtop::probe::{self, Greeting, Interpreter, Progress, Settings};
 use serde_json::Value;
 
@@ -228,7 +228,7 @@ impl Rig {
     }
 
     /// Asks something and waits for its answer.
-    pub(crate) fn ask(&mut self, question: Question) -> Value {
+    pub(crate) fn ask(&mut self, question: ProcessRequest) -> Value {
         self.command(probe::Command::Ask(question));
         self.answer(self.commands)
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use gtop::model::Via;
+use gtop::model::TransportKind;
 use gtop::transport::{Channel, Choice, Fault, Note, Notes, Options, Transport, noting};
 use rustix::fs::{Gid, Uid, chown};
 use tokio::net::UnixListener;
@@ -79,7 +79,7 @@ impl Drop for Site {
     }
 }
 
-async fn says_hello(transport: &Transport, host: &str) -> Result<Via, Fault> {
+async fn says_hello(transport: &Transport, host: &str) -> Result<TransportKind, Fault> {
     let mut channel: Channel =
         transport.open(&system(host, None, None), "echo hello; cat", |_| ()).await?;
     channel.close_stdin().await?;
@@ -92,16 +92,16 @@ async fn says_hello(transport: &Transport, host: &str) -> Result<Via, Fault> {
 async fn a_node_that_refuses_is_reached_over_an_open_master() {
     let Some(site) = Site::new("").await else { return };
     let auto = site.transport(Choice::Auto);
-    let is_refused = |opened: Result<Via, Fault>| {
+    let is_refused = |opened: Result<TransportKind, Fault>| {
         let fault = opened.unwrap_err();
         assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
     };
     is_refused(says_hello(&auto, "node").await);
     site.open_master().await;
-    assert_eq!(says_hello(&auto, "node").await.unwrap(), Via::SshProgram);
+    assert_eq!(says_hello(&auto, "node").await.unwrap(), TransportKind::SshProgram);
     // What it learned is not asked again of the node.
     let knocks = site.sshd.logged("Connection closed by authenticating");
-    assert_eq!(says_hello(&auto, "node").await.unwrap(), Via::SshProgram);
+    assert_eq!(says_hello(&auto, "node").await.unwrap(), TransportKind::SshProgram);
     assert_eq!(site.sshd.logged("Connection closed by authenticating"), knocks);
     is_refused(says_hello(&site.transport(Choice::Native), "node").await);
     // Nor does a key that others can read keep anybody out of whom a master is open.
@@ -109,12 +109,15 @@ async fn a_node_that_refuses_is_reached_over_an_open_master() {
         fs::set_permissions(site.lab.path("wrong"), fs::Permissions::from_mode(mode)).unwrap();
     };
     allow(0o644);
-    assert_eq!(says_hello(&site.transport(Choice::Auto), "node").await.unwrap(), Via::SshProgram);
+    assert_eq!(
+        says_hello(&site.transport(Choice::Auto), "node").await.unwrap(),
+        TransportKind::SshProgram
+    );
     allow(0o600);
     // A key that opens the door needs no master.
     site.configure(&format!("Host node\nIdentityFile {}", site.lab.path("id").display()));
     let own = site.transport(Choice::Auto);
-    assert_eq!(says_hello(&own, "node").await.unwrap(), Via::Native);
+    assert_eq!(says_hello(&own, "node").await.unwrap(), TransportKind::Native);
     site.configure("");
     site.close_master().await;
     is_refused(says_hello(&auto, "node").await);
@@ -149,7 +152,7 @@ async fn a_gateway_that_refuses_is_passed_over_an_open_master() {
         hellos.spawn(async move { says_hello(&transport, &format!("inner{number}")).await });
     }
     while let Some(hello) = hellos.join_next().await {
-        assert_eq!(hello.unwrap().unwrap(), Via::SshProgram);
+        assert_eq!(hello.unwrap().unwrap(), TransportKind::SshProgram);
     }
     // All thirty together have asked the gateway once.
     assert_eq!(site.sshd.logged("Connection closed by authenticating"), 2);
@@ -215,7 +218,10 @@ async fn a_socket_that_is_dead_or_hangs_or_is_of_another_user_does_no_harm() {
         refused(says_hello(&site.transport(Choice::Auto), "node").await.unwrap_err());
         chown(&socket, Some(Uid::ROOT), Some(Gid::ROOT)).unwrap();
     }
-    assert_eq!(says_hello(&site.transport(Choice::Auto), "node").await.unwrap(), Via::SshProgram);
+    assert_eq!(
+        says_hello(&site.transport(Choice::Auto), "node").await.unwrap(),
+        TransportKind::SshProgram
+    );
     site.close_master().await;
     let listener = UnixListener::bind(&socket).unwrap();
     let auto = site.transport(Choice::Auto);

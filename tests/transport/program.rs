@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use gtop::model::Via;
+use gtop::model::TransportKind;
 use gtop::transport::{Cause, Choice, Exit, Fault, Options, Transport};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
@@ -18,7 +18,7 @@ fn transport(lab: &Lab, choice: Choice) -> Transport {
 /// Runs a command on the node by the ssh program.
 async fn by_program(lab: &Lab, command: &str) -> Result<String, Fault> {
     let mut channel = transport(lab, Choice::Ssh).open(&node(), command, |_| ()).await?;
-    assert_eq!(channel.via(), Via::SshProgram);
+    assert_eq!(channel.via(), TransportKind::SshProgram);
     Ok(listen(&mut channel).await.stdout)
 }
 
@@ -262,7 +262,7 @@ async fn auto_is_native_as_long_as_that_works() {
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
     let channel = transport(&lab, Choice::Auto).open(&node(), "true", |_| ()).await.unwrap();
-    assert_eq!(channel.via(), Via::Native);
+    assert_eq!(channel.via(), TransportKind::Native);
     // A refused key is not shown a second time by the program.
     lab.write("authorized", "");
     let fault = transport(&lab, Choice::Auto).open(&node(), "true", |_| ()).await.unwrap_err();
@@ -282,7 +282,7 @@ async fn auto_takes_the_program_for_algorithms_only_that_has_and_remembers_it() 
         let transport = transport(&lab, Choice::Auto);
         for _ in 0..2 {
             let channel = transport.open(&node(), "echo hello", |_| ()).await.unwrap();
-            assert_eq!(channel.via(), Via::SshProgram, "{of_server}/{of_client}");
+            assert_eq!(channel.via(), TransportKind::SshProgram, "{of_server}/{of_client}");
         }
         // Of the server's two refusals of ours one is spared.
         let refusals = sshd.logged("Unable to negotiate");

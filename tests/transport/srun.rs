@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gtop::collect::Visit;
-use gtop::model::{FaultKind, JobId, NodeName, Via};
+use gtop::model::{FaultKind, JobId, NodeName, TransportKind};
 use gtop::transport::{
     Choice, Fault, Options, Profile, Reach, SshTarget, StepCause, StepJob, Target, Transport,
 };
@@ -182,7 +182,7 @@ async fn meet(mut visit: Visit, samples: u64) -> Visit {
 async fn one_step_serves_all_nodes_of_a_job_and_ends_with_the_last() {
     let site = Site::new("well");
     let mut visits = site.meet_all().await;
-    assert!(visits.iter().all(|visit| visit.via() == Via::Step));
+    assert!(visits.iter().all(|visit| visit.via() == TransportKind::Step));
     let calls = site.calls();
     assert_eq!(calls.len(), 1, "{calls:?}");
     for word in ["--jobid=7", "--overlap", "--mem=0", "--nodes=3", "--nodelist=gpu01,gpu02,gpu03"] {
@@ -217,7 +217,7 @@ async fn output_in_pieces_that_know_no_lines_never_gives_a_wrong_frame() {
                     right += 1;
                 }
                 Err(fault) => {
-                    assert_eq!(fault.kind, FaultKind::BadReply, "{}", fault.sentence());
+                    assert_eq!(fault.kind, FaultKind::BadReply, "{}", fault.message());
                     noticed += 1;
                 }
             }
@@ -251,7 +251,7 @@ async fn the_end_of_the_step_is_told_to_every_node_and_another_one_is_begun() {
                 break fault;
             }
         };
-        assert!(fault.sentence().contains("cancelled"), "{}", fault.sentence());
+        assert!(fault.message().contains("cancelled"), "{}", fault.message());
     }
     for visit in site.meet_all().await {
         visit.end().await;
@@ -268,8 +268,8 @@ async fn where_one_job_refuses_a_step_the_other_one_of_the_node_is_tried() {
         timeout(PATIENCE, visit.wake(PATIENCE)).await.unwrap().unwrap_err()
     };
     let fault = refused(&site).await;
-    assert!(fault.kind.retries_by_itself(), "{}", fault.sentence());
-    assert!(fault.sentence().contains("another job of yours"), "{}", fault.sentence());
+    assert!(fault.kind.retries_by_itself(), "{}", fault.message());
+    assert!(fault.message().contains("another job of yours"), "{}", fault.message());
     let visit = timeout(PATIENCE, site.visit(NODES[0])).await.unwrap().unwrap();
     timeout(PATIENCE, meet(visit, 1)).await.unwrap().end().await;
     let jobs = |site: &Site| -> Vec<String> {
@@ -285,7 +285,7 @@ async fn where_one_job_refuses_a_step_the_other_one_of_the_node_is_tried() {
     // Where it alone is left it is.
     site.know(&[job("7")]);
     let fault = refused(&site).await;
-    assert!(!fault.kind.retries_by_itself(), "{}", fault.sentence());
+    assert!(!fault.kind.retries_by_itself(), "{}", fault.message());
 }
 
 #[tokio::test]
@@ -334,7 +334,7 @@ async fn a_slurm_that_lets_others_wait_and_a_job_of_somebody_else_are_refused() 
     let site = Site::new("refuse");
     let mut visit = site.visit(NODES[0]).await.unwrap();
     let fault = visit.wake(PATIENCE).await.unwrap_err();
-    assert!(fault.sentence().contains("refuses gtop a step"), "{}", fault.sentence());
+    assert!(fault.message().contains("refuses gtop a step"), "{}", fault.message());
     assert!(!fault.kind.retries_by_itself());
 
     let fault = site.visit("gpu09").await.unwrap_err();

@@ -8,7 +8,7 @@ use crate::export::json::age;
 use crate::export::json::schema::{Metrics, Objects, Shape, Shaped, object};
 use crate::fields::JobAt;
 use crate::fleet::{Evidence, Fleet, JobDevices, NodeDevices};
-use crate::model::{Allocation, Allotment, Job, JobList};
+use crate::model::{Allocation, DeviceAllocation, Job, JobList};
 use crate::time::Timestamp;
 
 object! {
@@ -44,7 +44,7 @@ pub(super) fn list(list: &JobList, now: Timestamp) -> RosterJson<'_> {
     RosterJson {
         whose: &list.whose,
         age_seconds: list.at.map(|at| age(at, now)),
-        problem: list.problem.as_ref().map(|problem| ProblemJson {
+        problem: list.error.as_ref().map(|problem| ProblemJson {
             sentence: &problem.sentence,
             remedy: &problem.remedy,
             for_seconds: age(problem.since, now),
@@ -157,10 +157,10 @@ fn allocation<'a>(
 ) -> AllocationJson<'a> {
     let held = job_devices.assigned(job, allocation);
     let (places, count) = match &allocation.devices {
-        Allotment::Places(places) => (Some(places.to_vec()), Some(places.len())),
-        Allotment::Count(count) => (None, usize::try_from(*count).ok()),
-        Allotment::Nothing => (Some(Vec::new()), Some(0)),
-        Allotment::Unsaid => (None, None),
+        DeviceAllocation::Indices(places) => (Some(places.to_vec()), Some(places.len())),
+        DeviceAllocation::Count(count) => (None, usize::try_from(*count).ok()),
+        DeviceAllocation::None => (Some(Vec::new()), Some(0)),
+        DeviceAllocation::Unknown => (None, None),
     };
     AllocationJson {
         node: allocation.node.as_str(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::Allotment;
+use crate::model::DeviceAllocation;
 
 /// Names under which sites count accelerators. `shard` and `mps` are parts of the devices at the
 /// places they name.
@@ -12,7 +12,7 @@ const ACCELERATORS: [&str; 7] = ["gpu", "shard", "mps", "tpu", "npu", "dcu", "xp
 const MAX_DEVICES: u32 = 4096;
 
 /// Returns which devices a job has on a node by the resources it has there.
-pub(super) fn parse_allotment(text: &str) -> Allotment {
+pub(super) fn parse_allotment(text: &str) -> DeviceAllocation {
     let mut places = BTreeSet::new();
     let mut unplaced = 0_u32;
     for part in split_resources(text).filter(|part| is_accelerator(part)) {
@@ -24,12 +24,12 @@ pub(super) fn parse_allotment(text: &str) -> Allotment {
     if unplaced > 0 {
         // Some places are known and some are not: all that is certain is how many there are.
         let known = u32::try_from(places.len()).unwrap_or(MAX_DEVICES);
-        return Allotment::Count(unplaced.saturating_add(known).min(MAX_DEVICES));
+        return DeviceAllocation::Count(unplaced.saturating_add(known).min(MAX_DEVICES));
     }
     if places.is_empty() {
-        return Allotment::Nothing;
+        return DeviceAllocation::None;
     }
-    Allotment::Places(places.into_iter().collect())
+    DeviceAllocation::Indices(places.into_iter().collect())
 }
 
 /// Says whether resources name an accelerator at all.
@@ -90,8 +90,8 @@ fn parse_indices(part: &str) -> Option<Vec<u32>> {
 mod tests {
     use super::*;
 
-    fn places(list: &[u32]) -> Allotment {
-        Allotment::Places(list.into())
+    fn places(list: &[u32]) -> DeviceAllocation {
+        DeviceAllocation::Indices(list.into())
     }
 
     #[test]
@@ -106,20 +106,20 @@ mod tests {
             ("gpu:1(IDX:5),shard:h100:3(IDX:5)", places(&[5])),
             ("gpu:(null):2(IDX:0-1)", places(&[0, 1])),
             ("craynetwork:1,gpu:1(IDX:2)", places(&[2])),
-            ("", Allotment::Nothing),
-            ("(null)", Allotment::Nothing),
-            ("nic:2(IDX:0-1)", Allotment::Nothing),
-            ("gpu:4", Allotment::Count(4)),
+            ("", DeviceAllocation::None),
+            ("(null)", DeviceAllocation::None),
+            ("nic:2(IDX:0-1)", DeviceAllocation::None),
+            ("gpu:4", DeviceAllocation::Count(4)),
             // Which of the two counts is right, nobody knows.
-            ("gpu:h100:4(IDX:0-1)", Allotment::Count(4)),
-            ("gpu:1(IDX:0-1)", Allotment::Count(1)),
-            ("gpu:h100:4(CNT:4)", Allotment::Count(4)),
-            ("gpu:h100:2(IDX:N/A)", Allotment::Count(2)),
-            ("gpu:2(IDX:0-1),gpu:x:3", Allotment::Count(5)),
-            ("gpu:2(IDX:5-1)", Allotment::Count(2)),
-            ("gpu:1(IDX:4294967295)", Allotment::Count(1)),
-            ("gpu:1(IDX:0-4294967295)", Allotment::Count(1)),
-            ("gpu", Allotment::Count(1)),
+            ("gpu:h100:4(IDX:0-1)", DeviceAllocation::Count(4)),
+            ("gpu:1(IDX:0-1)", DeviceAllocation::Count(1)),
+            ("gpu:h100:4(CNT:4)", DeviceAllocation::Count(4)),
+            ("gpu:h100:2(IDX:N/A)", DeviceAllocation::Count(2)),
+            ("gpu:2(IDX:0-1),gpu:x:3", DeviceAllocation::Count(5)),
+            ("gpu:2(IDX:5-1)", DeviceAllocation::Count(2)),
+            ("gpu:1(IDX:4294967295)", DeviceAllocation::Count(1)),
+            ("gpu:1(IDX:0-4294967295)", DeviceAllocation::Count(1)),
+            ("gpu", DeviceAllocation::Count(1)),
         ] {
             assert_eq!(parse_allotment(text), want, "{text}");
         }

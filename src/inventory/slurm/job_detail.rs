@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 
 use crate::inventory::slurm::gres::{names_accelerators, parse_allotment};
 use crate::inventory::slurm::queue;
-use crate::model::{Allotment, JobId, JobOutcome, NodeName};
+use crate::model::{DeviceAllocation, JobId, JobOutcome, NodeName};
 
 /// What is known of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct JobDetail {
-    pub(super) lasting_id: Option<JobId>,
+    pub(super) sluid: Option<JobId>,
     /// Empty when nothing is said.
-    pub(super) devices: BTreeMap<NodeName, Allotment>,
+    pub(super) devices: BTreeMap<NodeName, DeviceAllocation>,
     /// How it ended; `None` while it goes on.
     pub(super) outcome: Option<JobOutcome>,
 }
@@ -65,20 +65,20 @@ fn parse_record(text: &str) -> Option<JobDetail> {
     for line in text.lines() {
         let line = line.trim_start();
         if let Some(id) = line.strip_prefix("SLUID=") {
-            detail.lasting_id = JobId::new(id.trim());
+            detail.sluid = JobId::new(id.trim());
         } else if let Some(total) = line.strip_prefix("JOB_GRES=") {
             wants_devices = names_accelerators(total);
         } else if let Some(rest) = line.strip_prefix("Nodes=") {
             parse_node_line(rest, &mut detail.devices);
         } else if let Some(rest) = line.strip_prefix("JobState=") {
-            detail.outcome = JobOutcome::of_slurm(rest);
+            detail.outcome = JobOutcome::from_slurm(rest);
         } else if line.starts_with("Command=") || line.starts_with("MinCPUsNode=") {
             is_whole = true;
             break;
         }
     }
     // A job that is over, or being started, has resources and no place for them.
-    let is_nowhere = detail.devices.values().all(|devices| *devices == Allotment::Nothing);
+    let is_nowhere = detail.devices.values().all(|devices| *devices == DeviceAllocation::None);
     if wants_devices && is_nowhere {
         detail.devices.clear();
     }
@@ -86,7 +86,7 @@ fn parse_record(text: &str) -> Option<JobDetail> {
 }
 
 /// Reads `gpu[01-02] CPU_IDs=0-7 Mem=0 GRES=gpu:h100:8(IDX:0-7)`.
-fn parse_node_line(line: &str, devices: &mut BTreeMap<NodeName, Allotment>) {
+fn parse_node_line(line: &str, devices: &mut BTreeMap<NodeName, DeviceAllocation>) {
     let Some((list, rest)) = line.split_once(' ') else { return };
     let Some((_, gres)) = rest.split_once("GRES=") else { return };
     let Ok(nodes) = queue::parse_nodelist(list) else { return };
@@ -113,7 +113,7 @@ mod tests {
         )
     }
 
-    fn devices(details: &BTreeMap<JobId, JobDetail>, id: &str) -> Option<Allotment> {
+    fn devices(details: &BTreeMap<JobId, JobDetail>, id: &str) -> Option<DeviceAllocation> {
         let detail = details.get(&JobId::new(id).unwrap())?;
         detail.devices.get(&NodeName::new("gpu01").unwrap()).cloned()
     }
@@ -122,7 +122,7 @@ mod tests {
     fn the_places_of_each_node_are_read_up_to_where_free_texts_begin() {
         let output = "scontrol: show job 5\n".to_owned() + &text("5", "a b", "gpu:h100:2(IDX:1,4)");
         let details = parse(&output, &names(&[("5", "a b")]));
-        assert_eq!(devices(&details, "5"), Some(Allotment::Places([1, 4].into())));
+        assert_eq!(devices(&details, "5"), Some(DeviceAllocation::Indices([1, 4].into())));
     }
 
     #[test]
@@ -133,13 +133,13 @@ mod tests {
         let detail = details.get(&JobId::new("5").unwrap()).unwrap();
         let told: Vec<_> =
             detail.devices.iter().map(|(node, devices)| (node.as_str(), devices.clone())).collect();
-        let places = Allotment::Places([0, 1].into());
-        let one = Allotment::Count(1);
+        let places = DeviceAllocation::Indices([0, 1].into());
+        let one = DeviceAllocation::Count(1);
         assert_eq!(
             told,
             [
                 ("gpu01", places),
-                ("gpu02", Allotment::Count(3)),
+                ("gpu02", DeviceAllocation::Count(3)),
                 ("gpu03", one.clone()),
                 ("gpu04", one)
             ]
@@ -201,7 +201,10 @@ mod tests {
         let details = parse(&text("5", "x", ""), &names(&[("5", "x")]));
         assert_eq!(devices(&details, "5"), None);
         let none = text("5", "x", "").replace("JOB_GRES=gpu:h100:12", "JOB_GRES=(null)");
-        assert_eq!(devices(&parse(&none, &names(&[("5", "x")])), "5"), Some(Allotment::Nothing));
+        assert_eq!(
+            devices(&parse(&none, &names(&[("5", "x")])), "5"),
+            Some(DeviceAllocation::None)
+        );
     }
 
     #[test]

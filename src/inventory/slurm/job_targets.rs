@@ -71,14 +71,14 @@ fn natural_key(name: &str) -> Vec<(String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Allocation, Allotment};
+    use crate::model::{Allocation, DeviceAllocation};
 
     #[test]
     fn nodes_stand_once_in_the_order_of_their_numbers() {
         let names = |list: &[&str]| -> Vec<String> {
             let allocations = list.iter().map(|name| Allocation {
                 node: NodeName::new(name).unwrap(),
-                devices: Allotment::Unsaid,
+                devices: DeviceAllocation::Unknown,
             });
             let mut queue = queue::parse(&example(), "m", false);
             queue.jobs[0].allocations = allocations.collect();

@@ -36,10 +36,10 @@ pub(super) async fn explain(wanted: &str) -> String {
         return format!("job {shown} is not in the queue");
     };
     if let Some(outcome) = outcome_from_scontrol(wanted).await {
-        return format!("job {shown} {}", outcome.words());
+        return format!("job {shown} {}", outcome.text());
     }
     if let Some(outcome) = outcome_from_sacct(wanted).await {
-        return format!("job {shown} {}", outcome.words());
+        return format!("job {shown} {}", outcome.text());
     }
     let config = run_command("scontrol", &["show".into(), "config".into()], "").await;
     let config = config.map(|answer| answer.output).unwrap_or_default();
@@ -70,7 +70,7 @@ async fn outcome_from_scontrol(wanted: &str) -> Option<JobOutcome> {
         run_command("scontrol", &words, "").await.ok().filter(|answer| answer.succeeded)?;
     let line =
         answer.output.lines().find_map(|line| line.trim_start().strip_prefix("JobState="))?;
-    JobOutcome::of_slurm(line)
+    JobOutcome::from_slurm(line)
 }
 
 /// Where there is a database it knows them for longer.
@@ -79,7 +79,7 @@ async fn outcome_from_sacct(wanted: &str) -> Option<JobOutcome> {
     let words = fixed.iter().map(OsString::from).chain([format!("--jobs={wanted}").into()]);
     let words: Vec<OsString> = words.collect();
     let answer = run_command("sacct", &words, "").await.ok().filter(|answer| answer.succeeded)?;
-    JobOutcome::of_slurm(answer.output.lines().next()?)
+    JobOutcome::from_slurm(answer.output.lines().next()?)
 }
 
 /// Returns what `scontrol show config` says of something.

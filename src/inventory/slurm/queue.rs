@@ -14,7 +14,9 @@ use std::sync::Arc;
 
 use crate::inventory::slurm::JobFilter;
 use crate::inventory::slurm::time_format::{parse_duration, parse_time};
-use crate::model::{Allocation, Allotment, Job, JobId, JobState, NodeName, clean, clean_shared};
+use crate::model::{
+    Allocation, DeviceAllocation, Job, JobId, JobState, NodeName, clean, sanitize_shared,
+};
 use crate::nodeset;
 
 /// Jobs kept at most.
@@ -163,7 +165,7 @@ fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'
     if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let text = |text: &str| clean_shared(text, MAX_TEXT_CHARS);
+    let text = |text: &str| sanitize_shared(text, MAX_TEXT_CHARS);
     let told = |word: &str| (!is_empty_value(word)).then(|| text(word));
     let state = parse_state(state);
     let nodes = if state == JobState::Pending { Ok(Vec::new()) } else { parse_nodelist(list) };
@@ -174,7 +176,7 @@ fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'
     let job = Job {
         id: JobId::new(id)?,
         shown_id: text(shown),
-        lasting_id: None,
+        sluid: None,
         name: text(name),
         user: text(user),
         partition: text(partition),
@@ -189,7 +191,7 @@ fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'
         node_count: count.parse().unwrap_or_default(),
         allocations: nodes
             .into_iter()
-            .map(|node| Allocation { node, devices: Allotment::Unsaid })
+            .map(|node| Allocation { node, devices: DeviceAllocation::Unknown })
             .collect::<Arc<[_]>>(),
     };
     Some((job, name))
@@ -205,9 +207,9 @@ fn parse_state(word: &str) -> JobState {
         "PENDING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED" | "SPECIAL_EXIT" => {
             JobState::Pending
         }
-        "CONFIGURING" | "POWER_UP_NODE" => JobState::Starting,
+        "CONFIGURING" | "POWER_UP_NODE" => JobState::Configuring,
         "SUSPENDED" | "STOPPED" => JobState::Suspended,
-        "COMPLETING" | "STAGE_OUT" | "SIGNALING" => JobState::Ending,
+        "COMPLETING" | "STAGE_OUT" | "SIGNALING" => JobState::Completing,
         _ => JobState::Other,
     }
 }
@@ -221,7 +223,7 @@ pub(super) fn parse_nodelist(list: &str) -> Result<Vec<NodeName>, String> {
     if let Some(letter) = list.chars().find(bad) {
         return Err(format!(
             "{:?} holds {letter:?}, which no node name does",
-            clean_shared(list, 60)
+            sanitize_shared(list, 60)
         ));
     }
     let names = nodeset::expand(list).map_err(|error| error.to_string())?;
@@ -287,9 +289,9 @@ mod tests {
                 &["PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"],
                 JobState::Pending,
             ),
-            (&["CONFIGURING", "POWER_UP_NODE"], JobState::Starting),
+            (&["CONFIGURING", "POWER_UP_NODE"], JobState::Configuring),
             (&["SUSPENDED", "STOPPED"], JobState::Suspended),
-            (&["COMPLETING", "STAGE_OUT", "SIGNALING"], JobState::Ending),
+            (&["COMPLETING", "STAGE_OUT", "SIGNALING"], JobState::Completing),
             (&["RESIZING", ""], JobState::Other),
         ] {
             for word in words {

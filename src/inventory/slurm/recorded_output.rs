@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::inventory::slurm::{job_detail, queue};
-use crate::model::{Allotment, Job, JobId, JobState, NodeName};
+use crate::model::{DeviceAllocation, Job, JobId, JobState, NodeName};
 
 const VERSIONS: [(&str, &str); 4] = [
     ("20.11.4", include_str!("../../../tests/fixtures/slurm/show-job-20.11.4.txt")),
@@ -31,7 +31,7 @@ fn named<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
 }
 
 /// Returns the places of each job with this name, job by job and node by node.
-fn told(text: &str, name: &str) -> Vec<Vec<(String, Allotment)>> {
+fn told(text: &str, name: &str) -> Vec<Vec<(String, DeviceAllocation)>> {
     let ids = named(text, name);
     let names: BTreeMap<JobId, String> =
         ids.iter().map(|id| (JobId::new(id).unwrap(), name.to_owned())).collect();
@@ -43,11 +43,11 @@ fn told(text: &str, name: &str) -> Vec<Vec<(String, Allotment)>> {
     ids.iter().map(of).collect()
 }
 
-fn places(list: &[u32]) -> Allotment {
-    Allotment::Places(list.into())
+fn places(list: &[u32]) -> DeviceAllocation {
+    DeviceAllocation::Indices(list.into())
 }
 
-fn node(number: u32, devices: Allotment) -> (String, Allotment) {
+fn node(number: u32, devices: DeviceAllocation) -> (String, DeviceAllocation) {
     (format!("gpu-node-{number:02}"), devices)
 }
 
@@ -64,7 +64,7 @@ fn every_version_tells_the_devices_of_every_kind_of_job() {
         assert_eq!(tasks, want, "{version}");
         let odd = vec![node(7, places(&[0, 1, 2]))];
         assert_eq!(told(text, "we ird;name $(x)|é"), [odd], "{version}");
-        assert_eq!(told(text, "cpuonly"), [vec![node(7, Allotment::Nothing)]], "{version}");
+        assert_eq!(told(text, "cpuonly"), [vec![node(7, DeviceAllocation::None)]], "{version}");
         for name in ["pendbig", "held"] {
             assert_eq!(told(text, name), [vec![]], "{version} {name}");
         }
@@ -90,7 +90,7 @@ fn the_lasting_id_is_known_where_there_is_one() {
         let id = named(text, "llama-70b")[0];
         let id = JobId::new(id).unwrap();
         let names = BTreeMap::from([(id.clone(), "llama-70b".to_owned())]);
-        let lasting = job_detail::parse(text, &names)[&id].lasting_id.clone();
+        let lasting = job_detail::parse(text, &names)[&id].sluid.clone();
         let want = (version == "26.05.5").then(|| JobId::new("s1MXM7XYD0DV00").unwrap());
         assert_eq!(lasting, want, "{version}");
     }
@@ -142,12 +142,16 @@ fn the_time_of_a_suspended_job_stands_still() {
     // It ran for 15 s of its hour.
     for later in [24, 600, 7200] {
         let now = paused.starts_at.unwrap().plus(Duration::from_secs(later));
-        assert_eq!((seconds(paused.left(now)), seconds(paused.used(now))), (3585, 15), "{later}");
-        assert_eq!(seconds(running.left(now)), 3600_u64.saturating_sub(later), "{later}");
-        assert_eq!(seconds(running.used(now)), later);
+        assert_eq!(
+            (seconds(paused.time_left(now)), seconds(paused.elapsed(now))),
+            (3585, 15),
+            "{later}"
+        );
+        assert_eq!(seconds(running.time_left(now)), 3600_u64.saturating_sub(later), "{later}");
+        assert_eq!(seconds(running.elapsed(now)), later);
     }
     // Slurm moves the end of one that is being ended; nobody knows what it had left.
     let began = running.starts_at.unwrap();
-    let ending = Job { state: JobState::Ending, ends_at: Some(began), ..running.clone() };
-    assert_eq!(ending.left(began), None);
+    let ending = Job { state: JobState::Completing, ends_at: Some(began), ..running.clone() };
+    assert_eq!(ending.time_left(began), None);
 }

@@ -1,7 +1,7 @@
 //! In which jobs a step of ours may run: those that run and are the user's own.
 
 use crate::inventory::slurm::{own_uid, own_user_name};
-use crate::model::{Allotment, Job, JobId, JobList, JobState};
+use crate::model::{DeviceAllocation, Job, JobId, JobList, JobState};
 use crate::transport::{Places, StepJob};
 
 /// Returns the job as a step in it is begun: a part of a heterogeneous job, `12+1`, only by the job
@@ -18,7 +18,7 @@ pub fn step_job(job: &Job) -> StepJob {
 pub fn choose_step_jobs(list: &JobList, before: &Places) -> Places {
     let names = [own_user_name(), own_uid()];
     let is_own = |job: &&Job| {
-        matches!(job.state, JobState::Running | JobState::Starting)
+        matches!(job.state, JobState::Running | JobState::Configuring)
             && names.iter().any(|name| **name == *job.user)
     };
     let pairs: Vec<_> = list
@@ -26,7 +26,7 @@ pub fn choose_step_jobs(list: &JobList, before: &Places) -> Places {
         .iter()
         .filter(is_own)
         .flat_map(|job| {
-            let has_devices = |devices: &Allotment| *devices != Allotment::Nothing;
+            let has_devices = |devices: &DeviceAllocation| *devices != DeviceAllocation::None;
             job.allocations
                 .iter()
                 .map(move |one| (step_job(job), one.node.clone(), has_devices(&one.devices)))
@@ -50,14 +50,14 @@ mod tests {
             ..Job::example(id)
         };
         let own = own_user_name();
-        let devices = || Allotment::Places([0].into());
-        let bare = job("7", &own, JobState::Running, Allotment::Nothing);
-        let with = job("8", &own, JobState::Starting, devices());
+        let devices = || DeviceAllocation::Indices([0].into());
+        let bare = job("7", &own, JobState::Running, DeviceAllocation::None);
+        let with = job("8", &own, JobState::Configuring, devices());
         let jobs = vec![
             bare.clone(),
             with.clone(),
             job("9", "someone", JobState::Running, devices()),
-            job("10", &own, JobState::Ending, devices()),
+            job("10", &own, JobState::Completing, devices()),
         ];
         let candidates =
             [(step_job(&bare), node.clone(), false), (step_job(&with), node.clone(), true)];

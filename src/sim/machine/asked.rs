@@ -1,6 +1,6 @@
 //! What a simulated node answers when somebody asks about its processes.
 
-use crate::model::{ProcessKey, Question};
+use crate::model::{ProcessKey, ProcessRequest};
 use crate::sim::machine::{Ask, Machine, Slot};
 use crate::sim::work::Kind;
 use crate::wire::body::{Answer, Detail, Process, TreeRow};
@@ -14,12 +14,14 @@ const LATER: u64 = 700;
 
 impl Machine {
     /// Returns the answer to a question asked at `t`.
-    pub fn answer(&self, t: f64, id: u64, question: Question) -> Answer {
+    pub fn answer(&self, t: f64, id: u64, question: ProcessRequest) -> Answer {
         let answer = match question {
-            Question::Tree(key) => self.tree(t, key),
-            Question::Signal(key, _) => self.owned(t, key).map(|_| result("sent")),
-            Question::Environment(key) => self.owned(t, key).map(|slot| self.environment(slot)),
-            Question::Detail(key) => self.found(t, key).map(|slot| self.detail(slot, t, key)),
+            ProcessRequest::Tree(key) => self.tree(t, key),
+            ProcessRequest::Signal(key, _) => self.owned(t, key).map(|_| result("sent")),
+            ProcessRequest::Environment(key) => {
+                self.owned(t, key).map(|slot| self.environment(slot))
+            }
+            ProcessRequest::Detail(key) => self.found(t, key).map(|slot| self.detail(slot, t, key)),
         };
         Answer { id, at: self.clock(t), ..answer.unwrap_or_else(Refused::answer) }
     }

@@ -191,7 +191,7 @@ async fn outcome(job: &JobId) -> Option<JobOutcome> {
         let told = answer("scontrol", &words).await?;
         let state = told.lines().find_map(|line| line.trim_start().strip_prefix("JobState="))?;
         if !state.starts_with("COMPLETING") {
-            return JobOutcome::of_slurm(state);
+            return JobOutcome::from_slurm(state);
         }
         sleep(OUTCOME_PAUSE).await;
     }

@@ -8,9 +8,9 @@ use crate::transport::fault::{Fault, StepCause, quote};
 /// Tells which variables of the environment srun must not see: inside an allocation it would take
 /// them for options. How to find and convince the controller it needs to know.
 pub(in crate::transport) const VARIABLES: fn(&str) -> bool = |name| {
-    let of_slurm = ["SLURM_", "SLURMD_", "SRUN_"].iter().any(|start| name.starts_with(start));
+    let from_slurm = ["SLURM_", "SLURMD_", "SRUN_"].iter().any(|start| name.starts_with(start));
     let of_the_way = ["SLURM_CONF", "SLURM_JWT", "SLURM_SACK_"];
-    of_slurm && !of_the_way.iter().any(|start| name.starts_with(start))
+    from_slurm && !of_the_way.iter().any(|start| name.starts_with(start))
 };
 
 /// What a line with these words means; the first that fits counts.

@@ -121,9 +121,9 @@ impl Changes {
 
     fn link(&mut self, old: &Node, new: &Node) {
         match (old.fault(), new.fault()) {
-            (None, Some(fault)) => self.add(new, Weight::Trouble, fault.sentence()),
+            (None, Some(fault)) => self.add(new, Weight::Trouble, fault.message()),
             (Some(one), Some(other)) if one.kind != other.kind => {
-                self.add(new, Weight::Trouble, other.sentence());
+                self.add(new, Weight::Trouble, other.message());
             }
             (Some(_), None) if new.link == Link::Up => self.add(new, Weight::Relief, "back"),
             (Some(_) | None, _) => {}
@@ -237,16 +237,17 @@ impl Changes {
             return;
         }
         let there = |list: &JobList| -> BTreeSet<JobId> {
-            list.on_nodes().chain(&list.leaving).map(|job| job.id.clone()).collect()
+            list.on_nodes().chain(&list.awaiting_outcome).map(|job| job.id.clone()).collect()
         };
         let (before, now) = (there(old), there(new));
         for job in new.on_nodes().filter(|job| !before.contains(&job.id)) {
             self.job(job, "started");
         }
-        for job in old.on_nodes().chain(&old.leaving).filter(|job| !now.contains(&job.id)) {
+        for job in old.on_nodes().chain(&old.awaiting_outcome).filter(|job| !now.contains(&job.id))
+        {
             let outcome = new.outcome(&job.id);
             let is_plain = matches!(outcome, JobOutcome::Completed | JobOutcome::Unknown);
-            self.job(job, if is_plain { "ended" } else { outcome.words() });
+            self.job(job, if is_plain { "ended" } else { outcome.text() });
         }
     }
 
@@ -283,7 +284,8 @@ mod tests {
     use super::*;
     use crate::fleet::{Fleet, Process, SourceState};
     use crate::model::{
-        Allocation, Allotment, DeviceFault, FaultKind, ProcessStatics, Reading, Source, SourceFault,
+        Allocation, DeviceAllocation, DeviceFault, FaultKind, ProcessStatics, Reading, Source,
+        SourceFault,
     };
 
     fn at(second: i64) -> Timestamp {
@@ -339,7 +341,7 @@ mod tests {
                 kind: SourceFaultKind::Stuck,
                 call: "".into(),
                 message: "".into(),
-                lasting: Duration::ZERO,
+                duration: Duration::ZERO,
                 at: at(100),
             }));
         };
@@ -393,7 +395,7 @@ mod tests {
         let list = |ids: &[&str], second: Option<i64>| {
             let allocation = |name: &str| Allocation {
                 node: NodeName::new(name).unwrap(),
-                devices: Allotment::Unsaid,
+                devices: DeviceAllocation::Unknown,
             };
             let job = |id: &&str| Job {
                 allocations: ["a", "b"].map(allocation).into(),
@@ -417,7 +419,11 @@ mod tests {
             let job = list(&["1"], Some(1)).jobs[0].clone();
             let ended = outcome.map(|outcome| (job.id.clone(), outcome)).into_iter().collect();
             let leaving = if outcome.is_none() { vec![job] } else { Vec::new() };
-            Arc::new(JobList { leaving, ended, ..JobList::clone(&list(&[], Some(2))) })
+            Arc::new(JobList {
+                awaiting_outcome: leaving,
+                ended,
+                ..JobList::clone(&list(&[], Some(2)))
+            })
         };
         assert_eq!(told(list(&["1"], Some(1)), left(None)), []);
         for (outcome, words) in [

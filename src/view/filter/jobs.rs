@@ -19,7 +19,7 @@ impl Jobs {
     pub(super) fn of(list: &Arc<JobList>) -> Self {
         let (mut by_number, mut by_node) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new());
         for (place, job) in list.jobs.iter().enumerate() {
-            for id in [Some(&job.id), job.lasting_id.as_ref()].into_iter().flatten() {
+            for id in [Some(&job.id), job.sluid.as_ref()].into_iter().flatten() {
                 by_number.insert(id.clone(), place);
             }
             for (one, allocation) in job.allocations.iter().enumerate() {

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use crate::fleet::Process;
     use crate::model::{
-        Allocation, Allotment, Bytes, DeviceUse, JobList, NodeName, Percent, ProcessKey,
+        Allocation, Bytes, DeviceAllocation, DeviceUse, JobList, NodeName, Percent, ProcessKey,
         ProcessStatics, Reading, Throttle,
     };
 
@@ -407,7 +407,7 @@ mod tests {
         assert!(!takes("free"));
     }
 
-    fn job(id: &str, shown: &str, name: &str, devices: Allotment) -> Job {
+    fn job(id: &str, shown: &str, name: &str, devices: DeviceAllocation) -> Job {
         let node = NodeName::new("gpu07").unwrap();
         Job {
             shown_id: shown.into(),
@@ -428,9 +428,9 @@ mod tests {
         *statics = Arc::new(ProcessStatics { job: JobId::new("11"), ..(**statics).clone() });
         node.processes = processes.into();
         let jobs = vec![
-            job("11", "2_1", "train llama", Allotment::Unsaid),
-            job("12", "12", "eval", Allotment::Places([1].into())),
-            Job { partition: "cpu".into(), ..job("13", "13", "prepare", Allotment::Nothing) },
+            job("11", "2_1", "train llama", DeviceAllocation::Unknown),
+            job("12", "12", "eval", DeviceAllocation::Indices([1].into())),
+            Job { partition: "cpu".into(), ..job("13", "13", "prepare", DeviceAllocation::None) },
         ];
         let list = Arc::new(JobList { jobs, ..JobList::default() });
         let now = Timestamp::default();

@@ -56,7 +56,7 @@ impl Roll {
         *self = Self { list: list.cloned(), ..Self::default() };
         for (place, job) in list.iter().flat_map(|list| &list.jobs).enumerate() {
             self.by_id.insert(job.id.clone(), place);
-            if let Some(lasting) = &job.lasting_id {
+            if let Some(lasting) = &job.sluid {
                 self.by_id.insert(lasting.clone(), place);
             }
             for (own, allocation) in job.allocations.iter().enumerate() {
@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Fleet, Process};
-    use crate::model::{Allotment, Bytes, Device, DeviceUse, ProcessKey, Reading};
+    use crate::model::{Bytes, Device, DeviceAllocation, DeviceUse, ProcessKey, Reading};
     use crate::time::Timestamp;
 
     /// Two devices, the second cut into one slice; a process of bob's on the slice.
@@ -198,7 +198,7 @@ mod tests {
         node
     }
 
-    fn picture(node: &Node, devices: Allotment) -> Picture {
+    fn picture(node: &Node, devices: DeviceAllocation) -> Picture {
         let allocation = Allocation { node: node.name.clone(), devices };
         let job = Job { allocations: [allocation].into(), ..Job::example("11") };
         let list = JobList { jobs: vec![job], ..JobList::default() };
@@ -207,7 +207,7 @@ mod tests {
         Picture::new(fleet, Timestamp::default())
     }
 
-    fn told(node: &Node, devices: Allotment) -> Vec<String> {
+    fn told(node: &Node, devices: DeviceAllocation) -> Vec<String> {
         let mut roll = Roll::default();
         roll.settle(&picture(node, devices));
         let claims = roll.claims(node);
@@ -222,11 +222,11 @@ mod tests {
     #[test]
     fn a_slice_counts_with_its_device_and_a_job_has_what_it_was_given() {
         assert_eq!(
-            told(&node(Some(900)), Allotment::Places([0].into())),
+            told(&node(Some(900)), DeviceAllocation::Indices([0].into())),
             ["11 alice held", "9 bob held", " ", "9,11 bob,alice"]
         );
         assert_eq!(
-            told(&node(Some(900)), Allotment::Unsaid),
+            told(&node(Some(900)), DeviceAllocation::Unknown),
             [" ", "9 bob held", " ", "9,11 bob,alice"]
         );
     }
@@ -235,7 +235,7 @@ mod tests {
     fn a_small_leftover_holds_nothing_and_an_unknown_amount_does() {
         for (memory, held) in [(Some(10), "9 bob"), (Some(256), "9 bob held"), (None, "9 bob held")]
         {
-            assert_eq!(told(&node(memory), Allotment::Nothing)[1], held, "{memory:?}");
+            assert_eq!(told(&node(memory), DeviceAllocation::None)[1], held, "{memory:?}");
         }
     }
 
@@ -244,7 +244,7 @@ mod tests {
         let node = node(None);
         let mut roll = Roll::default();
         assert_eq!(roll.name(&JobId::new("11").unwrap()), "11");
-        roll.settle(&picture(&node, Allotment::Unsaid));
+        roll.settle(&picture(&node, DeviceAllocation::Unknown));
         assert_eq!(roll.name(&JobId::new("11").unwrap()), "11 x");
         roll.settle(&Picture::default());
         assert!(roll.job(&JobId::new("11").unwrap()).is_none());

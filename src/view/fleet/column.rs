@@ -177,8 +177,8 @@ mod tests {
             node.devices = vec![Device {
                 uuid: (*name).into(),
                 utilization: load
-                    .map_or_else(Reading::default, |load| Reading::judged(Percent::new(load))),
-                temperature: Reading::judged(Celsius::new(*heat)),
+                    .map_or_else(Reading::default, |load| Reading::checked(Percent::new(load))),
+                temperature: Reading::checked(Celsius::new(*heat)),
                 ..Device::default()
             }];
             Arc::new(node)

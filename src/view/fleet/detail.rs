@@ -100,7 +100,11 @@ fn throttle(device: &Device) -> Option<(String, Tone)> {
     }
     let rates = device.rates.as_ref();
     let share = rates.and_then(|rates| {
-        let all = [rates.held_thermal, rates.held_hardware_thermal, rates.held_power_brake];
+        let all = [
+            rates.thermal_throttled,
+            rates.hardware_thermal_throttled,
+            rates.power_brake_throttled,
+        ];
         all.into_iter().filter_map(|share| share.get().map(Percent::get)).reduce(f32::max)
     });
     let share = share.map_or_else(String::new, |share| format!(" {share:.0}% of the time"));

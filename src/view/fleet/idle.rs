@@ -131,7 +131,7 @@ mod tests {
             node.devices.push(Device {
                 uuid: std::sync::Arc::clone(&uuid),
                 utilization: last
-                    .map_or_else(Reading::default, |load| Reading::judged(Percent::new(load))),
+                    .map_or_else(Reading::default, |load| Reading::checked(Percent::new(load))),
                 ..Device::default()
             });
         }

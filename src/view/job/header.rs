@@ -64,7 +64,7 @@ fn title_line(summary: &JobSummary, at: Position, width: u16) -> Line {
             line = line.gap(2).text(label, Tone::Faint).text(text, tone);
         }
     }
-    line = line.gap(2).text(job.state.word(), Tone::Plain);
+    line = line.gap(2).text(job.state.as_str(), Tone::Plain);
     if let Some(reason) = job.reason.as_deref().filter(|reason| !reason.is_empty()) {
         line = line.text(format!(" ({reason})"), Tone::Faint);
     }
@@ -102,14 +102,14 @@ fn size_line(summary: &JobSummary) -> Line {
 
 /// How long it has run, and how long it may.
 fn time_line(job: &Job, now: Timestamp, size_line: Line, width: u16) -> Line {
-    let (Some(began), Some(used)) = (job.starts_at, job.used(now)) else {
+    let (Some(began), Some(used)) = (job.starts_at, job.elapsed(now)) else {
         return size_line.cut(width);
     };
     // The end of one that is being ended is the moment that began, and of one that is suspended it
     // is still to be put off.
     let all = match job.state {
-        JobState::Ending | JobState::Suspended => job.limit,
-        JobState::Running | JobState::Starting | JobState::Pending | JobState::Other => {
+        JobState::Completing | JobState::Suspended => job.limit,
+        JobState::Running | JobState::Configuring | JobState::Pending | JobState::Other => {
             job.ends_at.map(|end| end.since(began)).or(job.limit)
         }
     };
@@ -123,7 +123,7 @@ fn time_line(job: &Job, now: Timestamp, size_line: Line, width: u16) -> Line {
     let bar = (width / 5).min(24);
     let words = if left.is_zero() {
         Line::of("its time is up", Tone::Warn)
-    } else if job.state == JobState::Ending {
+    } else if job.state == JobState::Completing {
         Line::of("it is being ended before its time", Tone::Warn)
     } else {
         Line::of(format!("{} left", lasting(left)), Tone::Plain)
@@ -265,7 +265,7 @@ pub(super) fn ended_lines(job: &Job, outcome: JobOutcome, width: u16) -> Vec<Lin
             line = line.gap(2).text(text, Tone::Strong);
         }
     }
-    let line = line.gap(2).text(outcome.words(), Tone::Warn);
+    let line = line.gap(2).text(outcome.text(), Tone::Warn);
     vec![line.cut(width), Line::of("↑ ↓ go to another job, o to the fleet", Tone::Faint).cut(width)]
 }
 
@@ -306,8 +306,8 @@ mod tests {
             (JobState::Running, 0, 3600, 600, "50m00s left"),
             (JobState::Running, 0, 3600, 3600, "its time is up"),
             // It was cancelled after ten minutes: Slurm moves its end.
-            (JobState::Ending, 600, 600, 605, "it is being ended before its time"),
-            (JobState::Ending, 3600, 3600, 3605, "its time is up"),
+            (JobState::Completing, 600, 600, 605, "it is being ended before its time"),
+            (JobState::Completing, 3600, 3600, 3605, "its time is up"),
             (JobState::Suspended, 900, 3600, 3500, "45m00s left"),
             (JobState::Suspended, 900, 3600, 9000, "45m00s left"),
         ] {

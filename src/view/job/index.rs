@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::fleet::{Assigned, Fleet, JobDevices, Node};
-use crate::model::{Allocation, Allotment, Job, JobId, JobState, NodeName};
+use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
 use crate::time::Timestamp;
 use crate::view::picture::Picture;
 
@@ -113,12 +113,12 @@ fn jobs_from_processes(
             let (user, starts_at) = owner_and_start(&nodes, id);
             let allocation = |(name, _): &(&NodeName, &[Arc<str>])| Allocation {
                 node: (*name).clone(),
-                devices: Allotment::Unsaid,
+                devices: DeviceAllocation::Unknown,
             };
             Job {
                 id: id.clone(),
                 shown_id: id.as_str().into(),
-                lasting_id: None,
+                sluid: None,
                 name: "".into(),
                 user: user.unwrap_or_default(),
                 partition: "".into(),

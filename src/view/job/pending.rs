@@ -17,7 +17,7 @@ pub(crate) fn lines_without_running_jobs(
     height: usize,
 ) -> Vec<Line> {
     let mut lines: Vec<Line> =
-        list.emptiness().map(|sentence| Line::of(sentence, Tone::Plain)).into_iter().collect();
+        list.empty_reason().map(|sentence| Line::of(sentence, Tone::Plain)).into_iter().collect();
     lines.extend(list.notes.iter().map(|note| Line::of(&**note, Tone::Warn)));
     if list.waiting().next().is_some() {
         lines.push(Line::new());
@@ -90,5 +90,5 @@ pub(crate) fn list_age(list: &JobList, now: Timestamp) -> Option<String> {
 
 /// Says why there is no newer list.
 pub(crate) fn list_error(list: &JobList) -> Option<&str> {
-    list.problem.as_ref().map(|problem| &*problem.sentence)
+    list.error.as_ref().map(|problem| &*problem.sentence)
 }

@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::Node;
-    use crate::model::{Allocation, Allotment, Device, Job, JobList, NodeName, Percent};
+    use crate::model::{Allocation, Device, DeviceAllocation, Job, JobList, NodeName, Percent};
     use crate::view::picture::Picture;
 
     fn at(second: i64) -> Timestamp {
@@ -108,7 +108,7 @@ mod tests {
             let other = Percent::of(1, 100).unwrap();
             node.history.record(&"GPU-3".into(), Metric::Utilization, at(now), other);
         }
-        let devices = Allotment::Places([0, 1].into());
+        let devices = DeviceAllocation::Indices([0, 1].into());
         let allocation = Allocation { node: node.name.clone(), devices };
         let job = Job { allocations: [allocation].into(), ..Job::example("7") };
         let list = JobList { jobs: vec![job], ..JobList::default() };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fleet::{Evidence, Node};
-use crate::model::{Allocation, Allotment, Device, Job, NodeName};
+use crate::model::{Allocation, Device, DeviceAllocation, Job, NodeName};
 use crate::nodeset;
 use crate::view::condition::{Standing, flags};
 use crate::view::job::distribution::{Distribution, Tolerance};
@@ -196,13 +196,14 @@ impl JobSummary {
             rows.iter().filter(|row| !row.is_fresh).map(|row| row.name.label()).collect();
         // A node that has not shown its devices holds as many as it was asked for.
         let given = |(row, allocation): (&NodeRow, &Allocation)| match &allocation.devices {
-            Allotment::Places(places) if row.has_unknown_devices => places.len(),
-            Allotment::Count(count) if row.has_unknown_devices => {
+            DeviceAllocation::Indices(places) if row.has_unknown_devices => places.len(),
+            DeviceAllocation::Count(count) if row.has_unknown_devices => {
                 usize::try_from(*count).unwrap_or(0)
             }
-            Allotment::Places(_) | Allotment::Count(_) | Allotment::Nothing | Allotment::Unsaid => {
-                row.cells.len()
-            }
+            DeviceAllocation::Indices(_)
+            | DeviceAllocation::Count(_)
+            | DeviceAllocation::None
+            | DeviceAllocation::Unknown => row.cells.len(),
         };
         let allocations = nodes().map(|(allocation, _)| allocation);
         let all: usize = rows.iter().zip(allocations).map(given).sum();

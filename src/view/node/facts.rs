@@ -152,11 +152,11 @@ fn held(subject: Subject<'_>) -> Said {
     let Device { rates, throttle, .. } = subject.device;
     let shares = rates.iter().flat_map(|rates| {
         [
-            (rates.held_hardware_thermal, "hw heat", Tone::Warn),
-            (rates.held_thermal, "sw heat", Tone::Warn),
-            (rates.held_power_brake, "brake", Tone::Warn),
-            (rates.held_power, "power", Tone::Plain),
-            (rates.held_sync_boost, "sync", Tone::Plain),
+            (rates.hardware_thermal_throttled, "hw heat", Tone::Warn),
+            (rates.thermal_throttled, "sw heat", Tone::Warn),
+            (rates.power_brake_throttled, "brake", Tone::Warn),
+            (rates.power_throttled, "power", Tone::Plain),
+            (rates.sync_boost_throttled, "sync", Tone::Plain),
         ]
     });
     let longest = shares
@@ -191,11 +191,11 @@ pub(super) fn held_share(device: &Device) -> Option<f32> {
     let rates = device.rates.as_deref();
     let shares = rates.into_iter().flat_map(|rates| {
         [
-            rates.held_hardware_thermal,
-            rates.held_thermal,
-            rates.held_power_brake,
-            rates.held_power,
-            rates.held_sync_boost,
+            rates.hardware_thermal_throttled,
+            rates.thermal_throttled,
+            rates.power_brake_throttled,
+            rates.power_throttled,
+            rates.sync_boost_throttled,
         ]
     });
     let longest = shares.filter_map(|share| Some(share.get()?.get())).max_by(f32::total_cmp);

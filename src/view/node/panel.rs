@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::Node;
-use crate::model::Via;
+use crate::model::TransportKind;
 use crate::time::age;
 use crate::view::Scene;
 use crate::view::condition::{Standing, own_notes, whole_story};
@@ -83,7 +83,7 @@ pub(crate) fn printed(scene: Scene<'_>, node: &Node, width: u16) -> Vec<Line> {
     // On paper nobody presses F5, and nothing need be cut.
     match node.fault() {
         Some(fault) => {
-            let words = wrapped(&fault.sentence(), width).into_iter();
+            let words = wrapped(&fault.message(), width).into_iter();
             lines.extend(words.map(|words| Line::of(words, Tone::Bad).cut(width)));
             lines.extend(story(node, width));
         }
@@ -229,10 +229,10 @@ pub(crate) fn identity(node: &Node) -> Line {
     }
     // Usual ways go without saying; these cost a process, or a step of the job.
     let by = match node.via {
-        Some(Via::SshProgram) => "by the ssh program  ",
-        Some(Via::Exec) => "by a command  ",
-        Some(Via::Step) => "by srun  ",
-        Some(Via::Native | Via::Local) | None => "",
+        Some(TransportKind::SshProgram) => "by the ssh program  ",
+        Some(TransportKind::Exec) => "by a command  ",
+        Some(TransportKind::Step) => "by srun  ",
+        Some(TransportKind::Native | TransportKind::Local) | None => "",
     };
     if !by.is_empty() {
         line = line.text(by, Tone::Faint);

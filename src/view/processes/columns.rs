@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use unicode_width::UnicodeWidthChar;
 
-use crate::model::{Absence, Freshness, JobList, Link, ProcessState, Source};
+use crate::model::{Freshness, JobList, Link, ProcessState, Source, UnseenReason};
 use crate::time::{Timestamp, age};
 use crate::view::condition::{label, shown_id};
 use crate::view::heading::{self, Heading};
@@ -315,9 +315,9 @@ pub(super) fn state(sight: Sight<'_>, now: Timestamp) -> Option<State> {
     }
     if let Some(unseen) = sight.unseen {
         return match unseen.why {
-            Absence::Gone => state("gone", Tone::Bad, true),
-            Absence::Hidden => state("no permission", Tone::Warn, false),
-            Absence::Elsewhere => state("in another PID namespace", Tone::Warn, false),
+            UnseenReason::Gone => state("gone", Tone::Bad, true),
+            UnseenReason::Hidden => state("no permission", Tone::Warn, false),
+            UnseenReason::OtherNamespace => state("in another PID namespace", Tone::Warn, false),
         };
     }
     match sight.process.and_then(|process| process.state.get())? {

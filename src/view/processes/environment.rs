@@ -1,6 +1,6 @@
 //! The environment a process began with: its variables, sorted.
 
-use crate::model::{AskError, Environment, Question, Variable};
+use crate::model::{Environment, ProcessRequest, RequestError, Variable};
 use crate::view::line::{Line, Tone, width_of};
 use crate::view::navigation::{Step, Window};
 use crate::view::outcome::Errand;
@@ -12,8 +12,8 @@ use crate::view::processes::target::Target;
 pub(super) struct Sheet {
     pub(super) target: Target,
     /// In the order of names; none while the answer is waited for.
-    found: Option<Result<Vec<Variable>, AskError>>,
-    is_cut: bool,
+    found: Option<Result<Vec<Variable>, RequestError>>,
+    is_truncated: bool,
     /// The variable on top.
     window: Window,
     shift: usize,
@@ -21,23 +21,26 @@ pub(super) struct Sheet {
 
 impl Sheet {
     pub(super) fn new(target: Target) -> Self {
-        Self { target, found: None, is_cut: false, window: Window::default(), shift: 0 }
+        Self { target, found: None, is_truncated: false, window: Window::default(), shift: 0 }
     }
 
     /// Returns what is to be asked for it.
     pub(super) fn errand(&self) -> Errand {
-        Errand { node: self.target.node.clone(), question: Question::Environment(self.target.key) }
+        Errand {
+            node: self.target.node.clone(),
+            question: ProcessRequest::Environment(self.target.key),
+        }
     }
 
     /// Takes the answer; an error leaves what was there before.
-    pub(super) fn take(&mut self, answer: Result<&Environment, &AskError>) {
+    pub(super) fn take(&mut self, answer: Result<&Environment, &RequestError>) {
         match answer {
             Ok(environment) => {
                 let mut list = environment.variables.clone();
                 list.sort_unstable_by(|one, other| {
                     (&one.name, &one.value).cmp(&(&other.name, &other.value))
                 });
-                self.is_cut = environment.is_cut;
+                self.is_truncated = environment.is_truncated;
                 self.found = Some(Ok(list));
             }
             Err(error) => self.found = Some(Err(error.clone())),
@@ -77,7 +80,7 @@ impl Sheet {
         let title = Line::of("environment", Tone::Strong)
             .gap(2)
             .text(format!("{}  ", self.target.name()), Tone::Plain);
-        let right = match (&self.found, self.is_cut) {
+        let right = match (&self.found, self.is_truncated) {
             (None, _) => Line::of("asking the node", Tone::Faint),
             (Some(Err(_)), _) => Line::new(),
             (Some(Ok(_)), true) => Line::of(format!("the first {count} variables"), Tone::Warn),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::model::{
-    AskError, Bytes, InputOutput, JobList, ProcessDetail, ProcessState, Question, Reading,
+    Bytes, IoCounters, JobList, ProcessDetail, ProcessRequest, ProcessState, Reading, RequestError,
 };
 use crate::time::{Timestamp, lasting};
 use crate::view::Scene;
@@ -30,7 +30,7 @@ pub(super) struct Panel {
     /// Its row in the table; none for one that uses no device.
     pub(super) row: Option<RowKey>,
     detail: Option<ProcessDetail>,
-    error: Option<AskError>,
+    error: Option<RequestError>,
     asked_at: Timestamp,
     /// The first line of the details.
     top: usize,
@@ -44,7 +44,7 @@ impl Panel {
 
     /// Returns what is to be asked for it.
     pub(super) fn errand(&self) -> Errand {
-        Errand { node: self.target.node.clone(), question: Question::Detail(self.target.key) }
+        Errand { node: self.target.node.clone(), question: ProcessRequest::Detail(self.target.key) }
     }
 
     /// Returns what is to be asked now, if it is time.
@@ -60,7 +60,7 @@ impl Panel {
     }
 
     /// Takes the answer; an error leaves what was there before.
-    pub(super) fn take(&mut self, answer: Result<&ProcessDetail, &AskError>) {
+    pub(super) fn take(&mut self, answer: Result<&ProcessDetail, &RequestError>) {
         match answer {
             Ok(detail) => (self.detail, self.error) = (Some(detail.clone()), None),
             Err(error) => self.error = Some(error.clone()),
@@ -135,7 +135,7 @@ impl Panel {
         say("program", text(&detail.program), plain);
         say("directory", text(&detail.directory), plain);
         let state = detail.process.state.get().map_or(UNKNOWN, doing);
-        let waits = match detail.waits_in.known().filter(|name| !name.is_empty()) {
+        let waits = match detail.wchan.known().filter(|name| !name.is_empty()) {
             Some(name) => format!(", in {name}"),
             None => String::new(),
         };
@@ -157,12 +157,12 @@ impl Panel {
         let memory = format!(
             "{} in use, {} at most, {} swapped, {} reserved",
             bytes(&detail.process.resident),
-            bytes(&detail.peak),
+            bytes(&detail.peak_resident),
             bytes(&detail.swapped),
-            bytes(&detail.reserved)
+            bytes(&detail.virtual_memory)
         );
         say("memory", memory, plain);
-        say("storage", reading(&detail.input_output, |all| storage(all, units)), plain);
+        say("storage", reading(&detail.io, |all| storage(all, units)), plain);
         say("cgroup", text(&detail.cgroup), plain);
         for limit in &detail.limits {
             say("limit", format!("{}: {} (at most {})", limit.name, limit.soft, limit.hard), plain);
@@ -183,14 +183,14 @@ fn text(value: &Reading<std::sync::Arc<str>>) -> String {
     reading(value, ToString::to_string)
 }
 
-fn storage(all: &InputOutput, units: Units) -> String {
+fn storage(all: &IoCounters, units: Units) -> String {
     let amount = |bytes| units.amount(bytes);
     format!(
         "read {} and wrote {} by calls; {} and {} of it from and to storage",
         amount(all.read),
         amount(all.written),
-        amount(all.read_storage),
-        amount(all.written_storage)
+        amount(all.storage_read),
+        amount(all.storage_written)
     )
 }
 

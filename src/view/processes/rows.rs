@@ -10,8 +10,8 @@ use std::time::Duration;
 use crate::fields::Usage;
 use crate::fleet::{Fleet, Node, Process};
 use crate::model::{
-    Absence, Bytes, Device, DeviceUse, JobId, JobList, Link, NodeName, Reading, Reason,
-    UnseenProcess, Vendor,
+    Bytes, Device, DeviceUse, JobId, JobList, Link, NodeName, Reading, Reason, UnseenProcess,
+    UnseenReason, Vendor,
 };
 use crate::time::Timestamp;
 use crate::view::line::width_of;
@@ -378,7 +378,7 @@ impl Roll {
                 continue;
             };
             let is_over = sight.process.is_none()
-                && sight.unseen.is_none_or(|unseen| unseen.why == Absence::Gone);
+                && sight.unseen.is_none_or(|unseen| unseen.why == UnseenReason::Gone);
             if is_over && !self.gone.is_empty() {
                 let key = sight.key();
                 if self.gone.iter().any(|known| known.is(&key)) {

@@ -2,7 +2,7 @@
 //!
 //! Nothing is sent without a yes that names every process; the node checks once more who it is.
 
-use crate::model::{AskError, Question, Signal};
+use crate::model::{ProcessRequest, RequestError, Signal};
 use crate::view::Scene;
 use crate::view::input::{Key, Named};
 use crate::view::line::{Line, Tone, UNKNOWN};
@@ -19,7 +19,7 @@ const ROWS: usize = 10;
 #[derive(Clone, Debug)]
 pub struct SignalBox {
     stage: Stage,
-    targets: Vec<(Target, Option<Result<(), AskError>>)>,
+    targets: Vec<(Target, Option<Result<(), RequestError>>)>,
     window: Window,
 }
 
@@ -96,7 +96,7 @@ impl SignalBox {
     fn errands(&self, signal: Signal) -> Vec<Errand> {
         let errand = |(target, _): &(Target, _)| Errand {
             node: target.node.clone(),
-            question: Question::Signal(target.key, signal),
+            question: ProcessRequest::Signal(target.key, signal),
         };
         self.targets.iter().map(errand).collect()
     }
@@ -104,7 +104,9 @@ impl SignalBox {
     /// Takes an answer; says what it came to.
     pub(crate) fn take(&mut self, reply: &Reply) -> Taken {
         let Stage::Sent(signal) = self.stage else { return Taken::NotOurs };
-        let Question::Signal(key, sent) = reply.errand.question else { return Taken::NotOurs };
+        let ProcessRequest::Signal(key, sent) = reply.errand.question else {
+            return Taken::NotOurs;
+        };
         let mut waiting = self.targets.iter_mut().filter(|(_, answer)| answer.is_none());
         let found =
             waiting.find(|(target, _)| sent == signal && target.is(&reply.errand.node, key));
@@ -181,7 +183,7 @@ impl SignalBox {
         &self,
         scene: Scene<'_>,
         target: &Target,
-        answer: Option<&Result<(), AskError>>,
+        answer: Option<&Result<(), RequestError>>,
     ) -> (String, Tone) {
         match (answer, &self.stage) {
             (Some(Ok(())), _) => ("sent".to_owned(), Tone::Accent),
@@ -323,7 +325,7 @@ impl Late {
             *self = Self::default();
         }
         self.at = reply.at;
-        let Question::Signal(key, _) = reply.errand.question else { return String::new() };
+        let ProcessRequest::Signal(key, _) = reply.errand.question else { return String::new() };
         match &reply.answer {
             Ok(_) => self.sent += 1,
             Err(error) => {
@@ -348,7 +350,7 @@ impl Late {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Answer, NodeName, ProcessKey, Refusal};
+    use crate::model::{NodeName, ProcessKey, ProcessResponse, Refusal};
     use crate::time::Timestamp;
 
     fn target(node: &str, pid: u32) -> Target {
@@ -362,7 +364,7 @@ mod tests {
         }
     }
 
-    fn reply(errand: &Errand, answer: Result<Answer, AskError>) -> Reply {
+    fn reply(errand: &Errand, answer: Result<ProcessResponse, RequestError>) -> Reply {
         Reply { errand: errand.clone(), answer, at: Timestamp::default() }
     }
 
@@ -374,7 +376,7 @@ mod tests {
         assert!(matches!(one.press(Key::Letter('y')), Pressed::Stay));
         assert!(matches!(one.press(Key::Named(Named::Escape)), Pressed::Close));
         let Pressed::Send(errands) = one.press(ENTER) else { panic!() };
-        let question = Question::Signal(ProcessKey { pid: 1, start_ticks: 9 }, Signal::Kill);
+        let question = ProcessRequest::Signal(ProcessKey { pid: 1, start_ticks: 9 }, Signal::Kill);
         assert_eq!(errands, [Errand { node: NodeName::new("a").unwrap(), question }]);
         assert!(matches!(one.press(ENTER), Pressed::Close), "it is sent once");
     }
@@ -384,27 +386,27 @@ mod tests {
         let mut one = SignalBox::new(None, vec![target("a", 1)]);
         assert!(matches!(one.press(Key::Letter('K')), Pressed::Stay));
         let Pressed::Send(errands) = one.press(ENTER) else { panic!() };
-        assert!(matches!(errands[0].question, Question::Signal(_, Signal::Kill)));
+        assert!(matches!(errands[0].question, ProcessRequest::Signal(_, Signal::Kill)));
         // Enter on the menu takes the gentlest that ends a process.
         let mut one = SignalBox::new(None, vec![target("a", 1)]);
         one.press(ENTER);
         let Pressed::Send(errands) = one.press(ENTER) else { panic!() };
-        assert!(matches!(errands[0].question, Question::Signal(_, Signal::Terminate)));
+        assert!(matches!(errands[0].question, ProcessRequest::Signal(_, Signal::Terminate)));
     }
 
     #[test]
     fn each_process_has_its_own_answer_and_what_failed_stays_on_the_screen() {
         let mut two = SignalBox::new(Some(Signal::Terminate), vec![target("a", 1), target("b", 1)]);
         let Pressed::Send(errands) = two.press(ENTER) else { panic!() };
-        assert_eq!(two.take(&reply(&errands[1], Ok(Answer::Sent))), Taken::Noted);
+        assert_eq!(two.take(&reply(&errands[1], Ok(ProcessResponse::Sent))), Taken::Noted);
         // The other process of that number, on the other node, still waits.
         let answered: Vec<bool> = two.targets.iter().map(|(_, answer)| answer.is_some()).collect();
         assert_eq!(answered, [false, true]);
         let elsewhere = Errand { node: NodeName::new("c").unwrap(), ..errands[0].clone() };
-        assert_eq!(two.take(&reply(&elsewhere, Ok(Answer::Sent))), Taken::NotOurs);
-        let refused = Err(AskError::from(Refusal::Gone));
+        assert_eq!(two.take(&reply(&elsewhere, Ok(ProcessResponse::Sent))), Taken::NotOurs);
+        let refused = Err(RequestError::from(Refusal::Gone));
         assert_eq!(two.take(&reply(&errands[0], refused)), Taken::Noted);
-        let again = two.take(&reply(&errands[0], Ok(Answer::Sent)));
+        let again = two.take(&reply(&errands[0], Ok(ProcessResponse::Sent)));
         assert_eq!(again, Taken::NotOurs, "nobody asked twice");
     }
 
@@ -412,7 +414,9 @@ mod tests {
     fn when_all_is_well_one_sentence_says_so() {
         let mut one = SignalBox::new(Some(Signal::Terminate), vec![target("gpu03", 41)]);
         let Pressed::Send(errands) = one.press(ENTER) else { panic!() };
-        let Taken::Over(words) = one.take(&reply(&errands[0], Ok(Answer::Sent))) else { panic!() };
+        let Taken::Over(words) = one.take(&reply(&errands[0], Ok(ProcessResponse::Sent))) else {
+            panic!()
+        };
         assert_eq!(words, "TERM sent to 41 python train.py of alice on gpu03");
     }
 
@@ -420,13 +424,13 @@ mod tests {
     fn answers_that_come_late_are_summed_up_and_what_failed_is_named() {
         let errand = |pid| Errand {
             node: NodeName::new("a").unwrap(),
-            question: Question::Signal(ProcessKey { pid, start_ticks: 9 }, Signal::Kill),
+            question: ProcessRequest::Signal(ProcessKey { pid, start_ticks: 9 }, Signal::Kill),
         };
         let mut late = Late::default();
         let mut take = |pid, answer| late.take(&reply(&errand(pid), answer), Signal::Kill);
-        assert_eq!(take(1, Ok(Answer::Sent)), "KILL sent to 1 on a");
-        assert_eq!(take(2, Ok(Answer::Sent)), "KILL sent to 2 processes");
-        let gone = || Err(AskError::from(Refusal::Gone));
+        assert_eq!(take(1, Ok(ProcessResponse::Sent)), "KILL sent to 1 on a");
+        assert_eq!(take(2, Ok(ProcessResponse::Sent)), "KILL sent to 2 processes");
+        let gone = || Err(RequestError::from(Refusal::Gone));
         assert_eq!(take(3, gone()), "KILL sent to 2, not to 1: 3 on a: the process has ended");
         assert_eq!(take(4, gone()), "KILL sent to 2, not to 2: 3 on a: the process has ended");
     }

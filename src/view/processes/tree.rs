@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::fleet::Node;
 use crate::model::{
-    AskError, NodeName, ProcessKey, ProcessState, ProcessTree, Question, TreeProcess,
+    NodeName, ProcessKey, ProcessRequest, ProcessState, ProcessTree, RequestError, TreeProcess,
 };
 use crate::time::{Timestamp, age};
 use crate::view::Scene;
@@ -32,8 +32,8 @@ pub(super) struct Tree {
     node: NodeName,
     /// From top to bottom.
     branches: Vec<Branch>,
-    is_cut: bool,
-    error: Option<AskError>,
+    is_truncated: bool,
+    error: Option<RequestError>,
     answered_at: Option<Timestamp>,
     asked_at: Timestamp,
     is_asked: bool,
@@ -59,7 +59,7 @@ impl Tree {
         Self {
             node,
             branches: Vec::new(),
-            is_cut: false,
+            is_truncated: false,
             error: None,
             answered_at: None,
             asked_at: now,
@@ -73,7 +73,7 @@ impl Tree {
 
     /// Returns what is to be asked for it.
     pub(super) fn errand(&self) -> Errand {
-        Errand { node: self.node.clone(), question: Question::Tree(None) }
+        Errand { node: self.node.clone(), question: ProcessRequest::Tree(None) }
     }
 
     /// Returns what is to be asked now, if it is time.
@@ -97,7 +97,7 @@ impl Tree {
     /// Takes the answer; an error leaves what was there before.
     pub(super) fn take(
         &mut self,
-        answer: Result<&ProcessTree, &AskError>,
+        answer: Result<&ProcessTree, &RequestError>,
         at: Timestamp,
         ticks: u32,
     ) {
@@ -120,7 +120,7 @@ impl Tree {
             share_of(spent, ticks, span?)
         };
         self.branches = branches(tree, cpu);
-        (self.error, self.is_cut, self.answered_at) = (None, tree.is_cut, Some(at));
+        (self.error, self.is_truncated, self.answered_at) = (None, tree.is_truncated, Some(at));
     }
 
     /// Returns the process under the cursor.
@@ -234,7 +234,7 @@ impl Tree {
             (Some(_), None) => Line::of("asking the node", Tone::Faint),
             (Some(_), Some(at)) => {
                 let count = self.branches.len();
-                let cut = if self.is_cut { "the first " } else { "" };
+                let cut = if self.is_truncated { "the first " } else { "" };
                 let line = Line::of(format!("{cut}{count} processes"), Tone::Faint);
                 let span = now.since(at);
                 if span > PATIENCE {
@@ -454,7 +454,7 @@ mod tests {
 
     fn drawn(pairs: &[(u32, u32)]) -> Vec<String> {
         let processes = pairs.iter().map(|(pid, parent)| process(*pid, *parent)).collect();
-        let tree = ProcessTree { processes, is_cut: false };
+        let tree = ProcessTree { processes, is_truncated: false };
         let found = branches(&tree, |_| None);
         found.iter().map(|one| format!("{}{}", one.twig, one.process.key.pid)).collect()
     }
@@ -481,7 +481,7 @@ mod tests {
     fn processor_time_is_counted_between_two_answers() {
         let second = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
         let mut tree = Tree::new(NodeName::new("a").unwrap(), None, second(0));
-        let mut told = ProcessTree { processes: vec![process(7, 0)], is_cut: false };
+        let mut told = ProcessTree { processes: vec![process(7, 0)], is_truncated: false };
         tree.take(Ok(&told), second(1), 100);
         assert_eq!(tree.branches[0].cpu, None);
         told.processes[0].cpu_ticks = Reading::Known(107);
@@ -495,7 +495,7 @@ mod tests {
         let mut tree = Tree::new(NodeName::new("a").unwrap(), None, second(0));
         assert_eq!(tree.due(second(3)), None);
         assert!(tree.due(second(9)).is_some());
-        tree.take(Err(&AskError::Down), second(10), 100);
+        tree.take(Err(&RequestError::Down), second(10), 100);
         assert_eq!(tree.due(second(10)), None);
         assert!(tree.due(second(11)).is_some());
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::fleet::{Node, device_numbering};
-use crate::model::{Device, DeviceUse, Reading, UseKind, Via};
+use crate::model::{Device, DeviceUse, Reading, TransportKind, UseKind};
 use crate::view::taste::Taste;
 
 /// What is shown; everything unless something is asked for.
@@ -130,7 +130,7 @@ impl Only {
             return false;
         }
         let Some(visible) = &self.visible else { return true };
-        let is_here = node.via == Some(Via::Local);
+        let is_here = node.via == Some(TransportKind::Local);
         let is_anywhere = visible.iter().any(|one| matches!(one, Visible::Uuid(_)));
         if !is_here && !is_anywhere {
             return true;
@@ -207,7 +207,7 @@ mod tests {
     use crate::model::{NodeName, ProcessKey, ProcessStatics, Source};
 
     /// Two devices, the first in two slices; a process on each.
-    fn node(via: Via) -> Arc<Node> {
+    fn node(via: TransportKind) -> Arc<Node> {
         let device = |uuid: &str, parent: Option<&str>, index| Device {
             uuid: uuid.into(),
             parent: parent.map(Into::into),
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_is_left_out_changes_no_place_a_scheduler_counts() {
-        let here = node(Via::Local);
+        let here = node(TransportKind::Local);
         let only = Only { devices: Some([1].into()), ..Only::default() };
         let selected = only.selected(&here);
         let at = |node: &Node, places: &[u32]| crate::fleet::devices_at(node, places, None);
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn devices_are_chosen_by_number_and_slices_go_with_theirs() {
-        let here = node(Via::Local);
+        let here = node(TransportKind::Local);
         assert_eq!(shown(&here, Only::default()).0.len(), 4);
         let only = |numbers: &[u32]| Only {
             devices: Some(numbers.iter().copied().collect()),
@@ -311,17 +311,17 @@ mod tests {
         let uuid = |start: &str| Visible::Uuid(start.into());
         let all = 4;
         for (via, visible, count) in [
-            (Via::Local, vec![index(1)], 1),
-            (Via::Native, vec![index(1)], all),
-            (Via::Local, vec![], 0),
-            (Via::Native, vec![], all),
-            (Via::Native, vec![uuid("GPU-bb")], 1),
-            (Via::Native, vec![uuid("gpu-BB22")], 1),
-            (Via::Native, vec![uuid("GPU-bb22"), index(0)], 1),
-            (Via::Local, vec![uuid("GPU-bb22"), index(0)], all),
-            (Via::Local, vec![uuid("MIG-s1")], 2),
-            (Via::Native, vec![uuid("GPU-zz")], 0),
-            (Via::Native, vec![uuid("")], 0),
+            (TransportKind::Local, vec![index(1)], 1),
+            (TransportKind::Native, vec![index(1)], all),
+            (TransportKind::Local, vec![], 0),
+            (TransportKind::Native, vec![], all),
+            (TransportKind::Native, vec![uuid("GPU-bb")], 1),
+            (TransportKind::Native, vec![uuid("gpu-BB22")], 1),
+            (TransportKind::Native, vec![uuid("GPU-bb22"), index(0)], 1),
+            (TransportKind::Local, vec![uuid("GPU-bb22"), index(0)], all),
+            (TransportKind::Local, vec![uuid("MIG-s1")], 2),
+            (TransportKind::Native, vec![uuid("GPU-zz")], 0),
+            (TransportKind::Native, vec![uuid("")], 0),
         ] {
             let only = Only { visible: Some(visible.clone()), ..Only::default() };
             assert_eq!(shown(&node(via), only).0.len(), count, "{via:?} {visible:?}");
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn processes_are_chosen_by_kind_user_and_number() {
-        let here = node(Via::Local);
+        let here = node(TransportKind::Local);
         let pids = |only| shown(&here, only).1;
         for (kinds, expected) in [
             (ProcessKinds::All, vec![7, 8, 9, 10]),

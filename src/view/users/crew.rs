@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::fleet::{self, Node, is_busy, is_idle_held};
-use crate::model::{Absence, Bytes, Device, DeviceUse, JobId};
+use crate::model::{Bytes, Device, DeviceUse, JobId, UnseenReason};
 use crate::view::condition::Standing;
 use crate::view::navigation::{Spot, uses};
 use crate::view::picture::Picture;
@@ -257,7 +257,7 @@ fn wholes(node: &Node) -> BTreeMap<Arc<str>, Arc<str>> {
 fn owner(node: &Node, used: &DeviceUse) -> Option<Who> {
     let seen = node.process(used.pid).map(|process| &*process.statics);
     let unseen = node.unseen(used.pid);
-    if seen.is_none() && unseen.is_some_and(|one| one.why == Absence::Gone) {
+    if seen.is_none() && unseen.is_some_and(|one| one.why == UnseenReason::Gone) {
         return None;
     }
     let statics = seen.or_else(|| unseen.map(|one| &one.statics));
@@ -292,8 +292,8 @@ mod tests {
     use super::*;
     use crate::fleet::{Fleet, Process, SourceState};
     use crate::model::{
-        Allocation, Allotment, Job, JobList, Link, NodeName, Percent, ProcessKey, ProcessStatics,
-        Reading, Source, TpuDetails, UnseenProcess, Watts,
+        Allocation, DeviceAllocation, Job, JobList, Link, NodeName, Percent, ProcessKey,
+        ProcessStatics, Reading, Source, TpuDetails, UnseenProcess, Watts,
     };
     use crate::time::Timestamp;
 
@@ -317,8 +317,8 @@ mod tests {
     fn device(uuid: &str, share: f32) -> Device {
         Device {
             uuid: uuid.into(),
-            utilization: Reading::judged(Percent::new(share)),
-            power: Reading::judged(Watts::new(300.0)),
+            utilization: Reading::checked(Percent::new(share)),
+            power: Reading::checked(Watts::new(300.0)),
             ..Device::default()
         }
     }
@@ -391,7 +391,7 @@ mod tests {
         let number = ProcessStatics { uid: Reading::Known(1_234), ..ProcessStatics::default() };
         seen(&mut node, 1, number);
         let unseen = |pid, why| UnseenProcess { pid, why, statics: ProcessStatics::default() };
-        node.unseen = [unseen(2, Absence::Hidden), unseen(3, Absence::Gone)].into();
+        node.unseen = [unseen(2, UnseenReason::Hidden), unseen(3, UnseenReason::Gone)].into();
         let crew = crew(vec![node], None);
         let told = crew.accounts.iter().map(|(who, own)| (who.text(), own.processes));
         let found: Vec<_> = told.collect();
@@ -415,7 +415,7 @@ mod tests {
         let mut old = node("b", vec![device("GPU-3", 90.0)], long_ago);
         using(&mut old, "GPU-3", 1);
         seen(&mut old, 1, named("bob"));
-        let devices = Allotment::Places([1].into());
+        let devices = DeviceAllocation::Indices([1].into());
         let allocation = Allocation { node: fresh.name.clone(), devices };
         let job = Job { allocations: [allocation].into(), ..Job::example("7") };
         let jobs = JobList { jobs: vec![job], ..JobList::default() };

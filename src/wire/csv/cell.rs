@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    ComputeMode, FabricHealth, FabricState, Reading, Reason, Recovery, Throttle, clean_shared,
+    ComputeMode, FabricHealth, FabricState, Reading, Reason, RecoveryAction, Throttle,
+    sanitize_shared,
 };
 use crate::wire::csv::NAME_LIMIT;
 
@@ -33,7 +34,8 @@ pub(super) fn lacking(cell: &str) -> Option<Reason> {
 }
 
 pub(super) fn text(cell: &str) -> Reading<Arc<str>> {
-    lacking(cell).map_or_else(|| Reading::Known(clean_shared(cell, NAME_LIMIT)), Reading::Unknown)
+    lacking(cell)
+        .map_or_else(|| Reading::Known(sanitize_shared(cell, NAME_LIMIT)), Reading::Unknown)
 }
 
 pub(super) fn number<N: std::str::FromStr, T>(
@@ -41,7 +43,7 @@ pub(super) fn number<N: std::str::FromStr, T>(
     judge: impl FnOnce(N) -> Option<T>,
 ) -> Reading<T> {
     lacking(cell)
-        .map_or_else(|| Reading::judged(cell.parse().ok().and_then(judge)), Reading::Unknown)
+        .map_or_else(|| Reading::checked(cell.parse().ok().and_then(judge)), Reading::Unknown)
 }
 
 pub(super) fn switch(cell: &str) -> Reading<bool> {
@@ -71,7 +73,7 @@ pub(super) fn performance_state(cell: &str) -> Reading<u8> {
 
 pub(super) fn throttle(cell: &str) -> Reading<Throttle> {
     match cell.strip_prefix("0x") {
-        Some(digits) => Reading::judged(u64::from_str_radix(digits, 16).ok().map(Throttle)),
+        Some(digits) => Reading::checked(u64::from_str_radix(digits, 16).ok().map(Throttle)),
         None => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
     }
 }
@@ -115,18 +117,18 @@ pub(super) fn fabric_health(cell: &str) -> Reading<FabricHealth> {
 }
 
 /// Reads words such as `Drain and Reset`; their exact form has changed between versions.
-pub(super) fn recovery(cell: &str) -> Reading<Recovery> {
+pub(super) fn recovery(cell: &str) -> Reading<RecoveryAction> {
     if let Some(reason) = lacking(cell) {
         return Reading::Unknown(reason);
     }
     let said = cell.to_ascii_lowercase();
     let has = |word: &str| said.contains(word);
     Reading::Known(match (has("drain"), has("reset"), has("reboot")) {
-        _ if said == "none" => Recovery::Nothing,
-        (true, true, _) => Recovery::DrainAndReset,
-        (true, false, _) => Recovery::DrainPeers,
-        (false, _, true) => Recovery::Reboot,
-        (false, true, false) if !has("bus") => Recovery::Reset,
-        (false, _, false) => Recovery::Other,
+        _ if said == "none" => RecoveryAction::None,
+        (true, true, _) => RecoveryAction::DrainAndReset,
+        (true, false, _) => RecoveryAction::DrainPeers,
+        (false, _, true) => RecoveryAction::Reboot,
+        (false, true, false) if !has("bus") => RecoveryAction::Reset,
+        (false, _, false) => RecoveryAction::Other,
     })
 }

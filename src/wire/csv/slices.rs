@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{Bytes, Device, DeviceStatics, DeviceUse, Reading, Reason, clean_shared};
+use crate::model::{Bytes, Device, DeviceStatics, DeviceUse, Reading, Reason, sanitize_shared};
 use crate::wire::body::Mig;
 use crate::wire::csv::{DEVICE_LIMIT, NAME_LIMIT, USE_LIMIT};
 
@@ -51,7 +51,7 @@ impl Slices {
                 places.insert(place, (Arc::clone(parent), Arc::clone(&uuid)));
             }
             if all.slices.len() < DEVICE_LIMIT {
-                let name = clean_shared(&format!("{name} {kind}"), NAME_LIMIT);
+                let name = sanitize_shared(&format!("{name} {kind}"), NAME_LIMIT);
                 all.slices.push(Device {
                     parent: Some(Arc::clone(parent)),
                     name: Reading::Known(name),
@@ -110,7 +110,7 @@ fn is_split(devices: &[Device], slice: &Device) -> bool {
 fn described(uuid: Arc<str>, number: u32, row: Option<&Held>) -> Device {
     let mib = |mib: fn(&Held) -> u64| {
         row.map_or(Reading::Unknown(Reason::NotAvailable), |row| {
-            Reading::judged(Bytes::from_mib(mib(row)))
+            Reading::checked(Bytes::from_mib(mib(row)))
         })
     };
     let statics = row.map(|row| DeviceStatics {
@@ -153,7 +153,7 @@ fn slice(line: &str) -> Option<(String, u32, Arc<str>)> {
 
 fn identity(text: &str) -> Option<Arc<str>> {
     let uuid = text.strip_suffix(')')?.trim();
-    (!uuid.is_empty()).then(|| clean_shared(uuid, NAME_LIMIT))
+    (!uuid.is_empty()).then(|| sanitize_shared(uuid, NAME_LIMIT))
 }
 
 /// Reads `|  0    1   0   0  |     19MiB / 40192MiB | 60      0 | …`: device, both instances, number, memory.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Answer, AskError, Bytes, Environment, InputOutput, Limit, ProcessDetail, ProcessKey,
-    ProcessTree, Question, Reading, Reason, Refusal, TreeProcess, Variable, clean_shared, harmless,
+    Bytes, Environment, IoCounters, ProcessDetail, ProcessKey, ProcessRequest, ProcessResponse,
+    ProcessTree, Reading, Reason, Refusal, RequestError, ResourceLimit, TreeProcess, Variable,
+    harmless, sanitize_shared,
 };
 use crate::wire::body::{self, Given};
 use crate::wire::lift::process::{COMMAND_LIMIT, USER_LIMIT, name, small, state};
@@ -21,39 +22,42 @@ const LONG_LIMIT: usize = 4096;
 const WORDS_LIMIT: usize = 160;
 
 /// Judges an answer against its question.
-pub fn answer(question: Question, sent: &body::Answer) -> Result<Answer, AskError> {
-    let why = || clean_shared(sent.why.as_deref().unwrap_or("no reason given"), WORDS_LIMIT);
+pub fn answer(
+    question: ProcessRequest,
+    sent: &body::Answer,
+) -> Result<ProcessResponse, RequestError> {
+    let why = || sanitize_shared(sent.why.as_deref().unwrap_or("no reason given"), WORDS_LIMIT);
     match sent.result.as_str() {
-        "sent" if matches!(question, Question::Signal(..)) => Ok(Answer::Sent),
-        "ok" => told(question, sent).ok_or(AskError::Senseless),
+        "sent" if matches!(question, ProcessRequest::Signal(..)) => Ok(ProcessResponse::Sent),
+        "ok" => told(question, sent).ok_or(RequestError::Malformed),
         "gone" => Err(Refusal::Gone.into()),
         "reused" => Err(Refusal::Reused.into()),
         "zombie" => Err(Refusal::Zombie.into()),
         "refused" => Err(Refusal::NotAllowed(why()).into()),
         "failed" | "bad" => Err(Refusal::Failed(why()).into()),
-        _ => Err(AskError::Senseless),
+        _ => Err(RequestError::Malformed),
     }
 }
 
-fn told(question: Question, sent: &body::Answer) -> Option<Answer> {
+fn told(question: ProcessRequest, sent: &body::Answer) -> Option<ProcessResponse> {
     match question {
-        Question::Signal(..) => None,
-        Question::Environment(_) => {
+        ProcessRequest::Signal(..) => None,
+        ProcessRequest::Environment(_) => {
             let list = sent.environ.as_ref()?;
             let variables = list.iter().take(VARIABLE_LIMIT).map(|one| variable(one)).collect();
-            let is_cut = sent.cut || list.len() > VARIABLE_LIMIT;
-            Some(Answer::Environment(Environment { variables, is_cut }))
+            let is_truncated = sent.cut || list.len() > VARIABLE_LIMIT;
+            Some(ProcessResponse::Environment(Environment { variables, is_truncated }))
         }
-        Question::Tree(_) => {
+        ProcessRequest::Tree(_) => {
             let list = sent.tree.as_ref()?;
             let one = |row: &body::TreeRow| tree_process(row, COMMAND_LIMIT);
             let processes = list.iter().take(TREE_LIMIT).map(one).collect();
-            let is_cut = sent.cut || list.len() > TREE_LIMIT;
-            Some(Answer::Tree(ProcessTree { processes, is_cut }))
+            let is_truncated = sent.cut || list.len() > TREE_LIMIT;
+            Some(ProcessResponse::Tree(ProcessTree { processes, is_truncated }))
         }
-        Question::Detail(key) => {
+        ProcessRequest::Detail(key) => {
             let detail = detail(sent.detail.as_ref()?);
-            (detail.process.key == key).then(|| Answer::Detail(Box::new(detail)))
+            (detail.process.key == key).then(|| ProcessResponse::Detail(Box::new(detail)))
         }
     }
 }
@@ -87,26 +91,26 @@ fn detail(sent: &body::Detail) -> ProcessDetail {
         process: tree_process(&sent.row, LONG_LIMIT),
         threads: small(sent.threads),
         niceness: sent.nice.reading(Reason::NotAvailable).and_then(niceness),
-        reserved: bytes(sent.vsize),
-        peak: bytes(sent.peak),
+        virtual_memory: bytes(sent.vsize),
+        peak_resident: bytes(sent.peak),
         swapped: bytes(sent.swap),
         voluntary_switches: count(sent.voluntary),
         involuntary_switches: count(sent.involuntary),
         directory: owned(&sent.cwd, Reason::NoPermission),
         program: owned(&sent.exe, Reason::NoPermission),
         cgroup: owned(&sent.cgroup, Reason::NotAvailable),
-        waits_in: owned(&sent.wchan, Reason::NotAvailable),
-        input_output: sent.io.map_or(Reading::Unknown(Reason::NoPermission), |io| {
-            let [read, written, read_storage, written_storage] = io.map(Bytes);
-            Reading::Known(InputOutput { read, written, read_storage, written_storage })
+        wchan: owned(&sent.wchan, Reason::NotAvailable),
+        io: sent.io.map_or(Reading::Unknown(Reason::NoPermission), |io| {
+            let [read, written, storage_read, storage_written] = io.map(Bytes);
+            Reading::Known(IoCounters { read, written, storage_read, storage_written })
         }),
         limits: sent.limits.iter().take(LIMITS).map(limit).collect(),
     }
 }
 
-fn limit([name, soft, hard]: &[String; 3]) -> Limit {
-    let word = |text: &String| -> Arc<str> { clean_shared(text, USER_LIMIT) };
-    Limit { name: word(name), soft: word(soft), hard: word(hard) }
+fn limit([name, soft, hard]: &[String; 3]) -> ResourceLimit {
+    let word = |text: &String| -> Arc<str> { sanitize_shared(text, USER_LIMIT) };
+    ResourceLimit { name: word(name), soft: word(soft), hard: word(hard) }
 }
 
 fn bytes(given: Given<u64>) -> Reading<Bytes> {
@@ -144,15 +148,15 @@ mod tests {
             let told =
                 answer(question, &sent(&format!(r#""result":"ok","{list}":[{rows}]{more}"#)));
             match told.unwrap() {
-                Answer::Environment(list) => (list.variables.len(), list.is_cut),
-                Answer::Tree(tree) => (tree.processes.len(), tree.is_cut),
-                Answer::Sent | Answer::Detail(_) => panic!("{list}"),
+                ProcessResponse::Environment(list) => (list.variables.len(), list.is_truncated),
+                ProcessResponse::Tree(tree) => (tree.processes.len(), tree.is_truncated),
+                ProcessResponse::Sent | ProcessResponse::Detail(_) => panic!("{list}"),
             }
         };
         let row = r#"{"pid":1,"ppid":0,"start":3}"#;
         for (question, list, one, limit) in [
-            (Question::Environment(KEY), "environ", r#""A=1""#, VARIABLE_LIMIT),
-            (Question::Tree(Some(KEY)), "tree", row, TREE_LIMIT),
+            (ProcessRequest::Environment(KEY), "environ", r#""A=1""#, VARIABLE_LIMIT),
+            (ProcessRequest::Tree(Some(KEY)), "tree", row, TREE_LIMIT),
         ] {
             assert_eq!(cut(question, list, one, limit, ""), (limit, false));
             assert_eq!(cut(question, list, one, limit + 1, ""), (limit, true));
@@ -162,11 +166,11 @@ mod tests {
 
     #[test]
     fn every_word_of_a_node_has_its_meaning() {
-        let ask = Question::Signal(KEY, Signal::Terminate);
+        let ask = ProcessRequest::Signal(KEY, Signal::Terminate);
         let judged = |result: &str| {
             answer(ask, &sent(&format!(r#""result":"{result}","why":"a\u001b[2Jb""#)))
         };
-        assert_eq!(judged("sent"), Ok(Answer::Sent));
+        assert_eq!(judged("sent"), Ok(ProcessResponse::Sent));
         for (word, refusal) in [
             ("gone", Refusal::Gone),
             ("reused", Refusal::Reused),
@@ -175,26 +179,28 @@ mod tests {
             ("failed", Refusal::Failed("a [2Jb".into())),
             ("bad", Refusal::Failed("a [2Jb".into())),
         ] {
-            assert_eq!(judged(word), Err(AskError::Refused(refusal)), "{word}");
+            assert_eq!(judged(word), Err(RequestError::Refused(refusal)), "{word}");
         }
         for word in ["ok", "done", ""] {
-            assert_eq!(judged(word), Err(AskError::Senseless), "{word}");
+            assert_eq!(judged(word), Err(RequestError::Malformed), "{word}");
         }
-        let other = answer(Question::Environment(KEY), &sent(r#""result":"sent""#));
-        assert_eq!(other, Err(AskError::Senseless));
+        let other = answer(ProcessRequest::Environment(KEY), &sent(r#""result":"sent""#));
+        assert_eq!(other, Err(RequestError::Malformed));
     }
 
     #[test]
     fn an_environment_is_cut_at_its_first_equals_sign_and_cleaned() {
         let sent =
             sent(r#""result":"ok","environ":["A=b=c","B= x\u001b]0;y\u0007\n","odd"],"cut":true"#);
-        let Ok(Answer::Environment(found)) = answer(Question::Environment(KEY), &sent) else {
+        let Ok(ProcessResponse::Environment(found)) =
+            answer(ProcessRequest::Environment(KEY), &sent)
+        else {
             panic!()
         };
         let pairs: Vec<(&str, &str)> =
             found.variables.iter().map(|one| (&*one.name, &*one.value)).collect();
         assert_eq!(pairs, [("A", "b=c"), ("B", " x ]0;y ␤"), ("odd", "")]);
-        assert!(found.is_cut);
+        assert!(found.is_truncated);
     }
 
     #[test]
@@ -205,14 +211,16 @@ mod tests {
                 .replace('\n', "")
                 .as_str(),
         );
-        let Ok(Answer::Tree(tree)) = answer(Question::Tree(None), &sent) else { panic!() };
+        let Ok(ProcessResponse::Tree(tree)) = answer(ProcessRequest::Tree(None), &sent) else {
+            panic!()
+        };
         let [init, other] = tree.processes.as_slice() else { panic!() };
         assert_eq!(init.state, Reading::Known(ProcessState::Sleeping));
         assert_eq!((other.key, other.parent_pid), (KEY, 1));
         assert_eq!(other.uid, Reading::Unknown(Reason::Malformed));
         assert_eq!(other.user, Reading::Known("a da".into()));
         assert_eq!(other.state, Reading::Unknown(Reason::Malformed));
-        assert!(!tree.is_cut);
+        assert!(!tree.is_truncated);
     }
 
     #[test]
@@ -220,12 +228,14 @@ mod tests {
         let json = r#""result":"ok","detail":{"pid":42,"start":99,"ppid":1,"nice":-5,"cwd":null,
             "exe":"/bin/x","io":[1,2,3,4],"limits":[["Max open files","1024","4096"]]}"#;
         let sent = sent(&json.replace('\n', ""));
-        let Ok(Answer::Detail(detail)) = answer(Question::Detail(KEY), &sent) else { panic!() };
+        let Ok(ProcessResponse::Detail(detail)) = answer(ProcessRequest::Detail(KEY), &sent) else {
+            panic!()
+        };
         assert_eq!(detail.niceness, Reading::Known(-5));
         assert_eq!(detail.directory, Reading::Unknown(Reason::NoPermission));
-        assert_eq!(detail.input_output.get().map(|io| io.read_storage), Some(Bytes(3)));
+        assert_eq!(detail.io.get().map(|io| io.storage_read), Some(Bytes(3)));
         assert_eq!(&*detail.limits[0].hard, "4096");
         let key = ProcessKey { start_ticks: 98, ..KEY };
-        assert_eq!(answer(Question::Detail(key), &sent), Err(AskError::Senseless));
+        assert_eq!(answer(ProcessRequest::Detail(key), &sent), Err(RequestError::Malformed));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::model::{
     Bytes, Celsius, ComputeMode, Device, DeviceActivity, DeviceCounters, DeviceDetails,
     DeviceFault, DeviceStatics, DeviceUse, FabricHealth, FabricState, FanSpeed, LinkCounters,
-    Megahertz, Percent, Reading, Reason, Recovery, Throttle, UseKind, Watts, clean_shared,
+    Megahertz, Percent, Reading, Reason, RecoveryAction, Throttle, UseKind, Watts, sanitize_shared,
 };
 use crate::wire::body::{self, Given};
 use crate::wire::csv::{NAME_LIMIT, USE_LIMIT};
@@ -69,7 +69,7 @@ impl Judge<'_> {
     /// The driver's own word; `null` and absent are told apart by what is lacking.
     fn word(&self, given: Option<&str>, key: &str) -> Reading<Arc<str>> {
         match (given, self.0.lacks.get(key)) {
-            (Some(word), _) => Reading::Known(clean_shared(word, NAME_LIMIT)),
+            (Some(word), _) => Reading::Known(sanitize_shared(word, NAME_LIMIT)),
             (None, Some(why)) => Reading::Unknown(lacking(why)),
             (None, None) => Reading::default(),
         }
@@ -169,7 +169,7 @@ pub(super) fn device(sent: &body::Device, names: &mut Names) -> Device {
 }
 
 fn text(given: Option<&str>, limit: usize) -> Reading<Arc<str>> {
-    given.map_or_else(Reading::default, |text| Reading::Known(clean_shared(text, limit)))
+    given.map_or_else(Reading::default, |text| Reading::Known(sanitize_shared(text, limit)))
 }
 
 /// Holds once what a device has in common with the one before it: the devices of a node are mostly alike.
@@ -237,7 +237,7 @@ fn activity(judge: &Judge<'_>, sent: &body::DeviceActivity) -> DeviceActivity {
 
 fn details(judge: &Judge<'_>, sent: &body::DeviceDetails) -> DeviceDetails {
     DeviceDetails {
-        tells_users: judge.flag(sent.users, "users"),
+        reports_users: judge.flag(sent.users, "users"),
         encoder: judge.share(sent.encoder, "encoder"),
         decoder: judge.share(sent.decoder, "decoder"),
         jpeg: judge.share(sent.jpeg, "jpeg"),
@@ -267,7 +267,7 @@ fn details(judge: &Judge<'_>, sent: &body::DeviceDetails) -> DeviceDetails {
         bar1_free: judge.bytes(sent.bar1_free, "bar1_free"),
         fabric: judge.state(sent.fabric, "fabric", FabricState::new),
         fabric_health: judge.small(sent.fabric_health, "fabric_health").map(FabricHealth),
-        recovery: judge.state(sent.recovery, "recovery", Recovery::new),
+        recovery: judge.state(sent.recovery, "recovery", RecoveryAction::new),
         xid: judge.small(sent.xid, "xid"),
         xids: judge.count(sent.xids, "xids"),
         links: links(sent.links.as_deref()),
@@ -287,11 +287,11 @@ fn counters(judge: &Judge<'_>, sent: &body::DeviceCounters) -> DeviceCounters {
         pcie_sent: judge.count(sent.pcie_tx, "pcie_tx"),
         nvlink_received: judge.count(sent.nvlink_rx, "nvlink_rx"),
         nvlink_sent: judge.count(sent.nvlink_tx, "nvlink_tx"),
-        held_power: judge.count(sent.held_power, "held_power"),
-        held_thermal: judge.count(sent.held_thermal, "held_thermal"),
-        held_sync_boost: judge.count(sent.held_sync_boost, "held_sync_boost"),
-        held_hardware_thermal: judge.count(sent.held_hw_thermal, "held_hw_thermal"),
-        held_power_brake: judge.count(sent.held_power_brake, "held_power_brake"),
+        power_throttled: judge.count(sent.held_power, "held_power"),
+        thermal_throttled: judge.count(sent.held_thermal, "held_thermal"),
+        sync_boost_throttled: judge.count(sent.held_sync_boost, "held_sync_boost"),
+        hardware_thermal_throttled: judge.count(sent.held_hw_thermal, "held_hw_thermal"),
+        power_brake_throttled: judge.count(sent.held_power_brake, "held_power_brake"),
     }
 }
 
@@ -332,7 +332,7 @@ fn device_fault(word: &str) -> DeviceFault {
         "lost" => DeviceFault::Lost,
         "reset" => DeviceFault::NeedsReset,
         "perm" => DeviceFault::NoPermission,
-        _ => DeviceFault::Other(clean_shared(word, 160)),
+        _ => DeviceFault::Other(sanitize_shared(word, 160)),
     }
 }
 
@@ -360,7 +360,7 @@ fn device_use(sent: &body::Use, device: Arc<str>) -> DeviceUse {
         encoder: percent(sent.enc),
         decoder: percent(sent.dec),
         occupancy: percent(sent.occupancy),
-        kind: kind.map_or_else(Reading::default, |letters| Reading::judged(UseKind::new(letters))),
+        kind: kind.map_or_else(Reading::default, |letters| Reading::checked(UseKind::new(letters))),
         driver_name: None,
     }
 }
@@ -393,7 +393,7 @@ mod tests {
         assert_eq!(shared, [[true, true], [true, false], [false, true]]);
         // A newer sample that says the same leaves it so.
         let before = list[0].statics.clone().unwrap();
-        list[0].keep_newer(made("H100", 0));
+        list[0].update_from(made("H100", 0));
         assert!(Arc::ptr_eq(&before, list[0].statics.as_ref().unwrap()));
     }
 

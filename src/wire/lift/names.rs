@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::clean_shared;
+use crate::model::sanitize_shared;
 
 /// Most names of one node that are held.
 const MOST: usize = 512;
@@ -19,7 +19,7 @@ impl Names {
     /// Returns the clean text of a name, at most `limit` letters of it.
     pub(super) fn hold(&mut self, name: &str, limit: usize) -> Arc<str> {
         if name.len() > limit {
-            return clean_shared(name, limit);
+            return sanitize_shared(name, limit);
         }
         let mut places = (self.next..self.held.len()).chain(0..self.next.min(self.held.len()));
         let known = places.find_map(|place| {
@@ -30,7 +30,7 @@ impl Names {
             self.next = place + 1;
             return held;
         }
-        let clean = clean_shared(name, limit);
+        let clean = sanitize_shared(name, limit);
         // What had to be cleaned is never found again.
         if *clean == *name {
             if self.held.len() >= MOST {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Absence, Ancestor, Bytes, Container, ContainerKind, JobId, ProcessKey, ProcessReading,
-    ProcessState, ProcessStatics, Reading, Reason, UnseenProcess, clean_shared,
+    Ancestor, Bytes, Container, ContainerKind, JobId, ProcessKey, ProcessReading, ProcessState,
+    ProcessStatics, Reading, Reason, UnseenProcess, UnseenReason, sanitize_shared,
 };
 use crate::wire::body::{self, Given, GivenText};
 
@@ -56,9 +56,9 @@ fn statics(sent: &body::ProcessStatics) -> ProcessStatics {
 
 pub(super) fn unseen(sent: &body::Unseen) -> Option<UnseenProcess> {
     let why = match sent.why.as_str() {
-        "gone" => Absence::Gone,
-        "hidden" => Absence::Hidden,
-        "elsewhere" => Absence::Elsewhere,
+        "gone" => UnseenReason::Gone,
+        "hidden" => UnseenReason::Hidden,
+        "elsewhere" => UnseenReason::OtherNamespace,
         _ => return None,
     };
     let unknown = why.reason();
@@ -80,11 +80,11 @@ pub(super) fn unseen(sent: &body::Unseen) -> Option<UnseenProcess> {
 }
 
 pub(super) fn state(letter: Option<&str>) -> Reading<ProcessState> {
-    letter.map_or_else(Reading::default, |letter| Reading::judged(ProcessState::new(letter)))
+    letter.map_or_else(Reading::default, |letter| Reading::checked(ProcessState::new(letter)))
 }
 
 pub(super) fn name(sent: Option<&str>, limit: usize) -> Reading<Arc<str>> {
-    sent.map_or_else(Reading::default, |text| Reading::Known(clean_shared(text, limit)))
+    sent.map_or_else(Reading::default, |text| Reading::Known(sanitize_shared(text, limit)))
 }
 
 pub(super) fn small(given: Given<u64>) -> Reading<u32> {
@@ -93,7 +93,7 @@ pub(super) fn small(given: Given<u64>) -> Reading<u32> {
 
 fn ancestor((pid, start, name): &(u32, u64, String)) -> Ancestor {
     let key = ProcessKey { pid: *pid, start_ticks: *start };
-    Ancestor { key, name: clean_shared(name, USER_LIMIT) }
+    Ancestor { key, name: sanitize_shared(name, USER_LIMIT) }
 }
 
 /// Returns the job of a control group, by whichever name that has for it.
@@ -223,7 +223,7 @@ fn short(id: &str) -> Arc<str> {
     if is_id(id) {
         return id.get(..SHORT_ID).unwrap_or(id).into();
     }
-    clean_shared(&id.replace("\\x2d", "-"), USER_LIMIT)
+    sanitize_shared(&id.replace("\\x2d", "-"), USER_LIMIT)
 }
 
 #[cfg(test)]
@@ -374,7 +374,7 @@ mod tests {
             cgroup: Some("/slurm/uid_1000/job_5/step_0".to_owned()),
         };
         let found = unseen(&sent).unwrap();
-        assert_eq!((found.pid, found.why), (7, Absence::Hidden));
+        assert_eq!((found.pid, found.why), (7, UnseenReason::Hidden));
         assert_eq!(found.statics.user, Reading::Known("ada".into()));
         assert_eq!(found.statics.job, JobId::new("5"));
         assert_eq!(found.statics.command, Reading::Unknown(Reason::NoPermission));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{Bytes, Percent, Reading, Reason, TpuCore, TpuDetails, clean_shared};
+use crate::model::{Bytes, Percent, Reading, Reason, TpuCore, TpuDetails, sanitize_shared};
 use crate::wire::body::{self, Given};
 use crate::wire::lift::device::Judge;
 use crate::wire::lift::single;
@@ -16,7 +16,7 @@ const TEXT_LIMIT: usize = 200;
 pub(super) fn tpu(judge: &Judge<'_>) -> Option<Arc<TpuDetails>> {
     let sent = judge.0.tpu.as_ref()?;
     let text = |text: &Option<String>, key| match text {
-        Some(text) => Reading::Known(clean_shared(text, TEXT_LIMIT)),
+        Some(text) => Reading::Known(sanitize_shared(text, TEXT_LIMIT)),
         None => judge.0.lacks.get(key).map_or_else(Reading::default, |_| judge.unknown(key)),
     };
     let seconds = |given: Given<f64>, key| {

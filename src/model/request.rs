@@ -14,7 +14,7 @@ use crate::model::unit::Bytes;
 
 /// Something a person wants of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum ProcessRequest {
     /// Send this signal to this process.
     Signal(ProcessKey, Signal),
     /// The environment of this process; its owner may see it.
@@ -25,12 +25,12 @@ pub enum Question {
     Detail(ProcessKey),
 }
 
-impl Question {
+impl ProcessRequest {
     /// Every word by which a probe knows a question.
-    pub const VERBS: [&'static str; 4] = ["signal", "environ", "tree", "detail"];
+    pub const COMMANDS: [&'static str; 4] = ["signal", "environ", "tree", "detail"];
 
     /// Returns the word by which a probe knows it.
-    pub const fn verb(self) -> &'static str {
+    pub const fn command(self) -> &'static str {
         match self {
             Self::Signal(..) => "signal",
             Self::Environment(_) => "environ",
@@ -42,7 +42,7 @@ impl Question {
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum ProcessResponse {
     /// The signal was sent.
     Sent,
     /// The environment.
@@ -59,7 +59,7 @@ pub struct Environment {
     /// Its variables, in the process's order, without control characters.
     pub variables: Vec<Variable>,
     /// There is more than an answer holds.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 impl fmt::Debug for Environment {
@@ -89,7 +89,7 @@ pub struct ProcessTree {
     /// The processes.
     pub processes: Vec<TreeProcess>,
     /// There are more below than an answer holds.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// One process of a tree.
@@ -122,10 +122,10 @@ pub struct ProcessDetail {
     pub threads: Reading<u32>,
     /// Niceness, -20 to 19.
     pub niceness: Reading<i8>,
-    /// Addresses it has reserved.
-    pub reserved: Reading<Bytes>,
+    /// Addresses it has virtual_memory.
+    pub virtual_memory: Reading<Bytes>,
     /// Memory at most in use on the host so far.
-    pub peak: Reading<Bytes>,
+    pub peak_resident: Reading<Bytes>,
     /// Memory that was swapped out.
     pub swapped: Reading<Bytes>,
     /// Times it gave its processor away.
@@ -139,29 +139,29 @@ pub struct ProcessDetail {
     /// Control group.
     pub cgroup: Reading<Arc<str>>,
     /// What of the kernel it waits in.
-    pub waits_in: Reading<Arc<str>>,
+    pub wchan: Reading<Arc<str>>,
     /// What it read and wrote.
-    pub input_output: Reading<InputOutput>,
+    pub io: Reading<IoCounters>,
     /// What it may use.
-    pub limits: Vec<Limit>,
+    pub limits: Vec<ResourceLimit>,
 }
 
 /// Bytes a process read and wrote in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InputOutput {
+pub struct IoCounters {
     /// By calls, from whatever.
     pub read: Bytes,
     /// By calls, to whatever.
     pub written: Bytes,
     /// From storage.
-    pub read_storage: Bytes,
+    pub storage_read: Bytes,
     /// To storage.
-    pub written_storage: Bytes,
+    pub storage_written: Bytes,
 }
 
 /// What a process may use of something, in the kernel's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limit {
+pub struct ResourceLimit {
     /// Of what.
     pub name: Arc<str>,
     /// How much; it may raise this itself.
@@ -172,7 +172,7 @@ pub struct Limit {
 
 /// Why there is no answer, or not the one that was hoped for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AskError {
+pub enum RequestError {
     /// Nobody watches it.
     #[error("no such node is watched")]
     UnknownNode,
@@ -181,22 +181,22 @@ pub enum AskError {
     Down,
     /// What runs there cannot do it.
     #[error("the probe on the node cannot do that; it needs Python 3.6 or newer there")]
-    Lacks,
+    Unsupported,
     /// gtop is to change nothing.
     #[error("gtop was told to send no signals")]
     ReadOnly,
     /// They would pile up.
     #[error("too many questions wait for this node already; wait for their answers")]
-    TooMany,
+    QueueFull,
     /// It took too long.
     #[error("the node did not answer within {} s; try again", .0.as_secs_f32())]
     TimedOut(Duration),
     /// The session ended meanwhile.
     #[error("the session ended before the answer came, so it may have been done; look again")]
-    Lost,
+    SessionLost,
     /// It is no answer to this question.
     #[error("the node's answer makes no sense")]
-    Senseless,
+    Malformed,
     /// The node did not do it.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -230,18 +230,20 @@ mod tests {
     fn an_environment_keeps_its_values_out_of_every_log() {
         let variable = Variable { name: "API_KEY".into(), value: "hunter2".into() };
         let shown = format!("{variable:?}");
-        let environment = Environment { variables: vec![variable], is_cut: false };
-        let shown =
-            format!("{shown} {environment:?} {:?}", Answer::Environment(environment.clone()));
+        let environment = Environment { variables: vec![variable], is_truncated: false };
+        let shown = format!(
+            "{shown} {environment:?} {:?}",
+            ProcessResponse::Environment(environment.clone())
+        );
         assert!(!shown.contains("hunter2") && !shown.contains("API_KEY"), "{shown}");
         assert!(shown.contains("1 variables"), "{shown}");
     }
 
     #[test]
     fn what_went_wrong_is_a_sentence() {
-        let late = AskError::TimedOut(Duration::from_millis(1500));
+        let late = RequestError::TimedOut(Duration::from_millis(1500));
         assert_eq!(late.to_string(), "the node did not answer within 1.5 s; try again");
-        let refused = AskError::from(Refusal::NotAllowed("it belongs to another user".into()));
+        let refused = RequestError::from(Refusal::NotAllowed("it belongs to another user".into()));
         assert_eq!(refused.to_string(), "not allowed: it belongs to another user");
     }
 }

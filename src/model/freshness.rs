@@ -36,11 +36,11 @@ pub fn stale_after(interval: Duration) -> Duration {
     interval.saturating_mul(3).max(Duration::from_secs(3))
 }
 
-/// Returns the longest interval of a source while its node is to be sampled every `ordered`.
+/// Returns the longest interval of a source while its node is to be sampled every `requested`.
 ///
 /// A probe of ours asks some sources less often, as listed here, and only when it ticks. A node that
 /// announces more would have its old values shown as fresh.
-pub fn longest_interval(source: &Source, ordered: Duration) -> Duration {
+pub fn max_interval(source: &Source, requested: Duration) -> Duration {
     let name = source.as_str();
     let floor = Duration::from_secs(match name.split_once('.').unwrap_or((name, "")) {
         ("host", "") => 0,
@@ -50,7 +50,7 @@ pub fn longest_interval(source: &Source, ordered: Duration) -> Duration {
         (_, "processes") => 2,
         _ => 1,
     });
-    if ordered < floor { floor.saturating_add(ordered) } else { ordered }
+    if requested < floor { floor.saturating_add(requested) } else { requested }
 }
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_less_often_may_take_its_time_and_the_host_may_not() {
-        for (source, ordered, longest) in [
+        for (source, requested, longest) in [
             ("host", 1, 1),
             ("host", 60, 60),
             ("host.slow", 1, 11),
@@ -84,8 +84,8 @@ mod tests {
             ("nvidia-smi", 60, 60),
             ("anything", 2, 2),
         ] {
-            let found = longest_interval(&Source::new(source), Duration::from_secs(ordered));
-            assert_eq!(found.as_secs(), longest, "{source} {ordered}");
+            let found = max_interval(&Source::new(source), Duration::from_secs(requested));
+            assert_eq!(found.as_secs(), longest, "{source} {requested}");
         }
     }
 }
