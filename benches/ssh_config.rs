@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use gtop::model::NodeName;
-use gtop::transport::{Options, Profile, Reach, SshTarget, Surroundings, Target, Transport};
+use gtop::transport::{LocalEnv, Options, Profile, Reach, SshTarget, Target, Transport};
 use tokio::process::Command;
 use tokio::time::Instant;
 
@@ -57,7 +57,7 @@ async fn read(home: &Path, file: &Path) -> f64 {
     let transport = Transport::new(Options {
         config_file: Some(file.to_owned()),
         ssh_program: "/no/ssh".into(),
-        surroundings: Surroundings { home: home.to_owned(), ..Surroundings::of_this_process() },
+        surroundings: LocalEnv { home: home.to_owned(), ..LocalEnv::of_this_process() },
         ..Options::of_this_process()
     });
     let begin = Instant::now();

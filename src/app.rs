@@ -26,7 +26,7 @@ use crate::nodeset;
 use crate::storage::{WriteError, user_dirs};
 use crate::time::Clock;
 use crate::transport::{
-    self, Choice, ExecTemplate, Options, Reach, Target, TemplateError, Transport,
+    self, ExecTemplate, Options, Reach, Target, TemplateError, Transport, TransportMode,
 };
 use crate::tui::{self, StopSignals};
 
@@ -93,7 +93,7 @@ struct StopChildren;
 
 impl Drop for StopChildren {
     fn drop(&mut self) {
-        transport::end_programs();
+        transport::terminate_programs();
     }
 }
 
@@ -412,10 +412,10 @@ fn transport_options(cli: &Cli) -> Result<Options, TemplateError> {
         login: cli.nodes.login.clone(),
         ssh_program: cli.reach.ssh_binary.clone().unwrap_or(defaults.ssh_program),
         choice: match cli.reach.how() {
-            How::Auto | How::Local | How::Exec => Choice::Auto,
-            How::Native => Choice::Native,
-            How::Ssh => Choice::Ssh,
-            How::Srun => Choice::Srun,
+            How::Auto | How::Local | How::Exec => TransportMode::Auto,
+            How::Native => TransportMode::Native,
+            How::Ssh => TransportMode::Ssh,
+            How::Srun => TransportMode::Srun,
         },
         exec: cli.reach.exec.as_deref().map(ExecTemplate::new).transpose()?,
         state: user_dirs::state().map(|folder| folder.join("gtop")),

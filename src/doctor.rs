@@ -11,7 +11,7 @@ use crate::collect::Visit;
 use crate::doctor::remedy::Advice;
 use crate::model::{NodeName, clean};
 use crate::time::Clock;
-use crate::transport::{Notes, Reach, Target, Transport, noting};
+use crate::transport::{Reach, Target, Trace, Transport, with_trace};
 
 pub use crate::doctor::json::write_json;
 pub use crate::doctor::pod::report_on_pod;
@@ -173,9 +173,9 @@ pub async fn examine(transport: &Transport, target: &Target, clock: &Clock) -> R
             }
         }
     }
-    let notes = Notes::default();
+    let notes = Trace::default();
     let began = Instant::now();
-    let visited = Box::pin(noting(&notes, Visit::begin(transport, target, INTERVAL))).await;
+    let visited = Box::pin(with_trace(&notes, Visit::begin(transport, target, INTERVAL))).await;
     let span = way::Span { began, ended: Instant::now() };
     match visited {
         Ok(visit) => {

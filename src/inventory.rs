@@ -20,7 +20,7 @@ pub use crate::inventory::pod::{Pod, PodEnv, PodError, find_pod};
 
 use crate::model::{JobList, NodeName, NodeNameError};
 use crate::nodeset::{self, Groups, NodeSetError};
-use crate::transport::{self, Addresses, Profile, Reach, SshTarget, Target};
+use crate::transport::{self, Profile, Reach, SchedulerAddresses, SshTarget, Target};
 
 /// The largest host file that is read.
 const MAX_FILE_SIZE: u64 = 16 << 20;
@@ -33,7 +33,7 @@ pub struct Roster {
     /// The jobs that name them, where a scheduler was asked.
     pub jobs: Option<Arc<JobList>>,
     /// Where the scheduler reaches its nodes.
-    pub addresses: Addresses,
+    pub addresses: SchedulerAddresses,
     names: BTreeSet<NodeName>,
     /// The same machines by their ways, so that `[::1]` and `::1` are one.
     reach_keys: BTreeSet<ReachKey>,
@@ -236,7 +236,9 @@ impl Roster {
     pub fn add_pod(&mut self, pod: &Pod) -> Result<(), InventoryError> {
         let workers = pod.workers.iter().enumerate();
         workers.map(|(number, host)| (number, host, pod.this_worker == Some(number))).try_for_each(
-            |(number, host, is_own)| self.add_worker(number, host, is_own, "the TPU pod: "),
+            |(number, host, is_own_socket)| {
+                self.add_worker(number, host, is_own_socket, "the TPU pod: ")
+            },
         )
     }
 
@@ -262,14 +264,14 @@ impl Roster {
         &mut self,
         number: usize,
         host: &str,
-        is_own: bool,
+        is_own_socket: bool,
         place: &str,
     ) -> Result<(), InventoryError> {
         let worker = parse_target(host, place)?;
         let name = NodeName::labelled(&format!("w{number}"), host);
         let name =
             name.map_err(|source| InventoryError::Name { place: place.to_owned(), source })?;
-        let reach = if is_own { Reach::Local } else { worker.reach };
+        let reach = if is_own_socket { Reach::Local } else { worker.reach };
         self.insert(Target { name, reach }, place)
     }
 

@@ -8,10 +8,10 @@ use gtop::transport;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == transport::LEASH) {
-        let complaint = transport::become_leashed(words);
+    if words.next().is_some_and(|word| word == transport::PARENT_GUARD) {
+        let complaint = transport::run_parent_guard(words);
         drop(writeln!(io::stderr(), "{complaint}"));
-        return ExitCode::from(transport::NOT_STARTED);
+        return ExitCode::from(transport::EXIT_NOT_STARTED);
     }
     let cli = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli,

@@ -10,42 +10,42 @@
 mod addresses;
 mod agent;
 mod algorithms;
-mod ask;
-mod cable;
-mod carrier;
+mod auth_prompt;
+mod cancellable_stream;
 mod certificate;
 mod channel;
-mod choice;
-mod complaint;
+mod config_lookup;
+mod control_master;
+mod diagnose;
 mod dial;
 mod exec;
+mod fallback;
 mod fault;
-mod files;
+mod file_cache;
 mod gateway;
+mod host_key_algorithms;
+mod host_key_verifier;
 mod host_keys;
 mod identity;
-mod interview;
-mod judge;
 mod known_hosts;
-mod local;
+mod known_hosts_writer;
 mod login;
-mod master;
-mod notes;
-mod offer;
-mod outlet;
-mod proxy;
-mod revoked;
+mod openssh;
+mod openssh_stderr;
+mod output_queue;
+mod process;
+mod proxy_command;
+mod revoked_keys;
 mod route;
+mod select;
 mod session;
-mod settings;
+mod srun;
 mod ssh_config;
-mod step;
-mod system;
+mod subprocess;
 mod target;
-mod trial;
-mod trust;
+mod trace;
 mod tunnel;
-mod way;
+mod underlay;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -56,51 +56,58 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-pub use crate::transport::addresses::Addresses;
-pub use crate::transport::ask::{Answer, AskFault, Asked, ask};
+pub use crate::transport::addresses::SchedulerAddresses;
+pub use crate::transport::auth_prompt::{Prompt, PromptQueue, PromptRequest, Secret};
 pub use crate::transport::channel::{Channel, Exit, Output};
-pub use crate::transport::choice::Choice;
+pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
-pub use crate::transport::fault::{Cause, Fault, HostKeyChange, KeyFlaw, Silence, Step, StepCause};
-pub use crate::transport::host_keys::Verdict;
-pub use crate::transport::interview::{Inquiry, Interview, Prompt, Secret};
-pub use crate::transport::local::{LEASH, NOT_STARTED, become_leashed, end_programs};
-pub use crate::transport::notes::{Attempt, Note, Noted, Notes, Way, noting};
-pub use crate::transport::ssh_config::{EffectiveOption, Origin, Surroundings};
-pub use crate::transport::step::{AddressOf, KEPT, Places, Shared, StepJob};
+pub use crate::transport::fallback::TransportMode;
+pub use crate::transport::fault::{
+    ConnectPhase, Fault, HostKeyChange, KeyFileProblem, SshProgramCause, StepCause,
+    UnansweredReason,
+};
+pub use crate::transport::host_keys::HostKeyStatus;
+pub use crate::transport::known_hosts_writer::{KnownHostEntry, OfferedKey, write_known_hosts};
+pub use crate::transport::process::{
+    EXIT_NOT_STARTED, PARENT_GUARD, run_parent_guard, terminate_programs,
+};
+pub use crate::transport::srun::{CLUSTER_CACHE_TTL, LineAddress, NodeJobs, StepJob, StepScript};
+pub use crate::transport::ssh_config::{EffectiveOption, LocalEnv, Origin};
+pub use crate::transport::subprocess::{ProgramCall, ProgramError, ProgramOutput, run_program};
 pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
-pub use crate::transport::trial::StepSite;
-pub use crate::transport::trust::{KnownHostEntry, OfferedKey, write_known_hosts};
+pub use crate::transport::trace::{
+    ConnectEvent, CredentialOutcome, RouteSummary, Trace, TracedEvent, with_trace,
+};
 
-use crate::transport::addresses::AddressBook;
-use crate::transport::agent::Agents;
-use crate::transport::algorithms::Terms;
-use crate::transport::choice::Remembered;
-use crate::transport::dial::Names;
-use crate::transport::files::FileCache;
+use crate::transport::addresses::AddressTable;
+use crate::transport::agent::AgentPool;
+use crate::transport::algorithms::SshParams;
+use crate::transport::dial::Resolver;
+use crate::transport::fallback::FallbackCache;
+use crate::transport::file_cache::FileCache;
 use crate::transport::gateway::Gateways;
-use crate::transport::host_keys::HostKeys;
-use crate::transport::identity::{Identity, KeyCache, KeyFile};
-use crate::transport::judge::{Judge, Trust};
+use crate::transport::host_key_verifier::{HostKeyPolicy, HostKeyVerifier};
+use crate::transport::host_keys::HostKeyEntries;
+use crate::transport::identity::{IdentityFile, KeyCache, KeyFile};
 use crate::transport::known_hosts::KnownHosts;
-use crate::transport::local::Local;
 use crate::transport::login::Login;
-use crate::transport::revoked::Revoked;
-use crate::transport::ssh_config::{Configuration, Family, Question, Settings};
-use crate::transport::step::{Site, Steps};
+use crate::transport::process::LocalProcess;
+use crate::transport::revoked_keys::RevokedKeys;
+use crate::transport::srun::{Cluster, SrunSteps};
+use crate::transport::ssh_config::{AddressFamily, ConfigCache, HostQuery, HostSettings};
 
 /// How long connecting may take when nobody says otherwise.
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long logging in may take; directory services of busy clusters are slow.
-const LOGIN_LIMIT: Duration = Duration::from_secs(30);
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Most hosts at once whose configuration is found out by programs or by name services. They mostly wait, and
 /// those of one picture should wait together.
-const RESOLVERS: usize = 64;
+const MAX_RESOLVERS: usize = 64;
 
 /// How long targets are looked at to find keys that need a passphrase.
-const LOOKING_LIMIT: Duration = Duration::from_secs(3);
+const LOCKED_KEYS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What holds for every target.
 #[derive(Debug, Clone)]
@@ -116,19 +123,19 @@ pub struct Options {
     /// nodes that gtop itself cannot.
     pub ssh_program: PathBuf,
     /// What speaks SSH.
-    pub choice: Choice,
+    pub choice: TransportMode,
     /// The command that leads to nodes, in place of any SSH.
     pub exec: Option<ExecTemplate>,
     /// The srun program.
     pub srun_program: PathBuf,
     /// Where it is remembered which clusters are reached by srun only.
     pub state: Option<PathBuf>,
-    /// The gtop that keeps programs from outliving this process; see [`LEASH`].
+    /// The gtop that keeps programs from outliving this process; see [`PARENT_GUARD`].
     pub leash: Option<PathBuf>,
     /// The environment the configuration refers to.
-    pub surroundings: Surroundings,
+    pub surroundings: LocalEnv,
     /// How nodes may ask a person something, when there is one.
-    pub interview: Option<Interview>,
+    pub interview: Option<PromptQueue>,
 }
 
 impl Options {
@@ -139,12 +146,12 @@ impl Options {
             login: None,
             config_file: None,
             ssh_program: PathBuf::from("ssh"),
-            choice: Choice::Auto,
+            choice: TransportMode::Auto,
             exec: None,
             srun_program: PathBuf::from("srun"),
             state: None,
             leash: None,
-            surroundings: Surroundings::of_this_process(),
+            surroundings: LocalEnv::of_this_process(),
             interview: None,
         }
     }
@@ -152,36 +159,36 @@ impl Options {
 
 /// Reaches nodes, and remembers what it read to do so. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Transport(Arc<Kept>);
+pub struct Transport(Arc<TransportState>);
 
 #[derive(Debug)]
-struct Kept {
+struct TransportState {
     options: Options,
-    configuration: Configuration,
+    configuration: ConfigCache,
     /// What is known of hosts, and of which reading of the files.
-    settings: Mutex<BTreeMap<Question, (u64, Arc<Settings>)>>,
+    settings: Mutex<BTreeMap<HostQuery, (u64, Arc<HostSettings>)>>,
     resolvers: Arc<Semaphore>,
-    names: Names,
+    names: Resolver,
     gateways: Gateways,
-    remembered: Remembered,
+    remembered: FallbackCache,
     known_hosts: FileCache<Result<Arc<KnownHosts>, Fault>>,
-    revoked: FileCache<Result<Arc<Revoked>, Fault>>,
+    revoked: FileCache<Result<Arc<RevokedKeys>, Fault>>,
     keys: KeyCache,
-    agents: Agents,
-    steps: Steps,
-    site: Site,
-    addresses: AddressBook,
+    agents: AgentPool,
+    steps: SrunSteps,
+    site: Cluster,
+    addresses: AddressTable,
 }
 
 /// Everything one connection needs.
-struct Plan {
+struct ConnectPlan {
     host: String,
     port: u16,
-    family: Family,
-    way: route::Way,
-    terms: Terms,
+    family: AddressFamily,
+    way: route::ResolvedRoute,
+    terms: SshParams,
     connect_limit: Duration,
-    trust: Trust,
+    trust: HostKeyPolicy,
     login: Login,
 }
 
@@ -193,21 +200,21 @@ impl Transport {
 
     /// Makes a transport that has read nothing yet.
     pub fn new(options: Options) -> Self {
-        Self(Arc::new(Kept {
+        Self(Arc::new(TransportState {
             options,
-            configuration: Configuration::default(),
+            configuration: ConfigCache::default(),
             settings: Mutex::default(),
-            resolvers: Arc::new(Semaphore::new(RESOLVERS)),
-            names: Names::default(),
+            resolvers: Arc::new(Semaphore::new(MAX_RESOLVERS)),
+            names: Resolver::default(),
             gateways: Gateways::default(),
-            remembered: Remembered::default(),
+            remembered: FallbackCache::default(),
             known_hosts: FileCache::default(),
             revoked: FileCache::default(),
             keys: KeyCache::default(),
-            agents: Agents::default(),
-            steps: Steps::default(),
-            site: Site::default(),
-            addresses: AddressBook::default(),
+            agents: AgentPool::default(),
+            steps: SrunSteps::default(),
+            site: Cluster::default(),
+            addresses: AddressTable::default(),
         }))
     }
 
@@ -220,28 +227,28 @@ impl Transport {
         &self,
         target: &Target,
         command: &str,
-        mut on_step: impl FnMut(Step),
+        mut on_step: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         let mut on_step = |step| {
-            notes::note(|| Note::Begins(step));
+            trace::note(|| ConnectEvent::PhaseStarted(step));
             on_step(step);
         };
         let Reach::Ssh(ssh) = &target.reach else {
-            on_step(Step::Connection);
-            return Ok(Channel::local(Local::start(command)?));
+            on_step(ConnectPhase::Connection);
+            return Ok(Channel::local(LocalProcess::start(command)?));
         };
         if let Profile::Fixed(fixed) = &ssh.profile {
             let plan = fixed_plan(fixed, ssh, &self.0.options);
             return Box::pin(self.native(target, plan, command, on_step)).await;
         }
         if let Some(template) = &self.0.options.exec {
-            return self.by_exec(template, target, command, on_step).await;
+            return self.open_exec(template, target, command, on_step).await;
         }
-        if self.0.options.choice == Choice::Srun {
+        if self.0.options.choice == TransportMode::Srun {
             let why = "a command of its own needs ssh; srun is for watching".to_owned();
             return Err(Fault::BadConfiguration { why });
         }
-        self.by_choice(target, ssh, command, on_step).await
+        self.open_configured(target, ssh, command, on_step).await
     }
 
     /// Starts the probe on `target`: as [`open`](Self::open) does, or as a part of what `shared`
@@ -250,26 +257,26 @@ impl Transport {
         &self,
         target: &Target,
         command: &str,
-        shared: &(dyn Fn() -> Shared + Sync),
-        on_step: impl FnMut(Step) + Send,
+        shared: &(dyn Fn() -> StepScript + Sync),
+        on_step: impl FnMut(ConnectPhase) + Send,
     ) -> Result<Channel, Fault> {
-        let ways = way::Ways { target, command, shared };
-        Box::pin(self.by_ways(ways, on_step)).await
+        let ways = select::ProbeCall { target, command, shared };
+        Box::pin(self.open_probe_via(ways, on_step)).await
     }
 
     /// Starts a command by our own SSH.
     async fn native(
         &self,
         target: &Target,
-        plan: Plan,
+        plan: ConnectPlan,
         command: &str,
-        mut on_step: impl FnMut(Step),
+        mut on_step: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         let interview = self.0.options.interview.as_ref();
-        let at_the_door = interview.map(|interview| interview.at_the_door(target.name.clone()));
+        let track_login = interview.map(|interview| interview.track_login(target.name.clone()));
         let (session, limit) = self.log_in(target.name.host(), plan, &mut on_step).await?;
-        drop(at_the_door);
-        on_step(Step::Command);
+        drop(track_login);
+        on_step(ConnectPhase::Command);
         Channel::ssh(session, command, &limit).await
     }
 
@@ -286,12 +293,14 @@ impl Transport {
             return Err(bad("this node is reached by --exec, which shows no host key"));
         }
         let question = self.question(ssh);
-        let settings = self.settings_of(question.clone()).await?;
+        let settings = self.host_settings(question.clone()).await?;
         let plan = self.plan(&question, &settings).await?;
-        let Trust::Known(judge) = &plan.trust else { return Err(bad("nothing to compare with")) };
+        let HostKeyPolicy::KnownHosts(judge) = &plan.trust else {
+            return Err(bad("nothing to compare with"));
+        };
         let (line, limit) = self.dial(target.name.host(), &plan, &mut |_| ()).await?;
         let judgement = session::look(line, Arc::clone(judge), &plan.terms, &limit).await?;
-        trust::offered(&judge.settings, judgement)
+        known_hosts_writer::offered(&judge.settings, judgement)
     }
 
     /// Returns the key files that need a passphrase to be of use. Targets whose configuration
@@ -300,7 +309,7 @@ impl Transport {
     /// Gateways on the way count too. Files the agent holds are left out, and default files when there is another
     /// key to show.
     pub async fn locked_keys(&self, targets: &[Target]) -> Vec<PathBuf> {
-        let has_program = matches!(self.0.options.choice, Choice::Ssh | Choice::Srun);
+        let has_program = matches!(self.0.options.choice, TransportMode::Ssh | TransportMode::Srun);
         if has_program || self.0.options.exec.is_some() {
             return Vec::new();
         }
@@ -311,7 +320,7 @@ impl Transport {
         });
         for ssh in systems {
             let transport = self.clone();
-            reads.spawn(async move { transport.settings_to_log_in_with(&ssh).await });
+            reads.spawn(async move { transport.settings_needing_login(&ssh).await });
         }
         let mut sets = BTreeSet::new();
         let looking = async {
@@ -323,17 +332,17 @@ impl Transport {
             }
         };
         // What was found until then counts.
-        timeout(LOOKING_LIMIT, looking).await.ok();
+        timeout(LOCKED_KEYS_TIMEOUT, looking).await.ok();
         let mut locked = BTreeSet::new();
         for keys in sets {
             let held = match &keys.agent {
                 Some(socket) => self.0.agents.at(socket).public_keys().await,
                 None => Vec::new(),
             };
-            let are_chosen = keys.are_chosen;
+            let are_keys_configured = keys.are_keys_configured;
             let identities = self.blocking(move |shared| shared.keys.load(&keys.files)).await;
             let identities = identities.unwrap_or_default();
-            let worth = identity::worth_asking(&identities, are_chosen, &held);
+            let worth = identity::needing_passphrase(&identities, are_keys_configured, &held);
             locked.extend(worth.into_iter().map(Path::to_owned));
         }
         locked.into_iter().collect()
@@ -346,23 +355,27 @@ impl Transport {
         self.blocking(move |shared| shared.keys.unlock(&file, &passphrase)).await?
     }
 
-    async fn plan(&self, question: &Question, settings: &Arc<Settings>) -> Result<Plan, Fault> {
+    async fn plan(
+        &self,
+        question: &HostQuery,
+        settings: &Arc<HostSettings>,
+    ) -> Result<ConnectPlan, Fault> {
         let way = self.way(question, settings).await?;
-        notes::note(|| Note::Way(way.told()));
-        self.plan_by(&question.host, settings, way).await
+        trace::note(|| ConnectEvent::Route(way.told()));
+        self.plan_for_route(&question.host, settings, way).await
     }
 
     /// Returns what one connection needs, on a way that is known.
-    async fn plan_by(
+    async fn plan_for_route(
         &self,
         place: &str,
-        settings: &Arc<Settings>,
-        way: route::Way,
-    ) -> Result<Plan, Fault> {
+        settings: &Arc<HostSettings>,
+        way: route::ResolvedRoute,
+    ) -> Result<ConnectPlan, Fault> {
         if !settings.needs_ssh.is_empty() {
-            return Err(Fault::OnlySsh { options: settings.needs_ssh.join(", ") });
+            return Err(Fault::NeedsSshProgram { options: settings.needs_ssh.join(", ") });
         }
-        let terms = Terms::of(settings)?;
+        let terms = SshParams::of(settings)?;
         let wanted = Arc::clone(settings);
         let (judge, identities, certificates) = self
             .blocking(move |shared| {
@@ -373,14 +386,14 @@ impl Transport {
                 )
             })
             .await?;
-        Ok(Plan {
+        Ok(ConnectPlan {
             host: settings.host.clone(),
             port: settings.port,
             family: settings.family,
             way,
             terms,
             connect_limit: connect_limit(&self.0.options, settings),
-            trust: Trust::Known(Arc::new(judge?)),
+            trust: HostKeyPolicy::KnownHosts(Arc::new(judge?)),
             login: Login {
                 user: settings.user.clone(),
                 place: place.to_owned(),
@@ -401,7 +414,7 @@ impl Transport {
     /// Runs work on files where it may block.
     async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Kept) -> T + Send + 'static,
+        work: impl FnOnce(&TransportState) -> T + Send + 'static,
     ) -> Result<T, Fault> {
         let shared = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || work(&shared)).await;
@@ -409,36 +422,36 @@ impl Transport {
     }
 }
 
-impl Kept {
-    fn judge(&self, settings: &Arc<Settings>) -> Result<Judge, Fault> {
+impl TransportState {
+    fn judge(&self, settings: &Arc<HostSettings>) -> Result<HostKeyVerifier, Fault> {
         let paths = settings.user_known_hosts.iter().chain(&settings.global_known_hosts);
         let files: Result<Vec<_>, _> =
             paths.map(|path| self.known_hosts.get(path, KnownHosts::read)).collect();
         let revoked = settings.revoked_host_keys.as_ref().map(|path| {
-            let list = self.revoked.get(path, Revoked::read);
+            let list = self.revoked.get(path, RevokedKeys::read);
             list.map(|list| (path.clone(), list))
         });
-        let known = HostKeys::gather(&files?, settings.known_as.clone());
-        Ok(Judge::new(Arc::clone(settings), known, revoked.transpose()?))
+        let known = HostKeyEntries::gather(&files?, settings.known_as.clone());
+        Ok(HostKeyVerifier::new(Arc::clone(settings), known, revoked.transpose()?))
     }
 }
 
-fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan {
-    let key = KeyFile::Open(Arc::clone(&fixed.key));
+fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> ConnectPlan {
+    let key = KeyFile::Usable(Arc::clone(&fixed.key));
     let user = ssh.user.as_ref().or(options.login.as_ref());
-    Plan {
+    ConnectPlan {
         host: fixed.address.ip().to_string(),
         port: fixed.address.port(),
-        family: Family::Any,
-        way: route::Way::Direct(dial::Origin::default()),
-        terms: Terms::default(),
-        connect_limit: options.connect_timeout.unwrap_or(CONNECT_LIMIT),
-        trust: Trust::Pinned(fixed.host_key.clone()),
+        family: AddressFamily::Any,
+        way: route::ResolvedRoute::Direct(dial::BindOptions::default()),
+        terms: SshParams::default(),
+        connect_limit: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
+        trust: HostKeyPolicy::Pinned(fixed.host_key.clone()),
         login: Login {
             user: user.unwrap_or(&options.surroundings.user).clone(),
             place: ssh.host.clone(),
             methods: vec!["publickey".to_owned()],
-            identities: vec![Identity {
+            identities: vec![IdentityFile {
                 path: PathBuf::from("fixed key"),
                 file: key,
                 certificate: None,
@@ -455,9 +468,9 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Plan 
     }
 }
 
-fn connect_limit(options: &Options, settings: &Settings) -> Duration {
+fn connect_limit(options: &Options, settings: &HostSettings) -> Duration {
     let of_configuration = settings.connect_timeout.filter(|limit| !limit.is_zero());
-    options.connect_timeout.or(of_configuration).unwrap_or(CONNECT_LIMIT)
+    options.connect_timeout.or(of_configuration).unwrap_or(DEFAULT_CONNECT_TIMEOUT)
 }
 
 fn ending() -> Fault {

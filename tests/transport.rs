@@ -22,7 +22,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::transport::{Exit, Fault, Options, Output, Step, Transport, Verdict, write_known_hosts};
+use gtop::transport::{
+    ConnectPhase, Exit, Fault, HostKeyStatus, Options, Output, Transport, write_known_hosts,
+};
 use russh::server;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
@@ -52,12 +54,12 @@ async fn a_command_gets_stdin_and_reports_its_end() {
     assert_eq!(
         steps,
         [
-            Step::Configuration,
-            Step::Name,
-            Step::Connection,
-            Step::KeyExchange,
-            Step::Login,
-            Step::Command
+            ConnectPhase::Configuration,
+            ConnectPhase::Name,
+            ConnectPhase::Connection,
+            ConnectPhase::KeyExchange,
+            ConnectPhase::Login,
+            ConnectPhase::Command
         ]
     );
 }
@@ -295,7 +297,7 @@ async fn a_second_proof_is_named() {
     lab.trust(&sshd);
     let fault = lab.open("true").await.unwrap_err();
     let wants = vec!["password".to_owned()];
-    assert_eq!(fault, Fault::MoreAuthentication { user: lab.user.clone(), wants });
+    assert_eq!(fault, Fault::MoreAuthenticationRequired { user: lab.user.clone(), wants });
 }
 
 #[tokio::test]
@@ -396,7 +398,7 @@ async fn what_trust_writes_is_what_ssh_accepts() {
         lab.write("known", "# no end of line");
         lab.write_config(sshd.port, &format!("HashKnownHosts {hash}"));
         let offered = lab.transport().host_key(&node()).await.unwrap();
-        assert_eq!(offered.known, Verdict::Unknown);
+        assert_eq!(offered.known, HostKeyStatus::Unknown);
         assert_eq!(offered.entry.file, lab.path("known"));
         assert_eq!(offered.entry.line.starts_with("|1|"), hash == "yes", "{offered:?}");
         assert_eq!(write_known_hosts(std::slice::from_ref(&offered.entry)).unwrap(), 1);
@@ -406,7 +408,7 @@ async fn what_trust_writes_is_what_ssh_accepts() {
             ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "node", "echo", "ok"];
         let words = [&["-F", config.to_str().unwrap()], &strict[..]].concat();
         assert_eq!(run("ssh", &words).await, "ok\n");
-        assert_eq!(lab.transport().host_key(&node()).await.unwrap().known, Verdict::Known);
+        assert_eq!(lab.transport().host_key(&node()).await.unwrap().known, HostKeyStatus::Known);
     }
 }
 
@@ -417,7 +419,7 @@ async fn a_port_where_nobody_listens_refuses() {
     let Some(lab) = Lab::new().await else { return };
     let port = free_port().await;
     lab.write_config(port, "");
-    assert_eq!(lab.open("true").await.unwrap_err(), Fault::Refused { port });
+    assert_eq!(lab.open("true").await.unwrap_err(), Fault::ConnectionRefused { port });
 }
 
 #[tokio::test]
@@ -465,7 +467,7 @@ async fn a_mistake_in_the_configuration_is_quoted() {
     let port = free_port().await;
     lab.write_config(port, "");
     let fault = lab.open("true").await.unwrap_err();
-    assert_eq!(fault, Fault::Refused { port }, "an edited file is read again");
+    assert_eq!(fault, Fault::ConnectionRefused { port }, "an edited file is read again");
 }
 
 #[tokio::test]
@@ -531,7 +533,7 @@ async fn a_port_that_never_speaks_times_out_at_the_greeting() {
     let (address, _server) = mute(b"").await;
     let after = Duration::from_millis(300);
     let fault = open_mute(&lab, &address, after).await;
-    assert_eq!(fault, Fault::TimedOut { step: Step::Greeting, after });
+    assert_eq!(fault, Fault::TimedOut { step: ConnectPhase::Greeting, after });
 }
 
 #[tokio::test]
@@ -540,7 +542,7 @@ async fn a_server_that_only_greets_times_out_at_the_key_exchange() {
     let (address, _server) = mute(b"SSH-2.0-mute\r\n").await;
     // The greeting has to come within it.
     let fault = open_mute(&lab, &address, Duration::from_secs(5)).await;
-    assert!(matches!(fault, Fault::TimedOut { step: Step::KeyExchange, .. }), "{fault}");
+    assert!(matches!(fault, Fault::TimedOut { step: ConnectPhase::KeyExchange, .. }), "{fault}");
 }
 
 #[tokio::test]
@@ -556,7 +558,7 @@ async fn something_that_is_not_ssh_is_told_apart() {
             stream.read_to_end(&mut Vec::new()).await.ok();
         };
         let (fault, ()) = tokio::join!(open_mute(&lab, &address, PATIENCE), serve);
-        assert!(matches!(fault, Fault::NotSsh { .. } | Fault::Broken { .. }), "{fault}");
+        assert!(matches!(fault, Fault::NotSsh { .. } | Fault::ConnectionLost { .. }), "{fault}");
         assert!(fault.retries_by_itself());
     }
 }

@@ -134,8 +134,8 @@ async fn run(
     let transport = collector.transport();
     let know = |roster: &Roster| {
         if let Some(jobs) = &roster.jobs {
-            transport.know_jobs(|before| slurm::choose_step_jobs(jobs, before));
-            transport.know_addresses(roster.addresses.clone());
+            transport.update_jobs(|before| slurm::choose_step_jobs(jobs, before));
+            transport.set_scheduler_addresses(roster.addresses.clone());
         }
     };
     // One look at it: what comes between two would be listed and not known.

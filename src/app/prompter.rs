@@ -9,7 +9,7 @@ use tokio::sync::mpsc::Receiver;
 
 use crate::app::ExitReason;
 use crate::app::line_prompt::{LineInput, LinePrompt};
-use crate::transport::{Inquiry, Interview, Secret};
+use crate::transport::{PromptQueue, PromptRequest, Secret};
 use crate::tui::StopSignals;
 
 /// How long to wait for nodes that may ask before the screen comes on.
@@ -32,8 +32,8 @@ pub(super) enum PromptOutcome {
 /// The person at the terminal, for nodes that ask something.
 #[derive(Debug)]
 pub(super) struct Prompter {
-    interview: Interview,
-    inquiries: Receiver<Inquiry>,
+    interview: PromptQueue,
+    inquiries: Receiver<PromptRequest>,
 }
 
 impl Prompter {
@@ -42,12 +42,12 @@ impl Prompter {
         if !is_at_terminal() {
             return None;
         }
-        let (interview, inquiries) = Interview::new();
+        let (interview, inquiries) = PromptQueue::new();
         Some(Self { interview, inquiries })
     }
 
     /// Returns where logins put their questions.
-    pub(super) fn interview(&self) -> Interview {
+    pub(super) fn interview(&self) -> PromptQueue {
         self.interview.clone()
     }
 
@@ -96,7 +96,7 @@ impl Prompter {
 
     /// Waits for the next questions after somebody asked to try again; none when there will be no
     /// more, and then none are taken.
-    pub(super) async fn wait_after_retry(&mut self) -> Vec<Inquiry> {
+    pub(super) async fn wait_after_retry(&mut self) -> Vec<PromptRequest> {
         let inquiries = self.next(usize::MAX, RETRY_PROMPT_TIMEOUT).await;
         if inquiries.is_empty() {
             self.close();
@@ -110,7 +110,7 @@ impl Prompter {
     }
 
     /// Waits for questions and returns all that wait by then.
-    async fn next(&mut self, nodes: usize, patience: Duration) -> Vec<Inquiry> {
+    async fn next(&mut self, nodes: usize, patience: Duration) -> Vec<PromptRequest> {
         let first = tokio::select! {
             biased;
             inquiry = self.inquiries.recv() => inquiry,
@@ -131,7 +131,7 @@ pub(super) fn is_at_terminal() -> bool {
 
 /// Puts the questions of some nodes, one after the other.
 pub(super) fn ask_all(
-    inquiries: Vec<Inquiry>,
+    inquiries: Vec<PromptRequest>,
     is_over: &AtomicBool,
     out: &mut impl Write,
 ) -> io::Result<PromptOutcome> {
@@ -148,7 +148,7 @@ pub(super) fn ask_all(
 
 /// Puts one node's question. An empty answer skips the node.
 fn ask_node(
-    inquiry: Inquiry,
+    inquiry: PromptRequest,
     waiting: usize,
     is_over: &AtomicBool,
     out: &mut impl Write,

@@ -193,9 +193,9 @@ pub(super) fn check_user_option(cli: &Cli) -> Result<(), AppError> {
 /// Returns the jobs that were named; one's own when none were.
 pub(super) fn job_filter_of_options(cli: &Cli) -> JobFilter {
     let wanted = &cli.slurm;
-    let is_own = wanted.user.is_empty() && !wanted.all_users && wanted.job.is_empty();
+    let is_own_socket = wanted.user.is_empty() && !wanted.all_users && wanted.job.is_empty();
     JobFilter {
-        users: if is_own { vec![slurm::own_uid()] } else { wanted.user.clone() },
+        users: if is_own_socket { vec![slurm::own_uid()] } else { wanted.user.clone() },
         jobs: wanted.job.clone(),
         partitions: wanted.partition.clone(),
         accounts: wanted.account.clone(),

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::app::ExitReason;
 use crate::transport::{
-    Fault, KnownHostEntry, OfferedKey, Target, Transport, Verdict, write_known_hosts,
+    Fault, HostKeyStatus, KnownHostEntry, OfferedKey, Target, Transport, write_known_hosts,
 };
 
 /// What asking one node for its key came to.
@@ -33,15 +33,17 @@ pub(super) async fn trust(
                 writeln!(out, "{name}: {fault}")?;
             }
             Ok(key) => match &key.known {
-                Verdict::Known => writeln!(out, "{name}: known already")?,
-                Verdict::Certified { file, line } => {
+                HostKeyStatus::Known => writeln!(out, "{name}: known already")?,
+                HostKeyStatus::Certified { file, line } => {
                     let file = file.display();
                     writeln!(out, "{name}: known already, by the authority in {file}:{line}")?;
                 }
-                Verdict::Exempt => {
+                HostKeyStatus::Exempt => {
                     writeln!(out, "{name}: not asked for, by NoHostAuthenticationForLocalhost")?;
                 }
-                Verdict::Unknown | Verdict::Changed { .. } | Verdict::Revoked { .. } => {
+                HostKeyStatus::Unknown
+                | HostKeyStatus::Changed { .. }
+                | HostKeyStatus::Revoked { .. } => {
                     let OfferedKey { algorithm, fingerprint, flaw, .. } = &key;
                     let flaw = flaw.as_ref().map(|flaw| format!(" (its certificate {flaw})"));
                     let flaw = flaw.unwrap_or_default();

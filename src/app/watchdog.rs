@@ -15,7 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{interval, sleep, timeout};
 
 use crate::app::{ExitReason, line_prompt};
-use crate::transport::end_programs;
+use crate::transport::terminate_programs;
 use crate::tui::{self, StopSignals};
 
 /// How long the others may take to end: gtop is gone two seconds after a signal.
@@ -72,7 +72,7 @@ async fn run(mut signals: Signals) {
     }
     line_prompt::restore_echo();
     tui::force_restore_terminal();
-    end_programs();
+    terminate_programs();
     exit_or_kill(ExitReason::from(ending).code()).await;
 }
 

@@ -1,7 +1,7 @@
 //! What went wrong on the way to a node, in the words of the model.
 
 use crate::model::{Fault, FaultKind};
-use crate::transport::{self, Cause, StepCause};
+use crate::transport::{self, SshProgramCause, StepCause};
 
 /// Turns a fault of the transport into one of the model.
 ///
@@ -22,7 +22,7 @@ pub fn of_transport(fault: &transport::Fault) -> Fault {
 
 /// Whether the sentence holds a remedy already; those of the rest are the same wherever they happen.
 fn says_what_to_do(fault: &transport::Fault) -> bool {
-    if let transport::Fault::ByWayOf { fault, .. } = fault {
+    if let transport::Fault::AtGateway { fault, .. } = fault {
         return says_what_to_do(fault);
     }
     !matches!(
@@ -30,7 +30,7 @@ fn says_what_to_do(fault: &transport::Fault) -> bool {
         transport::Fault::AuthenticationRefused { .. }
             | transport::Fault::AccountRefused { .. }
             | transport::Fault::BadConfiguration { .. }
-            | transport::Fault::Broken { .. }
+            | transport::Fault::ConnectionLost { .. }
             | transport::Fault::SessionLost { .. }
     )
 }
@@ -40,8 +40,8 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
     match fault {
         From::NameNotFound { .. } => (FaultKind::NameNotFound, String::new()),
         From::Unreachable { why } => (FaultKind::Unreachable, why.clone()),
-        From::FileLimit => (FaultKind::FileLimit, String::new()),
-        From::Refused { port } => (FaultKind::Refused, format!("port {port}")),
+        From::TooManyOpenFiles => (FaultKind::FileLimit, String::new()),
+        From::ConnectionRefused { port } => (FaultKind::Refused, format!("port {port}")),
         From::TimedOut { step, .. } => (FaultKind::TimedOut, step.to_string()),
         From::NotSsh { why, is_closed: true, .. } => (FaultKind::NoBanner, why.clone()),
         From::NotSsh { why, .. } => (FaultKind::KeyExchange, why.clone()),
@@ -60,7 +60,7 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         From::TooManyKeys { .. } => {
             (FaultKind::AuthenticationRefused, "too many keys shown".to_owned())
         }
-        From::MoreAuthentication { wants, .. } => {
+        From::MoreAuthenticationRequired { wants, .. } => {
             (FaultKind::AuthenticationRefused, format!("node also wants {}", list(wants)))
         }
         From::PasswordOnly { .. } => {
@@ -76,13 +76,13 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         }
         From::ChannelRefused { why } => (FaultKind::ChannelRefused, why.clone()),
         From::CommandRefused => (FaultKind::ChannelRefused, "no command may be run".to_owned()),
-        From::OnlySsh { options } => {
+        From::NeedsSshProgram { options } => {
             (FaultKind::Configuration, format!("only the ssh program can do {options}"))
         }
-        From::NoKnownAlgorithm { option, .. } => {
+        From::UnsupportedAlgorithms { option, .. } => {
             (FaultKind::Configuration, format!("{option} names nothing gtop has"))
         }
-        From::ByWayOf { gateway, fault } => {
+        From::AtGateway { gateway, fault } => {
             let (kind, detail) = kind_and_detail(fault);
             let by_way_of = format!("by way of {gateway}");
             (kind, if detail.is_empty() { by_way_of } else { format!("{by_way_of}, {detail}") })
@@ -90,7 +90,7 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         From::GatewayCannotReach { gateway, why } => {
             (FaultKind::Unreachable, format!("gateway {gateway} cannot reach it: {why}"))
         }
-        From::GatewayForbids { gateway, why } => {
+        From::GatewayForwardingRefused { gateway, why } => {
             (FaultKind::Configuration, format!("gateway {gateway} does not forward to it: {why}"))
         }
         From::ProxyCommandFailed { why, is_closed, .. } => {
@@ -98,20 +98,20 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
             (kind, format!("ProxyCommand: {why}"))
         }
         From::SshProgram { cause, says } => match cause {
-            Cause::HostKeyUnknown => (FaultKind::HostKeyUnknown, String::new()),
-            Cause::HostKeyRevoked => (FaultKind::HostKeyRevoked, String::new()),
-            Cause::Configuration => (FaultKind::Configuration, says.clone()),
-            Cause::Other => (FaultKind::SessionLost, format!("ssh says: {says}")),
+            SshProgramCause::HostKeyUnknown => (FaultKind::HostKeyUnknown, String::new()),
+            SshProgramCause::HostKeyRevoked => (FaultKind::HostKeyRevoked, String::new()),
+            SshProgramCause::Configuration => (FaultKind::Configuration, says.clone()),
+            SshProgramCause::Other => (FaultKind::SessionLost, format!("ssh says: {says}")),
         },
         From::ExecFailed { program, says } => {
             (FaultKind::SessionLost, format!("{program} says: {says}"))
         }
         From::BadConfiguration { why } => (FaultKind::Configuration, why.clone()),
         From::AccountRefused { says, .. } => (FaultKind::AccountRefused, says.clone()),
-        From::NoJob { says } => (FaultKind::NoJob, says.clone()),
-        From::Broken { step, .. } => (FaultKind::SessionLost, step.to_string()),
+        From::JobRequired { says } => (FaultKind::NoJob, says.clone()),
+        From::ConnectionLost { step, .. } => (FaultKind::SessionLost, step.to_string()),
         From::SessionLost { why } => (FaultKind::SessionLost, why.clone()),
-        From::Step { cause, .. } => (kind_of_step(*cause), cause.words().to_owned()),
+        From::SlurmStep { cause, .. } => (kind_of_step(*cause), cause.words().to_owned()),
         From::ProgramNotFound { program, .. } => {
             (FaultKind::Configuration, format!("cannot start {program}"))
         }
@@ -120,9 +120,9 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
 
 const fn kind_of_step(cause: StepCause) -> FaultKind {
     match cause {
-        StepCause::TooOld => FaultKind::Configuration,
+        StepCause::SlurmTooOld => FaultKind::Configuration,
         StepCause::Refused => FaultKind::AuthenticationRefused,
-        StepCause::Late => FaultKind::TimedOut,
+        StepCause::NotJoined => FaultKind::TimedOut,
         StepCause::NoJob
         | StepCause::NotRunning
         | StepCause::Cancelled
@@ -131,11 +131,11 @@ const fn kind_of_step(cause: StepCause) -> FaultKind {
         | StepCause::TimeLimit
         | StepCause::NodeFailed
         | StepCause::Busy
-        | StepCause::NoAnswer
+        | StepCause::ControllerUnreachable
         | StepCause::TaskEnded
-        | StepCause::NextStep
-        | StepCause::OtherJob
-        | StepCause::Renewed
+        | StepCause::NotInStep
+        | StepCause::TryingOtherJob
+        | StepCause::Restarted
         | StepCause::Other => FaultKind::SessionLost,
     }
 }
@@ -184,7 +184,7 @@ mod tests {
         let faults = [
             From::NameNotFound { host: None, why: String::new() },
             From::Unreachable { why: String::new() },
-            From::Refused { port: 22 },
+            From::ConnectionRefused { port: 22 },
             From::ChannelRefused { why: String::new() },
             From::SessionLost { why: String::new() },
             From::HostKeyUnknown {
@@ -197,15 +197,15 @@ mod tests {
             From::Unanswered {
                 user: String::new(),
                 tried: vec![],
-                why: transport::Silence::NoTerminal,
+                why: transport::UnansweredReason::NoTerminal,
             },
             From::KeyEncrypted { file: "key".into() },
-            From::OnlySsh { options: String::new() },
-            From::NoKnownAlgorithm { option: "Ciphers", known: vec![] },
-            From::Refused { port: 22 }.by_way_of("bastion"),
+            From::NeedsSshProgram { options: String::new() },
+            From::UnsupportedAlgorithms { option: "Ciphers", known: vec![] },
+            From::ConnectionRefused { port: 22 }.by_way_of("bastion"),
             From::KeyEncrypted { file: "key".into() }.by_way_of("bastion"),
             From::GatewayCannotReach { gateway: "bastion".to_owned(), why: String::new() },
-            From::GatewayForbids { gateway: "bastion".to_owned(), why: String::new() },
+            From::GatewayForwardingRefused { gateway: "bastion".to_owned(), why: String::new() },
             From::ProxyCommandFailed {
                 command: String::new(),
                 why: String::new(),
@@ -216,14 +216,14 @@ mod tests {
                 why: String::new(),
                 is_closed: true,
             },
-            From::SshProgram { cause: Cause::Other, says: String::new() },
-            From::SshProgram { cause: Cause::HostKeyUnknown, says: String::new() },
+            From::SshProgram { cause: SshProgramCause::Other, says: String::new() },
+            From::SshProgram { cause: SshProgramCause::HostKeyUnknown, says: String::new() },
             From::ExecFailed { program: String::new(), says: String::new() },
             From::BadConfiguration { why: String::new() },
-            From::Step { cause: StepCause::TooOld, says: String::new() },
-            From::Step { cause: StepCause::Refused, says: String::new() },
-            From::Step { cause: StepCause::Late, says: String::new() },
-            From::Step { cause: StepCause::Cancelled, says: String::new() },
+            From::SlurmStep { cause: StepCause::SlurmTooOld, says: String::new() },
+            From::SlurmStep { cause: StepCause::Refused, says: String::new() },
+            From::SlurmStep { cause: StepCause::NotJoined, says: String::new() },
+            From::SlurmStep { cause: StepCause::Cancelled, says: String::new() },
         ];
         for fault in faults {
             assert_eq!(

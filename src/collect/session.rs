@@ -95,7 +95,7 @@ impl Session {
         };
         let hello = visit.hello(interpreter).await?;
         let Visit { channel, reader, .. } = visit;
-        let joins = channel.shared_nonce().is_some();
+        let joins = channel.step_nonce().is_some();
         Ok(Box::new(Self {
             node: target.name.clone(),
             channel,

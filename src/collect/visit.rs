@@ -69,11 +69,11 @@ impl Visit {
         let step = |step| log::debug!("{node}: {step}");
         let shared = || {
             let probe::Shared { nonce, script, input } = probe::shared(&nonce, interval);
-            transport::Shared { nonce, script, input, address_of }
+            transport::StepScript { nonce, script, input, address_of }
         };
         let channel = transport.open_probe(target, &line, &shared, step).await?;
         // Whoever began the step has said how its loaders announce themselves.
-        let nonce = channel.shared_nonce().map_or_else(|| nonce.clone(), str::to_owned);
+        let nonce = channel.step_nonce().map_or_else(|| nonce.clone(), str::to_owned);
         Ok(Self {
             node: target.name.clone(),
             nonce,
@@ -95,7 +95,7 @@ impl Visit {
             () = late => None,
         };
         self.noise = greeting.noise().to_vec();
-        let is_shared = self.channel.shared_nonce().is_some();
+        let is_shared = self.channel.step_nonce().is_some();
         let Some(greeted) = greeted else {
             if is_shared {
                 return Err(of_transport(&transport::Fault::late()));
@@ -147,7 +147,7 @@ impl Visit {
     pub async fn hello(&mut self, interpreter: Interpreter) -> Result<Box<Frame>, Fault> {
         // Only now: what answers is our loader, not a shell that would run the source as commands.
         // Where what is written goes to many nodes, their step does it for all of them.
-        if self.channel.shared_nonce().is_none() {
+        if self.channel.step_nonce().is_none() {
             let settings = Settings {
                 interval: self.interval,
                 ..Settings::new(self.node.as_str(), &self.nonce)

@@ -132,8 +132,8 @@ impl Settings {
             let below = self.winner(setting.name, Layer::File).map(|found| &found.value).cloned();
             let below = below.or_else(|| setting.usual());
             let is_passing = self.passing.contains(setting.name);
-            let is_kept = setting.page.is_some() && !is_passing;
-            let top = if is_kept { Layer::Changed } else { Layer::Setup };
+            let is_fresh = setting.page.is_some() && !is_passing;
+            let top = if is_fresh { Layer::Changed } else { Layer::Setup };
             // The environment says it again the next time, and may say something else then.
             let all = self.found.get(setting.name)?.iter().rev();
             let mut lasting = all.filter(|one| one.layer != Layer::Environment);

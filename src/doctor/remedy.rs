@@ -12,7 +12,7 @@ use std::path::Path;
 
 use crate::model::{self, FaultKind};
 use crate::storage::user_dirs;
-use crate::transport::{Fault, KeyFlaw, Origin, Reach, Step, Target};
+use crate::transport::{ConnectPhase, Fault, KeyFileProblem, Origin, Reach, Target};
 
 /// Knows a node well enough to name files, lines and commands.
 #[derive(Clone, Debug)]
@@ -111,10 +111,10 @@ impl PublicKey {
         }
         let mut text = String::new();
         File::open(&file).ok()?.take(MOST_OF_A_KEY).read_to_string(&mut text).ok()?;
-        let is_kind = |word: &&str| {
+        let is_same_algorithm = |word: &&str| {
             word.chars().all(|c| c.is_ascii_alphanumeric() || "-@.".contains(c)) && word.len() <= 64
         };
-        let kind = text.split_whitespace().next().filter(is_kind).map(ToOwned::to_owned);
+        let kind = text.split_whitespace().next().filter(is_same_algorithm).map(ToOwned::to_owned);
         Some(Self { file, kind })
     }
 }
@@ -296,8 +296,8 @@ impl Advice {
             Fault::Unreachable { .. } => {
                 format!("see whether it is up (ping {}), and on this network", self.address())
             }
-            Fault::FileLimit => FaultKind::FileLimit.remedy().to_owned(),
-            Fault::Refused { port } => format!(
+            Fault::TooManyOpenFiles => FaultKind::FileLimit.remedy().to_owned(),
+            Fault::ConnectionRefused { port } => format!(
                 "{}\nor {} if it is not {port}",
                 self.as_root(START),
                 self.correct("Port")
@@ -360,7 +360,7 @@ impl Advice {
                     ", with the key it knows as FILE (FILE.pub is enough for one of the agent)";
                 self.ssh_config(then, &["IdentityFile FILE", "IdentitiesOnly yes"])
             }
-            Fault::MoreAuthentication { .. } => self.master(),
+            Fault::MoreAuthenticationRequired { .. } => self.master(),
             Fault::PasswordOnly { .. } => format!(
                 "{}\nand give the node your key: {}\nor {}",
                 self.sshd_config("PubkeyAuthentication yes"),
@@ -372,10 +372,10 @@ impl Advice {
                 shell(node),
                 self.master()
             ),
-            Fault::KeyUnusable { file, flaw: KeyFlaw::OpenToOthers, .. } => {
+            Fault::KeyUnusable { file, flaw: KeyFileProblem::Unprotected, .. } => {
                 format!("chmod 600 {}", shell_path(file))
             }
-            Fault::KeyUnusable { flaw: KeyFlaw::LeftOut(kind), .. } => {
+            Fault::KeyUnusable { flaw: KeyFileProblem::AlgorithmExcluded(kind), .. } => {
                 let kind = accepted_kind(kind);
                 self.ssh_config("", &[&format!("PubkeyAcceptedAlgorithms +{kind}")])
             }
@@ -395,17 +395,17 @@ impl Advice {
             Fault::CommandRefused => {
                 "ask the administrator to let this account run commands".to_owned()
             }
-            Fault::OnlySsh { .. } | Fault::NoKnownAlgorithm { .. } => {
+            Fault::NeedsSshProgram { .. } | Fault::UnsupportedAlgorithms { .. } => {
                 self.by_program()
             }
-            Fault::ByWayOf { gateway, fault } => Self::about_gateway(gateway).of_transport(fault),
+            Fault::AtGateway { gateway, fault } => Self::about_gateway(gateway).of_transport(fault),
             Fault::GatewayCannotReach { gateway, .. } => format!(
                 "see from there whether it answers: ssh {} nc -zv {} {}",
                 Self::about_gateway(gateway).place,
                 self.address(),
                 self.port()
             ),
-            Fault::GatewayForbids { gateway, .. } => format!(
+            Fault::GatewayForwardingRefused { gateway, .. } => format!(
                 "{}\nand add {}:{} to PermitOpen if there is one",
                 Self::about_gateway(gateway).sshd_config("AllowTcpForwarding yes"),
                 self.address(),
@@ -414,7 +414,7 @@ impl Advice {
             Fault::ProxyCommandFailed { .. } => {
                 format!("run it by hand, and {}", self.correct("ProxyCommand"))
             }
-            Fault::SshProgram { .. } | Fault::Broken { .. } | Fault::SessionLost { .. } => {
+            Fault::SshProgram { .. } | Fault::ConnectionLost { .. } | Fault::SessionLost { .. } => {
                 format!("try by hand: ssh -v {place} true")
             }
             Fault::AccountRefused { user, says } if says.contains(ACCOUNT_EXPIRED) => {
@@ -427,7 +427,7 @@ impl Advice {
                 "ask the administrator of the node about its words\nif they stand in a file, and it is over, {}",
                 self.as_root("rm -f /etc/nologin /run/nologin")
             ),
-            Fault::NoJob { .. } => format!(
+            Fault::JobRequired { .. } => format!(
                 "submit a job to this node: salloc -w {}\nif one of yours runs there: gtop --slurm --transport srun",
                 shell(&self.host)
             ),
@@ -437,7 +437,7 @@ impl Advice {
                     .to_owned()
             }
             Fault::BadConfiguration { .. } => format!("correct it; ssh -G {place} reads it too"),
-            Fault::Step { cause, .. } => cause.remedy().to_owned(),
+            Fault::SlurmStep { cause, .. } => cause.remedy().to_owned(),
             Fault::ProgramNotFound { program, .. } => {
                 format!(
                     "install {program}, or name another (--ssh-binary=PROGRAM, --exec 'PROGRAM …')"
@@ -446,28 +446,32 @@ impl Advice {
         }
     }
 
-    fn of_timeout(&self, step: Step) -> String {
+    fn of_timeout(&self, step: ConnectPhase) -> String {
         match step {
-            Step::Configuration => {
+            ConnectPhase::Configuration => {
                 format!("see whether ssh -G {} hangs; a Match exec may", self.place)
             }
-            Step::Name => format!("the name service hangs: getent hosts {}", self.address()),
-            Step::Connection => format!(
+            ConnectPhase::Name => {
+                format!("the name service hangs: getent hosts {}", self.address())
+            }
+            ConnectPhase::Connection => format!(
                 "see whether it is up (ping {}) and no firewall drops port {}; or --connect-timeout",
                 self.address(),
                 self.port()
             ),
-            Step::Greeting => format!(
+            ConnectPhase::Greeting => format!(
                 "look at sshd there, which listens and never speaks; if it is not sshd, {}",
                 self.correct("Port")
             ),
-            Step::KeyExchange => {
+            ConnectPhase::KeyExchange => {
                 "the node may be overloaded, or the path loses large packets (MTU)".to_owned()
             }
-            Step::Login => {
+            ConnectPhase::Login => {
                 "the directory service of the node may hang; look at its sshd's log".to_owned()
             }
-            Step::Command => "the node may be overloaded, or its file system hangs".to_owned(),
+            ConnectPhase::Command => {
+                "the node may be overloaded, or its file system hangs".to_owned()
+            }
         }
     }
 
@@ -599,7 +603,7 @@ mod tests {
         let known = advice("gpu11", None, None, Some("ada"));
         for nobody in ["", HOSTILE, "-a", "ada bob", "$(id)", "~", "a/../b", "a:b", "1"] {
             for fault in faults(nobody) {
-                let at_gateway = Fault::ByWayOf {
+                let at_gateway = Fault::AtGateway {
                     gateway: "bastion".to_owned(),
                     fault: Box::new(fault.clone()),
                 };
@@ -615,7 +619,7 @@ mod tests {
         }
         for fault in faults("ada") {
             let at_gateway =
-                Fault::ByWayOf { gateway: "bastion".to_owned(), fault: Box::new(fault.clone()) };
+                Fault::AtGateway { gateway: "bastion".to_owned(), fault: Box::new(fault.clone()) };
             let text = named.of_transport(&at_gateway);
             assert!(text.contains("as root on bastion: ") && text.contains(" ada"), "{text}");
         }
@@ -678,7 +682,7 @@ mod tests {
 
     #[test]
     fn a_kind_of_key_that_is_left_out_is_not_let_in_with_sha1() {
-        let flaw = KeyFlaw::LeftOut("ssh-rsa".to_owned());
+        let flaw = KeyFileProblem::AlgorithmExcluded("ssh-rsa".to_owned());
         let fault = Fault::KeyUnusable { file: "/k".into(), flaw, offers: Vec::new() };
         let text = advice("gpu11", None, None, None).of_transport(&fault);
         assert!(text.contains("\n      PubkeyAcceptedAlgorithms +rsa-sha2-512\n"), "{text}");
@@ -689,7 +693,7 @@ mod tests {
         let typed = advice("ada@gpu11:2222", Some("ada"), Some(2222), Some("ada"));
         let none = || "x".to_owned();
         for (fault, expected) in [
-            (Fault::NoJob { says: none() }, "salloc -w gpu11\n"),
+            (Fault::JobRequired { says: none() }, "salloc -w gpu11\n"),
             (Fault::SessionLost { why: none() }, "ssh -v -p 2222 ada@gpu11 true"),
             (Fault::PasswordOnly { user: none() }, "ssh-copy-id -p 2222 ada@gpu11\n"),
             (Fault::PasswordOnly { user: none() }, "    Host gpu11\n"),
@@ -698,16 +702,16 @@ mod tests {
                 "as root on gpu11: put first in /etc/ssh/sshd_config and in no Match block, then run systemctl reload sshd || systemctl reload ssh:\n",
             ),
             (
-                Fault::Refused { port: 22 },
+                Fault::ConnectionRefused { port: 22 },
                 "as root on gpu11: systemctl start sshd || systemctl start ssh\n",
             ),
-            (Fault::OnlySsh { options: none() }, "gtop --transport ssh ada@gpu11:2222"),
+            (Fault::NeedsSshProgram { options: none() }, "gtop --transport ssh ada@gpu11:2222"),
             (
                 Fault::GatewayCannotReach { gateway: "eve@bastion:2200".to_owned(), why: none() },
                 "ssh -p 2200 eve@bastion nc -zv gpu11 22",
             ),
             (
-                Fault::GatewayForbids {
+                Fault::GatewayForwardingRefused {
                     gateway: "ssh://eve@[fe80::1]:2200".to_owned(),
                     why: none(),
                 },
@@ -743,7 +747,7 @@ mod tests {
         let file = Path::new("/k/my $(id)");
         let open = Fault::KeyUnusable {
             file: file.into(),
-            flaw: KeyFlaw::OpenToOthers,
+            flaw: KeyFileProblem::Unprotected,
             offers: Vec::new(),
         };
         assert_eq!(advice.of_transport(&open), "chmod 600 '/k/my $(id)'");
@@ -773,7 +777,7 @@ mod tests {
         let advice = advice("gpu11", None, None, None);
         let closed = Fault::NotSsh { port: 22, why: String::new(), is_closed: true };
         let after = std::time::Duration::from_secs(1);
-        let silent = Fault::TimedOut { step: Step::Greeting, after };
+        let silent = Fault::TimedOut { step: ConnectPhase::Greeting, after };
         for fault in [closed, silent] {
             let text = advice.of_transport(&fault);
             assert!(!text.contains(": ") && text.contains("set Port for gpu11"), "{text}");

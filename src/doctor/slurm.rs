@@ -18,7 +18,7 @@ use crate::inventory::slurm::{
 use crate::model::{Job, JobState, NodeName, clean};
 use crate::nodeset;
 use crate::time::Clock;
-use crate::transport::{Addresses, Answer, Target, Transport};
+use crate::transport::{ProgramOutput, SchedulerAddresses, Target, Transport};
 
 /// How long the simple programs may take; they answer in milliseconds.
 const SIMPLE: Duration = Duration::from_secs(8);
@@ -61,7 +61,7 @@ pub async fn examine_slurm(
             let nodes = jobs.iter().flat_map(|job| job.allocations.iter());
             let nodes = nodes.map(|one| one.node.clone()).collect();
             let known = Arc::new(fetch_node_addresses(&nodes).await);
-            transport.know_addresses(Addresses { known, is_asking: false });
+            transport.set_scheduler_addresses(SchedulerAddresses { known, is_asking: false });
             Box::pin(steps::rows(&jobs, transport, clock, &mut rows)).await;
             targets_of_jobs(&jobs)
         }
@@ -139,7 +139,7 @@ async fn munge(rows: &mut Vec<Row>) -> Option<()> {
         Err(SlurmError { kind: SlurmErrorKind::NotInstalled, .. }) => {
             Row::new("munge", Mark::Apart, "is not on the PATH")
         }
-        Ok(Answer { complaint, output, .. }) => {
+        Ok(ProgramOutput { complaint, output, .. }) => {
             dead_munge(if complaint.trim().is_empty() { &output } else { &complaint })
         }
         Err(_late) => dead_munge(&format!("no answer within {} s", SIMPLE.as_secs())),

@@ -9,30 +9,30 @@ use crate::doctor::{Mark, Row, way};
 use crate::inventory::slurm::{choose_step_jobs, step_job, targets_of_jobs};
 use crate::model::{Job, JobList, JobState};
 use crate::time::Clock;
-use crate::transport::{Fault, KEPT, Reach, StepJob, StepSite, Target, Transport};
+use crate::transport::{CLUSTER_CACHE_TTL, Fault, Reach, StepJob, StepSupport, Target, Transport};
 
 /// Adds what is found, and tells the transport of the jobs, as a watch does.
 pub(super) async fn rows(jobs: &[Job], transport: &Transport, clock: &Clock, rows: &mut Vec<Row>) {
     let list = JobList { jobs: jobs.to_vec(), ..JobList::default() };
-    transport.know_jobs(|before| choose_step_jobs(&list, before));
+    transport.update_jobs(|before| choose_step_jobs(&list, before));
     let began = Instant::now();
-    let site = transport.step_site().await;
-    let is_safe = site.version.is_ok();
+    let site = transport.step_support().await;
+    let is_supported = site.version.is_ok();
     // Where nothing else may be used its faults are more than a note.
     let trouble = if site.is_only_choice { Mark::Failed } else { Mark::Note };
     rows.push(version(&site, trouble).took(began.elapsed()));
-    if is_safe {
+    if is_supported {
         rows.extend(step(jobs, transport, trouble).await);
     }
     rows.push(first(jobs, &site, transport, clock).await);
 }
 
-fn version(site: &StepSite, trouble: Mark) -> Row {
+fn version(site: &StepSupport, trouble: Mark) -> Row {
     match &site.version {
         Ok(version) => {
             Row::new("srun", Mark::Ok, format!("{version}: a step keeps nobody waiting"))
         }
-        Err(Fault::Step { cause, says }) => {
+        Err(Fault::SlurmStep { cause, says }) => {
             Row::new("srun", trouble, format!("{says}: {}", cause.words())).remedy(cause.remedy())
         }
         Err(fault) => Row::new("srun", trouble, way::sentence(fault))
@@ -83,7 +83,7 @@ async fn step(jobs: &[Job], transport: &Transport, trouble: Mark) -> Option<Row>
 
 /// Says which way is tried first. Where that is a step, because a node refused ssh some time ago,
 /// ssh is tried once more.
-async fn first(jobs: &[Job], site: &StepSite, transport: &Transport, clock: &Clock) -> Row {
+async fn first(jobs: &[Job], site: &StepSupport, transport: &Transport, clock: &Clock) -> Row {
     let name = "first way";
     if site.is_ruled_out {
         return Row::new(name, Mark::Ok, "what the options say, and no steps");
@@ -103,7 +103,7 @@ async fn first(jobs: &[Job], site: &StepSite, transport: &Transport, clock: &Clo
     let is_fit =
         |target: &Target| matches!(target.reach, Reach::Ssh(_)) && transport.has_job(&target.name);
     let Some(target) = targets_of_jobs(jobs).into_iter().find(is_fit) else {
-        let left = days(KEPT.saturating_sub(age));
+        let left = days(CLUSTER_CACHE_TTL.saturating_sub(age));
         let known = format!(
             "a step: a node of cluster {cluster} refused ssh {} ago, which counts for {left} more",
             days(age)
@@ -112,7 +112,7 @@ async fn first(jobs: &[Job], site: &StepSite, transport: &Transport, clock: &Clo
     };
     let began = Instant::now();
     let node = &target.name;
-    let row = match transport.try_ssh_again(&target).await {
+    let row = match transport.retry_ssh(&target).await {
         Ok(()) => Row::new(
             name,
             Mark::Ok,

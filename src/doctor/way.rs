@@ -7,7 +7,9 @@ use tokio::time::Instant;
 use crate::doctor::remedy::Advice;
 use crate::doctor::{Mark, Row};
 use crate::model::clean;
-use crate::transport::{Attempt, Fault, Note, Noted, Step, Verdict, Way};
+use crate::transport::{
+    ConnectEvent, ConnectPhase, CredentialOutcome, Fault, HostKeyStatus, RouteSummary, TracedEvent,
+};
 
 /// Longest sentence of a fault.
 const LONGEST: usize = 900;
@@ -36,7 +38,7 @@ pub(super) fn sentence(fault: &Fault) -> String {
 /// Adds the steps of the way; `outcome` holds the text before login, or why the way did not end at
 /// the node.
 pub(super) fn rows(
-    notes: &[Noted],
+    notes: &[TracedEvent],
     span: Span,
     outcome: Result<Option<&str>, &Fault>,
     advice: &Advice,
@@ -49,7 +51,7 @@ pub(super) fn rows(
         failed: Vec::new(),
         offers: Vec::new(),
         tried: Vec::new(),
-        step: Step::Configuration,
+        step: ConnectPhase::Configuration,
         program: None,
     };
     for noted in notes {
@@ -78,7 +80,7 @@ struct Path<'a> {
     failed: Vec<String>,
     offers: Vec<String>,
     tried: Vec<String>,
-    step: Step,
+    step: ConnectPhase,
     /// The step of the program that does everything.
     program: Option<&'static str>,
 }
@@ -99,11 +101,11 @@ impl Path<'_> {
         self.rows.iter_mut().rev().find(|row| row.step == step)
     }
 
-    fn follow(&mut self, noted: &Noted) {
-        let Noted { at, note } = noted;
-        if let Note::Gateway(name) = note {
+    fn follow(&mut self, noted: &TracedEvent) {
+        let TracedEvent { at, note } = noted;
+        if let ConnectEvent::GatewayStarted(name) = note {
             self.gateways.push(Stop { name: name.clone(), began: *at, found: Vec::new() });
-        } else if *note == Note::GatewayEnd {
+        } else if *note == ConnectEvent::GatewayFinished {
             self.leave_gateway(*at);
         } else if let Some(stop) = self.gateways.last_mut() {
             stop.found.extend(brief(note));
@@ -124,27 +126,27 @@ impl Path<'_> {
         }
     }
 
-    fn follow_node(&mut self, at: Instant, note: &Note) {
+    fn follow_node(&mut self, at: Instant, note: &ConnectEvent) {
         match note {
-            Note::Begins(step) => {
-                if *step == Step::Command {
+            ConnectEvent::PhaseStarted(step) => {
+                if *step == ConnectPhase::Command {
                     self.last = at;
                 }
                 self.step = *step;
             }
-            Note::Way(way) => {
+            ConnectEvent::Route(way) => {
                 let row = Row::new("way", Mark::Ok, words(way));
                 self.push(at, row);
-                if *way != Way::Direct {
+                if *way != RouteSummary::Direct {
                     let by = match way {
-                        Way::Command(_) => "done by the command",
-                        Way::Gateways(_) | Way::Direct => "done by the gateway",
+                        RouteSummary::Command(_) => "done by the command",
+                        RouteSummary::Gateways(_) | RouteSummary::Direct => "done by the gateway",
                     };
                     self.rows.push(Row::new("name", Mark::Apart, by));
                     self.rows.push(Row::new("connection", Mark::Apart, by));
                 }
             }
-            Note::Through(gateway) => {
+            ConnectEvent::GatewayConnected(gateway) => {
                 let took = self.since(at);
                 if let Some(row) = self.row("connection") {
                     row.mark = Mark::Ok;
@@ -152,70 +154,72 @@ impl Path<'_> {
                     row.took = Some(took);
                 }
             }
-            Note::Addresses(addresses) => {
+            ConnectEvent::Resolved(addresses) => {
                 let found: Vec<_> = addresses.iter().map(|a| a.ip().to_string()).collect();
                 self.push(at, Row::new("name", Mark::Ok, found.join(", ")));
             }
-            Note::NoAnswer { address, why } => {
+            ConnectEvent::ConnectFailed { address, why } => {
                 self.failed.push(format!("{address}: {why}"));
             }
-            Note::Connected(address) => {
+            ConnectEvent::Connected(address) => {
                 let mark = if self.failed.is_empty() { Mark::Ok } else { Mark::Note };
                 let row = Row::new("connection", mark, format!("{address} answers"));
                 let row = row.details(std::mem::take(&mut self.failed));
                 self.push(at, row);
             }
-            Note::Greeting(text) => {
+            ConnectEvent::ServerVersion(text) => {
                 let mark = if text.starts_with("SSH-") { Mark::Ok } else { Mark::Note };
                 self.push(at, Row::new("greeting", mark, text.clone()));
             }
-            Note::Agreed { exchange, cipher, mac } => self.agree(exchange, cipher, mac),
-            Note::HostKey { algorithm, fingerprint, verdict, line, flaw } => {
+            ConnectEvent::Negotiated { exchange, cipher, mac } => self.agree(exchange, cipher, mac),
+            ConnectEvent::HostKey { algorithm, fingerprint, verdict, line, flaw } => {
                 self.push(at, Row::new("key exchange", Mark::Ok, "agreed"));
                 let (mark, verdict) = judged(verdict, line.as_ref());
                 let flaw = flaw.iter().map(|flaw| format!("its certificate {flaw}")).collect();
                 let found = format!("{algorithm} {fingerprint}, {verdict}");
                 self.rows.push(Row::new("host key", mark, found).details(flaw));
             }
-            Note::Offers(methods) => self.offers.clone_from(methods),
-            Note::Tried { what, result } => self.tried.push(attempt(what, result)),
-            Note::LoggedIn { user } => {
+            ConnectEvent::OfferedMethods(methods) => self.offers.clone_from(methods),
+            ConnectEvent::CredentialTried { what, result } => {
+                self.tried.push(attempt(what, result))
+            }
+            ConnectEvent::LoggedIn { user } => {
                 let row = Row::new("login", Mark::Ok, format!("as {user}"));
                 let row = row.details(self.proofs());
                 self.push(at, row);
             }
-            Note::Beyond(fault) => {
+            ConnectEvent::Fallback(fault) => {
                 let row = Row::new("gtop's own SSH", Mark::Note, clean(fault, LONGEST));
                 let row = row.details(self.proofs());
                 self.push(at, row);
             }
-            Note::Program(program) => {
+            ConnectEvent::SshProgram(program) => {
                 self.leave_to(at, SSH_PROGRAM, clean(&program.to_string_lossy(), 200));
             }
-            Note::Master(socket) => {
+            ConnectEvent::MasterFound(socket) => {
                 let found = format!("open at {}", clean(&socket.to_string_lossy(), 200));
                 self.push(at, Row::new(MASTER, Mark::Ok, found));
             }
-            Note::NoMaster => {
+            ConnectEvent::MasterMissing => {
                 let found = "none is open; one would spare logins that ask (see ControlPath)";
                 self.push(at, Row::new(MASTER, Mark::Apart, found));
             }
-            Note::GatewayMaster { gateway, socket } => {
+            ConnectEvent::GatewayMaster { gateway, socket } => {
                 let socket = clean(&socket.to_string_lossy(), 200);
                 if let Some(row) = self.row("way") {
                     row.details.push(format!("{gateway}: over its master connection at {socket}"));
                 }
             }
-            Note::StepOf(job) => self.leave_to(at, SRUN, format!("a step of job {job}")),
-            Note::NoStep(fault) => {
+            ConnectEvent::SlurmStep(job) => self.leave_to(at, SRUN, format!("a step of job {job}")),
+            ConnectEvent::SlurmStepFailed(fault) => {
                 self.program = None;
                 let tried =
                     self.rows.extract_if(.., |row| row.step == SRUN && row.mark == Mark::Ok);
                 let tried = tried.map(|row| format!("tried: {}", row.found)).collect();
                 self.push(at, Row::new(SRUN, Mark::Note, clean(fault, LONGEST)).details(tried));
             }
-            Note::Exec(command) => self.leave_to(at, "exec command", clean(command, 400)),
-            Note::Gateway(_) | Note::GatewayEnd => {}
+            ConnectEvent::Exec(command) => self.leave_to(at, "exec command", clean(command, 400)),
+            ConnectEvent::GatewayStarted(_) | ConnectEvent::GatewayFinished => {}
         }
     }
 
@@ -306,11 +310,13 @@ impl Path<'_> {
 }
 
 /// Returns the step that a fault is a fault of.
-fn step_of(fault: &Fault, last: Step) -> &'static str {
+fn step_of(fault: &Fault, last: ConnectPhase) -> &'static str {
     match fault {
         Fault::NameNotFound { .. } => "name",
-        Fault::Unreachable { .. } | Fault::Refused { .. } | Fault::FileLimit => "connection",
-        Fault::TimedOut { step, .. } | Fault::Broken { step, .. } => step_name(*step),
+        Fault::Unreachable { .. } | Fault::ConnectionRefused { .. } | Fault::TooManyOpenFiles => {
+            "connection"
+        }
+        Fault::TimedOut { step, .. } | Fault::ConnectionLost { step, .. } => step_name(*step),
         Fault::NotSsh { .. } => "greeting",
         Fault::NoCommonAlgorithm { .. } => "key exchange",
         Fault::HostKeyUnknown { .. }
@@ -319,71 +325,71 @@ fn step_of(fault: &Fault, last: Step) -> &'static str {
         | Fault::HostKeyRevoked { .. } => "host key",
         Fault::AuthenticationRefused { .. }
         | Fault::TooManyKeys { .. }
-        | Fault::MoreAuthentication { .. }
+        | Fault::MoreAuthenticationRequired { .. }
         | Fault::PasswordOnly { .. }
         | Fault::Unanswered { .. }
         | Fault::KeyUnusable { .. }
         | Fault::KeyEncrypted { .. }
-        | Fault::NoJob { .. }
+        | Fault::JobRequired { .. }
         | Fault::AccountRefused { .. }
         | Fault::AgentUnreachable { .. } => "login",
         Fault::ChannelRefused { .. } | Fault::CommandRefused => "channel",
-        Fault::OnlySsh { .. } | Fault::NoKnownAlgorithm { .. } | Fault::BadConfiguration { .. } => {
-            "configuration"
-        }
-        Fault::ByWayOf { .. }
+        Fault::NeedsSshProgram { .. }
+        | Fault::UnsupportedAlgorithms { .. }
+        | Fault::BadConfiguration { .. } => "configuration",
+        Fault::AtGateway { .. }
         | Fault::GatewayCannotReach { .. }
-        | Fault::GatewayForbids { .. }
+        | Fault::GatewayForwardingRefused { .. }
         | Fault::ProxyCommandFailed { .. } => "way",
         Fault::SshProgram { .. } | Fault::ExecFailed { .. } | Fault::ProgramNotFound { .. } => {
             SSH_PROGRAM
         }
-        Fault::Step { .. } => SRUN,
+        Fault::SlurmStep { .. } => SRUN,
         Fault::SessionLost { .. } => step_name(last),
     }
 }
 
-const fn step_name(step: Step) -> &'static str {
+const fn step_name(step: ConnectPhase) -> &'static str {
     match step {
-        Step::Configuration => "configuration",
-        Step::Name => "name",
-        Step::Connection => "connection",
-        Step::Greeting => "greeting",
-        Step::KeyExchange => "key exchange",
-        Step::Login => "login",
-        Step::Command => "channel",
+        ConnectPhase::Configuration => "configuration",
+        ConnectPhase::Name => "name",
+        ConnectPhase::Connection => "connection",
+        ConnectPhase::Greeting => "greeting",
+        ConnectPhase::KeyExchange => "key exchange",
+        ConnectPhase::Login => "login",
+        ConnectPhase::Command => "channel",
     }
 }
 
-fn words(way: &Way) -> String {
+fn words(way: &RouteSummary) -> String {
     match way {
-        Way::Direct => "direct".to_owned(),
-        Way::Gateways(names) => format!("through {}", clean(&names.join(", then "), 400)),
-        Way::Command(command) => format!("by the command {}", clean(command, 200)),
+        RouteSummary::Direct => "direct".to_owned(),
+        RouteSummary::Gateways(names) => format!("through {}", clean(&names.join(", then "), 400)),
+        RouteSummary::Command(command) => format!("by the command {}", clean(command, 200)),
     }
 }
 
-fn judged(verdict: &Verdict, line: Option<&(std::path::PathBuf, usize)>) -> (Mark, String) {
+fn judged(verdict: &HostKeyStatus, line: Option<&(std::path::PathBuf, usize)>) -> (Mark, String) {
     let place = |file: &std::path::Path, line: usize| {
         format!("{}:{line}", clean(&file.to_string_lossy(), 200))
     };
     match verdict {
-        Verdict::Known => {
+        HostKeyStatus::Known => {
             let by =
                 line.map_or_else(String::new, |(file, line)| format!(" by {}", place(file, *line)));
             (Mark::Ok, format!("known{by}"))
         }
-        Verdict::Certified { file, line } => {
+        HostKeyStatus::Certified { file, line } => {
             (Mark::Ok, format!("certified by the authority in {}", place(file, *line)))
         }
-        Verdict::Exempt => {
+        HostKeyStatus::Exempt => {
             (Mark::Ok, "not looked up, by NoHostAuthenticationForLocalhost".to_owned())
         }
-        Verdict::Unknown => (Mark::Note, "in no known_hosts file".to_owned()),
-        Verdict::Changed { file, line, .. } => {
+        HostKeyStatus::Unknown => (Mark::Note, "in no known_hosts file".to_owned()),
+        HostKeyStatus::Changed { file, line, .. } => {
             (Mark::Note, format!("not the one of {}", place(file, *line)))
         }
-        Verdict::Revoked { file, line } => {
+        HostKeyStatus::Revoked { file, line } => {
             let file = clean(&file.to_string_lossy(), 200);
             let line = line.map_or_else(String::new, |line| format!(":{line}"));
             (Mark::Note, format!("revoked in {file}{line}"))
@@ -391,42 +397,42 @@ fn judged(verdict: &Verdict, line: Option<&(std::path::PathBuf, usize)>) -> (Mar
     }
 }
 
-fn attempt(what: &str, result: &Attempt) -> String {
+fn attempt(what: &str, result: &CredentialOutcome) -> String {
     match result {
-        Attempt::Accepted => format!("accepted: {what}"),
-        Attempt::Partly => format!("accepted, but not enough: {what}"),
-        Attempt::Refused => format!("refused: {what}"),
-        Attempt::Skipped(why) => format!("not shown: {what} ({})", clean(why, 300)),
+        CredentialOutcome::Accepted => format!("accepted: {what}"),
+        CredentialOutcome::Partial => format!("accepted, but not enough: {what}"),
+        CredentialOutcome::Refused => format!("refused: {what}"),
+        CredentialOutcome::Skipped(why) => format!("not shown: {what} ({})", clean(why, 300)),
     }
 }
 
 /// Returns the little that is worth telling of a gateway.
-fn brief(note: &Note) -> Option<String> {
+fn brief(note: &ConnectEvent) -> Option<String> {
     match note {
-        Note::NoAnswer { address, why } => Some(format!("{address}: {why}")),
-        Note::Connected(address) => Some(address.to_string()),
-        Note::Greeting(text) => Some(text.clone()),
-        Note::HostKey { algorithm, verdict, line, .. } => {
+        ConnectEvent::ConnectFailed { address, why } => Some(format!("{address}: {why}")),
+        ConnectEvent::Connected(address) => Some(address.to_string()),
+        ConnectEvent::ServerVersion(text) => Some(text.clone()),
+        ConnectEvent::HostKey { algorithm, verdict, line, .. } => {
             Some(format!("host key {algorithm} {}", judged(verdict, line.as_ref()).1))
         }
-        Note::Tried { what, result } => Some(attempt(what, result)),
-        Note::LoggedIn { user } => Some(format!("logged in as {user}")),
-        Note::Begins(_)
-        | Note::Way(_)
-        | Note::Gateway(_)
-        | Note::GatewayEnd
-        | Note::Through(_)
-        | Note::Addresses(_)
-        | Note::Agreed { .. }
-        | Note::Offers(_)
-        | Note::Beyond(_)
-        | Note::Exec(_)
-        | Note::Program(_)
-        | Note::Master(_)
-        | Note::NoMaster
-        | Note::GatewayMaster { .. }
-        | Note::StepOf(_)
-        | Note::NoStep(_) => None,
+        ConnectEvent::CredentialTried { what, result } => Some(attempt(what, result)),
+        ConnectEvent::LoggedIn { user } => Some(format!("logged in as {user}")),
+        ConnectEvent::PhaseStarted(_)
+        | ConnectEvent::Route(_)
+        | ConnectEvent::GatewayStarted(_)
+        | ConnectEvent::GatewayFinished
+        | ConnectEvent::GatewayConnected(_)
+        | ConnectEvent::Resolved(_)
+        | ConnectEvent::Negotiated { .. }
+        | ConnectEvent::OfferedMethods(_)
+        | ConnectEvent::Fallback(_)
+        | ConnectEvent::Exec(_)
+        | ConnectEvent::SshProgram(_)
+        | ConnectEvent::MasterFound(_)
+        | ConnectEvent::MasterMissing
+        | ConnectEvent::GatewayMaster { .. }
+        | ConnectEvent::SlurmStep(_)
+        | ConnectEvent::SlurmStepFailed(_) => None,
     }
 }
 
@@ -437,14 +443,14 @@ mod tests {
     use crate::transport::{Profile, Reach, SshTarget, StepCause, Target};
 
     /// Returns the rows of these notes, a millisecond apart, as `mark step took: found | details`.
-    fn told(notes: Vec<Note>, outcome: Result<Option<&str>, &Fault>) -> Vec<String> {
+    fn told(notes: Vec<ConnectEvent>, outcome: Result<Option<&str>, &Fault>) -> Vec<String> {
         let began = Instant::now();
         let after = |count: usize| began + Duration::from_millis(u64::try_from(count).unwrap());
         let ended = after(notes.len() + 1);
         let notes: Vec<_> = notes
             .into_iter()
             .enumerate()
-            .map(|(place, note)| Noted { at: after(place + 1), note })
+            .map(|(place, note)| TracedEvent { at: after(place + 1), note })
             .collect();
         let ssh = SshTarget {
             host: "gpu01".to_owned(),
@@ -465,21 +471,28 @@ mod tests {
 
     #[test]
     fn what_happens_at_gateways_is_told_of_them_and_not_of_the_node() {
-        let key = || Note::Tried { what: "id".to_owned(), result: Attempt::Accepted };
+        let key = || ConnectEvent::CredentialTried {
+            what: "id".to_owned(),
+            result: CredentialOutcome::Accepted,
+        };
         let notes = vec![
-            Note::Way(Way::Gateways(vec!["bastion".to_owned(), "login".to_owned()])),
-            Note::Gateway("login".to_owned()),
-            Note::Gateway("bastion".to_owned()),
-            Note::Connected("192.0.2.1:22".parse().unwrap()),
+            ConnectEvent::Route(RouteSummary::Gateways(vec![
+                "bastion".to_owned(),
+                "login".to_owned(),
+            ])),
+            ConnectEvent::GatewayStarted("login".to_owned()),
+            ConnectEvent::GatewayStarted("bastion".to_owned()),
+            ConnectEvent::Connected("192.0.2.1:22".parse().unwrap()),
             key(),
-            Note::GatewayEnd,
-            Note::Through("bastion".to_owned()),
+            ConnectEvent::GatewayFinished,
+            ConnectEvent::GatewayConnected("bastion".to_owned()),
             key(),
-            Note::GatewayEnd,
-            Note::Through("login".to_owned()),
-            Note::Greeting("SSH-2.0-x".to_owned()),
+            ConnectEvent::GatewayFinished,
+            ConnectEvent::GatewayConnected("login".to_owned()),
+            ConnectEvent::ServerVersion("SSH-2.0-x".to_owned()),
         ];
-        let fault = Fault::TimedOut { step: Step::KeyExchange, after: Duration::from_secs(1) };
+        let fault =
+            Fault::TimedOut { step: ConnectPhase::KeyExchange, after: Duration::from_secs(1) };
         let rows = told(notes, Err(&fault));
         let expected = [
             "ok way 8: through bastion, then login | bastion: 192.0.2.1:22, accepted: id (3 ms) | login: accepted: id (7 ms)",
@@ -497,14 +510,17 @@ mod tests {
 
     #[test]
     fn a_step_that_leads_there_or_not_has_a_row() {
-        let step = || Note::StepOf(JobId::new("7").unwrap());
+        let step = || ConnectEvent::SlurmStep(JobId::new("7").unwrap());
         assert_eq!(told(vec![step()], Ok(None))[0], "ok srun 1: a step of job 7 reaches it | ");
-        let notes =
-            vec![step(), Note::NoStep("Slurm refuses it".to_owned()), Note::Way(Way::Direct)];
+        let notes = vec![
+            step(),
+            ConnectEvent::SlurmStepFailed("Slurm refuses it".to_owned()),
+            ConnectEvent::Route(RouteSummary::Direct),
+        ];
         let rows = told(notes, Ok(None));
         assert_eq!(rows[0], "note srun 1: Slurm refuses it | tried: a step of job 7");
         assert!(rows.last().unwrap().starts_with("ok channel"), "{rows:?}");
-        let refused = Fault::Step { cause: StepCause::Refused, says: String::new() };
+        let refused = Fault::SlurmStep { cause: StepCause::Refused, says: String::new() };
         let rows = told(vec![step()], Err(&refused));
         assert!(rows[0].starts_with("FAILED srun 1: ") && rows.len() == 1, "{rows:?}");
         assert!(
@@ -518,7 +534,7 @@ mod tests {
         let gone = Fault::SessionLost { why: "gtop is ending".to_owned() };
         let rows = told(Vec::new(), Err(&gone));
         assert!(rows[0].starts_with("FAILED configuration"), "{rows:?}");
-        let step = vec![Note::Begins(Step::Login)];
+        let step = vec![ConnectEvent::PhaseStarted(ConnectPhase::Login)];
         assert!(told(step, Err(&gone))[0].starts_with("FAILED login"));
     }
 }

@@ -104,16 +104,16 @@ impl History {
 
     /// Forgets devices that `is_gone` names.
     pub fn forget(&mut self, is_gone: impl Fn(&str) -> bool) {
-        let is_kept = |key: &SeriesKey| key.subject.is_empty() || !is_gone(&key.subject);
-        if self.series.iter().all(is_kept) {
+        let is_fresh = |key: &SeriesKey| key.subject.is_empty() || !is_gone(&key.subject);
+        if self.series.iter().all(is_fresh) {
             return;
         }
-        let kept: Vec<bool> = self.series.iter().map(is_kept).collect();
+        let kept: Vec<bool> = self.series.iter().map(is_fresh).collect();
         for chunk in Arc::make_mut(&mut self.frozen) {
             *chunk = retain_series(&kept, series(chunk));
         }
         self.open = retain_series(&kept, self.open.chunks(CHUNK_POINTS));
-        self.series = Arc::new(self.series.iter().filter(|key| is_kept(key)).cloned().collect());
+        self.series = Arc::new(self.series.iter().filter(|key| is_fresh(key)).cloned().collect());
     }
 
     /// Returns the `count` seconds up to `now`, oldest first; `None` where nothing was sampled.
@@ -209,7 +209,7 @@ fn series(mut frozen: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Returns a chunk of those series that are kept.
 fn retain_series<'a>(kept: &[bool], series: impl Iterator<Item = &'a [u8]>) -> Arc<[u8]> {
-    let series = series.zip(kept).filter(|(_, is_kept)| **is_kept);
+    let series = series.zip(kept).filter(|(_, is_fresh)| **is_fresh);
     series.flat_map(|(points, _)| points).copied().collect()
 }
 

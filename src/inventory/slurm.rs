@@ -28,7 +28,7 @@ use crate::inventory::slurm::poll::{WAIT_PER_QUERY_TIME, next_wait, random_byte}
 use crate::inventory::slurm::queue::Queue;
 use crate::model::{Allocation, Job, JobId, JobList, JobListError, JobOutcome, NodeName, clean};
 use crate::time::{Clock, Timestamp};
-use crate::transport::{Addresses, Answer, Target};
+use crate::transport::{ProgramOutput, SchedulerAddresses, Target};
 
 mod command;
 mod error;
@@ -127,7 +127,7 @@ pub struct SlurmPoller {
     /// Why jobs that were asked for by number are not in the queue.
     absent: BTreeMap<String, String>,
     details: DetailSchedule,
-    addresses: Addresses,
+    addresses: SchedulerAddresses,
 }
 
 /// How it goes with what is asked about jobs beside the list of them.
@@ -157,7 +157,7 @@ struct DetailQuery {
 /// What came of it.
 struct DetailResult {
     query: DetailQuery,
-    answer: Option<Result<Answer, SlurmError>>,
+    answer: Option<Result<ProgramOutput, SlurmError>>,
     absent: BTreeMap<String, String>,
     addresses: BTreeMap<NodeName, Option<String>>,
     took: Duration,
@@ -228,7 +228,7 @@ impl SlurmPoller {
             failures: 0,
             departed: BTreeMap::new(),
             absent: BTreeMap::new(),
-            addresses: Addresses::default(),
+            addresses: SchedulerAddresses::default(),
             details: DetailSchedule {
                 is_due: false,
                 not_before: Instant::now(),

@@ -10,11 +10,11 @@ use tokio::time::timeout;
 use crate::model::NodeName;
 
 /// How long to wait for a scheduler that is being asked.
-const LIMIT: Duration = Duration::from_secs(5);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Addresses by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Addresses {
+pub struct SchedulerAddresses {
     /// `None` for a node that has no other than its name.
     pub known: Arc<BTreeMap<NodeName, Option<String>>>,
     /// The scheduler is being asked for more.
@@ -23,10 +23,10 @@ pub struct Addresses {
 
 /// What is known at the moment.
 #[derive(Debug, Default)]
-pub(super) struct AddressBook(watch::Sender<Addresses>);
+pub(super) struct AddressTable(watch::Sender<SchedulerAddresses>);
 
-impl AddressBook {
-    pub(super) fn set(&self, addresses: Addresses) {
+impl AddressTable {
+    pub(super) fn set(&self, addresses: SchedulerAddresses) {
         self.0.send_replace(addresses);
     }
 
@@ -34,8 +34,9 @@ impl AddressBook {
     pub(super) async fn of(&self, host: &str) -> Option<String> {
         let node = NodeName::new(host).ok()?;
         let mut followed = self.0.subscribe();
-        let is_told = |known: &Addresses| !known.is_asking || known.known.contains_key(&node);
-        let told = timeout(LIMIT, followed.wait_for(is_told)).await.ok()?.ok()?;
+        let is_told =
+            |known: &SchedulerAddresses| !known.is_asking || known.known.contains_key(&node);
+        let told = timeout(LOOKUP_TIMEOUT, followed.wait_for(is_told)).await.ok()?.ok()?;
         told.known.get(&node)?.clone()
     }
 }
@@ -50,9 +51,9 @@ mod tests {
             let pair = |(node, at): &(&str, Option<&str>)| {
                 (NodeName::new(node).unwrap(), at.map(str::to_owned))
             };
-            Addresses { known: Arc::new(list.iter().map(pair).collect()), is_asking }
+            SchedulerAddresses { known: Arc::new(list.iter().map(pair).collect()), is_asking }
         };
-        let book = AddressBook::default();
+        let book = AddressTable::default();
         assert_eq!(book.of("n1").await, None);
         book.set(addresses(true, &[("n1", Some("10.0.0.1")), ("n2", None)]));
         assert_eq!(book.of("n1").await.as_deref(), Some("10.0.0.1"));

@@ -18,48 +18,49 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use crate::transport::fault::{self, Fault};
-use crate::transport::files::lock;
+use crate::transport::file_cache::lock;
 
 /// Longest wait for the agent to say which keys it holds.
-const LISTING: Duration = Duration::from_secs(3);
+const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Longest wait for a signature: somebody may have to confirm it, or to touch a token.
-const SIGNING: Duration = Duration::from_secs(20);
+const SIGN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// For how long an agent that hangs is left alone.
-const GRUDGE: Duration = Duration::from_secs(30);
+const HANG_BACKOFF: Duration = Duration::from_secs(30);
 
 /// How many logins may wait for one agent at once.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT: usize = 8;
 
 /// Most keys of an agent that are looked at.
-const MOST_KEYS: usize = 256;
+const MAX_KEYS: usize = 256;
 
 /// The agents by their sockets.
 #[derive(Debug, Default)]
-pub(super) struct Agents(Mutex<BTreeMap<PathBuf, Arc<Door>>>);
+pub(super) struct AgentPool(Mutex<BTreeMap<PathBuf, Arc<AgentHandle>>>);
 
-impl Agents {
+impl AgentPool {
     /// Returns the way to the agent at a socket.
-    pub(super) fn at(&self, socket: &Path) -> Arc<Door> {
+    pub(super) fn at(&self, socket: &Path) -> Arc<AgentHandle> {
         let mut doors = lock(&self.0);
-        let door = doors.entry(socket.to_owned()).or_insert_with(|| Arc::new(Door::new(socket)));
+        let door =
+            doors.entry(socket.to_owned()).or_insert_with(|| Arc::new(AgentHandle::new(socket)));
         Arc::clone(door)
     }
 }
 
 /// The way to one agent.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct AgentHandle {
     socket: PathBuf,
     places: Semaphore,
     /// When it was found to hang.
     hung_at: Mutex<Option<Instant>>,
 }
 
-impl Door {
+impl AgentHandle {
     fn new(socket: &Path) -> Self {
-        let places = Semaphore::new(AT_ONCE);
+        let places = Semaphore::new(MAX_CONCURRENT);
         Self { socket: socket.to_owned(), places, hung_at: Mutex::default() }
     }
 
@@ -68,9 +69,9 @@ impl Door {
         self: &Arc<Self>,
         binding: Option<&AgentSessionBinding>,
     ) -> Result<Agent, Fault> {
-        let listed = self.bound(LISTING, list(&self.socket, binding)).await;
+        let listed = self.bound(LIST_TIMEOUT, list(&self.socket, binding)).await;
         let (client, mut keys) = listed.map_err(|why| self.unreachable(why))?;
-        keys.truncate(MOST_KEYS);
+        keys.truncate(MAX_KEYS);
         Ok(Agent { client, door: Arc::clone(self), keys })
     }
 
@@ -92,7 +93,7 @@ impl Door {
     ) -> Result<T, String> {
         let hangs = || "it hangs".to_owned();
         let place = self.places.acquire().await;
-        if self.has_grudge() {
+        if self.is_backing_off() {
             return Err(hangs());
         }
         let done = timeout(limit, work).await;
@@ -101,8 +102,8 @@ impl Door {
         done.unwrap_or_else(|_elapsed| Err(hangs()))
     }
 
-    fn has_grudge(&self) -> bool {
-        lock(&self.hung_at).is_some_and(|at| at.elapsed() < GRUDGE)
+    fn is_backing_off(&self) -> bool {
+        lock(&self.hung_at).is_some_and(|at| at.elapsed() < HANG_BACKOFF)
     }
 }
 
@@ -135,7 +136,7 @@ fn describe(error: &Error) -> String {
 /// An agent that answered once.
 pub(super) struct Agent {
     client: AgentClient<UnixStream>,
-    door: Arc<Door>,
+    door: Arc<AgentHandle>,
     /// The keys and certificates it holds, in its order.
     pub(super) keys: Vec<AgentIdentity>,
 }
@@ -161,7 +162,7 @@ impl Agent {
                 }
             }))
         };
-        let signed = self.door.bound(SIGNING, signing).await;
+        let signed = self.door.bound(SIGN_TIMEOUT, signing).await;
         signed.unwrap_or(Err("the agent hangs"))
     }
 }
@@ -175,7 +176,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("agent");
         let _listener = tokio::net::UnixListener::bind(&socket).unwrap();
-        let door = Agents::default().at(&socket);
+        let door = AgentPool::default().at(&socket);
         let began = Instant::now();
         let mut logins = tokio::task::JoinSet::new();
         for _ in 0..100 {
@@ -187,13 +188,13 @@ mod tests {
             let why = "it hangs".to_owned();
             assert_eq!(fault, Fault::AgentUnreachable { socket: socket.clone(), why });
         }
-        assert_eq!(began.elapsed(), LISTING);
+        assert_eq!(began.elapsed(), LIST_TIMEOUT);
         assert!(door.open(None).await.is_err());
-        assert_eq!(began.elapsed(), LISTING);
+        assert_eq!(began.elapsed(), LIST_TIMEOUT);
         // It gets another chance.
-        tokio::time::advance(GRUDGE).await;
+        tokio::time::advance(HANG_BACKOFF).await;
         assert!(door.open(None).await.is_err());
-        assert!(began.elapsed() > LISTING + GRUDGE);
+        assert!(began.elapsed() > LIST_TIMEOUT + HANG_BACKOFF);
     }
 
     #[tokio::test]
@@ -201,11 +202,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("agent");
         let listener = tokio::net::UnixListener::bind(&socket).unwrap();
-        let door = Agents::default().at(&socket);
+        let door = AgentPool::default().at(&socket);
         let ending = async { drop(listener.accept().await) };
         let (opened, ()) = tokio::join!(door.open(None), ending);
         let Some(Fault::AgentUnreachable { why, .. }) = opened.err() else { panic!("it answered") };
         assert_ne!(why, "it hangs");
-        assert!(!door.has_grudge());
+        assert!(!door.is_backing_off());
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use russh::{AlgorithmKind, Preferred, cipher, client, compression, kex, mac};
 
-use crate::transport::fault::{self, Fault, Step};
-use crate::transport::offer::Offer;
-use crate::transport::ssh_config::{Alive, Settings};
+use crate::transport::fault::{self, ConnectPhase, Fault};
+use crate::transport::host_key_algorithms::HostKeyAlgorithms;
+use crate::transport::ssh_config::{HostSettings, KeepAlive};
 
 /// Ours, because the defaults put key exchanges first that cost 600 ms of CPU each.
 const KEY_EXCHANGES: &[kex::Name] = &[
@@ -26,7 +26,7 @@ const KEY_EXCHANGES: &[kex::Name] = &[
 
 /// What OpenSSH offers for the key exchange unless told, in every version since 7.4; what was
 /// added or dropped since is left out.
-const CORE_KEY_EXCHANGES: [&str; 9] = [
+const OPENSSH_KEY_EXCHANGES: [&str; 9] = [
     "curve25519-sha256",
     "curve25519-sha256@libssh.org",
     "ecdh-sha2-nistp256",
@@ -39,41 +39,41 @@ const CORE_KEY_EXCHANGES: [&str; 9] = [
 ];
 
 /// How often a silent server is asked whether it is there, when nobody says otherwise.
-const ALIVE: Alive = Alive { interval: None, most: 3 };
+const DEFAULT_KEEP_ALIVE: KeepAlive = KeepAlive { interval: None, most: 3 };
 
 /// The same as a time.
-const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const DEFAULT_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// A connection on which nothing comes for so long is over, however it looks.
-const SILENCE: Duration = Duration::from_secs(60);
+const INACTIVITY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What is offered to one host besides the kinds of its key, and when it counts as gone.
 #[derive(Debug, Clone)]
-pub(super) struct Terms {
+pub(super) struct SshParams {
     key_exchanges: Cow<'static, [kex::Name]>,
     ciphers: Cow<'static, [cipher::Name]>,
     macs: Cow<'static, [mac::Name]>,
-    alive: Alive,
+    alive: KeepAlive,
 }
 
-impl Default for Terms {
+impl Default for SshParams {
     fn default() -> Self {
         Self {
             key_exchanges: Cow::Borrowed(KEY_EXCHANGES),
             ciphers: Preferred::DEFAULT.cipher,
             macs: Preferred::DEFAULT.mac,
-            alive: ALIVE,
+            alive: DEFAULT_KEEP_ALIVE,
         }
     }
 }
 
-impl Terms {
+impl SshParams {
     /// Returns the terms the configuration sets, or says which option leaves nothing to offer.
-    pub(super) fn of(settings: &Settings) -> Result<Self, Fault> {
+    pub(super) fn of(settings: &HostSettings) -> Result<Self, Fault> {
         let usual = Self::default();
         let wanted = &settings.algorithms;
         let mut key_exchanges = usual.key_exchanges;
-        if !is_usual(&wanted.key_exchanges) {
+        if !is_openssh_default(&wanted.key_exchanges) {
             let is_real = |name: &kex::Name| *name != kex::NONE;
             let mut chosen =
                 known("KexAlgorithms", &wanted.key_exchanges, kex::ALL_KEX_ALGORITHMS, is_real)?;
@@ -97,11 +97,11 @@ impl Terms {
 }
 
 /// Returns whether a list is the one OpenSSH has built in, whatever its version.
-fn is_usual(names: &[String]) -> bool {
+fn is_openssh_default(names: &[String]) -> bool {
     let of_a_version = |name: &&String| {
         name.starts_with("sntrup") || name.starts_with("mlkem") || name.ends_with("-sha1")
     };
-    names.is_empty() || names.iter().filter(|name| !of_a_version(name)).eq(&CORE_KEY_EXCHANGES)
+    names.is_empty() || names.iter().filter(|name| !of_a_version(name)).eq(&OPENSSH_KEY_EXCHANGES)
 }
 
 /// Returns the algorithms of a list that russh has, in its order.
@@ -116,14 +116,14 @@ fn known<T: AsRef<str> + Copy>(
     let found: Vec<T> = wanted.iter().filter_map(find).collect();
     if found.is_empty() {
         let known = ours.iter().map(|name| name.as_ref().to_owned()).collect();
-        return Err(Fault::NoKnownAlgorithm { option, known });
+        return Err(Fault::UnsupportedAlgorithms { option, known });
     }
     Ok(found)
 }
 
 /// Returns russh's settings for a host that is asked for these kinds of key.
-pub(super) fn settings(offer: Offer, terms: &Terms) -> client::Config {
-    let alive_interval = terms.alive.interval.unwrap_or(ALIVE_INTERVAL);
+pub(super) fn settings(offer: HostKeyAlgorithms, terms: &SshParams) -> client::Config {
+    let alive_interval = terms.alive.interval.unwrap_or(DEFAULT_KEEP_ALIVE_INTERVAL);
     client::Config {
         preferred: Preferred {
             kex: terms.key_exchanges.clone(),
@@ -141,14 +141,14 @@ pub(super) fn settings(offer: Offer, terms: &Terms) -> client::Config {
         keepalive_interval: Some(alive_interval),
         // None at all would be without end for russh.
         keepalive_max: terms.alive.most.max(1),
-        inactivity_timeout: Some(SILENCE.max(alive_interval.saturating_mul(2))),
+        inactivity_timeout: Some(INACTIVITY_TIMEOUT.max(alive_interval.saturating_mul(2))),
         nodelay: true,
         ..client::Config::default()
     }
 }
 
 /// Says why a connection broke before the host key was accepted.
-pub(super) fn handshake_fault(error: &russh::Error, step: Step, port: u16) -> Fault {
+pub(super) fn handshake_fault(error: &russh::Error, step: ConnectPhase, port: u16) -> Fault {
     if let russh::Error::NoCommonAlgo { kind, ours, theirs } = error {
         return Fault::NoCommonAlgorithm {
             kind: kind_name(kind),
@@ -157,11 +157,11 @@ pub(super) fn handshake_fault(error: &russh::Error, step: Step, port: u16) -> Fa
         };
     }
     let why = describe(error);
-    if step == Step::Greeting || matches!(error, russh::Error::Version) {
+    if step == ConnectPhase::Greeting || matches!(error, russh::Error::Version) {
         let is_closed = !matches!(error, russh::Error::Version);
         return Fault::NotSsh { port, why, is_closed };
     }
-    Fault::Broken { step, why }
+    Fault::ConnectionLost { step, why }
 }
 
 /// Returns the names of algorithms from a list of any length and content.
@@ -213,13 +213,13 @@ mod tests {
 
     #[test]
     fn a_list_of_openssh_itself_is_no_choice() {
-        let core = CORE_KEY_EXCHANGES.join(",");
-        assert!(is_usual(&[]));
-        assert!(is_usual(&words(&core)));
-        assert!(is_usual(&words(&format!("sntrup761x25519-sha512@openssh.com,{core}"))));
-        assert!(is_usual(&words(&format!("{core},diffie-hellman-group14-sha1"))));
-        assert!(!is_usual(&words("curve25519-sha256")));
-        assert!(!is_usual(&words("ecdh-sha2-nistp256,curve25519-sha256")));
+        let core = OPENSSH_KEY_EXCHANGES.join(",");
+        assert!(is_openssh_default(&[]));
+        assert!(is_openssh_default(&words(&core)));
+        assert!(is_openssh_default(&words(&format!("sntrup761x25519-sha512@openssh.com,{core}"))));
+        assert!(is_openssh_default(&words(&format!("{core},diffie-hellman-group14-sha1"))));
+        assert!(!is_openssh_default(&words("curve25519-sha256")));
+        assert!(!is_openssh_default(&words("ecdh-sha2-nistp256,curve25519-sha256")));
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
             known("MACs", &words("umac-64@openssh.com,none"), mac::ALL_MAC_ALGORITHMS, |name| {
                 *name != mac::NONE
             });
-        let Err(Fault::NoKnownAlgorithm { option: "MACs", known }) = fault else {
+        let Err(Fault::UnsupportedAlgorithms { option: "MACs", known }) = fault else {
             panic!("{fault:?}")
         };
         assert!(known.contains(&"hmac-sha2-256".to_owned()) && !known.contains(&"none".to_owned()));
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_dead_handshake_always_ends_and_packets_cannot_be_dropped() {
-        let settings = settings(Offer::pinned(None), &Terms::default());
+        let settings = settings(HostKeyAlgorithms::pinned(None), &SshParams::default());
         assert!(settings.inactivity_timeout.is_some());
         assert!(settings.preferred.kex.contains(&kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT));
         assert!(!settings.preferred.kex.contains(&kex::DH_GEX_SHA256));

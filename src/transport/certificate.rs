@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 use crate::transport::fault;
 
 /// Signatures that count when the configuration names none; no SHA-1.
-const SIGNATURES: [&str; 8] = [
+const DEFAULT_SIGNATURES: [&str; 8] = [
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",
     "ecdsa-sha2-nistp384",
@@ -26,11 +26,11 @@ const SIGNATURES: [&str; 8] = [
 ];
 
 /// RSA keys below this are never believed, in bits; what OpenSSH asks for by itself.
-const SHORTEST_RSA: u32 = 1024;
+const MIN_RSA_BITS: u32 = 1024;
 
 /// Why a certificate does not count. Its key may still be known by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Flaw {
+pub(super) enum CertificateFlaw {
     ForUsers,
     NotYetValid,
     Expired,
@@ -40,7 +40,7 @@ pub(super) enum Flaw {
     Signature(String),
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for CertificateFlaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ForUsers => f.write_str("is not for hosts"),
@@ -63,35 +63,35 @@ pub(super) fn check(
     name: &str,
     now: Timestamp,
     signatures: &[String],
-) -> Result<(), Flaw> {
+) -> Result<(), CertificateFlaw> {
     if certificate.cert_type() != CertType::Host {
-        return Err(Flaw::ForUsers);
+        return Err(CertificateFlaw::ForUsers);
     }
     let now = u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0);
     if now < certificate.valid_after() {
-        return Err(Flaw::NotYetValid);
+        return Err(CertificateFlaw::NotYetValid);
     }
     if now >= certificate.valid_before() {
-        return Err(Flaw::Expired);
+        return Err(CertificateFlaw::Expired);
     }
     let names = certificate.valid_principals();
     if names.is_empty() {
-        return Err(Flaw::NoNames);
+        return Err(CertificateFlaw::NoNames);
     }
     if !names.iter().any(|principal| principal == name) {
-        return Err(Flaw::OtherNames(list(names.iter())));
+        return Err(CertificateFlaw::OtherNames(list(names.iter())));
     }
     if !certificate.critical_options().is_empty() {
-        return Err(Flaw::CriticalOptions(list(certificate.critical_options().keys())));
+        return Err(CertificateFlaw::CriticalOptions(list(certificate.critical_options().keys())));
     }
     let algorithm = certificate.signature().algorithm();
     let is_allowed = if signatures.is_empty() {
-        SIGNATURES.contains(&algorithm.as_str())
+        DEFAULT_SIGNATURES.contains(&algorithm.as_str())
     } else {
         signatures.iter().any(|allowed| allowed == algorithm.as_str())
     };
     if !is_allowed {
-        return Err(Flaw::Signature(fault::clean(algorithm.as_str(), 64)));
+        return Err(CertificateFlaw::Signature(fault::clean(algorithm.as_str(), 64)));
     }
     Ok(())
 }
@@ -114,11 +114,11 @@ pub(super) fn is_signed(certificate: &Certificate) -> bool {
 
 /// Returns the bits of an RSA key that is too short to be believed when it is to have `least`.
 pub(super) fn is_too_short(key: &KeyData, least: u32) -> Option<u32> {
-    key.rsa().map(RsaPublicKey::key_size).filter(|bits| *bits < least.max(SHORTEST_RSA))
+    key.rsa().map(RsaPublicKey::key_size).filter(|bits| *bits < least.max(MIN_RSA_BITS))
 }
 
 /// Returns the kind of a key as the server's list of algorithms names it, whatever the hash.
-pub(super) fn is_kind(key: &KeyData, algorithm: &Algorithm) -> bool {
+pub(super) fn is_same_algorithm(key: &KeyData, algorithm: &Algorithm) -> bool {
     match (key.algorithm(), algorithm) {
         (Algorithm::Rsa { .. }, Algorithm::Rsa { .. }) => true,
         (have, wanted) => have == *wanted,

@@ -9,22 +9,22 @@ use tokio::time::{sleep, timeout};
 use crate::model::TransportKind;
 use crate::transport::algorithms;
 use crate::transport::dial::Deadline;
-use crate::transport::fault::{self, Fault, Step};
-use crate::transport::local::Local;
-use crate::transport::outlet::MOST;
+use crate::transport::fault::{self, ConnectPhase, Fault};
+use crate::transport::openssh::ProgramSession;
+use crate::transport::output_queue::MOST;
+use crate::transport::process::LocalProcess;
 use crate::transport::session::Session;
-use crate::transport::step::Part;
-use crate::transport::system::System;
+use crate::transport::srun::StepChannel;
 
 /// Longest wait for the other side to take what is sent.
-const SEND_LIMIT: Duration = Duration::from_secs(10);
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Most bytes handed on at once: russh's outgoing buffer stays as large, and its queue of pieces grows by
 /// 17 KiB with every 32 of them, so that few and small are both wanted.
-const PIECE: usize = 4608;
+const SEND_CHUNK: usize = 4608;
 
 /// Longest wait for a command to end after its stdin was closed.
-const FAREWELL: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a running command says next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,27 +73,27 @@ impl Exit {
 ///
 /// What it says must be read: a full buffer stops the whole connection, by design.
 #[derive(Debug)]
-pub struct Channel(Kind);
+pub struct Channel(Inner);
 
 #[derive(Debug)]
-enum Kind {
+enum Inner {
     Ssh(Box<Ssh>),
-    Local(Box<Local>),
-    System(Box<System>),
-    Step(Box<Part>),
+    Local(Box<LocalProcess>),
+    Program(Box<ProgramSession>),
+    Step(Box<StepChannel>),
 }
 
 impl Channel {
-    pub(super) fn local(process: Local) -> Self {
-        Self(Kind::Local(Box::new(process)))
+    pub(super) fn local(process: LocalProcess) -> Self {
+        Self(Inner::Local(Box::new(process)))
     }
 
-    pub(super) fn system(process: System) -> Self {
-        Self(Kind::System(Box::new(process)))
+    pub(super) fn system(process: ProgramSession) -> Self {
+        Self(Inner::Program(Box::new(process)))
     }
 
-    pub(super) fn step(part: Part) -> Self {
-        Self(Kind::Step(Box::new(part)))
+    pub(super) fn step(part: StepChannel) -> Self {
+        Self(Inner::Step(Box::new(part)))
     }
 
     pub(super) async fn ssh(
@@ -101,8 +101,8 @@ impl Channel {
         command: &str,
         deadline: &Deadline,
     ) -> Result<Self, Fault> {
-        let ssh = deadline.bound(Step::Command, Ssh::start(session, command)).await??;
-        Ok(Self(Kind::Ssh(Box::new(ssh))))
+        let ssh = deadline.bound(ConnectPhase::Command, Ssh::start(session, command)).await??;
+        Ok(Self(Inner::Ssh(Box::new(ssh))))
     }
 
     /// Waits for what comes next. Nothing is lost when the wait is given up.
@@ -110,10 +110,10 @@ impl Channel {
     /// After the end it returns `Closed` at once, every time.
     pub async fn next(&mut self) -> Output {
         match &mut self.0 {
-            Kind::Ssh(ssh) => ssh.next().await,
-            Kind::Local(local) => local.next().await,
-            Kind::System(system) => system.next().await,
-            Kind::Step(part) => part.next().await,
+            Inner::Ssh(ssh) => ssh.next().await,
+            Inner::Local(local) => local.next().await,
+            Inner::Program(system) => system.next().await,
+            Inner::Step(part) => part.next().await,
         }
     }
 
@@ -125,77 +125,77 @@ impl Channel {
             match &mut self.0 {
                 // Sending takes a large future, and who waits for output sends seldom: it is kept
                 // no longer than that.
-                Kind::Ssh(ssh) => Box::pin(ssh.send(bytes)).await,
-                Kind::Local(local) => local.send(bytes).await,
-                Kind::System(system) => system.send(bytes).await,
-                Kind::Step(part) => part.send(bytes).await,
+                Inner::Ssh(ssh) => Box::pin(ssh.send(bytes)).await,
+                Inner::Local(local) => local.send(bytes).await,
+                Inner::Program(system) => system.send(bytes).await,
+                Inner::Step(part) => part.send(bytes).await,
             }
         };
         let stuck = || Fault::SessionLost { why: "the command does not read its input".to_owned() };
-        timeout(SEND_LIMIT, sending).await.map_err(|_elapsed| stuck())?
+        timeout(SEND_TIMEOUT, sending).await.map_err(|_elapsed| stuck())?
     }
 
     /// Has a line written to the command's stdin as soon as the command says something; gives it back
     /// where the way knows no such moment.
     pub fn reply(&self, line: String) -> Option<String> {
         match &self.0 {
-            Kind::Ssh(ssh) => {
+            Inner::Ssh(ssh) => {
                 ssh.session.seen.reply(line);
                 None
             }
-            Kind::Local(_) | Kind::System(_) | Kind::Step(_) => Some(line),
+            Inner::Local(_) | Inner::Program(_) | Inner::Step(_) => Some(line),
         }
     }
 
     /// Takes back what waits to be written because the command said nothing.
     pub fn take_back(&self) -> Option<String> {
         match &self.0 {
-            Kind::Ssh(ssh) => ssh.session.seen.take_back(),
-            Kind::Local(_) | Kind::System(_) | Kind::Step(_) => None,
+            Inner::Ssh(ssh) => ssh.session.seen.take_back(),
+            Inner::Local(_) | Inner::Program(_) | Inner::Step(_) => None,
         }
     }
 
     /// Closes the command's stdin.
     pub async fn close_stdin(&mut self) -> Result<(), Fault> {
         match &mut self.0 {
-            Kind::Ssh(ssh) => ssh.close_stdin().await,
-            Kind::Local(local) => {
+            Inner::Ssh(ssh) => ssh.close_stdin().await,
+            Inner::Local(local) => {
                 local.close_stdin();
                 Ok(())
             }
-            Kind::System(system) => {
+            Inner::Program(system) => {
                 system.close_stdin();
                 Ok(())
             }
             // It is the input of other nodes, too.
-            Kind::Step(_) => Ok(()),
+            Inner::Step(_) => Ok(()),
         }
     }
 
     /// Closes stdin, gives the command two seconds to end, and takes leave.
     pub async fn shutdown(self) {
         match self.0 {
-            Kind::Ssh(ssh) => ssh.shutdown().await,
-            Kind::Local(local) => local.shutdown().await,
-            Kind::System(system) => system.shutdown().await,
-            Kind::Step(part) => part.shutdown().await,
+            Inner::Ssh(ssh) => ssh.shutdown().await,
+            Inner::Local(local) => local.shutdown().await,
+            Inner::Program(system) => system.shutdown().await,
+            Inner::Step(part) => part.shutdown().await,
         }
     }
 
     /// Returns the text the node shows before login, at most 4096 characters.
     pub fn banner(&self) -> Option<String> {
         match &self.0 {
-            Kind::Ssh(ssh) => ssh.session.seen.banner(),
-            Kind::Local(_) | Kind::System(_) | Kind::Step(_) => None,
+            Inner::Ssh(ssh) => ssh.session.seen.banner(),
+            Inner::Local(_) | Inner::Program(_) | Inner::Step(_) => None,
         }
     }
 
     /// Returns by which word the loader announces itself where the node shares what is written with
     /// others: then the probe is not to be sent, it comes by itself.
-    pub fn shared_nonce(&self) -> Option<&str> {
+    pub fn step_nonce(&self) -> Option<&str> {
         match &self.0 {
-            Kind::Step(part) => Some(part.nonce()),
-            Kind::Ssh(_) | Kind::Local(_) | Kind::System(_) => None,
+            Inner::Step(part) => Some(part.nonce()),
+            Inner::Ssh(_) | Inner::Local(_) | Inner::Program(_) => None,
         }
     }
 
@@ -204,8 +204,8 @@ impl Channel {
     /// polled.
     pub fn late(&self, alone: Duration) -> impl Future<Output = ()> + use<> {
         let in_step = match &self.0 {
-            Kind::Step(part) => Some(part.late()),
-            Kind::Ssh(_) | Kind::Local(_) | Kind::System(_) => None,
+            Inner::Step(part) => Some(part.late()),
+            Inner::Ssh(_) | Inner::Local(_) | Inner::Program(_) => None,
         };
         async move {
             match in_step {
@@ -218,11 +218,11 @@ impl Channel {
     /// Returns how the node is reached.
     pub fn via(&self) -> TransportKind {
         match &self.0 {
-            Kind::Ssh(ssh) if ssh.session.carrier.is_over_master() => TransportKind::SshProgram,
-            Kind::Ssh(_) => TransportKind::Native,
-            Kind::Local(_) => TransportKind::Local,
-            Kind::System(system) => system.via(),
-            Kind::Step(_) => TransportKind::Step,
+            Inner::Ssh(ssh) if ssh.session.carrier.is_over_master() => TransportKind::SshProgram,
+            Inner::Ssh(_) => TransportKind::Native,
+            Inner::Local(_) => TransportKind::Local,
+            Inner::Program(system) => system.via(),
+            Inner::Step(_) => TransportKind::Step,
         }
     }
 }
@@ -255,7 +255,8 @@ impl Ssh {
                 return Err(Fault::ChannelRefused { why: refusal(&reason) });
             }
             Err(_) => {
-                let fault = Fault::Broken { step: Step::Command, why: session.seen.why() };
+                let fault =
+                    Fault::ConnectionLost { step: ConnectPhase::Command, why: session.seen.why() };
                 return Err(session.carrier.blame(fault).await);
             }
         };
@@ -279,7 +280,8 @@ impl Ssh {
     }
 
     async fn broken(&self) -> Fault {
-        let fault = Fault::Broken { step: Step::Command, why: self.session.seen.why() };
+        let fault =
+            Fault::ConnectionLost { step: ConnectPhase::Command, why: self.session.seen.why() };
         self.session.carrier.blame(fault).await
     }
 
@@ -299,7 +301,7 @@ impl Ssh {
     async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
         // russh's outgoing buffer keeps the size of the most it ever held, for every node: so it is
         // given little at a time, and the time to pass that on.
-        for piece in bytes.chunks(PIECE) {
+        for piece in bytes.chunks(SEND_CHUNK) {
             let sent = self.writer.data_bytes(piece.to_vec()).await;
             if let Err(error) = sent {
                 return Err(self.lost(&error).await);
@@ -332,7 +334,7 @@ impl Ssh {
                 while !matches!(self.next().await, Output::Closed(_)) {}
             }
         };
-        timeout(FAREWELL, drained).await.ok();
+        timeout(SHUTDOWN_TIMEOUT, drained).await.ok();
         // What a node still says must not keep the connection's task from the good-bye.
         self.session.seen.outlet.close();
         let goodbye = async {
@@ -342,7 +344,7 @@ impl Ssh {
                 handle.await.ok();
             }
         };
-        timeout(FAREWELL, goodbye).await.ok();
+        timeout(SHUTDOWN_TIMEOUT, goodbye).await.ok();
     }
 }
 

@@ -10,15 +10,15 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::transport::fault::{self, Fault, Step};
-use crate::transport::notes::{self, Note};
-use crate::transport::ssh_config::Family;
+use crate::transport::fault::{self, ConnectPhase, Fault};
+use crate::transport::ssh_config::AddressFamily;
+use crate::transport::trace::{self, ConnectEvent};
 
 /// Most name lookups at once. One that hangs holds its place until the system gives up.
-const LOOKUPS: usize = 32;
+const MAX_LOOKUPS: usize = 32;
 
 /// Most addresses of one name that are tried.
-const MOST_ADDRESSES: usize = 8;
+const MAX_ADDRESSES: usize = 8;
 
 /// A bound on time, and what to say when it is reached.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ impl Deadline {
     /// Waits for `work`, at the longest until this deadline.
     pub(super) async fn bound<T>(
         &self,
-        step: Step,
+        step: ConnectPhase,
         work: impl Future<Output = T>,
     ) -> Result<T, Fault> {
         timeout_at(self.at, work).await.map_err(|_elapsed| self.missed(step))
@@ -46,7 +46,7 @@ impl Deadline {
         self.at += by;
     }
 
-    pub(super) fn missed(&self, step: Step) -> Fault {
+    pub(super) fn missed(&self, step: ConnectPhase) -> Fault {
         Fault::TimedOut { step, after: self.given }
     }
 
@@ -57,27 +57,27 @@ impl Deadline {
 
 /// Looks up names, a bounded number at once.
 #[derive(Debug, Clone)]
-pub(super) struct Names(Arc<Semaphore>);
+pub(super) struct Resolver(Arc<Semaphore>);
 
-impl Default for Names {
+impl Default for Resolver {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(LOOKUPS)))
+        Self(Arc::new(Semaphore::new(MAX_LOOKUPS)))
     }
 }
 
 /// Where to connect to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct Endpoint<'a> {
     pub(super) host: &'a str,
     pub(super) port: u16,
-    pub(super) family: Family,
+    pub(super) family: AddressFamily,
     /// What the user typed.
     pub(super) typed: &'a str,
 }
 
-impl Names {
+impl Resolver {
     /// Returns the addresses of a name, in the order of the system.
-    pub(super) async fn look_up(&self, place: Place<'_>) -> Result<Vec<SocketAddr>, Fault> {
+    pub(super) async fn look_up(&self, place: Endpoint<'_>) -> Result<Vec<SocketAddr>, Fault> {
         let unknown = |why: String| Fault::NameNotFound {
             host: (place.host != place.typed).then(|| place.host.to_owned()),
             why,
@@ -87,12 +87,12 @@ impl Names {
             Err(_) => self.ask(place.host.to_owned(), place.port).await.map_err(unknown)?,
         };
         let fits = |address: &SocketAddr| match place.family {
-            Family::Any => true,
-            Family::Version4 => address.is_ipv4(),
-            Family::Version6 => address.is_ipv6(),
+            AddressFamily::Any => true,
+            AddressFamily::Version4 => address.is_ipv4(),
+            AddressFamily::Version6 => address.is_ipv6(),
         };
         let mut addresses: Vec<_> = found.into_iter().filter(fits).collect();
-        addresses.truncate(MOST_ADDRESSES);
+        addresses.truncate(MAX_ADDRESSES);
         if addresses.is_empty() {
             return Err(unknown("it has no address of the wanted family".to_owned()));
         }
@@ -115,25 +115,26 @@ impl Names {
 
 /// Where connections from here begin, as `BindAddress` and `BindInterface` say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Origin {
+pub(super) struct BindOptions {
     pub(super) address: Option<String>,
     pub(super) interface: Option<String>,
 }
 
 /// The same with its addresses looked up.
 #[derive(Debug, Default)]
-pub(super) struct Beginning {
+pub(super) struct LocalBind {
     addresses: Vec<SocketAddr>,
     interface: Option<String>,
 }
 
-impl Origin {
+impl BindOptions {
     /// Looks up the address to begin at.
-    pub(super) async fn resolve(&self, names: &Names) -> Result<Beginning, Fault> {
-        let mut beginning = Beginning { addresses: Vec::new(), interface: self.interface.clone() };
+    pub(super) async fn resolve(&self, names: &Resolver) -> Result<LocalBind, Fault> {
+        let mut beginning = LocalBind { addresses: Vec::new(), interface: self.interface.clone() };
         // As with ssh, the address wins.
         if let Some(address) = self.address.as_deref() {
-            let place = Place { host: address, port: 0, family: Family::Any, typed: address };
+            let place =
+                Endpoint { host: address, port: 0, family: AddressFamily::Any, typed: address };
             let found = names.look_up(place).await;
             let why = format!("BindAddress {} has no address", fault::quote(address));
             beginning.addresses = found.map_err(|_unknown| Fault::BadConfiguration { why })?;
@@ -143,7 +144,7 @@ impl Origin {
     }
 }
 
-impl Beginning {
+impl LocalBind {
     /// Returns a socket that begins here.
     fn socket(&self, to: &SocketAddr) -> Result<TcpSocket, Fault> {
         let unusable = |what: String| {
@@ -165,7 +166,7 @@ impl Beginning {
             let bound = socket.bind_device(Some(interface.as_bytes()));
             // Older kernels keep this from users; ssh looks for the interface's address.
             if bound.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
-                return Err(Fault::OnlySsh { options: "BindInterface".to_owned() });
+                return Err(Fault::NeedsSshProgram { options: "BindInterface".to_owned() });
             }
             bound.map_err(named)?;
         }
@@ -176,10 +177,10 @@ impl Beginning {
 /// Connects to the first address that answers; every address gets its share of the time.
 pub(super) async fn connect(
     addresses: &[SocketAddr],
-    beginning: &Beginning,
+    beginning: &LocalBind,
     deadline: &Deadline,
 ) -> Result<TcpStream, Fault> {
-    let mut last = deadline.missed(Step::Connection);
+    let mut last = deadline.missed(ConnectPhase::Connection);
     for (tried, address) in addresses.iter().enumerate() {
         let waiting = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
         let socket = match beginning.socket(address) {
@@ -193,24 +194,24 @@ pub(super) async fn connect(
             Ok(Ok(stream)) => {
                 // Not being able to only costs a little time.
                 stream.set_nodelay(true).ok();
-                notes::note(|| Note::Connected(*address));
+                trace::note(|| ConnectEvent::Connected(*address));
                 return Ok(stream);
             }
             Ok(Err(error)) => last = connection_fault(&error, address.port()),
-            Err(_elapsed) => last = deadline.missed(Step::Connection),
+            Err(_elapsed) => last = deadline.missed(ConnectPhase::Connection),
         }
         let why = || last.headline().into_owned();
-        notes::note(|| Note::NoAnswer { address: *address, why: why() });
+        trace::note(|| ConnectEvent::ConnectFailed { address: *address, why: why() });
     }
     Err(last)
 }
 
 fn connection_fault(error: &std::io::Error, port: u16) -> Fault {
     if error.kind() == ErrorKind::ConnectionRefused {
-        return Fault::Refused { port };
+        return Fault::ConnectionRefused { port };
     }
     if [Errno::MFILE, Errno::NFILE].iter().any(|full| Errno::from_io_error(error) == Some(*full)) {
-        return Fault::FileLimit;
+        return Fault::TooManyOpenFiles;
     }
     Fault::Unreachable { why: fault::reason(error) }
 }
@@ -219,14 +220,14 @@ fn connection_fault(error: &std::io::Error, port: u16) -> Fault {
 mod tests {
     use super::*;
 
-    fn place(host: &str, family: Family) -> Place<'_> {
-        Place { host, port: 22, family, typed: host }
+    fn place(host: &str, family: AddressFamily) -> Endpoint<'_> {
+        Endpoint { host, port: 22, family, typed: host }
     }
 
     #[test]
     fn files_that_run_out_here_are_no_fault_of_the_way() {
         let full = connection_fault(&Errno::MFILE.into(), 22);
-        assert_eq!(full, Fault::FileLimit);
+        assert_eq!(full, Fault::TooManyOpenFiles);
         assert!(full.to_string().contains("ulimit -Hn"), "{full}");
         let lost = connection_fault(&Errno::NETUNREACH.into(), 22);
         assert!(matches!(lost, Fault::Unreachable { .. }), "{lost}");
@@ -234,9 +235,10 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_needs_no_lookup() {
-        let found = Names::default().look_up(place("10.1.2.3", Family::Any)).await.unwrap();
+        let found =
+            Resolver::default().look_up(place("10.1.2.3", AddressFamily::Any)).await.unwrap();
         assert_eq!(found, ["10.1.2.3:22".parse().unwrap()]);
-        let fault = Names::default().look_up(place("10.1.2.3", Family::Version6)).await;
+        let fault = Resolver::default().look_up(place("10.1.2.3", AddressFamily::Version6)).await;
         assert!(matches!(fault, Err(Fault::NameNotFound { .. })));
     }
 
@@ -246,11 +248,11 @@ mod tests {
         let open = listener.local_addr().unwrap();
         let closed = SocketAddr::new("127.0.0.2".parse().unwrap(), open.port());
         let deadline = Deadline::after(Duration::from_secs(10));
-        let anywhere = Beginning::default();
+        let anywhere = LocalBind::default();
         let stream = connect(&[closed, open], &anywhere, &deadline).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), open);
         let fault = connect(&[closed], &anywhere, &deadline).await.unwrap_err();
-        assert_eq!(fault, Fault::Refused { port: open.port() });
+        assert_eq!(fault, Fault::ConnectionRefused { port: open.port() });
     }
 
     #[tokio::test]
@@ -259,11 +261,11 @@ mod tests {
         let open = listener.local_addr().unwrap();
         let deadline = Deadline::after(Duration::from_secs(10));
         let begin = async |address: Option<&str>, interface: Option<&str>| {
-            let origin = Origin {
+            let origin = BindOptions {
                 address: address.map(str::to_owned),
                 interface: interface.map(str::to_owned),
             };
-            let beginning = origin.resolve(&Names::default()).await?;
+            let beginning = origin.resolve(&Resolver::default()).await?;
             connect(&[open], &beginning, &deadline).await
         };
         let stream = begin(Some("127.0.0.3"), None).await.unwrap();

@@ -10,15 +10,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::transport::dial::Deadline;
-use crate::transport::fault::{Fault, Step};
-use crate::transport::local::{Leash, Local};
-use crate::transport::system::{System, Whose};
+use crate::transport::fault::{ConnectPhase, Fault};
+use crate::transport::openssh::{ProgramKind, ProgramSession};
+use crate::transport::process::{LocalProcess, ParentGuard};
 
 /// What stands for the node in a word.
-const NODE: &str = "{node}";
+const NODE_PLACEHOLDER: &str = "{node}";
 
 /// What stands for the command line to run there.
-const COMMAND: &str = "{command}";
+const COMMAND_PLACEHOLDER: &str = "{command}";
 
 /// A command that leads to a node, split into words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl ExecTemplate {
         if program.is_empty() {
             return Err(TemplateError::Empty);
         }
-        if !words.iter().any(|word| word.contains(NODE)) {
+        if !words.iter().any(|word| word.contains(NODE_PLACEHOLDER)) {
             return Err(TemplateError::NoNode);
         }
         Ok(Self { program, words })
@@ -65,7 +65,7 @@ impl ExecTemplate {
     /// Returns the command for one node, as a person would write it; `{command}` is left as it is.
     pub(super) fn shown(&self, node: &str) -> String {
         let words = [&self.program].into_iter().chain(&self.words);
-        let words = words.map(|word| word.replace(NODE, node));
+        let words = words.map(|word| word.replace(NODE_PLACEHOLDER, node));
         let quoted = |word: String| {
             let is_plain =
                 !word.is_empty() && !word.contains([' ', '\t', '\'', '"', '\\', '$', '*', ';']);
@@ -76,12 +76,14 @@ impl ExecTemplate {
 
     fn words(&self, node: &str, command: &str) -> Vec<OsString> {
         // The name first: nothing in a command line stands for a node.
-        let filled = |word: &String| word.replace(NODE, node).replace(COMMAND, command).into();
+        let filled = |word: &String| {
+            word.replace(NODE_PLACEHOLDER, node).replace(COMMAND_PLACEHOLDER, command).into()
+        };
         self.words.iter().map(filled).collect()
     }
 
-    fn takes_the_command(&self) -> bool {
-        self.words.iter().any(|word| word.contains(COMMAND))
+    fn has_command_placeholder(&self) -> bool {
+        self.words.iter().any(|word| word.contains(COMMAND_PLACEHOLDER))
     }
 }
 
@@ -125,27 +127,27 @@ fn split(text: &str) -> Result<Vec<String>, TemplateError> {
 pub(super) struct ExecCall<'a> {
     pub(super) template: &'a ExecTemplate,
     pub(super) node: &'a str,
-    pub(super) leash: Leash<'a>,
+    pub(super) leash: ParentGuard<'a>,
     /// How long it may take until what runs on the node says something.
     pub(super) limit: Duration,
 }
 
 impl ExecCall<'_> {
     /// Starts the command and waits until what runs on the node says something.
-    pub(super) async fn open(self, command: &str) -> Result<System, Fault> {
+    pub(super) async fn open(self, command: &str) -> Result<ProgramSession, Fault> {
         let Self { template, node, leash, limit } = self;
         let local =
-            Local::run(Path::new(&template.program), &template.words(node, command), leash)?;
-        let whose = Whose::Command { program: template.program.clone() };
-        let mut system = System::new(local, whose);
+            LocalProcess::run(Path::new(&template.program), &template.words(node, command), leash)?;
+        let whose = ProgramKind::Command { program: template.program.clone() };
+        let mut system = ProgramSession::new(local, whose);
         let opening = async {
-            if !template.takes_the_command() {
+            if !template.has_command_placeholder() {
                 // A command that has ended already says why by its end.
                 system.send(format!("{command}\n").as_bytes()).await.ok();
             }
             system.first().await
         };
-        Deadline::after(limit).bound(Step::Connection, opening).await??;
+        Deadline::after(limit).bound(ConnectPhase::Connection, opening).await??;
         Ok(system)
     }
 }

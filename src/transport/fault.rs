@@ -11,11 +11,11 @@ use std::time::Duration;
 use crate::model::{harmless, is_unprintable};
 
 /// Longest text taken from another machine or program into a fault.
-const LONGEST_QUOTE: usize = 200;
+const MAX_QUOTE: usize = 200;
 
 /// What `open` is doing, and what a timeout interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub enum ConnectPhase {
     /// Reads the configuration and the key files.
     Configuration,
     /// Looks up the addresses of the name.
@@ -32,7 +32,7 @@ pub enum Step {
     Command,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for ConnectPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Configuration => "reading the ssh configuration",
@@ -46,7 +46,7 @@ impl fmt::Display for Step {
     }
 }
 
-impl Step {
+impl ConnectPhase {
     fn remedy(self) -> &'static str {
         match self {
             Self::Configuration => "try ssh -G by hand; a Match exec line may hang",
@@ -67,7 +67,7 @@ impl Step {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The name has no address.
-    #[error("{}not found ({why}); check the spelling, or set HostName in ~/.ssh/config", name_of(.host.as_deref()))]
+    #[error("{}not found ({why}); check the spelling, or set HostName in ~/.ssh/config", name_prefix(.host.as_deref()))]
     NameNotFound {
         /// The name that was looked up, when it is not what the user typed.
         host: Option<String>,
@@ -84,12 +84,12 @@ pub enum Fault {
     #[error(
         "too many open files on this machine; watch fewer nodes, or raise the limit (ulimit -Hn tells it)"
     )]
-    FileLimit,
+    TooManyOpenFiles,
     /// Nothing listens on the port.
     #[error(
         "connection refused on port {port}; check that sshd runs there, or set Port in ~/.ssh/config"
     )]
-    Refused {
+    ConnectionRefused {
         /// The port that was tried.
         port: u16,
     },
@@ -97,7 +97,7 @@ pub enum Fault {
     #[error("timed out {step} after {}; {}", seconds(.after), step.remedy())]
     TimedOut {
         /// The step that did not end.
-        step: Step,
+        step: ConnectPhase,
         /// How long it was given.
         after: Duration,
     },
@@ -157,7 +157,7 @@ pub enum Fault {
     #[error(transparent)]
     HostKeyChanged(Box<HostKeyChange>),
     /// The key of the node is marked `@revoked`.
-    #[error("host key of {host} ({algorithm} {fingerprint}) is revoked in {}{}; do not connect, ask the administrator", .file.display(), after_colon(*.line))]
+    #[error("host key of {host} ({algorithm} {fingerprint}) is revoked in {}{}; do not connect, ask the administrator", .file.display(), line_suffix(*.line))]
     HostKeyRevoked {
         /// The name in the `known_hosts` file.
         host: String,
@@ -183,7 +183,7 @@ pub enum Fault {
     /// The node hung up because so many keys were none it knows.
     #[error(
         "node hung up after {} of {user} that it does not know{}; show it the right one first: \
-         set IdentityFile and IdentitiesOnly yes for it in ~/.ssh/config", count_of_keys(*.shown), not_shown(*.left)
+         set IdentityFile and IdentitiesOnly yes for it in ~/.ssh/config", key_count(*.shown), keys_not_tried(*.left)
     )]
     TooManyKeys {
         /// The user name on the node.
@@ -198,7 +198,7 @@ pub enum Fault {
         "login of {user} accepted so far, but the node also wants {}, which gtop does not give; try --ssh-binary with a ControlMaster connection",
         list(.wants)
     )]
-    MoreAuthentication {
+    MoreAuthenticationRequired {
         /// The user name on the node.
         user: String,
         /// What the node wants next.
@@ -213,14 +213,14 @@ pub enum Fault {
         user: String,
     },
     /// The node asks something that nobody answered.
-    #[error("node asks {user} a question ({}) {why}", tried_words(.tried))]
+    #[error("node asks {user} a question ({}) {why}", tried_text(.tried))]
     Unanswered {
         /// The user name on the node.
         user: String,
         /// What was shown before.
         tried: Vec<String>,
         /// Why nobody answered.
-        why: Silence,
+        why: UnansweredReason,
     },
     /// The only key left cannot be shown as it is.
     #[error("{} {flaw}", .file.display())]
@@ -228,7 +228,7 @@ pub enum Fault {
         /// The key file.
         file: PathBuf,
         /// What is wrong with it.
-        flaw: KeyFlaw,
+        flaw: KeyFileProblem,
         /// The methods the node would accept.
         offers: Vec<String>,
     },
@@ -260,7 +260,7 @@ pub enum Fault {
         "the ssh configuration asks for {options}, which only the ssh program can do; \
          use --transport auto or --transport ssh"
     )]
-    OnlySsh {
+    NeedsSshProgram {
         /// The options, spelt as in `ssh_config`.
         options: String,
     },
@@ -269,7 +269,7 @@ pub enum Fault {
         "{option} in the ssh configuration names nothing gtop has (it has {}); \
          use --transport auto or --transport ssh", list(.known)
     )]
-    NoKnownAlgorithm {
+    UnsupportedAlgorithms {
         /// The option, spelt as in `ssh_config`.
         option: &'static str,
         /// What gtop has.
@@ -277,7 +277,7 @@ pub enum Fault {
     },
     /// Something is wrong with a gateway, not with the node behind it.
     #[error("by way of {gateway}: {fault}")]
-    ByWayOf {
+    AtGateway {
         /// The gateway, as `ProxyJump` names it.
         gateway: String,
         /// What is wrong there.
@@ -298,7 +298,7 @@ pub enum Fault {
         "gateway {gateway} does not forward to it: {why}; its sshd may have AllowTcpForwarding no \
          or a PermitOpen list"
     )]
-    GatewayForbids {
+    GatewayForwardingRefused {
         /// The gateway, as `ProxyJump` names it.
         gateway: String,
         /// What the gateway says.
@@ -318,7 +318,7 @@ pub enum Fault {
     #[error("{}: ssh says: {says}; {}", cause.words(), cause.remedy())]
     SshProgram {
         /// Which kind of reason.
-        cause: Cause,
+        cause: SshProgramCause,
         /// The line that says so.
         says: String,
     },
@@ -348,15 +348,15 @@ pub enum Fault {
     #[error(
         "the node lets in only who has a job there ({says}); if one of yours runs there: gtop --slurm --transport srun"
     )]
-    NoJob {
+    JobRequired {
         /// The line that says so.
         says: String,
     },
     /// The connection broke while it was being made.
     #[error("connection lost while {step} ({why})")]
-    Broken {
+    ConnectionLost {
         /// The step it broke in.
-        step: Step,
+        step: ConnectPhase,
         /// What went wrong.
         why: String,
     },
@@ -367,8 +367,8 @@ pub enum Fault {
         why: String,
     },
     /// The step of a job that leads to the node did not begin, or has ended.
-    #[error("{}{}; {}", cause.words(), in_brackets(.says), cause.remedy())]
-    Step {
+    #[error("{}{}; {}", cause.words(), parenthesised(.says), cause.remedy())]
+    SlurmStep {
         /// Why.
         cause: StepCause,
         /// What Slurm says; may be empty.
@@ -386,36 +386,36 @@ pub enum Fault {
 
 /// Why nobody answered a node's question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Silence {
+pub enum UnansweredReason {
     /// There is nobody to ask.
     #[error("and there is no terminal to answer it; start gtop from one, or log in with a key")]
     NoTerminal,
     /// A master connection that was logged in to before is there.
     #[error("that nobody has to answer while a master connection is open")]
-    Master,
+    MasterOpen,
     /// Questions are not put at the moment.
     #[error("after those of the start were put; press F5 to be asked, or start gtop again")]
-    Shut,
+    PromptsClosed,
     /// The host key is not the known one, and was let pass by the configuration.
     #[error("and shows a changed host key; check that key, then correct known_hosts")]
-    ChangedKey,
+    ChangedHostKey,
     /// The user skipped it.
     #[error("that was skipped; press F5 to be asked again, or start gtop again")]
     Skipped,
     /// The node did not wait, or broke.
     #[error("and hung up before the end; press F5 to be asked again, or start gtop again")]
-    TooLate,
+    HungUp,
     /// It asks so many things at once.
     #[error("with {0} parts, which no login needs; try ssh by hand")]
-    TooMany(usize),
+    TooManyPrompts(usize),
     /// It never stops asking.
     #[error("again and again; try ssh by hand")]
-    Endless,
+    TooManyRounds,
 }
 
 /// What the ssh program can fail at, where it does not say more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum SshProgramCause {
     /// It knows no key of the host.
     HostKeyUnknown,
     /// It knows the key as revoked.
@@ -426,7 +426,7 @@ pub enum Cause {
     Other,
 }
 
-impl Cause {
+impl SshProgramCause {
     const fn words(self) -> &'static str {
         match self {
             Self::HostKeyUnknown => "host key unknown",
@@ -450,7 +450,7 @@ impl Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepCause {
     /// This Slurm lets other steps wait for ours.
-    TooOld,
+    SlurmTooOld,
     /// No job of the user's is known on the node.
     NoJob,
     /// The job does not run, or is not there any more.
@@ -470,17 +470,17 @@ pub enum StepCause {
     /// It cannot begin now.
     Busy,
     /// The controller does not answer.
-    NoAnswer,
+    ControllerUnreachable,
     /// The task on this node has ended, others go on.
     TaskEnded,
     /// The running step does not serve this node.
-    NextStep,
+    NotInStep,
     /// The job did not lead to the node, and another one on it is tried.
-    OtherJob,
+    TryingOtherJob,
     /// It was ended for another one that serves more nodes.
-    Renewed,
+    Restarted,
     /// The node has not joined the step yet.
-    Late,
+    NotJoined,
     /// Anything else.
     Other,
 }
@@ -489,7 +489,7 @@ impl StepCause {
     /// Returns the cause in a few words.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::TooOld => "with this Slurm your own steps would wait for gtop's",
+            Self::SlurmTooOld => "with this Slurm your own steps would wait for gtop's",
             Self::NoJob => "no running job of yours is known on the node",
             Self::NotRunning => "the job does not run any more",
             Self::Refused => "Slurm refuses gtop a step in the job",
@@ -499,12 +499,12 @@ impl StepCause {
             Self::TimeLimit => "the job has used up its time",
             Self::NodeFailed => "a node of the job failed",
             Self::Busy => "Slurm cannot begin gtop's step now",
-            Self::NoAnswer => "the Slurm controller does not answer",
+            Self::ControllerUnreachable => "the Slurm controller does not answer",
             Self::TaskEnded => "the probe's task ended",
-            Self::NextStep => "the node waits for gtop's next step in the job",
-            Self::OtherJob => "another job of yours on the node is tried",
-            Self::Renewed => "gtop's step was begun anew for another node",
-            Self::Late => "the node has not joined gtop's step yet",
+            Self::NotInStep => "the node waits for gtop's next step in the job",
+            Self::TryingOtherJob => "another job of yours on the node is tried",
+            Self::Restarted => "gtop's step was begun anew for another node",
+            Self::NotJoined => "the node has not joined gtop's step yet",
             Self::Other => "srun ended",
         }
     }
@@ -512,7 +512,7 @@ impl StepCause {
     /// Returns what a person can do about it.
     pub const fn remedy(self) -> &'static str {
         match self {
-            Self::TooOld => "reach the nodes by ssh; srun serves from Slurm 22.05 on",
+            Self::SlurmTooOld => "reach the nodes by ssh; srun serves from Slurm 22.05 on",
             Self::NoJob => "--transport srun reaches nodes of running jobs that are your own",
             Self::NotRunning | Self::TimeLimit | Self::JobCancelled | Self::Preempted => {
                 "nothing is wrong with gtop"
@@ -523,33 +523,35 @@ impl StepCause {
             Self::Busy | Self::Other => {
                 "gtop tries again; try srun --overlap --jobid=JOB hostname by hand"
             }
-            Self::NoAnswer => "gtop tries again; see scontrol ping",
-            Self::TaskEnded | Self::NextStep => {
+            Self::ControllerUnreachable => "gtop tries again; see scontrol ping",
+            Self::TaskEnded | Self::NotInStep => {
                 "the other nodes of the job are not interrupted for it; start gtop again for a new step"
             }
-            Self::Renewed | Self::OtherJob => "gtop connects again by itself",
-            Self::Late => "it comes by itself once its task has started; else start gtop again",
+            Self::Restarted | Self::TryingOtherJob => "gtop connects again by itself",
+            Self::NotJoined => {
+                "it comes by itself once its task has started; else start gtop again"
+            }
         }
     }
 }
 
 /// Why a key file is not used, to be read behind its name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KeyFlaw {
+pub enum KeyFileProblem {
     /// Others than its owner may read it; ssh would not use it either.
     #[error("can be read by others, and is not used")]
-    OpenToOthers,
+    Unprotected,
     /// The configuration leaves out keys of its kind.
     #[error("is a key of kind {0}, which PubkeyAcceptedAlgorithms leaves out")]
-    LeftOut(String),
+    AlgorithmExcluded(String),
 }
 
-impl KeyFlaw {
+impl KeyFileProblem {
     /// Returns what a person can do about a file with this flaw.
     pub fn remedy(&self, file: &Path) -> String {
         match self {
-            Self::OpenToOthers => format!("chmod 600 {}", file.display()),
-            Self::LeftOut(kind) => {
+            Self::Unprotected => format!("chmod 600 {}", file.display()),
+            Self::AlgorithmExcluded(kind) => {
                 format!("add {kind} to PubkeyAcceptedAlgorithms in the ssh configuration")
             }
         }
@@ -583,8 +585,8 @@ pub struct HostKeyChange {
 
 impl Fault {
     /// Returns whether a step in another job may lead to the node all the same.
-    pub(super) const fn is_of_the_job(&self) -> bool {
-        let Self::Step { cause, .. } = self else { return false };
+    pub(super) const fn is_job_specific(&self) -> bool {
+        let Self::SlurmStep { cause, .. } = self else { return false };
         match cause {
             StepCause::NotRunning
             | StepCause::Refused
@@ -595,14 +597,14 @@ impl Fault {
             | StepCause::NodeFailed
             | StepCause::Busy
             | StepCause::TaskEnded
-            | StepCause::NextStep
+            | StepCause::NotInStep
             | StepCause::Other => true,
-            StepCause::TooOld
+            StepCause::SlurmTooOld
             | StepCause::NoJob
-            | StepCause::NoAnswer
-            | StepCause::Renewed
-            | StepCause::OtherJob
-            | StepCause::Late => false,
+            | StepCause::ControllerUnreachable
+            | StepCause::Restarted
+            | StepCause::TryingOtherJob
+            | StepCause::NotJoined => false,
         }
     }
 
@@ -615,21 +617,23 @@ impl Fault {
         match self {
             Self::NameNotFound { .. }
             | Self::Unreachable { .. }
-            | Self::FileLimit
-            | Self::Refused { .. }
+            | Self::TooManyOpenFiles
+            | Self::ConnectionRefused { .. }
             | Self::TimedOut { .. }
             | Self::NotSsh { .. }
             | Self::ChannelRefused { .. }
             | Self::GatewayCannotReach { .. }
             | Self::ProxyCommandFailed { .. }
-            | Self::SshProgram { cause: Cause::Other, .. }
-            | Self::NoJob { .. }
+            | Self::SshProgram { cause: SshProgramCause::Other, .. }
+            | Self::JobRequired { .. }
             | Self::AccountRefused { .. }
             | Self::ExecFailed { .. }
-            | Self::Broken { .. }
+            | Self::ConnectionLost { .. }
             | Self::SessionLost { .. } => true,
-            Self::Step { cause, .. } => !matches!(cause, StepCause::TooOld | StepCause::Refused),
-            Self::ByWayOf { fault, .. } => fault.retries_by_itself(),
+            Self::SlurmStep { cause, .. } => {
+                !matches!(cause, StepCause::SlurmTooOld | StepCause::Refused)
+            }
+            Self::AtGateway { fault, .. } => fault.retries_by_itself(),
             Self::NoCommonAlgorithm { .. }
             | Self::HostKeyUnknown { .. }
             | Self::HostCertificateRefused { .. }
@@ -637,16 +641,16 @@ impl Fault {
             | Self::HostKeyRevoked { .. }
             | Self::AuthenticationRefused { .. }
             | Self::TooManyKeys { .. }
-            | Self::MoreAuthentication { .. }
+            | Self::MoreAuthenticationRequired { .. }
             | Self::PasswordOnly { .. }
             | Self::Unanswered { .. }
             | Self::KeyUnusable { .. }
             | Self::KeyEncrypted { .. }
             | Self::AgentUnreachable { .. }
             | Self::CommandRefused
-            | Self::GatewayForbids { .. }
-            | Self::OnlySsh { .. }
-            | Self::NoKnownAlgorithm { .. }
+            | Self::GatewayForwardingRefused { .. }
+            | Self::NeedsSshProgram { .. }
+            | Self::UnsupportedAlgorithms { .. }
             | Self::SshProgram { .. }
             | Self::BadConfiguration { .. }
             | Self::ProgramNotFound { .. } => false,
@@ -655,12 +659,12 @@ impl Fault {
 
     /// Makes a fault of a step, with what Slurm says.
     pub(super) fn step(cause: StepCause, says: &str) -> Self {
-        Self::Step { cause, says: says.to_owned() }
+        Self::SlurmStep { cause, says: says.to_owned() }
     }
 
     /// Returns the fault of a node that has not come to its step yet.
     pub fn late() -> Self {
-        Self::step(StepCause::Late, "")
+        Self::step(StepCause::NotJoined, "")
     }
 
     /// Returns whether there was no key to show at all.
@@ -670,14 +674,14 @@ impl Fault {
 
     /// Returns the fault itself, whichever gateway it happened at.
     pub fn root(&self) -> &Self {
-        let Self::ByWayOf { fault, .. } = self else { return self };
+        let Self::AtGateway { fault, .. } = self else { return self };
         fault.root()
     }
 
     /// Returns the same fault as one of a gateway.
     #[must_use]
     pub fn by_way_of(self, gateway: &str) -> Self {
-        Self::ByWayOf { gateway: gateway.to_owned(), fault: Box::new(self) }
+        Self::AtGateway { gateway: gateway.to_owned(), fault: Box::new(self) }
     }
 
     /// Returns the few words that are the same for every node with this fault.
@@ -685,8 +689,8 @@ impl Fault {
         match self {
             Self::NameNotFound { .. } => "name not found".into(),
             Self::Unreachable { .. } => "no route".into(),
-            Self::FileLimit => "too many open files here".into(),
-            Self::Refused { .. } => "connection refused".into(),
+            Self::TooManyOpenFiles => "too many open files here".into(),
+            Self::ConnectionRefused { .. } => "connection refused".into(),
             Self::TimedOut { step, .. } => format!("timed out {step}").into(),
             Self::NotSsh { .. } => "no SSH greeting".into(),
             Self::NoCommonAlgorithm { kind, .. } => format!("no common {kind} algorithm").into(),
@@ -698,41 +702,41 @@ impl Fault {
                 format!("authentication refused (node offers: {})", list(offers)).into()
             }
             Self::TooManyKeys { .. } => "too many keys shown".into(),
-            Self::MoreAuthentication { wants, .. } => {
+            Self::MoreAuthenticationRequired { wants, .. } => {
                 format!("node also wants {}", list(wants)).into()
             }
             Self::PasswordOnly { .. } => "node takes only a password".into(),
             Self::Unanswered { .. } => "node asks a question".into(),
-            Self::KeyUnusable { flaw: KeyFlaw::OpenToOthers, .. } => {
+            Self::KeyUnusable { flaw: KeyFileProblem::Unprotected, .. } => {
                 "key can be read by others".into()
             }
-            Self::KeyUnusable { flaw: KeyFlaw::LeftOut(kind), .. } => {
+            Self::KeyUnusable { flaw: KeyFileProblem::AlgorithmExcluded(kind), .. } => {
                 format!("PubkeyAcceptedAlgorithms leaves out {kind}").into()
             }
             Self::KeyEncrypted { .. } => "key is encrypted".into(),
             Self::AgentUnreachable { .. } => "ssh agent does not answer".into(),
             Self::ChannelRefused { .. } => "session refused".into(),
             Self::CommandRefused => "command refused".into(),
-            Self::OnlySsh { options } => format!("needs ssh for {options}").into(),
-            Self::NoKnownAlgorithm { option, .. } => format!("no known {option}").into(),
-            Self::ByWayOf { gateway, fault } => {
+            Self::NeedsSshProgram { options } => format!("needs ssh for {options}").into(),
+            Self::UnsupportedAlgorithms { option, .. } => format!("no known {option}").into(),
+            Self::AtGateway { gateway, fault } => {
                 format!("by way of {gateway}: {}", fault.headline()).into()
             }
             Self::GatewayCannotReach { gateway, .. } => {
                 format!("gateway {gateway} cannot reach it").into()
             }
-            Self::GatewayForbids { gateway, .. } => {
+            Self::GatewayForwardingRefused { gateway, .. } => {
                 format!("gateway {gateway} does not forward to it").into()
             }
             Self::ProxyCommandFailed { .. } => "ProxyCommand failed".into(),
             Self::SshProgram { cause, .. } => cause.words().into(),
             Self::ExecFailed { program, .. } => format!("{program} failed").into(),
             Self::BadConfiguration { .. } => "bad configuration".into(),
-            Self::NoJob { .. } => "no job there".into(),
+            Self::JobRequired { .. } => "no job there".into(),
             Self::AccountRefused { says, .. } => format!("login refused: {says}").into(),
-            Self::Broken { step, .. } => format!("connection lost while {step}").into(),
+            Self::ConnectionLost { step, .. } => format!("connection lost while {step}").into(),
             Self::SessionLost { .. } => "session lost".into(),
-            Self::Step { cause, .. } => cause.words().into(),
+            Self::SlurmStep { cause, .. } => cause.words().into(),
             Self::ProgramNotFound { .. } => "program not found".into(),
         }
     }
@@ -740,7 +744,7 @@ impl Fault {
 
 /// Returns foreign text on one line, without control characters and bounded.
 pub(super) fn quote(text: &str) -> String {
-    clean(text.trim_matches(|c: char| c.is_whitespace() || is_unprintable(c)), LONGEST_QUOTE)
+    clean(text.trim_matches(|c: char| c.is_whitespace() || is_unprintable(c)), MAX_QUOTE)
 }
 
 /// Returns `text` with control and invisible characters as spaces, at most
@@ -767,15 +771,15 @@ pub(super) fn reason(error: &std::io::Error) -> String {
     letters.into_iter().collect()
 }
 
-fn in_brackets(text: &str) -> String {
+fn parenthesised(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(" ({text})") }
 }
 
-fn name_of(host: Option<&str>) -> String {
+fn name_prefix(host: Option<&str>) -> String {
     host.map_or_else(|| "name ".to_owned(), |host| format!("name {host} "))
 }
 
-fn after_colon(line: Option<usize>) -> String {
+fn line_suffix(line: Option<usize>) -> String {
     line.map_or_else(String::new, |line| format!(":{line}"))
 }
 
@@ -783,15 +787,15 @@ fn list(words: &[String]) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
 }
 
-fn count_of_keys(shown: Option<usize>) -> String {
+fn key_count(shown: Option<usize>) -> String {
     shown.map_or_else(|| "so many keys".to_owned(), |shown| format!("{shown} keys"))
 }
 
-fn not_shown(left: usize) -> String {
+fn keys_not_tried(left: usize) -> String {
     if left == 0 { String::new() } else { format!(", before it was shown {left} more") }
 }
 
-fn tried_words(tried: &[String]) -> String {
+fn tried_text(tried: &[String]) -> String {
     if tried.is_empty() {
         return "keyboard-interactive".to_owned();
     }
@@ -820,8 +824,8 @@ mod tests {
     fn a_sentence_has_no_capital_and_no_full_stop() {
         let faults = [
             Fault::NameNotFound { host: None, why: "name or service not known".to_owned() },
-            Fault::Refused { port: 22 },
-            Fault::TimedOut { step: Step::Greeting, after: Duration::from_secs(10) },
+            Fault::ConnectionRefused { port: 22 },
+            Fault::TimedOut { step: ConnectPhase::Greeting, after: Duration::from_secs(10) },
             Fault::KeyEncrypted { file: PathBuf::from("/home/ada/.ssh/id_ed25519") },
             Fault::CommandRefused,
         ];
@@ -834,7 +838,7 @@ mod tests {
 
     #[test]
     fn only_what_passes_by_itself_is_retried() {
-        assert!(Fault::Refused { port: 22 }.retries_by_itself());
+        assert!(Fault::ConnectionRefused { port: 22 }.retries_by_itself());
         assert!(Fault::SessionLost { why: String::new() }.retries_by_itself());
         let refused = Fault::AuthenticationRefused {
             user: "ada".to_owned(),

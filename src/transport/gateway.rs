@@ -14,38 +14,38 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::transport::complaint;
 use crate::transport::fault::Fault;
-use crate::transport::files::lock;
-use crate::transport::route::Way;
-use crate::transport::session::{Seen, Session};
-use crate::transport::ssh_config::{Question, Settings};
+use crate::transport::file_cache::lock;
+use crate::transport::openssh_stderr;
+use crate::transport::route::ResolvedRoute;
+use crate::transport::session::{ConnectionState, Session};
+use crate::transport::ssh_config::{HostQuery, HostSettings};
 use crate::transport::tunnel::{Tunnel, tunnel};
 
 /// Most sessions with one gateway.
-const MOST_TRUNKS: usize = 16;
+const MAX_SESSIONS: usize = 16;
 
 /// Most places that are remembered as forbidden.
-const MOST_FORBIDDEN: usize = 4096;
+const MAX_FORBIDDEN: usize = 4096;
 
 /// How long a channel that nobody waits for any more may take to open, to be closed again.
-const ABANDONED: Duration = Duration::from_secs(20);
+const ABANDONED_OPEN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a gateway is left alone after it could not be reached: at first, and at most. Nodes
 /// that ask meanwhile wait for the next try together.
-const PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(16);
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(16);
 
 /// How long everybody gets the same answer from a gateway that refused us: only a person can mend
 /// that, and every try counts there.
-const REFUSAL: Duration = Duration::from_secs(5);
+const REFUSAL_HOLD: Duration = Duration::from_secs(5);
 
 /// The same for one that ends the login of the account, for reasons that may pass: as many nodes ask one after the
 /// other as are behind it.
-const ACCOUNT_REFUSAL: Duration = Duration::from_secs(60);
+const ACCOUNT_REFUSAL_HOLD: Duration = Duration::from_secs(60);
 
 /// Where a gateway is to connect to.
-pub(super) type Place = (String, u16);
+pub(super) type Destination = (String, u16);
 
 /// All gateways in use.
 #[derive(Debug, Default)]
@@ -54,7 +54,12 @@ pub(super) struct Gateways(Mutex<Vec<Arc<Gateway>>>);
 impl Gateways {
     /// Returns the gateway with these settings that is reached this way; there is one of each,
     /// whatever it is called.
-    pub(super) fn get(&self, asked: Question, settings: Arc<Settings>, way: Way) -> Arc<Gateway> {
+    pub(super) fn get(
+        &self,
+        asked: HostQuery,
+        settings: Arc<HostSettings>,
+        way: ResolvedRoute,
+    ) -> Arc<Gateway> {
         let mut known = lock(&self.0);
         let is_it = |gateway: &&Arc<Gateway>| gateway.settings == settings && gateway.way == way;
         if let Some(gateway) = known.iter().find(is_it) {
@@ -81,15 +86,15 @@ pub(super) struct Gateway {
     /// As `ProxyJump` names it, the first time.
     pub(super) name: String,
     /// The same with what `ProxyJump` says about it.
-    pub(super) asked: Question,
-    pub(super) settings: Arc<Settings>,
+    pub(super) asked: HostQuery,
+    pub(super) settings: Arc<HostSettings>,
     /// How it is reached itself.
-    pub(super) way: Way,
+    pub(super) way: ResolvedRoute,
     /// Who may open a session with it.
     pub(super) turns: Semaphore,
     /// Whether it was reached over a master connection of the user's after it had refused gtop itself.
     pub(super) has_master: AtomicBool,
-    standing: Mutex<Standing>,
+    standing: Mutex<GatewayState>,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -99,12 +104,12 @@ impl std::fmt::Debug for Gateway {
 }
 
 #[derive(Default)]
-struct Standing {
-    trunks: Vec<Weak<Trunk>>,
+struct GatewayState {
+    trunks: Vec<Weak<MuxSession>>,
     /// The last failure to open a session, when there was no success since.
     failure: Option<Failure>,
     /// Where the gateway has refused to connect to although it was asked for nothing else.
-    forbidden: BTreeSet<Place>,
+    forbidden: BTreeSet<Destination>,
 }
 
 /// A failure to open a session.
@@ -117,24 +122,24 @@ struct Failure {
 
 impl Gateway {
     /// Takes a seat in a session that is open and has room.
-    pub(super) fn seat(&self) -> Option<Seat> {
+    pub(super) fn seat(&self) -> Option<ChannelPermit> {
         let mut standing = lock(&self.standing);
         standing.trunks.retain(|trunk| trunk.upgrade().is_some_and(|trunk| trunk.end().is_none()));
         let trunks: Vec<_> = standing.trunks.iter().filter_map(Weak::upgrade).collect();
         drop(standing);
-        trunks.iter().find_map(Seat::take)
+        trunks.iter().find_map(ChannelPermit::take)
     }
 
     /// Returns until when somebody who asked at this time must wait before a session may be opened.
     ///
     /// Fails when that was tried since, or when there are sessions enough: one try is for all who
     /// asked before it.
-    pub(super) fn may_open(&self, asked: Instant) -> Result<Option<Instant>, Fault> {
+    pub(super) fn backoff_until(&self, asked: Instant) -> Result<Option<Instant>, Fault> {
         let standing = lock(&self.standing);
         if let Some(Failure { fault, at, pause }) = &standing.failure {
             let until = *at + *pause;
             let is_over = until <= Instant::now();
-            let passes = fault.retries_by_itself() && !is_of_account(fault);
+            let passes = fault.retries_by_itself() && !is_account_refusal(fault);
             if *at >= asked || !(is_over || passes) {
                 return Err(fault.clone());
             }
@@ -142,7 +147,7 @@ impl Gateway {
                 return Ok(Some(until));
             }
         }
-        if standing.trunks.len() >= MOST_TRUNKS {
+        if standing.trunks.len() >= MAX_SESSIONS {
             let why = "it takes no more connections".to_owned();
             return Err(Fault::ChannelRefused { why }.by_way_of(&self.name));
         }
@@ -150,11 +155,11 @@ impl Gateway {
     }
 
     /// Takes in a new session.
-    pub(super) fn opened(&self, session: Session) -> Arc<Trunk> {
-        let trunk = Arc::new(Trunk {
+    pub(super) fn opened(&self, session: Session) -> Arc<MuxSession> {
+        let trunk = Arc::new(MuxSession {
             gateway: self.name.clone(),
             session,
-            load: Mutex::new(Load { seats: 0, carried: 0, most: usize::MAX }),
+            load: Mutex::new(ChannelCounts { seats: 0, carried: 0, most: usize::MAX }),
             tunnels: Mutex::default(),
         });
         let mut standing = lock(&self.standing);
@@ -168,17 +173,21 @@ impl Gateway {
         let fault = fault.by_way_of(&self.name);
         let mut standing = lock(&self.standing);
         let pause = match &standing.failure {
-            _ if is_of_account(&fault) => ACCOUNT_REFUSAL,
-            _ if !fault.retries_by_itself() => REFUSAL,
-            Some(last) => (last.pause * 2).min(LONGEST_PAUSE),
-            None => PAUSE,
+            _ if is_account_refusal(&fault) => ACCOUNT_REFUSAL_HOLD,
+            _ if !fault.retries_by_itself() => REFUSAL_HOLD,
+            Some(last) => (last.pause * 2).min(MAX_BACKOFF),
+            None => MIN_BACKOFF,
         };
         standing.failure = Some(Failure { fault: fault.clone(), at: Instant::now(), pause });
         fault
     }
 
     /// Opens a channel to `place` on a session.
-    pub(super) async fn connect(&self, seat: Seat, place: &Place) -> Result<Tunnel, Refusal> {
+    pub(super) async fn connect(
+        &self,
+        seat: ChannelPermit,
+        place: &Destination,
+    ) -> Result<Tunnel, ChannelRefusal> {
         let (asker, answer) = oneshot::channel();
         let trunk = Arc::clone(&seat.trunk);
         let working = carry(seat, place.clone(), asker);
@@ -187,7 +196,7 @@ impl Gateway {
             while tunnels.try_join_next().is_some() {}
             tunnels.spawn(working);
         }
-        let answer = answer.await.unwrap_or(Err(Refusal::Gone));
+        let answer = answer.await.unwrap_or(Err(ChannelRefusal::Gone));
         if answer.is_ok() {
             lock(&self.standing).forbidden.remove(place);
         }
@@ -195,14 +204,14 @@ impl Gateway {
     }
 
     /// Returns whether the gateway is known to forbid this place alone.
-    pub(super) fn forbids(&self, place: &Place) -> bool {
+    pub(super) fn forbids(&self, place: &Destination) -> bool {
         lock(&self.standing).forbidden.contains(place)
     }
 
     /// Takes note that the gateway forbids this place: it was not for lack of room.
-    pub(super) fn forbid(&self, place: &Place) {
+    pub(super) fn forbid(&self, place: &Destination) {
         let mut standing = lock(&self.standing);
-        if standing.forbidden.len() < MOST_FORBIDDEN {
+        if standing.forbidden.len() < MAX_FORBIDDEN {
             standing.forbidden.insert(place.clone());
         }
         for trunk in standing.trunks.iter().filter_map(Weak::upgrade) {
@@ -212,15 +221,15 @@ impl Gateway {
 }
 
 /// A session with a gateway; it ends when the last tunnel and the last seat are gone.
-pub(super) struct Trunk {
+pub(super) struct MuxSession {
     gateway: String,
     session: Session,
-    load: Mutex<Load>,
+    load: Mutex<ChannelCounts>,
     /// The work of each tunnel; it keeps the session until the tunnel is closed.
     tunnels: Mutex<JoinSet<()>>,
 }
 
-struct Load {
+struct ChannelCounts {
     /// Tunnels that are open or asked for.
     seats: usize,
     /// Tunnels that are open.
@@ -229,7 +238,7 @@ struct Load {
     most: usize,
 }
 
-impl Trunk {
+impl MuxSession {
     /// Returns whether the session runs over a master connection of the user's.
     pub(super) fn is_over_master(&self) -> bool {
         self.session.carrier.is_over_master()
@@ -237,21 +246,21 @@ impl Trunk {
 
     /// Returns why the session has ended, once it has.
     pub(super) fn end(&self) -> Option<Fault> {
-        let seen: &Seen = &self.session.seen;
+        let seen: &ConnectionState = &self.session.seen;
         let is_over = self.session.handle.is_closed() || seen.end().is_some();
         is_over.then(|| Fault::SessionLost { why: seen.why() }.by_way_of(&self.gateway))
     }
 }
 
 /// The right to one tunnel of a session.
-pub(super) struct Seat {
-    pub(super) trunk: Arc<Trunk>,
+pub(super) struct ChannelPermit {
+    pub(super) trunk: Arc<MuxSession>,
     is_carried: bool,
 }
 
-impl Seat {
+impl ChannelPermit {
     /// Takes a seat when there is one.
-    pub(super) fn take(trunk: &Arc<Trunk>) -> Option<Self> {
+    pub(super) fn take(trunk: &Arc<MuxSession>) -> Option<Self> {
         let mut load = lock(&trunk.load);
         if load.seats >= load.most {
             return None;
@@ -266,7 +275,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ChannelPermit {
     fn drop(&mut self) {
         let mut load = lock(&self.trunk.load);
         load.seats -= 1;
@@ -276,7 +285,7 @@ impl Drop for Seat {
     }
 }
 
-impl Trunk {
+impl MuxSession {
     /// Takes note that the gateway takes no more channels on this session, which it can only mean
     /// when it has taken some. Returns whether it has.
     pub(super) fn is_full(&self) -> bool {
@@ -290,7 +299,7 @@ impl Trunk {
 
 /// Why a gateway opened no channel.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum ChannelRefusal {
     /// It tried, and the place did not answer.
     Unreachable(String),
     /// It does not do that, or not any more.
@@ -301,7 +310,7 @@ pub(super) enum Refusal {
     Gone,
 }
 
-impl Refusal {
+impl ChannelRefusal {
     /// Returns what the gateway said.
     pub(super) fn words(self) -> String {
         match self {
@@ -313,9 +322,9 @@ impl Refusal {
 
 /// Opens one tunnel, does its work, and closes it.
 async fn carry(
-    mut seat: Seat,
-    (host, port): Place,
-    mut asker: oneshot::Sender<Result<Tunnel, Refusal>>,
+    mut seat: ChannelPermit,
+    (host, port): Destination,
+    mut asker: oneshot::Sender<Result<Tunnel, ChannelRefusal>>,
 ) {
     let trunk = Arc::clone(&seat.trunk);
     let handle = &trunk.session.handle;
@@ -324,7 +333,7 @@ async fn carry(
     let opened = tokio::select! {
         opened = &mut opening => opened,
         // A channel that opens later must be closed, or it would stay for the life of the session.
-        () = asker.closed() => match timeout(ABANDONED, &mut opening).await {
+        () = asker.closed() => match timeout(ABANDONED_OPEN_TIMEOUT, &mut opening).await {
             Ok(opened) => opened,
             Err(_elapsed) => return,
         },
@@ -345,19 +354,21 @@ async fn carry(
     pump.run().await;
 }
 
-fn is_of_account(fault: &Fault) -> bool {
+fn is_account_refusal(fault: &Fault) -> bool {
     matches!(fault.root(), Fault::AccountRefused { .. })
 }
 
-fn refusal(error: &russh::Error, seen: &Seen) -> Refusal {
-    let russh::Error::ChannelOpenFailure(reason) = error else { return Refusal::Gone };
-    let words = seen.refusal().map(|words| complaint::phrase(&words));
+fn refusal(error: &russh::Error, seen: &ConnectionState) -> ChannelRefusal {
+    let russh::Error::ChannelOpenFailure(reason) = error else { return ChannelRefusal::Gone };
+    let words = seen.refusal().map(|words| openssh_stderr::phrase(&words));
     let or = |usual: &str| words.clone().unwrap_or_else(|| usual.to_owned());
     match reason {
-        ChannelOpenFailure::ConnectFailed => Refusal::Unreachable(or("connect failed there")),
-        ChannelOpenFailure::ResourceShortage => Refusal::Shortage(or("short of resources")),
+        ChannelOpenFailure::ConnectFailed => {
+            ChannelRefusal::Unreachable(or("connect failed there"))
+        }
+        ChannelOpenFailure::ResourceShortage => ChannelRefusal::Shortage(or("short of resources")),
         ChannelOpenFailure::AdministrativelyProhibited
         | ChannelOpenFailure::UnknownChannelType
-        | ChannelOpenFailure::Other { .. } => Refusal::Forbidden(or("prohibited there")),
+        | ChannelOpenFailure::Other { .. } => ChannelRefusal::Forbidden(or("prohibited there")),
     }
 }

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, Certificate};
 
-use crate::transport::known_hosts::{self, Entry, HostName, KnownHosts, Mark};
+use crate::transport::known_hosts::{self, HostEntry, KnownHostName, KnownHosts, Marker};
 
 /// What the files say about one key of one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum HostKeyStatus {
     /// The key is the host's.
     Known,
     /// An authority that signs for the host vouches for the key.
@@ -49,7 +49,7 @@ pub enum Verdict {
 
 /// What the files say about the signer of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Authority {
+pub(super) enum AuthorityStatus {
     /// It may sign for the host.
     Trusted { file: PathBuf, line: usize },
     /// It, or the key it signed, is marked as stolen.
@@ -60,16 +60,16 @@ pub(super) enum Authority {
 
 /// The lines about one host.
 #[derive(Debug, Clone)]
-pub(super) struct HostKeys {
+pub(super) struct HostKeyEntries {
     /// The name they were looked up by.
-    pub(super) name: HostName,
-    full: Vec<Entry>,
-    portless: Vec<Entry>,
+    pub(super) name: KnownHostName,
+    full: Vec<HostEntry>,
+    portless: Vec<HostEntry>,
 }
 
-impl HostKeys {
+impl HostKeyEntries {
     /// Collects the lines about a host from all files, the user's first.
-    pub(super) fn gather(files: &[Arc<KnownHosts>], name: HostName) -> Self {
+    pub(super) fn gather(files: &[Arc<KnownHosts>], name: KnownHostName) -> Self {
         let about = |name: &str| files.iter().flat_map(|file| file.about(name)).collect();
         let full = about(&name.full);
         let portless = name.portless.as_deref().map(about).unwrap_or_default();
@@ -77,74 +77,80 @@ impl HostKeys {
     }
 
     /// Judges a key the host has just proved to hold.
-    pub(super) fn judge(&self, key: &KeyData) -> Verdict {
+    pub(super) fn judge(&self, key: &KeyData) -> HostKeyStatus {
         let verdict = judge(&self.full, key);
-        if verdict != Verdict::Unknown {
+        if verdict != HostKeyStatus::Unknown {
             return verdict;
         }
         // Another server on another port of the same host may well have another key.
         let portless = judge(&self.portless, key);
-        if matches!(portless, Verdict::Changed { .. }) { Verdict::Unknown } else { portless }
+        if matches!(portless, HostKeyStatus::Changed { .. }) {
+            HostKeyStatus::Unknown
+        } else {
+            portless
+        }
     }
 
     /// Returns the line that knows a key.
     pub(super) fn line(&self, key: &KeyData) -> Option<(PathBuf, usize)> {
-        let is_it = |entry: &&Entry| entry.mark == Mark::Host && entry.key == *key;
+        let is_it = |entry: &&HostEntry| entry.mark == Marker::Host && entry.key == *key;
         let entry = self.full.iter().chain(&self.portless).find(is_it);
         entry.map(|entry| (entry.file.clone(), entry.line))
     }
 
     /// Judges the signer of a certificate, by the name with its port and by the one without.
-    pub(super) fn authorities(&self, certificate: &Certificate) -> [Authority; 2] {
+    pub(super) fn authorities(&self, certificate: &Certificate) -> [AuthorityStatus; 2] {
         [authority(&self.full, certificate), authority(&self.portless, certificate)]
     }
 
     /// Returns whether the host is known by a plain key of this kind.
     pub(super) fn has(&self, kind: &Algorithm) -> bool {
-        let is_same = |entry: &&Entry| match (entry.key.algorithm(), kind) {
+        let is_same = |entry: &&HostEntry| match (entry.key.algorithm(), kind) {
             (Algorithm::Rsa { .. }, Algorithm::Rsa { .. }) => true,
             (have, kind) => have == *kind,
         };
-        let first = self.full.iter().filter(|entry| entry.mark == Mark::Host).find(is_same);
+        let first = self.full.iter().filter(|entry| entry.mark == Marker::Host).find(is_same);
         first.is_some_and(|entry| revocation(&self.full, &entry.key).is_none())
     }
 
     /// Returns whether an authority signs for the host.
     pub(super) fn has_authority(&self) -> bool {
-        self.full.iter().any(|entry| entry.mark == Mark::Authority)
+        self.full.iter().any(|entry| entry.mark == Marker::Authority)
     }
 }
 
-fn revocation<'a>(entries: &'a [Entry], key: &KeyData) -> Option<&'a Entry> {
-    entries.iter().find(|entry| entry.mark == Mark::Revoked && entry.key == *key)
+fn revocation<'a>(entries: &'a [HostEntry], key: &KeyData) -> Option<&'a HostEntry> {
+    entries.iter().find(|entry| entry.mark == Marker::Revoked && entry.key == *key)
 }
 
-fn judge(entries: &[Entry], key: &KeyData) -> Verdict {
+fn judge(entries: &[HostEntry], key: &KeyData) -> HostKeyStatus {
     if let Some(entry) = revocation(entries, key) {
-        return Verdict::Revoked { file: entry.file.clone(), line: Some(entry.line) };
+        return HostKeyStatus::Revoked { file: entry.file.clone(), line: Some(entry.line) };
     }
-    let mut valid = entries.iter().filter(|entry| entry.mark == Mark::Host).peekable();
-    let Some(first) = valid.peek().copied() else { return Verdict::Unknown };
+    let mut valid = entries.iter().filter(|entry| entry.mark == Marker::Host).peekable();
+    let Some(first) = valid.peek().copied() else { return HostKeyStatus::Unknown };
     if valid.any(|entry| entry.key == *key) {
-        return Verdict::Known;
+        return HostKeyStatus::Known;
     }
-    Verdict::Changed {
+    HostKeyStatus::Changed {
         file: first.file.clone(),
         line: first.line,
         known: format!("{} {}", first.key.algorithm(), known_hosts::fingerprint(&first.key)),
     }
 }
 
-fn authority(entries: &[Entry], certificate: &Certificate) -> Authority {
+fn authority(entries: &[HostEntry], certificate: &Certificate) -> AuthorityStatus {
     let signer = certificate.signature_key();
     let stolen = revocation(entries, certificate.public_key());
-    if let Some(Entry { file, line, .. }) = stolen.or_else(|| revocation(entries, signer)) {
-        return Authority::Revoked { file: file.clone(), line: *line };
+    if let Some(HostEntry { file, line, .. }) = stolen.or_else(|| revocation(entries, signer)) {
+        return AuthorityStatus::Revoked { file: file.clone(), line: *line };
     }
-    let named = |entry: &&Entry| entry.mark == Mark::Authority && entry.key == *signer;
+    let named = |entry: &&HostEntry| entry.mark == Marker::Authority && entry.key == *signer;
     match entries.iter().find(named) {
-        Some(Entry { file, line, .. }) => Authority::Trusted { file: file.clone(), line: *line },
-        None => Authority::Unknown,
+        Some(HostEntry { file, line, .. }) => {
+            AuthorityStatus::Trusted { file: file.clone(), line: *line }
+        }
+        None => AuthorityStatus::Unknown,
     }
 }
 
@@ -166,22 +172,22 @@ mod tests {
         PublicKey::from_openssh(text).unwrap().key_data().clone()
     }
 
-    fn word(verdict: &Verdict) -> &'static str {
+    fn word(verdict: &HostKeyStatus) -> &'static str {
         match verdict {
-            Verdict::Known => "known",
-            Verdict::Certified { .. } => "certified",
-            Verdict::Exempt => "exempt",
-            Verdict::Unknown => "unknown",
-            Verdict::Changed { .. } => "changed",
-            Verdict::Revoked { .. } => "revoked",
+            HostKeyStatus::Known => "known",
+            HostKeyStatus::Certified { .. } => "certified",
+            HostKeyStatus::Exempt => "exempt",
+            HostKeyStatus::Unknown => "unknown",
+            HostKeyStatus::Changed { .. } => "changed",
+            HostKeyStatus::Revoked { .. } => "revoked",
         }
     }
 
     /// Judges key A for `host` at `port`, as OpenSSH would with these lines.
-    fn ask(text: &str, host: &str, port: u16, alias: Option<&str>) -> Verdict {
+    fn ask(text: &str, host: &str, port: u16, alias: Option<&str>) -> HostKeyStatus {
         let text = text.replace("<A>", A).replace("<B>", B).replace("<E>", E);
         let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));
-        HostKeys::gather(&[file], HostName::new(host, port, alias)).judge(&key(A))
+        HostKeyEntries::gather(&[file], KnownHostName::new(host, port, alias)).judge(&key(A))
     }
 
     #[test]
@@ -243,13 +249,14 @@ mod tests {
 
     #[test]
     fn an_alias_replaces_the_name_at_every_port() {
-        assert_eq!(ask("cluster <A>", "n1", 2222, Some("Cluster")), Verdict::Known);
-        assert_eq!(ask("n1 <A>", "n1", 22, Some("cluster")), Verdict::Unknown);
+        assert_eq!(ask("cluster <A>", "n1", 2222, Some("Cluster")), HostKeyStatus::Known);
+        assert_eq!(ask("n1 <A>", "n1", 22, Some("cluster")), HostKeyStatus::Unknown);
     }
 
     #[test]
     fn a_change_names_the_file_and_the_line() {
-        let Verdict::Changed { file, line, known } = ask("\n# x\nn1 <B>", "n1", 22, None) else {
+        let HostKeyStatus::Changed { file, line, known } = ask("\n# x\nn1 <B>", "n1", 22, None)
+        else {
             panic!("not changed");
         };
         assert_eq!((file, line), (PathBuf::from("/k"), 3));
@@ -260,9 +267,9 @@ mod tests {
     fn keys_of_several_files_count_together() {
         let user = Arc::new(KnownHosts::parse(Path::new("/u"), &format!("n1 {B}")));
         let global = Arc::new(KnownHosts::parse(Path::new("/g"), &format!("n1 {A}")));
-        let keys = HostKeys::gather(&[user, global], HostName::new("n1", 22, None));
-        assert_eq!(keys.judge(&key(A)), Verdict::Known);
-        assert_eq!(keys.judge(&key(B)), Verdict::Known);
+        let keys = HostKeyEntries::gather(&[user, global], KnownHostName::new("n1", 22, None));
+        assert_eq!(keys.judge(&key(A)), HostKeyStatus::Known);
+        assert_eq!(keys.judge(&key(B)), HostKeyStatus::Known);
     }
 
     #[test]
@@ -270,7 +277,7 @@ mod tests {
         let of = |text: &str| {
             let text = text.replace("<A>", A).replace("<B>", B).replace("<E>", E);
             let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));
-            let keys = HostKeys::gather(&[file], HostName::new("n1", 2222, None));
+            let keys = HostKeyEntries::gather(&[file], KnownHostName::new("n1", 2222, None));
             [keys.has(&Algorithm::Ed25519), keys.has(&key(E).algorithm()), keys.has_authority()]
         };
         assert_eq!(of("[n1]:2222 <E>\n@revoked [n1]:2222 <A>"), [false, true, false]);

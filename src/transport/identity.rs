@@ -10,49 +10,51 @@ use std::sync::Arc;
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, Certificate, PrivateKey, PublicKey, decode_secret_key};
 
+use crate::transport::auth_prompt::Secret;
 use crate::transport::fault::Fault;
-use crate::transport::files::{self, FileCache};
-use crate::transport::interview::Secret;
+use crate::transport::file_cache::{self, FileCache};
 
 /// Access that nobody but the owner of a private key may have.
-const OTHERS: u32 = 0o077;
+const GROUP_AND_OTHERS: u32 = 0o077;
 
 /// One key file as far as it can be used.
 #[derive(Debug, Clone)]
 pub(super) enum KeyFile {
     /// Can sign.
-    Open(Arc<PrivateKey>),
+    Usable(Arc<PrivateKey>),
     /// Needs a passphrase. The public half is known for most formats.
-    Locked(Option<KeyData>),
+    Encrypted(Option<KeyData>),
     /// Is encrypted in a form of long ago that gtop cannot open; an agent can.
-    Sealed(Option<KeyData>),
+    LegacyEncrypted(Option<KeyData>),
     /// Only the public half is here; an agent may hold the other.
-    Public(KeyData),
+    PublicOnly(KeyData),
     /// Others may read it; an agent may hold it all the same.
-    Exposed(Option<KeyData>),
+    Unprotected(Option<KeyData>),
     /// Signs only together with a security key, which an agent can talk to.
-    Token(KeyData),
+    SecurityKey(KeyData),
     /// Exists and is of no use.
     Unusable(&'static str),
     /// Does not exist.
-    Absent,
+    Missing,
 }
 
 impl KeyFile {
     /// Returns the public half, when it is known.
     pub(super) fn public(&self) -> Option<&KeyData> {
         match self {
-            Self::Open(key) => Some(key.public_key().key_data()),
-            Self::Locked(public) | Self::Sealed(public) | Self::Exposed(public) => public.as_ref(),
-            Self::Public(public) | Self::Token(public) => Some(public),
-            Self::Unusable(_) | Self::Absent => None,
+            Self::Usable(key) => Some(key.public_key().key_data()),
+            Self::Encrypted(public) | Self::LegacyEncrypted(public) | Self::Unprotected(public) => {
+                public.as_ref()
+            }
+            Self::PublicOnly(public) | Self::SecurityKey(public) => Some(public),
+            Self::Unusable(_) | Self::Missing => None,
         }
     }
 }
 
 /// A key file with its name.
 #[derive(Debug, Clone)]
-pub(super) struct Identity {
+pub(super) struct IdentityFile {
     pub(super) path: PathBuf,
     pub(super) file: KeyFile,
     /// The user certificate in `NAME-cert.pub` beside it.
@@ -67,9 +69,9 @@ pub(super) struct CertificateFile {
     pub(super) certificate: Option<Arc<Certificate>>,
 }
 
-impl Identity {
+impl IdentityFile {
     /// Returns whether the key is on a FIDO token, which only the ssh program can ask to sign.
-    pub(super) fn is_on_a_token(&self) -> bool {
+    pub(super) fn is_security_key(&self) -> bool {
         let algorithm = self.file.public().map(KeyData::algorithm);
         matches!(algorithm, Some(Algorithm::SkEd25519 | Algorithm::SkEcdsaSha2NistP256))
     }
@@ -84,19 +86,19 @@ pub(super) struct KeyCache {
 
 impl KeyCache {
     /// Reads key files and the certificates beside them. Blocks.
-    pub(super) fn load(&self, paths: &[PathBuf]) -> Vec<Identity> {
+    pub(super) fn load(&self, paths: &[PathBuf]) -> Vec<IdentityFile> {
         paths.iter().map(|path| self.identity(path)).collect()
     }
 
-    fn identity(&self, path: &Path) -> Identity {
+    fn identity(&self, path: &Path) -> IdentityFile {
         let path = path.to_owned();
         if let Some(certificate) = self.certificate(&path) {
             // A certificate where a key should be: the key it is for may be elsewhere.
-            return Identity { path, file: KeyFile::Absent, certificate: Some(certificate) };
+            return IdentityFile { path, file: KeyFile::Missing, certificate: Some(certificate) };
         }
         let (file, certificate) =
             (self.keys.get(&path, read), self.certificate(&beside(&path, "-cert")));
-        Identity { path, file, certificate }
+        IdentityFile { path, file, certificate }
     }
 
     /// Reads files with certificates. Blocks.
@@ -117,7 +119,7 @@ impl KeyCache {
     /// Opens an encrypted key for the rest of the process. Blocks for about 0.1 s.
     pub(super) fn unlock(&self, path: &Path, passphrase: &Secret) -> Result<(), Fault> {
         let encrypted = || Fault::KeyEncrypted { file: path.to_owned() };
-        let text = files::read(path).map_err(|_unreadable| encrypted())?;
+        let text = file_cache::read(path).map_err(|_unreadable| encrypted())?;
         let key = decode_secret_key(&text, Some(passphrase.expose()));
         self.keys.set(path, opened(key.map_err(|_wrong| encrypted())?));
         Ok(())
@@ -128,16 +130,16 @@ impl KeyCache {
 fn opened(key: PrivateKey) -> KeyFile {
     let algorithm = key.algorithm();
     if matches!(algorithm, Algorithm::SkEcdsaSha2NistP256 | Algorithm::SkEd25519) {
-        return KeyFile::Token(key.public_key().key_data().clone());
+        return KeyFile::SecurityKey(key.public_key().key_data().clone());
     }
     if algorithm == Algorithm::Dsa {
         return KeyFile::Unusable("is a DSA key, which is too weak");
     }
-    KeyFile::Open(Arc::new(key))
+    KeyFile::Usable(Arc::new(key))
 }
 
 fn read_certificate(path: &Path) -> Option<Arc<Certificate>> {
-    let text = files::read(path).ok()?;
+    let text = file_cache::read(path).ok()?;
     let line = text.lines().find(|line| !line.trim().is_empty())?;
     let mut certificate = Certificate::from_openssh(line).ok()?;
     // The agent's copy of the same has another.
@@ -153,19 +155,19 @@ fn beside(path: &Path, more: &str) -> PathBuf {
 }
 
 fn read(path: &Path) -> KeyFile {
-    let public = || public_half(path);
+    let public = || read_public_key(path);
     let Ok(about) = std::fs::metadata(path) else {
-        return public().map_or(KeyFile::Absent, KeyFile::Public);
+        return public().map_or(KeyFile::Missing, KeyFile::PublicOnly);
     };
-    let Ok(text) = files::read(path) else {
-        return public().map_or(KeyFile::Unusable("cannot be read"), KeyFile::Public);
+    let Ok(text) = file_cache::read(path) else {
+        return public().map_or(KeyFile::Unusable("cannot be read"), KeyFile::PublicOnly);
     };
     if let Some(key) = parse_public(&text) {
-        return KeyFile::Public(key);
+        return KeyFile::PublicOnly(key);
     }
     // ssh would not use it either: others may have copied it.
-    if about.uid() == rustix::process::geteuid().as_raw() && about.mode() & OTHERS != 0 {
-        return KeyFile::Exposed(public());
+    if about.uid() == rustix::process::geteuid().as_raw() && about.mode() & GROUP_AND_OTHERS != 0 {
+        return KeyFile::Unprotected(public());
     }
     if let Ok(key) = decode_secret_key(&text, None) {
         return opened(key);
@@ -173,23 +175,23 @@ fn read(path: &Path) -> KeyFile {
     if let Ok(key) = PrivateKey::from_openssh(&text)
         && key.is_encrypted()
     {
-        return KeyFile::Locked(Some(key.public_key().key_data().clone()));
+        return KeyFile::Encrypted(Some(key.public_key().key_data().clone()));
     }
     if text.contains("ENCRYPTED") {
         let is_old = text.contains("Proc-Type: 4,ENCRYPTED");
         let is_read = text.contains("BEGIN RSA") && text.contains("DEK-Info: AES-128-CBC,");
         return if is_old && !is_read {
-            KeyFile::Sealed(public())
+            KeyFile::LegacyEncrypted(public())
         } else {
-            KeyFile::Locked(public())
+            KeyFile::Encrypted(public())
         };
     }
-    public().map_or(KeyFile::Unusable("is no private key gtop knows"), KeyFile::Public)
+    public().map_or(KeyFile::Unusable("is no private key gtop knows"), KeyFile::PublicOnly)
 }
 
 /// Reads the file beside a private key that holds its public half.
-fn public_half(path: &Path) -> Option<KeyData> {
-    parse_public(&files::read(&beside(path, ".pub")).ok()?)
+fn read_public_key(path: &Path) -> Option<KeyData> {
+    parse_public(&file_cache::read(&beside(path, ".pub")).ok()?)
 }
 
 fn parse_public(text: &str) -> Option<KeyData> {
@@ -202,19 +204,19 @@ fn parse_public(text: &str) -> Option<KeyData> {
 ///
 /// A chosen file that is locked is always one; a default file only when there is
 /// nothing else to show the node.
-pub(super) fn worth_asking<'a>(
-    identities: &'a [Identity],
-    are_chosen: bool,
+pub(super) fn needing_passphrase<'a>(
+    identities: &'a [IdentityFile],
+    are_keys_configured: bool,
     in_agent: &[KeyData],
 ) -> Vec<&'a Path> {
     let held = |file: &KeyFile| file.public().is_some_and(|public| in_agent.contains(public));
-    let is_open = |identity: &Identity| matches!(identity.file, KeyFile::Open(_));
-    if !are_chosen && (!in_agent.is_empty() || identities.iter().any(is_open)) {
+    let is_open = |identity: &IdentityFile| matches!(identity.file, KeyFile::Usable(_));
+    if !are_keys_configured && (!in_agent.is_empty() || identities.iter().any(is_open)) {
         return Vec::new();
     }
     let locked = identities
         .iter()
-        .filter(|identity| matches!(identity.file, KeyFile::Locked(_)) && !held(&identity.file));
+        .filter(|identity| matches!(identity.file, KeyFile::Encrypted(_)) && !held(&identity.file));
     locked.map(|identity| identity.path.as_path()).collect()
 }
 
@@ -224,8 +226,8 @@ mod tests {
 
     const PUBLIC: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQTtWTVzd2t27+t0DEHBPW7iOD23TUiYLio a comment";
 
-    fn identity(name: &str, file: KeyFile) -> Identity {
-        Identity { path: PathBuf::from(name), file, certificate: None }
+    fn identity(name: &str, file: KeyFile) -> IdentityFile {
+        IdentityFile { path: PathBuf::from(name), file, certificate: None }
     }
 
     fn key() -> KeyData {
@@ -234,22 +236,22 @@ mod tests {
 
     #[test]
     fn a_passphrase_is_asked_for_only_when_it_helps() {
-        let locked = [identity("/k", KeyFile::Locked(Some(key())))];
-        assert_eq!(worth_asking(&locked, true, &[]), [Path::new("/k")]);
-        assert_eq!(worth_asking(&locked, false, &[]), [Path::new("/k")]);
-        assert!(worth_asking(&locked, true, &[key()]).is_empty());
-        assert!(worth_asking(&locked, false, &[key()]).is_empty());
-        let absent = [identity("/k", KeyFile::Absent), identity("/l", KeyFile::Unusable("x"))];
-        assert!(worth_asking(&absent, true, &[]).is_empty());
+        let locked = [identity("/k", KeyFile::Encrypted(Some(key())))];
+        assert_eq!(needing_passphrase(&locked, true, &[]), [Path::new("/k")]);
+        assert_eq!(needing_passphrase(&locked, false, &[]), [Path::new("/k")]);
+        assert!(needing_passphrase(&locked, true, &[key()]).is_empty());
+        assert!(needing_passphrase(&locked, false, &[key()]).is_empty());
+        let absent = [identity("/k", KeyFile::Missing), identity("/l", KeyFile::Unusable("x"))];
+        assert!(needing_passphrase(&absent, true, &[]).is_empty());
     }
 
     #[test]
     fn a_file_may_hold_only_the_public_half() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("id");
-        assert!(matches!(read(&path), KeyFile::Absent));
+        assert!(matches!(read(&path), KeyFile::Missing));
         std::fs::write(folder.path().join("id.pub"), PUBLIC).unwrap();
-        assert!(matches!(read(&path), KeyFile::Public(_)));
+        assert!(matches!(read(&path), KeyFile::PublicOnly(_)));
         std::fs::write(&path, PUBLIC).unwrap();
         assert_eq!(read(&path).public(), Some(&key()));
         std::fs::remove_file(folder.path().join("id.pub")).unwrap();
@@ -258,7 +260,7 @@ mod tests {
             let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
             std::fs::set_permissions(&path, permissions).unwrap();
             let file = read(&path);
-            assert_eq!(matches!(file, KeyFile::Exposed(None)), is_exposed, "{file:?}");
+            assert_eq!(matches!(file, KeyFile::Unprotected(None)), is_exposed, "{file:?}");
             assert_eq!(matches!(file, KeyFile::Unusable(_)), !is_exposed, "{file:?}");
         }
     }

@@ -17,17 +17,17 @@ use russh::keys::{HashAlg, PublicKey};
 use sha1::Sha1;
 
 use crate::transport::fault::Fault;
-use crate::transport::files;
+use crate::transport::file_cache;
 
 /// What begins a hashed name.
-const HASHED: &str = "|1|";
+const HASH_PREFIX: &str = "|1|";
 
 /// Length of the salt and of the hash of a name, in bytes.
 const HASH_LENGTH: usize = 20;
 
 /// What a line says about its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum Marker {
     /// It is a key of the host.
     Host,
     /// It signs certificates of the host.
@@ -38,11 +38,11 @@ pub(super) enum Mark {
 
 /// A line about the host that was asked for.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct HostEntry {
     pub(super) file: PathBuf,
     /// Counted from 1.
     pub(super) line: usize,
-    pub(super) mark: Mark,
+    pub(super) mark: Marker,
     pub(super) key: KeyData,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct KnownHosts {
     path: PathBuf,
-    lines: Vec<Line>,
+    lines: Vec<RawLine>,
     by_name: BTreeMap<Box<str>, Vec<usize>>,
     /// Lists of names of which one at least is a pattern or negated.
     patterns: Vec<(Box<str>, usize)>,
@@ -59,9 +59,9 @@ pub(super) struct KnownHosts {
 
 /// A line; its key is not decoded before somebody asks for the host.
 #[derive(Debug)]
-struct Line {
+struct RawLine {
     number: usize,
-    mark: Mark,
+    mark: Marker,
     key: Box<str>,
 }
 
@@ -75,7 +75,7 @@ struct HashedName {
 impl KnownHosts {
     /// Reads a file; one that is not there, or not for us to read, knows nobody.
     pub(super) fn read(path: &Path) -> Result<Arc<Self>, Fault> {
-        match files::read(path) {
+        match file_cache::read(path) {
             Ok(text) => Ok(Arc::new(Self::parse(path, &text))),
             Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
                 let why = format!("{}: {error}", path.display());
@@ -101,11 +101,11 @@ impl KnownHosts {
         if names.starts_with('#') {
             return None;
         }
-        let mut mark = Mark::Host;
+        let mut mark = Marker::Host;
         if names.starts_with('@') {
             mark = match names {
-                "@revoked" => Mark::Revoked,
-                "@cert-authority" if !is_lost_on_openssh(line) => Mark::Authority,
+                "@revoked" => Marker::Revoked,
+                "@cert-authority" if !is_marker_lost_on_openssh(line) => Marker::Authority,
                 // An unknown marker could mean anything.
                 _ => return None,
             };
@@ -123,14 +123,14 @@ impl KnownHosts {
             }
         }
         let key = format!("{kind} {key}").into_boxed_str();
-        self.lines.push(Line { number, mark, key });
+        self.lines.push(RawLine { number, mark, key });
         Some(())
     }
 
     /// Returns the lines about a host, in their order. The name is in lower case.
-    pub(super) fn about(&self, name: &str) -> Vec<Entry> {
+    pub(super) fn about(&self, name: &str) -> Vec<HostEntry> {
         let mut found = self.by_name.get(name).cloned().unwrap_or_default();
-        let matching = self.patterns.iter().filter(|(names, _)| is_listed(names, name));
+        let matching = self.patterns.iter().filter(|(names, _)| matches_list(names, name));
         found.extend(matching.map(|(_, at)| *at));
         found.extend(self.hashes.iter().filter(|(hashed, _)| hashed.is(name)).map(|(_, at)| *at));
         found.sort_unstable();
@@ -140,9 +140,9 @@ impl KnownHosts {
         lines.filter_map(|line| self.entry(line)).collect()
     }
 
-    fn entry(&self, line: &Line) -> Option<Entry> {
+    fn entry(&self, line: &RawLine) -> Option<HostEntry> {
         let key = PublicKey::from_openssh(&line.key).ok()?;
-        Some(Entry {
+        Some(HostEntry {
             file: self.path.clone(),
             line: line.number,
             mark: line.mark,
@@ -153,14 +153,14 @@ impl KnownHosts {
 
 /// Returns whether OpenSSH takes the marker for an unknown one: it looks for a blank behind it,
 /// and for a tab only when there is no blank in the whole line.
-fn is_lost_on_openssh(line: &str) -> bool {
+fn is_marker_lost_on_openssh(line: &str) -> bool {
     let rest = line.trim_start_matches([' ', '\t']);
     rest.find('\t').is_some_and(|tab| rest.find(' ').is_some_and(|blank| tab < blank))
 }
 
 impl HashedName {
     fn parse(text: &str) -> Option<Self> {
-        let (salt, hash) = text.strip_prefix(HASHED)?.split_once('|')?;
+        let (salt, hash) = text.strip_prefix(HASH_PREFIX)?.split_once('|')?;
         let decode = |text: &str| STANDARD.decode(text).ok()?.try_into().ok();
         Some(Self { salted: salted(decode(salt)?)?, hash: decode(hash)? })
     }
@@ -173,7 +173,7 @@ impl HashedName {
 /// Returns the name as `HashKnownHosts` wants it written.
 pub(super) fn hashed(salt: [u8; HASH_LENGTH], name: &str) -> Option<String> {
     let hash = hash_name(salted(salt)?, name);
-    Some(format!("{HASHED}{}|{}", STANDARD.encode(salt), STANDARD.encode(hash)))
+    Some(format!("{HASH_PREFIX}{}|{}", STANDARD.encode(salt), STANDARD.encode(hash)))
 }
 
 fn salted(salt: [u8; HASH_LENGTH]) -> Option<Hmac<Sha1>> {
@@ -192,14 +192,14 @@ pub(super) fn fingerprint(key: &KeyData) -> String {
 
 /// The name a host goes by in `known_hosts` files and in certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct HostName {
+pub(super) struct KnownHostName {
     /// `host`, `[host]:port` when the port is not 22, or the alias.
     pub(super) full: String,
     /// The host alone, to be tried when `full` is in no file.
     pub(super) portless: Option<String>,
 }
 
-impl HostName {
+impl KnownHostName {
     /// Returns the name of `host` at `port`; an alias stands for itself at every port.
     pub(super) fn new(host: &str, port: u16, alias: Option<&str>) -> Self {
         let host = host.to_ascii_lowercase();
@@ -218,22 +218,22 @@ impl HostName {
 
 /// Returns whether a list of patterns is about a name: one of them must match, none of the
 /// negated ones may.
-fn is_listed(patterns: &str, name: &str) -> bool {
+fn matches_list(patterns: &str, name: &str) -> bool {
     let mut found = false;
     for pattern in patterns.split(',') {
         if let Some(pattern) = pattern.strip_prefix('!') {
-            if is_match(pattern, name) {
+            if matches_pattern(pattern, name) {
                 return false;
             }
         } else {
-            found = found || is_match(pattern, name);
+            found = found || matches_pattern(pattern, name);
         }
     }
     found
 }
 
 /// Matches a pattern with `*` and `?` against a lower-case name.
-fn is_match(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     let (mut pattern, mut name) = (pattern.as_bytes(), name.as_bytes());
     // Where to go on when the text after the last star turns out not to fit.
     let mut star: Option<(&[u8], &[u8])> = None;
@@ -301,12 +301,12 @@ mod tests {
             let file = KnownHosts::parse(Path::new("/k"), &line.replace("<A>", KEY));
             file.about("n1").iter().map(|entry| entry.mark).collect::<Vec<_>>()
         };
-        assert_eq!(marks("@revoked\tn1 <A>"), [Mark::Revoked]);
+        assert_eq!(marks("@revoked\tn1 <A>"), [Marker::Revoked]);
         assert_eq!(marks("@cert-authority\tn1 <A>"), []);
-        assert_eq!(marks("@cert-authority n1\t<A>"), [Mark::Authority]);
+        assert_eq!(marks("@cert-authority n1\t<A>"), [Marker::Authority]);
         assert_eq!(
             marks(&format!("@cert-authority\tn1\t{}", KEY.replace(' ', "\t"))),
-            [Mark::Authority]
+            [Marker::Authority]
         );
         assert_eq!(marks("@strange n1 <A>"), []);
         assert_eq!(marks("@revoked @revoked n1 <A>"), []);
@@ -321,7 +321,7 @@ mod tests {
             lines(text, "");
         }
         assert!(lines("n1,,n2 <A>", "n2") == [1]);
-        assert!(!is_match("*a*b*c*", &"ab".repeat(2000)));
+        assert!(!matches_pattern("*a*b*c*", &"ab".repeat(2000)));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! how many it refuses before it hangs up is its own choice. A password is never sent.
 
 mod candidates;
-mod questions;
+mod keyboard_interactive;
 mod signer;
 
 use std::collections::VecDeque;
@@ -18,24 +18,28 @@ use russh::keys::agent::AgentSessionBinding;
 use russh::{MethodKind, MethodSet};
 
 use crate::time::Clock;
-use crate::transport::agent::{Agent, Door};
+use crate::transport::agent::{Agent, AgentHandle};
+use crate::transport::auth_prompt::PromptQueue;
 use crate::transport::dial::Deadline;
-use crate::transport::fault::{self, Fault, KeyFlaw, NO_KEY, Silence, Step};
-use crate::transport::identity::{CertificateFile, Identity};
-use crate::transport::interview::Interview;
-use crate::transport::login::candidates::{Candidate, Hand, Proof, Selection, Stock};
-use crate::transport::login::signer::Signing;
-use crate::transport::notes::{self, Attempt, Note};
+use crate::transport::fault::{
+    self, ConnectPhase, Fault, KeyFileProblem, NO_KEY, UnansweredReason,
+};
+use crate::transport::identity::{CertificateFile, IdentityFile};
+use crate::transport::login::candidates::{
+    Candidate, Credential, KeySigner, KeySources, Selection,
+};
+use crate::transport::login::signer::AuthSigner;
 use crate::transport::session::{End, Session};
+use crate::transport::trace::{self, ConnectEvent, CredentialOutcome};
 
 /// Most proofs a login may consist of.
-const MOST_PROOFS: usize = 5;
+const MAX_CREDENTIALS: usize = 5;
 
 /// Most keys that are named in one sentence.
-const MOST_NAMED: usize = 5;
+const MAX_LISTED_KEYS: usize = 5;
 
 /// What sshd says when it hangs up after `MaxAuthTries`.
-pub(super) const TOO_MANY: &str = "Too many authentication failures";
+pub(super) const TOO_MANY_FAILURES: &str = "Too many authentication failures";
 
 /// Who wants in, and with what.
 #[derive(Debug)]
@@ -45,9 +49,9 @@ pub(super) struct Login {
     pub(super) place: String,
     /// Names of the methods that may be used, the preferred first.
     pub(super) methods: Vec<String>,
-    pub(super) identities: Vec<Identity>,
+    pub(super) identities: Vec<IdentityFile>,
     pub(super) certificates: Vec<CertificateFile>,
-    pub(super) agent: Option<Arc<Door>>,
+    pub(super) agent: Option<Arc<AgentHandle>>,
     /// Whether no other key of the agent may be shown.
     pub(super) only_these: bool,
     /// Names of the algorithms to sign with; those of today when empty.
@@ -57,7 +61,7 @@ pub(super) struct Login {
     /// Which devices may ask, when the configuration names some.
     pub(super) devices: Option<String>,
     /// How to ask a person, when there is one.
-    pub(super) interview: Option<Interview>,
+    pub(super) interview: Option<PromptQueue>,
     /// Whether a master connection of the user's leads there without any question.
     pub(super) has_master: bool,
 }
@@ -75,7 +79,7 @@ impl Login {
         session: &mut Session,
         limit: &mut Deadline,
     ) -> Result<(), Fault> {
-        let course = Course {
+        let course = Attempt {
             login: self,
             session,
             limit,
@@ -83,7 +87,7 @@ impl Login {
             tried: Vec::new(),
             keys: None,
             refusals: 0,
-            rsa: RsaHashes::Unasked,
+            rsa: RsaHashes::Unknown,
             exchanges: 0,
             was_asked: false,
             greeted: None,
@@ -93,34 +97,34 @@ impl Login {
             accepted: 0,
         };
         let logged_in = course.run().await;
-        logged_in.map_err(|fault| no_job(session.seen.banner().as_deref()).unwrap_or(fault))
+        logged_in.map_err(|fault| job_required(session.seen.banner().as_deref()).unwrap_or(fault))
     }
 }
 
 /// Recognises a node that lets in only who has a job there: it says so before it closes the
 /// connection, or refuses the login.
-pub(super) fn no_job(said: Option<&str>) -> Option<Fault> {
+pub(super) fn job_required(said: Option<&str>) -> Option<Fault> {
     let denied = |line: &&str| line.contains("denied by pam_slurm");
     let line = said?.lines().map(str::trim_end).find(denied)?;
-    Some(Fault::NoJob { says: fault::quote(line) })
+    Some(Fault::JobRequired { says: fault::quote(line) })
 }
 
 /// What one attempt came to.
-enum Answer {
-    In,
+enum AuthOutcome {
+    Success,
     /// Accepted, and not enough.
-    Partly,
+    Partial,
     Refused,
 }
 
 /// The methods gtop knows.
-enum Method {
-    Keys,
-    Questions,
+enum AuthMethod {
+    PublicKey,
+    KeyboardInteractive,
 }
 
 /// The keys to show, and the agent that signs for some.
-struct Keys {
+struct KeyQueue {
     /// Not yet shown since the node last accepted something.
     waiting: VecDeque<Candidate>,
     /// Shown since then.
@@ -129,11 +133,11 @@ struct Keys {
     agent_fault: Option<Fault>,
     skipped: Vec<String>,
     locked: Vec<PathBuf>,
-    unusable: Vec<(PathBuf, KeyFlaw)>,
+    unusable: Vec<(PathBuf, KeyFileProblem)>,
 }
 
 /// One login on its way.
-struct Course<'a> {
+struct Attempt<'a> {
     login: &'a Login,
     session: &'a mut Session,
     limit: &'a mut Deadline,
@@ -142,7 +146,7 @@ struct Course<'a> {
     /// What was shown, in words.
     tried: Vec<String>,
     /// Read when keys are first wanted.
-    keys: Option<Keys>,
+    keys: Option<KeyQueue>,
     /// How many keys the node refused.
     refusals: usize,
     rsa: RsaHashes,
@@ -156,7 +160,7 @@ struct Course<'a> {
     /// Methods with nothing left to try.
     spent: MethodSet,
     /// Why a question has no answer.
-    silence: Option<Silence>,
+    silence: Option<UnansweredReason>,
     /// How many proofs the node accepted.
     accepted: usize,
 }
@@ -164,64 +168,64 @@ struct Course<'a> {
 /// What the node says of signatures with RSA keys.
 #[derive(Clone, Copy)]
 enum RsaHashes {
-    Unasked,
+    Unknown,
     /// It says nothing.
-    Unsaid,
+    Unstated,
     /// This is the best it knows, SHA-1 when nothing.
     Best(Option<HashAlg>),
 }
 
-impl Course<'_> {
+impl Attempt<'_> {
     async fn run(mut self) -> Result<(), Fault> {
         let first = self.session.handle.authenticate_none(&self.login.user);
-        let first = self.limit.bound(Step::Login, first).await?;
+        let first = self.limit.bound(ConnectPhase::Login, first).await?;
         let mut answer = self.weigh(first, None)?;
         self.greeted = Some(self.session.seen.banner_length());
         loop {
             match answer {
-                Answer::In => {
-                    notes::note(|| Note::LoggedIn { user: self.login.user.clone() });
+                AuthOutcome::Success => {
+                    trace::note(|| ConnectEvent::LoggedIn { user: self.login.user.clone() });
                     return Ok(());
                 }
-                Answer::Partly => self.begin_anew(),
-                Answer::Refused => {}
+                AuthOutcome::Partial => self.requeue_keys(),
+                AuthOutcome::Refused => {}
             }
             answer = match self.next_method() {
-                Some(Method::Keys) => self.show_next_key().await?,
-                Some(Method::Questions) => self.answer_questions().await?,
-                None => return Err(self.give_up()),
+                Some(AuthMethod::PublicKey) => self.try_next_key().await?,
+                Some(AuthMethod::KeyboardInteractive) => self.answer_questions().await?,
+                None => return Err(self.final_fault()),
             };
         }
     }
 
     /// Returns the first preferred method that the node offers and that is not used up.
-    fn next_method(&self) -> Option<Method> {
+    fn next_method(&self) -> Option<AuthMethod> {
         let is_open = |kind| self.offers.contains(&kind) && !self.spent.contains(&kind);
         self.login.methods.iter().find_map(|name| match name.as_str() {
-            "publickey" => is_open(MethodKind::PublicKey).then_some(Method::Keys),
+            "publickey" => is_open(MethodKind::PublicKey).then_some(AuthMethod::PublicKey),
             "keyboard-interactive" => {
-                is_open(MethodKind::KeyboardInteractive).then_some(Method::Questions)
+                is_open(MethodKind::KeyboardInteractive).then_some(AuthMethod::KeyboardInteractive)
             }
             _ => None,
         })
     }
 
     /// Every key may be shown again, the one just accepted last.
-    fn begin_anew(&mut self) {
+    fn requeue_keys(&mut self) {
         if let Some(keys) = &mut self.keys {
             keys.waiting.extend(keys.shown.drain(..));
         }
     }
 
-    async fn show_next_key(&mut self) -> Result<Answer, Fault> {
+    async fn try_next_key(&mut self) -> Result<AuthOutcome, Fault> {
         if self.keys.is_none() {
             let reading = read_keys(self.login, self.session.handle.agent_session_binding());
-            self.keys = Some(self.limit.bound(Step::Login, reading).await?);
+            self.keys = Some(self.limit.bound(ConnectPhase::Login, reading).await?);
         }
         let next = self.keys.as_mut().and_then(|keys| keys.waiting.pop_front());
         let Some(candidate) = next else {
             self.spent.push(MethodKind::PublicKey);
-            return Ok(Answer::Refused);
+            return Ok(AuthOutcome::Refused);
         };
         let answer = self.show(&candidate).await?;
         if let Some(keys) = &mut self.keys {
@@ -230,22 +234,22 @@ impl Course<'_> {
         Ok(answer)
     }
 
-    async fn show(&mut self, candidate: &Candidate) -> Result<Answer, Fault> {
+    async fn show(&mut self, candidate: &Candidate) -> Result<AuthOutcome, Fault> {
         let allowed = candidate.proof.hashes(&self.login.algorithms);
         let Some(hash) = self.hash(candidate, &allowed).await? else {
             self.skip(candidate, "node knows no hash for it that is allowed");
-            return Ok(Answer::Refused);
+            return Ok(AuthOutcome::Refused);
         };
         let agent = self.keys.as_mut().and_then(|keys| keys.agent.as_mut());
-        let mut signing = Signing { hand: &candidate.hand, agent };
+        let mut signing = AuthSigner { hand: &candidate.hand, agent };
         let (user, handle) = (self.login.user.as_str(), &mut self.session.handle);
         let shown = async {
             match &candidate.proof {
-                Proof::Key(_) => {
+                Credential::Key(_) => {
                     let key = candidate.public_key();
                     handle.authenticate_publickey_with(user, key, hash, &mut signing).await
                 }
-                Proof::Certificate(certificate) => {
+                Credential::Certificate(certificate) => {
                     let certificate = certificate.as_ref().clone();
                     handle
                         .authenticate_certificate_with(user, certificate, hash, &mut signing)
@@ -253,24 +257,25 @@ impl Course<'_> {
                 }
             }
         };
-        match self.limit.bound(Step::Login, shown).await? {
+        match self.limit.bound(ConnectPhase::Login, shown).await? {
             Ok(result) => {
                 let answer = self.weigh(Ok(result), Some(&candidate.name))?;
-                self.refusals += usize::from(matches!(answer, Answer::Refused));
+                self.refusals += usize::from(matches!(answer, AuthOutcome::Refused));
                 Ok(answer)
             }
             Err(_not_signed) if self.session.handle.is_closed() => Err(self.ended()),
             Err(not_signed) => {
                 self.skip(candidate, not_signed.0);
-                Ok(Answer::Refused)
+                Ok(AuthOutcome::Refused)
             }
         }
     }
 
     fn skip(&mut self, candidate: &Candidate, why: &str) {
-        let is_agents = matches!(candidate.hand, Hand::Agent(_)) && !why.starts_with("the agent");
+        let is_agents =
+            matches!(candidate.hand, KeySigner::Agent(_)) && !why.starts_with("the agent");
         let by = if is_agents { " of the agent" } else { "" };
-        notes::tried(&candidate.name, || Attempt::Skipped(why.to_owned()));
+        trace::tried(&candidate.name, || CredentialOutcome::Skipped(why.to_owned()));
         self.tried.push(format!("not {}{by} ({why})", candidate.name));
     }
 
@@ -283,12 +288,12 @@ impl Course<'_> {
         if !candidate.proof.is_rsa() {
             return Ok(allowed.first().copied());
         }
-        if let RsaHashes::Unasked = self.rsa {
+        if let RsaHashes::Unknown = self.rsa {
             let asking = self.session.handle.best_supported_rsa_hash();
-            let asked = self.limit.bound(Step::Login, asking).await?;
+            let asked = self.limit.bound(ConnectPhase::Login, asking).await?;
             self.rsa = match asked.map_err(|_gone| self.ended())? {
                 Some(best) => RsaHashes::Best(best),
-                None => RsaHashes::Unsaid,
+                None => RsaHashes::Unstated,
             };
         }
         Ok(match self.rsa {
@@ -296,7 +301,7 @@ impl Course<'_> {
             RsaHashes::Best(best) => {
                 allowed.iter().find(|hash| rank(**hash) <= rank(best)).copied()
             }
-            RsaHashes::Unsaid | RsaHashes::Unasked => allowed.first().copied(),
+            RsaHashes::Unstated | RsaHashes::Unknown => allowed.first().copied(),
         })
     }
 
@@ -305,11 +310,11 @@ impl Course<'_> {
         &mut self,
         result: Result<AuthResult, russh::Error>,
         what: Option<&str>,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<AuthOutcome, Fault> {
         match result {
             Ok(AuthResult::Success) => {
-                notes::tried(what.unwrap_or("no proof at all"), || Attempt::Accepted);
-                Ok(Answer::In)
+                trace::tried(what.unwrap_or("no proof at all"), || CredentialOutcome::Accepted);
+                Ok(AuthOutcome::Success)
             }
             Ok(AuthResult::Failure { remaining_methods, partial_success }) => {
                 let what = what.unwrap_or_default().to_owned();
@@ -325,29 +330,30 @@ impl Course<'_> {
         remaining: MethodSet,
         is_accepted: bool,
         what: String,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<AuthOutcome, Fault> {
         // russh says the same when the connection is gone.
         if remaining.is_empty() && self.session.handle.is_closed() {
             return Err(self.ended());
         }
         self.offers = remaining;
-        notes::note(|| Note::Offers(names(&self.offers)));
+        trace::note(|| ConnectEvent::OfferedMethods(names(&self.offers)));
         if !what.is_empty() {
-            let result = if is_accepted { Attempt::Partly } else { Attempt::Refused };
-            notes::tried(&what, || result);
+            let result =
+                if is_accepted { CredentialOutcome::Partial } else { CredentialOutcome::Refused };
+            trace::tried(&what, || result);
         }
         if is_accepted {
             self.accepted += 1;
-            if self.accepted > MOST_PROOFS {
+            if self.accepted > MAX_CREDENTIALS {
                 return Err(self.refused(Some("more proofs than any login needs".to_owned())));
             }
             self.tried.push(format!("{what} (accepted, but not enough)"));
-            return Ok(Answer::Partly);
+            return Ok(AuthOutcome::Partial);
         }
         if !what.is_empty() {
             self.tried.push(what);
         }
-        Ok(Answer::Refused)
+        Ok(AuthOutcome::Refused)
     }
 
     /// The connection ended during login: a node that says why has refused us.
@@ -356,32 +362,34 @@ impl Course<'_> {
             return Fault::AccountRefused { user: self.login.user.clone(), says };
         }
         match self.session.seen.end() {
-            Some(End::Dismissed(words)) if words.contains(TOO_MANY) => self.too_many_keys(),
-            Some(End::Dismissed(words)) => {
+            Some(End::Disconnected(words)) if words.contains(TOO_MANY_FAILURES) => {
+                self.too_many_keys_fault()
+            }
+            Some(End::Disconnected(words)) => {
                 self.refused(Some(format!("until the node said: {words}")))
             }
             // A person was asked: doing that again is not for gtop to decide.
-            _ if self.was_asked => self.unanswered(Silence::TooLate),
-            Some(End::Broke(_)) | None => {
-                Fault::Broken { step: Step::Login, why: self.session.seen.why() }
+            _ if self.was_asked => self.unanswered(UnansweredReason::HungUp),
+            Some(End::Failed(_)) | None => {
+                Fault::ConnectionLost { step: ConnectPhase::Login, why: self.session.seen.why() }
             }
         }
     }
 
     /// Returns what the node has said since it asked for a proof: not what everybody is told before.
     fn reason(&self) -> Option<String> {
-        let told = self.greeted.and_then(|length| self.session.seen.said_since(length));
+        let told = self.greeted.and_then(|length| self.session.seen.banner_since(length));
         told.or_else(|| (!self.messages.is_empty()).then(|| fault::quote(&self.messages.join(" "))))
     }
 
     /// Nothing is left to try.
-    fn give_up(mut self) -> Fault {
+    fn final_fault(mut self) -> Fault {
         if !self.login.methods.iter().any(|name| name == "publickey") {
             self.tried.push("no key, PubkeyAuthentication is off".to_owned());
         }
         let keys = self.keys.take();
         let had_none = self.refusals == 0 && self.accepted == 0;
-        if let Some(Keys { skipped, locked, unusable, agent_fault, .. }) = keys {
+        if let Some(KeyQueue { skipped, locked, unusable, agent_fault, .. }) = keys {
             if had_none && let Some(file) = locked.into_iter().next() {
                 return Fault::KeyEncrypted { file };
             }
@@ -407,18 +415,20 @@ impl Course<'_> {
         match self.silence {
             Some(why) if had_none || self.accepted > 0 => self.unanswered(why),
             Some(_) => self.refused(Some("nobody was asked its questions".to_owned())),
-            None if self.accepted > 0 && !can_go_on => Fault::MoreAuthentication { user, wants },
+            None if self.accepted > 0 && !can_go_on => {
+                Fault::MoreAuthenticationRequired { user, wants }
+            }
             None if wants == ["password"] => Fault::PasswordOnly { user },
             None => self.refused(None),
         }
     }
 
-    fn unanswered(&self, why: Silence) -> Fault {
+    fn unanswered(&self, why: UnansweredReason) -> Fault {
         Fault::Unanswered { user: self.login.user.clone(), tried: named(&self.tried), why }
     }
 
     /// The node has heard enough. The key that was shown last is refused too.
-    fn too_many_keys(&self) -> Fault {
+    fn too_many_keys_fault(&self) -> Fault {
         let left = self.keys.as_ref().map_or(0, |keys| keys.waiting.len());
         Fault::TooManyKeys { user: self.login.user.clone(), shown: Some(self.refusals + 1), left }
     }
@@ -434,7 +444,7 @@ impl Course<'_> {
     }
 }
 
-async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> Keys {
+async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> KeyQueue {
     let (mut agent, mut agent_fault) = (None, None);
     if let Some(door) = &login.agent {
         match door.open(binding).await {
@@ -442,7 +452,7 @@ async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> Keys
             Err(fault) => agent_fault = Some(fault),
         }
     }
-    let Selection { candidates, skipped, locked, unusable } = candidates::select(Stock {
+    let Selection { candidates, skipped, locked, unusable } = candidates::select(KeySources {
         identities: &login.identities,
         certificates: &login.certificates,
         held: agent.as_ref().map(|agent| agent.keys.as_slice()).unwrap_or_default(),
@@ -451,8 +461,8 @@ async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> Keys
         user: &login.user,
         now: Clock::system().now(),
     });
-    note_unshown(&skipped, &locked, agent_fault.as_ref());
-    Keys {
+    trace_untried(&skipped, &locked, agent_fault.as_ref());
+    KeyQueue {
         waiting: candidates.into(),
         shown: Vec::new(),
         agent,
@@ -464,18 +474,20 @@ async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> Keys
 }
 
 /// Takes notes of what is not shown.
-fn note_unshown(skipped: &[String], locked: &[PathBuf], agent: Option<&Fault>) {
+fn trace_untried(skipped: &[String], locked: &[PathBuf], agent: Option<&Fault>) {
     for key in skipped {
         let (what, why) = key.split_once(" (").unwrap_or((key, "unusable"));
-        notes::tried(what, || Attempt::Skipped(why.trim_end_matches(')').to_owned()));
+        trace::tried(what, || CredentialOutcome::Skipped(why.trim_end_matches(')').to_owned()));
     }
     let named =
         |file: &PathBuf| skipped.iter().any(|key| key.starts_with(&*file.to_string_lossy()));
     for file in locked.iter().filter(|file| !named(file)) {
-        notes::tried(&file.to_string_lossy(), || Attempt::Skipped("encrypted".to_owned()));
+        trace::tried(&file.to_string_lossy(), || {
+            CredentialOutcome::Skipped("encrypted".to_owned())
+        });
     }
     if let Some(fault) = agent {
-        notes::tried("the ssh agent", || Attempt::Skipped(fault.to_string()));
+        trace::tried("the ssh agent", || CredentialOutcome::Skipped(fault.to_string()));
     }
 }
 
@@ -486,10 +498,10 @@ fn named(tried: &[String]) -> Vec<String> {
     named.retain(|what| {
         let count = if what.starts_with("not ") { &mut unshown } else { &mut shown };
         *count += 1;
-        *count <= MOST_NAMED
+        *count <= MAX_LISTED_KEYS
     });
     for (prefix, count) in [("", shown), ("not ", unshown)] {
-        let more = count.saturating_sub(MOST_NAMED);
+        let more = count.saturating_sub(MAX_LISTED_KEYS);
         named.extend((more > 0).then(|| format!("{prefix}{more} more")));
     }
     named

@@ -7,48 +7,50 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::transport::addresses::Addresses;
-use crate::transport::cable::Stream;
-use crate::transport::carrier::{Carrier, Line};
-use crate::transport::dial::{self, Deadline, Origin, Place};
-use crate::transport::fault::{Fault, Step};
-use crate::transport::gateway::{Gateway, Refusal, Seat};
-use crate::transport::local::Leash;
-use crate::transport::notes::{self, Note};
-use crate::transport::ssh_config::{Hop, Question, Route, Settings};
-use crate::transport::{LOGIN_LIMIT, Plan, SshTarget, Transport, master, proxy, session};
+use crate::transport::addresses::SchedulerAddresses;
+use crate::transport::cancellable_stream::Stream;
+use crate::transport::dial::{self, BindOptions, Deadline, Endpoint};
+use crate::transport::fault::{ConnectPhase, Fault};
+use crate::transport::gateway::{ChannelPermit, ChannelRefusal, Gateway};
+use crate::transport::process::ParentGuard;
+use crate::transport::ssh_config::{HostQuery, HostSettings, JumpHost, Route};
+use crate::transport::trace::{self, ConnectEvent};
+use crate::transport::underlay::{Connection, Underlay};
+use crate::transport::{
+    ConnectPlan, LOGIN_TIMEOUT, SshTarget, Transport, control_master, proxy_command, session,
+};
 
 /// Most gateways on the way to one host.
-const MOST_HOPS: usize = 16;
+const MAX_JUMPS: usize = 16;
 
 /// How bytes get to a host, with every gateway on the way looked up.
 #[derive(Debug, Clone)]
-pub(super) enum Way {
+pub(super) enum ResolvedRoute {
     /// By a TCP connection from here.
-    Direct(Origin),
+    Direct(BindOptions),
     /// Through a command.
     Command(String),
     /// Through this gateway, which has a way of its own.
-    Through(Arc<Gateway>),
+    Gateway(Arc<Gateway>),
 }
 
-impl PartialEq for Way {
+impl PartialEq for ResolvedRoute {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Direct(one), Self::Direct(other)) => one == other,
             (Self::Command(one), Self::Command(other)) => one == other,
-            (Self::Through(one), Self::Through(other)) => Arc::ptr_eq(one, other),
-            (Self::Direct(_) | Self::Command(_) | Self::Through(_), _) => false,
+            (Self::Gateway(one), Self::Gateway(other)) => Arc::ptr_eq(one, other),
+            (Self::Direct(_) | Self::Command(_) | Self::Gateway(_), _) => false,
         }
     }
 }
 
-impl Way {
+impl ResolvedRoute {
     /// Returns the way that needs no gateway, as the settings of its first host say.
-    fn begin(settings: &Settings) -> Self {
+    fn begin(settings: &HostSettings) -> Self {
         match &settings.route {
             Route::Command(command) => Self::Command(command.clone()),
-            Route::Direct | Route::Jumps(_) => Self::Direct(Origin {
+            Route::Direct | Route::Jumps(_) => Self::Direct(BindOptions {
                 address: settings.bind_address.clone(),
                 interface: settings.bind_interface.clone(),
             }),
@@ -56,29 +58,31 @@ impl Way {
     }
 }
 
-impl Way {
+impl ResolvedRoute {
     /// Returns the same in words.
-    pub(super) fn told(&self) -> notes::Way {
+    pub(super) fn told(&self) -> trace::RouteSummary {
         match self {
-            Self::Direct(_) => notes::Way::Direct,
-            Self::Command(command) => notes::Way::Command(crate::transport::fault::quote(command)),
-            Self::Through(_) => {
+            Self::Direct(_) => trace::RouteSummary::Direct,
+            Self::Command(command) => {
+                trace::RouteSummary::Command(crate::transport::fault::quote(command))
+            }
+            Self::Gateway(_) => {
                 let mut names = Vec::new();
                 let mut way = self;
-                while let Self::Through(gateway) = way {
+                while let Self::Gateway(gateway) = way {
                     names.push(gateway.name.clone());
                     way = &gateway.way;
                 }
                 names.reverse();
-                notes::Way::Gateways(names)
+                trace::RouteSummary::Gateways(names)
             }
         }
     }
 }
 
-impl Hop {
-    fn question(&self) -> Question {
-        Question { host: self.host.clone(), user: self.user.clone(), port: self.port }
+impl JumpHost {
+    fn question(&self) -> HostQuery {
+        HostQuery { host: self.host.clone(), user: self.user.clone(), port: self.port }
     }
 }
 
@@ -89,10 +93,10 @@ impl Transport {
     /// only for the first one of a list, since the list says how the others are reached.
     pub(super) async fn way(
         &self,
-        asked: &Question,
-        settings: &Arc<Settings>,
-    ) -> Result<Way, Fault> {
-        let mut gateways: Vec<(Hop, Arc<Settings>)> = Vec::new();
+        asked: &HostQuery,
+        settings: &Arc<HostSettings>,
+    ) -> Result<ResolvedRoute, Fault> {
+        let mut gateways: Vec<(JumpHost, Arc<HostSettings>)> = Vec::new();
         let mut names = vec![asked.host.to_ascii_lowercase()];
         let mut first = Arc::clone(settings);
         while let Route::Jumps(hops) = &first.route {
@@ -100,34 +104,34 @@ impl Transport {
             let name = nearest.host.to_ascii_lowercase();
             let is_circle = names.contains(&name) && nearest.port.is_none();
             names.push(name);
-            if is_circle || gateways.len() + hops.len() > MOST_HOPS {
+            if is_circle || gateways.len() + hops.len() > MAX_JUMPS {
                 let why = format!("ProxyJump leads in a circle: {}", names.join(", "));
                 return Err(Fault::BadConfiguration { why });
             }
             for hop in hops.iter().rev() {
-                let found = self.settings_of(hop.question()).await;
+                let found = self.host_settings(hop.question()).await;
                 gateways.push((hop.clone(), found.map_err(|fault| fault.by_way_of(&hop.host))?));
             }
             let Some((_, nearest)) = gateways.last() else { break };
             first = Arc::clone(nearest);
         }
-        let way = Way::begin(&first);
+        let way = ResolvedRoute::begin(&first);
         Ok(gateways.into_iter().rev().fold(way, |way, (hop, settings)| {
-            Way::Through(self.0.gateways.get(hop.question(), settings, way))
+            ResolvedRoute::Gateway(self.0.gateways.get(hop.question(), settings, way))
         }))
     }
 
     /// Returns the settings of a target and of every gateway on the way to it, but of those that an open master
     /// connection leads to: nothing has to be proved there.
-    pub(super) async fn settings_to_log_in_with(
+    pub(super) async fn settings_needing_login(
         &self,
         ssh: &SshTarget,
-    ) -> Result<Vec<Arc<Settings>>, Fault> {
+    ) -> Result<Vec<Arc<HostSettings>>, Fault> {
         let question = self.question(ssh);
-        let settings = self.settings_of(question.clone()).await?;
+        let settings = self.host_settings(question.clone()).await?;
         let mut way = self.way(&question, &settings).await?;
         let mut all = vec![(question, settings)];
-        while let Way::Through(gateway) = way {
+        while let ResolvedRoute::Gateway(gateway) = way {
             all.push((gateway.asked.clone(), Arc::clone(&gateway.settings)));
             way = gateway.way.clone();
         }
@@ -145,39 +149,39 @@ impl Transport {
     pub(super) async fn dial(
         &self,
         typed: &str,
-        plan: &Plan,
-        on_step: &mut impl FnMut(Step),
-    ) -> Result<(Line, Deadline), Fault> {
+        plan: &ConnectPlan,
+        on_step: &mut impl FnMut(ConnectPhase),
+    ) -> Result<(Connection, Deadline), Fault> {
         let origin = match &plan.way {
-            Way::Direct(origin) => origin,
-            Way::Command(command) => {
-                on_step(Step::Connection);
-                let leash = Leash(self.0.options.leash.as_deref());
-                let (program, complaints) = proxy::start(command, leash)?;
-                let carrier = Carrier::Program(complaints);
+            ResolvedRoute::Direct(origin) => origin,
+            ResolvedRoute::Command(command) => {
+                on_step(ConnectPhase::Connection);
+                let leash = ParentGuard(self.0.options.leash.as_deref());
+                let (program, complaints) = proxy_command::start(command, leash)?;
+                let carrier = Underlay::ProxyCommand(complaints);
                 let line = line(Box::new(program), plan.port, carrier);
                 return Ok((line, Deadline::after(plan.connect_limit)));
             }
-            Way::Through(gateway) => {
-                on_step(Step::Connection);
+            ResolvedRoute::Gateway(gateway) => {
+                on_step(ConnectPhase::Connection);
                 return self.through(gateway, typed, plan).await;
             }
         };
-        on_step(Step::Name);
+        on_step(ConnectPhase::Name);
         let limit = Deadline::after(plan.connect_limit);
-        let place = Place { host: &plan.host, port: plan.port, family: plan.family, typed };
-        let addresses = limit.bound(Step::Name, self.look_up(place)).await??;
-        notes::note(|| Note::Addresses(addresses.clone()));
-        on_step(Step::Connection);
-        let origin = limit.bound(Step::Name, origin.resolve(&self.0.names)).await??;
+        let place = Endpoint { host: &plan.host, port: plan.port, family: plan.family, typed };
+        let addresses = limit.bound(ConnectPhase::Name, self.look_up(place)).await??;
+        trace::note(|| ConnectEvent::Resolved(addresses.clone()));
+        on_step(ConnectPhase::Connection);
+        let origin = limit.bound(ConnectPhase::Name, origin.resolve(&self.0.names)).await??;
         let stream = dial::connect(&addresses, &origin, &limit).await?;
         let is_loopback = stream.peer_addr().is_ok_and(|address| address.ip().is_loopback());
-        let line = line(Box::new(stream), plan.port, Carrier::Network);
-        Ok((Line { is_loopback, ..line }, limit))
+        let line = line(Box::new(stream), plan.port, Underlay::Network);
+        Ok((Connection { is_loopback, ..line }, limit))
     }
 
     /// Looks a name up; where no name service knows it, the address a scheduler has for that node.
-    async fn look_up(&self, place: Place<'_>) -> Result<Vec<SocketAddr>, Fault> {
+    async fn look_up(&self, place: Endpoint<'_>) -> Result<Vec<SocketAddr>, Fault> {
         let unknown = match self.0.names.look_up(place).await {
             Err(fault @ Fault::NameNotFound { .. }) => fault,
             ended => return ended,
@@ -185,7 +189,7 @@ impl Transport {
         let Some(host) = self.address_of(place.typed, place.host).await else {
             return Err(unknown);
         };
-        let elsewhere = Place { host: &host, ..place };
+        let elsewhere = Endpoint { host: &host, ..place };
         self.0.names.look_up(elsewhere).await.map_err(|_as_unknown| unknown)
     }
 
@@ -198,18 +202,18 @@ impl Transport {
     }
 
     /// Returns where the ssh program is to connect to in place of a name that no name service knows.
-    pub(super) async fn elsewhere(&self, typed: &str, settings: &Settings) -> Option<String> {
+    pub(super) async fn elsewhere(&self, typed: &str, settings: &HostSettings) -> Option<String> {
         if settings.route != Route::Direct {
             return None;
         }
-        let place = Place { host: typed, port: settings.port, family: settings.family, typed };
+        let place = Endpoint { host: typed, port: settings.port, family: settings.family, typed };
         // Few nodes have another address, and a name need not be looked up twice for the others.
         let address = self.address_of(typed, &settings.host).await?;
         self.0.names.look_up(place).await.is_err().then_some(address)
     }
 
     /// Takes note of where a scheduler reaches its nodes.
-    pub fn know_addresses(&self, addresses: Addresses) {
+    pub fn set_scheduler_addresses(&self, addresses: SchedulerAddresses) {
         self.0.addresses.set(addresses);
     }
 
@@ -218,37 +222,38 @@ impl Transport {
         &self,
         gateway: &Arc<Gateway>,
         typed: &str,
-        plan: &Plan,
-    ) -> Result<(Line, Deadline), Fault> {
+        plan: &ConnectPlan,
+    ) -> Result<(Connection, Deadline), Fault> {
         let mut place = (plan.host.clone(), plan.port);
         if gateway.has_master.load(Ordering::Relaxed)
-            && let Some(opened) = self.over_master(gateway, plan).await
+            && let Some(opened) = self.connect_over_master(gateway, plan).await
         {
             return opened;
         }
-        let forbidden = |why| Fault::GatewayForbids { gateway: gateway.name.clone(), why };
+        let forbidden =
+            |why| Fault::GatewayForwardingRefused { gateway: gateway.name.clone(), why };
         let mut turn = None;
         // Keeps a session while it is asked again.
         let mut held = Vec::new();
         loop {
             let seat = match self.seat(gateway, turn.is_some()).await {
                 Ok(seat) => seat,
-                Err(fault) if master::is_refusal(&fault) => {
-                    return self.over_master(gateway, plan).await.unwrap_or(Err(fault));
+                Err(fault) if control_master::is_refusal(&fault) => {
+                    return self.connect_over_master(gateway, plan).await.unwrap_or(Err(fault));
                 }
                 Err(fault) => return Err(fault),
             };
             let trunk = Arc::clone(&seat.trunk);
             held.push(Arc::clone(&trunk));
             let limit = Deadline::after(plan.connect_limit);
-            let asked = limit.bound(Step::Connection, gateway.connect(seat, &place));
+            let asked = limit.bound(ConnectPhase::Connection, gateway.connect(seat, &place));
             let refusal = match asked.await? {
                 Ok(tunnel) => {
-                    notes::note(|| Note::Through(gateway.name.clone()));
-                    let line = line(Box::new(tunnel), plan.port, Carrier::Gateway(trunk));
+                    trace::note(|| ConnectEvent::GatewayConnected(gateway.name.clone()));
+                    let line = line(Box::new(tunnel), plan.port, Underlay::Gateway(trunk));
                     return Ok((line, limit));
                 }
-                Err(Refusal::Unreachable(why)) => {
+                Err(ChannelRefusal::Unreachable(why)) => {
                     // No name service of the gateway's may know it either.
                     let other = self.address_of(typed, &place.0).await;
                     if let Some(host) = other.filter(|host| !host.eq_ignore_ascii_case(&place.0)) {
@@ -258,14 +263,14 @@ impl Transport {
                     let gateway = gateway.name.clone();
                     return Err(Fault::GatewayCannotReach { gateway, why });
                 }
-                Err(Refusal::Gone) => {
+                Err(ChannelRefusal::Gone) => {
                     let lost = || {
                         let why = "connection closed".to_owned();
                         Fault::SessionLost { why }.by_way_of(&gateway.name)
                     };
                     return Err(trunk.end().unwrap_or_else(lost));
                 }
-                Err(Refusal::Forbidden(why)) if gateway.forbids(&place) => {
+                Err(ChannelRefusal::Forbidden(why)) if gateway.forbids(&place) => {
                     return Err(forbidden(why));
                 }
                 Err(refusal) => refusal,
@@ -278,7 +283,7 @@ impl Transport {
                 turn = gateway.turns.acquire().await.ok();
                 continue;
             }
-            if matches!(refusal, Refusal::Forbidden(_)) {
+            if matches!(refusal, ChannelRefusal::Forbidden(_)) {
                 gateway.forbid(&place);
                 return Err(forbidden(refusal.words()));
             }
@@ -289,17 +294,17 @@ impl Transport {
     }
 
     /// Opens a line through a gateway over the user's master connection to it, when there is one.
-    async fn over_master(
+    async fn connect_over_master(
         &self,
         gateway: &Gateway,
-        plan: &Plan,
-    ) -> Option<Result<(Line, Deadline), Fault>> {
+        plan: &ConnectPlan,
+    ) -> Option<Result<(Connection, Deadline), Fault>> {
         let Gateway { name, asked, settings, .. } = gateway;
         let master = self.master(asked, settings).await;
         gateway.has_master.store(master.is_some(), Ordering::Relaxed);
         let master = master?;
         let socket = || master.0.clone();
-        notes::note(|| Note::GatewayMaster { gateway: name.clone(), socket: socket() });
+        trace::note(|| ConnectEvent::GatewayMaster { gateway: name.clone(), socket: socket() });
         let options = &self.0.options;
         let words = master.forwarding(
             (asked, settings),
@@ -307,18 +312,18 @@ impl Transport {
             &plan.host,
             plan.port,
         );
-        let leash = Leash(options.leash.as_deref());
-        let started = proxy::start_program(&options.ssh_program, &words, leash);
+        let leash = ParentGuard(options.leash.as_deref());
+        let started = proxy_command::start_program(&options.ssh_program, &words, leash);
         Some(started.map(|(program, complaints)| {
-            notes::note(|| Note::Through(name.clone()));
-            let carrier = Carrier::Master { gateway: name.clone(), master, complaints };
+            trace::note(|| ConnectEvent::GatewayConnected(name.clone()));
+            let carrier = Underlay::Master { gateway: name.clone(), master, complaints };
             let line = line(Box::new(program), plan.port, carrier);
             (line, Deadline::after(plan.connect_limit))
         }))
     }
 
     /// Takes a seat in a session with a gateway; opens one when there is none with room.
-    async fn seat(&self, gateway: &Arc<Gateway>, has_turn: bool) -> Result<Seat, Fault> {
+    async fn seat(&self, gateway: &Arc<Gateway>, has_turn: bool) -> Result<ChannelPermit, Fault> {
         let asked = Instant::now();
         loop {
             if let Some(seat) = gateway.seat() {
@@ -329,8 +334,8 @@ impl Transport {
             if let Some(seat) = gateway.seat() {
                 return Ok(seat);
             }
-            let Some(until) = gateway.may_open(asked)? else {
-                return self.first_seat(gateway).await;
+            let Some(until) = gateway.backoff_until(asked)? else {
+                return self.open_session_and_permit(gateway).await;
             };
             drop(turn);
             sleep_until(until).await;
@@ -338,13 +343,16 @@ impl Transport {
     }
 
     /// Opens a session with a gateway and takes a seat in it.
-    async fn first_seat(&self, gateway: &Arc<Gateway>) -> Result<Seat, Fault> {
-        notes::note(|| Note::Gateway(gateway.name.clone()));
+    async fn open_session_and_permit(
+        &self,
+        gateway: &Arc<Gateway>,
+    ) -> Result<ChannelPermit, Fault> {
+        trace::note(|| ConnectEvent::GatewayStarted(gateway.name.clone()));
         let session = self.open_gateway(gateway).await;
-        notes::note(|| Note::GatewayEnd);
+        trace::note(|| ConnectEvent::GatewayFinished);
         let trunk = gateway.opened(session.map_err(|fault| gateway.failed(fault))?);
         let lost = || Fault::SessionLost { why: String::new() }.by_way_of(&gateway.name);
-        Seat::take(&trunk).ok_or_else(lost)
+        ChannelPermit::take(&trunk).ok_or_else(lost)
     }
 
     /// Logs in to a gateway, which may itself be behind another.
@@ -354,7 +362,7 @@ impl Transport {
     ) -> Pin<Box<dyn Future<Output = Result<session::Session, Fault>> + Send + 'a>> {
         Box::pin(async move {
             let Gateway { name, asked, settings, way, .. } = gateway.as_ref();
-            let mut plan = self.plan_by(name, settings, way.clone()).await?;
+            let mut plan = self.plan_for_route(name, settings, way.clone()).await?;
             plan.login.has_master = self.master(asked, settings).await.is_some();
             self.log_in(&gateway.name, plan, &mut |_| ()).await.map(|(session, _)| session)
         })
@@ -364,14 +372,14 @@ impl Transport {
     pub(super) async fn log_in(
         &self,
         typed: &str,
-        plan: Plan,
-        on_step: &mut impl FnMut(Step),
+        plan: ConnectPlan,
+        on_step: &mut impl FnMut(ConnectPhase),
     ) -> Result<(session::Session, Deadline), Fault> {
         let (line, limit) = self.dial(typed, &plan, on_step).await?;
-        on_step(Step::KeyExchange);
+        on_step(ConnectPhase::KeyExchange);
         let mut session = session::greet(line, plan.trust, &plan.terms, &limit).await?;
-        on_step(Step::Login);
-        let mut limit = Deadline::after(LOGIN_LIMIT);
+        on_step(ConnectPhase::Login);
+        let mut limit = Deadline::after(LOGIN_TIMEOUT);
         match plan.login.run(&mut session, &mut limit).await {
             Ok(()) => Ok((session, limit)),
             Err(fault) => Err(session.carrier.clone().blame(fault).await),
@@ -379,6 +387,6 @@ impl Transport {
     }
 }
 
-fn line(stream: Box<dyn Stream>, port: u16, carrier: Carrier) -> Line {
-    Line { stream, port, is_loopback: false, carrier }
+fn line(stream: Box<dyn Stream>, port: u16, carrier: Underlay) -> Connection {
+    Connection { stream, port, is_loopback: false, carrier }
 }

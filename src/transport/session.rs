@@ -7,41 +7,41 @@ use russh::client::{self, ChannelOpenHandle, DisconnectReason, Handle, Msg};
 use russh::keys::PublicKeyOrCertificate;
 use russh::{Channel, ChannelId, ChannelOpenFailure, Sig};
 
-use crate::transport::algorithms::{self, Terms};
-use crate::transport::cable::{self, Holder};
-use crate::transport::carrier::{Carrier, Line};
+use crate::transport::algorithms::{self, SshParams};
+use crate::transport::cancellable_stream::{self, CancelGuard};
 use crate::transport::channel::{Exit, Output};
 use crate::transport::dial::Deadline;
-use crate::transport::fault::{self, Fault, Step};
-use crate::transport::files::lock;
-use crate::transport::judge::{Judge, Judgement, Trust};
-use crate::transport::notes::{self, Note, Notes};
-use crate::transport::outlet::Outlet;
+use crate::transport::fault::{self, ConnectPhase, Fault};
+use crate::transport::file_cache::lock;
+use crate::transport::host_key_verifier::{HostKeyPolicy, HostKeyVerifier, Verification};
+use crate::transport::output_queue::OutputQueue;
+use crate::transport::trace::{self, ConnectEvent, Trace};
+use crate::transport::underlay::{Connection, Underlay};
 
 /// Most refusals of channels that are kept until somebody asks.
-const MOST_REFUSALS: usize = 64;
+const MAX_REFUSALS: usize = 64;
 
 /// Longest greeting text that is kept.
-const LONGEST_BANNER: usize = 4096;
+const MAX_BANNER: usize = 4096;
 
 /// An open connection; dropping it ends it.
 pub(super) struct Session {
-    pub(super) handle: Handle<Client>,
-    pub(super) seen: Arc<Seen>,
+    pub(super) handle: Handle<ClientHandler>,
+    pub(super) seen: Arc<ConnectionState>,
     /// What it runs over; a gateway stays open as long as this.
-    pub(super) carrier: Carrier,
-    _holder: Holder,
+    pub(super) carrier: Underlay,
+    _holder: CancelGuard,
 }
 
 /// What the connection's own task has met, for those outside it.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
-    judgement: Mutex<Option<Judgement>>,
+pub(super) struct ConnectionState {
+    judgement: Mutex<Option<Verification>>,
     banner: Mutex<String>,
     end: Mutex<Option<End>>,
     refusals: Mutex<VecDeque<String>>,
     /// What the command says.
-    pub(super) outlet: Outlet,
+    pub(super) outlet: OutputQueue,
     /// What is written to the command as soon as it has said something.
     reply: Mutex<Option<String>>,
 }
@@ -50,14 +50,14 @@ pub(super) struct Seen {
 #[derive(Debug, Clone)]
 pub(super) enum End {
     /// The node said good-bye with these words.
-    Dismissed(String),
+    Disconnected(String),
     /// It broke.
-    Broke(String),
+    Failed(String),
 }
 
-impl Seen {
+impl ConnectionState {
     /// Returns what is to be said about the key the node showed.
-    pub(super) fn judgement(&self) -> Option<Judgement> {
+    pub(super) fn judgement(&self) -> Option<Verification> {
         lock(&self.judgement).clone()
     }
 
@@ -73,7 +73,7 @@ impl Seen {
     }
 
     /// Returns what was added to that text since it was so long, on one line.
-    pub(super) fn said_since(&self, length: usize) -> Option<String> {
+    pub(super) fn banner_since(&self, length: usize) -> Option<String> {
         let banner = lock(&self.banner);
         let said = banner.get(length..).unwrap_or_default();
         let words: Vec<_> = said.split_whitespace().collect();
@@ -104,8 +104,8 @@ impl Seen {
     /// Returns why the connection ended, in words.
     pub(super) fn why(&self) -> String {
         match self.end() {
-            Some(End::Dismissed(words)) => format!("node says: {words}"),
-            Some(End::Broke(why)) => why,
+            Some(End::Disconnected(words)) => format!("node says: {words}"),
+            Some(End::Failed(why)) => why,
             None => "connection closed".to_owned(),
         }
     }
@@ -113,9 +113,9 @@ impl Seen {
 
 /// Greets the node, exchanges keys and judges its host key.
 pub(super) async fn greet(
-    line: Line,
-    trust: Trust,
-    terms: &Terms,
+    line: Connection,
+    trust: HostKeyPolicy,
+    terms: &SshParams,
     deadline: &Deadline,
 ) -> Result<Session, Fault> {
     meet(line, trust, terms, Arc::default(), deadline).await
@@ -123,41 +123,44 @@ pub(super) async fn greet(
 
 /// Does the same to learn the host key only; the node sees a connection that ends.
 pub(super) async fn look(
-    line: Line,
-    judge: Arc<Judge>,
-    terms: &Terms,
+    line: Connection,
+    judge: Arc<HostKeyVerifier>,
+    terms: &SshParams,
     deadline: &Deadline,
-) -> Result<Judgement, Fault> {
-    let seen = Arc::<Seen>::default();
-    let met = meet(line, Trust::Look(judge), terms, Arc::clone(&seen), deadline).await;
+) -> Result<Verification, Fault> {
+    let seen = Arc::<ConnectionState>::default();
+    let met = meet(line, HostKeyPolicy::Inspect(judge), terms, Arc::clone(&seen), deadline).await;
     match (seen.judgement(), met) {
         (Some(judgement), _) => Ok(judgement),
         (None, Err(fault)) => Err(fault),
-        (None, Ok(_session)) => {
-            Err(Fault::Broken { step: Step::KeyExchange, why: "no host key shown".to_owned() })
-        }
+        (None, Ok(_session)) => Err(Fault::ConnectionLost {
+            step: ConnectPhase::KeyExchange,
+            why: "no host key shown".to_owned(),
+        }),
     }
 }
 
 async fn meet(
-    line: Line,
-    trust: Trust,
-    terms: &Terms,
-    seen: Arc<Seen>,
+    line: Connection,
+    trust: HostKeyPolicy,
+    terms: &SshParams,
+    seen: Arc<ConnectionState>,
     deadline: &Deadline,
 ) -> Result<Session, Fault> {
-    let Line { stream, port, is_loopback, carrier } = line;
-    let (cable, holder) = cable::cable(stream);
+    let Connection { stream, port, is_loopback, carrier } = line;
+    let (cable, holder) = cancellable_stream::cancellable(stream);
     let settings = Arc::new(algorithms::settings(trust.offer(), terms));
-    let (trust, seen_too, notes) = (Box::new(trust), Arc::clone(&seen), notes::current());
-    let client = Client { trust, is_loopback, seen: seen_too, notes };
-    let connected =
-        deadline.bound(Step::Greeting, client::connect_stream(settings, cable, client)).await;
-    let step = if holder.has_greeted() { Step::KeyExchange } else { Step::Greeting };
+    let (trust, seen_too, notes) = (Box::new(trust), Arc::clone(&seen), trace::current());
+    let client = ClientHandler { trust, is_loopback, seen: seen_too, notes };
+    let connected = deadline
+        .bound(ConnectPhase::Greeting, client::connect_stream(settings, cable, client))
+        .await;
+    let step =
+        if holder.has_seen_version() { ConnectPhase::KeyExchange } else { ConnectPhase::Greeting };
     let fault = match connected {
         Ok(Ok(handle)) => return Ok(Session { handle, seen, carrier, _holder: holder }),
-        Ok(Err(Stop::Fault(fault))) => *fault,
-        Ok(Err(Stop::Broke(error))) => algorithms::handshake_fault(&error, step, port),
+        Ok(Err(HandlerError::Fault(fault))) => *fault,
+        Ok(Err(HandlerError::Russh(error))) => algorithms::handshake_fault(&error, step, port),
         Err(_missed) => deadline.missed(step),
     };
     Err(carrier.blame(fault).await)
@@ -165,41 +168,44 @@ async fn meet(
 
 /// Why the connection's task stopped by our own will or by accident.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum HandlerError {
     Fault(Box<Fault>),
-    Broke(russh::Error),
+    Russh(russh::Error),
 }
 
-impl From<russh::Error> for Stop {
+impl From<russh::Error> for HandlerError {
     fn from(error: russh::Error) -> Self {
-        Self::Broke(error)
+        Self::Russh(error)
     }
 }
 
 /// Our answers to what the node asks of a client.
-pub(super) struct Client {
+pub(super) struct ClientHandler {
     /// Apart, since a connection keeps all that stands here several times over.
-    trust: Box<Trust>,
+    trust: Box<HostKeyPolicy>,
     is_loopback: bool,
-    seen: Arc<Seen>,
-    notes: Option<Notes>,
+    seen: Arc<ConnectionState>,
+    notes: Option<Trace>,
 }
 
-impl Drop for Client {
+impl Drop for ClientHandler {
     fn drop(&mut self) {
         self.seen.outlet.close();
     }
 }
 
-impl client::Handler for Client {
-    type Error = Stop;
+impl client::Handler for ClientHandler {
+    type Error = HandlerError;
 
-    async fn check_server_key(&mut self, shown: &PublicKeyOrCertificate) -> Result<bool, Stop> {
-        let fault = |fault| Stop::Fault(Box::new(fault));
+    async fn check_server_key(
+        &mut self,
+        shown: &PublicKeyOrCertificate,
+    ) -> Result<bool, HandlerError> {
+        let fault = |fault| HandlerError::Fault(Box::new(fault));
         let judgement = self.trust.judge(shown, self.is_loopback).map_err(fault)?;
         *lock(&self.seen.judgement) = Some(judgement.clone());
         if let Some(notes) = &self.notes {
-            notes.take(Note::host_key(&judgement, self.trust.line(&judgement.key)));
+            notes.take(ConnectEvent::host_key(&judgement, self.trust.line(&judgement.key)));
         }
         self.trust.admit(judgement).await.map_err(fault)
     }
@@ -209,10 +215,10 @@ impl client::Handler for Client {
         _shared_secret: Option<&[u8]>,
         names: &russh::Names,
         _session: &mut client::Session,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), HandlerError> {
         // Keys are exchanged again every hour; only the first time is of interest.
         if let Some(notes) = self.notes.take() {
-            notes.take(Note::Agreed {
+            notes.take(ConnectEvent::Negotiated {
                 exchange: names.kex.as_ref().to_owned(),
                 cipher: names.cipher.as_ref().to_owned(),
                 mac: names.client_mac.as_ref().to_owned(),
@@ -225,15 +231,15 @@ impl client::Handler for Client {
         &mut self,
         text: &str,
         _session: &mut client::Session,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), HandlerError> {
         let mut banner = lock(&self.seen.banner);
-        let room = LONGEST_BANNER.saturating_sub(banner.chars().count());
+        let room = MAX_BANNER.saturating_sub(banner.chars().count());
         for line in text.lines().filter(|_| room > 0) {
             let line = fault::clean(line, room);
             banner.push_str(&line);
             banner.push('\n');
         }
-        let bounded: String = banner.chars().take(LONGEST_BANNER).collect();
+        let bounded: String = banner.chars().take(MAX_BANNER).collect();
         *banner = bounded;
         Ok(())
     }
@@ -243,7 +249,7 @@ impl client::Handler for Client {
         channel: ChannelId,
         data: &[u8],
         session: &mut client::Session,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), HandlerError> {
         if let Some(reply) = self.seen.take_back() {
             session.data(channel, reply.into_bytes())?;
         }
@@ -257,7 +263,7 @@ impl client::Handler for Client {
         _kind: u32,
         data: &[u8],
         _session: &mut client::Session,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), HandlerError> {
         self.seen.outlet.put(channel.number(), Output::Stderr(data.to_vec())).await;
         Ok(())
     }
@@ -267,7 +273,7 @@ impl client::Handler for Client {
         channel: ChannelId,
         status: u32,
         _session: &mut client::Session,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), HandlerError> {
         self.seen.outlet.put(channel.number(), Output::Exit(Exit::Status(status))).await;
         Ok(())
     }
@@ -280,7 +286,7 @@ impl client::Handler for Client {
         _message: &str,
         _language: &str,
         _session: &mut client::Session,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), HandlerError> {
         self.seen.outlet.put(channel.number(), Output::Exit(Exit::by(signal))).await;
         Ok(())
     }
@@ -289,21 +295,24 @@ impl client::Handler for Client {
         &mut self,
         channel: ChannelId,
         _session: &mut client::Session,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), HandlerError> {
         self.seen.outlet.put(channel.number(), Output::Closed(None)).await;
         Ok(())
     }
 
-    async fn disconnected(&mut self, reason: DisconnectReason<Stop>) -> Result<(), Stop> {
+    async fn disconnected(
+        &mut self,
+        reason: DisconnectReason<HandlerError>,
+    ) -> Result<(), HandlerError> {
         let (end, result) = match reason {
             DisconnectReason::ReceivedDisconnect(words) => {
-                (End::Dismissed(fault::quote(&words.message)), Ok(()))
+                (End::Disconnected(fault::quote(&words.message)), Ok(()))
             }
-            DisconnectReason::Error(Stop::Broke(error)) => {
-                (End::Broke(algorithms::describe(&error)), Err(Stop::Broke(error)))
+            DisconnectReason::Error(HandlerError::Russh(error)) => {
+                (End::Failed(algorithms::describe(&error)), Err(HandlerError::Russh(error)))
             }
-            DisconnectReason::Error(Stop::Fault(fault)) => {
-                (End::Broke(fault.to_string()), Err(Stop::Fault(fault)))
+            DisconnectReason::Error(HandlerError::Fault(fault)) => {
+                (End::Failed(fault.to_string()), Err(HandlerError::Fault(fault)))
             }
         };
         *lock(&self.seen.end) = Some(end);
@@ -317,9 +326,9 @@ impl client::Handler for Client {
         description: &str,
         _language: &str,
         _session: &mut client::Session,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), HandlerError> {
         let mut refusals = lock(&self.seen.refusals);
-        if refusals.len() >= MOST_REFUSALS {
+        if refusals.len() >= MAX_REFUSALS {
             refusals.pop_front();
         }
         refusals.push_back(fault::quote(description));
@@ -338,7 +347,7 @@ impl client::Handler for Client {
         _originator_port: u32,
         _reply: ChannelOpenHandle,
         _session: &mut client::Session,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), HandlerError> {
         Ok(())
     }
 
@@ -348,7 +357,7 @@ impl client::Handler for Client {
         _socket_path: &str,
         _reply: ChannelOpenHandle,
         _session: &mut client::Session,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), HandlerError> {
         Ok(())
     }
 
@@ -357,7 +366,7 @@ impl client::Handler for Client {
         _channel: Channel<Msg>,
         _reply: ChannelOpenHandle,
         _session: &mut client::Session,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), HandlerError> {
         Ok(())
     }
 
@@ -366,7 +375,7 @@ impl client::Handler for Client {
         _channel: Channel<Msg>,
         _reply: ChannelOpenHandle,
         _session: &mut client::Session,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), HandlerError> {
         Ok(())
     }
 
@@ -379,7 +388,7 @@ impl client::Handler for Client {
         _originator_port: u32,
         _reply: ChannelOpenHandle,
         _session: &mut client::Session,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), HandlerError> {
         Ok(())
     }
 
@@ -389,7 +398,7 @@ impl client::Handler for Client {
         _socket_path: &str,
         _reply: ChannelOpenHandle,
         _session: &mut client::Session,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), HandlerError> {
         Ok(())
     }
 
@@ -400,7 +409,7 @@ impl client::Handler for Client {
         _originator_port: u32,
         _reply: ChannelOpenHandle,
         _session: &mut client::Session,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), HandlerError> {
         Ok(())
     }
 }

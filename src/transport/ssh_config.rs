@@ -25,20 +25,20 @@
 //!   files (1,024) and on their size (32 MiB together).
 //! - Bytes that are no UTF-8 become replacement characters.
 
-mod answers;
-mod configuration;
-mod finish;
+mod algorithm_sets;
+mod config_cache;
+mod defaults;
 mod glob;
-mod hosts;
-mod names;
+mod host_names;
+mod host_settings;
+mod lexer;
 mod options;
 mod parse;
-mod proxy;
-mod read;
+mod proxy_jump;
 mod resolve;
-mod settings;
-mod value;
-mod words;
+mod resolved;
+mod tree;
+mod values;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,13 +46,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) use crate::transport::ssh_config::configuration::{Configuration, LookUps, Reading};
-pub(super) use crate::transport::ssh_config::settings::UNDONE;
+pub(super) use crate::transport::ssh_config::config_cache::{
+    ConfigCache, NameLookups, ParsedConfig,
+};
+pub(super) use crate::transport::ssh_config::host_settings::COMMAND_OVERRIDES;
 
 use crate::model::is_unprintable;
 use crate::transport::fault::{self, Fault};
-use crate::transport::known_hosts::HostName;
-use crate::transport::ssh_config::answers::Answers;
+use crate::transport::known_hosts::KnownHostName;
+use crate::transport::ssh_config::resolved::ResolvedOptions;
 
 /// Names of the keys OpenSSH tries when nothing is configured.
 const DEFAULT_KEYS: [&str; 7] =
@@ -60,14 +62,14 @@ const DEFAULT_KEYS: [&str; 7] =
 
 /// Which kinds of address may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Family {
+pub(super) enum AddressFamily {
     Any,
     Version4,
     Version6,
 }
 
-impl Family {
-    fn of(answers: &Answers) -> Self {
+impl AddressFamily {
+    fn of(answers: &ResolvedOptions) -> Self {
         match answers.first("addressfamily") {
             Some("inet") => Self::Version4,
             Some("inet6") => Self::Version6,
@@ -78,12 +80,12 @@ impl Family {
 
 /// Everything needed to reach one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Settings {
+pub(super) struct HostSettings {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) user: String,
-    pub(super) known_as: HostName,
-    pub(super) family: Family,
+    pub(super) known_as: KnownHostName,
+    pub(super) family: AddressFamily,
     /// Set only when the configuration sets it.
     pub(super) connect_timeout: Option<Duration>,
     /// The local address to connect from.
@@ -91,15 +93,15 @@ pub(super) struct Settings {
     /// The network interface to connect from.
     pub(super) bind_interface: Option<String>,
     pub(super) route: Route,
-    pub(super) alive: Alive,
-    pub(super) keys: Keys,
+    pub(super) alive: KeepAlive,
+    pub(super) keys: KeySettings,
     /// Names of the authentication methods that may be used, the preferred first.
     pub(super) methods: Vec<String>,
     /// The devices of `KbdInteractiveDevices`, as they are written.
     pub(super) devices: Option<String>,
     /// How often a person may be asked for one proof; never in `BatchMode`.
     pub(super) prompts: u32,
-    pub(super) algorithms: Algorithms,
+    pub(super) algorithms: AlgorithmSettings,
     pub(super) host_key_check: HostKeyCheck,
     /// Whether any key is believed of a host that is reached by a loopback address.
     pub(super) believes_loopback: bool,
@@ -165,14 +167,14 @@ pub(super) enum Route {
     /// By a TCP connection.
     Direct,
     /// Through these hosts, the nearest first.
-    Jumps(Vec<Hop>),
+    Jumps(Vec<JumpHost>),
     /// Through the standard input and output of this command, tokens expanded.
     Command(String),
 }
 
 /// One host on the way to another, to be looked up in the configuration itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Hop {
+pub(super) struct JumpHost {
     pub(super) host: String,
     pub(super) user: Option<String>,
     pub(super) port: Option<u16>,
@@ -180,7 +182,7 @@ pub(super) struct Hop {
 
 /// When a silent server counts as gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Alive {
+pub(super) struct KeepAlive {
     /// How often to ask, when the configuration says so.
     pub(super) interval: Option<Duration>,
     /// So many questions without an answer end the connection.
@@ -189,7 +191,7 @@ pub(super) struct Alive {
 
 /// The names of the algorithms to offer, the preferred first; all that are known when empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Algorithms {
+pub(super) struct AlgorithmSettings {
     pub(super) key_exchanges: Vec<String>,
     pub(super) ciphers: Vec<String>,
     pub(super) macs: Vec<String>,
@@ -211,13 +213,13 @@ pub(super) enum HostKeyCheck {
 
 /// Which keys may be shown.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Keys {
+pub(super) struct KeySettings {
     /// Files in the order to try them.
     pub(super) files: Vec<PathBuf>,
     /// The files of `CertificateFile`.
     pub(super) certificates: Vec<PathBuf>,
     /// Whether the user chose them, rather than OpenSSH's defaults.
-    pub(super) are_chosen: bool,
+    pub(super) are_keys_configured: bool,
     /// Whether no other key of the agent may be shown.
     pub(super) only_these: bool,
     pub(super) agent: Option<PathBuf>,
@@ -225,7 +227,7 @@ pub(super) struct Keys {
 
 /// The parts of the environment the configuration refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct LocalEnv {
     /// The home directory, as the password database has it.
     pub home: PathBuf,
     /// The home directory as `HOME` has it: there OpenSSH looks for files to include, and for nothing else.
@@ -239,13 +241,13 @@ pub struct Surroundings {
 }
 
 /// The home of those who have none, as Debian names it.
-const NO_HOME: &str = "/nonexistent";
+const NO_HOME_DIR: &str = "/nonexistent";
 
 /// Returns name and home that `/etc/passwd` has for a user: cron and containers set no variables.
 ///
 /// OpenSSH takes the home of the password database first, and `dirs` takes `HOME`. `getpwuid` is not called: a
 /// directory service behind it can hang.
-fn in_passwd(text: &str, uid: u32) -> (Option<String>, Option<PathBuf>) {
+fn passwd_entry(text: &str, uid: u32) -> (Option<String>, Option<PathBuf>) {
     let own = uid.to_string();
     let entry = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let entry = entry.into_iter().find(|fields| fields.get(2).is_some_and(|uid| *uid == own));
@@ -254,7 +256,7 @@ fn in_passwd(text: &str, uid: u32) -> (Option<String>, Option<PathBuf>) {
     (field(0), field(5).map(PathBuf::from))
 }
 
-impl Surroundings {
+impl LocalEnv {
     /// Reads the environment and `/etc/passwd`.
     pub fn of_this_process() -> Self {
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -263,9 +265,9 @@ impl Surroundings {
         // Full names are of any encoding.
         let text = std::fs::read("/etc/passwd").unwrap_or_default();
         let (name, home) =
-            in_passwd(&String::from_utf8_lossy(&text), rustix::process::getuid().as_raw());
+            passwd_entry(&String::from_utf8_lossy(&text), rustix::process::getuid().as_raw());
         let told = variable("HOME").map(PathBuf::from);
-        let home = home.or_else(|| told.clone()).unwrap_or_else(|| NO_HOME.into());
+        let home = home.or_else(|| told.clone()).unwrap_or_else(|| NO_HOME_DIR.into());
         Self {
             include_home: told.unwrap_or_else(|| home.clone()),
             home,
@@ -282,7 +284,7 @@ impl Surroundings {
                 "USER is not set and /etc/passwd has no name for you; set USER, or write USER@HOST",
             );
         }
-        let is_homeless = self.home == Path::new(NO_HOME);
+        let is_homeless = self.home == Path::new(NO_HOME_DIR);
         is_homeless.then_some(
             "HOME is not set and /etc/passwd has no home for you, so no ~/.ssh is looked at; set HOME",
         )
@@ -322,14 +324,14 @@ fn check(what: &str, text: &str, wrong: impl Fn(char) -> bool) -> Result<(), Fau
 
 /// One lookup: which host is asked about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Question {
+pub(super) struct HostQuery {
     /// The name the user typed.
     pub(super) host: String,
     pub(super) user: Option<String>,
     pub(super) port: Option<u16>,
 }
 
-impl Question {
+impl HostQuery {
     pub(super) fn check(&self) -> Result<(), Fault> {
         check_host(&self.host)?;
         self.user.as_deref().map_or(Ok(()), check_user)
@@ -359,44 +361,44 @@ impl Question {
     }
 
     /// Reads what `ssh -G` printed.
-    pub(super) fn of_ssh(&self, text: &str, around: &Surroundings) -> Result<Settings, Fault> {
-        let answers = Answers::of_ssh(text);
+    pub(super) fn of_ssh(&self, text: &str, around: &LocalEnv) -> Result<HostSettings, Fault> {
+        let answers = ResolvedOptions::of_ssh(text);
         for option in ["hostname", "user", "port"] {
             if !answers.has(option) {
                 let why = format!("ssh -G names no {option} for {}", self.host);
                 return Err(Fault::BadConfiguration { why });
             }
         }
-        settings::of(&answers, self, around)
+        host_settings::of(&answers, self, around)
     }
 
     /// Returns every option `ssh -G` printed.
-    pub(super) fn options_of_ssh(&self, text: &str, around: &Surroundings) -> Vec<EffectiveOption> {
-        settings::effective(&Answers::of_ssh(text), self, around)
+    pub(super) fn options_from_ssh_g(&self, text: &str, around: &LocalEnv) -> Vec<EffectiveOption> {
+        host_settings::effective(&ResolvedOptions::of_ssh(text), self, around)
     }
 }
 
 /// Why the configuration does not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum ConfigError {
     /// It is wrong, or forbids the connection.
-    Wrong(Fault),
+    Invalid(Fault),
     /// Only the `ssh` program can tell, because of this line.
-    Foreign { at: Origin, what: String },
+    NeedsSsh { at: Origin, what: String },
     /// Names have to be looked up first.
-    Names,
+    NeedsLookup,
 }
 
-impl Stop {
+impl ConfigError {
     fn wrong(at: &Origin, why: impl fmt::Display) -> Self {
         let why = fault::clean(&format!("{at}: {why}"), 400);
-        Self::Wrong(Fault::BadConfiguration { why })
+        Self::Invalid(Fault::BadConfiguration { why })
     }
 
     fn file(path: &Path, why: &str) -> Self {
         let path = path.to_string_lossy();
         let why = format!("{why} {}", fault::quote(&path));
-        Self::Wrong(Fault::BadConfiguration { why })
+        Self::Invalid(Fault::BadConfiguration { why })
     }
 }
 
@@ -408,22 +410,21 @@ mod tests {
     fn who_has_no_variables_is_looked_up_in_passwd_and_told_what_is_missing() {
         let text = "root:x:0:0::/root:/bin/sh\nbad\nada:x:1000:1000:Ada,,,:/home/ada:/bin/zsh\nx:x:7:7:::\n";
         let ada = (Some("ada".to_owned()), Some(PathBuf::from("/home/ada")));
-        assert_eq!(in_passwd(text, 1000), ada);
-        assert_eq!(in_passwd(text, 7), (Some("x".to_owned()), None));
-        assert_eq!(in_passwd(text, 8), (None, None));
+        assert_eq!(passwd_entry(text, 1000), ada);
+        assert_eq!(passwd_entry(text, 7), (Some("x".to_owned()), None));
+        assert_eq!(passwd_entry(text, 8), (None, None));
         let complaint = |home: &str, user: &str| {
             let (home, user) = (home.into(), user.to_owned());
             let include_home = PathBuf::new();
-            Surroundings { home, include_home, user, machine: String::new(), agent: None }
-                .complaint()
+            LocalEnv { home, include_home, user, machine: String::new(), agent: None }.complaint()
         };
         assert_eq!(complaint("/home/ada", "ada"), None);
         assert!(complaint("/home/ada", "").is_some_and(|words| words.contains("set USER")));
-        assert!(complaint(NO_HOME, "ada").is_some_and(|words| words.contains("set HOME")));
+        assert!(complaint(NO_HOME_DIR, "ada").is_some_and(|words| words.contains("set HOME")));
     }
 
-    fn around() -> Surroundings {
-        Surroundings {
+    fn around() -> LocalEnv {
+        LocalEnv {
             home: PathBuf::from("/home/ada"),
             include_home: PathBuf::from("/home/ada"),
             user: "ada".to_owned(),
@@ -432,8 +433,8 @@ mod tests {
         }
     }
 
-    fn question(host: &str) -> Question {
-        Question { host: host.to_owned(), user: None, port: None }
+    fn question(host: &str) -> HostQuery {
+        HostQuery { host: host.to_owned(), user: None, port: None }
     }
 
     #[test]
@@ -450,7 +451,7 @@ mod tests {
         for host in ["#n1", "n*", "n?", "!n1", "@revoked", "a,b", "|1|a|b"] {
             assert!(check_known_name(host).is_err(), "{host:?}");
         }
-        let user = |user: &str| Question { user: Some(user.to_owned()), ..question("n1") };
+        let user = |user: &str| HostQuery { user: Some(user.to_owned()), ..question("n1") };
         assert!(user("-l").check().is_err());
         assert!(user("a;b").check().is_err());
         for wrong in ["a -l", "a\\", "a\tb", "a\u{1b}", ""] {
@@ -465,7 +466,8 @@ mod tests {
 
     #[test]
     fn the_arguments_cannot_be_taken_for_others() {
-        let asked = Question { host: "n1".to_owned(), user: Some("ada".to_owned()), port: Some(7) };
+        let asked =
+            HostQuery { host: "n1".to_owned(), user: Some("ada".to_owned()), port: Some(7) };
         let words = asked.arguments(Some(Path::new("/c")));
         let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(words, ["-T", "-G", "-F", "/c", "-l", "ada", "-p", "7", "--", "n1"]);

@@ -19,10 +19,10 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// What may wait to be read. A probe's sample is 2 KiB; the longest frame is 1 MiB.
-const BUFFER: usize = 256 * 1024;
+const BUFFER_SIZE: usize = 256 * 1024;
 
 /// How long a reader may leave its buffer full: meanwhile the others behind the gateway wait too.
-const STALL: Duration = Duration::from_secs(3);
+const STALL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The end a session runs over. Dropping it closes the channel.
 pub(super) struct Tunnel {
@@ -48,7 +48,7 @@ pub(super) struct Pump {
 
 /// Makes a tunnel of an open channel; the pump must run for it to work.
 pub(super) fn tunnel(channel: Channel<Msg>) -> (Tunnel, Pump) {
-    let (incoming, inlet) = simplex(BUFFER);
+    let (incoming, inlet) = simplex(BUFFER_SIZE);
     let outgoing = Box::pin(channel.make_writer());
     let state = Arc::new(State::default());
     let (held, let_go) = oneshot::channel();
@@ -66,7 +66,7 @@ impl Pump {
             };
             match message {
                 Some(ChannelMsg::Data { data }) => tokio::select! {
-                    taken = timeout(STALL, self.inlet.write_all(&data)) => match taken {
+                    taken = timeout(STALL_TIMEOUT, self.inlet.write_all(&data)) => match taken {
                         Ok(Ok(())) => {}
                         Ok(Err(_)) | Err(_) => break,
                     },
@@ -212,7 +212,7 @@ mod tests {
         }
         let mut rest = Vec::new();
         stopped.read_to_end(&mut rest).await.unwrap();
-        assert_eq!(rest.len(), BUFFER, "what was in the buffer, and then the end");
+        assert_eq!(rest.len(), BUFFER_SIZE, "what was in the buffer, and then the end");
         assert!(stopped.write_all(b"x").await.is_err());
     }
 

@@ -452,8 +452,9 @@ mod tests {
     /// The lowest contrast of a style to what it may stand on; none when it has no colour of its own.
     /// A colour that depends on the terminal fails.
     fn least(theme: Theme, style: Style) -> Option<f64> {
-        let is_own = |colour: &Color| !matches!(colour, Color::Reset);
-        let fg = rgb(style.fg.filter(is_own)?).unwrap_or_else(|| panic!("{theme:?} {style:?}"));
+        let is_own_socket = |colour: &Color| !matches!(colour, Color::Reset);
+        let fg =
+            rgb(style.fg.filter(is_own_socket)?).unwrap_or_else(|| panic!("{theme:?} {style:?}"));
         let own = style.bg.map(|bg| rgb(bg).unwrap_or_else(|| panic!("{theme:?} {style:?}")));
         let grounds = own
             .map_or(BACKGROUNDS[usize::from(theme.palette.is_light())].to_vec(), |own| vec![own]);

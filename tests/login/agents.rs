@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gtop::transport::{Choice, Fault, Options, Transport};
+use gtop::transport::{Fault, Options, Transport, TransportMode};
 use russh::keys::signature::Signer as _;
 use russh::keys::ssh_key::private::Ed25519Keypair;
 use russh::keys::ssh_key::public::{Ed25519PublicKey, SkEd25519};
@@ -98,7 +98,7 @@ async fn with_many_keys_gtop_gets_in_exactly_where_ssh_does() {
         let Err(fault) = opened else { continue };
         let Fault::TooManyKeys { shown, left, .. } = fault else { panic!("{fault}") };
         assert_eq!((shown, left), (Some(tries), 8 - tries), "{right}: {fault}");
-        let by_ssh = Transport::new(Options { choice: Choice::Ssh, ..lab.options() });
+        let by_ssh = Transport::new(Options { choice: TransportMode::Ssh, ..lab.options() });
         let same = by_ssh.open(&node(), "true", |_| ()).await.unwrap_err();
         assert!(matches!(same, Fault::TooManyKeys { shown: None, .. }), "{same}");
     }

@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gtop::transport::{Fault, Inquiry, Interview, Options, Prompt, Secret, Silence, Transport};
+use gtop::transport::{
+    Fault, Options, Prompt, PromptQueue, PromptRequest, Secret, Transport, UnansweredReason,
+};
 use russh::server::{self, Auth, Response};
 use russh::{MethodKind, MethodSet};
 use tokio::net::TcpListener;
@@ -182,8 +184,8 @@ impl Node {
     }
 }
 
-fn transport(lab: &Lab) -> (Transport, Interview, Receiver<Inquiry>) {
-    let (interview, inquiries) = Interview::new();
+fn transport(lab: &Lab) -> (Transport, PromptQueue, Receiver<PromptRequest>) {
+    let (interview, inquiries) = PromptQueue::new();
     interview.set_open(true);
     let options = Options { interview: Some(interview.clone()), ..lab.options() };
     (Transport::new(options), interview, inquiries)
@@ -205,7 +207,7 @@ struct Asked {
 /// Opens the node with somebody at the terminal who gives these answers, each to all prompts at
 /// once; an empty one skips. Returns what was asked as well.
 async fn answer(
-    (transport, _, inquiries): &mut (Transport, Interview, Receiver<Inquiry>),
+    (transport, _, inquiries): &mut (Transport, PromptQueue, Receiver<PromptRequest>),
     answers: &[&[&str]],
 ) -> (Result<(), Fault>, Vec<Asked>) {
     let mut asked = Vec::new();
@@ -231,7 +233,7 @@ fn prompt(text: &str, is_shown: bool) -> Prompt {
     Prompt { text: text.to_owned(), is_shown }
 }
 
-fn silence(fault: &Fault) -> Silence {
+fn silence(fault: &Fault) -> UnansweredReason {
     let Fault::Unanswered { why, .. } = fault else { panic!("{fault}") };
     assert!(!fault.retries_by_itself());
     *why
@@ -280,7 +282,7 @@ async fn a_key_and_then_an_answer_open_a_door_that_wants_both() {
     let _node = Node::start(&lab, asking, "").await;
     let (opened, _) = answer(&mut transport(&lab), &[&["123456"]]).await;
     let wants = vec!["password".to_owned()];
-    assert_eq!(opened, Err(Fault::MoreAuthentication { user: lab.user.clone(), wants }));
+    assert_eq!(opened, Err(Fault::MoreAuthenticationRequired { user: lab.user.clone(), wants }));
 }
 
 #[tokio::test]
@@ -309,16 +311,16 @@ async fn silence_is_told_from_a_wrong_answer() {
     let Some(lab) = Lab::new().await else { return };
     let node = Node::start(&lab, Asking::code(), "").await;
     let (opened, _) = answer(&mut transport(&lab), &[&[]]).await;
-    assert_eq!(silence(&opened.unwrap_err()), Silence::Skipped);
+    assert_eq!(silence(&opened.unwrap_err()), UnansweredReason::Skipped);
     assert_eq!(node.log(), ["began"]);
 
     // Where nobody can be asked, the node is not even made to ask.
     let node = Node::start(&lab, Asking::code(), "").await;
-    assert_eq!(silence(&open(&lab.transport()).await.unwrap_err()), Silence::NoTerminal);
+    assert_eq!(silence(&open(&lab.transport()).await.unwrap_err()), UnansweredReason::NoTerminal);
     let (transport, interview, mut inquiries) = transport(&lab);
     interview.set_open(false);
     let fault = open(&transport).await.unwrap_err();
-    assert_eq!(silence(&fault), Silence::Shut);
+    assert_eq!(silence(&fault), UnansweredReason::PromptsClosed);
     assert!(fault.to_string().contains("press F5"), "{fault}");
     assert!(node.log().is_empty());
 
@@ -330,7 +332,7 @@ async fn silence_is_told_from_a_wrong_answer() {
         inquiry
     };
     let (opened, inquiry) = tokio::join!(open(&transport), ending);
-    assert_eq!(silence(&opened.unwrap_err()), Silence::Shut);
+    assert_eq!(silence(&opened.unwrap_err()), UnansweredReason::PromptsClosed);
     assert!(!inquiry.is_wanted());
 }
 
@@ -355,12 +357,12 @@ async fn a_node_that_asks_without_measure_is_given_up() {
     let many = vec![("", vec![("Another:", false); 9])];
     let _node = Node::start(&lab, Asking { rounds: many, ..Asking::code() }, "").await;
     let (opened, asked) = answer(&mut transport(&lab), &[]).await;
-    assert_eq!(silence(&opened.unwrap_err()), Silence::TooMany(9));
+    assert_eq!(silence(&opened.unwrap_err()), UnansweredReason::TooManyPrompts(9));
     assert!(asked.is_empty());
     let endless = vec![("Wait.", vec![]); 100];
     let _node = Node::start(&lab, Asking { rounds: endless, ..Asking::code() }, "").await;
     let (opened, _) = answer(&mut transport(&lab), &[]).await;
-    assert_eq!(silence(&opened.unwrap_err()), Silence::Endless);
+    assert_eq!(silence(&opened.unwrap_err()), UnansweredReason::TooManyRounds);
     let long = vec![("", vec![(Box::leak("x".repeat(20_000).into_boxed_str()) as &str, false)])];
     let _node = Node::start(&lab, Asking { rounds: long, ..Asking::code() }, "").await;
     let (opened, asked) = answer(&mut transport(&lab), &[&["123456"]]).await;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gtop::model::NodeName;
 use gtop::transport::{
-    EffectiveOption, Fault, Options, Profile, Reach, SshTarget, Surroundings, Target, Transport,
+    EffectiveOption, Fault, LocalEnv, Options, Profile, Reach, SshTarget, Target, Transport,
 };
 use tokio::process::Command;
 
@@ -219,12 +219,12 @@ pub(crate) async fn ask(
 
 /// Makes a transport that has read nothing yet.
 pub(crate) fn transport(place: &Place<'_>, ssh: &str) -> Transport {
-    let own = Surroundings::of_this_process();
+    let own = LocalEnv::of_this_process();
     let user = if own.user.is_empty() { "root".to_owned() } else { own.user.clone() };
     Transport::new(Options {
         ssh_program: PathBuf::from(ssh),
         config_file: place.chosen.map(Path::to_owned),
-        surroundings: Surroundings {
+        surroundings: LocalEnv {
             home: place.home.to_owned(),
             include_home: place.home.to_owned(),
             user,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use gtop::transport::{Fault, Verdict};
+use gtop::transport::{Fault, HostKeyStatus};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
@@ -574,15 +574,15 @@ async fn trust_says_what_is_known_already_and_by_what() {
         court.lab.transport().host_key(&node()).await.unwrap()
     };
     let authority = "@cert-authority * <CA>";
-    assert_eq!(look("", "<N> <G>").await.known, Verdict::Known);
+    assert_eq!(look("", "<N> <G>").await.known, HostKeyStatus::Known);
     // Known by another kind of key: that one is asked for.
     let other = look("", "<N> <E>").await;
-    assert_eq!((other.known, &*other.algorithm), (Verdict::Known, "ecdsa-sha2-nistp256"));
+    assert_eq!((other.known, &*other.algorithm), (HostKeyStatus::Known, "ecdsa-sha2-nistp256"));
     let certified = look("good", authority).await;
     let file = court.lab.path("known");
-    assert_eq!(certified.known, Verdict::Certified { file, line: 1 });
+    assert_eq!(certified.known, HostKeyStatus::Certified { file, line: 1 });
     let expired = look("expired", authority).await;
-    assert_eq!((expired.known, expired.refusal), (Verdict::Unknown, None));
+    assert_eq!((expired.known, expired.refusal), (HostKeyStatus::Unknown, None));
     assert_eq!(expired.flaw.as_deref(), Some("has expired"));
     assert!(matches!(look("", "<N> <X>").await.refusal, Some(Fault::HostKeyChanged(_))));
     let revoked = look("", "@revoked * <G>").await;

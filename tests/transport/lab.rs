@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use gtop::model::NodeName;
 use gtop::transport::{
-    Channel, Choice, Exit, Fault, FixedProfile, Options, Output, Profile, Reach, SshTarget,
-    Surroundings, Target, Transport,
+    Channel, Exit, Fault, FixedProfile, LocalEnv, Options, Output, Profile, Reach, SshTarget,
+    Target, Transport, TransportMode,
 };
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -181,11 +181,11 @@ impl Lab {
             login: None,
             config_file: Some(self.path("config")),
             ssh_program: PathBuf::from("ssh"),
-            choice: Choice::Native,
+            choice: TransportMode::Native,
             srun_program: PathBuf::from("srun"),
             state: None,
             leash: Some(PathBuf::from(env!("CARGO_BIN_EXE_gtop"))),
-            surroundings: Surroundings {
+            surroundings: LocalEnv {
                 home: self.folder.path().to_owned(),
                 include_home: self.folder.path().to_owned(),
                 user: self.user.clone(),

@@ -5,7 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use gtop::model::TransportKind;
-use gtop::transport::{Channel, Choice, Fault, Note, Notes, Options, Transport, noting};
+use gtop::transport::{
+    Channel, ConnectEvent, Fault, Options, Trace, Transport, TransportMode, with_trace,
+};
 use rustix::fs::{Gid, Uid, chown};
 use tokio::net::UnixListener;
 use tokio::process::Command;
@@ -64,7 +66,7 @@ impl Site {
         found.next().unwrap().path()
     }
 
-    fn transport(&self, choice: Choice) -> Transport {
+    fn transport(&self, choice: TransportMode) -> Transport {
         Transport::new(Options { choice, ..self.lab.options() })
     }
 }
@@ -91,7 +93,7 @@ async fn says_hello(transport: &Transport, host: &str) -> Result<TransportKind, 
 #[tokio::test]
 async fn a_node_that_refuses_is_reached_over_an_open_master() {
     let Some(site) = Site::new("").await else { return };
-    let auto = site.transport(Choice::Auto);
+    let auto = site.transport(TransportMode::Auto);
     let is_refused = |opened: Result<TransportKind, Fault>| {
         let fault = opened.unwrap_err();
         assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
@@ -103,20 +105,20 @@ async fn a_node_that_refuses_is_reached_over_an_open_master() {
     let knocks = site.sshd.logged("Connection closed by authenticating");
     assert_eq!(says_hello(&auto, "node").await.unwrap(), TransportKind::SshProgram);
     assert_eq!(site.sshd.logged("Connection closed by authenticating"), knocks);
-    is_refused(says_hello(&site.transport(Choice::Native), "node").await);
+    is_refused(says_hello(&site.transport(TransportMode::Native), "node").await);
     // Nor does a key that others can read keep anybody out of whom a master is open.
     let allow = |mode| {
         fs::set_permissions(site.lab.path("wrong"), fs::Permissions::from_mode(mode)).unwrap();
     };
     allow(0o644);
     assert_eq!(
-        says_hello(&site.transport(Choice::Auto), "node").await.unwrap(),
+        says_hello(&site.transport(TransportMode::Auto), "node").await.unwrap(),
         TransportKind::SshProgram
     );
     allow(0o600);
     // A key that opens the door needs no master.
     site.configure(&format!("Host node\nIdentityFile {}", site.lab.path("id").display()));
-    let own = site.transport(Choice::Auto);
+    let own = site.transport(TransportMode::Auto);
     assert_eq!(says_hello(&own, "node").await.unwrap(), TransportKind::Native);
     site.configure("");
     site.close_master().await;
@@ -141,11 +143,11 @@ async fn a_gateway_that_refuses_is_passed_over_an_open_master() {
         far.port, site.sshd.port
     );
     site.configure(&inner);
-    let auto = site.transport(Choice::Auto);
+    let auto = site.transport(TransportMode::Auto);
     let fault = says_hello(&auto, "inner").await.unwrap_err();
     assert!(matches!(fault.root(), Fault::AuthenticationRefused { .. }), "{fault}");
     site.open_master().await;
-    let other = site.transport(Choice::Auto);
+    let other = site.transport(TransportMode::Auto);
     let mut hellos = tokio::task::JoinSet::new();
     for number in 0..30 {
         let transport = other.clone();
@@ -159,7 +161,7 @@ async fn a_gateway_that_refuses_is_passed_over_an_open_master() {
     let fault = says_hello(&other, "nowhere").await.unwrap_err();
     let Fault::GatewayCannotReach { gateway, .. } = &fault else { panic!("{fault}") };
     assert_eq!(gateway, "node");
-    let native = says_hello(&site.transport(Choice::Native), "inner").await.unwrap_err();
+    let native = says_hello(&site.transport(TransportMode::Native), "inner").await.unwrap_err();
     assert!(matches!(native.root(), Fault::AuthenticationRefused { .. }), "{native}");
     let open = async |name| other.open(&system(name, None, None), "cat", |_| ()).await.unwrap();
     // A node that goes while the master stays is to blame itself.
@@ -170,7 +172,7 @@ async fn a_gateway_that_refuses_is_passed_over_an_open_master() {
     let mut waiting = open("inner").await;
     site.close_master().await;
     let lost = listen(&mut waiting).await.lost.unwrap();
-    let Fault::ByWayOf { gateway, fault } = &lost else { panic!("{lost}") };
+    let Fault::AtGateway { gateway, fault } = &lost else { panic!("{lost}") };
     assert!(gateway == "node" && fault.to_string().contains("the master connection at"), "{lost}");
     assert!(lost.retries_by_itself(), "{lost}");
 }
@@ -179,7 +181,7 @@ async fn a_gateway_that_refuses_is_passed_over_an_open_master() {
 async fn a_master_without_room_is_waited_for_and_the_node_is_not_asked_again() {
     let Some(site) = Site::new("MaxSessions 2").await else { return };
     site.open_master().await;
-    let auto = site.transport(Choice::Auto);
+    let auto = site.transport(TransportMode::Auto);
     let open = |name| {
         let auto = auto.clone();
         async move { auto.open(&system(name, None, None), "echo; cat", |_| ()).await }
@@ -200,7 +202,7 @@ async fn a_master_without_room_is_waited_for_and_the_node_is_not_asked_again() {
     two.shutdown().await;
     // The ssh program by wish says the same, and not that its own connection was refused.
     let (one, two) = (open("alias1").await.unwrap(), open("alias2").await.unwrap());
-    let by_ssh = site.transport(Choice::Ssh);
+    let by_ssh = site.transport(TransportMode::Ssh);
     let fault = by_ssh.open(&node(), "true", |_| ()).await.unwrap_err();
     assert!(matches!(fault, Fault::ChannelRefused { .. }), "{fault}");
     drop((one, two));
@@ -215,16 +217,16 @@ async fn a_socket_that_is_dead_or_hangs_or_is_of_another_user_does_no_harm() {
         |fault: Fault| assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
     if rustix::process::geteuid().is_root() {
         chown(&socket, Some(Uid::from_raw(65534)), Some(Gid::from_raw(65534))).unwrap();
-        refused(says_hello(&site.transport(Choice::Auto), "node").await.unwrap_err());
+        refused(says_hello(&site.transport(TransportMode::Auto), "node").await.unwrap_err());
         chown(&socket, Some(Uid::ROOT), Some(Gid::ROOT)).unwrap();
     }
     assert_eq!(
-        says_hello(&site.transport(Choice::Auto), "node").await.unwrap(),
+        says_hello(&site.transport(TransportMode::Auto), "node").await.unwrap(),
         TransportKind::SshProgram
     );
     site.close_master().await;
     let listener = UnixListener::bind(&socket).unwrap();
-    let auto = site.transport(Choice::Auto);
+    let auto = site.transport(TransportMode::Auto);
     // Nobody accepts: the question is given up, and the program that put it is gone.
     refused(says_hello(&auto, "node").await.unwrap_err());
     let (mut peer, _) = listener.accept().await.unwrap();
@@ -242,12 +244,16 @@ async fn a_socket_that_is_dead_or_hangs_or_is_of_another_user_does_no_harm() {
 async fn whether_a_master_is_open_is_noted() {
     let Some(site) = Site::new("").await else { return };
     let told = async || {
-        let (notes, auto) = (Notes::default(), site.transport(Choice::Auto));
-        noting(&notes, says_hello(&auto, "node")).await.ok();
+        let (notes, auto) = (Trace::default(), site.transport(TransportMode::Auto));
+        with_trace(&notes, says_hello(&auto, "node")).await.ok();
         let notes = notes.taken().into_iter().map(|noted| noted.note);
-        notes.filter(|note| matches!(note, Note::Master(_) | Note::NoMaster)).collect::<Vec<_>>()
+        notes
+            .filter(|note| {
+                matches!(note, ConnectEvent::MasterFound(_) | ConnectEvent::MasterMissing)
+            })
+            .collect::<Vec<_>>()
     };
-    assert_eq!(told().await, [Note::NoMaster]);
+    assert_eq!(told().await, [ConnectEvent::MasterMissing]);
     site.open_master().await;
-    assert_eq!(told().await, [Note::Master(site.socket())]);
+    assert_eq!(told().await, [ConnectEvent::MasterFound(site.socket())]);
 }

@@ -4,20 +4,20 @@ use std::fs;
 use std::path::PathBuf;
 
 use gtop::model::TransportKind;
-use gtop::transport::{Cause, Choice, Exit, Fault, Options, Transport};
+use gtop::transport::{Exit, Fault, Options, SshProgramCause, Transport, TransportMode};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
 use crate::lab::{ADDRESS, Lab, PATIENCE, free_port, listen, node, run, system};
 
-fn transport(lab: &Lab, choice: Choice) -> Transport {
+fn transport(lab: &Lab, choice: TransportMode) -> Transport {
     Transport::new(Options { choice, ..lab.options() })
 }
 
 /// Runs a command on the node by the ssh program.
 async fn by_program(lab: &Lab, command: &str) -> Result<String, Fault> {
-    let mut channel = transport(lab, Choice::Ssh).open(&node(), command, |_| ()).await?;
+    let mut channel = transport(lab, TransportMode::Ssh).open(&node(), command, |_| ()).await?;
     assert_eq!(channel.via(), TransportKind::SshProgram);
     Ok(listen(&mut channel).await.stdout)
 }
@@ -27,7 +27,7 @@ async fn a_command_gets_stdin_and_reports_its_end() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
-    let transport = transport(&lab, Choice::Ssh);
+    let transport = transport(&lab, TransportMode::Ssh);
     let line = "echo; cat; echo oops >&2; exit 7";
     let mut channel = transport.open(&node(), line, |_| ()).await.unwrap();
     channel.send(b"hel").await.unwrap();
@@ -52,7 +52,10 @@ async fn what_ssh_says_becomes_the_same_faults() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     let fault = by_program(&lab, "true").await.unwrap_err();
-    assert!(matches!(fault, Fault::SshProgram { cause: Cause::HostKeyUnknown, .. }), "{fault}");
+    assert!(
+        matches!(fault, Fault::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. }),
+        "{fault}"
+    );
     assert!(!fault.retries_by_itself());
 
     lab.write("known", &format!("[{ADDRESS}]:{} {}", sshd.port, lab.text("id.pub")));
@@ -64,11 +67,14 @@ async fn what_ssh_says_becomes_the_same_faults() {
 
     lab.write("known", &format!("@revoked * {}", lab.text("host_ed25519.pub")));
     let fault = by_program(&lab, "true").await.unwrap_err();
-    assert!(matches!(fault, Fault::SshProgram { cause: Cause::HostKeyRevoked, .. }), "{fault}");
+    assert!(
+        matches!(fault, Fault::SshProgram { cause: SshProgramCause::HostKeyRevoked, .. }),
+        "{fault}"
+    );
 
     let port = free_port().await;
     lab.write_config(port, "");
-    assert_eq!(by_program(&lab, "true").await.unwrap_err(), Fault::Refused { port });
+    assert_eq!(by_program(&lab, "true").await.unwrap_err(), Fault::ConnectionRefused { port });
 
     lab.write_config(port, "Host node\nHostName nosuch.invalid");
     let fault = by_program(&lab, "true").await.unwrap_err();
@@ -110,7 +116,7 @@ async fn a_missing_program_is_named() {
     lab.write_config(22, "");
     for leash in [lab.options().leash, None] {
         let ssh_program = PathBuf::from("/no/such/ssh");
-        let options = Options { ssh_program, leash, choice: Choice::Ssh, ..lab.options() };
+        let options = Options { ssh_program, leash, choice: TransportMode::Ssh, ..lab.options() };
         let fault = Transport::new(options).open(&node(), "true", |_| ()).await.unwrap_err();
         let Fault::ProgramNotFound { program, why } = &fault else { panic!("{fault}") };
         assert_eq!((program.as_str(), why.as_str()), ("/no/such/ssh", "no such file or directory"));
@@ -123,7 +129,7 @@ async fn a_port_that_never_speaks_ends_ssh_too() {
     let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
     lab.write_config(listener.local_addr().unwrap().port(), "");
     let connect_timeout = Some(std::time::Duration::from_millis(700));
-    let options = Options { connect_timeout, choice: Choice::Ssh, ..lab.options() };
+    let options = Options { connect_timeout, choice: TransportMode::Ssh, ..lab.options() };
     let fault = Transport::new(options).open(&node(), "true", |_| ()).await.unwrap_err();
     assert!(matches!(fault, Fault::TimedOut { .. }), "{fault}");
     let (mut stream, _) = listener.accept().await.unwrap();
@@ -150,7 +156,7 @@ async fn a_configuration_meant_for_people_does_not_get_in_the_way() {
     );
     let said = by_program(&lab, "tty; echo $SSH_AUTH_SOCK$DISPLAY").await.unwrap();
     assert_eq!(said, "not a tty\n\n");
-    let transport = transport(&lab, Choice::Ssh);
+    let transport = transport(&lab, TransportMode::Ssh);
     let found = transport.explain(&node()).await.unwrap();
     let ignored = found.iter().filter(|option| option.is_set && option.is_ignored);
     let ignored: Vec<_> = ignored.map(|option| option.spelling).collect();
@@ -173,7 +179,7 @@ async fn a_configuration_meant_for_people_does_not_get_in_the_way() {
     }
     let port = free_port().await;
     lab.write_config(port, "LogLevel QUIET");
-    assert_eq!(by_program(&lab, "true").await.unwrap_err(), Fault::Refused { port });
+    assert_eq!(by_program(&lab, "true").await.unwrap_err(), Fault::ConnectionRefused { port });
 }
 
 #[tokio::test]
@@ -210,7 +216,7 @@ async fn it_ends_when_its_channel_does() {
     run("mkfifo", &[pipe.to_str().unwrap()]).await;
     let mut reader = tokio::net::unix::pipe::OpenOptions::new().open_receiver(&pipe).unwrap();
     let line = format!("exec 3>{}; echo ready; cat", pipe.display());
-    let channel = transport(&lab, Choice::Ssh).open(&node(), &line, |_| ()).await.unwrap();
+    let channel = transport(&lab, TransportMode::Ssh).open(&node(), &line, |_| ()).await.unwrap();
     drop(channel);
     let end = tokio::time::timeout(PATIENCE, reader.read_to_end(&mut Vec::new())).await;
     assert_eq!(end.unwrap().unwrap(), 0);
@@ -261,11 +267,12 @@ async fn auto_is_native_as_long_as_that_works() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
-    let channel = transport(&lab, Choice::Auto).open(&node(), "true", |_| ()).await.unwrap();
+    let channel = transport(&lab, TransportMode::Auto).open(&node(), "true", |_| ()).await.unwrap();
     assert_eq!(channel.via(), TransportKind::Native);
     // A refused key is not shown a second time by the program.
     lab.write("authorized", "");
-    let fault = transport(&lab, Choice::Auto).open(&node(), "true", |_| ()).await.unwrap_err();
+    let fault =
+        transport(&lab, TransportMode::Auto).open(&node(), "true", |_| ()).await.unwrap_err();
     assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
     assert!(!fault.to_string().contains("the ssh program"), "{fault}");
 }
@@ -279,7 +286,7 @@ async fn auto_takes_the_program_for_algorithms_only_that_has_and_remembers_it() 
         let sshd = lab.sshd(of_server).await;
         lab.trust(&sshd);
         lab.write_config(sshd.port, of_client);
-        let transport = transport(&lab, Choice::Auto);
+        let transport = transport(&lab, TransportMode::Auto);
         for _ in 0..2 {
             let channel = transport.open(&node(), "echo hello", |_| ()).await.unwrap();
             assert_eq!(channel.via(), TransportKind::SshProgram, "{of_server}/{of_client}");
@@ -301,7 +308,7 @@ async fn names_that_could_be_options_or_commands_reach_no_program() {
         "Host bad\n ProxyJump -oProxyCommand=x\nHost worse\n ProxyJump a,$(touch\n",
     );
     for host in ["bad", "worse"] {
-        for choice in [Choice::Native, Choice::Auto, Choice::Ssh] {
+        for choice in [TransportMode::Native, TransportMode::Auto, TransportMode::Ssh] {
             let (transport, target) = (transport(&lab, choice), system(host, None, None));
             let fault = transport.open(&target, "true", |_| ()).await.unwrap_err();
             assert!(!fault.retries_by_itself(), "{fault}");
@@ -318,7 +325,7 @@ async fn names_that_could_be_options_or_commands_reach_no_program() {
         name: gtop::model::NodeName::new("x").unwrap(),
         reach: gtop::transport::Reach::Ssh(ssh),
     };
-    for choice in [Choice::Native, Choice::Auto, Choice::Ssh] {
+    for choice in [TransportMode::Native, TransportMode::Auto, TransportMode::Ssh] {
         let fault = transport(&lab, choice).open(&target, "true", |_| ()).await.unwrap_err();
         assert!(matches!(fault, Fault::BadConfiguration { .. }), "{fault}");
     }
@@ -343,7 +350,7 @@ async fn what_would_keep_ssh_from_running_a_command_is_taken_back() {
         "Match exec true\nForkAfterAuthentication yes",
     ] {
         lab.write_config(sshd.port, option);
-        let transport = transport(&lab, Choice::Ssh);
+        let transport = transport(&lab, TransportMode::Ssh);
         let line = "echo; head -n 1; echo end";
         let mut channel = transport.open(&node(), line, |_| ()).await.unwrap();
         channel.send(b"hello\n").await.unwrap();

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gtop::collect::Visit;
 use gtop::model::{FaultKind, JobId, NodeName, TransportKind};
 use gtop::transport::{
-    Choice, Fault, Options, Profile, Reach, SshTarget, StepCause, StepJob, Target, Transport,
+    Fault, Options, Profile, Reach, SshTarget, StepCause, StepJob, Target, Transport, TransportMode,
 };
 use gtop::wire::{Body, FrameReader, Received};
 use tempfile::TempDir;
@@ -109,7 +109,7 @@ impl Site {
         fs::set_permissions(&srun, fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(folder.path().join("mood"), mood).unwrap();
         let options = Options {
-            choice: Choice::Srun,
+            choice: TransportMode::Srun,
             srun_program: srun,
             leash: Some(env!("CARGO_BIN_EXE_gtop").into()),
             ..Options::of_this_process()
@@ -124,7 +124,7 @@ impl Site {
     fn know(&self, jobs: &[StepJob]) {
         let pairs: Vec<_> =
             jobs.iter().flat_map(|job| NODES.map(|node| (job.clone(), name(node), true))).collect();
-        self.transport.know_jobs(|before| before.choose(&pairs));
+        self.transport.update_jobs(|before| before.choose(&pairs));
     }
 
     async fn visit(&self, node: &str) -> Result<Visit, Fault> {
@@ -327,7 +327,7 @@ async fn a_step_that_is_slow_to_begin_is_waited_for() {
 async fn a_slurm_that_lets_others_wait_and_a_job_of_somebody_else_are_refused() {
     let site = Site::new("old");
     let fault = site.visit(NODES[0]).await.unwrap_err();
-    assert!(matches!(&fault, Fault::Step { cause: StepCause::TooOld, .. }), "{fault}");
+    assert!(matches!(&fault, Fault::SlurmStep { cause: StepCause::SlurmTooOld, .. }), "{fault}");
     assert!(fault.to_string().contains("20.11.9"), "{fault}");
     assert!(site.calls().is_empty() && !fault.retries_by_itself());
 
@@ -338,5 +338,5 @@ async fn a_slurm_that_lets_others_wait_and_a_job_of_somebody_else_are_refused() 
     assert!(!fault.kind.retries_by_itself());
 
     let fault = site.visit("gpu09").await.unwrap_err();
-    assert!(matches!(&fault, Fault::Step { cause: StepCause::NoJob, .. }), "{fault}");
+    assert!(matches!(&fault, Fault::SlurmStep { cause: StepCause::NoJob, .. }), "{fault}");
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::model::NodeName;
-use gtop::transport::{Addresses, Channel, Choice, Fault, Options, Output, Step, Transport};
+use gtop::transport::{
+    Channel, ConnectPhase, Fault, Options, Output, SchedulerAddresses, Transport, TransportMode,
+};
 use russh::server;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -115,7 +117,7 @@ async fn the_host_key_of_a_gateway_is_checked_like_any_other() {
     trust_all(&lab, &[&far]);
     let known = lab.text("known");
     let fault = hello(&lab.transport(), "node").await.unwrap_err();
-    let Fault::ByWayOf { gateway, fault } = fault else { panic!("{fault}") };
+    let Fault::AtGateway { gateway, fault } = fault else { panic!("{fault}") };
     assert_eq!(gateway, "bastion");
     assert!(matches!(*fault, Fault::HostKeyUnknown { .. }), "{fault}");
     lab.write("known", &format!("{known}[{ADDRESS}]:{} {}", bastion.port, lab.text("id.pub")));
@@ -230,9 +232,11 @@ async fn a_name_that_nobody_knows_gives_way_to_the_address_of_the_scheduler() {
     write_hosts(&lab, &[("bastion", bastion.port, "")]);
     trust_all(&lab, &[&bastion, &far]);
     let hosts = lab.text("config");
-    for (way, choice) in
-        [("", Choice::Native), ("", Choice::Ssh), ("ProxyJump bastion", Choice::Native)]
-    {
+    for (way, choice) in [
+        ("", TransportMode::Native),
+        ("", TransportMode::Ssh),
+        ("ProxyJump bastion", TransportMode::Native),
+    ] {
         let port = far.port;
         let nodes = format!(
             "Host node.invalid other.invalid cased.invalid meant\n Port {port}\n HostKeyAlias [{ADDRESS}]:{port}\n {way}\n\
@@ -250,7 +254,7 @@ async fn a_name_that_nobody_knows_gives_way_to_the_address_of_the_scheduler() {
             pair("meant", Some(ADDRESS)),
         ];
         let known = Arc::new(known.into());
-        transport.know_addresses(Addresses { known, is_asking: false });
+        transport.set_scheduler_addresses(SchedulerAddresses { known, is_asking: false });
         let found = hello(&transport, "node.invalid").await;
         assert_eq!(found.unwrap(), "hello\n", "{way} {choice:?}");
         // What the configuration says counts, and what differs in case alone is no other address.
@@ -268,7 +272,7 @@ async fn a_gateway_that_forbids_forwarding_is_not_asked_again_and_again() {
     trust_all(&lab, &[&bastion]);
     for result in open_all(&lab.transport(), 16).await.into_values() {
         let fault = result.unwrap_err();
-        assert!(matches!(fault, Fault::GatewayForbids { .. }), "{fault}");
+        assert!(matches!(fault, Fault::GatewayForwardingRefused { .. }), "{fault}");
         assert!(fault.to_string().contains("AllowTcpForwarding"), "{fault}");
         assert!(!fault.retries_by_itself());
     }
@@ -291,7 +295,7 @@ async fn a_place_the_gateway_forbids_costs_the_others_nothing() {
     let mut well = cat(&transport, "node").await;
     for _ in 0..3 {
         let fault = hello(&transport, "other").await.unwrap_err();
-        assert!(matches!(fault, Fault::GatewayForbids { .. }), "{fault}");
+        assert!(matches!(fault, Fault::GatewayForwardingRefused { .. }), "{fault}");
     }
     // One more, to learn that it was not for lack of room.
     assert_eq!(bastion.logged("Accepted publickey"), 2);
@@ -311,7 +315,7 @@ async fn nodes_come_back_together_after_their_gateway_has_dropped() {
     for channel in nodes.values_mut() {
         let lost = listen(channel.as_mut().unwrap()).await.lost.unwrap();
         let is_of_the_gateway =
-            matches!(&lost, Fault::ByWayOf { gateway, .. } if gateway == "bastion");
+            matches!(&lost, Fault::AtGateway { gateway, .. } if gateway == "bastion");
         assert!(is_of_the_gateway && lost.retries_by_itself(), "{lost}");
         assert!(matches!(lost.root(), Fault::SessionLost { .. }), "{lost}");
     }
@@ -652,7 +656,7 @@ async fn configured_algorithms_are_offered_and_no_others() {
         lab.write_config(sshd.port, &format!("{option} {names}"));
         let fault = lab.open("true").await.unwrap_err();
         assert!(
-            matches!(&fault, Fault::NoKnownAlgorithm { option: named, .. } if *named == option),
+            matches!(&fault, Fault::UnsupportedAlgorithms { option: named, .. } if *named == option),
             "{fault}"
         );
         assert!(fault.to_string().contains("--transport auto"), "{fault}");
@@ -710,7 +714,12 @@ async fn the_steps_behind_a_gateway_are_told() {
     let mut steps = Vec::new();
     let (transport, node) = (lab.transport(), node());
     transport.open(&node, "true", |step| steps.push(step)).await.unwrap();
-    let known =
-        [Step::Configuration, Step::Connection, Step::KeyExchange, Step::Login, Step::Command];
+    let known = [
+        ConnectPhase::Configuration,
+        ConnectPhase::Connection,
+        ConnectPhase::KeyExchange,
+        ConnectPhase::Login,
+        ConnectPhase::Command,
+    ];
     assert_eq!(steps, known);
 }

@@ -11,7 +11,7 @@ use crate::inventory::slurm::queue::{self, Queue};
 use crate::inventory::slurm::{JobFilter, SlurmError, SlurmErrorKind};
 use crate::model::{Job, JobId, NodeName};
 use crate::nodeset;
-use crate::transport::{Answer, Asked, ask};
+use crate::transport::{ProgramCall, ProgramOutput, run_program};
 
 /// How long a program of Slurm may take. A controller that hangs is reported after 20 s by Slurm
 /// itself, in better words than ours.
@@ -42,7 +42,9 @@ pub(super) async fn fetch_queue(filter: &JobFilter) -> Result<Queue, SlurmError>
 }
 
 /// Asks about jobs: one program, one question each.
-pub(super) async fn fetch_details(jobs: &BTreeMap<JobId, String>) -> Result<Answer, SlurmError> {
+pub(super) async fn fetch_details(
+    jobs: &BTreeMap<JobId, String>,
+) -> Result<ProgramOutput, SlurmError> {
     let mut lines = String::new();
     for id in jobs.keys() {
         // Writing to a string cannot fail.
@@ -103,7 +105,7 @@ pub(super) async fn run_command(
     program: &str,
     words: &[OsString],
     input: &str,
-) -> Result<Answer, SlurmError> {
+) -> Result<ProgramOutput, SlurmError> {
     run_command_within(COMMAND_TIMEOUT, program, words, input).await
 }
 
@@ -113,8 +115,8 @@ pub async fn run_command_within(
     program: &str,
     words: &[OsString],
     input: &str,
-) -> Result<Answer, SlurmError> {
-    let asked = Asked {
+) -> Result<ProgramOutput, SlurmError> {
+    let asked = ProgramCall {
         program,
         words,
         input,
@@ -125,7 +127,9 @@ pub async fn run_command_within(
         limit,
         most: MAX_OUTPUT_SIZE,
     };
-    ask(asked).await.map_err(|fault| SlurmError::from_run_error(program, &fault, limit.as_secs()))
+    run_program(asked)
+        .await
+        .map_err(|fault| SlurmError::from_run_error(program, &fault, limit.as_secs()))
 }
 
 /// Returns what no job's name can hold by intent.

@@ -1,7 +1,7 @@
 //! Why Slurm does not answer, in our words and with a remedy.
 
 use crate::model::clean;
-use crate::transport::AskFault;
+use crate::transport::ProgramError;
 
 /// What is wrong and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,11 +90,11 @@ impl SlurmError {
     }
 
     /// Reads why a program of Slurm has not answered at all.
-    pub fn from_run_error(program: &str, fault: &AskFault, seconds: u64) -> Self {
+    pub fn from_run_error(program: &str, fault: &ProgramError, seconds: u64) -> Self {
         match fault {
-            AskFault::Missing => Self::new(SlurmErrorKind::NotInstalled, program, ""),
-            AskFault::NotStarted(why) => Self::new(SlurmErrorKind::Other, program, why),
-            AskFault::TooLate(complaint) => {
+            ProgramError::NotFound => Self::new(SlurmErrorKind::NotInstalled, program, ""),
+            ProgramError::NotStarted(why) => Self::new(SlurmErrorKind::Other, program, why),
+            ProgramError::TimedOut(complaint) => {
                 let known = Self::from_stderr(program, complaint);
                 if known.kind == SlurmErrorKind::Other {
                     let line = format!("{program} has not answered within {seconds} s");
@@ -238,11 +238,11 @@ mod tests {
     #[test]
     fn what_came_too_late_is_told_by_what_it_had_said() {
         let late = |said: &str| {
-            SlurmError::from_run_error("squeue", &AskFault::TooLate(said.to_owned()), 30).kind
+            SlurmError::from_run_error("squeue", &ProgramError::TimedOut(said.to_owned()), 30).kind
         };
         assert_eq!(late("squeue: error: Munge encode failed"), SlurmErrorKind::Munge);
         assert_eq!(late(""), SlurmErrorKind::TimedOut);
-        let missing = SlurmError::from_run_error("squeue", &AskFault::Missing, 30);
+        let missing = SlurmError::from_run_error("squeue", &ProgramError::NotFound, 30);
         assert!(missing.message.contains("not on the PATH"));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::inventory::slurm::{own_uid, own_user_name};
 use crate::model::{DeviceAllocation, Job, JobId, JobList, JobState};
-use crate::transport::{Places, StepJob};
+use crate::transport::{NodeJobs, StepJob};
 
 /// Returns the job as a step in it is begun: a part of a heterogeneous job, `12+1`, only by the job
 /// that leads it.
@@ -15,16 +15,16 @@ pub fn step_job(job: &Job) -> StepJob {
 }
 
 /// Chooses a job for each node, as before where that is possible.
-pub fn choose_step_jobs(list: &JobList, before: &Places) -> Places {
+pub fn choose_step_jobs(list: &JobList, before: &NodeJobs) -> NodeJobs {
     let names = [own_user_name(), own_uid()];
-    let is_own = |job: &&Job| {
+    let is_own_socket = |job: &&Job| {
         matches!(job.state, JobState::Running | JobState::Configuring)
             && names.iter().any(|name| **name == *job.user)
     };
     let pairs: Vec<_> = list
         .jobs
         .iter()
-        .filter(is_own)
+        .filter(is_own_socket)
         .flat_map(|job| {
             let has_devices = |devices: &DeviceAllocation| *devices != DeviceAllocation::None;
             job.allocations
@@ -62,9 +62,9 @@ mod tests {
         let candidates =
             [(step_job(&bare), node.clone(), false), (step_job(&with), node.clone(), true)];
         let list = JobList { jobs, ..JobList::default() };
-        let chosen = Places::default().choose(&candidates);
-        assert_eq!(choose_step_jobs(&list, &Places::default()), chosen);
-        assert_ne!(chosen, Places::default());
+        let chosen = NodeJobs::default().choose(&candidates);
+        assert_eq!(choose_step_jobs(&list, &NodeJobs::default()), chosen);
+        assert_ne!(chosen, NodeJobs::default());
     }
 
     #[test]

@@ -12,26 +12,27 @@ use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, Certificate, HashAlg, PrivateKey, PublicKey};
 
 use crate::time::Timestamp;
-use crate::transport::fault::{self, KeyFlaw};
-use crate::transport::identity::{CertificateFile, Identity, KeyFile};
+use crate::transport::fault::{self, KeyFileProblem};
+use crate::transport::identity::{CertificateFile, IdentityFile, KeyFile};
 
 /// Signature algorithms that count only when the configuration names them.
-const OUTDATED: [&str; 4] =
+const DEPRECATED: [&str; 4] =
     ["ssh-rsa", "ssh-dss", "ssh-rsa-cert-v01@openssh.com", "ssh-dss-cert-v01@openssh.com"];
 
 /// Why an encrypted file nobody opened is not shown.
-const LOCKED: &str = "encrypted; ssh-add it";
+const ENCRYPTED: &str = "encrypted; ssh-add it";
 
 /// Why one is not shown that others than its owner may read.
-const EXPOSED: &str = "can be read by others; chmod 600 it";
+const UNPROTECTED: &str = "can be read by others; chmod 600 it";
 
 /// The same for one that gtop could not open with its passphrase either.
-const SEALED: &str = "encrypted in an old form; rewrite it with ssh-keygen -p, or ssh-add it";
+const LEGACY_ENCRYPTED: &str =
+    "encrypted in an old form; rewrite it with ssh-keygen -p, or ssh-add it";
 
 /// What there is to choose from.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stock<'a> {
-    pub(super) identities: &'a [Identity],
+pub(super) struct KeySources<'a> {
+    pub(super) identities: &'a [IdentityFile],
     pub(super) certificates: &'a [CertificateFile],
     /// What the agent holds, in its order.
     pub(super) held: &'a [AgentIdentity],
@@ -46,14 +47,14 @@ pub(super) struct Stock<'a> {
 
 /// What is shown to the node.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Proof {
+pub(super) enum Credential {
     Key(KeyData),
     Certificate(Arc<Certificate>),
 }
 
 /// Who signs.
 #[derive(Debug, Clone)]
-pub(super) enum Hand {
+pub(super) enum KeySigner {
     /// The agent, with this key of its.
     Agent(Box<AgentIdentity>),
     File(Arc<PrivateKey>),
@@ -64,8 +65,8 @@ pub(super) enum Hand {
 pub(super) struct Candidate {
     /// What people call it: a file, a fingerprint, the id of a certificate.
     pub(super) name: String,
-    pub(super) proof: Proof,
-    pub(super) hand: Hand,
+    pub(super) proof: Credential,
+    pub(super) hand: KeySigner,
 }
 
 /// The keys to show, and why the others are not shown.
@@ -76,10 +77,10 @@ pub(super) struct Selection {
     /// The encrypted files nobody opened.
     pub(super) locked: Vec<PathBuf>,
     /// Files that a person can make of use.
-    pub(super) unusable: Vec<(PathBuf, KeyFlaw)>,
+    pub(super) unusable: Vec<(PathBuf, KeyFileProblem)>,
 }
 
-impl Proof {
+impl Credential {
     fn key(&self) -> &KeyData {
         match self {
             Self::Key(key) => key,
@@ -116,7 +117,7 @@ impl Proof {
             &[None]
         };
         let place = |name: &str| match algorithms {
-            [] => (!OUTDATED.contains(&name)).then_some(0),
+            [] => (!DEPRECATED.contains(&name)).then_some(0),
             listed => listed.iter().position(|listed| listed == name),
         };
         let mut allowed: Vec<_> =
@@ -129,7 +130,7 @@ impl Proof {
 /// A key or certificate before it is known whether anybody can sign for it.
 struct Entry<'a> {
     name: String,
-    proof: Proof,
+    proof: Credential,
     /// The file of the key, where it came from one.
     file: Option<&'a KeyFile>,
     /// The agent's own, where it holds exactly this.
@@ -137,7 +138,7 @@ struct Entry<'a> {
 }
 
 /// Chooses and orders.
-pub(super) fn select(stock: Stock<'_>) -> Selection {
+pub(super) fn select(stock: KeySources<'_>) -> Selection {
     let mut selection = Selection::default();
     let files = file_entries(stock, &mut selection);
     for entry in in_order(stock, files) {
@@ -151,37 +152,39 @@ pub(super) fn select(stock: Stock<'_>) -> Selection {
 }
 
 impl Selection {
-    fn has(&self, proof: &Proof) -> bool {
+    fn has(&self, proof: &Credential) -> bool {
         self.candidates.iter().any(|candidate| candidate.proof == *proof)
     }
 }
 
 /// Lists what the files hold, each key before its certificate.
-fn file_entries<'a>(stock: Stock<'a>, selection: &mut Selection) -> Vec<Entry<'a>> {
+fn file_entries<'a>(stock: KeySources<'a>, selection: &mut Selection) -> Vec<Entry<'a>> {
     let mut entries = Vec::new();
     for identity in stock.identities {
         let path = identity.path.display().to_string();
         match &identity.file {
-            KeyFile::Absent => {}
+            KeyFile::Missing => {}
             KeyFile::Unusable(why) => selection.skipped.push(format!("{path} ({why})")),
-            KeyFile::Exposed(None) => selection.skipped.push(format!("{path} ({EXPOSED})")),
-            KeyFile::Locked(None) => selection.skipped.push(format!("{path} ({LOCKED})")),
-            KeyFile::Sealed(None) => selection.skipped.push(format!("{path} ({SEALED})")),
-            KeyFile::Open(_)
-            | KeyFile::Locked(_)
-            | KeyFile::Sealed(_)
-            | KeyFile::Public(_)
-            | KeyFile::Exposed(_)
-            | KeyFile::Token(_) => {
+            KeyFile::Unprotected(None) => selection.skipped.push(format!("{path} ({UNPROTECTED})")),
+            KeyFile::Encrypted(None) => selection.skipped.push(format!("{path} ({ENCRYPTED})")),
+            KeyFile::LegacyEncrypted(None) => {
+                selection.skipped.push(format!("{path} ({LEGACY_ENCRYPTED})"))
+            }
+            KeyFile::Usable(_)
+            | KeyFile::Encrypted(_)
+            | KeyFile::LegacyEncrypted(_)
+            | KeyFile::PublicOnly(_)
+            | KeyFile::Unprotected(_)
+            | KeyFile::SecurityKey(_) => {
                 entries.extend(identity.file.public().map(|key| Entry {
                     name: path.clone(),
-                    proof: Proof::Key(key.clone()),
+                    proof: Credential::Key(key.clone()),
                     file: Some(&identity.file),
                     held: None,
                 }));
             }
         }
-        if matches!(&identity.file, KeyFile::Locked(public) if !stock.holds(public.as_ref())) {
+        if matches!(&identity.file, KeyFile::Encrypted(public) if !stock.holds(public.as_ref())) {
             selection.locked.push(identity.path.clone());
         }
         let flaw = stock.flaw(&identity.file).map(|flaw| (identity.path.clone(), flaw));
@@ -197,22 +200,24 @@ fn file_entries<'a>(stock: Stock<'a>, selection: &mut Selection) -> Vec<Entry<'a
 }
 
 /// Returns configured certificates, configured keys the agent holds, its others, the files.
-fn in_order<'a>(stock: Stock<'a>, mut files: Vec<Entry<'a>>) -> Vec<Entry<'a>> {
+fn in_order<'a>(stock: KeySources<'a>, mut files: Vec<Entry<'a>>) -> Vec<Entry<'a>> {
     let certificates = stock.certificates.iter().filter_map(|file| {
         let path = file.path.display().to_string();
         Some(stock.certificate_entry(&path, file.certificate.as_ref()?))
     });
     let (mut ours, mut others) = (Vec::new(), Vec::new());
     for held in stock.held {
-        let proof = proof_of(held);
+        let proof = credential_of(held);
         if let Some(at) = files.iter().position(|entry| entry.proof == proof) {
             let entry = files.remove(at);
             let name = format!("{} in the agent", entry.name);
             ours.push(Entry { name, held: Some(held), ..entry });
         } else if !stock.only_these {
             let name = match &proof {
-                Proof::Key(key) => format!("agent {}", key.fingerprint(HashAlg::Sha256)),
-                Proof::Certificate(certificate) => stock.certificate_name("agent", certificate),
+                Credential::Key(key) => format!("agent {}", key.fingerprint(HashAlg::Sha256)),
+                Credential::Certificate(certificate) => {
+                    stock.certificate_name("agent", certificate)
+                }
             };
             others.push(Entry { name, proof, file: None, held: Some(held) });
         }
@@ -220,20 +225,20 @@ fn in_order<'a>(stock: Stock<'a>, mut files: Vec<Entry<'a>>) -> Vec<Entry<'a>> {
     certificates.chain(ours).chain(others).chain(files).collect()
 }
 
-fn proof_of(held: &AgentIdentity) -> Proof {
+fn credential_of(held: &AgentIdentity) -> Credential {
     match held {
-        AgentIdentity::PublicKey { key, .. } => Proof::Key(key.key_data().clone()),
+        AgentIdentity::PublicKey { key, .. } => Credential::Key(key.key_data().clone()),
         AgentIdentity::Certificate { certificate, .. } => {
-            Proof::Certificate(Arc::new(certificate.clone()))
+            Credential::Certificate(Arc::new(certificate.clone()))
         }
     }
 }
 
-impl<'a> Stock<'a> {
+impl<'a> KeySources<'a> {
     fn certificate_entry(self, place: &str, certificate: &Arc<Certificate>) -> Entry<'a> {
         Entry {
             name: self.certificate_name(place, certificate),
-            proof: Proof::Certificate(Arc::clone(certificate)),
+            proof: Credential::Certificate(Arc::clone(certificate)),
             file: None,
             held: None,
         }
@@ -257,22 +262,22 @@ impl<'a> Stock<'a> {
     }
 
     /// Returns what keeps a key file from being used, where a person can change that.
-    fn flaw(self, file: &KeyFile) -> Option<KeyFlaw> {
+    fn flaw(self, file: &KeyFile) -> Option<KeyFileProblem> {
         match file {
-            KeyFile::Exposed(public) => {
-                (!self.holds(public.as_ref())).then_some(KeyFlaw::OpenToOthers)
+            KeyFile::Unprotected(public) => {
+                (!self.holds(public.as_ref())).then_some(KeyFileProblem::Unprotected)
             }
-            KeyFile::Open(key) => {
-                let proof = Proof::Key(key.public_key().key_data().clone());
-                let kind = || KeyFlaw::LeftOut(proof.kind());
+            KeyFile::Usable(key) => {
+                let proof = Credential::Key(key.public_key().key_data().clone());
+                let kind = || KeyFileProblem::AlgorithmExcluded(proof.kind());
                 proof.hashes(self.algorithms).is_empty().then(kind)
             }
-            KeyFile::Locked(_)
-            | KeyFile::Sealed(_)
-            | KeyFile::Public(_)
-            | KeyFile::Token(_)
+            KeyFile::Encrypted(_)
+            | KeyFile::LegacyEncrypted(_)
+            | KeyFile::PublicOnly(_)
+            | KeyFile::SecurityKey(_)
             | KeyFile::Unusable(_)
-            | KeyFile::Absent => None,
+            | KeyFile::Missing => None,
         }
     }
 
@@ -291,43 +296,43 @@ impl<'a> Stock<'a> {
     }
 
     /// Returns who can sign for a certificate: the agent, or the file of its key.
-    fn signer(self, certificate: &Certificate) -> Option<Hand> {
+    fn signer(self, certificate: &Certificate) -> Option<KeySigner> {
         let wanted = certificate.public_key();
         if let Some(held) = self.plain(wanted) {
-            return Some(Hand::Agent(Box::new(held.clone())));
+            return Some(KeySigner::Agent(Box::new(held.clone())));
         }
         let files = self.identities.iter().map(|identity| &identity.file);
         let mut opened = files.filter(|file| file.public() == Some(wanted));
         opened.find_map(|file| {
-            let KeyFile::Open(key) = file else { return None };
-            Some(Hand::File(Arc::clone(key)))
+            let KeyFile::Usable(key) = file else { return None };
+            Some(KeySigner::File(Arc::clone(key)))
         })
     }
 }
 
 impl Entry<'_> {
     /// Returns this with who signs for it, or why it is not shown.
-    fn candidate(&self, stock: Stock<'_>) -> Result<Candidate, &'static str> {
+    fn candidate(&self, stock: KeySources<'_>) -> Result<Candidate, &'static str> {
         if self.proof.hashes(stock.algorithms).is_empty() {
             return Err("its kind is not in PubkeyAcceptedAlgorithms");
         }
         let hand = match (&self.proof, self.held, self.file) {
-            (Proof::Certificate(certificate), held, _) => {
-                let own = || held.map(|held| Hand::Agent(Box::new(held.clone())));
+            (Credential::Certificate(certificate), held, _) => {
+                let own = || held.map(|held| KeySigner::Agent(Box::new(held.clone())));
                 stock.signer(certificate).or_else(own).ok_or("its private key is not here")?
             }
-            (Proof::Key(_), Some(held), _) => Hand::Agent(Box::new(held.clone())),
-            (Proof::Key(_), None, Some(file)) => match file {
-                KeyFile::Open(key) => Hand::File(Arc::clone(key)),
-                KeyFile::Locked(_) => return Err(LOCKED),
-                KeyFile::Sealed(_) => return Err(SEALED),
-                KeyFile::Token(_) => return Err("needs its security key; ssh-add it"),
-                KeyFile::Public(_) => return Err("only its public half is here"),
-                KeyFile::Exposed(_) => return Err(EXPOSED),
+            (Credential::Key(_), Some(held), _) => KeySigner::Agent(Box::new(held.clone())),
+            (Credential::Key(_), None, Some(file)) => match file {
+                KeyFile::Usable(key) => KeySigner::File(Arc::clone(key)),
+                KeyFile::Encrypted(_) => return Err(ENCRYPTED),
+                KeyFile::LegacyEncrypted(_) => return Err(LEGACY_ENCRYPTED),
+                KeyFile::SecurityKey(_) => return Err("needs its security key; ssh-add it"),
+                KeyFile::PublicOnly(_) => return Err("only its public half is here"),
+                KeyFile::Unprotected(_) => return Err(UNPROTECTED),
                 KeyFile::Unusable(why) => return Err(why),
-                KeyFile::Absent => return Err("is gone"),
+                KeyFile::Missing => return Err("is gone"),
             },
-            (Proof::Key(_), None, None) => return Err("nobody signs for it"),
+            (Credential::Key(_), None, None) => return Err("nobody signs for it"),
         };
         Ok(Candidate { name: self.name.clone(), proof: self.proof.clone(), hand })
     }

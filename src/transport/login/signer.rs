@@ -10,58 +10,58 @@ use russh::keys::{HashAlg, PrivateKey};
 use russh::{SendError, Signer};
 
 use crate::transport::agent::Agent;
-use crate::transport::login::candidates::Hand;
+use crate::transport::login::candidates::KeySigner;
 
 /// The hand that signs, and the agent when it is the agent's.
-pub(super) struct Signing<'a> {
-    pub(super) hand: &'a Hand,
+pub(super) struct AuthSigner<'a> {
+    pub(super) hand: &'a KeySigner,
     pub(super) agent: Option<&'a mut Agent>,
 }
 
 /// There is no signature, and why.
 #[derive(Debug)]
-pub(super) struct NotSigned(pub(super) &'static str);
+pub(super) struct SignError(pub(super) &'static str);
 
-impl From<SendError> for NotSigned {
+impl From<SendError> for SignError {
     fn from(_: SendError) -> Self {
         Self("the connection is gone")
     }
 }
 
-impl Signer for Signing<'_> {
-    type Error = NotSigned;
+impl Signer for AuthSigner<'_> {
+    type Error = SignError;
 
     async fn auth_sign(
         &mut self,
         _shown: &AgentIdentity,
         hash: Option<HashAlg>,
         bytes: Vec<u8>,
-    ) -> Result<Vec<u8>, NotSigned> {
+    ) -> Result<Vec<u8>, SignError> {
         match (self.hand, &mut self.agent) {
-            (Hand::Agent(key), Some(agent)) => {
-                agent.sign(key, hash, bytes).await.map_err(NotSigned)
+            (KeySigner::Agent(key), Some(agent)) => {
+                agent.sign(key, hash, bytes).await.map_err(SignError)
             }
-            (Hand::Agent(_), None) => Err(NotSigned("the agent is gone")),
-            (Hand::File(key), _) if key.algorithm().is_rsa() => {
+            (KeySigner::Agent(_), None) => Err(SignError("the agent is gone")),
+            (KeySigner::File(key), _) if key.algorithm().is_rsa() => {
                 // Up to 14 ms of work, which would hold up every other session.
                 let key = Arc::clone(key);
                 let signing = tokio::task::spawn_blocking(move || sign(&key, hash, bytes));
-                signing.await.map_err(|_ending| NotSigned("gtop is ending"))?
+                signing.await.map_err(|_ending| SignError("gtop is ending"))?
             }
-            (Hand::File(key), _) => sign(key, hash, bytes),
+            (KeySigner::File(key), _) => sign(key, hash, bytes),
         }
     }
 }
 
 /// Returns `bytes` with the signature behind them, as one string of the protocol.
-fn sign(key: &PrivateKey, hash: Option<HashAlg>, mut bytes: Vec<u8>) -> Result<Vec<u8>, NotSigned> {
+fn sign(key: &PrivateKey, hash: Option<HashAlg>, mut bytes: Vec<u8>) -> Result<Vec<u8>, SignError> {
     let signature = if let KeypairData::Rsa(pair) = key.key_data() {
         (pair, hash).try_sign(&bytes)
     } else {
         key.try_sign(&bytes)
     };
-    let signature = signature.map_err(|_unsupported| NotSigned("cannot be used to sign"))?;
-    let wrong = |_error| NotSigned("its signature cannot be written");
+    let signature = signature.map_err(|_unsupported| SignError("cannot be used to sign"))?;
+    let wrong = |_error| SignError("its signature cannot be written");
     let blob = signature.encode_vec().map_err(wrong)?;
     blob.encode(&mut bytes).map_err(wrong)?;
     Ok(bytes)

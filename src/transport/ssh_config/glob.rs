@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Most names one pattern may stand for.
-const MOST: usize = 4096;
+const MAX_MATCHES: usize = 4096;
 
 /// Finds the files a pattern stands for, in the order of their bytes.
 ///
@@ -45,11 +45,11 @@ fn step(folders: &[PathBuf], part: &str, on_look: &mut impl FnMut(&Path)) -> Vec
                 let is_hidden = name.starts_with('.') && !part.starts_with('.');
                 !is_hidden && fits(&name.chars().collect::<Vec<_>>(), &pattern)
             })
-            .take(MOST)
+            .take(MAX_MATCHES)
             .collect();
         names.sort_unstable();
         found.extend(names.into_iter().map(|name| folder.join(name)));
-        found.truncate(MOST);
+        found.truncate(MAX_MATCHES);
     }
     found
 }

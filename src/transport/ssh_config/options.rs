@@ -1,16 +1,16 @@
 //! The keywords of `ssh_config`, what values they take, and what holds when they are not set.
 
-use crate::transport::ssh_config::names::{self, Names};
-use crate::transport::ssh_config::value::Form;
+use crate::transport::ssh_config::algorithm_sets::{self, AlgorithmSet};
+use crate::transport::ssh_config::values::ValueSyntax;
 
 /// One option.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct OptionSpec {
     /// In lower case, as `ssh -G` prints it.
     pub(super) name: &'static str,
     /// As the manual spells it.
     pub(super) spelling: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: ValueKind,
     /// What `ssh -G` prints when nothing sets it; nothing when empty.
     pub(super) default: &'static str,
     pub(super) support: Support,
@@ -29,7 +29,7 @@ pub(super) enum Support {
 
 /// What an option takes, and what becomes of it when it is set again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     /// One of these words; beside each what `ssh -G` prints for it.
     Choice(&'static [(&'static str, &'static str)]),
     Seconds,
@@ -40,26 +40,27 @@ pub(super) enum Kind {
     Command,
     Jump,
     /// A list of algorithms, assembled.
-    Algorithms(&'static Names),
+    Algorithms(&'static AlgorithmSet),
     /// So many words at most; `none` stands alone.
     Words(usize),
     Domains,
     /// Rules about aliases in the name service.
-    Aliases,
+    PermittedCnames,
     /// Every line adds one file.
     Files,
     /// Every line adds names, or takes some away.
-    Sent,
-    Variables,
+    SendEnv,
+    SetEnv,
     Agent,
     /// Words that make no difference to gtop, and are judged as `ssh` judges them.
-    Judged(Form),
+    Validated(ValueSyntax),
     /// It does not matter to gtop; the value is not judged.
-    Anything,
+    Any,
 }
 
-const FLAG: Kind = Kind::Choice(&[("yes", "yes"), ("no", "no"), ("true", "yes"), ("false", "no")]);
-const ASK: Kind = Kind::Choice(&[
+const FLAG: ValueKind =
+    ValueKind::Choice(&[("yes", "yes"), ("no", "no"), ("true", "yes"), ("false", "no")]);
+const ASK: ValueKind = ValueKind::Choice(&[
     ("yes", "true"),
     ("no", "false"),
     ("true", "true"),
@@ -67,7 +68,7 @@ const ASK: Kind = Kind::Choice(&[
     ("ask", "ask"),
 ]);
 
-const UNFORWARDED: Support = Support::Ignored("nothing is forwarded");
+const NO_FORWARDING: Support = Support::Ignored("nothing is forwarded");
 const NO_TERMINAL: Support =
     Support::Ignored("nothing is typed on a node, and nothing drawn by it");
 const ONE_SESSION: Support = Support::Ignored("there is one session, which gtop begins and ends");
@@ -89,122 +90,122 @@ const FACILITIES: &[(&str, &str)] = &[
 const fn option(
     name: &'static str,
     spelling: &'static str,
-    kind: Kind,
+    kind: ValueKind,
     default: &'static str,
     support: Support,
-) -> Known {
-    Known { name, spelling, kind, default, support }
+) -> OptionSpec {
+    OptionSpec { name, spelling, kind, default, support }
 }
 
 #[rustfmt::skip]
-const OPTIONS: &[Known] = &[
-    option("addkeystoagent", "AddKeysToAgent", Kind::Judged(Form::AddKeys), "", Support::Ignored("a passphrase opens a key for gtop alone")),
-    option("addressfamily", "AddressFamily", Kind::Choice(&[("inet", "inet"), ("inet6", "inet6"), ("any", "any")]), "any", Support::Followed),
+const OPTIONS: &[OptionSpec] = &[
+    option("addkeystoagent", "AddKeysToAgent", ValueKind::Validated(ValueSyntax::AddKeys), "", Support::Ignored("a passphrase opens a key for gtop alone")),
+    option("addressfamily", "AddressFamily", ValueKind::Choice(&[("inet", "inet"), ("inet6", "inet6"), ("any", "any")]), "any", Support::Followed),
     option("batchmode", "BatchMode", FLAG, "no", Support::Followed),
-    option("bindaddress", "BindAddress", Kind::Text, "", Support::Followed),
-    option("bindinterface", "BindInterface", Kind::Text, "", Support::Followed),
-    option("canonicaldomains", "CanonicalDomains", Kind::Domains, "none", Support::Followed),
+    option("bindaddress", "BindAddress", ValueKind::Text, "", Support::Followed),
+    option("bindinterface", "BindInterface", ValueKind::Text, "", Support::Followed),
+    option("canonicaldomains", "CanonicalDomains", ValueKind::Domains, "none", Support::Followed),
     option("canonicalizefallbacklocal", "CanonicalizeFallbackLocal", FLAG, "yes", Support::Followed),
-    option("canonicalizehostname", "CanonicalizeHostname", Kind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("always", "always")]), "false", Support::Followed),
-    option("canonicalizemaxdots", "CanonicalizeMaxDots", Kind::Number, "1", Support::Followed),
-    option("canonicalizepermittedcnames", "CanonicalizePermittedCNAMEs", Kind::Aliases, "none", Support::BySsh("always, to learn the name")),
-    option("casignaturealgorithms", "CASignatureAlgorithms", Kind::Algorithms(&names::AUTHORITIES), "", Support::Followed),
-    option("certificatefile", "CertificateFile", Kind::Files, "", Support::Followed),
-    option("channeltimeout", "ChannelTimeout", Kind::Anything, "", ONE_SESSION),
+    option("canonicalizehostname", "CanonicalizeHostname", ValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("always", "always")]), "false", Support::Followed),
+    option("canonicalizemaxdots", "CanonicalizeMaxDots", ValueKind::Number, "1", Support::Followed),
+    option("canonicalizepermittedcnames", "CanonicalizePermittedCNAMEs", ValueKind::PermittedCnames, "none", Support::BySsh("always, to learn the name")),
+    option("casignaturealgorithms", "CASignatureAlgorithms", ValueKind::Algorithms(&algorithm_sets::AUTHORITIES), "", Support::Followed),
+    option("certificatefile", "CertificateFile", ValueKind::Files, "", Support::Followed),
+    option("channeltimeout", "ChannelTimeout", ValueKind::Any, "", ONE_SESSION),
     option("checkhostip", "CheckHostIP", FLAG, "no", Support::Ignored("a host is known by its name")),
-    option("ciphers", "Ciphers", Kind::Algorithms(&names::CIPHERS), "", Support::Followed),
+    option("ciphers", "Ciphers", ValueKind::Algorithms(&algorithm_sets::CIPHERS), "", Support::Followed),
     option("clearallforwardings", "ClearAllForwardings", FLAG, "no", Support::Followed),
-    option("compression", "Compression", Kind::Choice(&[("yes", "yes"), ("no", "no")]), "no", Support::Ignored("what nodes send is small")),
-    option("connectionattempts", "ConnectionAttempts", Kind::Number, "1", Support::Ignored("gtop tries again by itself")),
-    option("connecttimeout", "ConnectTimeout", Kind::Seconds, "none", Support::Followed),
-    option("controlmaster", "ControlMaster", Kind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("auto", "auto"), ("ask", "ask"), ("autoask", "autoask")]), "false", NO_MASTER),
-    option("controlpath", "ControlPath", Kind::Text, "", Support::BySsh("with a master that is there")),
-    option("controlpersist", "ControlPersist", Kind::Judged(Form::Persist), "", NO_MASTER),
-    option("dynamicforward", "DynamicForward", Kind::Anything, "", UNFORWARDED),
+    option("compression", "Compression", ValueKind::Choice(&[("yes", "yes"), ("no", "no")]), "no", Support::Ignored("what nodes send is small")),
+    option("connectionattempts", "ConnectionAttempts", ValueKind::Number, "1", Support::Ignored("gtop tries again by itself")),
+    option("connecttimeout", "ConnectTimeout", ValueKind::Seconds, "none", Support::Followed),
+    option("controlmaster", "ControlMaster", ValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("auto", "auto"), ("ask", "ask"), ("autoask", "autoask")]), "false", NO_MASTER),
+    option("controlpath", "ControlPath", ValueKind::Text, "", Support::BySsh("with a master that is there")),
+    option("controlpersist", "ControlPersist", ValueKind::Validated(ValueSyntax::Persist), "", NO_MASTER),
+    option("dynamicforward", "DynamicForward", ValueKind::Any, "", NO_FORWARDING),
     option("enableescapecommandline", "EnableEscapeCommandline", FLAG, "no", NO_TERMINAL),
     option("enablesshkeysign", "EnableSSHKeysign", FLAG, "no", HOSTBASED),
-    option("escapechar", "EscapeChar", Kind::Judged(Form::Escape), "", NO_TERMINAL),
-    option("exitonforwardfailure", "ExitOnForwardFailure", FLAG, "no", UNFORWARDED),
-    option("fingerprinthash", "FingerprintHash", Kind::Choice(&[("md5", "MD5"), ("sha1", "SHA1"), ("sha256", "SHA256"), ("sha384", "SHA384"), ("sha512", "SHA512")]), "", Support::Ignored("fingerprints are SHA256")),
+    option("escapechar", "EscapeChar", ValueKind::Validated(ValueSyntax::Escape), "", NO_TERMINAL),
+    option("exitonforwardfailure", "ExitOnForwardFailure", FLAG, "no", NO_FORWARDING),
+    option("fingerprinthash", "FingerprintHash", ValueKind::Choice(&[("md5", "MD5"), ("sha1", "SHA1"), ("sha256", "SHA256"), ("sha384", "SHA384"), ("sha512", "SHA512")]), "", Support::Ignored("fingerprints are SHA256")),
     option("forkafterauthentication", "ForkAfterAuthentication", FLAG, "no", ONE_SESSION),
-    option("forwardagent", "ForwardAgent", Kind::Anything, "", UNFORWARDED),
-    option("forwardx11", "ForwardX11", FLAG, "no", UNFORWARDED),
-    option("forwardx11timeout", "ForwardX11Timeout", Kind::Seconds, "1200", UNFORWARDED),
-    option("forwardx11trusted", "ForwardX11Trusted", FLAG, "", UNFORWARDED),
-    option("gatewayports", "GatewayPorts", FLAG, "no", UNFORWARDED),
-    option("globalknownhostsfile", "GlobalKnownHostsFile", Kind::Words(32), "", Support::Followed),
+    option("forwardagent", "ForwardAgent", ValueKind::Any, "", NO_FORWARDING),
+    option("forwardx11", "ForwardX11", FLAG, "no", NO_FORWARDING),
+    option("forwardx11timeout", "ForwardX11Timeout", ValueKind::Seconds, "1200", NO_FORWARDING),
+    option("forwardx11trusted", "ForwardX11Trusted", FLAG, "", NO_FORWARDING),
+    option("gatewayports", "GatewayPorts", FLAG, "no", NO_FORWARDING),
+    option("globalknownhostsfile", "GlobalKnownHostsFile", ValueKind::Words(32), "", Support::Followed),
     option("gssapiauthentication", "GSSAPIAuthentication", FLAG, "no", KERBEROS),
-    option("gssapiclientidentity", "GSSAPIClientIdentity", Kind::Text, "", KERBEROS),
+    option("gssapiclientidentity", "GSSAPIClientIdentity", ValueKind::Text, "", KERBEROS),
     option("gssapidelegatecredentials", "GSSAPIDelegateCredentials", FLAG, "no", KERBEROS),
-    option("gssapikexalgorithms", "GSSAPIKexAlgorithms", Kind::Anything, "", KERBEROS),
+    option("gssapikexalgorithms", "GSSAPIKexAlgorithms", ValueKind::Any, "", KERBEROS),
     option("gssapikeyexchange", "GSSAPIKeyExchange", FLAG, "no", KERBEROS),
     option("gssapirenewalforcesrekey", "GSSAPIRenewalForcesRekey", FLAG, "no", KERBEROS),
-    option("gssapiserveridentity", "GSSAPIServerIdentity", Kind::Text, "", KERBEROS),
+    option("gssapiserveridentity", "GSSAPIServerIdentity", ValueKind::Text, "", KERBEROS),
     option("gssapitrustdns", "GSSAPITrustDns", FLAG, "no", KERBEROS),
     option("hashknownhosts", "HashKnownHosts", FLAG, "no", Support::Followed),
-    option("hostbasedacceptedalgorithms", "HostbasedAcceptedAlgorithms", Kind::Algorithms(&names::KEYS), "", HOSTBASED),
+    option("hostbasedacceptedalgorithms", "HostbasedAcceptedAlgorithms", ValueKind::Algorithms(&algorithm_sets::KEYS), "", HOSTBASED),
     option("hostbasedauthentication", "HostbasedAuthentication", FLAG, "no", HOSTBASED),
-    option("hostkeyalgorithms", "HostKeyAlgorithms", Kind::Algorithms(&names::KEYS), "", Support::Followed),
-    option("hostkeyalias", "HostKeyAlias", Kind::Text, "", Support::Followed),
-    option("hostname", "HostName", Kind::Text, "", Support::Followed),
+    option("hostkeyalgorithms", "HostKeyAlgorithms", ValueKind::Algorithms(&algorithm_sets::KEYS), "", Support::Followed),
+    option("hostkeyalias", "HostKeyAlias", ValueKind::Text, "", Support::Followed),
+    option("hostname", "HostName", ValueKind::Text, "", Support::Followed),
     option("identitiesonly", "IdentitiesOnly", FLAG, "no", Support::Followed),
-    option("identityagent", "IdentityAgent", Kind::Agent, "", Support::Followed),
-    option("identityfile", "IdentityFile", Kind::Files, "", Support::Followed),
-    option("ignoreunknown", "IgnoreUnknown", Kind::Text, "", Support::Followed),
-    option("ipqos", "IPQoS", Kind::Judged(Form::Traffic), "", Support::Ignored("packets are like all others")),
+    option("identityagent", "IdentityAgent", ValueKind::Agent, "", Support::Followed),
+    option("identityfile", "IdentityFile", ValueKind::Files, "", Support::Followed),
+    option("ignoreunknown", "IgnoreUnknown", ValueKind::Text, "", Support::Followed),
+    option("ipqos", "IPQoS", ValueKind::Validated(ValueSyntax::Qos), "", Support::Ignored("packets are like all others")),
     option("kbdinteractiveauthentication", "KbdInteractiveAuthentication", FLAG, "yes", Support::Followed),
-    option("kbdinteractivedevices", "KbdInteractiveDevices", Kind::Text, "", Support::Followed),
-    option("kexalgorithms", "KexAlgorithms", Kind::Algorithms(&names::KEY_EXCHANGES), "", Support::Followed),
-    option("knownhostscommand", "KnownHostsCommand", Kind::Command, "", Support::BySsh("always")),
-    option("localcommand", "LocalCommand", Kind::Command, "", ONLY_PROBE),
-    option("localforward", "LocalForward", Kind::Anything, "", UNFORWARDED),
-    option("loglevel", "LogLevel", Kind::Choice(&[("silent", "SILENT"), ("quiet", "SILENT"), ("fatal", "FATAL"), ("error", "ERROR"), ("info", "INFO"), ("verbose", "VERBOSE"), ("debug", "DEBUG"), ("debug1", "DEBUG"), ("debug2", "DEBUG2"), ("debug3", "DEBUG3")]), "INFO", OWN_LOG),
-    option("logverbose", "LogVerbose", Kind::Anything, "", OWN_LOG),
-    option("macs", "MACs", Kind::Algorithms(&names::MACS), "", Support::Followed),
+    option("kbdinteractivedevices", "KbdInteractiveDevices", ValueKind::Text, "", Support::Followed),
+    option("kexalgorithms", "KexAlgorithms", ValueKind::Algorithms(&algorithm_sets::KEY_EXCHANGES), "", Support::Followed),
+    option("knownhostscommand", "KnownHostsCommand", ValueKind::Command, "", Support::BySsh("always")),
+    option("localcommand", "LocalCommand", ValueKind::Command, "", ONLY_PROBE),
+    option("localforward", "LocalForward", ValueKind::Any, "", NO_FORWARDING),
+    option("loglevel", "LogLevel", ValueKind::Choice(&[("silent", "SILENT"), ("quiet", "SILENT"), ("fatal", "FATAL"), ("error", "ERROR"), ("info", "INFO"), ("verbose", "VERBOSE"), ("debug", "DEBUG"), ("debug1", "DEBUG"), ("debug2", "DEBUG2"), ("debug3", "DEBUG3")]), "INFO", OWN_LOG),
+    option("logverbose", "LogVerbose", ValueKind::Any, "", OWN_LOG),
+    option("macs", "MACs", ValueKind::Algorithms(&algorithm_sets::MACS), "", Support::Followed),
     option("nohostauthenticationforlocalhost", "NoHostAuthenticationForLocalhost", FLAG, "no", Support::Followed),
-    option("numberofpasswordprompts", "NumberOfPasswordPrompts", Kind::Number, "3", Support::Followed),
-    option("obscurekeystroketiming", "ObscureKeystrokeTiming", Kind::Anything, "", NO_TERMINAL),
+    option("numberofpasswordprompts", "NumberOfPasswordPrompts", ValueKind::Number, "3", Support::Followed),
+    option("obscurekeystroketiming", "ObscureKeystrokeTiming", ValueKind::Any, "", NO_TERMINAL),
     option("passwordauthentication", "PasswordAuthentication", FLAG, "yes", Support::Followed),
     option("permitlocalcommand", "PermitLocalCommand", FLAG, "no", ONLY_PROBE),
-    option("permitremoteopen", "PermitRemoteOpen", Kind::Anything, "", UNFORWARDED),
-    option("pkcs11provider", "PKCS11Provider", Kind::Text, "", Support::BySsh("always")),
-    option("port", "Port", Kind::Port, "22", Support::Followed),
-    option("preferredauthentications", "PreferredAuthentications", Kind::Text, "", Support::Followed),
-    option("proxycommand", "ProxyCommand", Kind::Command, "", Support::Followed),
-    option("proxyjump", "ProxyJump", Kind::Jump, "", Support::Followed),
+    option("permitremoteopen", "PermitRemoteOpen", ValueKind::Any, "", NO_FORWARDING),
+    option("pkcs11provider", "PKCS11Provider", ValueKind::Text, "", Support::BySsh("always")),
+    option("port", "Port", ValueKind::Port, "22", Support::Followed),
+    option("preferredauthentications", "PreferredAuthentications", ValueKind::Text, "", Support::Followed),
+    option("proxycommand", "ProxyCommand", ValueKind::Command, "", Support::Followed),
+    option("proxyjump", "ProxyJump", ValueKind::Jump, "", Support::Followed),
     option("proxyusefdpass", "ProxyUseFdpass", FLAG, "no", Support::BySsh("always, with a ProxyCommand")),
-    option("pubkeyacceptedalgorithms", "PubkeyAcceptedAlgorithms", Kind::Algorithms(&names::KEYS), "", Support::Followed),
-    option("pubkeyauthentication", "PubkeyAuthentication", Kind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("unbound", "unbound"), ("host-bound", "host-bound")]), "true", Support::Followed),
-    option("refuseconnection", "RefuseConnection", Kind::Text, "", Support::Followed),
-    option("rekeylimit", "RekeyLimit", Kind::Judged(Form::Rekey), "", Support::Ignored("keys are exchanged anew after 1 GiB or an hour")),
-    option("remotecommand", "RemoteCommand", Kind::Command, "", ONLY_PROBE),
-    option("remoteforward", "RemoteForward", Kind::Anything, "", UNFORWARDED),
-    option("requesttty", "RequestTTY", Kind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("force", "force"), ("auto", "auto")]), "auto", NO_TERMINAL),
-    option("requiredrsasize", "RequiredRSASize", Kind::Number, "1024", Support::Followed),
-    option("revokedhostkeys", "RevokedHostKeys", Kind::Text, "", Support::Followed),
-    option("securitykeyprovider", "SecurityKeyProvider", Kind::Text, "internal", Support::BySsh("always, unless it is `internal`")),
-    option("sendenv", "SendEnv", Kind::Sent, "", NO_VARIABLES),
-    option("serveralivecountmax", "ServerAliveCountMax", Kind::Number, "3", Support::Followed),
-    option("serveraliveinterval", "ServerAliveInterval", Kind::Seconds, "0", Support::Followed),
-    option("sessiontype", "SessionType", Kind::Choice(&[("none", "none"), ("subsystem", "subsystem"), ("default", "default")]), "default", ONE_SESSION),
-    option("setenv", "SetEnv", Kind::Variables, "", NO_VARIABLES),
+    option("pubkeyacceptedalgorithms", "PubkeyAcceptedAlgorithms", ValueKind::Algorithms(&algorithm_sets::KEYS), "", Support::Followed),
+    option("pubkeyauthentication", "PubkeyAuthentication", ValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("unbound", "unbound"), ("host-bound", "host-bound")]), "true", Support::Followed),
+    option("refuseconnection", "RefuseConnection", ValueKind::Text, "", Support::Followed),
+    option("rekeylimit", "RekeyLimit", ValueKind::Validated(ValueSyntax::Rekey), "", Support::Ignored("keys are exchanged anew after 1 GiB or an hour")),
+    option("remotecommand", "RemoteCommand", ValueKind::Command, "", ONLY_PROBE),
+    option("remoteforward", "RemoteForward", ValueKind::Any, "", NO_FORWARDING),
+    option("requesttty", "RequestTTY", ValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("force", "force"), ("auto", "auto")]), "auto", NO_TERMINAL),
+    option("requiredrsasize", "RequiredRSASize", ValueKind::Number, "1024", Support::Followed),
+    option("revokedhostkeys", "RevokedHostKeys", ValueKind::Text, "", Support::Followed),
+    option("securitykeyprovider", "SecurityKeyProvider", ValueKind::Text, "internal", Support::BySsh("always, unless it is `internal`")),
+    option("sendenv", "SendEnv", ValueKind::SendEnv, "", NO_VARIABLES),
+    option("serveralivecountmax", "ServerAliveCountMax", ValueKind::Number, "3", Support::Followed),
+    option("serveraliveinterval", "ServerAliveInterval", ValueKind::Seconds, "0", Support::Followed),
+    option("sessiontype", "SessionType", ValueKind::Choice(&[("none", "none"), ("subsystem", "subsystem"), ("default", "default")]), "default", ONE_SESSION),
+    option("setenv", "SetEnv", ValueKind::SetEnv, "", NO_VARIABLES),
     option("stdinnull", "StdinNull", FLAG, "no", ONE_SESSION),
-    option("streamlocalbindmask", "StreamLocalBindMask", Kind::Judged(Form::Mask), "", UNFORWARDED),
-    option("streamlocalbindunlink", "StreamLocalBindUnlink", FLAG, "no", UNFORWARDED),
-    option("stricthostkeychecking", "StrictHostKeyChecking", Kind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("ask", "ask"), ("off", "false"), ("accept-new", "accept-new")]), "ask", Support::Followed),
-    option("syslogfacility", "SyslogFacility", Kind::Choice(FACILITIES), "", OWN_LOG),
-    option("tag", "Tag", Kind::Text, "", Support::Followed),
+    option("streamlocalbindmask", "StreamLocalBindMask", ValueKind::Validated(ValueSyntax::Mask), "", NO_FORWARDING),
+    option("streamlocalbindunlink", "StreamLocalBindUnlink", FLAG, "no", NO_FORWARDING),
+    option("stricthostkeychecking", "StrictHostKeyChecking", ValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("ask", "ask"), ("off", "false"), ("accept-new", "accept-new")]), "ask", Support::Followed),
+    option("syslogfacility", "SyslogFacility", ValueKind::Choice(FACILITIES), "", OWN_LOG),
+    option("tag", "Tag", ValueKind::Text, "", Support::Followed),
     option("tcpkeepalive", "TCPKeepAlive", FLAG, "yes", Support::Ignored("heartbeats tell that a node is gone")),
-    option("tunnel", "Tunnel", Kind::Choice(&[("ethernet", "ethernet"), ("point-to-point", "point-to-point"), ("yes", "point-to-point"), ("no", "false"), ("true", "point-to-point"), ("false", "false")]), "false", UNFORWARDED),
-    option("tunneldevice", "TunnelDevice", Kind::Judged(Form::Device), "", UNFORWARDED),
+    option("tunnel", "Tunnel", ValueKind::Choice(&[("ethernet", "ethernet"), ("point-to-point", "point-to-point"), ("yes", "point-to-point"), ("no", "false"), ("true", "point-to-point"), ("false", "false")]), "false", NO_FORWARDING),
+    option("tunneldevice", "TunnelDevice", ValueKind::Validated(ValueSyntax::Device), "", NO_FORWARDING),
     option("updatehostkeys", "UpdateHostKeys", ASK, "", Support::Ignored("keys are stored by `gtop trust` and StrictHostKeyChecking alone")),
-    option("user", "User", Kind::Text, "", Support::Followed),
-    option("userknownhostsfile", "UserKnownHostsFile", Kind::Words(32), "", Support::Followed),
+    option("user", "User", ValueKind::Text, "", Support::Followed),
+    option("userknownhostsfile", "UserKnownHostsFile", ValueKind::Words(32), "", Support::Followed),
     option("verifyhostkeydns", "VerifyHostKeyDNS", ASK, "false", Support::BySsh("with `yes`; nothing is asked with `ask`")),
-    option("versionaddendum", "VersionAddendum", Kind::Anything, "", Support::Ignored("gtop says its own version")),
+    option("versionaddendum", "VersionAddendum", ValueKind::Any, "", Support::Ignored("gtop says its own version")),
     option("visualhostkey", "VisualHostKey", FLAG, "no", Support::Ignored("keys are shown by their fingerprints")),
-    option("warnweakcrypto", "WarnWeakCrypto", Kind::Anything, "", Support::Ignored("doctor shows what was agreed upon")),
-    option("xauthlocation", "XAuthLocation", Kind::Text, "", UNFORWARDED),
+    option("warnweakcrypto", "WarnWeakCrypto", ValueKind::Any, "", Support::Ignored("doctor shows what was agreed upon")),
+    option("xauthlocation", "XAuthLocation", ValueKind::Text, "", NO_FORWARDING),
 ];
 
 /// Other names of options.
@@ -225,7 +226,7 @@ const ALIASES: &[(&str, &str)] = &[
 
 /// What OpenSSH once knew and still reads over.
 #[rustfmt::skip]
-const GONE: &[&str] = &[
+const OBSOLETE: &[&str] = &[
     "afstokenpassing", "cipher", "compressionlevel", "fallbacktorsh", "globalknownhostsfile2",
     "kerberosauthentication", "kerberostgtpassing", "protocol", "rhostsauthentication",
     "rhostsrsaauthentication", "rsaauthentication", "useblacklistedkeys", "useprivilegedport",
@@ -238,8 +239,8 @@ pub(super) enum Keyword {
     Host,
     Match,
     Include,
-    Sets(&'static Known),
-    Gone,
+    Option(&'static OptionSpec),
+    Obsolete,
     Unknown,
 }
 
@@ -254,20 +255,20 @@ pub(super) fn keyword(word: &str) -> Keyword {
     let alias = ALIASES.iter().find(|(alias, _)| *alias == word);
     let name = alias.map_or(word, |(_, name)| *name);
     match known(name) {
-        Some(known) => Keyword::Sets(known),
-        None if GONE.contains(&name) => Keyword::Gone,
+        Some(known) => Keyword::Option(known),
+        None if OBSOLETE.contains(&name) => Keyword::Obsolete,
         None => Keyword::Unknown,
     }
 }
 
 /// Returns the option of a name in lower case.
-pub(super) fn known(name: &str) -> Option<&'static Known> {
+pub(super) fn known(name: &str) -> Option<&'static OptionSpec> {
     let at = OPTIONS.binary_search_by(|option| option.name.cmp(name)).ok()?;
     OPTIONS.get(at)
 }
 
 /// Returns every option.
-pub(super) fn all() -> impl Iterator<Item = &'static Known> {
+pub(super) fn all() -> impl Iterator<Item = &'static OptionSpec> {
     OPTIONS.iter()
 }
 
@@ -283,16 +284,16 @@ mod tests {
             assert_eq!(known(option.name), Some(option));
         }
         for (alias, name) in ALIASES {
-            assert!(matches!(keyword(alias), Keyword::Sets(known) if known.name == *name));
+            assert!(matches!(keyword(alias), Keyword::Option(known) if known.name == *name));
         }
-        assert_eq!(keyword("useroaming"), Keyword::Gone);
+        assert_eq!(keyword("useroaming"), Keyword::Obsolete);
         assert_eq!(keyword("hosst"), Keyword::Unknown);
     }
 
     #[test]
     fn what_later_versions_know_is_no_mistake() {
         for later in ["tag", "channeltimeout", "obscurekeystroketiming", "refuseconnection"] {
-            assert!(matches!(keyword(later), Keyword::Sets(_)), "{later}");
+            assert!(matches!(keyword(later), Keyword::Option(_)), "{later}");
         }
     }
 
@@ -307,8 +308,8 @@ mod tests {
                 Support::Ignored(why) => ignored.entry(why).or_insert_with(Vec::new).push(option),
             }
         }
-        let rows = |reasons: BTreeMap<&str, Vec<&Known>>| {
-            let row = |(reason, options): (&str, Vec<&Known>)| {
+        let rows = |reasons: BTreeMap<&str, Vec<&OptionSpec>>| {
+            let row = |(reason, options): (&str, Vec<&OptionSpec>)| {
                 let names: Vec<_> =
                     options.iter().map(|option| format!("`{}`", option.spelling)).collect();
                 format!("| {} | {reason} |\n", names.join(", "))

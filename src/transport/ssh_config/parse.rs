@@ -1,15 +1,15 @@
 //! One line of a configuration file, judged as far as that can be done without knowing the host.
 
-use crate::transport::ssh_config::names::{Names, Wrong};
-use crate::transport::ssh_config::options::{self, Keyword, Kind, Known};
-use crate::transport::ssh_config::proxy;
-use crate::transport::ssh_config::value;
-use crate::transport::ssh_config::words;
+use crate::transport::ssh_config::algorithm_sets::{AlgorithmListError, AlgorithmSet};
+use crate::transport::ssh_config::lexer;
+use crate::transport::ssh_config::options::{self, Keyword, OptionSpec, ValueKind};
+use crate::transport::ssh_config::proxy_jump;
+use crate::transport::ssh_config::values;
 
 /// What a line says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Parsed {
-    Nothing,
+pub(super) enum ParsedLine {
+    Empty,
     /// From here on for these hosts only.
     Host(Vec<Pattern>),
     /// From here on only where all of this is so.
@@ -17,7 +17,7 @@ pub(super) enum Parsed {
     /// Names of files, with wildcards.
     Include(Vec<String>),
     /// An option and its values, as `ssh -G` prints them.
-    Set(&'static Known, Vec<String>),
+    Set(&'static OptionSpec, Vec<String>),
     /// A keyword nobody here knows, in lower case.
     Unknown(String),
 }
@@ -32,16 +32,16 @@ pub(super) struct Pattern {
 /// One condition of a `Match` line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Criterion {
-    pub(super) test: Test,
+    pub(super) test: MatchAttribute,
     pub(super) is_negated: bool,
 }
 
 /// What a condition looks at; the texts are lists of patterns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Test {
+pub(super) enum MatchAttribute {
     All,
     /// `final` and `canonical`: the files are read for the second time.
-    Again {
+    SecondPass {
         /// Whether the word asks for that second time.
         is_wanted: bool,
     },
@@ -53,24 +53,24 @@ pub(super) enum Test {
     SessionType(String),
     Command(String),
     /// Only the `ssh` program can tell.
-    Foreign(&'static str),
+    NeedsSsh(&'static str),
 }
 
 /// Why a line cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Mistake {
+pub(super) enum LineError {
     /// No version of OpenSSH would take it.
-    Wrong(String),
+    Invalid(String),
     /// Another version may know what it means.
-    Strange(String),
+    Unknown(String),
 }
 
-fn wrong<T>(why: impl Into<String>) -> Result<T, Mistake> {
-    Err(Mistake::Wrong(why.into()))
+fn wrong<T>(why: impl Into<String>) -> Result<T, LineError> {
+    Err(LineError::Invalid(why.into()))
 }
 
 /// Reads a line, without its end.
-pub(super) fn line(text: &str) -> Result<Parsed, Mistake> {
+pub(super) fn line(text: &str) -> Result<ParsedLine, LineError> {
     // The text of a line ends at a NUL byte, as in C.
     let text = text.split('\0').next().unwrap_or_default();
     let is_blank = |c| matches!(c, ' ' | '\t' | '\r' | '\n' | '\u{c}');
@@ -78,12 +78,12 @@ pub(super) fn line(text: &str) -> Result<Parsed, Mistake> {
         "" => text.get(..1),
         trimmed => Some(trimmed),
     };
-    let mut word = words::next_word(&mut rest);
+    let mut word = lexer::next_word(&mut rest);
     if word.as_deref() == Some("") {
-        word = words::next_word(&mut rest);
+        word = lexer::next_word(&mut rest);
     }
     let Some(word) = word.filter(|word| !word.is_empty() && !word.starts_with('#')) else {
-        return Ok(Parsed::Nothing);
+        return Ok(ParsedLine::Empty);
     };
     let word = word.to_ascii_lowercase();
     let rest = rest.unwrap_or_default().trim_start_matches([' ', '\t', '\r', '\n']);
@@ -91,19 +91,19 @@ pub(super) fn line(text: &str) -> Result<Parsed, Mistake> {
         return wrong(format!("no argument after keyword \"{word}\""));
     }
     let keyword = options::keyword(&word);
-    let Some(arguments) = words::arguments(rest) else { return wrong("invalid quotes") };
+    let Some(arguments) = lexer::arguments(rest) else { return wrong("invalid quotes") };
     let has_empty = arguments.iter().any(String::is_empty);
     match keyword {
-        Keyword::Unknown => Ok(Parsed::Unknown(word)),
-        Keyword::Gone => Ok(Parsed::Nothing),
+        Keyword::Unknown => Ok(ParsedLine::Unknown(word)),
+        Keyword::Obsolete => Ok(ParsedLine::Empty),
         Keyword::Host | Keyword::Include if has_empty => {
             wrong(format!("keyword {word} empty argument"))
         }
-        Keyword::Host => Ok(Parsed::Host(arguments.into_iter().map(pattern).collect())),
-        Keyword::Match => criteria(rest).map(Parsed::Match),
-        Keyword::Include => Ok(Parsed::Include(arguments)),
-        Keyword::Sets(known) => {
-            Ok(Parsed::Set(known, Arguments { word: &word, rest, all: arguments }.read(known)?))
+        Keyword::Host => Ok(ParsedLine::Host(arguments.into_iter().map(pattern).collect())),
+        Keyword::Match => criteria(rest).map(ParsedLine::Match),
+        Keyword::Include => Ok(ParsedLine::Include(arguments)),
+        Keyword::Option(known) => {
+            Ok(ParsedLine::Set(known, Arguments { word: &word, rest, all: arguments }.read(known)?))
         }
     }
 }
@@ -116,10 +116,10 @@ fn pattern(text: String) -> Pattern {
 }
 
 /// Reads the conditions of a `Match` line.
-fn criteria(text: &str) -> Result<Vec<Criterion>, Mistake> {
+fn criteria(text: &str) -> Result<Vec<Criterion>, LineError> {
     let mut rest = Some(text);
     let mut criteria = Vec::new();
-    while let Some(word) = words::next_word(&mut rest) {
+    while let Some(word) = lexer::next_word(&mut rest) {
         if word.is_empty() || word.starts_with('#') {
             break;
         }
@@ -128,16 +128,16 @@ fn criteria(text: &str) -> Result<Vec<Criterion>, Mistake> {
             None => (word.to_ascii_lowercase(), false),
         };
         if name == "all" {
-            let next = words::next_word(&mut rest).unwrap_or_default();
+            let next = lexer::next_word(&mut rest).unwrap_or_default();
             if criteria.len() > 1 || !(next.is_empty() || next.starts_with('#')) {
                 return wrong("'all' cannot be combined with other Match attributes");
             }
-            criteria.push(Criterion { test: Test::All, is_negated });
+            criteria.push(Criterion { test: MatchAttribute::All, is_negated });
             return Ok(criteria);
         }
         let looks_at = match name.as_str() {
-            "final" => Test::Again { is_wanted: true },
-            "canonical" => Test::Again { is_wanted: false },
+            "final" => MatchAttribute::SecondPass { is_wanted: true },
+            "canonical" => MatchAttribute::SecondPass { is_wanted: false },
             _ => test(&name, &mut rest)?,
         };
         criteria.push(Criterion { test: looks_at, is_negated });
@@ -148,22 +148,22 @@ fn criteria(text: &str) -> Result<Vec<Criterion>, Mistake> {
     Ok(criteria)
 }
 
-fn test(name: &str, rest: &mut Option<&str>) -> Result<Test, Mistake> {
+fn test(name: &str, rest: &mut Option<&str>) -> Result<MatchAttribute, LineError> {
     let make = match name {
-        "host" => Test::Host,
-        "originalhost" => Test::OriginalHost,
-        "user" => Test::User,
-        "localuser" => Test::LocalUser,
-        "tagged" => Test::Tagged,
-        "sessiontype" => Test::SessionType,
-        "command" => Test::Command,
-        "exec" => |_command| Test::Foreign("exec"),
-        "localnetwork" => |_networks| Test::Foreign("localnetwork"),
-        "version" => |_patterns| Test::Foreign("version"),
-        _ => return Err(Mistake::Strange(format!("unsupported Match attribute {name}"))),
+        "host" => MatchAttribute::Host,
+        "originalhost" => MatchAttribute::OriginalHost,
+        "user" => MatchAttribute::User,
+        "localuser" => MatchAttribute::LocalUser,
+        "tagged" => MatchAttribute::Tagged,
+        "sessiontype" => MatchAttribute::SessionType,
+        "command" => MatchAttribute::Command,
+        "exec" => |_command| MatchAttribute::NeedsSsh("exec"),
+        "localnetwork" => |_networks| MatchAttribute::NeedsSsh("localnetwork"),
+        "version" => |_patterns| MatchAttribute::NeedsSsh("version"),
+        _ => return Err(LineError::Unknown(format!("unsupported Match attribute {name}"))),
     };
     let may_be_empty = matches!(name, "tagged" | "command");
-    match words::next_word(rest) {
+    match lexer::next_word(rest) {
         Some(list) if !list.starts_with('#') && (may_be_empty || !list.is_empty()) => {
             Ok(make(list.into_owned()))
         }
@@ -180,52 +180,52 @@ struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    fn read(self, option: &Known) -> Result<Vec<String>, Mistake> {
+    fn read(self, option: &OptionSpec) -> Result<Vec<String>, LineError> {
         match option.kind {
-            Kind::Anything => Ok(vec![self.rest.to_owned()]),
-            Kind::Judged(form) => {
+            ValueKind::Any => Ok(vec![self.rest.to_owned()]),
+            ValueKind::Validated(form) => {
                 let words: Vec<&str> = self.all.iter().map(String::as_str).collect();
-                form.check(&words).map_err(Mistake::Wrong)?;
+                form.check(&words).map_err(LineError::Invalid)?;
                 Ok(vec![words.join(" ")])
             }
-            Kind::Command => {
+            ValueKind::Command => {
                 let command = self.rest.trim_start_matches([' ', '\t', '\r', '\n', '=']);
                 Ok(vec![command.to_owned()])
             }
-            Kind::Jump => {
+            ValueKind::Jump => {
                 let text = self.rest.trim_start_matches([' ', '\t', '\r', '\n', '=']);
-                let jump = proxy::printed(text);
+                let jump = proxy_jump::printed(text);
                 jump.map(|jump| vec![jump])
-                    .ok_or_else(|| Mistake::Wrong(format!("invalid ProxyJump \"{text}\"")))
+                    .ok_or_else(|| LineError::Invalid(format!("invalid ProxyJump \"{text}\"")))
             }
-            Kind::Words(most) => self.words(most),
-            Kind::Domains => self.domains(),
-            Kind::Aliases => self.aliases(),
-            Kind::Sent => {
+            ValueKind::Words(most) => self.words(most),
+            ValueKind::Domains => self.domains(),
+            ValueKind::PermittedCnames => self.aliases(),
+            ValueKind::SendEnv => {
                 let is_wrong = |name: &String| name.is_empty() || name.contains('=');
                 if self.all.iter().any(is_wrong) {
                     return wrong("invalid environment name");
                 }
                 Ok(self.all)
             }
-            Kind::Variables => {
+            ValueKind::SetEnv => {
                 if !self.all.iter().all(|pair| pair.contains('=')) {
                     return wrong("invalid SetEnv");
                 }
                 Ok(self.all)
             }
-            Kind::Choice(_)
-            | Kind::Seconds
-            | Kind::Number
-            | Kind::Port
-            | Kind::Text
-            | Kind::Algorithms(_)
-            | Kind::Files
-            | Kind::Agent => self.single(option),
+            ValueKind::Choice(_)
+            | ValueKind::Seconds
+            | ValueKind::Number
+            | ValueKind::Port
+            | ValueKind::Text
+            | ValueKind::Algorithms(_)
+            | ValueKind::Files
+            | ValueKind::Agent => self.single(option),
         }
     }
 
-    fn single(mut self, option: &Known) -> Result<Vec<String>, Mistake> {
+    fn single(mut self, option: &OptionSpec) -> Result<Vec<String>, LineError> {
         let extra = self.all.len() > 1;
         if self.all.is_empty() {
             return wrong("missing argument");
@@ -235,33 +235,33 @@ impl Arguments<'_> {
             return wrong("missing argument");
         }
         let values = match option.kind {
-            Kind::Choice(words) => choice(words, &text)?,
-            Kind::Seconds if text == "none" => Vec::new(),
-            Kind::Seconds => match value::seconds(&text) {
+            ValueKind::Choice(words) => choice(words, &text)?,
+            ValueKind::Seconds if text == "none" => Vec::new(),
+            ValueKind::Seconds => match values::seconds(&text) {
                 Some(seconds) => vec![seconds.to_string()],
                 None => return wrong("invalid time value"),
             },
-            Kind::Number => match value::number(&text) {
+            ValueKind::Number => match values::number(&text) {
                 Some(number) => vec![number.to_string()],
                 None => return wrong(format!("'{text}' is no number")),
             },
-            Kind::Port => match value::port(&text) {
+            ValueKind::Port => match values::port(&text) {
                 Some(port) => vec![port.to_string()],
                 None => return wrong(format!("bad port '{text}'")),
             },
-            Kind::Algorithms(names) => algorithms(names, self.word, &text)?,
-            Kind::Agent => vec![agent(text)?],
-            Kind::Text
-            | Kind::Files
-            | Kind::Command
-            | Kind::Jump
-            | Kind::Words(_)
-            | Kind::Domains
-            | Kind::Aliases
-            | Kind::Sent
-            | Kind::Variables
-            | Kind::Judged(_)
-            | Kind::Anything => vec![text],
+            ValueKind::Algorithms(names) => algorithms(names, self.word, &text)?,
+            ValueKind::Agent => vec![agent(text)?],
+            ValueKind::Text
+            | ValueKind::Files
+            | ValueKind::Command
+            | ValueKind::Jump
+            | ValueKind::Words(_)
+            | ValueKind::Domains
+            | ValueKind::PermittedCnames
+            | ValueKind::SendEnv
+            | ValueKind::SetEnv
+            | ValueKind::Validated(_)
+            | ValueKind::Any => vec![text],
         };
         if extra {
             return wrong(format!("keyword {} extra arguments at end of line", self.word));
@@ -269,7 +269,7 @@ impl Arguments<'_> {
         Ok(values)
     }
 
-    fn check_none(&self) -> Result<(), Mistake> {
+    fn check_none(&self) -> Result<(), LineError> {
         let word = self.word;
         if self.all.iter().any(String::is_empty) {
             return wrong(format!("keyword {word} empty argument"));
@@ -280,7 +280,7 @@ impl Arguments<'_> {
         Ok(())
     }
 
-    fn words(self, most: usize) -> Result<Vec<String>, Mistake> {
+    fn words(self, most: usize) -> Result<Vec<String>, LineError> {
         self.check_none()?;
         if self.all.len() > most {
             return wrong(format!("too many {} entries", self.word));
@@ -291,15 +291,15 @@ impl Arguments<'_> {
         })
     }
 
-    fn domains(self) -> Result<Vec<String>, Mistake> {
+    fn domains(self) -> Result<Vec<String>, LineError> {
         self.check_none()?;
         if self.all.len() > 32 {
             return wrong("too many hostname suffixes");
         }
-        self.all.iter().map(|text| value::domain(text).map_err(Mistake::Wrong)).collect()
+        self.all.iter().map(|text| values::domain(text).map_err(LineError::Invalid)).collect()
     }
 
-    fn aliases(self) -> Result<Vec<String>, Mistake> {
+    fn aliases(self) -> Result<Vec<String>, LineError> {
         let alone = self.all.len() == 1;
         let rules = self.all.into_iter().map(|text| {
             if text.eq_ignore_ascii_case("none") {
@@ -318,28 +318,30 @@ impl Arguments<'_> {
     }
 }
 
-fn choice(words: &[(&str, &str)], text: &str) -> Result<Vec<String>, Mistake> {
+fn choice(words: &[(&str, &str)], text: &str) -> Result<Vec<String>, LineError> {
     let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
-    let strange = || Mistake::Strange(format!("unsupported option \"{text}\""));
+    let strange = || LineError::Unknown(format!("unsupported option \"{text}\""));
     found.map(|(_, printed)| vec![(*printed).to_owned()]).ok_or_else(strange)
 }
 
 /// An empty result is a list that leaves nothing; that matters only where it takes effect.
-fn algorithms(names: &Names, word: &str, text: &str) -> Result<Vec<String>, Mistake> {
+fn algorithms(names: &AlgorithmSet, word: &str, text: &str) -> Result<Vec<String>, LineError> {
     match names.assemble(text) {
         Ok(names) => Ok(names),
-        Err(Wrong::Empty) => Ok(Vec::new()),
-        Err(Wrong::Unknown) => Err(Mistake::Strange(format!("bad {word} '{text}'"))),
+        Err(AlgorithmListError::Empty) => Ok(Vec::new()),
+        Err(AlgorithmListError::UnknownName) => {
+            Err(LineError::Unknown(format!("bad {word} '{text}'")))
+        }
     }
 }
 
-fn agent(text: String) -> Result<String, Mistake> {
-    if !value::variables_are_set(&text) {
+fn agent(text: String) -> Result<String, LineError> {
+    if !values::variables_are_set(&text) {
         return wrong(format!("invalid environment expansion {text}"));
     }
     let name = text.strip_prefix('$').filter(|name| !name.starts_with('{'));
     match name {
-        Some(name) if !value::is_variable(name) => {
+        Some(name) if !values::is_variable(name) => {
             wrong(format!("invalid environment name {text}"))
         }
         _ => Ok(text),
@@ -352,7 +354,7 @@ mod tests {
 
     fn set(text: &str) -> (&'static str, Vec<String>) {
         match line(text) {
-            Ok(Parsed::Set(known, values)) => (known.name, values),
+            Ok(ParsedLine::Set(known, values)) => (known.name, values),
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -360,7 +362,7 @@ mod tests {
     #[test]
     fn blank_lines_and_comments_say_nothing() {
         for text in ["", " ", "\t \r", "# x", "  #Port 22", "\0Port 22", "UseRoaming no"] {
-            assert_eq!(line(text), Ok(Parsed::Nothing), "{text:?}");
+            assert_eq!(line(text), Ok(ParsedLine::Empty), "{text:?}");
         }
     }
 
@@ -405,12 +407,12 @@ mod tests {
             "ProxyJump a:b",
             "IdentityFile \"\"",
         ] {
-            assert!(matches!(line(text), Err(Mistake::Wrong(_))), "{text}: {:?}", line(text));
+            assert!(matches!(line(text), Err(LineError::Invalid(_))), "{text}: {:?}", line(text));
         }
         for text in ["Match nobody x", "Ciphers rot13", "Compression perhaps"] {
-            assert!(matches!(line(text), Err(Mistake::Strange(_))), "{text}");
+            assert!(matches!(line(text), Err(LineError::Unknown(_))), "{text}");
         }
-        assert_eq!(line("Hosst x"), Ok(Parsed::Unknown("hosst".to_owned())));
+        assert_eq!(line("Hosst x"), Ok(ParsedLine::Unknown("hosst".to_owned())));
     }
 
     #[test]
@@ -424,7 +426,7 @@ mod tests {
             "Match localnetwork 10.0.0.0/8",
             "Match host=n1 !user root",
         ] {
-            assert!(matches!(line(text), Ok(Parsed::Match(_))), "{text}");
+            assert!(matches!(line(text), Ok(ParsedLine::Match(_))), "{text}");
         }
     }
 }

@@ -3,34 +3,38 @@
 use std::sync::Arc;
 
 use crate::transport::fault::Fault;
-use crate::transport::ssh_config::answers::Answers;
-use crate::transport::ssh_config::options::{Kind, Known};
-use crate::transport::ssh_config::parse::{Criterion, Pattern, Test};
-use crate::transport::ssh_config::proxy::NO_JUMP;
-use crate::transport::ssh_config::read::{Block, File, Item, Tree, When};
-use crate::transport::ssh_config::words::{self, Verdict};
-use crate::transport::ssh_config::{Family, Origin, Question, Stop, Surroundings, finish, value};
+use crate::transport::ssh_config::lexer::{self, ListMatch};
+use crate::transport::ssh_config::options::{OptionSpec, ValueKind};
+use crate::transport::ssh_config::parse::{Criterion, MatchAttribute, Pattern};
+use crate::transport::ssh_config::proxy_jump::NO_JUMP;
+use crate::transport::ssh_config::resolved::ResolvedOptions;
+use crate::transport::ssh_config::tree::{
+    Block, BlockCondition, ConfigFile, ConfigTree, Directive,
+};
+use crate::transport::ssh_config::{
+    AddressFamily, ConfigError, HostQuery, LocalEnv, Origin, defaults, values,
+};
 
 /// Most files of `IdentityFile` and of `CertificateFile`.
-const MOST_FILES: usize = 100;
+const MAX_FILES: usize = 100;
 
 /// What `Match command` is compared with: how the line begins that gtop runs on a node.
-const COMMAND: &str = "exec /bin/sh";
+const PROBE_COMMAND: &str = "exec /bin/sh";
 
 /// Returns whether a name, its last dot included, has an address of a family.
-pub(super) type HasAddress<'a> = &'a dyn Fn(&str, Family) -> bool;
+pub(super) type HasAddress<'a> = &'a dyn Fn(&str, AddressFamily) -> bool;
 
 /// Finds what holds for one host.
 ///
-/// Without `has_address` no name is looked up, and [`Stop::OrderedNames`] says when one should be.
+/// Without `has_address` no name is looked up, and [`ConfigError::OrderedNames`] says when one should be.
 pub(super) fn resolve(
-    tree: &Tree,
-    question: &Question,
-    around: &Surroundings,
+    tree: &ConfigTree,
+    question: &HostQuery,
+    around: &LocalEnv,
     has_address: Option<HasAddress<'_>>,
-) -> Result<Answers, Stop> {
+) -> Result<ResolvedOptions, ConfigError> {
     let files = tree.files.as_ref().map_err(Clone::clone)?;
-    let mut answers = Answers::default();
+    let mut answers = ResolvedOptions::default();
     if let Some(user) = &question.user {
         answers.put("user", vec![user.clone()], None);
     }
@@ -57,31 +61,31 @@ pub(super) fn resolve(
         pass.files(files)?;
     }
     rename(&mut answers, &host);
-    finish::finish(&mut answers, question, around)?;
+    defaults::finish(&mut answers, question, around)?;
     Ok(answers)
 }
 
-fn rename(answers: &mut Answers, host: &str) {
+fn rename(answers: &mut ResolvedOptions, host: &str) {
     let origin = answers.get("hostname").and_then(|answer| answer.origin.clone());
     answers.put("hostname", vec![host.to_owned()], origin);
 }
 
 /// The files, read once from first to last.
 struct Pass<'a> {
-    question: &'a Question,
-    around: &'a Surroundings,
+    question: &'a HostQuery,
+    around: &'a LocalEnv,
     /// What `Host` lines are compared with.
     host: &'a str,
     is_final: bool,
-    answers: &'a mut Answers,
+    answers: &'a mut ResolvedOptions,
 }
 
 impl Pass<'_> {
-    fn files(&mut self, files: &[File]) -> Result<(), Stop> {
+    fn files(&mut self, files: &[ConfigFile]) -> Result<(), ConfigError> {
         files.iter().try_for_each(|file| self.file(file, true))
     }
 
-    fn file(&mut self, file: &File, holds_around: bool) -> Result<(), Stop> {
+    fn file(&mut self, file: &ConfigFile, holds_around: bool) -> Result<(), ConfigError> {
         for block in &file.blocks {
             let holds = holds_around && self.holds(file, block)?;
             if !holds && !block.is_always_read {
@@ -90,16 +94,16 @@ impl Pass<'_> {
             for line in &block.lines {
                 let origin = || Origin { file: Arc::clone(&file.path), line: line.number };
                 match &line.item {
-                    Item::Set(known, values) if holds => {
+                    Directive::Set(known, values) if holds => {
                         self.set(known, values, file.is_users, origin)?;
                     }
-                    Item::Set(..) => {}
-                    Item::Include(files) => {
+                    Directive::Set(..) => {}
+                    Directive::Include(files) => {
                         files.iter().try_for_each(|file| self.file(file, holds))?;
                     }
-                    Item::Unknown(keyword) => self.check_unknown(keyword, origin)?,
-                    Item::Foreign(what) => {
-                        return Err(Stop::Foreign { at: origin(), what: what.clone() });
+                    Directive::Unknown(keyword) => self.check_unknown(keyword, origin)?,
+                    Directive::NeedsSsh(what) => {
+                        return Err(ConfigError::NeedsSsh { at: origin(), what: what.clone() });
                     }
                 }
             }
@@ -107,46 +111,53 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn check_unknown(&self, keyword: &str, origin: impl Fn() -> Origin) -> Result<(), Stop> {
+    fn check_unknown(&self, keyword: &str, origin: impl Fn() -> Origin) -> Result<(), ConfigError> {
         let ignored = self.answers.first("ignoreunknown").unwrap_or_default();
-        if words::judge_lower(keyword, ignored) == Verdict::Yes {
+        if lexer::match_list_ignoring_case(keyword, ignored) == ListMatch::Yes {
             return Ok(());
         }
         let what = format!("bad configuration option: {keyword}");
-        Err(Stop::Foreign { at: origin(), what })
+        Err(ConfigError::NeedsSsh { at: origin(), what })
     }
 
-    fn holds(&self, file: &File, block: &Block) -> Result<bool, Stop> {
+    fn holds(&self, file: &ConfigFile, block: &Block) -> Result<bool, ConfigError> {
         match &block.when {
-            When::Here => Ok(true),
-            When::Host(patterns) => Ok(is_among(self.host, patterns)),
-            When::Match(criteria) => {
+            BlockCondition::Always => Ok(true),
+            BlockCondition::Host(patterns) => Ok(matches_any(self.host, patterns)),
+            BlockCondition::Match(criteria) => {
                 let at = || Origin { file: Arc::clone(&file.path), line: block.line };
-                self.all_hold(criteria, at)
+                self.criteria_match(criteria, at)
             }
         }
     }
 
-    fn all_hold(&self, criteria: &[Criterion], at: impl FnOnce() -> Origin) -> Result<bool, Stop> {
+    fn criteria_match(
+        &self,
+        criteria: &[Criterion],
+        at: impl FnOnce() -> Origin,
+    ) -> Result<bool, ConfigError> {
         let host = self.host_name()?;
         let user = self.answers.first("user").unwrap_or(&self.around.user);
-        let is = |holds: Verdict| Some(holds == Verdict::Yes);
+        let is = |holds: ListMatch| Some(holds == ListMatch::Yes);
         let mut foreign = None;
         for Criterion { test, is_negated } in criteria {
             let holds = match test {
-                Test::All => Some(true),
-                Test::Again { .. } => Some(self.is_final),
-                Test::Host(list) => is(words::judge_lower(&host, list)),
-                Test::OriginalHost(list) => is(words::judge_lower(&self.question.host, list)),
-                Test::User(list) => is(words::judge(user, list)),
-                Test::LocalUser(list) => is(words::judge(&self.around.user, list)),
-                Test::SessionType(list) => is(words::judge(self.session_type(), list)),
-                Test::Command(list) => is(words::judge(COMMAND, list)),
-                Test::Tagged(list) => match self.answers.first("tag").unwrap_or_default() {
+                MatchAttribute::All => Some(true),
+                MatchAttribute::SecondPass { .. } => Some(self.is_final),
+                MatchAttribute::Host(list) => is(lexer::match_list_ignoring_case(&host, list)),
+                MatchAttribute::OriginalHost(list) => {
+                    is(lexer::match_list_ignoring_case(&self.question.host, list))
+                }
+                MatchAttribute::User(list) => is(lexer::judge(user, list)),
+                MatchAttribute::LocalUser(list) => is(lexer::judge(&self.around.user, list)),
+                MatchAttribute::SessionType(list) => is(lexer::judge(self.session_type(), list)),
+                MatchAttribute::Command(list) => is(lexer::judge(PROBE_COMMAND, list)),
+                MatchAttribute::Tagged(list) => match self.answers.first("tag").unwrap_or_default()
+                {
                     "" => Some(list.is_empty()),
-                    tag => is(words::judge(tag, list)),
+                    tag => is(lexer::judge(tag, list)),
                 },
-                Test::Foreign(what) => {
+                MatchAttribute::NeedsSsh(what) => {
                     foreign = Some(*what);
                     None
                 }
@@ -156,7 +167,7 @@ impl Pass<'_> {
             }
         }
         match foreign {
-            Some(what) => Err(Stop::Foreign { at: at(), what: format!("Match {what}") }),
+            Some(what) => Err(ConfigError::NeedsSsh { at: at(), what: format!("Match {what}") }),
             None => Ok(true),
         }
     }
@@ -169,7 +180,7 @@ impl Pass<'_> {
     }
 
     /// Returns the name of the host as far as it is known by now.
-    fn host_name(&self) -> Result<String, Stop> {
+    fn host_name(&self) -> Result<String, ConfigError> {
         let Some(answer) = self.answers.get("hostname").filter(|_| !self.is_final) else {
             return Ok(self.host.to_owned());
         };
@@ -184,7 +195,7 @@ impl Pass<'_> {
                     _ => {
                         let nowhere = Origin { file: Arc::from(std::path::Path::new("")), line: 0 };
                         let at = answer.origin.as_ref().unwrap_or(&nowhere);
-                        return Err(Stop::wrong(
+                        return Err(ConfigError::wrong(
                             at,
                             format_args!("unknown token in HostName {raw}"),
                         ));
@@ -198,29 +209,29 @@ impl Pass<'_> {
 
     fn set(
         &mut self,
-        known: &'static Known,
+        known: &'static OptionSpec,
         values: &[String],
         is_users: bool,
         origin: impl Fn() -> Origin,
-    ) -> Result<(), Stop> {
-        if known.kind == Kind::Files {
+    ) -> Result<(), ConfigError> {
+        if known.kind == ValueKind::Files {
             return self.add_file(known, values, is_users, origin);
         }
-        if known.kind == Kind::Sent {
+        if known.kind == ValueKind::SendEnv {
             self.send(known, values, origin);
             return Ok(());
         }
-        if known.kind == Kind::Jump {
+        if known.kind == ValueKind::Jump {
             self.set_jump(values, origin);
             return Ok(());
         }
         // `none` for a time leaves it open, and a comment is no value.
-        let says_nothing = values.is_empty() && !matches!(known.kind, Kind::Algorithms(_));
+        let says_nothing = values.is_empty() && !matches!(known.kind, ValueKind::Algorithms(_));
         if says_nothing || self.answers.has(known.name) {
             return Ok(());
         }
         let mut values = values.to_vec();
-        if known.kind == Kind::Variables {
+        if known.kind == ValueKind::SetEnv {
             let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
             let mut seen = std::collections::BTreeSet::new();
             values.retain(|pair| seen.insert(name(pair)));
@@ -229,11 +240,11 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn send(&mut self, known: &'static Known, names: &[String], origin: impl Fn() -> Origin) {
+    fn send(&mut self, known: &'static OptionSpec, names: &[String], origin: impl Fn() -> Origin) {
         let sent = self.answers.add(known, origin);
         for name in names {
             match name.strip_prefix('-') {
-                Some(pattern) => sent.values.retain(|one| !words::matches(one, pattern)),
+                Some(pattern) => sent.values.retain(|one| !lexer::matches(one, pattern)),
                 None => sent.values.push(name.clone()),
             }
         }
@@ -241,21 +252,21 @@ impl Pass<'_> {
 
     fn add_file(
         &mut self,
-        known: &'static Known,
+        known: &'static OptionSpec,
         values: &[String],
         is_users: bool,
         origin: impl Fn() -> Origin,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ConfigError> {
         let answer = self.answers.add(known, &origin);
         for value in values {
-            if answer.values.len() >= MOST_FILES {
-                let why = format_args!("too many files of {}, at most {MOST_FILES}", known.name);
-                return Err(Stop::wrong(&origin(), why));
+            if answer.values.len() >= MAX_FILES {
+                let why = format_args!("too many files of {}, at most {MAX_FILES}", known.name);
+                return Err(ConfigError::wrong(&origin(), why));
             }
-            let mut pairs = answer.values.iter().zip(&answer.are_users);
+            let mut pairs = answer.values.iter().zip(&answer.from_user_file);
             if !pairs.any(|(one, of)| one == value && *of == is_users) {
                 answer.values.push(value.clone());
-                answer.are_users.push(is_users);
+                answer.from_user_file.push(is_users);
             }
         }
         Ok(())
@@ -275,9 +286,9 @@ impl Pass<'_> {
 }
 
 /// Returns whether a pattern takes the name and none with `!` does.
-pub(super) fn is_among(host: &str, patterns: &[Pattern]) -> bool {
+pub(super) fn matches_any(host: &str, patterns: &[Pattern]) -> bool {
     let mut is_in = false;
-    for pattern in patterns.iter().filter(|pattern| words::matches(host, &pattern.text)) {
+    for pattern in patterns.iter().filter(|pattern| lexer::matches(host, &pattern.text)) {
         if pattern.is_negated {
             return false;
         }
@@ -290,12 +301,12 @@ pub(super) fn is_among(host: &str, patterns: &[Pattern]) -> bool {
 /// is configured, with its domain.
 fn canonical(
     name: String,
-    answers: &Answers,
+    answers: &ResolvedOptions,
     has_address: Option<HasAddress<'_>>,
-) -> Result<String, Stop> {
-    let family = Family::of(answers);
-    let address = value::address(&name, family);
-    if address.is_some() || value::looks_like_address(&name) {
+) -> Result<String, ConfigError> {
+    let family = AddressFamily::of(answers);
+    let address = values::address(&name, family);
+    if address.is_some() || values::looks_like_address(&name) {
         return Ok(address.unwrap_or(name));
     }
     let name = name.to_ascii_lowercase();
@@ -309,7 +320,7 @@ fn canonical(
         && let Some(at) = &rules.origin
     {
         let what = "CanonicalizePermittedCNAMEs".to_owned();
-        return Err(Stop::Foreign { at: at.clone(), what });
+        return Err(ConfigError::NeedsSsh { at: at.clone(), what });
     }
     let most = answers.or_default("canonicalizemaxdots").parse().unwrap_or(1);
     let candidates: Vec<String> = if name.ends_with('.') {
@@ -323,7 +334,7 @@ fn canonical(
     let has_address = match has_address {
         Some(has_address) => has_address,
         None if candidates.is_empty() => &|_: &str, _| false,
-        None => return Err(Stop::Names),
+        None => return Err(ConfigError::NeedsLookup),
     };
     if let Some(mut full) = candidates.into_iter().find(|full| has_address(full, family)) {
         full.pop();
@@ -331,7 +342,7 @@ fn canonical(
     }
     if answers.or_default("canonicalizefallbacklocal") == "no" {
         let why = "it is in none of CanonicalDomains".to_owned();
-        return Err(Stop::Wrong(Fault::NameNotFound { host: Some(name), why }));
+        return Err(ConfigError::Invalid(Fault::NameNotFound { host: Some(name), why }));
     }
     Ok(name)
 }

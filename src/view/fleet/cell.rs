@@ -331,9 +331,9 @@ impl Judged<'_> {
     }
 
     /// One's own stand out.
-    fn letter(&self, name: &str, is_own: bool) -> (Mark, Tone) {
+    fn letter(&self, name: &str, is_own_socket: bool) -> (Mark, Tone) {
         let (letter, hue) = self.letters.of(name);
-        (Mark::Letter(letter, hue), if is_own { Tone::Strong } else { Tone::Plain })
+        (Mark::Letter(letter, hue), if is_own_socket { Tone::Strong } else { Tone::Plain })
     }
 }
 

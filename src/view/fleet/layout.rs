@@ -361,8 +361,8 @@ impl Titles {
 
     /// The order in which nodes are watched goes without saying.
     fn word(&self, word: &str, column: &str, width: u16) -> (String, Tone) {
-        let is_usual = self.order == Order::by("node");
-        if column != self.order.column || is_usual {
+        let is_openssh_default = self.order == Order::by("node");
+        if column != self.order.column || is_openssh_default {
             return (word.to_owned(), Tone::Faint);
         }
         let arrow = arrow(self.order);

@@ -88,7 +88,7 @@ fn size_line(summary: &JobSummary) -> Line {
         (0, slices) => count(slices, "slice"),
         (whole, slices) => format!("{} and {}", count(whole, "device"), count(slices, "slice")),
     };
-    match (summary.evidence, summary.is_listed) {
+    match (summary.evidence, summary.matches_list) {
         (Some(Evidence::Scheduler), _) => line.text(devices, Tone::Plain),
         (Some(Evidence::Processes), true) => {
             line.text(devices, Tone::Plain).text(" its processes use", Tone::Faint)

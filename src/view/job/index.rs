@@ -21,7 +21,7 @@ pub(crate) struct JobEntry {
     /// What it has on each node, allocation by allocation.
     pub(crate) nodes: Vec<JobNode>,
     /// A scheduler lists it; else its processes are all that is known of it.
-    pub(crate) is_listed: bool,
+    pub(crate) matches_list: bool,
     /// The filter takes one of its nodes.
     pub(crate) is_shown: bool,
 }
@@ -82,7 +82,7 @@ impl<'a> NodeLookup<'a> {
 
 fn entry(
     job: Job,
-    is_listed: bool,
+    matches_list: bool,
     job_devices: &JobDevices<'_>,
     lookup: &NodeLookup<'_>,
 ) -> JobEntry {
@@ -95,7 +95,7 @@ fn entry(
         }
     };
     let nodes: Vec<JobNode> = job.allocations.iter().map(job_node).collect();
-    JobEntry { is_shown: nodes.iter().any(|job_node| job_node.is_shown), nodes, is_listed, job }
+    JobEntry { is_shown: nodes.iter().any(|job_node| job_node.is_shown), nodes, matches_list, job }
 }
 
 /// Makes jobs of what control groups of processes tell.

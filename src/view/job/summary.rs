@@ -103,7 +103,7 @@ pub(crate) struct JobSummary {
     /// How its amounts are written.
     pub(crate) units: Units,
     pub(crate) job: Job,
-    pub(crate) is_listed: bool,
+    pub(crate) matches_list: bool,
     /// Who says which devices are its own; none when nobody does.
     pub(crate) evidence: Option<Evidence>,
     /// What its devices are called; a device stands in the column of its name.
@@ -215,7 +215,7 @@ impl JobSummary {
         let mut summary = Self {
             job: entry.job.clone(),
             units,
-            is_listed: entry.is_listed,
+            matches_list: entry.matches_list,
             evidence: entry.nodes.iter().find_map(|job_node| job_node.assigned.evidence),
             columns: columns.keys().map(|label| label_text(*label)).collect(),
             hidden: entry.nodes.len() - rows.len(),

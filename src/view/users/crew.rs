@@ -233,7 +233,7 @@ fn given(picture: &Picture) -> BTreeMap<usize, Vec<Given>> {
     if picture.fleet.jobs.is_none() {
         return given;
     }
-    for entry in picture.roll().entries.iter().filter(|entry| entry.is_listed) {
+    for entry in picture.roll().entries.iter().filter(|entry| entry.matches_list) {
         let who = Who::Named(Arc::clone(&entry.job.user));
         for job_node in entry.nodes.iter().filter(|job_node| job_node.is_shown) {
             let (Some(place), Some(devices)) = (job_node.node_index, &job_node.assigned.devices)

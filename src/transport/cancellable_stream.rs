@@ -1,0 +1,263 @@
+//! A connection that can be cut from outside, and that is read in large pieces.
+//!
+//! russh runs a connection in a task of its own, which cannot be told anything
+//! during the key exchange. Cutting the cable under it ends the task at once, so
+//! a node that is given up leaves neither a task nor a descriptor behind.
+//!
+//! russh reads a packet in two steps, its length and then the rest. Each would be a call of the system;
+//! what has come is taken at once instead.
+
+use std::cell::Cell;
+use std::io;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use futures_util::task::AtomicWaker;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::transport::trace::VersionTap;
+
+/// Bytes taken from a connection at once.
+const READ_SIZE: usize = 16 * 1024;
+
+thread_local! {
+    /// Where bytes come in. Each session reads all that has come before the next one does, and so one piece
+    /// of memory serves nearly all.
+    static SPARE_BUFFER: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
+}
+
+/// What has come and is not asked for yet.
+#[derive(Default)]
+struct ReadAhead {
+    piece: Box<[u8]>,
+    left: Range<usize>,
+}
+
+/// What a session of SSH runs over: TCP, a channel of another session, the pipes of a program.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// The end russh holds.
+pub(super) struct CancellableStream {
+    stream: Box<dyn Stream>,
+    ahead: ReadAhead,
+    state: Arc<State>,
+    greeting: VersionScan,
+    /// When somebody wants to know the greeting.
+    ear: Option<Box<VersionTap>>,
+}
+
+/// Looks for the line that only a server of SSH sends; others may come before it.
+#[derive(Debug, Clone, Copy)]
+enum VersionScan {
+    /// So many letters of it have come, in this line.
+    Prefix(usize),
+    /// This line is another one.
+    OtherLine,
+    /// It has come.
+    Found,
+}
+
+impl VersionScan {
+    const PREFIX: &'static [u8] = b"SSH-";
+
+    fn hear(self, bytes: &[u8]) -> Self {
+        bytes.iter().fold(self, |state, byte| match state {
+            Self::Found => Self::Found,
+            _ if *byte == b'\n' => Self::Prefix(0),
+            Self::Prefix(count) if Self::PREFIX.get(count) == Some(byte) => {
+                if count + 1 == Self::PREFIX.len() { Self::Found } else { Self::Prefix(count + 1) }
+            }
+            Self::Prefix(_) | Self::OtherLine => Self::OtherLine,
+        })
+    }
+}
+
+/// The end we hold; dropping it cuts the cable.
+#[derive(Debug)]
+pub(super) struct CancelGuard(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    is_cut: AtomicBool,
+    has_seen_version: AtomicBool,
+    reader: AtomicWaker,
+    writer: AtomicWaker,
+}
+
+/// Wraps a connection.
+pub(super) fn cancellable(stream: Box<dyn Stream>) -> (CancellableStream, CancelGuard) {
+    let state = Arc::new(State::default());
+    let ear = VersionTap::listening().map(Box::new);
+    let (ahead, greeting) = (ReadAhead::default(), VersionScan::Prefix(0));
+    (
+        CancellableStream { stream, ahead, state: Arc::clone(&state), greeting, ear },
+        CancelGuard(state),
+    )
+}
+
+impl CancellableStream {
+    /// Gives what has come already; says whether there was anything.
+    fn give(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
+        let ReadAhead { piece, left } = &mut self.ahead;
+        let rest = piece.get(left.clone()).unwrap_or_default();
+        if rest.is_empty() {
+            return false;
+        }
+        let now = rest.get(..buffer.remaining()).unwrap_or(rest);
+        buffer.put_slice(now);
+        left.start += now.len();
+        if left.start >= left.end {
+            SPARE_BUFFER.set(Some(std::mem::take(piece)));
+        }
+        true
+    }
+
+    /// Takes what comes, and gives what is asked for of it.
+    fn take(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut piece = SPARE_BUFFER.take().unwrap_or_else(|| vec![0; READ_SIZE].into());
+        let mut filling = ReadBuf::new(&mut piece);
+        let polled = Pin::new(&mut self.stream).poll_read(context, &mut filling);
+        let count = filling.filled().len();
+        if matches!(polled, Poll::Ready(Ok(()))) && count > 0 {
+            self.hear(piece.get(..count).unwrap_or_default());
+            self.ahead = ReadAhead { piece, left: 0..count };
+            self.give(buffer);
+        } else {
+            SPARE_BUFFER.set(Some(piece));
+        }
+        polled
+    }
+
+    fn hear(&mut self, bytes: &[u8]) {
+        if let Some(ear) = &mut self.ear {
+            ear.hear(bytes);
+        }
+        if !matches!(self.greeting, VersionScan::Found) {
+            self.greeting = self.greeting.hear(bytes);
+            if matches!(self.greeting, VersionScan::Found) {
+                self.state.has_seen_version.store(true, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl CancelGuard {
+    /// Returns whether the other side has presented itself as a server of SSH.
+    pub(super) fn has_seen_version(&self) -> bool {
+        self.0.has_seen_version.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for CancelGuard {
+    fn drop(&mut self) {
+        self.0.is_cut.store(true, Ordering::Release);
+        self.0.reader.wake();
+        self.0.writer.wake();
+    }
+}
+
+impl State {
+    /// Fails when the cable is cut, and otherwise makes sure `waker` hears of it.
+    fn watch(&self, waker: &AtomicWaker, context: &Context<'_>) -> io::Result<()> {
+        waker.register(context.waker());
+        if self.is_cut.load(Ordering::Acquire) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        Ok(())
+    }
+}
+
+impl AsyncRead for CancellableStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.state.watch(&self.state.reader, context)?;
+        if self.give(buffer) { Poll::Ready(Ok(())) } else { self.take(context, buffer) }
+    }
+}
+
+impl AsyncWrite for CancellableStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.state.watch(&self.state.writer, context)?;
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.state.watch(&self.state.writer, context)?;
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn only_the_line_of_an_ssh_server_is_a_greeting() {
+        let greets = |pieces: &[&str]| {
+            let heard = |state: VersionScan, piece: &&str| state.hear(piece.as_bytes());
+            matches!(pieces.iter().fold(VersionScan::Prefix(0), heard), VersionScan::Found)
+        };
+        for pieces in [&["SSH-2.0-x\r\n"][..], &["S", "SH", "-"], &["be nice\r\n", "SSH-2.0"]] {
+            assert!(greets(pieces), "{pieces:?}");
+        }
+        for pieces in [&["HTTP/1.1 400 SSH-\r\n"][..], &["SSH"], &[" SSH-2.0"], &["SSSH-2.0"], &[]]
+        {
+            assert!(!greets(pieces), "{pieces:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_comes_is_given_in_order_however_little_is_asked_for() {
+        let (near, mut far) = tokio::io::duplex(64 * 1024);
+        let (mut cancellable, _holder) = cancellable(Box::new(near));
+        let sent: Vec<u8> =
+            (0..50_000_u32).map(|place| u8::try_from(place % 251).unwrap()).collect();
+        tokio::io::AsyncWriteExt::write_all(&mut far, &sent).await.unwrap();
+        drop(far);
+        let mut read = Vec::new();
+        for size in [1, 4, 3_360, 0, 20_000].into_iter().cycle() {
+            let mut buffer = vec![0; size];
+            let count = cancellable.read(&mut buffer).await.unwrap();
+            assert!(count <= size);
+            if count == 0 && size > 0 {
+                break;
+            }
+            read.extend_from_slice(&buffer[..count]);
+        }
+        assert!(read == sent);
+    }
+
+    #[tokio::test]
+    async fn a_reader_wakes_up_when_the_cable_is_cut() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stream, _peer) =
+            tokio::try_join!(TcpStream::connect(address), listener.accept()).unwrap();
+        let (mut cancellable, holder) = cancellable(Box::new(stream));
+        let mut buffer = [0; 1];
+        let (read, ()) = tokio::join!(cancellable.read(&mut buffer), async { drop(holder) });
+        assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
+    }
+}

@@ -1,0 +1,208 @@
+//! Which settings hold for a target: the files are asked first, `ssh -G` where they cannot tell.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::transport::dial::Deadline;
+use crate::transport::fallback::TransportMode;
+use crate::transport::fault::{self, ConnectPhase, Fault};
+use crate::transport::file_cache::lock;
+use crate::transport::ssh_config::{
+    ConfigError, EffectiveOption, HostQuery, HostSettings, NameLookups, Origin, ParsedConfig,
+};
+use crate::transport::target::{Profile, Reach, SshTarget, Target};
+use crate::transport::{Transport, TransportState, ending, openssh, process};
+
+/// How long the files, the names in them, or `ssh -G` may take.
+const CONFIG_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What `ssh -G` says where `ForkAfterAuthentication` wants a command.
+const NEEDS_COMMAND: &str = "fork into background without a command";
+
+impl Transport {
+    /// Says whether a node is reached as the ssh configuration says.
+    pub fn follows_configuration(&self, target: &Target) -> bool {
+        matches!(target.reach, Reach::Ssh(_)) && self.0.options.exec.is_none()
+    }
+
+    /// Returns every option of the configuration that holds for a target, and where it was set.
+    pub async fn explain(&self, target: &Target) -> Result<Vec<EffectiveOption>, Fault> {
+        let Reach::Ssh(ssh) = &target.reach else { return Ok(Vec::new()) };
+        let Profile::System = ssh.profile else { return Ok(Vec::new()) };
+        let question = self.question(ssh);
+        question.check()?;
+        let found = self.read(&question, TransportState::all_options).await?.1;
+        let around = &self.0.options.surroundings;
+        let mut options = match found {
+            Err(ConfigError::NeedsSsh { at, what }) => {
+                let file = self.0.options.config_file.as_deref();
+                let text = self.run_ssh_g(&question, file, &at, &what).await?;
+                let unset = self.run_ssh_g(&question, Some(Path::new("none")), &at, &what).await?;
+                let unset = question.options_from_ssh_g(&unset, around);
+                let is_default = |option: &EffectiveOption| {
+                    unset.iter().any(|one| one.name == option.name && one.values == option.values)
+                };
+                let mut options = question.options_from_ssh_g(&text, around);
+                for option in &mut options {
+                    option.is_set = !is_default(option);
+                }
+                options
+            }
+            found => found.map_err(stopped)?,
+        };
+        if self.0.options.choice == TransportMode::Ssh {
+            // It follows whatever it is not told to leave.
+            for option in &mut options {
+                option.is_ignored = openssh::overrides(option.spelling);
+            }
+        }
+        Ok(options)
+    }
+
+    /// Returns the hosts that the configuration names, without wildcards, in the order of the files.
+    ///
+    /// Reads files, and may block for as long as that takes.
+    pub fn configured_hosts(&self) -> Result<Vec<String>, Fault> {
+        self.0.configuration().hosts().map_err(stopped)
+    }
+
+    pub(super) fn question(&self, ssh: &SshTarget) -> HostQuery {
+        HostQuery {
+            host: ssh.host.clone(),
+            user: ssh.user.clone().or_else(|| self.0.options.login.clone()),
+            port: ssh.port,
+        }
+    }
+
+    /// Returns what the configuration says about a host, asking `ssh` when needed.
+    pub(super) async fn host_settings(
+        &self,
+        question: HostQuery,
+    ) -> Result<Arc<HostSettings>, Fault> {
+        question.check()?;
+        let (version, found) = self.read(&question, TransportState::cached_settings).await?;
+        let settings = match found {
+            Ok(settings) => settings,
+            Err(ConfigError::NeedsSsh { at, what }) => {
+                let file = self.0.options.config_file.as_deref();
+                let text = self.run_ssh_g(&question, file, &at, &what).await?;
+                Arc::new(question.of_ssh(&text, &self.0.options.surroundings)?)
+            }
+            Err(stop) => return Err(stopped(stop)),
+        };
+        lock(&self.0.settings).insert(question, (version, Arc::clone(&settings)));
+        Ok(settings)
+    }
+
+    /// Answers from the files. Names are looked up only when the files ask for it.
+    async fn read<T: Send + 'static>(
+        &self,
+        question: &HostQuery,
+        answer: fn(
+            &TransportState,
+            &ParsedConfig,
+            &HostQuery,
+            NameLookups,
+        ) -> Result<T, ConfigError>,
+    ) -> Result<(u64, Result<T, ConfigError>), Fault> {
+        let limit = Deadline::after(CONFIG_TIMEOUT);
+        let read = |look_ups, permit: Option<OwnedSemaphorePermit>| {
+            let question = question.clone();
+            let read = self.blocking(move |shared| {
+                let reading = shared.configuration();
+                let found = answer(shared, &reading, &question, look_ups);
+                drop(permit);
+                (reading.version, found)
+            });
+            limit.bound(ConnectPhase::Configuration, read)
+        };
+        let first = read(NameLookups::Forbidden, None).await??;
+        let Err(ConfigError::NeedsLookup) = first.1 else { return Ok(first) };
+        // The permit goes along: a lookup cannot be stopped, only not started.
+        let permit = Arc::clone(&self.0.resolvers).acquire_owned();
+        let permit = limit.bound(ConnectPhase::Configuration, permit).await?;
+        read(NameLookups::Allowed, Some(permit.map_err(|_closed| ending())?)).await?
+    }
+
+    /// Returns what `ssh -G` prints, because a line of the files means nothing to gtop.
+    async fn run_ssh_g(
+        &self,
+        question: &HostQuery,
+        file: Option<&Path>,
+        at: &Origin,
+        what: &str,
+    ) -> Result<String, Fault> {
+        let options = &self.0.options;
+        let permit = self.0.resolvers.acquire().await.map_err(|_closed| ending())?;
+        let mut words = question.arguments(file);
+        let limit = Deadline::after(CONFIG_TIMEOUT);
+        let asked = process::answer(&options.ssh_program, words.clone());
+        let mut answer = limit.bound(ConnectPhase::Configuration, asked).await?;
+        if answer.as_ref().is_ok_and(|answer| answer.complaint.contains(NEEDS_COMMAND)) {
+            words.push("true".into());
+            let asked = process::answer(&options.ssh_program, words);
+            answer = limit.bound(ConnectPhase::Configuration, asked).await?;
+        }
+        drop(permit);
+        match answer {
+            Ok(answer) if answer.succeeded => Ok(answer.output),
+            Ok(answer) => {
+                let complaint = answer.complaint.lines().next().unwrap_or("ssh -G failed");
+                Err(Fault::BadConfiguration { why: fault::quote(complaint) })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(stopped(ConfigError::NeedsSsh { at: at.clone(), what: what.to_owned() }))
+            }
+            Err(error) => Err(Fault::ProgramNotFound {
+                program: options.ssh_program.display().to_string(),
+                why: fault::reason(&error),
+            }),
+        }
+    }
+}
+
+impl TransportState {
+    fn configuration(&self) -> Arc<ParsedConfig> {
+        let options = &self.options;
+        self.configuration.current(&options.surroundings, options.config_file.as_deref())
+    }
+
+    fn cached_settings(
+        &self,
+        reading: &ParsedConfig,
+        question: &HostQuery,
+        look_ups: NameLookups,
+    ) -> Result<Arc<HostSettings>, ConfigError> {
+        if let Some((version, settings)) = lock(&self.settings).get(question)
+            && *version == reading.version
+        {
+            return Ok(Arc::clone(settings));
+        }
+        reading.settings(question, &self.options.surroundings, look_ups).map(Arc::new)
+    }
+
+    fn all_options(
+        &self,
+        reading: &ParsedConfig,
+        question: &HostQuery,
+        look_ups: NameLookups,
+    ) -> Result<Vec<EffectiveOption>, ConfigError> {
+        reading.options(question, &self.options.surroundings, look_ups)
+    }
+}
+
+/// Says why the files do not answer by themselves.
+fn stopped(stop: ConfigError) -> Fault {
+    let why = match stop {
+        ConfigError::Invalid(fault) => return fault,
+        ConfigError::NeedsSsh { at, what } => {
+            format!("{at}: {what}: only the ssh program can tell, and it is not installed")
+        }
+        ConfigError::NeedsLookup => "names could not be looked up".to_owned(),
+    };
+    Fault::BadConfiguration { why: fault::clean(&why, 400) }
+}

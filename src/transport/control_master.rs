@@ -1,0 +1,135 @@
+//! Master connections that the user has open (`ControlPath`), as a way to hosts that do not let gtop itself in.
+//!
+//! Only such a connection is used: the ssh program is kept from making one of its own, which would knock at the
+//! host again, or ask.
+
+use std::ffi::OsString;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use crate::transport::fallback::TransportMode;
+use crate::transport::fault::{self, Fault};
+use crate::transport::openssh::OPTIONS;
+use crate::transport::ssh_config::{HostQuery, HostSettings};
+use crate::transport::{Transport, TransportState, process};
+
+/// How long a master may take to say that it is there, and the file system where its socket is.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A command for a connection of its own that fails at once.
+const NO_CONNECTION: &str = "ProxyCommand=false";
+
+/// The socket of a master connection that answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ControlMaster(pub(super) PathBuf);
+
+impl ControlMaster {
+    /// Returns the options that keep the ssh program to this connection.
+    pub(super) fn options(&self) -> [String; 2] {
+        // ssh expands what stands there.
+        let path = self.0.to_string_lossy().replace('%', "%%");
+        [format!("ControlPath={path}"), NO_CONNECTION.to_owned()]
+    }
+
+    /// Returns the words that make the ssh program a way through the host to a port of another one.
+    pub(super) fn forwarding(
+        &self,
+        (asked, settings): (&HostQuery, &HostSettings),
+        file: Option<&Path>,
+        host: &str,
+        port: u16,
+    ) -> Vec<OsString> {
+        let to =
+            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let mut words: Vec<OsString> = vec!["-W".into(), to.into()];
+        let own = OPTIONS.iter().map(|option| (*option).to_owned());
+        let undone = settings.undone.iter().map(|option| (*option).to_owned());
+        words.extend(
+            own.chain(self.options()).chain(undone).flat_map(|option| ["-o".into(), option.into()]),
+        );
+        words.extend(asked.place(file));
+        words
+    }
+
+    /// Returns whether it has ended: one that is there greets whoever comes.
+    pub(super) async fn is_gone(&self) -> bool {
+        let greeting = async { UnixStream::connect(&self.0).await?.read_u8().await };
+        // One that hangs is there.
+        timeout(CHECK_TIMEOUT, greeting).await.is_ok_and(|greeting| greeting.is_err())
+    }
+
+    /// Returns the fault of one that has ended meanwhile.
+    pub(super) fn lost(&self) -> Fault {
+        let why = format!("the master connection at {} has ended", self.0.display());
+        Fault::SessionLost { why: fault::quote(&why) }
+    }
+}
+
+impl Transport {
+    /// Returns the user's master connection to a host, when there is one that answers.
+    ///
+    /// Costs nothing where the configuration names none, and next to nothing where none is open.
+    pub(super) async fn master(
+        &self,
+        asked: &HostQuery,
+        settings: &HostSettings,
+    ) -> Option<ControlMaster> {
+        if self.0.options.choice != TransportMode::Auto || settings.control_paths.is_empty() {
+            return None;
+        }
+        let paths = settings.control_paths.clone();
+        let looking = self
+            .blocking(move |_: &TransportState| paths.into_iter().find(|path| is_own_socket(path)));
+        // A file system that hangs has no master.
+        let path = timeout(CHECK_TIMEOUT, looking).await.ok().and_then(Result::ok).flatten();
+        self.answering(asked, ControlMaster(path?)).await
+    }
+
+    /// Returns the master when it answers; one that hangs is left alone.
+    async fn answering(&self, asked: &HostQuery, master: ControlMaster) -> Option<ControlMaster> {
+        let options = &self.0.options;
+        let permit = self.0.resolvers.acquire().await.ok()?;
+        let mut words: Vec<OsString> = Vec::new();
+        for option in master.options() {
+            words.extend(["-o".into(), option.into()]);
+        }
+        words.extend(["-O".into(), "check".into()]);
+        words.extend(asked.place(options.config_file.as_deref()));
+        let checking = timeout(CHECK_TIMEOUT, process::answer(&options.ssh_program, words));
+        let answer = checking.await.ok().and_then(Result::ok);
+        drop(permit);
+        answer.is_some_and(|answer| answer.succeeded).then_some(master)
+    }
+}
+
+/// Returns whether a master that can be the user's listens there. Whoever owns the socket sees what gtop sends,
+/// and makes up what it hears.
+fn is_own_socket(path: &Path) -> bool {
+    let found = std::fs::metadata(path);
+    found.is_ok_and(|found| {
+        found.file_type().is_socket() && found.uid() == rustix::process::geteuid().as_raw()
+    })
+}
+
+/// Returns whether a host that says so may be reached over a master connection all the same: one that was logged in
+/// to before.
+pub(super) fn is_refusal(fault: &Fault) -> bool {
+    matches!(
+        fault.root(),
+        Fault::AuthenticationRefused { .. }
+            | Fault::TooManyKeys { .. }
+            | Fault::MoreAuthenticationRequired { .. }
+            | Fault::PasswordOnly { .. }
+            | Fault::Unanswered { .. }
+            | Fault::KeyUnusable { .. }
+            | Fault::KeyEncrypted { .. }
+            | Fault::AgentUnreachable { .. }
+            | Fault::JobRequired { .. }
+            | Fault::AccountRefused { .. }
+    )
+}

@@ -1,0 +1,318 @@
+//! Which of the ways of speaking SSH a node gets.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use crate::transport::channel::Channel;
+use crate::transport::control_master::{self, ControlMaster};
+use crate::transport::exec::{ExecCall, ExecTemplate};
+use crate::transport::fault::{ConnectPhase, Fault};
+use crate::transport::file_cache::lock;
+use crate::transport::identity::IdentityFile;
+use crate::transport::openssh::SshCall;
+use crate::transport::process::ParentGuard;
+use crate::transport::ssh_config::{HostQuery, HostSettings};
+use crate::transport::target::{SshTarget, Target};
+use crate::transport::trace::{self, ConnectEvent};
+use crate::transport::{DEFAULT_CONNECT_TIMEOUT, LOGIN_TIMEOUT, Transport, connect_limit};
+
+/// Methods the ssh program knows and gtop does not.
+const SSH_ONLY_METHODS: [&str; 3] = ["hostbased", "gssapi-with-mic", "gssapi-keyex"];
+
+/// What speaks SSH.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TransportMode {
+    /// gtop itself, and the ssh program for nodes that need it.
+    #[default]
+    Auto,
+    /// gtop itself.
+    Native,
+    /// The ssh program.
+    Ssh,
+    /// Steps of Slurm jobs.
+    Srun,
+}
+
+/// The methods the ssh program may use to log in; all when empty.
+///
+/// It must not show the same keys again: a server counts them, and some penalize the address.
+pub(super) type AuthMethods = Vec<String>;
+
+/// How the ssh program reaches a node.
+#[derive(Debug, Clone)]
+pub(super) enum SshProgramAccess {
+    /// By a connection of its own, and these methods.
+    Methods(AuthMethods),
+    /// Over the user's master connection, for as long as there is one.
+    Master,
+}
+
+/// The nodes that were reached by the ssh program after gtop itself could not; for the life of the
+/// process.
+#[derive(Debug, Default)]
+pub(super) struct FallbackCache(Mutex<BTreeMap<HostQuery, SshProgramAccess>>);
+
+impl FallbackCache {
+    fn get(&self, question: &HostQuery) -> Option<SshProgramAccess> {
+        lock(&self.0).get(question).cloned()
+    }
+
+    fn put(&self, question: &HostQuery, by: SshProgramAccess) {
+        lock(&self.0).insert(question.clone(), by);
+    }
+}
+
+/// How the ssh program is to get in.
+#[derive(Clone, Copy)]
+struct SshProgramAuth<'a> {
+    methods: &'a [String],
+    master: Option<&'a ControlMaster>,
+}
+
+impl Transport {
+    /// Starts a command on a node of the user's configuration.
+    pub(super) async fn open_configured(
+        &self,
+        target: &Target,
+        ssh: &SshTarget,
+        command: &str,
+        mut on_step: impl FnMut(ConnectPhase),
+    ) -> Result<Channel, Fault> {
+        on_step(ConnectPhase::Configuration);
+        let question = self.question(ssh);
+        let settings = self.host_settings(question.clone()).await?;
+        let choice = self.0.options.choice;
+        let known = match choice {
+            TransportMode::Auto => self.0.remembered.get(&question),
+            TransportMode::Native | TransportMode::Srun => None,
+            TransportMode::Ssh => Some(SshProgramAccess::Methods(AuthMethods::new())),
+        };
+        let master = self.master(&question, &settings).await;
+        trace::record_master(&settings, master.as_ref());
+        let place = (&question, settings.as_ref());
+        match (known, &master) {
+            (Some(SshProgramAccess::Methods(methods)), _) => {
+                let means = SshProgramAuth { methods: &methods, master: None };
+                return self.by_program(place, command, means, on_step).await;
+            }
+            (Some(SshProgramAccess::Master), Some(master)) => {
+                return self.open_over_master(place, command, master, on_step).await;
+            }
+            (Some(SshProgramAccess::Master) | None, _) => {}
+        }
+        let native = async {
+            let mut plan = self.plan(&question, &settings).await?;
+            plan.login.has_master = master.is_some();
+            self.native(target, plan, command, &mut on_step).await
+        };
+        let fault = match Box::pin(native).await {
+            Err(fault) if choice == TransportMode::Auto => fault,
+            ended => return ended,
+        };
+        if let Some(master) = master.filter(|_| control_master::is_refusal(&fault)) {
+            trace::note(|| ConnectEvent::Fallback(fault.to_string()));
+            return self.open_over_master(place, command, &master, on_step).await;
+        }
+        let has_security_key = self.has_security_key(&settings).await?;
+        let Some(methods) = beyond(&fault, &settings, has_security_key) else { return Err(fault) };
+        trace::note(|| ConnectEvent::Fallback(fault.to_string()));
+        let means = SshProgramAuth { methods: &methods, master: None };
+        match self.by_program(place, command, means, on_step).await {
+            Ok(channel) => {
+                self.0.remembered.put(&question, SshProgramAccess::Methods(methods));
+                Ok(channel)
+            }
+            Err(program) => Err(both(fault, program)),
+        }
+    }
+
+    /// Starts a command over a master connection.
+    async fn open_over_master(
+        &self,
+        place: (&HostQuery, &HostSettings),
+        command: &str,
+        master: &ControlMaster,
+        on_step: impl FnMut(ConnectPhase),
+    ) -> Result<Channel, Fault> {
+        let means = SshProgramAuth { methods: &[], master: Some(master) };
+        match self.by_program(place, command, means, on_step).await {
+            // Without the master there was nothing to connect to.
+            Err(Fault::NotSsh { .. }) => Err(master.lost()),
+            opened => {
+                // One without room has let us in all the same: it is asked again, and the node is not.
+                if matches!(&opened, Ok(_) | Err(Fault::ChannelRefused { .. })) {
+                    self.0.remembered.put(place.0, SshProgramAccess::Master);
+                }
+                opened
+            }
+        }
+    }
+
+    /// Starts a command by a command of the user's.
+    pub(super) async fn open_exec(
+        &self,
+        template: &ExecTemplate,
+        target: &Target,
+        command: &str,
+        mut on_step: impl FnMut(ConnectPhase),
+    ) -> Result<Channel, Fault> {
+        on_step(ConnectPhase::Connection);
+        let options = &self.0.options;
+        let node = target.name.host();
+        trace::note(|| ConnectEvent::Exec(template.shown(node)));
+        let leash = ParentGuard(options.leash.as_deref());
+        let limit = options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT) + LOGIN_TIMEOUT;
+        let call = ExecCall { template, node, leash, limit };
+        Ok(Channel::system(Box::pin(call.open(command)).await?))
+    }
+
+    /// Starts a command by the ssh program.
+    async fn by_program(
+        &self,
+        (question, settings): (&HostQuery, &HostSettings),
+        command: &str,
+        SshProgramAuth { methods, master }: SshProgramAuth<'_>,
+        mut on_step: impl FnMut(ConnectPhase),
+    ) -> Result<Channel, Fault> {
+        on_step(ConnectPhase::Connection);
+        let options = &self.0.options;
+        trace::note(|| ConnectEvent::SshProgram(options.ssh_program.clone()));
+        let connect_limit = connect_limit(options, settings);
+        let elsewhere = self.elsewhere(&question.host, settings).await;
+        let call = SshCall {
+            program: &options.ssh_program,
+            leash: ParentGuard(options.leash.as_deref()),
+            question,
+            settings,
+            file: options.config_file.as_deref(),
+            connect_limit,
+            limit: connect_limit + LOGIN_TIMEOUT,
+            methods,
+            master,
+            elsewhere: elsewhere.as_deref(),
+        };
+        Ok(Channel::system(Box::pin(call.open(command)).await?))
+    }
+
+    /// Returns whether a key of the user's is on a token, where only the ssh program can use it.
+    async fn has_security_key(&self, settings: &Arc<HostSettings>) -> Result<bool, Fault> {
+        let files = settings.keys.files.clone();
+        let identities = self.blocking(move |shared| shared.keys.load(&files)).await?;
+        Ok(identities.iter().any(IdentityFile::is_security_key))
+    }
+}
+
+/// Returns with which methods the ssh program could get further than gtop did, when it could.
+pub(super) fn beyond(
+    fault: &Fault,
+    settings: &HostSettings,
+    has_security_key: bool,
+) -> Option<AuthMethods> {
+    let is_lacking = |method: &&String| {
+        SSH_ONLY_METHODS.contains(&method.as_str())
+            || (has_security_key && method.as_str() == "publickey")
+    };
+    let allowed: Vec<String> = settings.methods.iter().filter(is_lacking).cloned().collect();
+    let offered = |offers: &[String]| -> Vec<String> {
+        allowed.iter().filter(|method| offers.contains(method)).cloned().collect()
+    };
+    let root = fault.root();
+    let is_beyond_gtop = matches!(
+        root,
+        Fault::NeedsSshProgram { .. }
+            | Fault::UnsupportedAlgorithms { .. }
+            | Fault::NoCommonAlgorithm { .. }
+    );
+    if is_beyond_gtop {
+        return Some(AuthMethods::new());
+    }
+    // One method is not enough there, so all of them may be needed.
+    if let Fault::MoreAuthenticationRequired { wants, .. } = root {
+        return (!offered(wants).is_empty()).then(AuthMethods::new);
+    }
+    let methods = if let Fault::AuthenticationRefused { offers, .. }
+    | Fault::KeyUnusable { offers, .. } = root
+    {
+        offered(offers)
+    } else if matches!(root, Fault::KeyEncrypted { .. } | Fault::AgentUnreachable { .. }) {
+        // What the node offers was not heard; somebody who set up hostbased means it.
+        allowed.into_iter().filter(|method| method == "hostbased").collect()
+    } else {
+        return None;
+    };
+    // Which of them a gateway needs is for its own configuration to say.
+    let is_of_a_gateway = matches!(fault, Fault::AtGateway { .. });
+    (!methods.is_empty()).then(|| if is_of_a_gateway { AuthMethods::new() } else { methods })
+}
+
+/// Returns what to say when neither gtop nor the ssh program got in.
+pub(super) fn both(native: Fault, program: Fault) -> Fault {
+    match (native, program) {
+        // What gtop knows of the key is more than what ssh says in the end.
+        (native @ Fault::KeyUnusable { .. }, _) | (native, Fault::ProgramNotFound { .. }) => native,
+        (
+            Fault::AuthenticationRefused { user, offers, mut tried },
+            Fault::AuthenticationRefused { .. },
+        ) => {
+            tried.push("the ssh program".to_owned());
+            Fault::AuthenticationRefused { user, offers, tried }
+        }
+        (_, program) => program,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::ssh_config::LocalEnv;
+
+    fn settings(methods: &str) -> HostSettings {
+        let question = HostQuery { host: "gpu01".to_owned(), user: None, port: None };
+        let around = LocalEnv {
+            home: "/home/ada".into(),
+            include_home: "/home/ada".into(),
+            user: "ada".to_owned(),
+            machine: "here".to_owned(),
+            agent: None,
+        };
+        let methods = methods.split(',').map(str::to_owned).collect();
+        HostSettings {
+            methods,
+            ..question.of_ssh("hostname gpu01\nuser ada\nport 22\n", &around).unwrap()
+        }
+    }
+
+    fn refused(offers: &str) -> Fault {
+        let offers = offers.split(',').map(str::to_owned).collect();
+        Fault::AuthenticationRefused { user: "ada".to_owned(), offers, tried: Vec::new() }
+    }
+
+    #[test]
+    fn only_what_gtop_lacks_and_both_sides_allow_is_tried_by_ssh() {
+        let all = settings("gssapi-with-mic,hostbased,publickey,password");
+        let methods = |fault: &Fault, settings: &HostSettings| beyond(fault, settings, false);
+        assert_eq!(methods(&refused("hostbased"), &all), Some(vec!["hostbased".to_owned()]));
+        let both = Some(vec!["gssapi-with-mic".to_owned(), "hostbased".to_owned()]);
+        assert_eq!(methods(&refused("publickey,hostbased,gssapi-with-mic"), &all), both);
+        assert_eq!(methods(&refused("publickey,password"), &all), None);
+        assert_eq!(methods(&refused("hostbased"), &settings("publickey")), None);
+        assert_eq!(methods(&Fault::ConnectionRefused { port: 22 }, &all), None);
+        let lacking = Fault::NeedsSshProgram { options: "VerifyHostKeyDNS".to_owned() };
+        assert_eq!(methods(&lacking, &all), Some(Vec::new()));
+        let at_gateway = refused("hostbased").by_way_of("bastion");
+        assert_eq!(methods(&at_gateway, &all), Some(Vec::new()));
+        assert_eq!(
+            beyond(&refused("publickey"), &all, true),
+            Some(vec!["publickey".to_owned()]),
+            "a key on a token"
+        );
+    }
+
+    #[test]
+    fn a_refusal_by_both_is_one_refusal() {
+        let fault = both(refused("hostbased"), refused("hostbased"));
+        assert!(fault.to_string().contains("tried: the ssh program"), "{fault}");
+        let absent = Fault::ProgramNotFound { program: "ssh".to_owned(), why: String::new() };
+        assert_eq!(both(refused("hostbased"), absent), refused("hostbased"));
+    }
+}

@@ -1,0 +1,99 @@
+//! Files that are read again only when they have changed.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::storage::Stamp;
+
+/// Largest file that is read; no key or `known_hosts` file comes near.
+const MAX_FILE_SIZE: u64 = 64 * 1024 * 1024;
+
+/// Values made from files, by path.
+#[derive(Debug)]
+pub(super) struct FileCache<T>(Mutex<BTreeMap<PathBuf, (Option<Stamp>, T)>>);
+
+impl<T> Default for FileCache<T> {
+    fn default() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+}
+
+impl<T: Clone> FileCache<T> {
+    /// Returns the value of a file, made anew when the file is another than last time.
+    pub(super) fn get(&self, path: &Path, make: impl FnOnce(&Path) -> T) -> T {
+        let stamp = Stamp::of(path);
+        let mut values = lock(&self.0);
+        if let Some((of, value)) = values.get(path)
+            && *of == stamp
+        {
+            return value.clone();
+        }
+        let value = make(path);
+        values.insert(path.to_owned(), (stamp, value.clone()));
+        value
+    }
+
+    /// Sets the value of a file as it is now.
+    pub(super) fn set(&self, path: &Path, value: T) {
+        let stamp = Stamp::of(path);
+        lock(&self.0).insert(path.to_owned(), (stamp, value));
+    }
+}
+
+/// Reads a text file; bytes that are no text become replacement characters.
+pub(super) fn read(path: &Path) -> std::io::Result<String> {
+    read_bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Reads a file whole, or not at all.
+pub(super) fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+    // Opening a pipe by that name would wait for a writer for ever.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE_SIZE {
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "larger than 64 MiB"));
+    }
+    Ok(bytes)
+}
+
+/// Locks; a value whose other user panicked is still a whole value here.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_again_only_when_it_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        let cache = FileCache::default();
+        let mut reads = 0;
+        let mut get = || {
+            cache.get(&path, |path| {
+                reads += 1;
+                read(path).ok()
+            })
+        };
+        assert_eq!(get(), None);
+        std::fs::write(&path, "one").unwrap();
+        assert_eq!(get().as_deref(), Some("one"));
+        assert_eq!(get().as_deref(), Some("one"));
+        std::fs::write(&path, "three").unwrap();
+        assert_eq!(get().as_deref(), Some("three"));
+        assert_eq!(reads, 3);
+    }
+
+    #[test]
+    fn only_a_regular_file_is_read() {
+        assert!(read(Path::new("/dev/zero")).is_err());
+        assert!(read(Path::new("/")).is_err());
+    }
+}

@@ -1,0 +1,207 @@
+//! Which kinds of host key to ask a node for, and in which order.
+//!
+//! As in OpenSSH, what the node is known by goes first, else it would show another kind and look
+//! like a stranger; with an authority for the host that is every kind of certificate. Only a list
+//! somebody wrote is kept as it is. Nothing says who wrote a list, but OpenSSH's own and what is
+//! made from it by `+` and `-` name every certificate before the first plain key.
+
+use std::str::FromStr;
+
+use russh::keys::ssh_key::public::KeyData;
+use russh::keys::{Algorithm, EcdsaCurve, HashAlg};
+
+use crate::transport::certificate::is_same_algorithm;
+use crate::transport::host_keys::HostKeyEntries;
+
+/// What the name of a certificate's algorithm ends in.
+const CERTIFICATE_SUFFIX: &str = "-cert-v01@openssh.com";
+
+/// Kinds of host key, the wanted first. No SHA-1, as in today's OpenSSH.
+const DEFAULT_ALGORITHMS: [Algorithm; 6] = [
+    Algorithm::Ed25519,
+    Algorithm::Ecdsa { curve: EcdsaCurve::NistP256 },
+    Algorithm::Ecdsa { curve: EcdsaCurve::NistP384 },
+    Algorithm::Ecdsa { curve: EcdsaCurve::NistP521 },
+    Algorithm::Rsa { hash: Some(HashAlg::Sha512) },
+    Algorithm::Rsa { hash: Some(HashAlg::Sha256) },
+];
+
+/// Used only where the configuration asks for it by name.
+const RSA_SHA1: Algorithm = Algorithm::Rsa { hash: None };
+
+/// What to ask for; certificates go before plain keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HostKeyAlgorithms {
+    pub(super) certificates: Vec<Algorithm>,
+    pub(super) keys: Vec<Algorithm>,
+}
+
+/// One name in `HostKeyAlgorithms`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ListedAlgorithm {
+    kind: Algorithm,
+    is_certificate: bool,
+}
+
+impl HostKeyAlgorithms {
+    /// Returns the offer for a host, from the names in `HostKeyAlgorithms`; from all we know
+    /// when there are none.
+    pub(super) fn new(names: &[String], known: &HostKeyEntries) -> Self {
+        let all = || {
+            [true, false].into_iter().flat_map(|is_certificate| {
+                DEFAULT_ALGORITHMS.map(|kind| ListedAlgorithm { kind, is_certificate })
+            })
+        };
+        let wanted: Vec<ListedAlgorithm> = match names {
+            [] => all().collect(),
+            names => names.iter().filter_map(|name| ListedAlgorithm::parse(name)).collect(),
+        };
+        // Whoever has the key that is preferred to all others may be asked in the order as it is.
+        let is_fresh =
+            is_user_ordered(&wanted) || wanted.first().is_some_and(|best| known.has(&best.kind));
+        let goes_first = |wanted: &ListedAlgorithm| {
+            is_fresh || known.has(&wanted.kind) || (wanted.is_certificate && known.has_authority())
+        };
+        let (mut order, rest): (Vec<_>, Vec<_>) = wanted.into_iter().partition(goes_first);
+        order.extend(rest);
+        Self::in_order(&order)
+    }
+
+    /// Returns the offer for a host whose one key is known.
+    pub(super) fn pinned(key: Option<&KeyData>) -> Self {
+        let is_pinned = |kind: &Algorithm| key.is_some_and(|key| is_same_algorithm(key, kind));
+        let (mut keys, rest): (Vec<_>, Vec<_>) =
+            DEFAULT_ALGORITHMS.into_iter().partition(is_pinned);
+        keys.extend(rest);
+        Self { certificates: Vec::new(), keys }
+    }
+
+    /// Splits the list in two, because the exchange puts every certificate before every key.
+    ///
+    /// A certificate that should go behind a plain key is left out: whoever has it has the plain
+    /// key as well, and without a known authority that is what counts.
+    fn in_order(order: &[ListedAlgorithm]) -> Self {
+        let plain = order.iter().position(|wanted| !wanted.is_certificate).unwrap_or(order.len());
+        let is_plain_too = |kind: &Algorithm| {
+            order.iter().any(|other| !other.is_certificate && other.kind == *kind)
+        };
+        let certificates = order.iter().enumerate().filter(|(at, wanted)| {
+            wanted.is_certificate && (*at < plain || !is_plain_too(&wanted.kind))
+        });
+        let certificates = certificates.map(|(_, wanted)| wanted.kind.clone()).collect();
+        let keys = order.iter().filter(|wanted| !wanted.is_certificate);
+        Self { certificates, keys: keys.map(|wanted| wanted.kind.clone()).collect() }
+    }
+
+    /// Returns whether a key of this kind was asked for.
+    pub(super) fn includes(&self, key: &KeyData, is_certificate: bool) -> bool {
+        let kinds = if is_certificate { &self.certificates } else { &self.keys };
+        kinds.iter().any(|kind| is_same_algorithm(key, kind))
+    }
+}
+
+/// Returns whether somebody chose this order. The old kind may have been added with `+`.
+fn is_user_ordered(wanted: &[ListedAlgorithm]) -> bool {
+    let current = wanted.iter().filter(|wanted| wanted.kind != RSA_SHA1);
+    !current.is_sorted_by_key(|wanted| !wanted.is_certificate)
+}
+
+impl ListedAlgorithm {
+    /// Reads a name; `None` for those russh cannot check.
+    fn parse(name: &str) -> Option<Self> {
+        let (stem, is_certificate) = match name.strip_suffix(CERTIFICATE_SUFFIX) {
+            Some(stem) => (stem, true),
+            None => (name, false),
+        };
+        let kind = Algorithm::from_str(stem).ok()?;
+        (DEFAULT_ALGORITHMS.contains(&kind) || kind == RSA_SHA1)
+            .then_some(Self { kind, is_certificate })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::transport::known_hosts::{KnownHostName, KnownHosts};
+
+    const E: &str = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBEmKSENjQEezOmxkZMy7opKgwFB9nkt5YRrYMjNuG5N87uRgg6CLrbo5wAdT/y6v0mKV0U2w0WZ2YB/++Tpockg=";
+    const A: &str =
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQTtWTVzd2t27+t0DEHBPW7iOD23TUiYLio";
+
+    /// Returns the offer as names, to a host with these lines.
+    fn offer(names: &str, lines: &str) -> (String, String) {
+        let text = lines.replace("<A>", A).replace("<E>", E);
+        let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));
+        let known = HostKeyEntries::gather(&[file], KnownHostName::new("n1", 22, None));
+        let names: Vec<_> = names.split_terminator(',').map(str::to_owned).collect();
+        let HostKeyAlgorithms { certificates, keys } = HostKeyAlgorithms::new(&names, &known);
+        let short = |kind: &Algorithm| match kind.as_str() {
+            "ssh-ed25519" => "ed",
+            "ecdsa-sha2-nistp256" => "ec",
+            "ecdsa-sha2-nistp384" | "ecdsa-sha2-nistp521" => "EC",
+            "rsa-sha2-512" => "rsa",
+            "rsa-sha2-256" => "RSA",
+            "ssh-rsa" => "sha1",
+            other => panic!("{other}"),
+        };
+        let join = |kinds: &[Algorithm]| kinds.iter().map(short).collect::<Vec<_>>().join(" ");
+        (join(&certificates), join(&keys))
+    }
+
+    #[test]
+    fn what_the_host_is_known_by_is_asked_for_first() {
+        let all = "ed ec EC EC rsa RSA";
+        let cases = [
+            ("", all, all),
+            ("n1 <A>", all, all),
+            ("n1 <E>", "ec", "ec ed EC EC rsa RSA"),
+            ("n1 <E>\nn1 <A>", all, all),
+            ("@cert-authority * <A>", all, all),
+            ("@cert-authority * <A>\nn1 <E>", all, "ec ed EC EC rsa RSA"),
+            ("@revoked n1 <E>\nn1 <E>", all, all),
+            ("n2 <E>", all, all),
+        ];
+        for (lines, certificates, keys) in cases {
+            assert_eq!(offer("", lines), (certificates.to_owned(), keys.to_owned()), "{lines}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_asked_for_that_the_configuration_leaves_out() {
+        let names = |text: &str| offer(text, "");
+        let both = |certificates: &str, keys: &str| (certificates.to_owned(), keys.to_owned());
+        assert_eq!(names("ssh-ed25519"), both("", "ed"));
+        assert_eq!(names("ssh-rsa,ssh-ed25519"), both("", "sha1 ed"));
+        assert_eq!(names("sk-ssh-ed25519@openssh.com,nonsense"), both("", ""));
+        assert_eq!(names("ssh-ed25519-cert-v01@openssh.com"), both("ed", ""));
+        // The plain key comes first, so the certificate is of no use.
+        assert_eq!(names("ssh-ed25519,ssh-ed25519-cert-v01@openssh.com"), both("", "ed"));
+        assert_eq!(names("ecdsa-sha2-nistp256,ssh-ed25519-cert-v01@openssh.com"), both("ed", "ec"));
+    }
+
+    #[test]
+    fn a_list_somebody_wrote_is_kept_as_it_is() {
+        let keys = |names: &str, lines: &str| offer(names, lines).1;
+        let chosen = "ssh-ed25519,ecdsa-sha2-nistp256,ssh-ed25519-cert-v01@openssh.com";
+        assert_eq!(keys(chosen, "n1 <E>"), "ed ec");
+        assert_eq!(keys("ssh-ed25519,ecdsa-sha2-nistp256", "n1 <E>"), "ec ed");
+        let added = "ssh-ed25519,ecdsa-sha2-nistp256,ssh-rsa,ssh-rsa-cert-v01@openssh.com";
+        assert_eq!(keys(added, "n1 <E>"), "ec ed sha1");
+    }
+
+    #[test]
+    fn a_pinned_kind_goes_first_and_without_certificates() {
+        let key = russh::keys::PublicKey::from_openssh(E).unwrap().key_data().clone();
+        let offer = HostKeyAlgorithms::pinned(Some(&key));
+        assert_eq!(offer.keys.first(), Some(&key.algorithm()));
+        assert_eq!((offer.keys.len(), offer.certificates.len()), (DEFAULT_ALGORITHMS.len(), 0));
+        assert!(
+            !HostKeyAlgorithms::pinned(None).keys.contains(&RSA_SHA1),
+            "SHA-1 is never offered"
+        );
+        assert!(offer.includes(&key, false) && !offer.includes(&key, true));
+    }
+}

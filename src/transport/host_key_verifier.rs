@@ -1,0 +1,585 @@
+//! Whether to believe the key a node shows: what the files say, and what
+//! `StrictHostKeyChecking` makes of it.
+//!
+//! The verdict is the one of OpenSSH's `ssh` with the same configuration:
+//!
+//! - `RevokedHostKeys` is asked first and refuses whatever else is said.
+//! - A certificate counts when an authority the files name for the host signed it and it is good;
+//!   if not, its key is judged like a plain one, as in OpenSSH.
+//! - With `NoHostAuthenticationForLocalhost` and without `HostKeyAlias` every other key is believed
+//!   of a host that answers at a loopback address, be it marked `@revoked`.
+//! - A known key, or one with a good certificate, is believed.
+//! - A key that is unknown is refused with `yes` and `ask`: the question `ssh` would ask is
+//!   `gtop trust`. With `accept-new` and `no` it is written to the first `UserKnownHostsFile` and
+//!   believed; when it cannot be written that is a warning in the log and no more, so
+//!   `UserKnownHostsFile /dev/null` works as it does with `ssh`.
+//! - A key that has changed is refused, but for `no`, with which `ssh` connects and sends no
+//!   password. gtop sends no password to any node, so it connects as well, and warns in the log.
+//!
+//! In these points gtop is stricter than OpenSSH: a key or an authority marked `@revoked` is
+//! refused with `no` as well; a certificate without names is for nobody, as in later versions
+//! than 9.2. Addresses are not looked up beside names: `CheckHostIP` is off in OpenSSH too, and
+//! doctor tells who sets it that it is not followed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use russh::keys::ssh_key::public::KeyData;
+use russh::keys::{Certificate, PublicKeyOrCertificate};
+
+use crate::time::{Clock, Timestamp};
+use crate::transport::certificate::{self, CertificateFlaw};
+use crate::transport::fault::{Fault, HostKeyChange};
+use crate::transport::host_key_algorithms::HostKeyAlgorithms;
+use crate::transport::host_keys::{AuthorityStatus, HostKeyEntries, HostKeyStatus};
+use crate::transport::known_hosts;
+use crate::transport::known_hosts_writer;
+use crate::transport::revoked_keys::RevokedKeys;
+use crate::transport::ssh_config::{HostKeyCheck, HostSettings};
+
+/// What to do with the key a node shows.
+#[derive(Debug, Clone)]
+pub(super) enum HostKeyPolicy {
+    /// Believe the files.
+    KnownHosts(Arc<HostKeyVerifier>),
+    /// Believe this key only; none at all when there is none.
+    Pinned(Option<KeyData>),
+    /// Note what the files say and go no further.
+    Inspect(Arc<HostKeyVerifier>),
+}
+
+/// Everything that decides about the keys of one host.
+#[derive(Debug)]
+pub(super) struct HostKeyVerifier {
+    pub(super) settings: Arc<HostSettings>,
+    known: HostKeyEntries,
+    /// The list of `RevokedHostKeys`, and its file.
+    revoked: Option<(PathBuf, Arc<RevokedKeys>)>,
+    offer: HostKeyAlgorithms,
+}
+
+/// What is to be said about a key a node has shown.
+#[derive(Debug, Clone)]
+pub(super) struct Verification {
+    pub(super) key: KeyData,
+    pub(super) verdict: HostKeyStatus,
+    /// Why the certificate around the key does not count.
+    pub(super) flaw: Option<CertificateFlaw>,
+}
+
+impl HostKeyPolicy {
+    /// Returns the kinds of key to ask for.
+    pub(super) fn offer(&self) -> HostKeyAlgorithms {
+        match self {
+            Self::KnownHosts(judge) | Self::Inspect(judge) => judge.offer.clone(),
+            Self::Pinned(key) => HostKeyAlgorithms::pinned(key.as_ref()),
+        }
+    }
+
+    /// Judges what a node shows, that may answer at a loopback address.
+    pub(super) fn judge(
+        &self,
+        shown: &PublicKeyOrCertificate,
+        is_loopback: bool,
+    ) -> Result<Verification, Fault> {
+        match self {
+            Self::KnownHosts(judge) | Self::Inspect(judge) => {
+                let is_exempt = is_loopback && judge.settings.believes_loopback;
+                judge.judge(shown, is_exempt, Clock::system().now())
+            }
+            Self::Pinned(pinned) => Ok(verify_pinned(pinned.as_ref(), shown)),
+        }
+    }
+
+    /// Returns the line of the files that knows a key, when there is one.
+    pub(super) fn line(&self, key: &KeyData) -> Option<(PathBuf, usize)> {
+        match self {
+            Self::KnownHosts(judge) | Self::Inspect(judge) => judge.known.line(key),
+            Self::Pinned(_) => None,
+        }
+    }
+
+    /// Returns whether to go on after a judgement, or why not. An unknown key that is believed is
+    /// written down.
+    pub(super) async fn admit(&self, judgement: Verification) -> Result<bool, Fault> {
+        let judge = match self {
+            Self::Inspect(_) => return Ok(false),
+            Self::KnownHosts(judge) => judge,
+            Self::Pinned(_) => {
+                let fault = judgement.fault("this node");
+                return fault.map_or(Ok(true), Err);
+            }
+        };
+        let host = &judge.known.name.full;
+        let Some(fault) = judgement.fault(host) else { return Ok(true) };
+        match (&judgement.verdict, judge.settings.host_key_check) {
+            (HostKeyStatus::Unknown, HostKeyCheck::AcceptNew | HostKeyCheck::No) => {
+                let settings = Arc::clone(&judge.settings);
+                let key = judgement.key.clone();
+                let done = tokio::task::spawn_blocking(move || {
+                    known_hosts_writer::remember(&settings, &key)
+                });
+                if let Ok(Err(fault)) = done.await {
+                    log::warn!("{host}: the host key is believed but not stored: {fault}");
+                }
+                Ok(true)
+            }
+            (HostKeyStatus::Changed { .. }, HostKeyCheck::No) => {
+                log::warn!("{fault}; StrictHostKeyChecking no connects all the same");
+                Ok(true)
+            }
+            _ => Err(fault),
+        }
+    }
+}
+
+impl HostKeyVerifier {
+    pub(super) fn new(
+        settings: Arc<HostSettings>,
+        known: HostKeyEntries,
+        revoked: Option<(PathBuf, Arc<RevokedKeys>)>,
+    ) -> Self {
+        let offer = HostKeyAlgorithms::new(&settings.algorithms.host_keys, &known);
+        Self { settings, known, revoked, offer }
+    }
+
+    fn judge(
+        &self,
+        shown: &PublicKeyOrCertificate,
+        is_exempt: bool,
+        now: Timestamp,
+    ) -> Result<Verification, Fault> {
+        let (key, around) = match shown {
+            PublicKeyOrCertificate::PublicKey { key, .. } => (key.key_data(), None),
+            PublicKeyOrCertificate::Certificate(around) => (around.public_key(), Some(around)),
+        };
+        self.check_algorithm(key, around)?;
+        if let Some(around) = around.filter(|around| !certificate::is_signed(around)) {
+            return Err(Fault::HostCertificateRefused {
+                host: self.known.name.full.clone(),
+                why: "has a false signature".to_owned(),
+                algorithm: around.algorithm().to_string(),
+                fingerprint: known_hosts::fingerprint(key),
+            });
+        }
+        let judged = |verdict, flaw| Ok(Verification { key: key.clone(), verdict, flaw });
+        if let Some((file, revoked)) = &self.revoked
+            && around.map_or_else(|| revoked.has_key(key), |around| revoked.has_certificate(around))
+        {
+            return judged(HostKeyStatus::Revoked { file: file.clone(), line: None }, None);
+        }
+        if is_exempt {
+            return judged(HostKeyStatus::Exempt, None);
+        }
+        let Some(around) = around else { return judged(self.known.judge(key), None) };
+        match self.check_certificate(around, now) {
+            CertificateCheck::Decides(verdict) => judged(verdict, None),
+            CertificateCheck::Ignored(flaw) => judged(self.known.judge(key), flaw),
+            // As in OpenSSH, what is said of the host without its port comes last.
+            CertificateCheck::RevokedWithoutPort(verdict) => match self.known.judge(key) {
+                HostKeyStatus::Known => judged(HostKeyStatus::Known, None),
+                HostKeyStatus::Certified { .. }
+                | HostKeyStatus::Exempt
+                | HostKeyStatus::Unknown
+                | HostKeyStatus::Changed { .. }
+                | HostKeyStatus::Revoked { .. } => judged(verdict, None),
+            },
+        }
+    }
+
+    fn check_certificate(&self, around: &Certificate, now: Timestamp) -> CertificateCheck {
+        let [full, portless] = self.known.authorities(around);
+        let name = self.known.name.principal();
+        let check = |file, line| {
+            let signatures = &self.settings.algorithms.authority_signatures;
+            match certificate::check(around, name, now, signatures) {
+                Ok(()) => CertificateCheck::Decides(HostKeyStatus::Certified { file, line }),
+                Err(flaw) => CertificateCheck::Ignored(Some(flaw)),
+            }
+        };
+        let revoked = |file, line| HostKeyStatus::Revoked { file, line: Some(line) };
+        match (full, portless) {
+            (AuthorityStatus::Revoked { file, line }, _) => {
+                CertificateCheck::Decides(revoked(file, line))
+            }
+            (AuthorityStatus::Trusted { file, line }, _)
+            | (AuthorityStatus::Unknown, AuthorityStatus::Trusted { file, line }) => {
+                check(file, line)
+            }
+            (AuthorityStatus::Unknown, AuthorityStatus::Revoked { file, line }) => {
+                CertificateCheck::RevokedWithoutPort(revoked(file, line))
+            }
+            (AuthorityStatus::Unknown, AuthorityStatus::Unknown) => CertificateCheck::Ignored(None),
+        }
+    }
+
+    /// A node must show what was agreed upon, and nothing that is too weak.
+    fn check_algorithm(&self, key: &KeyData, around: Option<&Certificate>) -> Result<(), Fault> {
+        let short = [Some(key), around.map(Certificate::signature_key)];
+        let short = short
+            .into_iter()
+            .flatten()
+            .find_map(|key| certificate::is_too_short(key, self.settings.least_rsa_bits));
+        let theirs = match short {
+            Some(bits) => format!("an RSA key of {bits} bits"),
+            None if self.offer.includes(key, around.is_some()) => return Ok(()),
+            None => key.algorithm().to_string(),
+        };
+        Err(Fault::NoCommonAlgorithm {
+            kind: "host key",
+            ours: self.offer.keys.iter().map(ToString::to_string).collect(),
+            theirs: vec![theirs],
+        })
+    }
+}
+
+/// What a certificate is worth.
+enum CertificateCheck {
+    /// It decides.
+    Decides(HostKeyStatus),
+    /// It does not count, for a reason that is worth telling.
+    Ignored(Option<CertificateFlaw>),
+    /// It decides unless its key is known by itself.
+    RevokedWithoutPort(HostKeyStatus),
+}
+
+fn verify_pinned(pinned: Option<&KeyData>, shown: &PublicKeyOrCertificate) -> Verification {
+    let key = shown.public_key().key_data().clone();
+    let verdict = match pinned {
+        Some(pinned) if *pinned == key => HostKeyStatus::Known,
+        Some(pinned) => HostKeyStatus::Changed {
+            file: "the fixed profile".into(),
+            line: 1,
+            known: known_hosts::fingerprint(pinned),
+        },
+        None => HostKeyStatus::Unknown,
+    };
+    Verification { key, verdict, flaw: None }
+}
+
+impl Verification {
+    /// Returns what is wrong with the key; nothing when the host has proved to be itself.
+    pub(super) fn fault(&self, host: &str) -> Option<Fault> {
+        let host = host.to_owned();
+        let (algorithm, fingerprint) =
+            (self.key.algorithm().to_string(), known_hosts::fingerprint(&self.key));
+        Some(match &self.verdict {
+            HostKeyStatus::Known | HostKeyStatus::Certified { .. } | HostKeyStatus::Exempt => {
+                return None;
+            }
+            HostKeyStatus::Unknown => match &self.flaw {
+                None => Fault::HostKeyUnknown { host, algorithm, fingerprint },
+                Some(flaw) => {
+                    let why = flaw.to_string();
+                    Fault::HostCertificateRefused { host, why, algorithm, fingerprint }
+                }
+            },
+            HostKeyStatus::Changed { file, line, known } => {
+                Fault::HostKeyChanged(Box::new(HostKeyChange {
+                    host,
+                    file: file.clone(),
+                    line: *line,
+                    known: known.clone(),
+                    algorithm,
+                    shown: fingerprint,
+                }))
+            }
+            HostKeyStatus::Revoked { file, line } => {
+                let (file, line) = (file.clone(), *line);
+                Fault::HostKeyRevoked { host, algorithm, fingerprint, file, line }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use russh::keys::ssh_key::certificate::{Builder, CertType};
+    use russh::keys::ssh_key::private::Ed25519Keypair;
+    use russh::keys::{PrivateKey, PublicKey};
+
+    use super::*;
+    use crate::transport::known_hosts::{KnownHostName, KnownHosts};
+    use crate::transport::ssh_config::{HostQuery, LocalEnv};
+
+    /// The moment of every judgement, in seconds.
+    const NOW: u64 = 1_000_000;
+
+    fn secret(seed: u8) -> PrivateKey {
+        Ed25519Keypair::from_seed(&[seed; 32]).into()
+    }
+
+    fn public(seed: u8) -> PublicKey {
+        PublicKey::new(secret(seed).public_key().key_data().clone(), "")
+    }
+
+    /// The node's key.
+    const NODE: u8 = 1;
+    const OTHER: u8 = 2;
+    /// The authority.
+    const CA: u8 = 3;
+    const CA2: u8 = 4;
+
+    /// What sets a certificate apart from a good one.
+    #[derive(Clone, Copy, Default)]
+    struct Odd {
+        is_for_users: bool,
+        starts: Option<u64>,
+        ends: Option<u64>,
+        name: Option<&'static str>,
+        option: Option<&'static str>,
+        signer: Option<u8>,
+    }
+
+    fn certificate(odd: Odd) -> Certificate {
+        let (starts, ends) = (odd.starts.unwrap_or(NOW), odd.ends.unwrap_or(NOW + 1));
+        let mut builder = Builder::new([0; 16], public(NODE), starts, ends).unwrap();
+        builder.cert_type(if odd.is_for_users { CertType::User } else { CertType::Host }).unwrap();
+        match odd.name.unwrap_or("n1") {
+            "" => builder.all_principals_valid().unwrap(),
+            name => builder.valid_principal(name).unwrap(),
+        };
+        if let Some(option) = odd.option {
+            builder.critical_option(option, "").unwrap();
+        }
+        builder.sign(&secret(odd.signer.unwrap_or(CA))).unwrap()
+    }
+
+    /// A judge over `n1` with these lines, a list of revoked keys and a configuration.
+    fn judge(lines: &str, revoked: &str, change: impl Fn(&mut HostSettings)) -> HostKeyVerifier {
+        let spelt = |text: &str| {
+            let marks = [("<A>", NODE), ("<B>", OTHER), ("<CA>", CA), ("<CA2>", CA2)];
+            marks.iter().fold(text.to_owned(), |text, (mark, seed)| {
+                text.replace(mark, &public(*seed).to_openssh().unwrap())
+            })
+        };
+        let around = LocalEnv {
+            home: "/none".into(),
+            include_home: "/none".into(),
+            user: "ada".to_owned(),
+            machine: "here".to_owned(),
+            agent: None,
+        };
+        let question = HostQuery { host: "n1".to_owned(), user: None, port: None };
+        let mut settings = question.of_ssh("hostname n1\nuser ada\nport 22\n", &around).unwrap();
+        change(&mut settings);
+        let file = Arc::new(KnownHosts::parse(Path::new("/k"), &spelt(lines)));
+        let known = HostKeyEntries::gather(&[file], KnownHostName::new("n1", 22, None));
+        let list = RevokedKeys::parse(spelt(revoked).as_bytes()).unwrap();
+        let revoked = Some((PathBuf::from("/r"), Arc::new(list)));
+        HostKeyVerifier::new(Arc::new(settings), known, revoked)
+    }
+
+    fn verdict(judge: &HostKeyVerifier, shown: &PublicKeyOrCertificate) -> &'static str {
+        let now = Timestamp::from_micros(i64::try_from(NOW).unwrap() * 1_000_000);
+        match judge.judge(shown, false, now).map(|judgement| judgement.verdict) {
+            Ok(HostKeyStatus::Known) => "known",
+            Ok(HostKeyStatus::Certified { .. }) => "certified",
+            Ok(HostKeyStatus::Exempt) => "exempt",
+            Ok(HostKeyStatus::Unknown) => "unknown",
+            Ok(HostKeyStatus::Changed { .. }) => "changed",
+            Ok(HostKeyStatus::Revoked { .. }) => "revoked",
+            Err(Fault::NoCommonAlgorithm { .. }) => "not agreed",
+            Err(_) => "refused",
+        }
+    }
+
+    #[test]
+    fn a_certificate_counts_only_without_any_flaw() {
+        let cases = [
+            (Odd::default(), "certified"),
+            (Odd { is_for_users: true, ..Odd::default() }, "unknown"),
+            (Odd { starts: Some(NOW + 1), ends: Some(NOW + 2), ..Odd::default() }, "unknown"),
+            (Odd { starts: Some(0), ends: Some(NOW), ..Odd::default() }, "unknown"),
+            (Odd { starts: Some(0), ends: Some(u64::MAX), ..Odd::default() }, "certified"),
+            (Odd { name: Some("n2"), ..Odd::default() }, "unknown"),
+            (Odd { name: Some("N1"), ..Odd::default() }, "unknown"),
+            (Odd { name: Some("*"), ..Odd::default() }, "unknown"),
+            (Odd { name: Some(""), ..Odd::default() }, "unknown"),
+            (Odd { option: Some("force-command"), ..Odd::default() }, "unknown"),
+            (Odd { signer: Some(CA2), ..Odd::default() }, "unknown"),
+        ];
+        for (at, (odd, want)) in cases.into_iter().enumerate() {
+            let shown = certificate(odd).into();
+            let of = |lines| verdict(&judge(lines, "", |_| ()), &shown);
+            assert_eq!(of("@cert-authority n1 <CA>"), want, "case {at}");
+            // The key itself may be known all the same, and nothing else is.
+            if want == "unknown" {
+                assert_eq!(of("@cert-authority n1 <CA>\nn1 <A>"), "known", "case {at}");
+                assert_eq!(of("@cert-authority n1 <CA>\nn1 <B>"), "changed", "case {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flaw_is_told() {
+        let court = judge("@cert-authority n1 <CA>", "", |_| ());
+        let shown = certificate(Odd { name: Some("n\u{1b}[2J2"), ..Odd::default() }).into();
+        let judgement =
+            court.judge(&shown, false, Timestamp::from_micros(1_000_000_000_000)).unwrap();
+        let fault = judgement.fault("n1").unwrap();
+        assert!(matches!(fault, Fault::HostCertificateRefused { .. }), "{fault}");
+        assert!(fault.to_string().contains("is for other names (n [2J2)"), "{fault}");
+    }
+
+    #[test]
+    fn an_authority_counts_only_where_the_files_name_it() {
+        let shown = certificate(Odd::default()).into();
+        let of = |lines| verdict(&judge(lines, "", |_| ()), &shown);
+        assert_eq!(of("@cert-authority * <CA>"), "certified");
+        assert_eq!(of("@cert-authority *,!n1 <CA>"), "unknown");
+        assert_eq!(of("@cert-authority n2 <CA>"), "unknown");
+        assert_eq!(of("@cert-authority n1 <CA2>"), "unknown");
+        assert_eq!(of("n1 <CA>"), "changed");
+        assert_eq!(of("@revoked n1 <CA>\n@cert-authority n1 <CA>\nn1 <A>"), "revoked");
+        assert_eq!(of("@revoked n1 <A>\n@cert-authority n1 <CA>\nn1 <A>"), "revoked");
+    }
+
+    #[test]
+    fn a_signature_must_be_true_and_of_a_kind_that_is_allowed() {
+        let lines = "@cert-authority n1 <CA>\nn1 <A>";
+        let good = certificate(Odd::default());
+        // The last bytes are the signature's.
+        let mut bytes = good.to_bytes().unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        let forged = Certificate::from_bytes(&bytes).unwrap();
+        assert_eq!(verdict(&judge(lines, "", |_| ()), &forged.into()), "refused");
+        let of = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+            let change = |settings: &mut HostSettings| {
+                settings.algorithms.authority_signatures.clone_from(&names);
+            };
+            verdict(&judge("@cert-authority n1 <CA>", "", change), &good.clone().into())
+        };
+        assert_eq!(of(&["ssh-ed25519"]), "certified");
+        assert_eq!(of(&["rsa-sha2-512", "ecdsa-sha2-nistp256"]), "unknown");
+    }
+
+    #[test]
+    fn a_list_of_revoked_keys_is_asked_first() {
+        let (plain, signed) = (public(NODE).into(), certificate(Odd::default()).into());
+        let lines = "n1 <A>\n@cert-authority n1 <CA>";
+        for (list, plain_want, signed_want) in [
+            ("", "known", "certified"),
+            ("<B>", "known", "certified"),
+            ("<A>", "revoked", "revoked"),
+            ("<CA>", "known", "revoked"),
+        ] {
+            let judge = judge(lines, list, |_| ());
+            assert_eq!(verdict(&judge, &plain), plain_want, "{list}");
+            assert_eq!(verdict(&judge, &signed), signed_want, "{list}");
+        }
+    }
+
+    #[test]
+    fn a_kind_that_was_not_asked_for_is_refused() {
+        let only = |name: &str| {
+            let names = vec![name.to_owned()];
+            judge("n1 <A>\n@cert-authority n1 <CA>", "", |settings| {
+                settings.algorithms.host_keys.clone_from(&names);
+            })
+        };
+        let (plain, signed) = (public(NODE).into(), certificate(Odd::default()).into());
+        assert_eq!(verdict(&only("ecdsa-sha2-nistp256"), &plain), "not agreed");
+        assert_eq!(verdict(&only("ssh-ed25519"), &signed), "not agreed");
+        assert_eq!(verdict(&only("ssh-ed25519-cert-v01@openssh.com"), &plain), "not agreed");
+        // A modulus of 768 bits.
+        let short = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAYQDBCzBVep/E6Q4zWH2ix+wRNluApcrvFDleg6jN8hc8YYar0PUaP2SJrtP4HUJnjLHW+yBFao+02f4jSG2St9wBJktwlbrfBClOc5i94gcsUXabwOUKL1R5nsPoDTJXfBE=";
+        let short = PublicKey::from_openssh(short).unwrap();
+        let lines = "n1 ".to_owned() + &short.to_openssh().unwrap();
+        assert_eq!(verdict(&judge(&lines, "", |_| ()), &short.into()), "not agreed");
+    }
+
+    #[test]
+    fn a_key_shorter_than_the_configuration_wants_is_refused() {
+        // A modulus of 2048 bits.
+        let key = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQCvw6UEg+enac3r3CLPgOJ6o2koQlKVLVlqxskNszgmPr6gFA/lRKzU55NvfG41EmNWmz94QZAxtG9l/2tUvjllorLj556vN9zSeFtpyAywxP3H0TYwIq1Mnh/gVPu7SgmkDgazmhZQFXMs+MIftqfpQn42FVODPUagfpxDvHThBkPA67kKprUqxSARgqNjRycTYv3juj7F94tHwoyLgrSVwYv2SyyaFV9GKeMQze8w4+sh0bBWASf9DbfBU17FH3ZFAUDg2hpak2YwwPPKwyXNCgD4V6zi/BHJsLnhuzppo3+58lbuSjKbJDJGv81v9Yx0LVcvgNm1JlcppoxQ5Fm/";
+        let key = PublicKey::from_openssh(key).unwrap();
+        let lines = "n1 ".to_owned() + &key.to_openssh().unwrap();
+        for (least, want) in [(0, "known"), (2048, "known"), (2049, "not agreed")] {
+            let judge = judge(&lines, "", |settings| settings.least_rsa_bits = least);
+            assert_eq!(verdict(&judge, &key.clone().into()), want, "{least}");
+        }
+    }
+
+    #[test]
+    fn an_authority_with_a_shorter_key_than_the_configuration_wants_is_refused() {
+        // A certificate for n1, signed by an RSA key of 1024 bits with rsa-sha2-512.
+        let around = "ssh-ed25519-cert-v01@openssh.com AAAAIHNzaC1lZDI1NTE5LWNlcnQtdjAxQG9wZW5zc2guY29tAAAAIMZI8xWfXo8vtzuUZnhKpfNrG9mP2i9MHYOLhIqkJ9NoAAAAILElcMIepCGTvCH1xCejGkawKYL8WNAd6pJfA314qY0oAAAAAAAAAAAAAAACAAAAAXgAAAAGAAAAAm4xAAAAAAAAAAD//////////wAAAAAAAAAAAAAAAAAAAJcAAAAHc3NoLXJzYQAAAAMBAAEAAACBAMDlUJfKPj4zV8OkIsg96pEOegpBlB5ts1BsPFjmXGEcsT6gsDcIe/QQ5RNJ5AiXaT32CPAxxL/6bybPgZy3L2pxeXkqraosQzHs9sm4YifRZAncYK0qAV95zYvNuLJR7PzU690AQsuM75X/70lid21WQ1Ra9QeftgRZZZaH6QyPAAAAlAAAAAxyc2Etc2hhMi01MTIAAACAmC00UmygrAtH0fzkhf6OpLTFQU06ccJDRgu3ZJvLzEJpspI67v2zP8LyUeYC+eUQBvP6KkQo+RvlEmRDLIgRtebosJmxMvU1jxQQFXw6aIOmOLov76gc8OnRcf2f7LXnMG7vYz0K0jRChtlVb2LJyUIrhsxBvbZ8ljSK195kfcQ=";
+        let signer = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQDA5VCXyj4+M1fDpCLIPeqRDnoKQZQebbNQbDxY5lxhHLE+oLA3CHv0EOUTSeQIl2k99gjwMcS/+m8mz4Gcty9qcXl5Kq2qLEMx7PbJuGIn0WQJ3GCtKgFfec2LzbiyUez81OvdAELLjO+V/+9JYndtVkNUWvUHn7YEWWWWh+kMjw==";
+        let around = Certificate::from_openssh(around).unwrap();
+        for lines in [format!("@cert-authority n1 {signer}"), String::new()] {
+            for (least, is_agreed) in [(0, true), (1024, true), (1025, false), (2048, false)] {
+                let judge = judge(&lines, "", |settings| settings.least_rsa_bits = least);
+                let want = match (is_agreed, lines.is_empty()) {
+                    (false, _) => "not agreed",
+                    (true, true) => "unknown",
+                    (true, false) => "certified",
+                };
+                assert_eq!(verdict(&judge, &around.clone().into()), want, "{least} {lines}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_at_a_loopback_address_is_believed_only_where_that_is_configured() {
+        let of = |lines: &str, revoked: &str, is_loopback, believes_loopback| {
+            let judge =
+                judge(lines, revoked, |settings| settings.believes_loopback = believes_loopback);
+            let trust = HostKeyPolicy::KnownHosts(Arc::new(judge));
+            trust.judge(&public(NODE).into(), is_loopback).unwrap().verdict
+        };
+        for lines in ["", "n1 <B>", "@revoked n1 <A>", "n1 <A>"] {
+            assert_eq!(of(lines, "", true, true), HostKeyStatus::Exempt, "{lines}");
+            for (is_loopback, believes) in [(true, false), (false, true), (false, false)] {
+                assert_ne!(of(lines, "", is_loopback, believes), HostKeyStatus::Exempt, "{lines}");
+            }
+        }
+        assert!(matches!(of("", "<A>", true, true), HostKeyStatus::Revoked { .. }));
+    }
+
+    #[tokio::test]
+    async fn only_what_ssh_lets_in_is_let_in() {
+        use HostKeyCheck::{AcceptNew, Ask, No, Yes};
+        let admitted = async |lines: &str, check| {
+            let judge = judge(lines, "", |settings| {
+                settings.host_key_check = check;
+                settings.user_known_hosts = vec!["/dev/null".into()];
+            });
+            let trust = HostKeyPolicy::KnownHosts(Arc::new(judge));
+            let judgement = trust.judge(&public(NODE).into(), false).unwrap();
+            trust.admit(judgement).await.is_ok_and(|goes_on| goes_on)
+        };
+        for (lines, wants) in [
+            ("n1 <A>", [true, true, true, true]),
+            ("", [false, false, true, true]),
+            ("n1 <B>", [false, false, false, true]),
+            ("@revoked n1 <A>", [false; 4]),
+            ("@revoked n1 <A>\nn1 <A>", [false; 4]),
+            ("*,!n1 <A>", [false, false, true, true]),
+        ] {
+            for (check, want) in [Yes, Ask, AcceptNew, No].into_iter().zip(wants) {
+                assert_eq!(admitted(lines, check).await, want, "{lines} {check:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn looking_never_goes_on_and_a_pinned_key_is_the_only_one() {
+        let goes_on = async |trust: HostKeyPolicy| {
+            let judgement = trust.judge(&public(NODE).into(), false).unwrap();
+            trust.admit(judgement).await
+        };
+        let known = Arc::new(judge("n1 <A>", "", |_| ()));
+        assert_eq!(goes_on(HostKeyPolicy::Inspect(known)).await, Ok(false));
+        let pinned = |seed| HostKeyPolicy::Pinned(Some(public(seed).key_data().clone()));
+        assert_eq!(goes_on(pinned(NODE)).await, Ok(true));
+        assert!(matches!(goes_on(pinned(OTHER)).await, Err(Fault::HostKeyChanged(_))));
+        assert!(matches!(
+            goes_on(HostKeyPolicy::Pinned(None)).await,
+            Err(Fault::HostKeyUnknown { .. })
+        ));
+    }
+}

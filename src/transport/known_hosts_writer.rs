@@ -1,0 +1,244 @@
+//! Writes host keys into a `known_hosts` file: those the user has accepted, and those
+//! `StrictHostKeyChecking` accepts unseen.
+//!
+//! For the user's yes the file is replaced whole, so that a crash leaves the old one or the new
+//! one, and never half a line, wherever it can be replaced. What is accepted unseen comes from many nodes at once and beside
+//! other programs, so it is added at the end as `ssh` does it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use russh::keys::PublicKey;
+use russh::keys::ssh_key::public::KeyData;
+
+use crate::storage::{self, NewFile, WriteError};
+use crate::transport::fault::Fault;
+use crate::transport::file_cache::lock;
+use crate::transport::host_key_verifier::Verification;
+use crate::transport::host_keys::HostKeyStatus;
+use crate::transport::known_hosts::{self, KnownHosts, Marker};
+use crate::transport::ssh_config::{self, HostSettings};
+
+/// How `ssh` makes the file and its folder.
+const FILE_MODES: NewFile = NewFile { mode: 0o600, folder_mode: 0o700 };
+
+/// A host key a node has shown, and what is known about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfferedKey {
+    /// The name a `known_hosts` file would hold.
+    pub host: String,
+    /// The kind of key, such as `ssh-ed25519`.
+    pub algorithm: String,
+    /// The fingerprint, as `ssh-keygen -l` prints it.
+    pub fingerprint: String,
+    /// What the files say about it.
+    pub known: HostKeyStatus,
+    /// Why the key must not be stored.
+    pub refusal: Option<Fault>,
+    /// What is wrong with the certificate around the key, to be read behind "certificate".
+    pub flaw: Option<String>,
+    /// What to write so that it is known.
+    pub entry: KnownHostEntry,
+}
+
+/// One line for a `known_hosts` file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownHostEntry {
+    /// The user's file, as the configuration names it.
+    pub file: PathBuf,
+    /// The line, without its end.
+    pub line: String,
+}
+
+/// Describes a key that a host has shown.
+pub(super) fn offered(
+    settings: &HostSettings,
+    judgement: Verification,
+) -> Result<OfferedKey, Fault> {
+    let host = settings.known_as.full.clone();
+    let fault = judgement.fault(&host);
+    let Verification { key, verdict, flaw } = judgement;
+    Ok(OfferedKey {
+        algorithm: key.algorithm().to_string(),
+        fingerprint: known_hosts::fingerprint(&key),
+        refusal: fault.filter(|_| verdict != HostKeyStatus::Unknown),
+        known: verdict,
+        flaw: flaw.map(|flaw| flaw.to_string()),
+        entry: entry(settings, &key)?,
+        host,
+    })
+}
+
+/// Returns the line that makes a key known.
+fn entry(settings: &HostSettings, key: &KeyData) -> Result<KnownHostEntry, Fault> {
+    let Some(file) = settings.user_known_hosts.first() else {
+        return Err(bad("UserKnownHostsFile is none, so there is no file to write"));
+    };
+    if file == Path::new("/dev/null") {
+        return Err(bad("UserKnownHostsFile is /dev/null, which cannot remember a host key"));
+    }
+    let host = &settings.known_as.full;
+    let bare = host.trim_start_matches('[').split("]:").next().unwrap_or_default();
+    ssh_config::check_known_name(bare)?;
+    let names = if settings.hash_known_hosts { hashed(host)? } else { host.clone() };
+    let public = PublicKey::new(key.clone(), "").to_openssh();
+    let public = public.map_err(|_unencodable| bad("the node's key cannot be written"))?;
+    Ok(KnownHostEntry { file: file.clone(), line: format!("{names} {}", public.trim()) })
+}
+
+fn bad(why: &str) -> Fault {
+    Fault::BadConfiguration { why: why.to_owned() }
+}
+
+/// Returns the name as `HashKnownHosts` wants it.
+fn hashed(host: &str) -> Result<String, Fault> {
+    let mut salt = [0; 20];
+    File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(&mut salt))
+        .map_err(|error| bad(&format!("no random numbers ({error})")))?;
+    known_hosts::hashed(salt, host).ok_or_else(|| bad("the name cannot be hashed"))
+}
+
+/// Held while a file is written, so that no two tasks of this process add the same line.
+static WRITE_LOCK: Mutex<()> = Mutex::new(());
+
+/// Adds an unknown key to the first file of the user, as `ssh` does: at its end, in one piece, so
+/// that neither another gtop nor an `ssh` at the same time loses a line. Blocks.
+pub(super) fn remember(settings: &HostSettings, key: &KeyData) -> Result<(), Fault> {
+    // Whoever names this file wants nothing to be remembered.
+    if settings.user_known_hosts.first().is_none_or(|file| file == Path::new("/dev/null")) {
+        return Ok(());
+    }
+    let KnownHostEntry { file, line } = entry(settings, key)?;
+    let public = line.split_once(' ').map_or("", |(_, public)| public);
+    let _writing = lock(&WRITE_LOCK);
+    let done = add(&file, &line, |content| {
+        let lines = content.lines().filter(|line| line.contains(public));
+        let lines = KnownHosts::parse(&file, &lines.collect::<Vec<_>>().join("\n"));
+        let mut entries = lines.about(&settings.known_as.full).into_iter();
+        entries.any(|entry| entry.mark == Marker::Host && entry.key == *key)
+    });
+    done.map(drop).map_err(|error| bad(&error.to_string()))
+}
+
+fn add(file: &Path, line: &str, is_there: impl Fn(&str) -> bool) -> Result<bool, WriteError> {
+    storage::append(file, FILE_MODES, |content| {
+        if is_there(&String::from_utf8_lossy(content)) {
+            return None;
+        }
+        let is_open = content.last().is_some_and(|last| *last != b'\n');
+        let before = if is_open { "\n" } else { "" };
+        Some(format!("{before}{line}\n").into_bytes())
+    })
+}
+
+/// Adds lines to `known_hosts` files, and returns how many were new. Blocks.
+///
+/// Missing folders and files are made for the owner only.
+pub fn write_known_hosts(entries: &[KnownHostEntry]) -> Result<usize, WriteError> {
+    let mut files: BTreeMap<&Path, Vec<&str>> = BTreeMap::new();
+    for entry in entries {
+        files.entry(&entry.file).or_default().push(&entry.line);
+    }
+    let mut added = 0;
+    for (file, lines) in files {
+        let _writing = lock(&WRITE_LOCK);
+        let mut new = 0;
+        let is_changed = storage::edit(file, FILE_MODES, |old| {
+            let (content, count) = with_lines(old.to_vec(), &lines);
+            new = count;
+            (new > 0).then_some(content)
+        })?;
+        added += if is_changed { new } else { 0 };
+    }
+    Ok(added)
+}
+
+/// Returns the content with the lines it lacks, and how many those are.
+fn with_lines(mut content: Vec<u8>, lines: &[&str]) -> (Vec<u8>, usize) {
+    let mut added = 0;
+    for line in lines {
+        let is_there = content.split(|byte| *byte == b'\n').any(|have| have == line.as_bytes());
+        if is_there {
+            continue;
+        }
+        if content.last().is_some_and(|last| *last != b'\n') {
+            content.push(b'\n');
+        }
+        content.extend_from_slice(line.as_bytes());
+        content.push(b'\n');
+        added += 1;
+    }
+    (content, added)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+    use super::*;
+
+    fn entry(file: &Path, line: &str) -> KnownHostEntry {
+        KnownHostEntry { file: file.to_owned(), line: line.to_owned() }
+    }
+
+    #[test]
+    fn a_missing_folder_and_file_are_made_for_the_owner_only() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join(".ssh/known_hosts");
+        let added = write_known_hosts(&[entry(&file, "a k"), entry(&file, "b k")]).unwrap();
+        assert_eq!(added, 2);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "a k\nb k\n");
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(file.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn content_and_permissions_stay_and_the_last_line_is_ended() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("known_hosts");
+        fs::write(&file, "# mine\nold k").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(write_known_hosts(&[entry(&file, "new k")]).unwrap(), 1);
+        assert_eq!(write_known_hosts(&[entry(&file, "new k")]).unwrap(), 0);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\nold k\nnew k\n");
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o644);
+    }
+
+    #[test]
+    fn lines_of_windows_stay_as_they_are() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("known_hosts");
+        fs::write(&file, "# mine\r\nold k\r\n").unwrap();
+        assert_eq!(write_known_hosts(&[entry(&file, "new k")]).unwrap(), 1);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\r\nold k\r\nnew k\n");
+    }
+
+    #[test]
+    fn a_link_stays_a_link() {
+        let home = tempfile::tempdir().unwrap();
+        let (real, link) = (home.path().join("real"), home.path().join("known_hosts"));
+        fs::write(&real, "old k\n").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        write_known_hosts(&[entry(&link, "new k")]).unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&real).unwrap(), "old k\nnew k\n");
+    }
+
+    #[test]
+    fn a_link_to_nothing_or_to_a_device_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let link = home.path().join("known_hosts");
+        std::os::unix::fs::symlink(home.path().join("nowhere"), &link).unwrap();
+        assert!(write_known_hosts(&[entry(&link, "a k")]).is_err());
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        let error = write_known_hosts(&[entry(&link, "a k")]).unwrap_err();
+        assert!(error.to_string().contains("which is a device"), "{error}");
+    }
+}

@@ -1,0 +1,155 @@
+//! One keyboard-interactive exchange: what the node asks goes to a person, the answers go back.
+//!
+//! What the node says is bounded and cleaned here. Answers are passed on and wiped; they are never
+//! logged. While a person types, no deadline runs but the node's own.
+
+use russh::MethodKind;
+use russh::client::{KeyboardInteractiveAuthResponse as Reply, Prompt as Asked};
+use tokio::time::Instant;
+
+use crate::transport::auth_prompt::{Prompt, PromptError, PromptQueue};
+use crate::transport::fault::{self, ConnectPhase, Fault, UnansweredReason};
+use crate::transport::host_keys::HostKeyStatus;
+use crate::transport::login::{Attempt, AuthOutcome};
+use crate::transport::trace::{self, CredentialOutcome};
+
+/// Most things a node may ask at once.
+const MAX_PROMPTS: usize = 8;
+
+/// Most times a node may ask in one exchange.
+const MAX_ROUNDS: usize = 16;
+
+/// Longest prompt that is shown.
+const MAX_PROMPT_LENGTH: usize = 200;
+
+/// Most lines that are shown before the prompts.
+const MAX_LINES: usize = 12;
+
+impl Attempt<'_> {
+    /// Goes through one exchange.
+    pub(super) async fn answer_questions(&mut self) -> Result<AuthOutcome, Fault> {
+        let login = self.login;
+        if self.exchanges >= login.prompts || (self.exchanges > 0 && !self.was_asked) {
+            self.spent.push(MethodKind::KeyboardInteractive);
+            return Ok(AuthOutcome::Refused);
+        }
+        let judgement = self.session.seen.judgement();
+        if judgement.is_some_and(|of| matches!(of.verdict, HostKeyStatus::Changed { .. })) {
+            // ssh keeps its secrets to itself as well, with StrictHostKeyChecking no.
+            return Ok(self.stay_silent(UnansweredReason::ChangedHostKey));
+        }
+        if login.has_master {
+            return Ok(self.stay_silent(UnansweredReason::MasterOpen));
+        }
+        let Some(interview) = &login.interview else {
+            return Ok(self.stay_silent(UnansweredReason::NoTerminal));
+        };
+        if !interview.is_open() {
+            // Not even begun: a node may ring somebody's phone when it asks.
+            return Ok(self.stay_silent(UnansweredReason::PromptsClosed));
+        }
+        self.exchanges += 1;
+        let _busy = interview.busy();
+        let starting = self
+            .session
+            .handle
+            .authenticate_keyboard_interactive_start(&login.user, login.devices.clone());
+        let mut reply = self.limit.bound(ConnectPhase::Login, starting).await?;
+        let mut said = Vec::new();
+        for _ in 0..MAX_ROUNDS {
+            let (name, instructions, prompts) = match reply {
+                Ok(Reply::InfoRequest { name, instructions, prompts }) => {
+                    (name, instructions, prompts)
+                }
+                Ok(Reply::Success) => {
+                    trace::tried("your answer", || CredentialOutcome::Accepted);
+                    return Ok(AuthOutcome::Success);
+                }
+                Ok(Reply::Failure { remaining_methods, partial_success }) => {
+                    let what = "your answer".to_owned();
+                    if !said.is_empty() && !partial_success {
+                        let says = fault::quote(&said.join(" "));
+                        self.tried.push(format!("node says: {says}"));
+                    }
+                    return self.failure(remaining_methods, partial_success, what);
+                }
+                Err(_) => {
+                    self.messages = said;
+                    return Err(self.ended());
+                }
+            };
+            said.extend(lines(&name, &instructions));
+            said.truncate(MAX_LINES);
+            reply = self.respond(interview, &mut said, &prompts).await?;
+        }
+        Err(self.unanswered(UnansweredReason::TooManyRounds))
+    }
+
+    fn stay_silent(&mut self, why: UnansweredReason) -> AuthOutcome {
+        self.silence = Some(why);
+        self.spent.push(MethodKind::KeyboardInteractive);
+        AuthOutcome::Refused
+    }
+
+    /// Puts prompts to a person and sends the answers; a request without prompts is only a message.
+    async fn respond(
+        &mut self,
+        interview: &PromptQueue,
+        said: &mut Vec<String>,
+        prompts: &[Asked],
+    ) -> Result<Result<Reply, russh::Error>, Fault> {
+        let mut answers = Vec::new();
+        if !prompts.is_empty() {
+            if prompts.len() > MAX_PROMPTS {
+                return Err(self.unanswered(UnansweredReason::TooManyPrompts(prompts.len())));
+            }
+            self.was_asked = true;
+            let began = Instant::now();
+            let who = format!("{}@{}", self.login.user, self.login.place);
+            let prompts = prompts.iter().map(prompt).collect();
+            let asked = interview.ask(who, std::mem::take(said), prompts).await;
+            self.limit.put_off(began.elapsed());
+            answers = asked.map_err(|why| {
+                self.unanswered(match why {
+                    PromptError::Closed => UnansweredReason::PromptsClosed,
+                    PromptError::Skipped => UnansweredReason::Skipped,
+                })
+            })?;
+        }
+        // The library wants strings of its own and does not wipe them; ours are.
+        let texts = answers.iter().map(|answer| answer.expose().to_owned()).collect();
+        drop(answers);
+        let sending = self.session.handle.authenticate_keyboard_interactive_respond(texts);
+        self.limit.bound(ConnectPhase::Login, sending).await
+    }
+}
+
+fn prompt(asked: &Asked) -> Prompt {
+    let text = fault::clean(asked.prompt.trim(), MAX_PROMPT_LENGTH).trim().to_owned();
+    Prompt { text, is_shown: asked.echo }
+}
+
+/// Returns what a node says before its prompts, line by line.
+fn lines(name: &str, instructions: &str) -> Vec<String> {
+    let lines = name.lines().chain(instructions.lines()).take(MAX_LINES);
+    lines
+        .map(|line| fault::clean(line, MAX_PROMPT_LENGTH).trim_end().to_owned())
+        .filter(|line| !line.is_empty())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_node_says_cannot_fill_or_command_the_terminal() {
+        let asked = Asked { prompt: "\x1b[2JCode:\r\n \u{202e}".to_owned(), echo: true };
+        assert_eq!(prompt(&asked).text, "[2JCode:");
+        let long = Asked { prompt: "x".repeat(10_000), echo: false };
+        assert!(prompt(&long).text.chars().count() <= MAX_PROMPT_LENGTH + 1);
+        let said = lines("Duo\x07", &"again \n\n".repeat(1000));
+        assert!(said.len() <= MAX_LINES);
+        assert_eq!(said[..2], ["Duo", "again"]);
+    }
+}

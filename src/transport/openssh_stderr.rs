@@ -1,0 +1,344 @@
+//! What the ssh program says when it fails, as faults.
+//!
+//! Its messages are in English, because it is run with `LC_ALL=C`. Those of a hop come before those
+//! of the node, and the first cause is the one that counts.
+
+use std::time::Duration;
+
+use crate::transport::fault::{self, ConnectPhase, Fault, HostKeyChange, SshProgramCause};
+use crate::transport::login;
+
+/// What ssh wrote to stderr, and what it was asked for.
+#[derive(Debug)]
+pub(super) struct SshStderr<'a> {
+    pub(super) text: &'a str,
+    pub(super) typed: &'a str,
+    pub(super) port: u16,
+    pub(super) user: &'a str,
+    /// How long it was to try to connect.
+    pub(super) limit: Duration,
+}
+
+/// Returns why ssh failed.
+pub(super) fn fault(said: &SshStderr<'_>) -> Fault {
+    login::job_required(Some(said.text))
+        .or_else(|| said.configuration())
+        .or_else(|| said.name())
+        .or_else(|| said.host_key())
+        .or_else(|| said.master_full())
+        .or_else(|| said.login())
+        .or_else(|| said.agreement())
+        .or_else(|| said.connection())
+        .or_else(|| said.session())
+        .unwrap_or_else(|| said.anything())
+}
+
+impl<'a> SshStderr<'a> {
+    fn find_line(&self, words: &str) -> Option<&'a str> {
+        self.text.lines().map(str::trim_end).find(|line| line.contains(words))
+    }
+
+    /// Returns what stands between two pieces of one line; the rest of it when `end` is empty.
+    fn between(&self, start: &str, end: &str) -> Option<&'a str> {
+        between(self.text, start, end)
+    }
+
+    fn configuration(&self) -> Option<Fault> {
+        const SIGNS: [&str; 6] = [
+            "Bad configuration option",
+            "Bad owner or permissions",
+            "Can't open user config file",
+            "bad configuration options",
+            "command-line: line 0: ",
+            "unknown option -- ",
+        ];
+        let line = SIGNS.iter().find_map(|sign| self.find_line(sign))?;
+        Some(Fault::SshProgram { cause: SshProgramCause::Configuration, says: fault::quote(line) })
+    }
+
+    fn name(&self) -> Option<Fault> {
+        let (host, why) = self.between("Could not resolve hostname ", "")?.split_once(": ")?;
+        let host = (host != self.typed).then(|| fault::quote(host));
+        Some(Fault::NameNotFound { host, why: phrase(why) })
+    }
+
+    fn host_key(&self) -> Option<Fault> {
+        if let Some(line) = self.find_line("REVOKED HOST KEY DETECTED") {
+            let says = fault::quote(line.trim_matches(['@', ' ']));
+            return Some(Fault::SshProgram { cause: SshProgramCause::HostKeyRevoked, says });
+        }
+        if self.find_line("REMOTE HOST IDENTIFICATION HAS CHANGED").is_some() {
+            return Some(self.changed());
+        }
+        let unknown = self.find_line("Host key verification failed")?;
+        let line = self.find_line(" host key is known for ").unwrap_or(unknown);
+        Some(Fault::SshProgram { cause: SshProgramCause::HostKeyUnknown, says: fault::quote(line) })
+    }
+
+    fn changed(&self) -> Fault {
+        let place = self.between("Offending ", "").and_then(|rest| rest.split_once(" key in "));
+        let (file, line) =
+            place.and_then(|(_, place)| place.rsplit_once(':')).unwrap_or(("known_hosts", ""));
+        let shown = self.text.lines().find(|line| line.starts_with("SHA256:")).unwrap_or_default();
+        let algorithm = self.between("The fingerprint for the ", " key sent by").unwrap_or("a key");
+        let host = self.between("Host key for ", " has changed").unwrap_or(self.typed);
+        Fault::HostKeyChanged(Box::new(HostKeyChange {
+            host: fault::quote(host),
+            file: fault::quote(file).into(),
+            line: line.parse().unwrap_or(1),
+            known: "another key".to_owned(),
+            algorithm: fault::quote(algorithm),
+            shown: fault::quote(shown.trim_end_matches('.')),
+        }))
+    }
+
+    /// A master connection opens no more sessions. What ssh tried by itself then, and how that ended, is not the
+    /// cause.
+    fn master_full(&self) -> Option<Fault> {
+        let why = self.between("session request failed: ", "")?;
+        Some(Fault::ChannelRefused { why: format!("{}, over the master connection", phrase(why)) })
+    }
+
+    fn login(&self) -> Option<Fault> {
+        let refused = |user: &str, offers: Vec<String>, tried: &str| {
+            let (user, tried) = (fault::clean(user, 64), vec![tried.to_owned()]);
+            Fault::AuthenticationRefused { user, offers, tried }
+        };
+        if let Some(methods) = self.between("Permission denied (", ")") {
+            let line = self.find_line("Permission denied (").unwrap_or_default();
+            let user = line.split_once('@').map_or(self.user, |(user, _)| user);
+            let offers = methods.split(',').take(12).map(|name| fault::clean(name, 64)).collect();
+            return Some(refused(user, offers, "what the ssh program has"));
+        }
+        self.find_line(login::TOO_MANY_FAILURES)?;
+        Some(Fault::TooManyKeys { user: fault::clean(self.user, 64), shown: None, left: 0 })
+    }
+
+    fn agreement(&self) -> Option<Fault> {
+        let kind = self.between("no matching ", " found")?;
+        let kind = [
+            ("key exchange", "key exchange"),
+            ("host key", "host key"),
+            ("cipher", "cipher"),
+            ("MAC", "MAC"),
+        ]
+        .iter()
+        .find_map(|(word, name)| kind.starts_with(word).then_some(*name))?;
+        let theirs = self.between("Their offer: ", "").unwrap_or_default();
+        let theirs = theirs.split(',').take(12).map(|name| fault::clean(name, 64)).collect();
+        Some(Fault::NoCommonAlgorithm { kind, ours: vec!["what ssh has".to_owned()], theirs })
+    }
+
+    fn connection(&self) -> Option<Fault> {
+        let to = self.between("connect to host ", "");
+        let port = to.and_then(|rest| rest.split_once(" port ")?.1.split(':').next()?.parse().ok());
+        let port = port.unwrap_or(self.port);
+        if let Some((_, why)) = to.and_then(|rest| rest.rsplit_once(": ")) {
+            return Some(match why {
+                "Connection refused" => Fault::ConnectionRefused { port },
+                "Connection timed out" | "Operation timed out" => {
+                    self.timed_out(ConnectPhase::Connection)
+                }
+                why => Fault::Unreachable { why: phrase(why) },
+            });
+        }
+        if self.find_line("timed out during banner exchange").is_some() {
+            return Some(self.timed_out(ConnectPhase::Greeting));
+        }
+        let (why, is_closed) = no_greeting(self.text)?;
+        Some(Fault::NotSsh { port, why: phrase(why), is_closed })
+    }
+
+    fn session(&self) -> Option<Fault> {
+        const SIGNS: [&str; 6] = [
+            "Connection closed by ",
+            "Connection reset by ",
+            "closed by remote host",
+            "Broken pipe",
+            "not responding",
+            "Connection to ",
+        ];
+        if let Some(why) = self.between("open failed: ", "") {
+            let says = fault::quote(why);
+            return Some(match self.find_line("stdio forwarding failed") {
+                Some(_) => Fault::SshProgram { cause: SshProgramCause::Other, says },
+                None => Fault::ChannelRefused { why: says },
+            });
+        }
+        if let Some(says) = self.last_words() {
+            return Some(Fault::AccountRefused { user: fault::clean(self.user, 64), says });
+        }
+        let line = SIGNS.iter().find_map(|sign| self.find_line(sign))?;
+        Some(Fault::SessionLost { why: phrase(line) })
+    }
+
+    /// Returns the last line that the node said before it closed the connection during the login.
+    fn last_words(&self) -> Option<String> {
+        let (before, _) = self.text.split_once("Connection closed by ")?;
+        let mut lines = before.lines().rev().map(fault::quote);
+        lines.find(|line| !line.is_empty() && !line.starts_with("Warning: "))
+    }
+
+    fn timed_out(&self, step: ConnectPhase) -> Fault {
+        Fault::TimedOut { step, after: self.limit }
+    }
+
+    fn anything(&self) -> Fault {
+        let lines = self.text.lines().rev().map(fault::quote);
+        let says = lines.into_iter().find(|line| !line.is_empty());
+        let says = says.unwrap_or_else(|| "nothing".to_owned());
+        Fault::SshProgram { cause: SshProgramCause::Other, says }
+    }
+}
+
+fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let rest = line.trim_end().split_once(start)?.1;
+        if end.is_empty() { Some(rest) } else { Some(rest.split_once(end)?.0) }
+    })
+}
+
+/// Returns why there was no greeting, and whether that is because the server closed the connection.
+pub(super) fn no_greeting(text: &str) -> Option<(&str, bool)> {
+    let why = between(text, "exchange_identification: ", "")
+        .or_else(|| between(text, "banner exchange: ", ""))?;
+    let is_closed = ["closed by", "reset by", "Broken pipe"].iter().any(|end| why.contains(end));
+    Some((why, is_closed))
+}
+
+/// Returns a message with a small letter first, to stand within a sentence.
+pub(super) fn phrase(text: &str) -> String {
+    let text = fault::quote(text);
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => format!("{}{}", first.to_ascii_lowercase(), letters.as_str()),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Fault {
+        let limit = Duration::from_secs(10);
+        fault(&SshStderr { text, typed: "gpu01", port: 22, user: "ada", limit })
+    }
+
+    #[test]
+    fn each_message_of_ssh_becomes_the_fault_it_means() {
+        let refused = |offers: &[&str]| Fault::AuthenticationRefused {
+            user: "bob".to_owned(),
+            offers: offers.iter().map(|name| (*name).to_owned()).collect(),
+            tried: vec!["what the ssh program has".to_owned()],
+        };
+        let program = |cause, says: &str| Fault::SshProgram { cause, says: says.to_owned() };
+        let after = Duration::from_secs(10);
+        for (text, fault) in [
+            (
+                "Welcome\r\nbob@gpu01.site: Permission denied (publickey,gssapi-with-mic).\r\n",
+                refused(&["publickey", "gssapi-with-mic"]),
+            ),
+            (
+                "bob@b: Permission denied (hostbased).\r\nConnection closed by UNKNOWN port 65535\r\n",
+                refused(&["hostbased"]),
+            ),
+            (
+                "ssh: Could not resolve hostname gpu01: Name or service not known\r\n",
+                Fault::NameNotFound { host: None, why: "name or service not known".to_owned() },
+            ),
+            (
+                "ssh: connect to host 10.0.0.1 port 2222: Connection refused\r\n",
+                Fault::ConnectionRefused { port: 2222 },
+            ),
+            (
+                "ssh: connect to host gpu01 port 22: No route to host\r\n",
+                Fault::Unreachable { why: "no route to host".to_owned() },
+            ),
+            (
+                "ssh: connect to host gpu01 port 22: Connection timed out\r\n",
+                Fault::TimedOut { step: ConnectPhase::Connection, after },
+            ),
+            (
+                "Connection timed out during banner exchange\r\nConnection to 10.0.0.1 port 22 timed out\r\n",
+                Fault::TimedOut { step: ConnectPhase::Greeting, after },
+            ),
+            (
+                "kex_exchange_identification: Connection closed by remote host\r\n",
+                Fault::NotSsh {
+                    port: 22,
+                    why: "connection closed by remote host".to_owned(),
+                    is_closed: true,
+                },
+            ),
+            (
+                "Unable to negotiate with 10.0.0.1 port 22: no matching key exchange method found. \
+                 Their offer: diffie-hellman-group1-sha1,x\r\n",
+                Fault::NoCommonAlgorithm {
+                    kind: "key exchange",
+                    ours: vec!["what ssh has".to_owned()],
+                    theirs: vec!["diffie-hellman-group1-sha1".to_owned(), "x".to_owned()],
+                },
+            ),
+            (
+                "No ED25519 host key is known for gpu01 and you have requested strict checking.\r\n\
+                 Host key verification failed.\r\n",
+                program(
+                    SshProgramCause::HostKeyUnknown,
+                    "No ED25519 host key is known for gpu01 and you have requested strict checking.",
+                ),
+            ),
+            (
+                "/home/ada/.ssh/config: line 1: Bad configuration option: hosst\r\n\
+                 /home/ada/.ssh/config: terminating, 1 bad configuration options\r\n",
+                program(
+                    SshProgramCause::Configuration,
+                    "/home/ada/.ssh/config: line 1: Bad configuration option: hosst",
+                ),
+            ),
+            (
+                "Connection to gpu01 closed by remote host.\r\n",
+                Fault::SessionLost { why: "connection to gpu01 closed by remote host.".to_owned() },
+            ),
+            (
+                "Be nice\r\nMaintenance until 18:00\r\nConnection closed by 10.0.0.1 port 22\r\n",
+                Fault::AccountRefused {
+                    user: "ada".to_owned(),
+                    says: "Maintenance until 18:00".to_owned(),
+                },
+            ),
+            (
+                "Warning: Permanently added 'x' to the list of known hosts.\r\n\
+                 Connection closed by 10.0.0.1 port 22\r\n",
+                Fault::SessionLost { why: "connection closed by 10.0.0.1 port 22".to_owned() },
+            ),
+            (
+                "mux_client_request_session: session request failed: Session open refused by peer\r\n\
+                 ada@gpu01: Permission denied (keyboard-interactive).\r\n",
+                Fault::ChannelRefused {
+                    why: "session open refused by peer, over the master connection".to_owned(),
+                },
+            ),
+            ("odd\x1b[2J\r\n\r\n", program(SshProgramCause::Other, "odd [2J")),
+            ("", program(SshProgramCause::Other, "nothing")),
+        ] {
+            assert_eq!(read(text), fault, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_changed_host_key_keeps_its_place_and_its_fingerprint() {
+        let fault = read(
+            "@@@@@@@@@@\r\n@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\r\n@@@@@@@@@@\r\n\
+             The fingerprint for the ED25519 key sent by the remote host is\nSHA256:abc.\r\n\
+             Add correct host key in /home/ada/.ssh/known_hosts to get rid of this message.\r\n\
+             Offending ED25519 key in /home/ada/.ssh/known_hosts:7\r\n\
+             Host key for [gpu01]:2222 has changed and you have requested strict checking.\r\n\
+             Host key verification failed.\r\n",
+        );
+        let Fault::HostKeyChanged(change) = fault else { panic!("{fault}") };
+        assert_eq!((change.line, change.shown.as_str()), (7, "SHA256:abc"));
+        assert_eq!(change.file, std::path::Path::new("/home/ada/.ssh/known_hosts"));
+        assert_eq!((change.host.as_str(), change.algorithm.as_str()), ("[gpu01]:2222", "ED25519"));
+    }
+}

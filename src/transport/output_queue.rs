@@ -1,0 +1,155 @@
+//! What a command says, on its way from the connection's task to whoever reads it.
+//!
+//! russh has a queue for that, whose places are so large that with many nodes most memory would be
+//! queues; this one is as long as what waits in it.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use tokio::sync::Notify;
+
+use crate::transport::channel::Output;
+use crate::transport::file_cache::lock;
+
+/// Most pieces of output that wait to be read; then the connection waits.
+pub(super) const MOST: usize = 16;
+
+/// The way of one command's output.
+#[derive(Debug, Default)]
+pub(super) struct OutputQueue {
+    state: Mutex<State>,
+    put: Notify,
+    taken: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The number of the channel whose output is wanted.
+    channel: Option<u32>,
+    queue: VecDeque<Output>,
+    is_over: bool,
+}
+
+impl OutputQueue {
+    /// Wants what this channel says from now on.
+    pub(super) fn listen(&self, channel: u32) {
+        lock(&self.state).channel = Some(channel);
+    }
+
+    /// Takes what a channel says, and waits while too much of it is unread.
+    ///
+    /// The wait is rare, and kept apart: each connection has room for what this future takes, many times over.
+    pub(super) fn put(&self, channel: u32, output: Output) -> impl Future<Output = ()> + use<'_> {
+        let mut state = lock(&self.state);
+        let is_wanted = state.channel == Some(channel) && !state.is_over;
+        if is_wanted {
+            state.queue.push_back(output);
+            self.put.notify_one();
+        }
+        let must_wait = is_wanted && state.is_full();
+        async move {
+            if must_wait {
+                Box::pin(self.room()).await;
+            }
+        }
+    }
+
+    async fn room(&self) {
+        while lock(&self.state).is_full() {
+            self.taken.notified().await;
+        }
+    }
+
+    /// Nothing will come any more, or nobody reads it.
+    pub(super) fn close(&self) {
+        lock(&self.state).is_over = true;
+        self.put.notify_one();
+        self.taken.notify_one();
+    }
+
+    /// Waits for what comes next; `None` when the connection is over and all is read.
+    ///
+    /// Nothing is lost when the wait is given up.
+    pub(super) async fn next(&self) -> Option<Output> {
+        loop {
+            {
+                let mut state = lock(&self.state);
+                if let Some(output) = state.queue.pop_front() {
+                    self.taken.notify_one();
+                    return Some(output);
+                }
+                if state.is_over {
+                    return None;
+                }
+            }
+            self.put.notified().await;
+        }
+    }
+}
+
+impl State {
+    fn is_full(&self) -> bool {
+        !self.is_over && self.queue.len() >= MOST
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Long enough that whoever does not wait is through.
+    const MOMENT: Duration = Duration::from_secs(1);
+
+    fn said(count: usize) -> Output {
+        Output::Stdout(count.to_string().into_bytes())
+    }
+
+    const OWN: u32 = 7;
+    const OTHER: u32 = 8;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_is_bounded_and_comes_in_order() {
+        let outlet = Arc::new(OutputQueue::default());
+        outlet.put(OWN, said(99)).await;
+        outlet.listen(OWN);
+        let writer = Arc::clone(&outlet);
+        let writing = tokio::spawn(async move {
+            for count in 0..=MOST {
+                writer.put(OWN, said(count)).await;
+            }
+            writer.close();
+        });
+        tokio::time::sleep(MOMENT).await;
+        assert!(!writing.is_finished(), "nobody has read");
+        timeout(MOMENT, outlet.put(OTHER, said(99))).await.unwrap();
+        for count in 0..=MOST {
+            assert_eq!(outlet.next().await, Some(said(count)));
+        }
+        assert_eq!(outlet.next().await, None);
+        writing.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_end_wakes_who_waits_to_write_and_who_waits_to_read() {
+        let full = OutputQueue::default();
+        full.listen(OWN);
+        for count in 1..MOST {
+            full.put(OWN, said(count)).await;
+        }
+        let empty = OutputQueue::default();
+        empty.listen(OWN);
+        let closing = async {
+            tokio::time::sleep(MOMENT).await;
+            full.close();
+            empty.close();
+        };
+        let all = async { tokio::join!(full.put(OWN, said(99)), empty.next(), closing) };
+        let ((), read, ()) = timeout(MOMENT * 3, all).await.unwrap();
+        assert_eq!(read, None);
+    }
+}

@@ -1,0 +1,447 @@
+//! Programs on this machine: the local node, `ssh -G`, and the ways to a node that are programs.
+//!
+//! The only place that starts a program. Every child has a process group of its
+//! own, and the whole group ends when its owner lets go, when its leader does, and at the latest
+//! with gtop.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
+
+use crate::transport::channel::{Exit, Output};
+use crate::transport::fault::{self, Fault};
+use crate::transport::file_cache::lock;
+
+/// Most bytes taken from a pipe at once.
+const READ_SIZE: usize = 16 * 1024;
+
+/// Most bytes taken from a program that is run to its end.
+const MAX_OUTPUT: usize = 256 * 1024;
+
+/// Longest wait for a program that was asked to end.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Longest wait at the end of gtop for programs that were asked to end, in steps of a hundredth of a
+/// second.
+const EXIT_POLLS: u32 = 25;
+
+/// The leaders of groups that were not waited for yet: until then nobody else has their numbers.
+static GROUP_LEADERS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+/// Ends every program that still runs with its whole group, one that is stopped too.
+///
+/// What gtop leaves to itself at its end may have taken too long to say goodbye, and a program that
+/// is stopped notices neither the end of its input nor a signal.
+pub fn terminate_programs() {
+    let leaders = || lock(&GROUP_LEADERS).clone();
+    for leader in leaders() {
+        signal_group(leader, Signal::TERM);
+        signal_group(leader, Signal::CONT);
+    }
+    for _ in 0..EXIT_POLLS {
+        if leaders().into_iter().all(has_ended) {
+            break;
+        }
+        #[expect(clippy::disallowed_methods, reason = "no runtime is left to wait in")]
+        thread::sleep(Duration::from_millis(10));
+    }
+    for leader in leaders() {
+        signal_group(leader, Signal::KILL);
+    }
+}
+
+/// Sends a signal to the group of a child that was not waited for.
+fn signal_group(leader: Pid, signal: Signal) {
+    if kill_process_group(leader, signal).is_err() {
+        // It has not made its group yet, or it is gone already, which is what is wanted.
+        kill_process(leader, signal).ok();
+    }
+}
+
+/// Says whether a child has ended; it stays to be waited for.
+fn has_ended(leader: Pid) -> bool {
+    let only_look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::Pid(leader), only_look), Ok(None))
+}
+
+/// A child whose whole process group is killed when it is dropped.
+#[derive(Debug)]
+pub(super) struct ProcessGroup {
+    child: Child,
+    /// Its number, until it is waited for.
+    leader: Option<Pid>,
+}
+
+impl ProcessGroup {
+    pub(super) fn start(mut command: Command) -> std::io::Result<Self> {
+        command.process_group(0);
+        Self::spawn(command)
+    }
+
+    /// Starts a program that a leash has put into a session of its own.
+    fn start_guarded(command: Command) -> std::io::Result<Self> {
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> std::io::Result<Self> {
+        command.kill_on_drop(true).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Nobody may look for what runs between its start and its entry here.
+        let mut leaders = lock(&GROUP_LEADERS);
+        let child = command.spawn()?;
+        let leader = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let leader = leader.filter(|leader| !leader.is_init());
+        leaders.extend(leader);
+        Ok(Self { child, leader })
+    }
+
+    /// Waits until the child ends, and ends what it leaves behind in its group.
+    pub(super) async fn wait(&mut self) -> std::io::Result<ExitStatus> {
+        if let Some(leader) = self.leader {
+            // First listened for, then looked at: nothing is missed in between.
+            let mut ended = signal(SignalKind::child())?;
+            while !has_ended(leader) {
+                ended.recv().await;
+            }
+            self.end();
+        }
+        self.child.wait().await
+    }
+
+    /// Returns the child's ends of its pipes: to write to, and two to read from.
+    pub(super) fn pipes(
+        &mut self,
+    ) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
+        (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take())
+    }
+
+    /// Ends the whole group.
+    pub(super) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        // The number is there only until the child was waited for; later it could be another's.
+        if let Some(leader) = self.leader {
+            signal_group(leader, signal);
+        }
+    }
+
+    /// Ends the whole group, which is sent nothing any more.
+    fn end(&mut self) {
+        self.kill();
+        if let Some(leader) = self.leader.take() {
+            lock(&GROUP_LEADERS).retain(|known| *known != leader);
+        }
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Keeps a program from outliving gtop, and from asking anything at the terminal.
+///
+/// The child first runs gtop again, which asks the kernel for a signal at the death of its parent,
+/// leaves the terminal behind and then becomes the program. Without a gtop to run, the program
+/// only has a process group of its own, and the end of its input to notice.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ParentGuard<'a>(pub(super) Option<&'a Path>);
+
+/// The first word of the command line that makes gtop a leash; the number of its parent and the
+/// program with its arguments follow.
+pub const PARENT_GUARD: &str = "__leash";
+
+/// What the leash exits with, as a shell does, when it cannot become the program.
+pub const EXIT_NOT_STARTED: u8 = 127;
+
+/// Does what a leash does; `words` follow [`PARENT_GUARD`] on the command line. Returns only when it
+/// fails, with what to say.
+pub fn run_parent_guard(mut words: impl Iterator<Item = OsString>) -> String {
+    use std::os::unix::process::CommandExt;
+    let parent = words.next().and_then(|word| word.to_str()?.parse().ok());
+    let (Some(parent), Some(program)) = (parent.and_then(Pid::from_raw), words.next()) else {
+        return "gtop: a leash needs the number of its parent and a program".to_owned();
+    };
+    // Without either the program still has the end of its input to notice.
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).ok();
+    rustix::process::setsid().ok();
+    // The parent may have died before the kernel knew that it matters.
+    if rustix::process::getppid() != Some(parent) {
+        return "gtop: it is gone".to_owned();
+    }
+    let error = Command::new(&program).args(words).as_std_mut().exec();
+    format!("gtop: cannot start {}: {}", program.to_string_lossy(), fault::reason(&error))
+}
+
+impl ParentGuard<'_> {
+    fn start(self, program: &OsStr, words: &[OsString]) -> std::io::Result<ProcessGroup> {
+        self.start_without_env(program, words, |_| false)
+    }
+
+    /// Starts a program that does not see the variables `without` says.
+    fn start_without_env(
+        self,
+        program: &OsStr,
+        words: &[OsString],
+        without: fn(&str) -> bool,
+    ) -> std::io::Result<ProcessGroup> {
+        let mut command = Command::new(self.0.map_or(program, Path::as_os_str));
+        if self.0.is_some() {
+            command.arg(PARENT_GUARD).arg(std::process::id().to_string()).arg(program);
+        }
+        command.args(words).stdin(Stdio::piped());
+        // The messages are read, in English; nothing is ever asked in a window.
+        command.env("LC_ALL", "C").env("SSH_ASKPASS_REQUIRE", "never");
+        for (name, _) in std::env::vars_os() {
+            if without(&name.to_string_lossy()) {
+                command.env_remove(name);
+            }
+        }
+        if self.0.is_some() {
+            ProcessGroup::start_guarded(command)
+        } else {
+            ProcessGroup::start(command)
+        }
+    }
+}
+
+/// What a program printed, and how it ended.
+#[derive(Debug)]
+pub(super) struct Completed {
+    pub(super) succeeded: bool,
+    pub(super) output: String,
+    pub(super) complaint: String,
+}
+
+/// Runs a program to its end, with nothing on its stdin.
+///
+/// Output beyond a bound is left unread, and the program ended.
+pub(super) async fn answer(program: &Path, words: Vec<OsString>) -> std::io::Result<Completed> {
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::null());
+    let mut group = ProcessGroup::start(command)?;
+    let (_, output, complaint) = group.pipes();
+    let (output, complaint) = tokio::join!(whole(output), whole(complaint));
+    Ok(Completed {
+        output: output?,
+        complaint: complaint?,
+        succeeded: group.wait().await?.success(),
+    })
+}
+
+async fn whole(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
+    let Some(pipe) = pipe else { return Ok(String::new()) };
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(MAX_OUTPUT).unwrap_or(u64::MAX);
+    pipe.take(limit).read_to_end(&mut bytes).await?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A command line that runs on this machine.
+#[derive(Debug)]
+pub(super) struct LocalProcess {
+    group: ProcessGroup,
+    input: Option<ChildStdin>,
+    output: Option<ChildStdout>,
+    errors: Option<ChildStderr>,
+    stdout_buffer: Vec<u8>,
+    stderr_buffer: Vec<u8>,
+    is_over: bool,
+}
+
+impl LocalProcess {
+    /// Starts `line` under `/bin/sh`.
+    pub(super) fn start(line: &str) -> Result<Self, Fault> {
+        const SHELL: &str = "/bin/sh";
+        let mut command = Command::new(SHELL);
+        command.arg("-c").arg(line).stdin(Stdio::piped());
+        let group = ProcessGroup::start(command);
+        group.map(Self::of).map_err(|error| not_started(OsStr::new(SHELL), &error))
+    }
+
+    /// Starts a program that ends with gtop.
+    pub(super) fn run(
+        program: &Path,
+        words: &[OsString],
+        leash: ParentGuard<'_>,
+    ) -> Result<Self, Fault> {
+        let group = leash.start(program.as_os_str(), words);
+        group.map(Self::of).map_err(|error| not_started(program.as_os_str(), &error))
+    }
+
+    /// Starts a program that ends with gtop and does not see the variables `without` says.
+    pub(super) fn spawn_without_env(
+        program: &Path,
+        words: &[OsString],
+        leash: ParentGuard<'_>,
+        without: fn(&str) -> bool,
+    ) -> Result<Self, Fault> {
+        let group = leash.start_without_env(program.as_os_str(), words, without);
+        group.map(Self::of).map_err(|error| not_started(program.as_os_str(), &error))
+    }
+
+    /// Returns the way to the program's stdin, to be closed by dropping it.
+    pub(super) fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.input.take()
+    }
+
+    /// Asks the program and its group to end.
+    pub(super) fn terminate(&self) {
+        self.group.signal(Signal::TERM);
+    }
+
+    fn of(mut group: ProcessGroup) -> Self {
+        let (input, output, errors) = group.pipes();
+        Self {
+            input,
+            output,
+            errors,
+            group,
+            stdout_buffer: Vec::new(),
+            stderr_buffer: Vec::new(),
+            is_over: false,
+        }
+    }
+
+    /// Waits for what comes next. Nothing is lost when the wait is given up.
+    pub(super) async fn next(&mut self) -> Output {
+        loop {
+            if self.is_over {
+                return Output::Closed(None);
+            }
+            if self.output.is_none() && self.errors.is_none() {
+                let status = self.group.wait().await;
+                self.is_over = true;
+                return match status {
+                    Ok(status) => Output::Exit(exit(status)),
+                    Err(error) => {
+                        let fault = Fault::SessionLost { why: fault::reason(&error) };
+                        Output::Closed(Some(Box::new(fault)))
+                    }
+                };
+            }
+            tokio::select! {
+                count = fill(&mut self.output, &mut self.stdout_buffer) => {
+                    if count == 0 {
+                        self.output = None;
+                    } else {
+                        return Output::Stdout(std::mem::take(&mut self.stdout_buffer));
+                    }
+                }
+                count = fill(&mut self.errors, &mut self.stderr_buffer) => {
+                    if count == 0 {
+                        self.errors = None;
+                    } else {
+                        return Output::Stderr(std::mem::take(&mut self.stderr_buffer));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes all of `bytes` to the program's stdin.
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        let lost = |why: String| Fault::SessionLost { why };
+        let Some(input) = &mut self.input else { return Err(lost("stdin is closed".to_owned())) };
+        input.write_all(bytes).await.map_err(|error| lost(fault::reason(&error)))
+    }
+
+    /// Closes the program's stdin.
+    pub(super) fn close_stdin(&mut self) {
+        self.input = None;
+    }
+
+    /// Closes stdin, waits a moment for the program to end, then ends it.
+    pub(super) async fn shutdown(mut self) {
+        self.close_stdin();
+        let drained = async { while !matches!(self.next().await, Output::Closed(_)) {} };
+        timeout(SHUTDOWN_TIMEOUT, drained).await.ok();
+    }
+}
+
+fn not_started(program: &OsStr, error: &std::io::Error) -> Fault {
+    Fault::ProgramNotFound {
+        program: program.to_string_lossy().into_owned(),
+        why: fault::reason(error),
+    }
+}
+
+/// A program whose standard input and output are a way to a host.
+#[derive(Debug)]
+pub(super) struct PipedProgram {
+    pub(super) input: ChildStdin,
+    pub(super) output: ChildStdout,
+    pub(super) errors: ChildStderr,
+    pub(super) group: ProcessGroup,
+}
+
+impl PipedProgram {
+    /// Starts `line` as ssh starts a `ProxyCommand`: the user's shell becomes it.
+    pub(super) fn start(line: &str, leash: ParentGuard<'_>) -> Result<Self, Fault> {
+        let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+        let shell = shell.unwrap_or_else(|| "/bin/sh".into());
+        Self::run(&shell, &["-c".into(), format!("exec {line}").into()], leash)
+    }
+
+    /// Starts a program by itself.
+    pub(super) fn run(
+        program: &OsStr,
+        words: &[OsString],
+        leash: ParentGuard<'_>,
+    ) -> Result<Self, Fault> {
+        let mut group =
+            leash.start(program, words).map_err(|error| not_started(program, &error))?;
+        match group.pipes() {
+            (Some(input), Some(output), Some(errors)) => Ok(Self { input, output, errors, group }),
+            (..) => Err(not_started(program, &std::io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+}
+
+/// Reads a piece; 0 is the end. A pipe that is gone never answers.
+async fn fill(pipe: &mut Option<impl AsyncRead + Unpin>, buffer: &mut Vec<u8>) -> usize {
+    let Some(pipe) = pipe else { return std::future::pending().await };
+    buffer.reserve(READ_SIZE);
+    let limit = u64::try_from(READ_SIZE).unwrap_or(u64::MAX);
+    // A pipe that cannot be read has ended as far as anybody can tell.
+    pipe.take(limit).read_buf(buffer).await.unwrap_or(0)
+}
+
+fn exit(status: ExitStatus) -> Exit {
+    use std::os::unix::process::ExitStatusExt;
+    match status.signal() {
+        Some(number) => Exit::Signal(signal_name(number)),
+        None => Exit::Status(status.code().and_then(|code| u32::try_from(code).ok()).unwrap_or(1)),
+    }
+}
+
+/// Returns the name SSH would use, so that both transports speak alike.
+fn signal_name(number: i32) -> String {
+    const NAMES: [(Signal, &str); 10] = [
+        (Signal::HUP, "HUP"),
+        (Signal::INT, "INT"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::ILL, "ILL"),
+        (Signal::ABORT, "ABRT"),
+        (Signal::KILL, "KILL"),
+        (Signal::SEGV, "SEGV"),
+        (Signal::PIPE, "PIPE"),
+        (Signal::ALARM, "ALRM"),
+        (Signal::TERM, "TERM"),
+    ];
+    let known = NAMES.iter().find(|(signal, _)| signal.as_raw() == number);
+    known.map_or_else(|| number.to_string(), |(_, name)| (*name).to_owned())
+}

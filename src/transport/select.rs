@@ -1,0 +1,173 @@
+//! By SSH or by a step of a job: which of them leads to a node, and which is tried first.
+
+use std::sync::Arc;
+
+use crate::model::{JobId, NodeName};
+use crate::transport::channel::Channel;
+use crate::transport::fallback::TransportMode;
+use crate::transport::fault::{ConnectPhase, Fault, StepCause};
+use crate::transport::file_cache::lock;
+use crate::transport::process::ParentGuard;
+use crate::transport::srun::{NodeJobs, SrunCall, StepScript};
+use crate::transport::target::{Profile, Reach, Target};
+use crate::transport::trace::{self, ConnectEvent};
+use crate::transport::{DEFAULT_CONNECT_TIMEOUT, Transport};
+
+/// What is to be started where, in either way.
+#[derive(Clone, Copy)]
+pub(super) struct ProbeCall<'a> {
+    pub(super) target: &'a Target,
+    pub(super) command: &'a str,
+    pub(super) shared: &'a (dyn Fn() -> StepScript + Sync),
+}
+
+impl Transport {
+    /// Takes note of which jobs of the user run where.
+    pub fn update_jobs(&self, choose: impl FnOnce(&NodeJobs) -> NodeJobs) {
+        let mut places = lock(&self.0.steps.places);
+        *places = Arc::new(choose(&places));
+    }
+
+    pub(super) async fn open_probe_via(
+        &self,
+        ways: ProbeCall<'_>,
+        mut on_step: impl FnMut(ConnectPhase),
+    ) -> Result<Channel, Fault> {
+        let is_of_the_system =
+            matches!(&ways.target.reach, Reach::Ssh(ssh) if ssh.profile == Profile::System);
+        let choice = self.0.options.choice;
+        if !is_of_the_system || !matches!(choice, TransportMode::Auto | TransportMode::Srun) {
+            return self.open(ways.target, ways.command, on_step).await;
+        }
+        let has_place = self.0.steps.place(&ways.target.name).is_some();
+        let state = self.0.options.state.as_deref();
+        if choice == TransportMode::Srun {
+            return self.open_in_step(ways, &mut on_step).await;
+        }
+        if has_place && self.0.site.refuses_ssh(state).await {
+            match self.open_in_step(ways, &mut on_step).await {
+                Err(fault) if !fault.retries_by_itself() => {
+                    log::info!("{}: {fault}; ssh is tried", ways.target.name);
+                    trace::note(|| ConnectEvent::SlurmStepFailed(fault.to_string()));
+                }
+                ended => return ended,
+            }
+            return self.open(ways.target, ways.command, on_step).await;
+        }
+        let fault = match self.open(ways.target, ways.command, &mut on_step).await {
+            Err(fault) if has_place && is_refusal(&fault) => fault,
+            ended => return ended,
+        };
+        trace::note(|| ConnectEvent::Fallback(fault.to_string()));
+        match self.open_in_step(ways, &mut on_step).await {
+            Ok(channel) => {
+                self.0.site.remember(state).await;
+                Ok(channel)
+            }
+            Err(again) if again.retries_by_itself() => Err(again),
+            Err(neither) => {
+                // What a person can do something about comes first.
+                log::info!("{}: by srun neither: {neither}", ways.target.name);
+                Err(fault)
+            }
+        }
+    }
+
+    /// Takes the node's part of a step.
+    async fn open_in_step(
+        &self,
+        ways: ProbeCall<'_>,
+        on_step: &mut impl FnMut(ConnectPhase),
+    ) -> Result<Channel, Fault> {
+        let options = &self.0.options;
+        self.0.site.checked_version(&options.srun_program).await?;
+        let node = &ways.target.name;
+        loop {
+            let Some(place) = self.0.steps.place(node) else {
+                return Err(Fault::step(StepCause::NoJob, ""));
+            };
+            on_step(ConnectPhase::Connection);
+            trace::note(|| ConnectEvent::SlurmStep(place.job.id.clone()));
+            let call = SrunCall {
+                place: &place,
+                leash: ParentGuard(options.leash.as_deref()),
+                program: &options.srun_program,
+                connect_limit: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
+            };
+            let fault = match self.0.steps.join(node, call, ways.shared).await {
+                Ok(part) => return Ok(Channel::step(part)),
+                Err(fault) => fault,
+            };
+            let job = &place.job.id;
+            if !(fault.is_job_specific() && self.0.steps.pass_over(node, job)) {
+                return Err(fault);
+            }
+            log::info!("{node}: no step of job {job}: {fault}; another job there is tried");
+            trace::note(|| ConnectEvent::SlurmStepFailed(fault.to_string()));
+        }
+    }
+
+    /// Returns the jobs of the user that are known to run on a node.
+    pub fn jobs_on(&self, node: &NodeName) -> Vec<JobId> {
+        self.0.steps.jobs_on(node)
+    }
+}
+
+/// Returns whether the node lets us in by SSH in no way, though its job is ours.
+pub(super) fn is_refusal(fault: &Fault) -> bool {
+    let is_of_login =
+        |step: &ConnectPhase| matches!(step, ConnectPhase::Login | ConnectPhase::Command);
+    let root = fault.root();
+    // What keeps out who has no job there, where we have one: some say so, others hang up.
+    let hangs_up = matches!(root, Fault::ConnectionLost { step, .. } if is_of_login(step));
+    hangs_up
+        || matches!(
+            root,
+            Fault::AuthenticationRefused { .. }
+                | Fault::KeyUnusable { .. }
+                | Fault::TooManyKeys { .. }
+                | Fault::MoreAuthenticationRequired { .. }
+                | Fault::PasswordOnly { .. }
+                | Fault::ConnectionRefused { .. }
+                | Fault::JobRequired { .. }
+                | Fault::AccountRefused { .. }
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_refusal_by_the_node_leads_to_srun() {
+        let refused = Fault::AuthenticationRefused {
+            user: "ada".to_owned(),
+            offers: Vec::new(),
+            tried: Vec::new(),
+        };
+        let broken = |step| Fault::ConnectionLost { step, why: String::new() };
+        let job_required =
+            Fault::JobRequired { says: "Access denied by pam_slurm_adopt".to_owned() };
+        let says = "Maintenance until 18:00".to_owned();
+        let shut = Fault::AccountRefused { user: "ada".to_owned(), says };
+        for fault in [
+            refused,
+            Fault::ConnectionRefused { port: 22 },
+            broken(ConnectPhase::Login),
+            job_required,
+            shut,
+        ] {
+            assert!(is_refusal(&fault), "{fault}");
+        }
+        let changed = Fault::HostKeyUnknown {
+            host: "gpu01".to_owned(),
+            algorithm: String::new(),
+            fingerprint: String::new(),
+        };
+        for fault in
+            [changed, broken(ConnectPhase::KeyExchange), Fault::Unreachable { why: String::new() }]
+        {
+            assert!(!is_refusal(&fault), "{fault}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Which clusters let nobody in by SSH: a file with a line each, the name and the moment a node last
+//! refused, in seconds since 1970. What is older than a month is found out again.
+
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::storage::{self, NewFile};
+use crate::time::Timestamp;
+
+/// How long a cluster is remembered.
+pub const CLUSTER_CACHE_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Most bytes of the file.
+const MAX_FILE_SIZE: u64 = 1 << 16;
+/// Most clusters in it.
+const MAX_CLUSTERS: usize = 500;
+/// The file.
+const FILE_NAME: &str = "srun-clusters";
+/// How it is made.
+const FILE_MODES: NewFile = NewFile { mode: 0o644, folder_mode: 0o755 };
+
+/// Returns when SSH was last refused at a cluster, if that is remembered.
+pub(super) fn recall(folder: &Path, name: &str, now: Timestamp) -> Option<Timestamp> {
+    let text = read(folder)?;
+    let mut found = text.lines().filter_map(entry).filter(|(known, _)| *known == name);
+    let (_, at) = found.next_back()?;
+    is_fresh(at, now).then_some(at)
+}
+
+/// Says whether what happened then still counts; what is yet to come does not.
+pub(super) fn is_fresh(at: Timestamp, now: Timestamp) -> bool {
+    at <= now && now.since(at) < CLUSTER_CACHE_TTL
+}
+
+/// Says whether anything is remembered of any cluster.
+pub(super) fn is_empty(folder: &Path) -> bool {
+    read(folder).is_none_or(|text| text.trim().is_empty())
+}
+
+/// Remembers when SSH was refused at a cluster, or forgets the cluster: a new file takes the place
+/// of the old one. Lines that count no more, or make no sense, go.
+pub(super) fn keep(
+    folder: &Path,
+    name: &str,
+    at: Option<Timestamp>,
+    now: Timestamp,
+) -> std::io::Result<()> {
+    storage::edit(&folder.join(FILE_NAME), FILE_MODES, |known| {
+        let known = String::from_utf8_lossy(known);
+        let others = known.lines().filter_map(entry);
+        let others = others.filter(|(other, at)| *other != name && is_fresh(*at, now));
+        let entries = others.take(MAX_CLUSTERS).chain(at.map(|at| (name, at)));
+        let lines = entries.map(|(name, at)| format!("{name} {}\n", at.as_micros() / 1_000_000));
+        Some(lines.collect::<String>().into_bytes())
+    })?;
+    Ok(())
+}
+
+fn read(folder: &Path) -> Option<String> {
+    let mut text = String::new();
+    let file = std::fs::File::open(folder.join(FILE_NAME)).ok()?;
+    file.take(MAX_FILE_SIZE).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn entry(line: &str) -> Option<(&str, Timestamp)> {
+    let (name, seconds) = line.split_once(' ')?;
+    let micros = seconds.parse::<i64>().ok()?.checked_mul(1_000_000)?;
+    Some((name, Timestamp::from_micros(micros)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    fn now() -> Timestamp {
+        Timestamp::from_micros(1_800_000_000_000_000)
+    }
+
+    #[test]
+    fn a_cluster_is_remembered_once_for_a_month_and_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state/gtop");
+        assert!(is_empty(&state));
+        for name in ["one", "two", "one"] {
+            keep(&state, name, Some(now()), now()).unwrap();
+        }
+        let text = std::fs::read_to_string(state.join(FILE_NAME)).unwrap();
+        assert_eq!(text, "two 1800000000\none 1800000000\n");
+        assert_eq!(std::fs::read_dir(&state).unwrap().count(), 1);
+        assert_eq!(recall(&state, "one", now().plus(DAY * 29)), Some(now()));
+        assert_eq!(recall(&state, "one", now().plus(DAY * 30)), None);
+        assert_eq!(recall(&state, "one", now().minus(DAY)), None, "a clock that was wrong");
+        assert_eq!(recall(&state, "three", now()), None);
+        keep(&state, "one", None, now()).unwrap();
+        assert_eq!(recall(&state, "one", now()), None);
+        assert_eq!(recall(&state, "two", now()), Some(now()));
+        keep(&state, "three", Some(now().plus(DAY * 40)), now().plus(DAY * 40)).unwrap();
+        let text = std::fs::read_to_string(state.join(FILE_NAME)).unwrap();
+        assert_eq!(text, "three 1803456000\n", "what has lapsed goes");
+    }
+
+    #[test]
+    fn whatever_stands_in_the_file_is_read_and_what_cannot_be_written_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(FILE_NAME);
+        for text in ["one\n", "one x\n", "one -5\n", "one 99999999999999999999\n", "\u{1b} 1 2\n\n"]
+        {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(recall(folder.path(), "one", now()), None, "{text}");
+        }
+        std::fs::write(&file, "x".repeat(1 << 20)).unwrap();
+        assert_eq!(recall(folder.path(), "one", now()), None);
+        keep(folder.path(), "one", Some(now()), now()).unwrap();
+        assert_eq!(recall(folder.path(), "one", now()), Some(now()));
+        assert!(keep(&file.join("gtop"), "one", Some(now()), now()).is_err());
+    }
+}

@@ -1,0 +1,170 @@
+//! Whose each line of a step's output is.
+
+use std::collections::BTreeMap;
+
+use crate::model::NodeName;
+use crate::transport::srun::LineAddress;
+
+/// The longest line that is looked at; longer ones are nobody's.
+const MAX_LINE: usize = 4096;
+
+/// A line of a node.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum DemuxedLine {
+    /// Its loader announces itself; as the loader of a single node says it.
+    Greeting { node: NodeName, greeting: Vec<u8> },
+    /// A line of a frame, with its newline; `hello` when it is of a hello, and whether its first.
+    Line { node: NodeName, line: Vec<u8>, hello: Option<bool> },
+}
+
+/// Sorts lines by node.
+#[derive(Debug)]
+pub(super) struct Demux {
+    nonce: String,
+    waiting: Vec<u8>,
+    is_skipping: bool,
+    /// The nodes of the step, and the number of the hello that each is in the midst of. Any task can
+    /// print any name, so those of others are nobody's.
+    hellos: BTreeMap<NodeName, Option<u64>>,
+    address_of: LineAddress,
+}
+
+impl Demux {
+    pub(super) fn new(nodes: &[NodeName], nonce: &str, address_of: LineAddress) -> Self {
+        Self {
+            nonce: nonce.to_owned(),
+            waiting: Vec::new(),
+            is_skipping: false,
+            hellos: nodes.iter().map(|node| (node.clone(), None)).collect(),
+            address_of,
+        }
+    }
+
+    /// Takes bytes as they come, and passes on the lines they end.
+    pub(super) fn push(&mut self, bytes: &[u8], mut take: impl FnMut(DemuxedLine)) {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.waiting.extend_from_slice(part);
+            let is_whole = part.ends_with(b"\n");
+            if self.waiting.len() > MAX_LINE {
+                self.waiting.clear();
+                self.is_skipping = true;
+            }
+            if is_whole {
+                let line = std::mem::take(&mut self.waiting);
+                if !std::mem::take(&mut self.is_skipping) {
+                    self.sort(line).into_iter().for_each(&mut take);
+                }
+            }
+        }
+    }
+
+    fn sort(&mut self, line: Vec<u8>) -> Option<DemuxedLine> {
+        let bare = line
+            .strip_suffix(
+                b"
+",
+            )
+            .unwrap_or(&line);
+        if let Some((name, number, opens)) = (self.address_of)(bare) {
+            let node = NodeName::new(name).ok()?;
+            let hello = hello_position(self.hellos.get_mut(&node)?, number, opens);
+            return Some(DemuxedLine::Line { node, line, hello });
+        }
+        let text = std::str::from_utf8(&line).ok()?.trim_end();
+        let said = text.strip_prefix(&self.nonce)?.strip_prefix(' ')?;
+        let (greeting, name) = match said.strip_prefix("NOPY ") {
+            Some(name) => (format!("\n{} NOPY\n", self.nonce), name),
+            None => (format!("\n{}\n", self.nonce), said),
+        };
+        let node = NodeName::new(name).ok().filter(|node| self.hellos.contains_key(node))?;
+        Some(DemuxedLine::Greeting { node, greeting: greeting.into_bytes() })
+    }
+}
+
+/// Returns whether a line of a node is the first of a hello, or another; `None` for other messages.
+/// `current` is the hello that the node is in the midst of.
+fn hello_position(current: &mut Option<u64>, number: u64, opens: bool) -> Option<bool> {
+    if !opens && *current == Some(number) {
+        return Some(false);
+    }
+    *current = opens.then_some(number);
+    opens.then_some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(line: &[u8]) -> Option<(&str, u64, bool)> {
+        let text = std::str::from_utf8(line).ok()?.strip_prefix("\x1e")?;
+        let words: Vec<_> = text.split(' ').collect();
+        Some((words.get(1)?, words.get(2)?.parse().ok()?, text.contains("hello")))
+    }
+
+    fn members() -> Vec<NodeName> {
+        ["a", "b"].iter().map(|name| NodeName::new(name).unwrap()).collect()
+    }
+
+    fn sorted(pieces: &[&str]) -> Vec<String> {
+        let mut sorter = Demux::new(&members(), "n0nce", address);
+        let mut found = Vec::new();
+        for piece in pieces {
+            sorter.push(piece.as_bytes(), |sorted| {
+                found.push(match sorted {
+                    DemuxedLine::Greeting { node, greeting } => {
+                        format!("{node} {}", String::from_utf8(greeting).unwrap().trim())
+                    }
+                    DemuxedLine::Line { node, line, hello } => {
+                        let line = String::from_utf8(line).unwrap();
+                        format!("{node} {} {hello:?}", line.rsplit(' ').next().unwrap().trim_end())
+                    }
+                });
+            });
+        }
+        found
+    }
+
+    #[test]
+    fn lines_go_to_their_nodes_wherever_the_output_is_cut() {
+        let text = "\nn0nce a\nnoise\n\nn0nce NOPY b\n\x1egtop1+ a 1 1/2 {\"t\":\"hello\",\n\
+                    \x1egtop1+ b 1 1/1 x\n\x1egtop1+ a 1 2/2 y\n\x1egtop1+ a 2 1/1 z\n";
+        let wanted = [
+            "a n0nce",
+            "b n0nce NOPY",
+            "a {\"t\":\"hello\", Some(true)",
+            "b x None",
+            "a y Some(false)",
+            "a z None",
+        ];
+        for cut in 0..text.len() {
+            let (front, back) = text.split_at(cut);
+            assert_eq!(sorted(&[front, back]), wanted, "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_nobodys_is_dropped_and_a_line_without_end_is_bounded() {
+        let mut sorter = Demux::new(&members(), "n0nce", address);
+        for _ in 0..100 {
+            sorter.push(&[b'x'; 10_000], |sorted| panic!("{sorted:?}"));
+            assert!(sorter.waiting.len() <= MAX_LINE);
+        }
+        for line in ["n0nce \n", "n0nce -x\n", "n0nce a;b\n", "n0nce\n", "\x1egtop1+ a;b 1 1/1 x\n"]
+        {
+            assert_eq!(sorted(&[line]), [""; 0], "{line:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_a_task_makes_up_are_not_kept() {
+        let mut sorter = Demux::new(&members(), "n0nce", address);
+        for number in 0..1000 {
+            for line in
+                [format!("\x1egtop1+ x{number} 1 1/2 hello\n"), format!("\nn0nce x{number}\n")]
+            {
+                sorter.push(line.as_bytes(), |sorted| panic!("{sorted:?}"));
+            }
+        }
+        assert_eq!(sorter.hellos.len(), 2);
+    }
+}

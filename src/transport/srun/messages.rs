@@ -1,0 +1,164 @@
+//! What srun and slurmstepd say, as faults.
+
+use crate::model::NodeName;
+use crate::nodeset;
+use crate::transport::channel::Exit;
+use crate::transport::fault::{Fault, StepCause, quote};
+
+/// Tells which variables of the environment srun must not see: inside an allocation it would take
+/// them for options. How to find and convince the controller it needs to know.
+pub(in crate::transport) const HIDDEN_VARIABLES: fn(&str) -> bool = |name| {
+    let from_slurm = ["SLURM_", "SLURMD_", "SRUN_"].iter().any(|start| name.starts_with(start));
+    let of_the_way = ["SLURM_CONF", "SLURM_JWT", "SLURM_SACK_"];
+    from_slurm && !of_the_way.iter().any(|start| name.starts_with(start))
+};
+
+/// What a line with these words means; the first that fits counts.
+const CAUSES: [(&str, StepCause); 18] = [
+    ("DUE TO TIME LIMIT", StepCause::TimeLimit),
+    ("DUE TO NODE FAILURE", StepCause::NodeFailed),
+    ("Node failure on", StepCause::NodeFailed),
+    ("DUE TO", StepCause::Cancelled),
+    ("CANCELLED AT", StepCause::Cancelled),
+    ("Access/permission denied", StepCause::Refused),
+    ("Job is pending execution", StepCause::NotRunning),
+    ("Invalid job id specified", StepCause::NotRunning),
+    ("has expired", StepCause::NotRunning),
+    ("already completing or completed", StepCause::NotRunning),
+    ("Requested nodes are busy", StepCause::Busy),
+    ("Immediate execution impossible", StepCause::Busy),
+    ("Unable to create step", StepCause::Busy),
+    ("Unable to contact slurm controller", StepCause::ControllerUnreachable),
+    ("Socket timed out", StepCause::ControllerUnreachable),
+    ("unrecognized option", StepCause::SlurmTooOld),
+    ("not responding", StepCause::NodeFailed),
+    ("force-terminating", StepCause::Cancelled),
+];
+
+/// Returns why srun ended.
+pub(in crate::transport) fn fault(exit: &Exit, complaint: &str) -> Fault {
+    for (words, cause) in CAUSES {
+        if let Some(line) = complaint.lines().find(|line| line.contains(words)) {
+            return Fault::step(cause, &quote(line));
+        }
+    }
+    if let Some(line) = complaint.lines().find_map(|line| line.strip_prefix("gtop: cannot start "))
+    {
+        let (program, why) = line.rsplit_once(": ").unwrap_or((line, ""));
+        return Fault::ProgramNotFound { program: quote(program), why: quote(why) };
+    }
+    let line = complaint.lines().rfind(|line| !line.trim().is_empty());
+    let how = match (line, exit) {
+        (Some(line), _) => quote(line),
+        (None, Exit::Status(status)) => format!("exit status {status}"),
+        (None, Exit::Signal(name)) => format!("signal {name}"),
+    };
+    Fault::step(StepCause::Other, &how)
+}
+
+/// Returns the nodes whose tasks have ended, as far as whole lines say so.
+pub(super) fn ended_tasks(complaint: &str) -> Vec<(Vec<NodeName>, Fault)> {
+    let whole = complaint.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    whole.lines().filter_map(ended_task).collect()
+}
+
+fn ended_task(line: &str) -> Option<(Vec<NodeName>, Fault)> {
+    let rest = line.strip_prefix("srun: error: ")?;
+    let (nodes, rest) = rest.split_once(": task")?;
+    let (_, how) = rest.split_once(": ")?;
+    let names = nodeset::expand(nodes).ok()?;
+    let nodes = names.iter().filter_map(|name| NodeName::new(name).ok()).collect();
+    Some((nodes, Fault::step(StepCause::TaskEnded, &quote(how))))
+}
+
+/// Returns whether steps of ours keep nobody waiting, by what `srun --version` prints: Slurm 22.05
+/// and later share all that an overlapping step uses.
+pub(super) fn is_supported(version: &str) -> bool {
+    let number = version.split_whitespace().next_back().unwrap_or_default();
+    let mut parts = number.split('.').map(|part| part.parse::<u32>().ok());
+    let (Some(Some(year)), Some(Some(month))) = (parts.next(), parts.next()) else { return false };
+    (year, month) >= (22, 5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_srun_says_becomes_a_cause() {
+        for (said, cause) in [
+            (
+                "srun: error: Unable to create step for job 10: Access/permission denied",
+                StepCause::Refused,
+            ),
+            (
+                "srun: error: Unable to confirm allocation for job 5: Job is pending execution",
+                StepCause::NotRunning,
+            ),
+            ("srun: error: Slurm job 10 has expired", StepCause::NotRunning),
+            (
+                "srun: Job step aborted: Waiting up to 3 seconds for job step to finish.\n\
+                 slurmstepd-gpu01: error: *** STEP 12.3 ON gpu01 CANCELLED AT 2026-11-21T14:47:25 ***",
+                StepCause::Cancelled,
+            ),
+            (
+                "slurmstepd: error: *** STEP 1.0 ON a CANCELLED AT 2026-11-21T14:47:25 DUE TO TIME LIMIT ***",
+                StepCause::TimeLimit,
+            ),
+            ("srun: error: Node failure on gpu02", StepCause::NodeFailed),
+            (
+                "srun: Job 2 step creation temporarily disabled, retrying (Requested nodes are busy)",
+                StepCause::Busy,
+            ),
+            ("anything else", StepCause::Other),
+            ("", StepCause::Other),
+        ] {
+            let Fault::SlurmStep { cause: got, .. } = fault(&Exit::Status(1), said) else {
+                panic!()
+            };
+            assert_eq!(got, cause, "{said}");
+        }
+    }
+
+    #[test]
+    fn tasks_that_end_are_named_by_their_nodes_once_the_line_is_whole() {
+        let text = "srun: error: gpu[01-02]: tasks 0-1: Killed\nsrun: error: gpu03: task 2: Exited with exit code 3\n\
+                    srun: error: gpu04: task 3: Exi";
+        let ended = ended_tasks(text);
+        let names: Vec<Vec<_>> =
+            ended.iter().map(|(nodes, _)| nodes.iter().map(NodeName::as_str).collect()).collect();
+        assert_eq!(names, [vec!["gpu01", "gpu02"], vec!["gpu03"]]);
+        assert!(
+            ended_tasks("srun: error: : task\nsrun: error: a[1-99999999]: task 1: x\n").is_empty()
+        );
+    }
+
+    #[test]
+    fn steps_share_all_from_slurm_22_05_on() {
+        for (version, safe) in [
+            ("slurm-wlm 20.11.4", false),
+            ("slurm 21.08.8-2", false),
+            ("slurm-wlm 22.05.8", true),
+            ("slurm 23.02.7", true),
+            ("slurm 26.05.0-0rc1", true),
+            ("slurm", false),
+            ("", false),
+        ] {
+            assert_eq!(is_supported(version), safe, "{version}");
+        }
+    }
+
+    #[test]
+    fn options_of_the_allocation_around_us_are_not_passed_on() {
+        for (name, hidden) in [
+            ("SLURM_JOB_ID", true),
+            ("SLURM_NTASKS", true),
+            ("SRUN_DEBUG", true),
+            ("SLURM_CONF", false),
+            ("SLURM_JWT", false),
+            ("PATH", false),
+        ] {
+            assert_eq!(HIDDEN_VARIABLES(name), hidden, "{name}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Which job a node's step would be in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::model::{JobId, NodeName};
+
+/// A job that a step may run in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepJob {
+    /// The job, or the part of a heterogeneous one.
+    pub id: JobId,
+    /// Of such a part: the job that leads all parts, and which one it is. Only so does `srun` take it.
+    pub part: Option<(JobId, u32)>,
+}
+
+impl From<JobId> for StepJob {
+    fn from(id: JobId) -> Self {
+        Self { id, part: None }
+    }
+}
+
+impl StepJob {
+    /// Returns the options of `srun` that name it.
+    pub(super) fn words(&self) -> Vec<String> {
+        match &self.part {
+            None => vec![format!("--jobid={}", self.id)],
+            Some((leader, part)) => {
+                vec![format!("--jobid={leader}"), format!("--het-group={part}")]
+            }
+        }
+    }
+}
+
+/// A job that runs, and those of its nodes that are to be reached by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::transport) struct StepNodes {
+    /// The job.
+    pub job: StepJob,
+    /// The nodes.
+    pub nodes: Arc<[NodeName]>,
+}
+
+/// The jobs of the user that run, by node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeJobs {
+    /// The best one first.
+    nodes: BTreeMap<NodeName, Vec<StepJob>>,
+    /// In which jobs a step did not lead to a node.
+    failed: BTreeSet<(NodeName, JobId)>,
+}
+
+impl NodeJobs {
+    /// Chooses for each node one of the jobs on it, the one chosen before while that runs there:
+    /// a step reaches the devices of its job only, so one with devices comes first.
+    #[must_use]
+    pub fn choose(&self, jobs: &[(StepJob, NodeName, bool)]) -> Self {
+        let mut found: BTreeMap<NodeName, Vec<(bool, bool, StepJob)>> = BTreeMap::new();
+        for (job, node, has_devices) in jobs {
+            let is_new = self.job_of(node).is_none_or(|before| before.id != job.id);
+            found.entry(node.clone()).or_default().push((is_new, !has_devices, job.clone()));
+        }
+        let order = |mut jobs: Vec<(bool, bool, StepJob)>| -> Vec<StepJob> {
+            jobs.sort_by_key(|(is_new, has_none, _)| (*is_new, *has_none));
+            jobs.into_iter().map(|(.., job)| job).collect()
+        };
+        let nodes: BTreeMap<NodeName, Vec<StepJob>> =
+            found.into_iter().map(|(node, jobs)| (node, order(jobs))).collect();
+        let has_failed =
+            |node: &NodeName, job: &JobId| self.failed.contains(&(node.clone(), job.clone()));
+        let mut failed = BTreeSet::new();
+        for (node, jobs) in &nodes {
+            // Where no other is left they are tried anew.
+            if jobs.iter().any(|job| !has_failed(node, &job.id)) {
+                let those = jobs.iter().filter(|job| has_failed(node, &job.id));
+                failed.extend(those.map(|job| (node.clone(), job.id.clone())));
+            }
+        }
+        Self { nodes, failed }
+    }
+
+    /// Returns the place of a node.
+    pub(super) fn of(&self, node: &NodeName) -> Option<StepNodes> {
+        let job = self.job_of(node)?;
+        let is_its = |node: &&NodeName| self.job_of(node).is_some_and(|other| other.id == job.id);
+        let nodes = self.nodes.keys().filter(is_its).cloned().collect();
+        Some(StepNodes { job: job.clone(), nodes })
+    }
+
+    /// Takes note that a step in this job did not lead to the node, and returns whether another job
+    /// may. Where none is left all may be tried anew, next time.
+    pub(super) fn pass_over(&mut self, node: &NodeName, job: &JobId) -> bool {
+        self.failed.insert((node.clone(), job.clone()));
+        let is_left = self.job_of(node).is_some();
+        if !is_left {
+            self.failed.retain(|(other, _)| other != node);
+        }
+        is_left
+    }
+
+    /// Returns the jobs on a node.
+    pub(super) fn on(&self, node: &NodeName) -> impl Iterator<Item = &JobId> {
+        self.nodes.get(node).into_iter().flatten().map(|job| &job.id)
+    }
+
+    fn job_of(&self, node: &NodeName) -> Option<&StepJob> {
+        let has_failed = |job: &&StepJob| self.failed.contains(&(node.clone(), job.id.clone()));
+        self.nodes.get(node)?.iter().find(|job| !has_failed(job))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(places: &NodeJobs, node: &str) -> String {
+        let Some(place) = places.of(&NodeName::new(node).unwrap()) else {
+            return "none".to_owned();
+        };
+        let nodes: Vec<_> = place.nodes.iter().map(NodeName::as_str).collect();
+        format!("{}: {}", place.job.id, nodes.join(" "))
+    }
+
+    fn jobs(list: &[(&str, &str, bool)]) -> Vec<(StepJob, NodeName, bool)> {
+        let one = |(job, node, has): &(&str, &str, bool)| {
+            (JobId::new(job).unwrap().into(), NodeName::new(node).unwrap(), *has)
+        };
+        list.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_node_belongs_to_one_job_with_devices_and_stays_with_it() {
+        let first =
+            jobs(&[("1", "a", false), ("2", "a", true), ("2", "b", true), ("3", "b", true)]);
+        let places = NodeJobs::default().choose(&first);
+        assert_eq!(names(&places, "a"), "2: a b");
+        assert_eq!(names(&places, "c"), "none");
+        let places = places.choose(&jobs(&[("0", "a", true), ("2", "a", false), ("3", "b", true)]));
+        assert_eq!((names(&places, "a"), names(&places, "b")), ("2: a".into(), "3: b".into()));
+    }
+
+    #[test]
+    fn where_one_job_does_not_lead_the_others_are_tried_and_then_all_anew() {
+        let list = jobs(&[("1", "a", true), ("2", "a", false), ("1", "b", true)]);
+        let mut places = NodeJobs::default().choose(&list);
+        let (a, one) = (NodeName::new("a").unwrap(), JobId::new("1").unwrap());
+        let two = JobId::new("2").unwrap();
+        assert!(places.pass_over(&a, &one));
+        assert_eq!((names(&places, "a"), names(&places, "b")), ("2: a".into(), "1: b".into()));
+        // What was chosen stays, as long as it runs there.
+        places = places.choose(&list);
+        assert_eq!(names(&places, "a"), "2: a");
+        assert!(!places.pass_over(&a, &two));
+        assert_eq!(names(&places, "a"), "2: a");
+        assert!(places.pass_over(&a, &two));
+        assert_eq!(names(&places, "a"), "1: a b");
+        let only = places.choose(&jobs(&[("2", "a", false)]));
+        assert_eq!(names(&only, "a"), "2: a", "it alone is left");
+        let other = places.choose(&jobs(&[("3", "a", false)]));
+        assert_eq!(names(&other, "a"), "3: a");
+        assert_eq!(other.failed.len(), 0, "of jobs that are over nothing is kept");
+    }
+
+    #[test]
+    fn a_part_of_a_heterogeneous_job_is_named_by_its_leader() {
+        let id = |text: &str| JobId::new(text).unwrap();
+        assert_eq!(StepJob::from(id("7")).words(), ["--jobid=7"]);
+        let part = StepJob { id: id("4"), part: Some((id("3"), 1)) };
+        assert_eq!(part.words(), ["--jobid=3", "--het-group=1"]);
+    }
+}

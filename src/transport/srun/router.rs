@@ -1,0 +1,371 @@
+//! A step that runs: its output is sorted by node, its input is written, its end is told to all.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::process::ChildStdin;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use crate::model::{JobId, NodeName};
+use crate::transport::channel::{Exit, Output};
+use crate::transport::fault::{Fault, StepCause};
+use crate::transport::file_cache::lock;
+use crate::transport::process::LocalProcess;
+use crate::transport::srun::MAX_PENDING_OUTPUT;
+use crate::transport::srun::demux::{Demux, DemuxedLine};
+use crate::transport::srun::{cluster, messages};
+
+/// How long nodes are waited for after the first before the probe is sent: those that come later take
+/// it from what was written.
+const JOIN_WINDOW: Duration = Duration::from_secs(10);
+/// How long the first node may take beyond what the step may wait for.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a write may take.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the step may take to end by the end of its input, and then by a signal.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Most of srun's complaints that are kept.
+const MAX_STDERR: usize = 4096;
+/// Most lines of a hello that are kept.
+const MAX_HELLO_LINES: usize = 512;
+
+/// What the nodes of a step and its program know of each other.
+#[derive(Debug)]
+pub(super) struct Router {
+    pub(super) nonce: String,
+    /// How long the step may wait to begin.
+    connect_limit: Duration,
+    state: Mutex<State>,
+    /// The first node has announced itself.
+    is_up: Notify,
+    /// The program has ended.
+    is_gone: Notify,
+    /// The step is to end.
+    is_to_end: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    members: BTreeMap<NodeName, Member>,
+    began: Instant,
+    /// When the first node announced itself: the step runs then, and its nodes are awaited.
+    up: Option<Instant>,
+    /// Why the step is over.
+    end: Option<Fault>,
+    /// When the program was gone.
+    ended: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct Member {
+    /// What its loader said, as one of a single node says it.
+    greeting: Option<Vec<u8>>,
+    /// The lines of its last hello.
+    hello: Vec<Vec<u8>>,
+    seat: Option<mpsc::Sender<Output>>,
+    /// Its task has ended.
+    end: Option<Fault>,
+}
+
+impl Router {
+    pub(super) fn new(nodes: &[NodeName], nonce: &str, connect_limit: Duration) -> Self {
+        let members = nodes.iter().map(|node| (node.clone(), Member::default())).collect();
+        let state = State { members, began: Instant::now(), up: None, end: None, ended: None };
+        Self {
+            nonce: nonce.to_owned(),
+            connect_limit,
+            state: Mutex::new(state),
+            is_up: Notify::new(),
+            is_gone: Notify::new(),
+            is_to_end: Notify::new(),
+        }
+    }
+
+    /// Gives a node's session its output: what it missed, and what comes.
+    pub(super) fn subscribe(&self, node: &NodeName) -> Result<mpsc::Receiver<Output>, Fault> {
+        let mut state = lock(&self.state);
+        let Some(member) = state.members.get_mut(node) else {
+            return Err(Fault::step(StepCause::NotInStep, "it is not among the nodes of this one"));
+        };
+        if let Some(fault) = &member.end {
+            let why = format!("its part of this one is over: {}", fault.headline());
+            return Err(Fault::step(StepCause::NotInStep, &why));
+        }
+        let (seat, outputs) = mpsc::channel(MAX_PENDING_OUTPUT + MAX_HELLO_LINES + 1);
+        for line in member.greeting.iter().chain(&member.hello) {
+            // It is empty still, and has room for all of them.
+            seat.try_send(Output::Stdout(line.clone())).ok();
+        }
+        member.seat = Some(seat);
+        Ok(outputs)
+    }
+
+    /// Returns why the step is over, once it is.
+    pub(super) fn end(&self) -> Option<Fault> {
+        lock(&self.state).end.clone()
+    }
+
+    pub(super) fn started_at(&self) -> Instant {
+        lock(&self.state).began
+    }
+
+    pub(super) fn ended_at(&self) -> Option<Instant> {
+        lock(&self.state).ended
+    }
+
+    /// Returns why a node has no output any more.
+    pub(super) fn why_closed(&self, node: &NodeName) -> Option<Fault> {
+        let state = lock(&self.state);
+        let own = state.members.get(node).and_then(|member| member.end.clone());
+        own.or_else(|| state.end.clone())
+    }
+
+    /// Ends the step.
+    pub(super) fn finish(&self, why: Fault) {
+        self.close(why);
+        self.is_to_end.notify_one();
+    }
+
+    /// Waits until the program is gone.
+    pub(super) async fn gone(&self) {
+        loop {
+            let mut notified = pin!(self.is_gone.notified());
+            notified.as_mut().enable();
+            if self.ended_at().is_some() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Waits until a node that is awaited from now on is late: others were there long before. As long
+    /// as srun has not begun the step none is, but that takes its time, too.
+    pub(super) async fn late(&self) {
+        let asked = Instant::now();
+        let begun_by = self.started_at() + self.connect_limit + START_TIMEOUT;
+        if let Ok(up) = timeout_at(begun_by.max(asked + JOIN_WINDOW), self.first()).await {
+            sleep_until(up.max(asked) + JOIN_WINDOW).await;
+        }
+    }
+
+    /// Waits until the first node has announced itself, and returns when that was.
+    async fn first(&self) -> Instant {
+        loop {
+            let mut notified = pin!(self.is_up.notified());
+            notified.as_mut().enable();
+            if let Some(up) = self.first_joined_at() {
+                return up;
+            }
+            notified.await;
+        }
+    }
+
+    fn first_joined_at(&self) -> Option<Instant> {
+        lock(&self.state).up
+    }
+
+    fn close(&self, why: Fault) {
+        let mut state = lock(&self.state);
+        state.end.get_or_insert(why);
+        for member in state.members.values_mut() {
+            member.seat = None;
+        }
+    }
+
+    /// Returns whether all have come that will.
+    fn is_complete(&self) -> bool {
+        let state = lock(&self.state);
+        state.members.values().all(|member| member.greeting.is_some() || member.end.is_some())
+    }
+
+    /// Takes what a node said.
+    fn take(&self, sorted: DemuxedLine) {
+        let mut state = lock(&self.state);
+        match sorted {
+            DemuxedLine::Greeting { node, greeting } => {
+                let Some(member) = state.members.get_mut(&node) else { return };
+                member.greeting = Some(greeting.clone());
+                member.forward(greeting);
+                if state.up.is_none() {
+                    state.up = Some(Instant::now());
+                    self.is_up.notify_waiters();
+                }
+            }
+            DemuxedLine::Line { node, line, hello } => {
+                let Some(member) = state.members.get_mut(&node) else { return };
+                if hello == Some(true) {
+                    member.hello.clear();
+                }
+                if hello.is_some() && member.hello.len() < MAX_HELLO_LINES {
+                    member.hello.push(line.clone());
+                }
+                member.forward(line);
+            }
+        }
+    }
+
+    /// Takes what srun says of tasks that have ended.
+    fn note(&self, complaint: &str) {
+        for (nodes, fault) in messages::ended_tasks(complaint) {
+            let mut state = lock(&self.state);
+            for node in nodes {
+                let Some(member) = state.members.get_mut(&node) else { continue };
+                member.end.get_or_insert(fault.clone());
+                member.seat = None;
+            }
+        }
+    }
+}
+
+impl Member {
+    fn forward(&mut self, line: Vec<u8>) {
+        // A session that does not keep up misses lines, notices it, and asks for everything.
+        if let Some(seat) = &self.seat {
+            seat.try_send(Output::Stdout(line)).ok();
+        }
+    }
+}
+
+/// The program of a step.
+pub(super) struct StepTask {
+    pub(super) job: JobId,
+    pub(super) local: LocalProcess,
+    pub(super) desk: Arc<Router>,
+    pub(super) sorter: Demux,
+    /// What is to be written once to all nodes.
+    pub(super) input: Vec<u8>,
+}
+
+impl StepTask {
+    /// Stays with the program to its end. It is to end when nobody can command it any more.
+    pub(super) async fn run(
+        mut self,
+        commands: mpsc::WeakSender<Vec<u8>>,
+        written: mpsc::Receiver<Vec<u8>>,
+    ) {
+        let desk = Arc::clone(&self.desk);
+        let complaint = self.talk(commands, written).await;
+        let fault = match complaint {
+            Ok((exit, complaint)) => messages::fault(&exit, &complaint),
+            Err(fault) => fault,
+        };
+        // Its group ends with it.
+        drop(self.local);
+        desk.close(cluster::judged(fault, &self.job).await);
+        lock(&desk.state).ended = Some(Instant::now());
+        desk.is_gone.notify_waiters();
+    }
+
+    async fn talk(
+        &mut self,
+        commands: mpsc::WeakSender<Vec<u8>>,
+        written: mpsc::Receiver<Vec<u8>>,
+    ) -> Result<(Exit, String), Fault> {
+        let mut complaint = Vec::new();
+        let mut input = Some(std::mem::take(&mut self.input));
+        let mut writing = pin!(write(self.local.take_stdin(), written));
+        // When patience ends, and with what: first with its input closed, then after a signal.
+        let mut leaving: Option<(Instant, bool)> = None;
+        loop {
+            if self.desk.is_complete() {
+                send(&commands, &mut input).await;
+            }
+            // Before, srun does not read, and a write would wait for it.
+            let due = self.desk.first_joined_at().map(|up| up + JOIN_WINDOW);
+            tokio::select! {
+                output = self.local.next() => match output {
+                    Output::Stdout(bytes) => {
+                        self.sorter.push(&bytes, |sorted| self.desk.take(sorted));
+                    }
+                    Output::Stderr(bytes) => {
+                        complaint.extend(bytes);
+                        let surplus = complaint.len().saturating_sub(MAX_STDERR);
+                        complaint.drain(..surplus);
+                        self.desk.note(&String::from_utf8_lossy(&complaint));
+                    }
+                    Output::Exit(exit) => {
+                        return Ok((exit, String::from_utf8_lossy(&complaint).into_owned()));
+                    }
+                    Output::Closed(fault) => {
+                        return Err(fault.map_or_else(super::super::ending, |fault| *fault));
+                    }
+                },
+                () = &mut writing, if leaving.is_none() => {
+                    leaving = Some((Instant::now() + EXIT_TIMEOUT, false));
+                }
+                () = self.desk.is_to_end.notified() => {
+                    self.local.terminate();
+                    leaving = Some((Instant::now() + EXIT_TIMEOUT * 2, true));
+                }
+                () = until(due), if input.is_some() => send(&commands, &mut input).await,
+                () = until(leaving.map(|(moment, _)| moment)) => match leaving {
+                    Some((_, false)) => {
+                        self.local.terminate();
+                        leaving = Some((Instant::now() + EXIT_TIMEOUT * 2, true));
+                    }
+                    _ => return Err(super::super::ending()),
+                },
+            }
+        }
+    }
+}
+
+/// Has the probe written, once.
+async fn send(commands: &mpsc::WeakSender<Vec<u8>>, input: &mut Option<Vec<u8>>) {
+    let Some(bytes) = input.take() else { return };
+    if let Some(commands) = commands.upgrade() {
+        // Nothing was written yet, so there is room; nobody may be there to write it.
+        commands.send(bytes).await.ok();
+    }
+}
+
+/// Writes what is sent, until nobody can send any more or the program does not read.
+async fn write(input: Option<ChildStdin>, mut written: mpsc::Receiver<Vec<u8>>) {
+    let Some(mut input) = input else { return };
+    while let Some(bytes) = written.recv().await {
+        if !matches!(timeout(WRITE_TIMEOUT, input.write_all(&bytes)).await, Ok(Ok(()))) {
+            return;
+        }
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_is_late_ten_seconds_after_the_first_or_when_srun_takes_too_long() {
+        let nodes = ["a", "b"].map(|name| NodeName::new(name).unwrap());
+        // When the first node comes, when the session begins to wait, and when its node is late.
+        for (first, asked, late) in [
+            (None, 0, 630),
+            (Some(1), 0, 11),
+            (Some(25), 0, 35),
+            (Some(2), 20, 30),
+            (None, 700, 710),
+        ] {
+            let desk = Arc::new(Router::new(&nodes, "n0nce", Duration::from_secs(600)));
+            let began = desk.started_at();
+            let coming = Arc::clone(&desk);
+            let node = nodes[1].clone();
+            tokio::spawn(async move {
+                until(first.map(|second| began + Duration::from_secs(second))).await;
+                coming.take(DemuxedLine::Greeting { node, greeting: b"n0nce".to_vec() });
+            });
+            sleep_until(began + Duration::from_secs(asked)).await;
+            desk.late().await;
+            assert_eq!(began.elapsed().as_secs(), late, "{first:?} {asked}");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The names of algorithms: what OpenSSH knows, what it offers unasked, and what `+`, `-` and `^`
+//! make of that.
+//!
+//! The lists are those of OpenSSH 9.2, with the key exchanges of later versions where those put
+//! them.
+
+use crate::transport::ssh_config::lexer::{self, ListMatch};
+
+/// What OpenSSH knows of one kind of algorithm.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct AlgorithmSet {
+    /// What is offered when nothing is configured, the preferred first.
+    pub(super) offered: &'static [&'static str],
+    /// Everything there is, also what one has to ask for.
+    pub(super) all: &'static [&'static str],
+    /// Whether patterns may stand for names everywhere, not only after `-`.
+    are_patterns: bool,
+}
+
+/// Why a list of names cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AlgorithmListError {
+    /// It holds a name that is not known here; another version of `ssh` may know it.
+    UnknownName,
+    /// It leaves nothing.
+    Empty,
+}
+
+impl AlgorithmSet {
+    /// Returns what a configured list stands for.
+    pub(super) fn assemble(&self, list: &str) -> Result<Vec<String>, AlgorithmListError> {
+        if let Some(unwanted) = list.strip_prefix('-') {
+            let is_wanted = |name: &&&str| lexer::judge(name, unwanted) != ListMatch::Yes;
+            let left = self.offered.iter().filter(is_wanted).map(|name| (*name).to_owned());
+            return some(left.collect());
+        }
+        let named = list.strip_prefix(['+', '^']).unwrap_or(list);
+        // OpenSSH looks no further than to the first comma without a name before it.
+        let listed = named.split(',').take_while(|name| !name.is_empty());
+        if named.is_empty() || !listed.clone().all(|name| self.knows(name)) {
+            return Err(AlgorithmListError::UnknownName);
+        }
+        let ours = self.offered.iter().copied();
+        let order: Vec<&str> = match list.chars().next() {
+            Some('+') => ours.chain(named.split(',')).collect(),
+            Some('^') => named.split(',').chain(ours).collect(),
+            _ => named.split(',').collect(),
+        };
+        if order.iter().any(|name| name.starts_with('!')) {
+            return Err(AlgorithmListError::Empty);
+        }
+        let mut found: Vec<String> = Vec::new();
+        for pattern in order {
+            for name in self.all.iter().filter(|name| lexer::matches(name, pattern)) {
+                if !found.iter().any(|known| known == name) {
+                    found.push((*name).to_owned());
+                }
+            }
+        }
+        some(found)
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        if self.are_patterns {
+            return self.all.iter().any(|known| lexer::judge(known, name) != ListMatch::No);
+        }
+        self.all.contains(&name)
+    }
+}
+
+fn some(names: Vec<String>) -> Result<Vec<String>, AlgorithmListError> {
+    if names.is_empty() { Err(AlgorithmListError::Empty) } else { Ok(names) }
+}
+
+pub(super) const CIPHERS: AlgorithmSet = AlgorithmSet {
+    offered: &[
+        "chacha20-poly1305@openssh.com",
+        "aes128-ctr",
+        "aes192-ctr",
+        "aes256-ctr",
+        "aes128-gcm@openssh.com",
+        "aes256-gcm@openssh.com",
+    ],
+    all: &[
+        "3des-cbc",
+        "aes128-cbc",
+        "aes192-cbc",
+        "aes256-cbc",
+        "aes128-ctr",
+        "aes192-ctr",
+        "aes256-ctr",
+        "aes128-gcm@openssh.com",
+        "aes256-gcm@openssh.com",
+        "chacha20-poly1305@openssh.com",
+    ],
+    are_patterns: false,
+};
+
+pub(super) const MACS: AlgorithmSet = AlgorithmSet {
+    offered: &[
+        "umac-64-etm@openssh.com",
+        "umac-128-etm@openssh.com",
+        "hmac-sha2-256-etm@openssh.com",
+        "hmac-sha2-512-etm@openssh.com",
+        "hmac-sha1-etm@openssh.com",
+        "umac-64@openssh.com",
+        "umac-128@openssh.com",
+        "hmac-sha2-256",
+        "hmac-sha2-512",
+        "hmac-sha1",
+    ],
+    all: &[
+        "hmac-sha1",
+        "hmac-sha1-96",
+        "hmac-sha2-256",
+        "hmac-sha2-512",
+        "hmac-md5",
+        "hmac-md5-96",
+        "umac-64@openssh.com",
+        "umac-128@openssh.com",
+        "hmac-sha1-etm@openssh.com",
+        "hmac-sha1-96-etm@openssh.com",
+        "hmac-sha2-256-etm@openssh.com",
+        "hmac-sha2-512-etm@openssh.com",
+        "hmac-md5-etm@openssh.com",
+        "hmac-md5-96-etm@openssh.com",
+        "umac-64-etm@openssh.com",
+        "umac-128-etm@openssh.com",
+    ],
+    are_patterns: false,
+};
+
+pub(super) const KEY_EXCHANGES: AlgorithmSet = AlgorithmSet {
+    offered: &[
+        "mlkem768x25519-sha256",
+        "sntrup761x25519-sha512",
+        "sntrup761x25519-sha512@openssh.com",
+        "curve25519-sha256",
+        "curve25519-sha256@libssh.org",
+        "ecdh-sha2-nistp256",
+        "ecdh-sha2-nistp384",
+        "ecdh-sha2-nistp521",
+        "diffie-hellman-group-exchange-sha256",
+        "diffie-hellman-group16-sha512",
+        "diffie-hellman-group18-sha512",
+        "diffie-hellman-group14-sha256",
+    ],
+    all: &[
+        "diffie-hellman-group1-sha1",
+        "diffie-hellman-group14-sha1",
+        "diffie-hellman-group14-sha256",
+        "diffie-hellman-group16-sha512",
+        "diffie-hellman-group18-sha512",
+        "diffie-hellman-group-exchange-sha1",
+        "diffie-hellman-group-exchange-sha256",
+        "ecdh-sha2-nistp256",
+        "ecdh-sha2-nistp384",
+        "ecdh-sha2-nistp521",
+        "curve25519-sha256",
+        "curve25519-sha256@libssh.org",
+        "sntrup761x25519-sha512",
+        "sntrup761x25519-sha512@openssh.com",
+        "mlkem768x25519-sha256",
+    ],
+    are_patterns: false,
+};
+
+/// Of host keys, and of the user's.
+pub(super) const KEYS: AlgorithmSet = AlgorithmSet {
+    offered: &[
+        "ssh-ed25519-cert-v01@openssh.com",
+        "ecdsa-sha2-nistp256-cert-v01@openssh.com",
+        "ecdsa-sha2-nistp384-cert-v01@openssh.com",
+        "ecdsa-sha2-nistp521-cert-v01@openssh.com",
+        "sk-ssh-ed25519-cert-v01@openssh.com",
+        "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
+        "rsa-sha2-512-cert-v01@openssh.com",
+        "rsa-sha2-256-cert-v01@openssh.com",
+        "ssh-ed25519",
+        "ecdsa-sha2-nistp256",
+        "ecdsa-sha2-nistp384",
+        "ecdsa-sha2-nistp521",
+        "sk-ssh-ed25519@openssh.com",
+        "sk-ecdsa-sha2-nistp256@openssh.com",
+        "rsa-sha2-512",
+        "rsa-sha2-256",
+    ],
+    all: &[
+        "ssh-ed25519",
+        "ssh-ed25519-cert-v01@openssh.com",
+        "sk-ssh-ed25519@openssh.com",
+        "sk-ssh-ed25519-cert-v01@openssh.com",
+        "ecdsa-sha2-nistp256",
+        "ecdsa-sha2-nistp256-cert-v01@openssh.com",
+        "ecdsa-sha2-nistp384",
+        "ecdsa-sha2-nistp384-cert-v01@openssh.com",
+        "ecdsa-sha2-nistp521",
+        "ecdsa-sha2-nistp521-cert-v01@openssh.com",
+        "sk-ecdsa-sha2-nistp256@openssh.com",
+        "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
+        "webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
+        "ssh-dss",
+        "ssh-dss-cert-v01@openssh.com",
+        "ssh-rsa",
+        "ssh-rsa-cert-v01@openssh.com",
+        "rsa-sha2-256",
+        "rsa-sha2-256-cert-v01@openssh.com",
+        "rsa-sha2-512",
+        "rsa-sha2-512-cert-v01@openssh.com",
+    ],
+    are_patterns: true,
+};
+
+/// Of certificate authorities.
+pub(super) const AUTHORITIES: AlgorithmSet = AlgorithmSet {
+    offered: &[
+        "ssh-ed25519",
+        "ecdsa-sha2-nistp256",
+        "ecdsa-sha2-nistp384",
+        "ecdsa-sha2-nistp521",
+        "sk-ssh-ed25519@openssh.com",
+        "sk-ecdsa-sha2-nistp256@openssh.com",
+        "rsa-sha2-512",
+        "rsa-sha2-256",
+    ],
+    all: &[
+        "ssh-ed25519",
+        "sk-ssh-ed25519@openssh.com",
+        "ecdsa-sha2-nistp256",
+        "ecdsa-sha2-nistp384",
+        "ecdsa-sha2-nistp521",
+        "sk-ecdsa-sha2-nistp256@openssh.com",
+        "webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
+        "ssh-dss",
+        "ssh-rsa",
+        "rsa-sha2-256",
+        "rsa-sha2-512",
+    ],
+    are_patterns: true,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_before_the_list_changes_what_is_offered_unasked() {
+        let names = |list: &str| CIPHERS.assemble(list).map(|names| names.join(" "));
+        let ours = CIPHERS.offered.join(" ");
+        assert_eq!(
+            names("aes256-ctr,aes128-ctr,aes256-ctr"),
+            Ok("aes256-ctr aes128-ctr".to_owned())
+        );
+        assert_eq!(names("+3des-cbc"), Ok(format!("{ours} 3des-cbc")));
+        assert_eq!(names("^aes256-ctr").unwrap().split(' ').next(), Some("aes256-ctr"));
+        assert_eq!(names("-aes*,chacha20*"), Err(AlgorithmListError::Empty));
+        assert_eq!(names("-aes*"), Ok("chacha20-poly1305@openssh.com".to_owned()));
+        assert_eq!(names("aes*"), Err(AlgorithmListError::UnknownName));
+        assert_eq!(names("rot13"), Err(AlgorithmListError::UnknownName));
+        assert_eq!(names("+"), Err(AlgorithmListError::UnknownName));
+        assert_eq!(KEYS.assemble("ssh-ed*").unwrap().len(), 2);
+        assert_eq!(KEYS.assemble("!ssh-rsa"), Err(AlgorithmListError::Empty));
+    }
+
+    #[test]
+    fn what_is_offered_is_known() {
+        for names in [CIPHERS, MACS, KEY_EXCHANGES, KEYS, AUTHORITIES] {
+            assert!(names.offered.iter().all(|name| names.all.contains(name)));
+        }
+    }
+}

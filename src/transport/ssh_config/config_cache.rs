@@ -1,0 +1,109 @@
+//! The files, kept as long as they stay what they are, and asked about one host after the other.
+
+use std::net::ToSocketAddrs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use crate::transport::file_cache::lock;
+use crate::transport::ssh_config::resolved::ResolvedOptions;
+use crate::transport::ssh_config::tree::{ConfigPaths, ConfigTree};
+use crate::transport::ssh_config::{
+    AddressFamily, ConfigError, EffectiveOption, HostQuery, HostSettings, LocalEnv, host_names,
+    host_settings, resolve,
+};
+
+/// The machine's configuration; some vendors keep theirs apart from the administrator's.
+const SYSTEM_FILES: [&str; 2] = ["/etc/ssh/ssh_config", "/usr/etc/ssh/ssh_config"];
+
+/// The files as they were read last.
+#[derive(Debug, Default)]
+pub(in crate::transport) struct ConfigCache(Mutex<Option<Arc<ParsedConfig>>>);
+
+/// One reading of all files.
+#[derive(Debug)]
+pub(in crate::transport) struct ParsedConfig {
+    /// Another number for every reading.
+    pub(in crate::transport) version: u64,
+    tree: ConfigTree,
+}
+
+impl ConfigCache {
+    /// Returns the files, read anew when one of them is another than last time.
+    pub(in crate::transport) fn current(
+        &self,
+        around: &LocalEnv,
+        chosen: Option<&Path>,
+    ) -> Arc<ParsedConfig> {
+        let mut last = lock(&self.0);
+        if let Some(reading) = &*last
+            && reading.tree.is_current()
+        {
+            return Arc::clone(reading);
+        }
+        let version = last.as_ref().map_or(0, |reading| reading.version + 1);
+        let tree = ConfigTree::read(ConfigPaths { around, chosen, machine: &SYSTEM_FILES });
+        let reading = Arc::new(ParsedConfig { version, tree });
+        *last = Some(Arc::clone(&reading));
+        reading
+    }
+}
+
+/// Whether the names of hosts may be looked up; that can take long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::transport) enum NameLookups {
+    Forbidden,
+    Allowed,
+}
+
+impl ParsedConfig {
+    /// Returns what holds for a host.
+    pub(in crate::transport) fn settings(
+        &self,
+        question: &HostQuery,
+        around: &LocalEnv,
+        look_ups: NameLookups,
+    ) -> Result<HostSettings, ConfigError> {
+        let answers = self.answers(question, around, look_ups)?;
+        host_settings::of(&answers, question, around).map_err(ConfigError::Invalid)
+    }
+
+    /// Returns every option that holds for a host.
+    pub(in crate::transport) fn options(
+        &self,
+        question: &HostQuery,
+        around: &LocalEnv,
+        look_ups: NameLookups,
+    ) -> Result<Vec<EffectiveOption>, ConfigError> {
+        let answers = self.answers(question, around, look_ups)?;
+        Ok(host_settings::effective(&answers, question, around))
+    }
+
+    /// Returns the hosts the files name, without wildcards.
+    pub(in crate::transport) fn hosts(&self) -> Result<Vec<String>, ConfigError> {
+        host_names::hosts(&self.tree)
+    }
+
+    fn answers(
+        &self,
+        question: &HostQuery,
+        around: &LocalEnv,
+        look_ups: NameLookups,
+    ) -> Result<ResolvedOptions, ConfigError> {
+        let has_address: Option<resolve::HasAddress<'_>> = match look_ups {
+            NameLookups::Forbidden => None,
+            NameLookups::Allowed => Some(&has_address),
+        };
+        resolve::resolve(&self.tree, question, around, has_address)
+    }
+}
+
+fn has_address(name: &str, family: AddressFamily) -> bool {
+    let found = (name, 22).to_socket_addrs();
+    found.is_ok_and(|mut found| {
+        found.any(|address| match family {
+            AddressFamily::Any => true,
+            AddressFamily::Version4 => address.is_ipv4(),
+            AddressFamily::Version6 => address.is_ipv6(),
+        })
+    })
+}

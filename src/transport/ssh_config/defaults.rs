@@ -1,0 +1,122 @@
+//! The last step: defaults, what `none` stands for, and what OpenSSH refuses in the end.
+
+use crate::transport::ssh_config::host_settings::TokenExpander;
+use crate::transport::ssh_config::proxy_jump::NO_JUMP;
+use crate::transport::ssh_config::resolved::ResolvedOptions;
+use crate::transport::ssh_config::{ConfigError, DEFAULT_KEYS, HostQuery, JumpHost, LocalEnv};
+
+/// Options that `none` sets back to nothing.
+const NONE_CLEARS: [&str; 8] = [
+    "controlpath",
+    "knownhostscommand",
+    "localcommand",
+    "pkcs11provider",
+    "proxycommand",
+    "remotecommand",
+    "revokedhostkeys",
+    "securitykeyprovider",
+];
+
+/// Puts defaults in, takes out what was only there to be first, and refuses what `ssh` would.
+pub(super) fn finish(
+    answers: &mut ResolvedOptions,
+    question: &HostQuery,
+    around: &LocalEnv,
+) -> Result<(), ConfigError> {
+    if answers.first("proxyjump") == Some(NO_JUMP) {
+        answers.remove("proxyjump");
+    }
+    if answers.has("proxyjump") && answers.has("proxyusefdpass") {
+        answers.put("proxyusefdpass", vec!["no".to_owned()], None);
+    }
+    let user = answers.first("user").unwrap_or(&around.user).to_owned();
+    let refusal = answers.iter().find_map(|(name, answer)| {
+        let (value, at) = (answer.values.first()?.as_str(), answer.origin.as_ref()?);
+        match name {
+            "connectionattempts" if value == "0" => Some((at, format!("{name} is 0"))),
+            "refuseconnection" if !value.eq_ignore_ascii_case("none") => {
+                Some((at, format!("connections are refused: {value}")))
+            }
+            _ => None,
+        }
+    });
+    if let Some((at, why)) = refusal {
+        return Err(ConfigError::wrong(at, why));
+    }
+    for (name, answer) in answers.iter() {
+        let Some(at) = &answer.origin else { continue };
+        if name == "user" && (user.contains('%') || user.contains("${")) {
+            // Later versions of OpenSSH expand these.
+            return Err(ConfigError::NeedsSsh { at: at.clone(), what: format!("User {user}") });
+        }
+        if answer.values.is_empty() && name != "sendenv" {
+            return Err(ConfigError::wrong(at, format_args!("{name} leaves nothing to use")));
+        }
+    }
+    if let Some(alias) = answers.get("hostkeyalias").cloned() {
+        let lower = alias.values.iter().map(|value| value.to_ascii_lowercase()).collect();
+        answers.put("hostkeyalias", lower, alias.origin);
+    }
+    for option in NONE_CLEARS {
+        if answers.first(option).is_some_and(|value| value.eq_ignore_ascii_case("none")) {
+            answers.clear(option);
+        }
+    }
+    if !answers.has("identityfile") {
+        let keys = DEFAULT_KEYS.map(|name| format!("~/.ssh/{name}"));
+        answers.put("identityfile", keys.to_vec(), None);
+    }
+    for (option, folder) in [
+        ("userknownhostsfile", "~/.ssh/known_hosts"),
+        ("globalknownhostsfile", "/etc/ssh/ssh_known_hosts"),
+    ] {
+        if !answers.has(option) {
+            answers.put(option, vec![folder.to_owned(), format!("{folder}2")], None);
+        }
+    }
+    if !answers.has("user") {
+        answers.put("user", vec![user], None);
+    }
+    if !answers.has("port") {
+        answers.put("port", vec!["22".to_owned()], None);
+    }
+    check_jump_loop(answers)?;
+    check_tokens(answers, question, around)
+}
+
+fn check_jump_loop(answers: &ResolvedOptions) -> Result<(), ConfigError> {
+    let Some(answer) = answers.get("proxyjump") else { return Ok(()) };
+    let (Some(value), Some(at)) = (answer.values.first(), &answer.origin) else { return Ok(()) };
+    let last = value.rsplit(',').next().unwrap_or_default();
+    // A name that cannot be used is refused where the hosts are taken.
+    let Ok(hop) = JumpHost::parse(last) else { return Ok(()) };
+    let is_itself = answers.first("hostname") == Some(&hop.host)
+        && answers.or_default("port").parse() == Ok(hop.port.unwrap_or(22))
+        && hop.user.is_none_or(|user| answers.first("user") == Some(&user));
+    if is_itself {
+        return Err(ConfigError::wrong(at, format_args!("jumphost loop via {}", hop.host)));
+    }
+    Ok(())
+}
+
+/// Refuses tokens nobody knows in files that decide whom to trust and what to show.
+fn check_tokens(
+    answers: &ResolvedOptions,
+    question: &HostQuery,
+    around: &LocalEnv,
+) -> Result<(), ConfigError> {
+    let tokens = TokenExpander::of(answers, question, around);
+    for name in ["userknownhostsfile", "identityagent"] {
+        let Some(answer) = answers.get(name) else { continue };
+        let Some(at) = &answer.origin else { continue };
+        for value in &answer.values {
+            if tokens.expand(value).is_none() {
+                return Err(ConfigError::wrong(
+                    at,
+                    format_args!("{name} {value} cannot be expanded"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Which hosts the configuration names, without wildcards.
+
+use std::collections::BTreeSet;
+
+use crate::transport::ssh_config::ConfigError;
+use crate::transport::ssh_config::parse::Pattern;
+use crate::transport::ssh_config::resolve::matches_any;
+use crate::transport::ssh_config::tree::{
+    Block, BlockCondition, ConfigFile, ConfigTree, Directive,
+};
+
+/// Returns the names of all `Host` lines that hold for them, in the order of the files.
+pub(super) fn hosts(tree: &ConfigTree) -> Result<Vec<String>, ConfigError> {
+    let files = tree.files.as_ref().map_err(Clone::clone)?;
+    let mut found = Found::default();
+    for file in files {
+        found.visit(file, &mut Vec::new());
+    }
+    Ok(found.names)
+}
+
+#[derive(Default)]
+struct Found {
+    names: Vec<String>,
+    seen: BTreeSet<String>,
+}
+
+impl Found {
+    /// `within` are the `Host` lines that the file was included under.
+    fn visit<'a>(&mut self, file: &'a ConfigFile, within: &mut Vec<&'a [Pattern]>) {
+        for Block { when, lines, .. } in &file.blocks {
+            let patterns: &[Pattern] = match when {
+                BlockCondition::Host(patterns) => patterns,
+                BlockCondition::Always | BlockCondition::Match(_) => &[],
+            };
+            for Pattern { text, is_negated } in patterns {
+                let holds = matches_any(text, patterns)
+                    && within.iter().all(|patterns| matches_any(text, patterns));
+                if !is_negated
+                    && !text.contains(['*', '?'])
+                    && holds
+                    && self.seen.insert(text.clone())
+                {
+                    self.names.push(text.clone());
+                }
+            }
+            if !patterns.is_empty() {
+                within.push(patterns);
+            }
+            for line in lines {
+                let Directive::Include(files) = &line.item else { continue };
+                for file in files {
+                    self.visit(file, within);
+                }
+            }
+            if !patterns.is_empty() {
+                within.pop();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::ssh_config::LocalEnv;
+    use crate::transport::ssh_config::tree::ConfigPaths;
+
+    #[test]
+    fn names_without_wildcards_are_found_also_in_included_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let more = path("more").display().to_string();
+        let inner = path("inner").display().to_string();
+        let config = format!(
+            "Host gpu01 gpu02 !gpu02 gpu0?\n  Port 22\nInclude {more}\nHost *\n  Include {more}\n\
+             Match host gpu09\n  Port 23\nHost login !login.old\nHost gpu01 x\n  Include {inner}\n"
+        );
+        std::fs::write(path("config"), config).unwrap();
+        std::fs::write(path("more"), "Host n1 \"n2\"\nHost=n3\n").unwrap();
+        std::fs::write(path("inner"), "Host x y\n  Port 1\n").unwrap();
+        let tree = |name: &str| {
+            let chosen = path(name);
+            let around = LocalEnv::of_this_process();
+            ConfigTree::read(ConfigPaths { around: &around, chosen: Some(&chosen), machine: &[] })
+        };
+        // The first include stands below a Host line that n1 is not among.
+        assert_eq!(hosts(&tree("config")).unwrap(), ["gpu01", "n1", "n2", "n3", "login", "x"]);
+        std::fs::write(path("bad"), "Host\n").unwrap();
+        assert!(hosts(&tree("bad")).is_err());
+    }
+}

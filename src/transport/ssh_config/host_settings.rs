@@ -1,0 +1,642 @@
+//! From options as OpenSSH spells them to what a connection needs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hmac::digest::Digest;
+use sha1::Sha1;
+
+use crate::transport::fault::{self, Fault};
+use crate::transport::known_hosts::KnownHostName;
+use crate::transport::ssh_config::options::{self, Support, ValueKind};
+use crate::transport::ssh_config::resolved::ResolvedOptions;
+use crate::transport::ssh_config::{
+    AddressFamily, AlgorithmSettings, DEFAULT_KEYS, EffectiveOption, HostKeyCheck, HostQuery,
+    HostSettings, JumpHost, KeepAlive, KeySettings, LocalEnv, Origin, Route, check_host,
+    check_user,
+};
+
+/// The methods OpenSSH tries when nothing is configured.
+const DEFAULT_METHODS: &str = "gssapi-with-mic,hostbased,publickey,keyboard-interactive,password";
+
+/// Makes the settings of one host; `~`, tokens and variables in the values are expanded.
+pub(super) fn of(
+    answers: &ResolvedOptions,
+    question: &HostQuery,
+    around: &LocalEnv,
+) -> Result<HostSettings, Fault> {
+    let tokens = TokenExpander::of(answers, question, around);
+    // ssh takes it as it is written, tokens and all.
+    let alias = answers.first("hostkeyalias");
+    check_host(tokens.host)?;
+    check_user(tokens.user)?;
+    alias.map_or(Ok(()), check_host)?;
+    let route = route(answers, &tokens)?;
+    let files = |option| {
+        let raw = answers.all(option).iter();
+        raw.filter_map(|raw| tokens.path(raw)).collect::<Vec<PathBuf>>()
+    };
+    Ok(HostSettings {
+        host: tokens.host.to_owned(),
+        port: tokens.port,
+        user: tokens.user.to_owned(),
+        known_as: KnownHostName::new(tokens.host, tokens.port, alias),
+        family: AddressFamily::of(answers),
+        connect_timeout: answers
+            .first("connecttimeout")
+            .and_then(|text| text.parse().ok())
+            .map(Duration::from_secs),
+        bind_address: answers.first("bindaddress").map(str::to_owned),
+        bind_interface: answers.first("bindinterface").map(str::to_owned),
+        needs_ssh: needs_ssh(answers, &route),
+        undone: undone(answers),
+        route,
+        alive: alive(answers),
+        methods: methods(answers),
+        devices: answers.first("kbdinteractivedevices").map(str::to_owned),
+        prompts: prompts(answers),
+        algorithms: algorithms(answers),
+        host_key_check: match answers.first("stricthostkeychecking") {
+            Some("yes" | "true") => HostKeyCheck::Yes,
+            Some("accept-new") => HostKeyCheck::AcceptNew,
+            Some("no" | "off" | "false") => HostKeyCheck::No,
+            _ => HostKeyCheck::Ask,
+        },
+        // A name for its keys makes it a host like any other.
+        believes_loopback: answers.is_yes("nohostauthenticationforlocalhost") && alias.is_none(),
+        least_rsa_bits: answers
+            .first("requiredrsasize")
+            .and_then(|bits| bits.parse().ok())
+            .unwrap_or_default(),
+        revoked_host_keys: answers.first("revokedhostkeys").and_then(|raw| tokens.path(raw)),
+        keys: KeySettings {
+            files: files("identityfile"),
+            certificates: files("certificatefile"),
+            are_keys_configured: are_keys_configured(answers),
+            only_these: answers.is_yes("identitiesonly"),
+            agent: match answers.first("identityagent") {
+                None | Some("SSH_AUTH_SOCK") => around.agent.clone(),
+                Some(raw) => tokens.agent(raw),
+            },
+        },
+        user_known_hosts: files("userknownhostsfile"),
+        global_known_hosts: files("globalknownhostsfile"),
+        hash_known_hosts: answers.is_yes("hashknownhosts"),
+        origins: origins(answers),
+        control_paths: tokens.control_paths(answers),
+    })
+}
+
+/// Returns every option that holds, with the values `ssh -G` would print.
+pub(super) fn effective(
+    answers: &ResolvedOptions,
+    question: &HostQuery,
+    around: &LocalEnv,
+) -> Vec<EffectiveOption> {
+    let tokens = TokenExpander::of(answers, question, around);
+    let effective = options::all().filter_map(|known| {
+        let (values, origin) = match answers.get(known.name) {
+            Some(answer) if answer.values.is_empty() => return None,
+            Some(answer) => (answer.values.clone(), answer.origin.clone()),
+            None if known.default.is_empty() => return None,
+            None => (vec![known.default.to_owned()], None),
+        };
+        let values = values.into_iter().map(|value| match known.name {
+            "identityagent" | "userknownhostsfile" if value != "SSH_AUTH_SOCK" => {
+                tokens.expand_home(&value).unwrap_or(value)
+            }
+            _ => value,
+        });
+        let values: Vec<String> = values.collect();
+        let values = if matches!(
+            known.kind,
+            ValueKind::Words(_) | ValueKind::Domains | ValueKind::PermittedCnames
+        ) {
+            vec![values.join(" ")]
+        } else if matches!(known.kind, ValueKind::Algorithms(_)) {
+            vec![values.join(",")]
+        } else {
+            values
+        };
+        let is_set = origin.is_some();
+        let is_ignored = matches!(known.support, Support::Ignored(_));
+        let (name, spelling) = (known.name, known.spelling);
+        Some(EffectiveOption { name, spelling, values, origin, is_set, is_ignored })
+    });
+    effective.collect()
+}
+
+fn origins(answers: &ResolvedOptions) -> BTreeMap<&'static str, Origin> {
+    let set = answers.iter().filter_map(|(name, answer)| Some((name, answer.origin.clone()?)));
+    set.collect()
+}
+
+fn prompts(answers: &ResolvedOptions) -> u32 {
+    if answers.is_yes("batchmode") {
+        return 0;
+    }
+    answers.or_default("numberofpasswordprompts").parse().unwrap_or(3)
+}
+
+/// Returns the methods that are preferred and not switched off.
+fn methods(answers: &ResolvedOptions) -> Vec<String> {
+    let preferred = answers.first("preferredauthentications").unwrap_or(DEFAULT_METHODS);
+    let is_on = |method: &&str| match *method {
+        "gssapi-with-mic" => answers.is_yes("gssapiauthentication"),
+        "hostbased" => answers.is_yes("hostbasedauthentication"),
+        "publickey" => !answers.is_no("pubkeyauthentication"),
+        "keyboard-interactive" => !answers.is_no("kbdinteractiveauthentication"),
+        "password" => !answers.is_no("passwordauthentication"),
+        _ => false,
+    };
+    preferred.split(',').filter(is_on).map(str::to_owned).collect()
+}
+
+/// Names the options in effect that nothing but the `ssh` program can follow.
+fn needs_ssh(answers: &ResolvedOptions, route: &Route) -> Vec<String> {
+    let methods = methods(answers);
+    let only = |method: &str| !methods.is_empty() && methods.iter().all(|one| one == method);
+    let own_provider = |value: &str| !matches!(value, "internal" | "$SSH_SK_PROVIDER");
+    let is_foreign = |method: &String| matches!(method.as_str(), "gssapi-with-mic" | "hostbased");
+    let both = methods.len() > 1 && methods.iter().all(is_foreign);
+    let passes_socket = answers.is_yes("proxyusefdpass") && matches!(route, Route::Command(_));
+    let needs = [
+        ("KnownHostsCommand", answers.chosen("knownhostscommand").is_some()),
+        ("PKCS11Provider", answers.chosen("pkcs11provider").is_some()),
+        ("SecurityKeyProvider", answers.chosen("securitykeyprovider").is_some_and(own_provider)),
+        ("VerifyHostKeyDNS", answers.is_yes("verifyhostkeydns")),
+        ("ProxyUseFdpass", passes_socket),
+        ("GSSAPIAuthentication", both || only("gssapi-with-mic")),
+        ("HostbasedAuthentication", both || only("hostbased")),
+    ];
+    needs.iter().filter(|(_, is_so)| *is_so).map(|(name, _)| (*name).to_owned()).collect()
+}
+
+/// Options that keep the ssh program from running a command, and what takes each back.
+pub(in crate::transport) const COMMAND_OVERRIDES: [(&str, &str); 4] = [
+    ("forkafterauthentication", "ForkAfterAuthentication=no"),
+    ("remotecommand", "RemoteCommand=none"),
+    ("sessiontype", "SessionType=default"),
+    ("stdinnull", "StdinNull=no"),
+];
+
+/// Returns what takes those back that are set: older versions of ssh do not know them all, but
+/// whoever sets one has a version that knows it.
+fn undone(answers: &ResolvedOptions) -> Vec<&'static str> {
+    let is_set = |option: &str| {
+        let default = options::known(option).map_or("", |known| known.default);
+        answers.first(option).is_some_and(|value| value != default)
+    };
+    COMMAND_OVERRIDES
+        .into_iter()
+        .filter(|(option, _)| is_set(option))
+        .map(|(_, undo)| undo)
+        .collect()
+}
+
+fn alive(answers: &ResolvedOptions) -> KeepAlive {
+    let number = |option| answers.first(option).and_then(|text| text.parse().ok());
+    let interval = number("serveraliveinterval").filter(|seconds| *seconds > 0);
+    let most = number("serveralivecountmax").and_then(|count| usize::try_from(count).ok());
+    KeepAlive { interval: interval.map(Duration::from_secs), most: most.unwrap_or(3) }
+}
+
+fn algorithms(answers: &ResolvedOptions) -> AlgorithmSettings {
+    let list = |option| answers.all(option).to_vec();
+    AlgorithmSettings {
+        key_exchanges: list("kexalgorithms"),
+        ciphers: list("ciphers"),
+        macs: list("macs"),
+        host_keys: list("hostkeyalgorithms"),
+        signatures: list("pubkeyacceptedalgorithms"),
+        authority_signatures: list("casignaturealgorithms"),
+    }
+}
+
+fn route(answers: &ResolvedOptions, tokens: &TokenExpander<'_>) -> Result<Route, Fault> {
+    if let Some(jumps) = answers.chosen("proxyjump") {
+        let hops: Result<Vec<_>, _> = jumps.split(',').map(JumpHost::parse).collect();
+        return hops.map(Route::Jumps);
+    }
+    let Some(command) = answers.chosen("proxycommand") else { return Ok(Route::Direct) };
+    let why = || format!("ProxyCommand {} cannot be expanded", fault::quote(command));
+    let expanded = tokens.expand_percent(command);
+    expanded.map(Route::Command).ok_or_else(|| Fault::BadConfiguration { why: why() })
+}
+
+/// Returns whether the keys are not just those OpenSSH has built in.
+fn are_keys_configured(answers: &ResolvedOptions) -> bool {
+    let Some(answer) = answers.get("identityfile") else { return true };
+    let is_default =
+        |raw: &String| raw.strip_prefix("~/.ssh/").is_some_and(|name| DEFAULT_KEYS.contains(&name));
+    // A short list of default names was written by somebody.
+    answer.origin.is_some() || answer.values.len() < 4 || !answer.values.iter().all(is_default)
+}
+
+/// The values of `%` tokens for one host.
+pub(super) struct TokenExpander<'a> {
+    question: &'a HostQuery,
+    around: &'a LocalEnv,
+    host: &'a str,
+    user: &'a str,
+    port: u16,
+    key: &'a str,
+    /// The host that `ProxyJump` names last.
+    jump: Option<String>,
+}
+
+impl<'a> TokenExpander<'a> {
+    pub(super) fn of(
+        answers: &'a ResolvedOptions,
+        question: &'a HostQuery,
+        around: &'a LocalEnv,
+    ) -> Self {
+        Self {
+            question,
+            around,
+            host: answers.first("hostname").unwrap_or(&question.host),
+            user: answers.first("user").unwrap_or(&around.user),
+            port: answers.first("port").and_then(|port| port.parse().ok()).unwrap_or(22),
+            key: answers.first("hostkeyalias").unwrap_or(&question.host),
+            jump: answers.chosen("proxyjump").and_then(last_jump),
+        }
+    }
+
+    /// Expands `%` tokens and `${HIDDEN_VARIABLES}`; `None` when one of them means nothing here.
+    pub(super) fn expand(&self, raw: &str) -> Option<String> {
+        let mut text = String::new();
+        let mut rest = raw.chars();
+        while let Some(c) = rest.next() {
+            match c {
+                '%' => text.push_str(&self.token(rest.next()?)?),
+                '$' if rest.as_str().starts_with('{') => {
+                    let (name, after) = rest.as_str().strip_prefix('{')?.split_once('}')?;
+                    text.push_str(&std::env::var(name).ok()?);
+                    rest = after.chars();
+                }
+                c => text.push(c),
+            }
+        }
+        Some(text)
+    }
+
+    /// Expands `%` tokens only; the shell that runs a command sees to its variables.
+    fn expand_percent(&self, raw: &str) -> Option<String> {
+        let mut text = String::new();
+        let mut rest = raw.chars();
+        while let Some(c) = rest.next() {
+            match c {
+                '%' => text.push_str(&self.token(rest.next()?)?),
+                c => text.push(c),
+            }
+        }
+        Some(text)
+    }
+
+    fn expand_home(&self, raw: &str) -> Option<String> {
+        let home = self.around.home.to_string_lossy();
+        match raw.strip_prefix('~') {
+            Some("") => self.expand(&format!("{home}/")),
+            Some(rest) if rest.starts_with('/') => {
+                self.expand(&format!("{home}/{}", rest.trim_start_matches('/')))
+            }
+            _ => self.expand(raw),
+        }
+    }
+
+    fn token(&self, letter: char) -> Option<String> {
+        let machine = &self.around.machine;
+        Some(match letter {
+            '%' => "%".to_owned(),
+            'h' => self.host.to_owned(),
+            'r' => self.user.to_owned(),
+            'p' => self.port.to_string(),
+            'n' => self.question.host.clone(),
+            'k' => self.key.to_owned(),
+            'u' => self.around.user.clone(),
+            'd' => self.around.home.to_str()?.to_owned(),
+            'i' => rustix::process::getuid().as_raw().to_string(),
+            'l' => machine.clone(),
+            'L' => machine.split('.').next()?.to_owned(),
+            'j' => self.jump.clone().unwrap_or_default(),
+            'C' => self.connection_hash(""),
+            _ => return None,
+        })
+    }
+
+    /// Returns where `ControlPath` says that a master's socket is.
+    fn control_paths(&self, answers: &ResolvedOptions) -> Vec<PathBuf> {
+        let Some(raw) = answers.chosen("controlpath") else { return Vec::new() };
+        // From 9.6 on the gateway counts.
+        let jump = self.jump.as_deref().unwrap_or_default();
+        let of_later = raw.replace("%C", &self.connection_hash(jump));
+        let both =
+            [Some(raw), Some(of_later.as_str()).filter(|later| !jump.is_empty() && *later != raw)];
+        both.into_iter()
+            .flatten()
+            .filter_map(|raw| self.expand_home(raw).map(PathBuf::from))
+            .collect()
+    }
+
+    fn connection_hash(&self, jump: &str) -> String {
+        let Self { around, host, port, user, .. } = self;
+        let text = format!("{}{host}{port}{user}{jump}", around.machine);
+        let words = Sha1::digest(text.as_bytes());
+        words.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect()
+    }
+
+    /// Returns a file name with `~` and tokens expanded; `None` for `none`.
+    fn path(&self, raw: &str) -> Option<PathBuf> {
+        let raw = raw.trim_matches('"');
+        if raw == "none" || raw.is_empty() {
+            return None;
+        }
+        let text = self.expand(raw)?;
+        Some(match text.strip_prefix("~/") {
+            Some(rest) => self.around.home.join(rest.trim_start_matches('/')),
+            None => self.around.home.join(text),
+        })
+    }
+
+    fn agent(&self, raw: &str) -> Option<PathBuf> {
+        match raw.strip_prefix('$') {
+            Some(name) if !name.starts_with('{') => std::env::var_os(name).map(PathBuf::from),
+            _ => self.path(raw),
+        }
+    }
+}
+
+fn last_jump(jumps: &str) -> Option<String> {
+    Some(JumpHost::parse(jumps.rsplit(',').next()?).ok()?.host)
+}
+
+fn hex_digit(value: u8) -> char {
+    char::from_digit(u32::from(value), 16).unwrap_or('0')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::transport::ssh_config::resolve;
+    use crate::transport::ssh_config::tree::{ConfigPaths, ConfigTree};
+
+    fn around() -> LocalEnv {
+        LocalEnv {
+            home: PathBuf::from("/home/ada"),
+            include_home: PathBuf::from("/home/ada"),
+            user: "ada".to_owned(),
+            machine: "login1.site".to_owned(),
+            agent: Some(PathBuf::from("/run/agent")),
+        }
+    }
+
+    fn question(host: &str) -> HostQuery {
+        HostQuery { host: host.to_owned(), user: None, port: None }
+    }
+
+    /// Reads no file at all.
+    fn defaults(host: &str) -> HostSettings {
+        let (asked, around) = (question(host), around());
+        let chosen = Some(Path::new("none"));
+        let tree = ConfigTree::read(ConfigPaths { around: &around, chosen, machine: &[] });
+        let answers = resolve::resolve(&tree, &asked, &around, None).unwrap();
+        of(&answers, &asked, &around).unwrap()
+    }
+
+    fn read(extra: &str) -> Result<HostSettings, Fault> {
+        let text = format!("user root\nhostname n1.site\nport 2222\n{extra}");
+        question("n1").of_ssh(&text, &around())
+    }
+
+    #[test]
+    fn tokens_and_tildes_are_expanded() {
+        let cases = [
+            ("~/.ssh/id_%h_%r", "/home/ada/.ssh/id_n1.site_root"),
+            ("%d/keys/%u-%p", "/home/ada/keys/ada-2222"),
+            ("/k/%n.%k.%%", "/k/n1.n1.%"),
+            ("/k/%L/%l", "/k/login1/login1.site"),
+            ("relative", "/home/ada/relative"),
+            ("\"/with space/key\"", "/with space/key"),
+            ("${HOME}", &std::env::var("HOME").unwrap_or_default()),
+        ];
+        for (raw, want) in cases {
+            let settings = read(&format!("identityfile {raw}\n")).unwrap();
+            assert_eq!(settings.keys.files, [PathBuf::from(want)], "{raw}");
+        }
+    }
+
+    #[test]
+    fn the_socket_of_a_master_is_where_either_version_of_openssh_puts_it() {
+        let paths = |extra: &str| read(extra).unwrap().control_paths;
+        assert!(paths("").is_empty() && paths("controlpath none\n").is_empty());
+        let expected = [PathBuf::from("/home/ada/.ssh/cm-root@n1.site:2222-n1-login1")];
+        assert_eq!(paths("controlpath ~/.ssh/cm-%r@%h:%p-%n-%L\n"), expected);
+        // printf login1.siten1.site2222root | sha1sum
+        let plain = "/run/m-acafe191d78f8cf6d6cf2874150c6659cf9e5b82";
+        assert_eq!(paths("controlpath /run/m-%C\n"), [PathBuf::from(plain)]);
+        let both = paths("proxyjump a@far,b@gate:7\ncontrolpath /run/m-%C\n");
+        // The same with gate behind it.
+        let later = "/run/m-521a7f7c854f159bf855579c849598b93d7aafc6";
+        assert_eq!(both, [PathBuf::from(plain), PathBuf::from(later)]);
+        assert_eq!(paths("proxyjump gate\ncontrolpath /%j\n"), [PathBuf::from("/gate")]);
+    }
+
+    #[test]
+    fn a_token_nobody_knows_drops_the_file() {
+        assert!(read("identityfile /k/%Z\n").unwrap().keys.files.is_empty());
+        assert!(read("identityfile none\n").unwrap().keys.files.is_empty());
+        assert!(read("identityfile ${GTOP_NO_SUCH_VARIABLE}\n").unwrap().keys.files.is_empty());
+    }
+
+    #[test]
+    fn the_known_name_follows_port_and_alias() {
+        assert_eq!(read("").unwrap().known_as.full, "[n1.site]:2222");
+        assert_eq!(read("hostkeyalias Lab-%h\n").unwrap().known_as.full, "lab-%h");
+        assert_eq!(defaults("N1").known_as.full, "n1");
+    }
+
+    #[test]
+    fn the_agent_is_the_configured_one() {
+        let agent = |extra| read(extra).unwrap().keys.agent;
+        assert_eq!(agent(""), Some(PathBuf::from("/run/agent")));
+        assert_eq!(agent("identityagent SSH_AUTH_SOCK\n"), Some(PathBuf::from("/run/agent")));
+        assert_eq!(agent("identityagent ~/a.sock\n"), Some(PathBuf::from("/home/ada/a.sock")));
+        assert_eq!(agent("identityagent none\n"), None);
+        assert_eq!(agent("identityagent $GTOP_NO_SUCH_VARIABLE\n"), None);
+    }
+
+    #[test]
+    fn lists_of_files_keep_spaces_inside_names() {
+        let settings = read("globalknownhostsfile /tmp/a b /x\nuserknownhostsfile ~/k none\n");
+        let settings = settings.unwrap();
+        assert_eq!(settings.global_known_hosts, [Path::new("/tmp/a b"), Path::new("/x")]);
+        assert_eq!(settings.user_known_hosts, [Path::new("/home/ada/k none")]);
+        assert!(read("userknownhostsfile none\n").unwrap().user_known_hosts.is_empty());
+    }
+
+    #[test]
+    fn default_keys_are_not_a_choice() {
+        let defaults = defaults("n1");
+        assert!(!defaults.keys.are_keys_configured);
+        assert_eq!(defaults.keys.files[3], Path::new("/home/ada/.ssh/id_ed25519"));
+        assert!(read("identityfile ~/.ssh/id_ed25519\n").unwrap().keys.are_keys_configured);
+        assert!(read("identityfile ~/.ssh/id_lab\n").unwrap().keys.are_keys_configured);
+    }
+
+    #[test]
+    fn flags_and_numbers_are_read() {
+        let settings = read(
+            "identitiesonly yes\nPubkeyAuthentication false\naddressfamily inet6\n\
+             connecttimeout 3\nhashknownhosts yes\n",
+        );
+        let settings = settings.unwrap();
+        assert!(settings.keys.only_these && settings.hash_known_hosts);
+        assert!(!settings.methods.contains(&"publickey".to_owned()));
+        assert_eq!(settings.family, AddressFamily::Version6);
+        assert_eq!(settings.connect_timeout, Some(Duration::from_secs(3)));
+        assert_eq!(read("connecttimeout none\n").unwrap().connect_timeout, None);
+        let prompts = |extra| read(extra).unwrap().prompts;
+        assert_eq!((prompts(""), prompts("numberofpasswordprompts 1\n")), (3, 1));
+        assert_eq!(prompts("batchmode yes\nnumberofpasswordprompts 1\n"), 0);
+    }
+
+    #[test]
+    fn a_route_is_direct_or_by_jumps_or_by_a_command() {
+        let route = |extra| read(extra).unwrap().route;
+        assert_eq!(route("proxyjump none\nproxycommand none\n"), Route::Direct);
+        assert_eq!(route("proxycommand nc %h %p\n"), Route::Command("nc n1.site 2222".to_owned()));
+        let hop = |host: &str, user: Option<&str>, port| JumpHost {
+            host: host.to_owned(),
+            user: user.map(str::to_owned),
+            port,
+        };
+        assert_eq!(
+            route("proxyjump bastion,ada@[fe80::1]:7,ssh://b@c:22\n"),
+            Route::Jumps(vec![
+                hop("bastion", None, None),
+                hop("fe80::1", Some("ada"), Some(7)),
+                hop("c", Some("b"), Some(22)),
+            ])
+        );
+        for wrong in ["a b", "-x", "a:b", "[a]b", "x;y"] {
+            assert!(read(&format!("proxyjump {wrong}\n")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_only_the_ssh_program_can_follow_is_named() {
+        for (extra, want) in [
+            ("", &[][..]),
+            ("knownhostscommand /bin/k %H\n", &["KnownHostsCommand"]),
+            ("pkcs11provider none\nsecuritykeyprovider internal\n", &[]),
+            (
+                "pkcs11provider /p\nsecuritykeyprovider /s\n",
+                &["PKCS11Provider", "SecurityKeyProvider"],
+            ),
+            ("verifyhostkeydns true\n", &["VerifyHostKeyDNS"]),
+            // No tunnel is wanted from a node that is watched.
+            ("verifyhostkeydns ask\ntunnel point-to-point\n", &[]),
+            ("proxyusefdpass yes\n", &[]),
+            ("proxyusefdpass yes\nproxycommand x\n", &["ProxyUseFdpass"]),
+            ("gssapiauthentication yes\n", &[]),
+            (
+                "gssapiauthentication yes\npreferredauthentications gssapi-with-mic\n",
+                &["GSSAPIAuthentication"],
+            ),
+            (
+                "hostbasedauthentication yes\npreferredauthentications gssapi-with-mic,hostbased\n",
+                &["HostbasedAuthentication"],
+            ),
+            (
+                "hostbasedauthentication yes\ngssapiauthentication yes\npubkeyauthentication no\n\
+                 passwordauthentication no\nkbdinteractiveauthentication no\n",
+                &["GSSAPIAuthentication", "HostbasedAuthentication"],
+            ),
+        ] {
+            assert_eq!(read(extra).unwrap().needs_ssh, want, "{extra}");
+        }
+    }
+
+    #[test]
+    fn old_names_of_options_are_understood_from_ssh_too() {
+        let settings = read("pubkeyacceptedkeytypes ssh-ed25519,rsa-sha2-256\n").unwrap();
+        assert_eq!(settings.algorithms.signatures, ["ssh-ed25519", "rsa-sha2-256"]);
+    }
+
+    #[test]
+    fn the_shell_of_a_proxy_command_sees_to_its_variables() {
+        let route = read("proxycommand nc ${PROXY:-gate} %h %%\n").unwrap().route;
+        assert_eq!(route, Route::Command("nc ${PROXY:-gate} n1.site %".to_owned()));
+    }
+
+    /// Options with a value that makes a difference. Those that decide what else holds, and the one
+    /// that takes away what gtop never has, are missing.
+    #[rustfmt::skip]
+    const DIFFERENT: [&str; 42] = [
+        "AddressFamily inet6", "BatchMode yes", "BindAddress 10.0.0.1", "BindInterface lo",
+        "CASignatureAlgorithms ssh-ed25519", "CertificateFile ~/c", "Ciphers aes256-ctr",
+        "ConnectTimeout 3", "GlobalKnownHostsFile /x", "HashKnownHosts yes",
+        "HostKeyAlgorithms ssh-ed25519", "HostKeyAlias x", "HostName n2", "IdentitiesOnly yes",
+        "IdentityAgent ~/a", "IdentityFile ~/k", "KbdInteractiveAuthentication no",
+        "KbdInteractiveDevices pam", "KexAlgorithms curve25519-sha256", "MACs hmac-sha2-256",
+        "NoHostAuthenticationForLocalhost yes", "NumberOfPasswordPrompts 1",
+        "PasswordAuthentication no", "Port 2222", "PreferredAuthentications publickey",
+        "ProxyCommand nc %h %p", "ProxyJump gate", "PubkeyAcceptedAlgorithms ssh-ed25519",
+        "PubkeyAuthentication no", "RefuseConnection closed", "RequiredRSASize 2048",
+        "RevokedHostKeys /r", "ServerAliveCountMax 5", "ServerAliveInterval 7",
+        "StrictHostKeyChecking no", "User bob", "UserKnownHostsFile /k",
+        "CanonicalizeHostname always\nCanonicalizeFallbackLocal no\nCanonicalDomains none",
+        "CanonicalizeMaxDots 0\nCanonicalizeHostname yes\nHostName a.b\nMatch host a.b\nPort 7",
+        "CanonicalDomains none\nCanonicalizeHostname yes\nMatch canonical\nPort 7",
+        "Tag x\nMatch tagged x\nPort 7", "IgnoreUnknown Strange\nStrange x\nPort 7",
+    ];
+
+    #[test]
+    fn no_option_that_is_followed_makes_no_difference() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        let of = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let (asked, around) = (question("n1"), around());
+            let tree = ConfigTree::read(ConfigPaths {
+                around: &around,
+                chosen: Some(&path),
+                machine: &[],
+            });
+            let answers = resolve::resolve(&tree, &asked, &around, None).ok()?;
+            Some(HostSettings { origins: BTreeMap::new(), ..of(&answers, &asked, &around).ok()? })
+        };
+        let usual = of("");
+        assert!(usual.is_some());
+        for text in DIFFERENT {
+            assert_ne!(of(text), usual, "{text}");
+        }
+        let is_followed = |known: &&options::OptionSpec| known.support == Support::Followed;
+        for known in
+            options::all().filter(is_followed).filter(|known| known.name != "clearallforwardings")
+        {
+            let is_it = |line: &str| line.split(' ').next() == Some(known.spelling);
+            assert!(DIFFERENT.iter().any(|text| text.lines().any(is_it)), "{}", known.spelling);
+        }
+    }
+
+    #[test]
+    fn what_keeps_the_program_from_running_a_command_is_undone() {
+        let undone = |extra| read(extra).unwrap().undone;
+        assert_eq!(undone("stdinnull no\nsessiontype default\n"), [""; 0]);
+        assert_eq!(
+            undone(
+                "stdinnull yes\nsessiontype none\nforkafterauthentication yes\nremotecommand x\n"
+            ),
+            [
+                "ForkAfterAuthentication=no",
+                "RemoteCommand=none",
+                "SessionType=default",
+                "StdinNull=no"
+            ]
+        );
+    }
+}

@@ -1,0 +1,237 @@
+//! How OpenSSH cuts a line into words, and how its patterns match.
+
+use std::borrow::Cow;
+
+/// What separates words.
+const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
+
+/// Takes the next word of a keyword or a `Match` line.
+///
+/// One `=` may stand in place of blanks, and double quotes hold a word together. `None` ends the
+/// line; a quote that is never closed ends it too. As `strdelim` of OpenSSH.
+pub(super) fn next_word<'a>(rest: &mut Option<&'a str>) -> Option<Cow<'a, str>> {
+    let text = (*rest)?;
+    *rest = None;
+    let Some(at) = text.find(|c| BLANKS.contains(&c) || c == '"' || c == '=') else {
+        return Some(text.into());
+    };
+    let (word, after) = text.split_at(at);
+    let mut letters = after.chars();
+    let first = letters.next();
+    if first == Some('"') {
+        let (quoted, after) = letters.as_str().split_once('"')?;
+        *rest = Some(after.trim_start_matches(BLANKS));
+        return Some(match word {
+            "" => quoted.into(),
+            word => format!("{word}{quoted}").into(),
+        });
+    }
+    let mut after = letters.as_str().trim_start_matches(BLANKS);
+    if first != Some('=')
+        && let Some(value) = after.strip_prefix('=')
+    {
+        after = value.trim_start_matches(BLANKS);
+    }
+    *rest = Some(after);
+    Some(word.into())
+}
+
+/// Cuts the arguments of a keyword apart; `None` when a quote is never closed.
+///
+/// Both kinds of quote hold a word together, a backslash keeps a quote, a backslash or a space,
+/// and `#` ends the line where a word could begin. As `argv_split` of OpenSSH.
+pub(super) fn arguments(text: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut letters = text.chars().peekable();
+    loop {
+        while letters.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
+        if matches!(letters.peek(), None | Some('#')) {
+            return Some(words);
+        }
+        let mut word = String::new();
+        let mut quote = None;
+        while let Some(c) = letters.next_if(|c| quote.is_some() || !matches!(c, ' ' | '\t')) {
+            match c {
+                '\\' => {
+                    let kept = |next: &char| {
+                        matches!(next, '\'' | '"' | '\\') || (quote.is_none() && *next == ' ')
+                    };
+                    word.push(letters.next_if(kept).unwrap_or('\\'));
+                }
+                '"' | '\'' if quote.is_none() => quote = Some(c),
+                c if quote == Some(c) => quote = None,
+                c => word.push(c),
+            }
+        }
+        if quote.is_some() {
+            return None;
+        }
+        words.push(word);
+    }
+}
+
+/// Returns whether `*` and `?` of a pattern can stand for what makes it `text`.
+pub(super) fn matches(text: &str, pattern: &str) -> bool {
+    let (mut text, mut pattern) = (text.as_bytes(), pattern.as_bytes());
+    // Where to go on when the last star has to stand for one byte more.
+    let mut retry: Option<(&[u8], &[u8])> = None;
+    loop {
+        match (pattern.split_first(), text.split_first()) {
+            (Some((b'*', after)), _) => {
+                retry = Some((text, after));
+                pattern = after;
+                continue;
+            }
+            (Some((wanted, after)), Some((byte, rest))) if *wanted == b'?' || wanted == byte => {
+                (text, pattern) = (rest, after);
+                continue;
+            }
+            (None, None) => return true,
+            _ => {}
+        }
+        let Some((from, after)) = retry else { return false };
+        let Some((_, rest)) = from.split_first() else { return false };
+        retry = Some((rest, after));
+        (text, pattern) = (rest, after);
+    }
+}
+
+/// What a list of patterns says about a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ListMatch {
+    Yes,
+    /// A pattern with `!` matches.
+    Negated,
+    No,
+}
+
+/// Judges a text by patterns with commas between them, each perhaps with `!` before it.
+pub(super) fn judge(text: &str, patterns: &str) -> ListMatch {
+    /// Longer patterns match nothing, and no other pattern of their list does.
+    const LONGEST: usize = 1022;
+    let mut verdict = ListMatch::No;
+    if patterns.is_empty() {
+        return verdict;
+    }
+    let mut parts = patterns.split(',').peekable();
+    while let Some(part) = parts.next() {
+        // What follows the last comma is no pattern when there is nothing.
+        if part.is_empty() && parts.peek().is_none() {
+            break;
+        }
+        let (pattern, is_negated) =
+            part.strip_prefix('!').map_or((part, false), |pattern| (pattern, true));
+        if pattern.len() > LONGEST {
+            return ListMatch::No;
+        }
+        if matches(text, pattern) {
+            if is_negated {
+                return ListMatch::Negated;
+            }
+            verdict = ListMatch::Yes;
+        }
+    }
+    verdict
+}
+
+/// Judges a text without regard to the case of either side.
+pub(super) fn match_list_ignoring_case(text: &str, patterns: &str) -> ListMatch {
+    judge(&text.to_ascii_lowercase(), &patterns.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_keyword_ends_at_blanks_at_a_quote_or_at_one_equals_sign() {
+        let cases: [(&str, &str, Option<&str>); 9] = [
+            ("Port 22", "Port", Some("22")),
+            ("Port=22", "Port", Some("22")),
+            ("Port = 22", "Port", Some("22")),
+            ("Port\t=\t22", "Port", Some("22")),
+            ("Port==22", "Port", Some("=22")),
+            ("\"Port\" 22", "Port", Some("22")),
+            ("po\"rt\" 22", "port", Some("22")),
+            ("Port", "Port", None),
+            ("Port  ", "Port", Some("")),
+        ];
+        for (line, word, after) in cases {
+            let mut rest = Some(line);
+            assert_eq!(next_word(&mut rest).as_deref(), Some(word), "{line}");
+            assert_eq!(rest, after, "{line}");
+        }
+        let mut rest = Some("\"never closed");
+        assert_eq!(next_word(&mut rest), None);
+    }
+
+    #[test]
+    fn arguments_obey_quotes_escapes_and_comments() {
+        let cases: [(&str, &[&str]); 10] = [
+            ("a b\tc", &["a", "b", "c"]),
+            ("\"a b\" 'c d'", &["a b", "c d"]),
+            (r#"a\ b "c\ d" \\ \" \' \x"#, &["a b", r"c\ d", r"\", "\"", "'", r"\x"]),
+            ("a\"b c\"d", &["ab cd"]),
+            ("a # b", &["a"]),
+            ("a#b", &["a#b"]),
+            ("\"\" a", &["", "a"]),
+            ("'#a' \"#\"", &["#a", "#"]),
+            ("  ", &[]),
+            ("a\\", &["a\\"]),
+        ];
+        for (text, want) in cases {
+            assert_eq!(arguments(text).as_deref(), Some(&want.map_words()[..]), "{text}");
+        }
+        assert_eq!(arguments("'a"), None);
+        assert_eq!(arguments("\"a'"), None);
+    }
+
+    trait Words {
+        fn map_words(&self) -> Vec<String>;
+    }
+
+    impl Words for &[&str] {
+        fn map_words(&self) -> Vec<String> {
+            self.iter().map(|word| (*word).to_owned()).collect()
+        }
+    }
+
+    #[test]
+    fn patterns_match_as_in_openssh() {
+        for (text, pattern, want) in [
+            ("", "", true),
+            ("", "*", true),
+            ("a", "", false),
+            ("a", "?", true),
+            ("ab", "?", false),
+            ("n01.site", "n*.site", true),
+            ("n01.site", "n??.s*e", true),
+            ("n01.site", "*.site.*", false),
+            ("aaab", "*ab", true),
+            ("aaac", "*ab", false),
+            ("a", "**?", true),
+            ("", "?*", false),
+        ] {
+            assert_eq!(matches(text, pattern), want, "{text} {pattern}");
+        }
+        // A pattern that would take for ever by trying everything.
+        assert!(!matches(&"a".repeat(4000), &"a*".repeat(200).replace("a*a", "a*b")));
+    }
+
+    #[test]
+    fn a_list_with_a_negation_that_matches_says_never() {
+        for (patterns, want) in [
+            ("n1", ListMatch::Yes),
+            ("n2,n*", ListMatch::Yes),
+            ("n*,!n1", ListMatch::Negated),
+            ("!n2", ListMatch::No),
+            ("!n2,*", ListMatch::Yes),
+            ("", ListMatch::No),
+            ("n1,", ListMatch::Yes),
+        ] {
+            assert_eq!(judge("n1", patterns), want, "{patterns}");
+        }
+        assert_eq!(match_list_ignoring_case("N1", "n1"), ListMatch::Yes);
+        assert_eq!(judge("n1", &format!("{},n1", "x".repeat(2000))), ListMatch::No);
+    }
+}

@@ -1,0 +1,187 @@
+//! Hosts on the way to another: the values of `ProxyJump`.
+
+use crate::transport::fault::{self, Fault};
+use crate::transport::ssh_config::{JumpHost, check_host, check_user, values};
+use crate::transport::target::{Profile, SshTarget};
+
+impl JumpHost {
+    /// Reads `[user@]host[:port]` or `ssh://[user@]host[:port]`, and refuses names that cannot
+    /// be used.
+    pub(super) fn parse(text: &str) -> Result<Self, Fault> {
+        let hop = Self::split(text.trim()).ok_or_else(|| Fault::BadConfiguration {
+            why: format!("ProxyJump names {}, which is no host", fault::quote(text)),
+        })?;
+        check_host(&hop.host)?;
+        hop.user.as_deref().map_or(Ok(()), check_user)?;
+        Ok(hop)
+    }
+
+    fn split(text: &str) -> Option<Self> {
+        match text.strip_prefix(SCHEME) {
+            Some(place) => Self::address(place),
+            None => Self::place(text),
+        }
+    }
+
+    /// Reads what is typed as `ssh://[user@]host[:port]`; unlike `ssh`, also with an address of
+    /// version 6 in brackets.
+    fn typed(text: &str) -> Option<Self> {
+        let place = text.strip_prefix(SCHEME)?;
+        let hop = Self::address(place).or_else(|| {
+            let (user, rest) =
+                place.rsplit_once('@').map_or(("", place), |(user, rest)| (user, rest));
+            let (inside, after) = rest.strip_prefix('[')?.split_once(']')?;
+            inside.parse::<std::net::Ipv6Addr>().ok()?;
+            (after.is_empty() || after.starts_with([':', '/'])).then_some(())?;
+            // The rest is judged with a name in place of the address.
+            let at = if place.contains('@') { "@" } else { "" };
+            let named = format!("{user}{at}{}", rest.replace(&format!("[{inside}]"), "x"));
+            Some(Self { host: inside.to_owned(), ..Self::address(&named)? })
+        })?;
+        let is_right = check_host(&hop.host).is_ok()
+            && hop.user.as_deref().is_none_or(|user| check_user(user).is_ok());
+        is_right.then_some(hop)
+    }
+
+    fn place(text: &str) -> Option<Self> {
+        let (user, place) = match text.rsplit_once('@') {
+            Some((user, place)) => (Some(user.to_owned()), place),
+            None => (None, text),
+        };
+        if user.as_deref() == Some("") {
+            return None;
+        }
+        let (host, port) = host_and_port(place)?;
+        let port = match port {
+            None | Some("") => None,
+            Some(port) => Some(values::port(port)?),
+        };
+        Some(Self { host: host.to_owned(), user, port })
+    }
+
+    fn address(place: &str) -> Option<Self> {
+        let (user, place) = match place.split_once('@') {
+            // What stands after a semicolon is about the connection and ignored.
+            Some((user, place)) => (Some(decoded(user.split(';').next()?)?), place),
+            None => (None, place),
+        };
+        if user.as_deref() == Some("") {
+            return None;
+        }
+        let place = place.strip_suffix('/').unwrap_or(place);
+        let (host, port) = host_and_port(place)?;
+        values::domain(host).ok()?;
+        let port = match port {
+            None | Some("") => None,
+            Some(port) => Some(values::port(port)?),
+        };
+        Some(Self { host: host.strip_suffix('.').unwrap_or(host).to_owned(), user, port })
+    }
+}
+
+/// What begins an address that is written as a URI.
+const SCHEME: &str = "ssh://";
+
+impl SshTarget {
+    /// Reads `ssh://[user@]host[:port]` as `ssh` does: the user may be encoded with `%`, and what
+    /// stands behind `;` in it is left out. `None` when it is no such address.
+    pub fn of_uri(text: &str) -> Option<Self> {
+        let JumpHost { host, user, port } = JumpHost::typed(text)?;
+        Some(Self { host, user, port, profile: Profile::System })
+    }
+}
+
+/// Cuts `host:port` or `[host]:port`; `None` when there is no host.
+fn host_and_port(place: &str) -> Option<(&str, Option<&str>)> {
+    let (host, port) = match place.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) = rest.split_once(']')?;
+            match after {
+                "" => (host, None),
+                after => (host, Some(after.strip_prefix(':')?)),
+            }
+        }
+        None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
+    };
+    let has_slash = place.starts_with('[') && port.is_none() || !host.contains('/');
+    (!host.is_empty() && has_slash).then_some((host, port))
+}
+
+/// Undoes `%41` and `+`.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let digit = |byte: u8| char::from(byte).to_digit(16);
+                let code = digit(rest.next()?)? * 16 + digit(rest.next()?)?;
+                u8::try_from(code).ok().filter(|code| *code != 0)?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Returns a value of `ProxyJump` as `ssh -G` prints it, `None` when it names no hosts.
+///
+/// A literal `none` stands for itself; a host of that name is `none` with something around it.
+pub(super) fn printed(text: &str) -> Option<String> {
+    if text.eq_ignore_ascii_case("none") {
+        return Some(NO_JUMP.to_owned());
+    }
+    // OpenSSH cuts it at the first blank.
+    let text = text.split(['#', ' ', '\t', '\r', '\n', '\u{b}', '\u{c}']).next()?;
+    for hop in text.split(',') {
+        JumpHost::split(hop)?;
+    }
+    let (before, last) = match text.rsplit_once(',') {
+        Some((before, last)) => (format!("{before},"), last),
+        None => (String::new(), text),
+    };
+    let JumpHost { host, user, port } = JumpHost::split(last)?;
+    let is_number = host.contains(':') || host.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let host = if is_number { format!("[{host}]") } else { host };
+    let user = user.map_or_else(String::new, |user| format!("{user}@"));
+    let port = port.map_or_else(String::new, |port| format!(":{port}"));
+    Some(format!("{before}{user}{host}{port}"))
+}
+
+/// What [`printed`] makes of `none`: text that is no host.
+pub(super) const NO_JUMP: &str = "";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_is_printed_as_ssh_does() {
+        for (text, want) in [
+            ("None", Some("")),
+            ("a", Some("a")),
+            ("a , b", Some("a")),
+            ("a, b", None),
+            ("a # b", Some("a")),
+            ("10.0.0.1:22", Some("[10.0.0.1]:22")),
+            ("ssh://b@c:22", Some("b@c:22")),
+            ("ssh://a%40b@c/", Some("a@b@c")),
+            ("a,[::1]", Some("a,[::1]")),
+            ("a@b@c", Some("a@b@c")),
+            ("a:", Some("a")),
+            ("@a", None),
+            ("a:b", None),
+            ("a:0", None),
+            ("a::1", None),
+            ("[a", None),
+            ("[a]b", None),
+            ("a,,b", None),
+            ("a/b", None),
+            ("ssh://a/b", None),
+            ("", None),
+        ] {
+            assert_eq!(printed(text).as_deref(), want, "{text}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What holds for one host, option by option: the common form of gtop's own reading of the files
+//! and of what `ssh -G` prints.
+
+use std::collections::BTreeMap;
+
+use crate::transport::ssh_config::Origin;
+use crate::transport::ssh_config::options::{self, Keyword, OptionSpec, ValueKind};
+
+/// Options and their values, as `ssh -G` prints them before it expands tokens.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ResolvedOptions(BTreeMap<&'static str, ResolvedOption>);
+
+/// The values of one option, and the first line that set it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ResolvedOption {
+    pub(super) values: Vec<String>,
+    /// Whether each value comes from the user's files; only for options that add up.
+    pub(super) from_user_file: Vec<bool>,
+    pub(super) origin: Option<Origin>,
+}
+
+impl ResolvedOptions {
+    /// Reads what `ssh -G` printed: an option in lower case, a space, its value.
+    pub(super) fn of_ssh(text: &str) -> Self {
+        let mut answers = Self::default();
+        for (name, value) in text.lines().filter_map(|line| line.split_once(' ')) {
+            let Keyword::Option(known) = options::keyword(&name.to_ascii_lowercase()) else {
+                continue;
+            };
+            let value = value.trim();
+            let answer = answers.0.entry(known.name).or_default();
+            match known.kind {
+                ValueKind::Words(_) if answer.values.is_empty() => {
+                    answer.values = file_names(value)
+                }
+                ValueKind::Domains if answer.values.is_empty() => {
+                    answer.values = value.split(' ').map(str::to_owned).collect();
+                }
+                ValueKind::Algorithms(_) if answer.values.is_empty() => {
+                    answer.values = value.split(',').map(str::to_owned).collect();
+                }
+                ValueKind::Words(_) | ValueKind::Domains | ValueKind::Algorithms(_) => {}
+                ValueKind::Choice(_)
+                | ValueKind::Seconds
+                | ValueKind::Number
+                | ValueKind::Port
+                | ValueKind::Text
+                | ValueKind::Command
+                | ValueKind::Jump
+                | ValueKind::PermittedCnames
+                | ValueKind::Files
+                | ValueKind::SendEnv
+                | ValueKind::SetEnv
+                | ValueKind::Agent
+                | ValueKind::Validated(_)
+                | ValueKind::Any => answer.values.push(value.to_owned()),
+            }
+        }
+        answers
+    }
+
+    pub(super) fn get(&self, option: &str) -> Option<&ResolvedOption> {
+        self.0.get(option)
+    }
+
+    pub(super) fn all(&self, option: &str) -> &[String] {
+        self.0.get(option).map_or(&[], |answer| answer.values.as_slice())
+    }
+
+    pub(super) fn first(&self, option: &str) -> Option<&str> {
+        self.all(option).first().map(String::as_str)
+    }
+
+    /// Returns the first value, or what holds when nothing is set.
+    pub(super) fn or_default(&self, option: &str) -> &str {
+        let default = || options::known(option).map_or("", |known| known.default);
+        self.first(option).unwrap_or_else(default)
+    }
+
+    pub(super) fn is_yes(&self, option: &str) -> bool {
+        matches!(self.first(option), Some("yes" | "true"))
+    }
+
+    pub(super) fn is_no(&self, option: &str) -> bool {
+        matches!(self.first(option), Some("no" | "false"))
+    }
+
+    /// Returns whether an option is set, and not to `none`.
+    pub(super) fn chosen(&self, option: &str) -> Option<&str> {
+        self.first(option).filter(|value| !value.eq_ignore_ascii_case("none"))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &ResolvedOption)> {
+        self.0.iter().map(|(name, answer)| (*name, answer))
+    }
+
+    pub(super) fn has(&self, option: &str) -> bool {
+        self.0.contains_key(option)
+    }
+
+    /// Leaves an option without a value, not even the one that holds when nothing is set.
+    pub(super) fn clear(&mut self, option: &str) {
+        if let Some(answer) = self.0.get_mut(option) {
+            answer.values.clear();
+        }
+    }
+
+    pub(super) fn remove(&mut self, option: &str) {
+        self.0.remove(option);
+    }
+
+    /// Sets an option, whatever it was.
+    pub(super) fn put(
+        &mut self,
+        option: &'static str,
+        values: Vec<String>,
+        origin: Option<Origin>,
+    ) {
+        self.0.insert(option, ResolvedOption { values, from_user_file: Vec::new(), origin });
+    }
+
+    /// Returns the answer of an option that adds up.
+    pub(super) fn add(
+        &mut self,
+        known: &OptionSpec,
+        origin: impl FnOnce() -> Origin,
+    ) -> &mut ResolvedOption {
+        let new = || ResolvedOption { origin: Some(origin()), ..ResolvedOption::default() };
+        self.0.entry(known.name).or_insert_with(new)
+    }
+}
+
+/// Splits a list of files. `ssh -G` drops the quotes, so a word that starts no
+/// path belongs to the one before.
+fn file_names(value: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for word in value.split(' ').filter(|word| !word.is_empty()) {
+        match names.last_mut() {
+            Some(last) if !word.starts_with(['/', '~', '%', '"', '$']) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => names.push(word.to_owned()),
+        }
+    }
+    names
+}

@@ -1,0 +1,202 @@
+//! A program of this machine that is asked one thing: bounded in time and in what it may print.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+use tokio::time::{Instant, timeout};
+
+use crate::transport::fault;
+use crate::transport::process::ProcessGroup;
+
+/// Most bytes kept of what a program complains about.
+const MAX_STDERR: usize = 64 * 1024;
+
+/// What to ask, and of whom.
+#[derive(Debug, Clone, Copy)]
+pub struct ProgramCall<'a> {
+    /// The program, found along PATH.
+    pub program: &'a str,
+    /// Its arguments.
+    pub words: &'a [OsString],
+    /// What is written to its standard input.
+    pub input: &'a str,
+    /// Environment variables that are set.
+    pub environment: &'a [(&'a str, &'a str)],
+    /// Environment variables whose names begin so are not passed on.
+    pub without: &'a str,
+    /// How long it may take.
+    pub limit: Duration,
+    /// Most bytes of output; the rest is left unread and the program ended.
+    pub most: usize,
+}
+
+/// What it answered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProgramOutput {
+    /// It ended with status 0.
+    pub succeeded: bool,
+    /// What it printed.
+    pub output: String,
+    /// What it complained about.
+    pub complaint: String,
+    /// There was more than is kept.
+    pub is_cut: bool,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProgramError {
+    /// There is no such program.
+    NotFound,
+    /// It cannot be started.
+    NotStarted(String),
+    /// It took too long; this is what it had complained about.
+    TimedOut(String),
+}
+
+/// Runs a program in English to its end; it and its children are ended when it takes too long, or
+/// when nobody waits any more.
+pub async fn run_program(asked: ProgramCall<'_>) -> Result<ProgramOutput, ProgramError> {
+    let began = Instant::now();
+    let mut command = Command::new(asked.program);
+    command.args(asked.words).stdin(Stdio::piped()).env("LC_ALL", "C");
+    for (name, _) in std::env::vars_os() {
+        if !asked.without.is_empty() && name.to_string_lossy().starts_with(asked.without) {
+            command.env_remove(name);
+        }
+    }
+    command.envs(asked.environment.iter().copied());
+    let mut group = ProcessGroup::start(command).map_err(|error| {
+        let is_missing = error.kind() == io::ErrorKind::NotFound;
+        if is_missing {
+            ProgramError::NotFound
+        } else {
+            ProgramError::NotStarted(fault::reason(&error))
+        }
+    })?;
+    let mut complaint = Vec::new();
+    let answered = timeout(asked.limit, group.converse(asked, &mut complaint)).await;
+    // Whatever it started goes with it.
+    drop(group);
+    let complaint = String::from_utf8_lossy(&complaint).into_owned();
+    let Ok((succeeded, output)) = answered else { return Err(ProgramError::TimedOut(complaint)) };
+    let is_cut = output.len() > asked.most;
+    let output = output.get(..asked.most).unwrap_or(&output);
+    let output = String::from_utf8_lossy(output).into_owned();
+    Ok(ProgramOutput { succeeded, output, complaint, is_cut, took: began.elapsed() })
+}
+
+impl ProcessGroup {
+    async fn converse(
+        &mut self,
+        asked: ProgramCall<'_>,
+        complaint: &mut Vec<u8>,
+    ) -> (bool, Vec<u8>) {
+        let (input, output, errors) = self.pipes();
+        let mut printed = Vec::new();
+        let writing = async {
+            if let Some(mut input) = input {
+                // A program that does not read has its reasons; its answer tells.
+                input.write_all(asked.input.as_bytes()).await.ok();
+            }
+        };
+        let reading = async {
+            take(output, asked.most.saturating_add(1), &mut printed).await;
+            if printed.len() > asked.most {
+                self.kill();
+            }
+        };
+        tokio::join!(writing, reading, hear(errors, complaint));
+        let is_cut = printed.len() > asked.most;
+        let ended = self.wait().await;
+        (is_cut || ended.is_ok_and(|status| status.success()), printed)
+    }
+}
+
+/// Reads on where nothing more is kept: a full pipe would hold the program up.
+async fn hear(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
+    let Some(mut pipe) = pipe else { return };
+    take(Some(&mut pipe), MAX_STDERR, into).await;
+    // Whether it ends well or not: nothing of it is wanted.
+    tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await.ok();
+}
+
+async fn take(pipe: Option<impl AsyncRead + Unpin>, most: usize, into: &mut Vec<u8>) {
+    let Some(pipe) = pipe else { return };
+    // What was read before a fault is still worth reading.
+    pipe.take(most as u64).read_to_end(into).await.ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn shell(line: &str, most: usize, limit: u64) -> Result<ProgramOutput, ProgramError> {
+        let words = ["-c".into(), line.into()];
+        let limit = Duration::from_millis(limit);
+        let environment = &[("GTOP_SET", "yes")];
+        let asked = ProgramCall {
+            program: "sh",
+            words: &words,
+            input: "to read\n",
+            environment,
+            without: "GTOP_UNSET",
+            limit,
+            most,
+        };
+        run_program(asked).await
+    }
+
+    #[tokio::test]
+    async fn a_program_reads_prints_complains_and_ends() {
+        let line = "read -r a; echo \"$a $GTOP_SET $LC_ALL\"; echo bad >&2; exit 3";
+        let answer = shell(line, 100, 60_000).await.unwrap();
+        assert_eq!(
+            (answer.output.as_str(), answer.complaint.as_str()),
+            ("to read yes C\n", "bad\n")
+        );
+        assert!(!answer.succeeded && !answer.is_cut);
+        assert!(shell("true", 100, 60_000).await.unwrap().succeeded);
+    }
+
+    #[tokio::test]
+    async fn endless_output_is_cut_and_its_program_ended() {
+        let answer = shell("yes; sleep 1000", 4096, 60_000).await.unwrap();
+        assert!(answer.is_cut && answer.succeeded);
+        assert_eq!(answer.output.len(), 4096);
+    }
+
+    #[tokio::test]
+    async fn a_program_that_takes_too_long_is_ended_with_its_children() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pid");
+        let line = format!("echo waiting >&2; sleep 1000 & echo $! >{}; wait", file.display());
+        let fault = shell(&line, 100, 300).await.unwrap_err();
+        assert_eq!(fault, ProgramError::TimedOut("waiting\n".to_owned()));
+        let pid = std::fs::read_to_string(&file).unwrap();
+        let state = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok();
+        while state().is_some_and(|stat| !stat.contains(") Z ")) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_that_is_not_there_is_missing() {
+        let asked = ProgramCall {
+            program: "gtop-no-such-program",
+            words: &[],
+            input: "",
+            environment: &[],
+            without: "",
+            limit: Duration::from_secs(60),
+            most: 100,
+        };
+        assert_eq!(run_program(asked).await, Err(ProgramError::NotFound));
+    }
+}
