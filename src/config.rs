@@ -7,7 +7,7 @@ pub use file::{MOST_BYTES, Problem, Written};
 pub use kind::{Check, Kind, Value, Word};
 pub use pages::setup;
 pub use place::{FileError, Places};
-pub use reference::{init_text, keys_text, setup_text, show_text, table_text};
+pub use reference::{init_text, keys_text, metrics_text, setup_text, show_text, table_text};
 pub use setting::{Flag, Reading, Setting, Twin};
 pub use settings::{Layer, Settings, Sources};
 pub use table::{OWN, SETTINGS, setting};

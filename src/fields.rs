@@ -1,7 +1,8 @@
 //! One declaration per metric: every table, file and filter reads these lines.
 //!
-//! A field's id ends in its unit and is the JSON key; the alias is for filters and columns. Knows
-//! nothing of formats or cell widths.
+//! A field's id ends in its unit and is the JSON key; it never changes. The alias is its word in filters,
+//! columns, sort orders and charts: no word means two metrics, and no metric has two words. Knows nothing of
+//! formats or cell widths.
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub struct Field<S: 'static> {
     pub kind: Kind,
     /// The head of a column.
     pub title: &'static str,
-    /// The short name for filters and columns.
+    /// The word in filters, columns, sort orders and charts.
     pub alias: &'static str,
     /// What it is, in a line.
     pub help: &'static str,
@@ -82,6 +83,45 @@ const UNITS: [(&str, &str); 8] = [
     ("_megahertz", "MHz"),
     ("_seconds", "s"),
 ];
+
+/// Words of earlier versions and the aliases that replace them. A word with two meant two metrics: where both could
+/// be meant it is refused.
+const FORMER_ALIASES: [(&str, &[&str]); 28] = [
+    ("bus", &["pci"]),
+    ("bw", &["membw"]),
+    ("clock", &["smclock"]),
+    ("disp", &["display"]),
+    ("gr", &["grclock"]),
+    ("grmax", &["grclockmax"]),
+    ("hot", &["junction", "thermal"]),
+    ("hwhot", &["hwthermal"]),
+    ("idle", &["idle-held"]),
+    ("mclk", &["memclock"]),
+    ("mtemp", &["memtemp"]),
+    ("occ", &["occupancy"]),
+    ("perf", &["pstate"]),
+    ("pers", &["persistence"]),
+    ("queue", &["hloq"]),
+    ("sm", &["smclock", "smact"]),
+    ("smmax", &["smclockmax"]),
+    ("tc", &["tensor"]),
+    ("thr", &["throttled"]),
+    ("throttle", &["throttlebits", "throttled"]),
+    ("video", &["videoclock"]),
+    ("videomax", &["videoclockmax"]),
+    ("why", &["throttled"]),
+    ("jobaccount", &["account"]),
+    ("jobleft", &["left"]),
+    ("jobpartition", &["partition"]),
+    ("jobreason", &["reason"]),
+    ("jobstart", &["start"]),
+];
+
+/// Returns the aliases that replace a word of earlier versions; empty for a word that never was one.
+pub fn current_aliases(word: &str) -> &'static [&'static str] {
+    let found = FORMER_ALIASES.iter().find(|(former, _)| *former == word);
+    found.map_or(&[], |(_, aliases)| aliases)
+}
 
 /// Returns every metric of a device, the everyday ones first.
 pub fn of_device() -> impl Iterator<Item = &'static Field<Device>> {
@@ -164,7 +204,7 @@ fn unknown<T>(reading: &Reading<T>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     fn check_names<'a, S: 'static>(fields: impl Iterator<Item = &'a Field<S>>) {
         let fields: Vec<_> = fields.collect();
@@ -191,6 +231,32 @@ mod tests {
         check_names(HOST.iter());
         check_names(PROCESS.iter());
         check_names(JOB.iter());
+    }
+
+    #[test]
+    fn an_alias_means_one_metric_of_devices_processes_hosts_and_jobs() {
+        let mut owners: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let device = of_device().map(|field| (field.alias, field.id));
+        let host = HOST.iter().map(|field| (field.alias, field.id));
+        let process = PROCESS.iter().map(|field| (field.alias, field.id));
+        let job = JOB.iter().map(|field| (field.alias, field.id));
+        for (alias, id) in device.chain(host).chain(process).chain(job) {
+            owners.entry(alias).or_default().push(id);
+        }
+        // The job of a process and the job of the scheduler's list are one.
+        assert_eq!(owners.remove("job"), Some(vec!["job", "shown_id"]));
+        owners.retain(|_, ids| ids.len() > 1);
+        assert_eq!(owners, BTreeMap::new());
+    }
+
+    #[test]
+    fn a_former_word_is_no_alias_of_today() {
+        for (former, _) in FORMER_ALIASES {
+            assert!(of_device().all(|field| field.alias != former), "{former}");
+            assert!(PROCESS.iter().all(|field| field.alias != former), "{former}");
+            assert!(HOST.iter().all(|field| field.alias != former), "{former}");
+            assert!(JOB.iter().all(|field| field.alias != former), "{former}");
+        }
     }
 
     #[test]

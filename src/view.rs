@@ -5,7 +5,7 @@
 //! are the theme's. It must not know how a terminal is driven.
 
 pub use dialog::{Dialog, Reaction};
-pub use filter::{Filter, FilterError, LONGEST as LONGEST_FILTER, complete};
+pub use filter::{Filter, FilterError, LONGEST as LONGEST_FILTER, aliases, complete};
 pub use habits::{HABITS, Habit, adopt, habits};
 pub use heading::{Chosen as ChosenColumns, Heading};
 pub use hint::hint;

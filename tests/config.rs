@@ -130,7 +130,7 @@ fn columns_are_chosen_by_name_and_a_wrong_one_is_told_with_the_nearest() {
     let row =
         |options: &str, variables: &[(&str, &str)], name: &str| home.row(options, variables, name);
     let users = row("", &[], "columns-users");
-    assert_eq!(users, "columns-users = [\"mem\", \"idle\"] # config.toml:1");
+    assert_eq!(users, "columns-users = [\"mem\", \"idle-held\"] # config.toml:1");
     let fleet = row("--columns-fleet util,note", &[], "columns-fleet");
     assert_eq!(fleet, "columns-fleet = [\"util\", \"note\"] # command line");
     let node = row("", &[("GTOP_COLUMNS_NODE", "temp,util")], "columns-node");
@@ -388,6 +388,22 @@ fn the_readme_says_what_the_tables_say() {
     // One after the other: both write the same file.
     check_readme("settings", &gtop::config::table_text());
     check_readme("keys", &gtop::config::keys_text());
+}
+
+#[test]
+fn the_page_of_metrics_says_what_the_tables_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+    let text = format!(
+        "# Metrics\n\n\
+         A metric has one word, the same in filters (`util<10`), columns, sort orders and charts, and one key in \
+         JSON. Filters take the JSON key too, where only one metric has it.\n\n{}",
+        gtop::config::metrics_text()
+    );
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    let found = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(found, text, "docs/metrics.md is out of date; BLESS=1 writes it");
 }
 
 #[test]

@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn what_no_key_changed_is_what_was_set() {
-        for charted in ["util", "mem,util", "thr, temp ,enc,util"] {
+        for charted in ["util", "mem,util", "throttled, temp ,enc,util"] {
             let settings =
                 typed(&[("charted", charted), ("monitor", "full"), ("sort-users", "user")]);
             let mut navigation = Navigation::default();

@@ -47,7 +47,9 @@ pub(super) fn metric(text: &str) -> Result<(), &'static str> {
     if Metric::named(text).is_some() {
         return Ok(());
     }
-    Err("give metrics: util, mem, power, temp, bw, clock, mclk, fan, enc, dec, pcie, thr")
+    Err(
+        "give metrics: util, mem, power, temp, membw, smclock, memclock, fan, enc, dec, pcie, throttled",
+    )
 }
 
 fn is_name(text: &str) -> bool {
@@ -68,7 +70,7 @@ mod tests {
                 vec!["", "-1", "x", "1:0", "12345", "GPU-12ab"],
             ),
             (pid, vec!["1", "4711"], vec!["0", "-1", "x", ""]),
-            (metric, vec!["util", "mclk"], vec!["", "utils", "UTIL"]),
+            (metric, vec!["util", "memclock", "mclk"], vec!["", "utils", "UTIL"]),
             (word, vec!["ada", "AD\\ada"], vec!["", "-a", "a b", "a;b"]),
             (any, vec!["", "a b"], vec!["a\u{1b}b"]),
         ] {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
+use crate::fields::current_aliases;
 use crate::model::{clean, is_unprintable};
 use crate::view::{Heading, nearest};
 
@@ -224,6 +225,7 @@ fn judge(check: Check, text: &str) -> Result<(), String> {
 /// Judges columns by their names.
 fn columns(headings: &[Heading], all: Vec<String>) -> Result<Value, String> {
     let names = || headings.iter().map(|heading| heading.name);
+    let all: Vec<_> = all.into_iter().map(|own| current(own, names)).collect();
     for (place, own) in all.iter().enumerate() {
         if !names().any(|name| name == own) {
             let own = clean(own, 40);
@@ -237,6 +239,18 @@ fn columns(headings: &[Heading], all: Vec<String>) -> Result<Value, String> {
         }
     }
     Ok(Value::List(all))
+}
+
+/// Returns today's name of a column that an earlier version called otherwise; any other word as it is.
+fn current<'a, N: Iterator<Item = &'a str>>(word: String, names: impl Fn() -> N) -> String {
+    if names().any(|name| name == word) {
+        return word;
+    }
+    let mut found = names().filter(|name| current_aliases(&word).contains(name));
+    match (found.next(), found.next()) {
+        (Some(name), None) => name.to_owned(),
+        _ => word,
+    }
 }
 
 /// Returns what is written with commas.

@@ -6,7 +6,10 @@ use super::kind::{Kind, Value, quoted};
 use super::setting::Setting;
 use super::settings::Settings;
 use super::table::SETTINGS;
+use crate::fields::{Field, HOST, JOB, PROCESS, of_device, unit_of};
 use crate::tui::Keymap;
+use crate::view::node::Metric;
+use crate::view::{Heading, Sortable, aliases, fleet, node, processes, users};
 
 /// Columns a comment may take.
 const WIDTH: usize = 100;
@@ -135,6 +138,58 @@ pub fn table_text() -> String {
         .ok();
     }
     text
+}
+
+/// Returns the tables of metrics and of the columns that join several, in Markdown.
+pub fn metrics_text() -> String {
+    let mut text = String::new();
+    metrics(&mut text, "a device", of_device());
+    metrics(&mut text, "a process on a device", PROCESS.iter());
+    metrics(&mut text, "a node", HOST.iter());
+    metrics(&mut text, "a job", JOB.iter());
+    text += "| columns of several metrics | table | what they show |\n|---|---|---|\n";
+    for (table, headings) in TABLES {
+        for heading in headings.iter().filter(|one| !aliases().any(|alias| alias == one.name)) {
+            writeln!(text, "| `{}` | {table} | {} |", heading.name, heading.help).ok();
+        }
+    }
+    text
+}
+
+/// The tables that have columns to choose.
+const TABLES: [(&str, &[Heading]); 4] = [
+    ("fleet", &fleet::HEADINGS),
+    ("node", &node::HEADINGS),
+    ("processes", &processes::HEADINGS),
+    ("users", &users::HEADINGS),
+];
+/// The views that can be sorted.
+const SORTED: [(&str, &[Sortable]); 3] =
+    [("fleet", &fleet::COLUMNS), ("processes", &processes::COLUMNS), ("users", &users::COLUMNS)];
+
+fn metrics<S: 'static>(
+    text: &mut String,
+    owner: &str,
+    fields: impl Iterator<Item = &'static Field<S>>,
+) {
+    writeln!(text, "| word | of {owner} | unit | JSON key | column of | sorts | chart |").ok();
+    text.push_str("|---|---|---|---|---|---|---|\n");
+    for Field { alias, help, id, .. } in fields {
+        let columns = TABLES.iter().filter(|(_, all)| all.iter().any(|one| one.name == *alias));
+        let columns: Vec<_> = columns.map(|(table, _)| *table).collect();
+        let sorts = SORTED.iter().filter(|(_, all)| all.iter().any(|one| one.name == *alias));
+        let sorts: Vec<_> = sorts.map(|(view, _)| *view).collect();
+        let chart = if Metric::named(alias).is_some() { "yes" } else { "" };
+        writeln!(
+            text,
+            "| `{alias}` | {help} | {} | `{id}` | {} | {} | {chart} |",
+            unit_of(id),
+            columns.join(", "),
+            sorts.join(", ")
+        )
+        .ok();
+    }
+    text.push('\n');
 }
 
 /// Returns the table of keys, in Markdown.

@@ -498,7 +498,7 @@ pub const SETTINGS: &[Setting] = &[
             word("user", "by name"),
             word("devices", "by devices held"),
             word("busy", "by devices that work"),
-            word("idle", "by devices held idle"),
+            word("idle-held", "by devices held idle").or("idle"),
             word("mem", "by device memory"),
             word("power", "by power"),
             word("nodes", "by nodes"),
@@ -554,7 +554,7 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Few(check::metric, Metric::MOST),
         takes: "METRIC",
         default: "util,mem",
-        help: "Chart these of each device, four at most: util, mem, power, temp, bw, clock, mclk, fan, enc, dec, pcie, thr",
+        help: "Chart these of each device, four at most: util, mem, power, temp, membw, smclock, memclock, fan, enc, dec, pcie, throttled",
         page: CHART,
         steps: &["util,mem", "util,power", "util,mem,power,temp", "util,enc,dec"],
         ..PLAIN
@@ -650,7 +650,9 @@ pub const OWN: &str = "@";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::{Heading, Navigation, Taste, adopt, habits};
+    use std::collections::BTreeSet;
+
+    use crate::view::{Heading, Navigation, Taste, adopt, aliases, habits};
 
     #[test]
     fn what_keys_change_is_a_setting_and_begins_as_it_says() {
@@ -702,6 +704,49 @@ mod tests {
             let names: Vec<_> = columns.iter().map(|column| column.name).collect();
             assert_eq!(words.iter().map(|word| word.name).collect::<Vec<_>>(), names, "{name}");
         }
+    }
+
+    /// Words of columns and sort orders that are no single metric: they join several, or count what a row has.
+    const JOINED: &[&str] = &[
+        "age",
+        "bar",
+        "busy",
+        "clocks",
+        "devices",
+        "enc-dec",
+        "flags",
+        "gi-ci",
+        "idle-held",
+        "jobs",
+        "last",
+        "link",
+        "membar",
+        "nodes",
+        "note",
+        "nvlink",
+        "owner",
+        "partitions",
+        "pcie",
+        "procs",
+        "share",
+    ];
+
+    #[test]
+    fn columns_sort_orders_and_charts_have_the_words_of_filters() {
+        let tables =
+            [&fleet::HEADINGS[..], &node::HEADINGS, &processes::HEADINGS, &users::HEADINGS];
+        let columns = tables.into_iter().flatten().map(|heading| heading.name);
+        let orders = [&fleet::COLUMNS[..], &processes::COLUMNS, &users::COLUMNS];
+        let orders = orders.into_iter().flatten().map(|column| column.name);
+        let charts = Metric::ALL.into_iter().map(Metric::alias);
+        let strange: BTreeSet<_> = columns
+            .chain(orders)
+            .chain(charts)
+            .filter(|word| !aliases().any(|alias| alias == *word) && !JOINED.contains(word))
+            .collect();
+        assert!(strange.is_empty(), "{strange:?} are words of no metric");
+        let twice = JOINED.iter().filter(|word| aliases().any(|alias| alias == **word));
+        assert_eq!(twice.count(), 0, "a metric is listed as several");
     }
 
     #[test]

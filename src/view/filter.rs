@@ -13,11 +13,10 @@ mod value;
 
 pub use complete::complete;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::fields::{Field, HOST, JOB, JobAt, PROCESS, Usage, of_device};
+use crate::fields::{Field, HOST, JOB, JobAt, PROCESS, Usage, current_aliases, of_device};
 use crate::fleet::Node;
 use crate::model::{Device, JobList};
 use jobs::Jobs;
@@ -109,58 +108,43 @@ enum Subject {
     OfJob(&'static Field<JobAt>),
 }
 
-/// What stands before the name of a job's field where it is also the name of another.
-const OF_JOB: &str = "job";
-
 impl Subject {
-    /// Those that are no field.
-    const OWN: [(&str, Self); 6] = [
-        ("node", Self::Node),
-        ("gpu", Self::Index),
-        ("index", Self::Index),
-        ("uuid", Self::Uuid),
-        ("pid", Self::Pid),
-        (OF_JOB, Self::Job),
+    /// Those that are no field: alias, id.
+    const KEYS: [(&str, &str, Self); 5] = [
+        ("node", "node", Self::Node),
+        ("gpu", "index", Self::Index),
+        ("uuid", "uuid", Self::Uuid),
+        ("pid", "pid", Self::Pid),
+        ("job", "job", Self::Job),
     ];
 
-    /// Finds a field by its alias or, failing that, by its id; a device's before a process's, a
-    /// host's and a job's. A job's may have `job` before it.
-    fn named(name: &str) -> Option<Self> {
-        let own = Self::OWN.iter().find(|(own, _)| *own == name).map(|(_, subject)| *subject);
-        own.or_else(|| Self::field(|alias, _| alias == name))
-            .or_else(|| Self::field(|_, id| id == name))
-            .or_else(|| Self::of_job(name))
-            .or_else(|| Self::of_job(name.strip_prefix(OF_JOB)?))
+    /// Finds a subject by its alias; failing that, by its id or by a word of earlier versions. An error lists the
+    /// aliases of all that the word could mean; none where it means nothing.
+    fn named(word: &str) -> Result<Self, Vec<&'static str>> {
+        if let Some((.., subject)) = Self::all().find(|(alias, ..)| *alias == word) {
+            return Ok(subject);
+        }
+        let former = current_aliases(word);
+        let is_meant = |alias: &str, id: &str| id == word || former.contains(&alias);
+        let meant: Vec<_> = Self::all().filter(|(alias, id, _)| is_meant(alias, id)).collect();
+        match *meant {
+            [(.., subject)] => Ok(subject),
+            _ => Err(meant.into_iter().map(|(alias, ..)| alias).collect()),
+        }
     }
 
-    fn of_job(name: &str) -> Option<Self> {
-        let by_alias = JOB.iter().find(|field| field.alias == name);
-        by_alias.or_else(|| JOB.iter().find(|field| field.id == name)).map(Self::OfJob)
+    /// Returns every subject with its alias and its id.
+    fn all() -> impl Iterator<Item = (&'static str, &'static str, Self)> {
+        let device = of_device().map(|field| (field.alias, field.id, Self::Device(field)));
+        let process = PROCESS.iter().map(|field| (field.alias, field.id, Self::Process(field)));
+        let host = HOST.iter().map(|field| (field.alias, field.id, Self::Host(field)));
+        let job = JOB.iter().map(|field| (field.alias, field.id, Self::OfJob(field)));
+        Self::KEYS.into_iter().chain(device).chain(process).chain(host).chain(job)
     }
 
-    fn field(is_it: impl Fn(&str, &str) -> bool) -> Option<Self> {
-        let device = of_device().find(|field| is_it(field.alias, field.id)).map(Self::Device);
-        let process = || PROCESS.iter().find(|field| is_it(field.alias, field.id));
-        let host = || HOST.iter().find(|field| is_it(field.alias, field.id));
-        device.or_else(|| process().map(Self::Process)).or_else(|| host().map(Self::Host))
-    }
-
-    /// Returns every name a subject may be called by, the short ones.
-    fn names() -> impl Iterator<Item = Cow<'static, str>> {
-        let own = Self::OWN.iter().map(|(name, _)| *name);
-        let fields = of_device().map(|field| field.alias);
-        own.chain(fields)
-            .chain(PROCESS.iter().map(|field| field.alias))
-            .chain(HOST.iter().map(|field| field.alias))
-            .map(Cow::Borrowed)
-            .chain(JOB.iter().filter(|field| field.alias != OF_JOB).map(|field| {
-                let is_its_own = matches!(Self::named(field.alias), Some(Self::OfJob(_)));
-                if is_its_own {
-                    field.alias.into()
-                } else {
-                    format!("{OF_JOB}{}", field.alias).into()
-                }
-            }))
+    /// Returns every alias.
+    fn aliases() -> impl Iterator<Item = &'static str> {
+        Self::all().map(|(alias, ..)| alias)
     }
 
     /// Returns the unit of its values.
@@ -183,7 +167,7 @@ impl fmt::Debug for Subject {
             Self::Index => "index",
             Self::Uuid => "uuid",
             Self::Pid => "pid",
-            Self::Job => OF_JOB,
+            Self::Job => "job",
             Self::MemoryShare => "memory share",
             Self::Host(field) => field.id,
             Self::Device(field) => field.id,
@@ -191,6 +175,11 @@ impl fmt::Debug for Subject {
             Self::OfJob(field) => field.id,
         })
     }
+}
+
+/// Returns every word that stands before a comparison.
+pub fn aliases() -> impl Iterator<Item = &'static str> {
+    Subject::aliases()
 }
 
 /// How a value is compared.

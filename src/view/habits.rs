@@ -98,8 +98,19 @@ mod tests {
         let mut navigation = Navigation::default();
         navigation.node_place.density = Some(Density::Compact);
         let values = [
-            "util", "true", "gpumem", "true", "idle", "true", "map", "owner", "job", "false",
-            "true", "util,mem", "full",
+            "util",
+            "true",
+            "gpumem",
+            "true",
+            "idle-held",
+            "true",
+            "map",
+            "owner",
+            "job",
+            "false",
+            "true",
+            "util,mem",
+            "full",
         ];
         for (name, value) in HABITS.into_iter().zip(values) {
             adopt(&mut navigation, name, value);

@@ -26,7 +26,7 @@ pub(crate) const COLUMNS: [Sortable; 9] = [
     Sortable { name: "user", letter: 'u', label: "name" },
     Sortable { name: "devices", letter: 'd', label: "devices held" },
     Sortable { name: "busy", letter: 'b', label: "devices that work" },
-    Sortable { name: "idle", letter: 'i', label: "devices held idle" },
+    Sortable { name: "idle-held", letter: 'i', label: "devices held idle" },
     Sortable { name: "mem", letter: 'm', label: "device memory" },
     Sortable { name: "power", letter: 'w', label: "power" },
     Sortable { name: "nodes", letter: 'n', label: "nodes" },

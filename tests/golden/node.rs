@@ -211,7 +211,7 @@ fn the_cursor_says_what_is_not_known_and_why() {
     press(&mut chips, &pressed);
     let screen = text(&draw(&mut chips, 200, 50));
     let detail = &screen[screen.len() - 2];
-    assert!(detail.contains("util, memory, bw: no workload"), "{detail}");
+    assert!(detail.contains("util, memory, membw: no workload"), "{detail}");
     assert!(detail.contains("temp, power, limit, clocks: not supported"), "{detail}");
 }
 

@@ -1,6 +1,5 @@
 //! What could stand where the caret is.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use crate::fields::{JobAt, Usage, Value};
@@ -47,9 +46,9 @@ pub fn complete(text: &str, caret: usize, fleet: &Fleet) -> Vec<String> {
 }
 
 fn names(start: &str) -> Vec<String> {
-    let states = State::WORDS.iter().map(|(word, _)| Cow::Borrowed(*word));
-    let known = Subject::names().chain(states).filter(|name| name.starts_with(start));
-    let mut known: Vec<String> = known.map(Cow::into_owned).collect();
+    let states = State::WORDS.iter().map(|(word, _)| *word);
+    let known = Subject::aliases().chain(states).filter(|name| name.starts_with(start));
+    let mut known: Vec<String> = known.map(str::to_owned).collect();
     known.sort_by_cached_key(|name| (name.len(), name.clone()));
     known.dedup();
     known

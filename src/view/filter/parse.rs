@@ -70,9 +70,8 @@ fn test(at: usize, word: &str) -> Result<Test, FilterError> {
     if name.is_empty() {
         return Err(error(at, format!("a field stands before {sign}, as in util{sign}10")));
     }
-    let Some(subject) = Subject::named(&name.to_lowercase()) else {
-        return Err(error(at, unknown_field(name)));
-    };
+    let subject = Subject::named(&name.to_lowercase())
+        .map_err(|meant| error(at, unknown_field(name, &meant)))?;
     if value.is_empty() {
         return Err(error(value_at, format!("a value stands behind {name}{sign}")));
     }
@@ -97,10 +96,14 @@ fn relation(word: &str) -> Option<(usize, &'static str, Relation)> {
     })
 }
 
-fn unknown_field(name: &str) -> String {
+/// `meant` holds the aliases of all that the name could mean.
+fn unknown_field(name: &str, meant: &[&str]) -> String {
+    if !meant.is_empty() {
+        return format!("{name} is ambiguous; write {}", meant.join(" or "));
+    }
     let lower = name.to_lowercase();
-    let near = Subject::names()
-        .map(|known| (distance(&lower, &known), known))
+    let near = Subject::aliases()
+        .map(|known| (distance(&lower, known), known))
         .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
         .min();
     match near {
@@ -141,6 +144,9 @@ mod tests {
             ("a \"b", 2, "the quote \" is not closed"),
             ("!", 1, "what is it that shall not be? write !word"),
             ("zzzzzzzzzz=1", 0, "no field zzzzzzzzzz; Tab lists them"),
+            ("sm>80", 0, "sm is ambiguous; write smclock or smact"),
+            ("busy hot>80", 5, "hot is ambiguous; write thermal or junction"),
+            ("cpu_percent>80", 0, "cpu_percent is ambiguous; write pcpu or cpu"),
         ] {
             assert_eq!(wrong(text), (at, words.to_owned()), "{text}");
         }

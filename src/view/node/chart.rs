@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::fields::current_aliases;
 use crate::fleet;
 use crate::fleet::Node;
 use crate::model::{Celsius, Device, Link, Megahertz, Percent, Reading};
@@ -73,9 +74,15 @@ impl Metric {
         Self::Throttled,
     ];
 
-    /// Finds the one that has this word before its graph.
+    /// Finds the metric of an alias, or of a word of earlier versions.
     pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|metric| metric.words().0 == word)
+        let by_alias = |alias: &str| Self::ALL.into_iter().find(|metric| metric.words().0 == alias);
+        by_alias(word).or_else(|| current_aliases(word).iter().find_map(|alias| by_alias(alias)))
+    }
+
+    /// Returns its word in settings and before a graph.
+    pub const fn alias(self) -> &'static str {
+        self.words().0
     }
 
     /// Returns its word before a graph, its letter in the menu, and what it is.
@@ -85,14 +92,14 @@ impl Metric {
             Self::Memory => ("mem", 'm', "memory in use"),
             Self::Power => ("power", 'p', "power, of its limit"),
             Self::Temperature => ("temp", 't', "temperature, to 100 °C"),
-            Self::Bandwidth => ("bw", 'b', "share of time the memory is busy"),
-            Self::Clock => ("clock", 'c', "SM clock, of the highest"),
-            Self::MemoryClock => ("mclk", 'l', "memory clock, of the highest"),
+            Self::Bandwidth => ("membw", 'b', "share of time the memory is busy"),
+            Self::Clock => ("smclock", 'c', "SM clock, of the highest"),
+            Self::MemoryClock => ("memclock", 'l', "memory clock, of the highest"),
             Self::Fan => ("fan", 'f', "fan speed"),
             Self::Encoder => ("enc", 'e', "load of the video encoder"),
             Self::Decoder => ("dec", 'd', "load of the video decoder"),
             Self::Pcie => ("pcie", 'i', "PCIe traffic, of what the link carries"),
-            Self::Throttled => ("thr", 'h', "share of time throttled"),
+            Self::Throttled => ("throttled", 'h', "share of time throttled"),
         }
     }
 

@@ -35,30 +35,30 @@ pub(crate) const HEADINGS: [Heading; 36] = [
     Heading::new("clocks", "MHz", "", "clocks, that of memory too where there is room"),
     Heading::new("owner", "OWNER", "", "who has a chip"),
     Heading::new("throttled", "THROTTLED", "", "why clocks are held down"),
-    Heading::new("bw", "BW", "", "memory bandwidth in use"),
-    Heading::new("mtemp", "MTEMP", "", "the temperature of memory"),
-    Heading::new("hot", "HOT", "", "the hottest spot"),
+    Heading::new("membw", "MEMBW", "", "memory bandwidth in use"),
+    Heading::new("memtemp", "MEMTEMP", "", "the temperature of memory"),
+    Heading::new("junction", "JUNCTION", "", "the hottest spot"),
     Heading::new("pcie", "PCIe", "", "traffic over PCIe"),
     Heading::new("nvlink", "NVLINK", "", "traffic over NVLink"),
     Heading::new("fan", "FAN", "", "how fast the fan turns"),
-    Heading::new("perf", "PERF", "", "the performance state"),
+    Heading::new("pstate", "PSTATE", "", "the performance state"),
     Heading::new("enc-dec", "ENC/DEC", "", "video encoder and decoder"),
-    Heading::new("sm", "SM", "", "how many multiprocessors work"),
-    Heading::new("tc", "TC", "", "how much tensor cores work"),
-    Heading::new("occ", "OCC", "", "how full multiprocessors are"),
+    Heading::new("smact", "SMACT", "", "how many multiprocessors work"),
+    Heading::new("tensor", "TENSOR", "", "how much tensor cores work"),
+    Heading::new("occupancy", "OCC", "", "how full multiprocessors are"),
     Heading::new("ecc", "ECC", "", "errors of memory"),
     Heading::new("remap", "REMAP", "", "remapped rows of memory"),
     Heading::new("link", "LINK", "", "the PCIe link"),
-    Heading::new("pers", "PERS", "", "persistence mode"),
+    Heading::new("persistence", "PERS", "", "persistence mode"),
     Heading::new("mode", "MODE", "", "the compute mode"),
-    Heading::new("queue", "QUEUE", "", "programs that wait for a chip"),
+    Heading::new("hloq", "HLOQ", "", "programs that wait for a chip"),
     Heading::new("cores", "CORES", "", "the cores of a chip"),
     Heading::new("gi-ci", "GI/CI", "", "the instances of a slice"),
     Heading::new("bar1", "BAR1", "", "the BAR1 window in use"),
-    Heading::new("part", "PART", "", "the partition"),
+    Heading::new("partitions", "PART", "", "the partition"),
     Heading::new("mig", "MIG", "", "whether it may be cut into slices"),
-    Heading::new("disp", "DISP", "", "whether a display hangs on it"),
-    Heading::new("bus", "BUS", "", "its address on the bus"),
+    Heading::new("display", "DISP", "", "whether a display hangs on it"),
+    Heading::new("pci", "PCI", "", "its address on the bus"),
     Heading::new("last", "LAST", "", "utilization over the last seconds"),
     Heading::new("flags", "FLAGS", "", "what is wrong with it"),
 ];
@@ -519,7 +519,7 @@ impl Columns {
         let power = device.power_share().map(Percent::get);
         let traffic = facts::bandwidth_share(device).get().map(Percent::get);
         let bars =
-            [("power", power, self.load, has_power), ("bw", traffic, self.traffic, has_traffic)];
+            [("power", power, self.load, has_power), ("membw", traffic, self.traffic, has_traffic)];
         for (word, share, thresholds, is_told) in bars {
             let has_room = line.width() + 16 + SECOND_BAR <= width;
             if !is_told || !has_room || (is_slice && share.is_none()) {
@@ -534,7 +534,7 @@ impl Columns {
                 .gap(1);
         }
         let subject = Subject { node, device, units: self.units };
-        for fact in self.rest.iter().filter(|fact| fact.title != "BW") {
+        for fact in self.rest.iter().filter(|fact| fact.title != "MEMBW") {
             let room = width.saturating_sub(line.width());
             let (text, tone) = said(fact, subject);
             if room < width_of(fact.word) + 2 + fact.width || (is_slice && text == UNKNOWN) {

@@ -216,7 +216,7 @@ impl Account {
         let memory = |account: &Self| account.memory.map(|bytes| bytes.0);
         match column {
             "busy" => other.busy.cmp(&self.busy),
-            "idle" => other.idle.cmp(&self.idle),
+            "idle-held" => other.idle.cmp(&self.idle),
             "mem" => memory(other).cmp(&memory(self)),
             "power" => other.power.unwrap_or(-1.0).total_cmp(&self.power.unwrap_or(-1.0)),
             "nodes" => other.nodes.len().cmp(&self.nodes.len()),

@@ -33,7 +33,7 @@ pub(crate) const HEADINGS: [Heading; 10] = [
     Heading::new("bar", "FLEET", "devices", "the share of all devices as a bar"),
     Heading::new("share", "%", "devices", "the share of all devices in percent"),
     Heading::new("busy", "BUSY", "busy", "devices that work"),
-    Heading::new("idle", "IDLE", "idle", "devices held idle"),
+    Heading::new("idle-held", "IDLE", "idle-held", "devices held idle"),
     Heading::new("mem", "MEM", "mem", "device memory"),
     Heading::new("power", "POWER", "power", "power"),
     Heading::new("nodes", "NODES", "nodes", "nodes; fresh ones of all where some are not"),
