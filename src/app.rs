@@ -16,8 +16,8 @@ use crate::app::printer::Printer;
 use crate::app::prompter::{PromptOutcome, Prompter};
 use crate::app::screen::ScreenConfig;
 use crate::app::targets::PodSearch;
-use crate::cli::{self, Cli, Command, ConfigDeed, How};
-use crate::config::{self, FileError, Places, Settings, Sources};
+use crate::cli::{self, Cli, Command, ConfigAction, TransportKind};
+use crate::config::{self, ConfigPaths, FileError, Settings, Sources};
 use crate::doctor::{Report, report_on_pod};
 use crate::export::write_json_schema;
 use crate::inventory::slurm::JobFilter;
@@ -161,7 +161,7 @@ impl AppError {
             | Self::NoJob
             | Self::NoConfig(_)
             | Self::AmbiguousUser { .. }
-            | Self::File(FileError::Own(_))
+            | Self::File(FileError::IsSetupFile(_))
             | Self::Settings { .. } => 2,
             Self::NoHome
             | Self::File(_)
@@ -189,9 +189,9 @@ fn dispatch(
         return Ok(write_json_schema(out).map(|()| ExitReason::Done)?);
     }
     let (places, settings) = load_settings(&cli)?;
-    cli.settle(&settings);
-    if let Some(Command::Config { deed }) = cli.command {
-        return run_config_command(deed, places.as_ref(), &cli, &settings, out);
+    cli.apply_settings(&settings);
+    if let Some(Command::Config { action }) = cli.command {
+        return run_config_command(action, places.as_ref(), &cli, &settings, out);
     }
     check_settings(&cli, &settings)?;
     targets::check_user_option(&cli)?;
@@ -211,7 +211,7 @@ fn dispatch(
     let transport = Transport::new(Options { interview, ..options });
     // The screen says it itself.
     let is_screen = cli.command.is_none() && !is_printing(cli);
-    if let Some(words) = settings.complaint().filter(|_| !is_screen) {
+    if let Some(words) = settings.problem_summary().filter(|_| !is_screen) {
         writeln!(err, "gtop: {words}")?;
     }
     if let Some(Command::Trust { hosts }) = &cli.command {
@@ -221,13 +221,14 @@ fn dispatch(
         }
         let mut input = io::stdin().lock();
         let trusting =
-            trust::trust(transport, roster.targets, cli.reach.max_connecting, &mut input, out);
+            trust::trust(transport, roster.targets, cli.connection.max_connecting, &mut input, out);
         return Ok(runtime.block_on(trusting)?);
     }
     let env = Env { transport, prompter, clock, files, places, settings };
     if let Some(Command::Doctor { hosts, local, json, slurm }) = &cli.command {
         let is_local = *local || cli.nodes.local;
-        let filter = (*slurm || cli.slurm.is_wanted()).then(|| targets::job_filter_of_options(cli));
+        let filter =
+            (*slurm || cli.slurm.is_requested()).then(|| targets::job_filter_of_options(cli));
         let doctor_targets = DoctorTargets::of(cli, &env.transport, hosts, is_local, filter)?;
         return run_doctor(cli, &runtime, env, doctor_targets, *json || cli.output.json, out, err);
     }
@@ -235,39 +236,41 @@ fn dispatch(
 }
 
 /// Returns where settings stand, and all of them.
-fn load_settings(cli: &Cli) -> Result<(Option<Places>, Settings), AppError> {
+fn load_settings(cli: &Cli) -> Result<(Option<ConfigPaths>, Settings), AppError> {
     let conflicting = std::env::var_os("GTOP_CONFIG").map(PathBuf::from);
     let conflicting = conflicting.filter(|path| !path.as_os_str().is_empty());
     // What a variable names may be missing here; what is typed is meant.
-    let is_needed =
-        !matches!(cli.command, Some(Command::Config { deed: ConfigDeed::Init | ConfigDeed::Path }));
+    let is_needed = !matches!(
+        cli.command,
+        Some(Command::Config { action: ConfigAction::Init | ConfigAction::Path })
+    );
     if let Some(file) = cli.config.as_ref().filter(|_| is_needed)
         && matches!(file.try_exists(), Ok(false))
     {
         return Err(AppError::NoConfig(file.display().to_string()));
     }
     let places = match cli.config.clone().or(conflicting) {
-        Some(file) => Some(Places::at(file)?),
-        None => Places::of_this_user(),
+        Some(file) => Some(ConfigPaths::at(file)?),
+        None => ConfigPaths::of_this_user(),
     };
     let sources = Sources {
-        file: places.as_ref().map(Places::read_config).unwrap_or_default(),
-        setup: places.as_ref().map(Places::read_setup).unwrap_or_default(),
-        typed: cli.typed.0.clone(),
+        file: places.as_ref().map(ConfigPaths::read_config).unwrap_or_default(),
+        setup: places.as_ref().map(ConfigPaths::read_setup).unwrap_or_default(),
+        args: cli.settings.0.clone(),
     };
-    let settings = Settings::of(sources, |name| std::env::var(name).ok());
+    let settings = Settings::merge(sources, |name| std::env::var(name).ok());
     Ok((places, settings))
 }
 
 /// Says which settings cannot be together, and what is wrong with a command that leads to nodes.
 fn check_settings(cli: &Cli, settings: &Settings) -> Result<(), AppError> {
-    let exec = cli.reach.exec.as_deref().map(ExecTemplate::new);
+    let exec = cli.connection.exec.as_deref().map(ExecTemplate::new);
     let wrong_exec = || exec.and_then(Result::err).map(|error| error.to_string());
-    let words = cli.disagreement().map(str::to_owned).or_else(wrong_exec);
+    let words = cli.conflict().map(str::to_owned).or_else(wrong_exec);
     let Some(words) = words else { return Ok(()) };
     let conflicting = ["transport", "exec", "ssh-binary"].map(|name| {
-        let is_said = settings.place(name) != "default";
-        is_said.then(|| format!("{name}: {}", settings.place(name)))
+        let is_said = settings.origin(name) != "default";
+        is_said.then(|| format!("{name}: {}", settings.origin(name)))
     });
     let places = conflicting.into_iter().flatten().collect::<Vec<_>>().join(", ");
     Err(AppError::Settings { words, places })
@@ -275,21 +278,21 @@ fn check_settings(cli: &Cli, settings: &Settings) -> Result<(), AppError> {
 
 /// Does what was asked about settings.
 fn run_config_command(
-    deed: ConfigDeed,
-    places: Option<&Places>,
+    action: ConfigAction,
+    places: Option<&ConfigPaths>,
     cli: &Cli,
     settings: &Settings,
     out: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
     let places = places.ok_or(AppError::NoHome)?;
-    match deed {
-        ConfigDeed::Init => {
-            let path = places.begin(&config::init_text())?;
+    match action {
+        ConfigAction::Init => {
+            let path = places.create_config(&config::init_text())?;
             writeln!(out, "{} is written; it changes nothing yet", path.display())?;
         }
-        ConfigDeed::Path => writeln!(out, "{}", places.config().display())?,
-        ConfigDeed::Show => out.write_all(config::show_text(settings).as_bytes())?,
-        ConfigDeed::Check => {
+        ConfigAction::Path => writeln!(out, "{}", places.config().display())?,
+        ConfigAction::Show => out.write_all(config::show_text(settings).as_bytes())?,
+        ConfigAction::Check => {
             for problem in &settings.problems {
                 writeln!(out, "{problem}")?;
             }
@@ -370,7 +373,7 @@ fn run_doctor(
         pod,
         clock,
         prompter,
-        max_connecting: cli.reach.max_connecting,
+        max_connecting: cli.connection.max_connecting,
         is_json,
         slurm,
     };
@@ -386,7 +389,7 @@ struct Env {
     /// How many files may be open.
     files: Option<u64>,
     /// Where settings stand.
-    places: Option<Places>,
+    places: Option<ConfigPaths>,
     settings: Settings,
 }
 
@@ -408,16 +411,16 @@ fn names_hosts(cli: &Cli) -> bool {
 fn transport_options(cli: &Cli) -> Result<Options, TemplateError> {
     let defaults = Options::of_this_process();
     Ok(Options {
-        connect_timeout: cli.reach.connect_timeout,
+        connect_timeout: cli.connection.connect_timeout,
         login: cli.nodes.login.clone(),
-        ssh_program: cli.reach.ssh_binary.clone().unwrap_or(defaults.ssh_program),
-        choice: match cli.reach.how() {
-            How::Auto | How::Local | How::Exec => TransportMode::Auto,
-            How::Native => TransportMode::Native,
-            How::Ssh => TransportMode::Ssh,
-            How::Srun => TransportMode::Srun,
+        ssh_program: cli.connection.ssh_binary.clone().unwrap_or(defaults.ssh_program),
+        choice: match cli.connection.transport_kind() {
+            TransportKind::Auto | TransportKind::Local | TransportKind::Exec => TransportMode::Auto,
+            TransportKind::Native => TransportMode::Native,
+            TransportKind::Ssh => TransportMode::Ssh,
+            TransportKind::Srun => TransportMode::Srun,
         },
-        exec: cli.reach.exec.as_deref().map(ExecTemplate::new).transpose()?,
+        exec: cli.connection.exec.as_deref().map(ExecTemplate::new).transpose()?,
         state: user_dirs::state().map(|folder| folder.join("gtop")),
         // This very file, even when an upgrade has put another in its place. Where there is no /proc,
         // programs still notice the end of their input.
@@ -439,7 +442,7 @@ fn run_monitor(
     let Env { transport, mut prompter, clock, files, places, mut settings } = env;
     if cli.nodes.demo.is_some() {
         // How often made-up nodes are asked says nothing of real ones.
-        settings.keep_saved("interval");
+        settings.never_save("interval");
     }
     if let OutputMode::LinesOnly(reason) = OutputMode::detect()
         && !is_printing_requested(cli)
@@ -455,11 +458,14 @@ fn run_monitor(
     // Slurm mostly answers at once, and then keys and questions are asked about before the screen.
     runtime.block_on(discovery.wait_for_answer(SCHEDULER_TIMEOUT));
     let targets = discovery.rosters().borrow().targets.clone();
-    let cost = match cli.reach.how() {
+    let cost = match cli.connection.transport_kind() {
         _ if demo.is_some() => FdCost::SessionAndServer,
-        How::Ssh | How::Exec => FdCost::Program,
+        TransportKind::Ssh | TransportKind::Exec => FdCost::Program,
         // One step serves many nodes.
-        How::Auto | How::Native | How::Local | How::Srun => FdCost::Session,
+        TransportKind::Auto
+        | TransportKind::Native
+        | TransportKind::Local
+        | TransportKind::Srun => FdCost::Session,
     };
     if let Some(words) = limits::open_files_warning(files, targets.len(), cost) {
         writeln!(err, "gtop: {words}")?;
@@ -472,16 +478,16 @@ fn run_monitor(
     }
     // Nobody asks anything in a demonstration, nor this machine itself.
     let nodes = targets.iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).count();
-    let expects_jobs = cli.slurm.is_wanted();
+    let expects_jobs = cli.slurm.is_requested();
     prompter = prompter.filter(|_| demo.is_none() && (nodes > 0 || expects_jobs));
     prompter.iter().for_each(Prompter::open);
     let monitor = Monitor::start(MonitorConfig {
         discovery,
         transport,
         clock: clock.clone(),
-        interval: cli.pace.interval,
-        history: cli.pace.history,
-        max_connecting: cli.reach.max_connecting,
+        interval: cli.intervals.interval,
+        history: cli.intervals.history,
+        max_connecting: cli.connection.max_connecting,
     })?;
     if let Some(prompter) = &mut prompter
         && let Some(ending) = runtime.block_on(prompter.prompt_at_startup(nodes))?
@@ -497,7 +503,11 @@ fn run_monitor(
         is_styled: settings.choice("color") == "always",
     };
     let ending = if cli.output.watch {
-        runtime.block_on(printer.print_continuously(&monitor.fleet(), cli.pace.interval, out))?
+        runtime.block_on(printer.print_continuously(
+            &monitor.fleet(),
+            cli.intervals.interval,
+            out,
+        ))?
     } else if is_printing(cli) {
         runtime.block_on(printer.print_once(&monitor, cli.output.deadline, out))?
     } else {

@@ -11,12 +11,12 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use crate::config::{Settings, Sources};
 use crate::model::clean;
 
-mod habit;
-mod papers;
-mod typed;
+mod args;
+mod hints;
+mod manpage;
 
-pub use papers::{Shell, completions, man};
-pub use typed::Typed;
+pub use args::SettingArgs;
+pub use manpage::{Shell, completions, man};
 
 const EXCLUDE_HELP: &str =
     "Leave these nodes out, wherever they come from: a set such as gpu[03,07] or @down";
@@ -27,7 +27,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
 #[command(
     name = "gtop",
     version,
-    long_version = papers::version(),
+    long_version = manpage::version(),
     about = "Watch every accelerator you use, on every node, live",
     long_about = "Watch every accelerator you use, on every node, live, from one terminal.\n\n\
         gtop reaches each node over SSH, as `ssh` would, and needs nothing installed there. Without \
@@ -59,25 +59,25 @@ pub struct Cli {
     pub command: Option<Command>,
     /// Which nodes
     #[command(flatten)]
-    pub nodes: Nodes,
+    pub nodes: NodeOptions,
     /// Which jobs
     #[command(flatten)]
-    pub slurm: Slurm,
+    pub slurm: SlurmOptions,
     /// Printing instead of a screen
     #[command(flatten)]
-    pub output: Output,
+    pub output: OutputOptions,
     /// Read settings from this file instead of config.toml; setup.toml stands beside it; `GTOP_CONFIG` says the same
     #[arg(long, value_name = "FILE", global = true, help_heading = "Output")]
     pub config: Option<PathBuf>,
     /// Settings that were typed
     #[command(flatten)]
-    pub typed: Typed,
+    pub settings: SettingArgs,
     /// How often
     #[arg(skip)]
-    pub pace: Paces,
+    pub intervals: Intervals,
     /// How nodes are reached
     #[arg(skip)]
-    pub reach: Reach,
+    pub connection: ConnectionOptions,
 }
 
 /// What gtop does besides watching.
@@ -108,7 +108,7 @@ pub enum Command {
     Config {
         /// What to do
         #[command(subcommand)]
-        deed: ConfigDeed,
+        action: ConfigAction,
     },
     /// Print the manual page: gtop man | man -l -
     Man,
@@ -122,7 +122,7 @@ pub enum Command {
 
 /// What is done with settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
-pub enum ConfigDeed {
+pub enum ConfigAction {
     /// Write a config.toml that says everything and changes nothing; one that is there stays
     Init,
     /// Say what is wrong with config.toml, setup.toml and the environment, and in which line
@@ -136,7 +136,7 @@ pub enum ConfigDeed {
 /// Which nodes are watched.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Nodes")]
-pub struct Nodes {
+pub struct NodeOptions {
     /// Read nodes from a file, one a line; # begins a comment, - is standard input
     #[arg(short = 'f', long, value_name = "FILE", global = true)]
     pub hosts_file: Option<PathBuf>,
@@ -187,7 +187,7 @@ pub struct Nodes {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "12",
-        value_parser = made_up,
+        value_parser = parse_node_count,
         conflicts_with_all = ["hosts", "hosts_file", "mpi_hostfile", "ssh_config_hosts", "tpu_pod", "pod_ips", "exclude", "local"]
     )]
     pub demo: Option<u16>,
@@ -199,39 +199,39 @@ pub struct Nodes {
 /// Which jobs of Slurm are watched.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Slurm")]
-pub struct Slurm {
+pub struct SlurmOptions {
     /// Watch the nodes of your running jobs; a job that begins or ends comes or goes by itself
     #[arg(long, conflicts_with = "demo")]
     pub slurm: bool,
     /// Jobs of these users instead of yours
-    #[arg(long, value_name = "USER", value_delimiter = ',', value_parser = word, conflicts_with = "demo")]
+    #[arg(long, value_name = "USER", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
     pub user: Vec<String>,
     /// Jobs of all users
     #[arg(long, conflicts_with_all = ["user", "demo"])]
     pub all_users: bool,
     /// These jobs, whoever owns them; `12` is the whole array and `12_3` one task of it
-    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = job, conflicts_with = "demo")]
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = parse_job_id, conflicts_with = "demo")]
     pub job: Vec<String>,
     /// Only jobs in these partitions
-    #[arg(long, value_name = "PARTITION", value_delimiter = ',', value_parser = word, conflicts_with = "demo")]
+    #[arg(long, value_name = "PARTITION", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
     pub partition: Vec<String>,
     /// Only jobs of these accounts
-    #[arg(long, value_name = "ACCOUNT", value_delimiter = ',', value_parser = word, conflicts_with = "demo")]
+    #[arg(long, value_name = "ACCOUNT", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
     pub account: Vec<String>,
     /// How often Slurm is asked
     #[arg(skip)]
     pub discovery_interval: Duration,
 }
 
-impl Slurm {
+impl SlurmOptions {
     /// Says whether jobs are to be watched; naming some is wanting it.
-    pub fn is_wanted(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         let lists = [&self.user, &self.job, &self.partition, &self.account];
         self.slurm || self.all_users || lists.iter().any(|list| !list.is_empty())
     }
 }
 
-impl Nodes {
+impl NodeOptions {
     /// Says whether nodes are named by an option.
     pub const fn names_nodes(&self) -> bool {
         self.hosts_file.is_some()
@@ -244,7 +244,7 @@ impl Nodes {
 
 /// How often things happen.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Paces {
+pub struct Intervals {
     /// Between samples.
     pub interval: Duration,
     /// Between frames that no key asked for, at least.
@@ -257,7 +257,7 @@ pub struct Paces {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-pub struct Output {
+pub struct OutputOptions {
     /// Print one complete picture and end; the default when output is no terminal, or one without a
     /// screen (TERM=dumb)
     #[arg(short = '1', long)]
@@ -281,13 +281,13 @@ pub struct Output {
 
 /// How nodes are reached.
 #[derive(Clone, Debug, Default)]
-pub struct Reach {
+pub struct ConnectionOptions {
     /// How long a connection attempt may take.
     pub connect_timeout: Option<Duration>,
     /// How many connections may be opened at once.
     pub max_connecting: u16,
     /// How to get to nodes.
-    pub transport: How,
+    pub transport: TransportKind,
     /// A command that reaches them.
     pub exec: Option<String>,
     /// The ssh program, when it is to reach them.
@@ -296,7 +296,7 @@ pub struct Reach {
 
 /// How nodes are reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum How {
+pub enum TransportKind {
     /// gtop itself, and the ssh program for nodes that need it
     #[default]
     Auto,
@@ -312,26 +312,26 @@ pub enum How {
     Srun,
 }
 
-impl Reach {
+impl ConnectionOptions {
     /// Takes what settings say. What was said in a nearer place, such as the command line, turns off
     /// what stands against it in a farther one.
-    fn of(settings: &Settings) -> Self {
+    fn from_settings(settings: &Settings) -> Self {
         let names = ["transport", "exec", "ssh-binary"];
         let nearest = names.iter().map(|name| settings.layer(name)).max();
         let is_near = |name: &str| Some(settings.layer(name)) == nearest;
         let transport = match settings.choice("transport") {
-            "native" => How::Native,
-            "ssh" => How::Ssh,
-            "local" => How::Local,
-            "exec" => How::Exec,
-            "srun" => How::Srun,
-            _ => How::Auto,
+            "native" => TransportKind::Native,
+            "ssh" => TransportKind::Ssh,
+            "local" => TransportKind::Local,
+            "exec" => TransportKind::Exec,
+            "srun" => TransportKind::Srun,
+            _ => TransportKind::Auto,
         };
-        let transport = if is_near("transport") { transport } else { How::Auto };
-        let has_exec = is_near("exec") || transport == How::Exec;
-        let has_program = is_near("ssh-binary") || transport == How::Ssh;
+        let transport = if is_near("transport") { transport } else { TransportKind::Auto };
+        let has_exec = is_near("exec") || transport == TransportKind::Exec;
+        let has_program = is_near("ssh-binary") || transport == TransportKind::Ssh;
         Self {
-            connect_timeout: settings.span("connect-timeout"),
+            connect_timeout: settings.duration("connect-timeout"),
             max_connecting: settings
                 .count("max-connecting")
                 .and_then(|count| count.try_into().ok())
@@ -343,37 +343,49 @@ impl Reach {
     }
 
     /// Returns how nodes are reached; naming a program is wanting it.
-    pub fn how(&self) -> How {
+    pub fn transport_kind(&self) -> TransportKind {
         if self.ssh_binary.is_some() {
-            How::Ssh
+            TransportKind::Ssh
         } else if self.exec.is_some() {
-            How::Exec
+            TransportKind::Exec
         } else {
             self.transport
         }
     }
 
     /// Says what in these options cannot be together.
-    const fn disagreement(&self) -> Option<&'static str> {
+    const fn conflict(&self) -> Option<&'static str> {
         match self.transport {
-            How::Native if self.ssh_binary.is_some() => {
+            TransportKind::Native if self.ssh_binary.is_some() => {
                 Some("--ssh-binary wants the ssh program and --transport native does not")
             }
-            How::Local | How::Exec | How::Srun if self.ssh_binary.is_some() => {
+            TransportKind::Local | TransportKind::Exec | TransportKind::Srun
+                if self.ssh_binary.is_some() =>
+            {
                 Some("--ssh-binary wants the ssh program and --transport something else")
             }
-            How::Native | How::Ssh | How::Local | How::Srun if self.exec.is_some() => {
+            TransportKind::Native
+            | TransportKind::Ssh
+            | TransportKind::Local
+            | TransportKind::Srun
+                if self.exec.is_some() =>
+            {
                 Some("--exec reaches nodes by its command and --transport wants something else")
             }
-            How::Exec if self.exec.is_none() => Some(
+            TransportKind::Exec if self.exec.is_none() => Some(
                 "--transport exec needs --exec COMMAND, such as 'kubectl exec -i {node} -- sh'",
             ),
-            How::Auto | How::Native | How::Ssh | How::Local | How::Exec | How::Srun => None,
+            TransportKind::Auto
+            | TransportKind::Native
+            | TransportKind::Ssh
+            | TransportKind::Local
+            | TransportKind::Exec
+            | TransportKind::Srun => None,
         }
     }
 }
 
-fn job(text: &str) -> Result<String, String> {
+fn parse_job_id(text: &str) -> Result<String, String> {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let (first, second) = text.split_once(['_', '+']).unwrap_or((text, "0"));
     if text.len() <= 32 && is_number(first) && is_number(second) {
@@ -382,12 +394,12 @@ fn job(text: &str) -> Result<String, String> {
     Err("give the number of a job, such as 12, 12_3 or 12+1".to_owned())
 }
 
-fn made_up(nodes: &str) -> Result<u16, String> {
+fn parse_node_count(nodes: &str) -> Result<u16, String> {
     let count = nodes.parse().ok().filter(|count| (1..=1000).contains(count));
     count.ok_or_else(|| "give a number of nodes between 1 and 1000, such as --demo=64".to_owned())
 }
 
-fn word(text: &str) -> Result<String, String> {
+fn parse_name(text: &str) -> Result<String, String> {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-+@\\".contains(letter);
     if text.is_empty() || text.starts_with('-') || !text.chars().all(allowed) {
         return Err("names hold letters, digits and . _ - and do not begin with -".to_owned());
@@ -397,25 +409,28 @@ fn word(text: &str) -> Result<String, String> {
 
 impl Cli {
     /// Reads what was typed, the program's name first.
-    pub fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let words: Vec<OsString> = spelled_out(words).collect();
-        let wrong = |error| habit::translated(with_tip(error, &words));
+    pub fn parse_args(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let words: Vec<OsString> = expand_only_visible(words).collect();
+        let wrong = |error| hints::explain_foreign_option(with_joined_value_tip(error, &words));
         let mut cli = Self::try_parse_from(&words).map_err(wrong)?;
-        if let Some(misread) = habit::misread(&cli, &words) {
+        if let Some(misread) = hints::explain_misread_host(&cli, &words) {
             return Err(Self::command().error(ErrorKind::ValueValidation, misread));
         }
-        let typed = cli.typed.0.clone();
-        cli.settle(&Settings::of(Sources { typed, ..Sources::default() }, |_| None));
+        let args = cli.settings.0.clone();
+        cli.apply_settings(&Settings::merge(Sources { args, ..Sources::default() }, |_| None));
         cli.check()?;
         Ok(cli)
     }
 
     /// Takes the settings of all places.
-    pub fn settle(&mut self, settings: &Settings) {
-        let span = |name| settings.span(name).unwrap_or_default();
-        self.pace =
-            Paces { interval: span("interval"), redraw: span("redraw"), history: span("history") };
-        self.reach = Reach::of(settings);
+    pub fn apply_settings(&mut self, settings: &Settings) {
+        let span = |name| settings.duration(name).unwrap_or_default();
+        self.intervals = Intervals {
+            interval: span("interval"),
+            redraw: span("redraw"),
+            history: span("history"),
+        };
+        self.connection = ConnectionOptions::from_settings(settings);
         self.slurm.discovery_interval = span("discovery-interval");
         self.output.deadline = span("deadline");
         self.output.log = settings.text("log").map(PathBuf::from);
@@ -431,8 +446,8 @@ impl Cli {
             || !self.hosts.is_empty()
             || self.nodes.names_nodes()
             || self.nodes.local
-            || self.slurm.is_wanted();
-        if !names_something && self.reach.how() != How::Local {
+            || self.slurm.is_requested();
+        if !names_something && self.connection.transport_kind() != TransportKind::Local {
             self.hosts = settings.list("hosts");
             self.slurm.slurm = settings.is_on("slurm");
         }
@@ -456,30 +471,31 @@ impl Cli {
                 "--watch goes with --json; without it gtop draws the screen",
             ));
         }
-        match self.disagreement() {
+        match self.conflict() {
             Some(words) => Err(Self::command().error(ErrorKind::ArgumentConflict, words)),
             None => Ok(()),
         }
     }
 
     /// Says what cannot be together in what was typed, or in settings that were taken.
-    pub fn disagreement(&self) -> Option<&'static str> {
+    pub fn conflict(&self) -> Option<&'static str> {
         let names_nodes = self.nodes.names_nodes() || !self.hosts().is_empty();
         let local = "--transport local watches this machine only; leave the hosts out";
-        let local = (self.reach.how() == How::Local && names_nodes).then_some(local);
-        self.reach.disagreement().or(local)
+        let local = (self.connection.transport_kind() == TransportKind::Local && names_nodes)
+            .then_some(local);
+        self.connection.conflict().or(local)
     }
 }
 
 /// Returns what is wrong with what was typed, as gtop says it; none for help and version, which are no complaint.
-pub fn complaint(error: &clap::Error) -> Option<String> {
+pub fn error_text(error: &clap::Error) -> Option<String> {
     let text = error.render().to_string();
     let words = text.strip_prefix("error: ").unwrap_or(&text);
     error.use_stderr().then(|| format!("gtop: {words}"))
 }
 
 /// Writes `-ov` as `--only-visible`, which it is; letters behind one dash are options of one letter.
-fn spelled_out(words: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+fn expand_only_visible(words: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
     let mut are_options = true;
     words.map(move |word| {
         are_options &= word != "--";
@@ -489,7 +505,7 @@ fn spelled_out(words: impl Iterator<Item = OsString>) -> impl Iterator<Item = Os
 
 /// Where words disagree: says of one that was taken for a host that the option before it takes none, unless
 /// joined to it.
-fn with_tip(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+fn with_joined_value_tip(mut error: clap::Error, words: &[OsString]) -> clap::Error {
     if error.kind() != ErrorKind::ArgumentConflict {
         return error;
     }
@@ -523,7 +539,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
-        Cli::read(line.split_whitespace().map(Into::into))
+        Cli::parse_args(line.split_whitespace().map(Into::into))
     }
 
     #[test]
@@ -550,7 +566,7 @@ mod tests {
     fn hosts_and_options_may_stand_in_any_order() {
         let cli = parse("gtop gpu01 -i 0.5 gpu[02-03] --username ada").unwrap();
         assert_eq!(cli.hosts, ["gpu01", "gpu[02-03]"]);
-        assert_eq!(cli.pace.interval, Duration::from_millis(500));
+        assert_eq!(cli.intervals.interval, Duration::from_millis(500));
         assert_eq!(cli.nodes.login.as_deref(), Some("ada"));
     }
 
@@ -594,10 +610,10 @@ mod tests {
             "gtop --all-users",
             "gtop --partition gpu",
         ] {
-            assert!(parse(line).unwrap().slurm.is_wanted(), "{line}");
+            assert!(parse(line).unwrap().slurm.is_requested(), "{line}");
         }
         let plain = parse("gtop gpu01").unwrap().slurm;
-        assert!(!plain.is_wanted() && plain.discovery_interval == Duration::from_secs(30));
+        assert!(!plain.is_requested() && plain.discovery_interval == Duration::from_secs(30));
         assert_eq!(parse("gtop --job 12_3,4+1").unwrap().slurm.job, ["12_3", "4+1"]);
     }
 
@@ -616,21 +632,21 @@ mod tests {
     #[test]
     fn naming_the_ssh_program_is_wanting_it() {
         let how = |line: &str| {
-            let reach = parse(line).unwrap().reach;
-            (reach.how(), reach.ssh_binary)
+            let reach = parse(line).unwrap().connection;
+            (reach.transport_kind(), reach.ssh_binary)
         };
-        assert_eq!(how("gtop gpu01"), (How::Auto, None));
-        assert_eq!(how("gtop --transport native gpu01"), (How::Native, None));
-        assert_eq!(how("gtop --transport ssh gpu01"), (How::Ssh, None));
+        assert_eq!(how("gtop gpu01"), (TransportKind::Auto, None));
+        assert_eq!(how("gtop --transport native gpu01"), (TransportKind::Native, None));
+        assert_eq!(how("gtop --transport ssh gpu01"), (TransportKind::Ssh, None));
         for line in ["gtop --ssh gpu01", "gtop --ssh-binary gpu01"] {
-            assert_eq!(how(line), (How::Ssh, Some("ssh".into())), "{line}");
+            assert_eq!(how(line), (TransportKind::Ssh, Some("ssh".into())), "{line}");
         }
-        assert_eq!(how("gtop --transport ssh-binary gpu01"), (How::Ssh, None));
-        assert_eq!(how("gtop --transport local"), (How::Local, None));
-        assert_eq!(how("gtop --exec x gpu01"), (How::Exec, None));
-        assert_eq!(how("gtop --transport exec --exec x gpu01"), (How::Exec, None));
+        assert_eq!(how("gtop --transport ssh-binary gpu01"), (TransportKind::Ssh, None));
+        assert_eq!(how("gtop --transport local"), (TransportKind::Local, None));
+        assert_eq!(how("gtop --exec x gpu01"), (TransportKind::Exec, None));
+        assert_eq!(how("gtop --transport exec --exec x gpu01"), (TransportKind::Exec, None));
         let named = Some("/opt/bin/ssh".into());
-        assert_eq!(how("gtop --ssh-binary=/opt/bin/ssh gpu01"), (How::Ssh, named));
+        assert_eq!(how("gtop --ssh-binary=/opt/bin/ssh gpu01"), (TransportKind::Ssh, named));
     }
 
     #[test]

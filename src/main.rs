@@ -13,11 +13,11 @@ fn main() -> ExitCode {
         drop(writeln!(io::stderr(), "{complaint}"));
         return ExitCode::from(transport::EXIT_NOT_STARTED);
     }
-    let cli = match Cli::read(std::env::args_os()) {
+    let cli = match Cli::parse_args(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version come this way too, and go to standard output.
-            match cli::complaint(&error) {
+            match cli::error_text(&error) {
                 Some(words) => drop(write!(io::stderr(), "{words}")),
                 None => drop(error.print()),
             }

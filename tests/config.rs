@@ -411,9 +411,9 @@ fn help_names_every_option_of_the_table() {
     let help = out(&Home::new().run("--help", &[]));
     let flat = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for setting in gtop::config::SETTINGS.iter().filter(|setting| setting.name != "hosts") {
-        let off = if setting.is_usually_on() { "no-" } else { "" };
+        let off = if setting.is_on_by_default() { "no-" } else { "" };
         assert!(help.contains(&format!("--{off}{}", setting.name)), "{}", setting.name);
-        let words = if setting.off.is_empty() { setting.help } else { setting.off };
+        let words = if setting.off_help.is_empty() { setting.help } else { setting.off_help };
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
         // Options that are declared beside the hosts say it in their own words.
         assert!(!setting.has_option || flat.contains(&words), "{words}: {help}");

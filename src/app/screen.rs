@@ -12,7 +12,7 @@ use crate::app::monitor::Monitor;
 use crate::app::prompter::{self, PromptOutcome, Prompter};
 use crate::app::settings_controller::SettingsController;
 use crate::collect::Asker;
-use crate::config::{Places, Settings};
+use crate::config::{ConfigPaths, Settings};
 use crate::model::NodeName;
 use crate::time::Clock;
 use crate::tui::{self, SuspendedTask, UiContext, UiRequest};
@@ -33,7 +33,7 @@ pub(super) struct ScreenConfig {
     /// Whose time.
     pub(super) clock: Clock,
     /// Where settings are written down, when there is a place.
-    pub(super) places: Option<Places>,
+    pub(super) places: Option<ConfigPaths>,
     /// The settings.
     pub(super) settings: Settings,
 }
@@ -60,13 +60,13 @@ pub(super) async fn run(
         clock: config.clock.clone(),
         zone: TimeZone::system(),
         title: config.title,
-        redraw_interval: settings.span("redraw").unwrap_or_default(),
+        redraw_interval: settings.duration("redraw").unwrap_or_default(),
         requests,
         suspended_tasks: standing_aside,
         replies,
         config: controller.ui_config(),
         keys: settings.keys.clone(),
-        message: settings.complaint(),
+        message: settings.problem_summary(),
         settings_events,
         has_mouse: settings.is_on("mouse"),
     };

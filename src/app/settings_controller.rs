@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tokio::sync::mpsc;
 
-use crate::config::{self, Places, Settings};
+use crate::config::{self, ConfigPaths, Settings};
 use crate::storage::user_dirs;
 use crate::tui::{Palette, SettingsEvent, Theme, ThemeOptions, UiConfig};
 use crate::view::node::Metric;
@@ -22,7 +22,7 @@ const MAX_VISIBLE_DEVICES: usize = 1024;
 pub(super) struct SettingsController {
     pub(super) settings: Settings,
     /// Where they are written down, when there is a place.
-    pub(super) places: Option<Places>,
+    pub(super) places: Option<ConfigPaths>,
     /// Tells the screen.
     pub(super) events: mpsc::Sender<SettingsEvent>,
 }
@@ -35,7 +35,7 @@ impl SettingsController {
             theme: theme(settings, |name| std::env::var(name).ok()),
             detects_background: theme_options(settings).background().is_none(),
             display: display_options(settings, |name| std::env::var(name).ok()),
-            interval: settings.span("interval").unwrap_or_default(),
+            interval: settings.duration("interval").unwrap_or_default(),
             habits: ui_preferences(settings),
             setup: config::setup(settings),
         }
@@ -64,8 +64,8 @@ impl SettingsController {
         let words = match places.save(&config::setup_text(&self.settings)) {
             Ok(path) => {
                 let names: Vec<_> =
-                    self.settings.differing().iter().map(|(setting, _)| setting.name).collect();
-                self.settings.saved("setup.toml");
+                    self.settings.to_save().iter().map(|(setting, _)| setting.name).collect();
+                self.settings.mark_saved("setup.toml");
                 format!("saved to {}: {}", tilde_path(&path), summarize(&names))
             }
             Err(error) => error.to_string(),
@@ -75,7 +75,7 @@ impl SettingsController {
     }
 
     async fn publish(&self) {
-        let redraw = self.settings.span("redraw").unwrap_or_default();
+        let redraw = self.settings.duration("redraw").unwrap_or_default();
         self.send_event(SettingsEvent::Changed(Box::new(self.ui_config()), redraw)).await;
     }
 
@@ -149,7 +149,7 @@ pub(super) fn display_options(
 ) -> Taste {
     let usual = Taste::default();
     let shares = |name| {
-        let (middling, high) = settings.shares(name)?;
+        let (middling, high) = settings.percent_pair(name)?;
         Some(Thresholds { middling: f32::from(middling), high: f32::from(high) })
     };
     let load = shares("gpu-util-thresh");
@@ -196,7 +196,7 @@ fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> 
     let users = settings
         .list("user-processes")
         .into_iter()
-        .filter_map(|user| if user == config::OWN { own.clone() } else { Some(user) });
+        .filter_map(|user| if user == config::CURRENT_USER { own.clone() } else { Some(user) });
     Only {
         devices: Some(numbers("only")).filter(|numbers| !numbers.is_empty()),
         visible: visible.flatten().map(|listed| visible_devices(&listed)),
@@ -243,10 +243,10 @@ mod tests {
     fn typed(words: &[(&str, &str)]) -> Settings {
         let value = |(name, text): &(&str, &str)| {
             let setting = setting(name).unwrap();
-            (setting.name, setting.kind.read(text).unwrap())
+            (setting.name, setting.kind.parse(text).unwrap())
         };
-        let typed: BTreeMap<_, _> = words.iter().map(value).collect();
-        Settings::of(Sources { typed, ..Sources::default() }, |_| None)
+        let args: BTreeMap<_, _> = words.iter().map(value).collect();
+        Settings::merge(Sources { args, ..Sources::default() }, |_| None)
     }
 
     #[test]
@@ -322,11 +322,8 @@ mod tests {
         assert_eq!(glyphs(&settings, "C.UTF-8"), GlyphSet::Ascii);
         settings.change("ascii", "false").unwrap();
         assert_eq!(glyphs(&settings, "C"), GlyphSet::Unicode);
-        let written: Vec<_> = settings
-            .differing()
-            .iter()
-            .map(|(own, value)| format!("{}={value}", own.name))
-            .collect();
+        let written: Vec<_> =
+            settings.to_save().iter().map(|(own, value)| format!("{}={value}", own.name)).collect();
         assert_eq!(written, ["ascii=false"]);
     }
 
@@ -389,7 +386,7 @@ mod tests {
     #[tokio::test]
     async fn a_change_is_shown_and_a_wrong_one_is_told() {
         let home = tempfile::tempdir().unwrap();
-        let places = Places::at(home.path().join("gtop/config.toml")).ok();
+        let places = ConfigPaths::at(home.path().join("gtop/config.toml")).ok();
         let (events, mut news) = mpsc::channel(8);
         let mut controller = SettingsController { settings: typed(&[]), places, events };
         controller.change("interval", "2").await;

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::app::AppError;
 use crate::app::discovery::Discovery;
-use crate::cli::{Cli, Command, How};
+use crate::cli::{Cli, Command, TransportKind};
 use crate::inventory::slurm::{self, JobFilter, SlurmPoller};
 use crate::inventory::{InventoryError, Pod, PodEnv, PodError, Roster, find_pod, user_groups};
 use crate::nodeset;
@@ -128,7 +128,7 @@ pub(super) fn discovery(
     clock: Clock,
 ) -> Result<(Discovery, String), AppError> {
     let Some((filter, mut title)) = job_filter(cli) else {
-        if cli.reach.how() == How::Srun {
+        if cli.connection.transport_kind() == TransportKind::Srun {
             return Err(AppError::NoJob);
         }
         let (targets, title) = named_targets(cli, transport, &cli.hosts, cli.nodes.local)?;
@@ -144,7 +144,7 @@ pub(super) fn discovery(
         title = format!("{title} and this machine");
     }
     let mut slurm = SlurmPoller::new(filter, cli.slurm.discovery_interval, named.targets);
-    if !cli.slurm.is_wanted() {
+    if !cli.slurm.is_requested() {
         // A container may have no programs of Slurm: its environment still names the nodes.
         let nodes = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();
         slurm = slurm.with_initial_nodes(slurm::targets_of_nodelist(&nodes));
@@ -155,7 +155,7 @@ pub(super) fn discovery(
 /// Returns which jobs to watch and what to call them: those that were named, or the one that gtop
 /// itself runs in when nothing was named at all.
 fn job_filter(cli: &Cli) -> Option<(JobFilter, String)> {
-    if cli.slurm.is_wanted() {
+    if cli.slurm.is_requested() {
         let filter = job_filter_of_options(cli);
         let title = format!("Slurm: jobs {}", filter.describe());
         return Some((filter, title));

@@ -2,21 +2,21 @@
 
 use super::file::Problem;
 use super::kind::Value;
-use super::setting::{Reading, Setting, Twin};
+use super::setting::{EnvAlias, EnvMapping, Setting};
 use super::table::SETTINGS;
 
 /// What was found: the setting, its value, and the variable.
-type Found = (&'static str, Value, String);
+type EnvValue = (&'static str, Value, String);
 
 /// Reads every variable there is for a setting. Ours are told when they are wrong; others' are
 /// passed over, as their own programs do.
-pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> (Vec<Found>, Vec<Problem>) {
+pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> (Vec<EnvValue>, Vec<Problem>) {
     let given = |name: &str| variable(name).filter(|text| !text.is_empty());
     let (mut found, mut wrong) = (Vec::new(), Vec::new());
     for setting in SETTINGS {
         let own = setting.variable();
         if let Some(text) = given(&own) {
-            match setting.kind.read(&text) {
+            match setting.kind.parse(&text) {
                 Ok(value) => {
                     found.push((setting.name, value, own));
                     continue;
@@ -24,8 +24,8 @@ pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> (Vec<Found>, Ve
                 Err(why) => wrong.push(Problem::of_variable(&own, &why)),
             }
         }
-        let twin = setting.twins.iter().find_map(|twin| {
-            Some((foreign(setting, *twin, &given(twin.variable)?)?, twin.variable))
+        let twin = setting.env_aliases.iter().find_map(|twin| {
+            Some((read_alias(setting, *twin, &given(twin.variable)?)?, twin.variable))
         });
         if let Some((value, variable)) = twin {
             found.push((setting.name, value, variable.to_owned()));
@@ -34,13 +34,13 @@ pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> (Vec<Found>, Ve
     (found, wrong)
 }
 
-fn foreign(setting: &Setting, twin: Twin, text: &str) -> Option<Value> {
-    let read = |text: &str| setting.kind.read(text).ok();
-    match twin.reading {
-        Reading::Whole => read(text),
-        Reading::Set(value) => read(value),
-        Reading::Yes(value) => read(value).filter(|_| text != "0"),
-        Reading::Words(words) => {
+fn read_alias(setting: &Setting, twin: EnvAlias, text: &str) -> Option<Value> {
+    let read = |text: &str| setting.kind.parse(text).ok();
+    match twin.mapping {
+        EnvMapping::SameSyntax => read(text),
+        EnvMapping::IfSet(value) => read(value),
+        EnvMapping::IfNotZero(value) => read(value).filter(|_| text != "0"),
+        EnvMapping::ListWords(words) => {
             let mut said = text.split(',').map(str::trim);
             let meant = said.find_map(|word| words.iter().find(|(known, _)| *known == word));
             meant.and_then(|(_, value)| read(value))

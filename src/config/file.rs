@@ -13,9 +13,9 @@ use crate::tui::Keymap;
 use crate::view::{Key, nearest};
 
 /// A file of settings may have so many bytes.
-pub const MOST_BYTES: u64 = 256 * 1024;
+pub const MAX_BYTES: u64 = 256 * 1024;
 /// At most so many mistakes are told.
-const TOLD: usize = 50;
+const MAX_PROBLEMS: usize = 50;
 
 /// Something wrong with a file or a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Problem {
 
 /// What stands in a file.
 #[derive(Clone, Debug, Default)]
-pub struct Written {
+pub struct ConfigFile {
     /// Its name.
     pub name: String,
     /// Settings, with their lines.
@@ -58,38 +58,38 @@ pub struct Written {
 }
 
 /// Reads a file of settings; `setup.toml` holds nothing else.
-pub(super) fn read_text(name: &str, text: &str, is_setup: bool) -> Written {
-    let mut reading =
-        Reading { text, written: Written { name: name.to_owned(), ..Written::default() } };
+pub(super) fn read_text(name: &str, text: &str, is_setup: bool) -> ConfigFile {
+    let mut parser =
+        FileParser { text, file: ConfigFile { name: name.to_owned(), ..ConfigFile::default() } };
     match DeTable::parse(text) {
-        Ok(table) => reading.table(table.get_ref(), is_setup),
+        Ok(table) => parser.read_table(table.get_ref(), is_setup),
         Err(error) => {
             let at = error.span().map_or(0, |span| span.start);
             let why = error.message().lines().next().unwrap_or_default().to_owned();
-            reading.wrong(at, &format!("this is not TOML: {}", shown(&why)));
+            parser.report(at, &format!("this is not TOML: {}", cleaned(&why)));
         }
     }
-    reading.written
+    parser.file
 }
 
-struct Reading<'a> {
+struct FileParser<'a> {
     text: &'a str,
-    written: Written,
+    file: ConfigFile,
 }
 
-impl Reading<'_> {
-    fn line(&self, at: usize) -> usize {
+impl FileParser<'_> {
+    fn line_of(&self, at: usize) -> usize {
         self.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
     }
 
-    fn wrong(&mut self, at: usize, text: &str) {
-        if self.written.problems.len() < TOLD {
-            let place = format!("{}:{}", self.written.name, self.line(at));
-            self.written.problems.push(Problem { place, text: text.to_owned() });
+    fn report(&mut self, at: usize, text: &str) {
+        if self.file.problems.len() < MAX_PROBLEMS {
+            let place = format!("{}:{}", self.file.name, self.line_of(at));
+            self.file.problems.push(Problem { place, text: text.to_owned() });
         }
     }
 
-    fn table(&mut self, table: &DeTable<'_>, is_setup: bool) {
+    fn read_table(&mut self, table: &DeTable<'_>, is_setup: bool) {
         // In the order of the file: a table of the library stands in that of its names.
         let mut rows: Vec<_> = table.iter().collect();
         rows.sort_unstable_by_key(|(key, _)| key.span().start);
@@ -97,38 +97,42 @@ impl Reading<'_> {
             let name: &str = key.get_ref();
             let part = if is_setup { "" } else { name };
             match (part, item.get_ref()) {
-                ("keys", DeValue::Table(table)) => self.keys(table),
-                ("groups", DeValue::Table(table)) => self.groups(table),
+                ("keys", DeValue::Table(table)) => self.read_keys(table),
+                ("groups", DeValue::Table(table)) => self.read_groups(table),
                 ("keys" | "groups", _) => {
-                    self.wrong(key.span().start, &format!("{name} is a table; write [{name}]"));
+                    self.report(key.span().start, &format!("{name} is a table; write [{name}]"));
                 }
-                _ => self.setting(key, item),
+                _ => self.read_setting(key, item),
             }
         }
     }
 
-    fn setting(&mut self, key: &Spanned<DeString<'_>>, item: &Spanned<DeValue<'_>>) {
+    fn read_setting(&mut self, key: &Spanned<DeString<'_>>, item: &Spanned<DeValue<'_>>) {
         let (name, at): (&str, _) = (key.get_ref(), key.span().start);
         let Some(setting) = setting(name) else {
             let known = SETTINGS.iter().map(|setting| setting.name).chain(["keys", "groups"]);
             let advice = nearest(name, known).unwrap_or("gtop config init");
-            self.wrong(
+            self.report(
                 at,
-                &format!("there is no setting {:?}; did you mean {advice}?", shown(name)),
+                &format!("there is no setting {:?}; did you mean {advice}?", cleaned(name)),
             );
             return;
         };
-        match setting.kind.take(item.get_ref()).and_then(|value| of_nodes(setting.name, value)) {
+        match setting
+            .kind
+            .parse_toml(item.get_ref())
+            .and_then(|value| check_node_set(setting.name, value))
+        {
             Ok(value) => {
-                let line = self.line(at);
-                self.written.values.insert(setting.name, (line, value));
+                let line = self.line_of(at);
+                self.file.values.insert(setting.name, (line, value));
             }
-            Err(why) => self.wrong(at, &format!("{name}: {why}")),
+            Err(why) => self.report(at, &format!("{name}: {why}")),
         }
     }
 
     /// Reads `[keys]`: names and a key, or several; a name with a dot is a table of the library.
-    fn keys(&mut self, table: &DeTable<'_>) {
+    fn read_keys(&mut self, table: &DeTable<'_>) {
         let mut rows = Vec::new();
         for (key, item) in table {
             let (name, at): (&str, _) = (key.get_ref(), key.span().start);
@@ -147,43 +151,43 @@ impl Reading<'_> {
         rows.sort_unstable_by_key(|(_, at, _)| *at);
         for (name, at, item) in &rows {
             if let Err(why) = self.bind(name, item) {
-                self.wrong(*at, &why);
+                self.report(*at, &why);
             }
         }
-        if let (Some((_, at, _)), Err(why)) = (rows.first(), self.written.keys.check()) {
-            self.wrong(*at, &why.to_string());
+        if let (Some((_, at, _)), Err(why)) = (rows.first(), self.file.keys.check()) {
+            self.report(*at, &why.to_string());
         }
     }
 
     fn bind(&mut self, name: &str, item: &DeValue<'_>) -> Result<(), String> {
-        let keys = words(item).unwrap_or_default();
+        let keys = strings(item).unwrap_or_default();
         if keys.is_empty() && item.as_array().is_none_or(|array| !array.is_empty()) {
-            return Err(format!("{}: write a key in quotes, or a list of keys", shown(name)));
+            return Err(format!("{}: write a key in quotes, or a list of keys", cleaned(name)));
         }
         let keys: Result<Vec<Key>, _> = keys.iter().map(|text| text.parse()).collect();
-        let keys = keys.map_err(|why| format!("{}: {why}", shown(name)))?;
-        self.written.keys.bind(name, keys).map_err(|why| why.to_string())
+        let keys = keys.map_err(|why| format!("{}: {why}", cleaned(name)))?;
+        self.file.keys.bind(name, keys).map_err(|why| why.to_string())
     }
 
     /// Reads `[groups]`: a name and a node set, or several.
-    fn groups(&mut self, table: &DeTable<'_>) {
+    fn read_groups(&mut self, table: &DeTable<'_>) {
         for (key, item) in table {
             let (name, at): (&str, _) = (key.get_ref(), key.span().start);
             let is_name = !name.is_empty()
                 && name
                     .chars()
                     .all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter));
-            let (true, Some(texts)) = (is_name, words(item.get_ref())) else {
-                let why = format!("{}: write a group as a100 = \"gpu[01-16]\"", shown(name));
-                self.wrong(at, &why);
+            let (true, Some(texts)) = (is_name, strings(item.get_ref())) else {
+                let why = format!("{}: write a group as a100 = \"gpu[01-16]\"", cleaned(name));
+                self.report(at, &why);
                 continue;
             };
             let set = texts.join(",");
             // A group of groups is looked up when it is asked for.
             let judged = if set.contains('@') { Ok(Vec::new()) } else { nodeset::expand(&set) };
             match judged {
-                Ok(_) => drop(self.written.groups.insert(name.to_owned(), set)),
-                Err(why) => self.wrong(at, &format!("{name}: {why}")),
+                Ok(_) => drop(self.file.groups.insert(name.to_owned(), set)),
+                Err(why) => self.report(at, &format!("{name}: {why}")),
             }
         }
     }
@@ -191,7 +195,7 @@ impl Reading<'_> {
 
 /// Passes a value on unless it is of nodes and no set of them; groups and logins are looked at when
 /// nodes are asked for.
-fn of_nodes(name: &str, value: Value) -> Result<Value, String> {
+fn check_node_set(name: &str, value: Value) -> Result<Value, String> {
     if let ("hosts" | "exclude", Value::List(all)) = (name, &value) {
         let set = all.join(",");
         if !set.contains(['@', ':']) {
@@ -202,7 +206,7 @@ fn of_nodes(name: &str, value: Value) -> Result<Value, String> {
 }
 
 /// Returns a word, or several.
-fn words<'a>(item: &'a DeValue<'_>) -> Option<Vec<&'a str>> {
+fn strings<'a>(item: &'a DeValue<'_>) -> Option<Vec<&'a str>> {
     if let Some(text) = item.as_str() {
         return Some(vec![text]);
     }
@@ -210,7 +214,7 @@ fn words<'a>(item: &'a DeValue<'_>) -> Option<Vec<&'a str>> {
 }
 
 /// Returns a text of a file as it may be shown.
-fn shown(text: &str) -> String {
+fn cleaned(text: &str) -> String {
     crate::model::clean(text, 60)
 }
 
@@ -230,7 +234,7 @@ mod tests {
             [keys]\nfreeze = 'F'\nquit = ['q', 'Ctrl-Q']\nsuspend = []\njob.overview = 'O'\n";
         let written = read_text("config.toml", text, false);
         assert_eq!(written.problems, []);
-        assert_eq!(written.values["gpu-util-thresh"], (3, Value::Shares(20, 60)));
+        assert_eq!(written.values["gpu-util-thresh"], (3, Value::PercentPair(20, 60)));
         assert_eq!(written.groups["big"], "@a100,gpu20");
         let keys = written.keys.to_string();
         assert!(keys.contains("q Ctrl-Q") && !keys.contains("Ctrl-Z"), "{keys}");
@@ -278,6 +282,6 @@ mod tests {
             drop(problems(text));
         }
         let many: Vec<String> = (0..1_000).map(|number| format!("x{number} = 1\n")).collect();
-        assert_eq!(problems(&many.concat()).len(), TOLD);
+        assert_eq!(problems(&many.concat()).len(), MAX_PROBLEMS);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::kind::{Kind, Value, quoted};
+use super::kind::{Kind, Value, toml_string};
 use super::setting::Setting;
 use super::settings::Settings;
 use super::table::SETTINGS;
@@ -31,15 +31,15 @@ pub fn init_text() -> String {
         comment(&mut text, setting.help);
         if let Kind::Choice(words) = setting.kind {
             for word in words {
-                comment(&mut text, &format!("  {}: {}", quoted(word.name), word.help));
+                comment(&mut text, &format!("  {}: {}", toml_string(word.name), word.help));
             }
         }
         if let Kind::Columns(headings) = setting.kind {
             for heading in headings {
-                comment(&mut text, &format!("  {}: {}", quoted(heading.name), heading.help));
+                comment(&mut text, &format!("  {}: {}", toml_string(heading.name), heading.help));
             }
         }
-        writeln!(text, "#{} = {}", setting.name, example(setting).written()).ok();
+        writeln!(text, "#{} = {}", setting.name, example_value(setting).to_toml()).ok();
     }
     text.push_str(
         "\n# -- Groups of nodes, usable as @a100 --\n\n[groups]\n#a100 = \"gpu[01-16]\"\n\
@@ -47,7 +47,7 @@ pub fn init_text() -> String {
          # -- Keys: one, several, or [] for none; such as \"x\", \"Space\", \"F5\", \"Ctrl-L\", \"Alt-x\", \"PgUp\" --\n\n[keys]\n",
     );
     for (name, keys, help) in Keymap::names() {
-        let keys: Vec<String> = keys.iter().map(|key| quoted(&key.to_string())).collect();
+        let keys: Vec<String> = keys.iter().map(|key| toml_string(&key.to_string())).collect();
         let row = format!("#{name} = [{}]", keys.join(", "));
         writeln!(text, "{row:38} # {help}").ok();
     }
@@ -55,15 +55,15 @@ pub fn init_text() -> String {
 }
 
 /// Returns what stands for a setting that is not set.
-fn example(setting: &Setting) -> Value {
-    setting.usual().unwrap_or_else(|| match setting.kind {
+fn example_value(setting: &Setting) -> Value {
+    setting.default_value().unwrap_or_else(|| match setting.kind {
         Kind::Switch => Value::Switch(false),
         Kind::Choice(_) | Kind::Text(_) => Value::Text(String::new()),
-        Kind::List(_) | Kind::Few(..) | Kind::Columns(_) => Value::List(Vec::new()),
-        Kind::Shares => Value::Shares(10, 75),
-        Kind::Count { least, .. } => Value::Count(least),
-        Kind::Seconds { least, .. } => {
-            Value::Seconds(std::time::Duration::from_secs_f64(least.max(10.0)))
+        Kind::List(_) | Kind::DistinctList(..) | Kind::Columns(_) => Value::List(Vec::new()),
+        Kind::PercentPair => Value::PercentPair(10, 75),
+        Kind::Count { min, .. } => Value::Count(min),
+        Kind::Seconds { min, .. } => {
+            Value::Seconds(std::time::Duration::from_secs_f64(min.max(10.0)))
         }
     })
 }
@@ -86,8 +86,8 @@ pub fn setup_text(settings: &Settings) -> String {
     let mut text = String::from(
         "# Written by gtop (F12): what the setup pages say differently from config.toml.\n",
     );
-    for (setting, value) in settings.differing() {
-        writeln!(text, "{} = {}", setting.name, value.written()).ok();
+    for (setting, value) in settings.to_save() {
+        writeln!(text, "{} = {}", setting.name, value.to_toml()).ok();
     }
     text
 }
@@ -98,23 +98,23 @@ pub fn show_text(settings: &Settings) -> String {
     for setting in SETTINGS {
         let value = settings.value(setting.name);
         let row = match value {
-            Some(value) => format!("{} = {}", setting.name, value.written()),
+            Some(value) => format!("{} = {}", setting.name, value.to_toml()),
             // Nothing is said of it, and nothing is meant.
             None => format!("#{} =", setting.name),
         };
-        writeln!(text, "{row:40} # {}", settings.place(setting.name)).ok();
+        writeln!(text, "{row:40} # {}", settings.origin(setting.name)).ok();
     }
     if !settings.groups.is_empty() {
         text.push_str("\n[groups]\n");
         for (name, set) in &settings.groups {
-            writeln!(text, "{} = {}", quoted(name), quoted(set)).ok();
+            writeln!(text, "{} = {}", toml_string(name), toml_string(set)).ok();
         }
     }
     let bound: Vec<(&str, String)> = settings.keys.changed_bindings().collect();
     if !bound.is_empty() {
         text.push_str("\n[keys]\n");
         for (name, keys) in bound {
-            let keys: Vec<String> = keys.split_whitespace().map(quoted).collect();
+            let keys: Vec<String> = keys.split_whitespace().map(toml_string).collect();
             writeln!(text, "{name} = [{}]", keys.join(", ")).ok();
         }
     }
@@ -126,7 +126,7 @@ pub fn table_text() -> String {
     let mut text =
         String::from("| setting | option | what it does | unless told |\n|---|---|---|---|\n");
     for setting in SETTINGS {
-        let usual = setting.usual().map(|value| format!("`{}`", value.written()));
+        let usual = setting.default_value().map(|value| format!("`{}`", value.to_toml()));
         let usual = usual.unwrap_or_default();
         writeln!(
             text,
@@ -223,17 +223,17 @@ fn cell(text: &str) -> String {
 /// Returns the options of a setting.
 fn options(setting: &Setting) -> String {
     let mut all = Vec::new();
-    let takes = match (setting.takes, setting.bare) {
+    let takes = match (setting.value_name, setting.default_missing_value) {
         ("", _) => String::new(),
         (takes, None) => format!(" {takes}"),
         (takes, Some(_)) => format!("[={takes}]"),
     };
     let takes =
-        if matches!(setting.kind, Kind::Shares) { format!("{takes}{takes}") } else { takes };
+        if matches!(setting.kind, Kind::PercentPair) { format!("{takes}{takes}") } else { takes };
     // Hosts are typed as they are; all others have an option, whoever declares it.
     if setting.name != "hosts" {
         let short = setting.short.map(|short| format!("-{short} ")).unwrap_or_default();
-        let no = if setting.is_usually_on() { "no-" } else { "" };
+        let no = if setting.is_on_by_default() { "no-" } else { "" };
         all.push(format!("`{short}--{no}{}{takes}`", setting.name));
     }
     for flag in setting.flags {
@@ -281,7 +281,7 @@ mod tests {
         );
         assert_eq!(file.problems, []);
         let settings =
-            Settings::of(crate::config::Sources { file, ..Default::default() }, |_| None);
+            Settings::merge(crate::config::Sources { file, ..Default::default() }, |_| None);
         let shown = show_text(&settings);
         assert!(shown.contains("# config.toml:1") && shown.contains("# default"), "{shown}");
         let again = read_text("shown", &shown, false);

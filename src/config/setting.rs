@@ -14,17 +14,17 @@ pub struct Setting {
     /// What it takes.
     pub kind: Kind,
     /// How help calls what it takes.
-    pub takes: &'static str,
+    pub value_name: &'static str,
     /// What it is when nobody says anything; empty for nothing.
     pub default: &'static str,
     /// What an option without a value means; then values need an equals sign.
-    pub bare: Option<&'static str>,
+    pub default_missing_value: Option<&'static str>,
     /// Options that stand for one value.
     pub flags: &'static [Flag],
     /// What it does.
     pub help: &'static str,
     /// What `--no-NAME` does, of a switch that is on unless turned off.
-    pub off: &'static str,
+    pub off_help: &'static str,
     /// Under which heading help lists it.
     pub heading: &'static str,
     /// The setup page it stands on.
@@ -32,7 +32,7 @@ pub struct Setting {
     /// Values the setup page goes through, where the kind does not tell.
     pub steps: &'static [&'static str],
     /// Foreign variables that are read where nothing of ours says otherwise.
-    pub twins: &'static [Twin],
+    pub env_aliases: &'static [EnvAlias],
     /// Its option may stand behind a subcommand.
     pub is_global: bool,
     /// The option is made from this table, and not declared with those that belong to it.
@@ -56,24 +56,24 @@ pub struct Flag {
 
 /// A variable that is not ours.
 #[derive(Clone, Copy, Debug)]
-pub struct Twin {
+pub struct EnvAlias {
     /// Its name.
     pub variable: &'static str,
     /// How it is read.
-    pub reading: Reading,
+    pub mapping: EnvMapping,
 }
 
 /// How a foreign variable is read; what it means not is passed over.
 #[derive(Clone, Copy, Debug)]
-pub enum Reading {
+pub enum EnvMapping {
     /// As our own would be.
-    Whole,
+    SameSyntax,
     /// One of these words in a list with commas means a value.
-    Words(&'static [(&'static str, &'static str)]),
+    ListWords(&'static [(&'static str, &'static str)]),
     /// Set to anything but nothing means a value.
-    Set(&'static str),
+    IfSet(&'static str),
     /// Set to anything but nothing and `0` means a value.
-    Yes(&'static str),
+    IfNotZero(&'static str),
 }
 
 impl Setting {
@@ -83,12 +83,12 @@ impl Setting {
     }
 
     /// Returns what it is when nobody says anything.
-    pub fn usual(&self) -> Option<Value> {
-        if self.default.is_empty() { None } else { self.kind.read(self.default).ok() }
+    pub fn default_value(&self) -> Option<Value> {
+        if self.default.is_empty() { None } else { self.kind.parse(self.default).ok() }
     }
 
     /// Says whether it is a switch that is on unless turned off.
-    pub fn is_usually_on(&self) -> bool {
-        self.usual() == Some(Value::Switch(true))
+    pub fn is_on_by_default(&self) -> bool {
+        self.default_value() == Some(Value::Switch(true))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::environment;
-use super::file::{Problem, Written};
+use super::file::{ConfigFile, Problem};
 use super::kind::Value;
 use super::setting::Setting;
 use super::table::{SETTINGS, setting};
@@ -16,20 +16,20 @@ pub enum Layer {
     /// The table.
     Default,
     /// `config.toml`.
-    File,
+    ConfigFile,
     /// `setup.toml`.
-    Setup,
+    SetupFile,
     /// A variable.
     Environment,
     /// An option.
-    Typed,
+    CommandLine,
     /// The setup pages, just now.
     Changed,
 }
 
 /// What was found in one place.
 #[derive(Clone, Debug, PartialEq)]
-struct Found {
+struct Candidate {
     layer: Layer,
     value: Value,
     /// The place in words, such as `config.toml:3`.
@@ -40,18 +40,18 @@ struct Found {
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// What `config.toml` says.
-    pub file: Written,
+    pub file: ConfigFile,
     /// What `setup.toml` says.
-    pub setup: Written,
+    pub setup: ConfigFile,
     /// What was typed.
-    pub typed: BTreeMap<&'static str, Value>,
+    pub args: BTreeMap<&'static str, Value>,
 }
 
 /// All settings as they are.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Of each setting what was found, the winner last.
-    found: BTreeMap<&'static str, Vec<Found>>,
+    found: BTreeMap<&'static str, Vec<Candidate>>,
     /// Groups of nodes.
     pub groups: BTreeMap<String, String>,
     /// Which keys do what.
@@ -59,16 +59,18 @@ pub struct Settings {
     /// What is wrong with files and variables, which then do not count.
     pub problems: Vec<Problem>,
     /// Settings whose changes are not written down.
-    passing: BTreeSet<&'static str>,
+    unsaved: BTreeSet<&'static str>,
 }
 
 impl Settings {
     /// Puts together what was said; `variable` returns that of the environment.
     ///
     /// A file with a mistake does not count at all: half of it could be worse than nothing.
-    pub fn of(sources: Sources, variable: impl Fn(&str) -> Option<String>) -> Self {
+    pub fn merge(sources: Sources, variable: impl Fn(&str) -> Option<String>) -> Self {
         let mut settings = Self::default();
-        for (layer, written) in [(Layer::File, sources.file), (Layer::Setup, sources.setup)] {
+        for (layer, written) in
+            [(Layer::ConfigFile, sources.file), (Layer::SetupFile, sources.setup)]
+        {
             if !written.problems.is_empty() {
                 settings.problems.extend(written.problems);
                 continue;
@@ -76,7 +78,7 @@ impl Settings {
             for (name, (line, value)) in written.values {
                 settings.add(layer, name, value, format!("{}:{line}", written.name));
             }
-            if layer == Layer::File {
+            if layer == Layer::ConfigFile {
                 settings.groups = written.groups;
                 settings.keys = written.keys;
             }
@@ -86,8 +88,8 @@ impl Settings {
             settings.add(Layer::Environment, name, value, place);
         }
         settings.problems.extend(wrong);
-        for (name, value) in sources.typed {
-            settings.add(Layer::Typed, name, value, "command line".to_owned());
+        for (name, value) in sources.args {
+            settings.add(Layer::CommandLine, name, value, "command line".to_owned());
         }
         settings
     }
@@ -95,14 +97,14 @@ impl Settings {
     fn add(&mut self, layer: Layer, name: &'static str, value: Value, place: String) {
         let found = self.found.entry(name).or_default();
         found.retain(|known| known.layer != layer);
-        found.push(Found { layer, value, place });
+        found.push(Candidate { layer, value, place });
         found.sort_by_key(|one| one.layer);
     }
 
     /// Changes a setting while gtop runs. What is wrong with the text is said.
     pub fn change(&mut self, name: &str, text: &str) -> Result<(), String> {
         let Some(setting) = setting(name) else { return Err(format!("no setting {name:?}")) };
-        let value = setting.kind.read(text).map_err(|why| format!("{name}: {why}"))?;
+        let value = setting.kind.parse(text).map_err(|why| format!("{name}: {why}"))?;
         let is_so = |own: &Self| {
             let known = own.value(name).map(|value| value.to_string());
             known.unwrap_or_default() == value.to_string()
@@ -121,76 +123,78 @@ impl Settings {
     }
 
     /// Keeps what `setup.toml` says of a setting as it is, whatever it is changed to.
-    pub fn keep_saved(&mut self, name: &'static str) {
-        self.passing.insert(name);
+    pub fn never_save(&mut self, name: &'static str) {
+        self.unsaved.insert(name);
     }
 
     /// Returns what to write into `setup.toml`: what stands there already and is on no page, and what
     /// is on a page and differs from `config.toml` and the defaults, unless only the environment says so.
-    pub fn differing(&self) -> Vec<(&'static Setting, Value)> {
+    pub fn to_save(&self) -> Vec<(&'static Setting, Value)> {
         let differing = |setting: &'static Setting| {
-            let below = self.winner(setting.name, Layer::File).map(|found| &found.value).cloned();
-            let below = below.or_else(|| setting.usual());
-            let is_passing = self.passing.contains(setting.name);
-            let is_fresh = setting.page.is_some() && !is_passing;
-            let top = if is_fresh { Layer::Changed } else { Layer::Setup };
+            let below =
+                self.effective(setting.name, Layer::ConfigFile).map(|found| &found.value).cloned();
+            let below = below.or_else(|| setting.default_value());
+            let is_passing = self.unsaved.contains(setting.name);
+            let is_saved = setting.page.is_some() && !is_passing;
+            let top = if is_saved { Layer::Changed } else { Layer::SetupFile };
             // The environment says it again the next time, and may say something else then.
             let all = self.found.get(setting.name)?.iter().rev();
             let mut lasting = all.filter(|one| one.layer != Layer::Environment);
             let own = lasting.find(|one| one.layer <= top)?;
-            let is_there = own.layer == Layer::Setup && setting.page.is_none();
+            let is_there = own.layer == Layer::SetupFile && setting.page.is_none();
             (is_there || Some(&own.value) != below.as_ref()).then(|| (setting, own.value.clone()))
         };
         SETTINGS.iter().filter_map(differing).collect()
     }
 
     /// Takes it that what differs is written down now, in the file of this name.
-    pub fn saved(&mut self, name: &str) {
-        let written = self.differing();
-        let is_changed = |found: &Vec<Found>| found.iter().any(|one| one.layer == Layer::Changed);
+    pub fn mark_saved(&mut self, name: &str) {
+        let written = self.to_save();
+        let is_changed =
+            |found: &Vec<Candidate>| found.iter().any(|one| one.layer == Layer::Changed);
         let changed = self.found.iter().filter(|(_, found)| is_changed(found));
         let changed: BTreeSet<_> = changed.map(|(name, _)| *name).collect();
-        let passing = &self.passing;
+        let passing = &self.unsaved;
         for (_, found) in self.found.iter_mut().filter(|(name, _)| !passing.contains(*name)) {
-            found.retain(|one| !matches!(one.layer, Layer::Setup | Layer::Changed));
+            found.retain(|one| !matches!(one.layer, Layer::SetupFile | Layer::Changed));
         }
         for (setting, value) in written {
-            if self.passing.contains(setting.name) {
+            if self.unsaved.contains(setting.name) {
                 continue;
             }
             // It is what somebody wants now, whatever was typed when gtop began.
             let found = self.found.entry(setting.name).or_default();
             let is_covered = changed.contains(setting.name)
-                && found.last().is_some_and(|one| one.layer > Layer::Setup);
+                && found.last().is_some_and(|one| one.layer > Layer::SetupFile);
             if is_covered && found.last().map(|one| &one.value) != Some(&value) {
-                found.push(Found {
+                found.push(Candidate {
                     layer: Layer::Changed,
                     value: value.clone(),
                     place: name.to_owned(),
                 });
             }
-            self.add(Layer::Setup, setting.name, value, name.to_owned());
+            self.add(Layer::SetupFile, setting.name, value, name.to_owned());
         }
     }
 
-    fn winner(&self, name: &str, highest: Layer) -> Option<&Found> {
+    fn effective(&self, name: &str, highest: Layer) -> Option<&Candidate> {
         self.found.get(name)?.iter().rev().find(|found| found.layer <= highest)
     }
 
     /// Returns what a setting is; none when nobody says anything and there is no default.
     pub fn value(&self, name: &str) -> Option<Value> {
-        let found = self.winner(name, Layer::Changed).map(|found| found.value.clone());
-        found.or_else(|| setting(name).and_then(Setting::usual))
+        let found = self.effective(name, Layer::Changed).map(|found| found.value.clone());
+        found.or_else(|| setting(name).and_then(Setting::default_value))
     }
 
     /// Returns where that comes from.
     pub fn layer(&self, name: &str) -> Layer {
-        self.winner(name, Layer::Changed).map_or(Layer::Default, |found| found.layer)
+        self.effective(name, Layer::Changed).map_or(Layer::Default, |found| found.layer)
     }
 
     /// Returns the same in words.
-    pub fn place(&self, name: &str) -> &str {
-        self.winner(name, Layer::Changed).map_or("default", |found| found.place.as_str())
+    pub fn origin(&self, name: &str) -> &str {
+        self.effective(name, Layer::Changed).map_or("default", |found| found.place.as_str())
     }
 
     /// Returns whether a switch is on.
@@ -207,7 +211,7 @@ impl Settings {
     }
 
     /// Returns a span.
-    pub fn span(&self, name: &str) -> Option<Duration> {
+    pub fn duration(&self, name: &str) -> Option<Duration> {
         match self.value(name) {
             Some(Value::Seconds(span)) => Some(span),
             _ => None,
@@ -223,9 +227,9 @@ impl Settings {
     }
 
     /// Returns two shares in percent.
-    pub fn shares(&self, name: &str) -> Option<(u8, u8)> {
+    pub fn percent_pair(&self, name: &str) -> Option<(u8, u8)> {
         match self.value(name) {
-            Some(Value::Shares(first, second)) => Some((first, second)),
+            Some(Value::PercentPair(first, second)) => Some((first, second)),
             _ => None,
         }
     }
@@ -247,7 +251,7 @@ impl Settings {
     }
 
     /// Says what is wrong, in one line; none when nothing is.
-    pub fn complaint(&self) -> Option<String> {
+    pub fn problem_summary(&self) -> Option<String> {
         let first = self.problems.first()?;
         let more = self.problems.len() - 1;
         let more =
@@ -261,7 +265,7 @@ mod tests {
     use super::*;
     use crate::config::file;
 
-    fn written(name: &str, text: &str, is_setup: bool) -> Written {
+    fn written(name: &str, text: &str, is_setup: bool) -> ConfigFile {
         let written = file::read_text(name, text, is_setup);
         assert_eq!(written.problems, [], "{text}");
         written
@@ -275,14 +279,14 @@ mod tests {
     ) -> Settings {
         let typed = typed.iter().map(|(name, text)| {
             let setting = setting(name).unwrap();
-            (setting.name, setting.kind.read(text).unwrap())
+            (setting.name, setting.kind.parse(text).unwrap())
         });
         let sources = Sources {
             file: written("config.toml", file, false),
             setup: written("setup.toml", setup, true),
-            typed: typed.collect(),
+            args: typed.collect(),
         };
-        Settings::of(sources, |name| {
+        Settings::merge(sources, |name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned())
         })
     }
@@ -292,7 +296,7 @@ mod tests {
         let (file, setup) = ("theme = 'mono'\n", "theme = 'hot'\n");
         let variables = [("GTOP_THEME", "dark"), ("NVITOP_MONITOR_MODE", "light,full")];
         let background = settings("background = 'dark'", "", &variables, &[]);
-        let found = (background.choice("background"), background.place("background"));
+        let found = (background.choice("background"), background.origin("background"));
         assert_eq!(found, ("light", "NVITOP_MONITOR_MODE"));
         let typed = [("theme", "colour-blind")];
         for (found, theme, place) in [
@@ -302,14 +306,14 @@ mod tests {
             (settings(file, setup, &variables, &[]), "dark", "GTOP_THEME"),
             (settings(file, setup, &variables, &typed), "colour-blind", "command line"),
         ] {
-            assert_eq!((found.choice("theme"), found.place("theme")), (theme, place));
+            assert_eq!((found.choice("theme"), found.origin("theme")), (theme, place));
         }
         let both = settings("monitor = 'compact'", "", &variables, &[]);
         assert_eq!(both.choice("monitor"), "full");
     }
 
     #[test]
-    fn what_is_changed_wins_and_what_differs_is_kept() {
+    fn what_is_changed_wins_and_what_differs_is_saved() {
         let mut settings = settings(
             "theme = 'mono'\n",
             "history = 60\ntheme = 'hot'\n",
@@ -317,7 +321,7 @@ mod tests {
             &[("interval", "2")],
         );
         let names = |settings: &Settings| {
-            let all = settings.differing();
+            let all = settings.to_save();
             all.iter().map(|(own, value)| format!("{}={value}", own.name)).collect::<Vec<_>>()
         };
         assert_eq!(names(&settings), ["interval=2", "history=60", "theme=hot"]);
@@ -325,26 +329,32 @@ mod tests {
         settings.change("ascii", "true").unwrap();
         settings.change("interval", "0.5").unwrap();
         assert_eq!(names(&settings), ["interval=0.5", "history=60", "ascii=true"]);
-        assert_eq!(settings.place("ascii"), "changed, not saved");
+        assert_eq!(settings.origin("ascii"), "changed, not saved");
         settings.change("mouse", "true").unwrap();
         settings.change("columns-fleet", "").unwrap();
         settings.change("interval", "2").unwrap();
-        let places = ["mouse", "columns-fleet", "interval"].map(|name| settings.place(name));
+        let places = ["mouse", "columns-fleet", "interval"].map(|name| settings.origin(name));
         assert_eq!(places, ["default", "default", "command line"]);
         settings.change("interval", "0.5").unwrap();
-        settings.saved("setup.toml");
+        settings.mark_saved("setup.toml");
         assert_eq!(names(&settings), ["interval=0.5", "history=60", "ascii=true"]);
-        assert_eq!((settings.choice("theme"), settings.place("theme")), ("mono", "config.toml:1"));
-        assert_eq!(settings.span("interval"), Some(Duration::from_millis(500)));
+        assert_eq!((settings.choice("theme"), settings.origin("theme")), ("mono", "config.toml:1"));
+        assert_eq!(settings.duration("interval"), Some(Duration::from_millis(500)));
         settings.change("interval", "0.5").unwrap();
-        assert_eq!(settings.place("interval"), "setup.toml");
+        assert_eq!(settings.origin("interval"), "setup.toml");
         assert!(settings.change("theme", "blue").unwrap_err().contains("theme: write one of auto"));
         assert!(settings.change("nothing", "").is_err());
     }
 
     #[test]
     fn the_nearest_place_wins_in_whatever_order_they_are_heard() {
-        let layers = [Layer::File, Layer::Setup, Layer::Environment, Layer::Typed, Layer::Changed];
+        let layers = [
+            Layer::ConfigFile,
+            Layer::SetupFile,
+            Layer::Environment,
+            Layer::CommandLine,
+            Layer::Changed,
+        ];
         for turn in 0..layers.len() {
             for is_backward in [false, true] {
                 let mut order = layers;
@@ -361,7 +371,7 @@ mod tests {
                     assert_eq!(settings.text("log"), Some(format!("{nearest:?}")), "{order:?}");
                 }
                 for layer in layers {
-                    assert_eq!(settings.winner("log", layer).unwrap().layer, layer, "{order:?}");
+                    assert_eq!(settings.effective("log", layer).unwrap().layer, layer, "{order:?}");
                 }
             }
         }
@@ -371,9 +381,9 @@ mod tests {
     fn a_setting_that_passes_is_not_written_down_and_holds_meanwhile() {
         for (setup, kept) in [("", vec![]), ("interval = 5\n", vec!["interval=5"])] {
             let mut settings = settings("", setup, &[], &[("interval", "0.1")]);
-            settings.keep_saved("interval");
+            settings.never_save("interval");
             let names = |settings: &Settings| {
-                let all = settings.differing();
+                let all = settings.to_save();
                 all.iter().map(|(own, value)| format!("{}={value}", own.name)).collect::<Vec<_>>()
             };
             assert_eq!(names(&settings), kept);
@@ -381,9 +391,9 @@ mod tests {
             settings.change("ascii", "true").unwrap();
             let kept = [kept, vec!["ascii=true"]].concat();
             assert_eq!(names(&settings), kept);
-            settings.saved("setup.toml");
+            settings.mark_saved("setup.toml");
             assert_eq!(names(&settings), kept);
-            assert_eq!(settings.span("interval"), Some(Duration::from_millis(250)));
+            assert_eq!(settings.duration("interval"), Some(Duration::from_millis(250)));
         }
     }
 
@@ -395,15 +405,15 @@ mod tests {
             let mut settings = settings("", setup, &environment, &[]);
             assert_eq!((settings.choice("color"), settings.choice("units")), ("never", "mib"));
             let names = |settings: &Settings| {
-                let all = settings.differing();
+                let all = settings.to_save();
                 all.iter().map(|(own, value)| format!("{}={value}", own.name)).collect::<Vec<_>>()
             };
             assert_eq!(names(&settings), kept);
-            settings.saved("setup.toml");
+            settings.mark_saved("setup.toml");
             assert_eq!((settings.choice("color"), settings.choice("units")), ("never", "mib"));
             settings.change("units", "mb").unwrap();
             assert!(names(&settings).contains(&"units=mb".to_owned()));
-            settings.saved("setup.toml");
+            settings.mark_saved("setup.toml");
             assert_eq!(settings.choice("units"), "mb");
         }
     }
@@ -411,10 +421,10 @@ mod tests {
     #[test]
     fn a_file_with_a_mistake_does_not_count_at_all() {
         let file = file::read_text("config.toml", "theme = 'mono'\nthem = 'x'\nascii = 3\n", false);
-        let settings = Settings::of(Sources { file, ..Sources::default() }, |_| None);
+        let settings = Settings::merge(Sources { file, ..Sources::default() }, |_| None);
         assert_eq!(settings.choice("theme"), "auto");
         assert_eq!(
-            settings.complaint().unwrap(),
+            settings.problem_summary().unwrap(),
             "config.toml:2: there is no setting \"them\"; did you mean theme?; 1 more: gtop config check"
         );
     }

@@ -2,8 +2,8 @@
 //! all come from it.
 
 use super::check;
-use super::kind::{Kind, word};
-use super::setting::{Flag, Reading, Setting, Twin};
+use super::kind::{Kind, choice};
+use super::setting::{EnvAlias, EnvMapping, Flag, Setting};
 use crate::view::node::Metric;
 use crate::view::{fleet, node, processes, users};
 
@@ -20,35 +20,35 @@ const PROCESSES: Option<&str> = Some("Processes");
 const SELECTION: Option<&str> = Some("Selection");
 
 /// What most have in common.
-const PLAIN: Setting = Setting {
+const BASE: Setting = Setting {
     name: "",
     short: None,
     aliases: &[],
     kind: Kind::Switch,
-    takes: "",
+    value_name: "",
     default: "",
-    bare: None,
+    default_missing_value: None,
     flags: &[],
     help: "",
-    off: "",
+    off_help: "",
     heading: "Screen",
     page: None,
     steps: &[],
-    twins: &[],
+    env_aliases: &[],
     is_global: false,
     has_option: true,
     conflicts: &[],
 };
 
-const NODES: Setting = Setting { heading: "Nodes", has_option: false, ..PLAIN };
-const JOBS: Setting = Setting { heading: "Slurm", has_option: false, ..PLAIN };
-const PACE: Setting = Setting { heading: "Pace", takes: "SECONDS", ..PLAIN };
-const OUTPUT: Setting = Setting { heading: "Output", ..PLAIN };
-const REACH: Setting = Setting { heading: "Reach", is_global: true, ..PLAIN };
-const SHOWN: Setting = Setting { heading: "What is shown", ..PLAIN };
+const NODES: Setting = Setting { heading: "Nodes", has_option: false, ..BASE };
+const JOBS: Setting = Setting { heading: "Slurm", has_option: false, ..BASE };
+const TIMING: Setting = Setting { heading: "Pace", value_name: "SECONDS", ..BASE };
+const OUTPUT: Setting = Setting { heading: "Output", ..BASE };
+const CONNECTION: Setting = Setting { heading: "Reach", is_global: true, ..BASE };
+const FILTERS: Setting = Setting { heading: "What is shown", ..BASE };
 
 /// Columns of a table; as many as there is room for unless told.
-const COLUMNS: Setting = Setting { takes: "COLUMN", page: Some("Columns"), ..PLAIN };
+const COLUMNS: Setting = Setting { value_name: "COLUMN", page: Some("Columns"), ..BASE };
 
 /// What nvitop calls the background of a terminal.
 const BACKGROUNDS: &[(&str, &str)] = &[("dark", "dark"), ("light", "light")];
@@ -58,14 +58,14 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "hosts",
         kind: Kind::List(check::any),
-        takes: "HOST",
+        value_name: "HOST",
         help: "Nodes to watch where the command line names none, such as gpu[01-16] or @a100",
         ..NODES
     },
     Setting {
         name: "exclude",
         kind: Kind::List(check::any),
-        takes: "SET",
+        value_name: "SET",
         help: "Leave these nodes out, wherever they come from: a set such as gpu[03,07] or @down",
         ..NODES
     },
@@ -74,7 +74,7 @@ pub const SETTINGS: &[Setting] = &[
         short: Some('l'),
         aliases: &["username"],
         kind: Kind::Text(check::login),
-        takes: "NAME",
+        value_name: "NAME",
         help: "Log in as this user, where the host does not say another",
         is_global: true,
         has_option: true,
@@ -88,8 +88,8 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "discovery-interval",
-        kind: Kind::Seconds { least: 1.0, most: 3600.0 },
-        takes: "SECONDS",
+        kind: Kind::Seconds { min: 1.0, max: 3600.0 },
+        value_name: "SECONDS",
         default: "30",
         help: "Ask Slurm every so many seconds, 1 to 3600",
         has_option: true,
@@ -98,33 +98,33 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "interval",
         short: Some('i'),
-        kind: Kind::Seconds { least: 0.05, most: 3600.0 },
+        kind: Kind::Seconds { min: 0.05, max: 3600.0 },
         default: "1",
         help: "Sample every so many seconds, 0.05 to 3600",
         page: GENERAL,
         steps: &["0.1", "0.25", "0.5", "1", "2", "5", "10", "30", "60"],
-        ..PACE
+        ..TIMING
     },
     Setting {
         name: "redraw",
-        kind: Kind::Seconds { least: 0.02, most: 3600.0 },
+        kind: Kind::Seconds { min: 0.02, max: 3600.0 },
         default: "0.5",
         help: "Draw new data at most every so many seconds, 0.02 to 3600",
         page: GENERAL,
         steps: &["0.1", "0.25", "0.5", "1", "2", "5"],
-        ..PACE
+        ..TIMING
     },
     Setting {
         name: "history",
-        kind: Kind::Seconds { least: 10.0, most: 86_400.0 },
+        kind: Kind::Seconds { min: 10.0, max: 86_400.0 },
         default: "300",
         help: "Remember so many seconds, 10 to 86400",
-        ..PACE
+        ..TIMING
     },
     Setting {
         name: "deadline",
-        kind: Kind::Seconds { least: 0.1, most: 3600.0 },
-        takes: "SECONDS",
+        kind: Kind::Seconds { min: 0.1, max: 3600.0 },
+        value_name: "SECONDS",
         default: "10",
         help: "Wait so long for a complete picture, 0.1 to 3600 seconds",
         ..OUTPUT
@@ -132,85 +132,85 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "log",
         kind: Kind::Text(check::any),
-        takes: "FILE",
+        value_name: "FILE",
         help: "Write what happens to a file; at 32 MiB it becomes FILE.1 and a new one begins",
         is_global: true,
         ..OUTPUT
     },
     Setting {
         name: "connect-timeout",
-        kind: Kind::Seconds { least: 0.1, most: 600.0 },
-        takes: "SECONDS",
+        kind: Kind::Seconds { min: 0.1, max: 600.0 },
+        value_name: "SECONDS",
         help: "Give up a connection attempt after so many seconds, 0.1 to 600; else as ssh would, or 10",
-        ..REACH
+        ..CONNECTION
     },
     Setting {
         name: "max-connecting",
-        kind: Kind::Count { least: 1, most: 4096 },
-        takes: "COUNT",
+        kind: Kind::Count { min: 1, max: 4096 },
+        value_name: "COUNT",
         default: "64",
         help: "Open at most so many connections at once",
-        ..REACH
+        ..CONNECTION
     },
     Setting {
         name: "transport",
         kind: Kind::Choice(&[
-            word(
+            choice(
                 "auto",
                 "gtop itself, and the ssh program or a step of your Slurm job where that cannot",
             ),
-            word("native", "gtop itself"),
-            word("ssh", "The ssh program").or("ssh-binary"),
-            word("local", "Not at all: only this machine is watched"),
-            word("exec", "The command of --exec"),
-            word("srun", "One step of each Slurm job, for clusters that let nobody in by ssh"),
+            choice("native", "gtop itself"),
+            choice("ssh", "The ssh program").or("ssh-binary"),
+            choice("local", "Not at all: only this machine is watched"),
+            choice("exec", "The command of --exec"),
+            choice("srun", "One step of each Slurm job, for clusters that let nobody in by ssh"),
         ]),
-        takes: "HOW",
+        value_name: "HOW",
         default: "auto",
         help: "How to get to nodes: gtop's own SSH, the ssh program, own SSH and where that cannot the program or a step of your Slurm job (auto), a step of your Slurm job, nowhere but this machine, or the command of --exec",
-        ..REACH
+        ..CONNECTION
     },
     Setting {
         name: "exec",
         kind: Kind::Text(check::any),
-        takes: "COMMAND",
+        value_name: "COMMAND",
         help: "Reach nodes by a command, split into words at spaces and quotes and run by no shell: {node} stands for the node, {command} for the line to run there. Without {command} that line goes to the command's standard input, which must be a shell's on the node: 'kubectl exec -i {node} -- sh', or 'docker exec -i {node} sh -c {command}'",
         conflicts: &["ssh-binary"],
-        ..REACH
+        ..CONNECTION
     },
     Setting {
         name: "ssh-binary",
         aliases: &["ssh"],
         kind: Kind::Text(check::any),
-        takes: "PROGRAM",
-        bare: Some("ssh"),
+        value_name: "PROGRAM",
+        default_missing_value: Some("ssh"),
         help: "Reach nodes by the ssh program, one process a node; PROGRAM unless it is ssh",
-        ..REACH
+        ..CONNECTION
     },
     Setting {
         name: "theme",
         kind: Kind::Choice(&[
-            word("auto", "the busier the greener"),
-            word("dark", "the same, for a dark background unless that is set"),
-            word("light", "the same, for a light background unless that is set"),
-            word("mono", "bold, dim and reverse; no colours"),
-            word("colour-blind", "blue for load, orange for trouble").or("color-blind"),
-            word("hot", "green, yellow, red: the busier the hotter"),
+            choice("auto", "the busier the greener"),
+            choice("dark", "the same, for a dark background unless that is set"),
+            choice("light", "the same, for a light background unless that is set"),
+            choice("mono", "bold, dim and reverse; no colours"),
+            choice("colour-blind", "blue for load, orange for trouble").or("color-blind"),
+            choice("hot", "green, yellow, red: the busier the hotter"),
         ]),
-        takes: "THEME",
+        value_name: "THEME",
         default: "auto",
         help: "Colours: auto (busy is good: the busier the greener), hot (busy is hot: green, yellow, red), colour-blind (blue for load, orange for trouble), or mono; dark and light are auto for such a background",
         page: GENERAL,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "background",
         kind: Kind::Choice(&[
-            word("auto", "as the terminal says, or COLORFGBG; else dark"),
-            word("dark", "colours for a dark background"),
-            word("light", "colours for a light background"),
+            choice("auto", "as the terminal says, or COLORFGBG; else dark"),
+            choice("dark", "colours for a dark background"),
+            choice("light", "colours for a light background"),
         ]),
-        takes: "WHICH",
+        value_name: "WHICH",
         default: "auto",
         flags: &[Flag {
             name: "light",
@@ -220,21 +220,27 @@ pub const SETTINGS: &[Setting] = &[
         }],
         help: "What the terminal's background is: dark, light, or auto: as the terminal says when it is asked, or COLORFGBG",
         page: GENERAL,
-        twins: &[
-            Twin { variable: "NVITOP_MONITOR_MODE", reading: Reading::Words(BACKGROUNDS) },
-            Twin { variable: "NVITOP_MONITOR_THEME", reading: Reading::Words(BACKGROUNDS) },
+        env_aliases: &[
+            EnvAlias {
+                variable: "NVITOP_MONITOR_MODE",
+                mapping: EnvMapping::ListWords(BACKGROUNDS),
+            },
+            EnvAlias {
+                variable: "NVITOP_MONITOR_THEME",
+                mapping: EnvMapping::ListWords(BACKGROUNDS),
+            },
         ],
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "color",
         aliases: &["colour"],
         kind: Kind::Choice(&[
-            word("auto", "where the terminal has them"),
-            word("always", "also where output is no terminal"),
-            word("never", "none"),
+            choice("auto", "where the terminal has them"),
+            choice("always", "also where output is no terminal"),
+            choice("never", "none"),
         ]),
-        takes: "WHEN",
+        value_name: "WHEN",
         default: "auto",
         flags: &[
             Flag {
@@ -247,22 +253,22 @@ pub const SETTINGS: &[Setting] = &[
         ],
         help: "Colours: where the terminal has them, always, or never",
         page: GENERAL,
-        twins: &[
-            Twin { variable: "NO_COLOR", reading: Reading::Set("never") },
-            Twin { variable: "CLICOLOR_FORCE", reading: Reading::Yes("always") },
+        env_aliases: &[
+            EnvAlias { variable: "NO_COLOR", mapping: EnvMapping::IfSet("never") },
+            EnvAlias { variable: "CLICOLOR_FORCE", mapping: EnvMapping::IfNotZero("always") },
         ],
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "colorful",
         default: "false",
         help: "Bars change their colour along their length",
         page: GENERAL,
-        twins: &[Twin {
+        env_aliases: &[EnvAlias {
             variable: "NVITOP_MONITOR_MODE",
-            reading: Reading::Words(&[("colorful", "true"), ("plain", "false")]),
+            mapping: EnvMapping::ListWords(&[("colorful", "true"), ("plain", "false")]),
         }],
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "ascii",
@@ -270,53 +276,57 @@ pub const SETTINGS: &[Setting] = &[
         aliases: &["no-unicode"],
         help: "Draw with ASCII alone; unless said, where the locale has nothing else",
         page: GENERAL,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "mouse",
         default: "true",
         help: "Clicks and the wheel of the mouse select, scroll and sort",
-        off: "Leave the mouse to the terminal, for selecting text",
-        ..PLAIN
+        off_help: "Leave the mouse to the terminal, for selecting text",
+        ..BASE
     },
     Setting {
         name: "readonly",
         default: "false",
         help: "Change nothing anywhere: send no signals to processes",
-        twins: &[Twin {
+        env_aliases: &[EnvAlias {
             variable: "NVITOP_MONITOR_MODE",
-            reading: Reading::Words(&[("readonly", "true")]),
+            mapping: EnvMapping::ListWords(&[("readonly", "true")]),
         }],
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "monitor",
         short: Some('m'),
         kind: Kind::Choice(&[
-            word("auto", "as much as there is room for"),
-            word("full", "everything"),
-            word("compact", "a line a device"),
+            choice("auto", "as much as there is room for"),
+            choice("full", "everything"),
+            choice("compact", "a line a device"),
         ]),
-        takes: "HOW",
+        value_name: "HOW",
         default: "auto",
-        bare: Some("auto"),
+        default_missing_value: Some("auto"),
         help: "How much is said of each device and machine: as much as there is room for (auto), everything (full), or a line each (compact)",
         page: DEVICES,
-        twins: &[Twin {
+        env_aliases: &[EnvAlias {
             variable: "NVITOP_MONITOR_MODE",
-            reading: Reading::Words(&[("auto", "auto"), ("full", "full"), ("compact", "compact")]),
+            mapping: EnvMapping::ListWords(&[
+                ("auto", "auto"),
+                ("full", "full"),
+                ("compact", "compact"),
+            ]),
         }],
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "units",
         kind: Kind::Choice(&[
-            word("mb", "millions of bytes"),
-            word("mib", "MiB"),
-            word("gb", "billions of bytes"),
-            word("gib", "GiB"),
+            choice("mb", "millions of bytes"),
+            choice("mib", "MiB"),
+            choice("gb", "billions of bytes"),
+            choice("gib", "GiB"),
         ]),
-        takes: "UNIT",
+        value_name: "UNIT",
         default: "gib",
         flags: &[
             Flag { name: "mb", short: None, value: "mb", help: "Same as --units mb" },
@@ -326,204 +336,207 @@ pub const SETTINGS: &[Setting] = &[
         ],
         help: "Unit of memory on the screen; files always hold bytes",
         page: GENERAL,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "fahrenheit",
         default: "false",
         help: "Show temperatures in degrees Fahrenheit",
         page: GENERAL,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "gpu-util-thresh",
-        kind: Kind::Shares,
-        takes: "SHARE",
+        kind: Kind::PercentPair,
+        value_name: "SHARE",
         help: "From which percentages utilization and power are middling and high: 10 75 unless told, and 60 85 for the bars of a device",
         page: DEVICES,
         steps: &["10,75", "25,75", "50,90", "60,85"],
-        twins: &[Twin { variable: "NVITOP_GPU_UTILIZATION_THRESHOLDS", reading: Reading::Whole }],
-        ..PLAIN
+        env_aliases: &[EnvAlias {
+            variable: "NVITOP_GPU_UTILIZATION_THRESHOLDS",
+            mapping: EnvMapping::SameSyntax,
+        }],
+        ..BASE
     },
     Setting {
         name: "mem-util-thresh",
-        kind: Kind::Shares,
-        takes: "SHARE",
+        kind: Kind::PercentPair,
+        value_name: "SHARE",
         default: "10,80",
         help: "From which percentages memory is middling and high",
         page: DEVICES,
         steps: &["10,80", "25,75", "50,90", "60,85"],
-        twins: &[Twin {
+        env_aliases: &[EnvAlias {
             variable: "NVITOP_MEMORY_UTILIZATION_THRESHOLDS",
-            reading: Reading::Whole,
+            mapping: EnvMapping::SameSyntax,
         }],
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "gpu-index",
         default: "true",
         help: "Show the indices of devices",
-        off: "Leave the indices of devices out",
+        off_help: "Leave the indices of devices out",
         page: DEVICES,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "gpu-name",
         default: "true",
         help: "Show the names of devices",
-        off: "Leave the names of devices out",
+        off_help: "Leave the names of devices out",
         page: DEVICES,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "gpu-uuid",
         default: "false",
         help: "Show the UUIDs of devices",
         page: DEVICES,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "sort-fleet",
         kind: Kind::Choice(&[
-            word("node", "in the order they are watched"),
-            word("job", "by job"),
-            word("user", "by user"),
-            word("busy", "by devices that work"),
-            word("util", "by utilization"),
-            word("mem", "by device memory in use"),
-            word("power", "by power"),
-            word("temp", "by the hottest device"),
-            word("cpu", "by processors"),
-            word("age", "by age"),
-            word("note", "by what is wrong"),
+            choice("node", "in the order they are watched"),
+            choice("job", "by job"),
+            choice("user", "by user"),
+            choice("busy", "by devices that work"),
+            choice("util", "by utilization"),
+            choice("mem", "by device memory in use"),
+            choice("power", "by power"),
+            choice("temp", "by the hottest device"),
+            choice("cpu", "by processors"),
+            choice("age", "by age"),
+            choice("note", "by what is wrong"),
         ]),
-        takes: "COLUMN",
+        value_name: "COLUMN",
         default: "node",
         help: "By which column the fleet is sorted at first",
         page: FLEET,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "reverse-fleet",
         default: "false",
         help: "Turn the order of the fleet around",
         page: FLEET,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "fleet-form",
-        kind: Kind::Choice(&[word("table", "a line a node"), word("map", "a cell a device")]),
-        takes: "FORM",
+        kind: Kind::Choice(&[choice("table", "a line a node"), choice("map", "a cell a device")]),
+        value_name: "FORM",
         default: "table",
         help: "The form of the fleet at first: a line a node (table), or a cell a device (map)",
         page: FLEET,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "fleet-map",
         kind: Kind::Choice(&[
-            word("util", "how much each device works"),
-            word("mem", "how full its memory is"),
-            word("power", "how much of its power limit it draws"),
-            word("temp", "how warm it is"),
-            word("owner", "who uses it"),
-            word("job", "which job has it"),
+            choice("util", "how much each device works"),
+            choice("mem", "how full its memory is"),
+            choice("power", "how much of its power limit it draws"),
+            choice("temp", "how warm it is"),
+            choice("owner", "who uses it"),
+            choice("job", "which job has it"),
         ]),
-        takes: "WHAT",
+        value_name: "WHAT",
         default: "util",
         help: "What the map of the fleet shows at first",
         page: FLEET,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "fleet-group",
         kind: Kind::Choice(&[
-            word("none", "all nodes in one list"),
-            word("name", "nodes with like names together"),
-            word("partition", "by the partition of their jobs"),
-            word("job", "by job"),
-            word("user", "by user"),
-            word("model", "by what kind of device they have"),
+            choice("none", "all nodes in one list"),
+            choice("name", "nodes with like names together"),
+            choice("partition", "by the partition of their jobs"),
+            choice("job", "by job"),
+            choice("user", "by user"),
+            choice("model", "by what kind of device they have"),
         ]),
-        takes: "WHAT",
+        value_name: "WHAT",
         default: "none",
         help: "By what the nodes of the fleet stand together at first",
         page: FLEET,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "sort-processes",
         kind: Kind::Choice(&[
-            word("node", "by node and device"),
-            word("gpu", "by device"),
-            word("pid", "by process id"),
-            word("type", "by type"),
-            word("user", "by user"),
-            word("gpumem", "by device memory"),
-            word("psm", "by device load"),
-            word("pmembw", "by memory bandwidth"),
-            word("penc", "by video encoder"),
-            word("pdec", "by video decoder"),
-            word("pcpu", "by processor"),
-            word("prss", "by share of host memory"),
-            word("rss", "by host memory"),
-            word("time", "by running time"),
-            word("job", "by job"),
-            word("command", "by command line"),
+            choice("node", "by node and device"),
+            choice("gpu", "by device"),
+            choice("pid", "by process id"),
+            choice("type", "by type"),
+            choice("user", "by user"),
+            choice("gpumem", "by device memory"),
+            choice("psm", "by device load"),
+            choice("pmembw", "by memory bandwidth"),
+            choice("penc", "by video encoder"),
+            choice("pdec", "by video decoder"),
+            choice("pcpu", "by processor"),
+            choice("prss", "by share of host memory"),
+            choice("rss", "by host memory"),
+            choice("time", "by running time"),
+            choice("job", "by job"),
+            choice("command", "by command line"),
         ]),
-        takes: "COLUMN",
+        value_name: "COLUMN",
         default: "node",
         help: "By which column processes are sorted at first",
         page: PROCESSES,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "reverse-processes",
         default: "false",
         help: "Turn the order of processes around",
         page: PROCESSES,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "node-processes",
         default: "true",
         help: "Show processes below the devices of a node; p turns them on and off",
-        off: "Leave processes out below the devices of a node; p shows them",
+        off_help: "Leave processes out below the devices of a node; p shows them",
         page: PROCESSES,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "sort-users",
         kind: Kind::Choice(&[
-            word("user", "by name"),
-            word("devices", "by devices held"),
-            word("busy", "by devices that work"),
-            word("idle-held", "by devices held idle").or("idle"),
-            word("mem", "by device memory"),
-            word("power", "by power"),
-            word("nodes", "by nodes"),
-            word("jobs", "by jobs"),
-            word("procs", "by processes"),
+            choice("user", "by name"),
+            choice("devices", "by devices held"),
+            choice("busy", "by devices that work"),
+            choice("idle-held", "by devices held idle").or("idle"),
+            choice("mem", "by device memory"),
+            choice("power", "by power"),
+            choice("nodes", "by nodes"),
+            choice("jobs", "by jobs"),
+            choice("procs", "by processes"),
         ]),
-        takes: "COLUMN",
+        value_name: "COLUMN",
         default: "devices",
         help: "By which column users are sorted at first",
         page: PROCESSES,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "reverse-users",
         default: "false",
         help: "Turn the order of users around",
         page: PROCESSES,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "node-chart",
         default: "false",
         help: "Show the chart of a node from the start; g turns it on and off",
         page: CHART,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "columns-fleet",
@@ -551,47 +564,47 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "charted",
-        kind: Kind::Few(check::metric, Metric::MOST),
-        takes: "METRIC",
+        kind: Kind::DistinctList(check::metric, Metric::MOST),
+        value_name: "METRIC",
         default: "util,mem",
         help: "Chart these of each device, four at most: util, mem, power, temp, membw, smclock, memclock, fan, enc, dec, pcie, throttled",
         page: CHART,
         steps: &["util,mem", "util,power", "util,mem,power,temp", "util,enc,dec"],
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "reverse-chart",
         default: "false",
         help: "The newest point of a chart stands on the left",
         page: CHART,
-        ..PLAIN
+        ..BASE
     },
     Setting {
         name: "only",
         short: Some('o'),
         kind: Kind::List(check::device),
-        takes: "INDEX",
+        value_name: "INDEX",
         help: "Show only the devices with these indices, on every node",
         page: SELECTION,
-        ..SHOWN
+        ..FILTERS
     },
     Setting {
         name: "only-visible",
         default: "false",
         help: "Show only the devices that CUDA_VISIBLE_DEVICES names, of this machine, and anywhere where it lists UUIDs; also -ov",
         page: SELECTION,
-        ..SHOWN
+        ..FILTERS
     },
     Setting {
         name: "process-type",
         kind: Kind::Choice(&[
-            word("all", "all processes"),
-            word("compute", "those that compute"),
-            word("only-compute", "those that compute and draw nothing"),
-            word("graphics", "those that draw"),
-            word("only-graphics", "those that draw and compute nothing"),
+            choice("all", "all processes"),
+            choice("compute", "those that compute"),
+            choice("only-compute", "those that compute and draw nothing"),
+            choice("graphics", "those that draw"),
+            choice("only-graphics", "those that draw and compute nothing"),
         ]),
-        takes: "TYPE",
+        value_name: "TYPE",
         default: "all",
         flags: &[
             Flag {
@@ -621,31 +634,31 @@ pub const SETTINGS: &[Setting] = &[
         ],
         help: "Show only processes of this type",
         page: PROCESSES,
-        ..SHOWN
+        ..FILTERS
     },
     Setting {
         name: "user-processes",
         short: Some('u'),
         kind: Kind::List(check::word),
-        takes: "USER",
-        bare: Some(OWN),
+        value_name: "USER",
+        default_missing_value: Some(CURRENT_USER),
         help: "Show only processes of these users; yours without a value",
         page: PROCESSES,
-        ..SHOWN
+        ..FILTERS
     },
     Setting {
         name: "pid",
         short: Some('p'),
         kind: Kind::List(check::pid),
-        takes: "PID",
+        value_name: "PID",
         help: "Show only these processes",
         page: SELECTION,
-        ..SHOWN
+        ..FILTERS
     },
 ];
 
 /// Stands for whoever runs gtop.
-pub const OWN: &str = "@";
+pub const CURRENT_USER: &str = "@";
 
 #[cfg(test)]
 mod tests {
@@ -659,7 +672,7 @@ mod tests {
         let begun = habits(&Navigation::default(), &Taste::default());
         for (name, value) in begun {
             let setting = setting(name).unwrap();
-            assert!(setting.page.is_some() && setting.kind.read(&value).is_ok(), "{name}");
+            assert!(setting.page.is_some() && setting.kind.parse(&value).is_ok(), "{name}");
             assert_eq!(setting.default, value, "{name}");
         }
         for (name, labels) in
@@ -755,14 +768,24 @@ mod tests {
         names.sort_unstable();
         assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
         for setting in SETTINGS {
-            assert_eq!(setting.usual().is_none(), setting.default.is_empty(), "{}", setting.name);
-            for text in setting.steps.iter().chain(setting.bare.iter()) {
-                assert!(setting.kind.read(text).is_ok(), "{} {text}", setting.name);
+            assert_eq!(
+                setting.default_value().is_none(),
+                setting.default.is_empty(),
+                "{}",
+                setting.name
+            );
+            for text in setting.steps.iter().chain(setting.default_missing_value.iter()) {
+                assert!(setting.kind.parse(text).is_ok(), "{} {text}", setting.name);
             }
             for flag in setting.flags {
-                assert!(setting.kind.read(flag.value).is_ok(), "{} {}", setting.name, flag.name);
+                assert!(setting.kind.parse(flag.value).is_ok(), "{} {}", setting.name, flag.name);
             }
-            assert_eq!(setting.off.is_empty(), !setting.is_usually_on(), "{}", setting.name);
+            assert_eq!(
+                setting.off_help.is_empty(),
+                !setting.is_on_by_default(),
+                "{}",
+                setting.name
+            );
             assert!(!setting.help.is_empty() && !setting.help.ends_with('.'), "{}", setting.name);
         }
     }

@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 
 use crate::storage::{self, NewFile, WriteError, user_dirs};
 
-use super::file::{MOST_BYTES, Problem, Written, read_text};
+use super::file::{ConfigFile, MAX_BYTES, Problem, read_text};
 
 /// The folder of gtop's settings, as the XDG base directories have it, or that of a file somebody named.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct ConfigPaths {
     folder: PathBuf,
     /// What stands for `config.toml`, where somebody named it.
     named: Option<PathBuf>,
 }
 
 /// What gtop writes by itself.
-const SETUP: &str = "setup.toml";
+const SETUP_FILE: &str = "setup.toml";
 
 /// How it makes files of settings.
-const NEW: NewFile = NewFile { mode: 0o644, folder_mode: 0o755 };
+const NEW_FILE: NewFile = NewFile { mode: 0o644, folder_mode: 0o755 };
 
 /// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
@@ -30,13 +30,13 @@ pub enum FileError {
     Exists(String),
     /// It is to be read as what somebody wrote, and gtop writes it.
     #[error("{0} is what gtop writes by itself (F12); name another file")]
-    Own(String),
+    IsSetupFile(String),
     /// It cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
 
-impl Places {
+impl ConfigPaths {
     /// Finds the folder; None without a home.
     pub fn of_this_user() -> Option<Self> {
         Some(Self { folder: user_dirs::config()?.join("gtop"), named: None })
@@ -44,16 +44,16 @@ impl Places {
 
     /// Takes a file that somebody named for `config.toml`; `setup.toml` stands beside it.
     pub fn at(file: PathBuf) -> Result<Self, FileError> {
-        if file.file_name().is_none_or(|name| name == SETUP) {
-            return Err(FileError::Own(file.display().to_string()));
+        if file.file_name().is_none_or(|name| name == SETUP_FILE) {
+            return Err(FileError::IsSetupFile(file.display().to_string()));
         }
         let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
         Ok(Self { folder, named: Some(file) })
     }
 
     /// Reads what stands in `config.toml`, which must be there where somebody named it.
-    pub fn read_config(&self) -> Written {
-        let mut written = Written::read(&self.config(), false);
+    pub fn read_config(&self) -> ConfigFile {
+        let mut written = ConfigFile::read(&self.config(), false);
         if let Some(file) = self.named.as_ref().filter(|file| !file.exists()) {
             let why = "it is not there; gtop config init writes it";
             written.problems.push(Problem::of_file(&file.display().to_string(), why));
@@ -62,8 +62,8 @@ impl Places {
     }
 
     /// Reads what stands in `setup.toml`.
-    pub fn read_setup(&self) -> Written {
-        Written::read(&self.setup(), true)
+    pub fn read_setup(&self) -> ConfigFile {
+        ConfigFile::read(&self.setup(), true)
     }
 
     /// Returns where `config.toml` stands.
@@ -73,13 +73,13 @@ impl Places {
 
     /// Returns where `setup.toml` stands.
     pub fn setup(&self) -> PathBuf {
-        self.folder.join(SETUP)
+        self.folder.join(SETUP_FILE)
     }
 
     /// Writes a first `config.toml`, never over one that is there.
-    pub fn begin(&self, text: &str) -> Result<PathBuf, FileError> {
+    pub fn create_config(&self, text: &str) -> Result<PathBuf, FileError> {
         let path = self.config();
-        if storage::create(&path, text.as_bytes(), NEW)? {
+        if storage::create(&path, text.as_bytes(), NEW_FILE)? {
             return Ok(path);
         }
         Err(FileError::Exists(path.display().to_string()))
@@ -88,17 +88,17 @@ impl Places {
     /// Writes `setup.toml` at once or not at all: whoever reads it sees the old one or the new one.
     pub fn save(&self, text: &str) -> Result<PathBuf, FileError> {
         let path = self.setup();
-        storage::write(&path, text.as_bytes(), NEW)?;
+        storage::write(&path, text.as_bytes(), NEW_FILE)?;
         Ok(path)
     }
 }
 
-impl Written {
+impl ConfigFile {
     /// Reads a file; one that is not there says nothing.
     pub fn read(path: &Path, is_setup: bool) -> Self {
         let name =
             path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        match text(path) {
+        match read_bounded(path) {
             Ok(text) => read_text(&name, &text, is_setup),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Self { name, ..Self::default() }
@@ -113,16 +113,16 @@ impl Written {
 }
 
 /// Reads a whole file, which must be one, and not too long.
-fn text(path: &Path) -> io::Result<String> {
+fn read_bounded(path: &Path) -> io::Result<String> {
     // A pipe would be waited for without end.
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is no file"));
     }
     let mut bytes = Vec::new();
-    File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
-    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MOST_BYTES {
-        return Err(io::Error::other(format!("it is longer than {} KiB", MOST_BYTES / 1024)));
+    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MAX_BYTES {
+        return Err(io::Error::other(format!("it is longer than {} KiB", MAX_BYTES / 1024)));
     }
     String::from_utf8(bytes).map_err(|_bytes| io::Error::other("it is not UTF-8"))
 }
@@ -131,9 +131,9 @@ fn text(path: &Path) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn places() -> (tempfile::TempDir, Places) {
+    fn places() -> (tempfile::TempDir, ConfigPaths) {
         let home = tempfile::tempdir().unwrap();
-        let places = Places { folder: home.path().join(".config/gtop"), named: None };
+        let places = ConfigPaths { folder: home.path().join(".config/gtop"), named: None };
         (home, places)
     }
 
@@ -141,28 +141,28 @@ mod tests {
     fn a_file_that_is_named_has_its_setup_beside_it_and_must_be_there() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("lab.toml");
-        let places = Places::at(file.clone()).unwrap();
+        let places = ConfigPaths::at(file.clone()).unwrap();
         assert_eq!(places.setup(), home.path().join("setup.toml"));
         let told = places.read_config().problems[0].to_string();
         assert!(told.ends_with("lab.toml: it is not there; gtop config init writes it"), "{told}");
-        places.begin("interval = 0\n").unwrap();
+        places.create_config("interval = 0\n").unwrap();
         let told = places.read_config().problems[0].to_string();
         assert!(told.starts_with("lab.toml:1: interval: "), "{told}");
-        assert!(Places::at(home.path().join("setup.toml")).is_err());
-        assert!(Places::at(PathBuf::from("/")).is_err());
-        assert_eq!(Places::at("lab.toml".into()).unwrap().setup(), Path::new("setup.toml"));
+        assert!(ConfigPaths::at(home.path().join("setup.toml")).is_err());
+        assert!(ConfigPaths::at(PathBuf::from("/")).is_err());
+        assert_eq!(ConfigPaths::at("lab.toml".into()).unwrap().setup(), Path::new("setup.toml"));
     }
 
     #[test]
     fn a_configuration_that_is_there_is_never_written_over() {
         let (_home, places) = places();
-        let path = places.begin("a").unwrap();
-        assert!(matches!(places.begin("b"), Err(FileError::Exists(_))));
+        let path = places.create_config("a").unwrap();
+        assert!(matches!(places.create_config("b"), Err(FileError::Exists(_))));
         assert_eq!(fs::read_to_string(&path).unwrap(), "a");
         fs::remove_file(&path).unwrap();
         // Nor is what a link leads to, even when that is not there.
         std::os::unix::fs::symlink("/nowhere/config.toml", &path).unwrap();
-        assert!(matches!(places.begin("b"), Err(FileError::Exists(_))));
+        assert!(matches!(places.create_config("b"), Err(FileError::Exists(_))));
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
     fn what_is_no_file_is_told_and_one_that_is_not_there_says_nothing() {
         let (home, _places) = places();
         let read = |name: &str| {
-            let written = Written::read(&home.path().join(name), false);
+            let written = ConfigFile::read(&home.path().join(name), false);
             written.problems.first().map(ToString::to_string)
         };
         assert_eq!(read("nothing.toml"), None);

@@ -33,13 +33,13 @@ pub fn man(out: &mut impl Write) -> io::Result<()> {
     page.render_description_section(out)?;
     page.render_options_section(out)?;
     for sub in command.get_subcommands() {
-        subcommand(sub, out)?;
+        write_subcommand(sub, out)?;
     }
     page.render_extra_section(out)
 }
 
 /// Prints one subcommand with the options that only it has.
-fn subcommand(command: &Command, out: &mut impl Write) -> io::Result<()> {
+fn write_subcommand(command: &Command, out: &mut impl Write) -> io::Result<()> {
     let name = command.get_name();
     let about = command.get_about().map_or_else(String::new, StyledStr::to_string);
     let name_typed = format!("gtop {name}");
@@ -76,7 +76,7 @@ pub(super) fn version() -> &'static str {
             "{}\ncommit:   {}\ntarget:   {}\nfeatures: {}",
             env!("CARGO_PKG_VERSION"),
             option_env!("GTOP_COMMIT").unwrap_or("unknown"),
-            option_env!("GTOP_TARGET").map_or_else(target, str::to_owned),
+            option_env!("GTOP_TARGET").map_or_else(target_triple, str::to_owned),
             if cfg!(debug_assertions) { "all, debug assertions" } else { "all" },
         )
     });
@@ -84,7 +84,7 @@ pub(super) fn version() -> &'static str {
 }
 
 /// Returns the target as far as the compiler tells it to a crate.
-fn target() -> String {
+fn target_triple() -> String {
     let c_library = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
     format!("{}-unknown-{}-{c_library}", std::env::consts::ARCH, std::env::consts::OS)
 }

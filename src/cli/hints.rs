@@ -10,7 +10,7 @@ use crate::config::{Kind, SETTINGS, Setting};
 use crate::model::clean;
 
 /// Options of other monitors, and what they are here.
-const FOREIGN: &[(&[&str], &str)] = &[
+const FOREIGN_OPTIONS: &[(&[&str], &str)] = &[
     (
         &["-d", "--delay"],
         "-i SECONDS is between samples, --redraw SECONDS between frames; nvtop counts tenths of seconds",
@@ -25,7 +25,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
 ];
 
 /// Says what an option of another monitor is called here.
-pub(super) fn translated(error: clap::Error) -> clap::Error {
+pub(super) fn explain_foreign_option(error: clap::Error) -> clap::Error {
     let is_unknown = error.kind() == ErrorKind::UnknownArgument;
     let Some(ContextValue::String(typed)) =
         error.get(ContextKind::InvalidArg).filter(|_| is_unknown)
@@ -33,36 +33,36 @@ pub(super) fn translated(error: clap::Error) -> clap::Error {
         return error;
     };
     let typed = typed.split('=').next().unwrap_or_default();
-    let known = FOREIGN.iter().find(|(names, _)| names.contains(&typed));
+    let known = FOREIGN_OPTIONS.iter().find(|(names, _)| names.contains(&typed));
     let Some((_, words)) = known else { return error };
     Cli::command().error(ErrorKind::UnknownArgument, format!("there is no {typed}; {words}"))
 }
 
 /// What was typed, up to `--`, behind which all words are hosts.
-struct Words<'a> {
+struct Misread<'a> {
     typed: Vec<&'a str>,
     hosts: &'a [String],
 }
 
 /// Says which word was hardly meant as a host, and how it is written.
-pub(super) fn misread(cli: &Cli, words: &[OsString]) -> Option<String> {
+pub(super) fn explain_misread_host(cli: &Cli, words: &[OsString]) -> Option<String> {
     let all: Vec<&str> = words.iter().skip(1).map(|word| word.to_str().unwrap_or("")).collect();
     let end = all.iter().position(|word| *word == "--").unwrap_or(all.len());
     let behind = all.len().saturating_sub(end + 1);
     let hosts = cli.hosts.get(..cli.hosts.len().checked_sub(behind)?)?;
-    let words = Words { typed: all.into_iter().take(end).collect(), hosts };
-    words.apart().or_else(|| words.number()).or_else(|| words.slip())
+    let words = Misread { typed: all.into_iter().take(end).collect(), hosts };
+    words.detached_value().or_else(|| words.bare_number()).or_else(|| words.misspelt_command())
 }
 
-impl Words<'_> {
+impl Misread<'_> {
     /// A value that stands apart from an option that takes one only when it is joined to it.
-    fn apart(&self) -> Option<String> {
+    fn detached_value(&self) -> Option<String> {
         self.typed.iter().enumerate().find_map(|(at, option)| {
-            let setting = named(option)?;
-            let is_joined = setting.bare.is_some() && !matches!(setting.kind, Kind::Text(_));
+            let setting = setting_of_option(option)?;
+            let is_joined = setting.default_missing_value.is_some() && !matches!(setting.kind, Kind::Text(_));
             let behind = self.typed.iter().skip(at + 1).take_while(|word| self.is_host(word));
             let values: Vec<&str> =
-                behind.copied().filter(|word| setting.kind.read(word).is_ok()).collect();
+                behind.copied().filter(|word| setting.kind.parse(word).is_ok()).collect();
             let (first, joined) = (values.first().filter(|_| is_joined)?, values.join(","));
             let joined = if is_list(setting) { joined.as_str() } else { first };
             Some(clean(
@@ -76,7 +76,7 @@ impl Words<'_> {
     }
 
     /// A bare number.
-    fn number(&self) -> Option<String> {
+    fn bare_number(&self) -> Option<String> {
         let first = self.hosts.iter().find(|host| is_number(host))?;
         let at = self.typed.iter().rposition(|word| word == first)?;
         let before = self.typed.iter().take(at).rev().take_while(|word| is_number(word)).count();
@@ -89,7 +89,7 @@ impl Words<'_> {
             None => (*option, None),
         });
         let meant = match numbers.as_slice() {
-            _ if named(name).is_some_and(is_list) => {
+            _ if setting_of_option(name).is_some_and(is_list) => {
                 let all: Vec<&str> = joined.into_iter().chain(numbers).collect();
                 format!("write {name} {}", all.join(","))
             }
@@ -107,11 +107,12 @@ impl Words<'_> {
     }
 
     /// A subcommand with one letter wrong.
-    fn slip(&self) -> Option<String> {
+    fn misspelt_command(&self) -> Option<String> {
         let first = self.hosts.first()?;
         let command = Cli::command();
         let known = command.get_subcommands().map(clap::Command::get_name);
-        let meant = known.filter(|known| known.len() >= 5).find(|known| is_slip(first, known))?;
+        let meant =
+            known.filter(|known| known.len() >= 5).find(|known| is_misspelling(first, known))?;
         Some(format!(
             "there is no command {first}; did you mean {meant}? The host of that name stands behind --: gtop -- {first}"
         ))
@@ -123,7 +124,7 @@ impl Words<'_> {
 }
 
 /// Returns the setting that an option is about.
-fn named(option: &str) -> Option<&'static Setting> {
+fn setting_of_option(option: &str) -> Option<&'static Setting> {
     let long = option.strip_prefix("--");
     let mut short = option.strip_prefix('-').into_iter().flat_map(str::chars);
     let short = short.next().filter(|_| short.next().is_none());
@@ -135,7 +136,7 @@ fn named(option: &str) -> Option<&'static Setting> {
 }
 
 const fn is_list(setting: &Setting) -> bool {
-    matches!(setting.kind, Kind::List(_) | Kind::Few(..))
+    matches!(setting.kind, Kind::List(_) | Kind::DistinctList(..))
 }
 
 fn is_number(word: &str) -> bool {
@@ -144,7 +145,7 @@ fn is_number(word: &str) -> bool {
 
 /// Says whether a word is another one with a letter left out, put in, taken for another, or two exchanged. What
 /// has more behind it is a name of its own, such as trusty or doctor2.
-fn is_slip(written: &str, known: &str) -> bool {
+fn is_misspelling(written: &str, known: &str) -> bool {
     let same = written.bytes().zip(known.bytes()).take_while(|(one, other)| one == other).count();
     let rest = |word: &str| word.as_bytes().get(same..).unwrap_or_default().to_vec();
     match (rest(written).as_slice(), rest(known).as_slice()) {
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
 
     fn told(line: &str) -> Option<String> {
-        let told = Cli::read(line.split_whitespace().map(Into::into)).err()?;
+        let told = Cli::parse_args(line.split_whitespace().map(Into::into)).err()?;
         assert_eq!(told.exit_code(), 2, "{line}");
         Some(told.to_string())
     }
@@ -226,7 +227,7 @@ mod tests {
             ("gtop --gpu-util-thresh 20 60 gpu01", vec!["gpu01"]),
             ("gtop 10.0.0.5", vec!["10.0.0.5"]),
         ] {
-            let cli = Cli::read(line.split_whitespace().map(Into::into)).unwrap();
+            let cli = Cli::parse_args(line.split_whitespace().map(Into::into)).unwrap();
             assert_eq!(cli.hosts, hosts, "{line}");
         }
     }

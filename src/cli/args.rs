@@ -13,15 +13,15 @@ use crate::config::{Flag, Kind, SETTINGS, Setting, Value};
 
 /// The settings that were typed.
 #[derive(Clone, Debug, Default)]
-pub struct Typed(pub BTreeMap<&'static str, Value>);
+pub struct SettingArgs(pub BTreeMap<&'static str, Value>);
 
-impl clap::Args for Typed {
+impl clap::Args for SettingArgs {
     fn augment_args(command: Command) -> Command {
         SETTINGS.iter().fold(command, |command, setting| {
             let own = setting.has_option.then(|| option(setting));
-            let off =
-                (setting.has_option && matches!(setting.kind, Kind::Switch)).then(|| off(setting));
-            let flags = setting.flags.iter().map(|one| flag(setting, one));
+            let off = (setting.has_option && matches!(setting.kind, Kind::Switch))
+                .then(|| off_option(setting));
+            let flags = setting.flags.iter().map(|one| flag_option(setting, one));
             command.args(own.into_iter().chain(off).chain(flags))
         })
     }
@@ -31,7 +31,7 @@ impl clap::Args for Typed {
     }
 }
 
-impl clap::FromArgMatches for Typed {
+impl clap::FromArgMatches for SettingArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut typed = Self::default();
         typed.update_from_arg_matches(matches)?;
@@ -40,7 +40,7 @@ impl clap::FromArgMatches for Typed {
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         for setting in SETTINGS {
-            if let Some(value) = value(setting, matches)? {
+            if let Some(value) = parsed_value(setting, matches)? {
                 self.0.insert(setting.name, value);
             }
         }
@@ -57,13 +57,13 @@ fn option(setting: &'static Setting) -> Arg {
         .help_heading(setting.heading)
         .global(setting.is_global)
         .conflicts_with_all(setting.conflicts)
-        .overrides_with_all(rivals(setting, setting.name));
+        .overrides_with_all(overridden_options(setting, setting.name));
     let arg = match setting.short {
         Some(short) => arg.short(short),
         None => arg,
     };
     let arg = match setting.kind {
-        Kind::Switch => return arg.action(ArgAction::SetTrue).hide(setting.is_usually_on()),
+        Kind::Switch => return arg.action(ArgAction::SetTrue).hide(setting.is_on_by_default()),
         Kind::Choice(words) => {
             let values = words.iter().map(|word| {
                 let value = PossibleValue::new(word.name).help(word.help);
@@ -71,16 +71,16 @@ fn option(setting: &'static Setting) -> Arg {
             });
             arg.value_parser(PossibleValuesParser::new(values))
         }
-        Kind::Shares => arg.num_args(2).value_parser(parser(setting.kind)),
-        Kind::List(_) | Kind::Few(..) | Kind::Columns(_) => {
+        Kind::PercentPair => arg.num_args(2).value_parser(parser(setting.kind)),
+        Kind::List(_) | Kind::DistinctList(..) | Kind::Columns(_) => {
             arg.value_delimiter(',').action(ArgAction::Append).value_parser(parser(setting.kind))
         }
         Kind::Seconds { .. } | Kind::Count { .. } | Kind::Text(_) => {
             arg.value_parser(parser(setting.kind))
         }
     };
-    let arg = arg.value_name(setting.takes);
-    let arg = match setting.bare {
+    let arg = arg.value_name(setting.value_name);
+    let arg = match setting.default_missing_value {
         Some(bare) => arg.num_args(0..=1).require_equals(true).default_missing_value(bare),
         None => arg,
     };
@@ -93,26 +93,26 @@ fn option(setting: &'static Setting) -> Arg {
 }
 
 /// Makes `--no-NAME` of a switch.
-fn off(setting: &'static Setting) -> Arg {
+fn off_option(setting: &'static Setting) -> Arg {
     let id = off_id(setting);
-    let help = if setting.off.is_empty() { setting.help } else { setting.off };
+    let help = if setting.off_help.is_empty() { setting.help } else { setting.off_help };
     Arg::new(id)
         .long(id)
         .help(help)
         .help_heading(setting.heading)
         .action(ArgAction::SetTrue)
-        .hide(!setting.is_usually_on())
+        .hide(!setting.is_on_by_default())
         .overrides_with(setting.name)
 }
 
 /// Makes an option that stands for one value.
-fn flag(setting: &'static Setting, flag: &'static Flag) -> Arg {
+fn flag_option(setting: &'static Setting, flag: &'static Flag) -> Arg {
     let arg = Arg::new(flag.name)
         .long(flag.name)
         .help(flag.help)
         .help_heading(setting.heading)
         .action(ArgAction::SetTrue)
-        .overrides_with_all(rivals(setting, flag.name));
+        .overrides_with_all(overridden_options(setting, flag.name));
     match flag.short {
         Some(short) => arg.short(short),
         None => arg,
@@ -128,7 +128,10 @@ fn off_id(setting: &Setting) -> &'static str {
 }
 
 /// Returns the other options of a setting; the last that is typed counts.
-fn rivals(setting: &'static Setting, own: &'static str) -> impl Iterator<Item = &'static str> {
+fn overridden_options(
+    setting: &'static Setting,
+    own: &'static str,
+) -> impl Iterator<Item = &'static str> {
     let is_switch = matches!(setting.kind, Kind::Switch);
     let off = is_switch.then(|| off_id(setting));
     let flags = setting.flags.iter().map(|flag| flag.name);
@@ -137,15 +140,15 @@ fn rivals(setting: &'static Setting, own: &'static str) -> impl Iterator<Item = 
 }
 
 fn is_list(setting: &Setting) -> bool {
-    matches!(setting.kind, Kind::List(_) | Kind::Few(..) | Kind::Columns(_))
+    matches!(setting.kind, Kind::List(_) | Kind::DistinctList(..) | Kind::Columns(_))
 }
 
 fn parser(kind: Kind) -> ValueParser {
-    ValueParser::new(move |text: &str| kind.judge(text).map(|()| text.to_owned()))
+    ValueParser::new(move |text: &str| kind.check_item(text).map(|()| text.to_owned()))
 }
 
 /// Returns what was typed for a setting.
-fn value(setting: &Setting, matches: &ArgMatches) -> Result<Option<Value>, clap::Error> {
+fn parsed_value(setting: &Setting, matches: &ArgMatches) -> Result<Option<Value>, clap::Error> {
     let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
     let flag = setting.flags.iter().find(|flag| is_typed(flag.name));
     let text = if let Some(flag) = flag {
@@ -166,7 +169,7 @@ fn value(setting: &Setting, matches: &ArgMatches) -> Result<Option<Value>, clap:
     } else {
         return Ok(None);
     };
-    setting.kind.read(&text).map(Some).map_err(|why| {
+    setting.kind.parse(&text).map(Some).map_err(|why| {
         let words = format!("invalid value for '--{}': {why}", setting.name);
         Cli::command().error(ErrorKind::ValueValidation, words)
     })
@@ -177,8 +180,8 @@ mod tests {
     use super::*;
 
     fn typed(line: &str) -> BTreeMap<&'static str, String> {
-        let cli = Cli::read(line.split_whitespace().map(Into::into)).unwrap();
-        cli.typed.0.iter().map(|(name, value)| (*name, value.to_string())).collect()
+        let cli = Cli::parse_args(line.split_whitespace().map(Into::into)).unwrap();
+        cli.settings.0.iter().map(|(name, value)| (*name, value.to_string())).collect()
     }
 
     #[test]
@@ -228,9 +231,9 @@ mod tests {
         let mut command = Cli::command();
         command.build();
         for setting in SETTINGS.iter().filter(|setting| setting.has_option) {
-            let shown = if setting.is_usually_on() { off_id(setting) } else { setting.name };
+            let shown = if setting.is_on_by_default() { off_id(setting) } else { setting.name };
             let arg = command.get_arguments().find(|arg| arg.get_long() == Some(shown)).unwrap();
-            let help = if setting.off.is_empty() { setting.help } else { setting.off };
+            let help = if setting.off_help.is_empty() { setting.help } else { setting.off_help };
             assert!(arg.get_help().unwrap().to_string().starts_with(help), "{}", setting.name);
             assert_eq!(arg.get_help_heading(), Some(setting.heading));
             assert!(!arg.is_hide_set());

@@ -30,10 +30,10 @@ fn entry(settings: &Settings, setting: &'static Setting) -> Entry {
         Kind::Choice(words) => words.iter().map(|word| word.name).collect(),
         Kind::Seconds { .. }
         | Kind::Count { .. }
-        | Kind::Shares
+        | Kind::PercentPair
         | Kind::Text(_)
         | Kind::List(_)
-        | Kind::Few(..)
+        | Kind::DistinctList(..)
         | Kind::Columns(_) => setting.steps.to_vec(),
     };
     let help = match setting.kind {
@@ -44,10 +44,10 @@ fn entry(settings: &Settings, setting: &'static Setting) -> Entry {
         Kind::Switch
         | Kind::Seconds { .. }
         | Kind::Count { .. }
-        | Kind::Shares
+        | Kind::PercentPair
         | Kind::Text(_)
         | Kind::List(_)
-        | Kind::Few(..)
+        | Kind::DistinctList(..)
         | Kind::Columns(_) => setting.help.to_owned(),
     };
     Entry {
@@ -57,7 +57,7 @@ fn entry(settings: &Settings, setting: &'static Setting) -> Entry {
         is_typed: !matches!(setting.kind, Kind::Switch | Kind::Choice(_) | Kind::Columns(_)),
         headings: if let Kind::Columns(headings) = setting.kind { headings } else { &[] },
         help,
-        origin: settings.place(setting.name).to_owned(),
+        origin: settings.origin(setting.name).to_owned(),
         is_changed: settings.layer(setting.name) == Layer::Changed,
     }
 }
