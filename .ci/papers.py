@@ -19,8 +19,6 @@ LICENCE_FILE = re.compile(r"(UN)?LICEN[CS]E|COPYING|COPYRIGHT|NOTICE", re.IGNORE
 ALLOWED = {
     "MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "0BSD", "Unlicense", "BSL-1.0",
     "Unicode-3.0", "Unicode-DFS-2016", "CC0-1.0", "Apache-2.0 WITH LLVM-exception",
-    # option-ext, which dirs needs: MPL-2.0 covers its own files alone, linked unmodified; crates.io has the source.
-    "MPL-2.0",
 }  # fmt: skip
 
 

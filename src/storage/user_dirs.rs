@@ -1,25 +1,26 @@
 //! The user's folders, after the XDG base directories.
 //!
-//! `dirs` reads the variables, but only a `HOME` that is an absolute path is a home here: `dirs` returns a
-//! relative one as it is, and without one it calls `getpwuid_r`, which hangs when a directory service does.
+//! The crate `dirs` would do this with a call to `getpwuid_r`, for users without `HOME`. In glibc, that loads the
+//! modules of directory services, which can hang and may not match the C library that gtop was built with;
+//! `.ci/program.py` refuses programs that call it. `dirs` also takes a relative `HOME`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Returns `$HOME`.
+/// Returns `$HOME`; None if it is not an absolute path.
 pub fn home() -> Option<PathBuf> {
-    has_absolute("HOME").then(dirs::home_dir)?
+    absolute("HOME")
 }
 
 /// Returns `$XDG_CONFIG_HOME`, by default `~/.config`.
 pub fn config() -> Option<PathBuf> {
-    (has_absolute("XDG_CONFIG_HOME") || has_absolute("HOME")).then(dirs::config_dir)?
+    absolute("XDG_CONFIG_HOME").or_else(|| Some(home()?.join(".config")))
 }
 
 /// Returns `$XDG_STATE_HOME`, by default `~/.local/state`.
 pub fn state() -> Option<PathBuf> {
-    (has_absolute("XDG_STATE_HOME") || has_absolute("HOME")).then(dirs::state_dir)?
+    absolute("XDG_STATE_HOME").or_else(|| Some(home()?.join(".local/state")))
 }
 
-fn has_absolute(variable: &str) -> bool {
-    std::env::var_os(variable).is_some_and(|value| Path::new(&value).is_absolute())
+fn absolute(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }

@@ -245,7 +245,7 @@ const NO_HOME_DIR: &str = "/nonexistent";
 
 /// Returns name and home that `/etc/passwd` has for a user: cron and containers set no variables.
 ///
-/// OpenSSH takes the home of the password database first, and `dirs` takes `HOME`. `getpwuid` is not called: a
+/// OpenSSH takes the home of the password database before `HOME`. `getpwuid` is not called: a
 /// directory service behind it can hang.
 fn passwd_entry(text: &str, uid: u32) -> (Option<String>, Option<PathBuf>) {
     let own = uid.to_string();
