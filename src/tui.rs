@@ -28,7 +28,7 @@ use crate::time::{Clock, Timestamp};
 use crate::tui::background::{BACKGROUND_QUERY, BackgroundDetector};
 use crate::tui::keyboard::{DEVICE_STATUS_QUERY, Keyboard, KeyboardEvent};
 use crate::tui::terminal::{PanicGuard, Terminal};
-use crate::view::{Errand, Habit, Reply, Setup, Taste};
+use crate::view::{DisplayOptions, NodeReply, NodeRequest, Setup, UiPreference};
 
 mod background;
 mod keyboard;
@@ -66,7 +66,7 @@ pub struct UiContext {
     /// What needs the terminal for itself for a while.
     pub suspended_tasks: mpsc::Receiver<SuspendedTask>,
     /// What nodes answered.
-    pub replies: mpsc::Receiver<Reply>,
+    pub replies: mpsc::Receiver<NodeReply>,
     /// How it looks at first.
     pub config: UiConfig,
     /// Which keys do what.
@@ -87,11 +87,11 @@ pub struct UiConfig {
     /// The terminal may say whether the look is to suit a light background.
     pub detects_background: bool,
     /// How things are shown.
-    pub display: Taste,
+    pub display: DisplayOptions,
     /// How often nodes sample.
     pub interval: Duration,
     /// What keys change too, until somebody does.
-    pub habits: Vec<Habit>,
+    pub habits: Vec<UiPreference>,
     /// The setup pages that say so.
     pub setup: Setup,
 }
@@ -134,11 +134,11 @@ pub enum UiRequest {
     /// Everything there is to know of one job; `None` for none in particular.
     WatchJob(Option<JobId>),
     /// These are to be asked of nodes.
-    QueryNodes(Vec<Errand>),
+    QueryNodes(Vec<NodeRequest>),
     /// A setting is to be this; what is typed is yet to be judged.
     ChangeSetting(&'static str, String),
     /// What was set is to be written down, and so are these, which keys changed.
-    SaveSettings(Vec<Habit>),
+    SaveSettings(Vec<UiPreference>),
     /// Every node is to sample so often.
     SetInterval(Duration),
 }
@@ -213,7 +213,7 @@ enum UiEvent {
     Signal(SignalEvent),
     Fleet(bool),
     SuspendedTask(SuspendedTask),
-    Reply(Reply),
+    NodeReply(NodeReply),
     Settings(SettingsEvent),
     Tick,
 }
@@ -331,7 +331,7 @@ impl EventLoop {
                 },
                 notice = signals.next() => UiEvent::Signal(notice),
                 Some(task) = self.context.suspended_tasks.recv() => UiEvent::SuspendedTask(task),
-                Some(reply) = self.context.replies.recv() => UiEvent::Reply(reply),
+                Some(reply) = self.context.replies.recv() => UiEvent::NodeReply(reply),
                 Some(event) = self.context.settings_events.recv() => UiEvent::Settings(event),
                 changed = self.context.fleet.changed(), if listens => UiEvent::Fleet(changed.is_ok()),
                 () = tokio::time::sleep(delay) => UiEvent::Tick,
@@ -343,7 +343,7 @@ impl EventLoop {
                 | UiEvent::Background(_)
                 | UiEvent::Signal(_)
                 | UiEvent::SuspendedTask(_)
-                | UiEvent::Reply(_)
+                | UiEvent::NodeReply(_)
                 | UiEvent::Settings(_)
                 | UiEvent::Tick => return event,
             }
@@ -383,7 +383,7 @@ impl EventLoop {
                 }
             }
             UiEvent::Background(is_light) => self.on_background(is_light),
-            UiEvent::Reply(reply) => self.ui.on_reply(&reply, self.context.clock.now()),
+            UiEvent::NodeReply(reply) => self.ui.on_reply(&reply, self.context.clock.now()),
             UiEvent::Settings(SettingsEvent::Changed(config, redraw_interval)) => {
                 self.context.redraw_interval = redraw_interval;
                 self.ui.apply_config(*config);
@@ -487,7 +487,8 @@ impl EventLoop {
         if let UiRequest::QueryNodes(errands) = error.into_inner() {
             // Who asked waits for an answer, and gets one.
             for errand in errands {
-                let reply = Reply { errand, answer: Err(RequestError::QueueFull), at: now };
+                let reply =
+                    NodeReply { request: errand, answer: Err(RequestError::QueueFull), at: now };
                 self.ui.on_reply(&reply, now);
             }
         }

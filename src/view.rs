@@ -4,26 +4,27 @@
 //! Everything here is a pure function of its arguments. It says what things mean; colours and glyphs
 //! are the theme's. It must not know how a terminal is driven.
 
-pub use dialog::{Dialog, Reaction};
-pub use filter::{Filter, FilterError, LONGEST as LONGEST_FILTER, aliases, complete};
-pub use habits::{HABITS, Habit, adopt, habits};
-pub use heading::{Chosen as ChosenColumns, Heading};
-pub use hint::hint;
-pub use input::{Click, Key, Named, NoKey};
-pub use line::{Ground, Kind, Line, Mark, Piece, Tone};
-pub use menu::{Menu, Picked};
-pub use navigation::{Chosen, Navigation, Spot, Step, View, Window};
-pub use near::nearest;
-pub use order::{Order, Sortable};
-pub use outcome::{Command, Deed, Errand, Outcome, Reply};
-pub use picture::{Picture, Shape, Trouble};
-pub use printed::printed;
-pub use prompt::Prompt;
-pub use search::{Found, Search};
-pub use setup::{Entry, Page, Setup, Turned};
-pub use taste::{
-    Chart, Density, MemoryUnit, NameColumns, Only, ProcessKinds, Taste, Thresholds, Visible,
+pub use action::{CommonAction, NodeReply, NodeRequest, ViewAction, ViewEffect};
+pub use column_spec::{ColumnSpec, TableColumns};
+pub use dialog::{Dialog, DialogEffect};
+pub use display_options::{
+    Chart, Density, DisplayOptions, DisplaySelection, MemoryUnit, NameColumns, ProcessKinds,
+    Thresholds, VisibleDevice,
 };
+pub use filter::{Filter, FilterError, LONGEST as LONGEST_FILTER, aliases, complete};
+pub use filter_prompt::{FilterPrompt, FilterPromptEvent};
+pub use fleet_view::{Extents, FleetProblem, FleetView};
+pub use hint::hint;
+pub use input::{Click, Key, KeyParseError, NamedKey};
+pub use line::{Line, RowStyle, Span, SpanContent, Symbol, Tone};
+pub use line_editor::LineEditor;
+pub use menu::{Menu, MenuEvent};
+pub use navigation::{JobSelection, Movement, Navigation, RowId, View, Viewport};
+pub use preferences::{PREFERENCES, UiPreference, preferences, restore_preference};
+pub use report::printed;
+pub use setup::{Entry, Page, Setup, Turned};
+pub use sort_order::{SortColumn, SortOrder};
+pub use suggest::nearest;
 
 use std::time::Duration;
 
@@ -31,49 +32,49 @@ use jiff::tz::TimeZone;
 
 use crate::model::NodeName;
 
-mod condition;
+mod action;
+mod column_spec;
 mod dialog;
+mod display_options;
 pub mod events;
 mod filter;
+mod filter_prompt;
 pub mod fleet;
+mod fleet_view;
 mod graph;
-mod habits;
 mod header;
-mod heading;
 mod hint;
 mod input;
 pub mod job;
 mod line;
+mod line_editor;
 mod menu;
 mod navigation;
-mod near;
 pub mod node;
-mod number;
-mod order;
-mod outcome;
-mod picture;
-mod printed;
+mod node_status;
+mod number_format;
+mod preferences;
 pub mod processes;
-mod prompt;
-mod search;
+mod report;
 mod setup;
-mod taste;
+mod sort_order;
+mod suggest;
 pub mod users;
 
 /// What there is to show, and how somebody wants it shown.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene<'a> {
+pub struct RenderContext<'a> {
     /// The fleet at one moment.
-    pub picture: &'a Picture,
+    pub picture: &'a FleetView,
     /// How things are shown.
-    pub taste: &'a Taste,
+    pub taste: &'a DisplayOptions,
     /// The zone of times of day.
     pub zone: &'a TimeZone,
 }
 
 /// What a frame shows besides the fleet.
 #[derive(Clone, Copy, Debug)]
-pub struct Setting<'a> {
+pub struct ScreenState<'a> {
     /// What is watched.
     pub title: &'a str,
     /// How often nodes are asked to sample.
@@ -89,20 +90,22 @@ pub struct Setting<'a> {
     /// Stands in place of the view.
     pub help: Option<&'a [Line]>,
     /// A filter that is being typed.
-    pub search: Option<&'a Search>,
+    pub search: Option<&'a FilterPrompt>,
     /// A question in front of the view.
     pub dialog: Option<&'a Dialog>,
 }
 
 /// Does what was asked of the view one is in.
-pub fn act(scene: Scene<'_>, navigation: &mut Navigation, deed: &Deed) -> Outcome {
+pub fn act(scene: RenderContext<'_>, navigation: &mut Navigation, deed: &ViewAction) -> ViewEffect {
     match deed {
-        Deed::Do(Command::SortMenu)
+        ViewAction::Common(CommonAction::SortMenu)
             if matches!(navigation.view, View::Job | View::Node | View::Events) =>
         {
-            Outcome::Say("rows keep their order here; Fleet, Processes and Users sort".to_owned())
+            ViewEffect::Message(
+                "rows keep their order here; Fleet, Processes and Users sort".to_owned(),
+            )
         }
-        Deed::Do(command) => match navigation.view {
+        ViewAction::Common(command) => match navigation.view {
             View::Fleet => fleet::act(scene, navigation, command),
             View::Job => job::act(scene, navigation, command),
             View::Node => node::act(scene, navigation, command),
@@ -110,25 +113,25 @@ pub fn act(scene: Scene<'_>, navigation: &mut Navigation, deed: &Deed) -> Outcom
             View::Users => users::act(scene, navigation, command),
             View::Events => events::act(scene, navigation, command),
         },
-        Deed::Fleet(own) => fleet::act_own(scene, navigation, *own),
-        Deed::Job(own) => job::act_own(scene, navigation, *own),
-        Deed::Node(own) => node::act_own(scene, navigation, *own),
-        Deed::Processes(own) => processes::act_own(scene, navigation, *own),
-        Deed::Users(own) => users::act_own(scene, navigation, *own),
-        Deed::Events(own) => events::act_own(scene, navigation, *own),
+        ViewAction::Fleet(own) => fleet::act_own(scene, navigation, *own),
+        ViewAction::Job(own) => job::act_own(scene, navigation, *own),
+        ViewAction::Node(own) => node::act_own(scene, navigation, *own),
+        ViewAction::Processes(own) => processes::act_own(scene, navigation, *own),
+        ViewAction::Users(own) => users::act_own(scene, navigation, *own),
+        ViewAction::Events(own) => events::act_own(scene, navigation, *own),
     }
 }
 
 /// Goes along with a new picture, whether or not it is drawn; returns what nodes are to be asked now.
-pub fn pulse(scene: Scene<'_>, navigation: &mut Navigation) -> Vec<Errand> {
+pub fn pulse(scene: RenderContext<'_>, navigation: &mut Navigation) -> Vec<NodeRequest> {
     processes::pulse(scene, navigation)
 }
 
 /// Returns the whole screen: at most `height` lines, none wider than `width`.
 pub fn screen(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     navigation: &mut Navigation,
-    setting: &Setting<'_>,
+    setting: &ScreenState<'_>,
     width: u16,
     height: u16,
 ) -> Vec<Line> {
@@ -180,9 +183,9 @@ const fn has_footer(height: usize) -> bool {
 }
 
 fn body(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     navigation: &mut Navigation,
-    setting: &Setting<'_>,
+    setting: &ScreenState<'_>,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
@@ -206,7 +209,7 @@ fn body(
 }
 
 /// Returns the order of the rows of the view one is in, where it can be chosen.
-const fn order(navigation: &Navigation) -> Option<Order> {
+const fn order(navigation: &Navigation) -> Option<SortOrder> {
     match navigation.view {
         View::Users => Some(navigation.users.order),
         View::Processes => Some(navigation.processes.order),
@@ -216,7 +219,7 @@ const fn order(navigation: &Navigation) -> Option<Order> {
 }
 
 /// The keys that do something here; those that do not fit are left out, but never the last two.
-fn footer(setting: &Setting<'_>, width: u16) -> Line {
+fn footer(setting: &ScreenState<'_>, width: u16) -> Line {
     let hint = |(key, meaning): &(String, &str)| {
         Line::of(key.as_str(), Tone::Accent).text(format!(" {meaning}"), Tone::Faint)
     };

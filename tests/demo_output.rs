@@ -15,7 +15,7 @@ use gtop::pipeline::Pipeline;
 use gtop::sim::{Ask, Driver, Machine, Population};
 use gtop::time::Timestamp;
 use gtop::tui::{ColourDepth, GlyphSet, Palette, Theme, render_text};
-use gtop::view::{Picture, Scene, Taste, printed};
+use gtop::view::{DisplayOptions, FleetView, RenderContext, printed};
 use gtop::wire::body::Body;
 use gtop::wire::{Delivery, FrameReader, Intake, News, Received, encode};
 use jiff::tz::TimeZone;
@@ -138,9 +138,9 @@ fn once(fleet: &Fleet, now: Timestamp, width: u16) -> String {
         glyphs: GlyphSet::Unicode,
         is_colorful: false,
     };
-    let picture = Picture::new(fleet.clone(), now);
-    let (taste, zone) = (Taste::default(), TimeZone::UTC);
-    let scene = Scene { picture: &picture, taste: &taste, zone: &zone };
+    let picture = FleetView::new(fleet.clone(), now);
+    let (taste, zone) = (DisplayOptions::default(), TimeZone::UTC);
+    let scene = RenderContext { picture: &picture, taste: &taste, zone: &zone };
     let mut text = render_text(&printed(scene, "demo", width), theme, width, false);
     let mut jobs = Vec::new();
     write_jobs(&mut jobs, fleet, now).unwrap();

@@ -287,7 +287,7 @@ async fn panic_on_the_screen(how: &str) {
         config: UiConfig {
             theme: Theme::from_environment(|_| None),
             detects_background: false,
-            display: gtop::view::Taste::default(),
+            display: gtop::view::DisplayOptions::default(),
             interval: Duration::from_secs(1),
             habits: Vec::new(),
             setup: gtop::view::Setup::default(),

@@ -14,7 +14,7 @@ use crate::fleet::{Fleet, FleetReader};
 use crate::model::{Fault, FaultKind};
 use crate::time::{Clock, Timestamp};
 use crate::tui::{StopSignals, Theme, render_text};
-use crate::view::{Picture, Scene, Taste, printed};
+use crate::view::{DisplayOptions, FleetView, RenderContext, printed};
 
 /// How pictures are printed.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Printer<'a> {
     /// Whose time.
     pub(super) clock: Clock,
     /// How things are shown.
-    pub(super) taste: Taste,
+    pub(super) taste: DisplayOptions,
     /// How they look; styles only where somebody sees them.
     pub(super) look: Theme,
     /// Styles also where nobody does.
@@ -107,9 +107,9 @@ impl Printer<'_> {
         let variable = |name: &str| std::env::var(name).ok();
         let size = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
         let page = PageFormat::new(variable, io::stdout().is_terminal(), size, self.is_styled);
-        let picture = Picture::selected(fleet.clone(), now, &self.taste.only);
+        let picture = FleetView::selected(fleet.clone(), now, &self.taste.only);
         let zone = TimeZone::system();
-        let scene = Scene { picture: &picture, taste: &self.taste, zone: &zone };
+        let scene = RenderContext { picture: &picture, taste: &self.taste, zone: &zone };
         let lines = printed(scene, self.source, page.width);
         out.write_all(render_text(&lines, self.look, page.width, page.has_styles).as_bytes())
     }

@@ -16,7 +16,7 @@ use crate::config::{ConfigPaths, Settings};
 use crate::model::NodeName;
 use crate::time::Clock;
 use crate::tui::{self, SuspendedTask, UiContext, UiRequest};
-use crate::view::{Errand, Reply};
+use crate::view::{NodeReply, NodeRequest};
 
 /// How many requests may wait; a user does not type faster.
 const REQUEST_QUEUE_SIZE: usize = 16;
@@ -114,10 +114,10 @@ pub(super) async fn run(
 fn send_requests(
     node_client: &Asker,
     clock: &Clock,
-    answers: &mpsc::Sender<Reply>,
-    errands: Vec<Errand>,
+    answers: &mpsc::Sender<NodeReply>,
+    errands: Vec<NodeRequest>,
 ) {
-    let mut by_node: BTreeMap<NodeName, Vec<Errand>> = BTreeMap::new();
+    let mut by_node: BTreeMap<NodeName, Vec<NodeRequest>> = BTreeMap::new();
     for errand in errands {
         by_node.entry(errand.node.clone()).or_default().push(errand);
     }
@@ -126,7 +126,11 @@ fn send_requests(
         tokio::spawn(async move {
             for errand in errands {
                 let answer = node_client.ask(&errand.node, errand.question, REPLY_TIMEOUT).await;
-                if answers.send(Reply { errand, answer, at: clock.now() }).await.is_err() {
+                if answers
+                    .send(NodeReply { request: errand, answer, at: clock.now() })
+                    .await
+                    .is_err()
+                {
                     // The screen is gone.
                     return;
                 }

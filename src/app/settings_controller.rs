@@ -10,8 +10,8 @@ use crate::storage::user_dirs;
 use crate::tui::{Palette, SettingsEvent, Theme, ThemeOptions, UiConfig};
 use crate::view::node::Metric;
 use crate::view::{
-    Chart, ChosenColumns, Density, HABITS, Habit, MemoryUnit, NameColumns, Only, ProcessKinds,
-    Taste, Thresholds, Visible,
+    Chart, Density, DisplayOptions, DisplaySelection, MemoryUnit, NameColumns, PREFERENCES,
+    ProcessKinds, TableColumns, Thresholds, UiPreference, VisibleDevice,
 };
 
 /// No machine has more devices.
@@ -50,7 +50,7 @@ impl SettingsController {
     }
 
     /// Writes down what differs, and what keys have changed.
-    pub(super) async fn save(&mut self, changed: Vec<Habit>) {
+    pub(super) async fn save(&mut self, changed: Vec<UiPreference>) {
         let Some(places) = &self.places else {
             self.send_event(SettingsEvent::Message("nowhere to save: there is no HOME".to_owned()))
                 .await;
@@ -86,9 +86,9 @@ impl SettingsController {
 }
 
 /// Returns what settings say of what keys change too.
-fn ui_preferences(settings: &Settings) -> Vec<Habit> {
+fn ui_preferences(settings: &Settings) -> Vec<UiPreference> {
     let said = |name| settings.value(name).map(|value| value.to_string()).unwrap_or_default();
-    HABITS.map(|name| (name, said(name))).into()
+    PREFERENCES.map(|name| (name, said(name))).into()
 }
 
 /// Writes a path as a shell does that is at home.
@@ -146,15 +146,15 @@ fn theme_options(settings: &Settings) -> ThemeOptions {
 pub(super) fn display_options(
     settings: &Settings,
     variable: impl Fn(&str) -> Option<String>,
-) -> Taste {
-    let usual = Taste::default();
+) -> DisplayOptions {
+    let usual = DisplayOptions::default();
     let shares = |name| {
         let (middling, high) = settings.percent_pair(name)?;
         Some(Thresholds { middling: f32::from(middling), high: f32::from(high) })
     };
     let load = shares("gpu-util-thresh");
     let charted = settings.list("charted");
-    Taste {
+    DisplayOptions {
         load: load.unwrap_or(usual.load),
         device: load.unwrap_or(usual.device),
         memory: shares("mem-util-thresh").unwrap_or(usual.memory),
@@ -176,7 +176,7 @@ pub(super) fn display_options(
             is_reversed: settings.is_on("reverse-chart"),
         },
         only: selection(settings, variable),
-        columns: ChosenColumns {
+        columns: TableColumns {
             fleet: settings.list("columns-fleet"),
             node: settings.list("columns-node"),
             processes: settings.list("columns-processes"),
@@ -186,7 +186,7 @@ pub(super) fn display_options(
 }
 
 /// Returns which devices and processes are shown.
-fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Only {
+fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> DisplaySelection {
     let numbers = |name| -> BTreeSet<u32> {
         settings.list(name).iter().filter_map(|text| text.parse().ok()).collect()
     };
@@ -197,7 +197,7 @@ fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> 
         .list("user-processes")
         .into_iter()
         .filter_map(|user| if user == config::CURRENT_USER { own.clone() } else { Some(user) });
-    Only {
+    DisplaySelection {
         devices: Some(numbers("only")).filter(|numbers| !numbers.is_empty()),
         visible: visible.flatten().map(|listed| visible_devices(&listed)),
         kinds: match settings.choice("process-type") {
@@ -219,14 +219,14 @@ fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> 
 
 /// Reads `CUDA_VISIBLE_DEVICES` as CUDA does: numbers or beginnings of UUIDs, up to the first that is
 /// neither.
-fn visible_devices(listed: &str) -> Vec<Visible> {
+fn visible_devices(listed: &str) -> Vec<VisibleDevice> {
     let read = |word: &str| {
         let word = word.trim();
         let is_uuid = word.starts_with("GPU-") || word.starts_with("MIG-");
         if is_uuid {
-            return Some(Visible::Uuid(word.into()));
+            return Some(VisibleDevice::Uuid(word.into()));
         }
-        word.parse().ok().map(Visible::Index)
+        word.parse().ok().map(VisibleDevice::Index)
     };
     listed.split(',').take(MAX_VISIBLE_DEVICES).map_while(read).collect()
 }
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use crate::config::{Kind, Sources, setting};
     use crate::tui::GlyphSet;
-    use crate::view::{self, Navigation, adopt};
+    use crate::view::{self, Navigation, restore_preference};
 
     fn typed(words: &[(&str, &str)]) -> Settings {
         let value = |(name, text): &(&str, &str)| {
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn settings_nobody_made_change_nothing() {
-        assert_eq!(display_options(&typed(&[]), |_| None), Taste::default());
+        assert_eq!(display_options(&typed(&[]), |_| None), DisplayOptions::default());
         let variable = |name: &str| (name == "LANG").then(|| "C.UTF-8".to_owned());
         assert_eq!(theme(&typed(&[]), variable), Theme::from_environment(variable));
     }
@@ -334,9 +334,9 @@ mod tests {
                 typed(&[("charted", charted), ("monitor", "full"), ("sort-users", "user")]);
             let mut navigation = Navigation::default();
             for (name, value) in ui_preferences(&settings) {
-                adopt(&mut navigation, name, &value);
+                restore_preference(&mut navigation, name, &value);
             }
-            let shown = view::habits(&navigation, &display_options(&settings, |_| None));
+            let shown = view::preferences(&navigation, &display_options(&settings, |_| None));
             assert_eq!(shown.to_vec(), ui_preferences(&settings));
         }
     }
@@ -369,7 +369,7 @@ mod tests {
                 listed.iter().map(|text| ("CUDA_VISIBLE_DEVICES", *text)).collect();
             selected(&[("only-visible", "true")], &variables).visible
         };
-        let (index, uuid) = (Visible::Index, |text: &str| Visible::Uuid(text.into()));
+        let (index, uuid) = (VisibleDevice::Index, |text: &str| VisibleDevice::Uuid(text.into()));
         for (listed, expected) in [
             (None, None),
             (Some(""), Some(vec![])),

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use crate::fields::current_aliases;
 use crate::model::{clean, is_unprintable};
-use crate::view::{Heading, nearest};
+use crate::view::{ColumnSpec, nearest};
 
 /// Says what is wrong with a word.
 pub type Check = fn(&str) -> Result<(), &'static str>;
@@ -70,7 +70,7 @@ pub enum Kind {
     /// A few different texts, in their order: at least one, at most so many.
     DistinctList(Check, usize),
     /// Several columns of a table, from left to right; none for as many as there is room for.
-    Columns(&'static [Heading]),
+    Columns(&'static [ColumnSpec]),
 }
 
 /// What a setting is set to.
@@ -226,7 +226,7 @@ fn check_text(check: Check, text: &str) -> Result<(), String> {
 }
 
 /// Judges columns by their names.
-fn check_columns(headings: &[Heading], all: Vec<String>) -> Result<Value, String> {
+fn check_columns(headings: &[ColumnSpec], all: Vec<String>) -> Result<Value, String> {
     let names = || headings.iter().map(|heading| heading.name);
     let all: Vec<_> = all.into_iter().map(|own| current(own, names)).collect();
     for (place, own) in all.iter().enumerate() {

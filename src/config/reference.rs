@@ -9,7 +9,7 @@ use super::table::SETTINGS;
 use crate::fields::{Field, HOST, JOB, PROCESS, of_device, unit_of};
 use crate::tui::Keymap;
 use crate::view::node::Metric;
-use crate::view::{Heading, Sortable, aliases, fleet, node, processes, users};
+use crate::view::{ColumnSpec, SortColumn, aliases, fleet, node, processes, users};
 
 /// Columns a comment may take.
 const WIDTH: usize = 100;
@@ -157,14 +157,14 @@ pub fn metrics_text() -> String {
 }
 
 /// The tables that have columns to choose.
-const TABLES: [(&str, &[Heading]); 4] = [
+const TABLES: [(&str, &[ColumnSpec]); 4] = [
     ("fleet", &fleet::HEADINGS),
     ("node", &node::HEADINGS),
     ("processes", &processes::HEADINGS),
     ("users", &users::HEADINGS),
 ];
 /// The views that can be sorted.
-const SORTED: [(&str, &[Sortable]); 3] =
+const SORTED: [(&str, &[SortColumn]); 3] =
     [("fleet", &fleet::COLUMNS), ("processes", &processes::COLUMNS), ("users", &users::COLUMNS)];
 
 fn metrics<S: 'static>(

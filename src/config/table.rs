@@ -665,11 +665,13 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    use crate::view::{Heading, Navigation, Taste, adopt, aliases, habits};
+    use crate::view::{
+        ColumnSpec, DisplayOptions, Navigation, aliases, preferences, restore_preference,
+    };
 
     #[test]
     fn what_keys_change_is_a_setting_and_begins_as_it_says() {
-        let begun = habits(&Navigation::default(), &Taste::default());
+        let begun = preferences(&Navigation::default(), &DisplayOptions::default());
         for (name, value) in begun {
             let setting = setting(name).unwrap();
             assert!(setting.page.is_some() && setting.kind.parse(&value).is_ok(), "{name}");
@@ -680,15 +682,18 @@ mod tests {
         {
             for label in labels.split(' ') {
                 let mut navigation = Navigation::default();
-                adopt(&mut navigation, name, label);
-                assert!(habits(&navigation, &Taste::default()).contains(&(name, label.to_owned())));
+                restore_preference(&mut navigation, name, label);
+                assert!(
+                    preferences(&navigation, &DisplayOptions::default())
+                        .contains(&(name, label.to_owned()))
+                );
             }
         }
     }
 
     #[test]
     fn columns_are_sorted_by_what_their_view_is_sorted_by() {
-        let none: &[crate::view::Sortable] = &[];
+        let none: &[crate::view::SortColumn] = &[];
         for (headings, columns) in [
             (&fleet::HEADINGS[..], &fleet::COLUMNS[..]),
             (&node::HEADINGS[..], none),
@@ -698,7 +703,7 @@ mod tests {
             let mut names: Vec<_> = headings.iter().map(|heading| heading.name).collect();
             names.sort_unstable();
             assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
-            let is_known = |heading: &&Heading| {
+            let is_known = |heading: &&ColumnSpec| {
                 heading.sort.is_empty() || columns.iter().any(|one| one.name == heading.sort)
             };
             let strange: Vec<_> = headings.iter().filter(|one| !is_known(one)).collect();

@@ -19,7 +19,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::{mpsc, watch};
 
 use crate::tui::background::BackgroundDetector;
-use crate::view::{Key, Named};
+use crate::view::{Key, NamedKey};
 
 /// How many events may wait; more stay with the terminal.
 const MAX_QUEUED_EVENTS: usize = 64;
@@ -118,24 +118,24 @@ pub(super) fn to_key(event: KeyEvent) -> Option<Key> {
             };
         }
         KeyCode::F(number) => return with.is_empty().then_some(Key::Function(number)),
-        KeyCode::BackTab => return with.is_empty().then_some(Key::Shift(Named::Tab)),
-        KeyCode::Up => Named::Up,
-        KeyCode::Down => Named::Down,
-        KeyCode::Left => Named::Left,
-        KeyCode::Right => Named::Right,
-        KeyCode::PageUp => Named::PageUp,
-        KeyCode::PageDown => Named::PageDown,
-        KeyCode::Home => Named::Home,
-        KeyCode::End => Named::End,
-        KeyCode::Enter => Named::Enter,
-        KeyCode::Esc => Named::Escape,
-        KeyCode::Tab => Named::Tab,
-        KeyCode::Backspace => Named::Backspace,
-        KeyCode::Delete => Named::Delete,
-        KeyCode::Insert => Named::Insert,
+        KeyCode::BackTab => return with.is_empty().then_some(Key::Shift(NamedKey::Tab)),
+        KeyCode::Up => NamedKey::Up,
+        KeyCode::Down => NamedKey::Down,
+        KeyCode::Left => NamedKey::Left,
+        KeyCode::Right => NamedKey::Right,
+        KeyCode::PageUp => NamedKey::PageUp,
+        KeyCode::PageDown => NamedKey::PageDown,
+        KeyCode::Home => NamedKey::Home,
+        KeyCode::End => NamedKey::End,
+        KeyCode::Enter => NamedKey::Enter,
+        KeyCode::Esc => NamedKey::Escape,
+        KeyCode::Tab => NamedKey::Tab,
+        KeyCode::Backspace => NamedKey::Backspace,
+        KeyCode::Delete => NamedKey::Delete,
+        KeyCode::Insert => NamedKey::Insert,
         _ => return None,
     };
-    with.is_empty().then_some(if is_shifted { Key::Shift(named) } else { Key::Named(named) })
+    with.is_empty().then_some(if is_shifted { Key::Shift(named) } else { Key::NamedKey(named) })
 }
 
 /// Opens the terminal the library reads from, when that is not standard input.

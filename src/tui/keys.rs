@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::view::{Deed, Key, View, nearest};
+use crate::view::{Key, View, ViewAction, nearest};
 
 mod events;
 mod everywhere;
@@ -46,7 +46,7 @@ pub(crate) enum KeyAction {
     /// Show the view before.
     PreviousView,
     /// Something for a view.
-    View(Deed),
+    View(ViewAction),
 }
 
 /// Some keys that do one thing.
@@ -279,7 +279,7 @@ impl fmt::Display for Keymap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::{Command, Named, Step, node};
+    use crate::view::{CommonAction, Movement, NamedKey, node};
 
     fn first(key: Key, view: View) -> Option<&'static KeyAction> {
         let keys = Keymap::default();
@@ -306,11 +306,15 @@ mod tests {
             (Key::Function(10), View::Node, Some(KeyAction::Quit)),
             (Key::Control('c'), View::Node, Some(KeyAction::Interrupt)),
             (Key::Letter('?'), View::Fleet, Some(KeyAction::Help)),
-            (Key::Letter('<'), View::Node, Some(KeyAction::View(Deed::Node(node::Own::Previous)))),
+            (
+                Key::Letter('<'),
+                View::Node,
+                Some(KeyAction::View(ViewAction::Node(node::Action::Previous))),
+            ),
             (
                 Key::Letter('j'),
                 View::Fleet,
-                Some(KeyAction::View(Deed::Do(Command::Move(Step::Down)))),
+                Some(KeyAction::View(ViewAction::Common(CommonAction::Move(Movement::Down)))),
             ),
             (Key::Letter('o'), View::Node, Some(KeyAction::Show(View::Fleet))),
             (Key::Alt('q'), View::Fleet, None),
@@ -318,7 +322,7 @@ mod tests {
             assert_eq!(first(key, view), expected.as_ref(), "{key}");
         }
         let keys = Keymap::default();
-        assert_eq!(keys.actions(Key::Named(Named::Up), View::Job).count(), 2);
+        assert_eq!(keys.actions(Key::NamedKey(NamedKey::Up), View::Job).count(), 2);
     }
 
     #[test]

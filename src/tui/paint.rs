@@ -8,7 +8,7 @@ use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthChar;
 
 use crate::tui::theme::{GlyphSet, Theme};
-use crate::view::{Ground, Kind, Line, Mark, Piece, Tone};
+use crate::view::{Line, RowStyle, Span, SpanContent, Symbol, Tone};
 
 const EIGHTHS_ACROSS: [&str; 8] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 const EIGHTHS_UP: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
@@ -24,7 +24,7 @@ const DIGITS: [&str; 10] = ["1", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 pub(crate) fn paint(lines: &[Line], theme: Theme, area: Rect, buffer: &mut Buffer) {
     for (y, line) in (area.top()..area.bottom()).zip(lines) {
         let row = Rect { y, height: 1, ..area };
-        if line.ground != Ground::Plain {
+        if line.ground != RowStyle::Plain {
             buffer.set_style(row, theme.row_style(line.ground));
         }
         let mut painter = LinePainter { theme, ground: line.ground, buffer: &mut *buffer, row };
@@ -39,48 +39,48 @@ pub(crate) fn paint(lines: &[Line], theme: Theme, area: Rect, buffer: &mut Buffe
 
 struct LinePainter<'a> {
     theme: Theme,
-    ground: Ground,
+    ground: RowStyle,
     buffer: &'a mut Buffer,
     row: Rect,
 }
 
 impl LinePainter<'_> {
-    fn piece(&mut self, x: u16, width: u16, piece: &Piece) {
+    fn piece(&mut self, x: u16, width: u16, piece: &Span) {
         let style = self.theme.style(piece.tone, self.ground);
         // A filled block is heavier than a letter: what is old or low must not shine.
         let tone = if piece.tone == Tone::Faint { Tone::Low } else { piece.tone };
         match &piece.kind {
-            Kind::Text(text) => self.text(x, width, text, style),
-            Kind::Bar(part) => {
+            SpanContent::Text(text) => self.text(x, width, text, style),
+            SpanContent::Bar(part) => {
                 let is_load = matches!(tone, Tone::Low | Tone::Mid | Tone::High);
                 let is_graded = self.theme.is_colorful && is_load && piece.tone != Tone::Faint;
                 self.bar(x, width, *part, self.bar_style(tone), is_graded);
             }
-            Kind::Spark(points) => {
+            SpanContent::Spark(points) => {
                 for (x, point) in (x..x + width).zip(points) {
                     self.glyph(x, self.level(*point), self.bar_style(tone));
                 }
             }
-            Kind::Strip(marks) => {
+            SpanContent::Strip(marks) => {
                 for (x, (mark, tone)) in (x..x + width).zip(marks) {
                     let style = match mark {
-                        Mark::Level(_) => self.bar_style(*tone),
-                        Mark::Idle
-                        | Mark::Unknown
-                        | Mark::Broken
-                        | Mark::More
-                        | Mark::Sign(_)
-                        | Mark::Letter(..) => self.theme.style(*tone, self.ground),
+                        Symbol::Level(_) => self.bar_style(*tone),
+                        Symbol::Idle
+                        | Symbol::Unknown
+                        | Symbol::Faulty
+                        | Symbol::Overflow
+                        | Symbol::Char(_)
+                        | Symbol::Letter(..) => self.theme.style(*tone, self.ground),
                     };
                     self.mark(x, *mark, style);
                 }
             }
-            Kind::Graph { points, hangs } => {
+            SpanContent::Graph { points, hangs } => {
                 for (x, pair) in (x..x + width).zip(points.chunks(2)) {
                     self.graph(x, pair, *hangs, self.bar_style(tone));
                 }
             }
-            Kind::Rule => {
+            SpanContent::Rule => {
                 let glyph = if self.is_ascii() { "-" } else { "─" };
                 (x..x + width).for_each(|x| self.glyph(x, glyph, style));
             }
@@ -183,32 +183,36 @@ impl LinePainter<'_> {
         steps.get(step(value, 8)).copied().unwrap_or(" ")
     }
 
-    fn mark(&mut self, x: u16, mark: Mark, style: Style) {
+    fn mark(&mut self, x: u16, mark: Symbol, style: Style) {
         let (letter, style) = match mark {
-            Mark::Sign(letter) => (letter, style),
+            Symbol::Char(letter) => (letter, style),
             // A cursor keeps its own style.
-            Mark::Letter(letter, _) if style.add_modifier.contains(Modifier::REVERSED) => {
+            Symbol::Letter(letter, _) if style.add_modifier.contains(Modifier::REVERSED) => {
                 (letter, style)
             }
-            Mark::Letter(letter, hue) => (letter, style.patch(self.theme.hue(hue))),
-            Mark::Level(_) | Mark::Idle | Mark::Unknown | Mark::Broken | Mark::More => {
+            Symbol::Letter(letter, hue) => (letter, style.patch(self.theme.hue(hue))),
+            Symbol::Level(_)
+            | Symbol::Idle
+            | Symbol::Unknown
+            | Symbol::Faulty
+            | Symbol::Overflow => {
                 return self.glyph(x, self.level_mark(mark), style);
             }
         };
         self.text(x, 1, letter.encode_utf8(&mut [0; 4]), style);
     }
 
-    fn level_mark(&self, mark: Mark) -> &'static str {
+    fn level_mark(&self, mark: Symbol) -> &'static str {
         match (mark, self.is_ascii()) {
-            (Mark::Level(value), true) => DIGITS.get(step(value, 10)).copied().unwrap_or(" "),
-            (Mark::Level(value), false) => EIGHTHS_UP.get(step(value, 8)).copied().unwrap_or(" "),
-            (Mark::Idle, true) => ".",
-            (Mark::Idle, false) => "·",
-            (Mark::Unknown, _) => "?",
-            (Mark::Broken, true) => "X",
-            (Mark::Broken, false) => "✗",
-            (Mark::More, _) => "+",
-            (Mark::Sign(_) | Mark::Letter(..), _) => " ",
+            (Symbol::Level(value), true) => DIGITS.get(step(value, 10)).copied().unwrap_or(" "),
+            (Symbol::Level(value), false) => EIGHTHS_UP.get(step(value, 8)).copied().unwrap_or(" "),
+            (Symbol::Idle, true) => ".",
+            (Symbol::Idle, false) => "·",
+            (Symbol::Unknown, _) => "?",
+            (Symbol::Faulty, true) => "X",
+            (Symbol::Faulty, false) => "✗",
+            (Symbol::Overflow, _) => "+",
+            (Symbol::Char(_) | Symbol::Letter(..), _) => " ",
         }
     }
 }
@@ -303,7 +307,8 @@ mod tests {
         let spark = || Line::new().spark(vec![Some(0.0), None, Some(50.0), Some(100.0)], Tone::Mid);
         assert_eq!(painted(spark(), GlyphSet::Unicode, 4), "▁ ▅█");
         assert_eq!(painted(spark(), GlyphSet::Ascii, 4), "_ =#");
-        let marks = [Mark::Level(100.0), Mark::Idle, Mark::Unknown, Mark::Broken, Mark::More];
+        let marks =
+            [Symbol::Level(100.0), Symbol::Idle, Symbol::Unknown, Symbol::Faulty, Symbol::Overflow];
         let strip =
             || Line::new().strip(marks.iter().map(|mark| (*mark, Tone::Plain)).collect(), 5);
         assert_eq!(painted(strip(), GlyphSet::Unicode, 5), "█·?✗+");

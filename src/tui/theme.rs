@@ -2,7 +2,7 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::view::{Ground, Tone};
+use crate::view::{RowStyle, Tone};
 
 mod palette;
 
@@ -186,7 +186,7 @@ impl Theme {
     }
 
     /// Returns the style of a text of a tone on a ground.
-    pub fn style(self, tone: Tone, ground: Ground) -> Style {
+    pub fn style(self, tone: Tone, ground: RowStyle) -> Style {
         let own = match (self.palette, self.depth) {
             (Palette::Mono, _) => palette::any_mono(tone),
             (palette, ColourDepth::Ansi16) => palette::any_16(palette, tone),
@@ -199,15 +199,15 @@ impl Theme {
 
     /// Returns the style of a bar, a graph or a level of a tone on a ground. It is never turned
     /// around, which would show a full one as an empty one.
-    pub(crate) fn bar_style(self, tone: Tone, ground: Ground) -> Style {
+    pub(crate) fn bar_style(self, tone: Tone, ground: RowStyle) -> Style {
         if self.has_no_shades() {
-            return self.style(tone, Ground::Plain).remove_modifier(Modifier::REVERSED);
+            return self.style(tone, RowStyle::Plain).remove_modifier(Modifier::REVERSED);
         }
         self.row_style(ground).patch(palette::bar_256(self.palette, tone))
     }
 
     /// Returns the style of a part of a bar, 0 to 1 from its start, when bars change their colour.
-    pub(crate) fn gradient_style(self, part: f32, ground: Ground) -> Style {
+    pub(crate) fn gradient_style(self, part: f32, ground: RowStyle) -> Style {
         let along = palette::gradient(self.palette, self.depth, part);
         if self.has_no_shades() {
             return along.remove_modifier(Modifier::REVERSED);
@@ -236,29 +236,29 @@ impl Theme {
     }
 
     /// Returns the style of an empty place of a ground.
-    pub fn row_style(self, ground: Ground) -> Style {
+    pub fn row_style(self, ground: RowStyle) -> Style {
         match (ground, self.palette) {
-            (Ground::Plain, _) => Style::new(),
-            (Ground::Selected, palette) if self.has_no_shades() || palette == Palette::Mono => {
+            (RowStyle::Plain, _) => Style::new(),
+            (RowStyle::Selected, palette) if self.has_no_shades() || palette == Palette::Mono => {
                 Style::new().add_modifier(Modifier::REVERSED)
             }
-            (Ground::Selected, palette) if palette.is_light() => {
+            (RowStyle::Selected, palette) if palette.is_light() => {
                 Style::new().bg(Color::Indexed(254))
             }
-            (Ground::Selected, _) => Style::new().bg(Color::Indexed(236)),
+            (RowStyle::Selected, _) => Style::new().bg(Color::Indexed(236)),
         }
     }
 
     /// Returns the style of the empty part of a bar.
-    pub fn bar_background(self, ground: Ground) -> Style {
+    pub fn bar_background(self, ground: RowStyle) -> Style {
         if self.has_no_shades() {
             return Style::new();
         }
         let shade = match (self.palette.is_light(), ground) {
-            (false, Ground::Plain) => 235,
-            (false, Ground::Selected) => 239,
-            (true, Ground::Plain) => 255,
-            (true, Ground::Selected) => 251,
+            (false, RowStyle::Plain) => 235,
+            (false, RowStyle::Selected) => 239,
+            (true, RowStyle::Plain) => 255,
+            (true, RowStyle::Selected) => 251,
         };
         Style::new().bg(Color::Indexed(shade))
     }
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn without_colours_no_style_has_one() {
         for theme in themes().filter(|theme| theme.palette == Palette::Mono) {
-            for ground in [Ground::Plain, Ground::Selected] {
+            for ground in [RowStyle::Plain, RowStyle::Selected] {
                 for tone in TONES {
                     let style = theme.style(tone, ground).patch(theme.bar_background(ground));
                     let style = style.patch(theme.gradient_style(0.5, ground));
@@ -411,7 +411,7 @@ mod tests {
     fn loads_and_troubles_are_told_apart_in_every_theme() {
         for theme in themes().filter(|theme| theme.palette != Palette::Mono) {
             let kinds = [Tone::Low, Tone::Mid, Tone::High, Tone::Warn, Tone::Bad];
-            let styles = kinds.map(|tone| theme.style(tone, Ground::Plain));
+            let styles = kinds.map(|tone| theme.style(tone, RowStyle::Plain));
             for (place, style) in styles.iter().enumerate() {
                 assert!(!styles[..place].contains(style), "{theme:?} {:?}", kinds[place]);
             }
@@ -467,7 +467,7 @@ mod tests {
         let coloured =
             |theme: &Theme| theme.palette != Palette::Mono && theme.depth != ColourDepth::Ansi16;
         for theme in themes().filter(coloured) {
-            for ground in [Ground::Plain, Ground::Selected] {
+            for ground in [RowStyle::Plain, RowStyle::Selected] {
                 let hues = (0..6).map(|hue| theme.row_style(ground).patch(theme.hue(hue)));
                 for style in TONES.map(|tone| theme.style(tone, ground)).into_iter().chain(hues) {
                     assert!(!style.add_modifier.contains(Modifier::DIM), "{theme:?} {style:?}");
@@ -479,8 +479,8 @@ mod tests {
                 }
             }
             let parts = (0..=20_u8).map(|part| f32::from(part) / 20.0);
-            let bars = parts.map(|part| theme.gradient_style(part, Ground::Plain));
-            let loads = TONES.map(|tone| theme.bar_style(tone, Ground::Plain));
+            let bars = parts.map(|part| theme.gradient_style(part, RowStyle::Plain));
+            let loads = TONES.map(|tone| theme.bar_style(tone, RowStyle::Plain));
             for style in loads.into_iter().chain(bars) {
                 let least = least(theme, style);
                 assert!(least.is_none_or(|least| least >= 3.0), "{theme:?} {style:?} {least:?}");
@@ -491,12 +491,12 @@ mod tests {
     #[test]
     fn a_bar_is_never_turned_around() {
         for theme in themes() {
-            for style in TONES.map(|tone| theme.bar_style(tone, Ground::Selected)) {
-                let is_caret = style == theme.bar_style(Tone::Caret, Ground::Selected);
+            for style in TONES.map(|tone| theme.bar_style(tone, RowStyle::Selected)) {
+                let is_caret = style == theme.bar_style(Tone::Caret, RowStyle::Selected);
                 let is_turned = style.add_modifier.contains(Modifier::REVERSED);
                 assert!(!is_turned || is_caret, "{theme:?} {style:?}");
             }
-            let along = theme.gradient_style(0.5, Ground::Selected);
+            let along = theme.gradient_style(0.5, RowStyle::Selected);
             assert!(!along.add_modifier.contains(Modifier::REVERSED), "{theme:?}");
         }
     }
@@ -506,7 +506,7 @@ mod tests {
         for theme in themes() {
             for part in [0.0, 0.3, 0.5, 0.99, 1.0, f32::NAN] {
                 let is_full =
-                    matches!(theme.gradient_style(part, Ground::Plain).fg, Some(Color::Rgb(..)));
+                    matches!(theme.gradient_style(part, RowStyle::Plain).fg, Some(Color::Rgb(..)));
                 let may_be =
                     theme.depth == ColourDepth::TrueColour && theme.palette != Palette::Mono;
                 assert_eq!(is_full, may_be, "{theme:?}");

@@ -16,9 +16,10 @@ use crate::tui::paint::paint;
 use crate::tui::theme::Theme;
 use crate::tui::{StopReason, UiConfig, UiRequest};
 use crate::view::{
-    self, Chosen, Click, Command, Deed, Dialog, Errand, Filter, Found, Habit, Key, Line, Named,
-    Navigation, Outcome, Picture, Reaction, Reply, Scene, Search, Setting, Setup, Step, Taste,
-    View,
+    self, Click, CommonAction, Dialog, DialogEffect, DisplayOptions, Filter, FilterPrompt,
+    FilterPromptEvent, FleetView, JobSelection, Key, Line, Movement, NamedKey, Navigation,
+    NodeReply, NodeRequest, RenderContext, ScreenState, Setup, UiPreference, View, ViewAction,
+    ViewEffect,
 };
 
 /// For how long a message stays.
@@ -58,25 +59,25 @@ pub struct Ui {
     detects_background: bool,
     /// The terminal says that its background is light, or that it is not.
     is_light: Option<bool>,
-    display: Taste,
+    display: DisplayOptions,
     keys: Keymap,
     title: String,
     interval: Duration,
     zone: TimeZone,
-    live: Picture,
-    frozen: Option<Picture>,
+    live: FleetView,
+    frozen: Option<FleetView>,
     filter: Filter,
     navigation: Navigation,
     /// The first line of the help page, while it is shown.
     help: Option<usize>,
     /// The filter that is being typed.
-    search: Option<Search>,
+    search: Option<FilterPrompt>,
     /// A question that is to be answered first.
     dialog: Option<Dialog>,
     /// The setup pages, with what is set now.
     setup: Setup,
     /// What settings last said of what keys change too.
-    habits: Vec<Habit>,
+    habits: Vec<UiPreference>,
     is_focusing: bool,
     /// Since when nobody looks at the terminal, where it tells.
     unattended: Option<Timestamp>,
@@ -84,7 +85,7 @@ pub struct Ui {
     /// What was drawn last, for clicks.
     drawn: Vec<Line>,
     /// What is to be asked of nodes.
-    due: Vec<Errand>,
+    due: Vec<NodeRequest>,
 }
 
 impl Ui {
@@ -94,12 +95,12 @@ impl Ui {
             theme,
             detects_background: false,
             is_light: None,
-            display: Taste::default(),
+            display: DisplayOptions::default(),
             keys: Keymap::default(),
             title,
             interval,
             zone,
-            live: Picture::default(),
+            live: FleetView::default(),
             frozen: None,
             filter: Filter::default(),
             navigation: Navigation::default(),
@@ -118,7 +119,7 @@ impl Ui {
 
     /// Shows things as somebody wants them, and takes other keys.
     #[must_use]
-    pub fn with_options(self, display: Taste, keys: Keymap) -> Self {
+    pub fn with_options(self, display: DisplayOptions, keys: Keymap) -> Self {
         let keys = if display.is_readonly { keys.readonly() } else { keys };
         Self { display, keys, ..self }
     }
@@ -135,7 +136,7 @@ impl Ui {
         }
         let before = std::mem::replace(&mut self.habits, habits.clone());
         for habit in habits.into_iter().filter(|habit| !before.contains(habit)) {
-            view::adopt(&mut self.navigation, habit.0, &habit.1);
+            view::restore_preference(&mut self.navigation, habit.0, &habit.1);
         }
         if let Some(Dialog::Setup(open)) = &mut self.dialog {
             open.renew(&setup);
@@ -169,8 +170,8 @@ impl Ui {
 
     /// Asks for what was set to be written down, with what keys have changed since.
     fn save(&mut self) -> UiEffect {
-        let now = view::habits(&self.navigation, &self.display);
-        let is_new = |(name, value): &Habit| {
+        let now = view::preferences(&self.navigation, &self.display);
+        let is_new = |(name, value): &UiPreference| {
             self.habits.iter().any(|(known, told)| known == name && told != value)
         };
         let changed: Vec<_> = now.into_iter().filter(is_new).collect();
@@ -199,13 +200,14 @@ impl Ui {
             self.message = None;
         }
         if self.frozen.is_none() {
-            let scene = Scene { picture: &self.live, taste: &self.display, zone: &self.zone };
+            let scene =
+                RenderContext { picture: &self.live, taste: &self.display, zone: &self.zone };
             self.due = view::pulse(scene, &mut self.navigation);
         }
     }
 
     /// Says so when the selected node was in the picture before and is watched no more.
-    fn report_removed_node(&mut self, before: &Picture, now: Timestamp) {
+    fn report_removed_node(&mut self, before: &FleetView, now: Timestamp) {
         if let Some(name) = self.navigation.outlive(before, &self.live) {
             self.show_message_for(
                 format!("{name} is watched no more"),
@@ -288,16 +290,16 @@ impl Ui {
         now: Timestamp,
     ) -> UiEffect {
         let scrolled = match key {
-            Key::Letter('j') => Some(Step::Down),
-            Key::Letter('k') => Some(Step::Up),
-            other => Step::of(other),
+            Key::Letter('j') => Some(Movement::Down),
+            Key::Letter('k') => Some(Movement::Up),
+            other => Movement::of(other),
         };
         if let Some(step) = scrolled {
             self.help = Some(step.from(top, usize::MAX, HELP_PAGE_LINES));
             return UiEffect::Nothing;
         }
         let closes = matches!(action, Some(KeyAction::Help | KeyAction::Quit))
-            || matches!(key, Key::Named(Named::Escape | Named::Enter));
+            || matches!(key, Key::NamedKey(NamedKey::Escape | NamedKey::Enter));
         if closes {
             self.help = None;
             return UiEffect::Nothing;
@@ -315,9 +317,9 @@ impl Ui {
     fn on_filter_key(&mut self, key: Key, now: Timestamp) {
         let Some(search) = &mut self.search else { return };
         match search.press(key, &self.live.fleet) {
-            Found::Typing(None) => {}
-            Found::Typing(Some(filter)) => self.set_filter(filter, now),
-            Found::Done(filter) => {
+            FilterPromptEvent::Edited(None) => {}
+            FilterPromptEvent::Edited(Some(filter)) => self.set_filter(filter, now),
+            FilterPromptEvent::Done(filter) => {
                 self.search = None;
                 self.set_filter(filter, now);
             }
@@ -327,7 +329,7 @@ impl Ui {
     /// Takes the pictures anew, as they are to be shown now.
     fn rebuild_views(&mut self, now: Timestamp) {
         let again =
-            |picture: &Picture, now| picture.again(now, self.filter.clone(), &self.display.only);
+            |picture: &FleetView, now| picture.again(now, self.filter.clone(), &self.display.only);
         self.live = again(&self.live, self.live.now.max(now));
         self.frozen = self.frozen.as_ref().map(|picture| again(picture, picture.now));
     }
@@ -355,24 +357,26 @@ impl Ui {
             }
         }
         match dialog.press(self.scene(), key) {
-            Reaction::Stay => {
+            DialogEffect::KeepOpen => {
                 self.dialog = Some(dialog);
                 UiEffect::Nothing
             }
-            Reaction::Change(name, value) => {
+            DialogEffect::SetSetting(name, value) => {
                 self.dialog = Some(dialog);
                 UiEffect::Request(UiRequest::ChangeSetting(name, value))
             }
-            Reaction::Close => UiEffect::Nothing,
-            Reaction::Do(command) => {
-                self.perform_in_view(&Deed::Do(command), now).unwrap_or(UiEffect::Nothing)
+            DialogEffect::Close => UiEffect::Nothing,
+            DialogEffect::Common(command) => {
+                self.perform_in_view(&ViewAction::Common(command), now).unwrap_or(UiEffect::Nothing)
             }
-            Reaction::Act(deed) => self.perform_in_view(&deed, now).unwrap_or(UiEffect::Nothing),
-            Reaction::Ask(errands) => {
+            DialogEffect::View(deed) => {
+                self.perform_in_view(&deed, now).unwrap_or(UiEffect::Nothing)
+            }
+            DialogEffect::RequestNodes(errands) => {
                 self.dialog = Some(dialog);
                 UiEffect::Request(UiRequest::QueryNodes(errands))
             }
-            Reaction::End(outcome) => {
+            DialogEffect::Finish(outcome) => {
                 self.apply_view_effect(outcome, now).unwrap_or(UiEffect::Nothing)
             }
         }
@@ -394,13 +398,13 @@ impl Ui {
             KeyAction::Focus => self.is_focusing = !self.is_focusing,
             KeyAction::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
             KeyAction::Save => return Some(self.save()),
-            KeyAction::Filter => self.search = Some(Search::new(&self.filter)),
+            KeyAction::Filter => self.search = Some(FilterPrompt::new(&self.filter)),
             KeyAction::Show(view) => self.switch_view(*view),
             KeyAction::NextView => self.cycle_view(true),
             KeyAction::PreviousView => self.cycle_view(false),
             KeyAction::View(deed) => {
                 let effect = self.perform_in_view(deed, now);
-                if effect.is_none() && *deed == Deed::Do(Command::Back) {
+                if effect.is_none() && *deed == ViewAction::Common(CommonAction::Back) {
                     self.back(now);
                     return Some(UiEffect::Nothing);
                 }
@@ -410,28 +414,28 @@ impl Ui {
         Some(UiEffect::Nothing)
     }
 
-    fn scene(&self) -> Scene<'_> {
-        Scene { picture: self.picture(), taste: &self.display, zone: &self.zone }
+    fn scene(&self) -> RenderContext<'_> {
+        RenderContext { picture: self.picture(), taste: &self.display, zone: &self.zone }
     }
 
-    fn perform_in_view(&mut self, deed: &Deed, now: Timestamp) -> Option<UiEffect> {
+    fn perform_in_view(&mut self, deed: &ViewAction, now: Timestamp) -> Option<UiEffect> {
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        let scene = Scene { picture, taste: &self.display, zone: &self.zone };
+        let scene = RenderContext { picture, taste: &self.display, zone: &self.zone };
         let outcome = view::act(scene, &mut self.navigation, deed);
         self.apply_view_effect(outcome, now)
     }
 
-    fn apply_view_effect(&mut self, outcome: Outcome, now: Timestamp) -> Option<UiEffect> {
+    fn apply_view_effect(&mut self, outcome: ViewEffect, now: Timestamp) -> Option<UiEffect> {
         match outcome {
-            Outcome::Unused => return None,
-            Outcome::Nothing => {}
-            Outcome::Say(words) => self.show_message(words, now),
-            Outcome::Show(view) => {
+            ViewEffect::Ignored => return None,
+            ViewEffect::Handled => {}
+            ViewEffect::Message(words) => self.show_message(words, now),
+            ViewEffect::SwitchView(view) => {
                 let picture = self.frozen.as_ref().unwrap_or(&self.live);
                 self.navigation.open(picture, view);
             }
-            Outcome::Open(dialog) => self.dialog = Some(dialog),
-            Outcome::Ask(errands) => {
+            ViewEffect::OpenDialog(dialog) => self.dialog = Some(dialog),
+            ViewEffect::RequestNodes(errands) => {
                 return Some(UiEffect::Request(UiRequest::QueryNodes(errands)));
             }
         }
@@ -439,16 +443,16 @@ impl Ui {
     }
 
     /// Takes an answer of a node.
-    pub fn on_reply(&mut self, reply: &Reply, now: Timestamp) {
+    pub fn on_reply(&mut self, reply: &NodeReply, now: Timestamp) {
         if let Some(reaction) = self.dialog.as_mut().and_then(|dialog| dialog.take(reply)) {
-            if let Reaction::End(outcome) = reaction {
+            if let DialogEffect::Finish(outcome) = reaction {
                 self.dialog = None;
                 self.apply_view_effect(outcome, now);
             }
             return;
         }
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        let scene = Scene { picture, taste: &self.display, zone: &self.zone };
+        let scene = RenderContext { picture, taste: &self.display, zone: &self.zone };
         let outcome = view::processes::take(scene, &mut self.navigation, reply);
         self.apply_view_effect(outcome, now);
     }
@@ -472,8 +476,8 @@ impl Ui {
             MouseEventKind::ScrollDown if is_shifted => {
                 return self.on_key(sideways(KeyCode::Right), now);
             }
-            MouseEventKind::ScrollUp => Step::Up,
-            MouseEventKind::ScrollDown => Step::Down,
+            MouseEventKind::ScrollUp => Movement::Up,
+            MouseEventKind::ScrollDown => Movement::Down,
             MouseEventKind::Down(MouseButton::Left) => return self.on_click(event, now),
             _ => return UiEffect::Nothing,
         };
@@ -483,7 +487,7 @@ impl Ui {
         }
         if self.dialog.is_none() && self.search.is_none() {
             for _ in 0..rows {
-                self.perform_in_view(&Deed::Do(Command::Move(step)), now);
+                self.perform_in_view(&ViewAction::Common(CommonAction::Move(step)), now);
             }
         }
         UiEffect::Nothing
@@ -504,11 +508,11 @@ impl Ui {
                 UiEffect::Nothing
             }
             Click::Column(column) => {
-                let sort = Deed::Do(Command::SortBy(column));
+                let sort = ViewAction::Common(CommonAction::SortBy(column));
                 self.perform_in_view(&sort, now).unwrap_or(UiEffect::Nothing)
             }
             click @ (Click::Row(_) | Click::Cell(..)) => {
-                let clicked = Deed::Do(Command::Click(click));
+                let clicked = ViewAction::Common(CommonAction::Click(click));
                 self.perform_in_view(&clicked, now).unwrap_or(UiEffect::Nothing)
             }
         }
@@ -567,12 +571,12 @@ impl Ui {
         // A scheduler is asked about what it lists, and not about what processes tell of.
         let list = self.picture().fleet.jobs.as_ref()?;
         match self.navigation.job(self.picture())? {
-            Chosen::Listed { job, .. } => list.job(&job.id).map(|job| job.id.clone()),
-            Chosen::Hidden(_) | Chosen::Ended(_) => None,
+            JobSelection::Listed { job, .. } => list.job(&job.id).map(|job| job.id.clone()),
+            JobSelection::Hidden(_) | JobSelection::Ended(_) => None,
         }
     }
 
-    fn picture(&self) -> &Picture {
+    fn picture(&self) -> &FleetView {
         self.frozen.as_ref().unwrap_or(&self.live)
     }
 
@@ -616,7 +620,7 @@ impl Ui {
             help::scroll_page(page, top, view::body_height(area.height))
         });
         self.help = help.as_ref().map(|(_, top)| *top);
-        let setting = Setting {
+        let setting = ScreenState {
             title: &self.title,
             interval: self.interval(now),
             frozen: self.frozen.as_ref().map(|picture| now.since(picture.now)),
@@ -628,7 +632,7 @@ impl Ui {
             dialog: self.dialog.as_ref(),
         };
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        let scene = Scene { picture, taste: &self.display, zone: &self.zone };
+        let scene = RenderContext { picture, taste: &self.display, zone: &self.zone };
         let lines = view::screen(scene, &mut self.navigation, &setting, area.width, area.height);
         paint(&lines, self.theme, area, buffer);
         self.drawn = lines;

@@ -1,12 +1,12 @@
 //! A question in front of a view, answered by keys before anything else happens.
 
+use crate::view::action::{CommonAction, NodeReply, NodeRequest, ViewAction, ViewEffect};
 use crate::view::input::Key;
 use crate::view::line::Line;
-use crate::view::menu::{Menu, Picked};
-use crate::view::outcome::{Command, Deed, Errand, Outcome, Reply};
+use crate::view::menu::{Menu, MenuEvent};
 use crate::view::processes::signal::{Pressed, SignalBox, Taken};
 use crate::view::setup::{Setup, Turned};
-use crate::view::{Scene, node, processes};
+use crate::view::{RenderContext, node, processes};
 
 /// A question.
 #[derive(Clone, Debug)]
@@ -25,41 +25,43 @@ pub enum Dialog {
 
 /// What a key did to it.
 #[derive(Debug)]
-pub enum Reaction {
+pub enum DialogEffect {
     /// It is still open.
-    Stay,
+    KeepOpen,
     /// It is over.
     Close,
     /// It is still open, and this is to be set to that.
-    Change(&'static str, String),
+    SetSetting(&'static str, String),
     /// It is over, and this is to be done.
-    Do(Command),
+    Common(CommonAction),
     /// The same for one view.
-    Act(Deed),
+    View(ViewAction),
     /// It is still open, and waits for the answers to these.
-    Ask(Vec<Errand>),
+    RequestNodes(Vec<NodeRequest>),
     /// It is over, with this outcome.
-    End(Outcome),
+    Finish(ViewEffect),
 }
 
 impl Dialog {
     /// Takes a key.
-    pub fn press(&mut self, _scene: Scene<'_>, key: Key) -> Reaction {
+    pub fn press(&mut self, _scene: RenderContext<'_>, key: Key) -> DialogEffect {
         match self {
             Self::Sort(menu) => match menu.press(key) {
-                Picked::Nothing => Reaction::Stay,
-                Picked::Closed => Reaction::Close,
-                Picked::Choice(column) => Reaction::Do(Command::SortBy(column)),
+                MenuEvent::Pending => DialogEffect::KeepOpen,
+                MenuEvent::Closed => DialogEffect::Close,
+                MenuEvent::Selected(column) => DialogEffect::Common(CommonAction::SortBy(column)),
             },
             Self::Setup(setup) => match setup.press(key) {
-                Turned::Nothing => Reaction::Stay,
-                Turned::Closed => Reaction::Close,
-                Turned::Change(name, value) => Reaction::Change(name, value),
+                Turned::Nothing => DialogEffect::KeepOpen,
+                Turned::Closed => DialogEffect::Close,
+                Turned::Change(name, value) => DialogEffect::SetSetting(name, value),
             },
             Self::Charts(menu) => match menu.press(key) {
-                Picked::Nothing => Reaction::Stay,
-                Picked::Closed => Reaction::Close,
-                Picked::Choice(metric) => Reaction::Act(Deed::Node(node::Own::Metric(metric))),
+                MenuEvent::Pending => DialogEffect::KeepOpen,
+                MenuEvent::Closed => DialogEffect::Close,
+                MenuEvent::Selected(metric) => {
+                    DialogEffect::View(ViewAction::Node(node::Action::Metric(metric)))
+                }
             },
             Self::SortProcesses(menu) => {
                 let is_inverted = matches!(key, Key::Letter(letter) if letter.is_ascii_uppercase());
@@ -68,36 +70,37 @@ impl Dialog {
                     Key::Control(_)
                     | Key::Alt(_)
                     | Key::Function(_)
-                    | Key::Named(_)
+                    | Key::NamedKey(_)
                     | Key::Shift(_) => key,
                 };
-                let sort = |column| Deed::Processes(processes::Own::Sort { column, is_inverted });
+                let sort =
+                    |column| ViewAction::Processes(processes::Action::Sort { column, is_inverted });
                 match menu.press(key) {
-                    Picked::Nothing => Reaction::Stay,
-                    Picked::Closed => Reaction::Close,
-                    Picked::Choice(column) => Reaction::Act(sort(column)),
+                    MenuEvent::Pending => DialogEffect::KeepOpen,
+                    MenuEvent::Closed => DialogEffect::Close,
+                    MenuEvent::Selected(column) => DialogEffect::View(sort(column)),
                 }
             }
             Self::Signal(question) => match question.press(key) {
-                Pressed::Stay => Reaction::Stay,
-                Pressed::Close => Reaction::Close,
-                Pressed::Send(errands) => Reaction::Ask(errands),
+                Pressed::Stay => DialogEffect::KeepOpen,
+                Pressed::Close => DialogEffect::Close,
+                Pressed::Send(errands) => DialogEffect::RequestNodes(errands),
             },
         }
     }
 
     /// Takes an answer of a node; none when it did not ask for it.
-    pub fn take(&mut self, reply: &Reply) -> Option<Reaction> {
+    pub fn take(&mut self, reply: &NodeReply) -> Option<DialogEffect> {
         let Self::Signal(question) = self else { return None };
         match question.take(reply) {
             Taken::NotOurs => None,
-            Taken::Noted => Some(Reaction::Stay),
-            Taken::Over(words) => Some(Reaction::End(Outcome::Say(words))),
+            Taken::Noted => Some(DialogEffect::KeepOpen),
+            Taken::Over(words) => Some(DialogEffect::Finish(ViewEffect::Message(words))),
         }
     }
 
     /// Returns its lines, a rule on top.
-    pub(crate) fn lines(&self, scene: Scene<'_>, width: u16, most: usize) -> Vec<Line> {
+    pub(crate) fn lines(&self, scene: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
         let room = most.saturating_sub(1);
         let mut lines = vec![Line::new().rule(width)];
         match self {

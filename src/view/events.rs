@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::model::NodeName;
 use crate::time::{Timestamp, age};
-use crate::view::Scene;
+use crate::view::RenderContext;
+use crate::view::action::{CommonAction, ViewEffect};
+use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
-use crate::view::navigation::{Navigation, Spot, Step, View, Window};
-use crate::view::outcome::{Command, Outcome};
-use crate::view::picture::Picture;
+use crate::view::navigation::{Movement, Navigation, RowId, View, Viewport};
 
 mod log;
 mod notice;
@@ -23,12 +23,12 @@ use rows::{Row, Rows};
 
 /// Where one is among them, and what was noticed.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct State {
     log: Log,
     /// What is unfolded.
     open: Option<What>,
     at: Option<Identity>,
-    window: Window,
+    window: Viewport,
     /// The rows, and what they were made of.
     rows: Option<Made>,
 }
@@ -46,56 +46,64 @@ struct Identity {
 
 /// What only this view understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {}
+pub enum Action {}
 
 /// Does what was asked.
-pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Command) -> Outcome {
+pub(crate) fn act(
+    scene: RenderContext<'_>,
+    navigation: &mut Navigation,
+    command: &CommonAction,
+) -> ViewEffect {
     let place = &mut navigation.events;
     match command {
-        Command::Move(step) => place.step(scene, *step),
-        Command::Open => return open(scene, navigation),
-        Command::Back => {
-            let Some(what) = place.open.take() else { return Outcome::Unused };
+        CommonAction::Move(step) => place.step(scene, *step),
+        CommonAction::Open => return open(scene, navigation),
+        CommonAction::Back => {
+            let Some(what) = place.open.take() else { return ViewEffect::Ignored };
             place.at = Some(Identity { what, part: None });
         }
-        Command::Click(Click::Row(row)) => {
+        CommonAction::Click(Click::Row(row)) => {
             let is_again = place.position(scene) == *row;
             place.go(scene, *row);
             if is_again {
                 return open(scene, navigation);
             }
         }
-        Command::Click(_)
-        | Command::SortMenu
-        | Command::SortBy(_)
-        | Command::SortNext
-        | Command::SortPrevious
-        | Command::Invert => return Outcome::Unused,
+        CommonAction::Click(_)
+        | CommonAction::SortMenu
+        | CommonAction::SortBy(_)
+        | CommonAction::SortNext
+        | CommonAction::SortPrevious
+        | CommonAction::Invert => return ViewEffect::Ignored,
     }
-    Outcome::Nothing
+    ViewEffect::Handled
 }
 
 /// Does what only this view understands.
-pub(crate) fn act_own(_scene: Scene<'_>, _navigation: &mut Navigation, own: Own) -> Outcome {
+pub(crate) fn act_own(
+    _scene: RenderContext<'_>,
+    _navigation: &mut Navigation,
+    own: Action,
+) -> ViewEffect {
     match own {}
 }
 
 /// Opens the node of a row, or unfolds it.
-fn open(scene: Scene<'_>, navigation: &mut Navigation) -> Outcome {
+fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let place = &mut navigation.events;
     let rows = place.settle(scene);
-    let Some(row) = rows.list.get(place.position(scene)) else { return Outcome::Unused };
+    let Some(row) = rows.list.get(place.position(scene)) else { return ViewEffect::Ignored };
     let Some((node, device)) = &row.place else {
         let is_open = place.open.as_ref() == Some(&row.what);
         place.open = (!is_open).then(|| row.what.clone());
         place.at = Some(identity(row));
-        return Outcome::Nothing;
+        return ViewEffect::Handled;
     };
     if scene.picture.fleet.node(node).is_none() {
-        return Outcome::Say(format!("{node} is not watched any more"));
+        return ViewEffect::Message(format!("{node} is not watched any more"));
     }
-    navigation.point_at(node.clone(), device.clone().map(Spot::Device));
-    Outcome::Show(View::Node)
+    navigation.point_at(node.clone(), device.clone().map(RowId::Device));
+    ViewEffect::SwitchView(View::Node)
 }
 
 fn identity(row: &Row) -> Identity {
@@ -103,14 +111,14 @@ fn identity(row: &Row) -> Identity {
     Identity { what: row.what.clone(), part }
 }
 
-impl Place {
+impl State {
     /// Takes note of what happened between two pictures.
-    pub(crate) fn note(&mut self, before: &Picture, after: &Picture) {
+    pub(crate) fn note(&mut self, before: &FleetView, after: &FleetView) {
         self.log.take(notice::changes(before, after));
     }
 
     /// Returns the rows, worked out once for a picture.
-    fn settle(&mut self, scene: Scene<'_>) -> Arc<Rows> {
+    fn settle(&mut self, scene: RenderContext<'_>) -> Arc<Rows> {
         let told = scene.picture.told();
         if let Some((known, version, open, rows)) = &self.rows
             && Arc::ptr_eq(known, told)
@@ -125,7 +133,7 @@ impl Place {
     }
 
     /// Returns the row one is on; that which stands for it when it is gone, and else the first.
-    fn position(&mut self, scene: Scene<'_>) -> usize {
+    fn position(&mut self, scene: RenderContext<'_>) -> usize {
         let rows = self.settle(scene);
         let Some(wanted) = &self.at else { return 0 };
         let mut all = rows.list.iter();
@@ -133,12 +141,12 @@ impl Place {
         exact.or_else(|| rows.list.iter().position(|row| row.what == wanted.what)).unwrap_or(0)
     }
 
-    fn step(&mut self, scene: Scene<'_>, step: Step) {
+    fn step(&mut self, scene: RenderContext<'_>, step: Movement) {
         let (at, rows) = (self.position(scene), self.settle(scene));
         self.go(scene, step.from(at, rows.list.len(), self.window.rows));
     }
 
-    fn go(&mut self, scene: Scene<'_>, row: usize) {
+    fn go(&mut self, scene: RenderContext<'_>, row: usize) {
         let rows = self.settle(scene);
         // On the first row one stays at the top, whatever comes.
         self.at = rows.list.get(row).filter(|_| row > 0).map(identity);
@@ -147,7 +155,7 @@ impl Place {
 
 /// Returns the rows in sight, below their titles.
 pub(crate) fn lines(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
@@ -174,7 +182,7 @@ pub(crate) fn lines(
     lines
 }
 
-fn nothing(picture: &Picture, width: u16, height: usize) -> Vec<Line> {
+fn nothing(picture: &FleetView, width: u16, height: usize) -> Vec<Line> {
     let first = if picture.filter.is_empty() {
         "nothing has happened since gtop began to look"
     } else {
@@ -241,9 +249,9 @@ impl Columns {
         line.text("WHAT", Tone::Faint)
     }
 
-    fn line(&self, scene: Scene<'_>, row: &Row, open: Option<&What>) -> Line {
+    fn line(&self, scene: RenderContext<'_>, row: &Row, open: Option<&What>) -> Line {
         let (sign, tone) = match row.what.weight {
-            Weight::Trouble => ("✗", Tone::Bad),
+            Weight::FleetProblem => ("✗", Tone::Bad),
             Weight::Notice => ("!", Tone::Warn),
             Weight::Relief => ("·", Tone::Low),
             Weight::Ordinary => (" ", Tone::Plain),
@@ -273,7 +281,7 @@ impl Columns {
             return line;
         }
         let words = match row.what.weight {
-            Weight::Trouble => Tone::Bad,
+            Weight::FleetProblem => Tone::Bad,
             Weight::Notice => Tone::Warn,
             Weight::Relief | Weight::Ordinary => Tone::Plain,
         };
@@ -287,7 +295,7 @@ impl Columns {
 }
 
 /// Writes the time of day, or the day when that was another one.
-fn clock(scene: Scene<'_>, at: Timestamp) -> String {
+fn clock(scene: RenderContext<'_>, at: Timestamp) -> String {
     let zoned = |at: Timestamp| {
         let moment = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;
         Some(moment.to_zoned(scene.zone.clone()))

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::view::Scene;
+use crate::view::RenderContext;
+use crate::view::action::{CommonAction, ViewEffect};
 use crate::view::dialog::Dialog;
 use crate::view::fleet::cell::{Cells, Quantity};
 use crate::view::fleet::claim::Roll;
@@ -13,15 +14,14 @@ use crate::view::fleet::grouping::Grouping;
 pub(crate) use crate::view::fleet::layout::HEADINGS;
 use crate::view::fleet::legend::Tally;
 use crate::view::fleet::letters::Letters;
-use crate::view::fleet::map::{Grid, Spot};
+use crate::view::fleet::map::{Cursor, Grid};
 use crate::view::fleet::plan::{Plan, Row, Wish};
+use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
-use crate::view::navigation::{self, Navigation, View, Window};
+use crate::view::navigation::{self, Navigation, View, Viewport};
 use crate::view::node::panel;
-use crate::view::order::Order;
-use crate::view::outcome::{Command, Outcome};
-use crate::view::picture::Picture;
+use crate::view::sort_order::SortOrder;
 
 mod cell;
 mod claim;
@@ -52,9 +52,9 @@ const TROUBLES: usize = 4;
 
 /// Where one is in the fleet.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct State {
     form: Form,
-    pub(crate) order: Order,
+    pub(crate) order: SortOrder,
     grouping: Grouping,
     quantity: Quantity,
     /// The groups of which only the head is shown.
@@ -67,9 +67,9 @@ pub struct Place {
     /// The device under the cursor of the map.
     device: Option<Arc<str>>,
     /// The column of nodes and of cells that moves up and down keep to, while one is where they led.
-    near: Option<(Spot, (usize, usize))>,
+    near: Option<(Cursor, (usize, usize))>,
     grid: Grid,
-    window: Window,
+    window: Viewport,
     plan: Plan,
     roll: Roll,
     cells: Cells,
@@ -93,7 +93,7 @@ enum Form {
 
 /// What only the fleet understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {
+pub enum Action {
     /// The list, or the map.
     Form,
     /// Show another quantity in the map.
@@ -116,11 +116,11 @@ pub enum Own {
     Right,
 }
 
-impl Default for Place {
+impl Default for State {
     fn default() -> Self {
         Self {
             form: Form::default(),
-            order: Order::by("node"),
+            order: SortOrder::by("node"),
             grouping: Grouping::default(),
             quantity: Quantity::default(),
             folded: BTreeSet::new(),
@@ -130,7 +130,7 @@ impl Default for Place {
             device: None,
             near: None,
             grid: Grid::default(),
-            window: Window::default(),
+            window: Viewport::default(),
             plan: Plan::default(),
             roll: Roll::default(),
             cells: Cells::default(),
@@ -144,7 +144,11 @@ impl Default for Place {
 }
 
 /// Does what was asked.
-pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Command) -> Outcome {
+pub(crate) fn act(
+    scene: RenderContext<'_>,
+    navigation: &mut Navigation,
+    command: &CommonAction,
+) -> ViewEffect {
     let mut place = std::mem::take(&mut navigation.fleet);
     place.settle(scene.picture);
     let outcome = place.act(scene.picture, navigation, command);
@@ -153,7 +157,11 @@ pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Comma
 }
 
 /// Does what only the fleet understands.
-pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -> Outcome {
+pub(crate) fn act_own(
+    scene: RenderContext<'_>,
+    navigation: &mut Navigation,
+    own: Action,
+) -> ViewEffect {
     let mut place = std::mem::take(&mut navigation.fleet);
     place.settle(scene.picture);
     let outcome = place.act_own(scene.picture, navigation, own);
@@ -161,14 +169,14 @@ pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -
     outcome
 }
 
-impl Place {
+impl State {
     /// Says whether devices are shown as a map.
     pub(crate) fn is_map(&self) -> bool {
         self.form == Form::Map
     }
 
     /// Sees to it that groups, rows and letters are those of a picture.
-    fn settle(&mut self, picture: &Picture) {
+    fn settle(&mut self, picture: &FleetView) {
         self.roll.settle(picture);
         let Self { order, grouping, folded, folds, .. } = self;
         let wish = Wish { order: *order, grouping: *grouping, folded, folds: *folds };
@@ -181,7 +189,7 @@ impl Place {
     }
 
     /// Returns its form, what the map shows and by what nodes stand together, as settings have it.
-    pub(crate) const fn habits(&self) -> (&'static str, &'static str, &'static str) {
+    pub(crate) const fn preferences(&self) -> (&'static str, &'static str, &'static str) {
         let form = match self.form {
             Form::Table => "table",
             Form::Map => "map",
@@ -190,7 +198,7 @@ impl Place {
     }
 
     /// Takes over one of these.
-    pub(crate) fn adopt(&mut self, name: &str, value: &str) {
+    pub(crate) fn restore_preference(&mut self, name: &str, value: &str) {
         match (name, value) {
             ("fleet-form", "table") => self.form = Form::Table,
             ("fleet-form", "map") => self.form = Form::Map,
@@ -216,100 +224,107 @@ impl Place {
 
     fn act(
         &mut self,
-        picture: &Picture,
+        picture: &FleetView,
         navigation: &mut Navigation,
-        command: &Command,
-    ) -> Outcome {
+        command: &CommonAction,
+    ) -> ViewEffect {
         match command {
-            Command::Move(step) => self.step(picture, navigation, *step),
-            Command::Open => return self.open(picture, navigation),
-            Command::Click(click) => return self.clicked(picture, navigation, click),
-            Command::SortMenu => return Outcome::Open(Dialog::Sort(self.order.menu(&COLUMNS))),
-            Command::SortBy(column) => self.order.choose(column),
-            Command::SortNext => self.order.turn(&COLUMNS, true),
-            Command::SortPrevious => self.order.turn(&COLUMNS, false),
-            Command::Invert => self.order.is_inverted = !self.order.is_inverted,
-            Command::Back => return Outcome::Unused,
+            CommonAction::Move(step) => self.step(picture, navigation, *step),
+            CommonAction::Open => return self.open(picture, navigation),
+            CommonAction::Click(click) => return self.clicked(picture, navigation, click),
+            CommonAction::SortMenu => {
+                return ViewEffect::OpenDialog(Dialog::Sort(self.order.menu(&COLUMNS)));
+            }
+            CommonAction::SortBy(column) => self.order.choose(column),
+            CommonAction::SortNext => self.order.turn(&COLUMNS, true),
+            CommonAction::SortPrevious => self.order.turn(&COLUMNS, false),
+            CommonAction::Invert => self.order.is_inverted = !self.order.is_inverted,
+            CommonAction::Back => return ViewEffect::Ignored,
         }
-        Outcome::Nothing
+        ViewEffect::Handled
     }
 
-    fn act_own(&mut self, picture: &Picture, navigation: &mut Navigation, own: Own) -> Outcome {
+    fn act_own(
+        &mut self,
+        picture: &FleetView,
+        navigation: &mut Navigation,
+        own: Action,
+    ) -> ViewEffect {
         match own {
-            Own::Form => {
+            Action::Form => {
                 self.form = if self.form == Form::Table { Form::Map } else { Form::Table };
             }
-            Own::Quantity | Own::QuantityBefore => {
+            Action::Quantity | Action::QuantityBefore => {
                 if self.form == Form::Table {
-                    return Outcome::Say("the map shows that: m".to_owned());
+                    return ViewEffect::Message("the map shows that: m".to_owned());
                 }
-                self.quantity = self.quantity.turned(own == Own::Quantity);
+                self.quantity = self.quantity.turned(own == Action::Quantity);
             }
-            Own::Group | Own::GroupBefore => {
-                self.group_by(self.grouping.turned(picture, own == Own::Group));
+            Action::Group | Action::GroupBefore => {
+                self.group_by(self.grouping.turned(picture, own == Action::Group));
                 if self.form == Form::Table {
-                    return Outcome::Say(format!("grouped by {}", self.grouping.label()));
+                    return ViewEffect::Message(format!("grouped by {}", self.grouping.label()));
                 }
             }
-            Own::Left | Own::Right if self.form == Form::Map && !self.is_on_head => {
-                self.step_beside(picture, navigation, own == Own::Right);
+            Action::Left | Action::Right if self.form == Form::Map && !self.is_on_head => {
+                self.step_beside(picture, navigation, own == Action::Right);
             }
-            Own::Fold | Own::Left | Own::Right | Own::FoldAll | Own::UnfoldAll
+            Action::Fold | Action::Left | Action::Right | Action::FoldAll | Action::UnfoldAll
                 if !self.plan.is_grouped =>
             {
-                return Outcome::Say("g groups the nodes".to_owned());
+                return ViewEffect::Message("g groups the nodes".to_owned());
             }
-            Own::Fold => self.fold(picture, navigation, None),
-            Own::Left => self.fold(picture, navigation, Some(true)),
-            Own::Right => self.fold(picture, navigation, Some(false)),
-            Own::FoldAll => {
+            Action::Fold => self.fold(picture, navigation, None),
+            Action::Left => self.fold(picture, navigation, Some(true)),
+            Action::Right => self.fold(picture, navigation, Some(false)),
+            Action::FoldAll => {
                 self.enter_head(picture, navigation);
                 self.folded = self.plan.groups.iter().map(|group| Arc::clone(&group.key)).collect();
                 self.folds += 1;
             }
-            Own::UnfoldAll => {
+            Action::UnfoldAll => {
                 self.folded.clear();
                 self.folds += 1;
             }
         }
-        Outcome::Nothing
+        ViewEffect::Handled
     }
 
-    fn open(&mut self, picture: &Picture, navigation: &mut Navigation) -> Outcome {
+    fn open(&mut self, picture: &FleetView, navigation: &mut Navigation) -> ViewEffect {
         match (self.spot(picture, navigation), self.form) {
-            (Some(Spot::Head(_)), _) => {
+            (Some(Cursor::Head(_)), _) => {
                 self.fold(picture, navigation, None);
-                Outcome::Nothing
+                ViewEffect::Handled
             }
-            (Some(Spot::Cell(group, member, cell)), form) => {
+            (Some(Cursor::Cell(group, member, cell)), form) => {
                 let found = self.plan.member(&picture.fleet, group, member);
-                let Some((member, node)) = found else { return Outcome::Show(View::Node) };
+                let Some((member, node)) = found else { return ViewEffect::SwitchView(View::Node) };
                 let device = detail::position(node, member, cell)
                     .and_then(|position| node.devices.get(position))
                     .filter(|_| form == Form::Map);
                 match device {
                     Some(device) => {
-                        let spot = navigation::Spot::Device(Arc::clone(&device.uuid));
+                        let spot = navigation::RowId::Device(Arc::clone(&device.uuid));
                         navigation.point_at(node.name.clone(), Some(spot));
                     }
                     None => navigation.select(node.name.clone()),
                 }
-                Outcome::Show(View::Node)
+                ViewEffect::SwitchView(View::Node)
             }
-            (None, _) => Outcome::Show(View::Node),
+            (None, _) => ViewEffect::SwitchView(View::Node),
         }
     }
 
     fn clicked(
         &mut self,
-        picture: &Picture,
+        picture: &FleetView,
         navigation: &mut Navigation,
         click: &Click,
-    ) -> Outcome {
+    ) -> ViewEffect {
         let to = match (click, self.form) {
             (Click::Row(row), Form::Table) => match self.plan.rows.get(*row).copied() {
-                Some(Row::Head(group)) => Some(Spot::Head(group)),
-                Some(Row::Node(group, member)) => Some(Spot::Cell(group, member, 0)),
+                Some(Row::Head(group)) => Some(Cursor::Head(group)),
+                Some(Row::Node(group, member)) => Some(Cursor::Cell(group, member, 0)),
                 None => None,
             },
             (Click::Cell(row, column), Form::Map) => {
@@ -318,25 +333,25 @@ impl Place {
                 band.map(|band| map::spot_on(&self.plan, &picture.fleet, band, self.grid, near))
             }
             (Click::Row(_) | Click::Cell(..) | Click::View(_) | Click::Column(_), _) => {
-                return Outcome::Unused;
+                return ViewEffect::Ignored;
             }
         };
-        let Some(to) = to else { return Outcome::Nothing };
+        let Some(to) = to else { return ViewEffect::Handled };
         let before = self.spot(picture, navigation);
         let is_again = match (before, to, self.form) {
-            (Some(Spot::Cell(group, member, _)), Spot::Cell(to, other, _), Form::Table) => {
+            (Some(Cursor::Cell(group, member, _)), Cursor::Cell(to, other, _), Form::Table) => {
                 (group, member) == (to, other)
             }
             (before, to, _) => before == Some(to),
         };
         self.go(picture, navigation, to);
-        if is_again { self.open(picture, navigation) } else { Outcome::Nothing }
+        if is_again { self.open(picture, navigation) } else { ViewEffect::Handled }
     }
 }
 
 /// The nodes, what is wrong below them, and the selected one where there is room.
 pub(crate) fn lines(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
@@ -353,10 +368,10 @@ pub(crate) fn lines(
     lines
 }
 
-impl Place {
+impl State {
     fn lines(
         &mut self,
-        scene: Scene<'_>,
+        scene: RenderContext<'_>,
         navigation: &mut Navigation,
         node: &crate::fleet::Node,
         (width, height): (u16, usize),
@@ -412,8 +427,8 @@ impl Place {
 
     fn detail(
         &mut self,
-        scene: Scene<'_>,
-        spot: Option<Spot>,
+        scene: RenderContext<'_>,
+        spot: Option<Cursor>,
         node: &crate::fleet::Node,
         (width, most): (u16, usize),
     ) -> Vec<Line> {
@@ -421,23 +436,23 @@ impl Place {
             return Vec::new();
         }
         match (spot, self.form) {
-            (Some(Spot::Head(group)), _) => {
+            (Some(Cursor::Head(group)), _) => {
                 let group = self.plan.groups.get_mut(group);
                 group.map(|group| head::detail(scene, group, width)).into_iter().collect()
             }
-            (Some(Spot::Cell(group, member, cell)), Form::Map) => {
+            (Some(Cursor::Cell(group, member, cell)), Form::Map) => {
                 let member = self.plan.member(&scene.picture.fleet, group, member);
                 let position = member.and_then(|(own, node)| detail::position(node, own, cell));
                 detail::lines(scene, self, (node, position), (width, most))
             }
-            (Some(Spot::Cell(..)) | None, _) => {
+            (Some(Cursor::Cell(..)) | None, _) => {
                 vec![table::detail(scene.picture, self, node, width)]
             }
         }
     }
 }
 
-fn nothing(picture: &Picture) -> Line {
+fn nothing(picture: &FleetView) -> Line {
     if picture.fleet.nodes.is_empty() {
         return Line::of("no nodes to watch", Tone::Faint);
     }
@@ -446,7 +461,7 @@ fn nothing(picture: &Picture) -> Line {
 
 /// Lines of the list where it shares the screen with a panel: all it needs if the panel of the
 /// largest node has room below, a third at least.
-fn list_share(picture: &Picture, rows: usize, room: usize) -> usize {
+fn list_share(picture: &FleetView, rows: usize, room: usize) -> usize {
     let all = rows + 1;
     let panel = PANEL + usize::from(picture.shape.devices.min(8));
     all.min(room.saturating_sub(panel).max(room / 3))

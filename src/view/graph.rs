@@ -92,11 +92,13 @@ impl Graph {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::line::Kind;
+    use crate::view::line::SpanContent;
 
     fn filled(graph: Graph, points: &[Option<f32>]) -> Vec<Vec<u8>> {
         let row = |line: Line| {
-            let Kind::Graph { points, .. } = &line.pieces[0].kind else { panic!("no graph") };
+            let SpanContent::Graph { points, .. } = &line.pieces[0].kind else {
+                panic!("no graph")
+            };
             points.clone()
         };
         graph.rows(points, Tone::Mid).into_iter().map(row).collect()

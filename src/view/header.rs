@@ -5,20 +5,20 @@ use std::time::Duration;
 use crate::fleet::{Node, Totals};
 use crate::model::Watts;
 use crate::time::age;
+use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::job::pending::{list_age, list_error};
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::View;
-use crate::view::number::{Units, interval, or_unknown, percent};
-use crate::view::order::Order;
-use crate::view::picture::Picture;
-use crate::view::{Scene, Setting};
+use crate::view::number_format::{Units, interval, or_unknown, percent};
+use crate::view::sort_order::SortOrder;
+use crate::view::{RenderContext, ScreenState};
 
 /// Returns so many header lines, three at most.
 pub(crate) fn lines(
-    scene: Scene<'_>,
-    (view, order): (View, Option<Order>),
-    setting: &Setting<'_>,
+    scene: RenderContext<'_>,
+    (view, order): (View, Option<SortOrder>),
+    setting: &ScreenState<'_>,
     width: u16,
     most: usize,
 ) -> Vec<Line> {
@@ -35,7 +35,7 @@ pub(crate) fn lines(
 }
 
 /// Returns the lines on top of what is printed; sums only where there is something to sum up.
-pub(crate) fn printed(scene: Scene<'_>, words: &str, width: u16) -> Vec<Line> {
+pub(crate) fn printed(scene: RenderContext<'_>, words: &str, width: u16) -> Vec<Line> {
     let only = scene.picture.only.told().map(|only| format!("{words}  {only}"));
     let mut lines = vec![title(scene, only.as_deref().unwrap_or(words), None, width)];
     if scene.picture.count() > 1 {
@@ -44,7 +44,7 @@ pub(crate) fn printed(scene: Scene<'_>, words: &str, width: u16) -> Vec<Line> {
     lines
 }
 
-fn title(scene: Scene<'_>, words: &str, every: Option<Duration>, width: u16) -> Line {
+fn title(scene: RenderContext<'_>, words: &str, every: Option<Duration>, width: u16) -> Line {
     let picture = scene.picture;
     let clock = Line::of(clock(scene), Tone::Plain);
     let own = Line::of("gtop", Tone::Accent).gap(2).text(words, Tone::Strong);
@@ -63,14 +63,14 @@ fn title(scene: Scene<'_>, words: &str, every: Option<Duration>, width: u16) -> 
     aged.filter(fits).unwrap_or(own).against(right, width)
 }
 
-fn clock(scene: Scene<'_>) -> String {
+fn clock(scene: RenderContext<'_>) -> String {
     jiff::Timestamp::from_microsecond(scene.picture.now.as_micros()).map_or_else(
         |_| String::new(),
         |moment| moment.to_zoned(scene.zone.clone()).strftime("%H:%M:%S").to_string(),
     )
 }
 
-fn nodes(picture: &Picture, is_short: bool) -> Line {
+fn nodes(picture: &FleetView, is_short: bool) -> Line {
     let totals = &picture.totals;
     let digits = totals.nodes.to_string().len();
     let tone = if totals.fresh == totals.nodes { Tone::Plain } else { Tone::Strong };
@@ -96,7 +96,7 @@ fn nodes(picture: &Picture, is_short: bool) -> Line {
     line
 }
 
-fn sums(scene: Scene<'_>, width: u16) -> Line {
+fn sums(scene: RenderContext<'_>, width: u16) -> Line {
     let units = Units::of(scene.taste);
     let totals = &scene.picture.totals;
     if totals.devices == totals.stale_devices {
@@ -188,9 +188,9 @@ pub(crate) fn power(drawn: Option<Watts>, limit: Option<Watts>) -> String {
 }
 
 fn tabs(
-    picture: &Picture,
-    (view, order): (View, Option<Order>),
-    setting: &Setting<'_>,
+    picture: &FleetView,
+    (view, order): (View, Option<SortOrder>),
+    setting: &ScreenState<'_>,
     width: u16,
 ) -> Line {
     let state = state(picture, setting);
@@ -212,10 +212,10 @@ fn tabs(
 }
 
 /// What is as it always is: no filter, and the order of the rows.
-fn usual(is_unfiltered: bool, order: Option<Order>) -> Line {
+fn usual(is_unfiltered: bool, order: Option<SortOrder>) -> Line {
     let none = if is_unfiltered { "filter: none" } else { "" };
     let line = Line::of(none, Tone::Faint);
-    let Some(Order { column, is_inverted }) = order else { return line };
+    let Some(SortOrder { column, is_inverted }) = order else { return line };
     let inverted = if is_inverted { " inverted" } else { "" };
     let gap = if line.width() > 0 { 3 } else { 0 };
     line.gap(gap).text(format!("sort: {column}{inverted}"), Tone::Faint)
@@ -236,7 +236,7 @@ fn tab_line(view: View, is_full: bool) -> Line {
 
 /// What is out of the ordinary: an old list of jobs, what is left out, fast focus, a frozen picture, and a
 /// message, which is the first to be cut.
-fn state(picture: &Picture, setting: &Setting<'_>) -> Line {
+fn state(picture: &FleetView, setting: &ScreenState<'_>) -> Line {
     let problem = picture.fleet.jobs.as_ref().and_then(|list| list_error(list));
     let is_filtered = !picture.filter.is_empty() && setting.search.is_none();
     let filter = is_filtered.then(|| {
@@ -267,16 +267,16 @@ mod tests {
     use crate::fleet::Fleet;
     use crate::model::NodeName;
     use crate::time::Timestamp;
-    use crate::view::{Filter, Taste};
+    use crate::view::{DisplayOptions, Filter};
 
-    fn written(filter: &str, order: Option<Order>, width: u16) -> Vec<String> {
+    fn written(filter: &str, order: Option<SortOrder>, width: u16) -> Vec<String> {
         let node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
         let fleet = Fleet::new(vec![Arc::new(node)].into());
         let filter = Filter::new(filter).unwrap();
-        let picture = Picture::filtered(fleet, Timestamp::default(), filter);
-        let (taste, zone) = (Taste::default(), TimeZone::UTC);
-        let scene = Scene { picture: &picture, taste: &taste, zone: &zone };
-        let setting = Setting {
+        let picture = FleetView::filtered(fleet, Timestamp::default(), filter);
+        let (taste, zone) = (DisplayOptions::default(), TimeZone::UTC);
+        let scene = RenderContext { picture: &picture, taste: &taste, zone: &zone };
+        let setting = ScreenState {
             title: "a title of some length",
             interval: Duration::from_secs(1),
             frozen: None,
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn what_is_usual_is_told_where_there_is_room() {
-        let order = Some(Order { column: "util", is_inverted: true });
+        let order = Some(SortOrder { column: "util", is_inverted: true });
         let tabs = |filter, width| written(filter, order, width)[2].clone();
         assert!(tabs("", 120).ends_with("filter: none   sort: util inverted"), "{}", tabs("", 120));
         assert!(tabs("", 70).ends_with("6 Events"), "{}", tabs("", 70));

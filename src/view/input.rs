@@ -17,14 +17,14 @@ pub enum Key {
     /// F1 and so on.
     Function(u8),
     /// A key with a name.
-    Named(Named),
+    NamedKey(NamedKey),
     /// One of those with Shift.
-    Shift(Named),
+    Shift(NamedKey),
 }
 
 /// Keys with names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum NamedKey {
     /// `Up`
     Up,
     /// `Down`
@@ -55,7 +55,7 @@ pub enum Named {
     Insert,
 }
 
-impl Named {
+impl NamedKey {
     const NAMES: [(&str, Self); 14] = [
         ("Up", Self::Up),
         ("Down", Self::Down),
@@ -91,7 +91,7 @@ impl fmt::Display for Key {
             Self::Control(letter) => write!(f, "Ctrl-{}", letter.to_ascii_uppercase()),
             Self::Alt(letter) => write!(f, "Alt-{letter}"),
             Self::Function(number) => write!(f, "F{number}"),
-            Self::Named(named) => f.write_str(named.name()),
+            Self::NamedKey(named) => f.write_str(named.name()),
             Self::Shift(named) => write!(f, "Shift-{}", named.name()),
         }
     }
@@ -100,13 +100,13 @@ impl fmt::Display for Key {
 /// Why words name no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no key; keys are written such as x, Space, F5, Ctrl-L, Alt-x, Shift-Tab, PgUp")]
-pub struct NoKey(String);
+pub struct KeyParseError(String);
 
 impl FromStr for Key {
-    type Err = NoKey;
+    type Err = KeyParseError;
 
-    fn from_str(text: &str) -> Result<Self, NoKey> {
-        let wrong = || NoKey(text.chars().take(40).collect());
+    fn from_str(text: &str) -> Result<Self, KeyParseError> {
+        let wrong = || KeyParseError(text.chars().take(40).collect());
         let only = |rest: &str| {
             let mut letters = rest.chars();
             letters.next().filter(|letter| letters.next().is_none() && !is_unprintable(*letter))
@@ -121,7 +121,7 @@ impl FromStr for Key {
             return match front.to_ascii_lowercase().as_str() {
                 "ctrl" => only(rest).map(|letter| Self::Control(letter.to_ascii_lowercase())),
                 "alt" => only(rest).map(Self::Alt),
-                "shift" => Named::of(rest).map(Self::Shift),
+                "shift" => NamedKey::of(rest).map(Self::Shift),
                 _ => None,
             }
             .ok_or_else(wrong);
@@ -130,7 +130,7 @@ impl FromStr for Key {
         if let Some(number) = number.filter(|number| (1..=24).contains(number)) {
             return Ok(Self::Function(number));
         }
-        Named::of(text).map(Self::Named).ok_or_else(wrong)
+        NamedKey::of(text).map(Self::NamedKey).ok_or_else(wrong)
     }
 }
 
@@ -160,8 +160,8 @@ mod tests {
             ("F12", Key::Function(12)),
             ("Ctrl-L", Key::Control('l')),
             ("Alt-J", Key::Alt('J')),
-            ("Shift-Tab", Key::Shift(Named::Tab)),
-            ("PgDn", Key::Named(Named::PageDown)),
+            ("Shift-Tab", Key::Shift(NamedKey::Tab)),
+            ("PgDn", Key::NamedKey(NamedKey::PageDown)),
         ] {
             assert_eq!(written.parse(), Ok(key));
             assert_eq!(key.to_string(), written);

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::model::{JobId, JobList};
+use crate::view::action::{CommonAction, ViewEffect};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
-use crate::view::navigation::{Chosen, Navigation, Step, View, Window};
-use crate::view::number::Units;
-use crate::view::outcome::{Command, Outcome};
-use crate::view::{Scene, node};
+use crate::view::navigation::{JobSelection, Movement, Navigation, View, Viewport};
+use crate::view::number_format::Units;
+use crate::view::{RenderContext, node};
 
 mod distribution;
 mod findings;
@@ -31,17 +31,17 @@ const MAX_PENDING_LINES: usize = 4;
 
 /// Where one is in a job.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct State {
     /// Arrows move among its nodes.
     is_in_table: bool,
-    viewport: Window,
+    viewport: Viewport,
     metric: JobMetric,
     /// The job in numbers, and of which picture.
     summary: Option<(Arc<JobIndex>, Arc<JobSummary>)>,
     series: MeanSeries,
 }
 
-impl Place {
+impl State {
     /// Says whether the cursor is in the table of nodes.
     pub(crate) const fn is_in_table(&self) -> bool {
         self.is_in_table
@@ -50,7 +50,7 @@ impl Place {
 
 /// What only the job view understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {
+pub enum Action {
     /// Go to the job before.
     PreviousJob,
     /// Go to the job after.
@@ -66,46 +66,56 @@ pub enum Own {
 }
 
 /// Does what was asked.
-pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Command) -> Outcome {
+pub(crate) fn act(
+    scene: RenderContext<'_>,
+    navigation: &mut Navigation,
+    command: &CommonAction,
+) -> ViewEffect {
     match command {
-        Command::Move(step) => turn(scene, navigation, *step),
-        Command::Open if navigation.job_place.is_in_table => return Outcome::Show(View::Node),
-        Command::Open => navigation.job_place.is_in_table = true,
-        Command::Back if std::mem::take(&mut navigation.job_place.is_in_table) => {}
-        Command::Click(Click::Row(place)) => {
-            let Some(summary) = refresh(scene, navigation) else { return Outcome::Nothing };
+        CommonAction::Move(step) => turn(scene, navigation, *step),
+        CommonAction::Open if navigation.job_place.is_in_table => {
+            return ViewEffect::SwitchView(View::Node);
+        }
+        CommonAction::Open => navigation.job_place.is_in_table = true,
+        CommonAction::Back if std::mem::take(&mut navigation.job_place.is_in_table) => {}
+        CommonAction::Click(Click::Row(place)) => {
+            let Some(summary) = refresh(scene, navigation) else { return ViewEffect::Handled };
             let is_again = selected_row(&summary, navigation, scene) == *place;
             select(&summary, navigation, *place);
             if is_again {
-                return Outcome::Show(View::Node);
+                return ViewEffect::SwitchView(View::Node);
             }
         }
-        Command::Back
-        | Command::Click(_)
-        | Command::SortMenu
-        | Command::SortBy(_)
-        | Command::SortNext
-        | Command::SortPrevious
-        | Command::Invert => return Outcome::Unused,
+        CommonAction::Back
+        | CommonAction::Click(_)
+        | CommonAction::SortMenu
+        | CommonAction::SortBy(_)
+        | CommonAction::SortNext
+        | CommonAction::SortPrevious
+        | CommonAction::Invert => return ViewEffect::Ignored,
     }
-    Outcome::Nothing
+    ViewEffect::Handled
 }
 
 /// Does what only the job view understands.
-pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, action: Own) -> Outcome {
+pub(crate) fn act_own(
+    scene: RenderContext<'_>,
+    navigation: &mut Navigation,
+    action: Action,
+) -> ViewEffect {
     match action {
-        Own::PreviousJob => turn(scene, navigation, Step::Up),
-        Own::NextJob => turn(scene, navigation, Step::Down),
-        Own::PreviousNode => step_node(scene, navigation, Step::Up),
-        Own::NextNode => step_node(scene, navigation, Step::Down),
-        Own::ToggleProcesses => navigation.shows_processes = !navigation.shows_processes,
-        Own::NextMetric => navigation.job_place.metric = navigation.job_place.metric.next(),
+        Action::PreviousJob => turn(scene, navigation, Movement::Up),
+        Action::NextJob => turn(scene, navigation, Movement::Down),
+        Action::PreviousNode => step_node(scene, navigation, Movement::Up),
+        Action::NextNode => step_node(scene, navigation, Movement::Down),
+        Action::ToggleProcesses => navigation.shows_processes = !navigation.shows_processes,
+        Action::NextMetric => navigation.job_place.metric = navigation.job_place.metric.next(),
     }
-    Outcome::Nothing
+    ViewEffect::Handled
 }
 
 /// Moves among nodes with the cursor in the table, else among jobs.
-fn turn(scene: Scene<'_>, navigation: &mut Navigation, step: Step) {
+fn turn(scene: RenderContext<'_>, navigation: &mut Navigation, step: Movement) {
     if navigation.job_place.is_in_table {
         step_node(scene, navigation, step);
     } else {
@@ -113,7 +123,7 @@ fn turn(scene: Scene<'_>, navigation: &mut Navigation, step: Step) {
     }
 }
 
-fn step_node(scene: Scene<'_>, navigation: &mut Navigation, step: Step) {
+fn step_node(scene: RenderContext<'_>, navigation: &mut Navigation, step: Movement) {
     let Some(summary) = refresh(scene, navigation) else { return };
     let page = navigation.job_place.viewport.rows;
     let to = step.from(selected_row(&summary, navigation, scene), summary.rows.len(), page);
@@ -127,18 +137,18 @@ fn select(summary: &JobSummary, navigation: &mut Navigation, place: usize) {
 }
 
 /// Returns the row of the selected node; the first when it is none of the job's.
-fn selected_row(summary: &JobSummary, navigation: &Navigation, scene: Scene<'_>) -> usize {
+fn selected_row(summary: &JobSummary, navigation: &Navigation, scene: RenderContext<'_>) -> usize {
     let Some(node) = navigation.node(scene.picture) else { return 0 };
     summary.rows.iter().position(|row| row.name == node.name).unwrap_or(0)
 }
 
 /// Returns the selected job in numbers, worked out once for a picture.
-fn refresh(scene: Scene<'_>, navigation: &mut Navigation) -> Option<Arc<JobSummary>> {
+fn refresh(scene: RenderContext<'_>, navigation: &mut Navigation) -> Option<Arc<JobSummary>> {
     let picture = scene.picture;
     navigation.settle_job(picture);
     let id: JobId = match navigation.job(picture)? {
-        Chosen::Listed { job, .. } => job.id.clone(),
-        Chosen::Hidden(_) | Chosen::Ended(_) => return None,
+        JobSelection::Listed { job, .. } => job.id.clone(),
+        JobSelection::Hidden(_) | JobSelection::Ended(_) => return None,
     };
     let index = picture.roll();
     let units = Units::of(scene.taste);
@@ -158,7 +168,7 @@ fn refresh(scene: Scene<'_>, navigation: &mut Navigation) -> Option<Arc<JobSumma
 
 /// Returns the job's head and its nodes; jobs that wait and the selected node where there is room.
 pub(crate) fn lines(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
@@ -169,8 +179,8 @@ pub(crate) fn lines(
     };
     let count = picture.roll().shown().count();
     let place = match navigation.job(picture) {
-        Some(Chosen::Listed { place, .. }) => place,
-        Some(Chosen::Hidden(_) | Chosen::Ended(_)) | None => 0,
+        Some(JobSelection::Listed { place, .. }) => place,
+        Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
     };
     let position = header::Position { place, count };
     let series = &navigation.job_place.series;
@@ -237,13 +247,13 @@ impl Heights {
 }
 
 /// Returns how many jobs wait.
-fn pending_count(scene: Scene<'_>) -> usize {
+fn pending_count(scene: RenderContext<'_>) -> usize {
     scene.picture.fleet.jobs.as_ref().map_or(0, |list| list.waiting().count())
 }
 
 /// Stands where there is no job to look at.
 fn lines_without_job(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     navigation: &Navigation,
     width: u16,
     height: usize,
@@ -251,15 +261,15 @@ fn lines_without_job(
     let picture = scene.picture;
     let list = picture.fleet.jobs.as_deref();
     let mut lines = match navigation.job(picture) {
-        Some(Chosen::Ended(job)) => {
+        Some(JobSelection::Ended(job)) => {
             let outcome = list.map(|list| list.outcome(&job.id)).unwrap_or_default();
             header::ended_lines(job, outcome, width)
         }
-        Some(Chosen::Hidden(job)) => header::hidden_lines(job, width),
-        Some(Chosen::Listed { .. }) | None if !picture.roll().entries.is_empty() => {
+        Some(JobSelection::Hidden(job)) => header::hidden_lines(job, width),
+        Some(JobSelection::Listed { .. }) | None if !picture.roll().entries.is_empty() => {
             vec![Line::of("the filter takes no node of any job", Tone::Warn).cut(width)]
         }
-        Some(Chosen::Listed { .. }) | None => match list {
+        Some(JobSelection::Listed { .. }) | None => match list {
             Some(list) => return lines_without_running_jobs(scene, list, width, height),
             None => {
                 NO_JOBS_TEXT.iter().map(|line| Line::of(*line, Tone::Faint).cut(width)).collect()
@@ -282,7 +292,7 @@ const NO_JOBS_TEXT: [&str; 2] = [
 
 /// Stands in place of the list while no job has nodes: why, what to do, and the jobs that wait.
 pub(crate) fn lines_without_running_jobs(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     list: &JobList,
     width: u16,
     height: usize,

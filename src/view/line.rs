@@ -37,7 +37,7 @@ pub enum Tone {
 
 /// One device in a strip.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Mark {
+pub enum Symbol {
     /// Works this much, 0 to 100.
     Level(f32),
     /// Does nothing.
@@ -45,18 +45,18 @@ pub enum Mark {
     /// Says nothing of its load.
     Unknown,
     /// Gives no numbers.
-    Broken,
+    Faulty,
     /// There are more than fit.
-    More,
+    Overflow,
     /// A sign that stands for itself, one column wide.
-    Sign(char),
+    Char(char),
     /// A letter that stands for somebody or something, in a colour of its own.
     Letter(char, u8),
 }
 
 /// What a piece shows.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum SpanContent {
     /// Text, cut to its width; where it is shorter, blanks follow.
     Text(String),
     /// A horizontal bar, 0 to 100; nothing when the share is unknown.
@@ -64,7 +64,7 @@ pub enum Kind {
     /// One column a point, 0 to 100, with gaps.
     Spark(Vec<Option<f32>>),
     /// One column a device, each in its own tone.
-    Strip(Vec<(Mark, Tone)>),
+    Strip(Vec<(Symbol, Tone)>),
     /// One row of a graph: two points a column, each of which fills so many quarters of the row.
     Graph {
         /// From left to right, 0 to 4 each.
@@ -78,9 +78,9 @@ pub enum Kind {
 
 /// A part of a line with a fixed width.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Piece {
+pub struct Span {
     /// What it shows.
-    pub kind: Kind,
+    pub kind: SpanContent,
     /// What it means.
     pub tone: Tone,
     /// Columns it takes, always.
@@ -89,7 +89,7 @@ pub struct Piece {
 
 /// On what a line stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ground {
+pub enum RowStyle {
     /// The screen.
     #[default]
     Plain,
@@ -101,9 +101,9 @@ pub enum Ground {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
     /// From left to right.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<Span>,
     /// On what it stands.
-    pub ground: Ground,
+    pub ground: RowStyle,
     /// What a click means, from one column up to but not including another; the later wins.
     pub clicks: Vec<(u16, u16, Click)>,
 }
@@ -124,7 +124,7 @@ impl Line {
     pub fn text(self, text: impl Into<String>, tone: Tone) -> Self {
         let text = text.into();
         let width = width_of(&text);
-        self.piece(Kind::Text(text), tone, width)
+        self.piece(SpanContent::Text(text), tone, width)
     }
 
     /// Adds the letter one types at.
@@ -159,7 +159,7 @@ impl Line {
     #[must_use]
     pub fn left(self, text: &str, width: u16, tone: Tone) -> Self {
         let tone = if text == UNKNOWN { Tone::Faint } else { tone };
-        self.piece(Kind::Text(cut(text, width)), tone, width)
+        self.piece(SpanContent::Text(cut(text, width)), tone, width)
     }
 
     /// Adds text at the right of so many columns.
@@ -169,7 +169,7 @@ impl Line {
         let mut text = cut(text, width);
         let rest = width.saturating_sub(width_of(&text));
         text.insert_str(0, &" ".repeat(usize::from(rest)));
-        self.piece(Kind::Text(text), tone, width)
+        self.piece(SpanContent::Text(text), tone, width)
     }
 
     /// Adds empty columns.
@@ -178,44 +178,44 @@ impl Line {
         if width == 0 {
             return self;
         }
-        self.piece(Kind::Text(String::new()), Tone::Plain, width)
+        self.piece(SpanContent::Text(String::new()), Tone::Plain, width)
     }
 
     /// Adds a bar.
     #[must_use]
     pub fn bar(self, share: Option<f32>, width: u16, tone: Tone) -> Self {
-        self.piece(Kind::Bar(share), tone, width)
+        self.piece(SpanContent::Bar(share), tone, width)
     }
 
     /// Adds the last points of a track.
     #[must_use]
     pub fn spark(self, points: Vec<Option<f32>>, tone: Tone) -> Self {
         let width = u16::try_from(points.len()).unwrap_or(u16::MAX);
-        self.piece(Kind::Spark(points), tone, width)
+        self.piece(SpanContent::Spark(points), tone, width)
     }
 
     /// Adds one row of a graph, two points a column.
     #[must_use]
     pub fn graph(self, points: Vec<u8>, hangs: bool, tone: Tone) -> Self {
         let width = u16::try_from(points.len().div_ceil(2)).unwrap_or(u16::MAX);
-        self.piece(Kind::Graph { points, hangs }, tone, width)
+        self.piece(SpanContent::Graph { points, hangs }, tone, width)
     }
 
     /// Adds one mark a device, padded to so many columns.
     #[must_use]
-    pub fn strip(self, mut marks: Vec<(Mark, Tone)>, width: u16) -> Self {
+    pub fn strip(self, mut marks: Vec<(Symbol, Tone)>, width: u16) -> Self {
         let room = usize::from(width);
         if marks.len() > room {
             marks.truncate(room.saturating_sub(1));
-            marks.push((Mark::More, Tone::Faint));
+            marks.push((Symbol::Overflow, Tone::Faint));
         }
-        self.piece(Kind::Strip(marks), Tone::Plain, width)
+        self.piece(SpanContent::Strip(marks), Tone::Plain, width)
     }
 
     /// Adds a thin line.
     #[must_use]
     pub fn rule(self, width: u16) -> Self {
-        self.piece(Kind::Rule, Tone::Faint, width)
+        self.piece(SpanContent::Rule, Tone::Faint, width)
     }
 
     /// Adds all of another line.
@@ -244,7 +244,7 @@ impl Line {
         let mut room = width;
         for piece in &mut self.pieces {
             if piece.width > room {
-                if let Kind::Text(text) = &mut piece.kind {
+                if let SpanContent::Text(text) = &mut piece.kind {
                     *text = cut(text, room);
                 }
                 piece.width = room;
@@ -258,7 +258,7 @@ impl Line {
     /// Leaves out what is blank at the right end.
     #[must_use]
     pub fn trimmed(mut self) -> Self {
-        while let Some(Piece { kind: Kind::Text(text), width, .. }) = self.pieces.last_mut() {
+        while let Some(Span { kind: SpanContent::Text(text), width, .. }) = self.pieces.last_mut() {
             let kept = text.trim_end_matches(' ').len();
             text.truncate(kept);
             *width = width_of(text);
@@ -275,7 +275,7 @@ impl Line {
     pub fn faded(mut self) -> Self {
         for piece in &mut self.pieces {
             piece.tone = Tone::Faint;
-            if let Kind::Strip(marks) = &mut piece.kind {
+            if let SpanContent::Strip(marks) = &mut piece.kind {
                 for (_, tone) in marks {
                     *tone = Tone::Low;
                 }
@@ -287,7 +287,7 @@ impl Line {
     /// Makes it the row one is on.
     #[must_use]
     pub fn selected(mut self, is_selected: bool) -> Self {
-        self.ground = if is_selected { Ground::Selected } else { Ground::Plain };
+        self.ground = if is_selected { RowStyle::Selected } else { RowStyle::Plain };
         self
     }
 
@@ -299,16 +299,16 @@ impl Line {
     /// Returns its text, without what is drawn.
     #[cfg(test)]
     pub(crate) fn words(&self) -> String {
-        let words = |piece: &Piece| {
-            let Kind::Text(text) = &piece.kind else { return String::new() };
+        let words = |piece: &Span| {
+            let SpanContent::Text(text) = &piece.kind else { return String::new() };
             let blank = piece.width.saturating_sub(width_of(text));
             format!("{text}{}", " ".repeat(usize::from(blank)))
         };
         self.pieces.iter().map(words).collect()
     }
 
-    fn piece(mut self, kind: Kind, tone: Tone, width: u16) -> Self {
-        self.pieces.push(Piece { kind, tone, width });
+    fn piece(mut self, kind: SpanContent, tone: Tone, width: u16) -> Self {
+        self.pieces.push(Span { kind, tone, width });
         self
     }
 }
@@ -435,9 +435,9 @@ mod tests {
 
     #[test]
     fn a_strip_says_when_there_are_more_devices_than_columns() {
-        let line = Line::new().strip(vec![(Mark::Idle, Tone::Low); 20], 4);
-        let Kind::Strip(marks) = &line.pieces[0].kind else { panic!("no strip") };
+        let line = Line::new().strip(vec![(Symbol::Idle, Tone::Low); 20], 4);
+        let SpanContent::Strip(marks) = &line.pieces[0].kind else { panic!("no strip") };
         assert_eq!(marks.len(), 4);
-        assert_eq!(marks[3].0, Mark::More);
+        assert_eq!(marks[3].0, Symbol::Overflow);
     }
 }

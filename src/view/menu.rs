@@ -1,8 +1,8 @@
 //! A short list one thing of which is chosen: a sort order, a signal.
 
-use crate::view::input::{Key, Named};
+use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone};
-use crate::view::navigation::{Step, Window};
+use crate::view::navigation::{Movement, Viewport};
 
 /// A list to choose from.
 #[derive(Clone, Debug)]
@@ -25,11 +25,11 @@ struct Row<T> {
 
 /// What a key did to a menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Picked<T> {
+pub enum MenuEvent<T> {
     /// It is still open.
-    Nothing,
+    Pending,
     /// This was chosen.
-    Choice(T),
+    Selected(T),
     /// It was closed.
     Closed,
 }
@@ -62,37 +62,37 @@ impl<T: Clone> Menu<T> {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
     /// Takes a key.
-    pub fn press(&mut self, key: Key) -> Picked<T> {
+    pub fn press(&mut self, key: Key) -> MenuEvent<T> {
         let step = match key {
-            Key::Named(Named::Enter) => return self.picked(self.at),
-            Key::Named(Named::Escape) | Key::Control('c') => return Picked::Closed,
+            Key::NamedKey(NamedKey::Enter) => return self.picked(self.at),
+            Key::NamedKey(NamedKey::Escape) | Key::Control('c') => return MenuEvent::Closed,
             Key::Letter(letter) => {
                 if let Some(at) = self.rows.iter().position(|row| row.letter == Some(letter)) {
                     return self.picked(at);
                 }
                 match letter {
-                    'q' => return Picked::Closed,
-                    'j' => Step::Down,
-                    'k' => Step::Up,
-                    _ => return Picked::Nothing,
+                    'q' => return MenuEvent::Closed,
+                    'j' => Movement::Down,
+                    'k' => Movement::Up,
+                    _ => return MenuEvent::Pending,
                 }
             }
-            other => match Step::of(other) {
+            other => match Movement::of(other) {
                 Some(step) => step,
-                None => return Picked::Nothing,
+                None => return MenuEvent::Pending,
             },
         };
         self.at = step.from(self.at, self.rows.len(), 8);
-        Picked::Nothing
+        MenuEvent::Pending
     }
 
-    fn picked(&self, at: usize) -> Picked<T> {
-        self.rows.get(at).map_or(Picked::Closed, |row| Picked::Choice(row.choice.clone()))
+    fn picked(&self, at: usize) -> MenuEvent<T> {
+        self.rows.get(at).map_or(MenuEvent::Closed, |row| MenuEvent::Selected(row.choice.clone()))
     }
 
     /// Returns its lines: the title, then the choices in sight.
     pub fn lines(&self, width: u16, height: usize) -> Vec<Line> {
-        let mut window = Window::default();
+        let mut window = Viewport::default();
         window.settle(height.saturating_sub(1), self.rows.len(), Some(self.at));
         let title = Line::of(self.title.as_str(), Tone::Strong);
         let mut lines = vec![window.beside(title, self.rows.len(), width)];
@@ -129,12 +129,12 @@ mod tests {
                 Menu::new("sort by").with(1, Some('u'), "util", "").with(2, None, "memory", "");
             menu.on(|choice| *choice == 2)
         };
-        assert_eq!(menu().press(Key::Letter('u')), Picked::Choice(1));
-        assert_eq!(menu().press(Key::Named(Named::Enter)), Picked::Choice(2));
-        assert_eq!(menu().press(Key::Named(Named::Escape)), Picked::Closed);
+        assert_eq!(menu().press(Key::Letter('u')), MenuEvent::Selected(1));
+        assert_eq!(menu().press(Key::NamedKey(NamedKey::Enter)), MenuEvent::Selected(2));
+        assert_eq!(menu().press(Key::NamedKey(NamedKey::Escape)), MenuEvent::Closed);
         let mut moved = menu();
-        assert_eq!(moved.press(Key::Named(Named::Up)), Picked::Nothing);
-        assert_eq!(moved.press(Key::Named(Named::Enter)), Picked::Choice(1));
+        assert_eq!(moved.press(Key::NamedKey(NamedKey::Up)), MenuEvent::Pending);
+        assert_eq!(moved.press(Key::NamedKey(NamedKey::Enter)), MenuEvent::Selected(1));
         assert!(menu().lines(20, 2).len() == 2 && menu().height() == 3);
     }
 }

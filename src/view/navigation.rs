@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::model::{Job, NodeName};
-use crate::view::input::{Key, Named};
+use crate::view::fleet_view::FleetView;
+use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone};
-use crate::view::picture::Picture;
 use crate::view::{events, fleet, job, node, processes, users};
 
 /// The views.
@@ -49,7 +49,7 @@ impl View {
 
 /// A move within a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Movement {
     /// To the row above.
     Up,
     /// To the row below.
@@ -64,17 +64,17 @@ pub enum Step {
     End,
 }
 
-impl Step {
+impl Movement {
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are no moves")]
     /// Returns the move that a key of that name means everywhere.
     pub const fn of(key: Key) -> Option<Self> {
         Some(match key {
-            Key::Named(Named::Up) => Self::Up,
-            Key::Named(Named::Down) => Self::Down,
-            Key::Named(Named::PageUp) => Self::PageUp,
-            Key::Named(Named::PageDown) => Self::PageDown,
-            Key::Named(Named::Home) => Self::Home,
-            Key::Named(Named::End) => Self::End,
+            Key::NamedKey(NamedKey::Up) => Self::Up,
+            Key::NamedKey(NamedKey::Down) => Self::Down,
+            Key::NamedKey(NamedKey::PageUp) => Self::PageUp,
+            Key::NamedKey(NamedKey::PageDown) => Self::PageDown,
+            Key::NamedKey(NamedKey::Home) => Self::Home,
+            Key::NamedKey(NamedKey::End) => Self::End,
             _ => return None,
         })
     }
@@ -96,11 +96,11 @@ impl Step {
 
 /// A row of a node's tables, by identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Spot {
+pub enum RowId {
     /// A device.
     Device(Arc<str>),
     /// A process on a device.
-    Use {
+    Process {
         /// The device.
         device: Arc<str>,
         /// The process id.
@@ -112,14 +112,14 @@ pub enum Spot {
 
 /// Part of a list that is on the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Window {
+pub struct Viewport {
     /// The first row shown.
     pub top: usize,
     /// Rows shown at most.
     pub rows: usize,
 }
 
-impl Window {
+impl Viewport {
     /// Fits the window into a list of `count`, with the row `wanted` in sight.
     pub fn settle(&mut self, rows: usize, count: usize, wanted: Option<usize>) {
         self.rows = rows;
@@ -161,34 +161,34 @@ pub struct Navigation {
     /// The process table is shown.
     pub shows_processes: bool,
     /// The rows of the node list on the screen.
-    pub list: Window,
+    pub list: Viewport,
     /// The rows of the device table on the screen.
-    pub devices: Window,
+    pub devices: Viewport,
     /// The rows of the process table on the screen.
-    pub uses: Window,
+    pub uses: Viewport,
     /// Where one is in the fleet.
-    pub(crate) fleet: fleet::Place,
+    pub(crate) fleet: fleet::State,
     /// Where one is in a job.
-    pub(crate) job_place: job::Place,
+    pub(crate) job_place: job::State,
     /// Where one is in a node.
-    pub(crate) node_place: node::Place,
+    pub(crate) node_place: node::State,
     /// Where one is among processes.
-    pub(crate) processes: processes::Place,
+    pub(crate) processes: processes::State,
     /// Where one is among users.
-    pub(crate) users: users::Place,
+    pub(crate) users: users::State,
     /// Where one is among events.
-    pub(crate) events: events::Place,
+    pub(crate) events: events::State,
     /// Where one goes back to.
     origin: View,
     selected: Option<NodeName>,
     /// The selected job, as it was last listed.
     job: Option<Job>,
-    cursor: Option<Spot>,
+    cursor: Option<RowId>,
 }
 
 /// How the selected job stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Chosen<'a> {
+pub enum JobSelection<'a> {
     /// It has nodes.
     Listed {
         /// The job.
@@ -207,15 +207,15 @@ impl Default for Navigation {
         Self {
             view: View::Fleet,
             shows_processes: true,
-            list: Window::default(),
-            devices: Window::default(),
-            uses: Window::default(),
-            fleet: fleet::Place::default(),
-            job_place: job::Place::default(),
-            node_place: node::Place::default(),
-            processes: processes::Place::default(),
-            users: users::Place::default(),
-            events: events::Place::default(),
+            list: Viewport::default(),
+            devices: Viewport::default(),
+            uses: Viewport::default(),
+            fleet: fleet::State::default(),
+            job_place: job::State::default(),
+            node_place: node::State::default(),
+            processes: processes::State::default(),
+            users: users::State::default(),
+            events: events::State::default(),
             origin: View::Fleet,
             selected: None,
             job: None,
@@ -227,7 +227,7 @@ impl Default for Navigation {
 impl Navigation {
     /// Returns the selected node; the first one shown when it is gone. A filter hides it from the
     /// fleet, where the first that is left is marked, and from no other view: what is looked at stays.
-    pub fn node<'a>(&self, picture: &'a Picture) -> Option<&'a Arc<Node>> {
+    pub fn node<'a>(&self, picture: &'a FleetView) -> Option<&'a Arc<Node>> {
         let selected = self.selected.as_ref().and_then(|name| picture.fleet.node(name));
         let is_meant =
             |node: &&Arc<Node>| self.view != View::Fleet || picture.position(&node.name).is_some();
@@ -236,7 +236,7 @@ impl Navigation {
 
     /// Goes to a view. What somebody marked in the fleet goes along: as the node, and as the job it
     /// works for.
-    pub fn go(&mut self, picture: &Picture, view: View) {
+    pub fn go(&mut self, picture: &FleetView, view: View) {
         if self.selected.is_some()
             && let Some(name) = self.node(picture).map(|node| node.name.clone())
         {
@@ -249,7 +249,7 @@ impl Navigation {
     }
 
     /// Goes to a view to look at something there; from it, one goes back to this one.
-    pub fn open(&mut self, picture: &Picture, view: View) {
+    pub fn open(&mut self, picture: &FleetView, view: View) {
         let origin = self.view;
         self.go(picture, view);
         self.origin = origin;
@@ -257,17 +257,17 @@ impl Navigation {
 
     /// Goes back to where the view was opened, or to the fleet; to the same job, whichever nodes were
     /// looked at since.
-    pub fn back(&mut self, picture: &Picture) {
+    pub fn back(&mut self, picture: &FleetView) {
         let job = self.job.clone();
         self.go(picture, self.origin);
         self.job = job;
     }
 
     /// Selects a job of the selected node, unless one is.
-    fn follow_job(&mut self, picture: &Picture) {
+    fn follow_job(&mut self, picture: &FleetView) {
         let Some(name) = &self.selected else { return };
         let is_its = |job: &Job| job.allocations.iter().any(|one| one.node == *name);
-        if let Some(Chosen::Listed { job, .. }) = self.job(picture)
+        if let Some(JobSelection::Listed { job, .. }) = self.job(picture)
             && is_its(job)
         {
             return;
@@ -282,15 +282,15 @@ impl Navigation {
     pub fn select(&mut self, name: NodeName) {
         if self.selected.as_ref() != Some(&name) {
             self.cursor = None;
-            self.devices = Window::default();
-            self.uses = Window::default();
+            self.devices = Viewport::default();
+            self.uses = Viewport::default();
         }
         self.selected = Some(name);
     }
 
     /// Sees to it that no other node slides under the selection: where the selected one is not
     /// watched any more, one beside it is selected. Returns the name of the one that is gone.
-    pub fn outlive(&mut self, before: &Picture, after: &Picture) -> Option<NodeName> {
+    pub fn outlive(&mut self, before: &FleetView, after: &FleetView) -> Option<NodeName> {
         // A node that is open is looked at, also when nobody has selected it.
         let opened = before.node_at(0).filter(|_| self.view == View::Node).map(|node| &node.name);
         let name = self.selected.as_ref().or(opened).cloned()?;
@@ -319,7 +319,7 @@ impl Navigation {
     }
 
     /// Moves the selection in the node list.
-    pub fn step_node(&mut self, picture: &Picture, step: Step) {
+    pub fn step_node(&mut self, picture: &FleetView, step: Movement) {
         let here = self.node(picture).and_then(|node| picture.position(&node.name));
         let to = here.map_or(0, |here| step.from(here, picture.count(), self.list.rows));
         if let Some(node) = picture.node_at(to) {
@@ -328,24 +328,24 @@ impl Navigation {
     }
 
     /// Returns the selected job; the first one when none was chosen yet.
-    pub fn job<'a>(&'a self, picture: &'a Picture) -> Option<Chosen<'a>> {
+    pub fn job<'a>(&'a self, picture: &'a FleetView) -> Option<JobSelection<'a>> {
         let roll = picture.roll();
         let mut shown = roll.shown().map(|entry| &entry.job).enumerate();
         let Some(known) = &self.job else {
-            return shown.next().map(|(place, job)| Chosen::Listed { job, place });
+            return shown.next().map(|(place, job)| JobSelection::Listed { job, place });
         };
         Some(match shown.find(|(_, job)| job.id == known.id) {
-            Some((place, job)) => Chosen::Listed { job, place },
+            Some((place, job)) => JobSelection::Listed { job, place },
             None => match roll.entry(&known.id) {
-                Some(entry) => Chosen::Hidden(&entry.job),
-                None => Chosen::Ended(known),
+                Some(entry) => JobSelection::Hidden(&entry.job),
+                None => JobSelection::Ended(known),
             },
         })
     }
 
     /// Takes note of how the selected job stands, and sees to it that one of its nodes is selected.
-    pub fn settle_job(&mut self, picture: &Picture) {
-        let Some(Chosen::Listed { job, .. }) = self.job(picture) else { return };
+    pub fn settle_job(&mut self, picture: &FleetView) {
+        let Some(JobSelection::Listed { job, .. }) = self.job(picture) else { return };
         let job = job.clone();
         let is_its = |name: &NodeName| job.allocations.iter().any(|one| one.node == *name);
         let known = |name: &&NodeName| picture.fleet.node(name).is_some();
@@ -359,11 +359,11 @@ impl Navigation {
     }
 
     /// Moves the selection among the jobs that have nodes.
-    pub fn step_job(&mut self, picture: &Picture, step: Step) {
+    pub fn step_job(&mut self, picture: &FleetView, step: Movement) {
         let jobs: Vec<&Job> = picture.roll().shown().map(|entry| &entry.job).collect();
         let place = match self.job(picture) {
-            Some(Chosen::Listed { place, .. }) => step.from(place, jobs.len(), 10),
-            Some(Chosen::Hidden(_) | Chosen::Ended(_)) | None => 0,
+            Some(JobSelection::Listed { place, .. }) => step.from(place, jobs.len(), 10),
+            Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
         };
         let Some(job) = jobs.get(place) else { return };
         if self.job.as_ref().is_none_or(|known| known.id != job.id) {
@@ -375,8 +375,8 @@ impl Navigation {
     }
 
     /// Moves the selection among the nodes of the selected job.
-    pub fn step_job_node(&mut self, picture: &Picture, step: Step) {
-        let Some(Chosen::Listed { job, .. }) = self.job(picture) else { return };
+    pub fn step_job_node(&mut self, picture: &FleetView, step: Movement) {
+        let Some(JobSelection::Listed { job, .. }) = self.job(picture) else { return };
         let here = self.selected.as_ref();
         let place = job.allocations.iter().position(|one| Some(&one.node) == here).unwrap_or(0);
         let to = step.from(place, job.allocations.len(), 10);
@@ -391,7 +391,7 @@ impl Navigation {
     }
 
     /// Moves the cursor in the tables of a node, or scrolls its processes without one.
-    pub fn step_table(&mut self, node: &Node, step: Step) {
+    pub fn step_table(&mut self, node: &Node, step: Movement) {
         let Some(at) = self.cursor_place(node) else {
             let count = uses(node).len();
             let scrolled = step.from(self.uses.top, count, self.uses.rows);
@@ -411,9 +411,9 @@ impl Navigation {
     }
 
     /// Selects a node, with the cursor on a row of its tables.
-    pub(crate) fn point_at(&mut self, name: NodeName, spot: Option<Spot>) {
+    pub(crate) fn point_at(&mut self, name: NodeName, spot: Option<RowId>) {
         self.select(name);
-        if matches!(spot, Some(Spot::Use { .. })) {
+        if matches!(spot, Some(RowId::Process { .. })) {
             self.shows_processes = true;
         }
         self.cursor = spot;
@@ -425,7 +425,7 @@ impl Navigation {
     }
 
     /// Returns the row under the cursor, as it stands now.
-    pub fn cursor(&self, node: &Node) -> Option<Spot> {
+    pub fn cursor(&self, node: &Node) -> Option<RowId> {
         self.spots(node).get(self.cursor_place(node)?).cloned()
     }
 
@@ -438,8 +438,8 @@ impl Navigation {
         (!spots.is_empty()).then(|| spots.iter().position(|spot| spot == cursor).unwrap_or(0))
     }
 
-    fn spots(&self, node: &Node) -> Vec<Spot> {
-        let devices = node.devices.iter().map(|device| Spot::Device(Arc::clone(&device.uuid)));
+    fn spots(&self, node: &Node) -> Vec<RowId> {
+        let devices = node.devices.iter().map(|device| RowId::Device(Arc::clone(&device.uuid)));
         let uses = if self.shows_processes { uses(node) } else { Vec::new() };
         devices.chain(uses.into_iter().map(|(_, spot)| spot)).collect()
     }
@@ -447,7 +447,7 @@ impl Navigation {
 
 /// Returns the uses of a node by their place in it, in the order of the process table: by device,
 /// and the one that holds most memory first.
-pub(crate) fn uses(node: &Node) -> Vec<(usize, Spot)> {
+pub(crate) fn uses(node: &Node) -> Vec<(usize, RowId)> {
     let device = |uuid: &str| node.devices.iter().position(|device| *device.uuid == *uuid);
     let mut order: Vec<_> = node
         .uses
@@ -462,7 +462,7 @@ pub(crate) fn uses(node: &Node) -> Vec<(usize, Spot)> {
     order.sort_by_key(|(key, place, _)| (*key, *place));
     let spot = |(_, place, used): (_, usize, &crate::model::DeviceUse)| {
         let start_ticks = node.process(used.pid).map(|process| process.key.start_ticks);
-        (place, Spot::Use { device: Arc::clone(&used.device), pid: used.pid, start_ticks })
+        (place, RowId::Process { device: Arc::clone(&used.device), pid: used.pid, start_ticks })
     };
     order.into_iter().map(spot).collect()
 }
@@ -476,7 +476,7 @@ mod tests {
     use crate::model::{Bytes, Device, DeviceUse, Reading};
     use crate::time::Timestamp;
 
-    fn picture(names: &[&str]) -> Picture {
+    fn picture(names: &[&str]) -> FleetView {
         let node = |name: &&str| {
             let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
             node.devices = ["GPU-a", "GPU-b"]
@@ -485,7 +485,7 @@ mod tests {
             Arc::new(node)
         };
         let nodes: Vec<_> = names.iter().map(node).collect();
-        Picture::new(Fleet::new(nodes.into()), Timestamp::default())
+        FleetView::new(Fleet::new(nodes.into()), Timestamp::default())
     }
 
     fn using(device: &str, pid: u32, gib: u64) -> DeviceUse {
@@ -497,7 +497,7 @@ mod tests {
         }
     }
 
-    fn selected(navigation: &Navigation, picture: &Picture) -> String {
+    fn selected(navigation: &Navigation, picture: &FleetView) -> String {
         navigation.node(picture).unwrap().name.to_string()
     }
 
@@ -505,8 +505,8 @@ mod tests {
     fn another_node_does_not_slide_under_the_selection() {
         let mut navigation = Navigation::default();
         let before = picture(&["a", "b", "c"]);
-        navigation.step_node(&before, Step::End);
-        navigation.step_node(&before, Step::Up);
+        navigation.step_node(&before, Movement::End);
+        navigation.step_node(&before, Movement::Up);
         assert_eq!(selected(&navigation, &before), "b");
         assert_eq!(selected(&navigation, &picture(&["x", "y", "b"])), "b");
         assert_eq!(selected(&navigation, &picture(&["x", "y"])), "x");
@@ -516,9 +516,9 @@ mod tests {
     fn what_a_filter_hides_is_marked_in_no_list_and_stays_where_it_is_looked_at() {
         let pictured = picture(&["a", "b", "c"]);
         let filter = crate::view::Filter::new("c").unwrap();
-        let filtered = Picture::filtered(pictured.fleet.clone(), pictured.now, filter);
+        let filtered = FleetView::filtered(pictured.fleet.clone(), pictured.now, filter);
         let mut navigation = Navigation::default();
-        navigation.step_node(&pictured, Step::Down);
+        navigation.step_node(&pictured, Movement::Down);
         assert_eq!(selected(&navigation, &filtered), "c");
         assert_eq!(selected(&navigation, &pictured), "b");
         let mut looking = Navigation { view: View::Node, ..navigation.clone() };
@@ -535,15 +535,15 @@ mod tests {
     fn beside_a_hidden_node_stand_those_that_are_shown_and_none_of_their_rows_is_chosen() {
         let pictured = picture(&["a", "b", "c1", "c2"]);
         let filter = crate::view::Filter::new("c").unwrap();
-        let filtered = Picture::filtered(pictured.fleet.clone(), pictured.now, filter);
+        let filtered = FleetView::filtered(pictured.fleet.clone(), pictured.now, filter);
         let mut navigation = Navigation { view: View::Node, ..Navigation::default() };
-        navigation.step_node(&pictured, Step::Down);
-        navigation.cursor = Some(Spot::Device("GPU-b".into()));
+        navigation.step_node(&pictured, Movement::Down);
+        navigation.cursor = Some(RowId::Device("GPU-b".into()));
         let cursor = |name: &str| {
             navigation.cursor(pictured.fleet.node(&NodeName::new(name).unwrap()).unwrap())
         };
         assert_eq!(["b", "c1"].map(|name| cursor(name).is_some()), [true, false]);
-        navigation.step_node(&filtered, Step::Down);
+        navigation.step_node(&filtered, Movement::Down);
         assert_eq!(selected(&navigation, &filtered), "c1");
     }
 
@@ -575,7 +575,7 @@ mod tests {
         ] {
             let mut navigation = Navigation::default();
             for _ in 0..steps {
-                navigation.step_node(&before, Step::Down);
+                navigation.step_node(&before, Movement::Down);
             }
             let after = picture(&after);
             let named = navigation.outlive(&before, &after);
@@ -591,17 +591,17 @@ mod tests {
     #[test]
     fn steps_stop_at_both_ends() {
         for (step, place, to) in [
-            (Step::Up, 0, 0),
-            (Step::Down, 9, 9),
-            (Step::PageDown, 3, 8),
-            (Step::PageDown, 7, 9),
-            (Step::PageUp, 3, 0),
-            (Step::Home, 5, 0),
-            (Step::End, 5, 9),
+            (Movement::Up, 0, 0),
+            (Movement::Down, 9, 9),
+            (Movement::PageDown, 3, 8),
+            (Movement::PageDown, 7, 9),
+            (Movement::PageUp, 3, 0),
+            (Movement::Home, 5, 0),
+            (Movement::End, 5, 9),
         ] {
             assert_eq!(step.from(place, 10, 5), to, "{step:?} {place}");
         }
-        assert_eq!(Step::End.from(3, 0, 0), 0);
+        assert_eq!(Movement::End.from(3, 0, 0), 0);
     }
 
     #[test]
@@ -615,13 +615,13 @@ mod tests {
             (3, 0, 10, Some(5), 6..6),
             (0, 5, 0, Some(0), 0..0),
         ] {
-            let mut window = Window { top, rows };
+            let mut window = Viewport { top, rows };
             window.settle(rows, count, wanted);
             assert_eq!(window.range(count), range, "{top} {rows} {count}");
         }
     }
 
-    fn with_jobs(names: &[&str], jobs: &[(&str, &[&str])]) -> Picture {
+    fn with_jobs(names: &[&str], jobs: &[(&str, &[&str])]) -> FleetView {
         use crate::model::{Allocation, DeviceAllocation, JobList};
         let allocation = |name: &&str| Allocation {
             node: NodeName::new(name).unwrap(),
@@ -639,10 +639,10 @@ mod tests {
 
     #[test]
     fn a_job_stays_selected_until_it_ends_and_then_that_is_said() {
-        let shown = |navigation: &Navigation, picture: &Picture| match navigation.job(picture) {
-            Some(Chosen::Listed { job, .. }) => job.shown_id.to_string(),
-            Some(Chosen::Hidden(job)) => format!("{} hidden", job.shown_id),
-            Some(Chosen::Ended(job)) => format!("{} ended", job.shown_id),
+        let shown = |navigation: &Navigation, picture: &FleetView| match navigation.job(picture) {
+            Some(JobSelection::Listed { job, .. }) => job.shown_id.to_string(),
+            Some(JobSelection::Hidden(job)) => format!("{} hidden", job.shown_id),
+            Some(JobSelection::Ended(job)) => format!("{} ended", job.shown_id),
             None => "none".to_owned(),
         };
         let nodes = ["a", "b", "c"];
@@ -650,13 +650,13 @@ mod tests {
         let mut navigation = Navigation::default();
         navigation.settle_job(&three);
         assert_eq!(shown(&navigation, &three), "1");
-        navigation.step_job(&three, Step::Down);
+        navigation.step_job(&three, Movement::Down);
         assert_eq!(
             (shown(&navigation, &three), selected(&navigation, &three)),
             ("2".into(), "b".into())
         );
-        navigation.step_job_node(&three, Step::Down);
-        navigation.step_job_node(&three, Step::Down);
+        navigation.step_job_node(&three, Movement::Down);
+        navigation.step_job_node(&three, Movement::Down);
         assert_eq!(selected(&navigation, &three), "c");
         // Another job does not slide under the cursor.
         let fewer = with_jobs(&nodes, &[("2", &["b", "c"]), ("3", &["c"])]);
@@ -668,14 +668,14 @@ mod tests {
         let gone = with_jobs(&["c"], &[("3", &["c"])]);
         navigation.settle_job(&gone);
         assert_eq!(shown(&navigation, &gone), "2 ended");
-        navigation.step_job(&gone, Step::Down);
+        navigation.step_job(&gone, Movement::Down);
         assert_eq!(
             (shown(&navigation, &gone), selected(&navigation, &gone)),
             ("3".into(), "c".into())
         );
         let none = with_jobs(&[], &[]);
         assert_eq!(shown(&navigation, &none), "3 ended");
-        navigation.step_job(&none, Step::Up);
+        navigation.step_job(&none, Movement::Up);
         assert_eq!(shown(&Navigation::default(), &none), "none");
     }
 
@@ -689,14 +689,16 @@ mod tests {
             navigation.select(NodeName::new(node).unwrap());
             navigation.go(&jobs, View::Job);
             navigation.settle_job(&jobs);
-            let Some(Chosen::Listed { job: shown, .. }) = navigation.job(&jobs) else { panic!() };
+            let Some(JobSelection::Listed { job: shown, .. }) = navigation.job(&jobs) else {
+                panic!()
+            };
             assert_eq!((&*shown.shown_id, selected(&navigation, &jobs)), (job, node.to_owned()));
         }
         // Of several, the one that was chosen stays.
-        navigation.step_job(&jobs, Step::Down);
+        navigation.step_job(&jobs, Movement::Down);
         navigation.go(&jobs, View::Node);
         navigation.go(&jobs, View::Job);
-        let Some(Chosen::Listed { job: shown, .. }) = navigation.job(&jobs) else { panic!() };
+        let Some(JobSelection::Listed { job: shown, .. }) = navigation.job(&jobs) else { panic!() };
         assert_eq!(&*shown.shown_id, "3");
     }
 
@@ -712,16 +714,16 @@ mod tests {
         let mut seen = Vec::new();
         for _ in 0..5 {
             seen.push(match navigation.cursor(&node).unwrap() {
-                Spot::Device(uuid) => uuid.to_string(),
-                Spot::Use { pid, .. } => pid.to_string(),
+                RowId::Device(uuid) => uuid.to_string(),
+                RowId::Process { pid, .. } => pid.to_string(),
             });
-            navigation.step_table(&node, Step::Down);
+            navigation.step_table(&node, Movement::Down);
         }
         assert_eq!(seen, ["GPU-a", "GPU-b", "8", "9", "7"]);
         node.uses = node.uses.iter().filter(|used| used.pid != 8).cloned().collect();
-        assert!(matches!(navigation.cursor(&node), Some(Spot::Use { pid: 7, .. })));
+        assert!(matches!(navigation.cursor(&node), Some(RowId::Process { pid: 7, .. })));
         node.uses = Arc::default();
-        assert!(matches!(navigation.cursor(&node), Some(Spot::Device(_))));
+        assert!(matches!(navigation.cursor(&node), Some(RowId::Device(_))));
         assert!(navigation.leave_table());
         assert!(!navigation.leave_table());
     }

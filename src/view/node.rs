@@ -1,13 +1,13 @@
 //! One node in full.
 
-use crate::view::Scene;
+use crate::view::RenderContext;
+use crate::view::action::{CommonAction, ViewEffect};
 use crate::view::dialog::Dialog;
+use crate::view::display_options::{Density, DisplayOptions};
 use crate::view::line::{Line, Tone};
-use crate::view::navigation::{Navigation, Step};
+use crate::view::navigation::{Movement, Navigation};
 use crate::view::node::chart::Charts;
 use crate::view::node::tracks::Tracks;
-use crate::view::outcome::{Command, Outcome};
-use crate::view::taste::{Density, Taste};
 
 mod chart;
 mod devices;
@@ -22,20 +22,20 @@ pub(crate) use devices::HEADINGS;
 
 /// Where one is in a node.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct State {
     /// How much is said of each thing, where that was chosen here.
     pub(crate) density: Option<Density>,
     charts: Charts,
     tracks: Tracks,
 }
 
-impl Place {
+impl State {
     pub(crate) const fn has_chart(&self) -> bool {
         self.charts.is_shown
     }
 
     /// Returns what is charted, as a setting says it.
-    pub(crate) fn charted(&self, taste: &Taste) -> String {
+    pub(crate) fn charted(&self, taste: &DisplayOptions) -> String {
         self.charts.words(taste)
     }
 
@@ -51,7 +51,7 @@ impl Place {
 
 /// What only the node view understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {
+pub enum Action {
     /// Go to the node before.
     Previous,
     /// Go to the node after.
@@ -69,51 +69,63 @@ pub enum Own {
 }
 
 /// Does what was asked.
-pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Command) -> Outcome {
+pub(crate) fn act(
+    scene: RenderContext<'_>,
+    navigation: &mut Navigation,
+    command: &CommonAction,
+) -> ViewEffect {
     let node = navigation.node(scene.picture).map(|node| scene.taste.narrowed(node));
     match command {
-        Command::Move(step) => {
+        CommonAction::Move(step) => {
             if let Some(node) = node {
                 navigation.step_table(&node, *step);
             }
         }
-        Command::Open => {
+        CommonAction::Open => {
             if let Some(node) = node {
                 navigation.enter_table(&node);
             }
         }
-        Command::Back if navigation.leave_table() => {}
-        Command::Back
-        | Command::Click(_)
-        | Command::SortMenu
-        | Command::SortBy(_)
-        | Command::SortNext
-        | Command::SortPrevious
-        | Command::Invert => return Outcome::Unused,
+        CommonAction::Back if navigation.leave_table() => {}
+        CommonAction::Back
+        | CommonAction::Click(_)
+        | CommonAction::SortMenu
+        | CommonAction::SortBy(_)
+        | CommonAction::SortNext
+        | CommonAction::SortPrevious
+        | CommonAction::Invert => return ViewEffect::Ignored,
     }
-    Outcome::Nothing
+    ViewEffect::Handled
 }
 
 /// Does what only the node view understands.
-pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -> Outcome {
+pub(crate) fn act_own(
+    scene: RenderContext<'_>,
+    navigation: &mut Navigation,
+    own: Action,
+) -> ViewEffect {
     let place = &mut navigation.node_place;
     match own {
-        Own::Previous => navigation.step_node(scene.picture, Step::Up),
-        Own::Next => navigation.step_node(scene.picture, Step::Down),
-        Own::Processes => navigation.shows_processes = !navigation.shows_processes,
-        Own::Density(density) => {
+        Action::Previous => navigation.step_node(scene.picture, Movement::Up),
+        Action::Next => navigation.step_node(scene.picture, Movement::Down),
+        Action::Processes => navigation.shows_processes = !navigation.shows_processes,
+        Action::Density(density) => {
             place.density = Some(density);
-            return Outcome::Say(told(density).to_owned());
+            return ViewEffect::Message(told(density).to_owned());
         }
-        Own::Chart => place.charts.is_shown = !place.charts.is_shown,
-        Own::Metrics => return Outcome::Open(Dialog::Charts(place.charts.menu(scene.taste, None))),
-        Own::Metric(metric) => {
+        Action::Chart => place.charts.is_shown = !place.charts.is_shown,
+        Action::Metrics => {
+            return ViewEffect::OpenDialog(Dialog::Charts(place.charts.menu(scene.taste, None)));
+        }
+        Action::Metric(metric) => {
             place.charts.is_shown = true;
             place.charts.toggle(scene.taste, metric);
-            return Outcome::Open(Dialog::Charts(place.charts.menu(scene.taste, Some(metric))));
+            return ViewEffect::OpenDialog(Dialog::Charts(
+                place.charts.menu(scene.taste, Some(metric)),
+            ));
         }
     }
-    Outcome::Nothing
+    ViewEffect::Handled
 }
 
 const fn told(density: Density) -> &'static str {
@@ -126,7 +138,7 @@ const fn told(density: Density) -> &'static str {
 
 /// Returns the selected node's panel, and more of the row under the cursor below it.
 pub(crate) fn lines(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     navigation: &mut Navigation,
     width: u16,
     height: usize,

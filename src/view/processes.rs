@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::model::{NodeName, ProcessKey, ProcessRequest, ProcessResponse, Signal};
-use crate::view::Scene;
+use crate::view::RenderContext;
+use crate::view::action::{CommonAction, NodeReply, NodeRequest, ViewEffect};
 use crate::view::dialog::Dialog;
+use crate::view::display_options::Density;
+use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::line::Line;
-use crate::view::navigation::{Chosen, Navigation, Spot, Step, View, Window};
-use crate::view::order::Order;
-use crate::view::outcome::{Command, Errand, Outcome, Reply};
-use crate::view::picture::Picture;
-use crate::view::taste::Density;
+use crate::view::navigation::{JobSelection, Movement, Navigation, RowId, View, Viewport};
+use crate::view::sort_order::SortOrder;
 pub(crate) use columns::HEADINGS;
 use environment::Sheet;
 use metrics::Panel;
@@ -53,14 +53,14 @@ pub(crate) enum Scope {
 
 /// Where one is among them.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct State {
     scope: Scope,
-    pub(crate) order: Order,
+    pub(crate) order: SortOrder,
     /// How much of each is shown, where that was chosen here.
     pub(crate) density: Option<Density>,
     /// Columns by which commands are moved to the left.
     shift: usize,
-    window: Window,
+    window: Viewport,
     width: u16,
     cursor: Option<RowKey>,
     /// Where the cursor was last.
@@ -82,7 +82,7 @@ enum Page {
 
 /// What only this view understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {
+pub enum Action {
     /// Show those of the fleet, of the selected node, of the selected job.
     Scope,
     /// Show so much of each.
@@ -119,14 +119,14 @@ pub enum Own {
     InterruptSelected,
 }
 
-impl Default for Place {
+impl Default for State {
     fn default() -> Self {
         Self {
             scope: Scope::Fleet,
-            order: Order::by("node"),
+            order: SortOrder::by("node"),
             density: None,
             shift: 0,
-            window: Window::default(),
+            window: Viewport::default(),
             width: 80,
             cursor: None,
             at: 0,
@@ -139,8 +139,8 @@ impl Default for Place {
     }
 }
 
-impl Place {
-    fn density(&self, scene: Scene<'_>) -> Density {
+impl State {
+    fn density(&self, scene: RenderContext<'_>) -> Density {
         self.density.unwrap_or(scene.taste.density)
     }
 
@@ -170,13 +170,13 @@ impl Place {
     }
 
     /// Returns what something is called here, unless it leads nowhere.
-    pub(crate) fn hint<'a>(&self, own: Own, usual: &'a str) -> Option<&'a str> {
+    pub(crate) fn hint<'a>(&self, own: Action, usual: &'a str) -> Option<&'a str> {
         let is_on_environment = matches!(self.pages.last(), Some(Page::Environment(_)));
-        let is_idle = (matches!(own, Own::Scope | Own::Tag) && !self.is_on_rows())
-            || (own == Own::Again && self.is_on_table())
-            || (own == Own::Environment && is_on_environment);
+        let is_idle = (matches!(own, Action::Scope | Action::Tag) && !self.is_on_rows())
+            || (own == Action::Again && self.is_on_table())
+            || (own == Action::Environment && is_on_environment);
         let is_on_tree = self.is_on_rows() && !self.is_on_table();
-        let word = if own == Own::Tree && is_on_tree { "table" } else { usual };
+        let word = if own == Action::Tree && is_on_tree { "table" } else { usual };
         (!is_idle).then_some(word)
     }
 
@@ -187,16 +187,18 @@ impl Place {
     }
 
     /// Moves the cursor; the first move puts it on the screen.
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: Movement) {
         let count = self.roll.rows.len();
         let to = match (self.cursor_place(), self.cursor.is_some()) {
             (Some(at), _) => step.from(at, count, self.window.rows),
             // What it was on has ended: go on from there.
             (None, true) => self.at.min(count.saturating_sub(1)),
             (None, false) => match step {
-                Step::End => count.saturating_sub(1),
-                Step::Home => 0,
-                Step::Up | Step::Down | Step::PageUp | Step::PageDown => self.window.top,
+                Movement::End => count.saturating_sub(1),
+                Movement::Home => 0,
+                Movement::Up | Movement::Down | Movement::PageUp | Movement::PageDown => {
+                    self.window.top
+                }
             },
         };
         self.select(to);
@@ -205,7 +207,7 @@ impl Place {
     /// Moves the cursor down, beyond all rows of a process.
     fn step_beyond(&mut self, tag: &(NodeName, ProcessKey)) {
         if let Some(Page::Tree(tree)) = self.pages.last_mut() {
-            tree.step(Step::Down);
+            tree.step(Movement::Down);
             return;
         }
         let is_its = |row: &Row| {
@@ -220,21 +222,23 @@ impl Place {
         self.select(next.unwrap_or(at));
     }
 
-    fn tag(&mut self, target: Target) -> Outcome {
+    fn tag(&mut self, target: Target) -> ViewEffect {
         let tag = target.tag();
         if self.tags.remove(&tag).is_some() {
-            return Outcome::Nothing;
+            return ViewEffect::Handled;
         }
         if self.tags.len() >= MOST_TAGS {
-            return Outcome::Say(format!("no more than {MOST_TAGS} processes can be tagged"));
+            return ViewEffect::Message(format!(
+                "no more than {MOST_TAGS} processes can be tagged"
+            ));
         }
         self.tags.insert(tag, target);
-        Outcome::Nothing
+        ViewEffect::Handled
     }
 }
 
 /// Sees to it that the rows are those of this picture.
-fn settle(scene: Scene<'_>, navigation: &mut Navigation) {
+fn settle(scene: RenderContext<'_>, navigation: &mut Navigation) {
     let picture = scene.picture;
     let place = match navigation.processes.scope {
         Scope::Fleet => Where::Fleet,
@@ -242,9 +246,11 @@ fn settle(scene: Scene<'_>, navigation: &mut Navigation) {
             navigation.node(picture).map_or(Where::Fleet, |node| Where::Node(node.name.clone()))
         }
         Scope::Job => match navigation.job(picture) {
-            Some(Chosen::Listed { job, .. } | Chosen::Ended(job) | Chosen::Hidden(job)) => {
-                Where::Job(job.id.clone(), job.sluid.clone())
-            }
+            Some(
+                JobSelection::Listed { job, .. }
+                | JobSelection::Ended(job)
+                | JobSelection::Hidden(job),
+            ) => Where::Job(job.id.clone(), job.sluid.clone()),
             None => Where::Fleet,
         },
     };
@@ -261,21 +267,25 @@ fn settle(scene: Scene<'_>, navigation: &mut Navigation) {
 }
 
 /// Does what was asked.
-pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Command) -> Outcome {
+pub(crate) fn act(
+    scene: RenderContext<'_>,
+    navigation: &mut Navigation,
+    command: &CommonAction,
+) -> ViewEffect {
     settle(scene, navigation);
     let place = &mut navigation.processes;
     match command {
-        Command::Move(step) => match place.pages.last_mut() {
+        CommonAction::Move(step) => match place.pages.last_mut() {
             Some(Page::Tree(tree)) => tree.step(*step),
             Some(Page::Environment(sheet)) => sheet.step(*step),
             Some(Page::Metrics(panel)) => panel.step(*step),
             None => place.step(*step),
         },
-        Command::Open => return open(scene, navigation),
-        Command::Back => return back(place),
-        Command::Click(Click::Row(at)) => match place.pages.last_mut() {
+        CommonAction::Open => return open(scene, navigation),
+        CommonAction::Back => return back(place),
+        CommonAction::Click(Click::Row(at)) => match place.pages.last_mut() {
             Some(Page::Tree(tree)) => tree.select(*at),
-            Some(Page::Environment(_) | Page::Metrics(_)) => return Outcome::Unused,
+            Some(Page::Environment(_) | Page::Metrics(_)) => return ViewEffect::Ignored,
             None => {
                 if place.cursor_place() == Some(*at) {
                     return open(scene, navigation);
@@ -283,33 +293,33 @@ pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Comma
                 place.select(*at);
             }
         },
-        Command::SortMenu if place.pages.is_empty() => {
-            return Outcome::Open(Dialog::SortProcesses(place.order.menu(&COLUMNS)));
+        CommonAction::SortMenu if place.pages.is_empty() => {
+            return ViewEffect::OpenDialog(Dialog::SortProcesses(place.order.menu(&COLUMNS)));
         }
-        Command::SortBy(column) => place.order.choose(column),
-        Command::SortNext => place.order.turn(&COLUMNS, true),
-        Command::SortPrevious => place.order.turn(&COLUMNS, false),
-        Command::Invert => place.order.is_inverted = !place.order.is_inverted,
-        Command::SortMenu | Command::Click(_) => return Outcome::Unused,
+        CommonAction::SortBy(column) => place.order.choose(column),
+        CommonAction::SortNext => place.order.turn(&COLUMNS, true),
+        CommonAction::SortPrevious => place.order.turn(&COLUMNS, false),
+        CommonAction::Invert => place.order.is_inverted = !place.order.is_inverted,
+        CommonAction::SortMenu | CommonAction::Click(_) => return ViewEffect::Ignored,
     }
-    Outcome::Nothing
+    ViewEffect::Handled
 }
 
 /// Opens the process one is on; without one, the first is one to be on.
-fn open(scene: Scene<'_>, navigation: &mut Navigation) -> Outcome {
+fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let place = &mut navigation.processes;
     let on_table = place.pages.is_empty();
     if on_table && place.cursor_place().is_none() {
-        place.step(Step::Down);
-        return Outcome::Nothing;
+        place.step(Movement::Down);
+        return ViewEffect::Handled;
     }
     match place.pages.last() {
-        Some(Page::Environment(_) | Page::Metrics(_)) => return Outcome::Nothing,
+        Some(Page::Environment(_) | Page::Metrics(_)) => return ViewEffect::Handled,
         Some(Page::Tree(_)) | None => {}
     }
     let target = match selected(scene, navigation) {
         Ok(target) => target,
-        Err(words) => return Outcome::Say(words),
+        Err(words) => return ViewEffect::Message(words),
     };
     let place = &mut navigation.processes;
     let is_it = |row: &&Row| {
@@ -322,28 +332,28 @@ fn open(scene: Scene<'_>, navigation: &mut Navigation) -> Outcome {
     let errand = panel.errand();
     place.pages.push(Page::Metrics(Box::new(panel)));
     follow(scene, navigation);
-    Outcome::Ask(vec![errand])
+    ViewEffect::RequestNodes(vec![errand])
 }
 
-fn back(place: &mut Place) -> Outcome {
+fn back(place: &mut State) -> ViewEffect {
     if let Some(Page::Tree(tree)) = place.pages.last_mut()
         && place.tags.is_empty()
         && tree.leave()
     {
         // Like the table: first the cursor, then the page.
-        return Outcome::Nothing;
+        return ViewEffect::Handled;
     }
     let is_marking = matches!(place.pages.last(), None | Some(Page::Tree(_)));
     if is_marking && !place.tags.is_empty() {
         place.tags.clear();
     } else if place.pages.pop().is_none() && place.cursor.take().is_none() {
-        return Outcome::Unused;
+        return ViewEffect::Ignored;
     }
-    Outcome::Nothing
+    ViewEffect::Handled
 }
 
 /// Returns the process one is on, or why there is none to be asked about.
-fn selected(scene: Scene<'_>, navigation: &mut Navigation) -> Result<Target, String> {
+fn selected(scene: RenderContext<'_>, navigation: &mut Navigation) -> Result<Target, String> {
     const NONE: &str = "no process is selected; ↑ and ↓ select one";
     let place = &mut navigation.processes;
     match place.pages.last() {
@@ -362,79 +372,83 @@ fn selected(scene: Scene<'_>, navigation: &mut Navigation) -> Result<Target, Str
 }
 
 /// Does what only this view understands.
-pub(crate) fn act_own(scene: Scene<'_>, navigation: &mut Navigation, own: Own) -> Outcome {
+pub(crate) fn act_own(
+    scene: RenderContext<'_>,
+    navigation: &mut Navigation,
+    own: Action,
+) -> ViewEffect {
     settle(scene, navigation);
     let now = scene.picture.now;
     match own {
-        Own::Scope => return turn_scope(scene, navigation),
-        Own::Show(density) => {
+        Action::Scope => return turn_scope(scene, navigation),
+        Action::Show(density) => {
             let place = &mut navigation.processes;
             if let Some(Page::Tree(tree)) = place.pages.last_mut() {
                 tree.show_full(density == Density::Full);
             }
             place.density = Some(density);
         }
-        Own::Sort { column, is_inverted } => {
-            navigation.processes.order = Order { column, is_inverted };
+        Action::Sort { column, is_inverted } => {
+            navigation.processes.order = SortOrder { column, is_inverted };
         }
-        Own::Scroll { is_forward: true } => scroll(navigation, |shift| shift + SHIFT),
-        Own::Scroll { is_forward: false } => {
+        Action::Scroll { is_forward: true } => scroll(navigation, |shift| shift + SHIFT),
+        Action::Scroll { is_forward: false } => {
             scroll(navigation, |shift| shift.saturating_sub(SHIFT));
         }
-        Own::ScrollHome => scroll(navigation, |_| 0),
-        Own::ScrollEnd => scroll_to_end(scene, navigation),
-        Own::Tag => {
+        Action::ScrollHome => scroll(navigation, |_| 0),
+        Action::ScrollEnd => scroll_to_end(scene, navigation),
+        Action::Tag => {
             if matches!(
                 navigation.processes.pages.last(),
                 Some(Page::Environment(_) | Page::Metrics(_))
             ) {
-                return Outcome::Unused;
+                return ViewEffect::Ignored;
             }
             let target = match selected(scene, navigation) {
                 Ok(target) => target,
-                Err(words) => return Outcome::Say(words),
+                Err(words) => return ViewEffect::Message(words),
             };
             let tag = target.tag();
             let outcome = navigation.processes.tag(target);
             navigation.processes.step_beyond(&tag);
             return outcome;
         }
-        Own::Tree => return open_tree(scene, navigation),
-        Own::Environment => {
+        Action::Tree => return open_tree(scene, navigation),
+        Action::Environment => {
             if matches!(navigation.processes.pages.last(), Some(Page::Environment(_))) {
-                return act_own(scene, navigation, Own::Again);
+                return act_own(scene, navigation, Action::Again);
             }
             let sheet = match selected(scene, navigation) {
                 Ok(target) => Sheet::new(target),
-                Err(words) => return Outcome::Say(words),
+                Err(words) => return ViewEffect::Message(words),
             };
             let errand = sheet.errand();
             navigation.processes.pages.push(Page::Environment(sheet));
-            return Outcome::Ask(vec![errand]);
+            return ViewEffect::RequestNodes(vec![errand]);
         }
-        Own::Again => {
+        Action::Again => {
             let errand = match navigation.processes.pages.last_mut() {
                 Some(Page::Tree(tree)) => tree.ask(now),
                 Some(Page::Environment(sheet)) => sheet.errand(),
                 Some(Page::Metrics(panel)) => panel.ask(now),
-                None => return Outcome::Unused,
+                None => return ViewEffect::Ignored,
             };
-            return Outcome::Ask(vec![errand]);
+            return ViewEffect::RequestNodes(vec![errand]);
         }
-        Own::Signals => return ask_signal(scene, navigation, None),
-        Own::Signal(signal) => return ask_signal(scene, navigation, Some(signal)),
-        Own::InterruptSelected => {
+        Action::Signals => return ask_signal(scene, navigation, None),
+        Action::Signal(signal) => return ask_signal(scene, navigation, Some(signal)),
+        Action::InterruptSelected => {
             if scene.taste.is_readonly || targets(scene, navigation).is_err() {
-                return Outcome::Unused;
+                return ViewEffect::Ignored;
             }
             return ask_signal(scene, navigation, Some(Signal::Interrupt));
         }
     }
-    Outcome::Nothing
+    ViewEffect::Handled
 }
 
 /// Goes from the fleet to the node one is on, to its job, and back.
-fn turn_scope(scene: Scene<'_>, navigation: &mut Navigation) -> Outcome {
+fn turn_scope(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let picture = scene.picture;
     let node = navigation.processes.row().and_then(Row::key).map(|key| key.node);
     let scope = match navigation.processes.scope {
@@ -449,12 +463,15 @@ fn turn_scope(scene: Scene<'_>, navigation: &mut Navigation) -> Outcome {
     };
     navigation.processes.scope = scope;
     navigation.processes.pages.clear();
-    Outcome::Nothing
+    ViewEffect::Handled
 }
 
 /// Returns the node whose tree to show, and the process one is on: that of the page in front, or of
 /// the table. Without one it is the node one is on, unless it is not shown.
-fn root(picture: &Picture, navigation: &mut Navigation) -> Option<(NodeName, Option<ProcessKey>)> {
+fn root(
+    picture: &FleetView,
+    navigation: &mut Navigation,
+) -> Option<(NodeName, Option<ProcessKey>)> {
     let place = &mut navigation.processes;
     match place.pages.last() {
         Some(Page::Environment(Sheet { target, .. })) => {
@@ -473,21 +490,21 @@ fn root(picture: &Picture, navigation: &mut Navigation) -> Option<(NodeName, Opt
     Some((node.name.clone(), None))
 }
 
-fn open_tree(scene: Scene<'_>, navigation: &mut Navigation) -> Outcome {
+fn open_tree(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let now = scene.picture.now;
     if matches!(navigation.processes.pages.last(), Some(Page::Tree(_))) {
         navigation.processes.pages.pop();
-        return Outcome::Nothing;
+        return ViewEffect::Handled;
     }
     let Some((node, cursor)) = root(scene.picture, navigation) else {
-        return Outcome::Say("no node to show a tree of".to_owned());
+        return ViewEffect::Message("no node to show a tree of".to_owned());
     };
     let tree = Tree::new(node, cursor, now);
     let errand = tree.errand();
     let place = &mut navigation.processes;
     place.pages.clear();
     place.pages.push(Page::Tree(tree));
-    Outcome::Ask(vec![errand])
+    ViewEffect::RequestNodes(vec![errand])
 }
 
 fn scroll(navigation: &mut Navigation, shift: impl Fn(usize) -> usize) {
@@ -500,7 +517,7 @@ fn scroll(navigation: &mut Navigation, shift: impl Fn(usize) -> usize) {
     }
 }
 
-fn scroll_to_end(scene: Scene<'_>, navigation: &mut Navigation) {
+fn scroll_to_end(scene: RenderContext<'_>, navigation: &mut Navigation) {
     let last = table::last_shift(scene, navigation);
     let place = &mut navigation.processes;
     match place.pages.last_mut() {
@@ -513,21 +530,23 @@ fn scroll_to_end(scene: Scene<'_>, navigation: &mut Navigation) {
 /// Asks whether a signal is to be sent, and which, to the tagged processes or the one that is selected;
 /// in the views of a node and a job, to the one under the cursor.
 pub(crate) fn ask_signal(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     navigation: &mut Navigation,
     signal: Option<Signal>,
-) -> Outcome {
+) -> ViewEffect {
     if scene.taste.is_readonly {
-        return Outcome::Say(crate::model::RequestError::ReadOnly.to_string());
+        return ViewEffect::Message(crate::model::RequestError::ReadOnly.to_string());
     }
     match targets(scene, navigation) {
-        Ok(targets) => Outcome::Open(Dialog::Signal(Box::new(SignalBox::new(signal, targets)))),
-        Err(words) => Outcome::Say(words),
+        Ok(targets) => {
+            ViewEffect::OpenDialog(Dialog::Signal(Box::new(SignalBox::new(signal, targets))))
+        }
+        Err(words) => ViewEffect::Message(words),
     }
 }
 
 /// Returns whom a signal would go to.
-fn targets(scene: Scene<'_>, navigation: &mut Navigation) -> Result<Vec<Target>, String> {
+fn targets(scene: RenderContext<'_>, navigation: &mut Navigation) -> Result<Vec<Target>, String> {
     match navigation.view {
         View::Processes => {
             let place = &navigation.processes;
@@ -542,8 +561,8 @@ fn targets(scene: Scene<'_>, navigation: &mut Navigation) -> Result<Vec<Target>,
             let enter = || nobody("Enter puts it into the tables");
             let node = navigation.node(scene.picture).ok_or_else(enter)?;
             let (pid, start_ticks) = match navigation.cursor(node) {
-                Some(Spot::Use { pid, start_ticks, .. }) => (pid, start_ticks),
-                Some(Spot::Device(_)) => return Err(nobody("they are below the devices")),
+                Some(RowId::Process { pid, start_ticks, .. }) => (pid, start_ticks),
+                Some(RowId::Device(_)) => return Err(nobody("they are below the devices")),
                 None => return Err(enter()),
             };
             let hidden = "the node does not show this process, so it cannot be sent a signal";
@@ -557,7 +576,7 @@ fn targets(scene: Scene<'_>, navigation: &mut Navigation) -> Result<Vec<Target>,
 
 /// Returns the view's lines.
 pub(crate) fn lines(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
@@ -579,7 +598,7 @@ pub(crate) fn lines(
 }
 
 /// Records what is on the screen and what was; once for each new picture.
-fn follow(scene: Scene<'_>, navigation: &mut Navigation) {
+fn follow(scene: RenderContext<'_>, navigation: &mut Navigation) {
     let place = &mut navigation.processes;
     let (rows, now) = (&place.roll.rows, scene.picture.now);
     place.tracks.forget_old(now);
@@ -590,7 +609,7 @@ fn follow(scene: Scene<'_>, navigation: &mut Navigation) {
 }
 
 /// Goes along with a new picture: records what processes do, and returns what is to be asked now.
-pub(crate) fn pulse(scene: Scene<'_>, navigation: &mut Navigation) -> Vec<Errand> {
+pub(crate) fn pulse(scene: RenderContext<'_>, navigation: &mut Navigation) -> Vec<NodeRequest> {
     if navigation.view != View::Processes {
         return Vec::new();
     }
@@ -606,11 +625,17 @@ pub(crate) fn pulse(scene: Scene<'_>, navigation: &mut Navigation) -> Vec<Errand
 }
 
 /// Takes an answer of a node.
-pub fn take(scene: Scene<'_>, navigation: &mut Navigation, reply: &Reply) -> Outcome {
-    let Errand { node, question } = &reply.errand;
+pub fn take(
+    scene: RenderContext<'_>,
+    navigation: &mut Navigation,
+    reply: &NodeReply,
+) -> ViewEffect {
+    let NodeRequest { node, question } = &reply.request;
     let place = &mut navigation.processes;
     match question {
-        ProcessRequest::Signal(_, signal) => return Outcome::Say(place.late.take(reply, *signal)),
+        ProcessRequest::Signal(_, signal) => {
+            return ViewEffect::Message(place.late.take(reply, *signal));
+        }
         ProcessRequest::Tree(_) => {
             let known = scene.picture.fleet.node(node);
             let hello = known.and_then(|node| node.hello.as_ref());
@@ -666,5 +691,5 @@ pub fn take(scene: Scene<'_>, navigation: &mut Navigation, reply: &Reply) -> Out
             }
         }
     }
-    Outcome::Nothing
+    ViewEffect::Handled
 }

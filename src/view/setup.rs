@@ -2,11 +2,11 @@
 //!
 //! Knows names and texts only; what they mean, and whether they may be, others say.
 
-use crate::view::heading::Heading;
-use crate::view::input::{Key, Named};
+use crate::view::column_spec::ColumnSpec;
+use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone, width_of};
-use crate::view::navigation::{Step, Window};
-use crate::view::prompt::Prompt;
+use crate::view::line_editor::LineEditor;
+use crate::view::navigation::{Movement, Viewport};
 use checklist::{Checklist, Ticked};
 
 mod checklist;
@@ -28,7 +28,7 @@ pub struct Entry {
     /// Anything else may be typed.
     pub is_typed: bool,
     /// It is a choice among these columns.
-    pub headings: &'static [Heading],
+    pub headings: &'static [ColumnSpec],
     /// What it does, or what its value means.
     pub help: String,
     /// Where the value comes from.
@@ -53,7 +53,7 @@ pub struct Setup {
     page: usize,
     row: usize,
     /// A value that is being typed.
-    typing: Option<Prompt>,
+    typing: Option<LineEditor>,
     /// Columns that are being ticked.
     ticking: Option<Checklist>,
 }
@@ -84,7 +84,7 @@ impl Setup {
     pub fn refuse(&mut self, name: &str, text: &str) {
         let is_here = self.entry().is_some_and(|entry| entry.name == name && entry.is_typed);
         if is_here && self.ticking.is_none() {
-            self.typing.get_or_insert_with(|| Prompt::new(text, LONGEST));
+            self.typing.get_or_insert_with(|| LineEditor::new(text, LONGEST));
         }
     }
 
@@ -118,32 +118,34 @@ impl Setup {
             };
         }
         match key {
-            Key::Named(Named::Right | Named::Enter) | Key::Letter('l' | ' ')
+            Key::NamedKey(NamedKey::Right | NamedKey::Enter) | Key::Letter('l' | ' ')
                 if self.entry().is_some_and(|entry| !entry.headings.is_empty()) =>
             {
                 let list = |entry: &Entry| Checklist::new(entry.headings, &entry.value);
                 self.ticking = self.entry().map(list);
             }
-            Key::Named(Named::Left) | Key::Letter('h')
+            Key::NamedKey(NamedKey::Left) | Key::Letter('h')
                 if self.entry().is_some_and(|entry| !entry.headings.is_empty()) => {}
-            Key::Named(Named::Escape) | Key::Letter('q') | Key::Control('c') => {
+            Key::NamedKey(NamedKey::Escape) | Key::Letter('q') | Key::Control('c') => {
                 return Turned::Closed;
             }
-            Key::Named(Named::Tab) | Key::Letter(']') => self.turn_page(1),
-            Key::Shift(Named::Tab) | Key::Letter('[') => {
+            Key::NamedKey(NamedKey::Tab) | Key::Letter(']') => self.turn_page(1),
+            Key::Shift(NamedKey::Tab) | Key::Letter('[') => {
                 self.turn_page(self.pages.len().saturating_sub(1));
             }
-            Key::Named(Named::Right) | Key::Letter('l' | ' ') => return self.turn_value(true),
-            Key::Named(Named::Left) | Key::Letter('h') => return self.turn_value(false),
-            Key::Named(Named::Enter) => {
+            Key::NamedKey(NamedKey::Right) | Key::Letter('l' | ' ') => {
+                return self.turn_value(true);
+            }
+            Key::NamedKey(NamedKey::Left) | Key::Letter('h') => return self.turn_value(false),
+            Key::NamedKey(NamedKey::Enter) => {
                 if self.entry().is_some_and(|entry| entry.is_typed) {
-                    self.typing = self.entry().map(|entry| Prompt::new(&entry.value, LONGEST));
+                    self.typing = self.entry().map(|entry| LineEditor::new(&entry.value, LONGEST));
                 } else {
                     return self.turn_value(true);
                 }
             }
-            Key::Letter('j') => self.step(Step::Down),
-            Key::Letter('k') => self.step(Step::Up),
+            Key::Letter('j') => self.step(Movement::Down),
+            Key::Letter('k') => self.step(Movement::Up),
             Key::Letter(digit @ '1'..='9') => {
                 let page = digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok());
                 let page = page.unwrap_or(1) - 1;
@@ -152,7 +154,7 @@ impl Setup {
                 }
             }
             other => {
-                if let Some(step) = Step::of(other) {
+                if let Some(step) = Movement::of(other) {
                     self.step(step);
                 }
             }
@@ -160,7 +162,7 @@ impl Setup {
         Turned::Nothing
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: Movement) {
         self.row = step.from(self.row, self.entries().len(), 8);
     }
 
@@ -174,7 +176,7 @@ impl Setup {
         let Some(entry) = self.entry() else { return Turned::Nothing };
         let count = entry.steps.len();
         if count == 0 {
-            return self.press(Key::Named(Named::Enter));
+            return self.press(Key::NamedKey(NamedKey::Enter));
         }
         let to = match entry.steps.iter().position(|step| *step == entry.value) {
             Some(at) if is_forward => (at + 1) % count,
@@ -188,12 +190,12 @@ impl Setup {
 
     fn type_value(&mut self, key: Key) -> Turned {
         let Some(prompt) = &mut self.typing else { return Turned::Nothing };
-        if key == Key::Named(Named::Enter) {
+        if key == Key::NamedKey(NamedKey::Enter) {
             let value = prompt.text().trim().to_owned();
             self.typing = None;
             return self.set(value);
         }
-        if matches!(key, Key::Named(Named::Escape) | Key::Control('c')) {
+        if matches!(key, Key::NamedKey(NamedKey::Escape) | Key::Control('c')) {
             self.typing = None;
         } else {
             prompt.press(key);
@@ -224,7 +226,7 @@ impl Setup {
         }
         let entries = self.entries();
         let help = self.entry().map(|entry| help(&entry.help, width)).unwrap_or_default();
-        let mut window = Window::default();
+        let mut window = Viewport::default();
         window.settle(most.saturating_sub(1 + help.len()), entries.len(), Some(self.row));
         let name = self.pages.iter().flat_map(|page| &page.entries).map(|one| width_of(one.name));
         let name = name.max().unwrap_or(0).min(width / 2);
@@ -345,31 +347,39 @@ mod tests {
     #[test]
     fn arrows_change_and_enter_types() {
         let change = |name, value: &str| Turned::Change(name, value.to_owned());
-        let named = Key::Named;
+        let named = Key::NamedKey;
         for (keys, expected) in [
-            (vec![named(Named::Right)], change("theme", "light")),
-            (vec![named(Named::Left)], change("theme", "mono")),
+            (vec![named(NamedKey::Right)], change("theme", "light")),
+            (vec![named(NamedKey::Left)], change("theme", "mono")),
             (
-                vec![Key::Letter(' '), Key::Letter(' '), named(Named::Enter)],
+                vec![Key::Letter(' '), Key::Letter(' '), named(NamedKey::Enter)],
                 change("theme", "dark"),
             ),
-            (vec![named(Named::Down), named(Named::Right)], change("interval", "0.5")),
-            (vec![Key::Letter('j'), named(Named::Left)], change("interval", "1")),
+            (vec![named(NamedKey::Down), named(NamedKey::Right)], change("interval", "0.5")),
+            (vec![Key::Letter('j'), named(NamedKey::Left)], change("interval", "1")),
             (
                 vec![
-                    named(Named::Down),
-                    named(Named::Enter),
+                    named(NamedKey::Down),
+                    named(NamedKey::Enter),
                     Key::Letter('5'),
-                    named(Named::Enter),
+                    named(NamedKey::Enter),
                 ],
                 change("interval", "0.75"),
             ),
             (
-                vec![named(Named::Tab), named(Named::Right), Key::Letter('q'), named(Named::Enter)],
+                vec![
+                    named(NamedKey::Tab),
+                    named(NamedKey::Right),
+                    Key::Letter('q'),
+                    named(NamedKey::Enter),
+                ],
                 change("only", "q"),
             ),
-            (vec![Key::Letter('2'), named(Named::Enter), named(Named::Escape)], Turned::Nothing),
-            (vec![Key::Shift(Named::Tab), named(Named::Escape)], Turned::Closed),
+            (
+                vec![Key::Letter('2'), named(NamedKey::Enter), named(NamedKey::Escape)],
+                Turned::Nothing,
+            ),
+            (vec![Key::Shift(NamedKey::Tab), named(NamedKey::Escape)], Turned::Closed),
             (vec![Key::Letter('9'), Key::Letter('q')], Turned::Closed),
         ] {
             let mut setup = setup();
@@ -387,16 +397,16 @@ mod tests {
         setup.refuse("theme", "blue");
         assert!(!setup.is_typing());
         setup.refuse("interval", "70000");
-        setup.press(Key::Named(Named::Backspace));
-        let turned = setup.press(Key::Named(Named::Enter));
+        setup.press(Key::NamedKey(NamedKey::Backspace));
+        let turned = setup.press(Key::NamedKey(NamedKey::Enter));
         assert_eq!(turned, Turned::Change("interval", "7000".to_owned()));
     }
 
     #[test]
     fn nothing_there_is_no_trouble_and_no_room_neither() {
         let mut empty = Setup::default();
-        for key in [Named::Right, Named::Enter, Named::Tab, Named::Down] {
-            assert_eq!(empty.press(Key::Named(key)), Turned::Nothing);
+        for key in [NamedKey::Right, NamedKey::Enter, NamedKey::Tab, NamedKey::Down] {
+            assert_eq!(empty.press(Key::NamedKey(key)), Turned::Nothing);
         }
         for (width, most) in [(0, 0), (1, 1), (5, 2), (80, 3), (80, 30)] {
             let lines = setup().lines(width, most);

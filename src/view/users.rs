@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::model::NodeName;
-use crate::view::Scene;
+use crate::view::RenderContext;
+use crate::view::action::{CommonAction, ViewEffect};
 use crate::view::dialog::Dialog;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
-use crate::view::navigation::{Navigation, Spot, Step, View, Window};
-use crate::view::order::{Order, Sortable};
-use crate::view::outcome::{Command, Outcome};
+use crate::view::navigation::{Movement, Navigation, RowId, View, Viewport};
+use crate::view::sort_order::{SortColumn, SortOrder};
 
 mod crew;
 mod rows;
@@ -22,48 +22,48 @@ use rows::{Row, Rows};
 pub(crate) use table::HEADINGS;
 
 /// The columns by which users are sorted.
-pub(crate) const COLUMNS: [Sortable; 9] = [
-    Sortable { name: "user", letter: 'u', label: "name" },
-    Sortable { name: "devices", letter: 'd', label: "devices held" },
-    Sortable { name: "busy", letter: 'b', label: "devices that work" },
-    Sortable { name: "idle-held", letter: 'i', label: "devices held idle" },
-    Sortable { name: "mem", letter: 'm', label: "device memory" },
-    Sortable { name: "power", letter: 'w', label: "power" },
-    Sortable { name: "nodes", letter: 'n', label: "nodes" },
-    Sortable { name: "jobs", letter: 'j', label: "jobs" },
-    Sortable { name: "procs", letter: 'p', label: "processes" },
+pub(crate) const COLUMNS: [SortColumn; 9] = [
+    SortColumn { name: "user", letter: 'u', label: "name" },
+    SortColumn { name: "devices", letter: 'd', label: "devices held" },
+    SortColumn { name: "busy", letter: 'b', label: "devices that work" },
+    SortColumn { name: "idle-held", letter: 'i', label: "devices held idle" },
+    SortColumn { name: "mem", letter: 'm', label: "device memory" },
+    SortColumn { name: "power", letter: 'w', label: "power" },
+    SortColumn { name: "nodes", letter: 'n', label: "nodes" },
+    SortColumn { name: "jobs", letter: 'j', label: "jobs" },
+    SortColumn { name: "procs", letter: 'p', label: "processes" },
 ];
 
 /// Where one is among them.
 #[derive(Clone, Debug)]
-pub struct Place {
-    pub(crate) order: Order,
+pub struct State {
+    pub(crate) order: SortOrder,
     /// Whose nodes and processes are unfolded.
     open: Option<Who>,
     at: Option<Identity>,
-    window: Window,
+    window: Viewport,
     /// The rows, and what they were made of.
     rows: Option<Made>,
 }
 
 /// Rows, and what they were made of: the users, their order, who is unfolded.
-type Made = (Arc<Crew>, Order, Option<Who>, Arc<Rows>);
+type Made = (Arc<Crew>, SortOrder, Option<Who>, Arc<Rows>);
 
 /// What a row is, whatever stands above it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
     who: Who,
     node: Option<NodeName>,
-    process: Option<Spot>,
+    process: Option<RowId>,
 }
 
-impl Default for Place {
+impl Default for State {
     fn default() -> Self {
         Self {
-            order: Order::by("devices"),
+            order: SortOrder::by("devices"),
             open: None,
             at: None,
-            window: Window::default(),
+            window: Viewport::default(),
             rows: None,
         }
     }
@@ -71,64 +71,76 @@ impl Default for Place {
 
 /// What only this view understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {}
+pub enum Action {}
 
 /// Does what was asked.
-pub(crate) fn act(scene: Scene<'_>, navigation: &mut Navigation, command: &Command) -> Outcome {
+pub(crate) fn act(
+    scene: RenderContext<'_>,
+    navigation: &mut Navigation,
+    command: &CommonAction,
+) -> ViewEffect {
     let place = &mut navigation.users;
     match command {
-        Command::Move(step) => place.step(scene, *step),
-        Command::Open => return open(scene, navigation),
-        Command::Back => {
-            let Some(who) = place.open.take() else { return Outcome::Unused };
+        CommonAction::Move(step) => place.step(scene, *step),
+        CommonAction::Open => return open(scene, navigation),
+        CommonAction::Back => {
+            let Some(who) = place.open.take() else { return ViewEffect::Ignored };
             place.at = Some(Identity { who, node: None, process: None });
         }
-        Command::Click(Click::Row(row)) => {
+        CommonAction::Click(Click::Row(row)) => {
             let is_again = place.position(scene) == *row;
             place.go(scene, *row);
             if is_again {
                 return open(scene, navigation);
             }
         }
-        Command::SortMenu => return Outcome::Open(Dialog::Sort(place.order.menu(&COLUMNS))),
-        Command::SortBy(column) => place.order.choose(column),
-        Command::SortNext => place.order.turn(&COLUMNS, true),
-        Command::SortPrevious => place.order.turn(&COLUMNS, false),
-        Command::Invert => place.order.is_inverted = !place.order.is_inverted,
-        Command::Click(_) => return Outcome::Unused,
+        CommonAction::SortMenu => {
+            return ViewEffect::OpenDialog(Dialog::Sort(place.order.menu(&COLUMNS)));
+        }
+        CommonAction::SortBy(column) => place.order.choose(column),
+        CommonAction::SortNext => place.order.turn(&COLUMNS, true),
+        CommonAction::SortPrevious => place.order.turn(&COLUMNS, false),
+        CommonAction::Invert => place.order.is_inverted = !place.order.is_inverted,
+        CommonAction::Click(_) => return ViewEffect::Ignored,
     }
-    Outcome::Nothing
+    ViewEffect::Handled
 }
 
 /// Does what only this view understands.
-pub(crate) fn act_own(_scene: Scene<'_>, _navigation: &mut Navigation, own: Own) -> Outcome {
+pub(crate) fn act_own(
+    _scene: RenderContext<'_>,
+    _navigation: &mut Navigation,
+    own: Action,
+) -> ViewEffect {
     match own {}
 }
 
 /// Unfolds a user, or opens the node of a row.
-fn open(scene: Scene<'_>, navigation: &mut Navigation) -> Outcome {
+fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let place = &mut navigation.users;
     let rows = place.settle(scene);
-    let Some(row) = rows.list.get(place.position(scene)).cloned() else { return Outcome::Unused };
+    let Some(row) = rows.list.get(place.position(scene)).cloned() else {
+        return ViewEffect::Ignored;
+    };
     let identity = row.identity(scene);
     match row {
         Row::User { .. } => {
             let who = identity.who.clone();
             place.open = if place.open.as_ref() == Some(&who) { None } else { Some(who) };
             place.at = Some(identity);
-            Outcome::Nothing
+            ViewEffect::Handled
         }
         Row::Node { .. } | Row::Process { .. } => {
-            let Some(node) = identity.node else { return Outcome::Nothing };
+            let Some(node) = identity.node else { return ViewEffect::Handled };
             navigation.point_at(node, identity.process);
-            Outcome::Show(View::Node)
+            ViewEffect::SwitchView(View::Node)
         }
     }
 }
 
-impl Place {
+impl State {
     /// Returns the rows, worked out once for a picture and an order.
-    fn settle(&mut self, scene: Scene<'_>) -> Arc<Rows> {
+    fn settle(&mut self, scene: RenderContext<'_>) -> Arc<Rows> {
         let crew = scene.picture.crew();
         if let Some((known, order, open, rows)) = &self.rows
             && Arc::ptr_eq(known, crew)
@@ -142,17 +154,17 @@ impl Place {
     }
 
     /// Returns the row one is on; that of its node or user when it is gone, and else the first.
-    fn position(&mut self, scene: Scene<'_>) -> usize {
+    fn position(&mut self, scene: RenderContext<'_>) -> usize {
         let rows = self.settle(scene);
         self.at.as_ref().map_or(0, |identity| rows.position(scene, identity))
     }
 
-    fn step(&mut self, scene: Scene<'_>, step: Step) {
+    fn step(&mut self, scene: RenderContext<'_>, step: Movement) {
         let (at, rows) = (self.position(scene), self.settle(scene));
         self.go(scene, step.from(at, rows.list.len(), self.window.rows));
     }
 
-    fn go(&mut self, scene: Scene<'_>, row: usize) {
+    fn go(&mut self, scene: RenderContext<'_>, row: usize) {
         let rows = self.settle(scene);
         self.at = rows.list.get(row).map(|row| row.identity(scene));
     }
@@ -160,7 +172,7 @@ impl Place {
 
 /// Returns the sum of all, then one line a user.
 pub(crate) fn lines(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     navigation: &mut Navigation,
     width: u16,
     height: usize,

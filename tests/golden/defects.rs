@@ -10,7 +10,7 @@ use gtop::model::{
 };
 use gtop::time::Timestamp;
 use gtop::tui::{Keymap, Surface, Ui, UiEffect, UiRequest};
-use gtop::view::{MemoryUnit, Taste};
+use gtop::view::{DisplayOptions, MemoryUnit};
 use gtop::wire::{FrameReader, Lift, Lifted, Received};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -459,7 +459,7 @@ fn keys_that_come_before_anything_is_drawn_are_taken() {
 #[test]
 fn the_units_somebody_likes_hold_in_every_view() {
     for (unit, word) in [(MemoryUnit::Mb, "MB"), (MemoryUnit::Mib, "MiB"), (MemoryUnit::Gb, "GB")] {
-        let taste = Taste { unit, is_fahrenheit: true, ..Taste::default() };
+        let taste = DisplayOptions { unit, is_fahrenheit: true, ..DisplayOptions::default() };
         let mut stage = stage(fleets::cluster(), DARK).with_options(taste, Keymap::default());
         for keys in ["1", "m", "bbb", "gg", "2", "m", "mm", "3", "f", "4", "5", "6"] {
             press(&mut stage, &keys.chars().map(KeyCode::Char).collect::<Vec<_>>());

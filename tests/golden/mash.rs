@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 use gtop::fleet::Fleet;
 use gtop::model::{ProcessRequest, ProcessResponse, Refusal, RequestError};
 use gtop::tui::{Keymap, Theme, Ui, UiEffect, UiRequest};
-use gtop::view::{Kind, Line, Mark, Reply, Taste};
+use gtop::view::{DisplayOptions, Line, NodeReply, SpanContent, Symbol};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
@@ -114,16 +114,18 @@ fn fault(line: &Line, width: u16) -> Option<String> {
     line.pieces.iter().find_map(|piece| {
         let own = usize::from(piece.width);
         let taken = match &piece.kind {
-            Kind::Text(text) => {
+            SpanContent::Text(text) => {
                 if text.chars().any(char::is_control) {
                     return Some(format!("a control character in {text:?}"));
                 }
                 text.width()
             }
-            Kind::Spark(points) => points.len(),
-            Kind::Strip(marks) => {
-                let is_sound = |mark: &Mark| {
-                    let (Mark::Sign(letter) | Mark::Letter(letter, _)) = mark else { return true };
+            SpanContent::Spark(points) => points.len(),
+            SpanContent::Strip(marks) => {
+                let is_sound = |mark: &Symbol| {
+                    let (Symbol::Char(letter) | Symbol::Letter(letter, _)) = mark else {
+                        return true;
+                    };
                     letter.to_string().width() == 1
                 };
                 if !marks.iter().all(|(mark, _)| is_sound(mark)) {
@@ -131,14 +133,14 @@ fn fault(line: &Line, width: u16) -> Option<String> {
                 }
                 0
             }
-            Kind::Bar(_) | Kind::Graph { .. } | Kind::Rule => 0,
+            SpanContent::Bar(_) | SpanContent::Graph { .. } | SpanContent::Rule => 0,
         };
         (taken > own).then(|| format!("{taken} columns where {own} are kept, in {:?}", piece.kind))
     })
 }
 
-fn answer(reply: Reply, chance: &mut Chance) -> Reply {
-    let own = match &reply.errand.question {
+fn answer(reply: NodeReply, chance: &mut Chance) -> NodeReply {
+    let own = match &reply.request.question {
         ProcessRequest::Signal(..) => ProcessResponse::Sent,
         ProcessRequest::Environment(_) => environment().answer.unwrap(),
         ProcessRequest::Tree(_) => tree().answer.unwrap(),
@@ -150,7 +152,7 @@ fn answer(reply: Reply, chance: &mut Chance) -> Reply {
         1 => Err(RequestError::from(Refusal::Reused)),
         _ => Ok(own),
     };
-    Reply { answer, ..reply }
+    NodeReply { answer, ..reply }
 }
 
 fn fleets() -> Vec<(&'static str, Fleet)> {
@@ -223,7 +225,8 @@ fn mash(stage: &mut Ui, all: &[(&str, Fleet)], chance: &mut Chance) {
         }
         for errand in asked {
             if chance.below(3) > 0 {
-                let reply = Reply { errand, answer: Ok(ProcessResponse::Sent), at: now };
+                let reply =
+                    NodeReply { request: errand, answer: Ok(ProcessResponse::Sent), at: now };
                 stage.on_reply(&answer(reply, chance), now);
             }
         }
@@ -257,7 +260,8 @@ fn check(look: Theme, seed: u64) {
     let all = fleets();
     for (place, (_, fleet)) in all.iter().enumerate() {
         let mut chance = Chance(seed + place as u64 * 7_919);
-        let taste = Taste { is_readonly: seed.is_multiple_of(2), ..Taste::default() };
+        let taste =
+            DisplayOptions { is_readonly: seed.is_multiple_of(2), ..DisplayOptions::default() };
         let mut stage = stage(fleet.clone(), look).with_options(taste, Keymap::default());
         mash(&mut stage, &all, &mut chance);
     }

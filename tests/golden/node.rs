@@ -7,7 +7,7 @@ use crossterm::event::KeyCode;
 use gtop::fleet::Fleet;
 use gtop::tui::{Keymap, Ui};
 use gtop::view::node::Metric;
-use gtop::view::{Chart, Density, MemoryUnit, NameColumns, Only, Taste};
+use gtop::view::{Chart, Density, DisplayOptions, DisplaySelection, MemoryUnit, NameColumns};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -131,8 +131,10 @@ fn what_is_charted_is_chosen_from_a_menu() {
 
 #[test]
 fn a_chart_can_run_the_other_way() {
-    let taste =
-        Taste { chart: Chart { is_reversed: true, ..Chart::default() }, ..Taste::default() };
+    let taste = DisplayOptions {
+        chart: Chart { is_reversed: true, ..Chart::default() },
+        ..DisplayOptions::default()
+    };
     let mut stage = stage(Fleet::default(), DARK).with_options(taste, Keymap::default());
     check("node-chart-reversed-120x40", &watched(&mut stage, 120, 40, "g"));
 }
@@ -141,13 +143,13 @@ fn a_chart_can_run_the_other_way() {
 fn what_is_charted_can_be_set() {
     let metrics = vec![Metric::Power, Metric::Encoder];
     let chart = Chart { metrics, ..Chart::default() };
-    let taste = Taste { chart, ..Taste::default() };
+    let taste = DisplayOptions { chart, ..DisplayOptions::default() };
     let screen = shown(fleets::accelerators(), taste, &keys(0, "g")).join("\n");
     assert!(screen.contains("0 power") && screen.contains("0 enc"), "{screen}");
     assert!(!screen.contains("0 util"), "{screen}");
 }
 
-fn shown(fleet: Fleet, taste: Taste, keys: &[KeyCode]) -> Vec<String> {
+fn shown(fleet: Fleet, taste: DisplayOptions, keys: &[KeyCode]) -> Vec<String> {
     let mut stage = stage(fleet, DARK).with_options(taste, Keymap::default());
     press(&mut stage, keys);
     text(&draw(&mut stage, 200, 50))
@@ -155,7 +157,8 @@ fn shown(fleet: Fleet, taste: Taste, keys: &[KeyCode]) -> Vec<String> {
 
 #[test]
 fn units_are_as_somebody_likes_them() {
-    let taste = Taste { is_fahrenheit: true, unit: MemoryUnit::Mib, ..Taste::default() };
+    let taste =
+        DisplayOptions { is_fahrenheit: true, unit: MemoryUnit::Mib, ..DisplayOptions::default() };
     let screen = shown(fleets::accelerators(), taste, &keys(0, "")).join("\n");
     for word in ["MiB", "/81559", "145F", "175F"] {
         assert!(screen.contains(word), "{word}: {screen}");
@@ -165,18 +168,25 @@ fn units_are_as_somebody_likes_them() {
 
 #[test]
 fn the_sums_say_why_there_are_none() {
-    let none = || Taste {
-        only: Only { devices: Some(BTreeSet::from([9])), ..Only::default() },
-        ..Taste::default()
+    let none = || DisplayOptions {
+        only: DisplaySelection {
+            devices: Some(BTreeSet::from([9])),
+            ..DisplaySelection::default()
+        },
+        ..DisplayOptions::default()
     };
     let hosts = || fleets::Maker::new("cpu01").up().node();
     let old = || fleets::busy("gpu01").up_to(9_000).node();
     for (nodes, taste, words) in [
-        (vec![hosts()], Taste::default(), "no devices"),
+        (vec![hosts()], DisplayOptions::default(), "no devices"),
         (vec![hosts()], none(), "no devices"),
         (vec![hosts(), fleets::busy("gpu01").up().node()], none(), "no device is to be shown"),
-        (vec![hosts(), old()], Taste::default(), "DEVICES 8  stale 8  no fresh numbers of devices"),
-        (vec![old()], Taste::default(), "DEVICES 8  stale 8  no fresh numbers"),
+        (
+            vec![hosts(), old()],
+            DisplayOptions::default(),
+            "DEVICES 8  stale 8  no fresh numbers of devices",
+        ),
+        (vec![old()], DisplayOptions::default(), "DEVICES 8  stale 8  no fresh numbers"),
     ] {
         let mut stage = stage(Fleet::default(), DARK).with_options(taste, Keymap::default());
         stage.on_fleet(Fleet::new(nodes.into()), NOW);
@@ -186,13 +196,13 @@ fn the_sums_say_why_there_are_none() {
 
 #[test]
 fn only_what_is_asked_for_is_shown() {
-    let only = Only {
+    let only = DisplaySelection {
         devices: Some(BTreeSet::from([1, 2])),
         pids: BTreeSet::from([41_211]),
         names: NameColumns { has_index: true, has_name: false, has_uuid: true },
-        ..Only::default()
+        ..DisplaySelection::default()
     };
-    let taste = Taste { only, density: Density::Compact, ..Taste::default() };
+    let taste = DisplayOptions { only, density: Density::Compact, ..DisplayOptions::default() };
     let screen = shown(fleets::accelerators(), taste, &keys(0, "")).join("\n");
     for word in ["GPU-gpu01-1", "GPU-gpu01-2", "41211", "UUID", "2× H100"] {
         assert!(screen.contains(word), "{word}: {screen}");

@@ -4,16 +4,16 @@ use std::path::Path;
 
 use gtop::fleet::Fleet;
 use gtop::tui::{Theme, render_text};
-use gtop::view::{Picture, Scene, Taste, printed};
+use gtop::view::{DisplayOptions, FleetView, RenderContext, printed};
 use jiff::tz::{Offset, TimeZone};
 
 use crate::fleets::{self, NOW};
 use crate::harness::{ASCII, DARK, LIGHT};
 
 fn paper(fleet: Fleet, look: Theme, width: u16, has_styles: bool) -> String {
-    let picture = Picture::new(fleet, NOW);
-    let (taste, zone) = (Taste::default(), TimeZone::fixed(Offset::constant(1)));
-    let scene = Scene { picture: &picture, taste: &taste, zone: &zone };
+    let picture = FleetView::new(fleet, NOW);
+    let (taste, zone) = (DisplayOptions::default(), TimeZone::fixed(Offset::constant(1)));
+    let scene = RenderContext { picture: &picture, taste: &taste, zone: &zone };
     render_text(&printed(scene, "gpu[01-16]", width), look, width, has_styles)
 }
 

@@ -11,7 +11,7 @@ use gtop::model::{
     Variable,
 };
 use gtop::tui::{Keymap, StopReason, Theme, Ui, UiEffect, UiRequest};
-use gtop::view::{Errand, Reply, Taste};
+use gtop::view::{DisplayOptions, NodeReply, NodeRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -71,9 +71,9 @@ fn processes_of_every_kind() {
 
 const ALICES: ProcessKey = ProcessKey { pid: 4_121, start_ticks: 412_100 };
 
-fn reply(question: ProcessRequest, answer: Result<ProcessResponse, RequestError>) -> Reply {
+fn reply(question: ProcessRequest, answer: Result<ProcessResponse, RequestError>) -> NodeReply {
     let node = NodeName::new("gpu01").unwrap();
-    Reply { errand: Errand { node, question }, answer, at: NOW }
+    NodeReply { request: NodeRequest { node, question }, answer, at: NOW }
 }
 
 fn tree_process(pid: u32, parent_pid: u32, user: &str, command: &str) -> TreeProcess {
@@ -89,7 +89,7 @@ fn tree_process(pid: u32, parent_pid: u32, user: &str, command: &str) -> TreePro
     }
 }
 
-pub fn tree() -> Reply {
+pub fn tree() -> NodeReply {
     let mut gone = tree_process(4_130, 4_121, "alice", "");
     gone.state = Reading::Known(ProcessState::Zombie);
     let processes = vec![
@@ -112,7 +112,7 @@ fn variable(name: &str, value: &str) -> Variable {
     Variable { name: name.into(), value: value.into() }
 }
 
-pub fn environment() -> Reply {
+pub fn environment() -> NodeReply {
     let mut variables = vec![
         variable("PATH", "/opt/conda/bin:/usr/bin:/bin"),
         variable("HOME", "/home/alice"),
@@ -125,7 +125,7 @@ pub fn environment() -> Reply {
     reply(ProcessRequest::Environment(ALICES), Ok(ProcessResponse::Environment(found)))
 }
 
-pub fn detail() -> Reply {
+pub fn detail() -> NodeReply {
     let words = |text: &str| Reading::Known(text.into());
     let found = ProcessDetail {
         process: tree_process(4_121, 4_100, "alice", "/opt/conda/bin/python train.py --tp 8"),
@@ -147,10 +147,10 @@ pub fn detail() -> Reply {
 }
 
 /// Opens a page on the first process, and lets the node answer.
-fn opened(look: Theme, page: KeyCode, answer: &Reply) -> Ui {
+fn opened(look: Theme, page: KeyCode, answer: &NodeReply) -> Ui {
     let mut stage = crowd(look, &[KeyCode::Down]);
     let effect = stage.on_key(key(page), NOW);
-    assert_eq!(effect, UiEffect::Request(UiRequest::QueryNodes(vec![answer.errand.clone()])));
+    assert_eq!(effect, UiEffect::Request(UiRequest::QueryNodes(vec![answer.request.clone()])));
     stage.on_reply(answer, NOW);
     stage
 }
@@ -208,7 +208,7 @@ fn a_page_says_why_a_node_does_not_answer() {
         stage.on_key(key(code), NOW);
         assert!(screen(&mut stage).contains("the node"), "{}", screen(&mut stage));
         let refused = RequestError::from(Refusal::NotAllowed("it belongs to another user".into()));
-        stage.on_reply(&Reply { answer: Err(refused), ..answer }, NOW);
+        stage.on_reply(&NodeReply { answer: Err(refused), ..answer }, NOW);
         assert!(screen(&mut stage).contains("not allowed: it belongs to another user"));
         press(&mut stage, &[KeyCode::Esc, KeyCode::Esc]);
         assert!(screen(&mut stage).contains("GPU-MEM") || screen(&mut stage).contains("DEV-MEM"));
@@ -244,7 +244,7 @@ fn the_signal_box_in_every_look() {
                 [Ok(ProcessResponse::Sent), Err(refused), Ok(ProcessResponse::Sent)].into_iter();
             for errand in errands {
                 let answer = answers.next().unwrap();
-                stage.on_reply(&Reply { errand, answer, at: NOW }, NOW);
+                stage.on_reply(&NodeReply { request: errand, answer, at: NOW }, NOW);
             }
             check(&at("done"), &draw(&mut stage, width, height));
         }
@@ -278,7 +278,10 @@ fn a_process_that_ends_while_its_box_is_open_is_said_to_have_ended() {
     };
     let errand = errands.into_iter().next().unwrap();
     assert_eq!(errand.question, ProcessRequest::Signal(ALICES, Signal::Kill));
-    stage.on_reply(&Reply { errand, answer: Err(RequestError::UnknownNode), at: NOW }, NOW);
+    stage.on_reply(
+        &NodeReply { request: errand, answer: Err(RequestError::UnknownNode), at: NOW },
+        NOW,
+    );
     assert!(screen(&mut stage).contains("no such node is watched"));
 }
 
@@ -292,7 +295,7 @@ fn an_answer_that_comes_after_the_box_was_closed_is_told_all_the_same() {
     press(&mut stage, &[KeyCode::Esc, KeyCode::Char('1')]);
     let errand = errands.into_iter().next().unwrap();
     let answer = Err(RequestError::from(Refusal::Reused));
-    stage.on_reply(&Reply { errand, answer, at: NOW }, NOW);
+    stage.on_reply(&NodeReply { request: errand, answer, at: NOW }, NOW);
     let shown = screen(&mut stage);
     assert!(shown.contains("INT not sent to 4121 on gpu01: the process has ended"), "{shown}");
 }
@@ -330,7 +333,7 @@ fn control_c_interrupts_what_is_selected_and_else_quits() {
 
 #[test]
 fn readonly_takes_signals_away_everywhere() {
-    let taste = Taste { is_readonly: true, ..Taste::default() };
+    let taste = DisplayOptions { is_readonly: true, ..DisplayOptions::default() };
     let mut stage = stage(crowd_fleet(), DARK).with_options(taste, Keymap::default());
     press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down]);
     for code in [KeyCode::Char('T'), KeyCode::Char('K'), KeyCode::Char('I'), KeyCode::F(9)] {
@@ -408,7 +411,7 @@ fn the_tree_is_asked_for_again_while_it_is_open() {
     stage.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(1)));
     assert_eq!(stage.due(), None);
     stage.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(2)));
-    assert_eq!(stage.due(), Some(UiRequest::QueryNodes(vec![tree().errand])));
+    assert_eq!(stage.due(), Some(UiRequest::QueryNodes(vec![tree().request])));
     stage.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(3)));
     assert_eq!(stage.due(), None, "one at a time");
     press(&mut stage, &[KeyCode::Char('t')]);

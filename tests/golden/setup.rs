@@ -4,20 +4,21 @@ use crossterm::event::KeyCode;
 use gtop::config::{self, Settings, Sources};
 use gtop::fleet::Fleet;
 use gtop::tui::{ColourDepth, Palette, Theme, Ui, UiConfig, UiEffect, UiRequest};
-use gtop::view::Taste;
+use gtop::view::DisplayOptions;
 
 use crate::fleets::{self, NOW};
 use crate::harness::*;
 
 /// A stage whose setup pages are those of gtop.
 fn dressed(fleet: Fleet, look: Theme) -> Ui {
-    let settings =
-        Settings::of(Sources::default(), |name| (name == "GTOP_INTERVAL").then(|| "2".to_owned()));
+    let settings = Settings::merge(Sources::default(), |name| {
+        (name == "GTOP_INTERVAL").then(|| "2".to_owned())
+    });
     let mut stage = stage(fleet, look);
     stage.apply_config(UiConfig {
         detects_background: false,
         theme: look,
-        display: Taste::default(),
+        display: DisplayOptions::default(),
         interval: std::time::Duration::from_secs(2),
         habits: Vec::new(),
         setup: config::setup(&settings),
@@ -97,7 +98,7 @@ fn what_is_worn_stays_worn_and_the_page_stays_open() {
     stage.apply_config(UiConfig {
         detects_background: false,
         theme: ASCII,
-        display: Taste { is_fahrenheit: true, ..Taste::default() },
+        display: DisplayOptions { is_fahrenheit: true, ..DisplayOptions::default() },
         interval: std::time::Duration::from_secs(7),
         habits: Vec::new(),
         setup: config::setup(&settings),
@@ -114,7 +115,7 @@ fn orders_and_processes_are_as_they_are_set() {
     stage.apply_config(UiConfig {
         detects_background: false,
         theme: DARK,
-        display: Taste::default(),
+        display: DisplayOptions::default(),
         interval: std::time::Duration::from_secs(2),
         habits: [
             ("sort-processes", "gpumem"),

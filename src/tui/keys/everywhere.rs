@@ -1,62 +1,62 @@
 //! Keys that mean the same in every view that gives them no meaning of its own.
 
 use super::{Binding, KeyAction, hint};
-use crate::view::{Command, Deed, Key, Named, Step, View, processes};
+use crate::view::{CommonAction, Key, Movement, NamedKey, View, ViewAction, processes};
 
 pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "up",
-        keys: &[Key::Named(Named::Up), Key::Letter('k'), Key::Alt('k')],
-        action: KeyAction::View(Deed::Do(Command::Move(Step::Up))),
+        keys: &[Key::NamedKey(NamedKey::Up), Key::Letter('k'), Key::Alt('k')],
+        action: KeyAction::View(ViewAction::Common(CommonAction::Move(Movement::Up))),
         help: "up",
         hint: None,
     },
     Binding {
         name: "down",
-        keys: &[Key::Named(Named::Down), Key::Letter('j'), Key::Alt('j')],
-        action: KeyAction::View(Deed::Do(Command::Move(Step::Down))),
+        keys: &[Key::NamedKey(NamedKey::Down), Key::Letter('j'), Key::Alt('j')],
+        action: KeyAction::View(ViewAction::Common(CommonAction::Move(Movement::Down))),
         help: "down",
         hint: None,
     },
     Binding {
         name: "page-up",
-        keys: &[Key::Named(Named::PageUp)],
-        action: KeyAction::View(Deed::Do(Command::Move(Step::PageUp))),
+        keys: &[Key::NamedKey(NamedKey::PageUp)],
+        action: KeyAction::View(ViewAction::Common(CommonAction::Move(Movement::PageUp))),
         help: "a page up",
         hint: None,
     },
     Binding {
         name: "page-down",
-        keys: &[Key::Named(Named::PageDown)],
-        action: KeyAction::View(Deed::Do(Command::Move(Step::PageDown))),
+        keys: &[Key::NamedKey(NamedKey::PageDown)],
+        action: KeyAction::View(ViewAction::Common(CommonAction::Move(Movement::PageDown))),
         help: "a page down",
         hint: None,
     },
     Binding {
         name: "first",
-        keys: &[Key::Named(Named::Home)],
-        action: KeyAction::View(Deed::Do(Command::Move(Step::Home))),
+        keys: &[Key::NamedKey(NamedKey::Home)],
+        action: KeyAction::View(ViewAction::Common(CommonAction::Move(Movement::Home))),
         help: "to the first row",
         hint: None,
     },
     Binding {
         name: "last",
-        keys: &[Key::Named(Named::End)],
-        action: KeyAction::View(Deed::Do(Command::Move(Step::End))),
+        keys: &[Key::NamedKey(NamedKey::End)],
+        action: KeyAction::View(ViewAction::Common(CommonAction::Move(Movement::End))),
         help: "to the last row",
         hint: None,
     },
     Binding {
         name: "open",
-        keys: &[Key::Named(Named::Enter)],
-        action: KeyAction::View(Deed::Do(Command::Open)),
+        keys: &[Key::NamedKey(NamedKey::Enter)],
+        action: KeyAction::View(ViewAction::Common(CommonAction::Open)),
         help: "open what is selected, or put the cursor into the tables",
         hint: Some(hint("open")),
     },
     Binding {
         name: "back",
-        keys: &[Key::Named(Named::Escape)],
-        action: KeyAction::View(Deed::Do(Command::Back)),
+        keys: &[Key::NamedKey(NamedKey::Escape)],
+        action: KeyAction::View(ViewAction::Common(CommonAction::Back)),
         help: "back; no filter; where opened, or the fleet",
         hint: Some(hint("back")),
     },
@@ -104,14 +104,14 @@ pub(super) const BINDINGS: &[Binding] = &[
     },
     Binding {
         name: "next-view",
-        keys: &[Key::Named(Named::Tab)],
+        keys: &[Key::NamedKey(NamedKey::Tab)],
         action: KeyAction::NextView,
         help: "the next view",
         hint: Some(hint("view")),
     },
     Binding {
         name: "previous-view",
-        keys: &[Key::Shift(Named::Tab)],
+        keys: &[Key::Shift(NamedKey::Tab)],
         action: KeyAction::PreviousView,
         help: "the view before",
         hint: None,
@@ -126,7 +126,7 @@ pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "sort",
         keys: &[Key::Function(6)],
-        action: KeyAction::View(Deed::Do(Command::SortMenu)),
+        action: KeyAction::View(ViewAction::Common(CommonAction::SortMenu)),
         help: "sort nodes, processes or users by a column",
         hint: Some(hint("sort")),
     },
@@ -168,7 +168,7 @@ pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "signals",
         keys: &[Key::Function(9)],
-        action: KeyAction::View(Deed::Processes(processes::Own::Signals)),
+        action: KeyAction::View(ViewAction::Processes(processes::Action::Signals)),
         help: "send a signal to the process one is on, or to the tagged ones",
         hint: None,
     },

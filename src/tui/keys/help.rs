@@ -133,14 +133,15 @@ const LEGEND: &[(&str, Tone, &str)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::Kind;
+    use crate::view::SpanContent;
 
     #[test]
     fn the_legend_says_what_the_colours_of_the_theme_mean() {
         for palette in Palette::ALL {
             let legend = legend(palette, 80);
             let texts = legend.iter().flat_map(|line| &line.pieces);
-            let is_meaning = |kind: &Kind| *kind == Kind::Text(palette.legend().to_owned());
+            let is_meaning =
+                |kind: &SpanContent| *kind == SpanContent::Text(palette.legend().to_owned());
             assert!(texts.into_iter().any(|piece| is_meaning(&piece.kind)), "{palette:?}");
         }
     }
@@ -148,9 +149,9 @@ mod tests {
     #[test]
     fn a_long_meaning_goes_on_below_itself() {
         let lines = entry(("b", Tone::Accent), "what the map shows", 24);
-        let texts: Vec<&Kind> =
+        let texts: Vec<&SpanContent> =
             lines.iter().filter_map(|line| Some(&line.pieces.last()?.kind)).collect();
-        let expected = ["what the", "map shows"].map(|text| Kind::Text(text.to_owned()));
+        let expected = ["what the", "map shows"].map(|text| SpanContent::Text(text.to_owned()));
         assert_eq!(texts, expected.iter().collect::<Vec<_>>());
         for width in 0..200 {
             assert!(!entry(("b", Tone::Accent), "a word", width).is_empty());
@@ -166,7 +167,7 @@ mod tests {
                 shown.last().and_then(|line| line.pieces.first()).map(|one| one.kind.clone());
             (shown.len(), top, last)
         };
-        let text = |text: &str| Some(Kind::Text(text.to_owned()));
+        let text = |text: &str| Some(SpanContent::Text(text.to_owned()));
         assert_eq!(said(0, 10), (10, 0, text("  ↓ 21 more lines")));
         assert_eq!(said(500, 10), (10, 20, text("29")));
         assert_eq!(said(5, 60), (30, 0, text("29")));

@@ -2,62 +2,62 @@
 
 use super::{Binding, KeyAction, hint, pair};
 use crate::model::Signal;
-use crate::view::{Deed, Density, Key, Named, View, node, processes};
+use crate::view::{Density, Key, NamedKey, View, ViewAction, node, processes};
 
 pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "node.previous",
-        keys: &[Key::Named(Named::Left), Key::Letter('<'), Key::Letter(',')],
-        action: KeyAction::View(Deed::Node(node::Own::Previous)),
+        keys: &[Key::NamedKey(NamedKey::Left), Key::Letter('<'), Key::Letter(',')],
+        action: KeyAction::View(ViewAction::Node(node::Action::Previous)),
         help: "previous node",
         hint: Some(pair("node", "node.next")),
     },
     Binding {
         name: "node.next",
-        keys: &[Key::Named(Named::Right), Key::Letter('>'), Key::Letter('.')],
-        action: KeyAction::View(Deed::Node(node::Own::Next)),
+        keys: &[Key::NamedKey(NamedKey::Right), Key::Letter('>'), Key::Letter('.')],
+        action: KeyAction::View(ViewAction::Node(node::Action::Next)),
         help: "next node",
         hint: None,
     },
     Binding {
         name: "node.processes",
         keys: &[Key::Letter('p')],
-        action: KeyAction::View(Deed::Node(node::Own::Processes)),
+        action: KeyAction::View(ViewAction::Node(node::Action::Processes)),
         help: "processes on or off",
         hint: Some(hint("processes")),
     },
     Binding {
         name: "node.chart",
         keys: &[Key::Letter('g')],
-        action: KeyAction::View(Deed::Node(node::Own::Chart)),
+        action: KeyAction::View(ViewAction::Node(node::Action::Chart)),
         help: "chart on or off: graphs of each device",
         hint: Some(pair("chart", "node.metrics")),
     },
     Binding {
         name: "node.metrics",
         keys: &[Key::Letter('G')],
-        action: KeyAction::View(Deed::Node(node::Own::Metrics)),
+        action: KeyAction::View(ViewAction::Node(node::Action::Metrics)),
         help: "choose what is charted, four metrics at most",
         hint: None,
     },
     Binding {
         name: "node.auto",
         keys: &[Key::Letter('a')],
-        action: KeyAction::View(Deed::Node(node::Own::Density(Density::Auto))),
+        action: KeyAction::View(ViewAction::Node(node::Action::Density(Density::Auto))),
         help: "as much as there is room for",
         hint: None,
     },
     Binding {
         name: "node.full",
         keys: &[Key::Letter('f')],
-        action: KeyAction::View(Deed::Node(node::Own::Density(Density::Full))),
+        action: KeyAction::View(ViewAction::Node(node::Action::Density(Density::Full))),
         help: "everything: two lines a device, graphs of the machine",
         hint: Some(pair("density", "node.compact")),
     },
     Binding {
         name: "node.compact",
         keys: &[Key::Letter('c')],
-        action: KeyAction::View(Deed::Node(node::Own::Density(Density::Compact))),
+        action: KeyAction::View(ViewAction::Node(node::Action::Density(Density::Compact))),
         help: "a line for each device, few for the machine",
         hint: None,
     },
@@ -71,21 +71,25 @@ pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "signal-here.terminate",
         keys: &[Key::Letter('T')],
-        action: KeyAction::View(Deed::Processes(processes::Own::Signal(Signal::Terminate))),
+        action: KeyAction::View(ViewAction::Processes(processes::Action::Signal(
+            Signal::Terminate,
+        ))),
         help: "send TERM to the process under the cursor",
         hint: None,
     },
     Binding {
         name: "signal-here.kill",
         keys: &[Key::Letter('K')],
-        action: KeyAction::View(Deed::Processes(processes::Own::Signal(Signal::Kill))),
+        action: KeyAction::View(ViewAction::Processes(processes::Action::Signal(Signal::Kill))),
         help: "send KILL to it",
         hint: None,
     },
     Binding {
         name: "signal-here.interrupt",
         keys: &[Key::Letter('I')],
-        action: KeyAction::View(Deed::Processes(processes::Own::Signal(Signal::Interrupt))),
+        action: KeyAction::View(ViewAction::Processes(processes::Action::Signal(
+            Signal::Interrupt,
+        ))),
         help: "send INT to it",
         hint: None,
     },

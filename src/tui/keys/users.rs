@@ -1,27 +1,27 @@
 //! Keys of the view of users.
 
 use super::{Binding, KeyAction};
-use crate::view::{Command, Deed, Key, View};
+use crate::view::{CommonAction, Key, View, ViewAction};
 
 pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "users.sort-previous",
         keys: &[Key::Letter(',')],
-        action: KeyAction::View(Deed::Do(Command::SortPrevious)),
+        action: KeyAction::View(ViewAction::Common(CommonAction::SortPrevious)),
         help: "sort by the column before",
         hint: None,
     },
     Binding {
         name: "users.sort-next",
         keys: &[Key::Letter('.')],
-        action: KeyAction::View(Deed::Do(Command::SortNext)),
+        action: KeyAction::View(ViewAction::Common(CommonAction::SortNext)),
         help: "sort by the next column",
         hint: None,
     },
     Binding {
         name: "users.invert",
         keys: &[Key::Letter('\\')],
-        action: KeyAction::View(Deed::Do(Command::Invert)),
+        action: KeyAction::View(ViewAction::Common(CommonAction::Invert)),
         help: "turn the order around",
         hint: None,
     },

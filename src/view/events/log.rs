@@ -95,7 +95,7 @@ mod tests {
             at: Timestamp::from_micros(second * 1_000_000),
             nodes: vec![NodeName::new(node).unwrap()],
             device: None,
-            what: What { weight: Weight::Trouble, words: words.into() },
+            what: What { weight: Weight::FleetProblem, words: words.into() },
         }
     }
 

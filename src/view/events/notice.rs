@@ -12,8 +12,8 @@ use crate::model::{
     Device, EventKind, Job, JobId, JobList, JobOutcome, Link, NodeName, SourceFaultKind, Throttle,
 };
 use crate::time::Timestamp;
-use crate::view::condition::Standing;
-use crate::view::picture::{Picture, device_fault};
+use crate::view::fleet_view::{FleetView, device_fault};
+use crate::view::node_status::NodeStatus;
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +38,7 @@ pub(crate) struct What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Weight {
     /// Something is broken.
-    Trouble,
+    FleetProblem,
     /// Something to look at.
     Notice,
     /// Something is over, or well again.
@@ -50,7 +50,7 @@ pub(crate) enum Weight {
 /// Returns what happened from one picture to the next.
 ///
 /// Nodes that are the same object have not changed, and only their age is judged.
-pub(crate) fn changes(before: &Picture, after: &Picture) -> Vec<Happening> {
+pub(crate) fn changes(before: &FleetView, after: &FleetView) -> Vec<Happening> {
     let mut all = Changes { at: after.now, found: Vec::new() };
     let named = LazyCell::new(|| -> BTreeMap<&NodeName, &Arc<Node>> {
         before.fleet.nodes.iter().map(|node| (&node.name, node)).collect()
@@ -108,11 +108,11 @@ impl Changes {
         if old.link != Link::Up || new.link != Link::Up || new.source_fault().is_some() {
             return;
         }
-        match (Standing::of(old, then), Standing::of(new, self.at)) {
-            (Standing::Fresh, Standing::Stale(_)) => {
+        match (NodeStatus::of(old, then), NodeStatus::of(new, self.at)) {
+            (NodeStatus::Fresh, NodeStatus::Stale(_)) => {
                 self.add(new, Weight::Notice, "stale: nothing new arrives");
             }
-            (Standing::Stale(_), Standing::Fresh) => {
+            (NodeStatus::Stale(_), NodeStatus::Fresh) => {
                 self.add(new, Weight::Relief, "fresh again");
             }
             _ => {}
@@ -121,9 +121,9 @@ impl Changes {
 
     fn link(&mut self, old: &Node, new: &Node) {
         match (old.fault(), new.fault()) {
-            (None, Some(fault)) => self.add(new, Weight::Trouble, fault.message()),
+            (None, Some(fault)) => self.add(new, Weight::FleetProblem, fault.message()),
             (Some(one), Some(other)) if one.kind != other.kind => {
-                self.add(new, Weight::Trouble, other.message());
+                self.add(new, Weight::FleetProblem, other.message());
             }
             (Some(_), None) if new.link == Link::Up => self.add(new, Weight::Relief, "back"),
             (Some(_) | None, _) => {}
@@ -151,7 +151,7 @@ impl Changes {
             let source = &state.source;
             match (kind(old, source), kind(new, source)) {
                 (None, Some(fault)) => {
-                    self.add(new, Weight::Trouble, format!("{}: {source}", fault.label()));
+                    self.add(new, Weight::FleetProblem, format!("{}: {source}", fault.label()));
                 }
                 (Some(_), None) if state.fault.is_none() => {
                     self.add(new, Weight::Relief, format!("{source} answers again"));
@@ -176,7 +176,7 @@ impl Changes {
             match (&known.fault, &device.fault) {
                 (None, Some(fault)) if !told(&lost) => {
                     let words = format!("device {}", device_fault(fault));
-                    self.add_device(new, Some(device), Weight::Trouble, words);
+                    self.add_device(new, Some(device), Weight::FleetProblem, words);
                 }
                 (Some(_), None) => {
                     self.add_device(new, Some(device), Weight::Relief, "device works again");
@@ -186,7 +186,7 @@ impl Changes {
             let errors = known.ecc_uncorrected.get().zip(device.ecc_uncorrected.get());
             if errors.is_some_and(|(one, other)| other > one) && !told(&[EventKind::MemoryError]) {
                 let words = "uncorrected memory error";
-                self.add_device(new, Some(device), Weight::Trouble, words);
+                self.add_device(new, Some(device), Weight::FleetProblem, words);
             }
             if let Some((one, other)) = known.throttle.get().zip(device.throttle.get()) {
                 self.throttle(new, device, one, other);
@@ -315,8 +315,8 @@ mod tests {
         node
     }
 
-    fn picture(node: Node, second: i64) -> Picture {
-        Picture::new(Fleet::new(vec![Arc::new(node)].into()), at(second))
+    fn picture(node: Node, second: i64) -> FleetView {
+        FleetView::new(Fleet::new(vec![Arc::new(node)].into()), at(second))
     }
 
     /// What is told when one node becomes the other, a second later.
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn numbers_that_stop_arriving_are_told_though_the_node_has_not_changed() {
         let same = Arc::new(node(|_| {}));
-        let of = |second| Picture::new(Fleet::new(vec![Arc::clone(&same)].into()), at(second));
+        let of = |second| FleetView::new(Fleet::new(vec![Arc::clone(&same)].into()), at(second));
         let words = |before, after| -> Vec<String> {
             let found = changes(&of(before), &of(after)).into_iter();
             found.map(|one| one.what.words.to_string()).collect()
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_node_seen_first_and_a_node_that_leaves_are_no_events() {
-        let empty = Picture::new(Fleet::default(), at(100));
+        let empty = FleetView::new(Fleet::default(), at(100));
         assert_eq!(changes(&empty, &picture(node(down), 101)), []);
         assert_eq!(changes(&picture(node(down), 100), &empty), []);
     }
@@ -404,7 +404,7 @@ mod tests {
             let jobs = ids.iter().map(job).collect();
             Arc::new(JobList { jobs, at: second.map(at), ..JobList::default() })
         };
-        let picture = |jobs| Picture::new(Fleet { jobs: Some(jobs), ..Fleet::default() }, at(9));
+        let picture = |jobs| FleetView::new(Fleet { jobs: Some(jobs), ..Fleet::default() }, at(9));
         let told = |before, after| -> Vec<(String, usize)> {
             let found = changes(&picture(before), &picture(after)).into_iter();
             found.map(|one| (one.what.words.to_string(), one.nodes.len())).collect()

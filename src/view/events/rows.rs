@@ -7,11 +7,11 @@ use std::sync::Arc;
 use crate::model::{Event, EventKind, NodeName};
 use crate::nodeset;
 use crate::time::Timestamp;
-use crate::view::condition::label;
 use crate::view::events::log::{Entry, Log};
 use crate::view::events::notice::{Weight, What};
+use crate::view::fleet_view::FleetView;
 use crate::view::line::UNKNOWN;
-use crate::view::picture::Picture;
+use crate::view::node_status::label;
 
 /// Xids that an application mostly brings about itself.
 const OF_APPLICATIONS: [u64; 4] = [13, 31, 43, 45];
@@ -22,7 +22,7 @@ pub(crate) struct Told(Vec<Entry>);
 
 impl Told {
     /// Gathers it.
-    pub(crate) fn of(picture: &Picture) -> Self {
+    pub(crate) fn of(picture: &FleetView) -> Self {
         let machines = picture.nodes().filter(|one| !picture.fleet.same_as.contains_key(&one.name));
         let all = machines.flat_map(|node| {
             node.events.iter().map(|happened| Entry {
@@ -41,7 +41,7 @@ fn what(event: &Event) -> What {
     let weight = match (&event.kind, event.code) {
         (EventKind::Xid, Some(code)) if OF_APPLICATIONS.contains(&code) => Weight::Notice,
         (EventKind::Retirement | EventKind::Recovery | EventKind::Other(_), _) => Weight::Notice,
-        _ => Weight::Trouble,
+        _ => Weight::FleetProblem,
     };
     let words = if event.message.is_empty() {
         event.text()
@@ -78,7 +78,7 @@ pub(crate) struct Rows {
 
 impl Rows {
     /// Puts together what a picture shows of both; one thing may be unfolded.
-    pub(crate) fn of(picture: &Picture, told: &Told, log: &Log, open: Option<&What>) -> Self {
+    pub(crate) fn of(picture: &FleetView, told: &Told, log: &Log, open: Option<&What>) -> Self {
         let shown: Option<BTreeSet<&NodeName>> =
             (!picture.filter.is_empty()).then(|| picture.nodes().map(|node| &node.name).collect());
         let is_shown = |entry: &Entry| {
@@ -123,12 +123,12 @@ impl Rows {
 
 /// Finds nodes by their names.
 struct Devices<'a> {
-    picture: &'a Picture,
+    picture: &'a FleetView,
     places: BTreeMap<&'a NodeName, usize>,
 }
 
 impl<'a> Devices<'a> {
-    fn of(picture: &'a Picture) -> Self {
+    fn of(picture: &'a FleetView) -> Self {
         let places = picture.fleet.nodes.iter().map(|node| &node.name).zip(0..).collect();
         Self { picture, places }
     }

@@ -2,7 +2,7 @@
 
 use crate::view::filter::value::Wanted;
 use crate::view::filter::{FilterError, LONGEST, Relation, State, Subject, Term, Test};
-use crate::view::near::distance;
+use crate::view::suggest::distance;
 
 /// Most terms of one filter.
 const MOST_TERMS: usize = 32;

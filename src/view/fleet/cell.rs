@@ -9,13 +9,13 @@ use std::sync::Arc;
 use crate::fleet::{ACTIVE_PERCENT, Node, is_idle_held};
 use crate::model::{Celsius, Device, Percent};
 use crate::time::Timestamp;
-use crate::view::Scene;
-use crate::view::condition::{Standing, flags};
+use crate::view::RenderContext;
 use crate::view::fleet::claim::{Claims, Roll};
 use crate::view::fleet::letters::Letters;
-use crate::view::line::{Mark, Tone};
-use crate::view::number::share;
-use crate::view::picture::{Picture, Stamp};
+use crate::view::fleet_view::{FleetView, ViewVersion};
+use crate::view::line::{Symbol, Tone};
+use crate::view::node_status::{NodeStatus, flags};
+use crate::view::number_format::share;
 
 /// What a cell shows of its device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,23 +47,23 @@ pub(super) const HEAT: (f32, f32) = (20.0, 100.0);
 const WARM: (f32, f32) = (50.0, 80.0);
 
 /// Stands for nobody.
-pub(super) const NOBODY: (Mark, Tone) = (Mark::Idle, Tone::Faint);
+pub(super) const NOBODY: (Symbol, Tone) = (Symbol::Idle, Tone::Faint);
 /// Stands for several.
-pub(super) const SEVERAL: (Mark, Tone) = (Mark::Sign('*'), Tone::Plain);
+pub(super) const SEVERAL: (Symbol, Tone) = (Symbol::Char('*'), Tone::Plain);
 /// Stands for what is not known.
-pub(super) const UNSAID: (Mark, Tone) = (Mark::Sign('–'), Tone::Faint);
+pub(super) const UNSAID: (Symbol, Tone) = (Symbol::Char('–'), Tone::Faint);
 /// Stand in the legend for what was last known of a device of which nothing new is.
-pub(super) const STALE: [(Mark, Tone); 3] = [
-    (Mark::Level(20.0), Tone::Faint),
-    (Mark::Level(60.0), Tone::Faint),
-    (Mark::Level(100.0), Tone::Faint),
+pub(super) const STALE: [(Symbol, Tone); 3] = [
+    (Symbol::Level(20.0), Tone::Faint),
+    (Symbol::Level(60.0), Tone::Faint),
+    (Symbol::Level(100.0), Tone::Faint),
 ];
 /// Stands for a device that is held and does nothing.
-pub(super) const HELD: (Mark, Tone) = (Mark::Sign('▒'), Tone::Plain);
+pub(super) const HELD: (Symbol, Tone) = (Symbol::Char('▒'), Tone::Plain);
 /// Stands for a device that gives no numbers, or of a node that is down.
-pub(super) const FAULTY: (Mark, Tone) = (Mark::Broken, Tone::Bad);
+pub(super) const FAULTY: (Symbol, Tone) = (Symbol::Faulty, Tone::Bad);
 /// Stands for a device that is not asked for.
-const ASIDE: (Mark, Tone) = (Mark::Sign(' '), Tone::Faint);
+const ASIDE: (Symbol, Tone) = (Symbol::Char(' '), Tone::Faint);
 
 impl Quantity {
     pub(super) const ALL: [Self; 6] =
@@ -103,7 +103,7 @@ impl Quantity {
         }
     }
 
-    pub(super) fn tone(self, scene: Scene<'_>, part: f32) -> Tone {
+    pub(super) fn tone(self, scene: RenderContext<'_>, part: f32) -> Tone {
         match self {
             Self::Memory => scene.taste.memory.tone(Some(part)),
             Self::Temperature => match HEAT.0 + part / 100.0 * (HEAT.1 - HEAT.0) {
@@ -130,7 +130,7 @@ pub(super) enum Old {
 /// The cells that were drawn last, node by node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cells {
-    key: Option<(Stamp, Quantity, Old)>,
+    key: Option<(ViewVersion, Quantity, Old)>,
     now: BTreeMap<usize, Kept>,
     /// Those of the picture before: what keeps levels from wavering.
     before: BTreeMap<usize, Kept>,
@@ -140,7 +140,7 @@ pub(super) struct Cells {
 
 #[derive(Clone, Debug, Default)]
 struct Kept {
-    marks: Arc<[(Mark, Tone)]>,
+    marks: Arc<[(Symbol, Tone)]>,
     levels: Vec<Option<u8>>,
 }
 
@@ -148,7 +148,7 @@ impl Cells {
     /// Begins a frame of so many cells.
     pub(super) fn settle(
         &mut self,
-        picture: &Picture,
+        picture: &FleetView,
         (quantity, old): (Quantity, Old),
         cells: usize,
     ) {
@@ -166,11 +166,11 @@ impl Cells {
     /// Returns the cells of the node at this place of the fleet, position by position of its devices.
     pub(super) fn of(
         &mut self,
-        scene: Scene<'_>,
+        scene: RenderContext<'_>,
         (place, node): (usize, &Node),
         roll: &Roll,
         letters: &Letters,
-    ) -> Arc<[(Mark, Tone)]> {
+    ) -> Arc<[(Symbol, Tone)]> {
         // A terminal far away cannot take thousands of cells a second: where there are so many,
         // each node's loads have their turn. What is news is shown at once.
         let is_turn = turn(place, scene.picture.now, self.pace);
@@ -206,8 +206,8 @@ pub(super) fn turn(node: usize, now: Timestamp, pace: usize) -> bool {
 }
 
 /// Says whether a cell shows how much, and nothing else.
-fn is_load((mark, tone): (Mark, Tone)) -> bool {
-    matches!(mark, Mark::Level(_)) && matches!(tone, Tone::Low | Tone::Mid | Tone::High)
+fn is_load((mark, tone): (Symbol, Tone)) -> bool {
+    matches!(mark, Symbol::Level(_)) && matches!(tone, Tone::Low | Tone::Mid | Tone::High)
 }
 
 /// Returns the level of a share: the one it was on before, while it is near.
@@ -230,7 +230,7 @@ fn level(part: f32, before: Option<u8>) -> u8 {
 
 /// One device and all that decides over its cell.
 struct Judged<'a> {
-    scene: Scene<'a>,
+    scene: RenderContext<'a>,
     node: &'a Node,
     position: usize,
     device: &'a Device,
@@ -244,8 +244,8 @@ impl Judged<'_> {
         (quantity, old): (Quantity, Old),
         part: Option<f32>,
         level: Option<u8>,
-    ) -> (Mark, Tone) {
-        let Scene { picture, .. } = self.scene;
+    ) -> (Symbol, Tone) {
+        let RenderContext { picture, .. } = self.scene;
         if !picture.filter.is_empty()
             && !picture.filter.takes_device(self.node, self.device, picture.now)
         {
@@ -257,7 +257,7 @@ impl Judged<'_> {
         if old == Old::AsTheyWere {
             return self.value(quantity, part, level);
         }
-        if Standing::of(self.node, picture.now) == Standing::Down {
+        if NodeStatus::of(self.node, picture.now) == NodeStatus::Down {
             return FAULTY;
         }
         let value = self.value(quantity, part, level);
@@ -265,18 +265,18 @@ impl Judged<'_> {
             return value;
         }
         match value.0 {
-            Mark::Letter(letter, _) => (Mark::Sign(letter), Tone::Faint),
-            mark @ (Mark::Level(_)
-            | Mark::Idle
-            | Mark::Unknown
-            | Mark::Broken
-            | Mark::More
-            | Mark::Sign(_)) => (mark, Tone::Faint),
+            Symbol::Letter(letter, _) => (Symbol::Char(letter), Tone::Faint),
+            mark @ (Symbol::Level(_)
+            | Symbol::Idle
+            | Symbol::Unknown
+            | Symbol::Faulty
+            | Symbol::Overflow
+            | Symbol::Char(_)) => (mark, Tone::Faint),
         }
     }
 
     /// Returns what a device shows that works.
-    fn value(&self, quantity: Quantity, part: Option<f32>, level: Option<u8>) -> (Mark, Tone) {
+    fn value(&self, quantity: Quantity, part: Option<f32>, level: Option<u8>) -> (Symbol, Tone) {
         let picture = self.scene.picture;
         match quantity {
             Quantity::Owner => self.owner(),
@@ -287,7 +287,7 @@ impl Judged<'_> {
                 if is_idle_held(self.node, self.device, is_given) {
                     HELD
                 } else {
-                    (Mark::Idle, quantity.tone(self.scene, part))
+                    (Symbol::Idle, quantity.tone(self.scene, part))
                 }
             }
             Quantity::Utilization | Quantity::Memory | Quantity::Power | Quantity::Temperature => {
@@ -300,14 +300,14 @@ impl Judged<'_> {
     }
 
     /// A load stands in the middle of its level, so that no glyph tells more than the level does.
-    fn load(&self, quantity: Quantity, level: u8) -> (Mark, Tone) {
+    fn load(&self, quantity: Quantity, level: u8) -> (Symbol, Tone) {
         let middle = (f32::from(level) + 0.5) / f32::from(LEVELS) * 100.0;
         let flag = flags(self.device).into_iter().map(|(_, tone)| tone).max();
         let tone = flag.unwrap_or_else(|| quantity.tone(self.scene, middle));
-        (Mark::Level(middle), tone)
+        (Symbol::Level(middle), tone)
     }
 
-    fn owner(&self) -> (Mark, Tone) {
+    fn owner(&self) -> (Symbol, Tone) {
         let Some(claim) = self.claims.devices.get(self.position) else { return UNSAID };
         match claim.users.as_slice() {
             [] if claim.is_unsaid => UNSAID,
@@ -320,7 +320,7 @@ impl Judged<'_> {
         }
     }
 
-    fn job(&self) -> (Mark, Tone) {
+    fn job(&self) -> (Symbol, Tone) {
         let Some(claim) = self.claims.devices.get(self.position) else { return UNSAID };
         match claim.jobs.as_slice() {
             [] if claim.is_unsaid => UNSAID,
@@ -331,9 +331,9 @@ impl Judged<'_> {
     }
 
     /// One's own stand out.
-    fn letter(&self, name: &str, is_own_socket: bool) -> (Mark, Tone) {
+    fn letter(&self, name: &str, is_own_socket: bool) -> (Symbol, Tone) {
         let (letter, hue) = self.letters.of(name);
-        (Mark::Letter(letter, hue), if is_own_socket { Tone::Strong } else { Tone::Plain })
+        (Symbol::Letter(letter, hue), if is_own_socket { Tone::Strong } else { Tone::Plain })
     }
 }
 

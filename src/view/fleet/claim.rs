@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::fleet::{Node, allocated_on, is_in_use};
 use crate::model::{Allocation, Job, JobId, JobList, NodeName, ProcessStatics};
-use crate::view::picture::Picture;
+use crate::view::fleet_view::FleetView;
 
 /// Where the jobs of a list stand; worked out once a list.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ pub(super) struct Claims {
 
 impl Roll {
     /// Takes the jobs of a picture.
-    pub(super) fn settle(&mut self, picture: &Picture) {
+    pub(super) fn settle(&mut self, picture: &FleetView) {
         let list = picture.fleet.jobs.as_ref();
         let is_same = match (&self.list, list) {
             (Some(own), Some(list)) => Arc::ptr_eq(own, list),
@@ -198,13 +198,13 @@ mod tests {
         node
     }
 
-    fn picture(node: &Node, devices: DeviceAllocation) -> Picture {
+    fn picture(node: &Node, devices: DeviceAllocation) -> FleetView {
         let allocation = Allocation { node: node.name.clone(), devices };
         let job = Job { allocations: [allocation].into(), ..Job::example("11") };
         let list = JobList { jobs: vec![job], ..JobList::default() };
         let fleet = Fleet::new(vec![Arc::new(node.clone())].into());
         let fleet = Fleet { jobs: Some(Arc::new(list)), ..fleet };
-        Picture::new(fleet, Timestamp::default())
+        FleetView::new(fleet, Timestamp::default())
     }
 
     fn told(node: &Node, devices: DeviceAllocation) -> Vec<String> {
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(roll.name(&JobId::new("11").unwrap()), "11");
         roll.settle(&picture(&node, DeviceAllocation::Unknown));
         assert_eq!(roll.name(&JobId::new("11").unwrap()), "11 x");
-        roll.settle(&Picture::default());
+        roll.settle(&FleetView::default());
         assert!(roll.job(&JobId::new("11").unwrap()).is_none());
     }
 }

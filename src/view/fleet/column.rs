@@ -5,26 +5,26 @@ use std::sync::Arc;
 
 use crate::fleet::{Node, Totals};
 use crate::model::{Celsius, Device, Percent, Watts};
-use crate::view::condition::Standing;
 use crate::view::fleet::claim::Roll;
 use crate::view::fleet::plan::{Group, Member};
+use crate::view::fleet_view::FleetView;
 use crate::view::line::Tone;
-use crate::view::order::{Order, Sortable};
-use crate::view::picture::Picture;
+use crate::view::node_status::NodeStatus;
+use crate::view::sort_order::{SortColumn, SortOrder};
 
 /// The columns; `node` is the order in which nodes are watched.
-pub(crate) const COLUMNS: [Sortable; 11] = [
-    Sortable { name: "node", letter: 'n', label: "node" },
-    Sortable { name: "job", letter: 'b', label: "job" },
-    Sortable { name: "user", letter: 's', label: "user" },
-    Sortable { name: "busy", letter: 'd', label: "devices that work" },
-    Sortable { name: "util", letter: 'u', label: "utilization" },
-    Sortable { name: "mem", letter: 'm', label: "device memory in use" },
-    Sortable { name: "power", letter: 'p', label: "power" },
-    Sortable { name: "temp", letter: 't', label: "hottest device" },
-    Sortable { name: "cpu", letter: 'c', label: "processors" },
-    Sortable { name: "age", letter: 'a', label: "age" },
-    Sortable { name: "note", letter: 'w', label: "what is wrong" },
+pub(crate) const COLUMNS: [SortColumn; 11] = [
+    SortColumn { name: "node", letter: 'n', label: "node" },
+    SortColumn { name: "job", letter: 'b', label: "job" },
+    SortColumn { name: "user", letter: 's', label: "user" },
+    SortColumn { name: "busy", letter: 'd', label: "devices that work" },
+    SortColumn { name: "util", letter: 'u', label: "utilization" },
+    SortColumn { name: "mem", letter: 'm', label: "device memory in use" },
+    SortColumn { name: "power", letter: 'p', label: "power" },
+    SortColumn { name: "temp", letter: 't', label: "hottest device" },
+    SortColumn { name: "cpu", letter: 'c', label: "processors" },
+    SortColumn { name: "age", letter: 'a', label: "age" },
+    SortColumn { name: "note", letter: 'w', label: "what is wrong" },
 ];
 
 /// What rows are compared by. What is not known comes last either way.
@@ -38,7 +38,7 @@ enum Worth {
 
 /// Puts the nodes of each group in order, and the groups by their sums where the order is by one of
 /// these. What is equal keeps its order, so that rows do not change places for nothing.
-pub(super) fn sort(groups: &mut [Group], picture: &Picture, roll: &Roll, order: Order) {
+pub(super) fn sort(groups: &mut [Group], picture: &FleetView, roll: &Roll, order: SortOrder) {
     for group in groups.iter_mut() {
         if order.column == "node" {
             if order.is_inverted {
@@ -75,12 +75,12 @@ pub(super) fn sort(groups: &mut [Group], picture: &Picture, roll: &Roll, order: 
 }
 
 /// Returns an arrow: up where values rise from row to row.
-pub(super) fn arrow(order: Order) -> char {
+pub(super) fn arrow(order: SortOrder) -> char {
     let is_rising = matches!(order.column, "node" | "job" | "user") != order.is_inverted;
     if is_rising { '↑' } else { '↓' }
 }
 
-fn compare(one: Option<&Worth>, other: Option<&Worth>, order: Order) -> Ordering {
+fn compare(one: Option<&Worth>, other: Option<&Worth>, order: SortOrder) -> Ordering {
     let turned = |ordering: Ordering| if order.is_inverted { ordering.reverse() } else { ordering };
     match (one, other) {
         (Some(Worth::Number(one)), Some(Worth::Number(other))) => turned(other.cmp(one)),
@@ -92,7 +92,7 @@ fn compare(one: Option<&Worth>, other: Option<&Worth>, order: Order) -> Ordering
 }
 
 fn worth(
-    picture: &Picture,
+    picture: &FleetView,
     roll: &Roll,
     node: &Node,
     member: &Member,
@@ -142,17 +142,17 @@ pub(super) fn hottest(node: &Node, member: &Member) -> Option<f32> {
 }
 
 /// Says how bad it is; nothing when all is well.
-fn trouble(picture: &Picture, node: &Node) -> Option<u8> {
+fn trouble(picture: &FleetView, node: &Node) -> Option<u8> {
     let is_bad = |device: &Device| device.fault.is_some();
-    match Standing::of(node, picture.now) {
-        Standing::Down => Some(9),
-        Standing::Stale(_) => Some(8),
+    match NodeStatus::of(node, picture.now) {
+        NodeStatus::Down => Some(9),
+        NodeStatus::Stale(_) => Some(8),
         _ if node.source_fault().is_some() || node.devices.iter().any(is_bad) => Some(7),
-        Standing::Fresh => {
-            let flags = node.devices.iter().flat_map(crate::view::condition::flags);
+        NodeStatus::Fresh => {
+            let flags = node.devices.iter().flat_map(crate::view::node_status::flags);
             flags.map(|(_, tone)| if tone == Tone::Bad { 6 } else { 5 }).max()
         }
-        Standing::Waiting | Standing::Opening(_) | Standing::Starting => Some(1),
+        NodeStatus::Waiting | NodeStatus::Opening(_) | NodeStatus::Starting => Some(1),
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
     use crate::time::Timestamp;
 
     /// Nodes with one device each of this load and heat.
-    fn picture(nodes: &[(&str, Option<f32>, f32)]) -> Picture {
+    fn picture(nodes: &[(&str, Option<f32>, f32)]) -> FleetView {
         let node = |(name, load, heat): &(&str, Option<f32>, f32)| {
             let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
             node.devices = vec![Device {
@@ -184,13 +184,13 @@ mod tests {
             Arc::new(node)
         };
         let nodes: Vec<_> = nodes.iter().map(node).collect();
-        Picture::new(Fleet::new(nodes.into()), Timestamp::default())
+        FleetView::new(Fleet::new(nodes.into()), Timestamp::default())
     }
 
-    fn sorted(picture: &Picture, column: &'static str, is_inverted: bool) -> String {
+    fn sorted(picture: &FleetView, column: &'static str, is_inverted: bool) -> String {
         let members = (0..picture.fleet.nodes.len()).map(Member::whole).collect();
         let mut groups = [Group { members, ..Group::default() }];
-        sort(&mut groups, picture, &Roll::default(), Order { column, is_inverted });
+        sort(&mut groups, picture, &Roll::default(), SortOrder { column, is_inverted });
         let name = |member: &Member| picture.fleet.nodes[member.place].name.to_string();
         groups[0].members.iter().map(name).collect()
     }
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn numbers_in_words_go_by_their_value() {
         let number = |number, text: &str| Some(Worth::Word(number, text.into()));
-        let order = Order::by("job");
+        let order = SortOrder::by("job");
         let (nine, eleven) = (number(9, "9"), number(11, "11"));
         assert_eq!(compare(nine.as_ref(), eleven.as_ref(), order), Ordering::Less);
     }

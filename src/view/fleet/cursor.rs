@@ -2,31 +2,31 @@
 
 use std::sync::Arc;
 
-use crate::view::fleet::map::{self, Spot};
+use crate::view::fleet::map::{self, Cursor};
 use crate::view::fleet::plan::Row;
-use crate::view::fleet::{Form, Place};
-use crate::view::navigation::{Navigation, Step};
-use crate::view::picture::Picture;
+use crate::view::fleet::{Form, State};
+use crate::view::fleet_view::FleetView;
+use crate::view::navigation::{Movement, Navigation};
 
-impl Place {
+impl State {
     /// Finds the cursor again: by the names of the group, the node and the device it was on. What is
     /// gone or folded leaves it at the head of the group, or at the first node.
-    pub(super) fn spot(&self, picture: &Picture, navigation: &Navigation) -> Option<Spot> {
+    pub(super) fn spot(&self, picture: &FleetView, navigation: &Navigation) -> Option<Cursor> {
         let group = self.group.as_deref();
         let on_head = group.filter(|_| self.is_on_head).and_then(|key| self.plan.group(key));
         if let Some(group) = on_head {
-            return Some(Spot::Head(group));
+            return Some(Cursor::Head(group));
         }
         let first = || match self.plan.rows.first().copied()? {
-            Row::Head(group) => Some(Spot::Head(group)),
-            Row::Node(group, member) => Some(Spot::Cell(group, member, 0)),
+            Row::Head(group) => Some(Cursor::Head(group)),
+            Row::Node(group, member) => Some(Cursor::Cell(group, member, 0)),
         };
         let name = &navigation.node(picture)?.name;
         let Some((group, member)) = self.plan.find(&picture.fleet, group, name) else {
             return first();
         };
         if self.plan.groups.get(group).is_some_and(|group| group.is_folded) {
-            return Some(Spot::Head(group));
+            return Some(Cursor::Head(group));
         }
         let (own, node) = self.plan.member(&picture.fleet, group, member)?;
         let is_it = |position: &usize| {
@@ -34,26 +34,26 @@ impl Place {
             uuid.is_some() && uuid == self.device.as_ref()
         };
         let cell = own.positions(node).iter().position(is_it).unwrap_or(0);
-        Some(Spot::Cell(group, member, cell))
+        Some(Cursor::Cell(group, member, cell))
     }
 
     /// Returns the row of the table a spot is on.
-    pub(super) fn row(&self, spot: Option<Spot>) -> usize {
+    pub(super) fn row(&self, spot: Option<Cursor>) -> usize {
         let row = match spot {
-            Some(Spot::Head(group)) => self.plan.row_of_head(group),
-            Some(Spot::Cell(group, member, _)) => self.plan.row_of(group, member),
+            Some(Cursor::Head(group)) => self.plan.row_of_head(group),
+            Some(Cursor::Cell(group, member, _)) => self.plan.row_of(group, member),
             None => None,
         };
         row.unwrap_or(0)
     }
 
     /// Puts the cursor on a spot.
-    pub(super) fn go(&mut self, picture: &Picture, navigation: &mut Navigation, spot: Spot) {
-        let (Spot::Head(group) | Spot::Cell(group, _, _)) = spot;
+    pub(super) fn go(&mut self, picture: &FleetView, navigation: &mut Navigation, spot: Cursor) {
+        let (Cursor::Head(group) | Cursor::Cell(group, _, _)) = spot;
         let key = self.plan.groups.get(group).map(|group| Arc::clone(&group.key));
         self.group = key.filter(|_| self.plan.is_grouped);
-        self.is_on_head = matches!(spot, Spot::Head(_));
-        let Spot::Cell(group, member, cell) = spot else { return };
+        self.is_on_head = matches!(spot, Cursor::Head(_));
+        let Cursor::Cell(group, member, cell) = spot else { return };
         let Some((own, node)) = self.plan.member(&picture.fleet, group, member) else { return };
         let device = own.positions(node).get(cell).and_then(|at| node.devices.get(*at));
         self.device = device.map(|device| Arc::clone(&device.uuid));
@@ -61,15 +61,20 @@ impl Place {
     }
 
     /// Moves up or down.
-    pub(super) fn step(&mut self, picture: &Picture, navigation: &mut Navigation, step: Step) {
+    pub(super) fn step(
+        &mut self,
+        picture: &FleetView,
+        navigation: &mut Navigation,
+        step: Movement,
+    ) {
         let Some(spot) = self.spot(picture, navigation) else { return };
         let to = match self.form {
             Form::Table => {
                 let rows = &self.plan.rows;
                 let to = step.from(self.row(Some(spot)), rows.len(), navigation.list.rows);
                 match rows.get(to).copied() {
-                    Some(Row::Head(group)) => Spot::Head(group),
-                    Some(Row::Node(group, member)) => Spot::Cell(group, member, 0),
+                    Some(Row::Head(group)) => Cursor::Head(group),
+                    Some(Row::Node(group, member)) => Cursor::Cell(group, member, 0),
                     None => return,
                 }
             }
@@ -77,13 +82,15 @@ impl Place {
                 // Short lines and heads do not forget the column one came down in.
                 let near = match (self.near, spot) {
                     (Some((last, near)), _) if last == spot => near,
-                    (_, Spot::Cell(_, member, cell)) => (member % self.grid.per_line.max(1), cell),
-                    (_, Spot::Head(_)) => (0, 0),
+                    (_, Cursor::Cell(_, member, cell)) => {
+                        (member % self.grid.per_line.max(1), cell)
+                    }
+                    (_, Cursor::Head(_)) => (0, 0),
                 };
                 let page = self.window.rows;
                 let moved = (spot, near);
                 let to = map::stepped(&self.plan, &picture.fleet, self.grid, moved, (step, page));
-                self.near = (!matches!(step, Step::Home | Step::End)).then_some((to, near));
+                self.near = (!matches!(step, Movement::Home | Movement::End)).then_some((to, near));
                 to
             }
         };
@@ -93,7 +100,7 @@ impl Place {
     /// Moves to the device before or after.
     pub(super) fn step_beside(
         &mut self,
-        picture: &Picture,
+        picture: &FleetView,
         navigation: &mut Navigation,
         is_forward: bool,
     ) {
@@ -105,11 +112,11 @@ impl Place {
     /// Folds or unfolds the group one is in; `None` for the other way round.
     pub(super) fn fold(
         &mut self,
-        picture: &Picture,
+        picture: &FleetView,
         navigation: &mut Navigation,
         wish: Option<bool>,
     ) {
-        let Some(Spot::Head(group) | Spot::Cell(group, _, _)) = self.spot(picture, navigation)
+        let Some(Cursor::Head(group) | Cursor::Cell(group, _, _)) = self.spot(picture, navigation)
         else {
             return;
         };
@@ -118,17 +125,17 @@ impl Place {
         self.folds += 1;
         if wish.unwrap_or(!known.is_folded) {
             self.folded.insert(key);
-            self.go(picture, navigation, Spot::Head(group));
+            self.go(picture, navigation, Cursor::Head(group));
         } else {
             self.folded.remove(&key);
         }
     }
 
     /// Puts the cursor on the head of the group one is in.
-    pub(super) fn enter_head(&mut self, picture: &Picture, navigation: &mut Navigation) {
+    pub(super) fn enter_head(&mut self, picture: &FleetView, navigation: &mut Navigation) {
         let spot = self.spot(picture, navigation);
-        if let Some(Spot::Head(group) | Spot::Cell(group, _, _)) = spot {
-            self.go(picture, navigation, Spot::Head(group));
+        if let Some(Cursor::Head(group) | Cursor::Cell(group, _, _)) = spot {
+            self.go(picture, navigation, Cursor::Head(group));
         }
     }
 }

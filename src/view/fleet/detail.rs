@@ -2,24 +2,24 @@
 
 use crate::fleet::Node;
 use crate::model::{Device, Percent, Watts};
-use crate::view::Scene;
-use crate::view::condition::{Standing, flags, label, notes};
-use crate::view::fleet::Place;
+use crate::view::RenderContext;
+use crate::view::fleet::State;
 use crate::view::fleet::grouping::model;
 use crate::view::fleet::idle::{self, REACH};
 use crate::view::fleet::plan::Member;
 use crate::view::fleet::remark::span;
 use crate::view::fleet::table;
 use crate::view::line::{Line, Tone, cut, flow};
-use crate::view::number::{Units, or_unknown, percent, share};
+use crate::view::node_status::{NodeStatus, flags, label, notes};
+use crate::view::number_format::{Units, or_unknown, percent, share};
 
 /// A longer name must leave room for what is known.
 const LONGEST_NAME: u16 = 40;
 
 /// Returns what is known of a device in a few lines; of the node where it shows none.
 pub(super) fn lines(
-    scene: Scene<'_>,
-    place: &Place,
+    scene: RenderContext<'_>,
+    place: &State,
     (node, position): (&Node, Option<usize>),
     (width, most): (u16, usize),
 ) -> Vec<Line> {
@@ -32,8 +32,8 @@ pub(super) fn lines(
     let claim = claims.devices.get(position).cloned().unwrap_or_default();
     let words = |words: Vec<String>| words.join(", ");
     let mut parts: Vec<(String, Tone)> = Vec::new();
-    let standing = Standing::of(node, picture.now);
-    if !node.device_freshness(position, picture.now).is_fresh() || standing == Standing::Down {
+    let standing = NodeStatus::of(node, picture.now);
+    if !node.device_freshness(position, picture.now).is_fresh() || standing == NodeStatus::Down {
         parts.extend(notes(picture, node).into_iter().take(1));
     }
     let flags = flags(device);

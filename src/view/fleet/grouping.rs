@@ -8,8 +8,8 @@ use crate::model::{Device, JobId};
 use crate::nodeset;
 use crate::view::fleet::claim::{Roll, whole_devices};
 use crate::view::fleet::plan::{Group, Member};
+use crate::view::fleet_view::FleetView;
 use crate::view::line::UNKNOWN;
-use crate::view::picture::Picture;
 
 /// By what rows stand together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Grouping {
     }
 
     /// Goes to the next one that tells anything of this picture, or to the one before.
-    pub(super) fn turned(self, picture: &Picture, is_forward: bool) -> Self {
+    pub(super) fn turned(self, picture: &FleetView, is_forward: bool) -> Self {
         let is_told = |grouping: &Self| match grouping {
             Self::Partition => picture.fleet.jobs.is_some(),
             Self::Job => picture.fleet.jobs.is_some() || picture.shape.has_jobs,
@@ -89,7 +89,7 @@ impl Grouping {
     }
 
     /// Returns the groups of a picture, in the order of what they stand together by.
-    pub(super) fn groups(self, picture: &Picture, roll: &Roll) -> Vec<Group> {
+    pub(super) fn groups(self, picture: &FleetView, roll: &Roll) -> Vec<Group> {
         match self {
             Self::None => {
                 let members = picture.shown.iter().map(|place| Member::whole(*place)).collect();
@@ -100,7 +100,7 @@ impl Grouping {
         }
     }
 
-    fn by_device(self, picture: &Picture, roll: &Roll) -> Vec<Group> {
+    fn by_device(self, picture: &FleetView, roll: &Roll) -> Vec<Group> {
         let mut groups: BTreeMap<Key, Vec<Member>> = BTreeMap::new();
         for place in &picture.shown {
             let Some(node) = picture.fleet.nodes.get(*place) else { continue };
@@ -197,7 +197,7 @@ impl Key {
 }
 
 /// Returns blocks of nodes whose names differ in their last number alone.
-fn ranges(picture: &Picture) -> Vec<Group> {
+fn ranges(picture: &FleetView) -> Vec<Group> {
     let names = picture
         .shown
         .iter()
@@ -278,14 +278,14 @@ mod tests {
     use crate::model::{NodeName, Reading};
     use crate::time::Timestamp;
 
-    fn picture(names: impl IntoIterator<Item = String>) -> Picture {
+    fn picture(names: impl IntoIterator<Item = String>) -> FleetView {
         let node =
             |name: String| Arc::new(Node::new(NodeName::new(&name).unwrap(), Duration::ZERO));
         let nodes: Vec<_> = names.into_iter().map(node).collect();
-        Picture::new(Fleet::new(nodes.into()), Timestamp::default())
+        FleetView::new(Fleet::new(nodes.into()), Timestamp::default())
     }
 
-    fn titles(grouping: Grouping, picture: &Picture) -> Vec<String> {
+    fn titles(grouping: Grouping, picture: &FleetView) -> Vec<String> {
         let groups = grouping.groups(picture, &Roll::default());
         groups.iter().map(|group| format!("{} {}", group.title, group.members.len())).collect()
     }
@@ -327,7 +327,7 @@ mod tests {
         mixed.devices = vec![device("A100"), device("H100"), device("H100")];
         let nodes =
             vec![Arc::new(mixed), Arc::new(Node::new(NodeName::new("b").unwrap(), Duration::ZERO))];
-        let picture = Picture::new(Fleet::new(nodes.into()), Timestamp::default());
+        let picture = FleetView::new(Fleet::new(nodes.into()), Timestamp::default());
         let groups = Grouping::Model.groups(&picture, &Roll::default());
         let told: Vec<_> = groups
             .iter()
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn what_tells_nothing_is_passed_over() {
-        let picture = Picture::default();
+        let picture = FleetView::default();
         assert_eq!(Grouping::Range.turned(&picture, true), Grouping::User);
         assert_eq!(Grouping::None.turned(&picture, false), Grouping::Model);
     }

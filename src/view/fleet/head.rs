@@ -1,21 +1,26 @@
 //! The head of a group: what stands together, and its sums over fresh nodes.
 
 use crate::fleet::Totals;
-use crate::view::Scene;
-use crate::view::fleet::Place;
+use crate::view::RenderContext;
+use crate::view::fleet::State;
 use crate::view::fleet::column::plain;
 use crate::view::fleet::layout::{Columns, MARK, Part};
 use crate::view::fleet::plan::Group;
 use crate::view::fleet::table;
 use crate::view::header::power;
 use crate::view::line::{Line, Tone, cut, width_of};
-use crate::view::number::{Units, percent};
+use crate::view::number_format::{Units, percent};
 
 /// In fewer columns, a name leaves no room for anything else.
 const NARROW: u16 = 28;
 
 /// Returns the head as a row of the table, its sums in the columns of the nodes.
-pub(super) fn row(scene: Scene<'_>, place: &mut Place, group: usize, columns: &Columns) -> Line {
+pub(super) fn row(
+    scene: RenderContext<'_>,
+    place: &mut State,
+    group: usize,
+    columns: &Columns,
+) -> Line {
     let picture = scene.picture;
     let Some(group) = place.plan.groups.get_mut(group) else { return Line::new() };
     let totals = group.totals(picture);
@@ -56,7 +61,7 @@ pub(super) fn row(scene: Scene<'_>, place: &mut Place, group: usize, columns: &C
 }
 
 /// Returns the head as a line of the map, its sums as text.
-pub(super) fn line(scene: Scene<'_>, group: &mut Group, width: u16) -> Line {
+pub(super) fn line(scene: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
     let picture = scene.picture;
     let totals = group.totals(picture);
     let units = Units::of(scene.taste);
@@ -83,7 +88,7 @@ pub(super) fn line(scene: Scene<'_>, group: &mut Group, width: u16) -> Line {
 }
 
 /// Returns one line about a group that is selected.
-pub(super) fn detail(scene: Scene<'_>, group: &mut Group, width: u16) -> Line {
+pub(super) fn detail(scene: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
     let hint = if group.is_folded { "  Space unfolds" } else { "  Space folds" };
     let line = Line::of(group.title.as_str(), Tone::Strong).gap(2);
     let about = group.about.clone();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::fleet::{ACTIVE_PERCENT, Metric, Node};
 use crate::time::Timestamp;
 use crate::view::fleet::claim::Claims;
-use crate::view::number::share;
+use crate::view::number_format::share;
 
 /// Idle for so long, a device that somebody holds is held in vain; no longer than is remembered
 /// unless somebody says otherwise.

@@ -1,29 +1,29 @@
 //! The columns of the node list: which there are, and how wide.
 
+use crate::view::column_spec::{self, ColumnSpec};
 use crate::view::fleet::column::arrow;
-use crate::view::heading::{self, Heading};
+use crate::view::fleet_view::{Extents, FleetView};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, width_of};
-use crate::view::number::Units;
-use crate::view::order::Order;
-use crate::view::picture::{Picture, Shape};
+use crate::view::number_format::Units;
+use crate::view::sort_order::SortOrder;
 
 /// The columns; `node` stands first, whatever else is chosen.
-pub(crate) const HEADINGS: [Heading; 14] = [
-    Heading::new("node", "NODE", "node", "the node, always there and in front").always(),
-    Heading::new("job", "JOB", "job", "whose job runs there"),
-    Heading::new("user", "USER", "user", "who uses it"),
-    Heading::new("devices", "DEVICES", "busy", "a cell a device, by how much it works"),
-    Heading::new("bar", "UTIL", "util", "mean utilization as a bar"),
-    Heading::new("util", "%", "util", "mean utilization in percent"),
-    Heading::new("last", "LAST 60s", "util", "utilization over the last minute"),
-    Heading::new("membar", "MEM", "mem", "device memory as a bar"),
-    Heading::new("mem", "GiB", "mem", "device memory in use and all of it"),
-    Heading::new("power", "W", "power", "power, with the limit where there is room"),
-    Heading::new("temp", "MAX°", "temp", "the hottest device"),
-    Heading::new("cpu", "CPU", "cpu", "how busy the processors are"),
-    Heading::new("age", "AGE", "age", "how old the numbers are"),
-    Heading::new("note", "NOTE", "note", "what is wrong"),
+pub(crate) const HEADINGS: [ColumnSpec; 14] = [
+    ColumnSpec::new("node", "NODE", "node", "the node, always there and in front").always(),
+    ColumnSpec::new("job", "JOB", "job", "whose job runs there"),
+    ColumnSpec::new("user", "USER", "user", "who uses it"),
+    ColumnSpec::new("devices", "DEVICES", "busy", "a cell a device, by how much it works"),
+    ColumnSpec::new("bar", "UTIL", "util", "mean utilization as a bar"),
+    ColumnSpec::new("util", "%", "util", "mean utilization in percent"),
+    ColumnSpec::new("last", "LAST 60s", "util", "utilization over the last minute"),
+    ColumnSpec::new("membar", "MEM", "mem", "device memory as a bar"),
+    ColumnSpec::new("mem", "GiB", "mem", "device memory in use and all of it"),
+    ColumnSpec::new("power", "W", "power", "power, with the limit where there is room"),
+    ColumnSpec::new("temp", "MAX°", "temp", "the hottest device"),
+    ColumnSpec::new("cpu", "CPU", "cpu", "how busy the processors are"),
+    ColumnSpec::new("age", "AGE", "age", "how old the numbers are"),
+    ColumnSpec::new("note", "NOTE", "note", "what is wrong"),
 ];
 
 /// What stands behind the name, in the order of [`HEADINGS`].
@@ -143,8 +143,8 @@ pub(super) const TRACK: (u16, u16) = (12, 5);
 
 impl Columns {
     /// What holds however much room there is, and the room behind the name.
-    fn begin(picture: &Picture, units: Units, width: u16) -> (Self, u16) {
-        let shape: &Shape = &picture.shape;
+    fn begin(picture: &FleetView, units: Units, width: u16) -> (Self, u16) {
+        let shape: &Extents = &picture.shape;
         let columns = Self {
             gap: if width >= 110 { 2 } else { 1 },
             name: shape.name.clamp(4, (width / 6).clamp(4, 28)),
@@ -158,15 +158,15 @@ impl Columns {
 
     /// Returns the columns somebody chose, as many of them as there is room for, or those that are
     /// worth most.
-    pub(super) fn of(picture: &Picture, chosen: &[String], units: Units, width: u16) -> Self {
-        match heading::places(&HEADINGS, chosen) {
+    pub(super) fn of(picture: &FleetView, chosen: &[String], units: Units, width: u16) -> Self {
+        match column_spec::places(&HEADINGS, chosen) {
             Some(places) => Self::chosen(picture, &places, units, width),
             None => Self::fit(picture, units, width),
         }
     }
 
     /// Gives room to chosen columns from left to right, then the rest to bars and the note.
-    fn chosen(picture: &Picture, places: &[usize], units: Units, width: u16) -> Self {
+    fn chosen(picture: &FleetView, places: &[usize], units: Units, width: u16) -> Self {
         let (mut columns, mut room) = Self::begin(picture, units, width);
         let Self { gap, .. } = columns;
         columns.order = [None; 13];
@@ -192,8 +192,8 @@ impl Columns {
     }
 
     /// Returns how many columns a part takes at least.
-    fn least(&self, picture: &Picture, part: Part) -> u16 {
-        let shape: &Shape = &picture.shape;
+    fn least(&self, picture: &FleetView, part: Part) -> u16 {
+        let shape: &Extents = &picture.shape;
         match part {
             Part::Job | Part::User => 10,
             Part::Devices => shape.devices.clamp(7, 16),
@@ -236,8 +236,8 @@ impl Columns {
     }
 
     /// Gives room to columns in the order of their worth, then the rest to bars and the note.
-    pub(super) fn fit(picture: &Picture, units: Units, width: u16) -> Self {
-        let shape: &Shape = &picture.shape;
+    pub(super) fn fit(picture: &FleetView, units: Units, width: u16) -> Self {
+        let shape: &Extents = &picture.shape;
         let (mut columns, mut room) = Self::begin(picture, units, width);
         let memory = columns.least(picture, Part::Memory);
         let strip = columns.least(picture, Part::Devices);
@@ -319,13 +319,13 @@ impl Columns {
     }
 
     /// Returns the titles; the one that rows are sorted by stands out, and says which way.
-    pub(super) fn titles(&self, order: Order) -> Line {
+    pub(super) fn titles(&self, order: SortOrder) -> Line {
         let titles = Titles { gap: self.gap, order };
         let line = titles.first(Line::new().gap(MARK), "NODE", self.name);
         self.shown().fold(line, |line, (part, width)| {
             let headings = Part::ALL.into_iter().zip(HEADINGS.iter().skip(1));
             let found = headings.into_iter().find(|(own, _)| *own == part);
-            let Some((_, Heading { title, sort, .. })) = found else { return line };
+            let Some((_, ColumnSpec { title, sort, .. })) = found else { return line };
             let is_kilowatts = part == Part::Power && self.is_kilowatts;
             let title = if is_kilowatts { "kW" } else { self.title(part, title) };
             if part.is_left() {
@@ -340,7 +340,7 @@ impl Columns {
 /// How titles are written.
 struct Titles {
     gap: u16,
-    order: Order,
+    order: SortOrder,
 }
 
 impl Titles {
@@ -361,7 +361,7 @@ impl Titles {
 
     /// The order in which nodes are watched goes without saying.
     fn word(&self, word: &str, column: &str, width: u16) -> (String, Tone) {
-        let is_openssh_default = self.order == Order::by("node");
+        let is_openssh_default = self.order == SortOrder::by("node");
         if column != self.order.column || is_openssh_default {
             return (word.to_owned(), Tone::Faint);
         }
@@ -380,8 +380,8 @@ mod tests {
     fn what_is_chosen_stands_as_chosen_and_leaves_from_the_right() {
         let titles = |chosen: &[&str], width| {
             let chosen: Vec<String> = chosen.iter().map(|name| (*name).to_owned()).collect();
-            let columns = Columns::of(&Picture::default(), &chosen, Units::default(), width);
-            let line = columns.titles(Order::by("node"));
+            let columns = Columns::of(&FleetView::default(), &chosen, Units::default(), width);
+            let line = columns.titles(SortOrder::by("node"));
             assert!(line.width() <= width, "{chosen:?} {width}");
             line.words().split_whitespace().collect::<Vec<_>>().join(" ")
         };
@@ -396,8 +396,8 @@ mod tests {
     #[test]
     fn columns_never_take_more_than_there_is() {
         for width in 0..400 {
-            let columns = Columns::fit(&Picture::default(), Units::default(), width);
-            let titles = columns.titles(Order::by("util")).width();
+            let columns = Columns::fit(&FleetView::default(), Units::default(), width);
+            let titles = columns.titles(SortOrder::by("util")).width();
             // A mark and four letters of a name are always asked for.
             assert!(titles <= width.max(MARK + 4), "{width}: {titles}");
         }

@@ -3,28 +3,28 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::view::Scene;
-use crate::view::fleet::Place;
+use crate::view::RenderContext;
+use crate::view::fleet::State;
 use crate::view::fleet::cell::{FAULTY, HEAT, HELD, NOBODY, Quantity, SEVERAL, STALE, UNSAID};
 use crate::view::fleet::claim::{Claim, Roll, whole_devices};
 use crate::view::fleet::column::{self, COLUMNS};
 use crate::view::fleet::grouping::Grouping;
 use crate::view::fleet::letters::BEYOND;
-use crate::view::line::{Line, Mark, Tone, flow_told};
-use crate::view::number::Units;
-use crate::view::order::Order;
-use crate::view::picture::{Picture, Stamp};
+use crate::view::fleet_view::{FleetView, ViewVersion};
+use crate::view::line::{Line, Symbol, Tone, flow_told};
+use crate::view::number_format::Units;
+use crate::view::sort_order::SortOrder;
 
 /// How many fresh devices each of those has that letters stand for; the largest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    key: Option<(Stamp, Quantity)>,
+    key: Option<(ViewVersion, Quantity)>,
     of: Vec<(Arc<str>, usize)>,
 }
 
 impl Tally {
     /// Counts once a picture.
-    pub(super) fn settle(&mut self, picture: &Picture, roll: &Roll, quantity: Quantity) {
+    pub(super) fn settle(&mut self, picture: &FleetView, roll: &Roll, quantity: Quantity) {
         let key = Some((picture.stamp(), quantity));
         if self.key == key {
             return;
@@ -64,7 +64,12 @@ fn names(claim: &Claim, quantity: Quantity) -> Vec<Arc<str>> {
 }
 
 /// Returns the lines over the map: what cells show, and what each of their signs means.
-pub(super) fn lines(scene: Scene<'_>, place: &Place, width: u16, height: usize) -> Vec<Line> {
+pub(super) fn lines(
+    scene: RenderContext<'_>,
+    place: &State,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
     let most = match height {
         0..4 => 0,
         4..10 => 1,
@@ -83,7 +88,7 @@ pub(super) fn lines(scene: Scene<'_>, place: &Place, width: u16, height: usize) 
 }
 
 /// By what cells are shown and nodes stand together.
-fn choice(place: &Place, width: u16) -> Line {
+fn choice(place: &State, width: u16) -> Line {
     let mut line = Line::of("by", Tone::Faint).gap(1);
     for quantity in Quantity::ALL {
         // The one that is shown is told by its brackets too: not every screen has colours.
@@ -94,7 +99,7 @@ fn choice(place: &Place, width: u16) -> Line {
         };
     }
     let mut right = Line::new();
-    if place.order != Order::by("node") {
+    if place.order != SortOrder::by("node") {
         let column = COLUMNS.iter().find(|column| column.name == place.order.column);
         let label = column.map_or("", |column| column.label);
         let arrow = column::arrow(place.order);
@@ -112,12 +117,12 @@ fn choice(place: &Place, width: u16) -> Line {
     }
 }
 
-fn signs(scene: Scene<'_>, place: &Place) -> Vec<Line> {
-    let strip = |marks: &[(Mark, Tone)], words: &str| {
+fn signs(scene: RenderContext<'_>, place: &State) -> Vec<Line> {
+    let strip = |marks: &[(Symbol, Tone)], words: &str| {
         let width = u16::try_from(marks.len()).unwrap_or(u16::MAX);
         Line::new().strip(marks.to_vec(), width).text(format!(" {words}"), Tone::Faint)
     };
-    let sign = |mark: (Mark, Tone), words: &str| strip(&[mark], words);
+    let sign = |mark: (Symbol, Tone), words: &str| strip(&[mark], words);
     let mut signs = Vec::new();
     match place.quantity {
         Quantity::Owner | Quantity::Job => {
@@ -134,7 +139,7 @@ fn signs(scene: Scene<'_>, place: &Place) -> Vec<Line> {
             if beyond > 0 {
                 let (letter, hue) = BEYOND;
                 signs.push(sign(
-                    (Mark::Letter(letter, hue), Tone::Plain),
+                    (Symbol::Letter(letter, hue), Tone::Plain),
                     &format!("{beyond} others"),
                 ));
             }
@@ -142,7 +147,7 @@ fn signs(scene: Scene<'_>, place: &Place) -> Vec<Line> {
                 let (letter, hue) = place.letters.of(name);
                 let called = called(place, name);
                 let line = Line::new()
-                    .strip(vec![(Mark::Letter(letter, hue), Tone::Plain)], 1)
+                    .strip(vec![(Symbol::Letter(letter, hue), Tone::Plain)], 1)
                     .text(format!(" {called}"), Tone::Plain)
                     .text(format!(" {count}"), Tone::Faint);
                 signs.push(line);
@@ -163,13 +168,13 @@ fn signs(scene: Scene<'_>, place: &Place) -> Vec<Line> {
     signs
 }
 
-fn called(place: &Place, name: &str) -> String {
+fn called(place: &State, name: &str) -> String {
     let job = crate::model::JobId::new(name).filter(|_| place.quantity == Quantity::Job);
     job.map_or_else(|| name.to_owned(), |job| place.roll.name(&job))
 }
 
 /// Five of the eight levels with their shares.
-fn scale(scene: Scene<'_>, quantity: Quantity) -> Line {
+fn scale(scene: RenderContext<'_>, quantity: Quantity) -> Line {
     let (mut line, units) = (Line::new(), Units::of(scene.taste));
     for part in [6.25, 31.25, 56.25, 81.25, 100.0] {
         let tone = quantity.tone(scene, part);
@@ -179,7 +184,7 @@ fn scale(scene: Scene<'_>, quantity: Quantity) -> Line {
             quarter(part)
         };
         line = line
-            .strip(vec![(Mark::Level(part), tone)], 1)
+            .strip(vec![(Symbol::Level(part), tone)], 1)
             .text(format!("={shown:.0} "), Tone::Faint);
     }
     let is_heat = quantity == Quantity::Temperature;

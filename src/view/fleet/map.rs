@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use crate::fleet::{Fleet, Node};
-use crate::view::Scene;
-use crate::view::condition::Standing;
-use crate::view::fleet::Place;
+use crate::view::RenderContext;
+use crate::view::fleet::State;
 use crate::view::fleet::cell::Old;
 use crate::view::fleet::head;
 use crate::view::fleet::legend;
 use crate::view::fleet::plan::{Member, Plan};
+use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
-use crate::view::line::{Line, Mark, Tone};
-use crate::view::navigation::{Step, Window};
-use crate::view::picture::Picture;
+use crate::view::line::{Line, Symbol, Tone};
+use crate::view::navigation::{Movement, Viewport};
+use crate::view::node_status::NodeStatus;
 
 /// The most cells a node takes; one with more says so.
 const CELLS: u16 = 16;
@@ -44,7 +44,7 @@ pub(super) enum Band {
 
 /// Where the cursor is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Spot {
+pub(super) enum Cursor {
     /// On the head of a group.
     Head(usize),
     /// On a member of a group, and on this of its cells if it has any.
@@ -53,7 +53,7 @@ pub(super) enum Spot {
 
 impl Grid {
     /// Fits as many nodes into a line as there is room for.
-    pub(super) fn fit(picture: &Picture, width: u16) -> Self {
+    pub(super) fn fit(picture: &FleetView, width: u16) -> Self {
         let name = picture.shape.name.clamp(1, NAME).min((width / 3).max(1));
         let margin = u16::from(width >= 40);
         let room = width.saturating_sub(margin + name + 1).max(1);
@@ -87,13 +87,13 @@ pub(super) fn bands(plan: &Plan, grid: Grid) -> Vec<Band> {
 }
 
 /// Returns the line a spot is on.
-pub(super) fn band_of(bands: &[Band], grid: Grid, spot: Spot) -> usize {
+pub(super) fn band_of(bands: &[Band], grid: Grid, spot: Cursor) -> usize {
     let is_it = |band: &Band| match (*band, spot) {
-        (Band::Head(own), Spot::Head(group)) => own == group,
-        (Band::Nodes(own, first), Spot::Cell(group, member, _)) => {
+        (Band::Head(own), Cursor::Head(group)) => own == group,
+        (Band::Nodes(own, first), Cursor::Cell(group, member, _)) => {
             own == group && (first..first + grid.per_line.max(1)).contains(&member)
         }
-        (Band::Head(_), Spot::Cell(..)) | (Band::Nodes(..), Spot::Head(_)) => false,
+        (Band::Head(_), Cursor::Cell(..)) | (Band::Nodes(..), Cursor::Head(_)) => false,
     };
     bands.iter().position(is_it).unwrap_or(0)
 }
@@ -105,16 +105,16 @@ pub(super) fn spot_on(
     band: Band,
     grid: Grid,
     near: (usize, usize),
-) -> Spot {
+) -> Cursor {
     match band {
-        Band::Head(group) => Spot::Head(group),
+        Band::Head(group) => Cursor::Head(group),
         Band::Nodes(group, first) => {
             let count = plan.groups.get(group).map_or(0, |group| group.members.len());
             let member =
                 (first + near.0.min(grid.per_line.saturating_sub(1))).min(count.saturating_sub(1));
             let cells = plan.member(fleet, group, member);
             let cells = cells.map_or(0, |(member, node)| member.positions(node).len());
-            Spot::Cell(group, member, near.1.min(cells.saturating_sub(1)))
+            Cursor::Cell(group, member, near.1.min(cells.saturating_sub(1)))
         }
     }
 }
@@ -124,23 +124,23 @@ pub(super) fn stepped(
     plan: &Plan,
     fleet: &Fleet,
     grid: Grid,
-    (spot, near): (Spot, (usize, usize)),
-    (step, page): (Step, usize),
-) -> Spot {
+    (spot, near): (Cursor, (usize, usize)),
+    (step, page): (Movement, usize),
+) -> Cursor {
     let bands = bands(plan, grid);
     let at = band_of(&bands, grid, spot);
     let to = step.from(at, bands.len(), page);
     let near = match step {
-        Step::Home => (0, 0),
-        Step::End => (usize::MAX, usize::MAX),
-        Step::Up | Step::Down | Step::PageUp | Step::PageDown => near,
+        Movement::Home => (0, 0),
+        Movement::End => (usize::MAX, usize::MAX),
+        Movement::Up | Movement::Down | Movement::PageUp | Movement::PageDown => near,
     };
     bands.get(to).map_or(spot, |band| spot_on(plan, fleet, *band, grid, near))
 }
 
 /// Returns where a move to the left or right leads: over all cells as one reads.
-pub(super) fn beside(plan: &Plan, fleet: &Fleet, spot: Spot, is_forward: bool) -> Spot {
-    let Spot::Cell(group, member, cell) = spot else { return spot };
+pub(super) fn beside(plan: &Plan, fleet: &Fleet, spot: Cursor, is_forward: bool) -> Cursor {
+    let Cursor::Cell(group, member, cell) = spot else { return spot };
     let cells = |group, member| {
         plan.member(fleet, group, member).map(|(member, node)| member.positions(node).len())
     };
@@ -149,19 +149,19 @@ pub(super) fn beside(plan: &Plan, fleet: &Fleet, spot: Spot, is_forward: bool) -
     };
     if is_forward {
         if cell + 1 < cells(group, member).unwrap_or(0) {
-            return Spot::Cell(group, member, cell + 1);
+            return Cursor::Cell(group, member, cell + 1);
         }
         if cells(group, member + 1).is_some() {
-            return Spot::Cell(group, member + 1, 0);
+            return Cursor::Cell(group, member + 1, 0);
         }
         let next = (group + 1..plan.groups.len()).find(open);
-        return next.map_or(spot, |group| Spot::Cell(group, 0, 0));
+        return next.map_or(spot, |group| Cursor::Cell(group, 0, 0));
     }
     let last_of = |group, member| {
-        Spot::Cell(group, member, cells(group, member).unwrap_or(0).saturating_sub(1))
+        Cursor::Cell(group, member, cells(group, member).unwrap_or(0).saturating_sub(1))
     };
     match (cell, member) {
-        (1.., _) => Spot::Cell(group, member, cell - 1),
+        (1.., _) => Cursor::Cell(group, member, cell - 1),
         (0, 1..) => last_of(group, member - 1),
         (0, 0) => {
             let before = (0..group).rev().find(open);
@@ -174,7 +174,11 @@ pub(super) fn beside(plan: &Plan, fleet: &Fleet, spot: Spot, is_forward: bool) -
 }
 
 /// Returns how many lines the whole map takes, its legend included.
-pub(super) fn height(scene: Scene<'_>, place: &Place, (width, room): (u16, usize)) -> usize {
+pub(super) fn height(
+    scene: RenderContext<'_>,
+    place: &State,
+    (width, room): (u16, usize),
+) -> usize {
     let grid = Grid::fit(scene.picture, width);
     legend::lines(scene, place, width, room).len() + bands(&place.plan, grid).len()
 }
@@ -182,9 +186,9 @@ pub(super) fn height(scene: Scene<'_>, place: &Place, (width, room): (u16, usize
 /// Returns the legend and the lines in sight, with the cursor on one of them; `room` is all there is
 /// for the view, and decides how long the legend is.
 pub(super) fn lines(
-    scene: Scene<'_>,
-    place: &mut Place,
-    spot: Option<Spot>,
+    scene: RenderContext<'_>,
+    place: &mut State,
+    spot: Option<Cursor>,
     (width, height): (u16, usize),
     room: usize,
 ) -> Vec<Line> {
@@ -205,7 +209,7 @@ pub(super) fn lines(
         let line = match *band {
             Band::Head(group) => {
                 let Some(one) = place.plan.groups.get_mut(group) else { continue };
-                let is_selected = spot == Some(Spot::Head(group));
+                let is_selected = spot == Some(Cursor::Head(group));
                 head::line(scene, one, width).selected(is_selected).click(Click::Cell(row, 0))
             }
             Band::Nodes(group, first) => nodes(scene, place, (group, first), spot, row),
@@ -216,7 +220,7 @@ pub(super) fn lines(
 }
 
 /// Counts the nodes on some lines.
-fn nodes_on(place: &Place, bands: &[Band]) -> usize {
+fn nodes_on(place: &State, bands: &[Band]) -> usize {
     let on = |band: &Band| match *band {
         Band::Head(_) => 0,
         Band::Nodes(group, first) => {
@@ -228,19 +232,19 @@ fn nodes_on(place: &Place, bands: &[Band]) -> usize {
 }
 
 /// Returns which nodes are in sight; those of folded groups do not count.
-fn scrolled(place: &Place, bands: &[Band]) -> Window {
+fn scrolled(place: &State, bands: &[Band]) -> Viewport {
     let in_sight = place.window.range(bands.len());
     let before = bands.get(..in_sight.start).unwrap_or_default();
     let shown = bands.get(in_sight).unwrap_or_default();
-    Window { top: nodes_on(place, before), rows: nodes_on(place, shown) }
+    Viewport { top: nodes_on(place, before), rows: nodes_on(place, shown) }
 }
 
 /// Nodes side by side.
 fn nodes(
-    scene: Scene<'_>,
-    place: &mut Place,
+    scene: RenderContext<'_>,
+    place: &mut State,
     (group, first): (usize, usize),
-    spot: Option<Spot>,
+    spot: Option<Cursor>,
     row: usize,
 ) -> Line {
     let grid = place.grid;
@@ -254,8 +258,8 @@ fn nodes(
             line = line.gap(GAP);
         }
         let cursor = match spot {
-            Some(Spot::Cell(at, one, cell)) if (at, one) == (group, member) => Some(cell),
-            Some(Spot::Cell(..) | Spot::Head(_)) | None => None,
+            Some(Cursor::Cell(at, one, cell)) if (at, one) == (group, member) => Some(cell),
+            Some(Cursor::Cell(..) | Cursor::Head(_)) | None => None,
         };
         line = line.then(node_block(scene, place, (&own, &node), cursor));
     }
@@ -268,17 +272,17 @@ fn nodes(
 
 /// A node: its name and its cells, or why it has none.
 fn node_block(
-    scene: Scene<'_>,
-    place: &mut Place,
+    scene: RenderContext<'_>,
+    place: &mut State,
     (member, node): (&Member, &Node),
     cursor: Option<usize>,
 ) -> Line {
     let grid = place.grid;
-    let standing = Standing::of(node, scene.picture.now);
+    let standing = NodeStatus::of(node, scene.picture.now);
     let tone = match (cursor, standing) {
         (Some(_), _) => Tone::Accent,
-        (None, Standing::Down) => Tone::Bad,
-        (None, Standing::Stale(_)) => Tone::Warn,
+        (None, NodeStatus::Down) => Tone::Bad,
+        (None, NodeStatus::Stale(_)) => Tone::Warn,
         (None, _) => Tone::Faint,
     };
     let line = Line::new().left(node.name.label(), grid.name, tone).gap(1);
@@ -291,11 +295,11 @@ fn node_block(
         let tone = if cursor.is_some() { Tone::Caret } else { Tone::Faint };
         return line.left("not told", grid.cells, tone);
     }
-    let Place { cells, roll, letters, .. } = place;
+    let State { cells, roll, letters, .. } = place;
     let marks = cells.of(scene, (member.place, node), roll, letters);
     let under = cursor.and_then(|cell| member.positions(node).get(cell).copied());
     let strip = all.into_iter().map(|position| {
-        let blank = (Mark::Sign(' '), Tone::Faint);
+        let blank = (Symbol::Char(' '), Tone::Faint);
         let mark = marks.get(position).copied().filter(|_| member.has(position));
         let mark = mark.unwrap_or(blank);
         if under == Some(position) { (pointed(mark.0), Tone::Caret) } else { mark }
@@ -309,31 +313,31 @@ fn node_block(
     clippy::cast_sign_loss,
     reason = "a level is between 0 and 100"
 )]
-fn pointed(mark: Mark) -> Mark {
+fn pointed(mark: Symbol) -> Symbol {
     match mark {
-        Mark::Level(part) => {
+        Symbol::Level(part) => {
             let digit = (part / 10.0) as u32;
-            Mark::Sign(char::from_digit(digit.min(9), 10).unwrap_or('9'))
+            Symbol::Char(char::from_digit(digit.min(9), 10).unwrap_or('9'))
         }
-        other @ (Mark::Idle
-        | Mark::Unknown
-        | Mark::Broken
-        | Mark::More
-        | Mark::Sign(_)
-        | Mark::Letter(..)) => other,
+        other @ (Symbol::Idle
+        | Symbol::Unknown
+        | Symbol::Faulty
+        | Symbol::Overflow
+        | Symbol::Char(_)
+        | Symbol::Letter(..)) => other,
     }
 }
 
 /// Why a node shows no devices, in a word or two.
-fn absence(node: &Node, standing: Standing) -> &'static str {
+fn absence(node: &Node, standing: NodeStatus) -> &'static str {
     match standing {
-        Standing::Down => "✗ down",
-        Standing::Waiting => "waiting",
-        Standing::Opening(_) => "connecting",
-        Standing::Starting => "starting",
-        Standing::Fresh | Standing::Stale(_) if node.source_fault().is_some() => "✗ fault",
-        Standing::Fresh | Standing::Stale(_) if node.numbering.is_some() => "hidden",
-        Standing::Fresh | Standing::Stale(_) => "none",
+        NodeStatus::Down => "✗ down",
+        NodeStatus::Waiting => "waiting",
+        NodeStatus::Opening(_) => "connecting",
+        NodeStatus::Starting => "starting",
+        NodeStatus::Fresh | NodeStatus::Stale(_) if node.source_fault().is_some() => "✗ fault",
+        NodeStatus::Fresh | NodeStatus::Stale(_) if node.numbering.is_some() => "hidden",
+        NodeStatus::Fresh | NodeStatus::Stale(_) => "none",
     }
 }
 
@@ -348,10 +352,10 @@ mod tests {
     use crate::view::fleet::claim::Roll;
     use crate::view::fleet::grouping::Grouping;
     use crate::view::fleet::plan::Wish;
-    use crate::view::order::Order;
+    use crate::view::sort_order::SortOrder;
 
     /// Nodes with so many devices each.
-    fn picture(devices: &[usize]) -> Picture {
+    fn picture(devices: &[usize]) -> FleetView {
         let node = |(number, count): (usize, &usize)| {
             let name = NodeName::new(&format!("gpu{:02}", number + 1)).unwrap();
             let mut node = Node::new(name, Duration::ZERO);
@@ -360,12 +364,12 @@ mod tests {
             Arc::new(node)
         };
         let nodes: Vec<_> = devices.iter().enumerate().map(node).collect();
-        Picture::new(Fleet::new(nodes.into()), Timestamp::default())
+        FleetView::new(Fleet::new(nodes.into()), Timestamp::default())
     }
 
-    fn plan(picture: &Picture, grouping: Grouping) -> Plan {
+    fn plan(picture: &FleetView, grouping: Grouping) -> Plan {
         let mut plan = Plan::default();
-        let order = Order::by("node");
+        let order = SortOrder::by("node");
         let folded = BTreeSet::new();
         plan.settle(picture, &Roll::default(), Wish { order, grouping, folded: &folded, folds: 0 });
         plan
@@ -385,13 +389,13 @@ mod tests {
     fn the_cursor_goes_over_all_cells_as_one_reads_and_back() {
         let picture = picture(&[2, 0, 3]);
         let plan = plan(&picture, Grouping::None);
-        let mut spots = vec![Spot::Cell(0, 0, 0)];
+        let mut spots = vec![Cursor::Cell(0, 0, 0)];
         for _ in 0..6 {
             let last = *spots.last().unwrap();
             spots.push(beside(&plan, &picture.fleet, last, true));
         }
         let all = [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2), (2, 2)];
-        assert_eq!(spots, all.map(|(member, cell)| Spot::Cell(0, member, cell)));
+        assert_eq!(spots, all.map(|(member, cell)| Cursor::Cell(0, member, cell)));
         for pair in spots.windows(2).rev().skip(1) {
             assert_eq!(beside(&plan, &picture.fleet, pair[1], false), pair[0]);
         }
@@ -404,21 +408,26 @@ mod tests {
         let plan = plan(&picture, Grouping::Range);
         let grid = Grid::fit(&picture, 80);
         let near = (3, 5);
-        let mut spot = Spot::Cell(0, 8, 5);
+        let mut spot = Cursor::Cell(0, 8, 5);
         let mut seen = Vec::new();
         for _ in 0..4 {
-            let to = stepped(&plan, &picture.fleet, grid, (spot, near), (Step::Down, 1));
+            let to = stepped(&plan, &picture.fleet, grid, (spot, near), (Movement::Down, 1));
             seen.push(to);
             spot = to;
         }
         assert_eq!(
             seen,
-            [Spot::Cell(0, 13, 5), Spot::Cell(0, 15, 5), Spot::Head(1), Spot::Cell(1, 3, 5)]
+            [
+                Cursor::Cell(0, 13, 5),
+                Cursor::Cell(0, 15, 5),
+                Cursor::Head(1),
+                Cursor::Cell(1, 3, 5)
+            ]
         );
-        let end = stepped(&plan, &picture.fleet, grid, (spot, near), (Step::End, 1));
-        assert_eq!(end, Spot::Cell(1, 7, 7));
-        let home = stepped(&plan, &picture.fleet, grid, (end, near), (Step::Home, 1));
-        assert_eq!(home, Spot::Head(0));
+        let end = stepped(&plan, &picture.fleet, grid, (spot, near), (Movement::End, 1));
+        assert_eq!(end, Cursor::Cell(1, 7, 7));
+        let home = stepped(&plan, &picture.fleet, grid, (end, near), (Movement::Home, 1));
+        assert_eq!(home, Cursor::Head(0));
     }
 
     #[test]

@@ -9,13 +9,13 @@ use crate::model::NodeName;
 use crate::view::fleet::claim::{Roll, whole_devices};
 use crate::view::fleet::column;
 use crate::view::fleet::grouping::Grouping;
-use crate::view::order::Order;
-use crate::view::picture::{Picture, Stamp};
+use crate::view::fleet_view::{FleetView, ViewVersion};
+use crate::view::sort_order::SortOrder;
 
 /// Groups of nodes, and the rows they make.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
-    key: Option<(Stamp, Order, Grouping, u64)>,
+    key: Option<(ViewVersion, SortOrder, Grouping, u64)>,
     /// The groups; exactly one without a name when rows do not stand in groups.
     pub(super) groups: Vec<Group>,
     /// The rows of the table.
@@ -62,7 +62,7 @@ pub(super) enum Row {
 /// What decides over the rows besides the picture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish<'a> {
-    pub(super) order: Order,
+    pub(super) order: SortOrder,
     pub(super) grouping: Grouping,
     /// The groups that are folded.
     pub(super) folded: &'a BTreeSet<Arc<str>>,
@@ -89,8 +89,8 @@ impl Member {
 
 impl Group {
     /// Sums up its fresh nodes; once.
-    pub(super) fn totals(&mut self, picture: &Picture) -> Totals {
-        let Picture { fleet, now, given, .. } = picture;
+    pub(super) fn totals(&mut self, picture: &FleetView) -> Totals {
+        let FleetView { fleet, now, given, .. } = picture;
         *self.totals.get_or_insert_with(|| {
             let parts = self.members.iter().filter_map(|member| {
                 let node = fleet.nodes.get(member.place)?;
@@ -112,7 +112,7 @@ impl Group {
 
 impl Plan {
     /// Works everything out, unless that was done already.
-    pub(super) fn settle(&mut self, picture: &Picture, roll: &Roll, wish: Wish<'_>) {
+    pub(super) fn settle(&mut self, picture: &FleetView, roll: &Roll, wish: Wish<'_>) {
         let key = Some((picture.stamp(), wish.order, wish.grouping, wish.folds));
         if self.key == key {
             return;
@@ -189,18 +189,18 @@ mod tests {
     use super::*;
     use crate::time::Timestamp;
 
-    fn picture(count: u32) -> Picture {
+    fn picture(count: u32) -> FleetView {
         let node = |number: u32| {
             let name = NodeName::new(&format!("gpu{number:03}")).unwrap();
             Arc::new(Node::new(name, Duration::ZERO))
         };
         let nodes: Vec<_> = (1..=count).map(node).collect();
-        Picture::new(Fleet::new(nodes.into()), Timestamp::default())
+        FleetView::new(Fleet::new(nodes.into()), Timestamp::default())
     }
 
-    fn plan(picture: &Picture, grouping: Grouping, folded: &[&str]) -> Plan {
+    fn plan(picture: &FleetView, grouping: Grouping, folded: &[&str]) -> Plan {
         let folded = folded.iter().map(|key| Arc::from(*key)).collect();
-        let order = Order::by("node");
+        let order = SortOrder::by("node");
         let mut plan = Plan::default();
         let wish = Wish { order, grouping, folded: &folded, folds: 0 };
         plan.settle(picture, &Roll::default(), wish);
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn an_empty_fleet_has_no_rows() {
         for grouping in [Grouping::None, Grouping::Range, Grouping::Job, Grouping::Model] {
-            assert_eq!(plan(&Picture::default(), grouping, &[]).rows, []);
+            assert_eq!(plan(&FleetView::default(), grouping, &[]).rows, []);
         }
     }
 }

@@ -2,22 +2,22 @@
 
 use crate::fleet::{Node, is_idle};
 use crate::time::lasting;
-use crate::view::condition::{Note, Standing, label, notes};
 use crate::view::fleet::claim::Claims;
 use crate::view::fleet::idle::{self, IN_VAIN, REACH, Span};
 use crate::view::fleet::plan::Member;
+use crate::view::fleet_view::FleetView;
 use crate::view::line::Tone;
-use crate::view::picture::Picture;
+use crate::view::node_status::{NodeStatus, Note, label, notes};
 
 /// Returns what is to be said, the most important first.
 pub(super) fn remarks(
-    picture: &Picture,
+    picture: &FleetView,
     node: &Node,
     member: &Member,
     claims: &Claims,
 ) -> Vec<Note> {
     let mut all = notes(picture, node);
-    if !Standing::of(node, picture.now).is_fresh() {
+    if !NodeStatus::of(node, picture.now).is_fresh() {
         return all;
     }
     // Something more exact may be said than that all is free.

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use crate::fleet::{Node, Totals};
 use crate::model::{JobId, NodeName, Percent, Watts};
 use crate::time::{Timestamp, age};
-use crate::view::Scene;
-use crate::view::condition::{Note, Standing, remedy};
-use crate::view::fleet::Place;
+use crate::view::RenderContext;
+use crate::view::fleet::State;
 use crate::view::fleet::cell::{Old, Quantity, turn};
 use crate::view::fleet::claim::Claims;
 use crate::view::fleet::column::{hottest, plain};
@@ -17,11 +16,12 @@ use crate::view::fleet::layout::{Columns, MARK, Part};
 use crate::view::fleet::plan::{Member, Row};
 use crate::view::fleet::remark::remarks;
 use crate::view::fleet::track::{step_of, track};
+use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
-use crate::view::line::{Line, Mark, Tone, UNKNOWN, width_of};
-use crate::view::navigation::Window;
-use crate::view::number::{Units, or_unknown, percent, share};
-use crate::view::picture::Picture;
+use crate::view::line::{Line, Symbol, Tone, UNKNOWN, width_of};
+use crate::view::navigation::Viewport;
+use crate::view::node_status::{NodeStatus, Note, remedy};
+use crate::view::number_format::{Units, or_unknown, percent, share};
 
 /// A note this wide can say why a node is down beside its last numbers.
 const WIDE_NOTE: u16 = 40;
@@ -35,9 +35,9 @@ pub(super) type Rows = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Columns,
 
 /// Returns the title line and the rows in sight; `at` is the row one is on.
 pub(super) fn lines(
-    scene: Scene<'_>,
-    place: &mut Place,
-    window: &mut Window,
+    scene: RenderContext<'_>,
+    place: &mut State,
+    window: &mut Viewport,
     at: usize,
     (width, height): (u16, usize),
 ) -> Vec<Line> {
@@ -82,13 +82,13 @@ pub(super) fn lines(
 }
 
 fn row(
-    scene: Scene<'_>,
-    place: &mut Place,
+    scene: RenderContext<'_>,
+    place: &mut State,
     (member, node): (&Member, &Node),
     columns: &Columns,
 ) -> Line {
     let picture = scene.picture;
-    let standing = Standing::of(node, picture.now);
+    let standing = NodeStatus::of(node, picture.now);
     let claims = place.roll.claims(node);
     let notes = remarks(picture, node, member, &claims);
     let front = mark(standing, &notes).left(node.name.as_str(), columns.name, name_tone(standing));
@@ -97,7 +97,7 @@ fn row(
         return front.gap(columns.gap).then(said(&notes));
     };
     let span = age(picture.now.since(taken_at));
-    if standing == Standing::Down && columns.note < WIDE_NOTE {
+    if standing == NodeStatus::Down && columns.note < WIDE_NOTE {
         let last = Line::of(format!(" · last {span} ago"), Tone::Faint);
         let leading = columns.shown().take_while(|(part, _)| part.is_owner());
         let owners = leading.fold(Line::new(), |line, own| {
@@ -124,8 +124,8 @@ fn row(
 /// Shows whose a node is and how much of it is in use, a cell a column. With many rows in sight they
 /// take turns: a row whose turn it is not shows what it showed before.
 fn known(
-    scene: Scene<'_>,
-    place: &mut Place,
+    scene: RenderContext<'_>,
+    place: &mut State,
     (member, node): (&Member, &Node),
     claims: &Claims,
     columns: &Columns,
@@ -165,22 +165,24 @@ fn second_of(now: Timestamp) -> i64 {
     now.as_micros().div_euclid(1_000_000)
 }
 
-fn name_tone(standing: Standing) -> Tone {
+fn name_tone(standing: NodeStatus) -> Tone {
     match standing {
-        Standing::Fresh => Tone::Plain,
-        Standing::Down | Standing::Stale(_) => Tone::Strong,
-        Standing::Waiting | Standing::Opening(_) | Standing::Starting => Tone::Faint,
+        NodeStatus::Fresh => Tone::Plain,
+        NodeStatus::Down | NodeStatus::Stale(_) => Tone::Strong,
+        NodeStatus::Waiting | NodeStatus::Opening(_) | NodeStatus::Starting => Tone::Faint,
     }
 }
 
 /// What is worst about a node, in one column.
-fn mark(standing: Standing, notes: &[Note]) -> Line {
+fn mark(standing: NodeStatus, notes: &[Note]) -> Line {
     let worst = notes.iter().map(|(_, tone)| *tone).max().unwrap_or_default();
     let (sign, tone) = match (standing, worst) {
-        (Standing::Down, _) => ("✗", Tone::Bad),
+        (NodeStatus::Down, _) => ("✗", Tone::Bad),
         (_, Tone::Bad) => ("!", Tone::Bad),
         (_, Tone::Warn) => ("!", Tone::Warn),
-        (Standing::Waiting | Standing::Opening(_) | Standing::Starting, _) => ("·", Tone::Faint),
+        (NodeStatus::Waiting | NodeStatus::Opening(_) | NodeStatus::Starting, _) => {
+            ("·", Tone::Faint)
+        }
         _ => (" ", Tone::Plain),
     };
     Line::of(sign, tone).gap(MARK - 1)
@@ -200,8 +202,8 @@ pub(super) fn said(notes: &[Note]) -> Line {
 
 /// Shows whose jobs run on which devices.
 fn owner(
-    scene: Scene<'_>,
-    place: &mut Place,
+    scene: RenderContext<'_>,
+    place: &mut State,
     (member, node): (&Member, &Node),
     claims: &Claims,
     (part, width): (Part, u16),
@@ -213,11 +215,11 @@ fn owner(
         let users: Vec<&str> = claims.whole.users.iter().map(|user| &**user).collect();
         return Line::new().left(&some(&users), width, Tone::Plain);
     }
-    let Place { cells, roll, letters, .. } = place;
+    let State { cells, roll, letters, .. } = place;
     let marks = cells.of(scene, (member.place, node), roll, letters);
     let positions = super::claim::whole_devices(node);
     let own = positions.map(|position| {
-        let blank = (Mark::Sign(' '), Tone::Faint);
+        let blank = (Symbol::Char(' '), Tone::Faint);
         let mark = marks.get(position).copied().filter(|_| member.has(position));
         mark.unwrap_or(blank)
     });
@@ -226,7 +228,7 @@ fn owner(
 
 /// Shows how much is in use, of one node or of many; nothing where that is not what a part tells.
 pub(super) fn number(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     totals: &Totals,
     columns: &Columns,
     (part, width): (Part, u16),
@@ -255,7 +257,11 @@ pub(super) fn number(
     }
 }
 
-fn machine(scene: Scene<'_>, (node, member): (&Node, &Member), (part, width): (Part, u16)) -> Line {
+fn machine(
+    scene: RenderContext<'_>,
+    (node, member): (&Node, &Member),
+    (part, width): (Part, u16),
+) -> Line {
     let text = if part == Part::Heat {
         let heat = hottest(node, member);
         let units = Units::of(scene.taste);
@@ -299,7 +305,7 @@ fn power(totals: &Totals, columns: &Columns) -> String {
 }
 
 /// Writes the first job with its name where there is room, and how many others there are.
-fn jobs(place: &Place, claims: &Claims, width: u16) -> String {
+fn jobs(place: &State, claims: &Claims, width: u16) -> String {
     let mut ids: Vec<&JobId> = claims.whole.jobs.iter().collect();
     ids.sort_unstable_by_key(|id| (id.as_str().parse::<u64>().unwrap_or(u64::MAX), id.as_str()));
     let Some(first) = ids.first() else { return UNKNOWN.to_owned() };
@@ -329,7 +335,7 @@ fn some(words: &[&str]) -> String {
 }
 
 /// Returns one line about the selected node: what is wrong and what helps, or what it is.
-pub(super) fn detail(picture: &Picture, place: &Place, node: &Node, width: u16) -> Line {
+pub(super) fn detail(picture: &FleetView, place: &State, node: &Node, width: u16) -> Line {
     let front = Line::of(format!("{}  ", node.name), Tone::Strong);
     let back = match remedy(node) {
         Some(remedy) => {
@@ -361,8 +367,8 @@ mod tests {
             ..JobList::default()
         };
         let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::default() };
-        let mut place = Place::default();
-        place.roll.settle(&Picture::new(fleet, Timestamp::default()));
+        let mut place = State::default();
+        place.roll.settle(&FleetView::new(fleet, Timestamp::default()));
         let told = |ids: &[&str], width| {
             let jobs = ids.iter().map(|id| JobId::new(id).unwrap()).collect();
             let whole = Claim { jobs, ..Claim::default() };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::fleet::{Metric, Node};
 use crate::model::NodeName;
 use crate::time::Timestamp;
-use crate::view::fleet::Place;
+use crate::view::fleet::State;
 use crate::view::fleet::layout::{Columns, TRACK};
 use crate::view::fleet::plan::Member;
 
@@ -23,7 +23,7 @@ pub(super) fn step_of(now: Timestamp) -> i64 {
 /// With few rows the last step is the one that is not over yet. Many would cost a terminal far away
 /// more than they tell: there they change only when a step is over.
 pub(super) fn track(
-    place: &mut Place,
+    place: &mut State,
     (member, node): (&Member, &Node),
     now: Timestamp,
     columns: &Columns,

@@ -1,10 +1,10 @@
 //! What is wrong with the fleet, below the list and the map.
 
+use crate::view::fleet_view::{FleetProblem, FleetView};
 use crate::view::line::{self, Line, Tone};
-use crate::view::picture::{Picture, Trouble};
 
 /// Returns what is wrong with the fleet in at most so many lines, alike things together.
-pub(super) fn lines(picture: &Picture, width: u16, most: usize) -> Vec<Line> {
+pub(super) fn lines(picture: &FleetView, width: u16, most: usize) -> Vec<Line> {
     let count = picture.troubles.len();
     let shown = if count > most { most.saturating_sub(1) } else { count };
     let mut lines: Vec<Line> =
@@ -18,7 +18,7 @@ pub(super) fn lines(picture: &Picture, width: u16, most: usize) -> Vec<Line> {
     lines
 }
 
-fn told(trouble: &Trouble, width: u16) -> Line {
+fn told(trouble: &FleetProblem, width: u16) -> Line {
     let sign = if trouble.tone == Tone::Bad { "✗" } else { "!" };
     // A long set of names must leave room for what is wrong with them.
     let names = line::cut(&trouble.nodes, width / 3);

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::Device;
-use crate::view::condition::flags;
+use crate::view::fleet_view::{FleetView, device_fault};
 use crate::view::job::summary::{JobMetric, JobSummary};
 use crate::view::line::Tone;
-use crate::view::number::Units;
-use crate::view::picture::{Picture, device_fault};
+use crate::view::node_status::flags;
+use crate::view::number_format::Units;
 
 /// So many are told at most.
 const MAX_FINDINGS: usize = 32;
@@ -34,7 +34,7 @@ pub(super) type Outliers = BTreeMap<(usize, usize), Vec<Outlier>>;
 
 /// Tells of the devices at these places (row and cell), the worst first.
 pub(super) fn findings(
-    picture: &Picture,
+    picture: &FleetView,
     summary: &JobSummary,
     outliers: &Outliers,
     marked: &BTreeSet<(usize, usize)>,

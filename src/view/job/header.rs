@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::fleet::Evidence;
 use crate::model::{Job, JobOutcome, JobState};
 use crate::time::{Timestamp, lasting};
+use crate::view::display_options::DisplayOptions;
+use crate::view::fleet_view::FleetView;
 use crate::view::job::series::{KEPT_SECONDS, MeanSeries};
 use crate::view::job::summary::{JobMetric, JobSummary};
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
-use crate::view::picture::Picture;
-use crate::view::taste::Taste;
 
 /// A body of so many lines has room for the second line, for the spreads, and for more findings.
 const MIN_HEIGHTS: [usize; 3] = [5, 11, 20];
@@ -30,8 +30,8 @@ pub(super) struct Position {
 
 /// Returns the lines above the table.
 pub(super) fn lines(
-    picture: &Picture,
-    taste: &Taste,
+    picture: &FleetView,
+    taste: &DisplayOptions,
     summary: &JobSummary,
     series: &MeanSeries,
     at: Position,
@@ -144,7 +144,7 @@ fn time_percent(part: Duration, whole: Duration) -> f32 {
 }
 
 fn distribution_lines(
-    taste: &Taste,
+    taste: &DisplayOptions,
     summary: &JobSummary,
     series: &MeanSeries,
     width: u16,
@@ -284,7 +284,7 @@ mod tests {
     use crate::fleet::Fleet;
     use crate::model::JobId;
     use crate::view::job::JobIndex;
-    use crate::view::number::Units;
+    use crate::view::number_format::Units;
 
     fn time_text(state: JobState, run_time: u64, ends_after: u64, passed: u64) -> String {
         let began = Timestamp::from_micros(1_795_403_970_000_000);
@@ -319,10 +319,10 @@ mod tests {
     #[test]
     fn what_processes_contradict_is_told_as_such() {
         let time_text = |job: &str| {
-            let picture = Picture::new(Fleet::used_by(job), Timestamp::default());
+            let picture = FleetView::new(Fleet::used_by(job), Timestamp::default());
             let index = JobIndex::build(&picture);
             let entry = index.entry(&JobId::new("11").unwrap()).unwrap();
-            let summary = JobSummary::build(&picture, entry, Units::of(&Taste::default()));
+            let summary = JobSummary::build(&picture, entry, Units::of(&DisplayOptions::default()));
             let lines = note_lines(&summary, 200, 3);
             lines.iter().any(|line| line.words().contains("processes contradict Slurm on gpu01"))
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::fleet::{Assigned, Fleet, JobDevices, Node};
 use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
 use crate::time::Timestamp;
-use crate::view::picture::Picture;
+use crate::view::fleet_view::FleetView;
 
 /// Every job that has nodes, in the order in which one steps through them.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ pub(crate) struct JobNode {
 
 impl JobIndex {
     /// Works it out; at thousands of nodes this is not for every frame.
-    pub(crate) fn build(picture: &Picture) -> Self {
+    pub(crate) fn build(picture: &FleetView) -> Self {
         let fleet = &picture.fleet;
         let job_devices = JobDevices::of(fleet);
         let lookup = NodeLookup::of(picture);
@@ -68,7 +68,7 @@ struct NodeLookup<'a> {
 }
 
 impl<'a> NodeLookup<'a> {
-    fn of(picture: &'a Picture) -> Self {
+    fn of(picture: &'a FleetView) -> Self {
         let named = picture.fleet.nodes.iter().map(|node| &node.name).zip(0..);
         let shown = (!picture.filter.is_empty()).then(|| picture.shown.iter().copied().collect());
         Self { by_name: named.collect(), shown }

@@ -4,13 +4,13 @@ use jiff::tz::TimeZone;
 
 use crate::model::{Job, JobList};
 use crate::time::{Timestamp, age};
+use crate::view::fleet_view::FleetView;
 use crate::view::line::{Line, Tone};
-use crate::view::number::running;
-use crate::view::picture::Picture;
+use crate::view::number_format::running;
 
 /// Stands in place of the list while no job has nodes: why, what to do, and the jobs that wait.
 pub(crate) fn lines_without_running_jobs(
-    picture: &Picture,
+    picture: &FleetView,
     list: &JobList,
     zone: &TimeZone,
     width: u16,
@@ -29,7 +29,7 @@ pub(crate) fn lines_without_running_jobs(
 
 /// The jobs that wait, below their titles; nothing when none does.
 pub(crate) fn lines(
-    picture: &Picture,
+    picture: &FleetView,
     list: &JobList,
     zone: &TimeZone,
     width: u16,

@@ -88,14 +88,14 @@ mod tests {
     use super::*;
     use crate::fleet::Node;
     use crate::model::{Allocation, Device, DeviceAllocation, Job, JobList, NodeName, Percent};
-    use crate::view::picture::Picture;
+    use crate::view::fleet_view::FleetView;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_micros(second * 1_000_000)
     }
 
     /// A job of two devices, of which one always works and the other has worked until second 1000.
-    fn picture(second: i64) -> Picture {
+    fn picture(second: i64) -> FleetView {
         let mut node = Node::new(NodeName::new("a").unwrap(), Duration::from_secs(300));
         node.devices = ["GPU-1", "GPU-2", "GPU-3"]
             .map(|uuid| Device { uuid: uuid.into(), ..Device::default() })
@@ -113,7 +113,7 @@ mod tests {
         let job = Job { allocations: [allocation].into(), ..Job::example("7") };
         let list = JobList { jobs: vec![job], ..JobList::default() };
         let fleet = Fleet::new(vec![Arc::new(node)].into());
-        Picture::new(Fleet { jobs: Some(Arc::new(list)), ..fleet }, at(second))
+        FleetView::new(Fleet { jobs: Some(Arc::new(list)), ..fleet }, at(second))
     }
 
     fn followed(seconds: &[i64]) -> MeanSeries {
@@ -123,7 +123,7 @@ mod tests {
             let summary = JobSummary::build(
                 &picture,
                 &picture.roll().entries[0],
-                crate::view::number::Units::default(),
+                crate::view::number_format::Units::default(),
             );
             series.update(&picture.fleet, &summary, picture.now);
         }

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::fleet::{Evidence, Node};
 use crate::model::{Allocation, Device, DeviceAllocation, Job, NodeName};
 use crate::nodeset;
-use crate::view::condition::{Standing, flags};
+use crate::view::fleet_view::FleetView;
 use crate::view::job::distribution::{Distribution, Tolerance};
 use crate::view::job::findings::{Finding, Outliers, findings};
 use crate::view::job::index::{JobEntry, JobNode};
 use crate::view::line::{cut, width_of};
-use crate::view::number::{Units, gib, share};
-use crate::view::picture::Picture;
+use crate::view::node_status::{NodeStatus, flags};
+use crate::view::number_format::{Units, gib, share};
 
 /// Columns of a node's name among what is odd.
 const MAX_NAME_WIDTH: u16 = 19;
@@ -148,7 +148,7 @@ pub(crate) struct NodeRow {
 
 impl NodeRow {
     /// Returns the node, when it is watched.
-    pub(crate) fn node<'a>(&self, picture: &'a Picture) -> Option<&'a Node> {
+    pub(crate) fn node<'a>(&self, picture: &'a FleetView) -> Option<&'a Node> {
         picture.fleet.nodes.get(self.place?).map(|node| &**node)
     }
 }
@@ -169,7 +169,7 @@ type DeviceLabel = (u32, Option<u32>, usize);
 
 impl JobSummary {
     /// Works it out.
-    pub(crate) fn build(picture: &Picture, entry: &JobEntry, units: Units) -> Self {
+    pub(crate) fn build(picture: &FleetView, entry: &JobEntry, units: Units) -> Self {
         let nodes = || entry.job.allocations.iter().zip(&entry.nodes).filter(|(_, p)| p.is_shown);
         let labelled: Vec<Vec<(DeviceLabel, usize)>> =
             nodes().map(|(_, job_node)| device_labels(picture, job_node)).collect();
@@ -186,7 +186,7 @@ impl JobSummary {
             NodeRow {
                 name: allocation.node.clone(),
                 place: job_node.node_index,
-                is_fresh: node.is_some_and(|node| Standing::of(node, picture.now).is_fresh()),
+                is_fresh: node.is_some_and(|node| NodeStatus::of(node, picture.now).is_fresh()),
                 has_unknown_devices: job_node.assigned.devices.is_none(),
                 cells: labelled.iter().map(cell).collect(),
             }
@@ -256,7 +256,7 @@ impl JobSummary {
     }
 
     /// Works out spreads and what is odd, and marks it.
-    fn find_outliers(&mut self, picture: &Picture) {
+    fn find_outliers(&mut self, picture: &FleetView) {
         let mut outliers: Outliers = Outliers::new();
         for metric in JobMetric::ALL {
             let mut values = Vec::new();
@@ -308,7 +308,7 @@ impl JobSummary {
 }
 
 /// Names the devices a job has on a node, in the order of the node's list.
-fn device_labels(picture: &Picture, job_node: &JobNode) -> Vec<(DeviceLabel, usize)> {
+fn device_labels(picture: &FleetView, job_node: &JobNode) -> Vec<(DeviceLabel, usize)> {
     let node = job_node.node_index.and_then(|place| picture.fleet.nodes.get(place));
     let (Some(node), Some(held)) = (node, &job_node.assigned.devices) else { return Vec::new() };
     let number = |device: &Device, place: usize| {

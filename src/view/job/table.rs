@@ -3,14 +3,14 @@
 use crate::fleet::{Node, Traffic};
 use crate::model::{Bytes, Percent};
 use crate::time::age;
-use crate::view::condition::{Standing, own_notes};
+use crate::view::display_options::DisplayOptions;
+use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::job::summary::{DeviceCell, JobMetric, JobSummary, NodeRow};
 use crate::view::line::{Line, Tone, UNKNOWN};
-use crate::view::navigation::Window;
-use crate::view::number::{Units, percent, rate, share};
-use crate::view::picture::Picture;
-use crate::view::taste::Taste;
+use crate::view::navigation::Viewport;
+use crate::view::node_status::{NodeStatus, own_notes};
+use crate::view::number_format::{Units, percent, rate, share};
 
 /// The mark in front of a name, and the gap behind it.
 const MARK_WIDTH: u16 = 2;
@@ -36,8 +36,8 @@ struct Columns {
 /// What the table shows of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableContext<'a> {
-    pub(super) picture: &'a Picture,
-    pub(super) taste: &'a Taste,
+    pub(super) picture: &'a FleetView,
+    pub(super) taste: &'a DisplayOptions,
     pub(super) summary: &'a JobSummary,
     pub(super) metric: JobMetric,
     /// The row one is on.
@@ -49,7 +49,7 @@ pub(super) struct TableContext<'a> {
 /// Returns the title line and the rows in sight.
 pub(super) fn lines(
     context: TableContext<'_>,
-    window: &mut Window,
+    window: &mut Viewport,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
@@ -139,7 +139,7 @@ fn row(context: TableContext<'_>, row: &NodeRow, columns: &Columns) -> Line {
         let name = Line::new().left(row.name.label(), columns.name, Tone::Faint);
         return name.gap(1).text("not watched", Tone::Faint);
     };
-    let status = Standing::of(node, context.picture.now);
+    let status = NodeStatus::of(node, context.picture.now);
     let name = Line::new().left(row.name.label(), columns.name, tone(status));
     let notes = || {
         let mut line = Line::new();
@@ -175,11 +175,11 @@ fn row(context: TableContext<'_>, row: &NodeRow, columns: &Columns) -> Line {
     if row.is_fresh { line } else { line.gap(2).then(notes()) }
 }
 
-fn tone(status: Standing) -> Tone {
+fn tone(status: NodeStatus) -> Tone {
     match status {
-        Standing::Fresh => Tone::Plain,
-        Standing::Down | Standing::Stale(_) => Tone::Strong,
-        Standing::Waiting | Standing::Opening(_) | Standing::Starting => Tone::Faint,
+        NodeStatus::Fresh => Tone::Plain,
+        NodeStatus::Down | NodeStatus::Stale(_) => Tone::Strong,
+        NodeStatus::Waiting | NodeStatus::Opening(_) | NodeStatus::Starting => Tone::Faint,
     }
 }
 

@@ -6,8 +6,8 @@ use crate::fields::current_aliases;
 use crate::fleet;
 use crate::fleet::Node;
 use crate::model::{Celsius, Device, Link, Megahertz, Percent, Reading};
-use crate::view::Scene;
-use crate::view::condition::label;
+use crate::view::RenderContext;
+use crate::view::display_options::DisplayOptions;
 use crate::view::graph::{Graph, span};
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
 use crate::view::menu::Menu;
@@ -15,8 +15,8 @@ use crate::view::node::devices::load_of;
 use crate::view::node::facts::{bandwidth_share, held_share, pcie_rates};
 use crate::view::node::host::track;
 use crate::view::node::tracks::{Track, Tracks};
-use crate::view::number::Units;
-use crate::view::taste::Taste;
+use crate::view::node_status::label;
+use crate::view::number_format::Units;
 
 /// Columns in front of a graph: the device, the metric, its value.
 const LABEL: u16 = 15;
@@ -193,19 +193,19 @@ pub(super) struct Charts {
 }
 
 impl Charts {
-    fn metrics<'a>(&'a self, taste: &'a Taste) -> &'a [Metric] {
+    fn metrics<'a>(&'a self, taste: &'a DisplayOptions) -> &'a [Metric] {
         self.metrics.as_deref().unwrap_or(&taste.chart.metrics)
     }
 
     /// Returns their words, with commas.
-    pub(super) fn words(&self, taste: &Taste) -> String {
+    pub(super) fn words(&self, taste: &DisplayOptions) -> String {
         let words = self.metrics(taste).iter().map(|metric| metric.words().0);
         words.collect::<Vec<_>>().join(",")
     }
 
     /// Puts a metric on the chart, behind the others, or takes it off. Of five the first goes; the last
     /// one stays.
-    pub(super) fn toggle(&mut self, taste: &Taste, metric: Metric) {
+    pub(super) fn toggle(&mut self, taste: &DisplayOptions, metric: Metric) {
         let mut metrics = self.metrics(taste).to_vec();
         let before = metrics.len();
         metrics.retain(|known| *known != metric);
@@ -219,7 +219,7 @@ impl Charts {
     }
 
     /// Returns the menu of metrics, the cursor on one of them.
-    pub(super) fn menu(&self, taste: &Taste, on: Option<Metric>) -> Menu<Metric> {
+    pub(super) fn menu(&self, taste: &DisplayOptions, on: Option<Metric>) -> Menu<Metric> {
         let metrics = self.metrics(taste);
         let empty = Menu::new("chart these of each device, four at most");
         let menu = Metric::ALL.into_iter().fold(empty, |menu, metric| {
@@ -263,7 +263,7 @@ impl Grid {
 
 /// Returns the pane in at most so many lines.
 pub(super) fn lines(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     node: &Node,
     tracks: &Tracks,
     charts: &Charts,
@@ -315,7 +315,7 @@ pub(super) fn lines(
 }
 
 struct Pane<'a> {
-    scene: Scene<'a>,
+    scene: RenderContext<'a>,
     node: &'a Node,
     tracks: &'a Tracks,
     graph: Graph,
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn one_to_four_metrics_are_charted() {
-        let (mut charts, taste) = (Charts::default(), Taste::default());
+        let (mut charts, taste) = (Charts::default(), DisplayOptions::default());
         charts.toggle(&taste, Metric::Memory);
         assert_eq!(charts.metrics(&taste), [Metric::Utilization]);
         charts.toggle(&taste, Metric::Utilization);

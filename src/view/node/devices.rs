@@ -5,16 +5,16 @@ use std::sync::Arc;
 use crate::fleet::{Metric, Node, Totals};
 use crate::model::{Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};
 use crate::time::Timestamp;
-use crate::view::Scene;
-use crate::view::condition::{Note, flags, label};
-use crate::view::heading::{self, Heading};
+use crate::view::RenderContext;
+use crate::view::column_spec::{self, ColumnSpec};
+use crate::view::display_options::{DisplayOptions, Thresholds};
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
-use crate::view::navigation::{Navigation, Spot};
+use crate::view::navigation::{Navigation, RowId};
 use crate::view::node::facts::{self, FACTS, Fact, Subject};
 use crate::view::node::host::track;
 use crate::view::node::processes::is_all_chips;
-use crate::view::number::{Units, or_unknown, percent};
-use crate::view::taste::{Taste, Thresholds};
+use crate::view::node_status::{Note, flags, label};
+use crate::view::number_format::{Units, or_unknown, percent};
 
 /// From this width on, a second pair of numbers and names have columns.
 const WIDE: u16 = 100;
@@ -24,43 +24,43 @@ const WORTH_A_COLUMN: usize = 2;
 const SECOND_BAR: u16 = 8;
 
 /// The columns behind what tells one device from another.
-pub(crate) const HEADINGS: [Heading; 36] = [
-    Heading::new("uuid", "UUID", "", "the UUID"),
-    Heading::new("name", "NAME", "", "the model"),
-    Heading::new("temp", "TEMP", "", "the temperature"),
-    Heading::new("util", "UTIL", "", "utilization as a bar and in percent"),
-    Heading::new("membar", "MEM", "", "memory as a bar"),
-    Heading::new("mem", "GiB", "", "memory in use and all of it"),
-    Heading::new("power", "W", "", "power and its limit"),
-    Heading::new("clocks", "MHz", "", "clocks, that of memory too where there is room"),
-    Heading::new("owner", "OWNER", "", "who has a chip"),
-    Heading::new("throttled", "THROTTLED", "", "why clocks are held down"),
-    Heading::new("membw", "MEMBW", "", "memory bandwidth in use"),
-    Heading::new("memtemp", "MEMTEMP", "", "the temperature of memory"),
-    Heading::new("junction", "JUNCTION", "", "the hottest spot"),
-    Heading::new("pcie", "PCIe", "", "traffic over PCIe"),
-    Heading::new("nvlink", "NVLINK", "", "traffic over NVLink"),
-    Heading::new("fan", "FAN", "", "how fast the fan turns"),
-    Heading::new("pstate", "PSTATE", "", "the performance state"),
-    Heading::new("enc-dec", "ENC/DEC", "", "video encoder and decoder"),
-    Heading::new("smact", "SMACT", "", "how many multiprocessors work"),
-    Heading::new("tensor", "TENSOR", "", "how much tensor cores work"),
-    Heading::new("occupancy", "OCC", "", "how full multiprocessors are"),
-    Heading::new("ecc", "ECC", "", "errors of memory"),
-    Heading::new("remap", "REMAP", "", "remapped rows of memory"),
-    Heading::new("link", "LINK", "", "the PCIe link"),
-    Heading::new("persistence", "PERS", "", "persistence mode"),
-    Heading::new("mode", "MODE", "", "the compute mode"),
-    Heading::new("hloq", "HLOQ", "", "programs that wait for a chip"),
-    Heading::new("cores", "CORES", "", "the cores of a chip"),
-    Heading::new("gi-ci", "GI/CI", "", "the instances of a slice"),
-    Heading::new("bar1", "BAR1", "", "the BAR1 window in use"),
-    Heading::new("partitions", "PART", "", "the partition"),
-    Heading::new("mig", "MIG", "", "whether it may be cut into slices"),
-    Heading::new("display", "DISP", "", "whether a display hangs on it"),
-    Heading::new("pci", "PCI", "", "its address on the bus"),
-    Heading::new("last", "LAST", "", "utilization over the last seconds"),
-    Heading::new("flags", "FLAGS", "", "what is wrong with it"),
+pub(crate) const HEADINGS: [ColumnSpec; 36] = [
+    ColumnSpec::new("uuid", "UUID", "", "the UUID"),
+    ColumnSpec::new("name", "NAME", "", "the model"),
+    ColumnSpec::new("temp", "TEMP", "", "the temperature"),
+    ColumnSpec::new("util", "UTIL", "", "utilization as a bar and in percent"),
+    ColumnSpec::new("membar", "MEM", "", "memory as a bar"),
+    ColumnSpec::new("mem", "GiB", "", "memory in use and all of it"),
+    ColumnSpec::new("power", "W", "", "power and its limit"),
+    ColumnSpec::new("clocks", "MHz", "", "clocks, that of memory too where there is room"),
+    ColumnSpec::new("owner", "OWNER", "", "who has a chip"),
+    ColumnSpec::new("throttled", "THROTTLED", "", "why clocks are held down"),
+    ColumnSpec::new("membw", "MEMBW", "", "memory bandwidth in use"),
+    ColumnSpec::new("memtemp", "MEMTEMP", "", "the temperature of memory"),
+    ColumnSpec::new("junction", "JUNCTION", "", "the hottest spot"),
+    ColumnSpec::new("pcie", "PCIe", "", "traffic over PCIe"),
+    ColumnSpec::new("nvlink", "NVLINK", "", "traffic over NVLink"),
+    ColumnSpec::new("fan", "FAN", "", "how fast the fan turns"),
+    ColumnSpec::new("pstate", "PSTATE", "", "the performance state"),
+    ColumnSpec::new("enc-dec", "ENC/DEC", "", "video encoder and decoder"),
+    ColumnSpec::new("smact", "SMACT", "", "how many multiprocessors work"),
+    ColumnSpec::new("tensor", "TENSOR", "", "how much tensor cores work"),
+    ColumnSpec::new("occupancy", "OCC", "", "how full multiprocessors are"),
+    ColumnSpec::new("ecc", "ECC", "", "errors of memory"),
+    ColumnSpec::new("remap", "REMAP", "", "remapped rows of memory"),
+    ColumnSpec::new("link", "LINK", "", "the PCIe link"),
+    ColumnSpec::new("persistence", "PERS", "", "persistence mode"),
+    ColumnSpec::new("mode", "MODE", "", "the compute mode"),
+    ColumnSpec::new("hloq", "HLOQ", "", "programs that wait for a chip"),
+    ColumnSpec::new("cores", "CORES", "", "the cores of a chip"),
+    ColumnSpec::new("gi-ci", "GI/CI", "", "the instances of a slice"),
+    ColumnSpec::new("bar1", "BAR1", "", "the BAR1 window in use"),
+    ColumnSpec::new("partitions", "PART", "", "the partition"),
+    ColumnSpec::new("mig", "MIG", "", "whether it may be cut into slices"),
+    ColumnSpec::new("display", "DISP", "", "whether a display hangs on it"),
+    ColumnSpec::new("pci", "PCI", "", "its address on the bus"),
+    ColumnSpec::new("last", "LAST", "", "utilization over the last seconds"),
+    ColumnSpec::new("flags", "FLAGS", "", "what is wrong with it"),
 ];
 /// How many of them stand before the facts.
 const BEFORE_FACTS: usize = 8;
@@ -147,7 +147,7 @@ fn has_sum(node: &Node) -> bool {
 
 /// Returns the titles, so many lines of devices, and the sum; in full a device has two lines.
 pub(crate) fn lines(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     node: &Node,
     navigation: &mut Navigation,
     width: u16,
@@ -156,7 +156,7 @@ pub(crate) fn lines(
     let now = scene.picture.now;
     let columns = Columns::of(node, scene.taste, width, is_full);
     let cursor = navigation.cursor(node);
-    let on = |device: &Device| cursor == Some(Spot::Device(Arc::clone(&device.uuid)));
+    let on = |device: &Device| cursor == Some(RowId::Device(Arc::clone(&device.uuid)));
     let wanted = node.devices.iter().position(on);
     let rows = if is_full { room / 2 } else { room };
     navigation.devices.settle(rows, node.devices.len(), wanted);
@@ -207,15 +207,15 @@ impl Room {
 
 impl Columns {
     /// Returns the columns somebody chose, or those that are worth most.
-    fn of(node: &Node, taste: &Taste, width: u16, is_full: bool) -> Self {
-        match heading::places(&HEADINGS, &taste.columns.node) {
+    fn of(node: &Node, taste: &DisplayOptions, width: u16, is_full: bool) -> Self {
+        match column_spec::places(&HEADINGS, &taste.columns.node) {
             Some(places) => Self::chosen(node, taste, &places, width),
             None => Self::fit(node, taste, width, is_full),
         }
     }
 
     /// What holds however much room there is.
-    fn begin(node: &Node, taste: &Taste, width: u16) -> Self {
+    fn begin(node: &Node, taste: &DisplayOptions, width: u16) -> Self {
         let names = taste.only.names;
         let label = widest(node.devices.iter().map(|device| label(node, device))).max(3);
         let is_named = names.has_index || names.has_name || names.has_uuid;
@@ -233,7 +233,7 @@ impl Columns {
     }
 
     /// Gives room to chosen columns from left to right, then the rest to bars and flags.
-    fn chosen(node: &Node, taste: &Taste, places: &[usize], width: u16) -> Self {
+    fn chosen(node: &Node, taste: &DisplayOptions, places: &[usize], width: u16) -> Self {
         let mut columns = Self::begin(node, taste, width);
         let units = columns.units;
         let totals = Totals::of_devices(node);
@@ -272,7 +272,7 @@ impl Columns {
         columns
     }
 
-    fn fit(node: &Node, taste: &Taste, width: u16, is_full: bool) -> Self {
+    fn fit(node: &Node, taste: &DisplayOptions, width: u16, is_full: bool) -> Self {
         let totals = Totals::of_devices(node);
         let names = taste.only.names;
         let mut columns = Self::begin(node, taste, width);
@@ -660,7 +660,12 @@ pub(crate) fn name(device: &Device, is_indented: bool) -> String {
 
 /// Returns what one device is, and what it does not tell and why. `throttled` is the share of the
 /// last minute in which its clocks were held down.
-pub(crate) fn detail(node: &Node, device: &Device, throttled: Option<f32>, taste: &Taste) -> Line {
+pub(crate) fn detail(
+    node: &Node,
+    device: &Device,
+    throttled: Option<f32>,
+    taste: &DisplayOptions,
+) -> Line {
     let units = Units::of(taste);
     let mut line = Line::of(format!("{} ", label(node, device)), Tone::Strong)
         .text(format!(" {}", name(device, false)), Tone::Plain);

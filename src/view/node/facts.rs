@@ -7,7 +7,7 @@ use crate::model::{
     TpuDetails,
 };
 use crate::view::line::Tone;
-use crate::view::number::{Units, rate};
+use crate::view::number_format::{Units, rate};
 
 /// A device, and how somebody likes numbers.
 #[derive(Clone, Copy, Debug)]

@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::fleet::{Metric, Node, Totals, Traffic};
 use crate::model::{Bytes, Freshness, Link, Percent, Source, stale_after};
 use crate::time::{Timestamp, lasting};
-use crate::view::Scene;
+use crate::view::RenderContext;
 use crate::view::graph::{Graph, span};
 use crate::view::line::{Line, Tone, UNKNOWN, flow};
 use crate::view::node::tracks::{Track, Tracks, filled};
-use crate::view::number::{Units, gib, percent, rate, share};
+use crate::view::number_format::{Units, gib, percent, rate, share};
 
 /// Points of the processor's track.
 const CPU_POINTS: usize = 20;
@@ -26,7 +26,7 @@ const GRAPH_ROWS: u16 = 5;
 const LEAST_GRAPH: u16 = 36;
 
 /// Returns the host lines, at most so many; empty when the host said nothing yet.
-pub(crate) fn lines(scene: Scene<'_>, node: &Node, width: u16, most: usize) -> Vec<Line> {
+pub(crate) fn lines(scene: RenderContext<'_>, node: &Node, width: u16, most: usize) -> Vec<Line> {
     let now = scene.picture.now;
     let units = Units::of(scene.taste);
     told(node, now, || flow(items(node, now, width, units), 3, width, most))
@@ -45,7 +45,7 @@ fn told(node: &Node, now: Timestamp, lines: impl FnOnce() -> Vec<Line>) -> Vec<L
 /// Returns the host with its last minutes as graphs: processors over memory and swap on the left,
 /// device memory over device load on the right, and what else there is to say below.
 pub(crate) fn full(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     node: &Node,
     tracks: &Tracks,
     width: u16,
@@ -97,7 +97,7 @@ fn stacked(
 }
 
 fn machine(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     node: &Node,
     tracks: &Tracks,
     graph: Graph,
@@ -141,7 +141,7 @@ fn machine(
     lines
 }
 
-fn devices(scene: Scene<'_>, node: &Node, graph: Graph, count: usize) -> Vec<Line> {
+fn devices(scene: RenderContext<'_>, node: &Node, graph: Graph, count: usize) -> Vec<Line> {
     let now = scene.picture.now;
     let totals = Totals::of_devices(node);
     let both = totals.memory_used.zip(totals.memory_total);

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::fleet::Node;
 use crate::model::TransportKind;
 use crate::time::age;
-use crate::view::Scene;
-use crate::view::condition::{Standing, own_notes, whole_story};
+use crate::view::RenderContext;
+use crate::view::display_options::Density;
+use crate::view::fleet_view::FleetView;
 use crate::view::line::{Line, Tone, cut, width_of};
-use crate::view::navigation::{Navigation, Spot, uses};
+use crate::view::navigation::{Navigation, RowId, uses};
 use crate::view::node::tracks::Track;
-use crate::view::node::{Metric, Place, chart, devices, host, processes};
-use crate::view::picture::Picture;
-use crate::view::taste::Density;
+use crate::view::node::{Metric, State, chart, devices, host, processes};
+use crate::view::node_status::{NodeStatus, own_notes, whole_story};
 
 /// Rows the process table gets at least, where it is shown.
 const LEAST_PROCESSES: usize = 4;
@@ -33,7 +33,7 @@ const LEAST_CHART: usize = 4;
 
 /// Returns the panel of a node in so many lines.
 pub(crate) fn lines(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     node: &Node,
     navigation: &mut Navigation,
     width: u16,
@@ -57,7 +57,7 @@ pub(crate) fn lines(
         lines.extend(devices::lines(scene, node, navigation, width, own));
     }
     if share.chart > 0 {
-        let Place { tracks, charts, .. } = &navigation.node_place;
+        let State { tracks, charts, .. } = &navigation.node_place;
         let size = (width, share.chart);
         lines.extend(chart::lines(scene, node, tracks, charts, navigation.devices.top, size));
     }
@@ -76,7 +76,7 @@ pub(crate) fn lines(
 const PRINTED_HOST: usize = 8;
 
 /// Returns all there is to say of a node, however long; graphs would be empty, and are left out.
-pub(crate) fn printed(scene: Scene<'_>, node: &Node, width: u16) -> Vec<Line> {
+pub(crate) fn printed(scene: RenderContext<'_>, node: &Node, width: u16) -> Vec<Line> {
     let picture = scene.picture;
     let mut navigation = Navigation::default();
     let mut lines = vec![title(picture, node, width)];
@@ -116,7 +116,7 @@ struct Form {
 impl Form {
     /// Chooses as asked; where nothing is asked, full where there is room: first the device lines
     /// give way, then the graphs of the machine.
-    fn of(scene: Scene<'_>, node: &Node, navigation: &Navigation, room: usize) -> Self {
+    fn of(scene: RenderContext<'_>, node: &Node, navigation: &Navigation, room: usize) -> Self {
         let place = &navigation.node_place;
         let has_chart = place.charts.is_shown && !node.devices.is_empty();
         let frame = if node.devices.is_empty() { 0 } else { devices::frame_lines(node) };
@@ -189,9 +189,9 @@ impl Share {
     }
 }
 
-fn title(picture: &Picture, node: &Node, width: u16) -> Line {
-    let standing = Standing::of(node, picture.now);
-    let tone = if standing == Standing::Down { Tone::Bad } else { Tone::Accent };
+fn title(picture: &FleetView, node: &Node, width: u16) -> Line {
+    let standing = NodeStatus::of(node, picture.now);
+    let tone = if standing == NodeStatus::Down { Tone::Bad } else { Tone::Accent };
     let mut right = Line::new();
     if let Some(taken_at) = node.taken_at() {
         let tone = if standing.is_fresh() { Tone::Faint } else { Tone::Warn };
@@ -250,7 +250,7 @@ fn cuda(node: &Node) -> Option<&str> {
 }
 
 /// Says what keeps a node from being fresh, and what helps.
-fn reasons(picture: &Picture, node: &Node, width: u16) -> Vec<Line> {
+fn reasons(picture: &FleetView, node: &Node, width: u16) -> Vec<Line> {
     let mut line = Line::new();
     for (place, (words, tone)) in own_notes(picture, node).iter().enumerate() {
         let sign = if place == 0 { "" } else { " · " };
@@ -296,14 +296,14 @@ fn mean(points: &[Option<f32>]) -> Option<f32> {
 
 /// Says more of the row under the cursor.
 pub(crate) fn detail(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     node: &Node,
     navigation: &Navigation,
     width: u16,
 ) -> Option<Line> {
     let spot = navigation.cursor(node)?;
     let line = match &spot {
-        Spot::Device(uuid) => {
+        RowId::Device(uuid) => {
             let device = node
                 .devices
                 .iter()
@@ -313,7 +313,7 @@ pub(crate) fn detail(
             let minute = tracks.last(node, &held, scene.picture.now, MINUTE);
             devices::detail(node, device, mean(&minute), scene.taste)
         }
-        Spot::Use { .. } => processes::detail(node, &spot)?,
+        RowId::Process { .. } => processes::detail(node, &spot)?,
     };
     Some(line.cut(width))
 }

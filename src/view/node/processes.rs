@@ -5,16 +5,16 @@ use std::time::Duration;
 use crate::fleet::{Node, Process};
 use crate::model::{DeviceUse, JobList, Link, Reading, Reason, Vendor};
 use crate::time::Timestamp;
-use crate::view::Scene;
-use crate::view::condition::{label, shown_id};
+use crate::view::RenderContext;
+use crate::view::display_options::DisplaySelection;
 use crate::view::line::{Line, Tone, UNKNOWN};
-use crate::view::navigation::{Navigation, Spot, uses};
-use crate::view::number::{Units, or_unknown, percent, running, share};
-use crate::view::taste::Only;
+use crate::view::navigation::{Navigation, RowId, uses};
+use crate::view::node_status::{label, shown_id};
+use crate::view::number_format::{Units, or_unknown, percent, running, share};
 
 /// Returns the titles and so many rows less one.
 pub(crate) fn lines(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     node: &Node,
     navigation: &mut Navigation,
     width: u16,
@@ -49,7 +49,7 @@ fn are_fresh(node: &Node, now: Timestamp) -> bool {
         .all(|state| state.freshness(now).is_fresh())
 }
 
-fn nothing(node: &Node, only: &Only) -> Line {
+fn nothing(node: &Node, only: &DisplaySelection) -> Line {
     let mut alive = node.devices.iter().enumerate().filter(|(_, device)| device.fault.is_none());
     let unknown = alive.find_map(|(place, _)| node.why_users_unknown(place));
     if let Some(reason) = unknown.filter(|reason| *reason != Reason::NotSampled) {
@@ -215,8 +215,8 @@ fn short_command(process: Option<&Process>, used: &DeviceUse) -> String {
 }
 
 /// Returns what one process is, its whole command line last.
-pub(crate) fn detail(node: &Node, spot: &Spot) -> Option<Line> {
-    let Spot::Use { device, pid, .. } = spot else { return None };
+pub(crate) fn detail(node: &Node, spot: &RowId) -> Option<Line> {
+    let RowId::Process { device, pid, .. } = spot else { return None };
     let used = node.uses.iter().find(|used| used.device == *device && used.pid == *pid)?;
     let process = node.process(*pid);
     let mut line = Line::of(format!("{pid}  "), Tone::Strong).text(user(process), Tone::Plain);
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn chips_whose_holders_are_hidden_are_not_said_to_be_unused() {
-        let said = |is_held| nothing(&node_of_chips(is_held), &Only::default()).words();
+        let said = |is_held| nothing(&node_of_chips(is_held), &DisplaySelection::default()).words();
         assert_eq!(said(Reading::Known(false)), "no processes use a device");
         let hidden = "who uses the devices is not known: no permission";
         assert_eq!(said(Reading::Known(true)), hidden);

@@ -7,13 +7,13 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::model::{Freshness, JobList, Link, ProcessState, Source, UnseenReason};
 use crate::time::{Timestamp, age};
-use crate::view::condition::{label, shown_id};
-use crate::view::heading::{self, Heading};
+use crate::view::column_spec::{self, ColumnSpec};
+use crate::view::display_options::Density;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
-use crate::view::number::{Units, or_unknown, percent, running, share};
+use crate::view::node_status::{label, shown_id};
+use crate::view::number_format::{Units, or_unknown, percent, running, share};
 use crate::view::processes::rows::{Roll, Sight};
-use crate::view::taste::Density;
 
 /// What a command has at least, before another column is shown.
 const COMMAND: u16 = 20;
@@ -21,23 +21,23 @@ const COMMAND: u16 = 20;
 const MARK: u16 = 1;
 
 /// The columns; `command` stands last, whatever else is chosen.
-pub(crate) const HEADINGS: [Heading; 16] = [
-    Heading::new("node", "NODE", "node", "the node, unless all are of one"),
-    Heading::new("gpu", "GPU", "gpu", "the device"),
-    Heading::new("pid", "PID", "pid", "the process id"),
-    Heading::new("type", "TYPE", "type", "whether it computes, draws, or both"),
-    Heading::new("user", "USER", "user", "whose it is"),
-    Heading::new("gpumem", "GPU-MEM", "gpumem", "device memory it holds"),
-    Heading::new("psm", "%SM", "psm", "how much of the device it uses"),
-    Heading::new("pmembw", "%GMBW", "pmembw", "memory bandwidth of the device it uses"),
-    Heading::new("penc", "%ENC", "penc", "how much of the video encoder it uses"),
-    Heading::new("pdec", "%DEC", "pdec", "how much of the video decoder it uses"),
-    Heading::new("pcpu", "%CPU", "pcpu", "processors it uses"),
-    Heading::new("prss", "%MEM", "prss", "its share of host memory"),
-    Heading::new("rss", "RSS", "rss", "host memory it uses"),
-    Heading::new("time", "TIME", "time", "for how long it runs"),
-    Heading::new("job", "JOB", "job", "its job"),
-    Heading::new("command", "COMMAND", "command", "its command line, always there and last")
+pub(crate) const HEADINGS: [ColumnSpec; 16] = [
+    ColumnSpec::new("node", "NODE", "node", "the node, unless all are of one"),
+    ColumnSpec::new("gpu", "GPU", "gpu", "the device"),
+    ColumnSpec::new("pid", "PID", "pid", "the process id"),
+    ColumnSpec::new("type", "TYPE", "type", "whether it computes, draws, or both"),
+    ColumnSpec::new("user", "USER", "user", "whose it is"),
+    ColumnSpec::new("gpumem", "GPU-MEM", "gpumem", "device memory it holds"),
+    ColumnSpec::new("psm", "%SM", "psm", "how much of the device it uses"),
+    ColumnSpec::new("pmembw", "%GMBW", "pmembw", "memory bandwidth of the device it uses"),
+    ColumnSpec::new("penc", "%ENC", "penc", "how much of the video encoder it uses"),
+    ColumnSpec::new("pdec", "%DEC", "pdec", "how much of the video decoder it uses"),
+    ColumnSpec::new("pcpu", "%CPU", "pcpu", "processors it uses"),
+    ColumnSpec::new("prss", "%MEM", "prss", "its share of host memory"),
+    ColumnSpec::new("rss", "RSS", "rss", "host memory it uses"),
+    ColumnSpec::new("time", "TIME", "time", "for how long it runs"),
+    ColumnSpec::new("job", "JOB", "job", "its job"),
+    ColumnSpec::new("command", "COMMAND", "command", "its command line, always there and last")
         .always(),
 ];
 
@@ -46,7 +46,7 @@ enum Column {
     Node,
     Device,
     Pid,
-    Kind,
+    SpanContent,
     User,
     Memory,
     Load,
@@ -91,7 +91,7 @@ impl Columns {
         Column::Node,
         Column::Device,
         Column::Pid,
-        Column::Kind,
+        Column::SpanContent,
         Column::User,
         Column::Memory,
         Column::Load,
@@ -116,7 +116,7 @@ impl Columns {
         Column::Time,
         Column::Resident,
         Column::Share,
-        Column::Kind,
+        Column::SpanContent,
         Column::Job,
         Column::Bandwidth,
         Column::Encoder,
@@ -134,7 +134,7 @@ impl Columns {
     ) -> Self {
         let is_wide = width >= 110;
         let gap = if width >= 140 { 2 } else { 1 };
-        let chosen = heading::places(&HEADINGS, chosen);
+        let chosen = column_spec::places(&HEADINGS, chosen);
         let jobs = roll.jobs().cloned();
         // `2000_17`, `12+1`
         let has_long_ids =
@@ -150,7 +150,7 @@ impl Columns {
             }
             Column::Encoder | Column::Decoder if roll.videos > 0 || chosen.is_some() => 4,
             Column::Node | Column::Job | Column::Encoder | Column::Decoder => 0,
-            Column::Device | Column::Kind | Column::Load | Column::Share => 4,
+            Column::Device | Column::SpanContent | Column::Load | Column::Share => 4,
             Column::Pid | Column::Memory => 7,
             Column::Bandwidth | Column::Cpu => 5,
             Column::User => roll.user.clamp(4, if is_wide { 16 } else { 9 }),
@@ -196,9 +196,9 @@ impl Columns {
         for (column, width) in &self.shown {
             let headings = Self::ORDER.into_iter().zip(HEADINGS);
             let found = headings.into_iter().find(|(own, _)| own == column);
-            let Some((_, Heading { title, sort: name, .. })) = found else { continue };
+            let Some((_, ColumnSpec { title, sort: name, .. })) = found else { continue };
             let is_left =
-                matches!(column, Column::Node | Column::Kind | Column::User | Column::Job);
+                matches!(column, Column::Node | Column::SpanContent | Column::User | Column::Job);
             // Where devices are TPU chips, three have other names.
             let others = [(Column::Device, device), (Column::Memory, memory), (Column::Load, load)];
             let other = others.into_iter().find(|(own, _)| own == column);
@@ -230,7 +230,7 @@ impl Columns {
             let width = *width;
             line = match column {
                 Column::Node => line.left(sight.node.name.label(), width, plain),
-                Column::Kind => line.left(
+                Column::SpanContent => line.left(
                     sight.used.kind.get().map_or(UNKNOWN, |kind| kind.text()),
                     width,
                     plain,
@@ -292,7 +292,9 @@ fn number(column: Column, sight: Sight<'_>, units: Units) -> String {
             let seconds = process.and_then(|process| process.running_seconds.get());
             or_unknown(seconds.map(Duration::from_secs), running)
         }
-        Column::Node | Column::Pid | Column::Kind | Column::User | Column::Job => String::new(),
+        Column::Node | Column::Pid | Column::SpanContent | Column::User | Column::Job => {
+            String::new()
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The environment a process began with: its variables, sorted.
 
 use crate::model::{Environment, ProcessRequest, RequestError, Variable};
+use crate::view::action::NodeRequest;
 use crate::view::line::{Line, Tone, width_of};
-use crate::view::navigation::{Step, Window};
-use crate::view::outcome::Errand;
+use crate::view::navigation::{Movement, Viewport};
 use crate::view::processes::columns::skip;
 use crate::view::processes::target::Target;
 
@@ -15,18 +15,18 @@ pub(super) struct Sheet {
     found: Option<Result<Vec<Variable>, RequestError>>,
     is_truncated: bool,
     /// The variable on top.
-    window: Window,
+    window: Viewport,
     shift: usize,
 }
 
 impl Sheet {
     pub(super) fn new(target: Target) -> Self {
-        Self { target, found: None, is_truncated: false, window: Window::default(), shift: 0 }
+        Self { target, found: None, is_truncated: false, window: Viewport::default(), shift: 0 }
     }
 
     /// Returns what is to be asked for it.
-    pub(super) fn errand(&self) -> Errand {
-        Errand {
+    pub(super) fn errand(&self) -> NodeRequest {
+        NodeRequest {
             node: self.target.node.clone(),
             question: ProcessRequest::Environment(self.target.key),
         }
@@ -47,7 +47,7 @@ impl Sheet {
         }
     }
 
-    pub(super) fn step(&mut self, step: Step) {
+    pub(super) fn step(&mut self, step: Movement) {
         let count = self.variables().len();
         let to = step.from(self.window.top, count, self.window.rows);
         self.window.top = to.min(count.saturating_sub(self.window.rows));

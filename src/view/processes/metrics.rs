@@ -6,12 +6,12 @@ use crate::model::{
     Bytes, IoCounters, JobList, ProcessDetail, ProcessRequest, ProcessState, Reading, RequestError,
 };
 use crate::time::{Timestamp, lasting};
-use crate::view::Scene;
-use crate::view::condition::{label, shown_id};
+use crate::view::RenderContext;
+use crate::view::action::NodeRequest;
 use crate::view::line::{Line, Tone, UNKNOWN};
-use crate::view::navigation::Step;
-use crate::view::number::{Units, or_unknown, percent, running, share};
-use crate::view::outcome::Errand;
+use crate::view::navigation::Movement;
+use crate::view::node_status::{label, shown_id};
+use crate::view::number_format::{Units, or_unknown, percent, running, share};
 use crate::view::processes::columns::state;
 use crate::view::processes::rows::{Row, RowKey, Sight};
 use crate::view::processes::target::Target;
@@ -43,18 +43,21 @@ impl Panel {
     }
 
     /// Returns what is to be asked for it.
-    pub(super) fn errand(&self) -> Errand {
-        Errand { node: self.target.node.clone(), question: ProcessRequest::Detail(self.target.key) }
+    pub(super) fn errand(&self) -> NodeRequest {
+        NodeRequest {
+            node: self.target.node.clone(),
+            question: ProcessRequest::Detail(self.target.key),
+        }
     }
 
     /// Returns what is to be asked now, if it is time.
-    pub(super) fn due(&mut self, now: Timestamp) -> Option<Errand> {
+    pub(super) fn due(&mut self, now: Timestamp) -> Option<NodeRequest> {
         let is_due = now.since(self.asked_at) >= EVERY || now < self.asked_at;
         is_due.then(|| self.ask(now))
     }
 
     /// Asks, whether it is time or not.
-    pub(super) fn ask(&mut self, now: Timestamp) -> Errand {
+    pub(super) fn ask(&mut self, now: Timestamp) -> NodeRequest {
         self.asked_at = now;
         self.errand()
     }
@@ -67,13 +70,13 @@ impl Panel {
         }
     }
 
-    pub(super) fn step(&mut self, step: Step) {
+    pub(super) fn step(&mut self, step: Movement) {
         self.top = step.from(self.top, self.lines, 5);
     }
 
     pub(super) fn lines(
         &mut self,
-        scene: Scene<'_>,
+        scene: RenderContext<'_>,
         row: Option<&Row>,
         tracks: &Tracks,
         width: u16,
@@ -101,7 +104,7 @@ impl Panel {
         lines
     }
 
-    fn title(&self, scene: Scene<'_>, sight: Option<Sight<'_>>, width: u16) -> Line {
+    fn title(&self, scene: RenderContext<'_>, sight: Option<Sight<'_>>, width: u16) -> Line {
         let title = Line::of("process", Tone::Strong).gap(2).text(self.target.name(), Tone::Plain);
         let state = sight.and_then(|sight| state(sight, scene.picture.now));
         let right = match (self.target.hindrance(scene.picture), state) {
@@ -113,7 +116,7 @@ impl Panel {
     }
 
     /// Returns what the node tells of it, a line each.
-    fn details(&self, scene: Scene<'_>, width: u16) -> Vec<Line> {
+    fn details(&self, scene: RenderContext<'_>, width: u16) -> Vec<Line> {
         let mut lines = Vec::new();
         let mut say = |name: &str, words: String, tone| {
             let line = Line::of(format!("{name:<10} "), Tone::Faint).text(words, tone);
@@ -322,7 +325,7 @@ fn bound(metric: Metric, highest: Option<f32>, sight: Option<Sight<'_>>) -> f32 
 
 #[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
 fn gib(bytes: Bytes) -> f32 {
-    crate::view::number::gib(bytes) as f32
+    crate::view::number_format::gib(bytes) as f32
 }
 
 fn written(metric: Metric, value: f32, units: Units) -> String {
@@ -379,15 +382,15 @@ fn graph_row(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::line::Kind;
+    use crate::view::line::SpanContent;
 
     fn drawn(line: &Line) -> String {
         let sign = |part: f32| if part >= 100.0 { '#' } else { '+' };
-        let own = |piece: &crate::view::line::Piece| {
-            if let Kind::Spark(points) = &piece.kind {
+        let own = |piece: &crate::view::line::Span| {
+            if let SpanContent::Spark(points) = &piece.kind {
                 return points.iter().map(|point| point.map_or(' ', sign)).collect();
             }
-            let is_rule = piece.kind == Kind::Rule;
+            let is_rule = piece.kind == SpanContent::Rule;
             "-".repeat(if is_rule { usize::from(piece.width) } else { 0 })
         };
         line.pieces.iter().map(own).collect()

@@ -14,12 +14,12 @@ use crate::model::{
     UnseenReason, Vendor,
 };
 use crate::time::Timestamp;
+use crate::view::display_options::DisplaySelection;
+use crate::view::fleet_view::FleetView;
 use crate::view::line::width_of;
-use crate::view::number::share;
-use crate::view::order::{Order, Sortable};
-use crate::view::picture::Picture;
+use crate::view::number_format::share;
 use crate::view::processes::target::Target;
-use crate::view::taste::Only;
+use crate::view::sort_order::{SortColumn, SortOrder};
 
 /// For how long a process that has ended stays on the screen.
 const GONE_STAYS: Duration = Duration::from_secs(5);
@@ -27,27 +27,27 @@ const GONE_STAYS: Duration = Duration::from_secs(5);
 const MOST_GONE: usize = 200;
 
 /// What rows can be sorted by, in the order of the columns.
-pub(crate) const COLUMNS: [Sortable; 16] = [
-    Sortable { name: "node", letter: 'n', label: "node and device" },
-    Sortable { name: "gpu", letter: 'g', label: "device" },
-    Sortable { name: "pid", letter: 'p', label: "pid" },
-    Sortable { name: "type", letter: 'y', label: "type" },
-    Sortable { name: "user", letter: 'u', label: "user" },
-    Sortable { name: "gpumem", letter: 'm', label: "device memory" },
-    Sortable { name: "psm", letter: 's', label: "device load" },
-    Sortable { name: "pmembw", letter: 'b', label: "memory bandwidth" },
-    Sortable { name: "penc", letter: 'e', label: "video encoder" },
-    Sortable { name: "pdec", letter: 'd', label: "video decoder" },
-    Sortable { name: "pcpu", letter: 'c', label: "processor" },
-    Sortable { name: "prss", letter: 'h', label: "share of host memory" },
-    Sortable { name: "rss", letter: 'r', label: "host memory" },
-    Sortable { name: "time", letter: 't', label: "running time" },
-    Sortable { name: "job", letter: 'i', label: "job" },
-    Sortable { name: "command", letter: 'l', label: "command line" },
+pub(crate) const COLUMNS: [SortColumn; 16] = [
+    SortColumn { name: "node", letter: 'n', label: "node and device" },
+    SortColumn { name: "gpu", letter: 'g', label: "device" },
+    SortColumn { name: "pid", letter: 'p', label: "pid" },
+    SortColumn { name: "type", letter: 'y', label: "type" },
+    SortColumn { name: "user", letter: 'u', label: "user" },
+    SortColumn { name: "gpumem", letter: 'm', label: "device memory" },
+    SortColumn { name: "psm", letter: 's', label: "device load" },
+    SortColumn { name: "pmembw", letter: 'b', label: "memory bandwidth" },
+    SortColumn { name: "penc", letter: 'e', label: "video encoder" },
+    SortColumn { name: "pdec", letter: 'd', label: "video decoder" },
+    SortColumn { name: "pcpu", letter: 'c', label: "processor" },
+    SortColumn { name: "prss", letter: 'h', label: "share of host memory" },
+    SortColumn { name: "rss", letter: 'r', label: "host memory" },
+    SortColumn { name: "time", letter: 't', label: "running time" },
+    SortColumn { name: "job", letter: 'i', label: "job" },
+    SortColumn { name: "command", letter: 'l', label: "command line" },
 ];
 
 /// Returns the column of that name.
-pub(super) fn column(name: &str) -> Option<&'static Sortable> {
+pub(super) fn column(name: &str) -> Option<&'static SortColumn> {
     COLUMNS.iter().find(|column| column.name == name)
 }
 
@@ -227,11 +227,11 @@ pub(super) struct Hidden {
 #[derive(Clone, Debug, PartialEq)]
 struct Recipe {
     place: Where,
-    order: Order,
+    order: SortOrder,
     filter: String,
     /// Filters may speak of age.
     filtered_at: Option<Timestamp>,
-    only: Arc<Only>,
+    only: Arc<DisplaySelection>,
 }
 
 /// The rows, in their order.
@@ -277,7 +277,7 @@ impl Roll {
     }
 
     /// Makes the rows anew if anything they are made of has changed.
-    pub(super) fn settle(&mut self, picture: &Picture, place: Where, order: Order) {
+    pub(super) fn settle(&mut self, picture: &FleetView, place: Where, order: SortOrder) {
         let filter = picture.filter.text().to_owned();
         let filtered_at = (!picture.filter.is_empty()).then_some(picture.now);
         let only = Arc::clone(&picture.only);
@@ -310,7 +310,7 @@ impl Roll {
         self.recipe = Some(recipe);
     }
 
-    fn gather(&mut self, picture: &Picture, recipe: &Recipe, before: Option<&Fleet>) {
+    fn gather(&mut self, picture: &FleetView, recipe: &Recipe, before: Option<&Fleet>) {
         self.rows.clear();
         (self.hidden, self.nodes, self.silent) = (Hidden::default(), 0, None);
         (self.has_jobs, self.has_chips, self.has_others) = (false, false, false);
@@ -347,7 +347,7 @@ impl Roll {
     }
 
     /// Takes note of what has ended on a node.
-    fn depart(&mut self, old: &Arc<Node>, node: &Arc<Node>, picture: &Picture, recipe: &Recipe) {
+    fn depart(&mut self, old: &Arc<Node>, node: &Arc<Node>, picture: &FleetView, recipe: &Recipe) {
         if node.link != Link::Up || are_the_same(old, node) {
             return;
         }
@@ -371,7 +371,7 @@ impl Roll {
         }
     }
 
-    fn take(&mut self, node: &Arc<Node>, picture: &Picture, recipe: &Recipe) {
+    fn take(&mut self, node: &Arc<Node>, picture: &FleetView, recipe: &Recipe) {
         let before = self.rows.len();
         for row in rows_of(node) {
             let Some(sight) = row.sight().filter(|sight| is_meant(*sight, picture, recipe)) else {
@@ -425,7 +425,7 @@ impl Roll {
         }
     }
 
-    fn sort(&mut self, order: Order) {
+    fn sort(&mut self, order: SortOrder) {
         if order.column == "node" {
             if order.is_inverted {
                 self.rows.reverse();
@@ -484,7 +484,7 @@ fn rows_of(node: &Arc<Node>) -> impl Iterator<Item = Row> + use<> {
 }
 
 /// Says whether a process is among those that are looked for.
-fn is_meant(sight: Sight<'_>, picture: &Picture, recipe: &Recipe) -> bool {
+fn is_meant(sight: Sight<'_>, picture: &FleetView, recipe: &Recipe) -> bool {
     if let Where::Job(id, other) = &recipe.place {
         let own = sight.job();
         if own != Some(id) && (own.is_none() || own != other.as_ref()) {
@@ -537,7 +537,7 @@ fn falls(column: &str) -> bool {
     )
 }
 
-fn key(sight: Sight<'_>, order: Order) -> Key<'_> {
+fn key(sight: Sight<'_>, order: SortOrder) -> Key<'_> {
     let number = |value: Option<f32>| value.map_or(Key::Unknown, |value| Key::Number(value.into()));
     let bytes =
         |value: Option<Bytes>| value.map_or(Key::Unknown, |bytes| Key::Number(large(bytes.0)));

@@ -3,12 +3,12 @@
 //! Nothing is sent without a yes that names every process; the node checks once more who it is.
 
 use crate::model::{ProcessRequest, RequestError, Signal};
-use crate::view::Scene;
-use crate::view::input::{Key, Named};
+use crate::view::RenderContext;
+use crate::view::action::{NodeReply, NodeRequest};
+use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone, UNKNOWN};
-use crate::view::menu::{Menu, Picked};
-use crate::view::navigation::{Step, Window};
-use crate::view::outcome::{Errand, Reply};
+use crate::view::menu::{Menu, MenuEvent};
+use crate::view::navigation::{Movement, Viewport};
 use crate::view::processes::columns::short;
 use crate::view::processes::target::Target;
 
@@ -20,7 +20,7 @@ const ROWS: usize = 10;
 pub struct SignalBox {
     stage: Stage,
     targets: Vec<(Target, Option<Result<(), RequestError>>)>,
-    window: Window,
+    window: Viewport,
 }
 
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub(crate) enum Pressed {
     Stay,
     Close,
     /// To be sent; the answers are waited for.
-    Send(Vec<Errand>),
+    Send(Vec<NodeRequest>),
 }
 
 /// What an answer came to.
@@ -55,34 +55,34 @@ impl SignalBox {
     pub(super) fn new(signal: Option<Signal>, targets: Vec<Target>) -> Self {
         let stage = signal.map_or_else(|| Stage::Choose(menu(&targets)), Stage::Confirm);
         let targets = targets.into_iter().map(|target| (target, None)).collect();
-        Self { stage, targets, window: Window::default() }
+        Self { stage, targets, window: Viewport::default() }
     }
 
     /// Takes a key.
     pub(crate) fn press(&mut self, key: Key) -> Pressed {
         if let Stage::Choose(menu) = &mut self.stage {
             match menu.press(key) {
-                Picked::Nothing => {}
-                Picked::Closed => return Pressed::Close,
-                Picked::Choice(signal) => self.stage = Stage::Confirm(signal),
+                MenuEvent::Pending => {}
+                MenuEvent::Closed => return Pressed::Close,
+                MenuEvent::Selected(signal) => self.stage = Stage::Confirm(signal),
             }
             return Pressed::Stay;
         }
         match (key, &self.stage) {
-            (Key::Named(Named::Escape) | Key::Control('c') | Key::Letter('q'), _)
-            | (Key::Named(Named::Enter), Stage::Sent(_)) => Pressed::Close,
-            (Key::Named(Named::Enter), Stage::Confirm(signal)) => {
+            (Key::NamedKey(NamedKey::Escape) | Key::Control('c') | Key::Letter('q'), _)
+            | (Key::NamedKey(NamedKey::Enter), Stage::Sent(_)) => Pressed::Close,
+            (Key::NamedKey(NamedKey::Enter), Stage::Confirm(signal)) => {
                 let signal = *signal;
                 self.stage = Stage::Sent(signal);
                 Pressed::Send(self.errands(signal))
             }
             (key, _) => {
                 let step = if key == Key::Letter('j') {
-                    Some(Step::Down)
+                    Some(Movement::Down)
                 } else if key == Key::Letter('k') {
-                    Some(Step::Up)
+                    Some(Movement::Up)
                 } else {
-                    Step::of(key)
+                    Movement::of(key)
                 };
                 if let Some(step) = step {
                     let top = step.from(self.window.top, self.targets.len(), self.window.rows);
@@ -93,8 +93,8 @@ impl SignalBox {
         }
     }
 
-    fn errands(&self, signal: Signal) -> Vec<Errand> {
-        let errand = |(target, _): &(Target, _)| Errand {
+    fn errands(&self, signal: Signal) -> Vec<NodeRequest> {
+        let errand = |(target, _): &(Target, _)| NodeRequest {
             node: target.node.clone(),
             question: ProcessRequest::Signal(target.key, signal),
         };
@@ -102,14 +102,14 @@ impl SignalBox {
     }
 
     /// Takes an answer; says what it came to.
-    pub(crate) fn take(&mut self, reply: &Reply) -> Taken {
+    pub(crate) fn take(&mut self, reply: &NodeReply) -> Taken {
         let Stage::Sent(signal) = self.stage else { return Taken::NotOurs };
-        let ProcessRequest::Signal(key, sent) = reply.errand.question else {
+        let ProcessRequest::Signal(key, sent) = reply.request.question else {
             return Taken::NotOurs;
         };
         let mut waiting = self.targets.iter_mut().filter(|(_, answer)| answer.is_none());
         let found =
-            waiting.find(|(target, _)| sent == signal && target.is(&reply.errand.node, key));
+            waiting.find(|(target, _)| sent == signal && target.is(&reply.request.node, key));
         let Some((_, answer)) = found else { return Taken::NotOurs };
         *answer = Some(reply.answer.as_ref().map(|_| ()).map_err(Clone::clone));
         if self.targets.iter().any(|(_, answer)| *answer != Some(Ok(()))) {
@@ -123,7 +123,7 @@ impl SignalBox {
     }
 
     /// Returns its lines.
-    pub(crate) fn lines(&self, scene: Scene<'_>, width: u16, most: usize) -> Vec<Line> {
+    pub(crate) fn lines(&self, scene: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
         let signal = match &self.stage {
             Stage::Choose(menu) => return menu.lines(width, most.min(menu.height())),
             Stage::Confirm(signal) | Stage::Sent(signal) => *signal,
@@ -181,7 +181,7 @@ impl SignalBox {
     /// Says what there is to know of a process before it is sent something, or what became of that.
     fn note(
         &self,
-        scene: Scene<'_>,
+        scene: RenderContext<'_>,
         target: &Target,
         answer: Option<&Result<(), RequestError>>,
     ) -> (String, Tone) {
@@ -320,16 +320,16 @@ pub(super) struct Late {
 
 impl Late {
     /// Counts one, and says how it stands; after a while it counts anew.
-    pub(super) fn take(&mut self, reply: &Reply, signal: Signal) -> String {
+    pub(super) fn take(&mut self, reply: &NodeReply, signal: Signal) -> String {
         if reply.at.since(self.at) > std::time::Duration::from_secs(10) {
             *self = Self::default();
         }
         self.at = reply.at;
-        let ProcessRequest::Signal(key, _) = reply.errand.question else { return String::new() };
+        let ProcessRequest::Signal(key, _) = reply.request.question else { return String::new() };
         match &reply.answer {
             Ok(_) => self.sent += 1,
             Err(error) => {
-                let words = format!("{} on {}: {error}", key.pid, reply.errand.node.label());
+                let words = format!("{} on {}: {error}", key.pid, reply.request.node.label());
                 let (first, others) =
                     self.failed.take().map_or((words, 0), |(first, others)| (first, others + 1));
                 self.failed = Some((first, others));
@@ -337,7 +337,7 @@ impl Late {
         }
         let name = signal.name();
         match (&self.failed, self.sent) {
-            (None, 1) => format!("{name} sent to {} on {}", key.pid, reply.errand.node.label()),
+            (None, 1) => format!("{name} sent to {} on {}", key.pid, reply.request.node.label()),
             (None, sent) => format!("{name} sent to {sent} processes"),
             (Some((words, 0)), 0) => format!("{name} not sent to {words}"),
             (Some((words, others)), sent) => {
@@ -364,20 +364,20 @@ mod tests {
         }
     }
 
-    fn reply(errand: &Errand, answer: Result<ProcessResponse, RequestError>) -> Reply {
-        Reply { errand: errand.clone(), answer, at: Timestamp::default() }
+    fn reply(errand: &NodeRequest, answer: Result<ProcessResponse, RequestError>) -> NodeReply {
+        NodeReply { request: errand.clone(), answer, at: Timestamp::default() }
     }
 
-    const ENTER: Key = Key::Named(Named::Enter);
+    const ENTER: Key = Key::NamedKey(NamedKey::Enter);
 
     #[test]
     fn nothing_is_sent_without_a_yes() {
         let mut one = SignalBox::new(Some(Signal::Kill), vec![target("a", 1)]);
         assert!(matches!(one.press(Key::Letter('y')), Pressed::Stay));
-        assert!(matches!(one.press(Key::Named(Named::Escape)), Pressed::Close));
+        assert!(matches!(one.press(Key::NamedKey(NamedKey::Escape)), Pressed::Close));
         let Pressed::Send(errands) = one.press(ENTER) else { panic!() };
         let question = ProcessRequest::Signal(ProcessKey { pid: 1, start_ticks: 9 }, Signal::Kill);
-        assert_eq!(errands, [Errand { node: NodeName::new("a").unwrap(), question }]);
+        assert_eq!(errands, [NodeRequest { node: NodeName::new("a").unwrap(), question }]);
         assert!(matches!(one.press(ENTER), Pressed::Close), "it is sent once");
     }
 
@@ -402,7 +402,7 @@ mod tests {
         // The other process of that number, on the other node, still waits.
         let answered: Vec<bool> = two.targets.iter().map(|(_, answer)| answer.is_some()).collect();
         assert_eq!(answered, [false, true]);
-        let elsewhere = Errand { node: NodeName::new("c").unwrap(), ..errands[0].clone() };
+        let elsewhere = NodeRequest { node: NodeName::new("c").unwrap(), ..errands[0].clone() };
         assert_eq!(two.take(&reply(&elsewhere, Ok(ProcessResponse::Sent))), Taken::NotOurs);
         let refused = Err(RequestError::from(Refusal::Gone));
         assert_eq!(two.take(&reply(&errands[0], refused)), Taken::Noted);
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn answers_that_come_late_are_summed_up_and_what_failed_is_named() {
-        let errand = |pid| Errand {
+        let errand = |pid| NodeRequest {
             node: NodeName::new("a").unwrap(),
             question: ProcessRequest::Signal(ProcessKey { pid, start_ticks: 9 }, Signal::Kill),
         };

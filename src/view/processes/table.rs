@@ -5,20 +5,20 @@ use std::time::Duration;
 use crate::fleet::Fleet;
 use crate::model::{JobId, Reading};
 use crate::time::lasting;
-use crate::view::Scene;
+use crate::view::RenderContext;
+use crate::view::display_options::Density;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::Navigation;
-use crate::view::number::{Units, gib};
+use crate::view::number_format::{Units, gib};
 use crate::view::processes::columns::{Columns, Manner, longest_shift, short, state};
 use crate::view::processes::metrics::doing;
 use crate::view::processes::rows::{Row, Sight, Where, column};
-use crate::view::processes::{Place, Scope};
-use crate::view::taste::Density;
+use crate::view::processes::{Scope, State};
 
 /// Returns the lines.
 pub(super) fn lines(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
@@ -71,7 +71,7 @@ pub(super) fn lines(
 }
 
 /// Returns how far commands can be moved until the longest one in sight ends at the right edge.
-pub(super) fn last_shift(scene: Scene<'_>, navigation: &Navigation) -> usize {
+pub(super) fn last_shift(scene: RenderContext<'_>, navigation: &Navigation) -> usize {
     let place = &navigation.processes;
     let has_node = !matches!(place.roll.place(), Where::Node(_));
     let density = place.density(scene);
@@ -91,7 +91,7 @@ pub(super) fn last_shift(scene: Scene<'_>, navigation: &Navigation) -> usize {
     shifts.max().unwrap_or(0)
 }
 
-fn title(scene: Scene<'_>, place: &Place, width: u16) -> Line {
+fn title(scene: RenderContext<'_>, place: &State, width: u16) -> Line {
     let roll = &place.roll;
     let (count, nodes) = (roll.count, roll.nodes);
     let plural = |count: usize| if count == 1 { "" } else { "s" };
@@ -151,7 +151,7 @@ fn job(fleet: &Fleet, id: &JobId) -> Line {
 }
 
 /// Says why there are no rows.
-fn nothing(scene: Scene<'_>, place: &Place, width: u16) -> Vec<Line> {
+fn nothing(scene: RenderContext<'_>, place: &State, width: u16) -> Vec<Line> {
     let picture = scene.picture;
     let mut lines = Vec::new();
     if let Some((nodes, reason)) = place.roll.silent {
@@ -179,7 +179,7 @@ fn nothing(scene: Scene<'_>, place: &Place, width: u16) -> Vec<Line> {
 }
 
 /// Returns what one process is, its whole command line last.
-fn detail(scene: Scene<'_>, sight: Sight<'_>) -> Line {
+fn detail(scene: RenderContext<'_>, sight: Sight<'_>) -> Line {
     let faint = Tone::Faint;
     let mut line = Line::of(format!("{} ", sight.used.pid), Tone::Strong)
         .text(sight.user().unwrap_or("owner not known"), Tone::Plain)

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::model::{Link, NodeName, ProcessKey};
+use crate::view::fleet_view::FleetView;
 use crate::view::line::cut;
-use crate::view::picture::Picture;
 
 /// A process by identity, with what a person knows it by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Target {
     }
 
     /// Returns what has become of it since, if it cannot be reached any more.
-    pub(super) fn hindrance(&self, picture: &Picture) -> Option<&'static str> {
+    pub(super) fn hindrance(&self, picture: &FleetView) -> Option<&'static str> {
         let Some(node) = picture.fleet.node(&self.node) else {
             return Some("the node is watched no more");
         };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::model::Bytes;
 use crate::time::Timestamp;
-use crate::view::number::{gib, share};
+use crate::view::number_format::{gib, share};
 use crate::view::processes::rows::{Row, RowKey, Sight};
 
 /// Points of a track.

@@ -9,13 +9,13 @@ use crate::model::{
     NodeName, ProcessKey, ProcessRequest, ProcessState, ProcessTree, RequestError, TreeProcess,
 };
 use crate::time::{Timestamp, age};
-use crate::view::Scene;
-use crate::view::condition::label;
+use crate::view::RenderContext;
+use crate::view::action::NodeRequest;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN};
-use crate::view::navigation::{Step, Window};
-use crate::view::number::{gib, or_unknown, percent, running};
-use crate::view::outcome::Errand;
+use crate::view::navigation::{Movement, Viewport};
+use crate::view::node_status::label;
+use crate::view::number_format::{gib, or_unknown, percent, running};
 use crate::view::processes::columns::{short, skip};
 use crate::view::processes::target::Target;
 
@@ -38,7 +38,7 @@ pub(super) struct Tree {
     asked_at: Timestamp,
     is_asked: bool,
     cursor: Option<ProcessKey>,
-    window: Window,
+    window: Viewport,
     shift: usize,
     is_full: bool,
 }
@@ -65,26 +65,26 @@ impl Tree {
             asked_at: now,
             is_asked: true,
             cursor,
-            window: Window::default(),
+            window: Viewport::default(),
             shift: 0,
             is_full: false,
         }
     }
 
     /// Returns what is to be asked for it.
-    pub(super) fn errand(&self) -> Errand {
-        Errand { node: self.node.clone(), question: ProcessRequest::Tree(None) }
+    pub(super) fn errand(&self) -> NodeRequest {
+        NodeRequest { node: self.node.clone(), question: ProcessRequest::Tree(None) }
     }
 
     /// Returns what is to be asked now, if it is time.
-    pub(super) fn due(&mut self, now: Timestamp) -> Option<Errand> {
+    pub(super) fn due(&mut self, now: Timestamp) -> Option<NodeRequest> {
         let since = now.since(self.asked_at);
         let is_due = since >= if self.is_asked { PATIENCE } else { EVERY } || now < self.asked_at;
         is_due.then(|| self.ask(now))
     }
 
     /// Asks, whether it is time or not.
-    pub(super) fn ask(&mut self, now: Timestamp) -> Errand {
+    pub(super) fn ask(&mut self, now: Timestamp) -> NodeRequest {
         (self.asked_at, self.is_asked) = (now, true);
         self.errand()
     }
@@ -124,7 +124,7 @@ impl Tree {
     }
 
     /// Returns the process under the cursor.
-    pub(super) fn selected(&self, scene: Scene<'_>) -> Option<Target> {
+    pub(super) fn selected(&self, scene: RenderContext<'_>) -> Option<Target> {
         let branch = self.branches.get(self.place()?)?;
         Some(self.target(branch, scene.picture.fleet.node(&self.node).map(|node| &**node)))
     }
@@ -149,10 +149,10 @@ impl Tree {
         self.branches.iter().position(|branch| branch.process.key == cursor)
     }
 
-    pub(super) fn step(&mut self, step: Step) {
+    pub(super) fn step(&mut self, step: Movement) {
         let to = match self.place() {
             Some(place) => step.from(place, self.branches.len(), self.window.rows),
-            None if step == Step::End => self.branches.len().saturating_sub(1),
+            None if step == Movement::End => self.branches.len().saturating_sub(1),
             None => 0,
         };
         self.select(to);
@@ -177,7 +177,7 @@ impl Tree {
 
     pub(super) fn lines(
         &mut self,
-        scene: Scene<'_>,
+        scene: RenderContext<'_>,
         is_tagged: impl Fn(&(NodeName, ProcessKey)) -> bool,
         width: u16,
         height: usize,

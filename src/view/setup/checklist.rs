@@ -1,14 +1,14 @@
 //! The columns of one table, ticked in the order they are to stand in.
 
-use crate::view::heading::Heading;
-use crate::view::input::{Key, Named};
+use crate::view::column_spec::ColumnSpec;
+use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone, width_of};
-use crate::view::navigation::{Step, Window};
+use crate::view::navigation::{Movement, Viewport};
 
 /// Which columns are ticked, and where one is among them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Checklist {
-    headings: &'static [Heading],
+    headings: &'static [ColumnSpec],
     /// The names that are ticked, from left to right.
     ticked: Vec<&'static str>,
     row: usize,
@@ -27,7 +27,7 @@ pub(super) enum Ticked {
 
 impl Checklist {
     /// Begins with what is chosen.
-    pub(super) fn new(headings: &'static [Heading], value: &str) -> Self {
+    pub(super) fn new(headings: &'static [ColumnSpec], value: &str) -> Self {
         let named = value.split(',').filter_map(|name| {
             let heading = headings.iter().find(|heading| heading.name == name.trim());
             heading.filter(|heading| !heading.is_fixed).map(|heading| heading.name)
@@ -40,7 +40,9 @@ impl Checklist {
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
     pub(super) fn press(&mut self, key: Key) -> Ticked {
         match key {
-            Key::Named(Named::Escape | Named::Enter) | Key::Letter('q') | Key::Control('c') => {
+            Key::NamedKey(NamedKey::Escape | NamedKey::Enter)
+            | Key::Letter('q')
+            | Key::Control('c') => {
                 return Ticked::Done;
             }
             Key::Letter(' ') => return self.tick(),
@@ -50,12 +52,12 @@ impl Checklist {
                 self.ticked = if self.ticked.is_empty() { all.collect() } else { Vec::new() };
                 return self.told();
             }
-            Key::Named(Named::Left) | Key::Letter('h') => return self.shift(false),
-            Key::Named(Named::Right) | Key::Letter('l') => return self.shift(true),
-            Key::Letter('j') => self.step(Step::Down),
-            Key::Letter('k') => self.step(Step::Up),
+            Key::NamedKey(NamedKey::Left) | Key::Letter('h') => return self.shift(false),
+            Key::NamedKey(NamedKey::Right) | Key::Letter('l') => return self.shift(true),
+            Key::Letter('j') => self.step(Movement::Down),
+            Key::Letter('k') => self.step(Movement::Up),
             other => {
-                if let Some(step) = Step::of(other) {
+                if let Some(step) = Movement::of(other) {
                     self.step(step);
                 }
             }
@@ -63,7 +65,7 @@ impl Checklist {
         Ticked::Nothing
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: Movement) {
         self.row = step.from(self.row, self.headings.len(), 8);
     }
 
@@ -81,7 +83,7 @@ impl Checklist {
         self.told()
     }
 
-    fn place(&self, heading: &Heading) -> Option<usize> {
+    fn place(&self, heading: &ColumnSpec) -> Option<usize> {
         self.ticked.iter().position(|name| *name == heading.name)
     }
 
@@ -106,7 +108,7 @@ impl Checklist {
         };
         let title = Line::of(name, Tone::Strong).gap(2).text(told, Tone::Faint);
         let mut lines = vec![title.cut(width)];
-        let mut window = Window::default();
+        let mut window = Viewport::default();
         window.settle(most.saturating_sub(1), self.headings.len(), Some(self.row));
         let widest = self.headings.iter().map(|heading| width_of(heading.name)).max().unwrap_or(0);
         let rows = self.headings.iter().enumerate().skip(window.top).take(window.rows);
@@ -139,11 +141,11 @@ impl Checklist {
 mod tests {
     use super::*;
 
-    static HEADINGS: [Heading; 4] = [
-        Heading::new("node", "NODE", "", "").always(),
-        Heading::new("util", "%", "", ""),
-        Heading::new("mem", "GiB", "", ""),
-        Heading::new("note", "NOTE", "", ""),
+    static HEADINGS: [ColumnSpec; 4] = [
+        ColumnSpec::new("node", "NODE", "", "").always(),
+        ColumnSpec::new("util", "%", "", ""),
+        ColumnSpec::new("mem", "GiB", "", ""),
+        ColumnSpec::new("note", "NOTE", "", ""),
     ];
 
     #[test]

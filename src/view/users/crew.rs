@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use crate::fleet::{self, Node, is_busy, is_idle_held};
 use crate::model::{Bytes, Device, DeviceUse, JobId, UnseenReason};
-use crate::view::condition::Standing;
-use crate::view::navigation::{Spot, uses};
-use crate::view::picture::Picture;
+use crate::view::fleet_view::FleetView;
+use crate::view::navigation::{RowId, uses};
+use crate::view::node_status::NodeStatus;
 
 /// Who holds something.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Who {
     /// Somebody with a name.
-    Named(Arc<str>),
+    NamedKey(Arc<str>),
     /// Somebody whose number is all that is known.
     Number(u32),
     /// The owner of processes that say nothing of him.
@@ -27,7 +27,7 @@ impl Who {
     /// Returns what to call him.
     pub(crate) fn text(&self) -> String {
         match self {
-            Self::Named(name) => name.to_string(),
+            Self::NamedKey(name) => name.to_string(),
             Self::Number(number) => format!("uid {number}"),
             Self::Unknown => "unknown".to_owned(),
             Self::Hidden => "hidden".to_owned(),
@@ -36,7 +36,7 @@ impl Who {
 
     /// Says whether it is somebody we can name.
     pub(crate) const fn is_known(&self) -> bool {
-        matches!(self, Self::Named(_) | Self::Number(_))
+        matches!(self, Self::NamedKey(_) | Self::Number(_))
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Stay {
     /// Devices held there.
     pub(crate) devices: usize,
     /// His uses of devices there: the place in the node's list and what it is.
-    pub(crate) uses: Vec<(usize, Spot)>,
+    pub(crate) uses: Vec<(usize, RowId)>,
 }
 
 /// All users.
@@ -97,7 +97,7 @@ type Holders = BTreeMap<Arc<str>, BTreeSet<Who>>;
 
 impl Crew {
     /// Works it out; at thousands of nodes this is not for every frame.
-    pub(crate) fn of(picture: &Picture) -> Self {
+    pub(crate) fn of(picture: &FleetView) -> Self {
         let mut crew = Self::default();
         let mut accounts: BTreeMap<Who, Account> = BTreeMap::new();
         let mut given = given(picture);
@@ -106,7 +106,7 @@ impl Crew {
             if picture.fleet.same_as.contains_key(&node.name) {
                 continue;
             }
-            let is_fresh = Standing::of(node, picture.now).is_fresh();
+            let is_fresh = NodeStatus::of(node, picture.now).is_fresh();
             crew.nodes.1 += 1;
             crew.nodes.0 += usize::from(is_fresh);
             let given = given.remove(place).unwrap_or_default();
@@ -228,13 +228,13 @@ impl Account {
 }
 
 /// Returns the devices a scheduler gave to users, node by node.
-fn given(picture: &Picture) -> BTreeMap<usize, Vec<Given>> {
+fn given(picture: &FleetView) -> BTreeMap<usize, Vec<Given>> {
     let mut given: BTreeMap<usize, Vec<_>> = BTreeMap::new();
     if picture.fleet.jobs.is_none() {
         return given;
     }
     for entry in picture.roll().entries.iter().filter(|entry| entry.matches_list) {
-        let who = Who::Named(Arc::clone(&entry.job.user));
+        let who = Who::NamedKey(Arc::clone(&entry.job.user));
         for job_node in entry.nodes.iter().filter(|job_node| job_node.is_shown) {
             let (Some(place), Some(devices)) = (job_node.node_index, &job_node.assigned.devices)
             else {
@@ -262,7 +262,7 @@ fn owner(node: &Node, used: &DeviceUse) -> Option<Who> {
     }
     let statics = seen.or_else(|| unseen.map(|one| &one.statics));
     let named = statics.and_then(|statics| {
-        let name = statics.user.known().map(|name| Who::Named(Arc::clone(name)));
+        let name = statics.user.known().map(|name| Who::NamedKey(Arc::clone(name)));
         name.or_else(|| statics.uid.get().map(Who::Number))
     });
     Some(named.unwrap_or(if unseen.is_some() { Who::Hidden } else { Who::Unknown }))
@@ -346,7 +346,7 @@ mod tests {
     fn crew(nodes: Vec<Node>, jobs: Option<JobList>) -> Arc<Crew> {
         let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
         let fleet = Fleet { jobs: jobs.map(Arc::new), ..Fleet::new(nodes.into()) };
-        Arc::clone(Picture::new(fleet, NOW).crew())
+        Arc::clone(FleetView::new(fleet, NOW).crew())
     }
 
     fn counts(crew: &Crew, who: &str) -> (usize, usize, usize) {
@@ -366,7 +366,7 @@ mod tests {
         let crew = crew(vec![node], None);
         assert_eq!((crew.devices, crew.held, crew.power), (2, 2, Some(600.0)));
         assert_eq!((counts(&crew, "ada"), counts(&crew, "bob")), ((1, 1, 0), (2, 1, 1)));
-        let power = |who: &str| crew.account(&Who::Named(who.into())).unwrap().power;
+        let power = |who: &str| crew.account(&Who::NamedKey(who.into())).unwrap().power;
         assert_eq!((power("ada"), power("bob")), (Some(150.0), Some(450.0)));
     }
 
@@ -422,7 +422,7 @@ mod tests {
         let crew = crew(vec![fresh, old], Some(jobs));
         assert_eq!((crew.devices, crew.held, crew.nodes), (2, 1, (1, 2)));
         assert_eq!((counts(&crew, "alice"), counts(&crew, "bob")), ((1, 0, 1), (0, 0, 0)));
-        let bob = crew.account(&Who::Named("bob".into())).unwrap();
+        let bob = crew.account(&Who::NamedKey("bob".into())).unwrap();
         assert_eq!((bob.fresh, bob.nodes.len(), bob.memory), (0, 1, None));
     }
 }

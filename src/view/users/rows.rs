@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::view::Scene;
+use crate::view::RenderContext;
+use crate::view::fleet_view::FleetView;
 use crate::view::line::width_of;
-use crate::view::navigation::Spot;
-use crate::view::order::Order;
-use crate::view::picture::Picture;
+use crate::view::navigation::RowId;
+use crate::view::sort_order::SortOrder;
 use crate::view::users::Identity;
 use crate::view::users::crew::{Account, Crew, Who};
 
@@ -18,12 +18,12 @@ pub(super) enum Row {
     /// A node that he is on.
     Node { who: Who, stay: usize, place: usize },
     /// A process of his there, by its place among the node's uses.
-    Process { who: Who, place: usize, at: usize, spot: Spot },
+    Process { who: Who, place: usize, at: usize, spot: RowId },
 }
 
 impl Row {
     /// Says what it is.
-    pub(super) fn identity(&self, scene: Scene<'_>) -> Identity {
+    pub(super) fn identity(&self, scene: RenderContext<'_>) -> Identity {
         let name =
             |place: usize| scene.picture.fleet.nodes.get(place).map(|node| node.name.clone());
         match self {
@@ -49,9 +49,9 @@ pub(super) struct Rows {
 impl Rows {
     /// Puts them in order.
     pub(super) fn of(
-        picture: &Picture,
+        picture: &FleetView,
         crew: &Arc<Crew>,
-        order: Order,
+        order: SortOrder,
         open: Option<&Who>,
     ) -> Self {
         let mut users: Vec<&(Who, Account)> = crew.accounts.iter().collect();
@@ -86,7 +86,7 @@ impl Rows {
     }
 
     /// Finds a row again; that of its node or its user when it is gone, and else the first.
-    pub(super) fn position(&self, scene: Scene<'_>, identity: &Identity) -> usize {
+    pub(super) fn position(&self, scene: RenderContext<'_>, identity: &Identity) -> usize {
         let is_node = |place: usize| {
             let node = scene.picture.fleet.nodes.get(place);
             node.is_some_and(|node| Some(&node.name) == identity.node.as_ref())

@@ -3,13 +3,13 @@
 use crate::fleet::Node;
 use crate::model::Device;
 use crate::time::age;
-use crate::view::Scene;
-use crate::view::condition::{Standing, label};
-use crate::view::heading::{self, Heading};
+use crate::view::RenderContext;
+use crate::view::column_spec::{self, ColumnSpec};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN};
-use crate::view::number::{Units, or_unknown, percent, running, share};
-use crate::view::order::Order;
+use crate::view::node_status::{NodeStatus, label};
+use crate::view::number_format::{Units, or_unknown, percent, running, share};
+use crate::view::sort_order::SortOrder;
 use crate::view::users::COLUMNS;
 use crate::view::users::crew::{Account, Crew, Stay, Who};
 use crate::view::users::rows::{Row, Rows};
@@ -27,17 +27,17 @@ pub(super) struct Columns {
 }
 
 /// The columns; `user` stands first, whatever else is chosen.
-pub(crate) const HEADINGS: [Heading; 10] = [
-    Heading::new("user", "USER", "user", "the user, always there and in front").always(),
-    Heading::new("devices", "DEVICES", "devices", "devices held"),
-    Heading::new("bar", "FLEET", "devices", "the share of all devices as a bar"),
-    Heading::new("share", "%", "devices", "the share of all devices in percent"),
-    Heading::new("busy", "BUSY", "busy", "devices that work"),
-    Heading::new("idle-held", "IDLE", "idle-held", "devices held idle"),
-    Heading::new("mem", "MEM", "mem", "device memory"),
-    Heading::new("power", "POWER", "power", "power"),
-    Heading::new("nodes", "NODES", "nodes", "nodes; fresh ones of all where some are not"),
-    Heading::new("jobs", "JOBS", "jobs", "jobs"),
+pub(crate) const HEADINGS: [ColumnSpec; 10] = [
+    ColumnSpec::new("user", "USER", "user", "the user, always there and in front").always(),
+    ColumnSpec::new("devices", "DEVICES", "devices", "devices held"),
+    ColumnSpec::new("bar", "FLEET", "devices", "the share of all devices as a bar"),
+    ColumnSpec::new("share", "%", "devices", "the share of all devices in percent"),
+    ColumnSpec::new("busy", "BUSY", "busy", "devices that work"),
+    ColumnSpec::new("idle-held", "IDLE", "idle-held", "devices held idle"),
+    ColumnSpec::new("mem", "MEM", "mem", "device memory"),
+    ColumnSpec::new("power", "POWER", "power", "power"),
+    ColumnSpec::new("nodes", "NODES", "nodes", "nodes; fresh ones of all where some are not"),
+    ColumnSpec::new("jobs", "JOBS", "jobs", "jobs"),
 ];
 /// How wide those behind the name are.
 const WIDTHS: [u16; 9] = [8, 10, 3, 5, 5, 7, 8, 6, 5];
@@ -60,7 +60,7 @@ impl Columns {
             fits.then_some((place, own))
         };
         let mut shown: Vec<(usize, u16)>;
-        if let Some(places) = heading::places(&HEADINGS, chosen) {
+        if let Some(places) = column_spec::places(&HEADINGS, chosen) {
             let behind = places.iter().filter_map(|place| place.checked_sub(1));
             shown = behind.map_while(take).collect();
         } else {
@@ -73,14 +73,14 @@ impl Columns {
         Self { name, gap, shown }
     }
 
-    fn headings(&self) -> impl Iterator<Item = (usize, u16, Heading)> {
+    fn headings(&self) -> impl Iterator<Item = (usize, u16, ColumnSpec)> {
         self.shown.iter().filter_map(|(place, width)| {
             HEADINGS.get(place + 1).map(|heading| (*place, *width, *heading))
         })
     }
 
     /// Returns the title line; a sign stands at the column by which rows are sorted.
-    pub(super) fn titles(&self, order: Order) -> Line {
+    pub(super) fn titles(&self, order: SortOrder) -> Line {
         let sign = if order.is_inverted { "↑" } else { "↓" };
         let word = |name: &str, title: &str| {
             let is_it = order.column == name && title != "FLEET" && title != "%";
@@ -89,7 +89,7 @@ impl Columns {
         let mut line = Line::new().gap(MARK);
         line = line.left(&word("user", "USER"), self.name, Tone::Faint);
         line = line.on_click(Click::Column("user"));
-        for (place, width, Heading { title, sort, .. }) in self.headings() {
+        for (place, width, ColumnSpec { title, sort, .. }) in self.headings() {
             line = line.gap(self.gap);
             line = if place == BAR {
                 line.left(title, width, Tone::Faint)
@@ -150,7 +150,7 @@ pub(super) fn summary(crew: &Crew, width: u16) -> Vec<Line> {
     for (who, account) in crew.accounts.iter().filter(|(who, _)| !who.is_known()) {
         let words = match who {
             Who::Hidden => format!("{} hidden", word(account.processes, "process")),
-            Who::Unknown | Who::Named(_) | Who::Number(_) => {
+            Who::Unknown | Who::NamedKey(_) | Who::Number(_) => {
                 format!("{} of unknown users", word(account.processes, "process"))
             }
         };
@@ -171,7 +171,7 @@ fn watts(power: f32) -> String {
 
 /// Writes one row.
 pub(super) fn row(
-    scene: Scene<'_>,
+    scene: RenderContext<'_>,
     crew: &Crew,
     row: &Row,
     columns: &Columns,
@@ -230,7 +230,7 @@ fn user(
     if is_old { front.then(cells.faded()) } else { front.then(cells) }
 }
 
-fn node_row(scene: Scene<'_>, node: &Node, stay: &Stay, columns: &Columns) -> Line {
+fn node_row(scene: RenderContext<'_>, node: &Node, stay: &Stay, columns: &Columns) -> Line {
     let front = Line::new().gap(MARK + 2);
     let name = columns.name.saturating_sub(2);
     let front = front.left(node.name.label(), name, Tone::Plain);
@@ -247,7 +247,7 @@ fn node_row(scene: Scene<'_>, node: &Node, stay: &Stay, columns: &Columns) -> Li
     line.faded().text(words, Tone::Warn)
 }
 
-fn process(scene: Scene<'_>, node: &Node, at: usize, columns: &Columns) -> Line {
+fn process(scene: RenderContext<'_>, node: &Node, at: usize, columns: &Columns) -> Line {
     let Some(used) = node.uses.get(at) else { return Line::new() };
     let known = node.process(used.pid);
     let is_it = |device: &&Device| device.uuid == used.device;
@@ -277,7 +277,7 @@ fn process(scene: Scene<'_>, node: &Node, at: usize, columns: &Columns) -> Line 
         None => line,
     };
     let line = line.text(command.unwrap_or(UNKNOWN), Tone::Plain);
-    if Standing::of(node, scene.picture.now).is_fresh() { line } else { line.faded() }
+    if NodeStatus::of(node, scene.picture.now).is_fresh() { line } else { line.faded() }
 }
 
 #[cfg(test)]

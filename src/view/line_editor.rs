@@ -1,12 +1,12 @@
 //! One line that is typed on the screen: a filter, a value of the setup.
 
 use crate::model::is_unprintable;
-use crate::view::input::{Key, Named};
+use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone, width_of};
 
 /// A line being typed, and where in it one is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Prompt {
+pub struct LineEditor {
     text: String,
     /// Letters in front of the caret.
     caret: usize,
@@ -14,7 +14,7 @@ pub struct Prompt {
     most: usize,
 }
 
-impl Prompt {
+impl LineEditor {
     /// Begins with a text, the caret behind it.
     pub fn new(text: &str, most: usize) -> Self {
         Self { text: text.to_owned(), caret: text.chars().count(), most }
@@ -42,18 +42,18 @@ impl Prompt {
         let count = self.text.chars().count();
         match key {
             Key::Letter(letter) => self.insert(letter),
-            Key::Named(Named::Backspace) | Key::Control('h') => {
+            Key::NamedKey(NamedKey::Backspace) | Key::Control('h') => {
                 self.remove(self.caret.checked_sub(1));
             }
-            Key::Named(Named::Delete) | Key::Control('d') => self.remove(Some(self.caret)),
-            Key::Named(Named::Left) | Key::Control('b') => {
+            Key::NamedKey(NamedKey::Delete) | Key::Control('d') => self.remove(Some(self.caret)),
+            Key::NamedKey(NamedKey::Left) | Key::Control('b') => {
                 self.caret = self.caret.saturating_sub(1);
             }
-            Key::Named(Named::Right) | Key::Control('f') => {
+            Key::NamedKey(NamedKey::Right) | Key::Control('f') => {
                 self.caret = (self.caret + 1).min(count);
             }
-            Key::Named(Named::Home) | Key::Control('a') => self.caret = 0,
-            Key::Named(Named::End) | Key::Control('e') => self.caret = count,
+            Key::NamedKey(NamedKey::Home) | Key::Control('a') => self.caret = 0,
+            Key::NamedKey(NamedKey::End) | Key::Control('e') => self.caret = count,
             Key::Control('u') => {
                 self.text = self.text.chars().skip(self.caret).collect();
                 self.caret = 0;
@@ -121,30 +121,30 @@ mod tests {
 
     #[test]
     fn a_line_is_edited_as_in_a_shell() {
-        let named = Key::Named;
+        let named = Key::NamedKey;
         for (text, keys, expected, caret) in [
             ("", vec![Key::Letter('a'), Key::Letter('é')], "aé", 2),
-            ("abc", vec![named(Named::Left), named(Named::Backspace)], "ac", 1),
-            ("abc", vec![named(Named::Home), named(Named::Delete)], "bc", 0),
+            ("abc", vec![named(NamedKey::Left), named(NamedKey::Backspace)], "ac", 1),
+            ("abc", vec![named(NamedKey::Home), named(NamedKey::Delete)], "bc", 0),
             ("a bc  ", vec![Key::Control('w')], "a ", 2),
-            ("日本", vec![named(Named::Left), Key::Letter('x')], "日x本", 2),
-            ("abc", vec![named(Named::Left), Key::Control('u')], "c", 0),
+            ("日本", vec![named(NamedKey::Left), Key::Letter('x')], "日x本", 2),
+            ("abc", vec![named(NamedKey::Left), Key::Control('u')], "c", 0),
             ("abc", vec![Key::Control('a'), Key::Control('k')], "", 0),
             ("12345678", vec![Key::Letter('9')], "12345678", 8),
             ("ab", vec![Key::Letter('\0'), Key::Letter('\u{202e}'), Key::Letter('c')], "abc", 3),
         ] {
-            let mut prompt = Prompt::new(text, 8);
+            let mut prompt = LineEditor::new(text, 8);
             for key in keys {
                 assert!(prompt.press(key));
             }
             assert_eq!((prompt.text(), prompt.caret()), (expected, caret));
         }
-        assert!(!Prompt::new("", 8).press(Key::Named(Named::Enter)));
+        assert!(!LineEditor::new("", 8).press(Key::NamedKey(NamedKey::Enter)));
     }
 
     #[test]
     fn the_caret_is_never_out_of_sight() {
-        let prompt = Prompt::new(&"x".repeat(300), 500);
+        let prompt = LineEditor::new(&"x".repeat(300), 500);
         for width in 1..40 {
             assert!(prompt.line("/", width).width() <= width);
         }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::model::{Bytes, Celsius, Percent, Reading};
+use crate::view::display_options::{DisplayOptions, MemoryUnit};
 use crate::view::line::UNKNOWN;
-use crate::view::taste::{MemoryUnit, Taste};
 
 /// Bytes in one GiB.
 const GIB: f64 = 1_073_741_824.0;
@@ -39,7 +39,7 @@ pub(crate) struct Units {
 
 impl Units {
     /// Takes what somebody likes.
-    pub(crate) fn of(taste: &Taste) -> Self {
+    pub(crate) fn of(taste: &DisplayOptions) -> Self {
         Self { memory: taste.unit, is_fahrenheit: taste.is_fahrenheit }
     }
 

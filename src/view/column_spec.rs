@@ -3,7 +3,7 @@
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heading {
+pub struct ColumnSpec {
     /// Its name in settings.
     pub name: &'static str,
     /// What stands over it.
@@ -16,7 +16,7 @@ pub struct Heading {
     pub is_fixed: bool,
 }
 
-impl Heading {
+impl ColumnSpec {
     /// Declares one.
     pub(crate) const fn new(
         name: &'static str,
@@ -36,7 +36,7 @@ impl Heading {
 /// The columns somebody chose for each table, by their names, from left to right; where there are
 /// none, as many are shown as there is room for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Chosen {
+pub struct TableColumns {
     /// Of the list of nodes.
     pub fleet: Vec<String>,
     /// Of the devices of a node.
@@ -49,7 +49,7 @@ pub struct Chosen {
 
 /// Returns the places of the chosen columns in a table, in the order they were chosen; none where
 /// nothing was.
-pub(crate) fn places(headings: &[Heading], chosen: &[String]) -> Option<Vec<usize>> {
+pub(crate) fn places(headings: &[ColumnSpec], chosen: &[String]) -> Option<Vec<usize>> {
     if chosen.is_empty() {
         return None;
     }

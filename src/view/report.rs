@@ -6,16 +6,16 @@ use crate::fleet::{AllocatedDevices, Node, Totals};
 use crate::model::{Link, Percent};
 use crate::nodeset;
 use crate::time::age;
-use crate::view::Scene;
-use crate::view::condition::{Standing, notes};
+use crate::view::RenderContext;
+use crate::view::fleet_view::FleetView;
 use crate::view::header;
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
 use crate::view::node::panel;
-use crate::view::number::{Units, percent, share};
-use crate::view::picture::Picture;
+use crate::view::node_status::{NodeStatus, notes};
+use crate::view::number_format::{Units, percent, share};
 
 /// Returns everything there is to show, however long; no line is wider than `width`.
-pub fn printed(scene: Scene<'_>, title: &str, width: u16) -> Vec<Line> {
+pub fn printed(scene: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> {
     let picture = scene.picture;
     let mut lines = header::printed(scene, title, width);
     let mut nodes = picture.nodes();
@@ -55,7 +55,7 @@ struct Columns {
 
 impl Columns {
     /// Names are never cut: they are what one looks for.
-    fn fit(scene: Scene<'_>, width: u16) -> Self {
+    fn fit(scene: RenderContext<'_>, width: u16) -> Self {
         let picture = scene.picture;
         let units = Units::of(scene.taste);
         let widest = |text: &dyn Fn(&Node) -> String| {
@@ -111,12 +111,12 @@ impl Columns {
         if self.has_note { line.gap(2).text("NOTE", Tone::Faint) } else { line }
     }
 
-    fn row(&self, scene: Scene<'_>, given: &AllocatedDevices, node: &Node) -> Vec<Line> {
+    fn row(&self, scene: RenderContext<'_>, given: &AllocatedDevices, node: &Node) -> Vec<Line> {
         let picture = scene.picture;
-        let standing = Standing::of(node, picture.now);
+        let standing = NodeStatus::of(node, picture.now);
         let totals = Totals::of_devices(node);
         let util = totals.utilization.map(Percent::get);
-        let name = if standing == Standing::Down { Tone::Bad } else { Tone::Strong };
+        let name = if standing == NodeStatus::Down { Tone::Bad } else { Tone::Strong };
         let mut line = Line::new().left(node.name.as_str(), self.name, name);
         let right = |line: Line, text: &str, width: u16| {
             if width == 0 { line } else { line.gap(2).right(text, width, Tone::Plain) }
@@ -180,7 +180,7 @@ fn users(node: &Node) -> String {
     users.into_iter().collect::<Vec<_>>().join(" ")
 }
 
-fn table(scene: Scene<'_>, width: u16) -> Vec<Line> {
+fn table(scene: RenderContext<'_>, width: u16) -> Vec<Line> {
     let columns = Columns::fit(scene, width);
     let given = AllocatedDevices::of(&scene.picture.fleet);
     let nodes = scene.picture.nodes();
@@ -189,7 +189,7 @@ fn table(scene: Scene<'_>, width: u16) -> Vec<Line> {
 }
 
 /// Says what is wrong in full sentences, whatever their length.
-fn troubles(picture: &Picture, width: u16) -> Vec<Line> {
+fn troubles(picture: &FleetView, width: u16) -> Vec<Line> {
     let told = picture.troubles.iter().flat_map(|trouble| {
         let words = format!("{}: {}", trouble.nodes, trouble.sentence);
         paragraph(trouble.tone, &words, trouble.remedy, width)
@@ -198,16 +198,16 @@ fn troubles(picture: &Picture, width: u16) -> Vec<Line> {
 }
 
 /// Names the nodes that are not down, and have said nothing until now.
-fn unheard(picture: &Picture, width: u16) -> Vec<Line> {
+fn unheard(picture: &FleetView, width: u16) -> Vec<Line> {
     let mut alike: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for node in picture.nodes().filter(|node| node.taken_at().is_none()) {
-        let what = match Standing::of(node, picture.now) {
-            Standing::Waiting => "its turn to connect has not come",
-            Standing::Opening(_) => "it has not answered yet",
-            Standing::Starting | Standing::Fresh | Standing::Stale(_) => {
+        let what = match NodeStatus::of(node, picture.now) {
+            NodeStatus::Waiting => "its turn to connect has not come",
+            NodeStatus::Opening(_) => "it has not answered yet",
+            NodeStatus::Starting | NodeStatus::Fresh | NodeStatus::Stale(_) => {
                 "the probe has told nothing yet"
             }
-            Standing::Down => continue,
+            NodeStatus::Down => continue,
         };
         alike.entry(what).or_default().push(node.name.label());
     }
@@ -254,7 +254,7 @@ mod tests {
             // That is told with its reason.
             node("gpu05", Link::Down { fault: Fault::new(FaultKind::Silent, ""), retry_at: None }),
         ];
-        let picture = Picture::new(Fleet::new(nodes.into()), Timestamp::default());
+        let picture = FleetView::new(Fleet::new(nodes.into()), Timestamp::default());
         let told: Vec<String> = unheard(&picture, 200).iter().map(Line::words).collect();
         let told: Vec<&str> = told.iter().map(|line| line.trim()).collect();
         let remedy = "→ --deadline SECONDS waits longer; gtop doctor HOST says why";

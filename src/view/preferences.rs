@@ -1,18 +1,18 @@
 //! What somebody chose by keys and settings can hold: the order of rows, the form of the fleet, what a
 //! node shows. Each goes by the name of its setting.
 
+use crate::view::display_options::{Density, DisplayOptions};
 use crate::view::fleet;
 use crate::view::navigation::Navigation;
-use crate::view::order::{Order, Sortable};
 use crate::view::processes;
-use crate::view::taste::{Density, Taste};
+use crate::view::sort_order::{SortColumn, SortOrder};
 use crate::view::users;
 
 /// A setting that keys change too, and what it is.
-pub type Habit = (&'static str, String);
+pub type UiPreference = (&'static str, String);
 
 /// The settings that keys change too.
-pub const HABITS: [&str; 13] = [
+pub const PREFERENCES: [&str; 13] = [
     "sort-fleet",
     "reverse-fleet",
     "sort-processes",
@@ -32,11 +32,11 @@ const fn written(is_on: bool) -> &'static str {
     if is_on { "true" } else { "false" }
 }
 
-/// Returns what each of [`HABITS`] is now, in their order.
-pub fn habits(navigation: &Navigation, taste: &Taste) -> [Habit; 13] {
+/// Returns what each of [`PREFERENCES`] is now, in their order.
+pub fn preferences(navigation: &Navigation, taste: &DisplayOptions) -> [UiPreference; 13] {
     let [fleet, processes, users] =
         [navigation.fleet.order, navigation.processes.order, navigation.users.order];
-    let (form, quantity, grouping) = navigation.fleet.habits();
+    let (form, quantity, grouping) = navigation.fleet.preferences();
     let chosen = navigation.node_place.density.or(navigation.processes.density);
     let monitor = match chosen.unwrap_or(taste.density) {
         Density::Auto => "auto",
@@ -58,7 +58,7 @@ pub fn habits(navigation: &Navigation, taste: &Taste) -> [Habit; 13] {
         &navigation.node_place.charted(taste),
         monitor,
     ];
-    let mut named = HABITS.map(|name| (name, String::new()));
+    let mut named = PREFERENCES.map(|name| (name, String::new()));
     for ((_, slot), value) in named.iter_mut().zip(values) {
         value.clone_into(slot);
     }
@@ -66,9 +66,9 @@ pub fn habits(navigation: &Navigation, taste: &Taste) -> [Habit; 13] {
 }
 
 /// Takes over what a setting says. What no view knows changes nothing.
-pub fn adopt(navigation: &mut Navigation, name: &str, value: &str) {
+pub fn restore_preference(navigation: &mut Navigation, name: &str, value: &str) {
     let is_on = value == "true";
-    let by = |order: &mut Order, columns: &[Sortable]| {
+    let by = |order: &mut SortOrder, columns: &[SortColumn]| {
         let known = columns.iter().find(|column| column.name == value);
         order.column = known.map_or(order.column, |column| column.name);
     };
@@ -84,7 +84,7 @@ pub fn adopt(navigation: &mut Navigation, name: &str, value: &str) {
         // What was chosen by keys gives way.
         "charted" => navigation.node_place.charts_as_set(),
         "monitor" => (navigation.node_place.density, navigation.processes.density) = (None, None),
-        _ => navigation.fleet.adopt(name, value),
+        _ => navigation.fleet.restore_preference(name, value),
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_is_adopted_is_what_is_told() {
-        let taste = Taste { density: Density::Full, ..Taste::default() };
+        let taste = DisplayOptions { density: Density::Full, ..DisplayOptions::default() };
         let mut navigation = Navigation::default();
         navigation.node_place.density = Some(Density::Compact);
         let values = [
@@ -112,14 +112,14 @@ mod tests {
             "util,mem",
             "full",
         ];
-        for (name, value) in HABITS.into_iter().zip(values) {
-            adopt(&mut navigation, name, value);
+        for (name, value) in PREFERENCES.into_iter().zip(values) {
+            restore_preference(&mut navigation, name, value);
         }
-        assert_eq!(habits(&navigation, &taste).map(|(_, value)| value), values);
-        for name in HABITS {
-            adopt(&mut navigation, name, "nonsense");
+        assert_eq!(preferences(&navigation, &taste).map(|(_, value)| value), values);
+        for name in PREFERENCES {
+            restore_preference(&mut navigation, name, "nonsense");
         }
-        let told = habits(&navigation, &taste).map(|(_, value)| value);
+        let told = preferences(&navigation, &taste).map(|(_, value)| value);
         assert_eq!([0, 6, 8].map(|place: usize| told[place].as_str()), ["util", "map", "job"]);
     }
 }

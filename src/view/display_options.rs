@@ -1,16 +1,16 @@
 //! How somebody wants things shown, beyond colours: limits, units, how much at once.
 
-use crate::view::heading::Chosen;
+use crate::view::column_spec::TableColumns;
 use crate::view::line::Tone;
 use crate::view::node::Metric;
 
-pub use only::{NameColumns, Only, ProcessKinds, Visible};
+pub use display_selection::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 
-mod only;
+mod display_selection;
 
 /// How things are shown.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Taste {
+pub struct DisplayOptions {
     /// Where utilization and power of nodes and processes turn middling and high.
     pub load: Thresholds,
     /// The same for memory.
@@ -24,9 +24,9 @@ pub struct Taste {
     /// What graphs show, and how.
     pub chart: Chart,
     /// Which devices and processes are shown, and what names a device.
-    pub only: Only,
+    pub only: DisplaySelection,
     /// The columns of tables, where somebody chose them.
-    pub columns: Chosen,
+    pub columns: TableColumns,
     /// How much a node's panel says of each device and of the machine.
     pub density: Density,
     /// Nothing may be changed on any node.
@@ -77,7 +77,7 @@ pub struct Thresholds {
     pub high: f32,
 }
 
-impl Default for Taste {
+impl Default for DisplayOptions {
     fn default() -> Self {
         Self {
             load: Thresholds { middling: 10.0, high: 75.0 },
@@ -86,8 +86,8 @@ impl Default for Taste {
             is_fahrenheit: false,
             unit: MemoryUnit::default(),
             chart: Chart::default(),
-            only: Only::default(),
-            columns: Chosen::default(),
+            only: DisplaySelection::default(),
+            columns: TableColumns::default(),
             density: Density::Auto,
             is_readonly: false,
         }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn thresholds_hold_from_their_first_value() {
-        let taste = Taste::default();
+        let taste = DisplayOptions::default();
         assert_eq!(taste.load.tone(Some(9.9)), Tone::Low);
         assert_eq!(taste.load.tone(Some(10.0)), Tone::Mid);
         assert_eq!(taste.memory.tone(Some(79.0)), Tone::Mid);

@@ -10,18 +10,18 @@ use crate::fleet::{AllocatedDevices, Fleet, Node, Totals};
 use crate::model::{DeviceFault, FaultKind, NodeName, SourceFaultKind};
 use crate::nodeset;
 use crate::time::Timestamp;
-use crate::view::condition::Standing;
+use crate::view::display_options::DisplaySelection;
 use crate::view::events::Told;
 use crate::view::filter::Filter;
 use crate::view::job::JobIndex;
 use crate::view::line::{Tone, width_of};
-use crate::view::number::gib;
-use crate::view::taste::Only;
+use crate::view::node_status::NodeStatus;
+use crate::view::number_format::gib;
 use crate::view::users::Crew;
 
 /// A fleet at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Picture {
+pub struct FleetView {
     /// The fleet.
     pub fleet: Fleet,
     /// The moment.
@@ -31,24 +31,24 @@ pub struct Picture {
     /// What a scheduler gave to jobs.
     pub given: AllocatedDevices,
     /// What is wrong, alike things together, the widest spread first.
-    pub troubles: Vec<Trouble>,
+    pub troubles: Vec<FleetProblem>,
     /// What the columns must hold.
-    pub shape: Shape,
+    pub shape: Extents,
     /// What is asked to be seen.
     pub filter: Filter,
     /// Which devices and processes are shown at all; `fleet` has no others of the devices.
-    pub only: Arc<Only>,
+    pub only: Arc<DisplaySelection>,
     /// The fleet with all of its devices.
     whole: Fleet,
     /// The nodes that are shown, by their places in the fleet, in the order of the list.
     pub shown: Vec<usize>,
     /// What only some views need.
-    asides: Asides,
+    asides: LazyParts,
 }
 
 /// What is worked out of a picture when the first view asks for it, and then kept with it.
 #[derive(Clone, Debug, Default)]
-struct Asides {
+struct LazyParts {
     roll: OnceLock<Arc<JobIndex>>,
     crew: OnceLock<Arc<Crew>>,
     told: OnceLock<Arc<Told>>,
@@ -56,7 +56,7 @@ struct Asides {
 
 /// Tells one picture from another: what was worked out for one of them does not serve the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct ViewVersion {
     fleet: usize,
     jobs: usize,
     now: Timestamp,
@@ -65,7 +65,7 @@ pub struct Stamp {
 
 /// One thing that is wrong with one or more nodes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Trouble {
+pub struct FleetProblem {
     /// The nodes, folded: `gpu[01-40]`.
     pub nodes: String,
     /// How many.
@@ -80,7 +80,7 @@ pub struct Trouble {
 
 /// What the columns of the node list must hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Shape {
+pub struct Extents {
     /// The widest name.
     pub name: u16,
     /// The most devices of a node.
@@ -93,7 +93,7 @@ pub struct Shape {
     pub has_jobs: bool,
 }
 
-impl Picture {
+impl FleetView {
     /// Takes a picture of a fleet.
     pub fn new(fleet: Fleet, now: Timestamp) -> Self {
         Self::filtered(fleet, now, Filter::default())
@@ -101,23 +101,29 @@ impl Picture {
 
     /// Takes a picture of what a filter leaves of a fleet; what is wrong is told of all of it.
     pub fn filtered(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
-        Self::default().after(fleet, now, filter, &Only::default())
+        Self::default().after(fleet, now, filter, &DisplaySelection::default())
     }
 
     /// Takes a picture of the same, without the devices that are not to be shown.
-    pub fn selected(fleet: Fleet, now: Timestamp, only: &Only) -> Self {
+    pub fn selected(fleet: Fleet, now: Timestamp, only: &DisplaySelection) -> Self {
         Self::default().after(fleet, now, Filter::default(), only)
     }
 
     /// Takes the same picture anew, by another filter or with other devices.
     #[must_use]
-    pub fn again(&self, now: Timestamp, filter: Filter, only: &Only) -> Self {
+    pub fn again(&self, now: Timestamp, filter: Filter, only: &DisplaySelection) -> Self {
         self.after(self.whole.clone(), now, filter, only)
     }
 
     /// Takes the picture after this one; what stayed as it was is not worked out again.
     #[must_use]
-    pub fn after(&self, whole: Fleet, now: Timestamp, filter: Filter, only: &Only) -> Self {
+    pub fn after(
+        &self,
+        whole: Fleet,
+        now: Timestamp,
+        filter: Filter,
+        only: &DisplaySelection,
+    ) -> Self {
         let is_same = *self.only == *only;
         let only = if is_same { Arc::clone(&self.only) } else { Arc::new(only.clone()) };
         let fleet = self.select(&whole, &only, is_same);
@@ -126,7 +132,7 @@ impl Picture {
     }
 
     /// Leaves out the devices that are not to be shown.
-    fn select(&self, whole: &Fleet, only: &Only, is_same: bool) -> Fleet {
+    fn select(&self, whole: &Fleet, only: &DisplaySelection, is_same: bool) -> Fleet {
         if !only.selects_devices() {
             return whole.clone();
         }
@@ -156,8 +162,8 @@ impl Picture {
             (every.filter(is_shown).collect(), Totals::of_nodes(machines, now, &given))
         };
         let troubles = troubles(&fleet, now);
-        let shape = Shape::of(&fleet);
-        let asides = Asides::default();
+        let shape = Extents::of(&fleet);
+        let asides = LazyParts::default();
         let (only, whole) = (Arc::default(), Fleet::default());
         Self { fleet, now, totals, given, troubles, shape, filter, only, whole, shown, asides }
     }
@@ -178,9 +184,9 @@ impl Picture {
     }
 
     /// Returns what tells this picture from another.
-    pub fn stamp(&self) -> Stamp {
+    pub fn stamp(&self) -> ViewVersion {
         let jobs = self.fleet.jobs.as_ref().map_or(0, |jobs| Arc::as_ptr(jobs).addr());
-        Stamp {
+        ViewVersion {
             fleet: Arc::as_ptr(&self.fleet.nodes).cast::<()>().addr(),
             jobs,
             now: self.now,
@@ -211,7 +217,7 @@ impl Picture {
     }
 }
 
-impl Shape {
+impl Extents {
     fn of(fleet: &Fleet) -> Self {
         let mut shape = Self::default();
         for node in fleet.nodes.iter() {
@@ -233,26 +239,26 @@ impl Shape {
 
 /// What makes two troubles alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Likeness {
+enum ProblemKey {
     Down(FaultKind, Arc<str>),
     Source(&'static str, String),
     Lost(String),
     Stale,
 }
 
-fn troubles(fleet: &Fleet, now: Timestamp) -> Vec<Trouble> {
-    let mut alike: BTreeMap<Likeness, (Vec<&str>, &'static str)> = BTreeMap::new();
+fn troubles(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
+    let mut alike: BTreeMap<ProblemKey, (Vec<&str>, &'static str)> = BTreeMap::new();
     for node in fleet.nodes.iter() {
         for (likeness, remedy) in likenesses(node, now) {
             alike.entry(likeness).or_insert((Vec::new(), remedy)).0.push(node.name.label());
         }
     }
-    let mut all: Vec<Trouble> = alike
+    let mut all: Vec<FleetProblem> = alike
         .into_iter()
-        .map(|(likeness, (names, remedy))| Trouble {
+        .map(|(likeness, (names, remedy))| FleetProblem {
             count: names.len(),
             nodes: nodeset::fold(names),
-            tone: if likeness == Likeness::Stale { Tone::Warn } else { Tone::Bad },
+            tone: if likeness == ProblemKey::Stale { Tone::Warn } else { Tone::Bad },
             sentence: likeness.sentence(),
             remedy,
         })
@@ -261,9 +267,9 @@ fn troubles(fleet: &Fleet, now: Timestamp) -> Vec<Trouble> {
     all
 }
 
-fn likenesses(node: &Node, now: Timestamp) -> Vec<(Likeness, &'static str)> {
+fn likenesses(node: &Node, now: Timestamp) -> Vec<(ProblemKey, &'static str)> {
     if let Some(fault) = node.fault() {
-        let likeness = Likeness::Down(fault.kind, Arc::clone(&fault.detail));
+        let likeness = ProblemKey::Down(fault.kind, Arc::clone(&fault.detail));
         return vec![(likeness, fault.kind.remedy())];
     }
     let mut all: Vec<_> = node
@@ -271,19 +277,19 @@ fn likenesses(node: &Node, now: Timestamp) -> Vec<(Likeness, &'static str)> {
         .iter()
         .filter_map(|state| Some((&state.source, state.fault.as_ref()?)))
         .map(|(source, fault)| {
-            (Likeness::Source(fault.kind.label(), source.to_string()), fault.kind.remedy())
+            (ProblemKey::Source(fault.kind.label(), source.to_string()), fault.kind.remedy())
         })
         .collect();
-    if all.is_empty() && matches!(Standing::of(node, now), Standing::Stale(_)) {
-        all.push((Likeness::Stale, "look at the node; gtop connects again by itself"));
+    if all.is_empty() && matches!(NodeStatus::of(node, now), NodeStatus::Stale(_)) {
+        all.push((ProblemKey::Stale, "look at the node; gtop connects again by itself"));
     }
     if let Some(fault) = node.devices.iter().find_map(|device| device.fault.as_ref()) {
-        all.push((Likeness::Lost(device_fault(fault)), SourceFaultKind::Lost.remedy()));
+        all.push((ProblemKey::Lost(device_fault(fault)), SourceFaultKind::Lost.remedy()));
     }
     all
 }
 
-impl Likeness {
+impl ProblemKey {
     fn sentence(&self) -> String {
         match self {
             Self::Down(kind, detail) if detail.is_empty() => kind.label().to_owned(),
@@ -324,13 +330,13 @@ mod tests {
         node.devices = vec![device(0), device(1), device(2)];
         node.device_sources = vec![crate::model::Source::new("nvml"); 3].into();
         let fleet = Fleet::new(vec![Arc::new(node)].into());
-        let only = Only { devices: Some([0, 2].into()), ..Only::default() };
+        let only = DisplaySelection { devices: Some([0, 2].into()), ..DisplaySelection::default() };
         let now = Timestamp::default();
-        let picture = Picture::selected(fleet.clone(), now, &only);
+        let picture = FleetView::selected(fleet.clone(), now, &only);
         assert_eq!((picture.shape.devices, picture.fleet.nodes[0].devices.len()), (2, 2));
         let next = picture.after(fleet.clone(), now, Filter::default(), &only);
         assert!(Arc::ptr_eq(&picture.fleet.nodes, &next.fleet.nodes));
-        let all = next.again(now, Filter::default(), &Only::default());
+        let all = next.again(now, Filter::default(), &DisplaySelection::default());
         assert!(Arc::ptr_eq(&all.fleet.nodes, &fleet.nodes));
     }
 
@@ -353,8 +359,8 @@ mod tests {
             ]
             .into(),
         );
-        let picture = Picture::new(fleet, Timestamp::default());
-        let told = |trouble: &Trouble| format!("{} {}", trouble.nodes, trouble.sentence);
+        let picture = FleetView::new(fleet, Timestamp::default());
+        let told = |trouble: &FleetProblem| format!("{} {}", trouble.nodes, trouble.sentence);
         assert_eq!(
             picture.troubles.iter().map(told).collect::<Vec<_>>(),
             [

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use crate::fleet::{Node, device_numbering};
 use crate::model::{Device, DeviceUse, Reading, TransportKind, UseKind};
-use crate::view::taste::Taste;
+use crate::view::display_options::DisplayOptions;
 
 /// What is shown; everything unless something is asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Only {
+pub struct DisplaySelection {
     /// Devices with these numbers, on every node; slices go with their device.
     pub devices: Option<BTreeSet<u32>>,
     /// What `CUDA_VISIBLE_DEVICES` lists.
-    pub visible: Option<Vec<Visible>>,
+    pub visible: Option<Vec<VisibleDevice>>,
     /// Processes of these kinds.
     pub kinds: ProcessKinds,
     /// Processes of these users; of all when empty.
@@ -26,7 +26,7 @@ pub struct Only {
 
 /// A device as `CUDA_VISIBLE_DEVICES` names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Visible {
+pub enum VisibleDevice {
     /// Its number, which means something on this machine only.
     Index(u32),
     /// Its UUID or the beginning of it, which means the same everywhere.
@@ -81,7 +81,7 @@ impl ProcessKinds {
     }
 }
 
-impl Only {
+impl DisplaySelection {
     /// Says whether some devices are left out.
     pub fn selects_devices(&self) -> bool {
         self.devices.is_some() || self.visible.is_some()
@@ -131,7 +131,7 @@ impl Only {
         }
         let Some(visible) = &self.visible else { return true };
         let is_here = node.via == Some(TransportKind::Local);
-        let is_anywhere = visible.iter().any(|one| matches!(one, Visible::Uuid(_)));
+        let is_anywhere = visible.iter().any(|one| matches!(one, VisibleDevice::Uuid(_)));
         if !is_here && !is_anywhere {
             return true;
         }
@@ -139,8 +139,8 @@ impl Only {
             node.devices.iter().filter(|slice| slice.parent.as_ref() == Some(&device.uuid));
         let family = || slices.clone().chain(whole).chain([device]);
         visible.iter().any(|one| match one {
-            Visible::Index(number) => is_here && index == Some(*number),
-            Visible::Uuid(start) => family().any(|member| begins(&member.uuid, start)),
+            VisibleDevice::Index(number) => is_here && index == Some(*number),
+            VisibleDevice::Uuid(start) => family().any(|member| begins(&member.uuid, start)),
         })
     }
 
@@ -179,7 +179,7 @@ impl Only {
     }
 }
 
-impl Taste {
+impl DisplayOptions {
     /// Returns the node with nothing but what is to be shown of it.
     pub fn narrowed(&self, node: &Arc<Node>) -> Arc<Node> {
         let selected = self.only.selected(node);
@@ -250,14 +250,14 @@ mod tests {
 
     #[test]
     fn which_processes_are_shown_is_told() {
-        let of = |users: &[&str], pids: &[u32], kinds| Only {
+        let of = |users: &[&str], pids: &[u32], kinds| DisplaySelection {
             users: users.iter().map(|user| (*user).to_owned()).collect(),
             pids: pids.iter().copied().collect(),
             kinds,
-            ..Only::default()
+            ..DisplaySelection::default()
         };
         for (only, words) in [
-            (Only::default(), None),
+            (DisplaySelection::default(), None),
             (of(&["ada", "bob"], &[], ProcessKinds::All), Some("only processes of ada,bob")),
             (of(&[], &[7], ProcessKinds::Compute), Some("only processes pid 7 that compute")),
         ] {
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn what_is_left_out_changes_no_place_a_scheduler_counts() {
         let here = node(TransportKind::Local);
-        let only = Only { devices: Some([1].into()), ..Only::default() };
+        let only = DisplaySelection { devices: Some([1].into()), ..DisplaySelection::default() };
         let selected = only.selected(&here);
         let at = |node: &Node, places: &[u32]| crate::fleet::devices_at(node, places, None);
         // The slices are the first two, the second device the third.
@@ -280,11 +280,11 @@ mod tests {
         assert_eq!(at(&selected, &[0]).unwrap(), []);
         assert_eq!(only.selected(&selected).devices.len(), 1);
         assert_eq!(only.told().as_deref(), Some("only 1"));
-        assert!(Arc::ptr_eq(&Only::default().selected(&here), &here));
+        assert!(Arc::ptr_eq(&DisplaySelection::default().selected(&here), &here));
     }
 
-    fn shown(node: &Arc<Node>, only: Only) -> (Vec<String>, Vec<u32>) {
-        let narrowed = Taste { only, ..Taste::default() }.narrowed(node);
+    fn shown(node: &Arc<Node>, only: DisplaySelection) -> (Vec<String>, Vec<u32>) {
+        let narrowed = DisplayOptions { only, ..DisplayOptions::default() }.narrowed(node);
         assert_eq!(narrowed.devices.len(), narrowed.device_sources.len());
         let devices = narrowed.devices.iter().map(|device| device.uuid.to_string());
         (devices.collect(), narrowed.uses.iter().map(|used| used.pid).collect())
@@ -293,10 +293,10 @@ mod tests {
     #[test]
     fn devices_are_chosen_by_number_and_slices_go_with_theirs() {
         let here = node(TransportKind::Local);
-        assert_eq!(shown(&here, Only::default()).0.len(), 4);
-        let only = |numbers: &[u32]| Only {
+        assert_eq!(shown(&here, DisplaySelection::default()).0.len(), 4);
+        let only = |numbers: &[u32]| DisplaySelection {
             devices: Some(numbers.iter().copied().collect()),
-            ..Only::default()
+            ..DisplaySelection::default()
         };
         assert_eq!(
             shown(&here, only(&[0])),
@@ -307,8 +307,8 @@ mod tests {
 
     #[test]
     fn what_cuda_sees_is_of_this_machine_unless_it_is_named_by_uuid() {
-        let index = |number| Visible::Index(number);
-        let uuid = |start: &str| Visible::Uuid(start.into());
+        let index = |number| VisibleDevice::Index(number);
+        let uuid = |start: &str| VisibleDevice::Uuid(start.into());
         let all = 4;
         for (via, visible, count) in [
             (TransportKind::Local, vec![index(1)], 1),
@@ -323,7 +323,8 @@ mod tests {
             (TransportKind::Native, vec![uuid("GPU-zz")], 0),
             (TransportKind::Native, vec![uuid("")], 0),
         ] {
-            let only = Only { visible: Some(visible.clone()), ..Only::default() };
+            let only =
+                DisplaySelection { visible: Some(visible.clone()), ..DisplaySelection::default() };
             assert_eq!(shown(&node(via), only).0.len(), count, "{via:?} {visible:?}");
         }
     }
@@ -339,10 +340,17 @@ mod tests {
             (ProcessKinds::Graphics, vec![8, 9]),
             (ProcessKinds::OnlyGraphics, vec![9]),
         ] {
-            assert_eq!(pids(Only { kinds, ..Only::default() }), expected, "{kinds:?}");
+            assert_eq!(
+                pids(DisplaySelection { kinds, ..DisplaySelection::default() }),
+                expected,
+                "{kinds:?}"
+            );
         }
         let users = ["alice".to_owned()].into();
-        assert_eq!(pids(Only { users, ..Only::default() }), [7]);
-        assert_eq!(pids(Only { pids: [9, 7].into(), ..Only::default() }), [7, 9]);
+        assert_eq!(pids(DisplaySelection { users, ..DisplaySelection::default() }), [7]);
+        assert_eq!(
+            pids(DisplaySelection { pids: [9, 7].into(), ..DisplaySelection::default() }),
+            [7, 9]
+        );
     }
 }

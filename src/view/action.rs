@@ -4,14 +4,14 @@ use crate::model::{NodeName, ProcessRequest, ProcessResponse, RequestError};
 use crate::time::Timestamp;
 use crate::view::dialog::Dialog;
 use crate::view::input::Click;
-use crate::view::navigation::{Step, View};
+use crate::view::navigation::{Movement, View};
 use crate::view::{events, fleet, job, node, processes, users};
 
 /// What every view understands, each in its own way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum CommonAction {
     /// Move in the list or table.
-    Move(Step),
+    Move(Movement),
     /// Open what is selected.
     Open,
     /// Go back from what was opened; the view says nothing when it has nowhere to go.
@@ -32,25 +32,25 @@ pub enum Command {
 
 /// What a command leads to.
 #[derive(Debug, Default)]
-pub enum Outcome {
+pub enum ViewEffect {
     /// The screen may look different.
     #[default]
-    Nothing,
+    Handled,
     /// The view has no use for it.
-    Unused,
+    Ignored,
     /// To be told once.
-    Say(String),
+    Message(String),
     /// Another view is to be shown.
-    Show(View),
+    SwitchView(View),
     /// Something is to be asked first.
-    Open(Dialog),
+    OpenDialog(Dialog),
     /// Nodes are to be asked; the answers come back to whoever asked.
-    Ask(Vec<Errand>),
+    RequestNodes(Vec<NodeRequest>),
 }
 
 /// A question to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Errand {
+pub struct NodeRequest {
     /// The node.
     pub node: NodeName,
     /// What is asked.
@@ -59,9 +59,9 @@ pub struct Errand {
 
 /// What became of it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reply {
+pub struct NodeReply {
     /// What was asked, and whom.
-    pub errand: Errand,
+    pub request: NodeRequest,
     /// What came back.
     pub answer: Result<ProcessResponse, RequestError>,
     /// When it came.
@@ -70,19 +70,19 @@ pub struct Reply {
 
 /// A command, or what only one view understands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum ViewAction {
     /// For whichever view one is in.
-    Do(Command),
+    Common(CommonAction),
     /// For the fleet.
-    Fleet(fleet::Own),
+    Fleet(fleet::Action),
     /// For the job.
-    Job(job::Own),
+    Job(job::Action),
     /// For the node.
-    Node(node::Own),
+    Node(node::Action),
     /// For processes.
-    Processes(processes::Own),
+    Processes(processes::Action),
     /// For users.
-    Users(users::Own),
+    Users(users::Action),
     /// For events.
-    Events(events::Own),
+    Events(events::Action),
 }

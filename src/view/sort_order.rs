@@ -4,7 +4,7 @@ use crate::view::menu::Menu;
 
 /// A column that rows may be sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sortable {
+pub struct SortColumn {
     /// Its name in settings and clicks; a field's alias where it is a field.
     pub name: &'static str,
     /// The letter that chooses it behind `o`.
@@ -15,14 +15,14 @@ pub struct Sortable {
 
 /// The order of some rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct SortOrder {
     /// The name of the column.
     pub column: &'static str,
     /// The other way round than usual.
     pub is_inverted: bool,
 }
 
-impl Order {
+impl SortOrder {
     /// Orders by a column the usual way.
     pub const fn by(column: &'static str) -> Self {
         Self { column, is_inverted: false }
@@ -35,7 +35,7 @@ impl Order {
     }
 
     /// Goes to the column before or after in a list of them, around its ends.
-    pub fn turn(&mut self, columns: &[Sortable], is_forward: bool) {
+    pub fn turn(&mut self, columns: &[SortColumn], is_forward: bool) {
         let at = columns.iter().position(|one| one.name == self.column).unwrap_or(0);
         let count = columns.len().max(1);
         let to = if is_forward { at + 1 } else { at + count - 1 } % count;
@@ -45,7 +45,7 @@ impl Order {
     }
 
     /// Returns the menu of columns, the present one under the cursor.
-    pub fn menu(self, columns: &[Sortable]) -> Menu<&'static str> {
+    pub fn menu(self, columns: &[SortColumn]) -> Menu<&'static str> {
         let empty = Menu::new("sort by");
         let menu = columns.iter().fold(empty, |menu, one| {
             let state = match (one.name == self.column, self.is_inverted) {
@@ -63,24 +63,24 @@ impl Order {
 mod tests {
     use super::*;
 
-    const COLUMNS: [Sortable; 3] = [
-        Sortable { name: "node", letter: 'n', label: "node" },
-        Sortable { name: "util", letter: 'u', label: "utilization" },
-        Sortable { name: "mem", letter: 'm', label: "memory" },
+    const COLUMNS: [SortColumn; 3] = [
+        SortColumn { name: "node", letter: 'n', label: "node" },
+        SortColumn { name: "util", letter: 'u', label: "utilization" },
+        SortColumn { name: "mem", letter: 'm', label: "memory" },
     ];
 
     #[test]
     fn the_same_column_again_inverts_and_turning_goes_around() {
-        let mut order = Order::by("node");
+        let mut order = SortOrder::by("node");
         order.choose("util");
-        assert_eq!(order, Order::by("util"));
+        assert_eq!(order, SortOrder::by("util"));
         order.choose("util");
         assert!(order.is_inverted);
         order.turn(&COLUMNS, true);
-        assert_eq!(order, Order::by("mem"));
+        assert_eq!(order, SortOrder::by("mem"));
         order.turn(&COLUMNS, true);
-        assert_eq!(order, Order::by("node"));
+        assert_eq!(order, SortOrder::by("node"));
         order.turn(&COLUMNS, false);
-        assert_eq!(order, Order::by("mem"));
+        assert_eq!(order, SortOrder::by("mem"));
     }
 }

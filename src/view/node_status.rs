@@ -7,12 +7,12 @@ use crate::model::{
     Device, Fault, Freshness, JobId, JobList, Link, Source, SourceFault, SourceFaultKind,
 };
 use crate::time::{Timestamp, age, lasting};
+use crate::view::fleet_view::{FleetView, device_fault};
 use crate::view::line::{Tone, UNKNOWN};
-use crate::view::picture::{Picture, device_fault};
 
 /// How a node stands at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum NodeStatus {
     /// Its turn to connect has not come.
     Waiting,
     /// A session is being opened, for the so-manieth time.
@@ -27,7 +27,7 @@ pub(crate) enum Standing {
     Down,
 }
 
-impl Standing {
+impl NodeStatus {
     /// Judges a node.
     pub(crate) fn of(node: &Node, now: Timestamp) -> Self {
         match &node.link {
@@ -54,7 +54,7 @@ impl Standing {
 pub(crate) type Note = (String, Tone);
 
 /// Returns what is to be said of a node and its devices, the most important first.
-pub(crate) fn notes(picture: &Picture, node: &Node) -> Vec<Note> {
+pub(crate) fn notes(picture: &FleetView, node: &Node) -> Vec<Note> {
     let mut notes = own_notes(picture, node);
     if node.link == Link::Up {
         notes.extend(device_notes(node));
@@ -66,28 +66,30 @@ pub(crate) fn notes(picture: &Picture, node: &Node) -> Vec<Note> {
 }
 
 /// Returns what is to be said of a node, its devices left out.
-pub(crate) fn own_notes(picture: &Picture, node: &Node) -> Vec<Note> {
+pub(crate) fn own_notes(picture: &FleetView, node: &Node) -> Vec<Note> {
     let now = picture.now;
     let mut notes = Vec::new();
     if let Some(first) = picture.fleet.same_as.get(&node.name) {
         notes.push((format!("same machine as {first}"), Tone::Warn));
     }
-    let standing = Standing::of(node, now);
+    let standing = NodeStatus::of(node, now);
     match standing {
-        Standing::Waiting => notes.push(("waiting to connect".to_owned(), Tone::Faint)),
-        Standing::Opening(attempt) => notes.push((opening(attempt), Tone::Faint)),
-        Standing::Down => notes.extend(down(node, now)),
-        Standing::Starting if node.hello.is_none() => {
+        NodeStatus::Waiting => notes.push(("waiting to connect".to_owned(), Tone::Faint)),
+        NodeStatus::Opening(attempt) => notes.push((opening(attempt), Tone::Faint)),
+        NodeStatus::Down => notes.extend(down(node, now)),
+        NodeStatus::Starting if node.hello.is_none() => {
             notes.push(("starting the probe".to_owned(), Tone::Faint));
         }
-        Standing::Starting => notes.push(("waiting for the first sample".to_owned(), Tone::Faint)),
-        Standing::Stale(_) | Standing::Fresh => {}
+        NodeStatus::Starting => {
+            notes.push(("waiting for the first sample".to_owned(), Tone::Faint))
+        }
+        NodeStatus::Stale(_) | NodeStatus::Fresh => {}
     }
     if node.link != Link::Up {
         return notes;
     }
     let faults = source_faults(node, now);
-    if let Standing::Stale(span) = standing
+    if let NodeStatus::Stale(span) = standing
         && faults.is_empty()
     {
         notes.push((format!("stale {}", age(span)), Tone::Warn));
@@ -272,7 +274,7 @@ mod tests {
     }
 
     fn said(node: &Node) -> String {
-        let picture = Picture::new(Fleet::new(vec![Arc::new(node.clone())].into()), NOW);
+        let picture = FleetView::new(Fleet::new(vec![Arc::new(node.clone())].into()), NOW);
         let notes = notes(&picture, node);
         notes.into_iter().map(|(words, _)| words).collect::<Vec<_>>().join(" · ")
     }

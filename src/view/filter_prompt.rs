@@ -1,19 +1,19 @@
 //! The filter while it is typed: takes effect with every letter that makes sense, and is completed by Tab.
 
 use crate::fleet::Fleet;
-use crate::view::Scene;
+use crate::view::RenderContext;
 use crate::view::filter::{Filter, FilterError, LONGEST, complete};
-use crate::view::input::{Key, Named};
+use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone, flow};
-use crate::view::prompt::Prompt;
+use crate::view::line_editor::LineEditor;
 
 /// What stands in front of what is typed.
 const SIGN: &str = "/ ";
 
 /// A filter being typed.
 #[derive(Clone, Debug)]
-pub struct Search {
-    prompt: Prompt,
+pub struct FilterPrompt {
+    prompt: LineEditor,
     /// How it was before.
     before: Filter,
     error: Option<FilterError>,
@@ -23,48 +23,50 @@ pub struct Search {
 
 /// What a key did to it.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum FilterPromptEvent {
     /// It is being typed; this is what it means so far.
-    Typing(Option<Filter>),
+    Edited(Option<Filter>),
     /// It is done.
     Done(Filter),
 }
 
-impl Search {
+impl FilterPrompt {
     /// Begins with the filter that holds.
     pub fn new(filter: &Filter) -> Self {
-        let prompt = Prompt::new(filter.text(), LONGEST);
+        let prompt = LineEditor::new(filter.text(), LONGEST);
         Self { prompt, before: filter.clone(), error: None, proposals: None }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are the line's")]
     /// Takes a key.
-    pub fn press(&mut self, key: Key, fleet: &Fleet) -> Found {
+    pub fn press(&mut self, key: Key, fleet: &Fleet) -> FilterPromptEvent {
         match key {
-            Key::Named(Named::Enter) if self.error.is_none() => {
-                return Found::Done(Filter::new(self.prompt.text()).unwrap_or_default());
+            Key::NamedKey(NamedKey::Enter) if self.error.is_none() => {
+                return FilterPromptEvent::Done(
+                    Filter::new(self.prompt.text()).unwrap_or_default(),
+                );
             }
-            Key::Named(Named::Escape) | Key::Control('c') => {
-                return Found::Done(self.before.clone());
+            Key::NamedKey(NamedKey::Escape) | Key::Control('c') => {
+                return FilterPromptEvent::Done(self.before.clone());
             }
-            Key::Named(Named::Tab) => self.propose(fleet, true),
-            Key::Shift(Named::Tab) => self.propose(fleet, false),
+            Key::NamedKey(NamedKey::Tab) => self.propose(fleet, true),
+            Key::Shift(NamedKey::Tab) => self.propose(fleet, false),
             _ => {
                 let before = self.prompt.text().to_owned();
                 if !self.prompt.press(key) {
-                    return Found::Typing(None);
+                    return FilterPromptEvent::Edited(None);
                 }
                 self.proposals = None;
                 // A line that is full takes nothing more, however much is pasted.
                 if self.prompt.text() == before {
-                    return Found::Typing(None);
+                    return FilterPromptEvent::Edited(None);
                 }
             }
         }
         match Filter::new(self.prompt.text()) {
             Ok(filter) => {
                 self.error = None;
-                Found::Typing(Some(filter))
+                FilterPromptEvent::Edited(Some(filter))
             }
             Err(error) => {
                 // What stands before the mistake holds meanwhile.
@@ -72,7 +74,7 @@ impl Search {
                 let whole = before.rfind(char::is_whitespace).unwrap_or(0);
                 let filter = before.split_at_checked(whole).map(|(whole, _)| Filter::new(whole));
                 self.error = Some(error);
-                Found::Typing(filter.and_then(Result::ok))
+                FilterPromptEvent::Edited(filter.and_then(Result::ok))
             }
         }
     }
@@ -103,7 +105,7 @@ impl Search {
     }
 
     /// Returns the lines above it: what is wrong, under a mark, or what could be typed.
-    pub(crate) fn lines(&self, scene: Scene<'_>, width: u16, most: usize) -> Vec<Line> {
+    pub(crate) fn lines(&self, scene: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
         if most < 2 {
             return Vec::new();
         }
@@ -133,13 +135,13 @@ impl Search {
 mod tests {
     use super::*;
 
-    fn type_in(search: &mut Search, text: &str) -> Option<Filter> {
+    fn type_in(search: &mut FilterPrompt, text: &str) -> Option<Filter> {
         let fleet = Fleet::default();
         let mut found = None;
         for letter in text.chars() {
             match search.press(Key::Letter(letter), &fleet) {
-                Found::Typing(filter) => found = filter,
-                Found::Done(_) => panic!("it is done too early"),
+                FilterPromptEvent::Edited(filter) => found = filter,
+                FilterPromptEvent::Done(_) => panic!("it is done too early"),
             }
         }
         found
@@ -147,14 +149,18 @@ mod tests {
 
     #[test]
     fn a_filter_holds_while_it_is_typed_and_what_is_wrong_is_said() {
-        let mut search = Search::new(&Filter::default());
+        let mut search = FilterPrompt::new(&Filter::default());
         assert_eq!(type_in(&mut search, "util<10").unwrap().text(), "util<10");
         assert_eq!(type_in(&mut search, " mem>").unwrap().text(), "util<10");
         assert!(search.error.is_some());
         let fleet = Fleet::default();
-        let enter = Key::Named(Named::Enter);
-        assert!(matches!(search.press(enter, &fleet), Found::Typing(_)), "an error is no filter");
-        let Found::Done(filter) = search.press(Key::Named(Named::Escape), &fleet) else {
+        let enter = Key::NamedKey(NamedKey::Enter);
+        assert!(
+            matches!(search.press(enter, &fleet), FilterPromptEvent::Edited(_)),
+            "an error is no filter"
+        );
+        let FilterPromptEvent::Done(filter) = search.press(Key::NamedKey(NamedKey::Escape), &fleet)
+        else {
             panic!("Esc leaves")
         };
         assert!(filter.is_empty());
@@ -163,11 +169,14 @@ mod tests {
     #[test]
     fn of_a_long_paste_only_what_fits_into_the_line_is_looked_at() {
         let fleet = Fleet::default();
-        let mut search = Search::new(&Filter::default());
+        let mut search = FilterPrompt::new(&Filter::default());
         let looked = (0..100_000)
             .filter(|number| {
                 let letter = if number % 7 == 0 { ' ' } else { 'x' };
-                matches!(search.press(Key::Letter(letter), &fleet), Found::Typing(Some(_)))
+                matches!(
+                    search.press(Key::Letter(letter), &fleet),
+                    FilterPromptEvent::Edited(Some(_))
+                )
             })
             .count();
         assert_eq!((looked, search.prompt.text().len()), (LONGEST, LONGEST));
@@ -175,9 +184,9 @@ mod tests {
 
     #[test]
     fn tab_goes_round_in_what_could_be_meant() {
-        let mut search = Search::new(&Filter::default());
+        let mut search = FilterPrompt::new(&Filter::default());
         type_in(&mut search, "stale ut");
-        search.press(Key::Named(Named::Tab), &Fleet::default());
+        search.press(Key::NamedKey(NamedKey::Tab), &Fleet::default());
         assert_eq!(search.prompt.text(), "stale util");
         search.press(Key::Letter('<'), &Fleet::default());
         assert_eq!(search.prompt.text(), "stale util<");
