@@ -18,7 +18,7 @@ use gtop::collect::{Collector, Orders};
 use gtop::fleet::{FleetReader, FleetStore, PublishRate};
 use gtop::model::{NodeName, Source};
 use gtop::pipeline::Pipeline;
-use gtop::sim::{Population, SimNode, serve};
+use gtop::sim::{FleetSpec, SimNode, serve};
 use gtop::time::{Clock, Timestamp};
 use gtop::transport::{FixedProfile, Options, Profile, Reach, SshTarget, Target, Transport};
 use gtop::tui::{ColourDepth, GlyphSet, Palette, Surface, Theme, Ui};
@@ -62,7 +62,7 @@ fn main() {
     match *words {
         ["--serve", nodes, devices, processes, seconds] => {
             let number = |text: &str| text.parse().unwrap();
-            let fleet = Population::busy(number(nodes), number(devices), number(processes), 1);
+            let fleet = FleetSpec::busy(number(nodes), number(devices), number(processes), 1);
             runtime.block_on(server(fleet, Duration::from_secs(number(seconds).into())));
         }
         ["--watch", nodes] => runtime.block_on(measure(nodes.parse().unwrap())),
@@ -105,7 +105,7 @@ fn print(line: &str) {
 // The server's process.
 
 /// Serves until standard input closes, at most for `limit`; then tells what that cost.
-async fn server(fleet: Population, limit: Duration) {
+async fn server(fleet: FleetSpec, limit: Duration) {
     let served = serve(&fleet).await.unwrap();
     for node in &served.nodes {
         let key = node.client_key.replace('\n', "|");

@@ -12,7 +12,7 @@ use gtop::collect::{Collector, Orders};
 use gtop::fleet::{Fleet, FleetReader, FleetStore, Node, PublishRate};
 use gtop::model::{Fault, FaultKind, Freshness, Link, NodeName, SourceFaultKind};
 use gtop::pipeline::Pipeline;
-use gtop::sim::{self, Population, Served, SimNode};
+use gtop::sim::{self, FleetSpec, SimFleet, SimNode};
 use gtop::time::{Clock, Timestamp};
 use gtop::transport::{FixedProfile, Options, Profile, Reach, SshTarget, Target, Transport};
 use gtop::wire::Intake;
@@ -28,7 +28,7 @@ struct Watched {
     fleet: FleetReader,
     orders: watch::Sender<Orders>,
     clock: Clock,
-    served: Served,
+    served: SimFleet,
     tasks: JoinSet<()>,
 }
 
@@ -43,7 +43,7 @@ fn target(node: &SimNode) -> Target {
     Target { name: node.name.clone(), reach }
 }
 
-async fn watch_fleet(population: &Population, interval: Duration) -> Watched {
+async fn watch_fleet(population: &FleetSpec, interval: Duration) -> Watched {
     let served = sim::serve(population).await.unwrap();
     let clock = Clock::system();
     let names: Vec<NodeName> = served.nodes.iter().map(|node| node.name.clone()).collect();
@@ -104,8 +104,8 @@ fn fault_of(node: &Node) -> Option<&Fault> {
     node.fault()
 }
 
-fn busy(nodes: u32) -> Population {
-    Population::busy(nodes, 2, 2, 1)
+fn busy(nodes: u32) -> FleetSpec {
+    FleetSpec::busy(nodes, 2, 2, 1)
 }
 
 #[tokio::test]
@@ -145,17 +145,17 @@ async fn a_session_outlives_the_patience_of_its_probe() {
 }
 
 /// Faults that end or prevent a session, what they are called, and a word of the detail.
-const FATAL: &[(sim::Fault, FaultKind, &str)] = &[
-    (sim::Fault::RefusedPort, FaultKind::Refused, "port"),
-    (sim::Fault::SilentPort, FaultKind::TimedOut, "greeting"),
-    (sim::Fault::RefuseAuth, FaultKind::AuthenticationRefused, "node offers: hostbased"),
-    (sim::Fault::UnknownHostKey, FaultKind::HostKeyUnknown, ""),
-    (sim::Fault::ChangedHostKey, FaultKind::HostKeyChanged, ""),
-    (sim::Fault::NeverAnswerExec, FaultKind::TimedOut, "starting the command"),
-    (sim::Fault::NeverAnnounce, FaultKind::NoInterpreter, "did not start it within 10 s"),
-    (sim::Fault::LoginEnds, FaultKind::NoInterpreter, "ended first"),
-    (sim::Fault::Silent, FaultKind::Silent, "nothing within 30 s"),
-    (sim::Fault::WrongVersion, FaultKind::BadReply, "version 2"),
+const FATAL: &[(sim::InjectedFault, FaultKind, &str)] = &[
+    (sim::InjectedFault::RefusedPort, FaultKind::Refused, "port"),
+    (sim::InjectedFault::SilentPort, FaultKind::TimedOut, "greeting"),
+    (sim::InjectedFault::RefuseAuth, FaultKind::AuthenticationRefused, "node offers: hostbased"),
+    (sim::InjectedFault::UnknownHostKey, FaultKind::HostKeyUnknown, ""),
+    (sim::InjectedFault::ChangedHostKey, FaultKind::HostKeyChanged, ""),
+    (sim::InjectedFault::NeverAnswerExec, FaultKind::TimedOut, "starting the command"),
+    (sim::InjectedFault::NoNonce, FaultKind::NoInterpreter, "did not start it within 10 s"),
+    (sim::InjectedFault::LoginExits, FaultKind::NoInterpreter, "ended first"),
+    (sim::InjectedFault::Silent, FaultKind::Silent, "nothing within 30 s"),
+    (sim::InjectedFault::WrongVersion, FaultKind::BadReply, "version 2"),
 ];
 
 /// Each fault on its own node of one fleet, with healthy nodes between.
@@ -164,7 +164,7 @@ async fn every_fault_shows_on_its_node_and_on_no_other() {
     let count = u32::try_from(FATAL.len()).unwrap();
     let mut population = busy(count * 2);
     for (place, (fault, _, _)) in (0..).zip(FATAL) {
-        population = population.with(place * 2, *fault);
+        population = population.with_fault(place * 2, *fault);
     }
     let mut watched = watch_fleet(&population, Duration::from_secs(1)).await;
     let healthy =
@@ -192,8 +192,11 @@ async fn every_fault_shows_on_its_node_and_on_no_other() {
 async fn a_node_that_never_answers_changes_nothing_for_the_others() {
     let mut settled = BTreeMap::new();
     for is_silent in [false, true] {
-        let population =
-            if is_silent { busy(16).with(15, sim::Fault::SilentPort) } else { busy(16) };
+        let population = if is_silent {
+            busy(16).with_fault(15, sim::InjectedFault::SilentPort)
+        } else {
+            busy(16)
+        };
         let mut watched = watch_fleet(&population, Duration::from_millis(200)).await;
         let before = watched.clock.now();
         let others = |fleet: &Fleet| fleet.nodes.iter().take(15).all(|node| is_settled(node));
@@ -220,10 +223,10 @@ async fn a_node_that_never_answers_changes_nothing_for_the_others() {
 #[tokio::test]
 async fn what_is_no_frame_is_skipped_and_the_session_goes_on() {
     let population = busy(4)
-        .with(0, sim::Fault::CutFrame { number: 3 })
-        .with(1, sim::Fault::Garbage)
-        .with(2, sim::Fault::HugeLine { number: 3 })
-        .with(3, sim::Fault::BannerNoise);
+        .with_fault(0, sim::InjectedFault::CutFrame { number: 3 })
+        .with_fault(1, sim::InjectedFault::Garbage)
+        .with_fault(2, sim::InjectedFault::HugeLine { number: 3 })
+        .with_fault(3, sim::InjectedFault::BannerNoise);
     let mut watched = watch_fleet(&population, Duration::from_millis(100)).await;
     watched.until("all nodes", |fleet| fleet.nodes.iter().all(|node| is_settled(node))).await;
     let first = taken(&watched.fleet.borrow());
@@ -246,7 +249,8 @@ fn taken(fleet: &Fleet) -> Vec<Timestamp> {
 #[tokio::test]
 async fn a_node_without_python_is_watched_by_the_shell_probe() {
     let mut watched =
-        watch_fleet(&busy(1).with(0, sim::Fault::NoPython), Duration::from_secs(1)).await;
+        watch_fleet(&busy(1).with_fault(0, sim::InjectedFault::NoPython), Duration::from_secs(1))
+            .await;
     watched.until_node(0, "the node", is_settled).await;
     watched.end().await;
 }
@@ -255,7 +259,7 @@ async fn a_node_without_python_is_watched_by_the_shell_probe() {
 async fn a_lost_session_is_opened_again() {
     let after = Duration::from_millis(1500);
     let mut watched = watch_fleet(
-        &busy(1).with(0, sim::Fault::DropSession { after }),
+        &busy(1).with_fault(0, sim::InjectedFault::DropSession { after }),
         Duration::from_millis(200),
     )
     .await;
@@ -270,9 +274,11 @@ async fn a_lost_session_is_opened_again() {
 #[tokio::test]
 async fn another_boot_is_another_machine() {
     let after = Duration::from_millis(1500);
-    let mut watched =
-        watch_fleet(&busy(1).with(0, sim::Fault::Reboot { after }), Duration::from_millis(200))
-            .await;
+    let mut watched = watch_fleet(
+        &busy(1).with_fault(0, sim::InjectedFault::Reboot { after }),
+        Duration::from_millis(200),
+    )
+    .await;
     let first = watched.until_node(0, "the first boot", is_settled).await;
     let boot = Arc::clone(&first.hello.as_ref().unwrap().host.boot_id);
     let is_other =
@@ -284,7 +290,8 @@ async fn another_boot_is_another_machine() {
 #[tokio::test]
 async fn a_refused_login_is_tried_again_only_when_asked() {
     let mut watched =
-        watch_fleet(&busy(1).with(0, sim::Fault::RefuseAuth), Duration::from_secs(1)).await;
+        watch_fleet(&busy(1).with_fault(0, sim::InjectedFault::RefuseAuth), Duration::from_secs(1))
+            .await;
     let node = watched.until_node(0, "the refusal", |node| fault_of(node).is_some()).await;
     assert!(matches!(node.link, Link::Down { retry_at: None, .. }));
     watched.orders.send_modify(|orders| orders.refresh += 1);
@@ -297,7 +304,7 @@ async fn a_refused_login_is_tried_again_only_when_asked() {
 async fn a_stuck_driver_is_shown_while_the_host_is_fresh() {
     let after = Duration::from_secs(1);
     let mut watched = watch_fleet(
-        &busy(1).with(0, sim::Fault::StuckBackend { after }),
+        &busy(1).with_fault(0, sim::InjectedFault::StuckBackend { after }),
         Duration::from_millis(500),
     )
     .await;
@@ -319,7 +326,7 @@ async fn a_stuck_driver_is_shown_while_the_host_is_fresh() {
 #[tokio::test]
 async fn data_that_comes_late_is_shown_as_old_as_it_is() {
     let (after, by) = (Duration::from_secs(2), Duration::from_secs(6));
-    let population = busy(2).with(0, sim::Fault::LateClock { after, by });
+    let population = busy(2).with_fault(0, sim::InjectedFault::Lag { after, by });
     let mut watched = watch_fleet(&population, Duration::from_millis(200)).await;
     watched.until("both nodes", |fleet| fleet.nodes.iter().all(|node| is_settled(node))).await;
     let clock = watched.clock.clone();
@@ -343,7 +350,7 @@ async fn data_that_comes_late_is_shown_as_old_as_it_is() {
 #[tokio::test]
 async fn a_probe_that_goes_quiet_grows_stale_and_comes_back() {
     let (after, lasting) = (Duration::from_secs(1), Duration::from_secs(5));
-    let population = busy(1).with(0, sim::Fault::StopTalking { after, lasting });
+    let population = busy(1).with_fault(0, sim::InjectedFault::Stall { after, lasting });
     let mut watched = watch_fleet(&population, Duration::from_millis(200)).await;
     watched.until_node(0, "the node", is_settled).await;
     let before = watched.fleet.borrow().nodes.first().unwrap().taken_at().unwrap();
@@ -362,8 +369,8 @@ async fn a_probe_that_goes_quiet_grows_stale_and_comes_back() {
 async fn a_quiet_of_four_intervals_is_no_silence() {
     // What would come after 20, 30 and 40 s does not.
     let (after, lasting) = (Duration::from_secs(15), Duration::from_secs(30));
-    let fault = sim::Fault::StopTalking { after, lasting };
-    let mut watched = watch_fleet(&busy(1).with(0, fault), Duration::from_secs(10)).await;
+    let fault = sim::InjectedFault::Stall { after, lasting };
+    let mut watched = watch_fleet(&busy(1).with_fault(0, fault), Duration::from_secs(10)).await;
     watched.until_node(0, "a sample", |node| node.taken_at().is_some()).await;
     let mut last = None;
     let is_over = |node: &Node| {
@@ -381,12 +388,12 @@ async fn a_quiet_of_four_intervals_is_no_silence() {
 
 /// Watches one node with a fault, and returns what is delivered of it; `see` sees it first.
 async fn deliveries(
-    fault: sim::Fault,
+    fault: sim::InjectedFault,
     clock: &Clock,
     every: Duration,
     mut see: impl FnMut(&gtop::wire::News) + Send + 'static,
 ) -> (mpsc::Receiver<gtop::wire::News>, watch::Sender<Orders>, impl AsyncFnOnce()) {
-    let served = sim::serve(&busy(1).with(0, fault)).await.unwrap();
+    let served = sim::serve(&busy(1).with_fault(0, fault)).await.unwrap();
     let (orders, followed) = watch::channel(Orders::every(every));
     let (tell, told) = mpsc::channel(4096);
     let intake: Intake = Box::new(move |delivery| {
@@ -410,7 +417,7 @@ async fn deliveries(
 #[tokio::test]
 async fn how_often_a_node_is_to_talk_is_known_before_it_says_so_and_with_each_order() {
     let (clock, every) = (Clock::system(), Duration::from_millis(200));
-    let fault = sim::Fault::LostFrame { number: u64::MAX };
+    let fault = sim::InjectedFault::LostFrame { number: u64::MAX };
     let (mut told, orders, end) = deliveries(fault, &clock, every, |_| {}).await;
     let mut next = async || timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
     let mut ordered = None;
@@ -435,7 +442,7 @@ async fn how_often_a_node_is_to_talk_is_known_before_it_says_so_and_with_each_or
 #[tokio::test]
 async fn a_good_session_makes_the_next_wait_a_short_one() {
     let clock = Clock::fixed(Timestamp::from_micros(1_000_000_000));
-    let fault = sim::Fault::DropSession { after: Duration::from_millis(200) };
+    let fault = sim::InjectedFault::DropSession { after: Duration::from_millis(200) };
     // Three sessions last no time on this clock, which makes waits longer, and the fourth does.
     let (own, mut sessions) = (clock.clone(), 0);
     let lengthen = move |news: &gtop::wire::News| {
@@ -464,7 +471,7 @@ async fn a_good_session_makes_the_next_wait_a_short_one() {
 
 #[tokio::test]
 async fn a_sample_that_is_lost_brings_a_complete_one() {
-    let fault = sim::Fault::LostFrame { number: 5 };
+    let fault = sim::InjectedFault::LostFrame { number: 5 };
     let (clock, every) = (Clock::system(), Duration::from_millis(200));
     let (mut told, _orders, end) = deliveries(fault, &clock, every, |_| {}).await;
     // Unasked this probe sends its next complete sample after 20 s.
@@ -557,7 +564,7 @@ async fn nodes_come_and_go_with_the_list_and_those_that_stay_are_left_alone() {
 #[tokio::test]
 async fn one_place_for_connecting_is_enough_for_many_nodes() {
     // The silent node gives its place away instead of keeping the others waiting.
-    let population = busy(6).with(0, sim::Fault::NeverAnnounce);
+    let population = busy(6).with_fault(0, sim::InjectedFault::NoNonce);
     let served = sim::serve(&population).await.unwrap();
     let clock = Clock::system();
     let (orders, followed) = watch::channel(Orders::every(Duration::from_secs(1)));

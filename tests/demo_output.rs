@@ -12,7 +12,7 @@ use gtop::export::{write_jobs, write_json, write_json_schema};
 use gtop::fleet::{Fleet, FleetStore, PublishRate};
 use gtop::model::{Link, NodeName, TransportKind};
 use gtop::pipeline::Pipeline;
-use gtop::sim::{Ask, Driver, Machine, Population};
+use gtop::sim::{DriverState, FleetSpec, Machine, SampleRequest};
 use gtop::time::Timestamp;
 use gtop::tui::{ColourDepth, GlyphSet, Palette, Theme, render_text};
 use gtop::view::{DisplayOptions, FleetView, RenderContext, printed};
@@ -31,14 +31,14 @@ const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
 /// The simulated fleet, fed by hand.
 struct Demo {
-    population: Population,
+    population: FleetSpec,
     machines: Vec<(NodeName, Machine, Intake)>,
     store: Arc<FleetStore>,
 }
 
 impl Demo {
     fn new() -> Self {
-        let population = Population { devices: DEVICES, ..Population::demo(NODES, SEED) };
+        let population = FleetSpec { devices: DEVICES, ..FleetSpec::demo(NODES, SEED) };
         let names = population.names();
         let store = FleetStore::new(names.clone(), HISTORY);
         let pipeline = Pipeline::new(Arc::clone(&store), HISTORY);
@@ -70,12 +70,12 @@ impl Demo {
             for event in machine.events(second - 1.0, second) {
                 deliver(frame(&Body::Event(event)));
             }
-            let ask = Ask {
+            let ask = SampleRequest {
                 number: u64::from(t) + 1,
                 full: true,
                 slow: true,
-                driver: Driver::DevicesAndUses,
-                ..Ask::default()
+                driver: DriverState::DevicesAndUses,
+                ..SampleRequest::default()
             };
             deliver(frame(&Body::Sample(machine.sample(second, ask))));
         }

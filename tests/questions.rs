@@ -16,7 +16,7 @@ use gtop::model::{
     Signal,
 };
 use gtop::pipeline::Pipeline;
-use gtop::sim::{self, Ask, Fault, Machine, Population, Served, SimNode};
+use gtop::sim::{self, FleetSpec, InjectedFault, Machine, SampleRequest, SimFleet, SimNode};
 use gtop::time::Clock;
 use gtop::transport::{FixedProfile, Options, Profile, Reach, SshTarget, Target, Transport};
 use tokio::sync::watch;
@@ -57,15 +57,15 @@ struct Watched {
     orders: watch::Sender<Orders>,
     asker: Asker,
     names: Vec<NodeName>,
-    served: Option<Served>,
+    served: Option<SimFleet>,
     tasks: JoinSet<()>,
 }
 
-fn watch_targets(targets: Vec<Target>, served: Option<Served>) -> Watched {
+fn watch_targets(targets: Vec<Target>, served: Option<SimFleet>) -> Watched {
     watch_every(Duration::from_millis(500), targets, served)
 }
 
-fn watch_every(interval: Duration, targets: Vec<Target>, served: Option<Served>) -> Watched {
+fn watch_every(interval: Duration, targets: Vec<Target>, served: Option<SimFleet>) -> Watched {
     let names: Vec<NodeName> = targets.iter().map(|target| target.name.clone()).collect();
     let keep = Duration::from_secs(60);
     let store = FleetStore::new(names.clone(), keep);
@@ -90,7 +90,7 @@ fn watch_every(interval: Duration, targets: Vec<Target>, served: Option<Served>)
     Watched { fleet, orders, asker, names, served, tasks }
 }
 
-async fn watch_sim(population: &Population) -> Watched {
+async fn watch_sim(population: &FleetSpec) -> Watched {
     let served = sim::serve(population).await.unwrap();
     let target = |node: &SimNode| {
         let profile = FixedProfile::new(node.address, &node.client_key, node.host_key.as_deref());
@@ -198,7 +198,7 @@ async fn a_process_of_this_machine_is_asked_about_and_signalled() {
 
 #[tokio::test]
 async fn many_questions_are_open_at_many_nodes() {
-    let mut watched = watch_sim(&Population::busy(6, 2, 4, 7)).await;
+    let mut watched = watch_sim(&FleetSpec::busy(6, 2, 4, 7)).await;
     let mut asking = JoinSet::new();
     for place in 0..6 {
         let node = watched.settled(place).await;
@@ -225,7 +225,7 @@ async fn many_questions_are_open_at_many_nodes() {
 
 #[tokio::test]
 async fn a_signal_goes_to_ones_own_processes_only() {
-    let mut watched = watch_sim(&Population::demo(12, 5)).await;
+    let mut watched = watch_sim(&FleetSpec::demo(12, 5)).await;
     let (mut ours, mut theirs) = (None, None);
     for place in 0..8 {
         let node = watched.settled(place).await;
@@ -250,8 +250,9 @@ async fn a_signal_goes_to_ones_own_processes_only() {
 
 #[tokio::test]
 async fn what_cannot_be_asked_is_said_at_once() {
-    let population =
-        Population::busy(2, 1, 1, 1).with(0, Fault::RefusedPort).with(1, Fault::NoPython);
+    let population = FleetSpec::busy(2, 1, 1, 1)
+        .with_fault(0, InjectedFault::RefusedPort)
+        .with_fault(1, InjectedFault::NoPython);
     let mut watched = watch_sim(&population).await;
     let node = watched.settled(1).await;
     assert_eq!(watched.ask(0, ProcessRequest::Tree(None)).await, Err(RequestError::Down));
@@ -270,7 +271,7 @@ async fn what_cannot_be_asked_is_said_at_once() {
 
 #[tokio::test]
 async fn a_node_that_does_not_answer_keeps_nobody_waiting() {
-    let population = Population::busy(1, 1, 1, 1).with(0, Fault::NoAnswers);
+    let population = FleetSpec::busy(1, 1, 1, 1).with_fault(0, InjectedFault::NoAnswers);
     let mut watched = watch_sim(&population).await;
     watched.settled(0).await;
     let name = watched.names[0].clone();
@@ -315,15 +316,15 @@ async fn odd_answers_change_nothing_and_secrets_stay_with_who_asked() {
     log::set_logger(&Keep).unwrap();
     log::set_max_level(log::LevelFilter::Trace);
     let of_adas = |seed: &u64| {
-        let population = Population::busy(1, 2, 4, *seed);
+        let population = FleetSpec::busy(1, 2, 4, *seed);
         let machine = Machine::new(&population, 0, &NodeName::new("gpu01").unwrap());
-        let sample = machine.sample(0.0, Ask { full: true, ..Ask::default() });
+        let sample = machine.sample(0.0, SampleRequest { full: true, ..SampleRequest::default() });
         sample.processes.unwrap().list.iter().any(|one| {
             one.statics.as_ref().is_some_and(|facts| facts.user.as_deref() == Some("ada"))
         })
     };
     let seed = (0..1000).find(of_adas).unwrap();
-    let population = Population::busy(1, 2, 4, seed).with(0, Fault::OddAnswers);
+    let population = FleetSpec::busy(1, 2, 4, seed).with_fault(0, InjectedFault::CorruptAnswers);
     let mut watched = watch_sim(&population).await;
     let node = watched.settled(0).await;
     let key = process_of(&node, true).unwrap();

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::model::{NodeName, Reading, Reason};
-use gtop::sim::{Ask, BACKEND, Driver, Fault, Machine, Population, Served, SimNode, serve};
+use gtop::sim::{
+    BACKEND, DriverState, FleetSpec, InjectedFault, Machine, SampleRequest, SimFleet, SimNode,
+    serve,
+};
 use gtop::time::Timestamp;
 use gtop::wire::body::{Body, Given, Sample};
 use gtop::wire::{FrameReader, Lift, Lifted, MalformedFrame, Received, encode};
@@ -19,13 +22,19 @@ mod schema;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-fn machines(population: &Population) -> Vec<Machine> {
+fn machines(population: &FleetSpec) -> Vec<Machine> {
     let names = population.names();
     (0..).zip(&names).map(|(node, name)| Machine::new(population, node, name)).collect()
 }
 
-fn everything(number: u64) -> Ask {
-    Ask { number, full: true, slow: true, driver: Driver::DevicesAndUses, ..Ask::default() }
+fn everything(number: u64) -> SampleRequest {
+    SampleRequest {
+        number,
+        full: true,
+        slow: true,
+        driver: DriverState::DevicesAndUses,
+        ..SampleRequest::default()
+    }
 }
 
 fn known<T>(given: Given<T>) -> Option<T> {
@@ -42,7 +51,7 @@ fn moments() -> impl Iterator<Item = f64> {
 #[test]
 fn one_seed_gives_the_same_frames_and_another_seed_others() {
     let frames = |seed| -> Vec<Vec<u8>> {
-        let all = machines(&Population::demo(12, seed));
+        let all = machines(&FleetSpec::demo(12, seed));
         let hello = all.iter().map(|machine| encode(&Body::Hello(machine.hello(3.0, 1.0))));
         let samples = all.iter().flat_map(|machine| {
             moments().map(|t| encode(&Body::Sample(machine.sample(t, everything(1)))))
@@ -57,7 +66,7 @@ fn one_seed_gives_the_same_frames_and_another_seed_others() {
 #[test]
 fn what_happens_to_failing_devices_is_told_once() {
     let mut codes = Vec::new();
-    for machine in machines(&Population::demo(12, 3)) {
+    for machine in machines(&FleetSpec::demo(12, 3)) {
         let ticks = (0..200_u32).map(f64::from);
         codes.extend(ticks.flat_map(|t| machine.events(t, t + 1.0)).map(|event| event.code));
     }
@@ -67,7 +76,7 @@ fn what_happens_to_failing_devices_is_told_once() {
 
 #[test]
 fn every_frame_obeys_the_schema() {
-    for machine in machines(&Population::demo(80, 3)) {
+    for machine in machines(&FleetSpec::demo(80, 3)) {
         let check = |body| {
             let frame = encode(&body);
             if let Err(why) = schema::line(frame.strip_suffix(b"\n").unwrap()) {
@@ -75,13 +84,13 @@ fn every_frame_obeys_the_schema() {
             }
         };
         check(Body::Hello(machine.hello(0.0, 0.25)));
-        check(Body::Error(machine.stuck(9.0, 4.1234)));
+        check(Body::Error(machine.stuck_error(9.0, 4.1234)));
         for event in machine.events(0.0, 60.0) {
             check(Body::Event(event));
         }
         check(Body::Sample(machine.sample(0.0, everything(1))));
-        for driver in [Driver::Hangs, Driver::Devices, Driver::DevicesAndUses] {
-            let ask = Ask { number: 2, since: 0.0, driver, ..Ask::default() };
+        for driver in [DriverState::Hangs, DriverState::Devices, DriverState::DevicesAndUses] {
+            let ask = SampleRequest { number: 2, since: 0.0, driver, ..SampleRequest::default() };
             check(Body::Sample(machine.sample(100.0, ask)));
         }
     }
@@ -117,7 +126,7 @@ fn lifted(body: &Body) -> gtop::model::Sample {
 
 #[test]
 fn every_value_is_known_or_has_a_reason_and_none_is_malformed() {
-    for machine in machines(&Population::demo(60, 11)) {
+    for machine in machines(&FleetSpec::demo(60, 11)) {
         for t in moments().step_by(9) {
             let sample = lifted(&Body::Sample(machine.sample(t, everything(1))));
             // Readings say why they are unknown; a value that was judged wrong shows here.
@@ -132,7 +141,7 @@ fn every_value_is_known_or_has_a_reason_and_none_is_malformed() {
 
 #[test]
 fn devices_read_what_devices_read() {
-    for machine in machines(&Population::demo(60, 2)) {
+    for machine in machines(&FleetSpec::demo(60, 2)) {
         for t in moments().step_by(5) {
             let sample = lifted(&Body::Sample(machine.sample(t, everything(1))));
             let backend = &sample.backends[0];
@@ -185,12 +194,16 @@ fn what_is_told_of_changes_adds_up_to_the_whole_and_repeats_nothing() {
         ("/processes/list", &["pid", "start"]),
     ];
     let ever = ["uuid", "parent", "fault", "device", "pid", "start", "cpu", "rss"];
-    for machine in machines(&Population::demo(24, 5)) {
+    for machine in machines(&FleetSpec::demo(24, 5)) {
         let mut known: [BTreeMap<String, Map<String, Value>>; 3] = Default::default();
         let mut before = f64::NEG_INFINITY;
         for (number, t) in (1..).zip(moments().step_by(3)) {
-            let ask =
-                Ask { full: number == 1, since: before, listed: before, ..everything(number) };
+            let ask = SampleRequest {
+                full: number == 1,
+                since: before,
+                uses_since: before,
+                ..everything(number)
+            };
             let [whole, part] = [everything(number), ask]
                 .map(|ask| serde_json::to_value(machine.sample(t, ask)).unwrap());
             before = t;
@@ -213,7 +226,7 @@ fn what_is_told_of_changes_adds_up_to_the_whole_and_repeats_nothing() {
 #[test]
 fn a_demo_shows_every_kind_of_device_and_owner() {
     let mut text = String::new();
-    for machine in machines(&Population::demo(12, 1)) {
+    for machine in machines(&FleetSpec::demo(12, 1)) {
         let frame = encode(&Body::Sample(machine.sample(30.0, everything(1))));
         text.push_str(std::str::from_utf8(&frame).unwrap());
     }
@@ -240,7 +253,7 @@ fn a_demo_shows_every_kind_of_device_and_owner() {
 
 #[test]
 fn the_load_of_a_day_is_mixed_and_a_busy_fleet_is_busy() {
-    let mean = |population: &Population| {
+    let mean = |population: &FleetSpec| {
         let loads: Vec<f64> = machines(population)
             .iter()
             .flat_map(|machine| machine.sample(50.0, everything(1)).backends)
@@ -250,14 +263,14 @@ fn the_load_of_a_day_is_mixed_and_a_busy_fleet_is_busy() {
         let count = u32::try_from(loads.len()).unwrap();
         loads.iter().sum::<f64>() / f64::from(count)
     };
-    assert!((30.0..80.0).contains(&mean(&Population::demo(96, 4))));
-    assert!(mean(&Population::busy(96, 8, 5, 4)) > 85.0);
+    assert!((30.0..80.0).contains(&mean(&FleetSpec::demo(96, 4))));
+    assert!(mean(&FleetSpec::busy(96, 8, 5, 4)) > 85.0);
 }
 
 #[test]
 fn a_population_has_the_devices_and_processes_it_was_asked_for() {
     for (devices, processes) in [(8, 5), (8, 8), (8, 20), (1, 1), (3, 0), (0, 4)] {
-        let machine = &machines(&Population::busy(2, devices, processes, 1))[1];
+        let machine = &machines(&FleetSpec::busy(2, devices, processes, 1))[1];
         let sample = machine.sample(1.0, everything(1));
         assert_eq!(sample.backends[0].devices.as_ref().unwrap().len(), devices as usize);
         let expected = if devices == 0 { 0 } else { processes.max(1) as usize };
@@ -298,7 +311,7 @@ fn counters(sample: &Sample) -> BTreeMap<String, u64> {
 
 #[test]
 fn no_counter_runs_backwards() {
-    for machine in machines(&Population::demo(12, 9)) {
+    for machine in machines(&FleetSpec::demo(12, 9)) {
         let soon = (1..400_u32).map(|step| f64::from(step) * 0.05);
         let later = (20..600_u32).map(f64::from);
         let mut before = counters(&machine.sample(0.0, everything(1)));
@@ -444,10 +457,10 @@ fn numbers(received: &[Received]) -> Vec<u64> {
     received.iter().filter_map(|received| number(body(received)?)).collect()
 }
 
-async fn one(fault: Option<Fault>) -> (Served, SimNode) {
-    let mut population = Population::busy(1, 2, 2, 5);
+async fn one(fault: Option<InjectedFault>) -> (SimFleet, SimNode) {
+    let mut population = FleetSpec::busy(1, 2, 2, 5);
     if let Some(fault) = fault {
-        population = population.with(0, fault);
+        population = population.with_fault(0, fault);
     }
     let served = serve(&population).await.unwrap();
     let node = served.nodes.first().unwrap().clone();
@@ -471,7 +484,7 @@ async fn a_real_client_gets_hello_and_samples_and_a_goodbye() {
 
 #[tokio::test]
 async fn every_node_of_a_demo_answers_as_its_part_says() {
-    let served = serve(&Population::demo(12, 1)).await.unwrap();
+    let served = serve(&FleetSpec::demo(12, 1)).await.unwrap();
     let mut answers = Vec::new();
     for node in &served.nodes {
         answers.push(match login(node).await {
@@ -484,14 +497,14 @@ async fn every_node_of_a_demo_answers_as_its_part_says() {
     assert_eq!(answers[..10], ["up"; 10]);
     assert_eq!(answers[10..], ["authentication", "refused"]);
     let boots: std::collections::BTreeSet<String> =
-        machines(&Population::demo(12, 1)).iter().map(|m| m.hello(0.0, 1.0).boot).collect();
+        machines(&FleetSpec::demo(12, 1)).iter().map(|m| m.hello(0.0, 1.0).boot).collect();
     assert_eq!(boots.len(), 12);
 }
 
 #[tokio::test]
 async fn only_the_demo_key_is_let_in_and_only_a_launch_line_runs() {
     let (_served, node) = one(None).await;
-    let other = serve(&Population::busy(1, 1, 1, 6)).await.unwrap();
+    let other = serve(&FleetSpec::busy(1, 1, 1, 6)).await.unwrap();
     let stranger = SimNode { client_key: other.nodes[0].client_key.clone(), ..node.clone() };
     assert!(matches!(login(&stranger).await, Err(Refused::Authentication(_))));
     let mut live = Live::exec(&node, "rm -rf /").await;
@@ -501,7 +514,7 @@ async fn only_the_demo_key_is_let_in_and_only_a_launch_line_runs() {
 
 #[tokio::test]
 async fn a_node_that_refuses_says_what_it_offers() {
-    let (_served, node) = one(Some(Fault::RefuseAuth)).await;
+    let (_served, node) = one(Some(InjectedFault::RefuseAuth)).await;
     let Err(Refused::Authentication(client::AuthResult::Failure { remaining_methods, .. })) =
         login(&node).await
     else {
@@ -512,17 +525,17 @@ async fn a_node_that_refuses_says_what_it_offers() {
 
 #[tokio::test]
 async fn host_keys_are_unknown_or_changed_on_demand() {
-    let (_served, node) = one(Some(Fault::UnknownHostKey)).await;
+    let (_served, node) = one(Some(InjectedFault::UnknownHostKey)).await;
     assert_eq!(node.host_key, None);
     assert!(matches!(login(&node).await, Err(Refused::Ssh(russh::Error::UnknownKey))));
-    let (_served, node) = one(Some(Fault::ChangedHostKey)).await;
+    let (_served, node) = one(Some(InjectedFault::ChangedHostKey)).await;
     assert!(node.host_key.is_some());
     assert!(matches!(login(&node).await, Err(Refused::Ssh(russh::Error::UnknownKey))));
 }
 
 #[tokio::test]
 async fn a_login_shell_can_end_before_the_probe() {
-    let (_served, node) = one(Some(Fault::LoginEnds)).await;
+    let (_served, node) = one(Some(InjectedFault::LoginExits)).await;
     let mut live = Live::exec(&node, &launch(10)).await;
     assert!(!live.announced().await);
     assert!(live.before.starts_with(b"This account is closed"));
@@ -530,7 +543,7 @@ async fn a_login_shell_can_end_before_the_probe() {
 
 #[tokio::test]
 async fn without_python_the_node_reads_sh() {
-    let (_served, node) = one(Some(Fault::NoPython)).await;
+    let (_served, node) = one(Some(InjectedFault::NoPython)).await;
     let mut live = Live::exec(&node, &launch(10)).await;
     assert!(live.announced().await);
     assert!(live.before.ends_with(b" NOPY\n"));
@@ -542,7 +555,7 @@ async fn without_python_the_node_reads_sh() {
 
 #[tokio::test]
 async fn noise_stands_around_the_nonce_and_between_frames() {
-    let (_served, node) = one(Some(Fault::BannerNoise)).await;
+    let (_served, node) = one(Some(InjectedFault::BannerNoise)).await;
     let mut live = Live::start(&node).await;
     assert!(live.before.len() > NONCE.len() + 40);
     let received = live.take(5).await;
@@ -552,31 +565,31 @@ async fn noise_stands_around_the_nonce_and_between_frames() {
 
 #[tokio::test]
 async fn frames_are_cut_spoiled_or_endless_on_demand() {
-    let (_served, node) = one(Some(Fault::CutFrame { number: 3 })).await;
+    let (_served, node) = one(Some(InjectedFault::CutFrame { number: 3 })).await;
     assert_eq!(numbers(&Live::start(&node).await.take(5).await), [1, 2, 4, 5]);
 
-    let (_served, node) = one(Some(Fault::Garbage)).await;
+    let (_served, node) = one(Some(InjectedFault::Garbage)).await;
     let received = Live::start(&node).await.take(10).await;
     assert_eq!(numbers(&received), [1, 2, 4, 5, 7, 8]);
     assert_eq!(received.iter().filter(|received| body(received).is_none()).count(), 3);
 
-    let (_served, node) = one(Some(Fault::HugeLine { number: 2 })).await;
+    let (_served, node) = one(Some(InjectedFault::HugeLine { number: 2 })).await;
     let received = Live::start(&node).await.take(6).await;
     assert!(received.contains(&Received::Malformed(MalformedFrame::TooLong)));
     assert_eq!(numbers(&received)[..2], [1, 2]);
 
-    let (_served, node) = one(Some(Fault::WrongVersion)).await;
+    let (_served, node) = one(Some(InjectedFault::WrongVersion)).await;
     let received = Live::start(&node).await.next().await;
     assert_eq!(received, Some(Received::Malformed(MalformedFrame::Version(2))));
 
-    let (_served, node) = one(Some(Fault::SlowFrames)).await;
+    let (_served, node) = one(Some(InjectedFault::SlowFrames)).await;
     assert_eq!(numbers(&Live::start(&node).await.take(2).await), [1]);
 }
 
 #[tokio::test]
 async fn a_dropped_session_ends_without_a_goodbye_and_the_next_one_works() {
     let after = Duration::from_millis(200);
-    let (_served, node) = one(Some(Fault::DropSession { after })).await;
+    let (_served, node) = one(Some(InjectedFault::DropSession { after })).await;
     for _ in 0..2 {
         let mut live = Live::start(&node).await;
         let received = live.take(1000).await;
@@ -593,20 +606,20 @@ async fn comes_soon(mut live: Live) -> bool {
 
 #[tokio::test]
 async fn silence_is_kept_where_it_is_asked_for() {
-    let (_served, node) = one(Some(Fault::NeverAnswerExec)).await;
+    let (_served, node) = one(Some(InjectedFault::NeverAnswerExec)).await;
     assert!(!comes_soon(Live::exec(&node, &launch(10)).await).await);
-    let (_served, node) = one(Some(Fault::NeverAnnounce)).await;
+    let (_served, node) = one(Some(InjectedFault::NoNonce)).await;
     assert!(!comes_soon(Live::exec(&node, &launch(10)).await).await);
-    let (_served, node) = one(Some(Fault::Silent)).await;
+    let (_served, node) = one(Some(InjectedFault::Silent)).await;
     assert!(!comes_soon(Live::start(&node).await).await);
-    let (_served, node) = one(Some(Fault::SilentPort)).await;
+    let (_served, node) = one(Some(InjectedFault::SilentPort)).await;
     let connecting = tokio::time::timeout(Duration::from_millis(300), login(&node));
     assert!(connecting.await.is_err());
 }
 
 #[tokio::test]
 async fn hundreds_of_nodes_are_served_by_one_process() {
-    let served = serve(&Population::demo(300, 1)).await.unwrap();
+    let served = serve(&FleetSpec::demo(300, 1)).await.unwrap();
     let ports: std::collections::BTreeSet<u16> =
         served.nodes.iter().map(|node| node.address.port()).collect();
     assert_eq!(ports.len(), 300);

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::app::AppError;
 use crate::app::discovery::Discovery;
-use crate::sim::{Population, SimNode, serve};
+use crate::sim::{FleetSpec, SimNode, serve};
 use crate::time::Clock;
 use crate::transport::{Fault, FixedProfile, Profile, Reach, SshTarget, Target};
 
@@ -18,7 +18,7 @@ use crate::transport::{Fault, FixedProfile, Profile, Reach, SshTarget, Target};
 #[derive(Debug)]
 pub(super) struct Demo {
     nodes: Vec<SimNode>,
-    population: Population,
+    population: FleetSpec,
     /// Its end ends the servers.
     _serving: oneshot::Sender<()>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Demo {
 impl Demo {
     /// Serves a fleet of so many nodes, made from `seed`.
     pub(super) fn start(nodes: u16, seed: u64) -> io::Result<Self> {
-        let population = Population::demo(u32::from(nodes), seed);
+        let population = FleetSpec::demo(u32::from(nodes), seed);
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let served = population.clone();
         let (ready, started) = sync_channel(1);

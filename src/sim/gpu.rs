@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::sim::chance::{Chance, whole};
-use crate::sim::work::Work;
+use crate::sim::rng::{Rng, to_u64};
+use crate::sim::workload::Workload;
 use crate::wire::body::{Device, Given};
 
 const MIB: u64 = 1 << 20;
 const DRIVER: &str = "570.124.06";
 /// What the driver's bookkeeping takes of a device somebody uses, in MiB.
-const OVERHEAD: u64 = 4;
+const DRIVER_OVERHEAD_MIB: u64 = 4;
 
 const IDLE: u64 = 0x01;
 const POWER_CAP: u64 = 0x04;
@@ -66,20 +66,20 @@ pub(crate) const A6000: Model = Model {
 };
 
 /// The slices a device is split into: name and MiB.
-const SLICES: [(&str, u64); 3] =
+const MIG_SLICES: [(&str, u64); 3] =
     [("MIG 3g.40gb", 40_192), ("MIG 2g.20gb", 19_968), ("MIG 1g.10gb", 9_728)];
 
 /// What is wrong with a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum DeviceFault {
     /// Too hot.
     Hot,
     /// It lags behind its job.
-    Slow,
+    Lagging,
     /// The driver lost it.
     Lost,
     /// Its memory fails.
-    Errors,
+    MemoryErrors,
 }
 
 /// What a device is to others.
@@ -94,47 +94,47 @@ enum Role {
 #[derive(Clone, Debug)]
 pub(crate) struct Gpu {
     pub(crate) uuid: String,
-    pub(crate) chance: Chance,
+    pub(crate) rng: Rng,
     /// Place of its work in the node's list.
-    pub(crate) work: usize,
+    pub(crate) workload: usize,
     model: &'static Model,
     memory_mib: u64,
     index: u32,
     pci: String,
     role: Role,
-    trouble: Option<Trouble>,
+    fault: Option<DeviceFault>,
 }
 
 impl Gpu {
     /// Makes the device of this number.
-    pub(crate) fn new(model: &'static Model, node: Chance, index: u32, work: usize) -> Self {
-        let chance = node.at(100 + u64::from(index));
+    pub(crate) fn new(model: &'static Model, node: Rng, index: u32, work: usize) -> Self {
+        let rng = node.branch(100 + u64::from(index));
         Self {
-            uuid: format!("GPU-{}", uuid(chance)),
-            chance,
-            work,
+            uuid: format!("GPU-{}", random_uuid(rng)),
+            rng,
+            workload: work,
             model,
             memory_mib: model.memory_mib,
             index,
             pci: format!("00000000:{:02X}:00.0", 0x0b + index * 0x11 % 0xf0),
             role: Role::Whole,
-            trouble: None,
+            fault: None,
         }
     }
 
     /// Puts something wrong with it.
-    pub(crate) fn with(mut self, trouble: Option<Trouble>) -> Self {
-        self.trouble = trouble;
+    pub(crate) fn with_fault(mut self, fault: Option<DeviceFault>) -> Self {
+        self.fault = fault;
         self
     }
 
     /// Splits it: itself first, then its slices.
     pub(crate) fn split(self) -> Vec<Self> {
         let slice = |(index, (name, memory_mib)): (u32, &(&str, u64))| {
-            let chance = self.chance.at(200 + u64::from(index));
+            let rng = self.rng.branch(200 + u64::from(index));
             Self {
-                uuid: format!("MIG-{}", uuid(chance)),
-                chance,
+                uuid: format!("MIG-{}", random_uuid(rng)),
+                rng,
                 memory_mib: *memory_mib,
                 index,
                 role: Role::Slice {
@@ -144,21 +144,21 @@ impl Gpu {
                 ..self.clone()
             }
         };
-        let slices: Vec<Self> = (0..).zip(&SLICES).map(slice).collect();
+        let slices: Vec<Self> = (0..).zip(&MIG_SLICES).map(slice).collect();
         [vec![Self { role: Role::Split, ..self }], slices].concat()
     }
 
     /// Says whether a process can run on it: not on a whole that is split, nor on one that is lost.
     pub(crate) fn is_usable(&self) -> bool {
-        self.role != Role::Split && self.trouble != Some(Trouble::Lost)
+        self.role != Role::Split && self.fault != Some(DeviceFault::Lost)
     }
 
     /// Returns the Xid it has told after `since` and until `t`, and when.
     pub(crate) fn xid(&self, since: f64, t: f64) -> Option<(f64, u64)> {
-        let (first, every, code) = match self.trouble {
-            Some(Trouble::Lost) => (6.0, f64::INFINITY, 79),
-            Some(Trouble::Errors) => (9.0, 45.0, 63),
-            Some(Trouble::Hot | Trouble::Slow) | None => return None,
+        let (first, every, code) = match self.fault {
+            Some(DeviceFault::Lost) => (6.0, f64::INFINITY, 79),
+            Some(DeviceFault::MemoryErrors) => (9.0, 45.0, 63),
+            Some(DeviceFault::Hot | DeviceFault::Lagging) | None => return None,
         };
         let told = ((since - first) / every).floor() + 1.0;
         let at = if since < first { first } else { first + told * every };
@@ -166,37 +166,39 @@ impl Gpu {
     }
 
     /// Returns how much of its time it works at `t`, 0 to 100.
-    pub(crate) fn load(&self, work: &Work, t: f64) -> f64 {
-        match (self.trouble, &self.role) {
-            (Some(Trouble::Slow), _) => 13.0 + 4.0 * self.chance.noise(t, 4.0),
-            (_, Role::Split) => 0.8 * work.load(self.chance, t),
-            _ => work.load(self.chance, t),
+    pub(crate) fn load(&self, work: &Workload, t: f64) -> f64 {
+        match (self.fault, &self.role) {
+            (Some(DeviceFault::Lagging), _) => 13.0 + 4.0 * self.rng.noise(t, 4.0),
+            (_, Role::Split) => 0.8 * work.load(self.rng, t),
+            _ => work.load(self.rng, t),
         }
     }
 
     /// Returns the MiB of its memory that processes hold at `t`.
-    pub(crate) fn held_mib(&self, work: &Work, t: f64) -> u64 {
-        let of = |mib: u64, chance| whole(float(mib) * work.memory(chance, t));
+    pub(crate) fn used_mib(&self, work: &Workload, t: f64) -> u64 {
+        let of = |mib: u64, rng| to_u64(float(mib) * work.memory(rng, t));
         match self.role {
-            Role::Whole | Role::Slice { .. } => of(self.memory_mib, self.chance),
+            Role::Whole | Role::Slice { .. } => of(self.memory_mib, self.rng),
             Role::Split => (0..)
-                .zip(&SLICES)
-                .map(|(index, (_, mib))| of(*mib, self.chance.at(200 + index)) + OVERHEAD)
+                .zip(&MIG_SLICES)
+                .map(|(index, (_, mib))| {
+                    of(*mib, self.rng.branch(200 + index)) + DRIVER_OVERHEAD_MIB
+                })
                 .sum(),
         }
     }
 
     /// Returns what it tells at `t`: of what it told before at `since`, only what has changed.
-    pub(crate) fn tell(&self, work: &Work, t: f64, since: Option<f64>) -> Device {
+    pub(crate) fn report(&self, work: &Workload, t: f64, since: Option<f64>) -> Device {
         let mut device = self.read(work, t, since.is_none());
         if let Some(since) = since {
-            leave_out(&mut device, &self.read(work, since, false));
+            omit_unchanged(&mut device, &self.read(work, since, false));
         }
         device
     }
 
     /// Returns what it reads at `t`; what never changes only when `is_full`.
-    fn read(&self, work: &Work, t: f64, is_full: bool) -> Device {
+    fn read(&self, work: &Workload, t: f64, is_full: bool) -> Device {
         let mut device = Device {
             uuid: self.uuid.clone(),
             index: u64::from(self.index).into(),
@@ -206,33 +208,33 @@ impl Gpu {
             device.parent = Some(parent.clone());
         }
         if is_full {
-            self.tell_statics(&mut device);
+            self.fill_statics(&mut device);
         }
-        if self.trouble == Some(Trouble::Lost) {
+        if self.fault == Some(DeviceFault::Lost) {
             device.fault = Some("lost".to_owned());
             return device;
         }
-        self.tell_memory(&mut device, work, t);
+        self.fill_memory(&mut device, work, t);
         match self.role {
-            Role::Slice { .. } if is_full => lack(&mut device, &SLICE_LACKS),
+            Role::Slice { .. } if is_full => mark_unsupported(&mut device, &SLICE_UNSUPPORTED),
             Role::Slice { .. } => {}
             Role::Whole => {
                 let load = self.load(work, t);
                 device.util = load.round().into();
                 device.memory_util = (load * 0.55).round().into();
-                self.tell_board(&mut device, work, t);
+                self.fill_board(&mut device, work, t);
             }
             Role::Split => {
-                self.tell_board(&mut device, work, t);
+                self.fill_board(&mut device, work, t);
                 if is_full {
-                    lack(&mut device, &["util", "memory_util"]);
+                    mark_unsupported(&mut device, &["util", "memory_util"]);
                 }
             }
         }
         device
     }
 
-    fn tell_statics(&self, device: &mut Device) {
+    fn fill_statics(&self, device: &mut Device) {
         let name = match &self.role {
             Role::Slice { name, .. } => name.clone(),
             Role::Whole | Role::Split => self.model.name.to_owned(),
@@ -244,26 +246,26 @@ impl Gpu {
         if !matches!(self.role, Role::Slice { .. }) {
             statics.minor = u64::from(self.index).into();
         }
-        if self.trouble == Some(Trouble::Lost) || matches!(self.role, Role::Slice { .. }) {
+        if self.fault == Some(DeviceFault::Lost) || matches!(self.role, Role::Slice { .. }) {
             return;
         }
         device.mig = Given::Value(self.role == Role::Split);
-        device.power_limit = whole(self.model.limit_watts * 1000.0).into();
-        statics.clock_sm_max = whole(self.model.clock).into();
-        statics.clock_memory_max = whole(self.model.memory_clock).into();
+        device.power_limit = to_u64(self.model.limit_watts * 1000.0).into();
+        statics.clock_sm_max = to_u64(self.model.clock).into();
+        statics.clock_memory_max = to_u64(self.model.memory_clock).into();
         if self.model.has_fan {
-            lack(device, &["temperature_memory"]);
+            mark_unsupported(device, &["temperature_memory"]);
         } else {
-            lack(device, &["fan"]);
+            mark_unsupported(device, &["fan"]);
         }
     }
 
-    fn tell_memory(&self, device: &mut Device, work: &Work, t: f64) {
+    fn fill_memory(&self, device: &mut Device, work: &Workload, t: f64) {
         let reserved = match self.role {
             Role::Slice { .. } => 0,
             Role::Whole | Role::Split => self.model.reserved_mib,
         };
-        let used = (self.held_mib(work, t) + OVERHEAD).min(self.memory_mib - reserved);
+        let used = (self.used_mib(work, t) + DRIVER_OVERHEAD_MIB).min(self.memory_mib - reserved);
         device.memory_total = (self.memory_mib * MIB).into();
         device.memory_used = (used * MIB).into();
         device.memory_free = ((self.memory_mib - reserved - used) * MIB).into();
@@ -271,10 +273,10 @@ impl Gpu {
     }
 
     /// What belongs to the board: power, temperature, clocks, errors.
-    fn tell_board(&self, device: &mut Device, work: &Work, t: f64) {
+    fn fill_board(&self, device: &mut Device, work: &Workload, t: f64) {
         let watts = self.watts(work, t);
-        let heat = self.heat(work, t);
-        device.power = whole(watts * 1000.0).into();
+        let heat = self.temperature(work, t);
+        device.power = to_u64(watts * 1000.0).into();
         device.temperature = heat.round().into();
         if self.model.has_fan {
             device.fan = (20.0 + (heat - 30.0).max(0.0) * 1.2).clamp(0.0, 100.0).round().into();
@@ -283,89 +285,89 @@ impl Gpu {
         }
         let is_busy = self.load(work, t) >= 1.0;
         device.pstate = Given::Value(if is_busy { 0 } else { 8 });
-        device.clock_sm = whole(self.clock(is_busy, t)).into();
-        device.clock_memory = whole(self.model.memory_clock).into();
+        device.clock_sm = to_u64(self.clock(is_busy, t)).into();
+        device.clock_memory = to_u64(self.model.memory_clock).into();
         device.throttle = self.throttle(is_busy, watts).into();
-        let errors = self.trouble == Some(Trouble::Errors);
-        device.ecc_corrected = Given::Value(if errors { 412 + whole(t / 7.0) } else { 0 });
+        let errors = self.fault == Some(DeviceFault::MemoryErrors);
+        device.ecc_corrected = Given::Value(if errors { 412 + to_u64(t / 7.0) } else { 0 });
         device.ecc_uncorrected = Given::Value(if errors { 2 } else { 0 });
     }
 
-    fn watts(&self, work: &Work, t: f64) -> f64 {
-        let most = match self.trouble {
-            Some(Trouble::Hot) => 0.62,
-            Some(Trouble::Slow) => 0.9,
-            Some(Trouble::Lost | Trouble::Errors) | None => 1.0,
+    fn watts(&self, work: &Workload, t: f64) -> f64 {
+        let most = match self.fault {
+            Some(DeviceFault::Hot) => 0.62,
+            Some(DeviceFault::Lagging) => 0.9,
+            Some(DeviceFault::Lost | DeviceFault::MemoryErrors) | None => 1.0,
         };
         let share = (self.load(work, t) / 100.0).powf(0.8) * most;
-        let ripple = 1.0 + 0.012 * self.chance.at(5).noise(t, 0.8);
+        let ripple = 1.0 + 0.012 * self.rng.branch(5).noise(t, 0.8);
         let span = self.model.limit_watts - self.model.idle_watts;
         (self.model.idle_watts + span * share * 0.985) * ripple
     }
 
     /// The temperature follows the power of the last half minute.
-    fn heat(&self, work: &Work, t: f64) -> f64 {
+    fn temperature(&self, work: &Workload, t: f64) -> f64 {
         let lags = [(0.0, 0.1), (6.0, 0.3), (14.0, 0.35), (26.0, 0.25)];
         let mean: f64 = lags.iter().map(|(ago, part)| part * self.watts(work, t - ago)).sum();
-        let own = self.chance.at(6).within(28.0, 34.0);
-        let hot = if self.trouble == Some(Trouble::Hot) { 34.0 } else { 0.0 };
+        let own = self.rng.branch(6).range(28.0, 34.0);
+        let hot = if self.fault == Some(DeviceFault::Hot) { 34.0 } else { 0.0 };
         own + 34.0 * mean / self.model.limit_watts + hot
     }
 
     fn clock(&self, is_busy: bool, t: f64) -> f64 {
         let steps = |clock: f64| (clock / 15.0).floor() * 15.0;
-        match self.trouble {
-            Some(Trouble::Hot) => steps(0.6 * self.model.clock + 60.0 * self.chance.noise(t, 6.0)),
-            Some(Trouble::Slow) => steps(0.45 * self.model.clock),
-            _ if is_busy => steps(self.model.clock * (0.985 + 0.015 * self.chance.noise(t, 3.0))),
-            Some(Trouble::Lost | Trouble::Errors) | None => self.model.idle_clock,
+        match self.fault {
+            Some(DeviceFault::Hot) => steps(0.6 * self.model.clock + 60.0 * self.rng.noise(t, 6.0)),
+            Some(DeviceFault::Lagging) => steps(0.45 * self.model.clock),
+            _ if is_busy => steps(self.model.clock * (0.985 + 0.015 * self.rng.noise(t, 3.0))),
+            Some(DeviceFault::Lost | DeviceFault::MemoryErrors) | None => self.model.idle_clock,
         }
     }
 
     fn throttle(&self, is_busy: bool, watts: f64) -> u64 {
-        match self.trouble {
-            Some(Trouble::Hot) => SLOWDOWN | THERMAL,
-            Some(Trouble::Slow) => SLOWDOWN | POWER_BRAKE,
+        match self.fault {
+            Some(DeviceFault::Hot) => SLOWDOWN | THERMAL,
+            Some(DeviceFault::Lagging) => SLOWDOWN | POWER_BRAKE,
             _ if watts > 0.97 * self.model.limit_watts => POWER_CAP,
             _ if is_busy => 0,
-            Some(Trouble::Lost | Trouble::Errors) | None => IDLE,
+            Some(DeviceFault::Lost | DeviceFault::MemoryErrors) | None => IDLE,
         }
     }
 }
 
 /// Leaves out what is as it was.
-fn leave_out(device: &mut Device, before: &Device) {
-    unless_changed(&mut device.index, &before.index);
-    unless_changed(&mut device.util, &before.util);
-    unless_changed(&mut device.memory_util, &before.memory_util);
-    unless_changed(&mut device.memory_total, &before.memory_total);
-    unless_changed(&mut device.memory_used, &before.memory_used);
-    unless_changed(&mut device.memory_free, &before.memory_free);
-    unless_changed(&mut device.memory_reserved, &before.memory_reserved);
-    unless_changed(&mut device.temperature, &before.temperature);
-    unless_changed(&mut device.temperature_memory, &before.temperature_memory);
-    unless_changed(&mut device.power, &before.power);
-    unless_changed(&mut device.clock_sm, &before.clock_sm);
-    unless_changed(&mut device.clock_memory, &before.clock_memory);
-    unless_changed(&mut device.fan, &before.fan);
-    unless_changed(&mut device.pstate, &before.pstate);
-    unless_changed(&mut device.throttle, &before.throttle);
-    unless_changed(&mut device.ecc_corrected, &before.ecc_corrected);
-    unless_changed(&mut device.ecc_uncorrected, &before.ecc_uncorrected);
+fn omit_unchanged(device: &mut Device, before: &Device) {
+    omit_if_equal(&mut device.index, &before.index);
+    omit_if_equal(&mut device.util, &before.util);
+    omit_if_equal(&mut device.memory_util, &before.memory_util);
+    omit_if_equal(&mut device.memory_total, &before.memory_total);
+    omit_if_equal(&mut device.memory_used, &before.memory_used);
+    omit_if_equal(&mut device.memory_free, &before.memory_free);
+    omit_if_equal(&mut device.memory_reserved, &before.memory_reserved);
+    omit_if_equal(&mut device.temperature, &before.temperature);
+    omit_if_equal(&mut device.temperature_memory, &before.temperature_memory);
+    omit_if_equal(&mut device.power, &before.power);
+    omit_if_equal(&mut device.clock_sm, &before.clock_sm);
+    omit_if_equal(&mut device.clock_memory, &before.clock_memory);
+    omit_if_equal(&mut device.fan, &before.fan);
+    omit_if_equal(&mut device.pstate, &before.pstate);
+    omit_if_equal(&mut device.throttle, &before.throttle);
+    omit_if_equal(&mut device.ecc_corrected, &before.ecc_corrected);
+    omit_if_equal(&mut device.ecc_uncorrected, &before.ecc_uncorrected);
 }
 
 /// Leaves a value out when it is as it was.
-pub(crate) fn unless_changed<T: PartialEq>(given: &mut Given<T>, before: &Given<T>) {
+pub(crate) fn omit_if_equal<T: PartialEq>(given: &mut Given<T>, before: &Given<T>) {
     if given == before {
         *given = Given::Absent;
     }
 }
 
-const SLICE_LACKS: [&str; 6] =
+const SLICE_UNSUPPORTED: [&str; 6] =
     ["util", "memory_util", "temperature", "power", "power_limit", "clock_sm"];
 
 /// Makes keys `null`, and says why.
-fn lack(device: &mut Device, keys: &[&str]) {
+fn mark_unsupported(device: &mut Device, keys: &[&str]) {
     for key in keys {
         match *key {
             "util" => device.util = Given::Null,
@@ -386,8 +388,8 @@ fn lack(device: &mut Device, keys: &[&str]) {
 }
 
 /// Returns the text of an identity.
-pub(crate) fn uuid(chance: Chance) -> String {
-    let (front, back) = (chance.at(10).bits(), chance.at(11).bits());
+pub(crate) fn random_uuid(rng: Rng) -> String {
+    let (front, back) = (rng.branch(10).bits(), rng.branch(11).bits());
     format!(
         "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
         front >> 32,

@@ -1,7 +1,7 @@
 //! The machine around the simulated devices: processors, memory, network, disks.
 
-use crate::sim::chance::{Chance, Flow, Pulse, milli, whole};
-use crate::sim::work::Work;
+use crate::sim::rng::{Flow, Pulse, Rng, round_milli, to_u64};
+use crate::sim::workload::Workload;
 use crate::wire::body::{Disk, Host, HostSlow, Pressure, Space, Traffic};
 
 const GIB: f64 = 1_073_741_824.0;
@@ -10,8 +10,8 @@ const TICK: f64 = 100.0;
 
 /// The parts of a node that are no devices.
 #[derive(Clone, Debug)]
-pub(crate) struct Metal {
-    chance: Chance,
+pub(crate) struct SimHost {
+    rng: Rng,
     cpus: u32,
     memory_gib: f64,
     memory_share: f64,
@@ -24,17 +24,17 @@ pub(crate) struct Metal {
     has_scratch: bool,
 }
 
-impl Metal {
+impl SimHost {
     /// Makes a workstation or a server around the devices; `work` sets when it saves.
-    pub(crate) fn new(chance: Chance, is_small: bool, is_busy: bool, work: Option<&Work>) -> Self {
-        let chance = chance.at(50);
+    pub(crate) fn new(rng: Rng, is_small: bool, is_busy: bool, work: Option<&Workload>) -> Self {
+        let rng = rng.branch(50);
         let cpus = if is_small { 64 } else { 192 };
         let never = Pulse { period: 60.0, width: 0.0, phase: 0.0 };
         let save = work.map_or(never, |work| work.checkpoint);
         let flow = |name: u64, mean: f64, burst: f64| Flow {
-            mean: mean * chance.at(name).within(0.8, 1.2),
+            mean: mean * rng.branch(name).range(0.8, 1.2),
             swing: 0.3,
-            period: chance.at(name + 1).within(40.0, 160.0),
+            period: rng.branch(name + 1).range(40.0, 160.0),
             burst,
             pulse: save,
         };
@@ -47,7 +47,7 @@ impl Metal {
         Self {
             cpus,
             memory_gib: if is_small { 251.5 } else { 2015.3 },
-            memory_share: load(chance.at(1).within(0.2, 0.3), chance.at(1).within(0.02, 0.08)),
+            memory_share: load(rng.branch(1).range(0.2, 0.3), rng.branch(1).range(0.02, 0.08)),
             user: flow(2, ticks * load(0.24, 0.006), 0.0),
             system: flow(4, ticks * load(0.035, 0.002), 0.0),
             iowait: flow(6, ticks * load(0.002, 0.0002), ticks * 0.05),
@@ -63,7 +63,7 @@ impl Metal {
                 ("nvme1n1", flow(38, load(310e6, 1e3), 0.0), flow(40, load(9e6, 1e3), 2.1e9)),
             ],
             has_scratch: !is_small,
-            chance,
+            rng,
         }
     }
 
@@ -73,31 +73,31 @@ impl Metal {
     }
 
     /// Returns the fast group at `t`, when its clock shows `at`.
-    pub(crate) fn fast(&self, at: f64, t: f64) -> Host {
+    pub(crate) fn fast_group(&self, at: f64, t: f64) -> Host {
         let total = self.memory_gib * GIB;
-        let used = total * (self.memory_share + 0.01 * self.chance.at(60).noise(t, 45.0));
+        let used = total * (self.memory_share + 0.01 * self.rng.branch(60).noise(t, 45.0));
         let busy = (self.user.rate(t) + self.system.rate(t)) / TICK;
         let load = |span: f64, place: u64| {
-            milli((busy + 0.06 * busy * self.chance.at(place).noise(t, span)).max(0.0))
+            round_milli((busy + 0.06 * busy * self.rng.branch(place).noise(t, span)).max(0.0))
         };
         let traffic = |(name, rx, tx): &(&str, Flow, Flow)| Traffic {
             name: (*name).to_owned(),
-            rx: sum(rx, at, t),
-            tx: sum(tx, at, t),
+            rx: counter(rx, at, t),
+            tx: counter(tx, at, t),
         };
         let disk = |(name, read, write): &(&str, Flow, Flow)| Disk {
             name: (*name).to_owned(),
-            read: sum(read, at, t),
-            write: sum(write, at, t),
+            read: counter(read, at, t),
+            write: counter(write, at, t),
         };
         Host {
             at,
             cpu: Some(self.ticks(at, t)),
             load: Some(vec![load(20.0, 61), load(90.0, 62), load(300.0, 63)]),
-            memory_total: whole(total).into(),
-            memory_available: whole(total - used).into(),
-            swap_total: whole(8.0 * GIB).into(),
-            swap_free: whole(8.0 * GIB - 3e6).into(),
+            memory_total: to_u64(total).into(),
+            memory_available: to_u64(total - used).into(),
+            swap_total: to_u64(8.0 * GIB).into(),
+            swap_free: to_u64(8.0 * GIB - 3e6).into(),
             pressure: Some(self.pressure(t)),
             uptime: at.into(),
             net: Some(self.nets.iter().map(traffic).collect()),
@@ -107,20 +107,21 @@ impl Metal {
     }
 
     /// Returns the slow group.
-    pub(crate) fn slow(&self, at: f64, t: f64) -> HostSlow {
+    pub(crate) fn slow_group(&self, at: f64, t: f64) -> HostSlow {
         let busy = (self.user.rate(t) + self.system.rate(t)) / TICK / f64::from(self.cpus);
         let space = |path: &str, gib: f64, used: f64| Space {
             path: path.to_owned(),
-            total: whole(gib * GIB),
-            free: whole(gib * GIB * (1.0 - used) - t.max(0.0) * 1e5),
+            total: to_u64(gib * GIB),
+            free: to_u64(gib * GIB * (1.0 - used) - t.max(0.0) * 1e5),
         };
         let mut places = vec![space("/", 438.0, 0.37), space("/tmp", 126.0, 0.02)];
         if self.has_scratch {
-            places.push(space("/scratch", 6_983.0, self.chance.at(64).within(0.3, 0.95)));
+            places.push(space("/scratch", 6_983.0, self.rng.branch(64).range(0.3, 0.95)));
         }
         HostSlow {
             at,
-            temperature: milli(38.0 + 60.0 * busy + self.chance.at(65).noise(t, 20.0)).into(),
+            temperature: round_milli(38.0 + 60.0 * busy + self.rng.branch(65).noise(t, 20.0))
+                .into(),
             space: Some(places),
         }
     }
@@ -129,27 +130,27 @@ impl Metal {
     fn ticks(&self, at: f64, t: f64) -> Vec<u64> {
         let before = at - t;
         let [user, system, iowait] =
-            [&self.user, &self.system, &self.iowait].map(|flow| flow.sum(before, t).max(0.0));
+            [&self.user, &self.system, &self.iowait].map(|flow| flow.total(before, t).max(0.0));
         let softirq = system * 0.04;
         let idle = at * f64::from(self.cpus) * TICK - user - system - iowait - softirq;
-        [user, 0.0, system, idle, iowait, 0.0, softirq, 0.0].map(whole).to_vec()
+        [user, 0.0, system, idle, iowait, 0.0, softirq, 0.0].map(to_u64).to_vec()
     }
 
     fn pressure(&self, t: f64) -> Pressure {
         let some = |name: u64, mean: f64| {
-            milli((mean * (1.0 + self.chance.at(name).noise(t, 15.0))).clamp(0.0, 100.0))
+            round_milli((mean * (1.0 + self.rng.branch(name).noise(t, 15.0))).clamp(0.0, 100.0))
         };
         let waits = 100.0 * self.iowait.rate(t) / (f64::from(self.cpus) * TICK);
         Pressure {
             cpu: some(66, 0.4).into(),
             memory: 0.0.into(),
-            io: milli(waits.clamp(0.0, 100.0)).into(),
+            io: round_milli(waits.clamp(0.0, 100.0)).into(),
         }
     }
 }
 
-fn sum(flow: &Flow, at: f64, t: f64) -> u64 {
-    whole(flow.sum(at - t, t))
+fn counter(flow: &Flow, at: f64, t: f64) -> u64 {
+    to_u64(flow.total(at - t, t))
 }
 
 #[cfg(test)]
@@ -158,7 +159,7 @@ mod tests {
 
     #[test]
     fn processors_are_never_busier_than_there_is_time() {
-        let metal = Metal::new(Chance::new(1), false, true, None);
+        let metal = SimHost::new(Rng::new(1), false, true, None);
         let mut before = metal.ticks(200_000.0, 0.0);
         for second in 1..600_u32 {
             let now = metal.ticks(200_000.0 + f64::from(second), f64::from(second));

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobList, JobState, NodeName};
-use crate::sim::chance::Chance;
-use crate::sim::part::{Part, Population};
-use crate::sim::work::{Kind, Work, plan};
+use crate::sim::rng::Rng;
+use crate::sim::scenario::{FleetSpec, NodeRole};
+use crate::sim::workload::{Workload, WorkloadKind, node_workloads};
 use crate::time::Timestamp;
 
 /// What is called how, by a word of its command line.
-const NAMES: [(&str, &str); 9] = [
+const JOB_NAMES: [(&str, &str); 9] = [
     ("llama-70b", "llama-70b"),
     ("mixtral", "mixtral-8x7b"),
     ("gpt-20b", "gpt-20b"),
@@ -23,58 +23,62 @@ const NAMES: [(&str, &str); 9] = [
     ("relax", "relax"),
 ];
 /// Limits people ask for, in hours.
-const LIMITS: [u64; 5] = [4, 12, 24, 48, 168];
+const TIME_LIMITS: [u64; 5] = [4, 12, 24, 48, 168];
 /// A short job comes again and again: how often, when in that time it begins, and how long it runs.
-const AGAIN: (u64, u64, u64) = (180, 45, 90);
+const SHORT_JOB_CYCLE: (u64, u64, u64) = (180, 45, 90);
 /// The number of the first short job.
-const SHORT: u64 = 30_000;
+const FIRST_SHORT_JOB: u64 = 30_000;
 
 /// A job in the making.
-struct Making<'a> {
-    work: Work,
+struct JobBuilder<'a> {
+    workload: Workload,
     allocations: Vec<(&'a NodeName, DeviceAllocation)>,
 }
 
-impl Population {
+impl FleetSpec {
     /// Returns the jobs at `now` of a fleet that `began` to be served then: those its nodes run, a
     /// short one that begins and ends again and again, and one that waits for ever.
     pub fn jobs(&self, began: Timestamp, now: Timestamp) -> JobList {
         let names = self.names();
-        let mut makings: BTreeMap<u32, Making<'_>> = BTreeMap::new();
+        let mut makings: BTreeMap<u32, JobBuilder<'_>> = BTreeMap::new();
         let mut spare = None;
         for (node, name) in (0..).zip(&names) {
             let mut first = 0;
-            for (work, devices) in plan(self, node) {
+            for (work, devices) in node_workloads(self, node) {
                 let places: Arc<[u32]> = (first..first + devices).collect();
                 first += devices;
-                if work.kind == Kind::Free && !self.faults.contains_key(&node) {
+                if work.kind == WorkloadKind::Free && !self.faults.contains_key(&node) {
                     spare.get_or_insert_with(|| (name, Arc::clone(&places)));
                 }
                 let Some(number) = work.job else { continue };
                 // Slices shift the places behind them: processes tell these.
-                let is_split = self.part(node) == Part::Mig;
+                let is_split = self.role(node) == NodeRole::Mig;
                 let own = if is_split {
                     DeviceAllocation::Unknown
                 } else {
                     DeviceAllocation::Indices(places)
                 };
-                let making = Making { work, allocations: Vec::new() };
+                let making = JobBuilder { workload: work, allocations: Vec::new() };
                 makings.entry(number).or_insert(making).allocations.push((name, own));
             }
         }
         let running =
-            makings.into_iter().filter_map(|(number, making)| running(number, making, began));
+            makings.into_iter().filter_map(|(number, making)| running_job(number, making, began));
         let mut jobs: Vec<Job> = running.collect();
-        jobs.extend(short(spare, began, now));
-        jobs.extend(waiting(self.nodes));
+        jobs.extend(short_job(spare, began, now));
+        jobs.extend(pending_job(self.nodes));
         jobs.sort_by_key(|job| job.state == JobState::Pending);
         JobList { jobs, at: Some(now), whose: "of anybody".into(), ..JobList::default() }
     }
 }
 
 /// Returns the job that begins and ends while one watches, on devices nobody uses.
-fn short(spare: Option<(&NodeName, Arc<[u32]>)>, began: Timestamp, now: Timestamp) -> Option<Job> {
-    let (every, begins, lasts) = AGAIN;
+fn short_job(
+    spare: Option<(&NodeName, Arc<[u32]>)>,
+    began: Timestamp,
+    now: Timestamp,
+) -> Option<Job> {
+    let (every, begins, lasts) = SHORT_JOB_CYCLE;
     let passed = now.since(began).as_secs();
     let (round, second) = (passed / every, passed % every);
     let (node, places) = spare?;
@@ -88,7 +92,7 @@ fn short(spare: Option<(&NodeName, Arc<[u32]>)>, began: Timestamp, now: Timestam
         starts_at: Some(starts_at),
         ends_at: Some(starts_at.plus(Duration::from_secs(lasts))),
         limit: Some(Duration::from_secs(lasts)),
-        ..blank(&(SHORT + round).to_string())?
+        ..blank_job(&(FIRST_SHORT_JOB + round).to_string())?
     };
     if is_over || second < begins {
         return Some(job);
@@ -98,26 +102,27 @@ fn short(spare: Option<(&NodeName, Arc<[u32]>)>, began: Timestamp, now: Timestam
     Some(Job { state: JobState::Running, reason: None, allocations: [allocation].into(), ..job })
 }
 
-fn running(number: u32, making: Making<'_>, began: Timestamp) -> Option<Job> {
-    let Making { work, allocations } = making;
-    let named = NAMES.iter().find(|(word, _)| work.command.contains(word));
+fn running_job(number: u32, making: JobBuilder<'_>, began: Timestamp) -> Option<Job> {
+    let JobBuilder { workload: work, allocations } = making;
+    let named = JOB_NAMES.iter().find(|(word, _)| work.command.contains(word));
     // Its processes began a little after it.
     let age = match work.kind {
-        Kind::Sweep => work.chance.at(12).within(3_000.0, 20_000.0),
-        Kind::Training | Kind::Serving | Kind::Held | Kind::Free => {
-            30.0 - work.life(Chance::new(0), 0.0).began
-        }
+        WorkloadKind::Sweep => work.rng.branch(12).range(3_000.0, 20_000.0),
+        WorkloadKind::Training
+        | WorkloadKind::Serving
+        | WorkloadKind::IdleHeld
+        | WorkloadKind::Free => 30.0 - work.lifetime(Rng::new(0), 0.0).began,
     };
     let starts_at = began.minus(Duration::from_secs_f64(age.max(0.0)));
     let hours = |limit: &&u64| Duration::from_secs(**limit * 3_600).as_secs_f64() > age * 1.1;
-    let limit = LIMITS.iter().find(hours).or(LIMITS.last())?;
+    let limit = TIME_LIMITS.iter().find(hours).or(TIME_LIMITS.last())?;
     let limit = Duration::from_secs(limit * 3_600);
     let allocation =
         |(node, devices): (&NodeName, DeviceAllocation)| Allocation { node: node.clone(), devices };
     Some(Job {
         name: named.map_or("batch", |(_, name)| *name).into(),
         user: work.owner.name.into(),
-        partition: if work.kind == Kind::Serving { "serve" } else { "gpu" }.into(),
+        partition: if work.kind == WorkloadKind::Serving { "serve" } else { "gpu" }.into(),
         state: JobState::Running,
         reason: None,
         starts_at: Some(starts_at),
@@ -125,23 +130,23 @@ fn running(number: u32, making: Making<'_>, began: Timestamp) -> Option<Job> {
         limit: Some(limit),
         node_count: u32::try_from(allocations.len()).unwrap_or(u32::MAX),
         allocations: allocations.into_iter().map(allocation).collect(),
-        ..blank(&number.to_string())?
+        ..blank_job(&number.to_string())?
     })
 }
 
 /// Returns the job that never fits.
-fn waiting(nodes: u32) -> Option<Job> {
+fn pending_job(nodes: u32) -> Option<Job> {
     Some(Job {
         name: "gpt-180b".into(),
         user: "katherine".into(),
         partition: "gpu".into(),
         reason: Some("Priority".into()),
         node_count: nodes.saturating_mul(2),
-        ..blank("29999")?
+        ..blank_job("29999")?
     })
 }
 
-fn blank(id: &str) -> Option<Job> {
+fn blank_job(id: &str) -> Option<Job> {
     Some(Job {
         id: JobId::new(id)?,
         shown_id: id.into(),
@@ -169,7 +174,7 @@ mod tests {
     const BEGAN: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
     fn at(second: u64) -> JobList {
-        Population::demo(12, 1).jobs(BEGAN, BEGAN.plus(Duration::from_secs(second)))
+        FleetSpec::demo(12, 1).jobs(BEGAN, BEGAN.plus(Duration::from_secs(second)))
     }
 
     #[test]
@@ -186,9 +191,9 @@ mod tests {
             assert!(start < BEGAN && end > BEGAN, "{job:?}");
         }
         // The numbers that control groups of its processes name.
-        let fleet = Population::demo(12, 1);
+        let fleet = FleetSpec::demo(12, 1);
         for node in 0..12 {
-            for (work, _) in plan(&fleet, node) {
+            for (work, _) in node_workloads(&fleet, node) {
                 let Some(number) = work.job else { continue };
                 let job = list.job(&JobId::new(&number.to_string()).unwrap()).unwrap();
                 assert_eq!(&*job.user, work.owner.name);
@@ -211,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_fleet_of_one_node_has_jobs_too() {
-        let list = Population::demo(1, 1).jobs(BEGAN, BEGAN);
+        let list = FleetSpec::demo(1, 1).jobs(BEGAN, BEGAN);
         assert_eq!(list.on_nodes().count(), 1);
     }
 }

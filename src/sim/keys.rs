@@ -6,11 +6,11 @@ use russh::keys::ssh_key::LineEnding;
 use russh::keys::ssh_key::private::{Ed25519Keypair, KeypairData};
 use russh::keys::{PrivateKey, PublicKey};
 
-use crate::sim::chance::Chance;
+use crate::sim::rng::Rng;
 
 /// Makes the key at this place of the tree.
-pub(crate) fn key(chance: Chance) -> io::Result<PrivateKey> {
-    let pair = Ed25519Keypair::from_seed(&chance.key());
+pub(crate) fn generate_key(rng: Rng) -> io::Result<PrivateKey> {
+    let pair = Ed25519Keypair::from_seed(&rng.key_bytes());
     PrivateKey::new(KeypairData::Ed25519(pair), "gtop-demo").map_err(io::Error::other)
 }
 
@@ -31,14 +31,14 @@ mod tests {
 
     #[test]
     fn a_seed_always_gives_the_same_keys() {
-        let text = |seed| public_text(key(Chance::new(seed)).unwrap().public_key()).unwrap();
+        let text = |seed| public_text(generate_key(Rng::new(seed)).unwrap().public_key()).unwrap();
         assert_eq!(text(1), text(1));
         assert_ne!(text(1), text(2));
         assert!(text(1).starts_with("ssh-ed25519 AAAA"));
-        let again = private_text(&key(Chance::new(1)).unwrap()).unwrap();
+        let again = private_text(&generate_key(Rng::new(1)).unwrap()).unwrap();
         assert_eq!(
             PrivateKey::from_openssh(&again).unwrap().public_key().key_data(),
-            key(Chance::new(1)).unwrap().public_key().key_data()
+            generate_key(Rng::new(1)).unwrap().public_key().key_data()
         );
     }
 }

@@ -5,20 +5,20 @@ use std::time::Duration;
 use crate::model::{ProcessKey, ProcessRequest, Signal};
 
 /// Longest source a simulated node takes.
-const SOURCE_LIMIT: usize = 1 << 20;
+const MAX_SOURCE: usize = 1 << 20;
 /// Longest command line.
-const LINE_LIMIT: usize = 4096;
+const MAX_LINE: usize = 4096;
 
 /// What a launch line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Launch {
+pub(crate) struct LaunchLine {
     /// Bytes of source that follow the announcement.
     pub(crate) length: usize,
     /// What to announce with.
     pub(crate) nonce: String,
 }
 
-impl Launch {
+impl LaunchLine {
     /// Finds length and nonce in a launch line; `None` when it is no launch line.
     ///
     /// However the line is quoted, the two stand side by side: a decimal number, and a word of 16 or
@@ -29,7 +29,7 @@ impl Launch {
             .filter(|word| !word.is_empty())
             .collect();
         words.iter().zip(words.iter().skip(1)).find_map(|(number, nonce)| {
-            let length = number.parse().ok().filter(|length| *length <= SOURCE_LIMIT)?;
+            let length = number.parse().ok().filter(|length| *length <= MAX_SOURCE)?;
             (nonce.len() >= 16).then(|| Self { length, nonce: (*nonce).to_owned() })
         })
     }
@@ -37,7 +37,7 @@ impl Launch {
 
 /// The settings a source begins with.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Header {
+pub(crate) struct SourceHeader {
     /// The name the client has for the node; commands for another one are not ours.
     pub(crate) node: String,
     /// Seconds between two ticks.
@@ -46,7 +46,7 @@ pub(crate) struct Header {
     pub(crate) dead_man: Duration,
 }
 
-impl Header {
+impl SourceHeader {
     /// Reads `NODE="gpu01"`, `INTERVAL=1.0`, `DEADMAN=30`, one a line or side by side, quoted or not.
     pub(crate) fn parse(source: &str) -> Self {
         let value = |name: &str| {
@@ -58,14 +58,14 @@ impl Header {
         let dead_man = value("DEADMAN").and_then(|text| text.parse().ok());
         Self {
             node: value("NODE").unwrap_or_default(),
-            interval: pace(interval.unwrap_or(1.0)),
+            interval: clamp_interval(interval.unwrap_or(1.0)),
             dead_man: Duration::from_secs(dead_man.unwrap_or(30)),
         }
     }
 }
 
 /// Returns the seconds between two ticks that a probe grants.
-fn pace(seconds: f64) -> f64 {
+fn clamp_interval(seconds: f64) -> f64 {
     seconds.clamp(0.05, 3600.0)
 }
 
@@ -96,15 +96,15 @@ impl Command {
         match verb {
             "heartbeat" => Some(Self::Heartbeat),
             "full" => Some(Self::Full),
-            "interval" => seconds().filter(|s| *s > 0.0).map(|s| Self::Interval(pace(s))),
-            "focus" => seconds().map(|s: f64| Self::Focus((s > 0.0).then(|| pace(s)))),
-            _ => question(verb, rest).map(|question| Self::Ask(id, question)),
+            "interval" => seconds().filter(|s| *s > 0.0).map(|s| Self::Interval(clamp_interval(s))),
+            "focus" => seconds().map(|s: f64| Self::Focus((s > 0.0).then(|| clamp_interval(s)))),
+            _ => parse_question(verb, rest).map(|question| Self::Ask(id, question)),
         }
     }
 }
 
 /// Reads what stands behind the verb of a question.
-fn question(verb: &str, rest: &str) -> Option<ProcessRequest> {
+fn parse_question(verb: &str, rest: &str) -> Option<ProcessRequest> {
     let number = |name: &str| -> Option<u64> {
         let (_, behind) = rest.split_once(&format!(",\"{name}\":"))?;
         behind.split(',').next()?.parse().ok()
@@ -128,21 +128,21 @@ fn question(verb: &str, rest: &str) -> Option<ProcessRequest> {
 
 /// Cuts lines out of bytes; one beyond 4 KiB is dropped to its end.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
-    waiting: Vec<u8>,
+pub(crate) struct LineBuffer {
+    buffer: Vec<u8>,
 }
 
-impl Lines {
+impl LineBuffer {
     /// Takes bytes as they come and returns the whole lines.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<String> {
-        self.waiting.extend_from_slice(bytes);
-        let Some(end) = self.waiting.iter().rposition(|byte| *byte == b'\n') else {
-            self.waiting.truncate(LINE_LIMIT + 1);
+        self.buffer.extend_from_slice(bytes);
+        let Some(end) = self.buffer.iter().rposition(|byte| *byte == b'\n') else {
+            self.buffer.truncate(MAX_LINE + 1);
             return Vec::new();
         };
-        let rest = self.waiting.split_off(end + 1);
-        let whole = std::mem::replace(&mut self.waiting, rest);
-        let fits = |line: &&[u8]| (1..=LINE_LIMIT).contains(&line.len());
+        let rest = self.buffer.split_off(end + 1);
+        let whole = std::mem::replace(&mut self.buffer, rest);
+        let fits = |line: &&[u8]| (1..=MAX_LINE).contains(&line.len());
         let lines = whole.split(|byte| *byte == b'\n').filter(fits);
         lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
     }
@@ -156,21 +156,21 @@ mod tests {
 
     #[test]
     fn length_and_nonce_are_found_however_the_line_is_quoted() {
-        let wanted = Some(Launch { length: 20_481, nonce: NONCE.to_owned() });
+        let wanted = Some(LaunchLine { length: 20_481, nonce: NONCE.to_owned() });
         for line in [
             "exec /bin/sh -c 'for p in /usr/bin/python3 python;do exec $p -EsSu -c \"import sys;n=int(sys.argv[1]);os.write(1,(chr(10)+sys.argv[2]))\" 20481 NONCE;fi;done;n=$(printf \"\\012_\");echo \"${n}NONCE NOPY\";while IFS= read -r l;do [ \"$l\" = NONCE ]&&break;done'",
             "python3 -c x 20481 NONCE",
             "sh -c 'set -- 20481 \"NONCE\"; x'",
         ] {
-            assert_eq!(Launch::parse(&line.replace("NONCE", NONCE)), wanted, "{line}");
+            assert_eq!(LaunchLine::parse(&line.replace("NONCE", NONCE)), wanted, "{line}");
         }
-        assert_eq!(Launch::parse("uname -a"), None);
-        assert_eq!(Launch::parse(&format!("x 99999999999 {NONCE}")), None);
+        assert_eq!(LaunchLine::parse("uname -a"), None);
+        assert_eq!(LaunchLine::parse(&format!("x 99999999999 {NONCE}")), None);
     }
 
     #[test]
     fn the_header_of_both_probes_is_read() {
-        let header = |node: &str, interval, dead_man| Header {
+        let header = |node: &str, interval, dead_man| SourceHeader {
             node: node.to_owned(),
             interval,
             dead_man: Duration::from_secs(dead_man),
@@ -181,9 +181,9 @@ mod tests {
             "NODE=ada@gpu01:22 INTERVAL=0.25 DEADMAN=7\n. x\n",
             "NODE='ada@gpu01:22'; INTERVAL=0.25; DEADMAN=7\n",
         ] {
-            assert_eq!(Header::parse(source), wanted, "{source}");
+            assert_eq!(SourceHeader::parse(source), wanted, "{source}");
         }
-        assert_eq!(Header::parse("import os\n"), header("", 1.0, 30));
+        assert_eq!(SourceHeader::parse("import os\n"), header("", 1.0, 30));
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn lines_come_whole_however_they_are_cut() {
-        let mut lines = Lines::default();
+        let mut lines = LineBuffer::default();
         assert!(lines.push(b"on").is_empty());
         assert_eq!(lines.push(b"e\ntwo\nthr"), ["one", "two"]);
         assert!(lines.push(&vec![b'x'; 100_000]).is_empty());

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::NodeName;
-use crate::sim::chance::{Chance, milli, whole};
-use crate::sim::gpu::{A100, A6000, Gpu, H100, Trouble, unless_changed, uuid};
-use crate::sim::host::Metal;
-use crate::sim::part::{Part, Population};
-use crate::sim::work::{Kind, Life, Work, plan};
+use crate::sim::gpu::{A100, A6000, DeviceFault, Gpu, H100, omit_if_equal, random_uuid};
+use crate::sim::host::SimHost;
+use crate::sim::rng::{Rng, round_milli, to_u64};
+use crate::sim::scenario::{FleetSpec, NodeRole};
+use crate::sim::workload::{Lifetime, Workload, WorkloadKind, node_workloads};
 use crate::wire::body::{
     Backend, BackendState, Event, Given, GivenText, Hello, Process, ProcessStatics, Processes,
     Sample, SourceError, Use, Uses,
 };
 
-mod asked;
+mod answers;
 
 /// The name of the simulated driver interface.
 pub const BACKEND: &str = "nvml";
@@ -31,47 +31,47 @@ const TICK: f64 = 100.0;
 #[derive(Clone, Debug)]
 pub struct Machine {
     host: String,
-    chance: Chance,
+    rng: Rng,
     boot: String,
     uptime: f64,
-    metal: Metal,
-    works: Vec<Work>,
+    sim_host: SimHost,
+    workloads: Vec<Workload>,
     gpus: Vec<Gpu>,
-    slots: Vec<Slot>,
+    slots: Vec<ProcessSlot>,
     /// Number and generation of processes that somebody has ended.
     ended: BTreeSet<(u64, u64)>,
 }
 
 /// One process after another, always on the same devices.
 #[derive(Clone, Debug)]
-struct Slot {
-    work: usize,
+struct ProcessSlot {
+    workload: usize,
     number: u64,
-    chance: Chance,
+    rng: Rng,
     /// Places in the list of devices, each with how many processes share it.
     gpus: Vec<(usize, u64)>,
 }
 
 /// What a sample shall hold, besides the host's fast group.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Ask {
+pub struct SampleRequest {
     /// Number of the sample.
     pub number: u64,
     /// When devices were told before: of them only what has changed since is told.
     pub since: f64,
     /// When those who use them were told before: of them only what has changed since is told.
-    pub listed: f64,
+    pub uses_since: f64,
     /// Everything, with what never changes.
     pub full: bool,
     /// The host's slow group.
     pub slow: bool,
     /// What the driver says.
-    pub driver: Driver,
+    pub driver: DriverState,
 }
 
 /// What the driver says to a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Driver {
+pub enum DriverState {
     /// Nothing: it hangs.
     Hangs,
     /// How the devices are.
@@ -83,22 +83,22 @@ pub enum Driver {
 
 impl Machine {
     /// Makes the node at this place of a fleet.
-    pub fn new(population: &Population, node: u32, name: &NodeName) -> Self {
-        let chance = Chance::new(population.seed).at(1_000).at(u64::from(node));
-        let part = population.part(node);
+    pub fn new(population: &FleetSpec, node: u32, name: &NodeName) -> Self {
+        let rng = Rng::new(population.seed).branch(1_000).branch(u64::from(node));
+        let part = population.role(node);
         let model = match part {
-            Part::Mig => &A100,
-            Part::Held | Part::Free => &A6000,
-            Part::Sweep | Part::Serving if chance.at(1).below(2) == 0 => &A100,
-            Part::Training
-            | Part::Throttled
-            | Part::Straggler
-            | Part::Failing
-            | Part::Serving
-            | Part::Sweep => &H100,
+            NodeRole::Mig => &A100,
+            NodeRole::IdleHeld | NodeRole::Free => &A6000,
+            NodeRole::Sweep | NodeRole::Serving if rng.branch(1).below(2) == 0 => &A100,
+            NodeRole::Training
+            | NodeRole::Throttled
+            | NodeRole::Straggler
+            | NodeRole::Failing
+            | NodeRole::Serving
+            | NodeRole::Sweep => &H100,
         };
-        let plan = plan(population, node);
-        let works: Vec<Work> = plan.iter().map(|(work, _)| work.clone()).collect();
+        let plan = node_workloads(population, node);
+        let works: Vec<Workload> = plan.iter().map(|(work, _)| work.clone()).collect();
         let owners = plan
             .iter()
             .enumerate()
@@ -107,23 +107,25 @@ impl Machine {
         let gpus: Vec<Gpu> = (0..)
             .zip(owners)
             .flat_map(|(index, work)| {
-                let gpu = Gpu::new(model, chance, index, work).with(trouble(
+                let gpu = Gpu::new(model, rng, index, work).with_fault(device_fault(
                     part,
                     index,
                     population.devices,
                 ));
-                if part == Part::Mig && index < split { gpu.split() } else { vec![gpu] }
+                if part == NodeRole::Mig && index < split { gpu.split() } else { vec![gpu] }
             })
             .collect();
-        let slots = slots(chance, population.processes, &works, &gpus);
-        let busy = works.iter().any(|work| !matches!(work.kind, Kind::Free | Kind::Held));
+        let slots = assign_slots(rng, population.processes, &works, &gpus);
+        let busy = works
+            .iter()
+            .any(|work| !matches!(work.kind, WorkloadKind::Free | WorkloadKind::IdleHeld));
         Self {
             host: name.as_str().to_owned(),
-            chance,
-            boot: uuid(chance.at(2)),
-            uptime: chance.at(3).within(2.0 * 86_400.0, 60.0 * 86_400.0).round(),
-            metal: Metal::new(chance, model.name == A6000.name, busy, works.first()),
-            works,
+            rng,
+            boot: random_uuid(rng.branch(2)),
+            uptime: rng.branch(3).range(2.0 * 86_400.0, 60.0 * 86_400.0).round(),
+            sim_host: SimHost::new(rng, model.name == A6000.name, busy, works.first()),
+            workloads: works,
             gpus,
             slots,
             ended: BTreeSet::new(),
@@ -133,12 +135,12 @@ impl Machine {
     /// Makes the node as it is after it booted at `t`.
     #[must_use]
     pub fn rebooted(&self, t: f64) -> Self {
-        Self { boot: uuid(self.chance.at(4)), uptime: 30.0 - t, ..self.clone() }
+        Self { boot: random_uuid(self.rng.branch(4)), uptime: 30.0 - t, ..self.clone() }
     }
 
     /// Returns what the node's own clock shows at `t`: seconds since it booted.
     pub fn clock(&self, t: f64) -> f64 {
-        milli(self.uptime + t)
+        round_milli(self.uptime + t)
     }
 
     /// Returns how the node's probe presents itself when it ticks every `pace` seconds.
@@ -156,7 +158,7 @@ impl Machine {
             boot: self.boot.clone(),
             kernel: "6.1.0-28-amd64".to_owned(),
             arch: "x86_64".to_owned(),
-            cpus: self.metal.cpus(),
+            cpus: self.sim_host.cpus(),
             tick: 100,
             page: 4096,
             uid: 1001,
@@ -180,35 +182,35 @@ impl Machine {
     }
 
     /// Returns one tick's sample.
-    pub fn sample(&self, t: f64, ask: Ask) -> Sample {
+    pub fn sample(&self, t: f64, ask: SampleRequest) -> Sample {
         let at = self.clock(t);
-        let answers = ask.driver != Driver::Hangs;
-        let uses = ask.full || ask.driver == Driver::DevicesAndUses;
+        let answers = ask.driver != DriverState::Hangs;
+        let uses = ask.full || ask.driver == DriverState::DevicesAndUses;
         Sample {
             n: ask.number,
             at,
-            took: milli(1.4 + 0.6 * self.chance.at(5).noise(t, 0.7)).into(),
+            took: round_milli(1.4 + 0.6 * self.rng.branch(5).noise(t, 0.7)).into(),
             full: ask.full,
-            host: Some(self.metal.fast(at, t)),
-            host_slow: (ask.slow || ask.full).then(|| self.metal.slow(at, t)),
+            host: Some(self.sim_host.fast_group(at, t)),
+            host_slow: (ask.slow || ask.full).then(|| self.sim_host.slow_group(at, t)),
             backends: if answers { vec![self.backend(at, t, &ask, uses)] } else { vec![] },
             processes: (answers && uses).then(|| Processes {
                 at,
-                list: self.living(t).map(|slot| self.process(slot, t, &ask)).collect(),
+                list: self.live_slots(t).map(|slot| self.process(slot, t, &ask)).collect(),
                 unseen: Vec::new(),
             }),
         }
     }
 
     /// Returns what the probe says when the driver has not answered for `lasting` seconds.
-    pub fn stuck(&self, t: f64, lasting: f64) -> SourceError {
+    pub fn stuck_error(&self, t: f64, lasting: f64) -> SourceError {
         SourceError {
             at: self.clock(t),
             source: BACKEND.to_owned(),
             scope: "host".to_owned(),
             code: "stuck".to_owned(),
             call: "nvmlDeviceGetUtilizationRates".to_owned(),
-            lasting: milli(lasting).into(),
+            lasting: round_milli(lasting).into(),
             message: None,
             device: None,
         }
@@ -230,64 +232,69 @@ impl Machine {
         self.gpus.iter().filter_map(event).collect()
     }
 
-    fn backend(&self, at: f64, t: f64, ask: &Ask, uses: bool) -> Backend {
+    fn backend(&self, at: f64, t: f64, ask: &SampleRequest, uses: bool) -> Backend {
         let since = (!ask.full).then_some(ask.since);
-        let tell = |gpu: &Gpu| Some(gpu.tell(self.works.get(gpu.work)?, t, since));
+        let tell = |gpu: &Gpu| Some(gpu.report(self.workloads.get(gpu.workload)?, t, since));
         Backend {
             kind: BACKEND.to_owned(),
             at,
             devices: Some(self.gpus.iter().filter_map(tell).collect()),
             uses: uses.then(|| Uses {
                 at,
-                list: self.living(t).flat_map(|slot| self.uses(slot, t, ask)).collect(),
+                list: self.live_slots(t).flat_map(|slot| self.uses(slot, t, ask)).collect(),
             }),
             ..Backend::default()
         }
     }
 
     /// Returns the slots whose process nobody has ended.
-    fn living(&self, t: f64) -> impl Iterator<Item = &Slot> {
+    fn live_slots(&self, t: f64) -> impl Iterator<Item = &ProcessSlot> {
         self.slots.iter().filter(move |slot| {
-            let generation = self.life(slot, t).generation;
+            let generation = self.process_life(slot, t).generation;
             !self.ended.contains(&(slot.number, generation))
         })
     }
 
-    fn uses<'a>(&'a self, slot: &'a Slot, t: f64, ask: &Ask) -> impl Iterator<Item = Use> + 'a {
-        let life = self.life(slot, t);
+    fn uses<'a>(
+        &'a self,
+        slot: &'a ProcessSlot,
+        t: f64,
+        ask: &SampleRequest,
+    ) -> impl Iterator<Item = Use> + 'a {
+        let life = self.process_life(slot, t);
         let pid = self.pid(slot, life);
-        let listed = (!ask.full && life.began <= ask.listed).then_some(ask.listed);
+        let listed = (!ask.full && life.began <= ask.uses_since).then_some(ask.uses_since);
         slot.gpus.iter().filter_map(move |(place, sharing)| {
             let gpu = self.gpus.get(*place)?;
-            let work = self.works.get(slot.work)?;
+            let work = self.workloads.get(slot.workload)?;
             let read = |t| -> (Given<u64>, Given<f64>) {
-                let held = gpu.held_mib(work, t) / sharing * MIB;
+                let held = gpu.used_mib(work, t) / sharing * MIB;
                 (held.into(), (gpu.load(work, t) / float(*sharing)).round().into())
             };
             let (mut memory, mut sm) = read(t);
             if let Some((memory_before, sm_before)) = listed.map(read) {
-                unless_changed(&mut memory, &memory_before);
-                unless_changed(&mut sm, &sm_before);
+                omit_if_equal(&mut memory, &memory_before);
+                omit_if_equal(&mut sm, &sm_before);
             }
             Some(Use { device: gpu.uuid.clone(), pid, memory, sm, ..Use::default() })
         })
     }
 
-    fn process(&self, slot: &Slot, t: f64, ask: &Ask) -> Process {
-        let life = self.life(slot, t);
+    fn process(&self, slot: &ProcessSlot, t: f64, ask: &SampleRequest) -> Process {
+        let life = self.process_life(slot, t);
         let age = (t - life.began).max(0.0);
-        let start = whole(((self.uptime + life.began) * TICK).max(3_000.0));
-        let gib = slot.chance.at(1).within(6.0, 40.0);
-        let loaded = (age / 10.0).min(1.0) + 0.01 * slot.chance.noise(t, 30.0);
+        let start = to_u64(((self.uptime + life.began) * TICK).max(3_000.0));
+        let gib = slot.rng.branch(1).range(6.0, 40.0);
+        let loaded = (age / 10.0).min(1.0) + 0.01 * slot.rng.noise(t, 30.0);
         let mut process = Process {
             pid: self.pid(slot, life),
             start,
-            cpu: whole(slot.chance.at(2).within(60.0, 160.0) * age).into(),
-            rss: (whole(gib * loaded * 262_144.0) * 4096).into(),
+            cpu: to_u64(slot.rng.branch(2).range(60.0, 160.0) * age).into(),
+            rss: (to_u64(gib * loaded * 262_144.0) * 4096).into(),
             ..Process::default()
         };
-        let Some(work) = self.works.get(slot.work) else { return process };
-        if ask.full || life.began > ask.listed {
+        let Some(work) = self.workloads.get(slot.workload) else { return process };
+        if ask.full || life.began > ask.uses_since {
             let parent = self.first_pid() - 7;
             process.state = Some("R".to_owned());
             process.threads = 112.into();
@@ -308,29 +315,34 @@ impl Machine {
         process
     }
 
-    fn life(&self, slot: &Slot, t: f64) -> Life {
-        let none = Life { generation: 0, began: 0.0, lasts: 0.0 };
-        self.works.get(slot.work).map_or(none, |work| work.life(slot.chance, t))
+    fn process_life(&self, slot: &ProcessSlot, t: f64) -> Lifetime {
+        let none = Lifetime { generation: 0, began: 0.0, lasts: 0.0 };
+        self.workloads.get(slot.workload).map_or(none, |work| work.lifetime(slot.rng, t))
     }
 
     fn first_pid(&self) -> u32 {
-        self.chance.at(6).below(40_000) + 4_000
+        self.rng.branch(6).below(40_000) + 4_000
     }
 
     /// Pids count up from one generation to the next, and no two slots ever share one.
-    fn pid(&self, slot: &Slot, life: Life) -> u32 {
+    fn pid(&self, slot: &ProcessSlot, life: Lifetime) -> u32 {
         let steps = slot.number + life.generation % 10_000 * (count(self.slots.len()) + 3);
         self.first_pid().saturating_add(u32::try_from(steps).unwrap_or(0))
     }
 }
 
-fn trouble(part: Part, index: u32, devices: u32) -> Option<Trouble> {
+fn device_fault(part: NodeRole, index: u32, devices: u32) -> Option<DeviceFault> {
     let (place, trouble) = match part {
-        Part::Throttled => (devices / 2, Trouble::Hot),
-        Part::Straggler => (devices / 3, Trouble::Slow),
-        Part::Failing if index == devices / 4 => (index, Trouble::Errors),
-        Part::Failing => (devices - 1, Trouble::Lost),
-        Part::Training | Part::Mig | Part::Serving | Part::Sweep | Part::Held | Part::Free => {
+        NodeRole::Throttled => (devices / 2, DeviceFault::Hot),
+        NodeRole::Straggler => (devices / 3, DeviceFault::Lagging),
+        NodeRole::Failing if index == devices / 4 => (index, DeviceFault::MemoryErrors),
+        NodeRole::Failing => (devices - 1, DeviceFault::Lost),
+        NodeRole::Training
+        | NodeRole::Mig
+        | NodeRole::Serving
+        | NodeRole::Sweep
+        | NodeRole::IdleHeld
+        | NodeRole::Free => {
             return None;
         }
     };
@@ -338,27 +350,31 @@ fn trouble(part: Part, index: u32, devices: u32) -> Option<Trouble> {
 }
 
 /// Shares processes out: at least one for each work, on the devices of that work in turn.
-fn slots(chance: Chance, processes: u32, works: &[Work], gpus: &[Gpu]) -> Vec<Slot> {
+fn assign_slots(rng: Rng, processes: u32, works: &[Workload], gpus: &[Gpu]) -> Vec<ProcessSlot> {
     let processes = usize::try_from(processes).unwrap_or(usize::MAX);
     let is_used = |gpu: &Gpu| {
-        gpu.is_usable() && works.get(gpu.work).is_some_and(|work| work.kind != Kind::Free)
+        gpu.is_usable()
+            && works.get(gpu.workload).is_some_and(|work| work.kind != WorkloadKind::Free)
     };
     let all = gpus.iter().filter(|gpu| is_used(gpu)).count();
     let mut slots = Vec::new();
     for work in 0..works.len() {
-        let own: Vec<(usize, &Gpu)> =
-            gpus.iter().enumerate().filter(|(_, gpu)| gpu.work == work && is_used(gpu)).collect();
-        for (place, held) in share_out(processes * own.len() / all.max(1), own.len()) {
+        let own: Vec<(usize, &Gpu)> = gpus
+            .iter()
+            .enumerate()
+            .filter(|(_, gpu)| gpu.workload == work && is_used(gpu))
+            .collect();
+        for (place, held) in distribute(processes * own.len() / all.max(1), own.len()) {
             let number = count(slots.len());
-            let first = own.get(place).map_or(chance, |(_, gpu)| gpu.chance);
+            let first = own.get(place).map_or(rng, |(_, gpu)| gpu.rng);
             let gpus = held
                 .into_iter()
                 .filter_map(|(place, sharing)| Some((own.get(place)?.0, sharing)))
                 .collect();
-            slots.push(Slot {
-                work,
+            slots.push(ProcessSlot {
+                workload: work,
                 number,
-                chance: if place < own.len() { first } else { chance.at(900 + number) },
+                rng: if place < own.len() { first } else { rng.branch(900 + number) },
                 gpus,
             });
         }
@@ -368,7 +384,7 @@ fn slots(chance: Chance, processes: u32, works: &[Work], gpus: &[Gpu]) -> Vec<Sl
 
 /// Deals `devices` out to `processes`, in turn until each of both has one; a device comes with how
 /// many share it.
-fn share_out(processes: usize, devices: usize) -> Vec<(usize, Vec<(usize, u64)>)> {
+fn distribute(processes: usize, devices: usize) -> Vec<(usize, Vec<(usize, u64)>)> {
     let processes = if devices == 0 { 0 } else { processes.max(1) };
     let deals = processes.max(devices);
     let held = |process: usize| {

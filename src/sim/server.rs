@@ -14,17 +14,17 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::model::NodeName;
-use crate::sim::chance::Chance;
-use crate::sim::fault::Fault;
-use crate::sim::keys::{key, private_text, public_text};
+use crate::sim::injected_fault::InjectedFault;
+use crate::sim::keys::{generate_key, private_text, public_text};
 use crate::sim::machine::Machine;
-use crate::sim::part::Population;
+use crate::sim::rng::Rng;
+use crate::sim::scenario::FleetSpec;
 use crate::sim::session;
-use crate::sim::talk::Stage;
+use crate::sim::sim_probe::ProbedNode;
 
 /// A fleet that is being served. Dropping it ends every server and every session.
 #[derive(Debug)]
-pub struct Served {
+pub struct SimFleet {
     /// The nodes, in order.
     pub nodes: Vec<SimNode>,
     servers: JoinSet<()>,
@@ -48,40 +48,42 @@ pub struct SimNode {
 
 /// What the sessions of one node share.
 #[derive(Debug)]
-pub(crate) struct Site {
-    pub(crate) stage: Stage,
+pub(crate) struct SshServer {
+    pub(crate) node: ProbedNode,
     pub(crate) config: Arc<Config>,
     /// The key that is let in.
-    pub(crate) client: KeyData,
+    pub(crate) client_key: KeyData,
 }
 
 /// Serves a fleet until the result is dropped.
-pub async fn serve(population: &Population) -> io::Result<Served> {
-    let seed = Chance::new(population.seed);
-    let client = key(seed.at(3))?;
+pub async fn serve(population: &FleetSpec) -> io::Result<SimFleet> {
+    let seed = Rng::new(population.seed);
+    let client = generate_key(seed.branch(3))?;
     let client_text = private_text(&client)?;
-    let mut served = Served { nodes: Vec::new(), servers: JoinSet::new(), closed: Vec::new() };
+    let mut served = SimFleet { nodes: Vec::new(), servers: JoinSet::new(), closed: Vec::new() };
     let began = Instant::now();
     for (node, name) in (0..).zip(population.names()) {
         let fault = population.faults.get(&node).copied();
-        let host_key = key(seed.at(4).at(u64::from(node)))?;
+        let host_key = generate_key(seed.branch(4).branch(u64::from(node)))?;
         let known = match fault {
-            Some(Fault::UnknownHostKey) => None,
-            Some(Fault::ChangedHostKey) => Some(key(seed.at(5).at(u64::from(node)))?),
+            Some(InjectedFault::UnknownHostKey) => None,
+            Some(InjectedFault::ChangedHostKey) => {
+                Some(generate_key(seed.branch(5).branch(u64::from(node)))?)
+            }
             _ => Some(host_key.clone()),
         };
-        let address = if fault == Some(Fault::RefusedPort) {
-            served.take_port()?
+        let address = if fault == Some(InjectedFault::RefusedPort) {
+            served.reserve_port()?
         } else {
-            let site = Arc::new(Site {
-                stage: Stage {
+            let site = Arc::new(SshServer {
+                node: ProbedNode {
                     machine: Machine::new(population, node, &name),
                     fault,
                     began,
-                    chance: seed.at(6).at(u64::from(node)),
+                    rng: seed.branch(6).branch(u64::from(node)),
                 },
                 config: Arc::new(config(host_key, fault)),
-                client: client.public_key().key_data().clone(),
+                client_key: client.public_key().key_data().clone(),
             });
             served.listen(site).await?
         };
@@ -95,21 +97,21 @@ pub async fn serve(population: &Population) -> io::Result<Served> {
     Ok(served)
 }
 
-impl Served {
+impl SimFleet {
     /// Ends every server and every session, and waits until they have ended.
     pub async fn stop(mut self) {
         self.closed.clear();
         self.servers.shutdown().await;
     }
 
-    async fn listen(&mut self, site: Arc<Site>) -> io::Result<SocketAddr> {
+    async fn listen(&mut self, site: Arc<SshServer>) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        self.servers.spawn(accept(listener, site));
+        self.servers.spawn(accept_loop(listener, site));
         Ok(address)
     }
 
-    fn take_port(&mut self) -> io::Result<SocketAddr> {
+    fn reserve_port(&mut self) -> io::Result<SocketAddr> {
         let socket = TcpSocket::new_v4()?;
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let address = socket.local_addr()?;
@@ -118,12 +120,12 @@ impl Served {
     }
 }
 
-async fn accept(listener: TcpListener, site: Arc<Site>) {
+async fn accept_loop(listener: TcpListener, site: Arc<SshServer>) {
     let mut sessions = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) if site.stage.fault == Some(Fault::SilentPort) => {
+                Ok((stream, _)) if site.node.fault == Some(InjectedFault::SilentPort) => {
                     sessions.spawn(stay_silent(stream));
                 }
                 Ok((stream, _)) => {
@@ -150,8 +152,8 @@ async fn stay_silent(stream: TcpStream) {
 }
 
 /// Cheap handshakes: one curve, two fast ciphers, no waiting.
-fn config(host_key: PrivateKey, fault: Option<Fault>) -> Config {
-    let offered = if fault == Some(Fault::RefuseAuth) {
+fn config(host_key: PrivateKey, fault: Option<InjectedFault>) -> Config {
+    let offered = if fault == Some(InjectedFault::RefuseAuth) {
         MethodKind::HostBased
     } else {
         MethodKind::PublicKey

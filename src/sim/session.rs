@@ -18,23 +18,23 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::sim::fault::Fault;
-use crate::sim::server::Site;
-use crate::sim::talk::Ending;
+use crate::sim::injected_fault::InjectedFault;
+use crate::sim::server::SshServer;
+use crate::sim::sim_probe::ProbeExit;
 
 /// How long a probe's last words may take.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves one connection until it ends. Dropping the future cuts the connection.
-pub(crate) async fn run(site: Arc<Site>, stream: TcpStream) {
+pub(crate) async fn run(site: Arc<SshServer>, stream: TcpStream) {
     if stream.set_nodelay(true).is_err() {
         return;
     }
     // russh keeps the stream in a task of its own; this end of the wire reaches into it.
     let (_cutter, cut) = oneshot::channel();
     let (calls, mut called) = mpsc::channel(4);
-    let door = Door { site: Arc::clone(&site), channels: Vec::new(), calls };
-    let line = Line { stream, cut, is_cut: false };
+    let door = SshHandler { server: Arc::clone(&site), channels: Vec::new(), requests: calls };
+    let line = CuttableStream { stream, cut, is_cut: false };
     let Ok(mut session) = run_stream(Arc::clone(&site.config), line, door).await else { return };
     let handle = session.handle();
     let mut commands = JoinSet::new();
@@ -42,10 +42,10 @@ pub(crate) async fn run(site: Arc<Site>, stream: TcpStream) {
         tokio::select! {
             _ = &mut session => return,
             Some(call) = called.recv() => {
-                commands.spawn(perform(Arc::clone(&site), call, handle.clone()));
+                commands.spawn(run_command(Arc::clone(&site), call, handle.clone()));
             }
             Some(ending) = commands.join_next() => {
-                if matches!(ending, Ok(Ending::Cut)) {
+                if matches!(ending, Ok(ProbeExit::Disconnected)) {
                     return;
                 }
             }
@@ -54,19 +54,19 @@ pub(crate) async fn run(site: Arc<Site>, stream: TcpStream) {
 }
 
 /// A command to run on a channel.
-struct Call {
+struct ExecRequest {
     channel: Channel<Msg>,
     line: String,
 }
 
-async fn perform(site: Arc<Site>, call: Call, handle: Handle) -> Ending {
+async fn run_command(site: Arc<SshServer>, call: ExecRequest, handle: Handle) -> ProbeExit {
     let id = call.channel.id();
     let (ears, mouth) = call.channel.split();
     let (heard, input) = mpsc::channel(8);
     // Room for hello, an error and a sample; a probe nobody reads drops its new frames.
     let (output, spoken) = mpsc::channel(4);
-    let (hear, speak) = (hear(ears, heard), speak(&mouth, spoken));
-    let play = site.stage.play(&call.line, input, output);
+    let (hear, speak) = (pump_input(ears, heard), pump_output(&mouth, spoken));
+    let play = site.node.run_command(&call.line, input, output);
     tokio::pin!(hear, speak, play);
     let (mut is_hearing, mut is_speaking) = (true, true);
     let ending = loop {
@@ -77,17 +77,17 @@ async fn perform(site: Arc<Site>, call: Call, handle: Handle) -> Ending {
         }
     };
     match ending {
-        Ending::Left(status) => {
+        ProbeExit::Exited(status) => {
             if is_speaking {
-                drop(timeout(LAST_WORDS, speak).await);
+                drop(timeout(FLUSH_TIMEOUT, speak).await);
             }
             drop(mouth.exit_status(status).await);
         }
-        Ending::Killed => {
+        ProbeExit::Killed => {
             let none = String::new();
             let _ = handle.exit_signal_request(id, Sig::ALRM, false, none.clone(), none).await;
         }
-        Ending::Cut => return ending,
+        ProbeExit::Disconnected => return ending,
     }
     drop(mouth.eof().await);
     drop(mouth.close().await);
@@ -95,7 +95,7 @@ async fn perform(site: Arc<Site>, call: Call, handle: Handle) -> Ending {
 }
 
 /// Hands over what comes, until the client sends no more.
-async fn hear(mut ears: ChannelReadHalf, heard: mpsc::Sender<Bytes>) {
+async fn pump_input(mut ears: ChannelReadHalf, heard: mpsc::Sender<Bytes>) {
     while let Some(message) = ears.wait().await {
         if matches!(message, ChannelMsg::Eof | ChannelMsg::Close) {
             return;
@@ -107,7 +107,7 @@ async fn hear(mut ears: ChannelReadHalf, heard: mpsc::Sender<Bytes>) {
     }
 }
 
-async fn speak(mouth: &ChannelWriteHalf<Msg>, mut spoken: mpsc::Receiver<Bytes>) {
+async fn pump_output(mouth: &ChannelWriteHalf<Msg>, mut spoken: mpsc::Receiver<Bytes>) {
     while let Some(bytes) = spoken.recv().await {
         if mouth.data_bytes(bytes).await.is_err() {
             return;
@@ -116,16 +116,16 @@ async fn speak(mouth: &ChannelWriteHalf<Msg>, mut spoken: mpsc::Receiver<Bytes>)
 }
 
 /// Who may come in, and what for.
-struct Door {
-    site: Arc<Site>,
+struct SshHandler {
+    server: Arc<SshServer>,
     channels: Vec<Channel<Msg>>,
-    calls: mpsc::Sender<Call>,
+    requests: mpsc::Sender<ExecRequest>,
 }
 
-impl Door {
-    fn knows(&self, key: &russh::keys::PublicKey) -> Auth {
-        let is_refused = self.site.stage.fault == Some(Fault::RefuseAuth);
-        if !is_refused && *key.key_data() == self.site.client {
+impl SshHandler {
+    fn check_key(&self, key: &russh::keys::PublicKey) -> Auth {
+        let is_refused = self.server.node.fault == Some(InjectedFault::RefuseAuth);
+        if !is_refused && *key.key_data() == self.server.client_key {
             Auth::Accept
         } else {
             Auth::reject()
@@ -133,7 +133,7 @@ impl Door {
     }
 }
 
-impl Handler for Door {
+impl Handler for SshHandler {
     type Error = russh::Error;
 
     async fn auth_publickey_offered(
@@ -141,7 +141,7 @@ impl Handler for Door {
         _user: &str,
         offer: PublicKeyOffer<'_>,
     ) -> Result<Auth, Self::Error> {
-        Ok(self.knows(offer.public_key))
+        Ok(self.check_key(offer.public_key))
     }
 
     async fn auth_publickey(
@@ -149,7 +149,7 @@ impl Handler for Door {
         _user: &str,
         key: VerifiedPublicKey<'_>,
     ) -> Result<Auth, Self::Error> {
-        Ok(self.knows(key.public_key))
+        Ok(self.check_key(key.public_key))
     }
 
     async fn channel_open_session(
@@ -172,7 +172,7 @@ impl Handler for Door {
         command: &[u8],
         session: &mut Session,
     ) -> Result<(), Self::Error> {
-        if self.site.stage.fault == Some(Fault::NeverAnswerExec) {
+        if self.server.node.fault == Some(InjectedFault::NeverAnswerExec) {
             return Ok(());
         }
         let Some(place) = self.channels.iter().position(|channel| channel.id() == id) else {
@@ -181,7 +181,7 @@ impl Handler for Door {
         session.channel_success(id)?;
         let channel = self.channels.swap_remove(place);
         let line = String::from_utf8_lossy(command).into_owned();
-        if self.calls.send(Call { channel, line }).await.is_err() {
+        if self.requests.send(ExecRequest { channel, line }).await.is_err() {
             return Err(russh::Error::SendError);
         }
         Ok(())
@@ -189,20 +189,20 @@ impl Handler for Door {
 }
 
 /// A TCP stream that ends when its cutter is dropped.
-struct Line {
+struct CuttableStream {
     stream: TcpStream,
     cut: oneshot::Receiver<()>,
     is_cut: bool,
 }
 
-impl Line {
+impl CuttableStream {
     fn is_cut(&mut self, context: &mut Context<'_>) -> bool {
         self.is_cut = self.is_cut || Pin::new(&mut self.cut).poll(context).is_ready();
         self.is_cut
     }
 }
 
-impl AsyncRead for Line {
+impl AsyncRead for CuttableStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -215,7 +215,7 @@ impl AsyncRead for Line {
     }
 }
 
-impl AsyncWrite for Line {
+impl AsyncWrite for CuttableStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -10,46 +10,46 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::model::{ProcessRequest, Signal};
-use crate::sim::chance::Chance;
-use crate::sim::fault::Fault;
-use crate::sim::launch::{Command, Header, Launch, Lines};
-use crate::sim::machine::{Ask, Driver, Machine};
-use crate::sim::spoil::{BANNER, answers, spoiled};
+use crate::sim::corrupt::{BANNER, corrupt_answers, corrupt_frame};
+use crate::sim::injected_fault::InjectedFault;
+use crate::sim::launch::{Command, LaunchLine, LineBuffer, SourceHeader};
+use crate::sim::machine::{DriverState, Machine, SampleRequest};
+use crate::sim::rng::Rng;
 use crate::wire::body::{Body, Bye};
 use crate::wire::encode;
 
-const SLOW: f64 = 10.0;
-const USES: f64 = 2.0;
-const FULL: f64 = 60.0;
+const SLOW_INTERVAL: f64 = 10.0;
+const USES_INTERVAL: f64 = 2.0;
+const FULL_INTERVAL: f64 = 60.0;
 /// A call is reported as stuck after this, and again each [`STUCK_AGAIN`].
-const STUCK: f64 = 3.0;
-const STUCK_AGAIN: f64 = 2.0;
+const STUCK_AFTER: f64 = 3.0;
+const STUCK_REPEAT: f64 = 2.0;
 
 /// One node as its sessions see it.
 #[derive(Clone, Debug)]
-pub(crate) struct Stage {
+pub(crate) struct ProbedNode {
     /// The node.
     pub(crate) machine: Machine,
     /// What is wrong with it.
-    pub(crate) fault: Option<Fault>,
+    pub(crate) fault: Option<InjectedFault>,
     /// When the fleet began.
     pub(crate) began: Instant,
     /// Spreads the nodes' ticks over time.
-    pub(crate) chance: Chance,
+    pub(crate) rng: Rng,
 }
 
 /// How a session's command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ProbeExit {
     /// By itself, with this status.
-    Left(u32),
+    Exited(u32),
     /// By its alarm.
     Killed,
     /// The connection is cut.
-    Cut,
+    Disconnected,
 }
 
-impl Stage {
+impl ProbedNode {
     fn now(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
@@ -59,56 +59,59 @@ impl Stage {
     }
 
     /// Plays the command of this line until it ends.
-    pub(crate) async fn play(
+    pub(crate) async fn run_command(
         &self,
         line: &str,
         mut input: mpsc::Receiver<Bytes>,
         output: mpsc::Sender<Bytes>,
-    ) -> Ending {
-        let Some(launch) = Launch::parse(line) else {
-            say(&output, "sh: 1: not found\n").await;
-            return Ending::Left(127);
+    ) -> ProbeExit {
+        let Some(launch) = LaunchLine::parse(line) else {
+            send_text(&output, "sh: 1: not found\n").await;
+            return ProbeExit::Exited(127);
         };
         match self.fault {
-            Some(Fault::LoginEnds) => {
-                say(&output, "This account is closed for maintenance.\n").await;
-                return Ending::Left(0);
+            Some(InjectedFault::LoginExits) => {
+                send_text(&output, "This account is closed for maintenance.\n").await;
+                return ProbeExit::Exited(0);
             }
-            Some(Fault::NeverAnnounce) => return until_closed(&mut input).await,
-            Some(Fault::BannerNoise) => say(&output, BANNER).await,
+            Some(InjectedFault::NoNonce) => return wait_for_eof(&mut input).await,
+            Some(InjectedFault::BannerNoise) => send_text(&output, BANNER).await,
             _ => {}
         }
-        let is_shell = self.fault == Some(Fault::NoPython);
+        let is_shell = self.fault == Some(InjectedFault::NoPython);
         let announcement = if is_shell { " NOPY\n" } else { "\n" };
-        say(&output, &format!("\n{}{announcement}", launch.nonce)).await;
+        send_text(&output, &format!("\n{}{announcement}", launch.nonce)).await;
         let taken = if is_shell {
-            shell(&mut input, &launch).await
+            read_shell_source(&mut input, &launch).await
         } else {
-            python(&mut input, &launch).await
+            read_python_source(&mut input, &launch).await
         };
-        let Some((source, rest)) = taken else { return Ending::Left(3) };
-        if self.fault == Some(Fault::Silent) {
-            return until_closed(&mut input).await;
+        let Some((source, rest)) = taken else { return ProbeExit::Exited(3) };
+        if self.fault == Some(InjectedFault::Silent) {
+            return wait_for_eof(&mut input).await;
         }
-        let header = Header::parse(&String::from_utf8_lossy(&source));
-        let mut probe = Probe::new(self, header, output);
-        probe.told(&rest);
+        let header = SourceHeader::parse(&String::from_utf8_lossy(&source));
+        let mut probe = SimProbe::new(self, header, output);
+        probe.on_input(&rest);
         probe.run(input).await
     }
 }
 
-async fn say(output: &mpsc::Sender<Bytes>, text: &str) {
+async fn send_text(output: &mpsc::Sender<Bytes>, text: &str) {
     // When nobody listens any more, the input ends too, and that ends the probe.
     drop(output.send(Bytes::copy_from_slice(text.as_bytes())).await);
 }
 
-async fn until_closed(input: &mut mpsc::Receiver<Bytes>) -> Ending {
+async fn wait_for_eof(input: &mut mpsc::Receiver<Bytes>) -> ProbeExit {
     while input.recv().await.is_some() {}
-    Ending::Left(0)
+    ProbeExit::Exited(0)
 }
 
 /// Takes exactly the source, and what came behind it.
-async fn python(input: &mut mpsc::Receiver<Bytes>, launch: &Launch) -> Option<(Vec<u8>, Vec<u8>)> {
+async fn read_python_source(
+    input: &mut mpsc::Receiver<Bytes>,
+    launch: &LaunchLine,
+) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut source = Vec::new();
     while source.len() < launch.length {
         source.extend_from_slice(&input.recv().await?);
@@ -118,7 +121,10 @@ async fn python(input: &mut mpsc::Receiver<Bytes>, launch: &Launch) -> Option<(V
 }
 
 /// Takes lines up to the one that is the nonce, and what came behind it.
-async fn shell(input: &mut mpsc::Receiver<Bytes>, launch: &Launch) -> Option<(Vec<u8>, Vec<u8>)> {
+async fn read_shell_source(
+    input: &mut mpsc::Receiver<Bytes>,
+    launch: &LaunchLine,
+) -> Option<(Vec<u8>, Vec<u8>)> {
     let end = format!("\n{}\n", launch.nonce);
     // The first line may be the nonce already.
     let mut source = vec![b'\n'];
@@ -135,12 +141,12 @@ async fn shell(input: &mut mpsc::Receiver<Bytes>, launch: &Launch) -> Option<(Ve
     }
 }
 
-struct Probe<'a> {
-    stage: &'a Stage,
+struct SimProbe<'a> {
+    node: &'a ProbedNode,
     machine: Cow<'a, Machine>,
-    node: String,
+    node_name: String,
     output: mpsc::Sender<Bytes>,
-    lines: Lines,
+    lines: LineBuffer,
     began: f64,
     interval: f64,
     focus: Option<f64>,
@@ -151,7 +157,7 @@ struct Probe<'a> {
     dies_at: Instant,
     number: u64,
     since: f64,
-    listed: f64,
+    uses_since: f64,
     is_full_due: bool,
     full_at: f64,
     slow_at: f64,
@@ -162,21 +168,21 @@ struct Probe<'a> {
     events_at: f64,
 }
 
-impl<'a> Probe<'a> {
-    fn new(stage: &'a Stage, header: Header, output: mpsc::Sender<Bytes>) -> Self {
+impl<'a> SimProbe<'a> {
+    fn new(stage: &'a ProbedNode, header: SourceHeader, output: mpsc::Sender<Bytes>) -> Self {
         let began = stage.now();
         let machine = match stage.fault {
-            Some(Fault::Reboot { after }) if began >= after.as_secs_f64() => {
+            Some(InjectedFault::Reboot { after }) if began >= after.as_secs_f64() => {
                 Cow::Owned(stage.machine.rebooted(after.as_secs_f64()))
             }
             _ => Cow::Borrowed(&stage.machine),
         };
         Self {
-            stage,
+            node: stage,
             machine,
-            node: header.node,
+            node_name: header.node,
             output,
-            lines: Lines::default(),
+            lines: LineBuffer::default(),
             began,
             interval: header.interval,
             focus: None,
@@ -186,9 +192,9 @@ impl<'a> Probe<'a> {
             dies_at: Instant::now() + header.dead_man,
             number: 0,
             since: f64::NEG_INFINITY,
-            listed: f64::NEG_INFINITY,
+            uses_since: f64::NEG_INFINITY,
             is_full_due: true,
-            full_at: began + 1.0 + stage.chance.at(1).within(0.0, FULL),
+            full_at: began + 1.0 + stage.rng.branch(1).range(0.0, FULL_INTERVAL),
             slow_at: began,
             uses_at: began,
             stuck_told_at: f64::NEG_INFINITY,
@@ -197,48 +203,48 @@ impl<'a> Probe<'a> {
         }
     }
 
-    fn pace(&self) -> f64 {
+    fn tick_interval(&self) -> f64 {
         self.focus.unwrap_or(self.interval)
     }
 
     /// Ticks and obeys until the input ends, the alarm rings, or a fault strikes.
-    async fn run(&mut self, mut input: mpsc::Receiver<Bytes>) -> Ending {
+    async fn run(&mut self, mut input: mpsc::Receiver<Bytes>) -> ProbeExit {
         loop {
-            let wake = self.stage.instant(self.next).min(self.dies_at);
+            let wake = self.node.instant(self.next).min(self.dies_at);
             tokio::select! {
                 biased;
                 bytes = input.recv() => match bytes {
                     Some(bytes) => {
-                        self.told(&bytes);
+                        self.on_input(&bytes);
                         for frame in std::mem::take(&mut self.answers) {
                             drop(self.output.send(frame.into()).await);
                         }
                     }
-                    None => return self.leave().await,
+                    None => return self.send_bye().await,
                 },
                 () = sleep_until(wake) => {
                     if Instant::now() >= self.dies_at {
-                        return Ending::Killed;
+                        return ProbeExit::Killed;
                     }
                     if let Some(ending) = self.tick().await {
                         return ending;
                     }
-                    self.plan();
+                    self.schedule_next();
                 }
             }
         }
     }
 
     /// Obeys what is for this node.
-    fn told(&mut self, bytes: &[u8]) {
+    fn on_input(&mut self, bytes: &[u8]) {
         for line in self.lines.push(bytes) {
-            match Command::parse(&line, &self.node) {
+            match Command::parse(&line, &self.node_name) {
                 Some(Command::Heartbeat) => self.dies_at = Instant::now() + self.dead_man,
                 Some(Command::Interval(seconds)) => self.interval = seconds,
                 Some(Command::Focus(seconds)) => self.focus = seconds,
                 Some(Command::Full) => self.is_full_due = true,
                 Some(Command::Ask(id, question)) => {
-                    let t = self.stage.now();
+                    let t = self.node.now();
                     let answer = self.machine.answer(t, id, question);
                     if let ProcessRequest::Signal(
                         key,
@@ -246,24 +252,24 @@ impl<'a> Probe<'a> {
                     ) = question
                         && answer.result == "sent"
                     {
-                        self.machine.to_mut().end(t, key);
+                        self.machine.to_mut().end_process(t, key);
                     }
-                    self.answers.extend(answers(self.stage.fault, question, answer));
+                    self.answers.extend(corrupt_answers(self.node.fault, question, answer));
                 }
                 None => {}
             }
         }
-        self.next = self.next.min(self.stage.now() + self.pace());
+        self.next = self.next.min(self.node.now() + self.tick_interval());
     }
 
     /// The second tick comes soon, so that there are rates; then each keeps to the node's own grid.
-    fn plan(&mut self) {
-        let (now, pace) = (self.stage.now(), self.pace());
+    fn schedule_next(&mut self) {
+        let (now, pace) = (self.node.now(), self.tick_interval());
         if self.number == 1 {
             self.next = self.began + pace.min(0.3);
             return;
         }
-        let phase = self.stage.chance.at(2).share() * pace;
+        let phase = self.node.rng.branch(2).unit() * pace;
         self.next = (((now - phase) / pace).floor() + 1.0) * pace + phase;
         if self.next - now < 0.3 * pace {
             self.next += pace;
@@ -271,23 +277,27 @@ impl<'a> Probe<'a> {
     }
 
     /// One tick; `Some` when it was the last.
-    async fn tick(&mut self) -> Option<Ending> {
-        let t = self.stage.now();
+    async fn tick(&mut self) -> Option<ProbeExit> {
+        let t = self.node.now();
         let age = t - self.began;
         let reached = |after: Duration| age >= after.as_secs_f64();
         let mut sampled_at = t;
-        match self.stage.fault {
-            Some(Fault::DropSession { after }) if reached(after) => return Some(Ending::Cut),
-            Some(Fault::Reboot { after }) if (self.began..=t).contains(&after.as_secs_f64()) => {
-                return Some(Ending::Cut);
+        match self.node.fault {
+            Some(InjectedFault::DropSession { after }) if reached(after) => {
+                return Some(ProbeExit::Disconnected);
             }
-            Some(Fault::StopTalking { after, lasting }) => {
+            Some(InjectedFault::Reboot { after })
+                if (self.began..=t).contains(&after.as_secs_f64()) =>
+            {
+                return Some(ProbeExit::Disconnected);
+            }
+            Some(InjectedFault::Stall { after, lasting }) => {
                 let (talks, round) = (after.as_secs_f64(), (after + lasting).as_secs_f64());
                 if age.rem_euclid(round) >= talks {
                     return None;
                 }
             }
-            Some(Fault::LateClock { after, by }) if reached(after) => {
+            Some(InjectedFault::Lag { after, by }) if reached(after) => {
                 sampled_at = t - by.as_secs_f64();
                 if !reached(after + by) {
                     return None;
@@ -295,23 +305,23 @@ impl<'a> Probe<'a> {
             }
             _ => {}
         }
-        self.present(t).await;
-        let is_stuck = self.complain(t).await;
-        self.happen(t);
-        self.sample(t, sampled_at, is_stuck).await
+        self.send_hello(t).await;
+        let is_stuck = self.report_stuck(t).await;
+        self.send_events(t);
+        self.send_sample(t, sampled_at, is_stuck).await
     }
 
     /// Sends a hello when there was none yet or the pace has changed.
-    async fn present(&mut self, t: f64) {
-        let pace = self.pace();
+    async fn send_hello(&mut self, t: f64) {
+        let pace = self.tick_interval();
         if self.announced == Some(pace) {
             return;
         }
         self.announced = Some(pace);
         let mut hello = self.machine.hello(t, pace);
-        match self.stage.fault {
-            Some(Fault::WrongVersion) => hello.v = 2,
-            Some(Fault::NoPython) => {
+        match self.node.fault {
+            Some(InjectedFault::WrongVersion) => hello.v = 2,
+            Some(InjectedFault::NoPython) => {
                 "sh".clone_into(&mut hello.probe);
                 "dash".clone_into(&mut hello.version);
                 hello
@@ -324,71 +334,71 @@ impl<'a> Probe<'a> {
     }
 
     /// Says whether the driver hangs, and tells so when that has lasted.
-    async fn complain(&mut self, t: f64) -> bool {
-        let Some(Fault::StuckBackend { after }) = self.stage.fault else { return false };
+    async fn report_stuck(&mut self, t: f64) -> bool {
+        let Some(InjectedFault::StuckBackend { after }) = self.node.fault else { return false };
         let lasting = t - self.began - after.as_secs_f64();
-        if lasting >= STUCK && t - self.stuck_told_at >= STUCK_AGAIN {
+        if lasting >= STUCK_AFTER && t - self.stuck_told_at >= STUCK_REPEAT {
             self.stuck_told_at = t;
-            let error = self.machine.stuck(t, lasting);
+            let error = self.machine.stuck_error(t, lasting);
             drop(self.output.send(encode(&Body::Error(error)).into()).await);
         }
         lasting >= 0.0
     }
 
     /// Tells what has happened to the devices; nobody waits for somebody who does not listen.
-    fn happen(&mut self, t: f64) {
+    fn send_events(&mut self, t: f64) {
         for event in self.machine.events(self.events_at, t) {
             drop(self.output.try_send(encode(&Body::Event(event)).into()));
         }
         self.events_at = t;
     }
 
-    async fn sample(&mut self, t: f64, sampled_at: f64, is_stuck: bool) -> Option<Ending> {
+    async fn send_sample(&mut self, t: f64, sampled_at: f64, is_stuck: bool) -> Option<ProbeExit> {
         self.number += 1;
         if t >= self.full_at {
             self.is_full_due = true;
-            self.full_at += FULL;
+            self.full_at += FULL_INTERVAL;
         }
-        let ask = Ask {
+        let ask = SampleRequest {
             number: self.number,
             since: self.since,
-            listed: self.listed,
+            uses_since: self.uses_since,
             full: self.is_full_due,
             slow: t >= self.slow_at,
             driver: match (is_stuck, t >= self.uses_at) {
-                (true, _) => Driver::Hangs,
-                (false, true) => Driver::DevicesAndUses,
-                (false, false) => Driver::Devices,
+                (true, _) => DriverState::Hangs,
+                (false, true) => DriverState::DevicesAndUses,
+                (false, false) => DriverState::Devices,
             },
         };
         let frame = encode(&Body::Sample(self.machine.sample(sampled_at, ask)));
-        let sent = if self.stage.fault == Some(Fault::SlowFrames) {
-            self.dribble(&frame).await
+        let sent = if self.node.fault == Some(InjectedFault::SlowFrames) {
+            self.send_slowly(&frame).await
         } else {
             // Never waits: when nobody reads, this tick is dropped and its number tells.
-            self.output.try_send(spoiled(self.stage.fault, self.number, frame).into())
+            self.output.try_send(corrupt_frame(self.node.fault, self.number, frame).into())
         };
         match sent {
             Ok(()) => {
                 self.is_full_due = false;
                 if ask.slow || ask.full {
-                    self.slow_at = t + SLOW - 0.05;
+                    self.slow_at = t + SLOW_INTERVAL - 0.05;
                 }
                 if !is_stuck {
                     self.since = sampled_at;
-                    if ask.full || ask.driver == Driver::DevicesAndUses {
-                        self.listed = sampled_at;
-                        self.uses_at = t + USES - 0.05;
+                    if ask.full || ask.driver == DriverState::DevicesAndUses {
+                        self.uses_since = sampled_at;
+                        self.uses_at = t + USES_INTERVAL - 0.05;
                     }
                 }
                 None
             }
             Err(TrySendError::Full(_)) => None,
-            Err(TrySendError::Closed(_)) => Some(Ending::Left(0)),
+            Err(TrySendError::Closed(_)) => Some(ProbeExit::Exited(0)),
         }
     }
 
-    async fn dribble(&self, frame: &[u8]) -> Result<(), TrySendError<Bytes>> {
+    async fn send_slowly(&self, frame: &[u8]) -> Result<(), TrySendError<Bytes>> {
         for piece in frame.chunks(frame.len().div_ceil(20).max(1)) {
             let piece = Bytes::copy_from_slice(piece);
             self.output.send(piece).await.map_err(|unsent| TrySendError::Closed(unsent.0))?;
@@ -397,11 +407,11 @@ impl<'a> Probe<'a> {
         Ok(())
     }
 
-    async fn leave(&self) -> Ending {
-        let at = self.machine.clock(self.stage.now());
+    async fn send_bye(&self) -> ProbeExit {
+        let at = self.machine.clock(self.node.now());
         let bye = Body::Bye(Bye { at, why: "stdin closed".to_owned() });
         drop(self.output.send(encode(&bye).into()).await);
-        Ending::Left(0)
+        ProbeExit::Exited(0)
     }
 }
 
@@ -409,7 +419,7 @@ impl<'a> Probe<'a> {
 mod tests {
     use super::*;
     use crate::model::NodeName;
-    use crate::sim::part::Population;
+    use crate::sim::scenario::FleetSpec;
     use crate::wire::{FrameReader, Received};
 
     const NONCE: &str = "0123456789abcdef";
@@ -421,7 +431,7 @@ mod tests {
         began: Instant,
     }
 
-    fn at(stage: &Stage) -> Listener {
+    fn at(stage: &ProbedNode) -> Listener {
         let (voice, input) = mpsc::channel(8);
         let (output, frames) = mpsc::channel(4);
         let source = "NODE=\"gpu01\"\nINTERVAL=1.0\n";
@@ -429,14 +439,14 @@ mod tests {
         let began = Instant::now();
         voice.try_send(Bytes::from_static(source.as_bytes())).unwrap();
         let stage = stage.clone();
-        tokio::spawn(async move { stage.play(&line, input, output).await });
+        tokio::spawn(async move { stage.run_command(&line, input, output).await });
         Listener { frames, voice: Some(voice), reader: FrameReader::default(), began }
     }
 
-    fn stage(fault: Option<Fault>) -> Stage {
-        let population = Population::busy(1, 2, 2, 3);
+    fn stage(fault: Option<InjectedFault>) -> ProbedNode {
+        let population = FleetSpec::busy(1, 2, 2, 3);
         let machine = Machine::new(&population, 0, &NodeName::new("gpu01").unwrap());
-        Stage { machine, fault, began: Instant::now(), chance: Chance::new(1) }
+        ProbedNode { machine, fault, began: Instant::now(), rng: Rng::new(1) }
     }
 
     impl Listener {
@@ -556,7 +566,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stuck_driver_is_told_while_the_host_goes_on() {
-        let fault = Fault::StuckBackend { after: Duration::from_secs(5) };
+        let fault = InjectedFault::StuckBackend { after: Duration::from_secs(5) };
         let mut probe = at(&stage(Some(fault)));
         let heard = probe.until(15.0).await;
         let errors: Vec<f64> = heard
@@ -574,7 +584,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_stops_talking_and_comes_back() {
         let (after, lasting) = (Duration::from_secs(4), Duration::from_secs(6));
-        let mut probe = at(&stage(Some(Fault::StopTalking { after, lasting })));
+        let mut probe = at(&stage(Some(InjectedFault::Stall { after, lasting })));
         let heard = probe.until(16.0).await;
         assert!(heard.iter().all(|(at, _)| at % 10.0 < 4.01));
         assert!(heard.iter().any(|(at, _)| *at > 10.0));
@@ -583,7 +593,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_late_is_as_old_as_its_clock_says() {
         let (after, by) = (Duration::from_secs(3), Duration::from_secs(4));
-        let stage = stage(Some(Fault::LateClock { after, by }));
+        let stage = stage(Some(InjectedFault::Lag { after, by }));
         let mut probe = at(&stage);
         for (at, sample) in samples(&probe.until(15.0).await) {
             let age = stage.machine.clock(at) - sample.at;
@@ -593,7 +603,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_node_that_booted_has_another_boot_id_and_counts_from_zero() {
-        let stage = stage(Some(Fault::Reboot { after: Duration::from_secs(5) }));
+        let stage = stage(Some(InjectedFault::Reboot { after: Duration::from_secs(5) }));
         let mut before = at(&stage);
         let heard = before.until(60.0).await;
         assert!(heard.last().unwrap().0 < 6.0);

@@ -1,64 +1,70 @@
 //! What a simulated node answers when somebody asks about its processes.
 
 use crate::model::{ProcessKey, ProcessRequest};
-use crate::sim::machine::{Ask, Machine, Slot};
-use crate::sim::work::Kind;
+use crate::sim::machine::{Machine, ProcessSlot, SampleRequest};
+use crate::sim::workload::WorkloadKind;
 use crate::wire::body::{Answer, Detail, Process, TreeRow};
 
 /// The user the simulated probe runs as.
-const OURS: u32 = 1001;
+const PROBE_UID: u32 = 1001;
 /// Where pids of a process's own children begin, far from all others.
-const CHILDREN: u32 = 1_000_000;
+const FIRST_CHILD_PID: u32 = 1_000_000;
 /// Clock ticks from the start of a process to that of its children.
-const LATER: u64 = 700;
+const CHILD_START_DELAY: u64 = 700;
 
 impl Machine {
     /// Returns the answer to a question asked at `t`.
     pub fn answer(&self, t: f64, id: u64, question: ProcessRequest) -> Answer {
         let answer = match question {
             ProcessRequest::Tree(key) => self.tree(t, key),
-            ProcessRequest::Signal(key, _) => self.owned(t, key).map(|_| result("sent")),
-            ProcessRequest::Environment(key) => {
-                self.owned(t, key).map(|slot| self.environment(slot))
+            ProcessRequest::Signal(key, _) => {
+                self.find_own_slot(t, key).map(|_| answer_with("sent"))
             }
-            ProcessRequest::Detail(key) => self.found(t, key).map(|slot| self.detail(slot, t, key)),
+            ProcessRequest::Environment(key) => {
+                self.find_own_slot(t, key).map(|slot| self.environment(slot))
+            }
+            ProcessRequest::Detail(key) => {
+                self.find_slot(t, key).map(|slot| self.detail(slot, t, key))
+            }
         };
-        Answer { id, at: self.clock(t), ..answer.unwrap_or_else(Refused::answer) }
+        Answer { id, at: self.clock(t), ..answer.unwrap_or_else(Refusal::into_answer) }
     }
 
-    fn told(&self, slot: &Slot, t: f64) -> Process {
-        self.process(slot, t, &Ask { full: true, ..Ask::default() })
+    fn full_process(&self, slot: &ProcessSlot, t: f64) -> Process {
+        self.process(slot, t, &SampleRequest { full: true, ..SampleRequest::default() })
     }
 
     /// Ends a process, as a signal does that went to it.
-    pub fn end(&mut self, t: f64, key: ProcessKey) {
-        let found = self.found(t, key).ok().filter(|_| key.pid < CHILDREN);
-        if let Some(one) = found.map(|slot| (slot.number, self.life(slot, t).generation)) {
+    pub fn end_process(&mut self, t: f64, key: ProcessKey) {
+        let found = self.find_slot(t, key).ok().filter(|_| key.pid < FIRST_CHILD_PID);
+        if let Some(one) = found.map(|slot| (slot.number, self.process_life(slot, t).generation)) {
             self.ended.insert(one);
         }
     }
 
     /// Returns whose process it is; those below it count as itself.
-    fn found(&self, t: f64, key: ProcessKey) -> Result<&Slot, Refused> {
-        let (pid, later) = match key.pid.checked_sub(CHILDREN) {
-            Some(child) => (child / 2, LATER),
+    fn find_slot(&self, t: f64, key: ProcessKey) -> Result<&ProcessSlot, Refusal> {
+        let (pid, later) = match key.pid.checked_sub(FIRST_CHILD_PID) {
+            Some(child) => (child / 2, CHILD_START_DELAY),
             None => (key.pid, 0),
         };
-        let slot = self.living(t).find(|slot| self.pid(slot, self.life(slot, t)) == pid);
-        let slot = slot.ok_or(Refused("gone", "no such process"))?;
-        if self.told(slot, t).start + later != key.start_ticks {
-            return Err(Refused("reused", "another process has this pid now"));
+        let slot =
+            self.live_slots(t).find(|slot| self.pid(slot, self.process_life(slot, t)) == pid);
+        let slot = slot.ok_or(Refusal("gone", "no such process"))?;
+        if self.full_process(slot, t).start + later != key.start_ticks {
+            return Err(Refusal("reused", "another process has this pid now"));
         }
         Ok(slot)
     }
 
-    fn owned(&self, t: f64, key: ProcessKey) -> Result<&Slot, Refused> {
-        let slot = self.found(t, key)?;
-        let is_ours = self.works.get(slot.work).is_some_and(|work| work.owner.uid == OURS);
-        is_ours.then_some(slot).ok_or(Refused("refused", "it belongs to another user"))
+    fn find_own_slot(&self, t: f64, key: ProcessKey) -> Result<&ProcessSlot, Refusal> {
+        let slot = self.find_slot(t, key)?;
+        let is_ours =
+            self.workloads.get(slot.workload).is_some_and(|work| work.owner.uid == PROBE_UID);
+        is_ours.then_some(slot).ok_or(Refusal("refused", "it belongs to another user"))
     }
 
-    fn environment(&self, slot: &Slot) -> Answer {
+    fn environment(&self, slot: &ProcessSlot) -> Answer {
         let mut list = vec![
             "PATH=/opt/conda/bin:/usr/local/bin:/usr/bin:/bin".to_owned(),
             "HOME=/home/ada".to_owned(),
@@ -66,33 +72,35 @@ impl Machine {
             "NCCL_DEBUG=WARN".to_owned(),
             "WANDB_API_KEY=0000-not-a-secret".to_owned(),
         ];
-        if let Some(job) = self.works.get(slot.work).and_then(|work| work.job) {
+        if let Some(job) = self.workloads.get(slot.workload).and_then(|work| work.job) {
             list.push(format!("SLURM_JOB_ID={job}"));
             list.push("SLURM_STEP_ID=0".to_owned());
         }
-        Answer { environ: Some(list), ..result("ok") }
+        Answer { environ: Some(list), ..answer_with("ok") }
     }
 
-    fn tree(&self, t: f64, key: Option<ProcessKey>) -> Result<Answer, Refused> {
+    fn tree(&self, t: f64, key: Option<ProcessKey>) -> Result<Answer, Refusal> {
         let meant = match key {
-            Some(key) => vec![self.found(t, key)?],
-            None => self.living(t).collect(),
+            Some(key) => vec![self.find_slot(t, key)?],
+            None => self.live_slots(t).collect(),
         };
         let parent = self.first_pid() - 7;
         let mut rows = vec![
-            system(1, 0, 1, "/usr/lib/systemd/systemd --system"),
-            system(parent, 1, 2_900, "slurmstepd: [step.0]"),
+            system_row(1, 0, 1, "/usr/lib/systemd/systemd --system"),
+            system_row(parent, 1, 2_900, "slurmstepd: [step.0]"),
         ];
         for slot in meant {
-            let row = row(&self.told(slot, t));
-            let is_training =
-                self.works.get(slot.work).is_some_and(|work| work.kind == Kind::Training);
+            let row = tree_row(&self.full_process(slot, t));
+            let is_training = self
+                .workloads
+                .get(slot.workload)
+                .is_some_and(|work| work.kind == WorkloadKind::Training);
             let loaders = if is_training { 0..2 } else { 0..0 };
-            let pids = loaders.map(|number| CHILDREN + row.pid * 2 + number);
+            let pids = loaders.map(|number| FIRST_CHILD_PID + row.pid * 2 + number);
             let children = pids.map(|pid| TreeRow {
                 pid,
                 ppid: row.pid,
-                start: row.start + LATER,
+                start: row.start + CHILD_START_DELAY,
                 command: Some("pt_data_worker".to_owned()),
                 ..row.clone()
             });
@@ -100,16 +108,17 @@ impl Machine {
             rows.push(row);
             rows.extend(children);
         }
-        Ok(Answer { tree: Some(rows), ..result("ok") })
+        Ok(Answer { tree: Some(rows), ..answer_with("ok") })
     }
 
-    fn detail(&self, slot: &Slot, t: f64, key: ProcessKey) -> Answer {
-        let told = self.told(slot, t);
-        let is_ours = self.works.get(slot.work).is_some_and(|work| work.owner.uid == OURS);
+    fn detail(&self, slot: &ProcessSlot, t: f64, key: ProcessKey) -> Answer {
+        let told = self.full_process(slot, t);
+        let is_ours =
+            self.workloads.get(slot.workload).is_some_and(|work| work.owner.uid == PROBE_UID);
         let own = |text: &str| is_ours.then(|| text.to_owned());
         let limit = |name: &str, soft: &str, hard: &str| [name, soft, hard].map(str::to_owned);
         let detail = Detail {
-            row: TreeRow { pid: key.pid, start: key.start_ticks, ..row(&told) },
+            row: TreeRow { pid: key.pid, start: key.start_ticks, ..tree_row(&told) },
             threads: 112.into(),
             nice: 0.0.into(),
             vsize: (96_u64 << 30).into(),
@@ -125,25 +134,25 @@ impl Machine {
             ],
             ..Detail::default()
         };
-        Answer { detail: Some(Box::new(detail)), ..result("ok") }
+        Answer { detail: Some(Box::new(detail)), ..answer_with("ok") }
     }
 }
 
-fn result(word: &str) -> Answer {
+fn answer_with(word: &str) -> Answer {
     Answer { result: word.to_owned(), ..Answer::default() }
 }
 
 /// Why a question has no better answer.
-struct Refused(&'static str, &'static str);
+struct Refusal(&'static str, &'static str);
 
-impl Refused {
-    fn answer(self) -> Answer {
+impl Refusal {
+    fn into_answer(self) -> Answer {
         let Self(word, why) = self;
-        Answer { why: Some(why.to_owned()), ..result(word) }
+        Answer { why: Some(why.to_owned()), ..answer_with(word) }
     }
 }
 
-fn row(told: &Process) -> TreeRow {
+fn tree_row(told: &Process) -> TreeRow {
     let statics = told.statics.as_deref().cloned().unwrap_or_default();
     TreeRow {
         pid: told.pid,
@@ -158,7 +167,7 @@ fn row(told: &Process) -> TreeRow {
     }
 }
 
-fn system(pid: u32, parent: u32, start: u64, command: &str) -> TreeRow {
+fn system_row(pid: u32, parent: u32, start: u64, command: &str) -> TreeRow {
     TreeRow {
         pid,
         ppid: parent,

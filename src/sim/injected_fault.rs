@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 /// What is wrong with one node. All spans count from the start of a session, but for
-/// [`Fault::Reboot`], which counts from the start of the fleet.
+/// [`InjectedFault::Reboot`], which counts from the start of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum InjectedFault {
     /// Nobody listens at the port.
     RefusedPort,
     /// The port is open and says nothing, not even its version.
@@ -19,9 +19,9 @@ pub enum Fault {
     /// The channel opens, and the request to run something gets no answer.
     NeverAnswerExec,
     /// The command runs, and no nonce comes.
-    NeverAnnounce,
+    NoNonce,
     /// The login shell prints a line and ends before the command runs.
-    LoginEnds,
+    LoginExits,
     /// There is no Python: the node announces `NOPY` and reads `sh`.
     NoPython,
     /// Login files print before the nonce, and something prints between frames.
@@ -48,7 +48,7 @@ pub enum Fault {
         number: u64,
     },
     /// The probe goes quiet and comes back, again and again; the session stays.
-    StopTalking {
+    Stall {
         /// For how long it talks.
         after: Duration,
         /// For how long it is quiet.
@@ -62,7 +62,7 @@ pub enum Fault {
     /// A frame takes a second to come: it dribbles.
     SlowFrames,
     /// The way to us fills up: from then on everything comes late.
-    LateClock {
+    Lag {
         /// From when on.
         after: Duration,
         /// By how much.
@@ -77,7 +77,7 @@ pub enum Fault {
     NoAnswers,
     /// Around each answer stand others: under ids nobody asked with, senseless, huge, full of control
     /// characters, and the same once more.
-    OddAnswers,
+    CorruptAnswers,
     /// The node boots: the connection is cut, and the next boot id is another one.
     Reboot {
         /// When.

@@ -1,7 +1,7 @@
 //! Frames as bad nodes send them.
 
 use crate::model::ProcessRequest;
-use crate::sim::fault::Fault;
+use crate::sim::injected_fault::InjectedFault;
 use crate::wire::body::{Answer, Body};
 use crate::wire::encode;
 
@@ -10,15 +10,15 @@ pub(crate) const BANNER: &str = "\x1b[1;31m*** gpu cluster: maintenance on Frida
      Last login: Thu Nov 20 09:12:44 2025\nmodules loaded: cuda/12.8 \x1b]0;login\x07% ";
 
 /// Returns the bytes that come instead of an answer.
-pub(crate) fn answers(
-    fault: Option<Fault>,
+pub(crate) fn corrupt_answers(
+    fault: Option<InjectedFault>,
     question: ProcessRequest,
     answer: Answer,
 ) -> Vec<Vec<u8>> {
     let frame = |answer: Answer| encode(&Body::Answer(Box::new(answer)));
     match fault {
-        Some(Fault::NoAnswers) => vec![],
-        Some(Fault::OddAnswers) => {
+        Some(InjectedFault::NoAnswers) => vec![],
+        Some(InjectedFault::CorruptAnswers) => {
             let id = answer.id;
             let stranger = Answer { id: id + 1_000, ..answer.clone() };
             let huge = Answer { why: Some("x".repeat(900_000)), ..stranger.clone() };
@@ -38,23 +38,27 @@ pub(crate) fn answers(
 }
 
 /// Returns the bytes that come instead of sample `number`'s frame.
-pub(crate) fn spoiled(fault: Option<Fault>, number: u64, mut frame: Vec<u8>) -> Vec<u8> {
+pub(crate) fn corrupt_frame(
+    fault: Option<InjectedFault>,
+    number: u64,
+    mut frame: Vec<u8>,
+) -> Vec<u8> {
     match fault {
-        Some(Fault::CutFrame { number: cut }) if cut == number => {
+        Some(InjectedFault::CutFrame { number: cut }) if cut == number => {
             frame.truncate(frame.len() / 2);
             frame
         }
-        Some(Fault::LostFrame { number: lost }) if lost == number => Vec::new(),
-        Some(Fault::HugeLine { number: huge }) if huge == number => {
+        Some(InjectedFault::LostFrame { number: lost }) if lost == number => Vec::new(),
+        Some(InjectedFault::HugeLine { number: huge }) if huge == number => {
             [vec![b'x'; 2 << 20], b"\n".to_vec(), frame].concat()
         }
-        Some(Fault::Garbage) if number % 6 == 3 => {
+        Some(InjectedFault::Garbage) if number % 6 == 3 => {
             b"\x1egtop1 {\"t\":\"sample\",\"n\":[}\n".to_vec()
         }
-        Some(Fault::Garbage) if number.is_multiple_of(6) => {
+        Some(InjectedFault::Garbage) if number.is_multiple_of(6) => {
             b"\xff\xfe\x00\x1b[2J\x1b]52;c;aGk=\x07\n\x1egtop1 \xc3\x28\n".to_vec()
         }
-        Some(Fault::BannerNoise) => {
+        Some(InjectedFault::BannerNoise) => {
             [b"Broadcast message from root: \x07hi ".to_vec(), frame].concat()
         }
         _ => frame,

@@ -2,16 +2,16 @@
 
 /// A place in the tree of all drawn numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Rng(u64);
 
-impl Chance {
+impl Rng {
     /// Begins a tree.
     pub(crate) const fn new(seed: u64) -> Self {
         Self(mix(seed))
     }
 
     /// Returns the branch called `name`.
-    pub(crate) const fn at(self, name: u64) -> Self {
+    pub(crate) const fn branch(self, name: u64) -> Self {
         Self(mix(self.0 ^ mix(name.wrapping_add(0x5851_f42d_4c95_7f2d))))
     }
 
@@ -21,10 +21,10 @@ impl Chance {
     }
 
     /// Returns 32 bytes, for a key.
-    pub(crate) fn key(self) -> [u8; 32] {
+    pub(crate) fn key_bytes(self) -> [u8; 32] {
         let mut key = [0; 32];
         for (place, chunk) in (0..).zip(key.chunks_exact_mut(8)) {
-            chunk.copy_from_slice(&self.at(place).bits().to_le_bytes());
+            chunk.copy_from_slice(&self.branch(place).bits().to_le_bytes());
         }
         key
     }
@@ -36,13 +36,13 @@ impl Chance {
     }
 
     /// Returns a number from 0 up to, but not, 1.
-    pub(crate) fn share(self) -> f64 {
+    pub(crate) fn unit(self) -> f64 {
         f64::from(self.below(u32::MAX)) / f64::from(u32::MAX)
     }
 
     /// Returns a number between two.
-    pub(crate) fn within(self, low: f64, high: f64) -> f64 {
-        low + (high - low) * self.share()
+    pub(crate) fn range(self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.unit()
     }
 
     /// Picks one of a list.
@@ -54,8 +54,8 @@ impl Chance {
     /// Returns a smooth curve from -1 to 1 that has forgotten itself after `span` seconds.
     pub(crate) fn noise(self, t: f64, span: f64) -> f64 {
         let place = t / span;
-        let knot = whole(place);
-        let knots = |step: u64| self.at(knot.wrapping_add(step)).within(-1.0, 1.0);
+        let knot = to_u64(place);
+        let knots = |step: u64| self.branch(knot.wrapping_add(step)).range(-1.0, 1.0);
         let way = place - place.floor();
         let eased = way * way * (3.0 - 2.0 * way);
         knots(0) + (knots(1) - knots(0)) * eased
@@ -76,12 +76,12 @@ const fn mix(seed: u64) -> u64 {
     clippy::cast_sign_loss,
     reason = "a cast from a float saturates, which is what is wanted"
 )]
-pub(crate) const fn whole(value: f64) -> u64 {
+pub(crate) const fn to_u64(value: f64) -> u64 {
     value as u64
 }
 
 /// Rounds to thousandths, as probes do.
-pub(crate) fn milli(value: f64) -> f64 {
+pub(crate) fn round_milli(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
@@ -100,7 +100,7 @@ impl Pulse {
     }
 
     /// Returns for how many seconds it has happened from 0 to `t`.
-    pub(crate) fn seconds(self, t: f64) -> f64 {
+    pub(crate) fn on_seconds(self, t: f64) -> f64 {
         let until = |moment: f64| {
             (moment / self.period).floor() * self.width
                 + moment.rem_euclid(self.period).min(self.width)
@@ -133,10 +133,10 @@ impl Flow {
     }
 
     /// Returns what has flowed at `t` when `before` seconds of the mean had flowed at 0.
-    pub(crate) fn sum(&self, before: f64, t: f64) -> f64 {
+    pub(crate) fn total(&self, before: f64, t: f64) -> f64 {
         let turn = std::f64::consts::TAU / self.period;
         self.mean * (before + t + self.swing * (turn * t).sin() / turn)
-            + self.burst * self.pulse.seconds(t)
+            + self.burst * self.pulse.on_seconds(t)
     }
 }
 
@@ -146,20 +146,20 @@ mod tests {
 
     #[test]
     fn branches_differ_and_come_back() {
-        let tree = Chance::new(7);
-        assert_eq!(tree.at(1).bits(), Chance::new(7).at(1).bits());
-        assert_ne!(tree.at(1).bits(), tree.at(2).bits());
-        assert_ne!(tree.at(1).key(), Chance::new(8).at(1).key());
-        assert!((0..1000).all(|name| tree.at(name).below(5) < 5));
+        let tree = Rng::new(7);
+        assert_eq!(tree.branch(1).bits(), Rng::new(7).branch(1).bits());
+        assert_ne!(tree.branch(1).bits(), tree.branch(2).bits());
+        assert_ne!(tree.branch(1).key_bytes(), Rng::new(8).branch(1).key_bytes());
+        assert!((0..1000).all(|name| tree.branch(name).below(5) < 5));
         assert_eq!(tree.pick::<u8>(&[]), None);
     }
 
     #[test]
     fn noise_is_smooth_and_bounded() {
-        let chance = Chance::new(3);
-        let mut before = chance.noise(0.0, 4.0);
+        let rng = Rng::new(3);
+        let mut before = rng.noise(0.0, 4.0);
         for step in 1..4000_u32 {
-            let now = chance.noise(f64::from(step) * 0.05, 4.0);
+            let now = rng.noise(f64::from(step) * 0.05, 4.0);
             assert!(now.abs() <= 1.0 && (now - before).abs() < 0.1);
             before = now;
         }
@@ -174,10 +174,10 @@ mod tests {
             burst: 30.0,
             pulse: Pulse { period: 11.0, width: 3.0, phase: 5.0 },
         };
-        let mut sum = flow.sum(100.0, 0.0);
+        let mut sum = flow.total(100.0, 0.0);
         for step in 0..20_000_u32 {
             sum += flow.rate((f64::from(step) + 0.5) * 0.005) * 0.005;
         }
-        assert!((sum - flow.sum(100.0, 100.0)).abs() < 1.0);
+        assert!((sum - flow.total(100.0, 100.0)).abs() < 1.0);
     }
 }

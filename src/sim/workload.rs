@@ -1,0 +1,266 @@
+//! What runs on a simulated node: jobs, their owners, their processes, and the load they make.
+
+use std::f64::consts::TAU;
+
+use crate::sim::rng::{Pulse, Rng, to_u64};
+use crate::sim::scenario::{FleetSpec, NodeRole};
+
+/// Somebody who owns processes.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    pub(crate) name: &'static str,
+    pub(crate) uid: u32,
+}
+
+const ADA: Owner = Owner { name: "ada", uid: 1001 };
+static OWNERS: [Owner; 6] = [
+    ADA,
+    Owner { name: "grace", uid: 1002 },
+    Owner { name: "alan", uid: 1003 },
+    Owner { name: "barbara", uid: 1004 },
+    Owner { name: "edsger", uid: 1005 },
+    Owner { name: "katherine", uid: 1006 },
+];
+
+const TRAINING: [&str; 4] = [
+    "python -m torch.distributed.run --nproc-per-node=8 train.py --model llama-70b --tp 8",
+    "python train.py --config configs/mixtral-8x7b.yaml --pp 4 --resume latest",
+    "/opt/conda/envs/nemo/bin/python pretrain.py trainer.num_nodes=4 model=gpt-20b",
+    "python finetune.py --base qwen2.5-32b --lora-rank 64 --data /scratch/instruct",
+];
+const SERVING: [&str; 2] = [
+    "python -m vllm.entrypoints.openai.api_server --model mistral-large --port 8000",
+    "/opt/tritonserver/bin/tritonserver --model-repository=/models",
+];
+const SWEEP: [&str; 3] =
+    ["python sweep.py --lr 3e-4 --trial", "python eval.py --suite mmlu --shard", "./relax --grid"];
+const IDLE_HELD: [&str; 2] = [
+    "/opt/conda/bin/python -m ipykernel_launcher -f kernel-7d1c.json",
+    "python -i explore.py --checkpoint /scratch/grace/last.pt",
+];
+
+/// What a group of devices does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkloadKind {
+    /// One job over many devices and nodes, in step.
+    Training,
+    /// Answers requests, more by day than by night.
+    Serving,
+    /// Short runs, one after another.
+    Sweep,
+    /// Holds memory and does nothing.
+    IdleHeld,
+    /// Nobody is there.
+    Free,
+}
+
+/// One group of devices of one node that do the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Workload {
+    pub(crate) kind: WorkloadKind,
+    /// Shared by all nodes of a job.
+    pub(crate) rng: Rng,
+    /// Number of the scheduler's job; held and free devices have none.
+    pub(crate) job: Option<u32>,
+    pub(crate) owner: &'static Owner,
+    pub(crate) command: &'static str,
+    pub(crate) checkpoint: Pulse,
+}
+
+/// One life of a process: which, and when it began.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Lifetime {
+    /// 0 for the one at the beginning.
+    pub(crate) generation: u64,
+    /// Seconds of the fleet's time; before it began when negative.
+    pub(crate) began: f64,
+    /// Seconds it lasts.
+    pub(crate) lasts: f64,
+}
+
+/// Returns the groups of a node's devices, in order; each with how many devices it has.
+pub(crate) fn node_workloads(population: &FleetSpec, node: u32) -> Vec<(Workload, u32)> {
+    let all = population.devices;
+    let half = all.div_ceil(2);
+    let part = population.role(node);
+    let work = |kind, place| Workload::new(kind, population, node, place);
+    let groups = match part {
+        NodeRole::Training | NodeRole::Throttled | NodeRole::Straggler | NodeRole::Failing => {
+            vec![(work(WorkloadKind::Training, 0), all)]
+        }
+        NodeRole::Mig => vec![(work(WorkloadKind::Sweep, 0), all)],
+        NodeRole::Serving => {
+            vec![(work(WorkloadKind::Serving, 0), half), (work(WorkloadKind::Free, 1), all - half)]
+        }
+        NodeRole::Sweep => {
+            let quarter = all / 4;
+            vec![
+                (work(WorkloadKind::Sweep, 0), all - quarter),
+                (work(WorkloadKind::Free, 1), quarter),
+            ]
+        }
+        NodeRole::IdleHeld => {
+            vec![(work(WorkloadKind::IdleHeld, 0), half), (work(WorkloadKind::Free, 1), all - half)]
+        }
+        NodeRole::Free => vec![(work(WorkloadKind::Free, 0), all)],
+    };
+    groups.into_iter().filter(|(_, devices)| *devices > 0).collect()
+}
+
+impl Workload {
+    fn new(kind: WorkloadKind, population: &FleetSpec, node: u32, place: u32) -> Self {
+        let seed = Rng::new(population.seed);
+        let block = population.job_block(node);
+        let (rng, number) = match kind {
+            WorkloadKind::Training => (seed.branch(1).branch(u64::from(block)), 8421 + block * 9),
+            WorkloadKind::Serving
+            | WorkloadKind::Sweep
+            | WorkloadKind::IdleHeld
+            | WorkloadKind::Free => (
+                seed.branch(2).branch(u64::from(node)).branch(u64::from(place)),
+                20_000 + node * 4 + place,
+            ),
+        };
+        let commands: &[&'static str] = match kind {
+            WorkloadKind::Training => &TRAINING,
+            WorkloadKind::Serving => &SERVING,
+            WorkloadKind::Sweep => &SWEEP,
+            WorkloadKind::IdleHeld => &IDLE_HELD,
+            WorkloadKind::Free => &[],
+        };
+        let has_job =
+            matches!(kind, WorkloadKind::Training | WorkloadKind::Serving | WorkloadKind::Sweep);
+        Self {
+            kind,
+            rng,
+            job: has_job.then_some(number),
+            owner: rng.branch(3).pick(&OWNERS).unwrap_or(&ADA),
+            command: rng.branch(4).pick(commands).copied().unwrap_or_default(),
+            checkpoint: Pulse {
+                period: rng.branch(5).range(120.0, 220.0).round(),
+                width: if kind == WorkloadKind::Training { 8.0 } else { 0.0 },
+                // Nobody's first picture is that of a checkpoint.
+                phase: rng.branch(6).range(20.0, 60.0).round(),
+            },
+        }
+    }
+
+    /// Returns how much of its time a device works at `t`, 0 to 100.
+    pub(crate) fn load(&self, device: Rng, t: f64) -> f64 {
+        let load = match self.kind {
+            WorkloadKind::Training if self.checkpoint.is_on(t) => 4.0 + 3.0 * device.noise(t, 1.5),
+            WorkloadKind::Training => {
+                let plateau = 97.0 + 1.5 * self.rng.branch(7).noise(t, 90.0);
+                let data_runs_dry = 5.0 * ((t + self.checkpoint.phase) / 22.0).rem_euclid(1.0);
+                plateau - data_runs_dry + 1.6 * device.noise(t, 1.2)
+            }
+            WorkloadKind::Serving => {
+                let day = (TAU * (t / 300.0 + self.rng.branch(8).unit())).sin();
+                54.0 + 24.0 * day
+                    + 7.0 * device.noise(t, 9.0)
+                    + 6.0 * device.branch(1).noise(t, 1.5)
+            }
+            WorkloadKind::Sweep => {
+                let life = self.lifetime(device, t);
+                let (age, left) = (t - life.began, life.began + life.lasts - t);
+                let running = age > 6.0 && left > 3.0;
+                if running { 84.0 + 9.0 * device.noise(t, 5.0) } else { 2.0 }
+            }
+            WorkloadKind::IdleHeld | WorkloadKind::Free => 0.0,
+        };
+        load.clamp(0.0, 100.0)
+    }
+
+    /// Returns how much of a device's memory is in use at `t`, 0 to 1.
+    pub(crate) fn memory(&self, device: Rng, t: f64) -> f64 {
+        match self.kind {
+            WorkloadKind::Training => {
+                device.branch(2).range(0.88, 0.92) + 0.004 * device.noise(t, 4.0)
+            }
+            WorkloadKind::Serving => 0.9,
+            WorkloadKind::Sweep => {
+                let life = self.lifetime(device, t);
+                let loaded = ((t - life.began) / 8.0).clamp(0.02, 1.0);
+                loaded * self.rng.branch(9).branch(life.generation).range(0.35, 0.75)
+            }
+            WorkloadKind::IdleHeld => device.branch(2).range(0.2, 0.6),
+            WorkloadKind::Free => 0.0,
+        }
+    }
+
+    /// Returns the life a process on this device leads at `t`.
+    pub(crate) fn lifetime(&self, device: Rng, t: f64) -> Lifetime {
+        if self.kind != WorkloadKind::Sweep {
+            let age = self.rng.branch(10).range(1_500.0, 100_000.0).round();
+            return Lifetime { generation: 0, began: -age, lasts: f64::INFINITY };
+        }
+        let lasts = device.branch(3).range(60.0, 110.0).round();
+        let phase = device.branch(4).range(10.0, lasts - 10.0).round();
+        let generation = ((t + phase) / lasts).floor().max(0.0);
+        Lifetime { generation: to_u64(generation), began: generation * lasts - phase, lasts }
+    }
+
+    /// Returns the command line of a process of this generation.
+    pub(crate) fn command_line(&self, generation: u64) -> String {
+        match self.kind {
+            WorkloadKind::Sweep => format!("{} {}", self.command, generation + 1),
+            WorkloadKind::Training
+            | WorkloadKind::Serving
+            | WorkloadKind::IdleHeld
+            | WorkloadKind::Free => self.command.to_owned(),
+        }
+    }
+
+    /// Returns the control group of its processes.
+    pub(crate) fn cgroup(&self) -> String {
+        let uid = self.owner.uid;
+        self.job.map_or_else(
+            || format!("/user.slice/user-{uid}.slice/session-4.scope"),
+            |job| format!("/slurm/uid_{uid}/job_{job}/step_0"),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_of_one_job_save_their_checkpoints_together() {
+        let fleet = FleetSpec::busy(16, 8, 8, 5);
+        let of = |node| node_workloads(&fleet, node).remove(0).0;
+        assert_eq!((of(0).job, of(0).rng), (of(7).job, of(7).rng));
+        assert_ne!(of(0).job, of(8).job);
+        let low = (0..4000_u32)
+            .map(|step| f64::from(step) * 0.1)
+            .filter(|t| of(0).load(Rng::new(1), *t) < 10.0)
+            .inspect(|t| assert!(of(3).load(Rng::new(2), *t) < 10.0))
+            .count();
+        assert!((80..400).contains(&low));
+    }
+
+    #[test]
+    fn a_sweep_starts_new_processes_and_the_others_do_not() {
+        let fleet = FleetSpec::demo(12, 5);
+        for node in 0..12 {
+            for (work, _) in node_workloads(&fleet, node) {
+                let (early, late) =
+                    (work.lifetime(Rng::new(1), 0.0), work.lifetime(Rng::new(1), 300.0));
+                assert!(early.began <= 0.0 && late.began <= 300.0);
+                assert_eq!(late.generation > early.generation, work.kind == WorkloadKind::Sweep);
+            }
+        }
+    }
+
+    #[test]
+    fn jobs_of_an_ordinary_day_have_different_numbers() {
+        let fleet = FleetSpec::demo(200, 5);
+        let mut seen = std::collections::BTreeMap::new();
+        for node in 0..200 {
+            for (work, _) in node_workloads(&fleet, node) {
+                let Some(job) = work.job else { continue };
+                assert_eq!(*seen.entry(job).or_insert(work.rng), work.rng, "{job}");
+            }
+        }
+    }
+}
